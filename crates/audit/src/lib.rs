@@ -1,0 +1,1 @@
+//! Placeholder head; replaced as this floor is built.

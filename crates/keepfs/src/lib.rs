@@ -1,0 +1,1 @@
+//! The keepfs library facade.

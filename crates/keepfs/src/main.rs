@@ -1,0 +1,2 @@
+//! The keepfs command.
+fn main() {}

@@ -1,0 +1,121 @@
+//! The seam between names-and-files and whoever calls them: the `Vfs` trait, its types and the errno table.
+//!
+//! Everything here is plain data. No type knows of FUSE, of the store or of a device, so the same trait is
+//! implemented by the engine (`keepfs-fs`), by the in-memory oracle ([`model`]) and by tests.
+//!
+//! Access rights are *not* checked here: through FUSE the kernel does it (`default_permissions`), in process the
+//! caller is the owner of the pool. What is checked here is what the kernel cannot know: the immutable and
+//! append-only flags, types, names, limits and space.
+
+mod errno;
+mod types;
+
+pub use errno::Errno;
+pub use types::*;
+
+/// What every operation returns.
+pub type Result<T> = core::result::Result<T, Errno>;
+
+/// A POSIX file system by inode number.
+///
+/// Lookup counts: every [`Entry`] that is returned raises the count of its inode by one; [`Vfs::forget`] lowers
+/// it. An inode without names lives until its count is zero. There are no file handles: an open file is a
+/// looked-up inode.
+///
+/// Every operation is atomic, also against a crash, except where it says otherwise.
+pub trait Vfs: Send + Sync {
+    /// The entry `name` of `parent`. `.` and `..` are allowed. Errors: `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`.
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Entry>;
+
+    /// The entry of an inode known by its number (NFS handles, readdirplus); raises its lookup count. Errors: `ESTALE`.
+    fn lookup_ino(&self, ino: Ino) -> Result<Entry>;
+
+    /// Gives back `count` lookups of `ino`; never fails, unknown numbers are ignored.
+    fn forget(&self, ino: Ino, count: u64);
+
+    /// Attributes. Errors: `ESTALE` if no such inode.
+    fn getattr(&self, ino: Ino) -> Result<Attr>;
+
+    /// Changes the attributes that are `Some`; returns the attributes after the change. `now` stamps ctime.
+    fn setattr(&self, ino: Ino, change: &SetAttr) -> Result<Attr>;
+
+    /// The target of a symbolic link. Errors: `EINVAL` if it is none.
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
+
+    /// Creates an inode of the kind that `new.mode` says (regular, directory, FIFO, socket, device) named `name`.
+    /// Errors: `EEXIST`, `ENOTDIR`, `ENAMETOOLONG`, `ENOSPC`, `EMLINK`, `EPERM` (immutable parent).
+    fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry>;
+
+    /// Creates a symbolic link.
+    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Entry>;
+
+    /// Creates a regular file without a name (`O_TMPFILE`); it vanishes when forgotten unless linked.
+    fn tmpfile(&self, parent: Ino, new: &NewInode) -> Result<Entry>;
+
+    /// Adds a name to a non-directory. Errors: `EPERM` for a directory, `EEXIST`, `EMLINK`.
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Entry>;
+
+    /// Removes a name of a non-directory. Errors: `EISDIR`, `ENOENT`, `EPERM`.
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()>;
+
+    /// Removes an empty directory. Errors: `ENOTEMPTY`, `ENOTDIR`, `EINVAL` (`.`), `EBUSY` (root).
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()>;
+
+    /// Renames, with the flags of renameat2(2).
+    fn rename(&self, parent: Ino, name: &[u8], new_parent: Ino, new_name: &[u8], flags: RenameFlags) -> Result<()>;
+
+    /// Asked at open(2): checks the immutable and append-only flags; truncates if `truncate`.
+    fn open(&self, ino: Ino, how: OpenHow) -> Result<()>;
+
+    /// Reads at `offset` into `buf`; returns how much, less than asked only at the end of the file.
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// Writes `data` at `offset` (at the end if `how.append`). A write of at most 64 KiB is atomic against a
+    /// crash; a larger one is a prefix of pieces. Returns how much was written, less than asked only when space ran out.
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], how: WriteHow) -> Result<usize>;
+
+    /// fallocate(2). Errors: `EOPNOTSUPP` for modes not in [`FallocMode`], `ENOSPC`, `EFBIG`.
+    fn fallocate(&self, ino: Ino, mode: FallocMode, offset: u64, len: u64) -> Result<()>;
+
+    /// lseek(2) with `SEEK_DATA` or `SEEK_HOLE`. Errors: `ENXIO` past the end.
+    fn seek(&self, ino: Ino, offset: u64, whence: SeekWhence) -> Result<u64>;
+
+    /// Copies up to `len` bytes, sharing whole pages by reference where both offsets are aligned alike.
+    fn copy_file_range(&self, from: Ino, from_offset: u64, to: Ino, to_offset: u64, len: u64) -> Result<u64>;
+
+    /// Lists entries whose cookie is greater than `cookie` (0 = from the start) in cookie order, `.` and `..`
+    /// first, until `sink` returns `false` (the entry for which it did is not consumed). Does not raise lookup counts.
+    fn readdir(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;
+
+    /// Makes everything done to `ino` (and, by the prefix promise C-1, everything before) durable.
+    fn fsync(&self, ino: Ino, data_only: bool) -> Result<()>;
+
+    /// Makes everything durable.
+    fn syncfs(&self) -> Result<()>;
+
+    /// Figures for statfs(2).
+    fn statfs(&self) -> Result<StatFs>;
+
+    /// The value of an extended attribute. Errors: `ENODATA`.
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
+
+    /// Sets an extended attribute; `system.posix_acl_*` also changes the mode as acl(5) says.
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: XattrHow) -> Result<()>;
+
+    /// The names of all extended attributes.
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>>;
+
+    /// Removes an extended attribute. Errors: `ENODATA`.
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()>;
+
+    /// chattr(1) flags: only [`InodeFlags::IMMUTABLE`], [`InodeFlags::APPEND`], [`InodeFlags::NOATIME`] and
+    /// [`InodeFlags::NODUMP`] may be set; others give `EOPNOTSUPP`.
+    fn set_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()>;
+
+    /// The shutdown ioctl: from here on nothing more reaches the device (as if power were cut); every later
+    /// operation gives `EIO`. With `flush_first`, everything is made durable before.
+    fn shutdown(&self, flush_first: bool) -> Result<()>;
+
+    /// Called once when the last user is gone: makes everything durable and writes a checkpoint.
+    fn unmount(&self) -> Result<()>;
+}
