@@ -1,2 +1,40 @@
-//! Developer commands.
-fn main() {}
+//! Developer commands: `cargo xtask tidy | test | suite | install | demo | bench`.
+
+use std::process::ExitCode;
+
+mod gates;
+mod install;
+mod paths;
+mod run;
+mod stages;
+mod sweep;
+mod tidy;
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  tidy                           checks the rules of the house (floors, unsafe fences, SPEC proofs, heads, bans)
+  test [--long] [--only NAME]    runs every stage; ends in the line `N passed, N failed`
+  test --list                    lists the stages with their time limits
+  deny, miri                     one stage each, by a tool that must be installed
+  install [WHAT]                 installs what the tests and the demo need (mount, suites, programs, peers, all)
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args.as_slice() {
+        ["tidy"] => tidy::command(),
+        ["test", rest @ ..] => run::command(rest),
+        ["deny"] => gates::deny(),
+        ["miri"] => gates::miri(),
+        ["install", rest @ ..] => install::command(rest),
+        _ => Err(USAGE.to_owned()),
+    };
+    match result {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Installs what the tests, the demo and the benchmark need and the machine lacks: packages of Debian by apt-get (as
+//! root only), test suites of the crate registry by `cargo install` into `target/tools`.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use crate::paths;
+
+/// A program and the Debian package that brings it.
+struct Need {
+    package: &'static str,
+    /// A program in `PATH`, or an absolute path.
+    proof: &'static str,
+}
+
+const fn need(proof: &'static str, package: &'static str) -> Need {
+    Need { package, proof }
+}
+
+/// What mounting and looking at a mount needs.
+const MOUNT: &[Need] = &[
+    need("fusermount3", "fuse3"),
+    need("setfacl", "acl"),
+    need("setfattr", "attr"),
+    need("losetup", "mount"),
+];
+
+/// What pjdfstest needs beside itself: its run-time library of ACLs and a compiler's view of it.
+const SUITES: &[Need] = &[
+    need("/usr/include/sys/acl.h", "libacl1-dev"),
+    need("pkg-config", "pkg-config"),
+];
+
+/// The real programs.
+const PROGRAMS: &[Need] = &[
+    need("git", "git"),
+    need("rsync", "rsync"),
+    need("sqlite3", "sqlite3"),
+    need("tar", "tar"),
+    need("/usr/lib/postgresql", "postgresql"),
+];
+
+/// File systems that stand beside Keepfs in the benchmark.
+const PEERS: &[Need] = &[
+    need("mkfs.ext4", "e2fsprogs"),
+    need("fuse2fs", "fuse2fs"),
+    need("bindfs", "bindfs"),
+];
+
+/// Suites of the crate registry: name, version.
+const CRATES: &[(&str, &str)] = &[("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
+
+/// `cargo xtask install [mount|suites|programs|peers|all]`.
+pub fn command(args: &[&str]) -> Result<ExitCode, String> {
+    match args {
+        ["mount"] => mount()?,
+        ["suites"] => suites()?,
+        ["programs"] => programs()?,
+        ["peers"] => peers()?,
+        [] | ["all"] => {
+            packages(&[MOUNT, SUITES, PROGRAMS, PEERS])?;
+            suites()?;
+        }
+        _ => return Err("what to install: mount, suites, programs, peers or all".into()),
+    }
+    println!("everything is installed");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a mount needs.
+pub fn mount() -> Result<(), String> {
+    packages(&[MOUNT])
+}
+
+/// pjdfstest and fsx.
+pub fn suites() -> Result<(), String> {
+    packages(&[MOUNT, SUITES])?;
+    CRATES
+        .iter()
+        .try_for_each(|(name, version)| crate_binary(name, version))
+}
+
+/// The real programs.
+pub fn programs() -> Result<(), String> {
+    packages(&[MOUNT, PROGRAMS])
+}
+
+/// The peers of the benchmark.
+pub fn peers() -> Result<(), String> {
+    packages(&[MOUNT, PEERS])
+}
+
+/// Installs the packages whose proof is missing. Errors name them when this is not root or there is no apt-get.
+fn packages(needs: &[&[Need]]) -> Result<(), String> {
+    let missing: Vec<&str> = needs
+        .iter()
+        .copied()
+        .flatten()
+        .filter(|need| !present(need.proof))
+        .map(|need| need.package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    if !rustix::process::geteuid().is_root() {
+        return Err(format!("missing: {list}. Install them as root: apt-get install {list}"));
+    }
+    if !present("apt-get") {
+        return Err(format!(
+            "missing: {list} (names of Debian's packages), and there is no apt-get to install them"
+        ));
+    }
+    println!("installing {list}");
+    apt(&["update"])?;
+    let mut install = vec!["install", "--yes", "--no-install-recommends"];
+    install.extend(&missing);
+    apt(&install)
+}
+
+fn apt(args: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("apt-get");
+    command
+        .args(["-q", "-o", "DPkg::Lock::Timeout=300"])
+        .args(args)
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    finish("apt-get", command)
+}
+
+/// Builds a suite once; a version that is there already is kept.
+fn crate_binary(name: &str, version: &str) -> Result<(), String> {
+    let stamp = paths::tools().join(format!("{name}-{version}.installed"));
+    if stamp.exists() && paths::tools().join("bin").join(name).exists() {
+        return Ok(());
+    }
+    println!("installing {name} {version}");
+    let mut command = Command::new("cargo");
+    command
+        .args(["install", "--quiet", "--locked", "--root"])
+        .arg(paths::tools());
+    command
+        .arg(format!("{name}@{version}"))
+        .env("CARGO_TARGET_DIR", paths::tools().join("build"));
+    finish("cargo install", command)?;
+    std::fs::write(&stamp, "").map_err(|e| format!("{}: {e}", stamp.display()))
+}
+
+fn finish(what: &str, mut command: Command) -> Result<(), String> {
+    let status = command.status().map_err(|e| format!("{what}: {e}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{what} failed: {status}"))
+    }
+}
+
+/// Whether a program is in `PATH` (or where root's programs lie), or an absolute path exists.
+pub fn present(proof: &str) -> bool {
+    if proof.starts_with('/') {
+        return Path::new(proof).exists();
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':')
+        .chain(["/usr/sbin", "/sbin"])
+        .any(|dir| Path::new(dir).join(proof).exists())
+}
+
+#[cfg(test)]
+mod tests;

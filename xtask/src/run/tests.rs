@@ -1,0 +1,55 @@
+//! Outcomes, the hang guard, the choice of stages.
+
+use super::{Choice, Command, CommandExt, Duration, Outcome, STAGES, tail, wait};
+
+fn shell(script: &str, limit: Duration) -> Outcome {
+    let child = Command::new("sh").args(["-c", script]).process_group(0).spawn();
+    wait(child.expect("sh starts"), limit)
+}
+
+#[test]
+fn exit_codes_become_outcomes() {
+    let minute = Duration::from_secs(60);
+    assert_eq!(shell("exit 0", minute), Outcome::Passed);
+    assert_eq!(shell("exit 77", minute), Outcome::Skipped);
+    assert_eq!(shell("exit 3", minute), Outcome::Failed("exit code 3".into()));
+    assert_eq!(shell("kill -9 $$", minute), Outcome::Failed("signal 9".into()));
+}
+
+#[test]
+fn a_stage_that_hangs_is_killed_with_its_children() {
+    let outcome = shell("sleep 600 & wait", Duration::ZERO);
+    assert_eq!(
+        outcome,
+        Outcome::Failed("hung: over its limit of 0 s, was killed".into())
+    );
+}
+
+#[test]
+fn arguments_choose_stages() {
+    let chosen = |args: &[&str]| {
+        let choice = Choice::parse(args).expect("good arguments");
+        STAGES.iter().filter(|stage| choice.takes(stage)).count()
+    };
+    assert_eq!(chosen(&["--only", "tidy"]), 1);
+    assert_eq!(chosen(&["--only", "tidy", "--only", "fmt"]), 2);
+    assert_eq!(chosen(&["--only", "no such stage"]), 0);
+    assert_eq!(chosen(&["--long"]), STAGES.len());
+    assert_eq!(chosen(&[]), STAGES.iter().filter(|stage| !stage.long).count());
+    assert!(Choice::parse(&["--only"]).is_err());
+    assert!(Choice::parse(&["--slow"]).is_err());
+}
+
+#[test]
+fn names_of_stages_are_unique() {
+    let mut names: Vec<&str> = STAGES.iter().map(|stage| stage.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), STAGES.len());
+}
+
+#[test]
+fn the_tail_is_the_end() {
+    assert_eq!(tail("a\nb\nc\n", 2), "    | b\n    | c");
+    assert_eq!(tail("a\n", 2), "    | a");
+}

@@ -1,0 +1,44 @@
+//! The stages of `cargo xtask test`, one line each.
+
+/// A stage is a command with a time limit; it passes if the command exits with 0, and was skipped if with 77.
+pub struct Stage {
+    /// For `--only` and the log's name.
+    pub name: &'static str,
+    /// Runs with `--long` only.
+    pub long: bool,
+    /// The hang guard: killed after so many minutes.
+    pub minutes_max: u64,
+    /// Program and arguments, from the root of the workspace.
+    pub command: &'static [&'static str],
+}
+
+const fn stage(name: &'static str, minutes_max: u64, command: &'static [&'static str]) -> Stage {
+    Stage {
+        name,
+        long: false,
+        minutes_max,
+        command,
+    }
+}
+
+/// In the order in which they run: cheap ones first, and what others need before them.
+pub const STAGES: &[Stage] = &[
+    stage("fmt", 2, &["cargo", "fmt", "--all", "--check"]),
+    stage("tidy", 2, &["cargo", "xtask", "tidy"]),
+    stage(
+        "clippy",
+        15,
+        &[
+            "cargo",
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ],
+    ),
+    stage("deny", 5, &["cargo", "xtask", "deny"]),
+    stage("unit", 20, &["cargo", "test", "--workspace"]),
+    stage("miri", 15, &["cargo", "xtask", "miri"]),
+];

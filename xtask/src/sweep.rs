@@ -1,0 +1,93 @@
+//! A directory for temporary files that is left clean: no mount, no loop device, no file stays behind, even when the
+//! stage that made them was killed.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Removed with everything mounted or attached in it when dropped.
+pub struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    /// A new directory that every user may enter (suites run as other users too). Errors in words.
+    pub fn new(name: &str) -> Result<Self, String> {
+        let dir = tempfile::Builder::new().prefix(&format!("keepfs-{name}-")).tempdir();
+        let dir = dir.map_err(|e| format!("temporary directory: {e}"))?;
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), open).map_err(|e| format!("{}: {e}", dir.path().display()))?;
+        Ok(Self(dir))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        for mount in mounts_under(&mounts, self.path()).into_iter().rev() {
+            if mount.fuse {
+                // A dead or hung server would keep its callers waiting for ever.
+                drop(std::fs::write(
+                    format!("/sys/fs/fuse/connections/{}/abort", mount.minor),
+                    "1",
+                ));
+            }
+            quiet("umount", &["-l", &mount.point.to_string_lossy()]);
+        }
+        for device in loops_under(self.path()) {
+            quiet("losetup", &["-d", &device]);
+        }
+    }
+}
+
+/// A line of mountinfo.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    minor: String,
+    point: PathBuf,
+    fuse: bool,
+}
+
+/// The mounts at or below `dir`, in the order of mounting (proc(5), mountinfo).
+fn mounts_under(mountinfo: &str, dir: &Path) -> Vec<Mount> {
+    let mount = |line: &str| {
+        let (head, tail) = line.split_once(" - ")?;
+        let mut fields = head.split(' ').skip(2);
+        let minor = fields.next()?.split_once(':')?.1.to_owned();
+        let point = PathBuf::from(unescape(fields.nth(1)?));
+        let kind = tail.split(' ').next()?;
+        let fuse = kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse.");
+        point.starts_with(dir).then_some(Mount { minor, point, fuse })
+    };
+    mountinfo.lines().filter_map(mount).collect()
+}
+
+fn unescape(text: &str) -> String {
+    text.replace("\\040", " ")
+        .replace("\\011", "\t")
+        .replace("\\012", "\n")
+        .replace("\\134", "\\")
+}
+
+/// Loop devices whose backing file lies under `dir`.
+fn loops_under(dir: &Path) -> Vec<String> {
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let backed = devices.filter(|device| {
+        let file = std::fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
+        Path::new(file.trim_end()).starts_with(dir)
+    });
+    backed
+        .map(|device| format!("/dev/{}", device.file_name().to_string_lossy()))
+        .collect()
+}
+
+/// Cleaning is best effort: what fails here was reported by the stage itself.
+fn quiet(program: &str, args: &[&str]) {
+    drop(Command::new(program).args(args).output());
+}
+
+#[cfg(test)]
+mod tests;

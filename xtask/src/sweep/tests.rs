@@ -1,0 +1,36 @@
+//! Reading mountinfo; a scratch directory goes away.
+
+use std::path::{Path, PathBuf};
+
+use super::{Mount, Scratch, mounts_under};
+
+#[test]
+fn mounts_below_a_directory_are_found() {
+    let mountinfo = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
+        41 22 0:44 / /tmp/a/mnt rw,nosuid - fuse.keepfs /tmp/a/pool rw,user_id=0\n\
+        42 22 7:0 / /tmp/a/two\\040words rw - ext4 /dev/loop0 rw\n\
+        43 22 0:45 / /tmp/ab rw - tmpfs tmpfs rw\n";
+    let found = mounts_under(mountinfo, Path::new("/tmp/a"));
+    let expected = [
+        Mount {
+            minor: "44".into(),
+            point: PathBuf::from("/tmp/a/mnt"),
+            fuse: true,
+        },
+        Mount {
+            minor: "0".into(),
+            point: PathBuf::from("/tmp/a/two words"),
+            fuse: false,
+        },
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_scratch_directory_goes_away_with_its_files() {
+    let scratch = Scratch::new("test").expect("a temporary directory");
+    let path = scratch.path().to_owned();
+    std::fs::write(path.join("file"), "x").expect("a file in it");
+    drop(scratch);
+    assert!(!path.exists());
+}

@@ -1,0 +1,103 @@
+//! What tidy can find, as comparable values.
+
+use std::fmt;
+
+/// A line of a file, counted from 1.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Path relative to the root.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+}
+
+impl Place {
+    /// `line` is counted from 1.
+    pub fn new(file: &str, line: usize) -> Self {
+        Self {
+            file: file.to_owned(),
+            line,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// One breach of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Finding {
+    /// A package imports one that its floor may not see.
+    Import { from: String, to: String, dev: bool },
+    /// A package that the allow-list does not know.
+    UnknownPackage(String),
+    /// `unsafe` (or the lint switched off) outside the fenced files.
+    Unsafe(Place),
+    /// A clause that no test cites, and not listed as unproved.
+    ClauseWithoutTest(String),
+    /// A clause that no code cites, and not listed as unproved.
+    ClauseWithoutCode(String),
+    /// A clause listed as unproved which has its proof: take it off the list.
+    ClauseProved(String),
+    /// The list of unproved clauses names one that SPEC.md does not have.
+    ClauseListedUnknown(String),
+    /// Code or a test cites a clause that SPEC.md does not have.
+    ClauseUnknown { id: String, place: Place },
+    /// Two paragraphs of SPEC.md have one id.
+    ClauseTwice(String),
+    /// A source file does not begin with `//!`.
+    Head(String),
+    /// A source file outside the tests is too long.
+    Length { file: String, lines: usize, max: usize },
+    /// A file of the allowance table is short by now, or gone.
+    AllowanceUnused(String),
+    /// A word that the house does not use.
+    Banned {
+        place: Place,
+        word: &'static str,
+        instead: &'static str,
+    },
+    /// A module named after nothing.
+    ModuleName { file: String, name: &'static str },
+    /// CHANGELOG.md has no `## Unreleased`.
+    NoUnreleased,
+    /// A package does not inherit the workspace lints.
+    LintsNotInherited(String),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Import { from, to, dev: false } => {
+                write!(
+                    f,
+                    "floors: {from} may not depend on {to} (DESIGN section 10; table in tidy/floors.rs)"
+                )
+            }
+            Self::Import { from, to, dev: true } => {
+                write!(
+                    f,
+                    "floors: the tests of {from} may not depend on {to} (table TESTS in tidy/floors.rs)"
+                )
+            }
+            Self::UnknownPackage(name) => write!(f, "floors: package {name} has no floor (table in tidy/floors.rs)"),
+            Self::Unsafe(place) => write!(f, "{place}: unsafe outside the fenced files (table in tidy/fences.rs)"),
+            Self::ClauseWithoutTest(id) => write!(f, "docs/SPEC.md: clause {id} is cited by no test"),
+            Self::ClauseWithoutCode(id) => write!(f, "docs/SPEC.md: clause {id} is cited by no code"),
+            Self::ClauseProved(id) => write!(f, "docs/unproved.txt: clause {id} has its proof, take it off the list"),
+            Self::ClauseListedUnknown(id) => write!(f, "docs/unproved.txt: no clause {id} in docs/SPEC.md"),
+            Self::ClauseUnknown { id, place } => write!(f, "{place}: no clause {id} in docs/SPEC.md"),
+            Self::ClauseTwice(id) => write!(f, "docs/SPEC.md: clause {id} stands there twice"),
+            Self::Head(file) => write!(f, "{file}:1: begins without a `//!` line saying what the file is for"),
+            Self::Length { file, lines, max } => write!(f, "{file}: {lines} lines, at most {max}: split it"),
+            Self::AllowanceUnused(file) => write!(f, "{file}: needs no allowance any more (tidy/heads.rs)"),
+            Self::Banned { place, word, instead } => write!(f, "{place}: `{word}` is banned; instead: {instead}"),
+            Self::ModuleName { file, name } => write!(f, "{file}: a module `{name}` says nothing; name what it holds"),
+            Self::NoUnreleased => write!(f, "CHANGELOG.md: no section `## Unreleased`"),
+            Self::LintsNotInherited(file) => write!(f, "{file}: lacks `[lints]` with `workspace = true`"),
+        }
+    }
+}
