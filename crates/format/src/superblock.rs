@@ -1,0 +1,109 @@
+//! The superblock (SPEC section 2).
+
+use crate::le::{I64, U32, U64};
+use crate::map::MapEntry;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// `KEEPFS`, a zero and the major version.
+pub const MAGIC: [u8; 8] = *b"KEEPFS\0\x01";
+/// Version of the format.
+pub const VERSION: u32 = 1;
+/// State: unmounted properly.
+pub const CLEAN: u32 = 0x7E11_C0DE;
+/// State: in use, or crashed.
+pub const OPEN: u32 = 0x81EE_3F21;
+/// Number of slots.
+pub const SLOTS: usize = 4;
+/// Smallest pool, pages.
+pub const PAGES_MIN: u64 = 512;
+/// Largest pool, pages.
+pub const PAGES_MAX: u64 = 1 << 40;
+/// Offset of the CRC.
+pub const CRC_OFFSET: usize = 4088;
+
+/// Root of the map of one space (S-4.2).
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Default,
+    FromBytes,
+    IntoBytes,
+    KnownLayout,
+    Immutable,
+    Unaligned,
+)]
+#[repr(C)]
+pub struct Root {
+    /// Where the top map page lives.
+    pub entry: MapEntry,
+    /// Number of levels; 0 = nothing is live.
+    pub height: u8,
+    /// Zero.
+    pub reserved: [u8; 7],
+}
+
+/// The superblock, field by field as in S-2.2.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+#[allow(missing_docs)] // S-2.2 is the text; the names are its names.
+pub struct Superblock {
+    pub magic: [u8; 8],
+    pub version: U32,
+    pub meta_copies: U32,
+    pub pool: [u8; 16],
+    pub label: [u8; 64],
+    pub pages: U64,
+    pub generation: U64,
+    pub incarnation: U64,
+    pub seq: U64,
+    pub log_start: U64,
+    pub log_pages: U64,
+    pub log_seq: U64,
+    pub group: U64,
+    pub chain: U64,
+    pub durable: U64,
+    pub zone_pages: U64,
+    pub zone_current: U64,
+    pub zone_next: U64,
+    pub chunk_pages: U32,
+    pub state: U32,
+    pub name_seed: [U64; 2],
+    pub created_sec: I64,
+    pub created_nsec: U32,
+    pub reserved0: U32,
+    pub incompat: U64,
+    pub ro_compat: U64,
+    pub roots: [Root; 10],
+    pub reserved1: [u8; CRC_OFFSET - 656],
+    pub crc: U64,
+}
+
+const _: () = assert!(size_of::<Root>() == 40);
+const _: () = assert!(core::mem::offset_of!(Superblock, roots) == 256);
+const _: () = assert!(core::mem::offset_of!(Superblock, crc) == CRC_OFFSET);
+const _: () = assert!(size_of::<Superblock>() == crate::PAGE);
+
+impl Superblock {
+    /// All zeros but the magic and version.
+    pub fn blank() -> Superblock {
+        let mut sb = Superblock::new_zeroed();
+        sb.magic = MAGIC;
+        sb.version = VERSION.into();
+        sb
+    }
+}
+
+/// The page of slot `slot` in a pool of `pages` pages (S-2.1).
+pub const fn slot_page(slot: usize, pages: u64) -> u64 {
+    pages / 4 * (slot as u64 % 4) + (pages % 4) * (slot as u64 % 4) / 4
+}
+
+/// The slots of a superblock of generation `generation`: the deciding one, then its copy (S-2.1).
+pub const fn slots_of(generation: u64) -> [usize; 2] {
+    [(generation % 2) as usize, 2 + (generation % 2) as usize]
+}
