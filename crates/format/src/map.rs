@@ -67,8 +67,8 @@ pub const CHUNK_PAGES_MAX: u32 = 256;
 )]
 #[repr(C)]
 pub struct Chunk {
-    /// First page, or 0: the entry is unused.
-    pub start: U64,
+    /// First page in the low 48 bits, pages − 1 above; 0: the entry is unused.
+    pub start_and_len: U64,
     /// Which of its pages are used, least significant bit first.
     pub used: [u8; 32],
 }
@@ -78,4 +78,21 @@ const _: () = assert!(size_of::<Chunk>() == 40);
 /// Offset of chunk `slot` in a HOMES metablock.
 pub const fn chunk_offset(slot: usize) -> usize {
     HEADER + (slot % CHUNKS) * size_of::<Chunk>()
+}
+
+impl Chunk {
+    /// A chunk of `pages` (1..=256) pages from `start` with the pages of `used` in use.
+    pub fn new(start: u64, pages: u32, used: [u8; 32]) -> Chunk {
+        Chunk { start_and_len: (start | ((u64::from(pages).max(1) - 1) << 48).into(), used }
+    }
+
+    /// First page, 0 = no chunk.
+    pub fn start(&self) -> u64 {
+        self.start_and_len.get() & ((1 << 48) - 1)
+    }
+
+    /// Number of pages.
+    pub fn pages(&self) -> u32 {
+        ((self.start_and_len.get() >> 48) & 0xff) as u32 + 1
+    }
 }
