@@ -19,19 +19,7 @@ pub const UNWRITTEN: u16 = 2;
 pub const LOST: u16 = 4;
 
 /// Where one page of a file lives (S-7.2). All zeros is a hole.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Default,
-    FromBytes,
-    IntoBytes,
-    KnownLayout,
-    Immutable,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct PageEntry {
     /// Page number in the low 48 bits, flags above.
@@ -79,19 +67,7 @@ impl PageEntry {
 }
 
 /// A child of an inner node (S-7.1). All zeros is a hole.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Default,
-    FromBytes,
-    IntoBytes,
-    KnownLayout,
-    Immutable,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Child {
     /// Node id, or 0.

@@ -27,19 +27,7 @@ pub const COOKIE_DOTDOT: u64 = 2;
 pub const TWINS: u64 = 8;
 
 /// What follows the header of a leaf.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Default,
-    FromBytes,
-    IntoBytes,
-    KnownLayout,
-    Immutable,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct LeafHead {
     /// Offset of the first free byte.
@@ -55,19 +43,7 @@ pub struct LeafHead {
 const _: () = assert!(HEADER + size_of::<LeafHead>() == FIRST);
 
 /// The fixed part of an entry; the name follows, padded to a multiple of 4.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Default,
-    FromBytes,
-    IntoBytes,
-    KnownLayout,
-    Immutable,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct EntryHead {
     /// Key and cookie (S-6.3).

@@ -80,11 +80,7 @@ impl MetaId {
 
     /// Map page `number` of `level` of the map of `space` (S-4.1).
     pub const fn map(space: Space, level: u8, number: u64) -> MetaId {
-        MetaId(
-            (((space as u64) | MAP_BIT as u64) << 56)
-                | ((level as u64) << 48)
-                | (number & ((1 << 48) - 1)),
-        )
+        MetaId((((space as u64) | MAP_BIT as u64) << 56) | ((level as u64) << 48) | (number & ((1 << 48) - 1)))
     }
 
     /// The index within the space.

@@ -33,9 +33,7 @@ pub const BODY_DIRECT: u8 = 2;
 pub const BODY_TREE: u8 = 3;
 
 /// An inode, field by field as in S-5.2.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 #[allow(missing_docs)] // S-5.2 is the text; the names are its names.
 pub struct Inode {

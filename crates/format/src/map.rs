@@ -17,19 +17,7 @@ pub const LIVE: u8 = 0x5A;
 pub const DEAD: u8 = 0xA5;
 
 /// Where a metablock lives (S-4.3).
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Default,
-    FromBytes,
-    IntoBytes,
-    KnownLayout,
-    Immutable,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct MapEntry {
     /// First page.
@@ -62,9 +50,7 @@ pub const CHUNKS: usize = 100;
 pub const CHUNK_PAGES_MAX: u32 = 256;
 
 /// One chunk of metadata pages (S-4.5).
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Chunk {
     /// First page in the low 48 bits, pages − 1 above; 0: the entry is unused.
@@ -83,7 +69,10 @@ pub const fn chunk_offset(slot: usize) -> usize {
 impl Chunk {
     /// A chunk of `pages` (1..=256) pages from `start` with the pages of `used` in use.
     pub fn new(start: u64, pages: u32, used: [u8; 32]) -> Chunk {
-        Chunk { start_and_len: (start | ((u64::from(pages).max(1) - 1) << 48).into(), used }
+        Chunk {
+            start_and_len: (start | ((u64::from(pages).max(1) - 1) << 48)).into(),
+            used,
+        }
     }
 
     /// First page, 0 = no chunk.

@@ -48,9 +48,7 @@ impl Kind {
 }
 
 /// The first 32 bytes of every metablock.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
     /// [`MAGIC`].
@@ -75,14 +73,7 @@ const _: () = assert!(size_of::<Header>() == HEADER);
 
 impl Header {
     /// A header as at birth.
-    pub fn new(
-        pool_tag: u32,
-        id: MetaId,
-        kind: Kind,
-        level: u8,
-        owner: u64,
-        generation: u32,
-    ) -> Header {
+    pub fn new(pool_tag: u32, id: MetaId, kind: Kind, level: u8, owner: u64, generation: u32) -> Header {
         Header {
             magic: MAGIC.into(),
             kind: kind as u8,

@@ -21,9 +21,7 @@ pub const PAYLOAD: usize = CRC_OFFSET - PAYLOAD_OFFSET;
 pub const CRC_OFFSET: usize = 4088;
 
 /// The head of a log page (S-8.2).
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 #[allow(missing_docs)] // S-8.2 is the text; the names are its names.
 pub struct PageHead {

@@ -22,19 +22,7 @@ pub const PAGES_MAX: u64 = 1 << 40;
 pub const CRC_OFFSET: usize = 4088;
 
 /// Root of the map of one space (S-4.2).
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Default,
-    FromBytes,
-    IntoBytes,
-    KnownLayout,
-    Immutable,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Root {
     /// Where the top map page lives.
@@ -46,9 +34,7 @@ pub struct Root {
 }
 
 /// The superblock, field by field as in S-2.2.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 #[allow(missing_docs)] // S-2.2 is the text; the names are its names.
 pub struct Superblock {

@@ -158,11 +158,7 @@ impl Record {
 
     fn encode_body(&self, out: &mut Out<'_>) {
         match self {
-            Record::Update {
-                id,
-                generation,
-                ranges,
-            } => {
+            Record::Update { id, generation, ranges } => {
                 out.u64(id.0).u32(*generation).u16(ranges.len() as u16);
                 for (offset, bytes) in ranges {
                     out.u16(*offset).u16(bytes.len() as u16);
@@ -178,21 +174,13 @@ impl Record {
                 level,
                 owner,
             } => {
-                out.u64(id.0)
-                    .u32(*generation)
-                    .u8(*kind)
-                    .u8(*level)
-                    .u16(0)
-                    .u64(*owner);
+                out.u64(id.0).u32(*generation).u8(*kind).u8(*level).u16(0).u64(*owner);
             }
             Record::Death { id, generation } => {
                 out.u64(id.0).u32(*generation);
             }
             Record::Alloc { space, run } | Record::Free { space, run } => {
-                out.u8(*space as u8)
-                    .bytes(&[0; 3])
-                    .u64(run.start)
-                    .u32(run.count);
+                out.u8(*space as u8).bytes(&[0; 3]).u64(run.start).u32(run.count);
             }
             Record::Ref { run, delta } => {
                 out.u64(run.start).u32(run.count).u32(*delta as u32);
@@ -203,12 +191,7 @@ impl Record {
             Record::Link { ino, dir } => {
                 out.u64(*ino).u64(*dir);
             }
-            Record::Unlink {
-                ino,
-                dir,
-                nlink,
-                born,
-            } => {
+            Record::Unlink { ino, dir, nlink, born } => {
                 out.u64(*ino).u64(*dir).u32(*nlink).u64(*born);
             }
             Record::Truncate { ino, size } => {
@@ -223,11 +206,7 @@ impl Record {
                 last_len,
                 crcs,
             } => {
-                let unwritten = if crcs.is_empty() && *page != 0 {
-                    UNWRITTEN
-                } else {
-                    0
-                };
+                let unwritten = if crcs.is_empty() && *page != 0 { UNWRITTEN } else { 0 };
                 out.u64(*ino)
                     .u64(*index)
                     .u64(*page)
@@ -403,8 +382,7 @@ fn decode_body(kind: u8, b: &mut In<'_>) -> Result<Record, DecodeError> {
         },
         11 => decode_map_entry(b)?,
         12 => {
-            let (ino, index, version, base, base_crc) =
-                (b.u64()?, b.u64()?, b.u32()?, b.u64()?, b.u32()?);
+            let (ino, index, version, base, base_crc) = (b.u64()?, b.u64()?, b.u32()?, b.u64()?, b.u32()?);
             let (offset, len) = decode_range(b)?;
             Record::Tail {
                 ino,
@@ -417,8 +395,7 @@ fn decode_body(kind: u8, b: &mut In<'_>) -> Result<Record, DecodeError> {
             }
         }
         13 => {
-            let (ino, index, version, base, base_crc) =
-                (b.u64()?, b.u64()?, b.u32()?, b.u64()?, b.u32()?);
+            let (ino, index, version, base, base_crc) = (b.u64()?, b.u64()?, b.u32()?, b.u64()?, b.u32()?);
             let (offset, len) = decode_range(b)?;
             Record::Zero {
                 ino,
@@ -439,12 +416,7 @@ fn decode_run(b: &mut In<'_>) -> Result<Run, DecodeError> {
         start: b.u64()?,
         count: b.u32()?,
     };
-    if run.count == 0
-        || run
-            .start
-            .checked_add(run.count.into())
-            .is_none_or(|end| end > 1 << 56)
-    {
+    if run.count == 0 || run.start.checked_add(run.count.into()).is_none_or(|end| end > 1 << 56) {
         return b.error("run is empty or out of range");
     }
     Ok(run)
@@ -469,11 +441,7 @@ fn decode_update(b: &mut In<'_>) -> Result<Record, DecodeError> {
     for (offset, len) in spans {
         ranges.push((offset, b.bytes(len.into())?.to_vec()));
     }
-    Ok(Record::Update {
-        id,
-        generation,
-        ranges,
-    })
+    Ok(Record::Update { id, generation, ranges })
 }
 
 fn decode_map_entry(b: &mut In<'_>) -> Result<Record, DecodeError> {
@@ -487,10 +455,7 @@ fn decode_map_entry(b: &mut In<'_>) -> Result<Record, DecodeError> {
             crcs.push(b.u32()?);
         }
     }
-    if count == 0
-        || page.checked_add(count.into()).is_none()
-        || index.checked_add(count.into()).is_none()
-    {
+    if count == 0 || page.checked_add(count.into()).is_none() || index.checked_add(count.into()).is_none() {
         return b.error("map-entry is empty or out of range");
     }
     Ok(Record::MapEntry {
