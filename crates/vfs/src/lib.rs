@@ -8,6 +8,7 @@
 //! append-only flags, types, names, limits and space.
 
 mod errno;
+pub mod model;
 mod types;
 
 pub use errno::Errno;
