@@ -7,6 +7,7 @@ mod install;
 mod paths;
 mod run;
 mod stages;
+mod suites;
 mod sweep;
 mod tidy;
 
@@ -15,6 +16,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   tidy                           checks the rules of the house (floors, unsafe fences, SPEC proofs, heads, bans)
   test [--long] [--only NAME]    runs every stage; ends in the line `N passed, N failed`
   test --list                    lists the stages with their time limits
+  suite NAME [--dir DIR]         one suite on a pool of its own, or in DIR on whatever lies there
   deny, miri                     one stage each, by a tool that must be installed
   install [WHAT]                 installs what the tests and the demo need (mount, suites, programs, peers, all)
 ";
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let result = match args.as_slice() {
         ["tidy"] => tidy::command(),
         ["test", rest @ ..] => run::command(rest),
+        ["suite", rest @ ..] => suites::command(rest),
         ["deny"] => gates::deny(),
         ["miri"] => gates::miri(),
         ["install", rest @ ..] => install::command(rest),

@@ -149,7 +149,10 @@ fn run(stage: &Stage, long: bool) -> Result<Outcome, String> {
     }
     let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
     match child {
-        Ok(child) => Ok(wait(child, Duration::from_secs(60 * stage.minutes_max))),
+        Ok(child) => Ok(wait(
+            child,
+            Duration::from_secs(60 * stage.minutes_max * if long { 4 } else { 1 }),
+        )),
         Err(e) => Ok(Outcome::Failed(format!("{}: {e}", stage.command[0]))),
     }
 }

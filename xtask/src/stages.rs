@@ -6,7 +6,7 @@ pub struct Stage {
     pub name: &'static str,
     /// Runs with `--long` only.
     pub long: bool,
-    /// The hang guard: killed after so many minutes.
+    /// The hang guard: killed after so many minutes (four times as many with `--long`).
     pub minutes_max: u64,
     /// Program and arguments, from the root of the workspace.
     pub command: &'static [&'static str],
@@ -41,4 +41,12 @@ pub const STAGES: &[Stage] = &[
     stage("deny", 5, &["cargo", "xtask", "deny"]),
     stage("unit", 20, &["cargo", "test", "--workspace"]),
     stage("miri", 15, &["cargo", "xtask", "miri"]),
+    stage("pjdfstest", 5, &["cargo", "xtask", "suite", "pjdfstest"]),
+    stage("fsx", 10, &["cargo", "xtask", "suite", "fsx"]),
+    stage("tar", 5, &["cargo", "xtask", "suite", "tar"]),
+    stage("rsync", 5, &["cargo", "xtask", "suite", "rsync"]),
+    stage("cargo", 5, &["cargo", "xtask", "suite", "cargo"]),
+    stage("sqlite", 5, &["cargo", "xtask", "suite", "sqlite"]),
+    stage("postgres", 10, &["cargo", "xtask", "suite", "postgres"]),
+    stage("git", 10, &["cargo", "xtask", "suite", "git"]),
 ];

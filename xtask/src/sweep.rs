@@ -11,8 +11,15 @@ pub struct Scratch(tempfile::TempDir);
 impl Scratch {
     /// A new directory that every user may enter (suites run as other users too). Errors in words.
     pub fn new(name: &str) -> Result<Self, String> {
-        let dir = tempfile::Builder::new().prefix(&format!("keepfs-{name}-")).tempdir();
-        let dir = dir.map_err(|e| format!("temporary directory: {e}"))?;
+        Self::within(&std::env::temp_dir(), name)
+    }
+
+    /// The same below `parent`.
+    pub fn within(parent: &Path, name: &str) -> Result<Self, String> {
+        let dir = tempfile::Builder::new()
+            .prefix(&format!("keepfs-{name}-"))
+            .tempdir_in(parent);
+        let dir = dir.map_err(|e| format!("temporary directory in {}: {e}", parent.display()))?;
         let open = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(dir.path(), open).map_err(|e| format!("{}: {e}", dir.path().display()))?;
         Ok(Self(dir))

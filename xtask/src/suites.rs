@@ -1,0 +1,135 @@
+//! Suites that run on a real mount, one stage each: `cargo xtask suite NAME [--dir DIR]`.
+//!
+//! Without `--dir` a suite makes its own pool and mounts it. With `--dir` it runs in that directory instead, on
+//! whatever file system lies there: that is how a suite itself is checked, and how a peer is looked at.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::sweep::Scratch;
+use crate::{gates, run};
+
+mod compare;
+mod fsx;
+mod pjdfstest;
+pub mod pool;
+pub mod process;
+mod programs;
+mod sample;
+
+use pool::Pool;
+
+/// What a suite is given.
+pub struct Bench {
+    /// For files beside the file system under test (an ordinary file system, readable by every user).
+    pub scratch: Scratch,
+    /// Run here instead of on a pool.
+    pub dir: Option<PathBuf>,
+    /// Run at full size (`--long`).
+    pub long: bool,
+}
+
+/// A suite; its answer is the line that says what it counted.
+type Suite = fn(&Bench) -> Result<String, String>;
+
+const SUITES: &[(&str, Suite)] = &[
+    ("pjdfstest", pjdfstest::run),
+    ("fsx", fsx::run),
+    ("git", programs::git::run),
+    ("cargo", programs::cargo::run),
+    ("sqlite", programs::sqlite::run),
+    ("postgres", programs::postgres::run),
+    ("rsync", programs::rsync::run),
+    ("tar", programs::tar::run),
+];
+
+/// `cargo xtask suite NAME [--dir DIR]`; the last line of the output says what was counted, or why it failed.
+pub fn command(args: &[&str]) -> Result<ExitCode, String> {
+    let (name, dir) = match args {
+        [name] => (*name, None),
+        [name, "--dir", dir] => (*name, Some(absolute(dir)?)),
+        _ => {
+            return Err(format!(
+                "usage: cargo xtask suite NAME [--dir DIR]; suites: {}",
+                names()
+            ));
+        }
+    };
+    let suite = SUITES.iter().find(|(known, _)| *known == name).map(|(_, suite)| suite);
+    let suite = suite.ok_or_else(|| format!("no suite {name}; suites: {}", names()))?;
+    if !rustix::process::geteuid().is_root() {
+        return gates::skip("needs root: it mounts, and works as several users");
+    }
+    let long = std::env::var(run::LONG).is_ok_and(|value| value == "1");
+    let bench = Bench {
+        scratch: Scratch::new(name)?,
+        dir,
+        long,
+    };
+    match suite(&bench) {
+        Ok(counted) => {
+            println!("{counted}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(why) => {
+            println!("{name} failed: {why}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn absolute(dir: &str) -> Result<PathBuf, String> {
+    Path::new(dir).canonicalize().map_err(|e| format!("{dir}: {e}"))
+}
+
+fn names() -> String {
+    SUITES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// Where a suite does its work: a pool of its own, or the directory that was named.
+pub enum Place {
+    /// A mounted pool, unmounted and checked by [`Place::close`].
+    Pool(Box<Pool>),
+    /// A directory of another file system.
+    Dir(Scratch),
+}
+
+impl Bench {
+    /// A new place called `name`, mounted with `options` if it is a pool of `mib` MiB.
+    pub fn place(&self, name: &str, mib: u64, options: &[&str]) -> Result<Place, String> {
+        if let Some(dir) = &self.dir {
+            return Ok(Place::Dir(Scratch::within(dir, name)?));
+        }
+        let mut pool = Pool::create(self.scratch.path(), name, mib)?;
+        pool.mount(options)?;
+        Ok(Place::Pool(Box::new(pool)))
+    }
+
+    /// A directory called `name` on the ordinary file system beside.
+    pub fn beside(&self, name: &str) -> Result<PathBuf, String> {
+        let dir = self.scratch.path().join(name);
+        std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        Ok(dir)
+    }
+}
+
+impl Place {
+    /// The directory to work in.
+    pub fn dir(&self) -> &Path {
+        match self {
+            Self::Pool(pool) => pool.point(),
+            Self::Dir(dir) => dir.path(),
+        }
+    }
+
+    /// Unmounts and checks the pool; the directory goes away.
+    pub fn close(self) -> Result<(), String> {
+        match self {
+            Self::Pool(mut pool) => {
+                pool.unmount()?;
+                pool.check()
+            }
+            Self::Dir(_) => Ok(()),
+        }
+    }
+}

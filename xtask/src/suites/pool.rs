@@ -1,0 +1,135 @@
+//! A pool in a file, driven by the `keepfs` command as a user would.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use serde_json::Value;
+
+use super::process::{command, output, run, said};
+use crate::paths;
+
+/// A pool file and its mount point; unmounted when dropped.
+pub struct Pool {
+    binary: PathBuf,
+    image: PathBuf,
+    point: PathBuf,
+    mounted: bool,
+}
+
+impl Pool {
+    /// Makes a pool of `mib` MiB named `name` under `dir`, not yet mounted.
+    pub fn create(dir: &Path, name: &str, mib: u64) -> Result<Self, String> {
+        let pool = Self {
+            binary: build()?,
+            image: dir.join(format!("{name}.pool")),
+            point: dir.join(name),
+            mounted: false,
+        };
+        std::fs::create_dir_all(&pool.point).map_err(|e| format!("{}: {e}", pool.point.display()))?;
+        let size = format!("{mib}M");
+        run(pool.keepfs(&["create"]).arg(&pool.image).args(["--size", &size]))?;
+        Ok(pool)
+    }
+
+    /// The mount point.
+    pub fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// Mounts; every user may enter. The server stays in the background and keeps the standard output of this process.
+    pub fn mount(&mut self, options: &[&str]) -> Result<(), String> {
+        let options: Vec<&str> = ["allow_other"].iter().chain(options).copied().collect();
+        let mut mount = self.keepfs(&["mount"]);
+        mount.arg(&self.image).arg(&self.point).args(["-o", &options.join(",")]);
+        println!("$ {mount:?}");
+        // Not `run`: the server would hold the pipe open for as long as it lives.
+        let status = mount.status().map_err(|e| format!("keepfs mount: {e}"))?;
+        if !status.success() {
+            return Err(format!("keepfs mount: {status} (its messages stand above)"));
+        }
+        self.mounted = true;
+        Ok(())
+    }
+
+    /// Unmounts; everything is durable when this returns.
+    pub fn unmount(&mut self) -> Result<(), String> {
+        run(self.keepfs(&["unmount"]).arg(&self.point))?;
+        self.mounted = false;
+        Ok(())
+    }
+
+    /// Checks the unmounted pool: an error with its findings unless there are none.
+    pub fn check(&self) -> Result<(), String> {
+        let mut check = self.keepfs(&["check"]);
+        let output = output(check.arg(&self.image))?;
+        if output.status.code() == Some(0) {
+            Ok(())
+        } else {
+            Err(said(&check, &output))
+        }
+    }
+
+    /// What `status --json` says of the mount.
+    pub fn status(&self) -> Result<Value, String> {
+        let text = run(self.keepfs(&["status"]).arg(&self.point).arg("--json"))?;
+        serde_json::from_str(&text).map_err(|e| format!("keepfs status --json: {e}\n{text}"))
+    }
+
+    /// Kills the server with SIGKILL and returns when it is gone; the mount is left dead, as a crash leaves it.
+    pub fn kill_server(&mut self) -> Result<(), String> {
+        let status = self.status()?;
+        let pid = status["server_pid"]
+            .as_i64()
+            .and_then(|pid| i32::try_from(pid).ok())
+            .and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| format!("status has no server_pid: {status}"))?;
+        let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| format!("server {pid}: {e}"))?;
+        println!("$ kill -9 {}", pid.as_raw_nonzero());
+        kill_process(pid, Signal::KILL).map_err(|e| format!("server {pid}: {e}"))?;
+        poll(&mut [PollFd::new(&handle, PollFlags::IN)], None).map_err(|e| format!("server {pid}: {e}"))?;
+        Ok(())
+    }
+
+    /// Takes away the dead mount of a killed server and mounts again, which recovers.
+    pub fn remount(&mut self, options: &[&str]) -> Result<(), String> {
+        run(Command::new("umount").arg("-l").arg(&self.point).stdin(Stdio::null()))?;
+        self.mounted = false;
+        self.mount(options)
+    }
+
+    fn keepfs(&self, args: &[&str]) -> Command {
+        let mut keepfs = command(&self.binary, &paths::root());
+        keepfs.args(args);
+        keepfs
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.mounted && self.unmount().is_err() {
+            drop(Command::new("umount").arg("-l").arg(&self.point).output());
+        }
+    }
+}
+
+/// Builds the `keepfs` command for release and says where it is.
+pub fn build() -> Result<PathBuf, String> {
+    let mut cargo = command("cargo", &paths::root());
+    cargo.args([
+        "build",
+        "--release",
+        "--quiet",
+        "--package",
+        "keepfs",
+        "--bin",
+        "keepfs",
+    ]);
+    let messages = run(cargo.arg("--message-format=json"))?;
+    let executable = messages.lines().rev().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message["executable"].as_str()?))
+    });
+    executable.ok_or_else(|| "cargo build names no executable `keepfs`".to_owned())
+}
