@@ -1,1 +1,33 @@
-//! Placeholder head; replaced as this floor is built.
+//! The kernel's side: serves any [`keepfs_vfs::Vfs`] as a mount through `/dev/fuse` (DESIGN section 10, PROTOCOLS section 8).
+//!
+//! From the bottom up: [`protocol`] is the wire format; [`Dispatcher`] turns the bytes of a request into the bytes
+//! of a reply and needs no kernel; a transport moves those bytes; [`mount`] and [`Session`] join them to a mount point.
+//!
+//! Why not a crate from the registry: `docs/decisions/0120-own-fuse-transport.md`.
+
+pub mod anchor;
+mod config;
+mod context;
+mod dispatch;
+mod error;
+mod init;
+mod mountpoint;
+mod notify;
+pub mod protocol;
+mod reply;
+mod server;
+mod session;
+mod sys;
+pub mod transport;
+mod tune;
+mod workers;
+
+pub use config::{CacheMode, MountConfig};
+pub use context::{Caller, RequestId, current_request};
+pub use dispatch::{Dispatcher, Outcome};
+pub use error::FuseError;
+pub use init::{Granted, negotiate};
+pub use mountpoint::{How, unmount};
+pub use notify::Notifier;
+pub use reply::ReplyBuf;
+pub use session::{Session, Unmounter, mount};

@@ -1,0 +1,160 @@
+//! Between the types of the seam and those of the wire.
+
+use super::Dispatcher;
+use crate::protocol::flags;
+use crate::protocol::reply::{AttrOut, EntryOut, FuseAttr, FuseStatx, StatfsOut, StatxOut, SxTime};
+use crate::protocol::request::SetattrIn;
+use keepfs_vfs::{Attr, Entry, InodeFlags, NAME_MAX, SetAttr, SetTime, StatFs, Time};
+use std::time::Duration;
+
+/// Preferred size of I/O that stat(2) shows, bytes.
+const BLOCK_SIZE: u32 = 4096;
+
+impl Dispatcher {
+    /// An entry as the kernel wants it.
+    pub(super) fn entry_out(&self, entry: &Entry) -> EntryOut {
+        EntryOut {
+            nodeid: entry.attr.ino.0,
+            generation: entry.attr.generation,
+            entry_valid: self.entry_timeout.as_secs(),
+            attr_valid: self.attr_timeout.as_secs(),
+            entry_valid_nsec: self.entry_timeout.subsec_nanos(),
+            attr_valid_nsec: self.attr_timeout.subsec_nanos(),
+            attr: fuse_attr(&entry.attr),
+        }
+    }
+
+    /// "There is no such name, and you may believe that for a while."
+    pub(super) fn negative_entry(&self) -> Option<EntryOut> {
+        let valid = self.negative_timeout;
+        (valid != Duration::ZERO).then(|| EntryOut {
+            entry_valid: valid.as_secs(),
+            entry_valid_nsec: valid.subsec_nanos(),
+            ..EntryOut::default()
+        })
+    }
+
+    /// The reply to GETATTR and SETATTR.
+    pub(super) fn attr_out(&self, attr: &Attr) -> AttrOut {
+        AttrOut {
+            attr_valid: self.attr_timeout.as_secs(),
+            attr_valid_nsec: self.attr_timeout.subsec_nanos(),
+            dummy: 0,
+            attr: fuse_attr(attr),
+        }
+    }
+
+    /// The reply to STATX.
+    pub(super) fn statx_out(&self, attr: &Attr) -> StatxOut {
+        StatxOut {
+            attr_valid: self.attr_timeout.as_secs(),
+            attr_valid_nsec: self.attr_timeout.subsec_nanos(),
+            stat: fuse_statx(attr),
+            ..StatxOut::default()
+        }
+    }
+}
+
+fn fuse_attr(attr: &Attr) -> FuseAttr {
+    FuseAttr {
+        ino: attr.ino.0,
+        size: attr.size,
+        blocks: attr.blocks,
+        atime: attr.atime.sec as u64,
+        mtime: attr.mtime.sec as u64,
+        ctime: attr.ctime.sec as u64,
+        atimensec: attr.atime.nsec,
+        mtimensec: attr.mtime.nsec,
+        ctimensec: attr.ctime.nsec,
+        mode: attr.mode,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        rdev: attr.rdev,
+        blksize: BLOCK_SIZE,
+        flags: 0,
+    }
+}
+
+fn fuse_statx(attr: &Attr) -> FuseStatx {
+    let time = |t: Time| SxTime {
+        tv_sec: t.sec,
+        tv_nsec: t.nsec,
+        reserved: 0,
+    };
+    FuseStatx {
+        mask: flags::STATX_BASIC_STATS | flags::STATX_BTIME,
+        blksize: BLOCK_SIZE,
+        attributes: statx_attributes(attr.flags),
+        attributes_mask: flags::STATX_ATTR_IMMUTABLE | flags::STATX_ATTR_APPEND | flags::STATX_ATTR_NODUMP,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        mode: attr.mode as u16,
+        ino: attr.ino.0,
+        size: attr.size,
+        blocks: attr.blocks,
+        atime: time(attr.atime),
+        btime: time(attr.btime),
+        ctime: time(attr.ctime),
+        mtime: time(attr.mtime),
+        // The kernel's 32-bit encoding: 12 bits of major between 8 and 12 bits of minor.
+        rdev_major: (attr.rdev >> 8) & 0xfff,
+        rdev_minor: (attr.rdev & 0xff) | ((attr.rdev >> 12) & 0xf_ff00),
+        ..FuseStatx::default()
+    }
+}
+
+fn statx_attributes(flags: InodeFlags) -> u64 {
+    let bit = |flag, attribute| if flags.has(flag) { attribute } else { 0 };
+    bit(InodeFlags::IMMUTABLE, flags::STATX_ATTR_IMMUTABLE)
+        | bit(InodeFlags::APPEND, flags::STATX_ATTR_APPEND)
+        | bit(InodeFlags::NODUMP, flags::STATX_ATTR_NODUMP)
+}
+
+/// What SETATTR asks for.
+pub(super) fn set_attr(args: &SetattrIn) -> SetAttr {
+    let on = |bit: u32| args.valid & bit != 0;
+    let time = |set: u32, now: u32, sec: u64, nsec: u32| {
+        on(set).then(|| {
+            if on(now) {
+                SetTime::Now
+            } else {
+                SetTime::At(wire_time(sec, nsec))
+            }
+        })
+    };
+    SetAttr {
+        mode: on(flags::fattr::MODE).then_some(args.mode & 0o7777),
+        uid: on(flags::fattr::UID).then_some(args.uid),
+        gid: on(flags::fattr::GID).then_some(args.gid),
+        size: on(flags::fattr::SIZE).then_some(args.size),
+        atime: time(flags::fattr::ATIME, flags::fattr::ATIME_NOW, args.atime, args.atimensec),
+        mtime: time(flags::fattr::MTIME, flags::fattr::MTIME_NOW, args.mtime, args.mtimensec),
+        ctime: on(flags::fattr::CTIME).then(|| wire_time(args.ctime, args.ctimensec)),
+        kill_suidgid: on(flags::fattr::KILL_SUIDGID),
+    }
+}
+
+/// Seconds before 1970 come as two's complement.
+fn wire_time(sec: u64, nsec: u32) -> Time {
+    Time {
+        sec: sec as i64,
+        nsec: nsec.min(999_999_999),
+    }
+}
+
+/// The reply to STATFS.
+pub(super) fn statfs_out(figures: &StatFs) -> StatfsOut {
+    StatfsOut {
+        blocks: figures.blocks,
+        bfree: figures.blocks_free,
+        bavail: figures.blocks_available,
+        files: figures.files,
+        ffree: figures.files_free,
+        bsize: figures.block_size,
+        namelen: NAME_MAX as u32,
+        frsize: figures.block_size,
+        ..StatfsOut::default()
+    }
+}

@@ -1,0 +1,156 @@
+//! Requests about the contents of a file, and symbolic links.
+
+use super::request::Request;
+use super::{Dispatcher, Handled};
+use crate::config::CacheMode;
+use crate::protocol::flags;
+use crate::protocol::reply::{CopyFileRangeOut, LseekOut, OpenOut, WriteOut};
+use crate::protocol::request::{CopyFileRangeIn, FallocateIn, FsyncIn, LseekIn, OpenIn, ReadIn, WriteIn};
+use crate::reply::ReplyBuf;
+use keepfs_vfs::{Errno, FallocMode, Ino, OpenHow, SeekWhence, WriteHow};
+
+/// Most bytes COPY_FILE_RANGE can report: its reply has 32 bits; a whole number of pages keeps sharing possible.
+const COPY_MAX_32: u64 = 0xffff_f000;
+
+impl Dispatcher {
+    pub(super) fn readlink(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        reply.push(&self.vfs.readlink(request.ino())?)
+    }
+
+    pub(super) fn open(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let args: OpenIn = request.args()?;
+        self.vfs.open(request.ino(), open_how(args.flags, args.open_flags))?;
+        reply.push_struct(&self.open_out())
+    }
+
+    /// The reply to every open of a file: no handle, and how the kernel shall cache.
+    pub(super) fn open_out(&self) -> OpenOut {
+        let open_flags = match self.cache {
+            CacheMode::Writeback | CacheMode::Writethrough => flags::FOPEN_KEEP_CACHE,
+            CacheMode::Direct => flags::FOPEN_DIRECT_IO | flags::FOPEN_PARALLEL_DIRECT_WRITES,
+        };
+        OpenOut {
+            fh: 0,
+            open_flags,
+            backing_id: 0,
+        }
+    }
+
+    pub(super) fn read(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let args: ReadIn = request.args()?;
+        reply.fill(args.size as usize, |buf| self.vfs.read(request.ino(), args.offset, buf))
+    }
+
+    pub(super) fn write(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let (args, rest) = request.args_and_rest::<WriteIn>()?;
+        let data = rest.get(..args.size as usize).ok_or(Errno::EINVAL)?;
+        if args
+            .offset
+            .checked_add(data.len() as u64)
+            .is_none_or(|end| end > i64::MAX as u64)
+        {
+            return Err(Errno::EFBIG);
+        }
+        let wrote = self.vfs.write(request.ino(), args.offset, data, write_how(&args))?;
+        reply.push_struct(&WriteOut {
+            size: wrote.min(data.len()) as u32,
+            padding: 0,
+        })
+    }
+
+    pub(super) fn fsync(&self, request: &Request<'_>) -> Handled {
+        let args: FsyncIn = request.args()?;
+        self.vfs
+            .fsync(request.ino(), args.fsync_flags & flags::FSYNC_FDATASYNC != 0)
+    }
+
+    pub(super) fn fallocate(&self, request: &Request<'_>) -> Handled {
+        let args: FallocateIn = request.args()?;
+        let mode = falloc_mode(args.mode)?;
+        if args
+            .offset
+            .checked_add(args.length)
+            .is_none_or(|end| end > i64::MAX as u64)
+        {
+            return Err(Errno::EFBIG);
+        }
+        self.vfs.fallocate(request.ino(), mode, args.offset, args.length)
+    }
+
+    pub(super) fn lseek(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let args: LseekIn = request.args()?;
+        let whence = match args.whence as i32 {
+            libc::SEEK_DATA => SeekWhence::Data,
+            libc::SEEK_HOLE => SeekWhence::Hole,
+            _ => return Err(Errno::EINVAL),
+        };
+        let offset = self.vfs.seek(request.ino(), args.offset, whence)?;
+        reply.push_struct(&LseekOut { offset })
+    }
+
+    pub(super) fn copy_file_range(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let copied = self.copy(request, COPY_MAX_32)?;
+        reply.push_struct(&WriteOut {
+            size: copied as u32,
+            padding: 0,
+        })
+    }
+
+    pub(super) fn copy_file_range_64(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let bytes_copied = self.copy(request, i64::MAX as u64)?;
+        reply.push_struct(&CopyFileRangeOut { bytes_copied })
+    }
+
+    fn copy(&self, request: &Request<'_>, most: u64) -> Result<u64, Errno> {
+        let args: CopyFileRangeIn = request.args()?;
+        if args.flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let len = args.len.min(most);
+        let copied = self
+            .vfs
+            .copy_file_range(request.ino(), args.off_in, Ino(args.nodeid_out), args.off_out, len)?;
+        Ok(copied.min(len))
+    }
+}
+
+/// How a file is opened, from the flags of open(2) and those of the request.
+pub(super) fn open_how(open: u32, request: u32) -> OpenHow {
+    let open = open as i32;
+    OpenHow {
+        write: open & libc::O_ACCMODE != libc::O_RDONLY,
+        append: open & libc::O_APPEND != 0,
+        truncate: open & libc::O_TRUNC != 0,
+        kill_suidgid: request & flags::OPEN_KILL_SUIDGID != 0,
+    }
+}
+
+/// How a write is done.
+///
+/// `O_APPEND` counts unless the flags are guessed (from the page cache) or pieces of one write may overtake each
+/// other (`O_DIRECT`): the offset, which the kernel took from the size under its inode lock, is right then.
+fn write_how(args: &WriteIn) -> WriteHow {
+    let open = args.flags as i32;
+    let writeback = args.write_flags & flags::WRITE_CACHE != 0;
+    WriteHow {
+        append: open & libc::O_APPEND != 0 && open & libc::O_DIRECT == 0 && !writeback,
+        kill_suidgid: args.write_flags & flags::WRITE_KILL_SUIDGID != 0,
+        writeback,
+    }
+}
+
+/// The modes of fallocate(2). Errors: `EOPNOTSUPP`.
+fn falloc_mode(mode: u32) -> Result<FallocMode, Errno> {
+    const KEEP: i32 = libc::FALLOC_FL_KEEP_SIZE;
+    const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | KEEP;
+    const ZERO: i32 = libc::FALLOC_FL_ZERO_RANGE;
+    const ZERO_KEEP: i32 = ZERO | KEEP;
+    match mode as i32 {
+        0 => Ok(FallocMode::Allocate),
+        KEEP => Ok(FallocMode::KeepSize),
+        PUNCH => Ok(FallocMode::PunchHole),
+        ZERO => Ok(FallocMode::ZeroRange { keep_size: false }),
+        ZERO_KEEP => Ok(FallocMode::ZeroRange { keep_size: true }),
+        _ => Err(Errno::EOPNOTSUPP),
+    }
+}

@@ -1,0 +1,177 @@
+//! The dispatcher: bytes of a request in, bytes of a reply out. Needs no kernel, keeps no state between requests.
+//!
+//! Malformed requests get `EINVAL`, unknown ones `ENOSYS`. A panic below answers `EIO` and is logged; the mount
+//! lives on (fuse.md section 6, item 8).
+
+mod convert;
+mod directory;
+mod file;
+mod inode;
+mod ioctl;
+mod name;
+mod request;
+mod xattr;
+
+use crate::config::{CacheMode, MountConfig};
+use crate::context::Working;
+use crate::init::Granted;
+use crate::protocol::Opcode;
+use crate::reply::ReplyBuf;
+use keepfs_vfs::{Errno, Vfs};
+pub(crate) use request::Request;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What shall happen after a request was handled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The reply buffer holds the answer.
+    Reply,
+    /// The kernel waits for no answer.
+    NoReply,
+}
+
+/// Serves requests of one connection from one [`Vfs`]. Any number of threads may call it at once.
+pub struct Dispatcher {
+    vfs: Arc<dyn Vfs>,
+    granted: Granted,
+    cache: CacheMode,
+    attr_timeout: Duration,
+    entry_timeout: Duration,
+    negative_timeout: Duration,
+    panics: AtomicU64,
+}
+
+/// What a handler returns: it has put the payload into the reply buffer, or an error.
+type Handled = Result<(), Errno>;
+
+impl Dispatcher {
+    /// A dispatcher for a connection on which `granted` was agreed.
+    pub fn new(vfs: Arc<dyn Vfs>, config: &MountConfig, granted: Granted) -> Dispatcher {
+        Dispatcher {
+            vfs,
+            granted,
+            cache: config.cache,
+            attr_timeout: config.attr_timeout,
+            entry_timeout: config.entry_timeout,
+            negative_timeout: config.negative_timeout,
+            panics: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes of payload a reply buffer must hold: the largest read, and the largest attribute.
+    pub fn reply_size(&self) -> usize {
+        (self.granted.max_write as usize).max(64 << 10) + 4096
+    }
+
+    /// The file system that is served.
+    pub fn vfs(&self) -> &Arc<dyn Vfs> {
+        &self.vfs
+    }
+
+    /// Panics caught so far; each is a bug in the file system below or here.
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    /// Handles one request. `reply` is overwritten. Never panics.
+    pub fn handle(&self, request: &[u8], reply: &mut ReplyBuf) -> Outcome {
+        reply.clear();
+        let request = match Request::parse(request) {
+            Ok(request) => request,
+            Err(malformed) => {
+                tracing::error!(?malformed, len = request.len(), "malformed request");
+                return malformed.answer(reply);
+            }
+        };
+        let unique = request.header.unique;
+        let Some(op) = Opcode::from_wire(request.header.opcode) else {
+            reply.fail(unique, Errno::ENOSYS);
+            return Outcome::Reply;
+        };
+        let _working = Working::on(request.caller());
+        let _span = tracing::trace_span!("request", op = op.name(), unique, node = request.header.nodeid).entered();
+        let handled = self.guarded(op, &request, reply);
+        if matches!(
+            op,
+            Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt | Opcode::NotifyReply
+        ) {
+            return Outcome::NoReply;
+        }
+        match handled {
+            Ok(()) => reply.finish(unique),
+            Err(errno) => reply.fail(unique, errno),
+        }
+        Outcome::Reply
+    }
+
+    /// Runs the handler; a panic becomes `EIO`.
+    fn guarded(&self, op: Opcode, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        catch_unwind(AssertUnwindSafe(|| self.route(op, request, reply))).unwrap_or_else(|panic| {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
+            let text = text
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_default();
+            tracing::error!(
+                op = op.name(),
+                unique = request.header.unique,
+                panic = text,
+                "a handler panicked"
+            );
+            Err(Errno::EIO)
+        })
+    }
+
+    /// The table of operations.
+    fn route(&self, op: Opcode, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        match op {
+            Opcode::Lookup => self.lookup(request, reply),
+            Opcode::Forget => self.forget(request),
+            Opcode::BatchForget => self.batch_forget(request),
+            Opcode::Getattr => self.getattr(request, reply),
+            Opcode::Statx => self.statx(request, reply),
+            Opcode::Setattr => self.setattr(request, reply),
+            Opcode::Statfs => self.statfs(reply),
+            Opcode::Readlink => self.readlink(request, reply),
+            Opcode::Symlink => self.symlink(request, reply),
+            Opcode::Mknod => self.mknod(request, reply),
+            Opcode::Mkdir => self.mkdir(request, reply),
+            Opcode::Create => self.create(request, reply),
+            Opcode::Tmpfile => self.tmpfile(request, reply),
+            Opcode::Link => self.link(request, reply),
+            Opcode::Unlink => self.unlink(request),
+            Opcode::Rmdir => self.rmdir(request),
+            Opcode::Rename => self.rename(request),
+            Opcode::Rename2 => self.rename2(request),
+            Opcode::Open => self.open(request, reply),
+            Opcode::Read => self.read(request, reply),
+            Opcode::Write => self.write(request, reply),
+            Opcode::Fsync | Opcode::Fsyncdir => self.fsync(request),
+            Opcode::Fallocate => self.fallocate(request),
+            Opcode::Lseek => self.lseek(request, reply),
+            Opcode::CopyFileRange => self.copy_file_range(request, reply),
+            Opcode::CopyFileRange64 => self.copy_file_range_64(request, reply),
+            Opcode::Opendir => self.opendir(request, reply),
+            Opcode::Readdir => self.readdir(request, reply),
+            Opcode::Readdirplus => self.readdirplus(request, reply),
+            Opcode::Getxattr => self.getxattr(request, reply),
+            Opcode::Setxattr => self.setxattr(request),
+            Opcode::Listxattr => self.listxattr(request, reply),
+            Opcode::Removexattr => self.removexattr(request),
+            Opcode::Ioctl => self.ioctl(request, reply),
+            Opcode::Syncfs => self.vfs.syncfs(),
+            Opcode::Destroy => self.vfs.unmount(),
+            // Open files carry no state here. Interrupts are dealt with by the session; all that began here ends by itself.
+            Opcode::Release | Opcode::Releasedir | Opcode::Interrupt | Opcode::NotifyReply => Ok(()),
+            // Answered once: INIT came before this dispatcher was made.
+            Opcode::Init => Err(Errno::EINVAL),
+            // ENOSYS tells the kernel not to ask again: ACCESS (default_permissions does it), FLUSH (the kernel
+            // writes its cache back itself), locks (all the kernel's), BMAP, POLL and DAX mappings (not for us).
+            Opcode::Access | Opcode::Flush | Opcode::Getlk | Opcode::Setlk | Opcode::Setlkw => Err(Errno::ENOSYS),
+            Opcode::Bmap | Opcode::Poll | Opcode::Setupmapping | Opcode::Removemapping => Err(Errno::ENOSYS),
+        }
+    }
+}

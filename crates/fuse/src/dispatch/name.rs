@@ -1,0 +1,141 @@
+//! Requests that make, move and remove names.
+
+use super::request::{Request, name, target};
+use super::{Dispatcher, Handled};
+use crate::protocol::request::{CreateIn, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
+use crate::reply::ReplyBuf;
+use keepfs_vfs::{Entry, Errno, FileKind, Ino, NewInode, RenameFlags, S_IFMT};
+
+const RENAME_NOREPLACE: u32 = 1;
+const RENAME_EXCHANGE: u32 = 2;
+const RENAME_WHITEOUT: u32 = 4;
+
+impl Dispatcher {
+    pub(super) fn mknod(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let (args, rest) = request.args_and_rest::<MknodIn>()?;
+        let (name, _) = name(rest)?;
+        // As mknod(2): no type is a regular file.
+        let kind = if args.mode & S_IFMT == 0 {
+            FileKind::File.type_bits()
+        } else {
+            args.mode & S_IFMT
+        };
+        let mode = kind | args.mode & 0o7777;
+        let new = new_inode(request, mode, args.umask, args.rdev);
+        let entry = self.vfs.mknod(request.ino(), name, &new)?;
+        reply.push_struct(&self.entry_out(&entry))
+    }
+
+    pub(super) fn mkdir(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let (args, rest) = request.args_and_rest::<MkdirIn>()?;
+        let (name, _) = name(rest)?;
+        let new = new_inode(request, FileKind::Dir.type_bits() | args.mode & 0o7777, args.umask, 0);
+        let entry = self.vfs.mknod(request.ino(), name, &new)?;
+        reply.push_struct(&self.entry_out(&entry))
+    }
+
+    pub(super) fn symlink(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let (name, rest) = name(request.body())?;
+        let target = target(rest)?;
+        let new = new_inode(request, FileKind::Symlink.type_bits() | 0o777, 0, 0);
+        let entry = self.vfs.symlink(request.ino(), name, target, &new)?;
+        reply.push_struct(&self.entry_out(&entry))
+    }
+
+    pub(super) fn create(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let (args, rest) = request.args_and_rest::<CreateIn>()?;
+        let (name, _) = name(rest)?;
+        let entry = self.create_or_open(request, &args, name)?;
+        reply.push_struct(&self.entry_out(&entry))?;
+        reply.push_struct(&self.open_out())
+    }
+
+    /// Creates; if somebody who did not come through the kernel was faster, opens (unless `O_EXCL`).
+    fn create_or_open(&self, request: &Request<'_>, args: &CreateIn, name: &[u8]) -> Result<Entry, Errno> {
+        let new = new_inode(request, FileKind::File.type_bits() | args.mode & 0o7777, args.umask, 0);
+        match self.vfs.mknod(request.ino(), name, &new) {
+            Err(Errno::EEXIST) if args.flags & libc::O_EXCL as u32 == 0 => {}
+            other => return other,
+        }
+        let entry = self.vfs.lookup(request.ino(), name)?;
+        match self
+            .vfs
+            .open(entry.attr.ino, super::file::open_how(args.flags, args.open_flags))
+        {
+            Ok(()) => self.refreshed(entry),
+            Err(errno) => {
+                self.vfs.forget(entry.attr.ino, 1);
+                Err(errno)
+            }
+        }
+    }
+
+    /// The entry with attributes as they are now (an open may have truncated).
+    fn refreshed(&self, entry: Entry) -> Result<Entry, Errno> {
+        self.vfs
+            .getattr(entry.attr.ino)
+            .map(|attr| Entry { attr })
+            .inspect_err(|_| self.vfs.forget(entry.attr.ino, 1))
+    }
+
+    pub(super) fn tmpfile(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let args: CreateIn = request.args()?;
+        let new = new_inode(request, FileKind::File.type_bits() | args.mode & 0o7777, args.umask, 0);
+        let entry = self.vfs.tmpfile(request.ino(), &new)?;
+        reply.push_struct(&self.entry_out(&entry))?;
+        reply.push_struct(&self.open_out())
+    }
+
+    pub(super) fn link(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let (args, rest) = request.args_and_rest::<LinkIn>()?;
+        let (name, _) = name(rest)?;
+        let entry = self.vfs.link(Ino(args.oldnodeid), request.ino(), name)?;
+        reply.push_struct(&self.entry_out(&entry))
+    }
+
+    pub(super) fn unlink(&self, request: &Request<'_>) -> Handled {
+        self.vfs.unlink(request.ino(), name(request.body())?.0)
+    }
+
+    pub(super) fn rmdir(&self, request: &Request<'_>) -> Handled {
+        self.vfs.rmdir(request.ino(), name(request.body())?.0)
+    }
+
+    pub(super) fn rename(&self, request: &Request<'_>) -> Handled {
+        let (args, rest) = request.args_and_rest::<RenameIn>()?;
+        self.rename_to(request.ino(), Ino(args.newdir), rest, RenameFlags::default())
+    }
+
+    pub(super) fn rename2(&self, request: &Request<'_>) -> Handled {
+        let (args, rest) = request.args_and_rest::<Rename2In>()?;
+        if args.flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let flags = RenameFlags {
+            no_replace: args.flags & RENAME_NOREPLACE != 0,
+            exchange: args.flags & RENAME_EXCHANGE != 0,
+            whiteout: args.flags & RENAME_WHITEOUT != 0,
+        };
+        if flags.exchange && (flags.no_replace || flags.whiteout) {
+            return Err(Errno::EINVAL);
+        }
+        self.rename_to(request.ino(), Ino(args.newdir), rest, flags)
+    }
+
+    fn rename_to(&self, from: Ino, to: Ino, names: &[u8], flags: RenameFlags) -> Handled {
+        let (old, rest) = name(names)?;
+        let (new, _) = name(rest)?;
+        self.vfs.rename(from, old, to, new, flags)
+    }
+}
+
+/// The inode the caller asks for, owned by the caller.
+fn new_inode(request: &Request<'_>, mode: u32, umask: u32, rdev: u32) -> NewInode {
+    NewInode {
+        mode,
+        umask: umask & 0o777,
+        uid: request.header.uid,
+        gid: request.header.gid,
+        rdev,
+    }
+}

@@ -1,0 +1,136 @@
+//! Taking a request apart; every length is checked here.
+
+use super::Outcome;
+use crate::context::{Caller, RequestId};
+use crate::protocol::UNIQUE_RESEND;
+use crate::protocol::ext::Extensions;
+use crate::protocol::request::InHeader;
+use crate::reply::ReplyBuf;
+use keepfs_vfs::{Errno, Ino, NAME_MAX};
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+/// Longest name or attribute name taken from a request before its own limit is checked.
+const STRING_MAX: usize = 4096;
+
+/// One request: its head, its body, its extensions.
+pub(crate) struct Request<'a> {
+    pub(crate) header: InHeader,
+    body: &'a [u8],
+    extensions: Extensions,
+}
+
+/// Why bytes are no request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Malformed {
+    /// Not even a head: there is nobody to answer.
+    Headless,
+    /// A head, but its lengths are wrong.
+    Lengths {
+        /// The request to answer.
+        unique: u64,
+    },
+}
+
+impl Malformed {
+    /// Answers what can be answered.
+    pub(crate) fn answer(self, reply: &mut ReplyBuf) -> Outcome {
+        match self {
+            Malformed::Headless => Outcome::NoReply,
+            Malformed::Lengths { unique } => {
+                reply.fail(unique, Errno::EINVAL);
+                Outcome::Reply
+            }
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Checks the head and separates body and extensions.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Request<'a>, Malformed> {
+        let (header, rest) = InHeader::read_from_prefix(bytes).map_err(|_| Malformed::Headless)?;
+        let wrong = Malformed::Lengths { unique: header.unique };
+        if header.len as usize != bytes.len() {
+            return Err(wrong);
+        }
+        let extensions = usize::from(header.total_extlen) * 8;
+        let body = rest.len().checked_sub(extensions).ok_or(wrong)?;
+        let (body, area) = rest.split_at(body);
+        let extensions = Extensions::parse(area).map_err(|_| wrong)?;
+        Ok(Request {
+            header,
+            body,
+            extensions,
+        })
+    }
+
+    /// The inode the request is about.
+    pub(crate) fn ino(&self) -> Ino {
+        Ino(self.header.nodeid)
+    }
+
+    /// Who asks.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller {
+            request: RequestId(self.header.unique & !UNIQUE_RESEND),
+            resent: self.header.unique & UNIQUE_RESEND != 0,
+            uid: self.header.uid,
+            gid: self.header.gid,
+            pid: self.header.pid,
+            group: self.extensions.group,
+        }
+    }
+
+    /// The fixed part `T`. Errors: `EINVAL` if the body is too short.
+    pub(crate) fn args<T: FromBytes + KnownLayout + Immutable>(&self) -> Result<T, Errno> {
+        Ok(self.args_and_rest()?.0)
+    }
+
+    /// The fixed part `T` and what follows it.
+    pub(crate) fn args_and_rest<T: FromBytes + KnownLayout + Immutable>(&self) -> Result<(T, &'a [u8]), Errno> {
+        T::read_from_prefix(self.body).map_err(|_| Errno::EINVAL)
+    }
+
+    /// All of the body.
+    pub(crate) fn body(&self) -> &'a [u8] {
+        self.body
+    }
+}
+
+/// Splits a NUL-terminated string off `bytes`. Errors: `EINVAL` if there is no NUL.
+pub(super) fn string(bytes: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
+    let end = bytes.iter().position(|&b| b == 0).ok_or(Errno::EINVAL)?;
+    Ok((&bytes[..end], &bytes[end + 1..]))
+}
+
+/// Splits a name of a directory entry off `bytes`. Errors: `EINVAL` if it is empty, unterminated or contains a
+/// slash, `ENAMETOOLONG`.
+pub(super) fn name(bytes: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
+    let (name, rest) = string(bytes)?;
+    if name.is_empty() || name.contains(&b'/') {
+        return Err(Errno::EINVAL);
+    }
+    if name.len() > NAME_MAX {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    Ok((name, rest))
+}
+
+/// Splits the name of an extended attribute off `bytes`. Errors: `EINVAL` if it is empty or unterminated, `ERANGE`.
+pub(super) fn xattr_name(bytes: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
+    let (name, rest) = string(bytes)?;
+    match name.len() {
+        0 => Err(Errno::EINVAL),
+        1..=255 => Ok((name, rest)),
+        _ => Err(Errno::ERANGE),
+    }
+}
+
+/// Splits the target of a symbolic link off `bytes`. Errors: `EINVAL`, `ENAMETOOLONG`.
+pub(super) fn target(bytes: &[u8]) -> Result<&[u8], Errno> {
+    let (target, _) = string(bytes)?;
+    match target.len() {
+        0 => Err(Errno::EINVAL),
+        1..STRING_MAX => Ok(target),
+        _ => Err(Errno::ENAMETOOLONG),
+    }
+}

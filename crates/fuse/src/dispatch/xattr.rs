@@ -1,0 +1,72 @@
+//! Requests about extended attributes (ACLs come as `system.posix_acl_*`).
+
+use super::request::{Request, xattr_name};
+use super::{Dispatcher, Handled};
+use crate::protocol::flags;
+use crate::protocol::reply::GetxattrOut;
+use crate::protocol::request::{GetxattrIn, SetxattrIn, SetxattrInCompat};
+use crate::reply::ReplyBuf;
+use keepfs_vfs::{Errno, XattrHow};
+
+impl Dispatcher {
+    pub(super) fn getxattr(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let (args, rest) = request.args_and_rest::<GetxattrIn>()?;
+        let (name, _) = xattr_name(rest)?;
+        let value = self.vfs.getxattr(request.ino(), name)?;
+        push_sized(reply, args.size, &value)
+    }
+
+    pub(super) fn listxattr(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let args: GetxattrIn = request.args()?;
+        let mut list = Vec::new();
+        for name in self.vfs.listxattr(request.ino())? {
+            list.extend_from_slice(&name);
+            list.push(0);
+        }
+        push_sized(reply, args.size, &list)
+    }
+
+    pub(super) fn setxattr(&self, request: &Request<'_>) -> Handled {
+        let (args, rest) = self.setxattr_args(request)?;
+        let (name, rest) = xattr_name(rest)?;
+        let value = rest.get(..args.size as usize).ok_or(Errno::EINVAL)?;
+        let how = XattrHow {
+            create: args.flags as i32 & libc::XATTR_CREATE != 0,
+            replace: args.flags as i32 & libc::XATTR_REPLACE != 0,
+            kill_sgid: args.setxattr_flags & flags::SETXATTR_ACL_KILL_SGID != 0,
+        };
+        self.vfs.setxattr(request.ino(), name, value, how)
+    }
+
+    /// The fixed part, which is shorter unless `SETXATTR_EXT` was granted.
+    fn setxattr_args<'a>(&self, request: &Request<'a>) -> Result<(SetxattrIn, &'a [u8]), Errno> {
+        if self.granted.has(flags::init::SETXATTR_EXT) {
+            return request.args_and_rest();
+        }
+        let (old, rest) = request.args_and_rest::<SetxattrInCompat>()?;
+        Ok((
+            SetxattrIn {
+                size: old.size,
+                flags: old.flags,
+                ..SetxattrIn::default()
+            },
+            rest,
+        ))
+    }
+
+    pub(super) fn removexattr(&self, request: &Request<'_>) -> Handled {
+        self.vfs.removexattr(request.ino(), xattr_name(request.body())?.0)
+    }
+}
+
+/// The bytes, or only their number if `size` is 0. Errors: `ERANGE` if they do not fit into `size`.
+fn push_sized(reply: &mut ReplyBuf, size: u32, bytes: &[u8]) -> Handled {
+    match size as usize {
+        0 => reply.push_struct(&GetxattrOut {
+            size: bytes.len() as u32,
+            padding: 0,
+        }),
+        size if size < bytes.len() => Err(Errno::ERANGE),
+        _ => reply.push(bytes),
+    }
+}

@@ -1,0 +1,271 @@
+//! What stands between transport and dispatcher: who does a request, and the end of it all.
+
+use crate::config::MountConfig;
+use crate::dispatch::{Dispatcher, Outcome};
+use crate::init::Granted;
+use crate::protocol::Opcode;
+use crate::protocol::request::{InHeader, InterruptIn, ReadIn, WriteIn};
+use crate::reply::ReplyBuf;
+use crate::transport::{Channel, RequestBuf, Service, Transport};
+use crate::workers::{Job, Workers};
+use keepfs_vfs::Errno;
+use parking_lot::RwLock;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use zerocopy::FromBytes;
+
+/// Requests up to this size are copied when a worker takes them; of larger ones the buffer itself changes hands.
+const COPY_MAX: usize = 4096;
+
+/// Serves one connection.
+pub(crate) struct Server {
+    dispatcher: Dispatcher,
+    transport: Arc<dyn Transport>,
+    workers: Workers,
+    granted: Granted,
+    offload_bytes: u32,
+    sync_deadline: Duration,
+    /// How the file system was unmounted, once it was. Every request holds it for reading.
+    ended: RwLock<Option<Result<(), Errno>>>,
+}
+
+/// Who shall do a request.
+enum By {
+    Reader,
+    Worker { cancellable: bool },
+    Interrupt,
+}
+
+impl Server {
+    pub(crate) fn new(
+        dispatcher: Dispatcher,
+        transport: Arc<dyn Transport>,
+        config: &MountConfig,
+        granted: Granted,
+    ) -> Server {
+        Server {
+            dispatcher,
+            transport,
+            workers: Workers::new(config.workers_max),
+            granted,
+            offload_bytes: config.offload_bytes,
+            sync_deadline: config.sync_deadline,
+            ended: RwLock::new(None),
+        }
+    }
+
+    pub(crate) fn transport(&self) -> &Arc<dyn Transport> {
+        &self.transport
+    }
+
+    pub(crate) fn granted(&self) -> Granted {
+        self.granted
+    }
+
+    /// Waits until the workers have done all that is queued.
+    pub(crate) fn stop_workers(&self) {
+        self.workers.stop();
+    }
+
+    /// Unmounts the file system when no request is under way any more; the first call decides, later ones repeat it.
+    pub(crate) fn finish(&self) -> Result<(), Errno> {
+        let mut ended = self.ended.write();
+        if let Some(result) = *ended {
+            return result;
+        }
+        let result = catch_unwind(AssertUnwindSafe(|| self.dispatcher.vfs().unmount())).unwrap_or(Err(Errno::EIO));
+        if let Err(errno) = result {
+            tracing::error!(%errno, "unmount could not make everything durable");
+        }
+        *ended = Some(result);
+        result
+    }
+
+    /// Decides who does a request, by its head and size alone.
+    fn who(&self, request: &RequestBuf) -> By {
+        let Ok((header, body)) = InHeader::read_from_prefix(request.bytes()) else {
+            return By::Reader;
+        };
+        match Opcode::from_wire(header.opcode) {
+            Some(Opcode::Interrupt) => By::Interrupt,
+            Some(Opcode::Fsync | Opcode::Fsyncdir) => By::Worker { cancellable: true },
+            Some(Opcode::Syncfs | Opcode::Destroy | Opcode::Fallocate) => By::Worker { cancellable: false },
+            Some(Opcode::CopyFileRange | Opcode::CopyFileRange64) => By::Worker { cancellable: true },
+            Some(Opcode::Read) => self.by_size(ReadIn::read_from_prefix(body).map(|(args, _)| args.size)),
+            Some(Opcode::Write) => self.by_size(WriteIn::read_from_prefix(body).map(|(args, _)| args.size)),
+            _ => By::Reader,
+        }
+    }
+
+    fn by_size<E>(&self, size: Result<u32, E>) -> By {
+        match size {
+            Ok(size) if size >= self.offload_bytes => By::Worker { cancellable: false },
+            _ => By::Reader,
+        }
+    }
+
+    /// Handles a request on this thread. `true`: send `reply`.
+    fn handle(&self, request: &[u8], reply: &mut ReplyBuf) -> bool {
+        let ended = self.ended.read();
+        if ended.is_some() {
+            return refuse(request, reply);
+        }
+        self.dispatcher.handle(request, reply) == Outcome::Reply
+    }
+
+    /// INTERRUPT takes back what has not begun; everything else ends by itself, so it needs no answer.
+    fn interrupt(&self, request: &[u8]) {
+        let Ok((_, body)) = InHeader::read_from_prefix(request) else {
+            return;
+        };
+        let Ok((args, _)) = InterruptIn::read_from_prefix(body) else {
+            return;
+        };
+        if let Some(job) = self.workers.cancel(args.unique) {
+            let mut reply = ReplyBuf::new(0);
+            reply.fail(job.unique, Errno::EINTR);
+            self.send(job.channel, &reply);
+        }
+    }
+
+    fn send(&self, channel: Channel, reply: &ReplyBuf) {
+        if let Err(error) = self.transport.send(channel, reply.bytes()) {
+            // Nobody waits any more after an abort.
+            tracing::debug!(%error, "a reply was not delivered");
+        }
+    }
+
+    /// Starts a worker; if that fails and there is none, this thread does what is queued.
+    fn start_worker(self: &Arc<Self>) {
+        let server = self.clone();
+        let started = thread::Builder::new()
+            .name("fuse-work".into())
+            .spawn(move || server.work());
+        let Err(error) = started else { return };
+        tracing::error!(%error, "a worker could not be started");
+        self.workers.ended();
+        if self.workers.none_running() {
+            let mut reply = ReplyBuf::new(self.dispatcher.reply_size());
+            while let Some(job) = self.workers.poll() {
+                self.do_job(&job, &mut reply);
+            }
+        }
+    }
+
+    /// The life of a worker.
+    fn work(self: Arc<Self>) {
+        let mut reply = ReplyBuf::new(self.dispatcher.reply_size());
+        while let Some(job) = self.workers.next() {
+            self.do_job(&job, &mut reply);
+            if job.request.bytes().len() > COPY_MAX {
+                self.workers.give_back(job.request);
+            }
+        }
+        self.workers.ended();
+    }
+
+    fn do_job(self: &Arc<Self>, job: &Job, reply: &mut ReplyBuf) {
+        let opcode = InHeader::read_from_prefix(job.request.bytes()).ok();
+        let opcode = opcode.and_then(|(header, _)| Opcode::from_wire(header.opcode));
+        let answer = match opcode {
+            Some(Opcode::Destroy) => {
+                finish_reply(self.finish(), job.unique, reply);
+                true
+            }
+            Some(Opcode::Syncfs) => self.sync_by_deadline(job, reply),
+            _ => self.handle(job.request.bytes(), reply),
+        };
+        if answer {
+            self.send(job.channel, reply);
+        }
+    }
+
+    /// SYNCFS holds up every sync(2) of the machine: after the deadline it is answered `EIO`, and goes on behind.
+    fn sync_by_deadline(self: &Arc<Self>, job: &Job, reply: &mut ReplyBuf) -> bool {
+        let (done, wait) = mpsc::sync_channel(1);
+        let (server, request) = (self.clone(), job.request.to_small());
+        let started = thread::Builder::new().name("fuse-sync".into()).spawn(move || {
+            let mut reply = ReplyBuf::new(0);
+            server.handle(request.bytes(), &mut reply);
+            let _ = done.send(reply);
+        });
+        let result = match started {
+            Ok(_) => wait.recv_timeout(self.sync_deadline),
+            Err(_) => return self.handle(job.request.bytes(), reply),
+        };
+        match result {
+            Ok(done) => self.send(job.channel, &done),
+            Err(_) => {
+                tracing::error!(
+                    deadline_s = self.sync_deadline.as_secs(),
+                    "sync took too long; answered EIO"
+                );
+                reply.fail(job.unique, Errno::EIO);
+                self.send(job.channel, reply);
+            }
+        }
+        false
+    }
+}
+
+/// The answer to whatever comes after the end: nothing for forgets, `EIO` for the rest.
+fn refuse(request: &[u8], reply: &mut ReplyBuf) -> bool {
+    let Ok((header, _)) = InHeader::read_from_prefix(request) else {
+        return false;
+    };
+    if matches!(
+        Opcode::from_wire(header.opcode),
+        Some(Opcode::Forget | Opcode::BatchForget)
+    ) {
+        return false;
+    }
+    reply.fail(header.unique, Errno::EIO);
+    true
+}
+
+fn finish_reply(result: Result<(), Errno>, unique: u64, reply: &mut ReplyBuf) {
+    reply.clear();
+    match result {
+        Ok(()) => reply.finish(unique),
+        Err(errno) => reply.fail(unique, errno),
+    }
+}
+
+impl Service for Arc<Server> {
+    fn serve(&self, channel: Channel, request: &mut RequestBuf, reply: &mut ReplyBuf) -> bool {
+        let cancellable = match self.who(request) {
+            By::Reader => return self.handle(request.bytes(), reply),
+            By::Interrupt => {
+                self.interrupt(request.bytes());
+                return false;
+            }
+            By::Worker { cancellable } => cancellable,
+        };
+        let unique = InHeader::read_from_prefix(request.bytes()).map_or(0, |(header, _)| header.unique);
+        let taken = match request.bytes().len() {
+            0..=COPY_MAX => request.to_small(),
+            _ => request.replace(self.workers.spare(self.request_size())),
+        };
+        if self.workers.push(Job {
+            channel,
+            unique,
+            cancellable,
+            request: taken,
+        }) {
+            self.start_worker();
+        }
+        false
+    }
+
+    fn reply_size(&self) -> usize {
+        self.dispatcher.reply_size()
+    }
+
+    fn request_size(&self) -> usize {
+        // The kernel wants room for the head, the largest fixed part and all the data.
+        self.granted.max_write as usize + 4096
+    }
+}

@@ -1,0 +1,207 @@
+//! A mount and its server: from mount(2) and the handshake to the last reply.
+
+use crate::config::MountConfig;
+use crate::dispatch::Dispatcher;
+use crate::error::FuseError;
+use crate::init::{Granted, negotiate};
+use crate::mountpoint::{self, How, Mounted};
+use crate::notify::{Notifications, Notifier};
+use crate::protocol::Opcode;
+use crate::protocol::reply::OutHeader;
+use crate::protocol::request::{InHeader, InitIn};
+use crate::server::Server;
+use crate::transport::{DevTransport, Transport};
+use crate::{sys, tune};
+use keepfs_vfs::Vfs;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Bytes that the first read needs (`FUSE_MIN_READ_BUFFER`).
+const FIRST_READ: usize = 8192;
+
+/// A mounted file system that waits to be served. Dropped without [`Session::run`], it is unmounted.
+pub struct Session {
+    server: Option<Arc<Server>>,
+    notifier: Notifier,
+    notifications: Option<Notifications>,
+    unmounter: Unmounter,
+}
+
+/// Takes one certain mount down; usable from any thread, also while it is served.
+#[derive(Clone, Debug)]
+pub struct Unmounter {
+    path: PathBuf,
+    mounted: Mounted,
+}
+
+impl Unmounter {
+    /// Unmounts, unless something else is mounted there by now.
+    /// Errors: [`FuseError::Busy`], [`FuseError::NotMounted`], [`FuseError::NotPermitted`], [`FuseError::Unmount`].
+    pub fn unmount(&self, how: How) -> Result<(), FuseError> {
+        match mountpoint::find(&self.path) {
+            Some(found) if found == self.mounted => mountpoint::unmount(&self.path, how),
+            _ => Err(FuseError::NotMounted {
+                path: self.path.clone(),
+            }),
+        }
+    }
+
+    /// Where it is mounted, an absolute path without links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Mounts `vfs` as `config` says and shakes hands with the kernel. Nothing is answered until [`Session::run`].
+/// Errors: every kind of [`FuseError`] that is about mounting; nothing stays mounted then.
+pub fn mount(vfs: Arc<dyn Vfs>, config: &MountConfig) -> Result<Session, FuseError> {
+    let path = mountpoint::resolve(&config.mountpoint)?;
+    let channel = sys::open_fuse().map_err(open_error)?;
+    let mounted = mountpoint::attach(&channel, &path, config)?;
+    let unmounter = Unmounter { path, mounted };
+    match connect(channel, config) {
+        Ok((channels, granted)) => {
+            tune::tune(&unmounter.mounted, config);
+            let dispatcher = Dispatcher::new(vfs, config, granted);
+            let transport: Arc<dyn Transport> = Arc::new(DevTransport::new(channels));
+            let (notifier, notifications) = Notifier::new();
+            let server = Some(Arc::new(Server::new(dispatcher, transport, config, granted)));
+            Ok(Session {
+                server,
+                notifier,
+                notifications: Some(notifications),
+                unmounter,
+            })
+        }
+        Err(error) => {
+            // The channel is closed by now, so the kernel waits for nobody.
+            let _ = unmounter.unmount(How::Lazy);
+            Err(error)
+        }
+    }
+}
+
+/// The handshake, and one descriptor for each reader.
+fn connect(channel: File, config: &MountConfig) -> Result<(Vec<File>, Granted), FuseError> {
+    let granted = handshake(&channel, config)?;
+    let readers = config.threads.unwrap_or_else(|| sys::allowed_cpus().len()).max(1);
+    let mut channels = vec![channel];
+    while channels.len() < readers {
+        channels.push(sys::clone_fuse(&channels[0]).map_err(FuseError::Device)?);
+    }
+    Ok((channels, granted))
+}
+
+/// Reads INIT and answers it.
+fn handshake(mut channel: &File, config: &MountConfig) -> Result<Granted, FuseError> {
+    let mut bytes = vec![0; FIRST_READ];
+    let len = channel.read(&mut bytes).map_err(FuseError::Device)?;
+    let short = FuseError::Handshake {
+        what: "the first request is too short",
+    };
+    let Ok((header, rest)) = InHeader::read_from_prefix(&bytes[..len]) else {
+        return Err(short);
+    };
+    if header.opcode != Opcode::Init as u32 {
+        return Err(FuseError::Handshake {
+            what: "the first request is not INIT",
+        });
+    }
+    let Ok((major_minor, _)) = <[u32; 2]>::read_from_prefix(rest) else {
+        return Err(short);
+    };
+    let Ok((offer, _)) = InitIn::read_from_prefix(rest) else {
+        return Err(FuseError::OldKernel {
+            major: major_minor[0],
+            minor: major_minor[1],
+        });
+    };
+    let (answer, granted) = negotiate(&offer, config)?;
+    let mut message = Vec::new();
+    let len = size_of::<OutHeader>() + size_of_val(&answer);
+    message.extend_from_slice(
+        OutHeader {
+            len: len as u32,
+            error: 0,
+            unique: header.unique,
+        }
+        .as_bytes(),
+    );
+    message.extend_from_slice(answer.as_bytes());
+    channel.write_all(&message).map_err(FuseError::Device)?;
+    tracing::info!(
+        minor = granted.minor,
+        flags = format!("{:#x}", granted.flags),
+        "FUSE connection is up"
+    );
+    Ok(granted)
+}
+
+fn open_error(error: std::io::Error) -> FuseError {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => FuseError::NoDevice,
+        Some(libc::EACCES | libc::EPERM) => FuseError::NotPermitted {
+            what: "opening /dev/fuse",
+        },
+        _ => FuseError::Device(error),
+    }
+}
+
+impl Session {
+    /// Serves until the file system is unmounted, then calls [`Vfs::unmount`], unless the kernel's DESTROY has done
+    /// so before (with an anchor). Errors: [`FuseError::Aborted`], [`FuseError::Device`], [`FuseError::Thread`],
+    /// [`FuseError::Unclean`].
+    pub fn run(mut self) -> Result<(), FuseError> {
+        let (Some(server), Some(notifications)) = (self.server.take(), self.notifications.take()) else {
+            return Ok(());
+        };
+        let notified = notify_thread(notifications, server.transport().clone())?;
+        let served = server.transport().clone().serve(&server.clone());
+        server.stop_workers();
+        self.notifier.stop();
+        if notified.join().is_err() {
+            tracing::error!("the thread that sends notifications panicked");
+        }
+        let ended = server.finish().map_err(FuseError::Unclean);
+        served.and(ended)
+    }
+
+    /// A handle that takes this mount down, for signal handler threads.
+    pub fn unmounter(&self) -> Unmounter {
+        self.unmounter.clone()
+    }
+
+    /// A handle that tells the kernel what it must not believe any more.
+    pub fn notifier(&self) -> Notifier {
+        self.notifier.clone()
+    }
+
+    /// What was agreed with the kernel.
+    pub fn granted(&self) -> Option<Granted> {
+        self.server.as_ref().map(|server| server.granted())
+    }
+}
+
+fn notify_thread(
+    notifications: Notifications,
+    transport: Arc<dyn Transport>,
+) -> Result<thread::JoinHandle<()>, FuseError> {
+    let builder = thread::Builder::new().name("fuse-notify".into());
+    builder
+        .spawn(move || notifications.run(&*transport))
+        .map_err(FuseError::Thread)
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            // Closes the descriptors: umount would wait for an answer that nobody gives.
+            drop(server);
+            let _ = self.unmounter.unmount(How::Lazy);
+        }
+    }
+}

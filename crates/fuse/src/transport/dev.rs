@@ -1,0 +1,113 @@
+//! The `/dev/fuse` transport: one reader per CPU, pinned, on a cloned descriptor; no spinning (pump.md section 5).
+//!
+//! Pinning is what makes it fast: a reader on the caller's CPU is woken without a trip to an idle one. The
+//! descriptors are handed in, so that a keeper process can own them and outlive the server.
+
+use super::{Channel, RequestBuf, Service, Transport};
+use crate::error::FuseError;
+use crate::reply::ReplyBuf;
+use crate::sys;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::thread;
+
+/// Readers on the descriptors of one connection.
+#[derive(Debug)]
+pub struct DevTransport {
+    channels: Vec<File>,
+    cpus: Vec<usize>,
+}
+
+/// Why a reader stopped.
+enum Stop {
+    Unmounted,
+    Aborted,
+    Failed(io::Error),
+}
+
+impl DevTransport {
+    /// A transport with one reader per descriptor in `channels`, all of one mounted connection.
+    pub fn new(channels: Vec<File>) -> DevTransport {
+        DevTransport {
+            channels,
+            cpus: sys::allowed_cpus(),
+        }
+    }
+
+    fn reader(&self, index: usize, service: &dyn Service) -> Stop {
+        let cpu = self.cpus[index % self.cpus.len()];
+        if let Err(error) = sys::pin_to(cpu) {
+            tracing::warn!(cpu, %error, "a reader is not pinned; it works, but slower");
+        }
+        let mut channel = &self.channels[index];
+        let mut request = RequestBuf::new(service.request_size());
+        let mut reply = ReplyBuf::new(service.reply_size());
+        loop {
+            if let Err(error) = request.fill(|buf| channel.read(buf)) {
+                match retry(error) {
+                    Some(stop) => return stop,
+                    None => continue,
+                }
+            }
+            if request.bytes().is_empty() {
+                return Stop::Unmounted;
+            }
+            if service.serve(Channel(index), &mut request, &mut reply) {
+                answered(channel.write_all(reply.bytes()));
+            }
+        }
+    }
+}
+
+/// What a failed read means: `None` to read again.
+fn retry(error: io::Error) -> Option<Stop> {
+    match error.raw_os_error() {
+        // ENOENT: the request was taken back before we got it.
+        Some(libc::EINTR | libc::EAGAIN | libc::ENOENT) => None,
+        Some(libc::ENODEV) => Some(Stop::Unmounted),
+        Some(libc::ECONNABORTED) => Some(Stop::Aborted),
+        _ => Some(Stop::Failed(error)),
+    }
+}
+
+/// Logs a reply that was not delivered. ENOENT: the connection has been aborted and nobody waits.
+fn answered(sent: io::Result<()>) {
+    match sent {
+        Err(error) if !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {
+            tracing::error!(%error, "a reply was not delivered");
+        }
+        _ => {}
+    }
+}
+
+impl Transport for DevTransport {
+    fn serve(&self, service: &dyn Service) -> Result<(), FuseError> {
+        thread::scope(|scope| {
+            let mut readers = Vec::new();
+            for index in 0..self.channels.len() {
+                let builder = thread::Builder::new().name(format!("fuse-read-{index}"));
+                match builder.spawn_scoped(scope, move || self.reader(index, service)) {
+                    Ok(reader) => readers.push(reader),
+                    Err(error) if index == 0 => return Err(FuseError::Thread(error)),
+                    Err(error) => tracing::warn!(index, %error, "fewer readers than wanted"),
+                }
+            }
+            let mut result = Ok(());
+            for reader in readers {
+                match reader.join() {
+                    Ok(Stop::Unmounted) => {}
+                    Ok(Stop::Aborted) => result = Err(FuseError::Aborted),
+                    Ok(Stop::Failed(error)) => result = Err(FuseError::Device(error)),
+                    Err(_) => tracing::error!("a reader panicked outside of a request"),
+                }
+            }
+            result
+        })
+    }
+
+    fn send(&self, channel: Channel, message: &[u8]) -> io::Result<()> {
+        let mut channel = self.channels.get(channel.0).ok_or(io::ErrorKind::NotFound)?;
+        // One write is one message: a short write does not exist on this device.
+        channel.write_all(message)
+    }
+}

@@ -1,0 +1,128 @@
+//! Threads for slow work, so that a reader never waits for a device: fsync, sync, big reads and writes, copies.
+//!
+//! Workers start when work waits and nobody is idle, up to a limit, and stay. Work that has not begun can be taken
+//! back by INTERRUPT; work that has begun always ends by itself.
+
+use crate::transport::{Channel, RequestBuf};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+
+/// Big request buffers kept for the next big request.
+const SPARES_MAX: usize = 8;
+
+/// A request that waits for a worker.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) channel: Channel,
+    pub(crate) unique: u64,
+    /// Whether INTERRUPT may take it back: nothing is lost if it is not done.
+    pub(crate) cancellable: bool,
+    pub(crate) request: RequestBuf,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    spares: Vec<RequestBuf>,
+    idle: usize,
+    threads: usize,
+    stopping: bool,
+}
+
+/// The queue between readers and workers.
+pub(crate) struct Workers {
+    state: Mutex<State>,
+    work: Condvar,
+    ended: Condvar,
+    max: usize,
+}
+
+impl Workers {
+    pub(crate) fn new(max: usize) -> Workers {
+        let (state, work, ended) = (Mutex::default(), Condvar::new(), Condvar::new());
+        Workers {
+            state,
+            work,
+            ended,
+            max: max.max(1),
+        }
+    }
+
+    /// Queues a job. `true`: the caller must start one more worker, which is counted already.
+    pub(crate) fn push(&self, job: Job) -> bool {
+        let mut state = self.state.lock();
+        state.queue.push_back(job);
+        if state.idle >= state.queue.len() {
+            self.work.notify_one();
+            return false;
+        }
+        let start = state.threads < self.max && !state.stopping;
+        state.threads += usize::from(start);
+        start
+    }
+
+    /// The next job for a worker; `None`: end.
+    pub(crate) fn next(&self) -> Option<Job> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                return Some(job);
+            }
+            if state.stopping {
+                return None;
+            }
+            state.idle += 1;
+            self.work.wait(&mut state);
+            state.idle -= 1;
+        }
+    }
+
+    /// A job if one waits.
+    pub(crate) fn poll(&self) -> Option<Job> {
+        self.state.lock().queue.pop_front()
+    }
+
+    /// Takes back the job of request `unique` if it has not begun and may be taken back.
+    pub(crate) fn cancel(&self, unique: u64) -> Option<Job> {
+        let mut state = self.state.lock();
+        let place = state
+            .queue
+            .iter()
+            .position(|job| job.unique == unique && job.cancellable)?;
+        state.queue.remove(place)
+    }
+
+    /// A buffer for the reader whose own went into a job.
+    pub(crate) fn spare(&self, size: usize) -> RequestBuf {
+        self.state.lock().spares.pop().unwrap_or_else(|| RequestBuf::new(size))
+    }
+
+    /// Gives a big buffer back.
+    pub(crate) fn give_back(&self, buf: RequestBuf) {
+        let mut state = self.state.lock();
+        if state.spares.len() < SPARES_MAX {
+            state.spares.push(buf);
+        }
+    }
+
+    /// Says that a worker has ended, or could not be started.
+    pub(crate) fn ended(&self) {
+        self.state.lock().threads -= 1;
+        self.ended.notify_all();
+    }
+
+    /// Whether no worker is there to take jobs.
+    pub(crate) fn none_running(&self) -> bool {
+        self.state.lock().threads == 0
+    }
+
+    /// Lets the workers finish what is queued and waits until all have ended.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopping = true;
+        self.work.notify_all();
+        while state.threads > 0 {
+            self.ended.wait(&mut state);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A mount for one test.
+
+use keepfs_fuse::{FuseError, How, MountConfig, Notifier, Unmounter, mount};
+use keepfs_vfs::Vfs;
+use keepfs_vfs::model::Model;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A file system mounted on a fresh directory, served by a thread of this process.
+pub struct Mount {
+    dir: tempfile::TempDir,
+    pub unmounter: Unmounter,
+    #[allow(dead_code, reason = "for the tests of notifications")]
+    pub notifier: Notifier,
+    server: Option<JoinHandle<Result<(), FuseError>>>,
+}
+
+/// Whether real mounts are possible; says so if not.
+pub fn possible() -> bool {
+    let found = Path::new("/dev/fuse").exists();
+    if !found {
+        eprintln!("SKIPPED: /dev/fuse is missing, no real mount can be tested");
+    }
+    found
+}
+
+impl Mount {
+    /// Mounts the oracle with the default configuration.
+    pub fn model() -> Option<Mount> {
+        Mount::with(Arc::new(Model::default()), MountConfig::default())
+    }
+
+    /// Mounts `vfs`; `config.mountpoint` is chosen here.
+    pub fn with(vfs: Arc<dyn Vfs>, mut config: MountConfig) -> Option<Mount> {
+        if !possible() {
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        config.mountpoint = dir.path().to_owned();
+        let session = mount(vfs, &config).unwrap();
+        let (unmounter, notifier) = (session.unmounter(), session.notifier());
+        let server = Some(std::thread::spawn(move || session.run()));
+        Some(Mount {
+            dir,
+            unmounter,
+            notifier,
+            server,
+        })
+    }
+
+    /// A path on the mount.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Where it is mounted.
+    pub fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Unmounts and waits for the server's end.
+    pub fn unmount(mut self) -> Result<(), FuseError> {
+        self.unmounter.unmount(How::Gentle)?;
+        self.join()
+    }
+
+    /// Waits for the server's end.
+    pub fn join(&mut self) -> Result<(), FuseError> {
+        self.server.take().map_or(Ok(()), |server| server.join().unwrap())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.server.is_some() {
+            let _ = self.unmounter.unmount(How::Lazy);
+            let _ = self.join();
+        }
+    }
+}
