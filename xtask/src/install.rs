@@ -40,6 +40,9 @@ const PROGRAMS: &[Need] = &[
     need("/usr/lib/postgresql", "postgresql"),
 ];
 
+/// The programs of the demo.
+const DEMO: &[Need] = &[need("git", "git"), need("sqlite3", "sqlite3")];
+
 /// File systems that stand beside Keepfs in the benchmark.
 const PEERS: &[Need] = &[
     need("mkfs.ext4", "e2fsprogs"),
@@ -83,6 +86,11 @@ pub fn suites() -> Result<(), String> {
 /// The real programs.
 pub fn programs() -> Result<(), String> {
     packages(&[MOUNT, PROGRAMS])
+}
+
+/// What the demo needs.
+pub fn demo() -> Result<(), String> {
+    packages(&[MOUNT, DEMO])
 }
 
 /// The peers of the benchmark.

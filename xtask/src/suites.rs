@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use crate::sweep::Scratch;
 use crate::{gates, run};
 
-mod compare;
+pub mod compare;
 mod fsx;
 mod pjdfstest;
 pub mod pool;

@@ -1,0 +1,192 @@
+//! `cargo xtask demo`: a pool is made, worked on with real input, its server killed in the middle, and recovered.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::suites::compare;
+use crate::suites::pool::{Pool, build};
+use crate::suites::process::{command as program, run};
+use crate::sweep::Scratch;
+use crate::{install, paths};
+
+mod writer;
+
+/// Size of the pool, in MiB; its file is sparse.
+const POOL_MIB: u64 = 4096;
+
+/// Files written and fsynced before the server is killed.
+const WRITTEN: usize = 500;
+
+/// Installs what is missing, tells the story, and fails if any of it does not hold.
+pub fn command() -> Result<ExitCode, String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("the demo needs root: it mounts a file system and may install packages".into());
+    }
+    println!("Preparing: packages, and keepfs built for release (the first time takes minutes)");
+    install::demo()?;
+    build()?;
+    let scratch = Scratch::new("demo")?;
+    println!("\nA pool");
+    let mut pool = timed("create", &format!("{POOL_MIB} MiB in a file"), || {
+        create(scratch.path())
+    })?;
+    timed("mount", "", || pool.mount(&[]))?;
+    println!("\nWork");
+    let copies = copy_in(pool.point())?;
+    git(pool.point())?;
+    sqlite(pool.point())?;
+    timed("sync", "all of it is on the device", || sync(pool.point()))?;
+    figures(&pool.status()?);
+    println!("\nA crash");
+    crash(&mut pool)?;
+    println!("\nWhat is there");
+    for (source, copy) in &copies {
+        let entries = timed("compare", &format!("equal to {}", source.display()), || {
+            compare::same(source, copy)
+        })?;
+        say(
+            "",
+            &format!("{entries} entries: names, modes, owners, links, xattrs, bytes"),
+        );
+    }
+    git_fsck(pool.point())?;
+    timed("unmount", "returns when all is durable", || pool.unmount())?;
+    timed("check", "no findings", || pool.check())?;
+    println!("\nIt held. The pool is gone again; for one of your own see README.md, \"Five minutes of real use\".");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn say(what: &str, words: &str) {
+    println!("  {what:<9} {words}");
+}
+
+/// Does `action`, then says what was done and how long it took.
+fn timed<T>(what: &str, words: &str, action: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let start = Instant::now();
+    let value = action()?;
+    say(what, &format!("{:7.2} s  {words}", start.elapsed().as_secs_f64()));
+    Ok(value)
+}
+
+fn create(dir: &Path) -> Result<Pool, String> {
+    Pool::create(dir, "demo", POOL_MIB)
+}
+
+fn sync(dir: &Path) -> Result<(), String> {
+    run(program("sync", dir).args(["--file-system", "."])).map(drop)
+}
+
+/// Copies this project and the toolchain's files; returns the pairs to compare later.
+fn copy_in(mount: &Path) -> Result<Vec<(PathBuf, PathBuf)>, String> {
+    let project = (paths::root(), mount.join("project"));
+    std::fs::create_dir(&project.1).map_err(|e| format!("{}: {e}", project.1.display()))?;
+    let export = format!(
+        "git ls-files -z | xargs -0 cp -a --parents -t '{}'",
+        project.1.display()
+    );
+    timed("copy", "this project", || {
+        run(program("sh", &project.0).args(["-c", &export]))
+    })?;
+    let sysroot = run(program("rustc", &project.0).args(["--print", "sysroot"]))?;
+    let mut copies = Vec::new();
+    for part in ["lib", "share"] {
+        let pair = (Path::new(sysroot.trim()).join(part), mount.join(part));
+        if pair.0.is_dir() {
+            let (files, mib) = size(&pair.0)?;
+            let words = format!("{files} files, {mib} MiB: {}", pair.0.display());
+            timed("copy", &words, || {
+                run(program("cp", mount).arg("-a").arg(&pair.0).arg("."))
+            })?;
+            copies.push(pair);
+        }
+    }
+    Ok(copies)
+}
+
+/// Regular files and MiB below `dir`.
+fn size(dir: &Path) -> Result<(usize, u64), String> {
+    let sizes = run(program("find", dir).args([".", "-type", "f", "-printf", "%s\n"]))?;
+    let bytes: u64 = sizes.lines().filter_map(|line| line.parse::<u64>().ok()).sum();
+    Ok((sizes.lines().count(), bytes >> 20))
+}
+
+fn git(mount: &Path) -> Result<(), String> {
+    let project = mount.join("project");
+    let script = "git init -q . && git add -A && git -c user.name=demo -c user.email=demo@localhost commit -q -m all";
+    timed("git", "init, add, commit", || {
+        run(program("sh", &project).args(["-c", script]))
+    })
+    .map(drop)
+}
+
+fn git_fsck(mount: &Path) -> Result<(), String> {
+    let project = mount.join("project");
+    timed("git", "fsck", || {
+        run(program("git", &project).args(["-c", "safe.directory=*", "fsck", "--full"]))
+    })
+    .map(drop)
+}
+
+fn sqlite(mount: &Path) -> Result<(), String> {
+    let statements = "CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT);
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
+        INSERT INTO t SELECT i, 'row ' || i FROM n; PRAGMA integrity_check;";
+    let answer = timed("sqlite", "200,000 rows", || {
+        run(program("sqlite3", mount).args(["-bail", "rows.db", statements]))
+    })?;
+    if answer.trim() == "ok" {
+        Ok(())
+    } else {
+        Err(format!("sqlite integrity_check: {answer}"))
+    }
+}
+
+/// The figures of `keepfs status --json` that are numbers, as they stand there.
+fn figures(status: &Value) {
+    let mut lines = Vec::new();
+    numbers("", status, &mut lines);
+    say("status", "");
+    for line in lines.iter().filter(|line| !line.ends_with(" 0")) {
+        say("", line);
+    }
+}
+
+fn numbers(name: &str, value: &Value, lines: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                let name = if name.is_empty() {
+                    field.clone()
+                } else {
+                    format!("{name}.{field}")
+                };
+                numbers(&name, value, lines);
+            }
+        }
+        Value::Number(number) => lines.push(format!("{name} {number}")),
+        _ => {}
+    }
+}
+
+/// Kills the server while files are written and fsynced, remounts, and looks for each that was acknowledged.
+fn crash(pool: &mut Pool) -> Result<(), String> {
+    let writer = writer::Writer::start(pool.point());
+    writer.wait_for(WRITTEN)?;
+    pool.kill_server()?;
+    let (acknowledged, error) = writer.join()?;
+    say("kill -9", &format!("the server is dead; the writer was told: {error}"));
+    let empty = std::fs::read_dir(pool.point()).is_ok();
+    if empty {
+        return Err("the dead mount looks like an empty directory".into());
+    }
+    timed("remount", "recovery", || pool.remount(&[]))?;
+    writer::verify(pool.point(), acknowledged)?;
+    say(
+        "fsynced",
+        &format!("{acknowledged} files were acknowledged, {acknowledged} are there, byte for byte"),
+    );
+    Ok(())
+}
