@@ -1,0 +1,95 @@
+//! What can go wrong with a device; each message says what, where, and what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::PageNo;
+
+/// An error of a block device.
+#[derive(Debug, Error)]
+pub enum DeviceError {
+    /// The medium or its driver reported an error.
+    #[error("cannot {what} page {page} of {device}: {source}; check the medium and its cable (dmesg, smartctl)")]
+    Io {
+        /// The operation: `read`, `write` or `discard`.
+        what: &'static str,
+        /// The first page of the operation.
+        page: PageNo,
+        /// The device's name.
+        device: String,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// A flush failed: what was written since the last good one may be lost, wholly or in part.
+    #[error(
+        "cannot flush {device}: {source}; what was written since the last flush may be lost, check the medium (dmesg, smartctl) before mounting again"
+    )]
+    Flush {
+        /// The device's name.
+        device: String,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// Pages beyond the end were asked for.
+    #[error(
+        "pages {page} and {count} following reach beyond the {pages} pages of the device; check whether the device was cut or the pool is damaged"
+    )]
+    OutOfRange {
+        /// The first page asked for.
+        page: PageNo,
+        /// How many.
+        count: u64,
+        /// How many there are.
+        pages: u64,
+    },
+    /// A buffer was not whole pages.
+    #[error(
+        "{bytes} bytes for page {page} are not whole pages of 4096 bytes; this is a mistake in the caller, report it"
+    )]
+    NotWholePages {
+        /// The first page of the operation.
+        page: PageNo,
+        /// The length of the buffer.
+        bytes: usize,
+    },
+    /// The device was opened read-only.
+    #[error("{device} was opened read-only; open it for writing first")]
+    ReadOnly {
+        /// The device's name.
+        device: String,
+    },
+    /// The device is gone.
+    #[error("{device} is gone; plug it in again, then mount it again")]
+    Removed {
+        /// The device's name.
+        device: String,
+    },
+    /// The device could not be opened or created.
+    #[error("cannot {what} {path}: {source}; check the path and its permissions")]
+    Open {
+        /// `open` or `create`.
+        what: &'static str,
+        /// The path asked for.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// Somebody else uses the device.
+    #[error("{path} is in use ({by}); unmount it or stop its user first")]
+    Busy {
+        /// The path asked for.
+        path: PathBuf,
+        /// Who uses it, as far as known.
+        by: String,
+    },
+    /// Neither a regular file nor a block device, or of a size that holds no page.
+    #[error("{path} cannot hold a pool: {why}; give a regular file or a block device")]
+    Unsuitable {
+        /// The path asked for.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+}

@@ -1,0 +1,332 @@
+//! Regular files and block devices as media.
+//!
+//! Opening for writing is exclusive: a regular file is locked with flock(2), a block device is opened
+//! with O_EXCL, which the kernel refuses while the device is mounted or held by another driver. A file
+//! that backs a loop device is refused too while that is in use (see [`crate::mounts`]).
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+
+use crate::counters::Meter;
+use crate::device::{check_range, check_span};
+use crate::{Class, Counters, Device, DeviceError, PAGE, PAGE_BYTES, PageNo, mounts, sys};
+
+/// What a device is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Reading; other readers are welcome, a writer is not.
+    ReadOnly,
+    /// Reading and writing, alone.
+    ReadWrite,
+}
+
+/// How a device is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileOptions {
+    /// Go past the page cache (O_DIRECT), through aligned buffers of our own.
+    pub direct: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Regular,
+    Block,
+}
+
+/// A regular file or a block device.
+pub struct FileDevice {
+    path: PathBuf,
+    file: File,
+    kind: Kind,
+    pages: u64,
+    mode: OpenMode,
+    bounce: Option<Mutex<Box<Bounce>>>,
+    meter: Meter,
+}
+
+/// Pages of the aligned buffer that direct transfers go through.
+const BOUNCE_PAGES: usize = 64;
+
+#[repr(C, align(4096))]
+struct Bounce([u8; BOUNCE_PAGES * PAGE]);
+
+impl FileDevice {
+    /// Opens an existing file or block device; its size is rounded down to whole pages.
+    ///
+    /// # Errors
+    /// `Busy` if somebody else uses it, `Unsuitable` for anything but a file or a block device of at
+    /// least one page, else `Open`.
+    pub fn open(path: &Path, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
+        let kind = kind_of(path)?;
+        let file = open_flags(kind, mode, options)
+            .open(path)
+            .map_err(|source| open_error(path, source))?;
+        Self::over(path, file, kind, mode, options)
+    }
+
+    /// Creates a new regular file of `pages` zero pages (sparse) and opens it for writing.
+    ///
+    /// # Errors
+    /// `Open` if the path exists or the file system refuses.
+    pub fn create(path: &Path, pages: u64, options: FileOptions) -> Result<Self, DeviceError> {
+        let failed = |source| DeviceError::Open {
+            what: "create",
+            path: path.to_owned(),
+            source,
+        };
+        let bytes = pages
+            .checked_mul(PAGE_BYTES)
+            .ok_or_else(|| failed(io::ErrorKind::FileTooLarge.into()))?;
+        let file = open_flags(Kind::Regular, OpenMode::ReadWrite, options)
+            .create_new(true)
+            .open(path)
+            .map_err(failed)?;
+        file.set_len(bytes).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        Self::over(path, file, Kind::Regular, OpenMode::ReadWrite, options)
+    }
+
+    fn over(path: &Path, file: File, kind: Kind, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
+        lock(path, &file, mode)?;
+        if mode == OpenMode::ReadWrite {
+            refuse_if_mounted(path)?;
+        }
+        let bytes = match kind {
+            Kind::Regular => file.metadata().map(|meta| meta.len()),
+            Kind::Block => sys::block_device_bytes(&file),
+        };
+        let pages = bytes.map_err(|source| open_error(path, source))? / PAGE_BYTES;
+        if pages == 0 {
+            return Err(unsuitable(path, "it is smaller than one page"));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            kind,
+            pages,
+            mode,
+            bounce: options.direct.then(Bounce::new),
+            meter: Meter::default(),
+        })
+    }
+
+    /// Whether this is a block device (else it is a regular file).
+    pub fn is_block_device(&self) -> bool {
+        self.kind == Kind::Block
+    }
+
+    fn fails(&self, what: &'static str, page: PageNo, source: io::Error) -> DeviceError {
+        let device = self.describe();
+        if is_removed(&source) {
+            return DeviceError::Removed { device };
+        }
+        DeviceError::Io {
+            what,
+            page,
+            device,
+            source,
+        }
+    }
+
+    fn flush_fails(&self, source: io::Error) -> DeviceError {
+        let device = self.describe();
+        if is_removed(&source) {
+            return DeviceError::Removed { device };
+        }
+        DeviceError::Flush { device, source }
+    }
+
+    fn writable(&self) -> Result<(), DeviceError> {
+        match self.mode {
+            OpenMode::ReadWrite => Ok(()),
+            OpenMode::ReadOnly => Err(DeviceError::ReadOnly {
+                device: self.describe(),
+            }),
+        }
+    }
+
+    fn read_bytes(&self, mut from: u64, buf: &mut [u8]) -> io::Result<()> {
+        let Some(bounce) = &self.bounce else {
+            return self.file.read_exact_at(buf, from);
+        };
+        let mut bounce = bounce.lock();
+        for part in buf.chunks_mut(BOUNCE_PAGES * PAGE) {
+            let aligned = &mut bounce.0[..part.len()];
+            self.file.read_exact_at(aligned, from)?;
+            part.copy_from_slice(aligned);
+            from += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn write_bytes(&self, mut to: u64, data: &[u8]) -> io::Result<()> {
+        let Some(bounce) = &self.bounce else {
+            return self.file.write_all_at(data, to);
+        };
+        let mut bounce = bounce.lock();
+        for part in data.chunks(BOUNCE_PAGES * PAGE) {
+            let aligned = &mut bounce.0[..part.len()];
+            aligned.copy_from_slice(part);
+            self.file.write_all_at(aligned, to)?;
+            to += part.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Bounce {
+    fn new() -> Mutex<Box<Self>> {
+        Mutex::new(Box::new(Self([0; BOUNCE_PAGES * PAGE])))
+    }
+}
+
+impl Device for FileDevice {
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        check_span(self.pages, at, buf.len())?;
+        self.read_bytes(at.0 * PAGE_BYTES, buf)
+            .map_err(|source| self.fails("read", at, source))?;
+        self.meter.read(buf.len());
+        Ok(())
+    }
+
+    fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
+        self.writable()?;
+        check_span(self.pages, at, data.len())?;
+        self.write_bytes(at.0 * PAGE_BYTES, data)
+            .map_err(|source| self.fails("write", at, source))?;
+        self.meter.write(class, data.len());
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.writable()?;
+        self.file.sync_data().map_err(|source| self.flush_fails(source))?;
+        self.meter.flush();
+        Ok(())
+    }
+
+    fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        self.writable()?;
+        check_range(self.pages, at, pages)?;
+        if pages == 0 {
+            return Ok(());
+        }
+        let (start, len) = (at.0 * PAGE_BYTES, pages * PAGE_BYTES);
+        let done = match self.kind {
+            Kind::Regular => sys::punch_hole(&self.file, start, len),
+            Kind::Block => sys::block_device_discard(&self.file, start, len),
+        };
+        match done {
+            Ok(()) => self.meter.discard(len),
+            Err(error) if is_unsupported(&error) => {}
+            Err(source) => return Err(self.fails("discard", at, source)),
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        self.meter.snapshot()
+    }
+
+    fn describe(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn read_only(&self) -> bool {
+        self.mode == OpenMode::ReadOnly
+    }
+}
+
+/// Whether the error says that the device is not there any more.
+fn is_removed(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM))
+}
+
+/// Whether a device or file system says that it has no such operation.
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY)
+    )
+}
+
+fn kind_of(path: &Path) -> Result<Kind, DeviceError> {
+    let kind = std::fs::metadata(path)
+        .map_err(|source| open_error(path, source))?
+        .file_type();
+    if kind.is_file() {
+        return Ok(Kind::Regular);
+    }
+    if kind.is_block_device() {
+        return Ok(Kind::Block);
+    }
+    Err(unsuitable(path, "it is neither a regular file nor a block device"))
+}
+
+fn open_flags(kind: Kind, mode: OpenMode, options: FileOptions) -> OpenOptions {
+    let mut flags = 0;
+    if options.direct {
+        flags |= libc::O_DIRECT;
+    }
+    if kind == Kind::Block && mode == OpenMode::ReadWrite {
+        flags |= libc::O_EXCL;
+    }
+    let mut open = OpenOptions::new();
+    open.read(true).write(mode == OpenMode::ReadWrite).custom_flags(flags);
+    open
+}
+
+fn lock(path: &Path, file: &File, mode: OpenMode) -> Result<(), DeviceError> {
+    let locked = match mode {
+        OpenMode::ReadWrite => file.try_lock(),
+        OpenMode::ReadOnly => file.try_lock_shared(),
+    };
+    locked.map_err(|error| match error {
+        TryLockError::WouldBlock => busy(path, "another process has it open".to_owned()),
+        TryLockError::Error(source) => open_error(path, source),
+    })
+}
+
+fn refuse_if_mounted(path: &Path) -> Result<(), DeviceError> {
+    let users = mounts::users_of(path).map_err(|source| open_error(path, source))?;
+    match users.into_iter().next() {
+        Some(user) => Err(busy(path, user.to_string())),
+        None => Ok(()),
+    }
+}
+
+fn busy(path: &Path, by: String) -> DeviceError {
+    DeviceError::Busy {
+        path: path.to_owned(),
+        by,
+    }
+}
+
+fn unsuitable(path: &Path, why: &str) -> DeviceError {
+    DeviceError::Unsuitable {
+        path: path.to_owned(),
+        why: why.to_owned(),
+    }
+}
+
+fn open_error(path: &Path, source: io::Error) -> DeviceError {
+    if source.raw_os_error() == Some(libc::EBUSY) {
+        return busy(path, "mounted or held by another driver".to_owned());
+    }
+    DeviceError::Open {
+        what: "open",
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

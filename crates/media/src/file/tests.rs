@@ -1,0 +1,127 @@
+//! Tests of regular files as devices; block devices need a machine that grants one.
+
+use super::*;
+use tempfile::TempDir;
+
+const PLAIN: FileOptions = FileOptions { direct: false };
+const DIRECT: FileOptions = FileOptions { direct: true };
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    (folder, path)
+}
+
+fn pattern(pages: usize) -> Vec<u8> {
+    (0..pages * PAGE).map(|i| (i / 7 % 253) as u8).collect()
+}
+
+/// Writes, reopens and reads; `None` if the file system has no direct transfers.
+fn round_trip(options: FileOptions) -> Option<()> {
+    let (_folder, path) = place();
+    let device = match FileDevice::create(&path, 300, options) {
+        Err(DeviceError::Open { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => {
+            return None;
+        }
+        other => other.unwrap(),
+    };
+    let data = pattern(BOUNCE_PAGES * 2 + 3);
+    device.write(PageNo(5), &data, Class::Data).unwrap();
+    device.flush().unwrap();
+    drop(device);
+    let device = FileDevice::open(&path, OpenMode::ReadOnly, options).unwrap();
+    assert_eq!(device.pages(), 300);
+    let mut seen = vec![0; data.len()];
+    device.read(PageNo(5), &mut seen).unwrap();
+    assert_eq!(seen, data);
+    assert_eq!(device.counters().read.bytes, data.len() as u64);
+    Some(())
+}
+
+#[test]
+fn what_is_written_is_read_after_reopening() {
+    round_trip(PLAIN).unwrap();
+}
+
+#[test]
+fn direct_transfers_are_equal() {
+    if round_trip(DIRECT).is_none() {
+        eprintln!("this file system has no O_DIRECT; nothing proved");
+    }
+}
+
+#[test]
+fn discarded_pages_read_as_zeros_and_give_space_back() {
+    use std::os::unix::fs::MetadataExt;
+    let (_folder, path) = place();
+    let device = FileDevice::create(&path, 64, PLAIN).unwrap();
+    device.write(PageNo(0), &pattern(64), Class::Data).unwrap();
+    device.flush().unwrap();
+    let before = std::fs::metadata(&path).unwrap().blocks();
+    device.discard(PageNo(8), 48).unwrap();
+    device.flush().unwrap();
+    if device.counters().discarded.operations == 0 {
+        return; // the file system has no holes
+    }
+    let mut seen = vec![1; 64 * PAGE];
+    device.read(PageNo(0), &mut seen).unwrap();
+    let data = pattern(64);
+    assert_eq!(seen[..8 * PAGE], data[..8 * PAGE]);
+    assert!(seen[8 * PAGE..56 * PAGE].iter().all(|&byte| byte == 0));
+    assert_eq!(seen[56 * PAGE..], data[56 * PAGE..]);
+    assert!(std::fs::metadata(&path).unwrap().blocks() < before);
+}
+
+#[test]
+fn a_second_user_is_refused() {
+    let (_folder, path) = place();
+    let first = FileDevice::create(&path, 4, PLAIN).unwrap();
+    for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+        let second = FileDevice::open(&path, mode, PLAIN);
+        assert!(matches!(second, Err(DeviceError::Busy { .. })));
+    }
+    drop(first);
+    let reader = FileDevice::open(&path, OpenMode::ReadOnly, PLAIN).unwrap();
+    FileDevice::open(&path, OpenMode::ReadOnly, PLAIN).unwrap();
+    let writer = FileDevice::open(&path, OpenMode::ReadWrite, PLAIN);
+    assert!(matches!(writer, Err(DeviceError::Busy { .. })));
+    drop(reader);
+}
+
+#[test]
+fn read_only_devices_refuse_changes() {
+    let (_folder, path) = place();
+    drop(FileDevice::create(&path, 4, PLAIN).unwrap());
+    let device = FileDevice::open(&path, OpenMode::ReadOnly, PLAIN).unwrap();
+    let refused = |result| matches!(result, Err(DeviceError::ReadOnly { .. }));
+    assert!(device.read_only());
+    assert!(refused(device.write(PageNo(0), &[0; PAGE], Class::Data)));
+    assert!(refused(device.flush()));
+    assert!(refused(device.discard(PageNo(0), 1)));
+}
+
+#[test]
+fn existing_missing_and_unsuitable_paths_are_refused() {
+    let (folder, path) = place();
+    let missing = FileDevice::open(&path, OpenMode::ReadOnly, PLAIN);
+    assert!(matches!(missing, Err(DeviceError::Open { .. })));
+    std::fs::write(&path, "short").unwrap();
+    let again = FileDevice::create(&path, 4, PLAIN);
+    assert!(matches!(again, Err(DeviceError::Open { .. })));
+    let short = FileDevice::open(&path, OpenMode::ReadWrite, PLAIN);
+    assert!(matches!(short, Err(DeviceError::Unsuitable { .. })));
+    let is_folder = FileDevice::open(folder.path(), OpenMode::ReadOnly, PLAIN);
+    assert!(matches!(is_folder, Err(DeviceError::Unsuitable { .. })));
+    assert_eq!(std::fs::read(&path).unwrap(), b"short");
+}
+
+#[test]
+fn a_file_cut_behind_our_back_is_an_error() {
+    let (_folder, path) = place();
+    let device = FileDevice::create(&path, 4, PLAIN).unwrap();
+    let cutter = OpenOptions::new().write(true).open(&path).unwrap();
+    cutter.set_len(2 * PAGE_BYTES).unwrap();
+    let error = device.read(PageNo(1), &mut [0; 2 * PAGE]).unwrap_err();
+    assert!(matches!(error, DeviceError::Io { what: "read", .. }));
+    assert!(error.to_string().contains("cannot read page 1"));
+}

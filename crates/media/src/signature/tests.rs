@@ -1,0 +1,64 @@
+//! Tests of the detection: each magic alone, near misses, small devices.
+
+use super::*;
+use crate::Class;
+use crate::ram::RamDevice;
+
+fn with(pages: u64, offset: u64, bytes: &[u8]) -> RamDevice {
+    let device = RamDevice::new(pages);
+    let page = PageNo(offset / PAGE_BYTES);
+    let mut content = vec![0; 2 * PAGE];
+    let within = (offset % PAGE_BYTES) as usize;
+    content[within..within + bytes.len()].copy_from_slice(bytes);
+    let len = if page.0 + 1 == pages { PAGE } else { 2 * PAGE };
+    device.write(page, &content[..len], Class::Data).unwrap();
+    device
+}
+
+#[test]
+fn every_magic_is_found_and_named() {
+    for magic in MAGICS {
+        let offset = magic.offset as u64;
+        let device = with(512, offset, magic.bytes);
+        let found = detect(&device).unwrap().expect(magic.name);
+        assert_eq!((found.name, found.offset), (magic.name, offset));
+        let mut damaged = magic.bytes.to_vec();
+        damaged[0] ^= 1;
+        let device = with(512, offset, &damaged);
+        assert_eq!(detect(&device).unwrap(), None, "{}", magic.name);
+    }
+}
+
+#[test]
+fn our_own_slots_are_found_anywhere() {
+    for (pages, slot) in [(514, 128), (514, 257), (515, 386)] {
+        let device = with(pages, slot * PAGE_BYTES, b"KEEPFS\0\x01");
+        let found = detect(&device).unwrap().expect("a slot");
+        assert_eq!((found.name, found.offset), (KEEPFS, slot * PAGE_BYTES));
+    }
+}
+
+#[test]
+fn zfs_is_found_in_all_labels_and_byte_orders() {
+    let pages = 1024;
+    let end = pages * PAGE_BYTES;
+    let word = ZFS_MAGIC.to_le_bytes();
+    let mut swapped = word;
+    swapped.reverse();
+    for label in [0, ZFS_LABEL, end - 2 * ZFS_LABEL, end - ZFS_LABEL] {
+        for word in [word, swapped] {
+            let offset = label + ZFS_UBERBLOCKS + 5 * 1024;
+            let found = detect(&with(pages, offset, &word)).unwrap();
+            assert_eq!(found.map(|it| (it.name, it.offset)), Some(("zfs", offset)));
+        }
+    }
+}
+
+#[test]
+fn empty_and_tiny_devices_have_none() {
+    for pages in [1, 2, 17, 18, 255, 1000] {
+        assert_eq!(detect(&RamDevice::new(pages)).unwrap(), None);
+    }
+    let tiny = with(1, 0x438, &[0x53, 0xEF]);
+    assert_eq!(detect(&tiny).unwrap().unwrap().name, "ext2/ext3/ext4");
+}

@@ -1,0 +1,59 @@
+//! The system calls that the standard library lacks: size and discard of block devices, holes of files.
+//!
+//! The only file of this package with `unsafe`: each call passes a descriptor that is open for the
+//! length of the call and memory that outlives it.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// `BLKGETSIZE64` of linux/fs.h: `_IOR(0x12, 114, size_t)`.
+const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
+/// `BLKDISCARD` of linux/fs.h: `_IO(0x12, 119)`.
+const BLKDISCARD: libc::Ioctl = 0x1277;
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 {
+        return Ok(());
+    }
+    Err(io::Error::last_os_error())
+}
+
+/// Repeats `call` for as long as a signal interrupts it.
+fn uninterrupted(mut call: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Bytes of the block device `file`.
+pub(crate) fn block_device_bytes(file: &File) -> io::Result<u64> {
+    let mut bytes = 0u64;
+    // SAFETY: BLKGETSIZE64 writes one u64 to the address given, which is that of a live u64.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &raw mut bytes) })?;
+    Ok(bytes)
+}
+
+/// Discards `len` bytes from `start` on of the block device `file`.
+pub(crate) fn block_device_discard(file: &File, start: u64, len: u64) -> io::Result<()> {
+    let range = [start, len];
+    uninterrupted(|| {
+        // SAFETY: BLKDISCARD reads two u64 from the address given, which is that of a live pair.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD, range.as_ptr()) })
+    })
+}
+
+/// Gives `len` bytes from `start` on of the regular file `file` back to its file system.
+pub(crate) fn punch_hole(file: &File, start: u64, len: u64) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let start = libc::off64_t::try_from(start).map_err(io::Error::other)?;
+    let len = libc::off64_t::try_from(len).map_err(io::Error::other)?;
+    uninterrupted(|| {
+        // SAFETY: fallocate takes numbers only; the descriptor is open.
+        check(unsafe { libc::fallocate64(file.as_raw_fd(), mode, start, len) })
+    })
+}
