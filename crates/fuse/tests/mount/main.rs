@@ -3,4 +3,9 @@
 //! They need root and `/dev/fuse`; where one is missing each says so and passes. Every mount is taken down in `Drop`.
 
 mod basic;
+mod durable;
+mod life;
+mod linux;
+mod probe;
 mod support;
+mod sys;

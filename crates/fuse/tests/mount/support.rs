@@ -4,16 +4,22 @@ use keepfs_fuse::{FuseError, How, MountConfig, Notifier, Unmounter, mount};
 use keepfs_vfs::Vfs;
 use keepfs_vfs::model::Model;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// A file system mounted on a fresh directory, served by a thread of this process.
 pub struct Mount {
     dir: tempfile::TempDir,
     pub unmounter: Unmounter,
-    #[allow(dead_code, reason = "for the tests of notifications")]
     pub notifier: Notifier,
     server: Option<JoinHandle<Result<(), FuseError>>>,
+}
+
+static CACHES: Mutex<()> = Mutex::new(());
+
+/// Held by tests that drop the kernel's caches and by those that rely on them.
+pub fn caches() -> MutexGuard<'static, ()> {
+    CACHES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether real mounts are possible; says so if not.

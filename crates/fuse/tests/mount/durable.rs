@@ -1,0 +1,182 @@
+//! sync(2), syncfs(2) and umount(2) mean what they say on an anchored mount (PROTOCOLS section 8).
+
+use crate::probe::{Probe, gate};
+use crate::support::{Mount, possible};
+use keepfs_fuse::anchor::LoopAnchor;
+use keepfs_fuse::{How, MountConfig};
+use std::fs::{self, File};
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Mounts `probe` on a loop device of its own.
+fn anchored(probe: Probe, config: MountConfig) -> Option<(Mount, Log)> {
+    if !possible() {
+        return None;
+    }
+    let anchor = LoopAnchor::attach("keepfs test").unwrap();
+    let log = probe.log.clone();
+    let config = MountConfig {
+        anchor: Some(anchor.path().to_owned()),
+        ..config
+    };
+    Some((Mount::with(Arc::new(probe), config)?, log))
+}
+
+fn count(log: &Log, what: &str) -> usize {
+    log.lock().unwrap().iter().filter(|line| line.starts_with(what)).count()
+}
+
+#[test]
+fn sync_and_syncfs_reach_the_file_system() {
+    let Some((m, log)) = anchored(Probe::default(), MountConfig::default()) else {
+        return;
+    };
+    fs::write(m.path("f"), b"x").unwrap();
+    let root = File::open(m.root()).unwrap();
+    // Only a rise counts: other tests may call sync(2) at the same time.
+    let before = count(&log, "syncfs");
+    rustix::fs::syncfs(&root).unwrap();
+    let after = count(&log, "syncfs");
+    assert!(after > before, "syncfs(2) did not reach the server");
+    rustix::fs::sync();
+    assert!(count(&log, "syncfs") > after, "sync(2) did not reach the server");
+    drop(root);
+    m.unmount().unwrap();
+    assert_eq!(count(&log, "unmount done"), 1, "unmount is called once, by DESTROY");
+}
+
+#[test]
+fn umount_returns_after_the_file_system_is_durable() {
+    let (unmount_gate, lever) = gate();
+    let probe = Probe {
+        unmount_gate: Some(unmount_gate),
+        ..Probe::default()
+    };
+    let Some((mut m, log)) = anchored(probe, MountConfig::default()) else {
+        return;
+    };
+    fs::write(m.path("f"), b"x").unwrap();
+    let unmounter = m.unmounter.clone();
+    let events = log.clone();
+    let caller = std::thread::spawn(move || {
+        unmounter.unmount(How::Gentle).unwrap();
+        events.lock().unwrap().push("umount returned".into());
+    });
+    lever.arrived.recv().unwrap();
+    assert!(!caller.is_finished());
+    lever.go.send(()).unwrap();
+    caller.join().unwrap();
+    m.join().unwrap();
+    let log = log.lock().unwrap();
+    let place = |what: &str| log.iter().position(|line| line == what).unwrap();
+    assert!(place("unmount done") < place("umount returned"), "{log:?}");
+    assert_eq!(log.iter().filter(|line| *line == "unmount begins").count(), 1);
+}
+
+#[test]
+fn umount_program_waits_too_and_the_loop_device_goes_away() {
+    let Some((mut m, log)) = anchored(Probe::default(), MountConfig::default()) else {
+        return;
+    };
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let root = m.root().to_str().unwrap().to_owned();
+    let line = mounts.lines().find(|line| line.contains(&root)).unwrap();
+    assert!(line.contains(" fuseblk.keepfs "), "{line}");
+    let device = line.split(' ').next().unwrap().to_owned();
+    let name = device.trim_start_matches("/dev/").to_owned();
+    let backing = format!("/sys/block/{name}/loop/backing_file");
+    assert!(fs::read_to_string(&backing).unwrap().contains("keepfs-anchor"));
+    assert!(
+        std::process::Command::new("umount")
+            .arg(&root)
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(count(&log, "unmount done"), 1);
+    m.join().unwrap();
+    let left = fs::read_to_string(&backing).unwrap_or_default();
+    assert!(
+        !left.contains("keepfs-anchor"),
+        "the loop device is still attached: {left}"
+    );
+}
+
+#[test]
+fn sync_is_answered_by_its_deadline() {
+    let (sync_gate, lever) = gate();
+    let probe = Probe {
+        sync_gate: Some(sync_gate),
+        ..Probe::default()
+    };
+    let config = MountConfig {
+        sync_deadline: Duration::from_millis(20),
+        ..MountConfig::default()
+    };
+    let Some((m, _)) = anchored(probe, config) else { return };
+    let root = File::open(m.root()).unwrap();
+    assert_eq!(rustix::fs::syncfs(&root), Err(rustix::io::Errno::IO));
+    drop(lever);
+    rustix::fs::syncfs(&root).unwrap();
+    drop(root);
+    m.unmount().unwrap();
+}
+
+#[test]
+fn a_plain_mount_is_made_durable_at_the_end_of_run() {
+    let probe = Probe::default();
+    let log = probe.log.clone();
+    let Some(m) = Mount::with(Arc::new(probe), MountConfig::default()) else {
+        return;
+    };
+    fs::write(m.path("f"), b"x").unwrap();
+    m.unmount().unwrap();
+    assert_eq!(count(&log, "unmount done"), 1);
+}
+
+#[test]
+fn fsync_waits_on_a_worker_while_others_go_on() {
+    let (fsync_gate, lever) = gate();
+    let probe = Probe {
+        fsync_gate: Some(fsync_gate),
+        ..Probe::default()
+    };
+    let config = MountConfig {
+        threads: Some(1),
+        ..MountConfig::default()
+    };
+    let Some(m) = Mount::with(Arc::new(probe), config) else {
+        return;
+    };
+    let mut file = File::create(m.path("f")).unwrap();
+    file.write_all(b"x").unwrap();
+    std::thread::scope(|scope| {
+        let syncing = scope.spawn(|| file.sync_all().unwrap());
+        lever.arrived.recv().unwrap();
+        // The only reader is free although an fsync is under way.
+        fs::write(m.path("other"), b"y").unwrap();
+        assert_eq!(fs::read(m.path("other")).unwrap(), b"y");
+        lever.go.send(()).unwrap();
+        syncing.join().unwrap();
+    });
+    drop(lever);
+    drop(file);
+    m.unmount().unwrap();
+}
+
+#[test]
+fn directories_are_synced_too() {
+    let probe = Probe::default();
+    let log = probe.log.clone();
+    let Some(m) = Mount::with(Arc::new(probe), MountConfig::default()) else {
+        return;
+    };
+    File::open(m.root()).unwrap().sync_all().unwrap();
+    let file = File::create(m.path("f")).unwrap();
+    file.sync_data().unwrap();
+    drop(file);
+    assert_eq!((count(&log, "fsync false"), count(&log, "fsync true")), (1, 1));
+}

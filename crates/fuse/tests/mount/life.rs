@@ -1,0 +1,289 @@
+//! The life of a mount: panics, notifications, aborts, options, other users, errors.
+
+use crate::probe::Probe;
+use crate::support::{Mount, caches, possible};
+use keepfs_fuse::{FuseError, How, MountConfig, mount};
+use keepfs_vfs::model::Model;
+use keepfs_vfs::{Ino, Vfs};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+#[test]
+fn a_panic_is_eio_and_the_mount_lives_on() {
+    let Some(m) = Mount::with(Arc::new(Probe::default()), MountConfig::default()) else {
+        return;
+    };
+    for i in 0..20 {
+        let error = fs::metadata(m.path(format!("panic-{i}"))).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EIO));
+    }
+    fs::write(m.path("f"), b"alive").unwrap();
+    assert_eq!(fs::read(m.path("f")).unwrap(), b"alive");
+    m.unmount().unwrap();
+}
+
+#[test]
+fn notifications_make_the_kernel_look_again() {
+    let model = Arc::new(Model::default());
+    let _held = caches();
+    let Some(m) = Mount::with(model.clone(), MountConfig::default()) else {
+        return;
+    };
+    fs::write(m.path("f"), b"old").unwrap();
+    assert_eq!(fs::read(m.path("f")).unwrap(), b"old");
+    assert!(!m.path("late").exists());
+    let ino = Ino(fs::metadata(m.path("f")).unwrap().ino());
+    model.write(ino, 0, b"newer", Default::default()).unwrap();
+    let new = keepfs_vfs::NewInode {
+        mode: 0o100644,
+        umask: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+    };
+    model.mknod(Ino::ROOT, b"late", &new).unwrap();
+    assert_eq!(
+        fs::read(m.path("f")).unwrap(),
+        b"old",
+        "the kernel does not cache, so nothing is tested"
+    );
+    assert!(
+        !m.path("late").exists(),
+        "the kernel does not cache, so nothing is tested"
+    );
+    m.notifier.inval_inode(ino, 0, 0);
+    m.notifier.inval_entry(Ino::ROOT, b"late");
+    while fs::read(m.path("f")).unwrap() != b"newer" || !m.path("late").exists() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn abort_ends_the_server_and_calls_unmount() {
+    let probe = Probe::default();
+    let log = probe.log.clone();
+    let Some(mut m) = Mount::with(Arc::new(probe), MountConfig::default()) else {
+        return;
+    };
+    fs::write(m.path("f"), b"x").unwrap();
+    let held = File::open(m.path("f")).unwrap();
+    assert!(matches!(m.unmounter.unmount(How::Gentle), Err(FuseError::Busy { .. })));
+    let _ = m.unmounter.unmount(How::Force);
+    assert!(matches!(m.join(), Err(FuseError::Aborted) | Ok(())));
+    assert!(log.lock().unwrap().iter().any(|line| line == "unmount done"));
+    drop(held);
+    let _ = m.unmounter.unmount(How::Lazy);
+}
+
+#[test]
+fn a_session_that_is_not_run_is_unmounted() {
+    if !possible() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let config = MountConfig {
+        mountpoint: dir.path().to_owned(),
+        ..MountConfig::default()
+    };
+    let session = mount(Arc::new(Model::default()), &config).unwrap();
+    let unmounter = session.unmounter();
+    drop(session);
+    assert!(matches!(
+        unmounter.unmount(How::Gentle),
+        Err(FuseError::NotMounted { .. })
+    ));
+    assert!(fs::read_dir(dir.path()).unwrap().next().is_none());
+}
+
+#[test]
+fn unmounter_leaves_other_mounts_alone() {
+    let Some(m) = Mount::model() else { return };
+    let first = m.unmounter.clone();
+    let config = MountConfig {
+        mountpoint: m.root().to_owned(),
+        ..MountConfig::default()
+    };
+    let session = mount(Arc::new(Model::default()), &config).unwrap();
+    let second = session.unmounter();
+    let server = std::thread::spawn(move || session.run());
+    assert!(matches!(first.unmount(How::Gentle), Err(FuseError::NotMounted { .. })));
+    second.unmount(How::Gentle).unwrap();
+    server.join().unwrap().unwrap();
+    m.unmount().unwrap();
+}
+
+#[test]
+fn options_do_what_they_say() {
+    let config = MountConfig {
+        read_only: true,
+        nosuid: true,
+        nodev: true,
+        noexec: true,
+        noatime: true,
+        fsname: "some pool".into(),
+        ..MountConfig::default()
+    };
+    let Some(m) = Mount::with(Arc::new(Model::default()), config) else {
+        return;
+    };
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let line = mounts
+        .lines()
+        .find(|line| line.contains(m.root().to_str().unwrap()))
+        .unwrap();
+    let fields: Vec<_> = line.split(' ').collect();
+    assert_eq!((fields[0], fields[2]), ("some\\040pool", "fuse.keepfs"));
+    let options: Vec<_> = fields[3].split(',').collect();
+    for wanted in [
+        "ro",
+        "nosuid",
+        "nodev",
+        "noexec",
+        "noatime",
+        "default_permissions",
+        "allow_other",
+    ] {
+        assert!(options.contains(&wanted), "{wanted} is missing: {line}");
+    }
+    assert_eq!(
+        fs::write(m.path("f"), b"").unwrap_err().raw_os_error(),
+        Some(libc::EROFS)
+    );
+}
+
+/// Runs a shell command as an ordinary user; says whether it succeeded.
+fn as_user(command: &str) -> bool {
+    let mut shell = Command::new("sh");
+    shell
+        .arg("-c")
+        .arg(command)
+        .uid(12_345)
+        .gid(12_345)
+        .stderr(std::process::Stdio::null());
+    shell.status().unwrap().success()
+}
+
+/// Lets everyone pass the directory the mount lies on.
+fn open_up(m: &Mount) -> String {
+    fs::set_permissions(m.root(), fs::Permissions::from_mode(0o1777)).unwrap();
+    m.root().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn permissions_hold_against_other_users() {
+    let Some(m) = Mount::model() else { return };
+    let root = open_up(&m);
+    fs::write(m.path("secret"), b"s").unwrap();
+    fs::set_permissions(m.path("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(!as_user(&format!("cat {root}/secret")));
+    assert!(!as_user(&format!("rm -f {root}/secret")), "sticky directory");
+    assert!(as_user(&format!("umask 027; echo hi > {root}/mine && cat {root}/mine")));
+    let mine = fs::metadata(m.path("mine")).unwrap();
+    assert_eq!((mine.uid(), mine.gid(), mine.mode() & 0o777), (12_345, 12_345, 0o640));
+}
+
+#[test]
+fn without_allow_other_others_stay_out() {
+    let config = MountConfig {
+        allow_other: false,
+        ..MountConfig::default()
+    };
+    let Some(m) = Mount::with(Arc::new(Model::default()), config) else {
+        return;
+    };
+    let root = open_up(&m);
+    assert!(!as_user(&format!("ls {root}")));
+}
+
+#[test]
+fn set_id_bits_die_when_another_writes() {
+    let Some(m) = Mount::model() else { return };
+    let root = open_up(&m);
+    let actions = [
+        ("write", format!("echo more >> {root}/write")),
+        ("truncate", format!("truncate -s 1 {root}/truncate")),
+        ("open", format!(": > {root}/open")),
+    ];
+    for (name, action) in actions {
+        fs::write(m.path(name), b"program").unwrap();
+        fs::set_permissions(m.path(name), fs::Permissions::from_mode(0o6777)).unwrap();
+        assert_eq!(fs::metadata(m.path(name)).unwrap().mode() & 0o7777, 0o6777);
+        assert!(as_user(&action));
+        assert_eq!(fs::metadata(m.path(name)).unwrap().mode() & 0o7777, 0o777, "{name}");
+    }
+    let kept = m.path("kept");
+    File::create(&kept).unwrap();
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o4755)).unwrap();
+    fs::OpenOptions::new()
+        .append(true)
+        .open(&kept)
+        .unwrap()
+        .write_all(b"by root")
+        .unwrap();
+    assert_eq!(fs::metadata(&kept).unwrap().mode() & 0o7777, 0o4755, "root keeps them");
+}
+
+#[test]
+fn supplementary_group_arrives() {
+    let probe = Probe::default();
+    let log = probe.log.clone();
+    let Some(m) = Mount::with(Arc::new(probe), MountConfig::default()) else {
+        return;
+    };
+    let dir = m.path("team");
+    fs::create_dir(&dir).unwrap();
+    std::os::unix::fs::chown(&dir, Some(0), Some(777)).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o2775)).unwrap();
+    open_up(&m);
+    let script = format!(
+        "setpriv --reuid 12345 --regid 12345 --groups 777 touch {}/f",
+        dir.display()
+    );
+    assert!(Command::new("sh").arg("-c").arg(script).status().unwrap().success());
+    assert_eq!(fs::metadata(dir.join("f")).unwrap().gid(), 777);
+    let log = log.lock().unwrap();
+    assert!(
+        log.iter().any(|line| line.contains("Some((12345, 12345, Some(777)))")),
+        "{log:?}"
+    );
+}
+
+#[test]
+fn errors_are_sentences() {
+    let with = |path: &Path| MountConfig {
+        mountpoint: path.to_owned(),
+        ..MountConfig::default()
+    };
+    let error = mount(Arc::new(Model::default()), &with(Path::new("/nonexistent/x")))
+        .err()
+        .unwrap();
+    assert_eq!(
+        error.to_string(),
+        "mount point /nonexistent/x: No such file or directory (os error 2)"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let error = mount(Arc::new(Model::default()), &with(file.path())).err().unwrap();
+    assert!(error.to_string().ends_with("is not a directory"), "{error}");
+    let dir = tempfile::tempdir().unwrap();
+    let error = keepfs_fuse::unmount(dir.path(), How::Gentle).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("nothing of this file system is mounted on"),
+        "{error}"
+    );
+}
+
+#[test]
+fn many_mounts_come_and_go() {
+    for _ in 0..20 {
+        let Some(m) = Mount::model() else { return };
+        fs::write(m.path("f"), b"x").unwrap();
+        m.unmount().unwrap();
+    }
+}

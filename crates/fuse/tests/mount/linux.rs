@@ -1,0 +1,371 @@
+//! What Linux programs use beyond POSIX: flags of rename, O_TMPFILE, handles, ioctl(2), xattrs, ACLs, holes, mappings.
+
+use crate::probe::Probe;
+use crate::support::{Mount, caches};
+use crate::sys;
+use keepfs_fuse::{CacheMode, MountConfig};
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, IFlags, Mode, OFlags, RenameFlags, SeekFrom, StatxFlags, XattrFlags, copy_file_range,
+    fallocate, getxattr, ioctl_getflags, ioctl_setflags, linkat, listxattr, openat, removexattr, renameat_with, seek,
+    setxattr, statx,
+};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::sync::Arc;
+
+const FSGETXATTR: u32 = 0x801c_581f;
+const FSSETXATTR: u32 = 0x401c_5820;
+const GETVERSION: u32 = 0x8008_7601;
+const SHUTDOWN: u32 = 0x8004_587d;
+const FITRIM_LIKE: u32 = 0x8008_7699;
+
+fn probe_mount(config: MountConfig) -> Option<(Mount, Arc<std::sync::Mutex<Vec<String>>>)> {
+    let probe = Probe::default();
+    let log = probe.log.clone();
+    Some((Mount::with(Arc::new(probe), config)?, log))
+}
+
+fn logged(log: &std::sync::Mutex<Vec<String>>, what: &str) -> Vec<String> {
+    log.lock()
+        .unwrap()
+        .iter()
+        .filter(|line| line.starts_with(what))
+        .cloned()
+        .collect()
+}
+
+#[test]
+fn rename_flags() {
+    let Some(m) = Mount::model() else { return };
+    fs::write(m.path("a"), b"A").unwrap();
+    fs::write(m.path("b"), b"B").unwrap();
+    let rename = |flags| renameat_with(CWD, m.path("a"), CWD, m.path("b"), flags);
+    assert_eq!(rename(RenameFlags::NOREPLACE), Err(Errno::EXIST));
+    rename(RenameFlags::EXCHANGE).unwrap();
+    assert_eq!(
+        (fs::read(m.path("a")).unwrap(), fs::read(m.path("b")).unwrap()),
+        (b"B".to_vec(), b"A".to_vec())
+    );
+    rename(RenameFlags::WHITEOUT).unwrap();
+    let whiteout = fs::metadata(m.path("a")).unwrap();
+    assert_eq!((whiteout.mode() & 0o170000, whiteout.rdev()), (0o020000, 0));
+}
+
+#[test]
+fn tmpfile_gets_a_name() {
+    let Some(m) = Mount::model() else { return };
+    let flags = OFlags::TMPFILE | OFlags::RDWR;
+    let file = File::from(openat(CWD, m.root(), flags, Mode::from_raw_mode(0o644)).unwrap());
+    file.write_all_at(b"now you see me", 0).unwrap();
+    assert_eq!(file.metadata().unwrap().nlink(), 0);
+    assert_eq!(fs::read_dir(m.root()).unwrap().count(), 0);
+    linkat(&file, "", CWD, m.path("named"), AtFlags::EMPTY_PATH).unwrap();
+    assert_eq!(fs::read(m.path("named")).unwrap(), b"now you see me");
+}
+
+#[test]
+fn handles_survive_a_dropped_cache() {
+    let _held = caches();
+    let Some((m, log)) = probe_mount(MountConfig::default()) else {
+        return;
+    };
+    fs::create_dir(m.path("dir")).unwrap();
+    fs::write(m.path("dir/file"), b"by handle").unwrap();
+    let handle = sys::handle_of(&m.path("dir/file")).unwrap();
+    let root = File::open(m.root()).unwrap();
+    fs::write("/proc/sys/vm/drop_caches", b"2").unwrap();
+    let file = sys::open_handle(&root, &handle).unwrap();
+    assert_eq!(std::io::read_to_string(file).unwrap(), "by handle");
+    assert!(
+        !logged(&log, "lookup_ino").is_empty(),
+        "the cache was not dropped, so nothing was tested"
+    );
+    fs::remove_file(m.path("dir/file")).unwrap();
+    fs::write("/proc/sys/vm/drop_caches", b"2").unwrap();
+    let gone = sys::open_handle(&root, &handle).unwrap_err();
+    assert_eq!(gone.raw_os_error(), Some(libc::ESTALE));
+}
+
+#[test]
+fn chattr_flags_on_files_and_directories() {
+    let Some(m) = Mount::model() else { return };
+    fs::write(m.path("f"), b"x").unwrap();
+    fs::create_dir(m.path("d")).unwrap();
+    for name in ["f", "d"] {
+        let file = File::open(m.path(name)).unwrap();
+        assert_eq!(ioctl_getflags(&file).unwrap(), IFlags::empty());
+        ioctl_setflags(&file, IFlags::IMMUTABLE | IFlags::NODUMP).unwrap();
+        assert_eq!(ioctl_getflags(&file).unwrap(), IFlags::IMMUTABLE | IFlags::NODUMP);
+        let mut fsx = [0; 7];
+        sys::ioctl_fsxattr(&file, FSGETXATTR, &mut fsx).unwrap();
+        assert_eq!(fsx[0], 0x8 | 0x80);
+        let denied = fs::set_permissions(m.path(name), fs::Permissions::from_mode(0o600)).unwrap_err();
+        assert_eq!(denied.raw_os_error(), Some(libc::EPERM));
+        fsx[0] = 0x40;
+        sys::ioctl_fsxattr(&file, FSSETXATTR, &mut fsx).unwrap();
+        assert_eq!(ioctl_getflags(&file).unwrap(), IFlags::NOATIME);
+        let refused = ioctl_setflags(&file, IFlags::COMPRESSED).unwrap_err();
+        assert_eq!(refused, Errno::OPNOTSUPP);
+    }
+    assert!(OpenOptions::new().write(true).open(m.path("f")).is_ok());
+}
+
+#[test]
+fn append_only_files_take_appends() {
+    for cache in [CacheMode::Writethrough, CacheMode::Writeback, CacheMode::Direct] {
+        let Some(m) = Mount::with(
+            Arc::new(Probe::default()),
+            MountConfig {
+                cache,
+                ..MountConfig::default()
+            },
+        ) else {
+            return;
+        };
+        fs::write(m.path("log"), b"one ").unwrap();
+        ioctl_setflags(File::open(m.path("log")).unwrap(), IFlags::APPEND).unwrap();
+        let denied = OpenOptions::new().write(true).open(m.path("log")).unwrap_err();
+        assert_eq!(denied.raw_os_error(), Some(libc::EPERM));
+        let file = OpenOptions::new().append(true).open(m.path("log")).unwrap();
+        std::io::Write::write_all(&mut &file, b"two").unwrap();
+        file.sync_all().unwrap();
+        assert_eq!(fs::read(m.path("log")).unwrap(), b"one two", "{cache:?}");
+    }
+}
+
+#[test]
+fn other_ioctls() {
+    let Some((m, log)) = probe_mount(MountConfig::default()) else {
+        return;
+    };
+    fs::write(m.path("f"), b"x").unwrap();
+    let file = File::open(m.path("f")).unwrap();
+    sys::ioctl_u32(&file, GETVERSION, &mut 0).unwrap();
+    let unknown = sys::ioctl_u32(&file, FITRIM_LIKE, &mut 0).unwrap_err();
+    assert_eq!(unknown.raw_os_error(), Some(libc::ENOTTY));
+    let mut how = 2;
+    sys::ioctl_u32(&file, SHUTDOWN, &mut how).unwrap();
+    assert_eq!((logged(&log, "shutdown"), how), (vec!["shutdown false".to_owned()], 2));
+    assert_eq!(
+        fs::write(m.path("g"), b"x").unwrap_err().raw_os_error(),
+        Some(libc::EIO)
+    );
+}
+
+#[test]
+fn xattrs_of_every_size() {
+    let Some(m) = Mount::model() else { return };
+    let path = m.path("f");
+    fs::write(&path, b"x").unwrap();
+    for size in [0, 1, 100, 4096, 30_000] {
+        let value: Vec<u8> = (0..size).map(|i| i as u8).collect();
+        setxattr(&path, "user.k", &value, XattrFlags::empty()).unwrap();
+        let mut back = vec![0; 65_536];
+        let len = getxattr(&path, "user.k", &mut back[..]).unwrap();
+        assert_eq!(&back[..len], value);
+    }
+    let mut small = [0; 10];
+    assert_eq!(getxattr(&path, "user.k", &mut small[..]), Err(Errno::RANGE));
+    assert_eq!(setxattr(&path, "user.k", b"", XattrFlags::CREATE), Err(Errno::EXIST));
+    assert_eq!(
+        setxattr(&path, "user.other", b"", XattrFlags::REPLACE),
+        Err(Errno::NODATA)
+    );
+    setxattr(&path, "trusted.t", b"1", XattrFlags::empty()).unwrap();
+    let mut names = vec![0; 1024];
+    let len = listxattr(&path, &mut names[..]).unwrap();
+    let mut names: Vec<_> = names[..len].split(|b| *b == 0).filter(|n| !n.is_empty()).collect();
+    names.sort();
+    assert_eq!(names, [&b"trusted.t"[..], b"user.k"]);
+    removexattr(&path, "user.k").unwrap();
+    assert_eq!(getxattr(&path, "user.k", &mut small[..]), Err(Errno::NODATA));
+}
+
+#[test]
+fn default_acl_decides_instead_of_umask() {
+    let Some((m, log)) = probe_mount(MountConfig::default()) else {
+        return;
+    };
+    let dir = m.path("d");
+    fs::create_dir(&dir).unwrap();
+    // version 2; user:: rwx, group:: r-x, mask:: rwx, other:: r-x, and user 1000: rwx
+    let mut acl = 2u32.to_le_bytes().to_vec();
+    for (tag, perm, id) in [(1u16, 7u16, !0u32), (2, 7, 1000), (4, 5, !0), (16, 7, !0), (32, 5, !0)] {
+        acl.extend_from_slice(&tag.to_le_bytes());
+        acl.extend_from_slice(&perm.to_le_bytes());
+        acl.extend_from_slice(&id.to_le_bytes());
+    }
+    setxattr(&dir, "system.posix_acl_default", &acl, XattrFlags::empty()).unwrap();
+    fs::create_dir(dir.join("sub")).unwrap();
+    assert_eq!(
+        fs::metadata(dir.join("sub")).unwrap().mode() & 0o777,
+        0o775,
+        "the umask was applied"
+    );
+    fs::create_dir(m.path("plain")).unwrap();
+    let umask = rustix::process::umask(Mode::from_raw_mode(0o022));
+    rustix::process::umask(umask);
+    assert!(
+        logged(&log, "mknod")
+            .iter()
+            .all(|l| l.starts_with(&format!("mknod umask {:o}", umask.as_raw_mode())))
+    );
+    assert_eq!(
+        fs::metadata(m.path("plain")).unwrap().mode() & 0o777,
+        0o777 & !umask.as_raw_mode()
+    );
+}
+
+#[test]
+fn holes_and_allocation() {
+    let Some(m) = Mount::model() else { return };
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(m.path("sparse"))
+        .unwrap();
+    file.write_all_at(b"end", 1 << 40).unwrap();
+    assert_eq!(seek(&file, SeekFrom::Data(0)).unwrap(), 1 << 40);
+    assert_eq!(seek(&file, SeekFrom::Hole(0)).unwrap(), 0);
+    assert_eq!(seek(&file, SeekFrom::Data(1 << 41)), Err(Errno::NXIO));
+    fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 8192).unwrap();
+    fallocate(&file, FallocateFlags::ZERO_RANGE, 1 << 40, 1).unwrap();
+    fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 8192).unwrap();
+    assert_eq!(
+        fallocate(&file, FallocateFlags::COLLAPSE_RANGE, 0, 4096),
+        Err(Errno::OPNOTSUPP)
+    );
+    let mut end = [0; 3];
+    file.read_exact_at(&mut end, 1 << 40).unwrap();
+    assert_eq!(&end, b"\0nd");
+    assert_eq!(file.metadata().unwrap().len(), (1 << 40) + 3);
+}
+
+#[test]
+fn copies_stay_inside_the_server() {
+    let Some((m, log)) = probe_mount(MountConfig::default()) else {
+        return;
+    };
+    let data = vec![7u8; 300_000];
+    fs::write(m.path("a"), &data).unwrap();
+    let (from, to) = (File::open(m.path("a")).unwrap(), File::create(m.path("b")).unwrap());
+    let mut done = 0;
+    while done < data.len() {
+        let (mut in_at, mut out_at) = (done as u64, done as u64);
+        done += copy_file_range(&from, Some(&mut in_at), &to, Some(&mut out_at), data.len() - done).unwrap();
+    }
+    assert!(fs::read(m.path("b")).unwrap() == data);
+    assert!(!logged(&log, "copy").is_empty(), "the kernel copied by itself");
+}
+
+#[test]
+fn mappings_in_every_cache_mode() {
+    for cache in [CacheMode::Writethrough, CacheMode::Writeback, CacheMode::Direct] {
+        let config = MountConfig {
+            cache,
+            ..MountConfig::default()
+        };
+        let Some((m, _)) = probe_mount(config) else { return };
+        fs::write(m.path("f"), vec![b'.'; 10_000]).unwrap();
+        let file = OpenOptions::new().read(true).write(true).open(m.path("f")).unwrap();
+        sys::with_mapping(&file, 10_000, true, |bytes| {
+            bytes[4_090..4_100].copy_from_slice(b"0123456789")
+        })
+        .unwrap();
+        let mut back = [0; 12];
+        file.read_exact_at(&mut back, 4_089).unwrap();
+        assert_eq!(&back, b".0123456789.", "{cache:?}");
+        sys::with_mapping(&file, 10_000, false, |bytes| bytes.fill(b'!')).unwrap();
+        file.read_exact_at(&mut back, 4_089).unwrap();
+        assert_eq!(&back, b".0123456789.", "{cache:?}");
+        drop(file);
+        assert_eq!(fs::read(m.path("f")).unwrap().len(), 10_000);
+    }
+}
+
+#[test]
+fn direct_mode_and_o_direct_bypass_the_cache() {
+    let config = MountConfig {
+        cache: CacheMode::Direct,
+        ..MountConfig::default()
+    };
+    let Some((m, log)) = probe_mount(config) else { return };
+    fs::write(m.path("f"), vec![1; 8192]).unwrap();
+    let file = File::open(m.path("f")).unwrap();
+    let mut buf = vec![0; 1000];
+    for _ in 0..3 {
+        file.read_exact_at(&mut buf, 100).unwrap();
+    }
+    assert_eq!(logged(&log, "read 1000").len(), 3);
+    let o_direct = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(m.path("f"));
+    assert!(o_direct.is_ok());
+}
+
+#[test]
+fn writeback_merges_and_writethrough_does_not() {
+    for (cache, merged) in [(CacheMode::Writeback, true), (CacheMode::Writethrough, false)] {
+        let config = MountConfig {
+            cache,
+            ..MountConfig::default()
+        };
+        let Some((m, log)) = probe_mount(config) else { return };
+        let file = File::create(m.path("f")).unwrap();
+        for i in 0..64 {
+            file.write_all_at(&[i as u8; 512], i * 512).unwrap();
+        }
+        file.sync_all().unwrap();
+        let writes = logged(&log, "write");
+        assert_eq!(writes.len() < 64, merged, "{cache:?}: {} writes", writes.len());
+        assert!(
+            writes.iter().all(|w| w.contains("writeback: true") == merged),
+            "{writes:?}"
+        );
+        drop(file);
+        assert_eq!(fs::read(m.path("f")).unwrap().len(), 64 * 512);
+    }
+}
+
+#[test]
+fn big_transfers_use_a_megabyte() {
+    let _held = caches();
+    let Some((m, log)) = probe_mount(MountConfig::default()) else {
+        return;
+    };
+    fs::write(m.path("f"), vec![5; 4 << 20]).unwrap();
+    assert!(!logged(&log, "write 1048576").is_empty());
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(m.path("f"))
+        .unwrap();
+    drop(file);
+    fs::write("/proc/sys/vm/drop_caches", b"1").unwrap();
+    assert_eq!(fs::read(m.path("f")).unwrap().len(), 4 << 20);
+    let largest = logged(&log, "read")
+        .iter()
+        .map(|l| l[5..].parse::<usize>().unwrap())
+        .max()
+        .unwrap();
+    assert!(largest >= 512 << 10, "read-ahead is not tuned: largest read {largest}");
+}
+
+#[test]
+fn birth_time_is_shown() {
+    let Some(m) = Mount::model() else { return };
+    fs::write(m.path("f"), b"x").unwrap();
+    let shown = statx(CWD, m.path("f"), AtFlags::empty(), StatxFlags::ALL).unwrap();
+    assert!(shown.stx_mask & StatxFlags::BTIME.bits() != 0);
+    assert!(shown.stx_btime.tv_sec > 1_600_000_000);
+}
+
+#[test]
+fn statfs_is_passed_on() {
+    let Some(m) = Mount::model() else { return };
+    let figures = rustix::fs::statfs(m.root()).unwrap();
+    assert_eq!((figures.f_namelen, figures.f_type as u64), (255, 0x6573_5546));
+}

@@ -1,0 +1,177 @@
+//! The oracle with ears and levers: notes which calls arrive, panics and waits where a test wants it.
+
+use keepfs_fuse::current_request;
+use keepfs_vfs::model::Model;
+use keepfs_vfs::*;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// A waiting point: the file system says that it has arrived and waits until it is let go.
+pub struct Gate {
+    arrived: Mutex<Sender<()>>,
+    go: Mutex<Receiver<()>>,
+}
+
+/// The test's end of a [`Gate`].
+pub struct Lever {
+    pub arrived: Receiver<()>,
+    pub go: Sender<()>,
+}
+
+pub fn gate() -> (Gate, Lever) {
+    let (arrived, arrived_out) = channel();
+    let (go_in, go) = channel();
+    (
+        Gate {
+            arrived: Mutex::new(arrived),
+            go: Mutex::new(go),
+        },
+        Lever {
+            arrived: arrived_out,
+            go: go_in,
+        },
+    )
+}
+
+impl Gate {
+    fn pass(&self) {
+        // A test that is over drops its ends, which opens the gate for good.
+        let _ = self.arrived.lock().unwrap().send(());
+        let _ = self.go.lock().unwrap().recv();
+    }
+}
+
+/// See the head of the file. Names starting with `panic` panic in lookup.
+#[derive(Default)]
+pub struct Probe {
+    pub model: Model,
+    pub log: Arc<Mutex<Vec<String>>>,
+    pub unmount_gate: Option<Gate>,
+    pub fsync_gate: Option<Gate>,
+    pub sync_gate: Option<Gate>,
+}
+
+impl Probe {
+    fn note(&self, what: impl Into<String>) {
+        self.log.lock().unwrap().push(what.into());
+    }
+}
+
+impl Vfs for Probe {
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Entry> {
+        assert!(!name.starts_with(b"panic"), "planted panic");
+        self.model.lookup(parent, name)
+    }
+    fn lookup_ino(&self, ino: Ino) -> Result<Entry> {
+        self.note("lookup_ino");
+        self.model.lookup_ino(ino)
+    }
+    fn forget(&self, ino: Ino, count: u64) {
+        self.model.forget(ino, count);
+    }
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        self.model.getattr(ino)
+    }
+    fn setattr(&self, ino: Ino, change: &SetAttr) -> Result<Attr> {
+        self.note(format!("setattr {change:?}"));
+        self.model.setattr(ino, change)
+    }
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        self.model.readlink(ino)
+    }
+    fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry> {
+        let caller = current_request().map(|c| (c.uid, c.gid, c.group));
+        self.note(format!("mknod umask {:o} caller {caller:?}", new.umask));
+        self.model.mknod(parent, name, new)
+    }
+    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Entry> {
+        self.model.symlink(parent, name, target, new)
+    }
+    fn tmpfile(&self, parent: Ino, new: &NewInode) -> Result<Entry> {
+        self.model.tmpfile(parent, new)
+    }
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Entry> {
+        self.model.link(ino, parent, name)
+    }
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.model.unlink(parent, name)
+    }
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.model.rmdir(parent, name)
+    }
+    fn rename(&self, parent: Ino, name: &[u8], new_parent: Ino, new_name: &[u8], flags: RenameFlags) -> Result<()> {
+        self.model.rename(parent, name, new_parent, new_name, flags)
+    }
+    fn open(&self, ino: Ino, how: OpenHow) -> Result<()> {
+        self.note(format!("open {how:?}"));
+        self.model.open(ino, how)
+    }
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.note(format!("read {}", buf.len()));
+        self.model.read(ino, offset, buf)
+    }
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
+        self.note(format!("write {} {how:?}", data.len()));
+        self.model.write(ino, offset, data, how)
+    }
+    fn fallocate(&self, ino: Ino, mode: FallocMode, offset: u64, len: u64) -> Result<()> {
+        self.note(format!("fallocate {mode:?}"));
+        self.model.fallocate(ino, mode, offset, len)
+    }
+    fn seek(&self, ino: Ino, offset: u64, whence: SeekWhence) -> Result<u64> {
+        self.model.seek(ino, offset, whence)
+    }
+    fn copy_file_range(&self, from: Ino, from_offset: u64, to: Ino, to_offset: u64, len: u64) -> Result<u64> {
+        self.note(format!("copy {len}"));
+        self.model.copy_file_range(from, from_offset, to, to_offset, len)
+    }
+    fn readdir(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        self.model.readdir(ino, cookie, sink)
+    }
+    fn fsync(&self, ino: Ino, data_only: bool) -> Result<()> {
+        self.note(format!("fsync {data_only}"));
+        if let Some(gate) = &self.fsync_gate {
+            gate.pass();
+        }
+        self.model.fsync(ino, data_only)
+    }
+    fn syncfs(&self) -> Result<()> {
+        self.note("syncfs");
+        if let Some(gate) = &self.sync_gate {
+            gate.pass();
+        }
+        self.model.syncfs()
+    }
+    fn statfs(&self) -> Result<StatFs> {
+        self.model.statfs()
+    }
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.note(format!("getxattr {}", String::from_utf8_lossy(name)));
+        self.model.getxattr(ino, name)
+    }
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: XattrHow) -> Result<()> {
+        self.model.setxattr(ino, name, value, how)
+    }
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.model.listxattr(ino)
+    }
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.model.removexattr(ino, name)
+    }
+    fn set_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()> {
+        self.model.set_flags(ino, flags)
+    }
+    fn shutdown(&self, flush_first: bool) -> Result<()> {
+        self.note(format!("shutdown {flush_first}"));
+        self.model.shutdown(flush_first)
+    }
+    fn unmount(&self) -> Result<()> {
+        self.note("unmount begins");
+        if let Some(gate) = &self.unmount_gate {
+            gate.pass();
+        }
+        let result = self.model.unmount();
+        self.note("unmount done");
+        result
+    }
+}

@@ -1,0 +1,102 @@
+//! System calls of the tests that have no safe form elsewhere. The only file of these tests with `unsafe` in it.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Largest handle asked for, bytes (`MAX_HANDLE_SZ`).
+const HANDLE_MAX: usize = 128;
+
+/// A file handle as NFS servers use it: `struct file_handle`.
+#[derive(Clone)]
+#[repr(C, align(8))]
+pub struct Handle {
+    bytes: u32,
+    kind: i32,
+    body: [u8; HANDLE_MAX],
+}
+
+/// name_to_handle_at(2).
+pub fn handle_of(path: &Path) -> io::Result<Handle> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut handle = Handle {
+        bytes: HANDLE_MAX as u32,
+        kind: 0,
+        body: [0; HANDLE_MAX],
+    };
+    let mut mount_id = 0;
+    // SAFETY: the path is NUL-terminated; the kernel writes at most `bytes` bytes of body, which it has.
+    let result = unsafe {
+        libc::name_to_handle_at(
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            (&raw mut handle).cast(),
+            &mut mount_id,
+            0,
+        )
+    };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(handle)
+    }
+}
+
+/// open_by_handle_at(2), read-only; `mount` is any open file of the file system.
+pub fn open_handle(mount: &File, handle: &Handle) -> io::Result<File> {
+    let mut handle = handle.clone();
+    // SAFETY: the handle came from `handle_of`, so its length field is right; the kernel only reads it.
+    let fd = unsafe { libc::open_by_handle_at(mount.as_raw_fd(), (&raw mut handle).cast(), libc::O_RDONLY) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Maps `len` bytes of `file`, lets `work` at them, writes them back with msync(2) and unmaps. `shared` as MAP_SHARED.
+pub fn with_mapping<T>(file: &File, len: usize, shared: bool, work: impl FnOnce(&mut [u8]) -> T) -> io::Result<T> {
+    let kind = if shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, kind, file.as_raw_fd(), 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the mapping is `len` bytes, readable and writable, and known only here until it is unmapped.
+    let result = work(unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), len) });
+    // SAFETY: start and length are those of the mapping.
+    let synced = unsafe { libc::msync(start, len, libc::MS_SYNC) };
+    let error = io::Error::last_os_error();
+    // SAFETY: start and length are those of the mapping, and no reference into it is left.
+    unsafe { libc::munmap(start, len) };
+    if synced < 0 { Err(error) } else { Ok(result) }
+}
+
+/// ioctl(2) with a pointer to one 32-bit word.
+pub fn ioctl_u32(file: &File, command: u32, word: &mut u32) -> io::Result<()> {
+    let mut wide = [*word, 0];
+    // SAFETY: the commands the tests use read or write at most 8 bytes, which `wide` has.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::c_ulong::from(command), wide.as_mut_ptr()) };
+    *word = wide[0];
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// ioctl(2) with a pointer to a `struct fsxattr` of 28 bytes.
+pub fn ioctl_fsxattr(file: &File, command: u32, words: &mut [u32; 7]) -> io::Result<()> {
+    // SAFETY: the two commands the tests use read or write 28 bytes, which `words` has.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::c_ulong::from(command), words.as_mut_ptr()) };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
