@@ -1,1 +1,37 @@
-//! Placeholder head; replaced as this floor is built.
+//! Keepfs audit: the watcher that is written from docs/SPEC.md alone and shares nothing with the engine it judges.
+//!
+//! [`walk()`] is the offline check of a whole pool: the body of `keepfs check` and the judge of every crash test. It
+//! takes the newest superblock, replays the log into memory and compares everything with everything else; it never
+//! writes. [`read`] is a small read-only view on the same code, for `keepfs dump` and for tests.
+//!
+//! Any byte string may be given as an image: the walk ends with findings, and its work and memory are bounded by the
+//! size of the image.
+
+mod bitmap;
+mod body;
+mod dir;
+mod finding;
+mod image;
+mod index;
+mod inode;
+mod links;
+mod map;
+mod node;
+mod plog;
+mod pool;
+pub mod read;
+mod replay;
+mod report;
+mod space;
+mod staged;
+mod superblock;
+mod walk;
+mod xattr;
+
+pub use finding::{Finding, Metablock, Severity};
+pub use image::Image;
+pub use report::{Counts, Report};
+pub use walk::{Options, walk};
+
+/// The bytes of one page.
+pub(crate) type Page = [u8; keepfs_format::PAGE];

@@ -1,0 +1,187 @@
+//! Reading the map: from the roots in the superblock to the entry of every metablock (SPEC section 4).
+
+use crate::Page;
+use crate::finding::Finding;
+use crate::pool::{Pool, Row};
+use keepfs_format::map::{DEAD, FANOUT, LIVE, MapEntry, NEVER, entry_offset};
+use keepfs_format::{FromBytes, IntoBytes, Kind, MetaId, Space, bitmap};
+
+/// Reads the maps of all spaces into the pool's rows.
+pub(crate) fn read(pool: &mut Pool<'_>) {
+    for space in Space::ALL {
+        let root = pool.sb.roots[space as usize];
+        if root.height == 0 {
+            if root.entry.as_bytes().iter().any(|b| *b != 0) {
+                let id = MetaId::map(space, 0, 0).into();
+                pool.sink.push(Finding::MapEntry {
+                    id,
+                    field: "root without height",
+                });
+            }
+            continue;
+        }
+        let (level, id) = (root.height - 1, MetaId::map(space, root.height - 1, 0));
+        if root.entry.state != LIVE {
+            pool.sink.push(Finding::MapEntry {
+                id: id.into(),
+                field: "state",
+            });
+            lost(pool, space, level, 0);
+        } else {
+            descend(pool, space, level, 0, &root.entry);
+        }
+    }
+}
+
+/// Reads map page `number` of `level` and what is below it.
+fn descend(pool: &mut Pool<'_>, space: Space, level: u8, number: u64, entry: &MapEntry) {
+    let id = MetaId::map(space, level, number);
+    let bytes = claim(pool, id, entry).then(|| pool.fetch(id, entry)).flatten();
+    let Some(bytes) = bytes else {
+        lost(pool, space, level, number);
+        return;
+    };
+    pool.map_pages += 1;
+    for slot in 0..FANOUT {
+        let entry = entry_at(&bytes, slot);
+        if entry.as_bytes().iter().all(|b| *b == 0) {
+            continue;
+        }
+        let below = number * FANOUT + slot;
+        if level > 0 {
+            child(pool, space, level - 1, below, &entry);
+        } else {
+            leaf_entry(pool, space, below, &entry);
+        }
+    }
+}
+
+fn child(pool: &mut Pool<'_>, space: Space, level: u8, number: u64, entry: &MapEntry) {
+    let id = MetaId::map(space, level, number);
+    if !well_formed(pool, id, entry) {
+        lost(pool, space, level, number);
+    } else if entry.state == LIVE {
+        descend(pool, space, level, number, entry);
+    }
+}
+
+fn leaf_entry(pool: &mut Pool<'_>, space: Space, index: u64, entry: &MapEntry) {
+    let id = MetaId::new(space, index);
+    let known = index < limit(space, pool.pages()) && id.index() == index;
+    if !known {
+        pool.sink.push(Finding::MapEntry {
+            id: id.into(),
+            field: "index",
+        });
+        return;
+    }
+    if !well_formed(pool, id, entry) || (entry.state == LIVE && !claim(pool, id, entry)) {
+        pool.holes.push((space, index, index + 1));
+        return;
+    }
+    pool.rows[space as usize].push(Row {
+        index,
+        entry: *entry,
+        seen: false,
+    });
+}
+
+/// How many metablocks a space can have.
+fn limit(space: Space, pages: u64) -> u64 {
+    match space {
+        Space::Pages => pages.div_ceil(bitmap::BITS),
+        Space::Shares => pages.div_ceil(bitmap::COUNTS),
+        Space::Totals => 1,
+        _ => 1 << 56,
+    }
+}
+
+/// S-4.3: whether the entry's fields are allowed, pages aside.
+fn well_formed(pool: &mut Pool<'_>, id: MetaId, entry: &MapEntry) -> bool {
+    let empty = entry.first.get() == 0 && entry.second.get() == 0 && entry.crc.get() == 0;
+    let rules = [
+        (matches!(entry.state, LIVE | DEAD | NEVER), "state"),
+        (entry.reserved.get() == 0, "reserved field"),
+        (entry.state == LIVE || empty, "page of a metablock that does not exist"),
+        (entry.state != NEVER || entry.generation.get() == 0, "generation"),
+    ];
+    report(pool, id, &rules)
+}
+
+/// S-4.3: a live entry names one or two pages that are its own, and a kind that belongs in the space.
+fn claim(pool: &mut Pool<'_>, id: MetaId, entry: &MapEntry) -> bool {
+    let (first, second, pages) = (entry.first.get(), entry.second.get(), pool.pages());
+    let two = pool.sb.meta_copies.get() == 2;
+    let rules = [
+        (kind_fits(id, entry.kind), "kind"),
+        (entry.generation.get() > 0, "generation"),
+        ((1..pages).contains(&first), "first page"),
+        (
+            if two {
+                (1..pages).contains(&second) && second != first
+            } else {
+                second == 0
+            },
+            "second page",
+        ),
+    ];
+    if !report(pool, id, &rules) {
+        return false;
+    }
+    let mut own = true;
+    for page in [first, second].into_iter().filter(|page| *page != 0) {
+        if pool.home_pages.add(page) {
+            pool.homes.push((page, id));
+        } else {
+            pool.sink.push(Finding::MetaPageTwice { id: id.into(), page });
+            own = false;
+        }
+    }
+    own
+}
+
+fn kind_fits(id: MetaId, kind: u8) -> bool {
+    let Some(kind) = Kind::of(kind) else {
+        return false;
+    };
+    if id.as_map().is_some() {
+        return kind == Kind::Map;
+    }
+    match id.space() {
+        Some(Space::Nodes) => matches!(kind, Kind::DirLeaf | Kind::DirIndex | Kind::BlockMap | Kind::Xattr),
+        Some(space) => kind_of(space) == Some(kind),
+        None => false,
+    }
+}
+
+/// The kind of all metablocks of a space, if there is one.
+pub(crate) fn kind_of(space: Space) -> Option<Kind> {
+    Some(match space {
+        Space::Nodes => return None,
+        Space::Inodes => Kind::Inodes,
+        Space::Pages | Space::NodeNumbers | Space::InodeNumbers | Space::Orphans => Kind::Bitmap,
+        Space::Shares => Kind::Shares,
+        Space::Totals => Kind::Totals,
+        Space::Homes => Kind::Homes,
+    })
+}
+
+fn report(pool: &mut Pool<'_>, id: MetaId, rules: &[(bool, &'static str)]) -> bool {
+    let broken = rules.iter().find(|(holds, _)| !holds);
+    if let Some((_, field)) = broken {
+        pool.sink.push(Finding::MapEntry { id: id.into(), field });
+    }
+    broken.is_none()
+}
+
+/// Notes that nothing below this map page is known.
+fn lost(pool: &mut Pool<'_>, space: Space, level: u8, number: u64) {
+    let covers = FANOUT.saturating_pow(u32::from(level) + 1);
+    let first = number.saturating_mul(covers);
+    pool.holes.push((space, first, first.saturating_add(covers)));
+}
+
+fn entry_at(bytes: &Page, slot: u64) -> MapEntry {
+    let at = entry_offset(slot);
+    MapEntry::read_from_prefix(&bytes[at..]).map_or_else(|_| MapEntry::default(), |(entry, _)| entry)
+}

@@ -1,0 +1,152 @@
+//! Reading the log: which groups there are, by chain and order alone (SPEC section 8, S-9.1, S-9.2).
+
+use crate::finding::Finding;
+use crate::pool::Pool;
+use keepfs_codes::crc64;
+use keepfs_format::plog::{CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead};
+use keepfs_format::superblock::Superblock;
+use keepfs_format::{FromBytes, PAGE};
+
+/// A whole group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub number: u64,
+    /// Sequence number of its first page.
+    pub sequence: u64,
+    /// Pages it takes.
+    pub pages: u64,
+    /// All its data was flushed before it (flag bit 1 of its last page).
+    pub data_flushed: bool,
+    /// Last committed transaction in it.
+    pub seq: u64,
+    pub payload: Vec<u8>,
+}
+
+/// The log as it was found.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub groups: Vec<Group>,
+    /// Groups up to this number need no data check (S-9.2).
+    pub durable: u64,
+}
+
+/// What precedes a page in the bytes that its CRC covers (S-8.3): pool id, incarnation, the CRC before.
+const SEED: usize = 32;
+
+/// The CRC of a log page (S-8.3). Only bytes 0..4088 of `page` count.
+pub(crate) fn page_crc(sb: &Superblock, chain: u64, page: &[u8; PAGE]) -> u64 {
+    let mut covered = [0; SEED + CRC_OFFSET];
+    covered[..16].copy_from_slice(&sb.pool);
+    covered[16..24].copy_from_slice(&sb.incarnation.get().to_le_bytes());
+    covered[24..SEED].copy_from_slice(&chain.to_le_bytes());
+    covered[SEED..].copy_from_slice(&page[..CRC_OFFSET]);
+    crc64::full(&covered)
+}
+
+/// Reads the log from the superblock's first page on.
+pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
+    let mut scan = Scan {
+        log: Log {
+            groups: Vec::new(),
+            durable: pool.sb.durable.get(),
+        },
+        open: None,
+        chain: pool.sb.chain.get(),
+        group: pool.sb.group.get(),
+        seq: pool.sb.seq.get(),
+    };
+    let first = pool.sb.log_seq.get();
+    for sequence in first..first + pool.sb.log_pages.get() {
+        if !scan.page(pool, sequence) {
+            break;
+        }
+    }
+    if let Some(open) = scan.open {
+        pool.sink.push(Finding::LogTorn {
+            sequence: open.sequence + open.pages,
+        });
+    }
+    scan.log
+}
+
+struct Scan {
+    log: Log,
+    /// The group whose last page has not come yet.
+    open: Option<Group>,
+    chain: u64,
+    /// Number that the next page's group must have.
+    group: u64,
+    seq: u64,
+}
+
+impl Scan {
+    /// Takes the page; false if the log ends before it.
+    fn page(&mut self, pool: &mut Pool<'_>, sequence: u64) -> bool {
+        let mut bytes = [0; PAGE];
+        let at = pool.sb.log_start.get() + sequence % pool.sb.log_pages.get();
+        if pool.image.read(at, &mut bytes).is_err() {
+            return false;
+        }
+        let Ok((head, _)) = PageHead::read_from_prefix(&bytes) else {
+            return false;
+        };
+        let stored = u64::from_le_bytes(bytes[CRC_OFFSET..].try_into().unwrap_or_default());
+        if head.magic.get() != MAGIC
+            || head.sequence.get() != sequence
+            || stored != page_crc(&pool.sb, self.chain, &bytes)
+        {
+            return false;
+        }
+        let (base, generation) = (head.base.get(), pool.sb.generation.get());
+        if base > generation {
+            pool.sink.push(Finding::SuperblockLost { sequence, base });
+        }
+        if head.group.get() != self.group || base > generation || base < generation - 1 {
+            return false;
+        }
+        self.judge(pool, sequence, &head);
+        self.chain = stored;
+        self.take(sequence, &head, &bytes);
+        true
+    }
+
+    /// Fields that are wrong although the page is whole (S-8.2).
+    fn judge(&mut self, pool: &mut Pool<'_>, sequence: u64, head: &PageHead) {
+        let rules = [
+            (usize::from(head.used.get()) <= PAYLOAD, "used"),
+            (head.flags & !(FLAG_LAST | FLAG_DATA_FLUSHED) == 0, "flags"),
+            (head.reserved == 0, "reserved"),
+            (head.durable.get() < head.group.get(), "durable"),
+            (head.seq.get() >= self.seq, "seq"),
+        ];
+        for (_, field) in rules.iter().filter(|(holds, _)| !holds) {
+            pool.sink.push(Finding::LogPage { sequence, field });
+        }
+        self.seq = self.seq.max(head.seq.get());
+    }
+
+    fn take(&mut self, sequence: u64, head: &PageHead, bytes: &[u8; PAGE]) {
+        self.log.durable = self.log.durable.max(head.durable.get());
+        let mut group = self.open.take().unwrap_or(Group {
+            number: self.group,
+            sequence,
+            pages: 0,
+            data_flushed: false,
+            seq: 0,
+            payload: Vec::new(),
+        });
+        let used = usize::from(head.used.get()).min(PAYLOAD);
+        group.pages += 1;
+        group.seq = head.seq.get();
+        group
+            .payload
+            .extend_from_slice(&bytes[PAYLOAD_OFFSET..PAYLOAD_OFFSET + used]);
+        if head.flags & FLAG_LAST == 0 {
+            self.open = Some(group);
+            return;
+        }
+        group.data_flushed = head.flags & FLAG_DATA_FLUSHED != 0;
+        self.group += 1;
+        self.log.groups.push(group);
+    }
+}

@@ -1,0 +1,282 @@
+//! The pool as it stands after the log: metablocks of the checkpoint, under those that the log has changed.
+
+use crate::bitmap::Set;
+use crate::finding::Finding;
+use crate::report::Sink;
+use crate::{Image, Page};
+use keepfs_codes::crc64;
+use keepfs_format::map::{self, MapEntry};
+use keepfs_format::metablock::MAGIC;
+use keepfs_format::superblock::Superblock;
+use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, PoolId, Space};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// One entry of the map that is live or dead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub index: u64,
+    pub entry: MapEntry,
+    /// Its pages have been read and judged.
+    pub seen: bool,
+}
+
+/// A metablock that is not as the checkpoint has it.
+#[derive(Debug)]
+enum Changed {
+    Bytes(Rc<Page>),
+    Dead(u32),
+    Bad,
+}
+
+/// What reading a metablock gives.
+#[derive(Clone, Debug)]
+pub(crate) enum Load {
+    Live(Rc<Page>),
+    /// It does not exist; the generation of its last life, 0 if none.
+    Gone(u32),
+    /// It exists but cannot be trusted; the finding is made.
+    Bad,
+}
+
+/// An image, its superblock, its map, and what the log changed.
+pub(crate) struct Pool<'i> {
+    pub image: &'i dyn Image,
+    pub sb: Box<Superblock>,
+    pub sink: Sink,
+    /// The rows of each space, ascending; indexed by the space's number.
+    pub rows: [Vec<Row>; 10],
+    /// Parts of the map that cannot be read: space, first index, index after the last.
+    pub holes: Vec<(Space, u64, u64)>,
+    /// Every page that a live map entry or root names, with the metablock in it.
+    pub homes: Vec<(u64, MetaId)>,
+    /// The pages of `homes`.
+    pub home_pages: Set,
+    /// Live map pages.
+    pub map_pages: u64,
+    changed: BTreeMap<u64, Changed>,
+}
+
+impl<'i> Pool<'i> {
+    /// A pool with nothing read but the superblock.
+    pub fn new(image: &'i dyn Image, sb: Box<Superblock>, sink: Sink) -> Self {
+        Pool {
+            image,
+            sb,
+            sink,
+            rows: Default::default(),
+            holes: Vec::new(),
+            homes: Vec::new(),
+            home_pages: Set::default(),
+            map_pages: 0,
+            changed: BTreeMap::new(),
+        }
+    }
+
+    /// Pages of the pool.
+    pub fn pages(&self) -> u64 {
+        self.sb.pages.get()
+    }
+
+    pub fn tag(&self) -> u32 {
+        PoolId(self.sb.pool).tag()
+    }
+
+    /// Reads the metablock as the log leaves it. A finding is made the first time it turns out bad.
+    pub fn load(&mut self, id: MetaId) -> Load {
+        match self.changed.get(&id.0) {
+            Some(Changed::Bytes(bytes)) => return Load::Live(bytes.clone()),
+            Some(Changed::Dead(generation)) => return Load::Gone(*generation),
+            Some(Changed::Bad) => return Load::Bad,
+            None => {}
+        }
+        let Some(space) = id.space() else {
+            return Load::Gone(0);
+        };
+        let Some(at) = self.row(space, id.index()) else {
+            let unknown = self
+                .holes
+                .iter()
+                .any(|(s, a, b)| *s == space && (*a..*b).contains(&id.index()));
+            return if unknown { Load::Bad } else { Load::Gone(0) };
+        };
+        let entry = self.rows[space as usize][at].entry;
+        if entry.state != map::LIVE {
+            return Load::Gone(entry.generation.get());
+        }
+        self.rows[space as usize][at].seen = true;
+        match self.fetch(id, &entry) {
+            Some(bytes) => Load::Live(bytes),
+            None => {
+                self.changed.insert(id.0, Changed::Bad);
+                Load::Bad
+            }
+        }
+    }
+
+    fn row(&self, space: Space, index: u64) -> Option<usize> {
+        self.rows[space as usize]
+            .binary_search_by_key(&index, |row| row.index)
+            .ok()
+    }
+
+    /// The metablock's bytes to be changed by the log, born as zeros if it may be (S-3.3). None if it is bad, or a node
+    /// that is not alive.
+    pub fn edit(&mut self, id: MetaId, zero: Option<Kind>) -> Option<&mut Page> {
+        if !matches!(self.changed.get(&id.0), Some(Changed::Bytes(_))) {
+            let bytes = match (self.load(id), zero) {
+                (Load::Live(bytes), _) => bytes,
+                (Load::Gone(_), Some(kind)) => {
+                    let mut bytes = [0; PAGE];
+                    let header = Header::new(self.tag(), id, kind, 0, 0, 1);
+                    bytes[..size_of::<Header>()].copy_from_slice(header.as_bytes());
+                    Rc::new(bytes)
+                }
+                _ => return None,
+            };
+            self.changed.insert(id.0, Changed::Bytes(bytes));
+        }
+        match self.changed.get_mut(&id.0) {
+            Some(Changed::Bytes(bytes)) => Some(Rc::make_mut(bytes)),
+            _ => None,
+        }
+    }
+
+    /// Gives the metablock these bytes.
+    pub fn replace(&mut self, id: MetaId, bytes: Page) {
+        self.changed.insert(id.0, Changed::Bytes(Rc::new(bytes)));
+    }
+
+    /// Ends the life of a metablock.
+    pub fn remove(&mut self, id: MetaId, generation: u32) {
+        self.changed.insert(id.0, Changed::Dead(generation));
+    }
+
+    /// How many metablocks the log has changed.
+    pub fn changes(&self) -> usize {
+        self.changed.len()
+    }
+
+    /// The indices of the metablocks of `space` that are alive after the log, ascending.
+    pub fn live(&self, space: Space) -> Vec<u64> {
+        let range = MetaId::new(space, 0).0..=MetaId::new(space, u64::MAX).0;
+        let dead = |index: u64| {
+            let changed = self.changed.get(&MetaId::new(space, index).0);
+            matches!(changed, Some(Changed::Dead(_)))
+        };
+        let known = |index: u64| {
+            let row = self
+                .row(space, index)
+                .map(|at| self.rows[space as usize][at].entry.state);
+            row == Some(map::LIVE)
+        };
+        let live = self.rows[space as usize]
+            .iter()
+            .filter(|row| row.entry.state == map::LIVE);
+        let mut indices: Vec<u64> = live.map(|row| row.index).filter(|index| !dead(*index)).collect();
+        let rows = indices.len();
+        let born = self
+            .changed
+            .range(range)
+            .filter(|(_, changed)| matches!(changed, Changed::Bytes(_)));
+        indices.extend(born.map(|(id, _)| MetaId(*id).index()).filter(|index| !known(*index)));
+        if indices.len() > rows {
+            indices.sort_unstable();
+        }
+        indices
+    }
+
+    /// Reads the pages of a live map entry: the first good copy whose header is what the entry says.
+    pub fn fetch(&mut self, id: MetaId, entry: &MapEntry) -> Option<Rc<Page>> {
+        let (first, second) = (entry.first.get(), entry.second.get());
+        let mut bytes = Rc::new([0; PAGE]);
+        let good = Rc::get_mut(&mut bytes).is_some_and(|bytes| self.read_good(first, entry, bytes));
+        let mut other = [0; PAGE];
+        match (good, second) {
+            (true, 0) => {}
+            (true, _) => {
+                if self.image.read(second, &mut other).is_err() || other != *bytes {
+                    self.sink.push(Finding::MetaCopy {
+                        id: id.into(),
+                        page: second,
+                    });
+                }
+            }
+            (false, second) if second != 0 && self.read_good(second, entry, &mut other) => {
+                self.sink.push(Finding::MetaCopy {
+                    id: id.into(),
+                    page: first,
+                });
+                bytes = Rc::new(other);
+            }
+            _ => {
+                self.sink.push(Finding::Metablock {
+                    id: id.into(),
+                    page: first,
+                });
+                return None;
+            }
+        }
+        self.check_header(id, entry, &bytes).then_some(bytes)
+    }
+
+    fn read_good(&self, page: u64, entry: &MapEntry, bytes: &mut Page) -> bool {
+        self.image.read(page, bytes).is_ok() && crc64::full(bytes) == entry.crc.get()
+    }
+
+    /// S-3.2: the metablock is the one that the map means. False if it is another one.
+    fn check_header(&mut self, id: MetaId, entry: &MapEntry, bytes: &Page) -> bool {
+        let Ok((header, _)) = Header::read_from_prefix(bytes) else {
+            return false;
+        };
+        let owned = (Kind::DirLeaf as u8..=Kind::Xattr as u8).contains(&header.kind);
+        let rules = [
+            (header.magic.get() == MAGIC, "magic"),
+            (header.kind == entry.kind, "kind"),
+            (header.id.get() == id.0, "id"),
+            (header.generation == entry.generation, "generation"),
+            (header.pool.get() == self.tag(), "pool id"),
+        ];
+        let soft = [
+            (header.reserved.get() == 0, "reserved field"),
+            (owned != (header.owner.get() == 0), "owner"),
+            (
+                owned || header.level == id.as_map().map_or(0, |(_, level, _)| level),
+                "level",
+            ),
+        ];
+        let wrong = rules.iter().find(|(holds, _)| !holds);
+        for (_, field) in wrong
+            .into_iter()
+            .chain(soft.iter().filter(|(holds, _)| wrong.is_none() && !holds))
+        {
+            let page = entry.first.get();
+            self.sink.push(Finding::Header {
+                id: id.into(),
+                page,
+                field,
+            });
+        }
+        wrong.is_none()
+    }
+
+    /// Reads and judges every live metablock of the checkpoint that nothing has asked for.
+    pub fn fetch_rest(&mut self) {
+        for space in Space::ALL {
+            for at in 0..self.rows[space as usize].len() {
+                let row = self.rows[space as usize][at];
+                if row.entry.state == map::LIVE && !row.seen {
+                    self.rows[space as usize][at].seen = true;
+                    self.fetch(MetaId::new(space, row.index), &row.entry);
+                }
+            }
+        }
+    }
+}
+
+/// The header of a metablock.
+pub(crate) fn header(bytes: &Page) -> Header {
+    // Any 32 bytes are a header: the fallback, which is never a valid one, is not reached.
+    let none = Header::new(0, MetaId(0), Kind::Map, 0, 0, 0);
+    Header::read_from_prefix(bytes).map_or(none, |(header, _)| header)
+}

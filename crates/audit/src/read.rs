@@ -1,0 +1,189 @@
+//! A small read-only view of a pool, for `keepfs dump` and for tests: what recovery would see, written nowhere.
+
+mod records;
+mod shapes;
+
+pub use records::LogGroup;
+pub use shapes::{DirEntry, InodeView, MapView, PageView, RootView, SuperblockView};
+
+use crate::finding::{Finding, Metablock};
+use crate::image::Image;
+use crate::inode::{self, DIR};
+use crate::pool::{Load, Pool, header};
+use crate::report::Sink;
+use crate::staged::Stage;
+use crate::{dir, index, map, plog, replay, superblock};
+use keepfs_format::inode::{Inode, LIVE};
+use keepfs_format::superblock::Superblock;
+use keepfs_format::{MetaId, PAGE, Space};
+use std::collections::HashSet;
+
+/// Why something cannot be shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// No superblock slot is valid.
+    #[error("no valid superblock: this is not a Keepfs pool, or all four slots are lost")]
+    NoPool,
+    /// The metablock that holds it cannot be trusted.
+    #[error("metablock {0} cannot be read or is damaged")]
+    Bad(Metablock),
+    /// No such inode.
+    #[error("inode {0} is not alive")]
+    NotLive(u64),
+    /// A directory was asked for.
+    #[error("inode {0} is not a directory")]
+    NotADirectory(u64),
+    /// A part of a path does not exist.
+    #[error("no entry of the name {0:?}")]
+    NoEntry(String),
+}
+
+/// A pool after its log was applied in memory.
+pub struct View<'i> {
+    pool: Pool<'i>,
+    stage: Stage,
+    groups: Vec<LogGroup>,
+}
+
+impl<'i> View<'i> {
+    /// Opens the newest superblock, reads the map and replays the log.
+    ///
+    /// # Errors
+    /// [`ReadError::NoPool`]. Damage further on shows when it is read.
+    pub fn open(image: &'i dyn Image) -> Result<View<'i>, ReadError> {
+        let mut sink = Sink::new(10_000);
+        let sb = superblock::choose(image, &mut sink).ok_or(ReadError::NoPool)?;
+        let mut pool = Pool::new(image, sb, sink);
+        map::read(&mut pool);
+        let log = plog::read(&mut pool);
+        let done = replay::replay(&mut pool, &log);
+        let groups = log
+            .groups
+            .iter()
+            .zip(0u64..)
+            .map(|(group, n)| LogGroup::new(group, n < done.groups))
+            .collect();
+        Ok(View {
+            pool,
+            stage: done.stage,
+            groups,
+        })
+    }
+
+    /// The newest superblock (S-2.3).
+    pub fn superblock(&self) -> &Superblock {
+        &self.pool.sb
+    }
+
+    /// The newest superblock, to be shown.
+    pub fn superblock_view(&self) -> SuperblockView {
+        SuperblockView::new(&self.pool.sb)
+    }
+
+    /// What was wrong on the way here: superblocks, map, log. [`crate::walk()`] finds much more.
+    pub fn findings(&self) -> &[Finding] {
+        &self.pool.sink.findings
+    }
+
+    /// The groups of the log, whole ones only, taken or not.
+    pub fn groups(&self) -> &[LogGroup] {
+        &self.groups
+    }
+
+    /// The bytes of a metablock after the log; None if it is not alive.
+    ///
+    /// # Errors
+    /// [`ReadError::Bad`].
+    pub fn metablock(&mut self, id: MetaId) -> Result<Option<[u8; PAGE]>, ReadError> {
+        match self.pool.load(id) {
+            Load::Live(bytes) => Ok(Some(*bytes)),
+            Load::Gone(_) => Ok(None),
+            Load::Bad => Err(ReadError::Bad(id.into())),
+        }
+    }
+
+    /// Where the checkpoint has a metablock; None if the map has no entry. The log may have changed its bytes since.
+    pub fn lookup(&self, id: MetaId) -> Option<MapView> {
+        let rows = &self.pool.rows[id.space()? as usize];
+        let at = rows.binary_search_by_key(&id.index(), |row| row.index).ok()?;
+        Some(MapView::new(id, &rows[at].entry))
+    }
+
+    /// Every map entry of a space, live or dead, ascending.
+    pub fn map(&self, space: Space) -> Vec<MapView> {
+        let rows = self.pool.rows[space as usize].iter();
+        rows.map(|row| MapView::new(MetaId::new(space, row.index), &row.entry))
+            .collect()
+    }
+
+    /// The inode as it stands in its metablock.
+    ///
+    /// # Errors
+    /// [`ReadError::NotLive`], [`ReadError::Bad`].
+    pub fn inode(&mut self, ino: u64) -> Result<Inode, ReadError> {
+        let id = keepfs_format::inode::block_of(ino);
+        let bytes = self.metablock(id)?.ok_or(ReadError::NotLive(ino))?;
+        inode::at(&bytes, ino)
+            .filter(|inode| inode.state.get() == LIVE)
+            .ok_or(ReadError::NotLive(ino))
+    }
+
+    /// The inode, to be shown.
+    ///
+    /// # Errors
+    /// As [`View::inode`].
+    pub fn inode_view(&mut self, ino: u64) -> Result<InodeView, ReadError> {
+        let inode = self.inode(ino)?;
+        let staged = self
+            .stage
+            .pages
+            .range((ino, 0)..=(ino, u64::MAX))
+            .map(|((_, index), _)| *index)
+            .collect();
+        Ok(InodeView::new(ino, &inode, staged))
+    }
+
+    /// The entries of a directory, by cookie.
+    ///
+    /// # Errors
+    /// [`ReadError::NotADirectory`], [`ReadError::NotLive`], [`ReadError::Bad`] if one of its nodes is damaged.
+    pub fn list(&mut self, ino: u64) -> Result<Vec<DirEntry>, ReadError> {
+        let inode = self.inode(ino)?;
+        if inode.mode.get() >> 12 != u32::from(DIR) {
+            return Err(ReadError::NotADirectory(ino));
+        }
+        let mut list = Vec::new();
+        let mut seen = HashSet::new();
+        let mut nodes = vec![inode.root.get()];
+        while let Some(node) = nodes.pop() {
+            if node == 0 || !seen.insert(node) {
+                continue;
+            }
+            let bytes = self
+                .metablock(MetaId(node))?
+                .ok_or(ReadError::Bad(MetaId(node).into()))?;
+            if index::is_index(header(&bytes).kind) {
+                nodes.extend(index::children(&bytes));
+            } else {
+                list.extend(dir::entries(&bytes).into_iter().map(DirEntry::new));
+            }
+        }
+        list.sort_by_key(|entry| entry.cookie);
+        Ok(list)
+    }
+
+    /// The inode that a path from the root leads to. Symlinks are not followed.
+    ///
+    /// # Errors
+    /// [`ReadError::NoEntry`], and as [`View::list`].
+    pub fn resolve(&mut self, path: &[u8]) -> Result<u64, ReadError> {
+        let mut ino = 1;
+        for name in path.split(|b| *b == b'/').filter(|name| !name.is_empty()) {
+            let found = self.list(ino)?.into_iter().find(|entry| entry.raw == name);
+            ino = found
+                .ok_or_else(|| ReadError::NoEntry(String::from_utf8_lossy(name).into_owned()))?
+                .ino;
+        }
+        Ok(ino)
+    }
+}

@@ -1,0 +1,171 @@
+//! Which superblock holds, and whether the other slots are as they must be (SPEC section 2).
+
+use crate::finding::Finding;
+use crate::report::Sink;
+use crate::{Image, Page};
+use keepfs_codes::crc64;
+use keepfs_format::superblock::{
+    CLEAN, CRC_OFFSET, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, SLOTS, Superblock, VERSION, slot_page, slots_of,
+};
+use keepfs_format::{FromBytes, IntoBytes, PAGE, map};
+
+/// What a slot holds.
+enum Content {
+    /// No superblock: other bytes, a torn one, or unreadable.
+    None,
+    /// One with a right CRC that breaks its own rules; the field.
+    Broken(&'static str),
+    /// A valid one.
+    Valid(Box<Superblock>),
+}
+
+struct Slot {
+    slot: usize,
+    page: u64,
+    content: Content,
+}
+
+impl Slot {
+    fn valid(&self) -> Option<&Superblock> {
+        match &self.content {
+            Content::Valid(sb) => Some(sb),
+            _ => None,
+        }
+    }
+}
+
+/// The newest superblock (S-2.3), with findings about all slots.
+pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superblock>> {
+    let slots = read_slots(image);
+    for slot in &slots {
+        if let Content::Broken(field) = slot.content {
+            sink.push(Finding::SuperblockField {
+                slot: slot.slot,
+                page: slot.page,
+                field,
+            });
+        }
+    }
+    let newest = slots.iter().filter(|s| s.valid().is_some()).max_by_key(|s| {
+        let generation = s.valid().map_or(0, |sb| sb.generation.get());
+        (generation, core::cmp::Reverse(s.slot))
+    });
+    let Some(newest) = newest.and_then(Slot::valid) else {
+        sink.push(Finding::NoSuperblock {});
+        return None;
+    };
+    judge(&slots, newest, sink);
+    Some(Box::new(*newest))
+}
+
+/// Reads the four slots. Where they are depends on N: the device's size, or what a valid slot 0 says (S-2.1).
+fn read_slots(image: &dyn Image) -> Vec<Slot> {
+    let device = image.pages();
+    let mut slots = vec![read_slot(image, device, 0, device)];
+    let pages = slots[0].valid().map_or(device, |sb| sb.pages.get());
+    slots.extend((1..SLOTS).map(|slot| read_slot(image, device, slot, pages)));
+    slots
+}
+
+fn read_slot(image: &dyn Image, device: u64, slot: usize, pages: u64) -> Slot {
+    let page = slot_page(slot, pages);
+    let mut bytes = [0; PAGE];
+    let content = match image.read(page, &mut bytes) {
+        Ok(()) => parse(&bytes, slot, page, device),
+        Err(_) => Content::None,
+    };
+    Slot { slot, page, content }
+}
+
+fn parse(bytes: &Page, slot: usize, page: u64, device: u64) -> Content {
+    let Ok(sb) = Superblock::read_from_bytes(bytes) else {
+        return Content::None;
+    };
+    if sb.magic != MAGIC || crc64::full(&bytes[..CRC_OFFSET]) != sb.crc.get() {
+        return Content::None;
+    }
+    if let Some(field) = broken(&sb, device) {
+        return Content::Broken(field);
+    }
+    if slot_page(slot, sb.pages.get()) != page || !slots_of(sb.generation.get()).contains(&slot) {
+        return Content::Broken("generation (it belongs to other slots)");
+    }
+    Content::Valid(Box::new(sb))
+}
+
+/// The first field that breaks the superblock's own rules (S-2.2).
+fn broken(sb: &Superblock, device: u64) -> Option<&'static str> {
+    let pages = sb.pages.get();
+    let (log_start, log_pages) = (sb.log_start.get(), sb.log_pages.get());
+    let log_end = log_start.checked_add(log_pages).filter(|end| *end <= pages);
+    let zones = pages.checked_div(sb.zone_pages.get()).map(|whole| whole + 1);
+    let in_zone = |zone: u64| zones.is_some() && zone.checked_mul(sb.zone_pages.get()).is_some_and(|p| p < pages);
+    let rules: [(bool, &'static str); 17] = [
+        (sb.version.get() == VERSION, "version"),
+        ((PAGES_MIN..=PAGES_MAX).contains(&pages) && pages <= device, "pages"),
+        (matches!(sb.meta_copies.get(), 1 | 2), "meta_copies"),
+        (sb.generation.get() >= 1, "generation"),
+        (log_pages >= 1 && log_end.is_some(), "log region"),
+        (
+            log_end.is_none_or(|end| !slot_within(log_start, end, pages)),
+            "log region over a slot",
+        ),
+        (sb.log_seq.get().checked_add(log_pages).is_some(), "log_seq"),
+        (sb.group.get().checked_add(log_pages).is_some(), "group"),
+        (zones.is_some(), "zone_pages"),
+        (in_zone(sb.zone_current.get()), "zone_current"),
+        (in_zone(sb.zone_next.get()), "zone_next"),
+        (
+            (1..=map::CHUNK_PAGES_MAX).contains(&sb.chunk_pages.get()),
+            "chunk_pages",
+        ),
+        (matches!(sb.state.get(), CLEAN | OPEN), "state"),
+        (
+            sb.created_nsec.get() < 1_000_000_000 && sb.reserved0.get() == 0,
+            "time of creation",
+        ),
+        (sb.incompat.get() == 0 && sb.ro_compat.get() == 0, "features"),
+        (
+            sb.roots
+                .iter()
+                .all(|r| r.height <= map::HEIGHT_MAX && r.reserved == [0; 7]),
+            "height of a root",
+        ),
+        (
+            sb.reserved1.iter().all(|b| *b == 0) && sb.roots[0].as_bytes().iter().all(|b| *b == 0),
+            "reserved bytes",
+        ),
+    ];
+    rules.iter().find(|(holds, _)| !holds).map(|(_, field)| *field)
+}
+
+fn slot_within(start: u64, end: u64, pages: u64) -> bool {
+    (0..SLOTS).any(|slot| (start..end).contains(&slot_page(slot, pages)))
+}
+
+/// Findings about the slots beside the newest superblock.
+fn judge(slots: &[Slot], newest: &Superblock, sink: &mut Sink) {
+    let generation = newest.generation.get();
+    let own = slots_of(generation);
+    let same = slots
+        .iter()
+        .filter_map(Slot::valid)
+        .filter(|sb| sb.generation.get() == generation);
+    if same.clone().any(|sb| sb.as_bytes() != newest.as_bytes()) {
+        sink.push(Finding::SuperblockSplit { generation });
+        return;
+    }
+    for slot in slots {
+        let (number, page) = (slot.slot, slot.page);
+        let held = slot.valid().is_some_and(|sb| sb.generation.get() == generation);
+        if matches!(slot.content, Content::Broken(_)) {
+            continue;
+        }
+        if own.contains(&number) && !held {
+            sink.push(Finding::SuperblockCopy { slot: number, page });
+        }
+        if !own.contains(&number) && generation > 1 && slot.valid().is_none() {
+            sink.push(Finding::SuperblockOld { slot: number, page });
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The whole-tree walk: reads everything that is alive once and compares it with everything else.
+
+use crate::bitmap::Set;
+use crate::finding::Finding;
+use crate::image::Image;
+use crate::inode::Facts;
+use crate::plog;
+use crate::pool::{Load, Pool};
+use crate::replay::{self, Replayed};
+use crate::report::{Counts, Report, Sink};
+use crate::staged::Stage;
+use crate::{body, dir, inode, links, map, space, superblock};
+use keepfs_format::superblock::CLEAN;
+use keepfs_format::{MetaId, Space};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// What to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Read every data page: its CRC-32C, and the zeros beyond the file's size.
+    pub data: bool,
+    /// Most findings that are kept; the rest is counted.
+    pub limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            data: false,
+            limit: 10_000,
+        }
+    }
+}
+
+/// Checks the whole pool, as recovery would find it, without writing. Never panics, whatever the image holds.
+pub fn walk(image: &dyn Image, options: &Options) -> Report {
+    let mut sink = Sink::new(options.limit);
+    let Some(sb) = superblock::choose(image, &mut sink) else {
+        return Report {
+            findings: sink.findings,
+            dropped: sink.dropped,
+            ..Report::default()
+        };
+    };
+    let mut pool = Pool::new(image, sb, sink);
+    let replayed = recover(&mut pool);
+    let mut walk = Walk::new(pool, replayed, *options);
+    walk.run();
+    walk.report()
+}
+
+/// Reads the map and applies the log (S-9.1 to S-9.4).
+pub(crate) fn recover(pool: &mut Pool<'_>) -> Replayed {
+    map::read(pool);
+    let log = plog::read(pool);
+    replay::replay(pool, &log)
+}
+
+/// What is not known because a structure is bad; what follows from it is not told again.
+#[derive(Debug, Default)]
+pub(crate) struct Blind {
+    /// Some user of pages or nodes could not be read.
+    pub users: bool,
+    /// Some directory could not be read.
+    pub names: bool,
+    /// INODES metablocks that cannot be read.
+    pub inodes: HashSet<u64>,
+}
+
+/// The state of a walk.
+pub(crate) struct Walk<'i> {
+    pub pool: Pool<'i>,
+    pub options: Options,
+    pub stage: Stage,
+    pub counts: Counts,
+    pub blind: Blind,
+    /// Every live inode.
+    pub inodes: HashMap<u64, Facts>,
+    /// Numbers on the hidden list.
+    pub orphans: Set,
+    /// Nodes that an inode or node refers to.
+    pub nodes: Set,
+    /// Pages of superblock slots, log and chunks.
+    pub system: Set,
+    /// Pages that block maps name.
+    pub data: Set,
+    /// References of data pages beyond the first.
+    pub shared: BTreeMap<u64, u64>,
+    log_groups: u64,
+    seq: u64,
+}
+
+impl<'i> Walk<'i> {
+    fn new(pool: Pool<'i>, replayed: Replayed, options: Options) -> Self {
+        let blind = !pool.holes.is_empty();
+        Walk {
+            counts: Counts {
+                map_pages: pool.map_pages,
+                ..Counts::default()
+            },
+            pool,
+            options,
+            stage: replayed.stage,
+            blind: Blind {
+                users: blind,
+                names: blind,
+                inodes: HashSet::new(),
+            },
+            inodes: HashMap::new(),
+            orphans: Set::default(),
+            nodes: Set::default(),
+            system: Set::default(),
+            data: Set::default(),
+            shared: BTreeMap::new(),
+            log_groups: replayed.groups,
+            seq: replayed.seq,
+        }
+    }
+
+    fn run(&mut self) {
+        space::system_pages(self);
+        space::load_orphans(self);
+        inode::all(self);
+        let mut directories: Vec<u64> = self
+            .inodes
+            .iter()
+            .filter(|(_, f)| f.is_dir())
+            .map(|(ino, _)| *ino)
+            .collect();
+        directories.sort_unstable();
+        for ino in directories {
+            dir::directory(self, ino);
+        }
+        links::check(self);
+        body::check_staged(self);
+        space::check(self);
+        self.pool.fetch_rest();
+    }
+
+    pub fn finding(&mut self, finding: Finding) {
+        self.pool.sink.push(finding);
+    }
+
+    /// Whether the bad block is the reason why inode `ino` is not known.
+    pub fn is_hidden(&self, ino: u64) -> bool {
+        let block = keepfs_format::inode::block_of(ino).index();
+        let holes = self.pool.holes.iter();
+        self.blind.inodes.contains(&block)
+            || holes
+                .clone()
+                .any(|(s, a, b)| *s == Space::Inodes && (*a..*b).contains(&block))
+    }
+
+    /// Reads a metablock of spaces 2 to 9; None if it is zero. A bad one makes `bad` true.
+    pub fn load(&mut self, id: MetaId, bad: &mut bool) -> Option<std::rc::Rc<crate::Page>> {
+        match self.pool.load(id) {
+            Load::Live(bytes) => Some(bytes),
+            Load::Gone(_) => None,
+            Load::Bad => {
+                *bad = true;
+                None
+            }
+        }
+    }
+
+    fn report(mut self) -> Report {
+        self.counts.staged_pages = self.stage.pages.len() as u64;
+        self.counts.metablocks = Space::ALL.iter().map(|space| self.pool.live(*space).len() as u64).sum();
+        Report {
+            generation: self.pool.sb.generation.get(),
+            clean: self.pool.sb.state.get() == CLEAN,
+            log_groups: self.log_groups,
+            seq: self.seq,
+            counts: self.counts,
+            findings: self.pool.sink.findings,
+            dropped: self.pool.sink.dropped,
+        }
+    }
+}
