@@ -9,6 +9,8 @@
 
 mod errno;
 pub mod model;
+pub mod ops;
+pub mod tree;
 mod types;
 
 pub use errno::Errno;
