@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::suites::compare;
-use crate::suites::pool::{Pool, build};
+use crate::suites::pool::Pool;
 use crate::suites::process::{command as program, run};
+use crate::suites::{build, compare};
 use crate::sweep::Scratch;
 use crate::{install, paths};
 
@@ -27,7 +27,7 @@ pub fn command() -> Result<ExitCode, String> {
     }
     println!("Preparing: packages, and keepfs built for release (the first time takes minutes)");
     install::demo()?;
-    build()?;
+    build::keepfs()?;
     let scratch = Scratch::new("demo")?;
     println!("\nA pool");
     let mut pool = timed("create", &format!("{POOL_MIB} MiB in a file"), || {

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+mod bench;
 mod demo;
 mod gates;
 mod install;
@@ -19,6 +20,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test --list                    lists the stages with their time limits
   suite NAME [--dir DIR]         one suite on a pool of its own, or in DIR on whatever lies there
   demo                           makes a pool, works on it, kills its server, recovers; needs root
+  bench [--seconds N] [--rounds N]  speed, bytes and flushes beside other file systems; needs root
   deny, miri                     one stage each, by a tool that must be installed
   install [WHAT]                 installs what the tests and the demo need (mount, suites, programs, peers, all)
 ";
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let result = match args.as_slice() {
         ["tidy"] => tidy::command(),
         ["test", rest @ ..] => run::command(rest),
+        ["bench", rest @ ..] => bench::command_line(rest),
         ["demo"] => demo::command(),
         ["suite", rest @ ..] => suites::command(rest),
         ["deny"] => gates::deny(),

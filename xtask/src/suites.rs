@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use crate::sweep::Scratch;
 use crate::{gates, run};
 
+pub mod build;
 pub mod compare;
 mod fsx;
 mod pjdfstest;

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::Value;
 
+use super::build;
 use super::process::{command, output, run, said};
 use crate::paths;
 
@@ -22,7 +23,7 @@ impl Pool {
     /// Makes a pool of `mib` MiB named `name` under `dir`, not yet mounted.
     pub fn create(dir: &Path, name: &str, mib: u64) -> Result<Self, String> {
         let pool = Self {
-            binary: build()?,
+            binary: build::keepfs()?,
             image: dir.join(format!("{name}.pool")),
             point: dir.join(name),
             mounted: false,
@@ -112,24 +113,4 @@ impl Drop for Pool {
             drop(Command::new("umount").arg("-l").arg(&self.point).output());
         }
     }
-}
-
-/// Builds the `keepfs` command for release and says where it is.
-pub fn build() -> Result<PathBuf, String> {
-    let mut cargo = command("cargo", &paths::root());
-    cargo.args([
-        "build",
-        "--release",
-        "--quiet",
-        "--package",
-        "keepfs",
-        "--bin",
-        "keepfs",
-    ]);
-    let messages = run(cargo.arg("--message-format=json"))?;
-    let executable = messages.lines().rev().find_map(|line| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        Some(PathBuf::from(message["executable"].as_str()?))
-    });
-    executable.ok_or_else(|| "cargo build names no executable `keepfs`".to_owned())
 }

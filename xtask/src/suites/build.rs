@@ -1,0 +1,39 @@
+//! Release builds of the workspace's programs.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::process::{command, output};
+use crate::paths;
+
+/// Builds the `keepfs` command and says where it is.
+pub fn keepfs() -> Result<PathBuf, String> {
+    release("keepfs", "keepfs")
+}
+
+/// Builds the program `bin` of `package` and says where it is. Errors are the compiler's words.
+pub fn release(package: &str, bin: &str) -> Result<PathBuf, String> {
+    let mut cargo = command("cargo", &paths::root());
+    cargo.args(["build", "--release", "--quiet", "--package", package, "--bin", bin]);
+    let output = output(cargo.arg("--message-format=json-render-diagnostics"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "cargo build of {bin} failed:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    executable(&messages).ok_or_else(|| format!("cargo build names no executable `{bin}`"))
+}
+
+/// The last executable that cargo's messages (JSON, one a line) name.
+fn executable(messages: &str) -> Option<PathBuf> {
+    messages.lines().rev().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message["executable"].as_str()?))
+    })
+}
+
+#[cfg(test)]
+mod tests;
