@@ -6,6 +6,7 @@ mod bench;
 mod demo;
 mod gates;
 mod install;
+mod licences;
 mod paths;
 mod run;
 mod stages;

@@ -23,7 +23,7 @@ const fn stage(name: &'static str, minutes_max: u64, command: &'static [&'static
 
 /// In the order in which they run: cheap ones first, and what others need before them.
 pub const STAGES: &[Stage] = &[
-    stage("fmt", 2, &["cargo", "fmt", "--all", "--check"]),
+    stage("fmt", 2, &["cargo", "fmt", "--all", "--check", "--", "--color=never"]),
     stage("tidy", 2, &["cargo", "xtask", "tidy"]),
     stage(
         "clippy",
