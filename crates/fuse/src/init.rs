@@ -113,3 +113,6 @@ fn reply(offer: &InitIn, config: &MountConfig, granted: &Granted) -> InitOut {
         ..InitOut::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

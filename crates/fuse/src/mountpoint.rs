@@ -179,3 +179,6 @@ fn c_string(path: &Path) -> Result<CString, FuseError> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

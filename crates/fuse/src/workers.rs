@@ -126,3 +126,6 @@ impl Workers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,3 +30,6 @@ pub const NOTIFY_INVAL_ENTRY: i32 = 3;
 pub const fn align8(n: usize) -> usize {
     (n + 7) & !7
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! The queue alone: when threads are started, what can be taken back, and the end.
+
+use super::*;
+use std::sync::Arc;
+
+fn job(unique: u64, cancellable: bool) -> Job {
+    Job {
+        channel: Channel::FIRST,
+        unique,
+        cancellable,
+        request: RequestBuf::default(),
+    }
+}
+
+#[test]
+fn threads_start_up_to_the_limit() {
+    let workers = Workers::new(2);
+    assert!(workers.push(job(1, false)));
+    assert!(workers.push(job(2, false)));
+    assert!(!workers.push(job(3, false)), "two are enough");
+    assert_eq!(workers.next().unwrap().unique, 1);
+    workers.ended();
+    assert!(workers.push(job(4, false)), "one has ended");
+}
+
+#[test]
+fn only_what_may_be_taken_back_is() {
+    let workers = Workers::new(1);
+    workers.push(job(1, true));
+    workers.push(job(2, false));
+    assert!(workers.cancel(2).is_none());
+    assert!(workers.cancel(3).is_none());
+    assert_eq!(workers.cancel(1).unwrap().unique, 1);
+    assert!(workers.cancel(1).is_none());
+    assert_eq!(workers.poll().unwrap().unique, 2);
+    assert!(workers.poll().is_none());
+}
+
+#[test]
+fn stop_lets_everything_be_done_first() {
+    let workers = Arc::new(Workers::new(4));
+    let mut threads = Vec::new();
+    let done = Arc::new(Mutex::new(Vec::new()));
+    for unique in 0..100 {
+        if workers.push(job(unique, false)) {
+            let (workers, done) = (workers.clone(), done.clone());
+            threads.push(std::thread::spawn(move || {
+                while let Some(job) = workers.next() {
+                    done.lock().push(job.unique);
+                }
+                workers.ended();
+            }));
+        }
+    }
+    workers.stop();
+    let mut done = std::mem::take(&mut *done.lock());
+    done.sort_unstable();
+    assert_eq!(done, (0..100).collect::<Vec<_>>());
+    assert!(workers.none_running());
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn buffers_are_used_again() {
+    let workers = Workers::new(1);
+    workers.give_back(RequestBuf::new(10));
+    let mut buf = workers.spare(99);
+    buf.fill(|bytes| Ok(bytes.len())).unwrap();
+    assert_eq!(buf.bytes().len(), 10);
+    for _ in 0..100 {
+        workers.give_back(RequestBuf::new(1));
+    }
+    assert_eq!(workers.state.lock().spares.len(), SPARES_MAX);
+}
