@@ -1,0 +1,8 @@
+//! The walk on images built by hand: clean ones, one broken structure each, hostile ones.
+
+mod broken;
+mod builder;
+mod clean;
+mod hostile;
+mod log;
+mod sample;
