@@ -10,11 +10,12 @@ use crate::{install, paths};
 /// Seeds 1 to this.
 const SEEDS: u32 = 10;
 
-/// All operations have a weight, so one that the file system refuses is a failure.
+/// All operations have a weight, so one that the file system refuses is a failure. (No operation of no bytes: fsx would
+/// take the EINVAL of posix_fallocate(3) for a failure.)
 const CONFIG: &str = "flen = 1048576
 
 [opsize]
-min = 0
+min = 1
 max = 131072
 align = 1
 
