@@ -38,7 +38,7 @@ impl Drop for Scratch {
             if mount.fuse {
                 // A dead or hung server would keep its callers waiting for ever.
                 drop(std::fs::write(
-                    format!("/sys/fs/fuse/connections/{}/abort", mount.minor),
+                    format!("/sys/fs/fuse/connections/{}/abort", mount.device),
                     "1",
                 ));
             }
@@ -53,7 +53,8 @@ impl Drop for Scratch {
 /// A line of mountinfo.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
-    minor: String,
+    /// The kernel's number of the device, which names the connection of a FUSE mount.
+    device: u64,
     point: PathBuf,
     fuse: bool,
 }
@@ -63,11 +64,12 @@ fn mounts_under(mountinfo: &str, dir: &Path) -> Vec<Mount> {
     let mount = |line: &str| {
         let (head, tail) = line.split_once(" - ")?;
         let mut fields = head.split(' ').skip(2);
-        let minor = fields.next()?.split_once(':')?.1.to_owned();
+        let (major, minor) = fields.next()?.split_once(':')?;
+        let device = major.parse::<u64>().ok()? << 20 | minor.parse::<u64>().ok()?;
         let point = PathBuf::from(unescape(fields.nth(1)?));
         let kind = tail.split(' ').next()?;
-        let fuse = kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse.");
-        point.starts_with(dir).then_some(Mount { minor, point, fuse })
+        let fuse = ["fuse", "fuseblk"].contains(&kind.split('.').next()?);
+        point.starts_with(dir).then_some(Mount { device, point, fuse })
     };
     mountinfo.lines().filter_map(mount).collect()
 }

@@ -9,21 +9,19 @@ fn mounts_below_a_directory_are_found() {
     let mountinfo = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
         41 22 0:44 / /tmp/a/mnt rw,nosuid - fuse.keepfs /tmp/a/pool rw,user_id=0\n\
         42 22 7:0 / /tmp/a/two\\040words rw - ext4 /dev/loop0 rw\n\
-        43 22 0:45 / /tmp/ab rw - tmpfs tmpfs rw\n";
-    let found = mounts_under(mountinfo, Path::new("/tmp/a"));
+        43 22 7:1 / /tmp/a/anchored rw - fuseblk.keepfs /dev/loop1 rw\n\
+        44 22 0:45 / /tmp/ab rw - tmpfs tmpfs rw\n";
+    let mount = |device, point: &str, fuse| Mount {
+        device,
+        point: PathBuf::from(point),
+        fuse,
+    };
     let expected = [
-        Mount {
-            minor: "44".into(),
-            point: PathBuf::from("/tmp/a/mnt"),
-            fuse: true,
-        },
-        Mount {
-            minor: "0".into(),
-            point: PathBuf::from("/tmp/a/two words"),
-            fuse: false,
-        },
+        mount(44, "/tmp/a/mnt", true),
+        mount(7 << 20, "/tmp/a/two words", false),
+        mount(7 << 20 | 1, "/tmp/a/anchored", true),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(mounts_under(mountinfo, Path::new("/tmp/a")), expected);
 }
 
 #[test]
