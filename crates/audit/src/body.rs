@@ -35,7 +35,7 @@ pub(crate) fn check(walk: &mut Walk<'_>, ino: u64, inode: &Inode) {
         size: inode.size.get(),
         born: inode.born.get(),
         cur: inode.cur.get(),
-        orphan: walk.orphans.has(ino),
+        orphan: walk.orphans.has(ino) || walk.blind.orphans,
         found: 0,
         complete: true,
     };

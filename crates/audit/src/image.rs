@@ -15,7 +15,7 @@ pub trait Image {
 }
 
 /// The bytes of a whole device in memory. A cut page at the end does not count.
-impl Image for [u8] {
+impl Image for &[u8] {
     fn pages(&self) -> u64 {
         (self.len() / PAGE) as u64
     }

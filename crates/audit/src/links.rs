@@ -41,7 +41,7 @@ fn one(walk: &mut Walk<'_>, ino: u64, facts: &Facts) {
     if stored != found && !(walk.blind.names && found < stored) {
         walk.finding(Finding::LinkCount { ino, stored, found });
     }
-    if stored == 0 && !walk.orphans.has(ino) {
+    if stored == 0 && !walk.orphans.has(ino) && !walk.blind.orphans {
         walk.finding(Finding::OrphanClear { ino });
     }
     let parent = if ino == ROOT { ROOT } else { facts.named_in };

@@ -17,6 +17,7 @@ pub(crate) fn read(pool: &mut Pool<'_>) {
                     id,
                     field: "root without height",
                 });
+                lost(pool, space, 8, 0);
             }
             continue;
         }

@@ -99,7 +99,7 @@ fn compare_homes(walk: &mut Walk<'_>, start: u64, length: u64, chunk: &Chunk) {
 
 /// Reads the hidden list, which says how files are to be judged.
 pub(crate) fn load_orphans(walk: &mut Walk<'_>) {
-    let mut bad = false;
+    let mut bad = walk.pool.holes.iter().any(|(space, ..)| *space == Space::Orphans);
     for index in walk.pool.live(Space::Orphans) {
         if let Some(bytes) = walk.load(MetaId::new(Space::Orphans, index), &mut bad) {
             let mut bits = Box::new([0; BYTES]);
@@ -107,6 +107,7 @@ pub(crate) fn load_orphans(walk: &mut Walk<'_>) {
             walk.orphans.blocks.insert(index, bits);
         }
     }
+    walk.blind.orphans = bad;
 }
 
 /// Compares bitmaps, reference counts and totals with what was reached.

@@ -63,6 +63,8 @@ pub(crate) struct Blind {
     pub users: bool,
     /// Some directory could not be read.
     pub names: bool,
+    /// The hidden list could not be read.
+    pub orphans: bool,
     /// INODES metablocks that cannot be read.
     pub inodes: HashSet<u64>,
 }
@@ -104,7 +106,7 @@ impl<'i> Walk<'i> {
             blind: Blind {
                 users: blind,
                 names: blind,
-                inodes: HashSet::new(),
+                ..Blind::default()
             },
             inodes: HashMap::new(),
             orphans: Set::default(),

@@ -15,8 +15,9 @@ const WHOLE_NAMES: u8 = 3;
 /// Checks the attributes of a live inode.
 pub(crate) fn check(walk: &mut Walk<'_>, ino: u64, inode: &Inode) {
     if inode.xattr.get() != XATTR_CHAIN {
-        let used = usize::from(inode.xattr.get()).min(inode.xattr_area.len());
-        list(walk, ino, &inode.xattr_area[..used]);
+        if let Some(bytes) = inode.xattr_area.get(..inode.xattr.get().into()) {
+            list(walk, ino, bytes);
+        }
     } else if let Some(payload) = chain(walk, ino, inode.xattrs.get()) {
         list(walk, ino, &payload);
     }

@@ -1,1 +1,459 @@
-//! log
+//! The log: where it ends, what its records do, and each way in which a record can be wrong (SPEC sections 8 and 9).
+
+use crate::builder::{Builder, node};
+use crate::sample::{self, GONE, LEAF_BORN, XATTR_A};
+use keepfs_audit::{Finding, Options, Report, walk};
+use keepfs_format::plog::{FLAG_DATA_FLUSHED, FLAG_LAST, Record, Run};
+use keepfs_format::{Kind, MetaId, Space};
+
+const DATA: Options = Options {
+    data: true,
+    limit: 1000,
+};
+
+fn report(b: Builder) -> Report {
+    walk(&b.build().bytes, &DATA)
+}
+
+/// The checkpoint with one group of these records over it.
+fn with(records: &[Record]) -> Vec<Finding> {
+    let mut b = sample::pool();
+    b.group(records);
+    report(b).findings
+}
+
+/// Changes the two groups of the sample before they are chained.
+fn groups(edit: impl FnOnce(&mut Builder)) -> (Vec<Finding>, u64) {
+    let mut b = sample::pool_with_log();
+    edit(&mut b);
+    let report = report(b);
+    (report.findings, report.log_groups)
+}
+
+fn run(start: u64, count: u32) -> Run {
+    Run { start, count }
+}
+
+/// S-9.1: the log ends before the first page that is not as it must be; the state before it is whole.
+#[test]
+fn ends() {
+    for at in [0, 4, 8, 16, 24, 32, 40, 48, 300, 4088] {
+        let mut built = sample::pool_with_log().build();
+        built.page(8 + 51 % 32)[at] ^= 1;
+        let report = walk(&built.bytes, &DATA);
+        assert_eq!(
+            (report.findings, report.log_groups),
+            (vec![], 1),
+            "byte {at} of the second page"
+        );
+    }
+    assert_eq!(groups(|b| b.log[1][0].head.group = 9.into()), (vec![], 1));
+    assert_eq!(groups(|b| b.log[1][0].head.base = 1.into()), (vec![], 1));
+    assert_eq!(groups(|b| b.log[1][0].head.base = 2.into()), (vec![], 2));
+    let mut built = sample::pool_with_log().build();
+    let mut sb = built.sb;
+    sb.incarnation = 78.into();
+    built.write_superblock(&sb);
+    assert_eq!(walk(&built.bytes, &DATA).log_groups, 0);
+    let torn = |b: &mut Builder| b.log[1][0].head.flags = 0;
+    assert_eq!(groups(torn), (vec![Finding::LogTorn { sequence: 52 }], 1));
+}
+
+/// S-2.3: a chained page of a newer superblock says that the newest one was lost.
+#[test]
+fn lost_superblock() {
+    let newer = |b: &mut Builder| b.log[1][0].head.base = 4.into();
+    assert_eq!(
+        groups(newer),
+        (vec![Finding::SuperblockLost { sequence: 51, base: 4 }], 1)
+    );
+}
+
+#[test]
+fn page_fields() {
+    let expect = |field| (vec![Finding::LogPage { sequence: 51, field }], 2);
+    assert_eq!(groups(|b| b.log[1][0].head.flags |= 4), expect("flags"));
+    assert_eq!(groups(|b| b.log[1][0].head.reserved = 1), expect("reserved"));
+    assert_eq!(groups(|b| b.log[1][0].head.durable = 6.into()), expect("durable"));
+    assert_eq!(groups(|b| b.log[1][0].head.seq = 7.into()), expect("seq"));
+    let (findings, taken) = groups(|b| b.log[1][0].head.used = 4041.into());
+    assert_eq!((&findings[0], taken), (&expect("used").0[0], 1));
+}
+
+/// S-9.3: beyond `durable` a group counts only with its data.
+#[test]
+fn data_check() {
+    let lost = |b: &mut Builder| drop(b.data.insert(610, Box::new([0; 4096])));
+    let expected = vec![Finding::LogData {
+        group: 5,
+        ino: 17,
+        index: 0,
+        page: 610,
+    }];
+    // The second group names group 5 as durable, so the first is not asked; alone it is.
+    assert_eq!(
+        groups(lost),
+        (
+            vec![Finding::DataBad {
+                ino: 17,
+                index: 0,
+                page: 610
+            }],
+            2
+        )
+    );
+    let alone = |b: &mut Builder| {
+        lost(b);
+        b.log.pop();
+    };
+    assert_eq!(groups(alone), (expected, 0));
+    let flushed = |b: &mut Builder| {
+        alone(b);
+        b.log[0][0].head.flags = FLAG_LAST | FLAG_DATA_FLUSHED;
+    };
+    assert_eq!(
+        groups(flushed),
+        (
+            vec![Finding::DataBad {
+                ino: 17,
+                index: 0,
+                page: 610
+            }],
+            1
+        )
+    );
+    let durable = |b: &mut Builder| {
+        alone(b);
+        b.sb.durable = 5.into();
+    };
+    assert_eq!(groups(durable).1, 1);
+}
+
+/// S-9.3: a page that the group itself frees or replaces need not have arrived.
+#[test]
+fn data_no_longer_named() {
+    let brought = |page| Record::MapEntry {
+        ino: 4,
+        index: 9,
+        page,
+        count: 1,
+        version: 1,
+        last_len: 1,
+        crcs: vec![1],
+    };
+    let alloc = Record::Alloc {
+        space: Space::Pages,
+        run: run(700, 1),
+    };
+    let free = Record::Free {
+        space: Space::Pages,
+        run: run(700, 1),
+    };
+    assert_eq!(with(&[alloc.clone(), brought(700), free.clone()]), []);
+    let holes = Record::MapEntry {
+        ino: 4,
+        index: 0,
+        page: 0,
+        count: 99,
+        version: 1,
+        last_len: 0,
+        crcs: vec![],
+    };
+    assert_eq!(with(&[alloc.clone(), brought(700), holes, free.clone()]), []);
+    let other = Record::Free {
+        space: Space::Pages,
+        run: run(701, 1),
+    };
+    let expected = [Finding::LogData {
+        group: 5,
+        ino: 4,
+        index: 9,
+        page: 700,
+    }];
+    assert_eq!(with(&[alloc, brought(700), other]), expected);
+}
+
+#[test]
+fn bits() {
+    let alloc = |space, start| Record::Alloc {
+        space,
+        run: run(start, 1),
+    };
+    let free = |space, start| Record::Free {
+        space,
+        run: run(start, 1),
+    };
+    // What follows from the wrong record is told as well: the bitmap is as the log says.
+    let first = |record: Record| with(&[record])[0].clone();
+    let group = 5;
+    assert_eq!(
+        first(alloc(Space::Pages, 602)),
+        Finding::LogAlloc {
+            group,
+            space: "PAGES",
+            number: 602
+        }
+    );
+    assert_eq!(
+        first(free(Space::Pages, 620)),
+        Finding::LogFree {
+            group,
+            space: "PAGES",
+            number: 620
+        }
+    );
+    assert_eq!(
+        first(alloc(Space::InodeNumbers, 4)),
+        Finding::LogAlloc {
+            group,
+            space: "INODE_NUMBERS",
+            number: 4
+        }
+    );
+    assert_eq!(
+        with(&[alloc(Space::Orphans, 11)]),
+        [Finding::LogAlloc {
+            group,
+            space: "ORPHANS",
+            number: 11
+        }]
+    );
+    assert_eq!(
+        with(&[alloc(Space::Pages, 1024)]),
+        [Finding::LogRange {
+            group,
+            what: "run of numbers"
+        }]
+    );
+    assert_eq!(
+        with(&[Record::Ref {
+            run: run(1023, 2),
+            delta: 1
+        }]),
+        [Finding::LogRange {
+            group,
+            what: "run of shared pages"
+        }]
+    );
+    assert_eq!(
+        first(Record::Ref {
+            run: run(602, 1),
+            delta: -1
+        }),
+        Finding::LogShare {
+            group,
+            page: 602,
+            delta: -1
+        }
+    );
+    // A leak that the log makes is in the bitmap and in TOTALS.
+    assert_eq!(
+        with(&[alloc(Space::Pages, 700)]),
+        [Finding::PageSet { first: 700, count: 1 }]
+    );
+}
+
+#[test]
+fn births_deaths_and_updates() {
+    let birth = |index, generation, kind: Kind| Record::Birth {
+        id: node(index),
+        generation,
+        kind: kind as u8,
+        level: 0,
+        owner: 3,
+    };
+    let wrong = |index, generation| {
+        [Finding::LogBirth {
+            group: 5,
+            id: node(index).into(),
+            generation,
+        }]
+    };
+    assert_eq!(with(&[birth(GONE, 3, Kind::Xattr)]), wrong(GONE, 3));
+    assert_eq!(with(&[birth(XATTR_A, 2, Kind::Xattr)]), wrong(XATTR_A, 2));
+    assert_eq!(with(&[birth(99, 2, Kind::Xattr)]), wrong(99, 2));
+    assert_eq!(with(&[birth(99, 1, Kind::Map)]), wrong(99, 1));
+    let death = |index, generation| Record::Death {
+        id: node(index),
+        generation,
+    };
+    let wrong = |index, generation| {
+        [Finding::LogDeath {
+            group: 5,
+            id: node(index).into(),
+            generation,
+        }]
+    };
+    assert_eq!(with(&[death(GONE, 3)]), wrong(GONE, 3));
+    assert_eq!(with(&[death(XATTR_A, 2)]), wrong(XATTR_A, 2));
+    // Born and dead again within a group leaves nothing, but its generation counts.
+    assert_eq!(with(&[birth(99, 1, Kind::Xattr), death(99, 1)]), []);
+    assert_eq!(
+        with(&[
+            birth(99, 1, Kind::Xattr),
+            death(99, 1),
+            birth(99, 2, Kind::Xattr),
+            death(99, 2)
+        ]),
+        []
+    );
+    let update = |id, generation| Record::Update {
+        id,
+        generation,
+        ranges: vec![(4000, vec![1])],
+    };
+    let wrong = |id: MetaId, generation| {
+        [Finding::LogUpdate {
+            group: 5,
+            id: id.into(),
+            generation,
+        }]
+    };
+    assert_eq!(with(&[update(node(XATTR_A), 2)]), wrong(node(XATTR_A), 2));
+    let pages = MetaId::new(Space::Pages, 0);
+    assert_eq!(with(&[update(pages, 1)]), wrong(pages, 1));
+    assert_eq!(with(&[update(node(XATTR_A), 0)]), []);
+    assert_eq!(with(&[update(node(GONE), 3)]), []);
+}
+
+/// A birth record left out: the updates of the node are for a life that never began.
+#[test]
+fn birth_omitted() {
+    let mut b = sample::pool();
+    let mut records = vec![Record::Alloc {
+        space: Space::InodeNumbers,
+        run: run(17, 1),
+    }];
+    records.push(Record::Update {
+        id: node(LEAF_BORN),
+        generation: 1,
+        ranges: vec![(32, vec![40])],
+    });
+    b.group(&records);
+    let findings = report(b).findings;
+    let expected = Finding::LogUpdate {
+        group: 5,
+        id: node(LEAF_BORN).into(),
+        generation: 1,
+    };
+    assert_eq!(findings[0], expected);
+}
+
+#[test]
+fn undecodable_and_out_of_order() {
+    let mut b = sample::pool();
+    b.raw_group(&[99, 0, 0, 0]);
+    let what = "unknown record type";
+    assert_eq!(report(b).findings, [Finding::LogRecord { group: 5, at: 4, what }]);
+    let update = |ranges| Record::Update {
+        id: node(XATTR_A),
+        generation: 1,
+        ranges,
+    };
+    let order = |what| [Finding::LogOrder { group: 5, what }];
+    let link = Record::Link { ino: 4, dir: 1 };
+    assert_eq!(
+        with(&[update(vec![(4095, vec![0])]), link]),
+        order("a record stands after updates")
+    );
+    let none = update(vec![(32, vec![])]);
+    assert_eq!(with(&[none]), order("ranges of an update overlap"));
+    let id = MetaId::new(Space::Inodes, 0);
+    let same = |at| Record::Update {
+        id,
+        generation: 1,
+        ranges: vec![(at, vec![0])],
+    };
+    assert_eq!(with(&[same(4090), same(4091)]), order("a metablock is updated twice"));
+    let overlap = Record::Update {
+        id,
+        generation: 1,
+        ranges: vec![(4090, vec![0, 0]), (4091, vec![0])],
+    };
+    assert_eq!(with(&[overlap]), order("ranges of an update overlap"));
+}
+
+fn tail(ino: u64, index: u64, version: u32, base: (u64, u32), bytes: &[u8]) -> Record {
+    Record::Tail {
+        ino,
+        index,
+        version,
+        base: base.0,
+        base_crc: base.1,
+        offset: 0,
+        bytes: bytes.to_vec(),
+    }
+}
+
+/// S-8.8: staged pages against the inode and its block map.
+#[test]
+fn staged() {
+    let wrong = |ino, index, field| [Finding::Staged { ino, index, field }];
+    let crc = keepfs_codes::crc32c::of(&sample::pool().data[&601][..]);
+    assert_eq!(with(&[tail(4, 1, 1, (601, crc), b"x")]), []);
+    assert_eq!(
+        with(&[tail(4, 1, 1, (601, 5), b"x")]),
+        wrong(4, 1, "base (its CRC is another)")
+    );
+    assert_eq!(
+        with(&[tail(4, 1, 1, (600, crc), b"x")]),
+        wrong(4, 1, "base (the block map names another page)")
+    );
+    assert_eq!(
+        with(&[tail(4, 2, 1, (0, 0), b"x")]),
+        wrong(4, 2, "index (it is beyond the file's size)")
+    );
+    assert_eq!(with(&[tail(4, 1, 9, (0, 0), b"x")]), wrong(4, 1, "version"));
+    assert_eq!(with(&[tail(2, 0, 1, (0, 0), b"x")]), wrong(2, 0, "inode"));
+    assert_eq!(with(&[tail(14, 0, 1, (0, 0), b"x")]), wrong(14, 0, "inode"));
+    assert_eq!(
+        with(&[tail(4, 1, 1, (0, 0), &[1; 905])]),
+        [Finding::DataTail { ino: 4, index: 1 }]
+    );
+}
+
+/// S-8.5: which records void a tail.
+#[test]
+fn tails_voided() {
+    let stale = |index| tail(4, index, 1, (0, 0), &[1; 905]);
+    let holes = Record::MapEntry {
+        ino: 4,
+        index: 0,
+        page: 0,
+        count: 2,
+        version: 1,
+        last_len: 0,
+        crcs: vec![],
+    };
+    assert_eq!(with(&[stale(1), holes]), []);
+    assert_eq!(with(&[stale(9), Record::Truncate { ino: 4, size: 5000 }]), []);
+    assert_eq!(with(&[stale(1), Record::Truncate { ino: 4, size: 5000 }]), []);
+    assert_eq!(with(&[stale(1), Record::Create { ino: 4, born: 2 }]), []);
+    assert_eq!(with(&[stale(1), Record::Link { ino: 4, dir: 1 }]).len(), 1);
+    let unlink = Record::Unlink {
+        ino: 4,
+        dir: 1,
+        nlink: 0,
+        born: 1,
+    };
+    assert_eq!(with(&[stale(1), unlink]).len(), 1);
+    let number = |free| {
+        let (space, run) = (Space::InodeNumbers, run(4, 1));
+        if free {
+            Record::Free { space, run }
+        } else {
+            Record::Alloc { space, run }
+        }
+    };
+    assert_eq!(with(&[stale(1), number(true), number(false)]), []);
+    let zero = Record::Zero {
+        ino: 4,
+        index: 1,
+        version: 1,
+        base: 0,
+        base_crc: 0,
+        offset: 904,
+        len: 1,
+    };
+    assert_eq!(with(&[stale(1), zero]), []);
+}
