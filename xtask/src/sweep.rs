@@ -31,6 +31,24 @@ impl Scratch {
     }
 }
 
+impl Scratch {
+    /// Kills every process that was started with this directory as its `TMPDIR`: servers that a stage left behind.
+    pub fn kill_stragglers(&self) {
+        let mark = format!("TMPDIR={}", self.path().display());
+        let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        for number in numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
+            let environment = std::fs::read(format!("/proc/{number}/environ")).unwrap_or_default();
+            if environment
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == mark.as_bytes())
+                && let Some(pid) = rustix::process::Pid::from_raw(number)
+            {
+                let _gone_already = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -32,3 +32,17 @@ fn a_scratch_directory_goes_away_with_its_files() {
     drop(scratch);
     assert!(!path.exists());
 }
+
+#[test]
+fn a_process_left_behind_is_killed() {
+    let scratch = Scratch::new("test").expect("a temporary directory");
+    let mut sleep = std::process::Command::new("sleep");
+    let mut child = sleep
+        .arg("600")
+        .env("TMPDIR", scratch.path())
+        .spawn()
+        .expect("sleep starts");
+    scratch.kill_stragglers();
+    let status = child.wait().expect("it ends");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+}
