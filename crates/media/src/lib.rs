@@ -4,14 +4,20 @@
 //! * [`file`]: regular files and block devices; [`signature`] and [`mounts`] guard against overwriting
 //!   or sharing what is somebody else's.
 //! * [`ram`]: a sparse device in memory, for tests and measurements.
+//! * [`sim`]: a recording device with planned faults; its head states the fault model.
+//! * [`image`]: contents of a device as a persistent (cheaply copied) value.
+//! * [`crash`]: the states a power cut may leave behind, enumerated from a recording.
 
 mod counters;
+pub mod crash;
 mod device;
 mod error;
 pub mod file;
+pub mod image;
 pub mod mounts;
 pub mod ram;
 pub mod signature;
+pub mod sim;
 mod sys;
 
 pub use counters::{Class, Counters, Traffic};

@@ -1,0 +1,150 @@
+//! The plan of faults of a simulated device, and the judgement of each operation by it.
+
+use crate::PageNo;
+
+/// The kinds of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+    /// A flush.
+    Flush,
+    /// A discard.
+    Discard,
+}
+
+/// Which operations of a kind fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Only the n-th of its kind since the plan was set, counted from 1.
+    Nth(u64),
+    /// The n-th of its kind and every later one.
+    From(u64),
+    /// Every one that touches this page.
+    Page(PageNo),
+}
+
+/// In which order writes in flight reach the medium before a planned power cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PersistOrder {
+    /// As written.
+    #[default]
+    OldestFirst,
+    /// The other way round.
+    NewestFirst,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    Error,
+    Short(usize),
+    Lie,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    operation: Operation,
+    when: When,
+    effect: Effect,
+}
+
+/// Planned faults (the fault model is at the head of [`crate::sim`]).
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    rules: Vec<Rule>,
+    gone_after: Option<u64>,
+    order: PersistOrder,
+    /// Operations of each kind seen so far.
+    seen: [u64; 4],
+}
+
+/// What happens to an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Good,
+    Error,
+    Short(usize),
+    Lie,
+    Gone,
+}
+
+impl Faults {
+    /// A device without faults.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Operations of this kind fail with EIO and change nothing.
+    #[must_use]
+    pub fn fail(self, operation: Operation, when: When) -> Self {
+        self.with(operation, when, Effect::Error)
+    }
+
+    /// Writes change their first `sectors` sectors of 512 bytes, then fail with EIO.
+    #[must_use]
+    pub fn short_write(self, when: When, sectors: usize) -> Self {
+        self.with(Operation::Write, when, Effect::Short(sectors))
+    }
+
+    /// Flushes return Ok and do nothing. `When::Page` never applies to a flush.
+    #[must_use]
+    pub fn lying_flush(self, when: When) -> Self {
+        self.with(Operation::Flush, when, Effect::Lie)
+    }
+
+    /// The device is gone after `operations` more operations of any kind.
+    #[must_use]
+    pub fn gone_after(mut self, operations: u64) -> Self {
+        self.gone_after = Some(operations);
+        self
+    }
+
+    /// At a planned power cut, writes in flight persist newest first.
+    #[must_use]
+    pub fn newest_first(mut self) -> Self {
+        self.order = PersistOrder::NewestFirst;
+        self
+    }
+
+    fn with(mut self, operation: Operation, when: When, effect: Effect) -> Self {
+        self.rules.push(Rule {
+            operation,
+            when,
+            effect,
+        });
+        self
+    }
+
+    pub(super) fn order(&self) -> PersistOrder {
+        self.order
+    }
+
+    /// Counts an operation on `count` pages from `at` on and says what happens to it.
+    pub(super) fn judge(&mut self, operation: Operation, at: PageNo, count: u64) -> Verdict {
+        let before: u64 = self.seen.iter().sum();
+        self.seen[operation as usize] += 1;
+        if self.gone_after.is_some_and(|limit| before >= limit) {
+            return Verdict::Gone;
+        }
+        let nth = self.seen[operation as usize];
+        let applies = |rule: &&Rule| rule.operation == operation && rule.when.holds(nth, at, count);
+        match self.rules.iter().find(applies).map(|rule| rule.effect) {
+            None => Verdict::Good,
+            Some(Effect::Error) => Verdict::Error,
+            Some(Effect::Short(sectors)) => Verdict::Short(sectors),
+            Some(Effect::Lie) => Verdict::Lie,
+        }
+    }
+}
+
+impl When {
+    fn holds(self, nth: u64, at: PageNo, count: u64) -> bool {
+        match self {
+            When::Nth(n) => nth == n,
+            When::From(n) => nth >= n,
+            When::Page(page) => at <= page && page.0 - at.0 < count,
+        }
+    }
+}
