@@ -24,6 +24,8 @@
 //! - **D-4** ext4 counts no subdirectories beyond 65,000 (nlink 1); here creating one more is `EMLINK`.
 //! - **D-5** sizes of directories, `blocks`, inode numbers, generations and cookies are each file system's own.
 //! - **D-6** ext4 limits all attributes of an inode to one block, and files to 16 TiB; here see [`Options`].
+//! - **D-7** a rename with a whiteout that fails stamps directories in ext4; here what fails changes nothing.
+//! - **D-8** ext4 does not stamp ctime if an attribute is set to the value that it has.
 
 mod acl;
 mod attrs;

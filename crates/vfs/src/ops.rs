@@ -20,7 +20,7 @@ use std::str::FromStr;
 
 pub use generate::{Generator, Profile, Rng};
 pub use outcome::{Outcome, View};
-pub use session::{SLOTS, Session, pattern};
+pub use session::{SLOTS, Session, pattern, xattr_value};
 pub use shrink::shrink;
 pub use text::{Mode, ParseError, Who, parse_all, print_all};
 use text::{Word, Words};

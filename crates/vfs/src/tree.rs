@@ -141,6 +141,12 @@ impl Snapshot {
         self.nodes.get(path)
     }
 
+    /// The same tree without times.
+    pub fn without_times(mut self) -> Snapshot {
+        self.nodes.values_mut().for_each(|node| node.times = None);
+        self
+    }
+
     /// A number that differs for trees that differ (but for chance); the same in every run and build.
     pub fn hash(&self) -> u64 {
         let mut hash = TreeHash::default();

@@ -25,8 +25,8 @@ struct AclEntry {
 pub(super) struct Acl(Vec<AclEntry>);
 
 impl Acl {
-    /// Reads the value of an ACL xattr; a list without entries is `None` (it removes the ACL).
-    /// Errors: `EINVAL`, and `EOPNOTSUPP` for another version.
+    /// Reads the value of an ACL xattr; a list without entries is `None` (it removes the ACL). Whether the entries
+    /// make a list is [`Acl::is_valid`]'s to say: Linux asks it later. Errors: `EINVAL`, and `EOPNOTSUPP` for another version.
     pub(super) fn parse(value: &[u8]) -> Result<Option<Acl>> {
         if value.is_empty() {
             return Ok(None);
@@ -43,7 +43,7 @@ impl Acl {
             return Ok(None);
         }
         let acl = Acl(entries.iter().map(AclEntry::parse).collect());
-        if acl.is_valid() {
+        if acl.0.iter().all(AclEntry::is_known) {
             Ok(Some(acl))
         } else {
             Err(Errno::EINVAL)
@@ -105,11 +105,11 @@ impl Acl {
     }
 
     /// The order and number of entries that acl(5) demands.
-    fn is_valid(&self) -> bool {
+    pub(super) fn is_valid(&self) -> bool {
         let count = |tag| self.0.iter().filter(|e| e.tag == tag).count();
         let named = count(USER) + count(GROUP);
         self.0.is_sorted_by_key(|e| e.tag)
-            && self.0.iter().all(AclEntry::is_valid)
+            && self.0.iter().all(|e| e.perm <= 7)
             && count(USER_OBJ) == 1
             && count(GROUP_OBJ) == 1
             && count(OTHER) == 1
@@ -161,9 +161,10 @@ impl AclEntry {
         })
     }
 
-    fn is_valid(&self) -> bool {
+    /// Whether the tag is one, and names somebody if it shall.
+    fn is_known(&self) -> bool {
         let tag_known = matches!(self.tag, USER_OBJ | USER | GROUP_OBJ | GROUP | MASK | OTHER);
         let names_somebody = !matches!(self.tag, USER | GROUP) || self.id != NOBODY;
-        tag_known && names_somebody && self.perm <= 7
+        tag_known && names_somebody
     }
 }

@@ -20,11 +20,17 @@ enum Family {
     Plain,
 }
 
-/// Errors: `ERANGE` for a name too long, `EOPNOTSUPP` for an unknown namespace, `EINVAL` for one that is only a prefix.
-fn family(name: &[u8]) -> Result<Family> {
+/// Errors: `ERANGE` for no name or one too long.
+fn check_length(name: &[u8]) -> Result<()> {
     if name.is_empty() || name.len() > XATTR_NAME_MAX {
-        return Err(Errno::ERANGE);
+        Err(Errno::ERANGE)
+    } else {
+        Ok(())
     }
+}
+
+/// Errors: `EOPNOTSUPP` for an unknown namespace, `EINVAL` for one that is only a prefix.
+fn family(name: &[u8]) -> Result<Family> {
     match name {
         ACCESS => return Ok(Family::AccessAcl),
         DEFAULT => return Ok(Family::DefaultAcl),
@@ -68,13 +74,16 @@ impl Inode {
         matches!(self.kind(), FileKind::File | FileKind::Dir)
     }
 
-    /// Errors: `EPERM` and `EOPNOTSUPP` by the kind and flags of the inode.
-    fn check_xattr_change(&self, family: Family) -> Result<()> {
+    /// What `name` asks for, if it may be changed. Errors: `EPERM` by the flags, and for `user.` by the kind of the
+    /// inode, before those of [`family`]; `EOPNOTSUPP` for an ACL of a symbolic link.
+    fn check_xattr_change(&self, name: &[u8]) -> Result<Family> {
         self.check_changeable()?;
-        match family {
-            Family::User if !self.takes_user_xattrs() => Err(Errno::EPERM),
+        if name.starts_with(b"user.") && !self.takes_user_xattrs() {
+            return Err(Errno::EPERM);
+        }
+        match family(name)? {
             Family::AccessAcl | Family::DefaultAcl if self.kind() == FileKind::Symlink => Err(Errno::EOPNOTSUPP),
-            _ => Ok(()),
+            family => Ok(family),
         }
     }
 
@@ -93,6 +102,10 @@ impl Inode {
 impl State {
     pub(super) fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         let inode = self.inode(ino)?;
+        check_length(name)?;
+        if name.starts_with(b"user.") && !inode.takes_user_xattrs() {
+            return Err(Errno::ENODATA);
+        }
         let family = family(name)?;
         if matches!(family, Family::AccessAcl | Family::DefaultAcl) && inode.kind() == FileKind::Symlink {
             return Err(Errno::EOPNOTSUPP);
@@ -103,32 +116,32 @@ impl State {
     pub(super) fn setxattr(&mut self, ino: Ino, name: &[u8], value: &[u8], how: XattrHow, now: Time) -> Result<()> {
         let options = self.options;
         let inode = self.inode_mut(ino)?;
-        let family = family(name)?;
+        check_length(name)?;
         if value.len() > options.xattr_value_max {
             return Err(Errno::E2BIG);
         }
-        match family {
-            Family::AccessAcl | Family::DefaultAcl => {
-                let acl = Acl::parse(value)?;
-                let is_removed = acl.is_none();
-                inode.check_xattr_change(family)?;
-                if !is_removed {
-                    inode.check_xattr_room(name, value.len(), options.xattr_total_max)?;
-                }
-                inode.set_acl(family, acl, how)?;
+        if matches!(name, ACCESS | DEFAULT) {
+            let acl = Acl::parse(value)?;
+            let family = inode.check_xattr_change(name)?;
+            match &acl {
+                None if inode.xattr(name, family).is_none() => return Ok(()),
+                None => (),
+                Some(_) if family == Family::DefaultAcl && !inode.is_dir() => return Err(Errno::EACCES),
+                Some(acl) if !acl.is_valid() => return Err(Errno::EINVAL),
+                Some(_) => inode.check_xattr_room(name, value.len(), options.xattr_total_max)?,
             }
-            _ => {
-                inode.check_xattr_change(family)?;
-                let exists = inode.xattrs.contains_key(name);
-                if how.create && exists {
-                    return Err(Errno::EEXIST);
-                }
-                if how.replace && !exists {
-                    return Err(Errno::ENODATA);
-                }
-                inode.check_xattr_room(name, value.len(), options.xattr_total_max)?;
-                inode.xattrs.insert(name.to_vec(), value.to_vec());
+            inode.set_acl(family, acl, how);
+        } else {
+            inode.check_xattr_change(name)?;
+            let exists = inode.xattrs.contains_key(name);
+            if how.create && exists {
+                return Err(Errno::EEXIST);
             }
+            if how.replace && !exists {
+                return Err(Errno::ENODATA);
+            }
+            inode.check_xattr_room(name, value.len(), options.xattr_total_max)?;
+            inode.xattrs.insert(name.to_vec(), value.to_vec());
         }
         inode.ctime = now;
         Ok(())
@@ -136,9 +149,8 @@ impl State {
 
     pub(super) fn removexattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<()> {
         let inode = self.inode_mut(ino)?;
-        let family = family(name)?;
-        inode.check_xattr_change(family)?;
-        let removed = match family {
+        check_length(name)?;
+        let removed = match inode.check_xattr_change(name)? {
             Family::AccessAcl => inode.access_acl.take().is_some(),
             Family::DefaultAcl => inode.default_acl.take().is_some(),
             _ => inode.xattrs.remove(name).is_some(),
@@ -153,14 +165,10 @@ impl State {
 
 impl Inode {
     /// Sets or removes an ACL; an access ACL rules the permission bits, and is not kept if they say it all.
-    /// Errors: `EACCES` for a default ACL of what is no directory.
-    fn set_acl(&mut self, family: Family, acl: Option<Acl>, how: XattrHow) -> Result<()> {
+    fn set_acl(&mut self, family: Family, acl: Option<Acl>, how: XattrHow) {
         if family == Family::DefaultAcl {
-            if acl.is_some() && !self.is_dir() {
-                return Err(Errno::EACCES);
-            }
             self.default_acl = acl;
-            return Ok(());
+            return;
         }
         if let Some(acl) = &acl {
             self.mode = self.mode & !0o777 | acl.mode_bits();
@@ -169,6 +177,5 @@ impl Inode {
             }
         }
         self.access_acl = acl.filter(|acl| !acl.is_minimal());
-        Ok(())
     }
 }

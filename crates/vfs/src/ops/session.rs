@@ -19,6 +19,16 @@ pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
+/// The value that [`Op::SetXattr`] sets: bytes of the seed, but for file capabilities, which the kernel checks,
+/// a valid set (revision 2, the seed's bits permitted) whatever the length.
+pub fn xattr_value(name: &str, seed: u64, len: usize) -> Vec<u8> {
+    if name == "security.capability" {
+        let words: [u32; 5] = [0x0200_0001, seed as u32, 0, 0, 0];
+        return words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    }
+    pattern(seed, len)
+}
+
 /// A run of operations on one file system, with the inodes it holds open. Ending it closes them.
 pub struct Session<'a> {
     vfs: &'a dyn Vfs,
@@ -370,7 +380,7 @@ impl<'a> Session<'a> {
                 how,
             } => {
                 let got = self.get(path)?;
-                let value = pattern(*seed, *len);
+                let value = xattr_value(name, *seed, *len);
                 Ok(self.vfs.setxattr(got.attr.ino, name.as_bytes(), &value, *how)?.into())
             }
             Op::GetXattr { path, name } => Ok(Outcome::Bytes(
