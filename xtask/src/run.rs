@@ -148,13 +148,13 @@ fn run(stage: &Stage, long: bool) -> Result<Outcome, String> {
         command.env_remove(name);
     }
     let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
-    match child {
-        Ok(child) => Ok(wait(
-            child,
-            Duration::from_secs(60 * stage.minutes_max * if long { 4 } else { 1 }),
-        )),
-        Err(e) => Ok(Outcome::Failed(format!("{}: {e}", stage.command[0]))),
-    }
+    let limit = Duration::from_secs(60 * stage.minutes_max * if long { 4 } else { 1 });
+    let outcome = match child {
+        Ok(child) => wait(child, limit),
+        Err(e) => Outcome::Failed(format!("{}: {e}", stage.command[0])),
+    };
+    scratch.kill_stragglers();
+    Ok(outcome)
 }
 
 /// Set to `1` for the stages of a `--long` run.
