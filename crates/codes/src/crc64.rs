@@ -55,21 +55,24 @@ pub const fn of_zeros() -> u64 {
 ///
 /// # Panics
 /// If `old` and `new` differ in length or reach beyond the frame: a caller's error, not input.
+#[inline]
 pub fn delta(offset: usize, old: &[u8], new: &[u8]) -> u64 {
     assert_eq!(old.len(), new.len(), "old and new bytes differ in length");
     assert!(
         offset <= FRAME && new.len() <= FRAME - offset,
         "change reaches beyond its frame"
     );
-    let (old, new, first) = match Head::split(offset, old, new) {
-        Some(head) if head.len == new.len() => return delta_word(head.index, head.xor),
+    if let (0, Ok(old), Ok(new)) = (offset % 8, old.try_into(), new.try_into()) {
+        let xor = u64::from_le_bytes(old) ^ u64::from_le_bytes(new);
+        return delta_word(offset / 8, xor);
+    }
+    match Head::split(offset, old, new) {
+        None => delta_aligned(offset / 8, old, new),
         Some(head) => {
             let rest = delta_aligned(head.index + 1, &old[head.len..], &new[head.len..]);
-            return delta_word(head.index, head.xor) ^ rest;
+            delta_word(head.index, head.xor) ^ rest
         }
-        None => (old, new, offset / 8),
-    };
-    delta_aligned(first, old, new)
+    }
 }
 
 /// What to XOR into the CRC of a frame when its little-endian word `index` (0..512) changes by `xor`
@@ -111,17 +114,27 @@ impl Head {
 }
 
 /// The XOR of up to 8 bytes as a little-endian word, zero-extended.
+#[inline]
 fn xor_of(old: &[u8], new: &[u8]) -> u64 {
-    load(old) ^ load(new)
+    word_of(old) ^ word_of(new)
 }
 
-fn load(bytes: &[u8]) -> u64 {
-    if let Ok(word) = bytes.try_into() {
-        return u64::from_le_bytes(word);
+/// Up to 8 bytes as a little-endian word, zero-extended; by loads that overlap, without a loop.
+#[inline]
+pub(crate) fn word_of(bytes: &[u8]) -> u64 {
+    if let Some(word) = bytes.first_chunk() {
+        return u64::from_le_bytes(*word);
     }
-    let mut word = [0u8; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        return u64::from(first) | u64::from(last) << (8 * (bytes.len() - 4));
+    }
+    match *bytes {
+        [] => 0,
+        [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c, ..] => u64::from(u32::from_le_bytes([a, b, c, 0])),
+    }
 }
 
 /// The delta of bytes that begin at word `first`.

@@ -8,6 +8,7 @@
 use core::arch::x86_64::*;
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use crate::crc64::word_of;
 use crate::tables::{CASTAGNOLI, Fold, Folds, NVME};
 
 static NVME_FOLDS: Folds = Folds::of(NVME);
@@ -87,9 +88,7 @@ fn probe() -> u8 {
     const STATE: u64 = 0b1110_0110; // xmm, ymm, opmask, both halves of zmm
     const WIDE_EBX: u32 = 1 << 5 | 1 << 16 | 1 << 31; // AVX2, AVX-512 F and VL
     const WIDE_ECX: u32 = 1 << 10; // VPCLMULQDQ
-    let wide = enabled & STATE == STATE
-        && extended.ebx & WIDE_EBX == WIDE_EBX
-        && extended.ecx & WIDE_ECX == WIDE_ECX;
+    let wide = enabled & STATE == STATE && extended.ebx & WIDE_EBX == WIDE_EBX && extended.ecx & WIDE_ECX == WIDE_ECX;
     if wide { AVX512 } else { CLMUL }
 }
 
@@ -204,10 +203,7 @@ fn fold_blocks_128(folds: &Folds, state: u64, blocks: &[[u8; 64]]) -> __m128i {
         }
     }
     let near = _mm_xor_si128(fold_128(lanes[2], folds.by_128), lanes[3]);
-    let far = _mm_xor_si128(
-        fold_128(lanes[0], folds.by_384),
-        fold_128(lanes[1], folds.by_256),
-    );
+    let far = _mm_xor_si128(fold_128(lanes[0], folds.by_384), fold_128(lanes[1], folds.by_256));
     _mm_xor_si128(near, far)
 }
 
@@ -235,23 +231,20 @@ fn delta_128(places: &[u64], first: usize, old: &[u8], new: &[u8]) -> u64 {
 #[inline]
 #[target_feature(enable = "pclmulqdq,sse4.1")]
 fn delta_words(mut sum: __m128i, places: &[u64], first: usize, old: &[u8], new: &[u8]) -> __m128i {
-    let pairs = old.chunks(8).zip(new.chunks(8));
-    for ((old, new), &place) in pairs.zip(&places[first..]) {
-        let change = low(word_of(old) ^ word_of(new));
+    let (old, old_tail) = old.as_chunks::<8>();
+    let (new, new_tail) = new.as_chunks::<8>();
+    let places = &places[first..];
+    for ((old, new), &place) in old.iter().zip(new).zip(places) {
+        let change = low(u64::from_le_bytes(*old) ^ u64::from_le_bytes(*new));
         sum = _mm_xor_si128(sum, _mm_clmulepi64_si128(change, low(place), 0x00));
     }
-    sum
-}
-
-/// Up to 8 bytes as a little-endian word, zero-extended.
-#[inline]
-fn word_of(bytes: &[u8]) -> u64 {
-    if let Ok(word) = bytes.try_into() {
-        return u64::from_le_bytes(word);
+    match places.get(new.len()) {
+        Some(&place) if !new_tail.is_empty() => {
+            let change = low(word_of(old_tail) ^ word_of(new_tail));
+            _mm_xor_si128(sum, _mm_clmulepi64_si128(change, low(place), 0x00))
+        }
+        _ => sum,
     }
-    let mut word = [0u8; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
 }
 
 #[inline]
@@ -295,14 +288,8 @@ fn advance_512(value: __m512i, k: __m512i, block: &[u8; 64]) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,vpclmulqdq")]
 fn sum_lanes(value: __m512i) -> __m128i {
-    let half = _mm256_xor_si256(
-        _mm512_castsi512_si256(value),
-        _mm512_extracti64x4_epi64(value, 1),
-    );
-    _mm_xor_si128(
-        _mm256_castsi256_si128(half),
-        _mm256_extracti128_si256(half, 1),
-    )
+    let half = _mm256_xor_si256(_mm512_castsi512_si256(value), _mm512_extracti64x4_epi64(value, 1));
+    _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1))
 }
 
 /// As [`fold_blocks_128`], four blocks at a time (at least four).
@@ -324,10 +311,7 @@ fn fold_blocks_512(folds: &Folds, state: u64, blocks: &[[u8; 64]]) -> __m128i {
         d = advance_512(d, k, &quad[3]);
     }
     let k = spread(folds.by_512);
-    let ab = _mm512_xor_si512(
-        fold_512(a, spread(folds.by_1536)),
-        fold_512(b, spread(folds.by_1024)),
-    );
+    let ab = _mm512_xor_si512(fold_512(a, spread(folds.by_1536)), fold_512(b, spread(folds.by_1024)));
     let mut all = _mm512_xor_si512(ab, _mm512_xor_si512(fold_512(c, k), d));
     for block in singles {
         all = advance_512(all, k, block);
@@ -372,13 +356,7 @@ fn delta_512(places: &[u64], first: usize, old: &[u8], new: &[u8]) -> u64 {
         sum = _mm512_xor_si512(sum, _mm512_clmulepi64_epi128(change, place, 0x11));
         word += 8;
     }
-    reduce(delta_words(
-        sum_lanes(sum),
-        places,
-        word,
-        old_tail,
-        new_tail,
-    ))
+    reduce(delta_words(sum_lanes(sum), places, word, old_tail, new_tail))
 }
 
 #[inline]

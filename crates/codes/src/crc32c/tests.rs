@@ -4,9 +4,7 @@ use super::*;
 use std::vec::Vec;
 
 fn bytes(len: usize) -> Vec<u8> {
-    (0..len)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect()
+    (0..len).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
 #[test]

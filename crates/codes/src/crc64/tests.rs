@@ -106,10 +106,7 @@ fn portable_delta_equals_dispatched() {
         for len in [1, 7, 8, 9, 64, 65, 200, FRAME] {
             let len = len.min(FRAME - first * 8);
             let (old, new) = (&old[..len], &new[..len]);
-            assert_eq!(
-                delta_aligned(first, old, new),
-                delta_portable(first, old, new)
-            );
+            assert_eq!(delta_aligned(first, old, new), delta_portable(first, old, new));
         }
     }
 }
@@ -139,5 +136,15 @@ fn swapped_words_are_always_seen() {
     for (i, j) in [(0, 1), (0, 511), (100, 300)] {
         let change = delta_word(i, a ^ b) ^ delta_word(j, a ^ b);
         assert_ne!(change, 0);
+    }
+}
+
+#[test]
+fn short_words_are_zero_extended() {
+    let bytes = [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88];
+    for len in 0..=8 {
+        let mut padded = [0; 8];
+        padded[..len].copy_from_slice(&bytes[..len]);
+        assert_eq!(word_of(&bytes[..len]), u64::from_le_bytes(padded));
     }
 }
