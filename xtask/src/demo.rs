@@ -8,11 +8,9 @@ use serde_json::Value;
 
 use crate::suites::pool::Pool;
 use crate::suites::process::{command as program, run};
-use crate::suites::{build, compare};
+use crate::suites::{build, compare, writer};
 use crate::sweep::Scratch;
 use crate::{install, paths};
-
-mod writer;
 
 /// Size of the pool, in MiB; its file is sparse.
 const POOL_MIB: u64 = 4096;
@@ -173,7 +171,7 @@ fn numbers(name: &str, value: &Value, lines: &mut Vec<String>) {
 
 /// Kills the server while files are written and fsynced, remounts, and looks for each that was acknowledged.
 fn crash(pool: &mut Pool) -> Result<(), String> {
-    let writer = writer::Writer::start(pool.point());
+    let writer = writer::Writer::start(pool.point().join("written"));
     writer.wait_for(WRITTEN)?;
     pool.kill_server()?;
     let (acknowledged, error) = writer.join()?;
@@ -183,7 +181,7 @@ fn crash(pool: &mut Pool) -> Result<(), String> {
         return Err("the dead mount looks like an empty directory".into());
     }
     timed("remount", "recovery", || pool.remount(&[]))?;
-    writer::verify(pool.point(), acknowledged)?;
+    writer::verify(&pool.point().join("written"), acknowledged)?;
     say(
         "fsynced",
         &format!("{acknowledged} files were acknowledged, {acknowledged} are there, byte for byte"),

@@ -43,6 +43,7 @@ pub const STAGES: &[Stage] = &[
     stage("miri", 15, &["cargo", "xtask", "miri"]),
     stage("pjdfstest", 5, &["cargo", "xtask", "suite", "pjdfstest"]),
     stage("fsx", 10, &["cargo", "xtask", "suite", "fsx"]),
+    stage("kill", 10, &["cargo", "xtask", "suite", "kill"]),
     stage("tar", 5, &["cargo", "xtask", "suite", "tar"]),
     stage("rsync", 5, &["cargo", "xtask", "suite", "rsync"]),
     stage("cargo", 5, &["cargo", "xtask", "suite", "cargo"]),

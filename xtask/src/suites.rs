@@ -12,11 +12,13 @@ use crate::{gates, run};
 pub mod build;
 pub mod compare;
 mod fsx;
+mod kill;
 mod pjdfstest;
 pub mod pool;
 pub mod process;
 mod programs;
 mod sample;
+pub mod writer;
 
 use pool::Pool;
 
@@ -36,6 +38,7 @@ type Suite = fn(&Bench) -> Result<String, String>;
 const SUITES: &[(&str, Suite)] = &[
     ("pjdfstest", pjdfstest::run),
     ("fsx", fsx::run),
+    ("kill", kill::run),
     ("git", programs::git::run),
     ("cargo", programs::cargo::run),
     ("sqlite", programs::sqlite::run),

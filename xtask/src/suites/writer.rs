@@ -13,9 +13,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins to write below `mount`.
-    pub fn start(mount: &Path) -> Self {
-        let dir = mount.join("written");
+    /// Begins to write into the directory `dir`, which need not exist.
+    pub fn start(dir: PathBuf) -> Self {
         let (sender, acknowledged) = channel();
         let thread = std::thread::spawn(move || {
             for number in 0.. {
@@ -47,10 +46,10 @@ impl Writer {
     }
 }
 
-/// An error unless the first `count` files are there with their bytes.
-pub fn verify(mount: &Path, count: usize) -> Result<(), String> {
+/// An error unless the first `count` files of the directory are there with their bytes.
+pub fn verify(dir: &Path, count: usize) -> Result<(), String> {
     for number in 0..count {
-        let path = path(&mount.join("written"), number);
+        let path = path(dir, number);
         let bytes = fs::read(&path).map_err(|e| format!("acknowledged, but {}: {e}", path.display()))?;
         if bytes != content(number) {
             return Err(format!("acknowledged, but {} has other bytes", path.display()));
