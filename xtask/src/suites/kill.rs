@@ -31,7 +31,7 @@ pub fn run(bench: &Bench) -> Result<String, String> {
     let kills = if bench.long { 10 * KILLS } else { KILLS };
     for round in 1..=kills {
         acknowledged += kill(&mut pool, round, &mut random).map_err(|e| format!("round {round}: {e}"))?;
-        if round % 10 == 0 {
+        if round.is_multiple_of(10) {
             pool.unmount()?;
             pool.check()?;
             pool.mount(&[])?;
@@ -64,7 +64,7 @@ fn kill(pool: &mut Pool, round: usize, random: &mut Random) -> Result<usize, Str
         verify(dir, *count)?;
     }
     // Half of the rounds leave their files, so that the pool both grows and frees.
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         for dir in dirs.iter().filter(|dir| dir.exists()) {
             std::fs::remove_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
         }
