@@ -1,1 +1,486 @@
-//! Placeholder head; replaced as this floor is built.
+//! The store: every byte of metadata, the door through which it changes, and how it becomes durable.
+//!
+//! Read in this order: [`update`] (the door), [`txn`], [`redo`] and `sync` (groups), `checkpoint`, `recover`.
+//! What the store promises is in docs/SPEC.md sections 8 to 11; it knows nothing of names and files.
+
+pub mod arena;
+mod cache;
+mod checkpoint;
+mod error;
+mod homes;
+mod log;
+mod map;
+mod numbers;
+mod pool;
+mod recover;
+mod redo;
+mod reserve;
+mod space;
+mod staged;
+mod stats;
+mod switch;
+mod sync;
+mod txn;
+mod undo;
+mod update;
+mod view;
+mod wanted;
+mod zones;
+
+pub use arena::{Guard, Mismatch};
+pub use error::{Abort, Error, Pressure, Stop};
+pub use pool::{FormatOptions, Pool};
+pub use reserve::Reservation;
+pub use space::{Figures, Purpose};
+pub use stats::Snapshot;
+pub use txn::{Base, FRAMES_MAX, Meaning, Ref, Source, Txn};
+pub use view::{Totals, View};
+
+use arena::{Arena, FrameNo};
+use cache::{Cache, IdMap, Pin};
+use checkpoint::{Keeper, Wish};
+use core::sync::atomic::{AtomicU64, Ordering};
+use keepfs_format::plog::Record;
+use keepfs_format::{MetaId, PAGE, Space as MetaSpace};
+use keepfs_media::{Class, Device, PageNo};
+use map::Map;
+use numbers::Numbers;
+use parking_lot::{Mutex, RwLock};
+use redo::Redo;
+use staged::{Bases, Table};
+use std::collections::HashMap;
+use std::sync::Arc;
+use switch::Switch;
+use sync::LogState;
+use undo::UndoLog;
+use wanted::Wanted;
+
+/// Smallest arena of a mounted pool, bytes (PROTOCOLS section 6).
+pub const ARENA_MIN: usize = 16 << 20;
+/// Data written since the last flush above which a group is preceded by a flush of its own (PROTOCOLS section 4).
+const UNFLUSHED_MAX: u64 = 64 << 20;
+/// Least frames an arena needs to hold the largest transaction beside a checkpoint.
+const FRAMES_LEAST: u32 = FRAMES_MAX as u32 + 64;
+
+/// How a pool is opened.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Bytes of the arena, at least [`ARENA_MIN`] unless `tiny_arena`.
+    pub arena_bytes: usize,
+    /// Allow an arena just large enough for the largest transaction (simulations).
+    pub tiny_arena: bool,
+    /// Guard level.
+    pub guard: Guard,
+    /// Seal the mappings (servers; never given back).
+    pub seal: bool,
+    /// Nothing is written, the log is applied in memory only.
+    pub read_only: bool,
+    /// Run checkpoints in a thread of their own; otherwise whoever needs one runs it.
+    pub background: bool,
+    /// A checkpoint starts when this much of the log is left, percent.
+    pub log_free_percent: u32,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            arena_bytes: 64 << 20,
+            tiny_arena: false,
+            guard: Guard::Alias,
+            seal: false,
+            read_only: false,
+            background: true,
+            log_free_percent: 5,
+        }
+    }
+}
+
+/// An open pool.
+pub struct Store {
+    options: StoreOptions,
+    device: Arc<Switch>,
+    pool: Pool,
+    arena: Arena,
+    cache: Cache,
+    undo: UndoLog,
+    map: Map,
+    /// Held shared by every open transaction, alone by a checkpoint's barrier.
+    gate: RwLock<()>,
+    redo: Mutex<Redo>,
+    staged_table: Mutex<Table>,
+    space: space::Space,
+    nodes: Numbers,
+    inos: Numbers,
+    lowering: Mutex<txn::Lowering>,
+    sync: sync::Sync,
+    log: Mutex<LogState>,
+    keeper: Mutex<Keeper>,
+    /// Counts checkpoints; frames remember in which one they became dirty.
+    epoch: AtomicU64,
+    dirty_list: Mutex<Vec<(MetaId, FrameNo)>>,
+    /// Metablocks that died and whose death is in no checkpoint yet.
+    deaths: Mutex<IdMap<MetaId, u32>>,
+    /// Copies of frames as of a checkpoint's moment, taken before a newer transaction wrote to them.
+    stash: Mutex<HashMap<MetaId, arena::Copy>>,
+    in_flight: AtomicU64,
+    bad_copies: Mutex<Vec<MetaId>>,
+    unflushed: AtomicU64,
+    /// Log pages kept for staged pages (S-10.3).
+    carry_room: u64,
+    /// Most staged pages.
+    staged_limit: usize,
+    dirty_limit: u64,
+    switch_zones: core::sync::atomic::AtomicBool,
+    fault: Mutex<Option<Error>>,
+    wanted: Arc<Wanted>,
+    stats: stats::Stats,
+}
+
+impl Store {
+    /// Makes an empty pool on a device: superblocks, log region, first checkpoint.
+    pub fn format(device: Arc<dyn Device>, o: &FormatOptions) -> Result<(), Error> {
+        let sb = pool::first_superblock(&*device, o)?;
+        let blank = [0; PAGE];
+        for slot in 0..keepfs_format::superblock::SLOTS {
+            let page = keepfs_format::superblock::slot_page(slot, sb.pages.get());
+            device.write(PageNo(page), &blank, Class::Superblock)?;
+        }
+        device.flush()?;
+        let options = StoreOptions {
+            background: false,
+            tiny_arena: true,
+            arena_bytes: 4 << 20,
+            ..StoreOptions::default()
+        };
+        let store = Store::build(device, sb, &options, 0)?;
+        let fixed = pool::fixed_runs(&store.pool);
+        let used = fixed.iter().map(|r| u64::from(r.count)).sum();
+        let zones = [0, 1].map(|n| {
+            store.zone_with(n, &|page| {
+                fixed
+                    .iter()
+                    .any(|r| (r.start..r.start + u64::from(r.count)).contains(&page))
+            })
+        });
+        store.space.start(store.pool.pages, 0, zones);
+        store.space.used(used);
+        store.allocate_fixed(&fixed)?;
+        store.checkpoint_as(Wish {
+            clean: true,
+            new_log: None,
+        })
+    }
+
+    fn allocate_fixed(&self, fixed: &[keepfs_format::plog::Run]) -> Result<(), Error> {
+        for run in fixed {
+            let mut at = run.start;
+            let end = run.start + u64::from(run.count);
+            while at < end {
+                let count = (end - at).min(8192) as u32;
+                let part = keepfs_format::plog::Run { start: at, count };
+                let _pins = self.pin_bits(part)?;
+                let mut txn = Txn::begin_unlogged(self);
+                txn.use_pages(part).map_err(pool::stopped)?;
+                txn.seal()?.commit();
+                at += u64::from(count);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a pool and recovers it if it was not closed (SPEC section 9).
+    pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Arc<Store>, Error> {
+        if options.arena_bytes < ARENA_MIN && !options.tiny_arena {
+            return Err(Error::BadPool(format!(
+                "the arena must have at least {} MiB",
+                ARENA_MIN >> 20
+            )));
+        }
+        let store = Arc::new(recover::open(device, options)?);
+        if options.background && !options.read_only {
+            wanted::spawn(&store)?;
+        }
+        Ok(store)
+    }
+
+    /// All parts in their first state, with the superblock's map and an empty cache.
+    fn build(
+        device: Arc<dyn Device>,
+        sb: keepfs_format::superblock::Superblock,
+        o: &StoreOptions,
+        frames_needed: u64,
+    ) -> Result<Store, Error> {
+        let pool = Pool::of(&sb);
+        let wanted_frames = (o.arena_bytes / PAGE) as u64;
+        let frames = wanted_frames.max(frames_needed).clamp(u64::from(FRAMES_LEAST), 1 << 30) as u32;
+        let staged_limit = ((pool.log.pages / 4) as usize).clamp(4, 16_384);
+        let head = log::Head {
+            sequence: sb.log_seq.get(),
+            group: sb.group.get(),
+            chain: sb.chain.get(),
+        };
+        Ok(Store {
+            options: o.clone(),
+            device: Arc::new(Switch::new(device)),
+            arena: Arena::new(frames, o.guard, o.seal)?,
+            cache: Cache::new(frames),
+            undo: UndoLog::new(o.guard, o.seal)?,
+            map: Map::new(sb.roots),
+            gate: RwLock::new(()),
+            redo: Mutex::new(Redo {
+                last: sb.seq.get(),
+                pending: Vec::new(),
+            }),
+            staged_table: Mutex::default(),
+            space: space::Space::default(),
+            nodes: Numbers::new(1),
+            inos: Numbers::new(2),
+            lowering: Mutex::default(),
+            sync: sync::Sync::default(),
+            log: Mutex::new(LogState {
+                head,
+                tail: head.sequence,
+                durable: sb.durable.get(),
+                written: head.group - 1,
+                written_seq: sb.seq.get(),
+                incarnation: sb.incarnation.get(),
+                base: sb.generation.get(),
+            }),
+            keeper: Mutex::new(Keeper {
+                superblock: sb,
+                homes: homes::Homes::default(),
+            }),
+            epoch: AtomicU64::new(1),
+            dirty_list: Mutex::default(),
+            deaths: Mutex::default(),
+            stash: Mutex::default(),
+            in_flight: AtomicU64::new(0),
+            bad_copies: Mutex::default(),
+            unflushed: AtomicU64::new(0),
+            carry_room: log::pages_of(staged_limit * (PAGE + 64)),
+            staged_limit,
+            dirty_limit: (pool.pages / 32).clamp(32, u64::from(frames) * 3 / 4),
+            switch_zones: core::sync::atomic::AtomicBool::new(false),
+            fault: Mutex::default(),
+            wanted: Arc::new(Wanted::default()),
+            stats: stats::Stats::default(),
+            pool,
+        })
+    }
+
+    /// Runs `f` in a transaction: begin, `f`, seal, commit. When something is missing the transaction is rolled back,
+    /// the thing is fetched, and `f` runs again, so `f` must not change anything but the transaction.
+    ///
+    /// All locks that protect what `f` touches are held by the caller; `f` takes none and does no I/O.
+    pub fn transact<T, E: From<Error>>(&self, mut f: impl FnMut(&mut Txn<'_>) -> Result<T, Abort<E>>) -> Result<T, E> {
+        let mut pins: Vec<Pin<'_>> = Vec::new();
+        loop {
+            self.ready()?;
+            let mut txn = Txn::begin(self);
+            match f(&mut txn) {
+                Ok(value) => {
+                    txn.seal()?.commit();
+                    return Ok(value);
+                }
+                Err(Abort::Fail(e)) => return Err(e),
+                Err(Abort::Retry(stop)) => {
+                    drop(txn);
+                    match stop {
+                        Stop::Miss(id) => pins.push(self.fetch(id)?),
+                        Stop::Pressure(_) => {
+                            pins.clear();
+                            self.checkpoint()?;
+                        }
+                        Stop::Error(e) => return Err(e.into()),
+                    }
+                    if pins.len() > 2 * FRAMES_MAX {
+                        pins.clear();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a transaction may begin; makes room first if the arena is nearly full of dirty frames.
+    fn ready(&self) -> Result<(), Error> {
+        self.alive()?;
+        if self.options.read_only {
+            return Err(Error::ReadOnly("it was mounted read-only".into()));
+        }
+        let dirty = self.cache.dirty.load(Ordering::Relaxed);
+        let frames = u64::from(self.arena.count());
+        let held = dirty + self.in_flight.load(Ordering::Relaxed) + self.stash.lock().len() as u64;
+        if dirty * 4 > self.dirty_limit * 3 || held * 8 > frames * 7 {
+            self.checkpoint()?;
+        } else if dirty * 2 > self.dirty_limit {
+            self.want_checkpoint();
+        }
+        if self.wanted.is_set() && !self.options.background {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    fn want_checkpoint(&self) {
+        self.wanted.set();
+    }
+
+    /// Fails if the pool was shut down or a failure ended writing.
+    fn alive(&self) -> Result<(), Error> {
+        if self.device.is_off() {
+            return Err(Error::Dead);
+        }
+        match &*self.fault.lock() {
+            Some(e) => Err(Error::ReadOnly(e.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// A failure after which nothing may be written until the pool is opened again (HOUSE habit 15).
+    fn fail(&self, error: Error) -> Error {
+        let mut fault = self.fault.lock();
+        if fault.is_none() && !self.device.is_off() {
+            tracing::error!(%error, "the pool is read-only from here on");
+            *fault = Some(error.clone());
+        }
+        error
+    }
+
+    /// The failure that ended writing, if any.
+    pub fn fault(&self) -> Option<Error> {
+        self.fault.lock().clone()
+    }
+
+    fn numbers(&self, space: MetaSpace) -> &Numbers {
+        match space {
+            MetaSpace::NodeNumbers => &self.nodes,
+            _ => &self.inos,
+        }
+    }
+
+    fn number_limit(&self, _space: MetaSpace) -> u64 {
+        1 << 40
+    }
+
+    /// Before a transaction's first write to a frame: if a checkpoint still needs the frame as it is, it gets a copy.
+    fn before_first_write(&self, id: MetaId, pin: &Pin<'_>) -> Result<(), Stop> {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let mut state = pin.slot().state.lock();
+        if state.dirty == epoch {
+            return Ok(());
+        }
+        if state.dirty == 0 {
+            self.cache.dirty.fetch_add(1, Ordering::Relaxed);
+        } else {
+            let mut copy: arena::Copy = Box::new([0; PAGE]);
+            self.verified_copy(pin, &mut copy)?;
+            self.stash.lock().insert(id, copy);
+        }
+        state.dirty = epoch;
+        self.dirty_list.lock().push((id, pin.frame));
+        Ok(())
+    }
+
+    /// The staged table follows a committed transaction.
+    fn follow_staged(&self, records: &[Record], bases: &mut Bases, promised: u64) {
+        let mut table = self.staged_table.lock();
+        let before = table.promised;
+        for record in records {
+            match record {
+                Record::Free {
+                    space: MetaSpace::InodeNumbers,
+                    run,
+                } => table.forget(run.start),
+                _ => table.apply(record, Some(bases)),
+            }
+        }
+        // The transaction's promises are the table's now; what the table gave up goes back.
+        let give_back = (before + promised).saturating_sub(table.promised);
+        self.space.promise_back(give_back);
+    }
+
+    /// The pool's constants.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Key of the name hash.
+    pub fn name_seed(&self) -> [u64; 2] {
+        self.pool.name_seed
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> Snapshot {
+        self.stats.snapshot()
+    }
+
+    /// Frames in the arena, checkpoint dirty frames, and evictions so far.
+    pub fn arena_figures(&self) -> (u32, u64, u64) {
+        (
+            self.arena.count(),
+            self.cache.dirty.load(Ordering::Relaxed),
+            self.cache.evictions.load(Ordering::Relaxed),
+        )
+    }
+
+    /// What was read and written on the device.
+    pub fn traffic(&self) -> keepfs_media::Counters {
+        self.device.counters()
+    }
+
+    /// The guarded memory of the frames, for fault injection and tests.
+    pub fn frames(&self) -> &arena::Region {
+        self.arena.frames()
+    }
+
+    /// Number of the last committed transaction.
+    pub fn last_seq(&self) -> u64 {
+        self.redo.lock().last
+    }
+
+    /// Number of the last transaction that is durable.
+    pub fn durable_seq(&self) -> u64 {
+        self.sync.durable()
+    }
+
+    /// Drops every clean frame nobody uses; for tests of fetching.
+    pub fn drop_clean_frames(&self) {
+        self.cache.shrink(u64::MAX);
+    }
+
+    /// Makes everything durable, writes a last checkpoint, marks the pool as closed properly.
+    pub fn close(&self) -> Result<(), Error> {
+        self.wanted.stop();
+        self.alive()?;
+        if self.options.read_only {
+            return Ok(());
+        }
+        if self.is_closed() {
+            return Ok(());
+        }
+        self.checkpoint_as(Wish {
+            clean: true,
+            new_log: None,
+        })
+    }
+
+    /// Whether nothing happened since the superblock in force, which says CLEAN.
+    fn is_closed(&self) -> bool {
+        let keeper = self.keeper.lock();
+        keeper.superblock.state.get() == keepfs_format::superblock::CLEAN
+            && self.redo.lock().last == keeper.superblock.seq.get()
+            && self.cache.dirty.load(Ordering::Relaxed) == 0
+    }
+
+    /// As if power were cut: nothing reaches the device any more, every call fails from here on.
+    pub fn kill(&self) {
+        self.wanted.stop();
+        self.device.turn_off();
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.wanted.stop();
+    }
+}

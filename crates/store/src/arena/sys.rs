@@ -1,0 +1,384 @@
+//! The one file of the store with `unsafe`: guarded shared memory and the fault handler.
+//!
+//! A [`Region`] is a memfd mapped twice: once read-only, where everybody reads, and once writable at a secret
+//! random address, through which only the door writes (guard level `alias`, DESIGN section 5, PROTOCOLS section 9).
+//!
+//! Invariants of this file:
+//! R-1 No `&` or `&mut` into a region ever exists. Bytes go in and out by copy, word-wise, with atomics.
+//! R-2 Every offset is checked against the length of the region before a pointer is made.
+//! R-3 The writable address stands in [`WINDOWS`] and nowhere else; it is never given to a system call after mmap.
+//! R-4 A region is unmapped only when its `Region` is dropped, and nothing derived from its pointers outlives it.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Once;
+
+/// Most regions that may live in one process at a time.
+const REGIONS: usize = 4096;
+/// Writable addresses by region number.
+static WINDOWS: [AtomicUsize; REGIONS] = [const { AtomicUsize::new(0) }; REGIONS];
+/// Read-only addresses and lengths by region number, for the fault handler.
+static SHOWN: [(AtomicUsize, AtomicUsize); REGIONS] = [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; REGIONS];
+/// Which region numbers are taken.
+static TAKEN: [AtomicBool; REGIONS] = [const { AtomicBool::new(false) }; REGIONS];
+/// Greatest region number ever used + 1.
+static HIGH: AtomicUsize = AtomicUsize::new(0);
+
+/// How a region is protected against writes that do not come through the door (DESIGN section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Guard {
+    /// Mapped read-only; the door writes through a second mapping at a secret address.
+    #[default]
+    Alias,
+    /// One writable mapping, for comparison only.
+    Off,
+}
+
+/// Guarded shared memory of a fixed length.
+pub struct Region {
+    shown: usize,
+    len: usize,
+    number: usize,
+    guard: Guard,
+}
+
+impl Region {
+    /// Makes a region of `len` bytes (rounded up to pages), zeroed, from a memfd called `name`.
+    ///
+    /// With `seal`, the mappings cannot be changed until the process ends (mseal), for servers; a sealed region's
+    /// addresses are never given back.
+    pub fn new(name: &str, len: usize, guard: Guard, seal: bool) -> io::Result<Region> {
+        install_fault_handler();
+        let len = len.next_multiple_of(4096).max(4096);
+        let writable = memfd(name, len)?;
+        let number = take_number()?;
+        let mapped = map_both(&writable, len, guard);
+        let (shown, window) = mapped.inspect_err(|_| TAKEN[number].store(false, Ordering::Release))?;
+        SHOWN[number].1.store(len, Ordering::Release);
+        SHOWN[number]
+            .0
+            .store(if guard == Guard::Alias { shown } else { 0 }, Ordering::Release);
+        WINDOWS[number].store(window, Ordering::Release);
+        if seal && guard == Guard::Alias {
+            mseal(shown, len);
+            mseal(window, len);
+        }
+        Ok(Region {
+            shown,
+            len,
+            number,
+            guard,
+        })
+    }
+
+    /// Bytes of the region.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where everybody reads. For tests and fault injection: a write there must fault.
+    pub fn shown_address(&self) -> usize {
+        self.shown
+    }
+
+    /// Tells the kernel that the pages of `offset..offset + len` are not needed; they read as zeros afterwards.
+    #[inline]
+    fn check(&self, offset: usize, len: usize) {
+        assert!(
+            offset <= self.len && len <= self.len - offset,
+            "access beyond the region"
+        );
+    }
+
+    #[inline]
+    fn window(&self) -> usize {
+        WINDOWS[self.number].load(Ordering::Relaxed)
+    }
+
+    /// Copies bytes out of the region.
+    #[inline]
+    pub fn load(&self, offset: usize, buf: &mut [u8]) {
+        self.check(offset, buf.len());
+        let mut at = self.shown + offset;
+        let mut rest = buf;
+        while !at.is_multiple_of(8) && !rest.is_empty() {
+            let (head, tail) = rest.split_at_mut(1);
+            head[0] = byte(at).load(Ordering::Relaxed);
+            rest = tail;
+            at += 1;
+        }
+        let mut words = rest.chunks_exact_mut(8);
+        for word in &mut words {
+            word.copy_from_slice(&word64(at).load(Ordering::Relaxed).to_ne_bytes());
+            at += 8;
+        }
+        for b in words.into_remainder() {
+            *b = byte(at).load(Ordering::Relaxed);
+            at += 1;
+        }
+    }
+
+    /// The word at `offset`, a multiple of 8.
+    #[inline]
+    pub fn load_u64(&self, offset: usize, order: Ordering) -> u64 {
+        self.check_word(offset, 8);
+        word64(self.shown + offset).load(order)
+    }
+
+    /// Stores bytes through the window. Part of the door: called by `update` and `install` only.
+    #[inline]
+    pub fn store(&self, offset: usize, bytes: &[u8]) {
+        self.check(offset, bytes.len());
+        let mut at = self.window() + offset;
+        let mut rest = bytes;
+        while !at.is_multiple_of(8) && !rest.is_empty() {
+            byte(at).store(rest[0], Ordering::Relaxed);
+            rest = &rest[1..];
+            at += 1;
+        }
+        let mut words = rest.chunks_exact(8);
+        for word in &mut words {
+            let mut w = [0; 8];
+            w.copy_from_slice(word);
+            word64(at).store(u64::from_ne_bytes(w), Ordering::Relaxed);
+            at += 8;
+        }
+        for b in words.remainder() {
+            byte(at).store(*b, Ordering::Relaxed);
+            at += 1;
+        }
+    }
+
+    /// Stores a word through the window.
+    #[inline]
+    pub fn store_u64(&self, offset: usize, value: u64, order: Ordering) {
+        self.check_word(offset, 8);
+        word64(self.window() + offset).store(value, order);
+    }
+
+    /// Atomic XOR of a byte through the window; returns the old byte.
+    #[inline]
+    pub fn xor_u8(&self, offset: usize, mask: u8) -> u8 {
+        self.check(offset, 1);
+        byte(self.window() + offset).fetch_xor(mask, Ordering::AcqRel)
+    }
+
+    /// Atomic XOR of a word through the window; returns the old word.
+    #[inline]
+    pub fn xor_u64(&self, offset: usize, mask: u64) -> u64 {
+        self.check_word(offset, 8);
+        word64(self.window() + offset).fetch_xor(mask, Ordering::AcqRel)
+    }
+
+    /// Atomic addition to a word through the window; returns the old word.
+    #[inline]
+    pub fn add_u64(&self, offset: usize, delta: u64) -> u64 {
+        self.check_word(offset, 8);
+        word64(self.window() + offset).fetch_add(delta, Ordering::AcqRel)
+    }
+
+    /// Atomic OR of a word through the window; returns the old word.
+    #[inline]
+    pub fn or_u64(&self, offset: usize, mask: u64) -> u64 {
+        self.check_word(offset, 8);
+        word64(self.window() + offset).fetch_or(mask, Ordering::AcqRel)
+    }
+
+    /// Atomic AND of a word through the window; returns the old word.
+    #[inline]
+    pub fn and_u64(&self, offset: usize, mask: u64) -> u64 {
+        self.check_word(offset, 8);
+        word64(self.window() + offset).fetch_and(mask, Ordering::AcqRel)
+    }
+
+    /// Compare and exchange of a word through the window.
+    #[inline]
+    pub fn swap_if_u64(&self, offset: usize, old: u64, new: u64) -> Result<u64, u64> {
+        self.check_word(offset, 8);
+        word64(self.window() + offset).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    /// Compare and exchange of a 16-bit word through the window.
+    #[inline]
+    pub fn swap_if_u16(&self, offset: usize, old: u16, new: u16) -> Result<u16, u16> {
+        self.check_word(offset, 2);
+        word16(self.window() + offset).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    #[inline]
+    fn check_word(&self, offset: usize, size: usize) {
+        self.check(offset, size);
+        assert!(offset.is_multiple_of(size), "word access is not aligned");
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        SHOWN[self.number].0.store(0, Ordering::Release);
+        let window = WINDOWS[self.number].swap(0, Ordering::AcqRel);
+        // SAFETY: both ranges were mapped by `map_both` with this length and nothing points into them any more.
+        // A sealed mapping refuses, which leaks it on purpose.
+        unsafe {
+            libc::munmap(self.shown as *mut libc::c_void, self.len);
+        }
+        if self.guard == Guard::Alias {
+            // SAFETY: as above.
+            unsafe {
+                libc::munmap(window as *mut libc::c_void, self.len);
+            }
+        }
+        TAKEN[self.number].store(false, Ordering::Release);
+    }
+}
+
+/// The atomic byte at an address inside a region.
+#[inline]
+fn byte<'a>(at: usize) -> &'a AtomicU8 {
+    // SAFETY: the caller checked the address against its region, which stays mapped while it is borrowed;
+    // all accesses to regions are atomic.
+    unsafe { AtomicU8::from_ptr(at as *mut u8) }
+}
+
+/// The atomic 16-bit word at an aligned address inside a region.
+#[inline]
+fn word16<'a>(at: usize) -> &'a AtomicU16 {
+    // SAFETY: as for `byte`, and the caller checked the alignment.
+    unsafe { AtomicU16::from_ptr(at as *mut u16) }
+}
+
+/// The atomic word at an aligned address inside a region.
+#[inline]
+fn word64<'a>(at: usize) -> &'a AtomicU64 {
+    // SAFETY: as for `byte`, and the caller checked the alignment.
+    unsafe { AtomicU64::from_ptr(at as *mut u64) }
+}
+
+fn take_number() -> io::Result<usize> {
+    let free = TAKEN.iter().position(|t| !t.swap(true, Ordering::AcqRel));
+    let number = free.ok_or_else(|| io::Error::other("too many arenas in one process"))?;
+    HIGH.fetch_max(number + 1, Ordering::AcqRel);
+    Ok(number)
+}
+
+fn memfd(name: &str, len: usize) -> io::Result<OwnedFd> {
+    let name = CString::new(name)?;
+    // SAFETY: `name` is a NUL-terminated string that outlives the call.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just made and belongs to nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: plain call on an open descriptor.
+    if unsafe { libc::ftruncate(fd.as_raw_fd(), len as libc::off_t) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: plain call on an open descriptor; the size can never change again.
+    unsafe {
+        libc::fcntl(
+            fd.as_raw_fd(),
+            libc::F_ADD_SEALS,
+            libc::F_SEAL_SHRINK | libc::F_SEAL_GROW,
+        )
+    };
+    Ok(fd)
+}
+
+/// Maps the memfd; returns (address to read, address to write).
+fn map_both(fd: &OwnedFd, len: usize, guard: Guard) -> io::Result<(usize, usize)> {
+    let window = map(fd, len, libc::PROT_READ | libc::PROT_WRITE, secret_hint())?;
+    if guard == Guard::Off {
+        return Ok((window, window));
+    }
+    // A read-only re-open: mprotect cannot make this mapping writable (PROTOCOLS section 9).
+    let shown = std::fs::File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+        .and_then(|f| map(&OwnedFd::from(f), len, libc::PROT_READ, 0));
+    // SAFETY: the range was just mapped and nothing points into it.
+    shown.map(|s| (s, window)).inspect_err(|_| unsafe {
+        libc::munmap(window as *mut libc::c_void, len);
+    })
+}
+
+/// A random page-aligned address in the middle of the address space; the kernel takes it if it is free.
+fn secret_hint() -> usize {
+    let mut random = [0; 8];
+    if getrandom::fill(&mut random).is_err() {
+        return 0;
+    }
+    0x1000_0000_0000 + (usize::from_ne_bytes(random) & 0x3fff_ffff_f000)
+}
+
+fn map(fd: &OwnedFd, len: usize, prot: libc::c_int, hint: usize) -> io::Result<usize> {
+    // SAFETY: a new mapping at an address the kernel chooses (the hint never replaces one); checked below.
+    let at = unsafe {
+        libc::mmap(
+            hint as *mut libc::c_void,
+            len,
+            prot,
+            libc::MAP_SHARED,
+            fd.as_raw_fd(),
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(at as usize)
+}
+
+/// Seals a mapping against mprotect, munmap and MADV_REMOVE where the kernel can (6.10 on).
+fn mseal(at: usize, len: usize) {
+    const SYS_MSEAL: libc::c_long = 462;
+    // SAFETY: a system call on a range that this file mapped; an older kernel answers ENOSYS.
+    unsafe {
+        libc::syscall(SYS_MSEAL, at, len, 0);
+    }
+}
+
+/// Installs the handler that names the culprit of a write to a read-only frame, once a process.
+fn install_fault_handler() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the struct is filled below before use; all-zero is a valid sigaction.
+        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_ONSTACK;
+        // SAFETY: the handler has the signature that SA_SIGINFO asks for and lives for ever.
+        unsafe {
+            libc::sigaction(libc::SIGSEGV, &action, core::ptr::null_mut());
+        }
+    });
+}
+
+/// Reports a fault inside a guarded region with address, place, thread and backtrace, then ends the process as the
+/// default action would. Faults elsewhere are passed on.
+extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: back to the default action: returning from this handler runs the instruction again and ends the process.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+    }
+    // SAFETY: the kernel gives a valid siginfo for SIGSEGV.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let hit = SHOWN
+        .iter()
+        .take(HIGH.load(Ordering::Acquire))
+        .position(|(start, len)| {
+            let start = start.load(Ordering::Acquire);
+            start != 0 && address >= start && address - start < len.load(Ordering::Acquire)
+        });
+    if let Some(number) = hit {
+        let offset = address - SHOWN[number].0.load(Ordering::Acquire);
+        // SAFETY: plain system call.
+        let thread = unsafe { libc::gettid() };
+        let name = std::thread::current().name().unwrap_or("?").to_string();
+        eprintln!(
+            "keepfs: guard: stray write to protected metadata at address {address:#x} (frame {}, offset {}), thread {thread} ({name})\n{}",
+            offset / 4096,
+            offset % 4096,
+            std::backtrace::Backtrace::force_capture()
+        );
+    }
+}

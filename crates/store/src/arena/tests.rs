@@ -1,0 +1,1 @@
+//! Tests of the arena: verifying while others write.

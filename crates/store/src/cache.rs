@@ -1,0 +1,249 @@
+//! Which frame holds which metablock: index, pins, dirty states, replacement.
+//!
+//! All of it can be recomputed (frames name themselves in their headers); it therefore lies in the heap.
+//!
+//! Invariants:
+//! K-1 A frame in the index keeps its id until it is taken out while nobody pins it.
+//! K-2 Only frames that are clean in both senses (ReconFS section 4) are taken out for replacement:
+//!     not checkpoint dirty, not in a checkpoint in flight, and their redo is in the plog.
+
+use crate::arena::FrameNo;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use keepfs_format::MetaId;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Shards of the index.
+const SHARDS: usize = 64;
+
+/// Hashes a metablock id: one multiplication; ids are already spread by their low bits.
+#[derive(Default, Clone, Copy)]
+pub struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.write_u64(u64::from(*b));
+        }
+    }
+    fn write_u64(&mut self, n: u64) {
+        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 ^= self.0 >> 29;
+    }
+}
+
+/// A map keyed by metablock id or another number.
+pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+
+/// Checkpoint state of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State {
+    /// Checkpoint dirty since this epoch; 0 = clean.
+    pub dirty: u64,
+    /// Its content is being written by a checkpoint whose superblock is not durable yet.
+    pub in_flight: bool,
+    /// Persistence dirty up to this transaction: its redo must be in the plog before the frame may go.
+    pub redo: u64,
+}
+
+/// What the cache knows of one frame.
+pub struct Slot {
+    id: AtomicU64,
+    pins: AtomicU32,
+    used: AtomicBool,
+    /// Version of the frame when it was last verified.
+    pub verified: AtomicU64,
+    /// Checkpoint and persistence state.
+    pub state: Mutex<State>,
+}
+
+impl Slot {
+    fn new() -> Slot {
+        Slot {
+            id: AtomicU64::new(0),
+            pins: AtomicU32::new(0),
+            used: AtomicBool::new(false),
+            verified: AtomicU64::new(u64::MAX),
+            state: Mutex::new(State {
+                dirty: 0,
+                in_flight: false,
+                redo: 0,
+            }),
+        }
+    }
+
+    /// The metablock in the frame.
+    pub fn id(&self) -> MetaId {
+        MetaId(self.id.load(Ordering::Acquire))
+    }
+}
+
+/// Index and replacement of frames.
+pub struct Cache {
+    slots: Vec<Slot>,
+    index: Vec<RwLock<IdMap<MetaId, FrameNo>>>,
+    free: Mutex<Vec<FrameNo>>,
+    hand: AtomicU32,
+    /// Frames that are checkpoint dirty.
+    pub dirty: AtomicU64,
+    /// Frames taken for another metablock.
+    pub evictions: AtomicU64,
+}
+
+/// Keeps a frame from being replaced while it lives.
+pub struct Pin<'c> {
+    cache: &'c Cache,
+    /// The frame.
+    pub frame: FrameNo,
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.cache.slots[self.frame as usize]
+            .pins
+            .fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Pin<'_> {
+    /// What the cache knows of the frame.
+    pub fn slot(&self) -> &Slot {
+        &self.cache.slots[self.frame as usize]
+    }
+}
+
+impl Cache {
+    /// A cache of `count` frames, all free.
+    pub fn new(count: u32) -> Cache {
+        Cache {
+            slots: (0..count).map(|_| Slot::new()).collect(),
+            index: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            free: Mutex::new((0..count).rev().collect()),
+            hand: AtomicU32::new(0),
+            dirty: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+        }
+    }
+
+    fn shard(&self, id: MetaId) -> &RwLock<IdMap<MetaId, FrameNo>> {
+        let h = id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
+        &self.index[h as usize % SHARDS]
+    }
+
+    /// What the cache knows of `frame`.
+    pub fn slot(&self, frame: FrameNo) -> &Slot {
+        &self.slots[frame as usize]
+    }
+
+    fn pinned(&self, frame: FrameNo) -> Pin<'_> {
+        self.slots[frame as usize].pins.fetch_add(1, Ordering::Acquire);
+        Pin { cache: self, frame }
+    }
+
+    /// Pins the frame of `id`, if it is in the arena.
+    pub fn pin(&self, id: MetaId) -> Option<Pin<'_>> {
+        let index = self.shard(id).read();
+        let frame = *index.get(&id)?;
+        let pin = self.pinned(frame);
+        drop(index);
+        pin.slot().used.store(true, Ordering::Relaxed);
+        Some(pin)
+    }
+
+    /// Puts a filled frame into the index and pins it. `None` if another one is there already.
+    pub fn insert(&self, id: MetaId, frame: FrameNo) -> Option<Pin<'_>> {
+        let mut index = self.shard(id).write();
+        if index.contains_key(&id) {
+            return None;
+        }
+        let slot = &self.slots[frame as usize];
+        slot.id.store(id.0, Ordering::Release);
+        slot.used.store(true, Ordering::Relaxed);
+        index.insert(id, frame);
+        Some(self.pinned(frame))
+    }
+
+    /// Takes a metablock out of the arena that nobody names any more; its frame becomes free. The caller pins it once.
+    pub fn remove(&self, id: MetaId, pin: Pin<'_>) {
+        self.shard(id).write().remove(&id);
+        let frame = pin.frame;
+        // Others hold pins only while they copy (K-1), so this is short.
+        while self.slots[frame as usize].pins.load(Ordering::Acquire) > 1 {
+            std::thread::yield_now();
+        }
+        drop(pin);
+        self.clean(frame);
+        self.give_back(frame);
+    }
+
+    /// Makes a frame clean in every sense.
+    fn clean(&self, frame: FrameNo) {
+        let mut state = self.slots[frame as usize].state.lock();
+        if state.dirty != 0 {
+            self.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+        *state = State {
+            dirty: 0,
+            in_flight: false,
+            redo: 0,
+        };
+    }
+
+    /// A frame that belongs to nobody: give it to [`Cache::insert`] or back.
+    pub fn give_back(&self, frame: FrameNo) {
+        let slot = &self.slots[frame as usize];
+        slot.id.store(0, Ordering::Release);
+        slot.verified.store(u64::MAX, Ordering::Relaxed);
+        self.free.lock().push(frame);
+    }
+
+    /// A frame to fill: a free one, or the one unused for longest that is clean, with all redo up to `logged`.
+    pub fn take(&self, logged: u64) -> Option<FrameNo> {
+        if let Some(frame) = self.free.lock().pop() {
+            return Some(frame);
+        }
+        let count = self.slots.len() as u32;
+        for _ in 0..2 * count {
+            let frame = self.hand.fetch_add(1, Ordering::Relaxed) % count;
+            if self.try_evict(frame, logged) {
+                self.evictions.fetch_add(1, Ordering::Relaxed);
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    fn try_evict(&self, frame: FrameNo, logged: u64) -> bool {
+        let slot = &self.slots[frame as usize];
+        let id = slot.id();
+        if id.0 == 0 || slot.used.swap(false, Ordering::Relaxed) || slot.pins.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        let mut index = self.shard(id).write();
+        if index.get(&id) != Some(&frame) || slot.pins.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        let state = *slot.state.lock();
+        if state.dirty != 0 || state.in_flight || state.redo > logged {
+            return false;
+        }
+        index.remove(&id);
+        slot.id.store(0, Ordering::Release);
+        slot.verified.store(u64::MAX, Ordering::Relaxed);
+        true
+    }
+
+    /// Drops everything that is not pinned or dirty; for tests of fetching.
+    pub fn shrink(&self, logged: u64) {
+        for frame in 0..self.slots.len() as u32 {
+            self.slots[frame as usize].used.store(false, Ordering::Relaxed);
+            if self.try_evict(frame, logged) {
+                self.free.lock().push(frame);
+            }
+        }
+    }
+}

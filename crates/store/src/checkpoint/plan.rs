@@ -1,0 +1,265 @@
+//! Where everything of one checkpoint goes: homes for metablocks, HOMES and map pages, and the new map.
+
+use super::{dead_entry, live_entry};
+use crate::error::Error;
+use crate::homes::Homes;
+use crate::txn::newborn;
+use crate::{Store, arena};
+use keepfs_codes::crc64;
+use keepfs_format::map::{self, FANOUT, HEIGHT_MAX, LIVE, MapEntry};
+use keepfs_format::superblock::Root;
+use keepfs_format::{Header, IntoBytes, Kind, MetaId, PAGE, Space};
+use keepfs_media::Class;
+use std::collections::BTreeMap;
+
+/// The plan of one checkpoint.
+pub struct Plan<'s> {
+    store: &'s Store,
+    /// Pages that hold metadata, as they will be.
+    pub homes: Homes,
+    /// New entries of metablocks.
+    entries: BTreeMap<MetaId, MapEntry>,
+    /// Homes of HOMES metablocks and map pages, allocated before their content is known.
+    places: BTreeMap<MetaId, (u64, u64)>,
+    /// New map pages: id, content, CRC.
+    pub pages: Vec<(MetaId, arena::Copy, u64)>,
+    /// New roots.
+    pub roots: [Root; 10],
+    old_roots: [Root; 10],
+}
+
+impl<'s> Plan<'s> {
+    /// An empty plan.
+    pub fn new(store: &'s Store, homes: Homes) -> Plan<'s> {
+        let old_roots = *store.map.roots.read_recursive();
+        Plan {
+            store,
+            homes,
+            entries: BTreeMap::new(),
+            places: BTreeMap::new(),
+            pages: Vec::new(),
+            roots: old_roots,
+            old_roots,
+        }
+    }
+
+    fn home(&mut self) -> Result<(u64, u64), Error> {
+        let none = || Error::Logic("the reserve for checkpoints was too small".into());
+        let first = self.homes.take().ok_or_else(none)?;
+        let second = if self.store.pool.meta_copies == 2 {
+            self.homes.take().ok_or_else(none)?
+        } else {
+            0
+        };
+        Ok((first, second))
+    }
+
+    fn leave_old_home(&mut self, id: MetaId) -> Result<(), Error> {
+        let Some(old) = self.store.locate(id)?.filter(|e| e.state == LIVE) else {
+            return Ok(());
+        };
+        for page in [old.first.get(), old.second.get()].into_iter().filter(|p| *p != 0) {
+            self.homes.release(page).map_err(Error::Damaged)?;
+        }
+        Ok(())
+    }
+
+    /// A metablock with new content; returns where it goes.
+    pub fn live(&mut self, id: MetaId, content: &[u8; PAGE]) -> Result<MapEntry, Error> {
+        let reborn = self.entries.get(&id).is_some();
+        if !reborn {
+            self.leave_old_home(id)?;
+        }
+        let (first, second) = self.home()?;
+        let entry = live_entry(first, second, content)?;
+        self.entries.insert(id, entry);
+        Ok(entry)
+    }
+
+    /// A metablock that died.
+    pub fn dead(&mut self, id: MetaId, generation: u32) -> Result<(), Error> {
+        self.leave_old_home(id)?;
+        self.entries.insert(id, dead_entry(generation));
+        Ok(())
+    }
+
+    /// Everything is allocated: HOMES and map pages are laid out and written.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        self.place_everything()?;
+        self.homes.settle();
+        let blocks: Vec<u64> = self.homes.changed.iter().copied().collect();
+        let mut contents: Vec<(MetaId, arena::Copy)> = Vec::new();
+        for block in blocks {
+            let id = MetaId::new(Space::Homes, block);
+            let mut bytes = newborn(&self.header(id, Kind::Homes, 0));
+            self.homes.store(block, &mut bytes);
+            let (first, second) = self.place_of(id)?;
+            self.entries.insert(id, live_entry(first, second, &bytes)?);
+            contents.push((id, bytes));
+        }
+        for space in Space::ALL {
+            self.build_map(space)?;
+        }
+        self.write(&contents)
+    }
+
+    fn header(&self, id: MetaId, kind: Kind, level: u8) -> Header {
+        Header::new(self.store.pool.tag, id, kind, level, 0, 1)
+    }
+
+    fn place_of(&self, id: MetaId) -> Result<(u64, u64), Error> {
+        self.places
+            .get(&id)
+            .copied()
+            .ok_or_else(|| Error::Logic(format!("{id} has no home in the plan")))
+    }
+
+    /// Gives homes to HOMES metablocks and map pages until no allocation changes another one.
+    fn place_everything(&mut self) -> Result<(), Error> {
+        loop {
+            let homes: Vec<MetaId> = self
+                .homes
+                .changed
+                .iter()
+                .map(|b| MetaId::new(Space::Homes, *b))
+                .collect();
+            let mut missing: Vec<MetaId> = homes
+                .iter()
+                .copied()
+                .filter(|id| !self.places.contains_key(id))
+                .collect();
+            for space in Space::ALL {
+                let ids = self.indices(space, &homes);
+                missing.extend(
+                    self.map_pages(space, ids)
+                        .into_iter()
+                        .filter(|id| !self.places.contains_key(id)),
+                );
+            }
+            if missing.is_empty() {
+                return Ok(());
+            }
+            for id in missing {
+                self.leave_old_home(id)?;
+                let place = self.home()?;
+                self.places.insert(id, place);
+            }
+        }
+    }
+
+    /// Indices of a space whose entries change.
+    fn indices(&self, space: Space, homes: &[MetaId]) -> Vec<u64> {
+        let range = MetaId::new(space, 0)..=MetaId::new(space, u64::MAX);
+        let mut indices: Vec<u64> = self.entries.range(range).map(|(id, _)| id.index()).collect();
+        if space == Space::Homes {
+            indices.extend(homes.iter().map(|id| id.index()));
+            indices.sort_unstable();
+            indices.dedup();
+        }
+        indices
+    }
+
+    /// The new height of a space's map with an entry for `index`.
+    fn height(&self, space: Space, index: u64) -> u8 {
+        let mut height = self.old_roots[space as usize].height.max(1);
+        while height < HEIGHT_MAX && index >= FANOUT.saturating_pow(u32::from(height)) {
+            height += 1;
+        }
+        height
+    }
+
+    /// The map pages on the way from these indices to the root.
+    fn map_pages(&self, space: Space, indices: Vec<u64>) -> Vec<MetaId> {
+        let Some(last) = indices.last() else { return Vec::new() };
+        let height = self.height(space, *last);
+        let mut pages = Vec::new();
+        let mut numbers = indices;
+        for level in 0..height {
+            numbers.iter_mut().for_each(|n| *n /= FANOUT);
+            if self.grows_over(space, level) {
+                numbers.insert(0, 0);
+            }
+            numbers.dedup();
+            pages.extend(numbers.iter().map(|n| MetaId::map(space, level, *n)));
+        }
+        pages
+    }
+
+    /// Whether `level` is above the old root, so that page 0 of it must exist to keep the old tree.
+    fn grows_over(&self, space: Space, level: u8) -> bool {
+        let old = self.old_roots[space as usize].height;
+        old > 0 && level >= old
+    }
+
+    /// Builds the changed map pages of a space, bottom up, and its root.
+    fn build_map(&mut self, space: Space) -> Result<(), Error> {
+        let range = MetaId::new(space, 0)..=MetaId::new(space, u64::MAX);
+        let mut changes: Vec<(u64, MapEntry)> = self.entries.range(range).map(|(id, e)| (id.index(), *e)).collect();
+        let Some((last, _)) = changes.last() else { return Ok(()) };
+        let height = self.height(space, *last);
+        for level in 0..height {
+            let old = self.old_roots[space as usize];
+            if level == old.height && old.height > 0 && changes.first().is_none_or(|(n, _)| *n != 0) {
+                changes.insert(0, (0, old.entry));
+            }
+            let mut above = Vec::new();
+            for group in changes.chunk_by(|a, b| a.0 / FANOUT == b.0 / FANOUT) {
+                let number = group[0].0 / FANOUT;
+                above.push((number, self.build_page(space, level, number, group)?));
+            }
+            changes = above;
+        }
+        if let Some((0, entry)) = changes.first().copied() {
+            self.roots[space as usize] = Root {
+                entry,
+                height,
+                reserved: [0; 7],
+            };
+        }
+        Ok(())
+    }
+
+    fn build_page(
+        &mut self,
+        space: Space,
+        level: u8,
+        number: u64,
+        changes: &[(u64, MapEntry)],
+    ) -> Result<MapEntry, Error> {
+        let id = MetaId::map(space, level, number);
+        let mut bytes = newborn(&self.header(id, Kind::Map, level));
+        if let Some(pin) = self.store.fetch_map_page(id)? {
+            self.store.verified_copy(&pin, &mut bytes)?;
+        }
+        for (n, entry) in changes {
+            let at = map::entry_offset(*n);
+            bytes[at..at + size_of::<MapEntry>()].copy_from_slice(entry.as_bytes());
+        }
+        let (first, second) = self.place_of(id)?;
+        let entry = live_entry(first, second, &bytes)?;
+        let crc = crc64::full(&*bytes);
+        self.pages.push((id, bytes, crc));
+        Ok(entry)
+    }
+
+    fn write(&self, homes: &[(MetaId, arena::Copy)]) -> Result<(), Error> {
+        let mut writes: Vec<(u64, &[u8])> = Vec::new();
+        let pages = self.pages.iter().map(|(id, bytes, _)| (id, bytes));
+        for (id, bytes) in homes.iter().map(|(id, bytes)| (id, bytes)).chain(pages) {
+            let (first, second) = self.place_of(*id)?;
+            writes.push((first, &bytes[..]));
+            if second != 0 {
+                writes.push((second, &bytes[..]));
+            }
+        }
+        self.store.write_runs(&mut writes, Class::Map)?;
+        match self
+            .pages
+            .iter()
+            .find(|(_, bytes, crc)| crc64::full(&bytes[..]) != *crc)
+        {
+            Some(_) => Err(Error::Damaged("a map buffer was changed while it was written".into())),
+            None => Ok(()),
+        }
+    }
+}

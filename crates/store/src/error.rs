@@ -1,0 +1,105 @@
+//! What can go wrong in the store: one enum, each with a sentence that says what, where and what to do.
+
+use keepfs_format::MetaId;
+use keepfs_media::DeviceError;
+use std::sync::Arc;
+
+/// A failure of the store.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The device failed.
+    #[error("{0}")]
+    Device(Arc<DeviceError>),
+    /// Memory for the arena could not be had.
+    #[error("cannot make the arena of {bytes} bytes: {source}; mount with a smaller one (-o arena=)")]
+    Memory {
+        /// Bytes asked for.
+        bytes: usize,
+        /// What the kernel said.
+        source: Arc<std::io::Error>,
+    },
+    /// The bytes are not a pool that this version can use.
+    #[error("not a usable Keepfs pool: {0}")]
+    BadPool(String),
+    /// Metadata is not what its checksum, identity or the log says.
+    #[error("damaged metadata: {0}; run `keepfs check` on the pool")]
+    Damaged(String),
+    /// A frame in memory changed other than through the door (promise C-3).
+    #[error(
+        "metadata in memory was changed by something else ({id}): checksum {found:#018x}, expected {expected:#018x}; nothing of it was written, remount the pool"
+    )]
+    Scribble {
+        /// Which metablock.
+        id: MetaId,
+        /// CRC-64 of the bytes found.
+        found: u64,
+        /// The rolling checksum.
+        expected: u64,
+    },
+    /// Keepfs itself asked for something impossible.
+    #[error("internal error: {0}; please report it")]
+    Logic(String),
+    /// No page is free.
+    #[error("no space left on the pool")]
+    NoSpace,
+    /// The pool is mounted read-only, or a failure made it so.
+    #[error("the pool is read-only: {0}")]
+    ReadOnly(String),
+    /// The pool was shut down.
+    #[error("the pool was shut down; unmount and mount it again")]
+    Dead,
+}
+
+impl From<DeviceError> for Error {
+    fn from(e: DeviceError) -> Error {
+        Error::Device(Arc::new(e))
+    }
+}
+
+/// Why a step inside a transaction or a view stopped. Pass it up with `?`; [`crate::Store::transact`] handles it.
+#[derive(Debug)]
+pub enum Stop {
+    /// This metablock is not in the arena.
+    Miss(MetaId),
+    /// Something must be freed first.
+    Pressure(Pressure),
+    /// It cannot be done.
+    Error(Error),
+}
+
+/// What a transaction waits for outside itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pressure {
+    /// A clean frame.
+    Frames,
+}
+
+impl From<Error> for Stop {
+    fn from(e: Error) -> Stop {
+        Stop::Error(e)
+    }
+}
+
+/// How a transaction's closure ends early.
+#[derive(Debug)]
+pub enum Abort<E> {
+    /// Roll back and, if it can be mended, run again.
+    Retry(Stop),
+    /// Roll back and fail.
+    Fail(E),
+}
+
+impl<E: From<Error>> From<Stop> for Abort<E> {
+    fn from(stop: Stop) -> Abort<E> {
+        match stop {
+            Stop::Error(e) => Abort::Fail(e.into()),
+            other => Abort::Retry(other),
+        }
+    }
+}
+
+impl<E: From<Error>> From<Error> for Abort<E> {
+    fn from(e: Error) -> Abort<E> {
+        Abort::Fail(e.into())
+    }
+}

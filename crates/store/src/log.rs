@@ -1,0 +1,228 @@
+//! The plog on the device: pages, chain, groups (SPEC section 8).
+
+use crate::error::Error;
+use core::ops::Range;
+use keepfs_codes::crc64;
+use keepfs_format::plog::{CRC_OFFSET, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Record};
+use keepfs_format::{FromBytes, IntoBytes, PAGE, PoolId};
+use keepfs_media::{Class, Device, PageNo};
+
+/// Where the log region lies and what its pages are chained to.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// First page.
+    pub start: u64,
+    /// Pages.
+    pub pages: u64,
+    /// Identity of the pool.
+    pub pool: PoolId,
+}
+
+impl Region {
+    /// The device page of sequence number `q` (S-8.1).
+    pub fn page(&self, q: u64) -> u64 {
+        self.start + q % self.pages
+    }
+
+    /// The CRC of a log page (S-8.3).
+    pub fn crc(&self, incarnation: u64, before: u64, page: &[u8]) -> u64 {
+        let mut seed = [0; 32];
+        seed[..16].copy_from_slice(&self.pool.0);
+        seed[16..24].copy_from_slice(&incarnation.to_le_bytes());
+        seed[24..].copy_from_slice(&before.to_le_bytes());
+        chain_crc(&seed, &page[..CRC_OFFSET])
+    }
+}
+
+/// CRC-64 over `seed` and `bytes`.
+fn chain_crc(seed: &[u8; 32], bytes: &[u8]) -> u64 {
+    let mut all = [0; 32 + CRC_OFFSET];
+    all[..32].copy_from_slice(seed);
+    all[32..].copy_from_slice(bytes);
+    crc64::full(&all)
+}
+
+/// Where the next group goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Sequence number of the next page.
+    pub sequence: u64,
+    /// Number of the next group.
+    pub group: u64,
+    /// CRC of the page before.
+    pub chain: u64,
+}
+
+/// What stands in the pages of a group besides its records.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    /// Which life of the log.
+    pub incarnation: u64,
+    /// Highest group whose flush had returned.
+    pub durable: u64,
+    /// Generation of the superblock in force.
+    pub base: u64,
+    /// Last transaction in the group.
+    pub seq: u64,
+    /// Flags of all its pages (the last-page flag is added).
+    pub flags: u8,
+}
+
+/// Pages that `payload` bytes take.
+pub fn pages_of(payload: usize) -> u64 {
+    payload.div_ceil(PAYLOAD).max(1) as u64
+}
+
+/// Encodes records.
+pub fn encode(records: &[Record]) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(PAYLOAD);
+    records.iter().for_each(|r| r.encode(&mut payload));
+    payload
+}
+
+/// Lays a group out in pages; moves `head` behind it.
+pub fn lay_out(region: &Region, head: &mut Head, stamp: &Stamp, payload: &[u8]) -> Vec<u8> {
+    let count = pages_of(payload.len()) as usize;
+    let mut pages = vec![0; count * PAGE];
+    for (i, page) in pages.chunks_exact_mut(PAGE).enumerate() {
+        let part = &payload[(i * PAYLOAD).min(payload.len())..((i + 1) * PAYLOAD).min(payload.len())];
+        let page_head = PageHead {
+            magic: MAGIC.into(),
+            used: (part.len() as u16).into(),
+            flags: stamp.flags | if i + 1 == count { FLAG_LAST } else { 0 },
+            reserved: 0,
+            sequence: head.sequence.into(),
+            group: head.group.into(),
+            durable: stamp.durable.into(),
+            base: stamp.base.into(),
+            seq: stamp.seq.into(),
+        };
+        page[..PAYLOAD_OFFSET].copy_from_slice(page_head.as_bytes());
+        page[PAYLOAD_OFFSET..PAYLOAD_OFFSET + part.len()].copy_from_slice(part);
+        head.chain = region.crc(stamp.incarnation, head.chain, page);
+        page[CRC_OFFSET..].copy_from_slice(&head.chain.to_le_bytes());
+        head.sequence += 1;
+    }
+    head.group += 1;
+    pages
+}
+
+/// Writes pages laid out from sequence number `first`, then checks that the buffer is still what was laid out
+/// (PROTOCOLS: its own CRC again when the write has completed).
+pub fn write(device: &dyn Device, region: &Region, before: Head, incarnation: u64, pages: &[u8]) -> Result<(), Error> {
+    let mut q = before.sequence;
+    let mut rest = pages;
+    while !rest.is_empty() {
+        let room = (region.pages - q % region.pages) as usize * PAGE;
+        let (now, later) = rest.split_at(room.min(rest.len()));
+        device.write(PageNo(region.page(q)), now, Class::Plog)?;
+        q += (now.len() / PAGE) as u64;
+        rest = later;
+    }
+    let mut chain = before.chain;
+    for page in pages.chunks_exact(PAGE) {
+        chain = region.crc(incarnation, chain, page);
+        if page[CRC_OFFSET..] != chain.to_le_bytes() {
+            return Err(Error::Damaged("a log buffer was changed while it was written".into()));
+        }
+    }
+    Ok(())
+}
+
+/// A whole group read from the log.
+pub struct Found {
+    /// Its number.
+    pub group: u64,
+    /// Last transaction in it.
+    pub seq: u64,
+    /// Its flags.
+    pub flags: u8,
+    /// Its records, encoded.
+    pub payload: Vec<u8>,
+}
+
+/// What the log holds behind a superblock (S-9.1, S-9.2).
+pub struct Scan {
+    /// Whole groups in order.
+    pub groups: Vec<Found>,
+    /// Greatest `durable` of all pages accepted.
+    pub durable: u64,
+    /// Head behind the last whole group.
+    pub head: Head,
+    /// Sequence number behind the last page accepted, whole group or not.
+    pub seen: u64,
+}
+
+/// Reads the log from `head` on until the first page that does not continue it.
+pub fn scan(
+    device: &dyn Device,
+    region: &Region,
+    head: Head,
+    incarnation: u64,
+    bases: Range<u64>,
+) -> Result<Scan, Error> {
+    let mut scan = Scan {
+        groups: Vec::new(),
+        durable: 0,
+        head,
+        seen: head.sequence,
+    };
+    let mut open: Option<Found> = None;
+    let mut chain = head.chain;
+    let mut group = head.group;
+    let mut page = vec![0; PAGE];
+    for q in head.sequence..head.sequence + region.pages {
+        device.read(PageNo(region.page(q)), &mut page)?;
+        let Some((page_head, part)) = accept(region, &page, q, group, chain, incarnation)? else {
+            break;
+        };
+        let base = page_head.base.get();
+        if base >= bases.end {
+            return Err(Error::BadPool(format!(
+                "the log goes on from superblock generation {base}, which is missing: the newest superblock was lost"
+            )));
+        }
+        if base < bases.start {
+            break;
+        }
+        chain = region.crc(incarnation, chain, &page);
+        scan.seen = q + 1;
+        scan.durable = scan.durable.max(page_head.durable.get());
+        let found = open.get_or_insert_with(|| Found {
+            group,
+            seq: 0,
+            flags: page_head.flags,
+            payload: Vec::new(),
+        });
+        found.payload.extend_from_slice(part);
+        found.seq = page_head.seq.get();
+        if page_head.flags & FLAG_LAST != 0 {
+            scan.groups.extend(open.take());
+            group += 1;
+            scan.head = Head {
+                sequence: q + 1,
+                group,
+                chain,
+            };
+        }
+    }
+    Ok(scan)
+}
+
+/// The head and payload of a log page, if it is the page expected.
+fn accept<'p>(
+    region: &Region,
+    page: &'p [u8],
+    q: u64,
+    group: u64,
+    chain: u64,
+    incarnation: u64,
+) -> Result<Option<(PageHead, &'p [u8])>, Error> {
+    let head = PageHead::read_from_bytes(&page[..PAYLOAD_OFFSET]).map_err(|e| Error::Logic(e.to_string()))?;
+    let fits = head.magic.get() == MAGIC && head.sequence.get() == q && head.group.get() == group;
+    let used = usize::from(head.used.get());
+    if !fits || used > PAYLOAD || page[CRC_OFFSET..] != region.crc(incarnation, chain, page).to_le_bytes() {
+        return Ok(None);
+    }
+    Ok(Some((head, &page[PAYLOAD_OFFSET..PAYLOAD_OFFSET + used])))
+}

@@ -1,0 +1,289 @@
+//! From metablock to device pages, and from there into a frame (SPEC section 4).
+
+use crate::arena::FrameNo;
+use crate::cache::Pin;
+use crate::error::{Error, Pressure, Stop};
+use crate::txn::newborn;
+use crate::{Store, arena};
+use core::sync::atomic::Ordering;
+use keepfs_codes::crc64;
+use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry};
+use keepfs_format::superblock::Root;
+use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
+use keepfs_media::{Device, PageNo};
+use parking_lot::{Mutex, RwLock};
+
+/// Locks that keep two fetches of one metablock apart, by level of map page (0 = ordinary metablocks).
+const STRIPES: usize = 64;
+/// How often a frame is looked for while all are pinned for a moment.
+const TAKE_TRIES: u32 = 1000;
+
+/// Roots of the maps and the locks around them.
+pub struct Map {
+    /// Roots by space number; written with the map pages in the arena when a checkpoint is durable, under this lock.
+    pub roots: RwLock<[Root; 10]>,
+    fetching: Vec<Vec<Mutex<()>>>,
+}
+
+impl Map {
+    /// The map of a superblock.
+    pub fn new(roots: [Root; 10]) -> Map {
+        let stripes = || (0..STRIPES).map(|_| Mutex::new(())).collect();
+        Map {
+            roots: RwLock::new(roots),
+            fetching: (0..=usize::from(HEIGHT_MAX) + 1).map(|_| stripes()).collect(),
+        }
+    }
+
+    fn stripe(&self, id: MetaId) -> &Mutex<()> {
+        let level = id.as_map().map_or(0, |(_, level, _)| usize::from(level) + 1);
+        let h = id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
+        &self.fetching[level.min(self.fetching.len() - 1)][h as usize % STRIPES]
+    }
+}
+
+/// A place in the map: which entry of which map page, or the root.
+struct Place {
+    space: Space,
+    level: u8,
+    number: u64,
+}
+
+impl Place {
+    fn of(id: MetaId) -> Option<Place> {
+        match id.as_map() {
+            Some((space, level, number)) => Some(Place {
+                space,
+                level: level + 1,
+                number,
+            }),
+            None => Some(Place {
+                space: id.space()?,
+                level: 0,
+                number: id.index(),
+            }),
+        }
+    }
+}
+
+impl Store {
+    /// The map entry of a metablock or map page as of the last checkpoint; reads map pages from the device.
+    pub(crate) fn locate(&self, id: MetaId) -> Result<Option<MapEntry>, Error> {
+        let _stable = self.map.roots.read_recursive();
+        let Some(place) = Place::of(id) else { return Ok(None) };
+        let page = match self.root_or_page(&place, id) {
+            Ok(found) => return Ok(found),
+            Err(page) => page,
+        };
+        match self.fetch_known(page)? {
+            Some(pin) => Ok(self.entry_in(&pin, place.number)),
+            None => Ok(None),
+        }
+    }
+
+    /// The same without reading: `Miss` names the map page to fetch.
+    pub(crate) fn locate_in_memory(&self, id: MetaId) -> Result<Option<MapEntry>, Stop> {
+        let _stable = self.map.roots.read_recursive();
+        let Some(place) = Place::of(id) else { return Ok(None) };
+        let page = match self.root_or_page(&place, id) {
+            Ok(found) => return Ok(found),
+            Err(page) => page,
+        };
+        if let Some(pin) = self.cache.pin(page) {
+            return Ok(self.entry_in(&pin, place.number));
+        }
+        match self.locate_in_memory(page)? {
+            Some(_) => Err(Stop::Miss(page)),
+            None => Ok(None),
+        }
+    }
+
+    /// `Ok`: the entry is known from the root; `Err`: it stands in this map page.
+    fn root_or_page(&self, place: &Place, id: MetaId) -> Result<Option<MapEntry>, MetaId> {
+        let root = self.map.roots.read_recursive()[place.space as usize];
+        if place.level >= root.height {
+            let is_root = place.level == root.height && place.number == 0 && id.as_map().is_some();
+            return Ok((is_root && root.entry.state == LIVE).then_some(root.entry));
+        }
+        Err(MetaId::map(place.space, place.level, place.number / FANOUT))
+    }
+
+    fn entry_in(&self, pin: &Pin<'_>, number: u64) -> Option<MapEntry> {
+        let mut bytes = [0; size_of::<MapEntry>()];
+        self.arena.load(pin.frame, map::entry_offset(number), &mut bytes);
+        MapEntry::read_from_bytes(&bytes)
+            .ok()
+            .filter(|e| e.state == LIVE || e.state == DEAD)
+    }
+
+    /// The generation that a NODES metablock is born with now (S-3.4).
+    pub(crate) fn next_generation(&self, id: MetaId) -> Result<u32, Stop> {
+        if let Some(generation) = self.deaths.lock().get(&id) {
+            return Ok(generation.wrapping_add(1).max(1));
+        }
+        Ok(self
+            .locate_in_memory(id)?
+            .map_or(1, |e| e.generation.get().wrapping_add(1).max(1)))
+    }
+
+    /// Pins the frame of a metablock, fetching it if need be. `None`: there is no such metablock.
+    pub(crate) fn fetch_known(&self, id: MetaId) -> Result<Option<Pin<'_>>, Error> {
+        loop {
+            if let Some(pin) = self.cache.pin(id) {
+                return Ok(Some(pin));
+            }
+            let entry = self.locate(id)?;
+            let frame = self.take_frame()?;
+            let fetching = self.map.stripe(id).lock();
+            if let Some(pin) = self.cache.pin(id) {
+                self.cache.give_back(frame);
+                return Ok(Some(pin));
+            }
+            let same = |now: Option<MapEntry>| now == entry;
+            if !self.locate(id).map(same).inspect_err(|_| self.cache.give_back(frame))? {
+                self.cache.give_back(frame);
+                continue;
+            }
+            let filled = self
+                .fill_from(id, entry, frame)
+                .inspect_err(|_| self.cache.give_back(frame))?;
+            if !filled {
+                self.cache.give_back(frame);
+                return Ok(None);
+            }
+            let pin = self.cache.insert(id, frame);
+            drop(fetching);
+            match pin {
+                Some(pin) => return Ok(Some(pin)),
+                None => self.cache.give_back(frame),
+            }
+        }
+    }
+
+    /// Pins the frame of a metablock that must exist.
+    pub(crate) fn fetch(&self, id: MetaId) -> Result<Pin<'_>, Error> {
+        self.fetch_known(id)?
+            .ok_or_else(|| Error::Damaged(format!("{id} is named but does not exist")))
+    }
+
+    /// A clean frame. There is one: transactions are throttled long before all frames are dirty.
+    fn take_frame(&self) -> Result<FrameNo, Error> {
+        for _ in 0..TAKE_TRIES {
+            if let Some(frame) = self.cache.take(u64::MAX) {
+                return Ok(frame);
+            }
+            std::thread::yield_now();
+        }
+        Err(Error::Logic("every frame of the arena is in use".into()))
+    }
+
+    /// Fills a frame with a metablock's content. `false`: no such metablock.
+    fn fill_from(&self, id: MetaId, entry: Option<MapEntry>, frame: FrameNo) -> Result<bool, Error> {
+        let Some(entry) = entry.filter(|e| e.state == LIVE && !self.is_dead(id, e)) else {
+            let Some(kind) = zero_kind(id) else { return Ok(false) };
+            let header = Header::new(self.pool.tag, id, kind, 0, 0, 1);
+            let bytes = newborn(&header);
+            self.arena.fill(frame, &bytes, crc64::full(&*bytes));
+            return Ok(true);
+        };
+        let mut bytes: arena::Copy = Box::new([0; PAGE]);
+        let copies = [entry.first.get(), entry.second.get()];
+        for (i, page) in copies.into_iter().enumerate().filter(|(i, p)| *i == 0 || *p != 0) {
+            let read = self.device.read(PageNo(page), &mut *bytes);
+            self.stats.fetched.fetch_add(1, Ordering::Relaxed);
+            if read.is_ok() && crc64::full(&*bytes) == entry.crc.get() && self.names_itself(id, &entry, &bytes) {
+                self.arena.fill(frame, &bytes, entry.crc.get());
+                if i > 0 {
+                    self.rewrite_later(id, copies[0]);
+                }
+                return Ok(true);
+            }
+            tracing::warn!(metablock = %id, page, "metadata copy is bad");
+            self.stats.bad_copies.fetch_add(1, Ordering::Relaxed);
+        }
+        Err(Error::Damaged(format!(
+            "{id} is bad in every copy (pages {} and {})",
+            copies[0], copies[1]
+        )))
+    }
+
+    fn is_dead(&self, id: MetaId, entry: &MapEntry) -> bool {
+        self.deaths
+            .lock()
+            .get(&id)
+            .is_some_and(|generation| *generation >= entry.generation.get())
+    }
+
+    fn names_itself(&self, id: MetaId, entry: &MapEntry, bytes: &[u8; PAGE]) -> bool {
+        Header::read_from_prefix(bytes).is_ok_and(|(h, _)| {
+            h.magic.get() == keepfs_format::metablock::MAGIC
+                && h.id.get() == id.0
+                && h.generation == entry.generation
+                && h.kind == entry.kind
+                && h.pool.get() == self.pool.tag
+        })
+    }
+
+    /// A bad copy was read around: the next checkpoint writes the metablock anew (never in place).
+    fn rewrite_later(&self, id: MetaId, page: u64) {
+        tracing::warn!(metablock = %id, page, "read around a bad copy; the next checkpoint writes it anew");
+        self.bad_copies.lock().push(id);
+    }
+
+    /// Puts a metablock born in a transaction into a frame.
+    pub(crate) fn place_new(&self, id: MetaId, header: &Header) -> Result<Pin<'_>, Stop> {
+        let frame = self.cache.take(u64::MAX).ok_or(Stop::Pressure(Pressure::Frames))?;
+        let bytes = newborn(header);
+        self.arena.fill(frame, &bytes, crc64::full(&*bytes));
+        match self.cache.insert(id, frame) {
+            Some(pin) => Ok(pin),
+            None => {
+                self.cache.give_back(frame);
+                Err(Error::Logic(format!("{id} is born while it lives")).into())
+            }
+        }
+    }
+
+    /// T-2: compares the frame's bytes with its rolling checksum, unless that was done for this very version.
+    pub(crate) fn verify(&self, pin: &Pin<'_>) -> Result<(), Error> {
+        let slot = pin.slot();
+        if self
+            .arena
+            .quiet_version(pin.frame)
+            .is_some_and(|v| slot.verified.load(Ordering::Relaxed) == v)
+        {
+            return Ok(());
+        }
+        let mut copy = [0; PAGE];
+        self.verified_copy(pin, &mut copy)
+    }
+
+    /// A private verified copy of a frame; a mismatch is a scribble, ends writing to the pool, and is told.
+    pub(crate) fn verified_copy(&self, pin: &Pin<'_>, copy: &mut [u8; PAGE]) -> Result<(), Error> {
+        match self.arena.verified_copy(pin.frame, copy) {
+            Ok(version) => {
+                pin.slot().verified.store(version, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(m) => {
+                let error = Error::Scribble {
+                    id: pin.slot().id(),
+                    found: m.found,
+                    expected: m.expected,
+                };
+                Err(self.fail(error))
+            }
+        }
+    }
+}
+
+/// The kind of a metablock that is zero until it is first changed (S-3.3).
+pub(crate) fn zero_kind(id: MetaId) -> Option<Kind> {
+    Some(match id.space()? {
+        Space::Inodes => Kind::Inodes,
+        Space::Pages | Space::NodeNumbers | Space::InodeNumbers | Space::Orphans => Kind::Bitmap,
+        Space::Shares => Kind::Shares,
+        Space::Totals => Kind::Totals,
+        Space::Nodes | Space::Homes => return None,
+    })
+}

@@ -1,0 +1,103 @@
+//! Free numbers of metablocks and inodes (SPEC S-7.5, S-11.1).
+//!
+//! The truth is the bitmap; here lies a stock of numbers that were clear when last looked, those handed out to open
+//! transactions taken away, and those freed but not durably.
+
+use parking_lot::Mutex;
+use std::collections::{HashSet, VecDeque};
+
+/// How many numbers one look into a bitmap fetches.
+pub const STOCK: usize = 512;
+/// After so many numbers became free again, the search starts from the lowest of them.
+const REWIND: u64 = 1024;
+
+#[derive(Default)]
+struct Inner {
+    /// Clear bits, ascending; the next to hand out first.
+    stock: VecDeque<u64>,
+    /// Where the next look begins.
+    cursor: u64,
+    /// Freed by a transaction (seq, number).
+    quarantine: VecDeque<(u64, u64)>,
+    /// The numbers in `quarantine` or held by open transactions.
+    busy: HashSet<u64>,
+    released: u64,
+    lowest: u64,
+}
+
+/// The allocator of one family of numbers.
+pub struct Numbers {
+    inner: Mutex<Inner>,
+    /// Least number ever handed out.
+    first: u64,
+}
+
+impl Numbers {
+    /// Hands out numbers from `first` on.
+    pub fn new(first: u64) -> Numbers {
+        Numbers {
+            inner: Mutex::new(Inner {
+                cursor: first,
+                lowest: u64::MAX,
+                ..Inner::default()
+            }),
+            first,
+        }
+    }
+
+    /// A number to try, or where to look for more.
+    pub fn take(&self) -> Result<u64, u64> {
+        let mut inner = self.inner.lock();
+        if let Some(number) = inner.stock.pop_front() {
+            inner.busy.insert(number);
+            return Ok(number);
+        }
+        if inner.released > REWIND {
+            inner.cursor = inner.lowest.max(self.first);
+            (inner.released, inner.lowest) = (0, u64::MAX);
+        }
+        Err(inner.cursor)
+    }
+
+    /// Fills the stock with numbers found clear; the next look begins at `next`.
+    pub fn fill(&self, found: &[u64], next: u64) {
+        let mut inner = self.inner.lock();
+        if inner.stock.is_empty() {
+            let Inner { stock, busy, .. } = &mut *inner;
+            stock.extend(found.iter().filter(|n| !busy.contains(n)));
+            inner.cursor = next;
+        }
+    }
+
+    /// A transaction that took `number` was rolled back.
+    pub fn put_back(&self, number: u64) {
+        let mut inner = self.inner.lock();
+        inner.busy.remove(&number);
+        inner.stock.push_front(number);
+    }
+
+    /// A transaction that took `number` committed.
+    pub fn used(&self, number: u64) {
+        self.inner.lock().busy.remove(&number);
+    }
+
+    /// Transaction `seq` freed `number`.
+    pub fn freed(&self, seq: u64, number: u64) {
+        let mut inner = self.inner.lock();
+        inner.busy.insert(number);
+        inner.quarantine.push_back((seq, number));
+    }
+
+    /// Everything up to transaction `seq` is durable.
+    pub fn release(&self, seq: u64) {
+        let mut inner = self.inner.lock();
+        while inner.quarantine.front().is_some_and(|(s, _)| *s <= seq) {
+            let Some((_, number)) = inner.quarantine.pop_front() else {
+                break;
+            };
+            inner.busy.remove(&number);
+            inner.released += 1;
+            inner.lowest = inner.lowest.min(number);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What committed transactions changed and the log does not have yet (PROTOCOLS section 4).
+//!
+//! Groups are cut from here, not from frames: a transaction copies its final bytes while it still holds its locks,
+//! so no uncommitted byte is ever logged.
+
+use crate::cache::IdMap;
+use keepfs_format::plog::Record;
+use keepfs_format::{MetaId, PAGE};
+
+/// One committed transaction.
+pub struct TxnRedo {
+    /// Its number; numbers are consecutive in order of commit.
+    pub seq: u64,
+    /// Its records in the order they were made; updates last.
+    pub records: Vec<Record>,
+}
+
+/// Committed transactions in order.
+#[derive(Default)]
+pub struct Redo {
+    /// Number of the last committed transaction.
+    pub last: u64,
+    /// Those not yet in a group.
+    pub pending: Vec<TxnRedo>,
+}
+
+/// The latest bytes of one metablock in a group: which are set, and their values.
+struct Image {
+    generation: u32,
+    set: [u64; PAGE / 64],
+    bytes: [u8; PAGE],
+}
+
+impl Image {
+    fn new(generation: u32) -> Box<Image> {
+        Box::new(Image {
+            generation,
+            set: [0; PAGE / 64],
+            bytes: [0; PAGE],
+        })
+    }
+
+    fn store(&mut self, offset: usize, bytes: &[u8]) {
+        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
+        (offset..offset + bytes.len()).for_each(|i| self.set[i / 64] |= 1 << (i % 64));
+    }
+
+    /// The set bytes as ranges: merged, ascending (S-8.7).
+    fn ranges(&self) -> Vec<(u16, Vec<u8>)> {
+        let is_set = |i: usize| self.set[i / 64] & (1 << (i % 64)) != 0;
+        let mut ranges = Vec::new();
+        let mut at = 0;
+        while at < PAGE {
+            if !is_set(at) {
+                at += 1;
+                continue;
+            }
+            let start = at;
+            while at < PAGE && is_set(at) {
+                at += 1;
+            }
+            ranges.push((start as u16, self.bytes[start..at].to_vec()));
+        }
+        ranges
+    }
+}
+
+/// A group: compacted records, and which metablocks it touches.
+pub struct Group {
+    /// Last transaction in it.
+    pub seq: u64,
+    /// Records as they are encoded.
+    pub records: Vec<Record>,
+    /// Metablocks with updates, to be verified before the group goes out.
+    pub touched: Vec<(MetaId, u32)>,
+    /// How many transactions.
+    pub transactions: usize,
+}
+
+/// Compacts transactions to one group: each metablock's ranges once; tails dropped that a later record of the same
+/// group makes void.
+pub fn compact(pending: Vec<TxnRedo>) -> Group {
+    let mut group = Group {
+        seq: pending.last().map_or(0, |t| t.seq),
+        records: Vec::new(),
+        touched: Vec::new(),
+        transactions: pending.len(),
+    };
+    let mut images: IdMap<MetaId, Box<Image>> = IdMap::default();
+    let mut order = Vec::new();
+    for record in pending.into_iter().flat_map(|t| t.records) {
+        match record {
+            Record::Update { id, generation, ranges } => {
+                let image = images.entry(id).or_insert_with(|| {
+                    order.push(id);
+                    Image::new(generation)
+                });
+                if image.generation != generation {
+                    *image = Image::new(generation);
+                }
+                ranges
+                    .iter()
+                    .for_each(|(offset, bytes)| image.store(usize::from(*offset), bytes));
+            }
+            Record::Death { id, .. } => {
+                images.remove(&id);
+                group.records.push(record);
+            }
+            _ => group.records.push(record),
+        }
+    }
+    drop_void_tails(&mut group.records);
+    for id in order {
+        if let Some(image) = images.remove(&id) {
+            group.touched.push((id, image.generation));
+            group.records.push(Record::Update {
+                id,
+                generation: image.generation,
+                ranges: image.ranges(),
+            });
+        }
+    }
+    group
+}
+
+/// Drops tails of pages that a later map-entry of the same group covers (the map-entry brings the whole page).
+fn drop_void_tails(records: &mut Vec<Record>) {
+    if !records.iter().any(|r| matches!(r, Record::MapEntry { .. })) {
+        return;
+    }
+    let mut covered: IdMap<(u64, u64), ()> = IdMap::default();
+    let mut keep = vec![true; records.len()];
+    for (at, record) in records.iter().enumerate().rev() {
+        match record {
+            Record::MapEntry { ino, index, count, .. } => {
+                (*index..index.saturating_add(u64::from(*count))).for_each(|i| {
+                    covered.insert((*ino, i), ());
+                });
+            }
+            Record::Tail { ino, index, .. } | Record::Zero { ino, index, .. } => {
+                keep[at] = !covered.contains_key(&(*ino, *index));
+            }
+            _ => {}
+        }
+    }
+    let mut at = 0;
+    records.retain(|_| {
+        at += 1;
+        keep[at - 1]
+    });
+}

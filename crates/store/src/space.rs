@@ -1,0 +1,333 @@
+//! Free pages: zones, reservations, promises and the quarantine (SPEC S-2.4, S-11.1; PROTOCOLS sections 5 and 6).
+//!
+//! The truth is the page bitmap. What lies here is recomputable: for the two open zones a mask of pages that may not
+//! be handed out (allocated, quarantined or reserved), and counters.
+
+use keepfs_format::plog::Run;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+
+/// For what pages are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// New data: stops before the reserve.
+    New,
+    /// Data that already has a claim (overwriting, staged pages, chunks): may use the reserve (promise C-7).
+    Claimed,
+}
+
+/// Why pages cannot be had now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// There are not enough free pages.
+    NoSpace,
+    /// There are, but not in the open zones: a checkpoint must switch zones.
+    Zones,
+}
+
+/// One zone open for allocation.
+#[derive(Default)]
+pub struct OpenZone {
+    /// Number of the zone.
+    pub number: u64,
+    start: u64,
+    len: u32,
+    free: u32,
+    cursor: u32,
+    /// Bit set: may not be handed out.
+    mask: Vec<u64>,
+}
+
+impl OpenZone {
+    /// A zone of `len` pages from `start`; `used` tells which pages are allocated.
+    pub fn new(number: u64, start: u64, len: u32, used: impl Fn(u64) -> bool) -> OpenZone {
+        let mut zone = OpenZone {
+            number,
+            start,
+            len,
+            free: len,
+            cursor: 0,
+            mask: vec![0; len.div_ceil(64) as usize],
+        };
+        (0..len)
+            .filter(|i| used(start + u64::from(*i)))
+            .for_each(|i| zone.hide(i));
+        zone
+    }
+
+    fn hidden(&self, i: u32) -> bool {
+        self.mask[i as usize / 64] & (1 << (i % 64)) != 0
+    }
+
+    fn hide(&mut self, i: u32) {
+        if !self.hidden(i) {
+            self.mask[i as usize / 64] |= 1 << (i % 64);
+            self.free -= 1;
+        }
+    }
+
+    fn show(&mut self, i: u32) {
+        if self.hidden(i) {
+            self.mask[i as usize / 64] &= !(1 << (i % 64));
+            self.free += 1;
+        }
+    }
+
+    fn index_of(&self, page: u64) -> Option<u32> {
+        let i = page.checked_sub(self.start)?;
+        (i < u64::from(self.len)).then_some(i as u32)
+    }
+
+    /// Whether less than 5 % is left (ReconFS section 4).
+    pub fn nearly_full(&self) -> bool {
+        self.free < self.len / 20 + 1
+    }
+
+    /// Takes up to `want` pages as runs, from the cursor on, once around.
+    fn take(&mut self, want: u32, runs: &mut Vec<Run>) -> u32 {
+        let (mut got, mut i, mut seen) = (0, self.cursor.min(self.len.saturating_sub(1)), 0);
+        while got < want && seen < self.len && self.free > 0 {
+            if i.is_multiple_of(64) && self.mask[i as usize / 64] == u64::MAX && self.len - i >= 64 {
+                (i, seen) = ((i + 64) % self.len, seen + 64);
+                continue;
+            }
+            if !self.hidden(i) {
+                self.hide(i);
+                got += 1;
+                push_page(runs, self.start + u64::from(i));
+            }
+            (i, seen) = ((i + 1) % self.len, seen + 1);
+        }
+        self.cursor = i;
+        got
+    }
+}
+
+fn push_page(runs: &mut Vec<Run>, page: u64) {
+    match runs.last_mut() {
+        Some(run) if run.start + u64::from(run.count) == page => run.count += 1,
+        _ => runs.push(Run { start: page, count: 1 }),
+    }
+}
+
+/// Pages freed by a transaction whose free is not durable yet.
+struct Quarantined {
+    seq: u64,
+    run: Run,
+}
+
+#[derive(Default)]
+struct Inner {
+    zones: [OpenZone; 2],
+    quarantine: VecDeque<Quarantined>,
+    /// Runs of reservations that are neither kept nor given back.
+    held: Vec<Run>,
+    figures: Figures,
+}
+
+/// Counters of pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Figures {
+    /// Pages in the pool.
+    pub pages: u64,
+    /// Bits clear in the page bitmap.
+    pub free: u64,
+    /// Of these: freed, but not durably.
+    pub quarantined: u64,
+    /// Of these: handed to a writer that has not committed.
+    pub reserved: u64,
+    /// Of these: promised to staged pages.
+    pub promised: u64,
+    /// Of these: kept for checkpoints (PROTOCOLS section 6).
+    pub reserve: u64,
+}
+
+impl Figures {
+    /// Pages that may be handed out now for `purpose`.
+    pub fn available(&self, purpose: Purpose) -> u64 {
+        let free = self.free.saturating_sub(self.quarantined + self.reserved);
+        match purpose {
+            Purpose::New => free.saturating_sub(self.promised + self.reserve),
+            Purpose::Claimed => free,
+        }
+    }
+}
+
+/// The allocator of pages.
+#[derive(Default)]
+pub struct Space {
+    inner: Mutex<Inner>,
+}
+
+impl Space {
+    /// Starts with the two zones open, `used` bits set in the page bitmap of `pages` pages.
+    pub fn start(&self, pages: u64, used: u64, zones: [OpenZone; 2]) {
+        let mut inner = self.inner.lock();
+        inner.zones = zones;
+        inner.figures.pages = pages;
+        inner.figures.free = pages.saturating_sub(used);
+    }
+
+    /// Opens zones after a checkpoint has made them current. `None`: that zone is open already and stays as it is.
+    pub fn open_zones(&self, wanted: [u64; 2], loaded: [Option<OpenZone>; 2]) {
+        let mut inner = self.inner.lock();
+        let mut old = core::mem::take(&mut inner.zones).into_iter().collect::<Vec<_>>();
+        for (i, (number, new)) in wanted.into_iter().zip(loaded).enumerate() {
+            let kept = old
+                .iter()
+                .position(|z| z.number == number && z.len > 0)
+                .map(|at| old.swap_remove(at));
+            if let Some(zone) = kept.or(new) {
+                inner.zones[i] = zone;
+            }
+        }
+        let Inner {
+            zones,
+            quarantine,
+            held,
+            ..
+        } = &mut *inner;
+        for run in quarantine.iter().map(|q| q.run).chain(held.iter().copied()) {
+            hide_run(zones, run);
+        }
+    }
+
+    /// Counters.
+    pub fn figures(&self) -> Figures {
+        self.inner.lock().figures
+    }
+
+    /// How many pages checkpoints need to be sure of their space.
+    pub fn set_reserve(&self, pages: u64) {
+        self.inner.lock().figures.reserve = pages;
+    }
+
+    /// Numbers of the open zones and whether each is nearly full.
+    pub fn zones(&self) -> [(u64, bool); 2] {
+        let inner = self.inner.lock();
+        [0, 1].map(|i| (inner.zones[i].number, inner.zones[i].nearly_full()))
+    }
+
+    /// Takes `want` pages out of the open zones.
+    pub fn reserve(&self, want: u32, purpose: Purpose) -> Result<Vec<Run>, Refused> {
+        let mut inner = self.inner.lock();
+        if inner.figures.available(purpose) < u64::from(want) {
+            return Err(Refused::NoSpace);
+        }
+        let mut runs = Vec::new();
+        let mut got = inner.zones[0].take(want, &mut runs);
+        if got < want {
+            got += inner.zones[1].take(want - got, &mut runs);
+        }
+        inner.figures.reserved += u64::from(got);
+        if got < want {
+            unreserve(&mut inner, &runs);
+            return Err(Refused::Zones);
+        }
+        inner.held.extend(runs.iter().copied());
+        Ok(runs)
+    }
+
+    /// Takes up to `want` pages out of a zone that is not open; the reserve may be used.
+    pub fn reserve_in(&self, mut zone: OpenZone, want: u32) -> Vec<Run> {
+        let mut inner = self.inner.lock();
+        for run in inner.quarantine.iter().map(|q| q.run).chain(inner.held.iter().copied()) {
+            hide_in(&mut zone, run);
+        }
+        let mut runs = Vec::new();
+        let got = zone.take(want, &mut runs);
+        inner.figures.reserved += u64::from(got);
+        inner.held.extend(runs.iter().copied());
+        runs
+    }
+
+    /// Gives back pages that no transaction used.
+    pub fn give_back(&self, runs: &[Run]) {
+        let mut inner = self.inner.lock();
+        inner.held.retain(|h| !runs.contains(h));
+        unreserve(&mut inner, runs);
+    }
+
+    /// A transaction used these reserved runs.
+    pub fn keep(&self, runs: &[Run]) {
+        self.inner.lock().held.retain(|h| !runs.contains(h));
+    }
+
+    /// Reserved pages became allocated (their bits are set by a committed transaction).
+    pub fn used(&self, pages: u64) {
+        let mut inner = self.inner.lock();
+        inner.figures.reserved = inner.figures.reserved.saturating_sub(pages);
+        inner.figures.free = inner.figures.free.saturating_sub(pages);
+    }
+
+    /// Pages freed by transaction `seq`: from now on in quarantine.
+    pub fn freed(&self, seq: u64, run: Run) {
+        let mut inner = self.inner.lock();
+        inner.figures.free += u64::from(run.count);
+        inner.figures.quarantined += u64::from(run.count);
+        let Inner { zones, quarantine, .. } = &mut *inner;
+        hide_run(zones, run);
+        quarantine.push_back(Quarantined { seq, run });
+    }
+
+    /// Everything up to transaction `seq` is durable: its freed pages may be used again (S-11.1). Returns them.
+    pub fn release(&self, seq: u64) -> Vec<Run> {
+        let mut inner = self.inner.lock();
+        let mut released = Vec::new();
+        while inner.quarantine.front().is_some_and(|q| q.seq <= seq) {
+            let Some(q) = inner.quarantine.pop_front() else { break };
+            inner.figures.quarantined -= u64::from(q.run.count);
+            show_run(&mut inner.zones, q.run);
+            released.push(q.run);
+        }
+        released
+    }
+
+    /// Promises one page to a staged page. `false` if there is none.
+    pub fn promise(&self) -> bool {
+        let mut inner = self.inner.lock();
+        let ok = inner.figures.available(Purpose::New) > 0;
+        inner.figures.promised += u64::from(ok);
+        ok
+    }
+
+    /// Sets the number of promised pages to what the staged table says, plus those of open transactions.
+    pub fn promise_back(&self, pages: u64) {
+        let mut inner = self.inner.lock();
+        inner.figures.promised = inner.figures.promised.saturating_sub(pages);
+    }
+
+    /// Adds promises that a replayed log had made.
+    pub fn promise_again(&self, pages: u64) {
+        self.inner.lock().figures.promised += pages;
+    }
+}
+
+fn unreserve(inner: &mut Inner, runs: &[Run]) {
+    for run in runs {
+        inner.figures.reserved = inner.figures.reserved.saturating_sub(u64::from(run.count));
+        show_run(&mut inner.zones, *run);
+    }
+}
+
+fn hide_run(zones: &mut [OpenZone; 2], run: Run) {
+    zones.iter_mut().for_each(|zone| hide_in(zone, run));
+}
+
+fn hide_in(zone: &mut OpenZone, run: Run) {
+    for page in run.start..run.start + u64::from(run.count) {
+        if let Some(i) = zone.index_of(page) {
+            zone.hide(i);
+        }
+    }
+}
+
+fn show_run(zones: &mut [OpenZone; 2], run: Run) {
+    for page in run.start..run.start + u64::from(run.count) {
+        for zone in zones.iter_mut() {
+            if let Some(i) = zone.index_of(page) {
+                zone.show(i);
+            }
+        }
+    }
+}

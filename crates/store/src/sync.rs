@@ -1,0 +1,241 @@
+//! Making transactions durable: groups cut from redo, one flush shared by all who wait (PROTOCOLS section 4).
+
+use crate::error::Error;
+use crate::log::{self, Head, Stamp};
+use crate::redo::{Group, TxnRedo, compact};
+use crate::{Store, UNFLUSHED_MAX};
+use core::sync::atomic::Ordering;
+use keepfs_format::PAGE;
+use keepfs_format::plog::FLAG_DATA_FLUSHED;
+use keepfs_media::Device;
+use parking_lot::{Condvar, Mutex};
+
+/// Who is cutting a group, and up to which transaction everything is durable.
+#[derive(Default)]
+pub struct Sync {
+    state: Mutex<SyncState>,
+    turn: Condvar,
+}
+
+#[derive(Default)]
+struct SyncState {
+    running: bool,
+    durable: u64,
+}
+
+/// The log's end in memory.
+pub struct LogState {
+    /// Where the next group goes.
+    pub head: Head,
+    /// Sequence number of the first page that recovery still needs.
+    pub tail: u64,
+    /// Highest group whose flush returned.
+    pub durable: u64,
+    /// Last group written, flushed or not.
+    pub written: u64,
+    /// Last transaction written, flushed or not.
+    pub written_seq: u64,
+    /// Which life of the log.
+    pub incarnation: u64,
+    /// Generation of the superblock in force.
+    pub base: u64,
+}
+
+/// The right to cut groups; only one thread has it.
+pub struct Lead<'s>(&'s Sync);
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().running = false;
+        self.0.turn.notify_all();
+    }
+}
+
+impl Sync {
+    /// Waits for the right to cut groups.
+    pub fn lead(&self) -> Lead<'_> {
+        let mut state = self.state.lock();
+        while state.running {
+            self.turn.wait(&mut state);
+        }
+        state.running = true;
+        Lead(self)
+    }
+
+    /// Everything up to transaction `seq` is durable.
+    pub fn reached(&self, seq: u64) {
+        let mut state = self.state.lock();
+        state.durable = state.durable.max(seq);
+    }
+
+    /// Up to which transaction everything is durable.
+    pub fn durable(&self) -> u64 {
+        self.state.lock().durable
+    }
+
+    /// `None` when `target` is durable, else the right to make it so.
+    fn wait_or_lead(&self, target: u64) -> Option<Lead<'_>> {
+        let mut state = self.state.lock();
+        while state.durable < target {
+            if !state.running {
+                state.running = true;
+                return Some(Lead(self));
+            }
+            self.turn.wait(&mut state);
+        }
+        None
+    }
+}
+
+impl Store {
+    /// Makes everything committed so far durable: at most one group and one flush, shared with whoever waits too.
+    pub fn sync(&self) -> Result<(), Error> {
+        let target = self.redo.lock().last;
+        loop {
+            self.alive()?;
+            let Some(lead) = self.sync.wait_or_lead(target) else {
+                return self.alive();
+            };
+            match self.cut_and_flush() {
+                Ok(Cut::Durable(seq)) => {
+                    self.sync.reached(seq);
+                    drop(lead);
+                    self.note_log_fill();
+                }
+                Ok(Cut::Full) => {
+                    drop(lead);
+                    self.checkpoint()?;
+                }
+                Err(e) => return Err(self.fail(e)),
+            }
+        }
+    }
+
+    fn cut_and_flush(&self) -> Result<Cut, Error> {
+        let pending = core::mem::take(&mut self.redo.lock().pending);
+        if !pending.is_empty() {
+            let group = self.prepare(pending)?;
+            if !self.log_has_room(group.pages()) {
+                // A compacted group is one transaction to the next compaction.
+                self.redo.lock().pending.insert(
+                    0,
+                    TxnRedo {
+                        seq: group.group.seq,
+                        records: group.group.records,
+                    },
+                );
+                return Ok(Cut::Full);
+            }
+            self.write_group(&group)?;
+        }
+        self.flush_log()
+    }
+
+    /// Compacts and verifies: every frame that the group touches must be what its rolling checksum says (C-3).
+    pub(crate) fn prepare(&self, pending: Vec<TxnRedo>) -> Result<Prepared, Error> {
+        let group = compact(pending);
+        let mut copy = [0; PAGE];
+        for (id, _) in &group.touched {
+            if let Some(pin) = self.cache.pin(*id) {
+                self.verified_copy(&pin, &mut copy)?;
+            }
+        }
+        let payload = log::encode(&group.records);
+        Ok(Prepared { group, payload })
+    }
+
+    /// Writes a prepared group at the head of the log, without flush. The caller leads.
+    pub(crate) fn write_group(&self, prepared: &Prepared) -> Result<(), Error> {
+        let mut flags = 0;
+        if self.unflushed.load(Ordering::Acquire) > UNFLUSHED_MAX {
+            self.flush_device()?;
+            flags = FLAG_DATA_FLUSHED;
+        }
+        let mut state = self.log.lock();
+        let before = state.head;
+        let mut head = before;
+        let stamp = Stamp {
+            incarnation: state.incarnation,
+            durable: state.durable,
+            base: state.base,
+            seq: prepared.group.seq,
+            flags,
+        };
+        let pages = log::lay_out(&self.pool.log, &mut head, &stamp, &prepared.payload);
+        log::write(&*self.device, &self.pool.log, before, state.incarnation, &pages)?;
+        state.head = head;
+        state.written = before.group;
+        state.written_seq = prepared.group.seq;
+        self.stats
+            .persisted(prepared.payload.len(), pages.len(), prepared.group.transactions);
+        Ok(())
+    }
+
+    fn flush_log(&self) -> Result<Cut, Error> {
+        let (group, seq) = {
+            let state = self.log.lock();
+            (state.written, state.written_seq)
+        };
+        self.flush_device()?;
+        self.stats.flushes.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.log.lock();
+        state.durable = state.durable.max(group);
+        drop(state);
+        self.release_up_to(seq);
+        Ok(Cut::Durable(seq))
+    }
+
+    /// Frees pages and numbers whose free is durable (S-11.1).
+    pub(crate) fn release_up_to(&self, seq: u64) {
+        self.space.release(seq);
+        self.nodes.release(seq);
+        self.inos.release(seq);
+    }
+
+    /// Whether a group of `pages` pages fits and leaves room for staged pages to be carried over (S-10.3).
+    pub(crate) fn log_has_room(&self, pages: u64) -> bool {
+        let state = self.log.lock();
+        let used = state.head.sequence - state.tail;
+        used + pages + self.carry_room <= self.pool.log.pages
+    }
+
+    /// Flushes the device; data written before the call is durable after it.
+    pub(crate) fn flush_device(&self) -> Result<(), Error> {
+        let before = self.unflushed.load(Ordering::Acquire);
+        self.device.flush()?;
+        self.unflushed.fetch_sub(before, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Asks for a checkpoint when the log is nearly full (5 % left, S-10 and ReconFS section 4).
+    fn note_log_fill(&self) {
+        let state = self.log.lock();
+        let used = state.head.sequence - state.tail;
+        let free = (self.pool.log.pages - self.carry_room).saturating_sub(used);
+        drop(state);
+        if free * 100 <= self.pool.log.pages * u64::from(self.options.log_free_percent) {
+            self.want_checkpoint();
+        }
+    }
+}
+
+/// How cutting a group ended.
+enum Cut {
+    /// Durable up to this transaction.
+    Durable(u64),
+    /// The log has no room: a checkpoint must empty it.
+    Full,
+}
+
+/// A group ready to be written.
+pub(crate) struct Prepared {
+    pub(crate) group: Group,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Prepared {
+    /// Log pages it takes.
+    pub(crate) fn pages(&self) -> u64 {
+        log::pages_of(self.payload.len())
+    }
+}

@@ -1,0 +1,200 @@
+//! Reading outside transactions, and the pool's figures.
+
+use crate::cache::Pin;
+use crate::error::{Error, Stop};
+use crate::pool::staged_damage;
+use crate::txn::{Ref, Source, check_header};
+use crate::{Figures, Store};
+use core::sync::atomic::Ordering;
+use keepfs_format::bitmap::{BITS, COUNTS, TOTALS};
+use keepfs_format::metablock::HEADER;
+use keepfs_format::plog::Run;
+use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space};
+use keepfs_media::{Class, Device, PageNo};
+
+/// Reads metablocks outside a transaction: fetches what is missing, never asks to run again.
+///
+/// The caller holds the locks that keep what it reads from changing.
+pub struct View<'s> {
+    store: &'s Store,
+    last: Option<(Ref, Pin<'s>)>,
+}
+
+impl Source for View<'_> {
+    fn read(&mut self, r: Ref, offset: usize, buf: &mut [u8]) -> Result<(), Stop> {
+        if offset + buf.len() > PAGE {
+            return Err(Error::Logic(format!("a read at {offset} leaves {}", r.id)).into());
+        }
+        if self.last.as_ref().is_none_or(|(last, _)| *last != r) {
+            self.last = Some((r, self.store.pin_checked(r)?));
+        }
+        if let Some((_, pin)) = &self.last {
+            self.store.arena.load(pin.frame, offset, buf);
+        }
+        Ok(())
+    }
+}
+
+/// Counters of the pool (S-7.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Pages in use.
+    pub pages: u64,
+    /// Inodes in use.
+    pub inodes: u64,
+    /// NODES metablocks in use.
+    pub nodes: u64,
+    /// Sum of the extra references.
+    pub shares: u64,
+}
+
+impl Store {
+    /// Something to read from. A view pins at most one frame; do not keep it across a call that waits.
+    pub fn view(&self) -> View<'_> {
+        View {
+            store: self,
+            last: None,
+        }
+    }
+
+    fn pin_checked(&self, r: Ref) -> Result<Pin<'_>, Error> {
+        if self.device.is_off() {
+            return Err(Error::Dead);
+        }
+        let pin = self.fetch(r.id)?;
+        let mut bytes = [0; HEADER];
+        self.arena.load(pin.frame, 0, &mut bytes);
+        let header = Header::read_from_bytes(&bytes).map_err(|e| Error::Logic(e.to_string()))?;
+        check_header(&header, r, self.pool.tag)?;
+        Ok(pin)
+    }
+
+    /// Counters of the pool.
+    pub fn totals(&self) -> Result<Totals, Error> {
+        let pin = self.fetch(TOTALS)?;
+        let mut bytes = [0; 32];
+        self.arena.load(pin.frame, HEADER, &mut bytes);
+        let word = |i: usize| bytes[i..i + 8].try_into().map(u64::from_le_bytes).unwrap_or(0);
+        Ok(Totals {
+            pages: word(0),
+            inodes: word(8),
+            nodes: word(16),
+            shares: word(24),
+        })
+    }
+
+    /// About how many metablocks are live, from above.
+    pub(crate) fn live_metablocks(&self) -> u64 {
+        let t = self.totals().unwrap_or_default();
+        let tables = self.pool.pages / BITS + self.pool.pages / COUNTS;
+        t.nodes + t.inodes / 4 + 2 * tables + 8
+    }
+
+    /// Pages: in the pool, free, promised, kept for checkpoints.
+    pub fn figures(&self) -> Figures {
+        self.space.figures()
+    }
+
+    /// Whether the pool has no inode at all yet.
+    pub fn is_new(&self) -> Result<bool, Error> {
+        Ok(self.totals()?.inodes == 0)
+    }
+
+    /// Inode numbers on the hidden list.
+    pub fn orphans(&self) -> Result<Vec<u64>, Error> {
+        let mut orphans = Vec::new();
+        for block in 0..self.born_blocks(Space::Orphans)? {
+            self.set_bits(Space::Orphans, block, &mut orphans)?;
+        }
+        Ok(orphans)
+    }
+
+    /// How many metablocks of a bitmap were ever born, from above: those in the map and those in the arena.
+    fn born_blocks(&self, space: Space) -> Result<u64, Error> {
+        let root = self.map.roots.read()[space as usize];
+        let mapped = keepfs_format::map::FANOUT.saturating_pow(u32::from(root.height));
+        let mut count = if root.height == 0 { 0 } else { mapped.min(1 << 20) };
+        while count > 0 && self.locate(MetaId::new(space, count - 1))?.is_none() {
+            count -= 1;
+        }
+        while self.cache.pin(MetaId::new(space, count)).is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn set_bits(&self, space: Space, block: u64, found: &mut Vec<u64>) -> Result<(), Error> {
+        let pin = self.fetch(MetaId::new(space, block))?;
+        let mut bytes = [0; PAGE];
+        self.verified_copy(&pin, &mut bytes)?;
+        for (i, byte) in bytes[HEADER..].iter().enumerate().filter(|(_, b)| **b != 0) {
+            let base = block * BITS + 8 * i as u64;
+            found.extend((0..8).filter(|bit| byte & (1 << bit) != 0).map(|bit| base + bit));
+        }
+        Ok(())
+    }
+
+    /// Pins the bitmap metablocks of a run of pages and TOTALS, so that a transaction finds them.
+    pub(crate) fn pin_bits(&self, run: Run) -> Result<Vec<Pin<'_>>, Error> {
+        let blocks = run.start / BITS..=(run.start + u64::from(run.count) - 1) / BITS;
+        let mut pins = vec![self.fetch(TOTALS)?];
+        for block in blocks {
+            pins.push(self.fetch(MetaId::new(Space::Pages, block))?);
+        }
+        Ok(pins)
+    }
+
+    pub(crate) fn fetch_map_page(&self, id: MetaId) -> Result<Option<Pin<'_>>, Error> {
+        self.fetch_known(id)
+    }
+
+    /// Writes whole pages of file data, contiguous from `page` on. Done, but not flushed, when it returns; call it
+    /// before the transaction that names the pages commits.
+    pub fn write_data(&self, page: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.unflushed.fetch_add(bytes.len() as u64, Ordering::AcqRel);
+        Ok(self.device.write(PageNo(page), bytes, Class::Data)?)
+    }
+
+    /// Reads whole pages of file data. The caller checks the CRC-32C.
+    pub fn read_data(&self, page: u64, buf: &mut [u8]) -> Result<(), Error> {
+        Ok(self.device.read(PageNo(page), buf)?)
+    }
+
+    /// Copies a staged page; `false` if it is not staged.
+    pub fn staged(&self, ino: u64, index: u64, page: &mut [u8; PAGE]) -> Result<bool, Error> {
+        self.staged_table.lock().read(ino, index, page).map_err(staged_damage)
+    }
+
+    /// Whether a page is staged.
+    pub fn is_staged(&self, ino: u64, index: u64) -> bool {
+        self.staged_table.lock().has(ino, index)
+    }
+
+    /// Indices of an inode's staged pages, ascending.
+    pub fn staged_pages(&self, ino: u64) -> Vec<u64> {
+        self.staged_table.lock().of(ino)
+    }
+
+    /// Up to `limit` inodes with staged pages, the longest staged first.
+    pub fn staged_inodes(&self, limit: usize) -> Vec<u64> {
+        self.staged_table.lock().inodes(limit)
+    }
+
+    /// Number of staged pages.
+    pub fn staged_total(&self) -> usize {
+        self.staged_table.lock().len()
+    }
+
+    /// Above so many staged pages the caller writes some out.
+    pub fn staged_soft_limit(&self) -> usize {
+        (self.staged_limit / 2).max(1)
+    }
+
+    /// The kind of the metablock in the arena or on the device, for people who debug.
+    pub fn header(&self, id: MetaId) -> Result<Header, Error> {
+        let pin = self.fetch(id)?;
+        let mut bytes = [0; HEADER];
+        self.arena.load(pin.frame, 0, &mut bytes);
+        Header::read_from_bytes(&bytes).map_err(|e| Error::Logic(e.to_string()))
+    }
+}
