@@ -152,7 +152,7 @@ fn refuse(sb: &Superblock, device_pages: u64) -> Option<String> {
     if sb.log_pages.get() < LOG_MIN || sb.log_start.get() == 0 || log_end.is_none_or(|e| e > pages) {
         return said("an impossible log region");
     }
-    if zone_pages < 16 || zone_pages > 32_512 {
+    if !(16..=32_512).contains(&zone_pages) {
         return said("an impossible zone size");
     }
     let zones = pages.div_ceil(zone_pages);

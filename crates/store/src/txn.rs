@@ -277,7 +277,7 @@ impl<'s> Txn<'s> {
         while number < end {
             let (id, offset, mut mask) = bitmap::bit(space, number);
             number += 1;
-            while number < end && !number.is_multiple_of(8) && number % BITS != 0 {
+            while number < end && !number.is_multiple_of(8) && !number.is_multiple_of(BITS) {
                 mask |= bitmap::bit(space, number).2;
                 number += 1;
             }

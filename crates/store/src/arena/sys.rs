@@ -74,8 +74,8 @@ impl Region {
         })
     }
 
-    /// Bytes of the region.
-    pub fn len(&self) -> usize {
+    /// Bytes of the region; never 0.
+    pub fn bytes(&self) -> usize {
         self.len
     }
 
@@ -84,7 +84,6 @@ impl Region {
         self.shown
     }
 
-    /// Tells the kernel that the pages of `offset..offset + len` are not needed; they read as zeros afterwards.
     #[inline]
     fn check(&self, offset: usize, len: usize) {
         assert!(

@@ -66,7 +66,7 @@ impl<'s> Plan<'s> {
 
     /// A metablock with new content; returns where it goes.
     pub fn live(&mut self, id: MetaId, content: &[u8; PAGE]) -> Result<MapEntry, Error> {
-        let reborn = self.entries.get(&id).is_some();
+        let reborn = self.entries.contains_key(&id);
         if !reborn {
             self.leave_old_home(id)?;
         }
