@@ -13,6 +13,7 @@ mod error;
 mod init;
 mod mountpoint;
 mod notify;
+mod pace;
 pub mod protocol;
 mod reply;
 mod server;

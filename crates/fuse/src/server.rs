@@ -3,10 +3,11 @@
 use crate::config::MountConfig;
 use crate::dispatch::{Dispatcher, Outcome};
 use crate::init::Granted;
+use crate::pace::Pace;
 use crate::protocol::Opcode;
-use crate::protocol::request::{InHeader, InterruptIn, ReadIn, WriteIn};
+use crate::protocol::request::{InHeader, ReadIn, WriteIn};
 use crate::reply::ReplyBuf;
-use crate::transport::{Channel, RequestBuf, Service, Transport};
+use crate::transport::{Channel, RequestBuf, Service, Transport, io_flusher};
 use crate::workers::{Job, Workers};
 use keepfs_vfs::Errno;
 use parking_lot::RwLock;
@@ -14,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
 /// Requests up to this size are copied when a worker takes them; of larger ones the buffer itself changes hands.
@@ -28,15 +29,18 @@ pub(crate) struct Server {
     granted: Granted,
     offload_bytes: u32,
     sync_deadline: Duration,
+    reads: Pace,
+    writes: Pace,
+    others: Pace,
     /// How the file system was unmounted, once it was. Every request holds it for reading.
     ended: RwLock<Option<Result<(), Errno>>>,
 }
 
 /// Who shall do a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Reader,
-    Worker { cancellable: bool },
-    Interrupt,
+    Worker,
 }
 
 impl Server {
@@ -53,6 +57,9 @@ impl Server {
             granted,
             offload_bytes: config.offload_bytes,
             sync_deadline: config.sync_deadline,
+            reads: Pace::default(),
+            writes: Pace::default(),
+            others: Pace::default(),
             ended: RwLock::new(None),
         }
     }
@@ -84,27 +91,51 @@ impl Server {
         result
     }
 
-    /// Decides who does a request, by its head and size alone.
+    /// Decides who does a request, by its head and size and by how long its kind takes.
     fn who(&self, request: &RequestBuf) -> By {
         let Ok((header, body)) = InHeader::read_from_prefix(request.bytes()) else {
             return By::Reader;
         };
-        match Opcode::from_wire(header.opcode) {
-            Some(Opcode::Interrupt) => By::Interrupt,
-            Some(Opcode::Fsync | Opcode::Fsyncdir) => By::Worker { cancellable: true },
-            Some(Opcode::Syncfs | Opcode::Destroy | Opcode::Fallocate) => By::Worker { cancellable: false },
-            Some(Opcode::CopyFileRange | Opcode::CopyFileRange64) => By::Worker { cancellable: true },
-            Some(Opcode::Read) => self.by_size(ReadIn::read_from_prefix(body).map(|(args, _)| args.size)),
-            Some(Opcode::Write) => self.by_size(WriteIn::read_from_prefix(body).map(|(args, _)| args.size)),
-            _ => By::Reader,
+        let Some(op) = Opcode::from_wire(header.opcode) else {
+            return By::Reader;
+        };
+        match op {
+            Opcode::Fsync | Opcode::Fsyncdir | Opcode::Syncfs | Opcode::Destroy => By::Worker,
+            Opcode::Fallocate | Opcode::CopyFileRange | Opcode::CopyFileRange64 => By::Worker,
+            Opcode::Forget | Opcode::BatchForget | Opcode::Release | Opcode::Releasedir => By::Reader,
+            Opcode::Read => self.by_size(op, ReadIn::read_from_prefix(body).map_or(0, |(args, _)| args.size)),
+            Opcode::Write => self.by_size(op, WriteIn::read_from_prefix(body).map_or(0, |(args, _)| args.size)),
+            _ => self.by_size(op, 0),
         }
     }
 
-    fn by_size<E>(&self, size: Result<u32, E>) -> By {
-        match size {
-            Ok(size) if size >= self.offload_bytes => By::Worker { cancellable: false },
-            _ => By::Reader,
+    fn by_size(&self, op: Opcode, size: u32) -> By {
+        match size >= self.offload_bytes || self.pace(op).is_slow() {
+            true => By::Worker,
+            false => By::Reader,
         }
+    }
+
+    /// Where the time of `op` is counted.
+    fn pace(&self, op: Opcode) -> &Pace {
+        match op {
+            Opcode::Read => &self.reads,
+            Opcode::Write => &self.writes,
+            _ => &self.others,
+        }
+    }
+
+    /// Handles a request whose time counts.
+    fn handle_timed(&self, request: &[u8], reply: &mut ReplyBuf) -> bool {
+        let started = Instant::now();
+        let answer = self.handle(request, reply);
+        if let Ok((header, _)) = InHeader::read_from_prefix(request)
+            && let Some(op) = Opcode::from_wire(header.opcode)
+            && !is_long_by_nature(op, request.len().max(reply.bytes().len()), self.offload_bytes)
+        {
+            self.pace(op).took(started.elapsed());
+        }
+        answer
     }
 
     /// Handles a request on this thread. `true`: send `reply`.
@@ -114,21 +145,6 @@ impl Server {
             return refuse(request, reply);
         }
         self.dispatcher.handle(request, reply) == Outcome::Reply
-    }
-
-    /// INTERRUPT takes back what has not begun; everything else ends by itself, so it needs no answer.
-    fn interrupt(&self, request: &[u8]) {
-        let Ok((_, body)) = InHeader::read_from_prefix(request) else {
-            return;
-        };
-        let Ok((args, _)) = InterruptIn::read_from_prefix(body) else {
-            return;
-        };
-        if let Some(job) = self.workers.cancel(args.unique) {
-            let mut reply = ReplyBuf::new(0);
-            reply.fail(job.unique, Errno::EINTR);
-            self.send(job.channel, &reply);
-        }
     }
 
     fn send(&self, channel: Channel, reply: &ReplyBuf) {
@@ -157,6 +173,7 @@ impl Server {
 
     /// The life of a worker.
     fn work(self: Arc<Self>) {
+        io_flusher();
         let mut reply = ReplyBuf::new(self.dispatcher.reply_size());
         while let Some(job) = self.workers.next() {
             self.do_job(&job, &mut reply);
@@ -176,7 +193,7 @@ impl Server {
                 true
             }
             Some(Opcode::Syncfs) => self.sync_by_deadline(job, reply),
-            _ => self.handle(job.request.bytes(), reply),
+            _ => self.handle_timed(job.request.bytes(), reply),
         };
         if answer {
             self.send(job.channel, reply);
@@ -211,6 +228,15 @@ impl Server {
     }
 }
 
+/// Requests whose time says nothing about the device: they go to workers anyway.
+fn is_long_by_nature(op: Opcode, bytes: usize, offload_bytes: u32) -> bool {
+    let always = matches!(
+        op,
+        Opcode::Fsync | Opcode::Fsyncdir | Opcode::Fallocate | Opcode::CopyFileRange | Opcode::CopyFileRange64
+    );
+    always || bytes >= offload_bytes as usize
+}
+
 /// The answer to whatever comes after the end: nothing for forgets, `EIO` for the rest.
 fn refuse(request: &[u8], reply: &mut ReplyBuf) -> bool {
     let Ok((header, _)) = InHeader::read_from_prefix(request) else {
@@ -236,14 +262,9 @@ fn finish_reply(result: Result<(), Errno>, unique: u64, reply: &mut ReplyBuf) {
 
 impl Service for Arc<Server> {
     fn serve(&self, channel: Channel, request: &mut RequestBuf, reply: &mut ReplyBuf) -> bool {
-        let cancellable = match self.who(request) {
-            By::Reader => return self.handle(request.bytes(), reply),
-            By::Interrupt => {
-                self.interrupt(request.bytes());
-                return false;
-            }
-            By::Worker { cancellable } => cancellable,
-        };
+        if self.who(request) == By::Reader {
+            return self.handle_timed(request.bytes(), reply);
+        }
         let unique = InHeader::read_from_prefix(request.bytes()).map_or(0, |(header, _)| header.unique);
         let taken = match request.bytes().len() {
             0..=COPY_MAX => request.to_small(),
@@ -252,7 +273,6 @@ impl Service for Arc<Server> {
         if self.workers.push(Job {
             channel,
             unique,
-            cancellable,
             request: taken,
         }) {
             self.start_worker();

@@ -156,10 +156,12 @@ impl Session {
     /// so before (with an anchor). Errors: [`FuseError::Aborted`], [`FuseError::Device`], [`FuseError::Thread`],
     /// [`FuseError::Unclean`].
     pub fn run(mut self) -> Result<(), FuseError> {
-        let (Some(server), Some(notifications)) = (self.server.take(), self.notifications.take()) else {
+        let (Some(server), Some(notifications)) = (self.server.clone(), self.notifications.take()) else {
             return Ok(());
         };
         let notified = notify_thread(notifications, server.transport().clone())?;
+        // From here on the mount belongs to those who use it: if the server fails they see an error, not an empty directory.
+        self.server = None;
         let served = server.transport().clone().serve(&server.clone());
         server.stop_workers();
         self.notifier.stop();

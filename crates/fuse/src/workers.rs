@@ -1,7 +1,6 @@
 //! Threads for slow work, so that a reader never waits for a device: fsync, sync, big reads and writes, copies.
 //!
-//! Workers start when work waits and nobody is idle, up to a limit, and stay. Work that has not begun can be taken
-//! back by INTERRUPT; work that has begun always ends by itself.
+//! Workers start when work waits and nobody is idle, up to a limit, and stay.
 
 use crate::transport::{Channel, RequestBuf};
 use parking_lot::{Condvar, Mutex};
@@ -15,8 +14,6 @@ const SPARES_MAX: usize = 8;
 pub(crate) struct Job {
     pub(crate) channel: Channel,
     pub(crate) unique: u64,
-    /// Whether INTERRUPT may take it back: nothing is lost if it is not done.
-    pub(crate) cancellable: bool,
     pub(crate) request: RequestBuf,
 }
 
@@ -80,16 +77,6 @@ impl Workers {
     /// A job if one waits.
     pub(crate) fn poll(&self) -> Option<Job> {
         self.state.lock().queue.pop_front()
-    }
-
-    /// Takes back the job of request `unique` if it has not begun and may be taken back.
-    pub(crate) fn cancel(&self, unique: u64) -> Option<Job> {
-        let mut state = self.state.lock();
-        let place = state
-            .queue
-            .iter()
-            .position(|job| job.unique == unique && job.cancellable)?;
-        state.queue.remove(place)
     }
 
     /// A buffer for the reader whose own went into a job.

@@ -94,10 +94,7 @@ impl Dispatcher {
         let _working = Working::on(request.caller());
         let _span = tracing::trace_span!("request", op = op.name(), unique, node = request.header.nodeid).entered();
         let handled = self.guarded(op, &request, reply);
-        if matches!(
-            op,
-            Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt | Opcode::NotifyReply
-        ) {
+        if matches!(op, Opcode::Forget | Opcode::BatchForget | Opcode::NotifyReply) {
             return Outcome::NoReply;
         }
         match handled {
@@ -164,8 +161,11 @@ impl Dispatcher {
             Opcode::Ioctl => self.ioctl(request, reply),
             Opcode::Syncfs => self.vfs.syncfs(),
             Opcode::Destroy => self.vfs.unmount(),
-            // Open files carry no state here. Interrupts are dealt with by the session; all that began here ends by itself.
-            Opcode::Release | Opcode::Releasedir | Opcode::Interrupt | Opcode::NotifyReply => Ok(()),
+            // Open files carry no state here.
+            Opcode::Release | Opcode::Releasedir | Opcode::NotifyReply => Ok(()),
+            // Everything here ends by itself, and programs do not expect an fsync that fails with EINTR: as on any
+            // local file system. ENOSYS tells the kernel not to send interrupts any more.
+            Opcode::Interrupt => Err(Errno::ENOSYS),
             // Answered once: INIT came before this dispatcher was made.
             Opcode::Init => Err(Errno::EINVAL),
             // ENOSYS tells the kernel not to ask again: ACCESS (default_permissions does it), FLUSH (the kernel

@@ -35,6 +35,7 @@ impl DevTransport {
     }
 
     fn reader(&self, index: usize, service: &dyn Service) -> Stop {
+        io_flusher();
         let cpu = self.cpus[index % self.cpus.len()];
         if let Err(error) = sys::pin_to(cpu) {
             tracing::warn!(cpu, %error, "a reader is not pinned; it works, but slower");
@@ -56,6 +57,13 @@ impl DevTransport {
                 answered(channel.write_all(reply.bytes()));
             }
         }
+    }
+}
+
+/// Marks this thread as one that a mount depends on (PROTOCOLS section 8).
+pub(crate) fn io_flusher() {
+    if let Err(error) = sys::mark_io_flusher() {
+        tracing::debug!(%error, "not marked as serving a file system; matters only when memory is short");
     }
 }
 

@@ -3,6 +3,7 @@
 mod dev;
 
 pub use dev::DevTransport;
+pub(crate) use dev::io_flusher;
 
 use crate::error::FuseError;
 use crate::reply::ReplyBuf;

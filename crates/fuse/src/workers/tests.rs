@@ -1,13 +1,12 @@
-//! The queue alone: when threads are started, what can be taken back, and the end.
+//! The queue alone: when threads are started, the order, and the end.
 
 use super::*;
 use std::sync::Arc;
 
-fn job(unique: u64, cancellable: bool) -> Job {
+fn job(unique: u64) -> Job {
     Job {
         channel: Channel::FIRST,
         unique,
-        cancellable,
         request: RequestBuf::default(),
     }
 }
@@ -15,24 +14,23 @@ fn job(unique: u64, cancellable: bool) -> Job {
 #[test]
 fn threads_start_up_to_the_limit() {
     let workers = Workers::new(2);
-    assert!(workers.push(job(1, false)));
-    assert!(workers.push(job(2, false)));
-    assert!(!workers.push(job(3, false)), "two are enough");
+    assert!(workers.push(job(1)));
+    assert!(workers.push(job(2)));
+    assert!(!workers.push(job(3)), "two are enough");
     assert_eq!(workers.next().unwrap().unique, 1);
     workers.ended();
-    assert!(workers.push(job(4, false)), "one has ended");
+    assert!(workers.push(job(4)), "one has ended");
 }
 
 #[test]
-fn only_what_may_be_taken_back_is() {
+fn jobs_are_done_in_order() {
     let workers = Workers::new(1);
-    workers.push(job(1, true));
-    workers.push(job(2, false));
-    assert!(workers.cancel(2).is_none());
-    assert!(workers.cancel(3).is_none());
-    assert_eq!(workers.cancel(1).unwrap().unique, 1);
-    assert!(workers.cancel(1).is_none());
+    for unique in 1..=3 {
+        assert_eq!(workers.push(job(unique)), unique == 1, "one thread is the limit");
+    }
+    assert_eq!(workers.next().unwrap().unique, 1);
     assert_eq!(workers.poll().unwrap().unique, 2);
+    assert_eq!(workers.poll().unwrap().unique, 3);
     assert!(workers.poll().is_none());
 }
 
@@ -42,7 +40,7 @@ fn stop_lets_everything_be_done_first() {
     let mut threads = Vec::new();
     let done = Arc::new(Mutex::new(Vec::new()));
     for unique in 0..100 {
-        if workers.push(job(unique, false)) {
+        if workers.push(job(unique)) {
             let (workers, done) = (workers.clone(), done.clone());
             threads.push(std::thread::spawn(move || {
                 while let Some(job) = workers.next() {

@@ -2,6 +2,7 @@
 
 use crate::probe::{Probe, gate};
 use crate::support::{Mount, possible};
+use crate::sys;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{How, MountConfig};
 use std::fs::{self, File};
@@ -179,4 +180,40 @@ fn directories_are_synced_too() {
     file.sync_data().unwrap();
     drop(file);
     assert_eq!((count(&log, "fsync false"), count(&log, "fsync true")), (1, 1));
+}
+
+#[test]
+fn a_signal_does_not_make_fsync_fail() {
+    let (fsync_gate, lever) = gate();
+    let probe = Probe {
+        fsync_gate: Some(fsync_gate),
+        ..Probe::default()
+    };
+    let config = MountConfig {
+        threads: Some(1),
+        ..MountConfig::default()
+    };
+    let Some(m) = Mount::with(Arc::new(probe), config) else {
+        return;
+    };
+    let file = File::create(m.path("f")).unwrap();
+    sys::catch_usr1();
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let file = &file;
+        let syncing = scope.spawn(move || {
+            tell.send(sys::thread_id()).unwrap();
+            file.sync_all()
+        });
+        let thread = told.recv().unwrap();
+        lever.arrived.recv().unwrap();
+        for round in 0..50 {
+            sys::send_usr1(thread);
+            // Interrupts are read before other requests, so they are dealt with in between.
+            fs::write(m.path(format!("other-{round}")), b"x").unwrap();
+        }
+        lever.go.send(()).unwrap();
+        syncing.join().unwrap().unwrap();
+    });
+    drop(lever);
 }

@@ -100,3 +100,29 @@ pub fn ioctl_fsxattr(file: &File, command: u32, words: &mut [u32; 7]) -> io::Res
         Ok(())
     }
 }
+
+extern "C" fn nothing(_: libc::c_int) {}
+
+/// Makes SIGUSR1 interrupt system calls and do nothing else.
+pub fn catch_usr1() {
+    // SAFETY: sigaction is plain data, for which all zeros are valid (no flags, so no SA_RESTART).
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = nothing as *const () as usize;
+    // SAFETY: the handler does nothing, so it is safe at any instant; the old action is not asked for.
+    let result = unsafe { libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()) };
+    assert_eq!(result, 0);
+}
+
+/// The number of the calling thread.
+pub fn thread_id() -> libc::pid_t {
+    // SAFETY: no arguments, no failure.
+    unsafe { libc::gettid() }
+}
+
+/// Sends SIGUSR1 to a thread of this process.
+pub fn send_usr1(thread: libc::pid_t) {
+    let process = std::process::id();
+    // SAFETY: tgkill takes plain numbers; the handler of the signal does nothing.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) };
+    assert_eq!(result, 0);
+}

@@ -1,0 +1,38 @@
+//! The mean and its two thresholds.
+
+use super::*;
+
+const US: Duration = Duration::from_micros(1);
+
+fn feed(pace: &Pace, time: Duration, times: usize) {
+    (0..times).for_each(|_| pace.took(time));
+}
+
+#[test]
+fn a_device_is_noticed_and_so_is_its_end() {
+    let pace = Pace::default();
+    feed(&pace, 5 * US, 100);
+    assert!(!pace.is_slow());
+    feed(&pace, 100 * US, 100);
+    assert!(pace.is_slow());
+    feed(&pace, 5 * US, 100);
+    assert!(!pace.is_slow());
+}
+
+#[test]
+fn between_the_thresholds_nothing_changes() {
+    let pace = Pace::default();
+    feed(&pace, 40 * US, 1000);
+    assert!(!pace.is_slow());
+    feed(&pace, 200 * US, 100);
+    feed(&pace, 40 * US, 1000);
+    assert!(pace.is_slow());
+}
+
+#[test]
+fn one_stall_is_not_a_device() {
+    let pace = Pace::default();
+    feed(&pace, 5 * US, 100);
+    pace.took(Duration::from_secs(3600));
+    assert!(!pace.is_slow());
+}
