@@ -43,6 +43,14 @@ impl Set {
         }
     }
 
+    /// Takes `number` out.
+    pub fn remove(&mut self, number: u64) {
+        if let Some(bits) = self.blocks.get_mut(&(number / BITS)) {
+            let within = number % BITS;
+            bits[(within / 8) as usize] &= !(1 << (within % 8));
+        }
+    }
+
     pub fn has(&self, number: u64) -> bool {
         self.blocks
             .get(&(number / BITS))

@@ -3,13 +3,13 @@
 use crate::finding::Finding;
 use crate::node::{follow, in_life};
 use crate::walk::Walk;
-use crate::{Page, inode};
+use crate::{Page, inode, is_zero};
 use keepfs_codes::crc32c;
 use keepfs_format::blockmap::{
     Child, FANOUT, FILE_SIZE_MAX, LOST, PageEntry, UNWRITTEN, WRITTEN, coverage, entry_offset,
 };
 use keepfs_format::inode::{BODY_TREE, Inode};
-use keepfs_format::{FromBytes, IntoBytes, Kind, PAGE};
+use keepfs_format::{FromBytes, Kind, PAGE};
 
 /// Pages that the greatest file has.
 const INDEX_END: u64 = FILE_SIZE_MAX.div_ceil(PAGE as u64);
@@ -73,6 +73,9 @@ fn node(walk: &mut Walk<'_>, file: &mut File, id: u64, level: u8, generation: Op
     }
     for slot in 0..FANOUT {
         let at = entry_offset(slot);
+        if is_zero(&bytes[at..at + size_of::<PageEntry>()]) {
+            continue;
+        }
         if level == 1 {
             let entry = PageEntry::read_from_prefix(&bytes[at..]).map_or(PageEntry::HOLE, |(e, _)| e);
             page_entry(walk, file, base.saturating_add(slot), &entry);
@@ -84,9 +87,6 @@ fn node(walk: &mut Walk<'_>, file: &mut File, id: u64, level: u8, generation: Op
 }
 
 fn descend(walk: &mut Walk<'_>, file: &mut File, child: &Child, level: u8, base: u64) {
-    if child.as_bytes().iter().all(|b| *b == 0) {
-        return;
-    }
     if child.reserved.get() != 0 || child.id.get() == 0 {
         walk.finding(Finding::PageEntry {
             ino: file.ino,
@@ -146,6 +146,10 @@ fn page_entry(walk: &mut Walk<'_>, file: &mut File, index: u64, entry: &PageEntr
         *walk.shared.entry(page).or_default() += 1;
         walk.counts.shares += 1;
     }
+    let told = walk.brought.get(&page) == Some(&entry.crc.get());
+    if flags == WRITTEN && walk.fresh.has(page) && !told {
+        walk.finding(Finding::LogUnbrought { ino, index, page });
+    }
     if walk.options.data && flags == WRITTEN {
         data(walk, file, index, entry, staged);
     }
@@ -164,7 +168,7 @@ fn data(walk: &mut Walk<'_>, file: &File, index: u64, entry: &PageEntry, staged:
 
 fn is_clear_beyond(bytes: &Page, index: u64, size: u64) -> bool {
     let within = (size % PAGE as u64) as usize;
-    index != size / PAGE as u64 || within == 0 || bytes[within..].iter().all(|b| *b == 0)
+    index != size / PAGE as u64 || within == 0 || is_zero(&bytes[within..])
 }
 
 /// S-8.8: staged pages belong to a live file, below its size, over the page that its block map names.

@@ -269,7 +269,7 @@ fn named(walk: &mut Walk<'_>, dir: &Dir, id: MetaId, offset: usize, entry: &Entr
 /// S-6.3: keys are those of the names, lead here, and are distinct. Equal keys and names share a leaf.
 fn keys(walk: &mut Walk<'_>, dir: &Dir, id: MetaId, names: &[Name<'_>], route: &Route) {
     let seed = walk.pool.sb.name_seed.map(|word| word.get());
-    let mut seen: HashMap<u64, Vec<&[u8]>> = HashMap::new();
+    let mut seen: HashMap<u64, Vec<(&[u8], u64)>> = HashMap::new();
     for entry in names {
         let base = name_key(seed, entry.name);
         let twins = seen.entry(base).or_default();
@@ -277,17 +277,14 @@ fn keys(walk: &mut Walk<'_>, dir: &Dir, id: MetaId, names: &[Name<'_>], route: &
             Some("key (it is not its name's)")
         } else if !route.leads(entry.key) {
             Some("leaf (its key leads to another)")
-        } else if twins.contains(&entry.name) {
+        } else if twins.iter().any(|(name, _)| *name == entry.name) {
             Some("name (there is another entry of this name)")
-        } else if names
-            .iter()
-            .any(|other| other.offset < entry.offset && other.key == entry.key)
-        {
+        } else if twins.iter().any(|(_, key)| *key == entry.key) {
             Some("key (there is another entry with it)")
         } else {
             None
         };
-        twins.push(entry.name);
+        twins.push((entry.name, entry.key));
         if let Some(field) = field {
             walk.finding(Finding::Entry {
                 dir: dir.ino,

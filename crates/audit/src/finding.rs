@@ -137,6 +137,8 @@ findings! {
         "log group {group} updates {id} of generation {generation}, which is no logged metablock or was never born";
     LogData { group: u64, ino: u64, index: u64, page: u64 } = "log-data", Note,
         "the log ends before group {group}: its data page {page} (page {index} of inode {ino}) did not arrive before the crash";
+    LogUnbrought { ino: u64, index: u64, page: u64 } = "log-unbrought", Error,
+        "page {index} of inode {ino} (page {page}) is new in the log but no map-entry record tells its CRC: a crash could lose it unseen";
     LogTorn { sequence: u64 } = "log-torn", Note,
         "the log ends at page {sequence} in the middle of a group, which is dropped: usual after a crash";
     // Inodes, section 5.

@@ -3,7 +3,7 @@
 use crate::finding::Finding;
 use crate::pool::Load;
 use crate::walk::Walk;
-use crate::{Page, body, xattr};
+use crate::{Page, body, is_zero, xattr};
 use keepfs_format::blockmap::{FILE_SIZE_MAX, HEIGHT_MAX};
 use keepfs_format::inode::{
     BODY, BODY_DIRECT, BODY_INLINE, BODY_NONE, BODY_TREE, DEAD, Inode, LIVE, PER_BLOCK, SIZE, XATTR, XATTR_CHAIN,
@@ -71,7 +71,7 @@ fn block(walk: &mut Walk<'_>, index: u64, bytes: &Page) {
         let at = HEADER + slot as usize * SIZE;
         let raw = &bytes[at..at + SIZE];
         // Most slots of a young block are of this kind.
-        if raw[..8] == [0; 8] && raw.iter().all(|b| *b == 0) {
+        if is_zero(raw) {
             continue;
         }
         if let Ok(inode) = Inode::read_from_bytes(raw) {
@@ -161,7 +161,7 @@ fn wrong_fields(inode: &Inode, kind: u8) -> Vec<&'static str> {
             "size of an inline file",
         ),
         (
-            inode.body != BODY_INLINE || is_zero(&inode.body_area, size),
+            inode.body != BODY_INLINE || is_clear(&inode.body_area, size),
             "byte beyond an inline file",
         ),
         (inode.born.get() >= 1 && inode.born.get() <= inode.cur.get(), "born"),
@@ -178,8 +178,8 @@ fn wrong_fields(inode: &Inode, kind: u8) -> Vec<&'static str> {
         .collect()
 }
 
-fn is_zero(area: &[u8], from: u64) -> bool {
-    area.iter().skip(from.min(area.len() as u64) as usize).all(|b| *b == 0)
+fn is_clear(area: &[u8], from: u64) -> bool {
+    is_zero(&area[from.min(area.len() as u64) as usize..])
 }
 
 /// The inode in slot of `ino`, out of its metablock.

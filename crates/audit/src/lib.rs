@@ -35,3 +35,9 @@ pub use walk::{Options, walk};
 
 /// The bytes of one page.
 pub(crate) type Page = [u8; keepfs_format::PAGE];
+
+/// Whether all of `bytes`, at most a page, are zero: one comparison of memory.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    static ZEROS: Page = [0; keepfs_format::PAGE];
+    ZEROS.get(..bytes.len()) == Some(bytes)
+}

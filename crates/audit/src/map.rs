@@ -1,8 +1,8 @@
 //! Reading the map: from the roots in the superblock to the entry of every metablock (SPEC section 4).
 
-use crate::Page;
 use crate::finding::Finding;
 use crate::pool::{Pool, Row};
+use crate::{Page, is_zero};
 use keepfs_format::map::{DEAD, FANOUT, LIVE, MapEntry, NEVER, entry_offset};
 use keepfs_format::{FromBytes, IntoBytes, Kind, MetaId, Space, bitmap};
 
@@ -11,7 +11,7 @@ pub(crate) fn read(pool: &mut Pool<'_>) {
     for space in Space::ALL {
         let root = pool.sb.roots[space as usize];
         if root.height == 0 {
-            if root.entry.as_bytes().iter().any(|b| *b != 0) {
+            if !is_zero(root.entry.as_bytes()) {
                 let id = MetaId::map(space, 0, 0).into();
                 pool.sink.push(Finding::MapEntry {
                     id,
@@ -44,10 +44,11 @@ fn descend(pool: &mut Pool<'_>, space: Space, level: u8, number: u64, entry: &Ma
     };
     pool.map_pages += 1;
     for slot in 0..FANOUT {
-        let entry = entry_at(&bytes, slot);
-        if entry.as_bytes().iter().all(|b| *b == 0) {
+        let at = entry_offset(slot);
+        if is_zero(&bytes[at..at + size_of::<MapEntry>()]) {
             continue;
         }
+        let entry = entry_at(&bytes, slot);
         let below = number * FANOUT + slot;
         if level > 0 {
             child(pool, space, level - 1, below, &entry);
@@ -77,7 +78,7 @@ fn leaf_entry(pool: &mut Pool<'_>, space: Space, index: u64, entry: &MapEntry) {
         return;
     }
     if !well_formed(pool, id, entry) || (entry.state == LIVE && !claim(pool, id, entry)) {
-        pool.holes.push((space, index, index + 1));
+        pool.holes.add(space, index, index + 1);
         return;
     }
     pool.rows[space as usize].push(Row {
@@ -179,7 +180,7 @@ fn report(pool: &mut Pool<'_>, id: MetaId, rules: &[(bool, &'static str)]) -> bo
 fn lost(pool: &mut Pool<'_>, space: Space, level: u8, number: u64) {
     let covers = FANOUT.saturating_pow(u32::from(level) + 1);
     let first = number.saturating_mul(covers);
-    pool.holes.push((space, first, first.saturating_add(covers)));
+    pool.holes.add(space, first, first.saturating_add(covers));
 }
 
 fn entry_at(bytes: &Page, slot: u64) -> MapEntry {

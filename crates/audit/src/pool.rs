@@ -29,6 +29,32 @@ enum Changed {
     Bad,
 }
 
+/// Runs of metablocks of which nothing is known, because a map page or map entry is bad.
+#[derive(Debug, Default)]
+pub(crate) struct Holes {
+    /// First index → index after the last.
+    runs: BTreeMap<(Space, u64), u64>,
+}
+
+impl Holes {
+    pub fn add(&mut self, space: Space, first: u64, end: u64) {
+        self.runs.insert((space, first), end);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    pub fn any(&self, space: Space) -> bool {
+        self.runs.range((space, 0)..=(space, u64::MAX)).next().is_some()
+    }
+
+    pub fn has(&self, space: Space, index: u64) -> bool {
+        let before = self.runs.range((space, 0)..=(space, index)).next_back();
+        before.is_some_and(|(_, end)| index < *end)
+    }
+}
+
 /// What reading a metablock gives.
 #[derive(Clone, Debug)]
 pub(crate) enum Load {
@@ -46,8 +72,8 @@ pub(crate) struct Pool<'i> {
     pub sink: Sink,
     /// The rows of each space, ascending; indexed by the space's number.
     pub rows: [Vec<Row>; 10],
-    /// Parts of the map that cannot be read: space, first index, index after the last.
-    pub holes: Vec<(Space, u64, u64)>,
+    /// Parts of the map that cannot be read.
+    pub holes: Holes,
     /// Every page that a live map entry or root names, with the metablock in it.
     pub homes: Vec<(u64, MetaId)>,
     /// The pages of `homes`.
@@ -65,7 +91,7 @@ impl<'i> Pool<'i> {
             sb,
             sink,
             rows: Default::default(),
-            holes: Vec::new(),
+            holes: Holes::default(),
             homes: Vec::new(),
             home_pages: Set::default(),
             map_pages: 0,
@@ -94,11 +120,11 @@ impl<'i> Pool<'i> {
             return Load::Gone(0);
         };
         let Some(at) = self.row(space, id.index()) else {
-            let unknown = self
-                .holes
-                .iter()
-                .any(|(s, a, b)| *s == space && (*a..*b).contains(&id.index()));
-            return if unknown { Load::Bad } else { Load::Gone(0) };
+            return if self.holes.has(space, id.index()) {
+                Load::Bad
+            } else {
+                Load::Gone(0)
+            };
         };
         let entry = self.rows[space as usize][at].entry;
         if entry.state != map::LIVE {

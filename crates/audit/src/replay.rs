@@ -1,7 +1,7 @@
 //! What the log's records do to the checkpoint (SPEC S-8.5, S-9.3, S-9.4), in memory only.
 
 use crate::Page;
-use crate::bitmap::test;
+use crate::bitmap::{Set, test};
 use crate::finding::Finding;
 use crate::plog::{Group, Log};
 use crate::pool::{Load, Pool, header};
@@ -11,12 +11,16 @@ use keepfs_format::bitmap::{self, BITS, COUNTS, TOTALS};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{Record, Run, decode};
 use keepfs_format::{Header, IntoBytes, Kind, MetaId, PAGE, Space};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What the log gave.
 #[derive(Debug, Default)]
 pub(crate) struct Replayed {
     pub stage: Stage,
+    /// Pages that the log allocated.
+    pub fresh: Set,
+    /// CRCs of the data pages that map-entry records brought.
+    pub brought: HashMap<u64, u32>,
     /// Groups taken.
     pub groups: u64,
     /// Last transaction in them, or the superblock's.
@@ -156,7 +160,19 @@ impl Replay<'_, '_> {
             // A link voids nothing; an unlink takes effect when the number is freed.
             Record::Link { .. } | Record::Unlink { .. } => {}
             Record::Truncate { ino, size } => self.done.stage.truncate(ino, size),
-            Record::MapEntry { ino, index, count, .. } => self.done.stage.mapped(ino, index, count),
+            Record::MapEntry {
+                ino,
+                index,
+                page,
+                count,
+                crcs,
+                ..
+            } => {
+                self.done.stage.mapped(ino, index, count);
+                self.done
+                    .brought
+                    .extend(crcs.into_iter().zip(page..).map(|(crc, page)| (page, crc)));
+            }
             Record::Tail {
                 ino,
                 index,
@@ -299,6 +315,9 @@ impl Replay<'_, '_> {
         if space == Space::InodeNumbers && !set {
             self.done.stage.freed(first, count);
         }
+        if space == Space::Pages {
+            self.fresh_pages(first, count, set);
+        }
         let (mut at, end) = (first, first + count);
         let mut clash = None;
         while at < end && self.room() {
@@ -323,6 +342,16 @@ impl Replay<'_, '_> {
             _ => return,
         };
         self.total(counter, if set { count } else { count.wrapping_neg() });
+    }
+
+    fn fresh_pages(&mut self, first: u64, count: u64, set: bool) {
+        if set {
+            return self.done.fresh.add_run(first, count);
+        }
+        for page in first..first + count {
+            self.done.fresh.remove(page);
+            self.done.brought.remove(&page);
+        }
     }
 
     fn refs(&mut self, run: Run, delta: i32) {

@@ -8,7 +8,7 @@ use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_format::{FromBytes, MetaId, PAGE, Space};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Slots, log region (S-2.4) and chunks (S-4.5): the pages that no file may have. Checks HOMES on the way.
 pub(crate) fn system_pages(walk: &mut Walk<'_>) {
@@ -20,7 +20,7 @@ pub(crate) fn system_pages(walk: &mut Walk<'_>) {
         .add_run(walk.pool.sb.log_start.get(), walk.pool.sb.log_pages.get());
     walk.pool.homes.sort_unstable();
     let mut chunks = Set::default();
-    let mut bad = walk.pool.holes.iter().any(|(space, ..)| *space == Space::Homes);
+    let mut bad = walk.pool.holes.any(Space::Homes);
     for index in walk.pool.live(Space::Homes) {
         let id = MetaId::new(Space::Homes, index);
         let Some(bytes) = walk.load(id, &mut bad) else {
@@ -99,7 +99,7 @@ fn compare_homes(walk: &mut Walk<'_>, start: u64, length: u64, chunk: &Chunk) {
 
 /// Reads the hidden list, which says how files are to be judged.
 pub(crate) fn load_orphans(walk: &mut Walk<'_>) {
-    let mut bad = walk.pool.holes.iter().any(|(space, ..)| *space == Space::Orphans);
+    let mut bad = walk.pool.holes.any(Space::Orphans);
     for index in walk.pool.live(Space::Orphans) {
         if let Some(bytes) = walk.load(MetaId::new(Space::Orphans, index), &mut bad) {
             let mut bits = Box::new([0; BYTES]);
@@ -139,7 +139,7 @@ pub(crate) fn check(walk: &mut Walk<'_>) {
 
 /// Compares each metablock of a bitmap with `found`; how many bits are set, None if not all could be read.
 fn compare(walk: &mut Walk<'_>, space: Space, found: &Set, tell: fn(&mut Walk<'_>, Vec<u64>, bool)) -> Option<u64> {
-    let mut bad = walk.pool.holes.iter().any(|(s, ..)| *s == space);
+    let mut bad = walk.pool.holes.any(space);
     let mut blocks: BTreeSet<u64> = walk.pool.live(space).into_iter().collect();
     blocks.extend(found.blocks.keys());
     let mut total = 0;
@@ -192,11 +192,7 @@ fn inode_bits(walk: &mut Walk<'_>, numbers: Vec<u64>, set: bool) {
 fn node_bits(walk: &mut Walk<'_>, numbers: Vec<u64>, set: bool) {
     for index in numbers {
         match set {
-            true if walk
-                .pool
-                .holes
-                .iter()
-                .any(|(s, a, b)| *s == Space::Nodes && (*a..*b).contains(&index)) => {}
+            true if walk.pool.holes.has(Space::Nodes, index) => {}
             true => walk.finding(Finding::NodeNumberSet { index }),
             false => walk.finding(Finding::NodeNumberClear { index }),
         }
@@ -207,7 +203,7 @@ fn node_bits(walk: &mut Walk<'_>, numbers: Vec<u64>, set: bool) {
 fn shares(walk: &mut Walk<'_>) -> Option<u64> {
     let mut blocks: BTreeSet<u64> = walk.pool.live(Space::Shares).into_iter().collect();
     blocks.extend(walk.shared.keys().map(|page| page / COUNTS));
-    let mut bad = walk.pool.holes.iter().any(|(s, ..)| *s == Space::Shares);
+    let mut bad = walk.pool.holes.any(Space::Shares);
     let mut total = 0;
     for index in blocks {
         let before = bad;
@@ -222,21 +218,30 @@ fn shares(walk: &mut Walk<'_>) -> Option<u64> {
 }
 
 fn share_block(walk: &mut Walk<'_>, index: u64, bytes: &crate::Page) -> u64 {
-    let mut total = 0;
-    let (counts, _) = bytes[HEADER..].as_chunks::<2>();
-    for (stored, page) in counts.iter().zip(index * COUNTS..) {
-        let stored = u64::from(u16::from_le_bytes(*stored));
-        total += stored;
-        let found = if walk.shared.is_empty() {
-            0
-        } else {
-            walk.shared.get(&page).copied().unwrap_or(0)
-        };
+    let (words, _) = bytes[HEADER..].as_chunks::<8>();
+    let mut both: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for (word, first) in words
+        .iter()
+        .zip((index * COUNTS..).step_by(4))
+        .filter(|(word, _)| **word != [0; 8])
+    {
+        let (counts, _) = word.as_chunks::<2>();
+        let stored = counts
+            .iter()
+            .map(|count| u64::from(u16::from_le_bytes(*count)))
+            .zip(first..);
+        both.extend(stored.map(|(stored, page)| (page, (stored, 0))));
+    }
+    for (page, found) in walk.shared.range(index * COUNTS..(index + 1) * COUNTS) {
+        both.entry(*page).or_default().1 = *found;
+    }
+    for (page, (stored, found)) in &both {
+        let (page, stored, found) = (*page, *stored, *found);
         if stored != found && !(walk.blind.users && stored > found) {
             walk.finding(Finding::Share { page, stored, found });
         }
     }
-    total
+    both.values().map(|(stored, _)| stored).sum()
 }
 
 /// S-7.5: the counters against the bitmaps and counts as they are stored.

@@ -88,6 +88,9 @@ pub(crate) struct Walk<'i> {
     pub data: Set,
     /// References of data pages beyond the first.
     pub shared: BTreeMap<u64, u64>,
+    /// Pages that the log allocated, and the CRCs that its map-entry records told.
+    pub fresh: Set,
+    pub brought: HashMap<u64, u32>,
     log_groups: u64,
     seq: u64,
 }
@@ -114,6 +117,8 @@ impl<'i> Walk<'i> {
             system: Set::default(),
             data: Set::default(),
             shared: BTreeMap::new(),
+            fresh: replayed.fresh,
+            brought: replayed.brought,
             log_groups: replayed.groups,
             seq: replayed.seq,
         }
@@ -146,11 +151,7 @@ impl<'i> Walk<'i> {
     /// Whether the bad block is the reason why inode `ino` is not known.
     pub fn is_hidden(&self, ino: u64) -> bool {
         let block = keepfs_format::inode::block_of(ino).index();
-        let holes = self.pool.holes.iter();
-        self.blind.inodes.contains(&block)
-            || holes
-                .clone()
-                .any(|(s, a, b)| *s == Space::Inodes && (*a..*b).contains(&block))
+        self.blind.inodes.contains(&block) || self.pool.holes.has(Space::Inodes, block)
     }
 
     /// Reads a metablock of spaces 2 to 9; None if it is zero. A bad one makes `bad` true.

@@ -1,9 +1,10 @@
 //! On a valid pool the walk finds nothing, and the view shows what is there.
 
-use crate::builder::Builder;
+use crate::builder::{Builder, SEED, fill_leaf, node};
 use crate::sample;
 use keepfs_audit::read::View;
-use keepfs_audit::{Options, walk};
+use keepfs_audit::{Finding, Options, walk};
+use keepfs_format::{Kind, dir};
 
 const DATA: Options = Options {
     data: true,
@@ -59,6 +60,91 @@ fn pool_smaller_than_device() {
     let mut bytes = sample::pool().build().bytes;
     bytes.extend_from_slice(&[0; 10 * 4096]);
     assert_eq!(walk(&bytes, &DATA).findings, []);
+}
+
+/// S-6.4, S-6.5: an index under an index, whose slots all hold one leaf.
+#[test]
+fn nested_index() {
+    let mut b = sample::pool();
+    let (upper, lower, leaf) = (60, 61, 300);
+    let slot = dir::slot_of(dir::name_key(SEED, b"deep"), 0);
+    b.new_inode(40, sample::DIR, |i| {
+        (i.nlink, i.parent, i.entries, i.root) = (2.into(), 9.into(), 1.into(), node(upper).0.into());
+    });
+    b.new_inode(41, sample::FILE, |_| {});
+    let mut children = [node(lower).0; 256];
+    // Beside the slot stand leaves of 1, 2, 4, ... 128 slots.
+    for depth in 1..=8u8 {
+        let slots = 1usize << (8 - depth);
+        let first = ((slot / slots) ^ 1) * slots;
+        children[first..first + slots].fill(node(leaf + u64::from(depth)).0);
+        fill_leaf(b.node(leaf + u64::from(depth), Kind::DirLeaf, depth, 40), &[]);
+    }
+    let root = b.node(upper, Kind::DirIndex, 0, 40);
+    for (at, child) in children.iter().enumerate() {
+        root[dir::child_offset(at)..][..8].copy_from_slice(&child.to_le_bytes());
+    }
+    let below = b.node(lower, Kind::DirIndex, 1, 40);
+    for at in 0..256 {
+        below[dir::child_offset(at)..][..8].copy_from_slice(&node(62).0.to_le_bytes());
+    }
+    fill_leaf(b.node(62, Kind::DirLeaf, 0, 40), &[("deep", 41, 8, true)]);
+    b.inode(9, |i| {
+        (i.nlink, i.entries, i.root) = (3.into(), 1.into(), node(63).0.into())
+    });
+    fill_leaf(b.node(63, Kind::DirLeaf, 0, 9), &[("nested", 40, 4, true)]);
+    b.sb.meta_copies = 1.into();
+    let built = b.build();
+    assert_eq!(walk(&built.bytes, &DATA).findings, []);
+    assert_eq!(
+        View::open(&built.bytes)
+            .unwrap()
+            .resolve(b"dir/sub/nested/deep")
+            .unwrap(),
+        41
+    );
+}
+
+/// What `keepfs check --json` shows of a finding.
+#[test]
+fn json() {
+    let mut built = sample::pool().build();
+    built.page(768)[700] ^= 1;
+    let json = serde_json::to_value(walk(&built.bytes, &DATA)).unwrap();
+    let finding = &json["findings"][0];
+    assert_eq!(
+        (&finding["code"], &finding["severity"]),
+        (&"superblock-copy".into(), &"warning".into())
+    );
+    assert_eq!((&finding["slot"], &finding["page"]), (&3.into(), &768.into()));
+    assert!(finding["text"].as_str().unwrap().contains("slot 3"));
+    assert_eq!(json["counts"]["directories"], 3);
+}
+
+/// Every kind of finding is expected by some test, and no two share a code.
+#[test]
+fn every_finding_has_a_test() {
+    let tests = [
+        include_str!("broken.rs"),
+        include_str!("log.rs"),
+        include_str!("hostile.rs"),
+    ]
+    .concat();
+    let table = include_str!("../../src/finding.rs")
+        .lines()
+        .skip_while(|line| !line.starts_with("findings! {"));
+    let names: Vec<&str> = table
+        .filter(|line| line.contains("} = \""))
+        .filter_map(|l| l.split_whitespace().next())
+        .collect();
+    assert_eq!(names.len(), Finding::CODES.len());
+    let untested: Vec<_> = names
+        .iter()
+        .filter(|name| !tests.contains(&format!("Finding::{name} {{")))
+        .collect();
+    assert_eq!(untested, [] as [&&str; 0]);
+    let distinct: std::collections::BTreeSet<_> = Finding::CODES.iter().collect();
+    assert_eq!(distinct.len(), Finding::CODES.len());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::builder::{Builder, node};
 use crate::sample::{self, GONE, LEAF_BORN, XATTR_A};
 use keepfs_audit::{Finding, Options, Report, walk};
+use keepfs_format::inode::BODY_DIRECT;
 use keepfs_format::plog::{FLAG_DATA_FLUSHED, FLAG_LAST, Record, Run};
 use keepfs_format::{Kind, MetaId, Space};
 
@@ -456,4 +457,49 @@ fn tails_voided() {
         len: 1,
     };
     assert_eq!(with(&[stale(1), zero]), []);
+}
+
+/// S-8.5: a data page that the log allocated is named by a map-entry record with its CRC; else S-9.3 asks nothing.
+#[test]
+fn unbrought() {
+    let mut b = sample::pool();
+    let entry = b.data_unaccounted(610, 8, 4096);
+    let alloc = Record::Alloc {
+        space: Space::Pages,
+        run: run(610, 1),
+    };
+    let crc = entry.crc.get();
+    let mut records = vec![alloc];
+    records.extend(b.logged(|b| {
+        b.inode(16, |i| {
+            (i.body, i.pages, i.size) = (BODY_DIRECT, 1.into(), 4096.into());
+            sample::entries(&mut i.body_area, &[entry]);
+        });
+    }));
+    let told = Record::MapEntry {
+        ino: 16,
+        index: 0,
+        page: 610,
+        count: 1,
+        version: 1,
+        last_len: 4096,
+        crcs: vec![crc],
+    };
+    let mut complete = records.clone();
+    complete.insert(1, told);
+    let updates = core::mem::take(&mut b.after);
+    b.group(&records);
+    assert_eq!(
+        report(b).findings,
+        [Finding::LogUnbrought {
+            ino: 16,
+            index: 0,
+            page: 610
+        }]
+    );
+    let mut b = sample::pool();
+    b.data_unaccounted(610, 8, 4096);
+    b.after = updates;
+    b.group(&complete);
+    assert_eq!(report(b).findings, []);
 }
