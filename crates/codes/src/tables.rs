@@ -83,6 +83,7 @@ const fn times_x8(poly: Poly, mut value: u64) -> u64 {
 }
 
 /// Constants that fold an accumulator forward: `by(d)` moves a 128-bit value over `d` bits.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub(crate) struct Fold {
     /// For the low (earlier) quadword: x^(d+63).
@@ -91,6 +92,7 @@ pub(crate) struct Fold {
     pub(crate) high: u64,
 }
 
+#[cfg(target_arch = "x86_64")]
 impl Fold {
     pub(crate) const fn by(poly: Poly, bits: u64) -> Self {
         Self {
@@ -101,6 +103,7 @@ impl Fold {
 }
 
 /// All fold distances the kernels use, in bits.
+#[cfg(target_arch = "x86_64")]
 pub(crate) struct Folds {
     pub(crate) by_2048: Fold,
     pub(crate) by_1536: Fold,
@@ -111,6 +114,7 @@ pub(crate) struct Folds {
     pub(crate) by_128: Fold,
 }
 
+#[cfg(target_arch = "x86_64")]
 impl Folds {
     pub(crate) const fn of(poly: Poly) -> Self {
         Self {
