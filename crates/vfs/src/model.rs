@@ -25,7 +25,9 @@
 //! - **D-5** sizes of directories, `blocks`, inode numbers, generations and cookies are each file system's own.
 //! - **D-6** ext4 limits all attributes of an inode to one block, and files to 16 TiB; here see [`Options`].
 //! - **D-7** a rename with a whiteout that fails stamps directories in ext4; here what fails changes nothing.
-//! - **D-8** ext4 does not stamp ctime if an attribute is set to the value that it has.
+//! - **D-8** ext4 does not stamp ctime if an attribute or an ACL is set to what it is already.
+//! - **D-9** an ordinary user's append to a file that is append-only and set-id is `EPERM` in Linux, because losing
+//!   the bits is a change of mode; here they are lost.
 
 mod acl;
 mod attrs;

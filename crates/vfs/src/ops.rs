@@ -6,6 +6,7 @@
 //! regular file are not tried ([`Outcome::WrongKind`]): those are the kernel's to refuse.
 
 pub mod ace;
+mod compare;
 mod generate;
 mod outcome;
 mod session;
@@ -18,6 +19,7 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
+pub use compare::{Disagreement, first_disagreement};
 pub use generate::{Generator, Profile, Rng};
 pub use outcome::{Outcome, View};
 pub use session::{SLOTS, Session, pattern, xattr_value};

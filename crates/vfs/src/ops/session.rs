@@ -415,7 +415,7 @@ impl<'a> Session<'a> {
         Ok(self.vfs.setattr(got.attr.ino, change)?.into())
     }
 
-    /// Writes all of `data`, going on after short writes as programs do.
+    /// One write; how much of `data` it took.
     fn write(&self, got: &Got<'_>, offset: u64, data: &[u8], how: WriteHow) -> Result<u64> {
         Ok(self.vfs.write(got.attr.ino, offset, data, how)? as u64)
     }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::model::Model;
+use crate::model::{Model, Options};
+use crate::tree::Times;
 use crate::{Errno, Ino};
 
 #[test]
@@ -179,4 +180,46 @@ fn short_sequences_are_numbered_and_each_step_works_alone() {
     assert_eq!(all.len() as u64, one);
     let last = ace::sequence(&steps, 2, one * one - 1);
     assert_eq!(last.len(), 2 * steps[steps.len() - 1].ops.len());
+}
+
+/// A clock that only moves when told.
+fn stepped_clock() -> (std::sync::Arc<std::sync::atomic::AtomicI64>, crate::model::Clock) {
+    use std::sync::atomic::Ordering;
+    let seconds = std::sync::Arc::new(std::sync::atomic::AtomicI64::new(0));
+    let read = seconds.clone();
+    (
+        seconds,
+        std::sync::Arc::new(move || crate::Time {
+            sec: read.load(Ordering::Relaxed),
+            nsec: 0,
+        }),
+    )
+}
+
+#[test]
+fn equal_file_systems_agree_in_everything_times_too() {
+    let (seconds, clock) = stepped_clock();
+    let (a, b) = (Model::with_clock(clock.clone()), Model::with_clock(clock));
+    let ops: Vec<Op> = Generator::new(5, Profile::everything()).take(300).collect();
+    let mut tick = || {
+        seconds.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    };
+    assert_eq!(first_disagreement(&a, &b, &ops, 1, Times::Keep, &mut tick), None);
+}
+
+#[test]
+fn a_difference_is_found_and_shrinks_to_its_cause() {
+    let disagree = |ops: &[Op]| {
+        let small = Options {
+            max_file_size: 1 << 20,
+            ..Options::default()
+        };
+        let subject = Model::new(small, std::sync::Arc::new(crate::Time::default));
+        first_disagreement(&Model::default(), &subject, ops, 0, Times::Ignore, &mut || ())
+    };
+    let ops: Vec<Op> = Generator::new(2, Profile::everything()).take(400).collect();
+    assert!(disagree(&ops).is_some());
+    let shortest = shrink(&ops, &mut |candidate| disagree(candidate).is_some());
+    assert!(shortest.len() <= 3, "{}", print_all(&shortest));
+    assert!(disagree(&shortest).is_some_and(|d| d.words.contains("EFBIG") || d.words.contains("Number")));
 }

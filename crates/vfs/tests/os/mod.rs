@@ -83,7 +83,7 @@ impl OsSession {
     fn try_run(&mut self, op: &Op) -> Run<Outcome> {
         match op {
             Op::Tmpfile { slot, dir, mode, who } => {
-                let dir = self.place(dir)?;
+                let dir = self.existing_dir(dir)?;
                 let fd = calls::tmpfile(&dir, mode.0, who.umask)?;
                 let outcome = calls::view_of_fd(&fd)?;
                 self.slots[*slot] = Some(fd);
@@ -207,7 +207,7 @@ impl OsSession {
 
     fn run_on_inode(&self, op: &Op) -> Run<Outcome> {
         match op {
-            Op::ReadDir { path } => calls::read_dir(&self.existing(path)?),
+            Op::ReadDir { path } => calls::read_dir(&self.existing_dir(path)?),
             Op::ReadLink { path } => calls::read_link(&self.existing(path)?),
             Op::Stat { path } => calls::view(&self.existing(path)?),
             Op::SetMode { path, mode } => {
@@ -277,6 +277,15 @@ impl OsSession {
         let place = self.place(path)?;
         kind(&place)?;
         Ok(place)
+    }
+
+    /// A place where a directory is. Errors: `ENOTDIR`, also for a symbolic link to one.
+    fn existing_dir(&self, path: &str) -> Run<Place> {
+        let place = self.place(path)?;
+        match kind(&place)? {
+            FileKind::Dir => Ok(place),
+            _ => Err(Errno::ENOTDIR.into()),
+        }
     }
 
     /// Where a path leads. Errors: `EBADF` for an empty slot, `ELOOP` for a symbolic link on the way.
