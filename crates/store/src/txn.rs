@@ -7,6 +7,10 @@
 //! T-3 Every byte range stored belongs to this transaction alone until it commits; shared bits and counters commute.
 //! T-4 seq is taken, and the redo copied, while the caller still holds all its locks.
 
+mod claims;
+
+pub(crate) use claims::Lowering;
+
 use crate::arena::FrameNo;
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
@@ -15,9 +19,8 @@ use crate::staged::Bases;
 use crate::undo::UndoSlot;
 use crate::{Store, update};
 use core::sync::atomic::Ordering;
-use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
 use keepfs_format::metablock::{HEADER, MAGIC};
-use keepfs_format::plog::{Record, Run};
+use keepfs_format::plog::Record;
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space, inode};
 use parking_lot::RwLockReadGuard;
 
@@ -94,6 +97,9 @@ pub trait Source {
         self.read(r, core::mem::offset_of!(Header, level), &mut level)?;
         Ok(level[0])
     }
+
+    /// The kind in the header of a metablock that may be of several (a directory's child: leaf or index).
+    fn kind(&mut self, id: MetaId) -> Result<Kind, Stop>;
 }
 
 /// Checks that a header is the one expected. `what` is wrong otherwise.
@@ -264,314 +270,6 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
-    fn flip(&mut self, space: Space, number: u64, from: bool) -> Result<(), Stop> {
-        let (id, offset, mask) = bitmap::bit(space, number);
-        let i = self.touch(Ref::shared(id, Kind::Bitmap))?;
-        let frame = self.write(i)?;
-        update::flip(&self.store.arena, &mut self.undo, frame, offset, mask, from)
-    }
-
-    fn flip_run(&mut self, space: Space, run: Run, from: bool) -> Result<(), Stop> {
-        let mut number = run.start;
-        let end = run.start + u64::from(run.count);
-        while number < end {
-            let (id, offset, mut mask) = bitmap::bit(space, number);
-            number += 1;
-            while number < end && !number.is_multiple_of(8) && !number.is_multiple_of(BITS) {
-                mask |= bitmap::bit(space, number).2;
-                number += 1;
-            }
-            let i = self.touch(Ref::shared(id, Kind::Bitmap))?;
-            let frame = self.write(i)?;
-            update::flip(&self.store.arena, &mut self.undo, frame, offset, mask, from)?;
-        }
-        Ok(())
-    }
-
-    fn total(&mut self, offset: usize, add: i64) -> Result<(), Stop> {
-        let i = self.touch(Ref::shared(TOTALS, Kind::Totals))?;
-        let frame = self.write(i)?;
-        update::add64(&self.store.arena, &mut self.undo, frame, offset, add)
-    }
-
-    fn new_number(&mut self, space: Space) -> Result<u64, Stop> {
-        let store = self.store;
-        let numbers = store.numbers(space);
-        loop {
-            match numbers.take() {
-                Ok(number) => {
-                    self.taken.push((space, number));
-                    self.flip(space, number, false)?;
-                    return Ok(number);
-                }
-                Err(cursor) => self.look_for_numbers(space, cursor)?,
-            }
-        }
-    }
-
-    /// Fills the stock of numbers from the first bitmap metablock at or behind `cursor` with clear bits.
-    fn look_for_numbers(&mut self, space: Space, cursor: u64) -> Result<(), Stop> {
-        let limit = self.store.number_limit(space);
-        if cursor >= limit {
-            return Err(Error::NoSpace.into());
-        }
-        let block = cursor / BITS;
-        let i = self.touch(Ref::shared(MetaId::new(space, block), Kind::Bitmap))?;
-        let mut bytes = [0; PAGE];
-        self.store.arena.load(self.touched[i].pin.frame, 0, &mut bytes);
-        let mut found = Vec::with_capacity(crate::numbers::STOCK);
-        let mut next = ((block + 1) * BITS).min(limit);
-        for number in cursor..next {
-            let (_, offset, mask) = bitmap::bit(space, number);
-            if bytes[offset] & mask == 0 {
-                found.push(number);
-                if found.len() == crate::numbers::STOCK {
-                    next = number + 1;
-                    break;
-                }
-            }
-        }
-        self.store.numbers(space).fill(&found, next);
-        Ok(())
-    }
-
-    fn free_number(&mut self, space: Space, number: u64) -> Result<(), Stop> {
-        self.flip(space, number, true)?;
-        self.freed.push((space, number));
-        Ok(())
-    }
-
-    /// A new NODES metablock: header and zeros.
-    pub fn new_node(&mut self, kind: Kind, level: u8, owner: u64) -> Result<Ref, Stop> {
-        let number = self.new_number(Space::NodeNumbers)?;
-        let id = MetaId::new(Space::Nodes, number);
-        let generation = self.store.next_generation(id)?;
-        self.total(TOTAL_NODES, 1)?;
-        let r = Ref::node(id, kind, owner);
-        let header = Header::new(self.store.pool.tag, id, kind, level, owner, generation);
-        let pin = self.store.place_new(id, &header)?;
-        self.births.push(id);
-        self.touched.push(Touched {
-            r,
-            pin,
-            generation,
-            ranges: Vec::new(),
-            written: false,
-        });
-        let i = self.touched.len() - 1;
-        self.write(i)?;
-        self.records.push(Record::Birth {
-            id,
-            generation,
-            kind: kind as u8,
-            level,
-            owner,
-        });
-        Ok(r)
-    }
-
-    /// Generation of a node (for the child entries of block map nodes).
-    pub fn node_generation(&mut self, r: Ref) -> Result<u32, Stop> {
-        let i = self.touch(r)?;
-        Ok(self.touched[i].generation)
-    }
-
-    /// A node dies.
-    pub fn free_node(&mut self, r: Ref) -> Result<(), Stop> {
-        let i = self.touch(r)?;
-        self.write(i)?;
-        let generation = self.touched[i].generation;
-        self.free_number(Space::NodeNumbers, r.id.index())?;
-        self.total(TOTAL_NODES, -1)?;
-        self.touched[i].ranges.clear();
-        self.deaths.push((r.id, generation));
-        self.records.push(Record::Death { id: r.id, generation });
-        Ok(())
-    }
-
-    /// A free inode number; the caller writes the inode.
-    pub fn new_ino(&mut self) -> Result<u64, Stop> {
-        let ino = self.new_number(Space::InodeNumbers)?;
-        self.total(TOTAL_INODES, 1)?;
-        self.records.push(Record::Alloc {
-            space: Space::InodeNumbers,
-            run: Run { start: ino, count: 1 },
-        });
-        Ok(ino)
-    }
-
-    /// Takes this inode number (the root directory's).
-    pub fn claim_ino(&mut self, ino: u64) -> Result<(), Stop> {
-        self.flip(Space::InodeNumbers, ino, false)?;
-        self.total(TOTAL_INODES, 1)?;
-        self.records.push(Record::Alloc {
-            space: Space::InodeNumbers,
-            run: Run { start: ino, count: 1 },
-        });
-        Ok(())
-    }
-
-    /// An inode number becomes free; its staged pages are gone.
-    pub fn free_ino(&mut self, ino: u64) -> Result<(), Stop> {
-        self.free_number(Space::InodeNumbers, ino)?;
-        self.total(TOTAL_INODES, -1)?;
-        self.records.push(Record::Free {
-            space: Space::InodeNumbers,
-            run: Run { start: ino, count: 1 },
-        });
-        Ok(())
-    }
-
-    /// Puts an inode on the hidden list, or takes it off.
-    pub fn set_orphan(&mut self, ino: u64, on: bool) -> Result<(), Stop> {
-        self.flip(Space::Orphans, ino, !on)?;
-        let run = Run { start: ino, count: 1 };
-        self.records.push(match on {
-            true => Record::Alloc {
-                space: Space::Orphans,
-                run,
-            },
-            false => Record::Free {
-                space: Space::Orphans,
-                run,
-            },
-        });
-        Ok(())
-    }
-
-    /// Reserved pages become allocated.
-    pub fn use_pages(&mut self, run: Run) -> Result<(), Stop> {
-        self.flip_run(Space::Pages, run, false)?;
-        self.total(TOTAL_PAGES, i64::from(run.count))?;
-        self.pages_used += u64::from(run.count);
-        self.records.push(Record::Alloc {
-            space: Space::Pages,
-            run,
-        });
-        Ok(())
-    }
-
-    /// One reference of a data page goes; with the last one the page is free.
-    pub fn free_page(&mut self, page: u64) -> Result<(), Stop> {
-        if page == 0 || page >= self.store.pool.pages {
-            return Err(Error::Damaged(format!("a file names page {page}, which the pool does not have")).into());
-        }
-        let (id, offset) = bitmap::share(page);
-        let r = Ref::shared(id, Kind::Shares);
-        let i = self.touch(r)?;
-        let mut count = [0; 2];
-        self.store.arena.load(self.touched[i].pin.frame, offset, &mut count);
-        // What is decided from a count does not commute: while a transaction that lowered it is open, others run again.
-        let shared = u16::from_le_bytes(count) != 0;
-        if !self.store.lowering.lock().admit(page, shared) {
-            return Err(Stop::Miss(id));
-        }
-        if shared {
-            self.lowered.push(page);
-            let frame = self.write(i)?;
-            if !update::add16(&self.store.arena, &mut self.undo, frame, offset, -1)? {
-                return Err(Stop::Miss(id));
-            }
-            self.total(TOTAL_SHARES, -1)?;
-            self.records.push(Record::Ref {
-                run: Run { start: page, count: 1 },
-                delta: -1,
-            });
-            return Ok(());
-        }
-        self.flip(Space::Pages, page, true)?;
-        self.total(TOTAL_PAGES, -1)?;
-        match self.records.last_mut() {
-            Some(Record::Free {
-                space: Space::Pages,
-                run,
-            }) if run.start + u64::from(run.count) == page => run.count += 1,
-            _ => self.records.push(Record::Free {
-                space: Space::Pages,
-                run: Run { start: page, count: 1 },
-            }),
-        }
-        Ok(())
-    }
-
-    /// One more reference of each page of a run. `false`, and the transaction must fail, if a count is full.
-    pub fn share_pages(&mut self, run: Run) -> Result<bool, Stop> {
-        for page in run.start..run.start + u64::from(run.count) {
-            let (id, offset) = bitmap::share(page);
-            let i = self.touch(Ref::shared(id, Kind::Shares))?;
-            let frame = self.write(i)?;
-            if !update::add16(&self.store.arena, &mut self.undo, frame, offset, 1)? {
-                return Ok(false);
-            }
-        }
-        self.total(TOTAL_SHARES, i64::from(run.count))?;
-        self.records.push(Record::Ref { run, delta: 1 });
-        Ok(true)
-    }
-
-    /// Stages bytes of a file page (S-8.8). `base`: the written page under it, if it is not staged yet.
-    pub fn stage(
-        &mut self,
-        ino: u64,
-        index: u64,
-        version: u32,
-        base: Option<Base<'_>>,
-        offset: usize,
-        bytes: &[u8],
-    ) -> Result<(), Stop> {
-        let (base, base_crc) = self.stage_base((ino, index), base)?;
-        let (offset, bytes) = (offset as u16, bytes.to_vec());
-        self.records.push(Record::Tail {
-            ino,
-            index,
-            version,
-            base,
-            base_crc,
-            offset,
-            bytes,
-        });
-        Ok(())
-    }
-
-    /// Stages zeros.
-    pub fn stage_zero(
-        &mut self,
-        ino: u64,
-        index: u64,
-        version: u32,
-        base: Option<Base<'_>>,
-        offset: usize,
-        len: usize,
-    ) -> Result<(), Stop> {
-        let (base, base_crc) = self.stage_base((ino, index), base)?;
-        self.records.push(Record::Zero {
-            ino,
-            index,
-            version,
-            base,
-            base_crc,
-            offset: offset as u16,
-            len: len as u16,
-        });
-        Ok(())
-    }
-
-    fn stage_base(&mut self, key: (u64, u64), base: Option<Base<'_>>) -> Result<(u64, u32), Stop> {
-        if self.staged_here.contains(&key) || self.store.staged_table.lock().has(key.0, key.1) {
-            return Ok((0, 0));
-        }
-        self.staged_here.push(key);
-        if let Some(base) = base {
-            self.bases.insert(key, Box::new(*base.content));
-            return Ok((base.page, base.crc));
-        }
-        if !self.store.space.promise() {
-            return Err(Error::NoSpace.into());
-        }
-        self.promised += 1;
-        Ok((0, 0))
-    }
-
     /// A typed record (S-8.5): create, link, unlink, truncate, map-entry.
     pub fn note(&mut self, record: Record) {
         self.records.push(record);
@@ -619,6 +317,23 @@ impl Source for Txn<'_> {
         self.store.arena.load(self.touched[i].pin.frame, offset, buf);
         Ok(())
     }
+
+    fn kind(&mut self, id: MetaId) -> Result<Kind, Stop> {
+        if let Some(t) = self.touched.iter().find(|t| t.r.id == id) {
+            return Ok(t.r.kind);
+        }
+        let pin = self.store.cache.pin(id).ok_or(Stop::Miss(id))?;
+        self.store.verify(&pin)?;
+        let mut bytes = [0; HEADER];
+        self.store.arena.load(pin.frame, 0, &mut bytes);
+        Ok(kind_of(id, &bytes)?)
+    }
+}
+
+/// The kind that a header tells.
+pub(crate) fn kind_of(id: MetaId, header: &[u8; HEADER]) -> Result<Kind, Error> {
+    let number = header[core::mem::offset_of!(Header, kind)];
+    Kind::of(number).ok_or_else(|| Error::Damaged(format!("{id} has the unknown kind {number} in its header")))
 }
 
 impl Sealed<'_> {
@@ -722,27 +437,4 @@ pub(crate) fn newborn(header: &Header) -> Box<[u8; PAGE]> {
     let mut bytes = Box::new([0; PAGE]);
     bytes[..HEADER].copy_from_slice(header.as_bytes());
     bytes
-}
-
-/// Pages whose SHARES count an open transaction has lowered.
-#[derive(Default)]
-pub(crate) struct Lowering(std::collections::HashSet<u64>);
-
-impl Lowering {
-    /// Whether a transaction may decide from the count of `page`; if it will lower the count, others must not.
-    fn admit(&mut self, page: u64, lowers: bool) -> bool {
-        if self.0.contains(&page) {
-            return false;
-        }
-        if lowers {
-            self.0.insert(page);
-        }
-        true
-    }
-
-    fn done(&mut self, pages: &[u64]) {
-        pages.iter().for_each(|p| {
-            self.0.remove(p);
-        });
-    }
 }

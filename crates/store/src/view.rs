@@ -3,13 +3,13 @@
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
 use crate::pool::staged_damage;
-use crate::txn::{Ref, Source, check_header};
+use crate::txn::{Ref, Source, check_header, kind_of};
 use crate::{Figures, Store};
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::{BITS, COUNTS, TOTALS};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::Run;
-use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space};
+use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 use keepfs_media::{Class, Device, PageNo};
 
 /// Reads metablocks outside a transaction: fetches what is missing, never asks to run again.
@@ -32,6 +32,13 @@ impl Source for View<'_> {
             self.store.arena.load(pin.frame, offset, buf);
         }
         Ok(())
+    }
+
+    fn kind(&mut self, id: MetaId) -> Result<Kind, Stop> {
+        let pin = self.store.fetch(id)?;
+        let mut bytes = [0; HEADER];
+        self.store.arena.load(pin.frame, 0, &mut bytes);
+        Ok(kind_of(id, &bytes)?)
     }
 }
 

@@ -160,3 +160,56 @@ fn wrong_metablock_is_refused() {
     let result = store.transact::<(), Error>(|t| Ok(t.put(absent, 100, b"x", Meaning::MapNode)?));
     assert!(result.is_err());
 }
+
+struct Seen<'d>(&'d dyn Device);
+
+impl keepfs_audit::Image for Seen<'_> {
+    fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+    fn read(&self, page: u64, buf: &mut [u8; 4096]) -> Result<(), String> {
+        self.0.read(keepfs_media::PageNo(page), buf).map_err(|e| e.to_string())
+    }
+}
+
+/// Errors that the independent walk finds on the device as it is now.
+fn walk(device: &Arc<dyn Device>) -> Vec<keepfs_audit::Finding> {
+    let report = keepfs_audit::walk(&Seen(&**device), &keepfs_audit::Options::default());
+    report.errors().cloned().collect()
+}
+
+/// The structures below names and files are as the independent walk expects them: it only tells the nodes that no
+/// inode names, exactly those that live.
+#[test]
+fn the_walk_agrees_about_the_floor_below_files() {
+    let device = pool(2048);
+    assert_eq!(walk(&device), []);
+    let store = open(&device, Guard::Alias);
+    let mut live = std::collections::BTreeSet::new();
+    for i in 0..400u32 {
+        let r = new_node(&store, &i.to_le_bytes().repeat(2)[..5]);
+        live.insert(r.id);
+        if i % 3 == 0 {
+            store.transact::<_, Error>(|t| Ok(t.free_node(r)?)).expect("free");
+            live.remove(&r.id);
+        }
+        if i % 50 == 0 {
+            store.sync().expect("sync");
+        }
+        if i % 120 == 0 {
+            store.checkpoint().expect("checkpoint");
+        }
+    }
+    let unreached = |found: Vec<keepfs_audit::Finding>| {
+        let ids = found.iter().map(|f| match f {
+            keepfs_audit::Finding::NodeUnreached { id } => id.to_string(),
+            other => format!("{other:?}"),
+        });
+        ids.collect::<std::collections::BTreeSet<_>>()
+    };
+    let live: std::collections::BTreeSet<String> = live.iter().map(|id| id.to_string()).collect();
+    store.sync().expect("sync");
+    assert_eq!(unreached(walk(&device)), live, "with a log to replay");
+    store.close().expect("close");
+    assert_eq!(unreached(walk(&device)), live, "after a checkpoint");
+}
