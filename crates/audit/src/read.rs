@@ -1,8 +1,10 @@
 //! A small read-only view of a pool, for `keepfs dump` and for tests: what recovery would see, written nowhere.
 
+mod content;
 mod records;
 mod shapes;
 
+pub use content::Xattr;
 pub use records::LogGroup;
 pub use shapes::{DirEntry, InodeView, MapView, PageView, RootView, SuperblockView};
 
@@ -33,6 +35,17 @@ pub enum ReadError {
     /// A directory was asked for.
     #[error("inode {0} is not a directory")]
     NotADirectory(u64),
+    /// A data page is lost, or is not what its CRC says.
+    #[error("page {index} of inode {ino} cannot be read")]
+    Data {
+        /// The inode.
+        ino: u64,
+        /// Page of the file.
+        index: u64,
+    },
+    /// Extended attributes are malformed.
+    #[error("the extended attributes of inode {0} are malformed")]
+    Attributes(u64),
     /// A part of a path does not exist.
     #[error("no entry of the name {0:?}")]
     NoEntry(String),

@@ -67,7 +67,10 @@ fn chain(walk: &mut Walk<'_>, ino: u64, first: u64) -> Option<Vec<u8>> {
 fn list(walk: &mut Walk<'_>, ino: u64, mut bytes: &[u8]) {
     let mut seen = HashSet::new();
     while !bytes.is_empty() {
-        let Some((namespace, name, rest)) = split(bytes) else {
+        let Some(Attr {
+            namespace, name, rest, ..
+        }) = split(bytes)
+        else {
             walk.finding(Finding::Xattr { ino, field: "length" });
             return;
         };
@@ -87,10 +90,24 @@ fn list(walk: &mut Walk<'_>, ino: u64, mut bytes: &[u8]) {
     }
 }
 
-/// Namespace and name of the first attribute, and what follows it.
-fn split(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+/// The first attribute of a list.
+pub(crate) struct Attr<'b> {
+    pub namespace: u8,
+    pub name: &'b [u8],
+    pub value: &'b [u8],
+    /// What follows it.
+    pub rest: &'b [u8],
+}
+
+/// Takes the first attribute; None if it reaches beyond the list.
+pub(crate) fn split(bytes: &[u8]) -> Option<Attr<'_>> {
     let (head, rest) = AttrHead::read_from_prefix(bytes).ok()?;
     let (name, rest) = rest.split_at_checked(head.name_len.into())?;
-    let (_, rest) = rest.split_at_checked(head.value_len.get().into())?;
-    Some((head.namespace, name, rest))
+    let (value, rest) = rest.split_at_checked(head.value_len.get().into())?;
+    Some(Attr {
+        namespace: head.namespace,
+        name,
+        value,
+        rest,
+    })
 }

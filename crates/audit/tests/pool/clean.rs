@@ -2,8 +2,9 @@
 
 use crate::builder::{Builder, SEED, fill_leaf, node};
 use crate::sample;
-use keepfs_audit::read::View;
+use keepfs_audit::read::{ReadError, View};
 use keepfs_audit::{Finding, Options, walk};
+use keepfs_format::plog::Record;
 use keepfs_format::{Kind, dir};
 
 const DATA: Options = Options {
@@ -168,4 +169,41 @@ fn view_shows_what_the_log_made() {
     assert!(view.groups()[0].to_string().contains("create inode 17 born 1"));
     assert!(!view.lookup(crate::builder::node(sample::GONE)).unwrap().live);
     assert_eq!(view.findings(), []);
+}
+
+/// S-8.8: a staged page is read before what the block map names.
+#[test]
+fn view_reads_files() {
+    let mut b = sample::pool_with_log();
+    let base_crc = keepfs_codes::crc32c::of(&b.data[&601][..]);
+    b.group(&[Record::Tail {
+        ino: 4,
+        index: 1,
+        version: 1,
+        base: 601,
+        base_crc,
+        offset: 0,
+        bytes: vec![9; 4],
+    }]);
+    let mut built = b.build();
+    assert_eq!(walk(&built.bytes, &DATA).findings, []);
+    let mut view = View::open(&built.bytes).unwrap();
+    let mut first = |ino, index| view.page(ino, index).unwrap()[..6].to_vec();
+    assert_eq!(first(3, 0), *b"hello\0");
+    assert_eq!(first(4, 0), [1; 6]);
+    assert_eq!(first(4, 1), [9, 9, 9, 9, 2, 2]);
+    assert_eq!(first(5, 0), [3; 6]);
+    assert_eq!(
+        (first(5, 1), first(5, 3), first(5, 254)),
+        (vec![0; 6], vec![0; 6], vec![4; 6])
+    );
+    assert_eq!(first(5, u64::MAX), [0; 6]);
+    assert_eq!(first(17, 2), *b"tail\0\0");
+    assert_eq!(view.xattrs(3).unwrap(), [(0, b"a".to_vec(), b"1".to_vec())]);
+    let big = view.xattrs(10).unwrap();
+    assert_eq!((big.len(), big[0].2.len(), big[1].0), (2, 5000, 3));
+    built.page(600)[0] ^= 1;
+    let mut view = View::open(&built.bytes).unwrap();
+    assert_eq!(view.page(4, 0), Err(ReadError::Data { ino: 4, index: 0 }));
+    assert_eq!(view.page(11, 0), Err(ReadError::NotLive(11)));
 }

@@ -90,7 +90,8 @@ fn look_everywhere(bytes: &[u8]) -> Vec<Finding> {
     let report = walk(&bytes, &DATA);
     if let Ok(mut view) = View::open(&bytes) {
         for ino in 0..20 {
-            let _ = (view.inode_view(ino), view.list(ino));
+            let _ = (view.inode_view(ino), view.list(ino), view.xattrs(ino));
+            let _ = (view.page(ino, 0), view.page(ino, 254));
         }
         let _ = (
             view.resolve(b"/dir/sub/new"),
