@@ -9,6 +9,7 @@ pub mod ace;
 mod compare;
 mod generate;
 mod outcome;
+mod profile;
 mod session;
 mod shrink;
 mod text;
@@ -20,8 +21,9 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use compare::{Disagreement, first_disagreement};
-pub use generate::{Generator, Profile, Rng};
+pub use generate::Generator;
 pub use outcome::{Outcome, View};
+pub use profile::{Profile, Rng};
 pub use session::{SLOTS, Session, pattern, xattr_value};
 pub use shrink::shrink;
 pub use text::{Mode, ParseError, Who, parse_all, print_all};

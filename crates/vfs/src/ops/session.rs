@@ -1,9 +1,12 @@
 //! Runs operations on a [`Vfs`] as the kernel would: lookups, open, the operation, forget.
 
+mod paths;
+
 use super::{Op, Outcome, Who};
 use crate::model::acl_xattr;
 use crate::tree::DataHash;
-use crate::{Attr, Errno, FileKind, Ino, NewInode, OpenHow, Result, SeekWhence, SetAttr, Vfs, WriteHow, XattrHow};
+use crate::{Errno, FileKind, Ino, NewInode, OpenHow, Result, SeekWhence, SetAttr, Vfs, WriteHow, XattrHow};
+use paths::{Got, Stop};
 
 /// How many inodes a session can hold open.
 pub const SLOTS: usize = 4;
@@ -35,38 +38,11 @@ pub struct Session<'a> {
     slots: [Option<Ino>; SLOTS],
 }
 
-/// An inode that was looked up and is given back when dropped.
-struct Got<'a> {
-    vfs: &'a dyn Vfs,
-    attr: Attr,
-    lookups: u64,
-}
-
-impl Drop for Got<'_> {
-    fn drop(&mut self) {
-        if self.lookups > 0 {
-            self.vfs.forget(self.attr.ino, self.lookups);
-        }
-    }
-}
-
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         for ino in self.slots.iter().flatten() {
             self.vfs.forget(*ino, 1);
         }
-    }
-}
-
-/// Why an operation gave nothing: an error, or it was not tried.
-enum Stop {
-    Errno(Errno),
-    WrongKind,
-}
-
-impl From<Errno> for Stop {
-    fn from(errno: Errno) -> Stop {
-        Stop::Errno(errno)
     }
 }
 
@@ -88,11 +64,6 @@ fn new_inode(kind: FileKind, mode: u32, who: Who) -> NewInode {
         gid: who.gid,
         rdev: 0,
     }
-}
-
-/// The slot that `@n` names.
-fn slot_of(word: &str) -> Option<usize> {
-    word.strip_prefix('@')?.parse().ok()
 }
 
 impl<'a> Session<'a> {
@@ -455,74 +426,5 @@ impl<'a> Session<'a> {
             }
         }
         Ok(Outcome::Done)
-    }
-
-    /// A regular file, opened.
-    fn open(&self, path: &str, how: OpenHow) -> core::result::Result<Got<'a>, Stop> {
-        let got = self.get(path)?;
-        if got.attr.kind() != FileKind::File {
-            return Err(Stop::WrongKind);
-        }
-        self.vfs.open(got.attr.ino, how)?;
-        Ok(got)
-    }
-
-    fn get_file_or_dir(&self, path: &str) -> core::result::Result<Got<'a>, Stop> {
-        let got = self.get(path)?;
-        match got.attr.kind() {
-            FileKind::File | FileKind::Dir => Ok(got),
-            _ => Err(Stop::WrongKind),
-        }
-    }
-
-    /// The inode a path leads to.
-    fn get(&self, path: &str) -> Result<Got<'a>> {
-        if let Some(slot) = slot_of(path) {
-            let ino = self.slots.get(slot).copied().flatten().ok_or(Errno::EBADF)?;
-            return Ok(Got {
-                vfs: self.vfs,
-                attr: self.vfs.getattr(ino)?,
-                lookups: 0,
-            });
-        }
-        if path == "/" {
-            return Ok(Got {
-                vfs: self.vfs,
-                attr: self.vfs.getattr(Ino::ROOT)?,
-                lookups: 0,
-            });
-        }
-        let (dir, name) = self.parent(path)?;
-        let attr = self.vfs.lookup(dir.attr.ino, name)?.attr;
-        Ok(Got {
-            vfs: self.vfs,
-            attr,
-            lookups: 1,
-        })
-    }
-
-    /// The directory of a path and the name in it. Errors: `ELOOP` if a symbolic link is on the way.
-    fn parent<'p>(&self, path: &'p str) -> Result<(Got<'a>, &'p [u8])> {
-        let Some((dir, name)) = path.rsplit_once('/') else {
-            return Ok((self.get("/")?, path.as_bytes()));
-        };
-        let got = self.get(if dir.is_empty() { "/" } else { dir })?;
-        if got.attr.kind() == FileKind::Symlink {
-            Err(Errno::ELOOP)
-        } else {
-            Ok((got, name.as_bytes()))
-        }
-    }
-
-    fn put(&mut self, slot: usize, ino: Option<Ino>) {
-        let Some(place) = self.slots.get_mut(slot) else {
-            if let Some(ino) = ino {
-                self.vfs.forget(ino, 1);
-            }
-            return;
-        };
-        if let Some(old) = std::mem::replace(place, ino) {
-            self.vfs.forget(old, 1);
-        }
     }
 }
