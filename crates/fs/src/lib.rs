@@ -1,1 +1,30 @@
-//! Placeholder head; replaced as this floor is built.
+//! Names and files: a [`Volume`] is a POSIX file system (the `Vfs` seam) kept in the metablocks and pages of a store.
+//!
+//! Every change is one store transaction, or several behind the persistent orphan mark where a transaction's bounds
+//! would be exceeded (PROTOCOLS section 2). Nothing that cannot be recomputed from the store lives here: locks,
+//! lookup counts and accelerators only (DESIGN section 1).
+
+mod acl;
+mod attr;
+mod blockmap;
+mod copy;
+mod create;
+mod data;
+mod dir;
+mod errors;
+mod inode;
+mod link;
+mod locks;
+mod lookups;
+mod maintain;
+mod orphan;
+mod readdir;
+mod rename;
+mod vfs;
+mod volume;
+mod whole;
+mod xattr;
+
+pub use errors::Error;
+pub use keepfs_store::{FormatOptions, StoreOptions};
+pub use volume::{AccessTimes, Clock, Volume, VolumeOptions};

@@ -1,0 +1,94 @@
+//! One page of a file as it is now, with its CRC-32C checked.
+
+use super::PAGE_BYTES;
+use crate::blockmap;
+use crate::errors::{Error, Result};
+use crate::volume::Volume;
+use keepfs_codes::crc32c;
+use keepfs_format::PAGE;
+use keepfs_format::blockmap::PageEntry;
+use keepfs_format::inode::{BODY, BODY_INLINE, Inode};
+
+/// A written page under a page that is to be staged: what `stage` wants as base.
+pub(crate) struct Under {
+    pub entry: PageEntry,
+    pub content: Box<[u8; PAGE]>,
+}
+
+impl Under {
+    /// As the store takes it.
+    pub fn base(&self) -> keepfs_store::Base<'_> {
+        keepfs_store::Base {
+            page: self.entry.page(),
+            crc: self.entry.crc.get(),
+            content: &self.content,
+        }
+    }
+}
+
+impl Volume {
+    /// The entry of one page.
+    pub(crate) fn entry_at(&self, ino: u64, inode: &Inode, index: u64) -> Result<PageEntry> {
+        let mut entry = [PageEntry::HOLE];
+        self.see(|view| blockmap::get(view, ino, inode, index, &mut entry))?;
+        Ok(entry[0])
+    }
+
+    /// Reads a written page and checks it; read twice before it is believed to be bad. Zeros for others.
+    pub(crate) fn load_entry(&self, ino: u64, index: u64, entry: &PageEntry, page: &mut [u8; PAGE]) -> Result<()> {
+        if entry.is_hole() || blockmap::is_unwritten(entry) {
+            page.fill(0);
+            return Ok(());
+        }
+        if !blockmap::is_written(entry) {
+            return Err(Error::BadPage { ino, index });
+        }
+        for _ in 0..2 {
+            self.store.read_data(entry.page(), page)?;
+            if crc32c::of(page) == entry.crc.get() {
+                return Ok(());
+            }
+        }
+        Err(Error::BadPage { ino, index })
+    }
+
+    /// The bytes of a page, wherever they are. Called with the inode's lock held.
+    pub(crate) fn load_page(&self, ino: u64, inode: &Inode, index: u64, page: &mut [u8; PAGE]) -> Result<()> {
+        if inode.body == BODY_INLINE {
+            page.fill(0);
+            if index == 0 {
+                page[..BODY].copy_from_slice(&inode.body_area);
+            }
+            return Ok(());
+        }
+        if self.store.staged(ino, index, page)? {
+            return Ok(());
+        }
+        let entry = self.entry_at(ino, inode, index)?;
+        self.load_entry(ino, index, &entry, page)
+    }
+
+    /// Whether the page is staged.
+    pub(crate) fn is_staged(&self, ino: u64, index: u64) -> bool {
+        self.store.is_staged(ino, index)
+    }
+
+    /// The written page under page `index`, if staging it needs a base.
+    pub(crate) fn under(&self, ino: u64, inode: &Inode, index: u64) -> Result<Option<Under>> {
+        if inode.body == BODY_INLINE || self.is_staged(ino, index) {
+            return Ok(None);
+        }
+        let entry = self.entry_at(ino, inode, index)?;
+        if entry.is_hole() || blockmap::is_unwritten(&entry) {
+            return Ok(None);
+        }
+        let mut content = Box::new([0; PAGE]);
+        self.load_entry(ino, index, &entry, &mut content)?;
+        Ok(Some(Under { entry, content }))
+    }
+}
+
+/// The page of the byte at `offset`, and the byte's place in it.
+pub(crate) fn place(offset: u64) -> (u64, usize) {
+    (offset / PAGE_BYTES, (offset % PAGE_BYTES) as usize)
+}

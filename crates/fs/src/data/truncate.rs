@@ -1,0 +1,139 @@
+//! Changing the size: one transaction cuts, further ones free what lies behind (S-5.6, S-5.7).
+
+use super::page::{Under, place};
+use super::write::leave_inline;
+use super::{PAGE_BYTES, note_holes};
+use crate::blockmap::{self, Budget, Freed};
+use crate::errors::{Result, Step};
+use crate::inode::Held;
+use crate::volume::Volume;
+use keepfs_format::PAGE;
+use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
+use keepfs_format::plog::Record;
+use keepfs_store::Txn;
+
+/// A change of size, prepared outside the transaction.
+pub(crate) struct Cut {
+    size: u64,
+    /// The written page that the new size cuts, if it is not staged.
+    under: Option<Under>,
+}
+
+impl Volume {
+    /// Prepares truncating or extending to `size`. Called with the exclusive lock held.
+    pub(crate) fn prepare_cut(&self, ino: u64, inode: &Inode, size: u64) -> Result<Cut> {
+        if size > inode.size.get() {
+            self.finish_trim(ino)?;
+        }
+        let (index, at) = place(size);
+        let cuts = size < inode.size.get() && at != 0;
+        let under = if cuts { self.under(ino, inode, index)? } else { None };
+        Ok(Cut { size, under })
+    }
+
+    /// Frees what lies behind the size of an inode that a cut left on the hidden list.
+    pub(crate) fn trim(&self, ino: u64) -> Result<()> {
+        self.orphans.trim_starts(ino);
+        while !self.change(|txn| trim_step(txn, ino))? {}
+        self.orphans.trim_ends(ino);
+        Ok(())
+    }
+
+    /// Before a file grows: a trim that an error ended must be done, or old pages would be seen again.
+    pub(crate) fn finish_trim(&self, ino: u64) -> Result<()> {
+        if self.orphans.is_trimming(ino) {
+            self.trim(ino)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Cut {
+    /// Sets the size in a transaction; `true` if [`Volume::trim`] must follow.
+    pub fn apply(&self, txn: &mut Txn<'_>, file: &mut Held, trimming: bool) -> Step<bool> {
+        let old = file.now.size.get();
+        if file.now.body == BODY_INLINE {
+            return self.apply_inline(txn, file).map(|()| false);
+        }
+        file.now.size.set(self.size);
+        if self.size > old {
+            return Ok(false);
+        }
+        txn.note(Record::Truncate {
+            ino: file.ino,
+            size: self.size,
+        });
+        if let Some(under) = &self.under {
+            let (index, at) = place(self.size);
+            txn.stage_zero(file.ino, index, file.version(), Some(under.base()), at, PAGE - at)?;
+        }
+        let done = free_behind(txn, file)?;
+        if !done && !trimming && file.now.nlink.get() > 0 {
+            txn.set_orphan(file.ino, true)?;
+        }
+        if self.size == 0 && file.now.body == BODY_NONE {
+            file.now.body = BODY_INLINE;
+        }
+        Ok(!done)
+    }
+
+    fn apply_inline(&self, txn: &mut Txn<'_>, file: &mut Held) -> Step<()> {
+        let old = file.now.size.get();
+        if self.size > BODY as u64 {
+            leave_inline(txn, file, true)?;
+        } else if old == 0 && self.size > 0 {
+            // Nothing was written: one hole (S-5.4).
+            file.now.body = BODY_NONE;
+        } else if self.size < old {
+            file.now.body_area[self.size as usize..].fill(0);
+        }
+        file.now.size.set(self.size);
+        Ok(())
+    }
+}
+
+/// Frees page entries behind the size as far as one transaction may; `true` when none is left.
+fn free_behind(txn: &mut Txn<'_>, file: &mut Held) -> Step<bool> {
+    let from = file.now.size.get().div_ceil(PAGE_BYTES);
+    let mut freed = Vec::new();
+    let done = blockmap::clear(txn, file, from, u64::MAX, Budget::default(), &mut freed)?;
+    free_pages(txn, file, &freed)?;
+    Ok(done)
+}
+
+/// Frees the device pages of entries that became holes and tells the log.
+pub(crate) fn free_pages(txn: &mut Txn<'_>, file: &Held, freed: &[Freed]) -> Step<()> {
+    let mut left = freed;
+    while let Some(last) = left.last() {
+        // Descending: the run that ends the slice is its lowest.
+        let run = left
+            .iter()
+            .rev()
+            .enumerate()
+            .take_while(|(i, f)| f.index == last.index + *i as u64)
+            .count();
+        note_holes(txn, file, last.index, run as u64);
+        left = &left[..left.len() - run];
+    }
+    for Freed { entry, .. } in freed.iter().rev() {
+        if blockmap::has_page(entry) {
+            txn.free_page(entry.page())?;
+        }
+    }
+    Ok(())
+}
+
+/// One transaction of a trim; the last one takes the inode off the hidden list.
+fn trim_step(txn: &mut Txn<'_>, ino: u64) -> Step<bool> {
+    let mut file = Held::load(txn, ino)?;
+    let done = free_behind(txn, &mut file)?;
+    if done && file.now.nlink.get() > 0 {
+        txn.set_orphan(ino, false)?;
+        if file.now.size.get() == 0 && file.now.body == BODY_NONE {
+            file.now.body = BODY_INLINE;
+        }
+    }
+    file.put(txn)?;
+    Ok(done)
+}

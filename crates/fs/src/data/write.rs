@@ -1,0 +1,229 @@
+//! Writing: whole pages go to the device before the transaction, parts of pages are staged (PROTOCOLS section 7).
+
+use super::page::{Under, place};
+use super::place::Placed;
+use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, regular};
+use crate::errors::{Result, Step, refuse};
+use crate::inode::{Held, Stamp, has, set_time, time};
+use crate::volume::Volume;
+use keepfs_format::PAGE;
+use keepfs_format::blockmap::FILE_SIZE_MAX;
+use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
+use keepfs_store::Txn;
+use keepfs_vfs::{Errno, InodeFlags, Time, WriteHow};
+
+/// Bytes of a page from which rewriting it whole costs less than logging the part (MinL2R's rule: half a page).
+const WHOLE_FROM: usize = PAGE / 2;
+
+/// Part of a page that is staged.
+struct Part<'a> {
+    index: u64,
+    at: usize,
+    bytes: &'a [u8],
+    under: Option<Under>,
+}
+
+/// What a step of a write does, prepared outside the transaction.
+#[derive(Default)]
+struct Plan<'a> {
+    parts: Vec<Part<'a>>,
+    placed: Option<Placed<'a>>,
+    /// The inline bytes must be staged, because page 0 is not rewritten whole.
+    carry: bool,
+}
+
+impl Volume {
+    /// Writes; returns how much. Errors: `EPERM`, `EFBIG`, `ENOSPC` if nothing could be written.
+    pub(crate) fn do_write(&self, ino: u64, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
+        let done = {
+            let _lock = self.locks.exclusive(ino);
+            self.write_locked(ino, offset, data, how)?
+        };
+        self.staged_more();
+        Ok(done)
+    }
+
+    /// Writes with the exclusive lock held.
+    pub(crate) fn write_locked(&self, ino: u64, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
+        let now = self.now();
+        let inode = self.see(|view| self.usable(view, ino))?;
+        let (offset, count) = crate::errors::seen(check(&inode, offset, data.len(), how))?;
+        if count == 0 {
+            return Ok(0);
+        }
+        if offset + count as u64 > inode.size.get() {
+            self.finish_trim(ino)?;
+        }
+        let mut done = 0;
+        while done < count {
+            let at = offset + done as u64;
+            let len = step_len(at, count - done);
+            match self.write_step(ino, at, &data[done..done + len], how, now) {
+                Ok(()) => done += len,
+                Err(error) if error.is_no_space() && done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// One transaction of a write.
+    fn write_step(&self, ino: u64, offset: u64, data: &[u8], how: WriteHow, now: Time) -> Result<()> {
+        let inode = self.see(|view| self.usable(view, ino))?;
+        let end = offset + data.len() as u64;
+        let plan = self.plan(ino, &inode, offset, data)?;
+        self.change(|txn| {
+            let mut file = Held::load(txn, ino)?;
+            let (mtime, ctime) = (time(&file.now, Stamp::Modify), time(&file.now, Stamp::Change));
+            file.step();
+            let size = file.now.size.get().max(end);
+            match &plan {
+                None => file.now.body_area[offset as usize..end as usize].copy_from_slice(data),
+                Some(plan) => apply(txn, &mut file, plan, size)?,
+            }
+            file.now.size.set(size);
+            contents_changed(txn, &mut file, how.kill_suidgid, now)?;
+            if how.writeback {
+                set_time(&mut file.now, Stamp::Modify, mtime);
+                set_time(&mut file.now, Stamp::Change, ctime);
+            }
+            file.put(txn)
+        })?;
+        if let Some(placed) = plan.and_then(|plan| plan.placed) {
+            placed.keep();
+        }
+        Ok(())
+    }
+
+    /// Decides what is staged and puts the rest on the device; `None` if the bytes stay in the inode (S-5.3).
+    fn plan<'a>(&'a self, ino: u64, inode: &Inode, offset: u64, data: &'a [u8]) -> Result<Option<Plan<'a>>> {
+        let end = offset + data.len() as u64;
+        if inode.body == BODY_INLINE && end <= BODY as u64 {
+            return Ok(None);
+        }
+        let mut plan = Plan {
+            carry: inode.body == BODY_INLINE && inode.size.get() > 0,
+            ..Plan::default()
+        };
+        let (first, at) = place(offset);
+        let head = if at == 0 && data.len() >= PAGE {
+            0
+        } else {
+            data.len().min(PAGE - at)
+        };
+        let tail = (data.len() - head) % PAGE;
+        let (head, rest) = data.split_at(head);
+        let (whole, tail) = rest.split_at(rest.len() - tail);
+        let behind = first + u64::from(!head.is_empty());
+        let head_page = self.part(ino, inode, (first, at), head, &mut plan)?;
+        let tail_page = self.part(ino, inode, (behind + (whole.len() / PAGE) as u64, 0), tail, &mut plan)?;
+        let start = if head_page.is_some() { first } else { behind };
+        let parts: Vec<&[u8]> = [
+            head_page.as_ref().map(|p| &p[..]),
+            Some(whole),
+            tail_page.as_ref().map(|p| &p[..]),
+        ]
+        .into_iter()
+        .flatten()
+        .filter(|part| !part.is_empty())
+        .collect();
+        if !parts.is_empty() {
+            if start == 0 {
+                plan.carry = false;
+            }
+            plan.placed = Some(self.put_on_device(ino, inode, start, &parts)?);
+        }
+        Ok(Some(plan))
+    }
+
+    /// A part of a page: staged, or given back as the whole new page if writing that costs less.
+    fn part<'a>(
+        &self,
+        ino: u64,
+        inode: &Inode,
+        (index, at): (u64, usize),
+        bytes: &'a [u8],
+        plan: &mut Plan<'a>,
+    ) -> Result<Option<Box<[u8; PAGE]>>> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let fills =
+            at + bytes.len() == PAGE && self.is_staged(ino, index) && self.entry_at(ino, inode, index)?.is_hole();
+        if bytes.len() >= WHOLE_FROM || fills {
+            let mut page = Box::new([0; PAGE]);
+            self.load_page(ino, inode, index, &mut page)?;
+            page[at..at + bytes.len()].copy_from_slice(bytes);
+            return Ok(Some(page));
+        }
+        let under = self.under(ino, inode, index)?;
+        plan.parts.push(Part {
+            index,
+            at,
+            bytes,
+            under,
+        });
+        Ok(None)
+    }
+}
+
+/// Where and how much may be written. Errors: `EISDIR`, `EINVAL`, `EPERM`, `EFBIG`.
+fn check(inode: &Inode, offset: u64, len: usize, how: WriteHow) -> Step<(u64, usize)> {
+    regular(inode)?;
+    if has(inode, InodeFlags::IMMUTABLE) && !how.writeback {
+        return refuse(Errno::EPERM);
+    }
+    let offset = if how.append { inode.size.get() } else { offset };
+    match FILE_SIZE_MAX.saturating_sub(offset) {
+        0 if len > 0 => refuse(Errno::EFBIG),
+        room => Ok((offset, room.min(len as u64) as usize)),
+    }
+}
+
+/// Bytes of the next step: up to a multiple of its most pages.
+fn step_len(at: u64, left: usize) -> usize {
+    let most = PAGES_A_STEP * PAGE_BYTES;
+    left.min((most - at % PAGE_BYTES) as usize)
+}
+
+/// The part of a step that runs in the transaction.
+fn apply(txn: &mut Txn<'_>, file: &mut Held, plan: &Plan<'_>, size: u64) -> Step<()> {
+    if file.now.body == BODY_INLINE {
+        leave_inline(txn, file, plan.carry)?;
+    }
+    let version = file.version();
+    for part in &plan.parts {
+        let base = part.under.as_ref().map(Under::base);
+        txn.stage(file.ino, part.index, version, base, part.at, part.bytes)?;
+    }
+    file.now.size.set(size);
+    match &plan.placed {
+        Some(placed) => placed.name(txn, file),
+        None => Ok(()),
+    }
+}
+
+/// The body is inline no longer; with `carry`, its bytes become staged bytes of page 0.
+pub(super) fn leave_inline(txn: &mut Txn<'_>, file: &mut Held, carry: bool) -> Step<()> {
+    let bytes = file.now.body_area;
+    let size = (file.now.size.get() as usize).min(BODY);
+    file.now.body = BODY_NONE;
+    file.now.body_area = [0; BODY];
+    if carry && size > 0 {
+        txn.stage(file.ino, 0, file.version(), None, 0, &bytes[..size])?;
+    }
+    Ok(())
+}
+
+impl Volume {
+    /// Makes an inline body a body of pages, its bytes staged. Called with the exclusive lock held.
+    pub(crate) fn to_pages(&self, ino: u64) -> Result<()> {
+        self.change(|txn| {
+            let mut file = Held::load(txn, ino)?;
+            if file.now.body == BODY_INLINE {
+                leave_inline(txn, &mut file, true)?;
+            }
+            file.put(txn)
+        })
+    }
+}

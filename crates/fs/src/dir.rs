@@ -1,0 +1,138 @@
+//! Directories: an extendible hash of leaves under indexes (SPEC section 6).
+//!
+//! Invariants: (1) every entry lies in the leaf its key leads to; (2) a leaf of local depth d stands in exactly the
+//! 2^(8−d) neighbouring slots that share d bits; (3) keys of live entries are distinct, so a key is a stable cookie.
+//! All functions run under the directory's inode lock: shared to read, exclusive to change.
+
+mod drain;
+mod insert;
+mod leaf;
+mod list;
+
+pub(crate) use drain::drain;
+pub(crate) use insert::insert;
+pub(crate) use list::{Listing, list};
+
+use crate::errors::{Step, damaged};
+use crate::inode::Held;
+use keepfs_format::dir::{DEAD, EntryHead, FIRST, LEVEL_MAX, LeafHead, child_offset, name_key, slot_of};
+use keepfs_format::{IntoBytes, Kind, MetaId, Space};
+use keepfs_store::{Meaning, Ref, Source, Txn};
+use keepfs_vfs::FileKind;
+use leaf::Leaf;
+
+/// Offset of the inode number in an entry.
+const ENTRY_INO: usize = core::mem::offset_of!(EntryHead, ino);
+/// Offset of the kind in an entry.
+const ENTRY_KIND: usize = core::mem::offset_of!(EntryHead, kind);
+/// Offset of the state in an entry.
+const ENTRY_STATE: usize = core::mem::offset_of!(EntryHead, state);
+
+/// A live entry and where it stands; good until the directory changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// The inode it names.
+    pub ino: u64,
+    /// What that is.
+    pub kind: FileKind,
+    leaf: Ref,
+    at: usize,
+    head: LeafHead,
+    size: usize,
+}
+
+/// An index on the way to a leaf.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    index: Ref,
+    level: u8,
+    slot: usize,
+}
+
+/// The way from a directory's root node to the leaf of a key.
+struct Way {
+    leaf: Ref,
+    /// The last index, if the root is not a leaf.
+    last: Option<Turn>,
+}
+
+/// A node reference of directory `ino`, if the id can be one.
+fn node(ino: u64, id: u64, kind: Kind) -> Step<Ref> {
+    let id = MetaId(id);
+    if id.space() != Some(Space::Nodes) {
+        return Err(damaged(ino, "a directory points at no node (S-6.4)"));
+    }
+    Ok(Ref::node(id, kind, ino))
+}
+
+/// The leaf that `key` leads to.
+fn descend(source: &mut impl Source, ino: u64, root: u64, key: u64) -> Step<Way> {
+    let mut id = root;
+    let mut last = None;
+    for level in 0..=LEVEL_MAX + 1 {
+        let leaf = node(ino, id, Kind::DirLeaf)?;
+        if source.kind(leaf.id)? != Kind::DirIndex {
+            return Ok(Way { leaf, last });
+        }
+        if level > LEVEL_MAX {
+            break;
+        }
+        let index = Ref {
+            kind: Kind::DirIndex,
+            ..leaf
+        };
+        let slot = slot_of(key, level);
+        let mut child = [0; 8];
+        source.read(index, child_offset(slot), &mut child)?;
+        last = Some(Turn { index, level, slot });
+        id = u64::from_le_bytes(child);
+    }
+    Err(damaged(ino, "directory deeper than its key (S-6.4)"))
+}
+
+/// The live entry `name` of the directory with this root node, or `None`.
+pub(crate) fn find(source: &mut impl Source, seed: [u64; 2], ino: u64, root: u64, name: &[u8]) -> Step<Option<Found>> {
+    if root == 0 {
+        return Ok(None);
+    }
+    let key = name_key(seed, name);
+    let way = descend(source, ino, root, key)?;
+    let leaf = Leaf::load(source, way.leaf)?;
+    leaf.search(key, name).map(|search| search.found)
+}
+
+/// Points a live entry at another inode (rename over it, exchange).
+pub(crate) fn replace(txn: &mut Txn<'_>, found: &Found, ino: u64, kind: FileKind) -> Step<()> {
+    txn.put(found.leaf, found.at + ENTRY_INO, &ino.to_le_bytes(), Meaning::Dirent)?;
+    if kind != found.kind {
+        txn.put(found.leaf, found.at + ENTRY_KIND, &[kind as u8], Meaning::Dirent)?;
+    }
+    Ok(())
+}
+
+/// Removes a live entry. The last one of a leaf gives its bytes back at once, others when the leaf is compacted.
+pub(crate) fn remove(txn: &mut Txn<'_>, dir: &mut Held, found: &Found) -> Step<()> {
+    let mut head = found.head;
+    head.live.set(head.live.get().saturating_sub(1));
+    if head.live.get() == 0 {
+        head.tail.set(FIRST as u16);
+        head.dead.set(0);
+    } else if found.at + found.size == usize::from(head.tail.get()) {
+        head.tail.set(found.at as u16);
+    } else {
+        head.dead.set(head.dead.get().saturating_add(found.size as u16));
+        txn.put(found.leaf, found.at + ENTRY_STATE, &[DEAD], Meaning::Dirent)?;
+    }
+    txn.put_diff(
+        found.leaf,
+        leaf::HEAD,
+        found.head.as_bytes(),
+        head.as_bytes(),
+        Meaning::DirNode,
+    )?;
+    dir.now.entries.set(dir.now.entries.get().saturating_sub(1));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

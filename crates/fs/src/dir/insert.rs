@@ -1,0 +1,172 @@
+//! Adding an entry: a free place, compaction, or a split (S-6.3, S-6.5).
+
+use super::leaf::{self, Leaf};
+use super::{Turn, Way, descend};
+use crate::errors::{Step, damaged, refuse};
+use crate::inode::Held;
+use keepfs_format::dir::{
+    CHILDREN, DEPTH_MAX, ENTRY_HEAD, EntryHead, FIRST, LEVEL_MAX, LIVE, LeafHead, child_offset, entry_size, name_key,
+    slot_of,
+};
+use keepfs_format::{IntoBytes, Kind, PAGE};
+use keepfs_store::{Meaning, Ref, Txn};
+use keepfs_vfs::{Errno, FileKind, NAME_MAX};
+
+/// Dead bytes from which packing a full leaf is worth more than splitting it.
+const PACK_FROM: usize = PAGE / 4;
+/// Bytes of the largest entry.
+const ENTRY_MAX: usize = entry_size(NAME_MAX);
+
+/// Adds `name`. Errors: `EEXIST`; `ENOSPC` if eight live names share a key or no split helps.
+pub(crate) fn insert(
+    txn: &mut Txn<'_>,
+    seed: [u64; 2],
+    dir: &mut Held,
+    name: &[u8],
+    child: u64,
+    kind: FileKind,
+) -> Step<()> {
+    if dir.now.root.get() == 0 {
+        let root = txn.new_node(Kind::DirLeaf, 0, dir.ino)?;
+        let head = LeafHead {
+            tail: (FIRST as u16).into(),
+            ..LeafHead::default()
+        };
+        txn.put(root, leaf::HEAD, head.as_bytes(), Meaning::DirNode)?;
+        dir.now.root.set(root.id.0);
+    }
+    let key = name_key(seed, name);
+    let size = entry_size(name.len());
+    // Each round packs or splits; a key has fewer bits than this bound.
+    for _ in 0..64 {
+        let way = descend(txn, dir.ino, dir.now.root.get(), key)?;
+        let leaf = Leaf::load(txn, way.leaf)?;
+        let search = leaf.search(key, name)?;
+        if search.found.is_some() {
+            return refuse(Errno::EEXIST);
+        }
+        if search.twins == u8::MAX {
+            return refuse(Errno::ENOSPC);
+        }
+        if let Some(at) = place(&leaf, size)? {
+            let head = EntryHead {
+                key: (key + u64::from(search.twins.trailing_ones())).into(),
+                ino: child.into(),
+                version: dir.version().into(),
+                kind: kind as u8,
+                name_len: name.len() as u8,
+                state: LIVE,
+                reserved: 0,
+            };
+            write(txn, &leaf, at, &head, name)?;
+            dir.now.entries.set(dir.now.entries.get().saturating_add(1));
+            return Ok(());
+        }
+        make_room(txn, dir, way, &leaf, size)?;
+    }
+    refuse(Errno::ENOSPC)
+}
+
+/// Where an entry of `size` bytes can go at once: over a dead one of its size, or at the tail.
+fn place(leaf: &Leaf, size: usize) -> Step<Option<usize>> {
+    if let Some(at) = leaf.dead_of(size)? {
+        return Ok(Some(at));
+    }
+    let tail = usize::from(leaf.head.tail.get());
+    Ok((tail + size <= PAGE).then_some(tail))
+}
+
+fn write(txn: &mut Txn<'_>, leaf: &Leaf, at: usize, entry: &EntryHead, name: &[u8]) -> Step<()> {
+    let mut bytes = [0; ENTRY_MAX];
+    let size = entry_size(name.len());
+    bytes[..ENTRY_HEAD].copy_from_slice(entry.as_bytes());
+    bytes[ENTRY_HEAD..ENTRY_HEAD + name.len()].copy_from_slice(name);
+    txn.put(leaf.r, at, &bytes[..size], Meaning::Dirent)?;
+    let mut head = leaf.head;
+    head.live.set(head.live.get().saturating_add(1));
+    if at == usize::from(head.tail.get()) {
+        head.tail.set((at + size) as u16);
+    } else {
+        head.dead.set(head.dead.get().saturating_sub(size as u16));
+    }
+    txn.put_diff(
+        leaf.r,
+        leaf::HEAD,
+        leaf.head.as_bytes(),
+        head.as_bytes(),
+        Meaning::DirNode,
+    )?;
+    Ok(())
+}
+
+/// Packs the leaf if that frees enough, else splits it.
+fn make_room(txn: &mut Txn<'_>, dir: &mut Held, way: Way, leaf: &Leaf, size: usize) -> Step<()> {
+    let dead = usize::from(leaf.head.dead.get());
+    let (tail, depth) = (usize::from(leaf.head.tail.get()), leaf.depth());
+    let fits = tail.saturating_sub(dead) + size <= PAGE;
+    let deepest = depth == DEPTH_MAX && way.last.is_some_and(|turn| turn.level == LEVEL_MAX);
+    if fits && (dead >= PACK_FROM || deepest) {
+        let packed = leaf.packed(|_| true)?;
+        txn.put_diff(
+            leaf.r,
+            leaf::HEAD,
+            &leaf.bytes[leaf::HEAD..],
+            &packed[leaf::HEAD..],
+            Meaning::DirNode,
+        )?;
+        return Ok(());
+    }
+    if deepest {
+        return refuse(Errno::ENOSPC);
+    }
+    split(txn, dir, way, leaf)
+}
+
+/// Splits a leaf in two by one more bit, below a new index if it has no bit left (S-6.5). Both halves are new nodes:
+/// the local depth stands in the header, which is written at birth only.
+fn split(txn: &mut Txn<'_>, dir: &mut Held, way: Way, leaf: &Leaf) -> Step<()> {
+    let (turn, depth) = match way.last {
+        Some(turn) if leaf.depth() < DEPTH_MAX => (turn, leaf.depth()),
+        above => (index_under(txn, dir, above)?, 0),
+    };
+    let width = CHILDREN >> depth;
+    // Under a new index the leaf stands in every slot; else in those around the turn's.
+    let start = turn.slot & !(width - 1);
+    let middle = start + width / 2;
+    let upper = |key: u64| slot_of(key, turn.level) >= middle;
+    txn.free_node(leaf.r)?;
+    for (first, image) in [(start, leaf.packed(|key| !upper(key))?), (middle, leaf.packed(upper)?)] {
+        let half = txn.new_node(Kind::DirLeaf, depth + 1, dir.ino)?;
+        txn.put(half, leaf::HEAD, &image[leaf::HEAD..tail_of(&image)], Meaning::DirNode)?;
+        point(txn, turn.index, first, width / 2, half)?;
+    }
+    Ok(())
+}
+
+/// The tail that a packed image tells.
+fn tail_of(image: &[u8; PAGE]) -> usize {
+    usize::from(u16::from_le_bytes([image[leaf::HEAD], image[leaf::HEAD + 1]])).clamp(FIRST, PAGE)
+}
+
+/// Puts an empty index in the place of a leaf; the caller fills it.
+fn index_under(txn: &mut Txn<'_>, dir: &mut Held, above: Option<Turn>) -> Step<Turn> {
+    let level = above.map_or(0, |turn| turn.level + 1);
+    if level > LEVEL_MAX {
+        return Err(damaged(dir.ino, "directory deeper than its key (S-6.4)"));
+    }
+    let index = txn.new_node(Kind::DirIndex, level, dir.ino)?;
+    match above {
+        Some(turn) => point(txn, turn.index, turn.slot, 1, index)?,
+        None => dir.now.root.set(index.id.0),
+    }
+    Ok(Turn { index, level, slot: 0 })
+}
+
+/// Makes `count` slots of an index lead to `child`.
+fn point(txn: &mut Txn<'_>, index: Ref, first: usize, count: usize, child: Ref) -> Step<()> {
+    let mut bytes = [0; CHILDREN * 8];
+    let (slots, _) = bytes.as_chunks_mut::<8>();
+    slots[..count].fill(child.id.0.to_le_bytes());
+    txn.put(index, child_offset(first), &bytes[..count * 8], Meaning::DirNode)?;
+    Ok(())
+}

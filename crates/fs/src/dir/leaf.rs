@@ -1,0 +1,177 @@
+//! A private copy of a directory leaf: walking its entries, searching, rebuilding (S-6.1, S-6.2).
+
+use super::Found;
+use crate::errors::{Step, damaged};
+use keepfs_format::dir::{DEAD, DEPTH_MAX, ENTRY_HEAD, EntryHead, FIRST, LIVE, LeafHead, TWINS, entry_size};
+use keepfs_format::metablock::HEADER;
+use keepfs_format::{FromBytes, IntoBytes, PAGE};
+use keepfs_store::{Ref, Source};
+use keepfs_vfs::FileKind;
+
+/// Offset of the leaf's head.
+pub(super) const HEAD: usize = HEADER;
+/// Offset of the local depth in the header.
+const DEPTH: usize = core::mem::offset_of!(keepfs_format::Header, level);
+
+/// A leaf as it was when loaded.
+pub(super) struct Leaf {
+    pub r: Ref,
+    pub bytes: [u8; PAGE],
+    pub head: LeafHead,
+}
+
+/// One entry of a leaf.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'a> {
+    pub at: usize,
+    pub size: usize,
+    pub head: EntryHead,
+    pub name: &'a [u8],
+}
+
+/// What a search of a leaf tells.
+pub(super) struct Search {
+    pub found: Option<Found>,
+    /// Which of the eight keys of the name are taken.
+    pub twins: u8,
+}
+
+impl Entry<'_> {
+    /// Whether it counts.
+    pub fn is_live(&self) -> bool {
+        self.head.state == LIVE
+    }
+}
+
+/// Goes through the entries of a leaf, dead ones too.
+pub(super) struct Walk<'a> {
+    leaf: &'a Leaf,
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// The next entry; damage if it does not fit.
+    pub fn next(&mut self) -> Step<Option<Entry<'a>>> {
+        let (at, tail) = (self.at, usize::from(self.leaf.head.tail.get()));
+        if at >= tail {
+            return Ok(None);
+        }
+        let entry = self
+            .leaf
+            .entry(at, tail)
+            .ok_or_else(|| self.leaf.damage("directory entry out of bounds (S-6.2)"))?;
+        self.at += entry.size;
+        Ok(Some(entry))
+    }
+}
+
+impl Leaf {
+    /// Copies a leaf out of the store and checks its head.
+    pub fn load(source: &mut impl Source, r: Ref) -> Step<Leaf> {
+        let mut bytes = [0; PAGE];
+        source.read(r, 0, &mut bytes)?;
+        let head = LeafHead::read_from_bytes(&bytes[HEAD..FIRST]).unwrap_or_default();
+        let leaf = Leaf { r, bytes, head };
+        if !(FIRST..=PAGE).contains(&usize::from(leaf.head.tail.get())) || leaf.depth() > DEPTH_MAX {
+            return Err(leaf.damage("directory leaf's head out of range (S-6.1)"));
+        }
+        Ok(leaf)
+    }
+
+    /// Local depth (S-6.1).
+    pub fn depth(&self) -> u8 {
+        self.bytes[DEPTH]
+    }
+
+    fn damage(&self, what: &'static str) -> keepfs_store::Abort<crate::Error> {
+        damaged(self.r.owner, what)
+    }
+
+    /// All entries.
+    pub fn walk(&self) -> Walk<'_> {
+        Walk { leaf: self, at: FIRST }
+    }
+
+    /// The entry at an offset, if it is one.
+    pub fn entry(&self, at: usize, tail: usize) -> Option<Entry<'_>> {
+        let head = EntryHead::read_from_bytes(self.bytes.get(at..at + ENTRY_HEAD)?).ok()?;
+        let size = entry_size(usize::from(head.name_len));
+        if head.name_len == 0 || at + size > tail || (head.state != LIVE && head.state != DEAD) {
+            return None;
+        }
+        let name = &self.bytes[at + ENTRY_HEAD..at + ENTRY_HEAD + usize::from(head.name_len)];
+        Some(Entry { at, size, head, name })
+    }
+
+    /// Looks for `name` whose first key is `key`.
+    pub fn search(&self, key: u64, name: &[u8]) -> Step<Search> {
+        let mut search = Search { found: None, twins: 0 };
+        let mut walk = self.walk();
+        while let Some(entry) = walk.next()? {
+            let found_key = entry.head.key.get();
+            if found_key & !(TWINS - 1) != key || !entry.is_live() {
+                continue;
+            }
+            search.twins |= 1 << (found_key & (TWINS - 1));
+            if entry.name == name {
+                search.found = Some(self.found(&entry)?);
+            }
+        }
+        Ok(search)
+    }
+
+    /// The entry as others see it.
+    fn found(&self, entry: &Entry<'_>) -> Step<Found> {
+        let kind = FileKind::of_mode(u32::from(entry.head.kind) << 12)
+            .ok_or_else(|| self.damage("directory entry of no kind (S-6.2)"))?;
+        let ino = entry.head.ino.get();
+        if ino == 0 {
+            return Err(self.damage("directory entry names inode 0 (S-6.6)"));
+        }
+        Ok(Found {
+            ino,
+            kind,
+            leaf: self.r,
+            at: entry.at,
+            head: self.head,
+            size: entry.size,
+        })
+    }
+
+    /// The first dead entry of exactly `size` bytes.
+    pub fn dead_of(&self, size: usize) -> Step<Option<usize>> {
+        if usize::from(self.head.dead.get()) < size {
+            return Ok(None);
+        }
+        let mut walk = self.walk();
+        while let Some(entry) = walk.next()? {
+            if !entry.is_live() && entry.size == size {
+                return Ok(Some(entry.at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The bytes behind the header with only the live entries that `keep` wants, packed; what lies behind the tail
+    /// stays as it was, so that little changes.
+    pub fn packed(&self, mut keep: impl FnMut(u64) -> bool) -> Step<[u8; PAGE]> {
+        let mut image = self.bytes;
+        let mut tail = FIRST;
+        let mut live = 0u16;
+        let mut walk = self.walk();
+        while let Some(entry) = walk.next()? {
+            if entry.is_live() && keep(entry.head.key.get()) {
+                image[tail..tail + entry.size].copy_from_slice(&self.bytes[entry.at..entry.at + entry.size]);
+                tail += entry.size;
+                live += 1;
+            }
+        }
+        let head = LeafHead {
+            tail: (tail as u16).into(),
+            live: live.into(),
+            ..LeafHead::default()
+        };
+        image[HEAD..FIRST].copy_from_slice(head.as_bytes());
+        Ok(image)
+    }
+}

@@ -1,0 +1,227 @@
+//! Names of what exists: lookup, link, unlink, rmdir.
+
+use crate::create::{add_name, check_create, check_name, directory, is_dots};
+use crate::dir::{self, Found};
+use crate::errors::{Result, Step, refuse};
+use crate::inode::{Held, is_fixed};
+use crate::volume::Volume;
+use keepfs_format::inode::Inode;
+use keepfs_format::plog::Record;
+use keepfs_store::{Source, Txn};
+use keepfs_vfs::{Entry, Errno, FileKind, LINK_MAX, Time};
+
+/// How a step under guessed locks ended.
+pub(crate) enum Try<T> {
+    /// It is done.
+    Done(T),
+    /// The name leads elsewhere by now; lock that and try again.
+    Moved,
+}
+
+impl Volume {
+    /// The live entry of an ordinary name. Errors: `ENOENT`, `ENOTDIR`, those of [`check_name`].
+    pub(crate) fn child(&self, source: &mut impl Source, parent: u64, inode: &Inode, name: &[u8]) -> Step<Found> {
+        directory(inode)?;
+        check_name(name)?;
+        match dir::find(source, self.seed, parent, inode.root.get(), name)? {
+            Some(found) => Ok(found),
+            None => refuse(Errno::ENOENT),
+        }
+    }
+
+    /// The inode that a name leads to now, `.` and `..` too. Called with the parent's lock held.
+    fn resolve(&self, parent: u64, name: &[u8]) -> Result<u64> {
+        self.see(|view| {
+            let inode = self.usable(view, parent)?;
+            match name {
+                b"." => directory(&inode).map(|()| parent),
+                b".." if inode.nlink.get() == 0 => refuse(Errno::ENOENT),
+                b".." => directory(&inode).map(|()| inode.parent.get()),
+                _ => self.child(view, parent, &inode, name).map(|found| found.ino),
+            }
+        })
+    }
+
+    /// The entry of a name. The count is raised under the parent's lock, so the inode cannot end before it is read.
+    pub(crate) fn do_lookup(&self, parent: u64, name: &[u8]) -> Result<Entry> {
+        let ino = {
+            let _lock = self.locks.shared(parent);
+            let ino = self.resolve(parent, name)?;
+            self.lookups.raise(ino);
+            ino
+        };
+        let read = {
+            let _lock = self.locks.shared(ino);
+            self.see(|view| crate::inode::live(view, ino))
+        };
+        match read {
+            Ok(inode) => Ok(Entry {
+                attr: self.attr_of(ino, &inode),
+            }),
+            Err(error) => {
+                self.do_forget(ino, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// link(2).
+    pub(crate) fn do_link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Entry> {
+        let _locks = self.locks.all([ino, parent]);
+        let now = self.now();
+        let inode = self.change(|txn| {
+            let inode = self.usable(txn, ino)?;
+            self.usable(txn, parent)?;
+            if ino == parent {
+                check_create(txn, self.seed, (parent, &inode), name)?;
+                return refuse(Errno::EPERM);
+            }
+            let (mut dir, mut file) = (Held::load(txn, parent)?, Held::load(txn, ino)?);
+            check_create(txn, self.seed, (parent, &dir.now), name)?;
+            self.check_link(txn, &dir, &file, name)?;
+            add_name(txn, self.seed, &mut dir, name, &mut file, now)?;
+            if file.now.nlink.get() == 0 {
+                txn.set_orphan(ino, false)?;
+            }
+            file.add_links(1);
+            file.changed(now);
+            file.put(txn)?;
+            dir.put(txn)?;
+            Ok(file.now)
+        })?;
+        if inode.nlink.get() == 1 {
+            self.orphans.left(ino);
+        }
+        Ok(self.entry_of(ino, &inode))
+    }
+
+    /// Errors: `EEXIST` first, then what forbids another name for `file`.
+    fn check_link(&self, txn: &mut Txn<'_>, dir: &Held, file: &Held, name: &[u8]) -> Step<()> {
+        let nlink = file.now.nlink.get();
+        let errno = if is_fixed(&file.now) || file.kind() == FileKind::Dir {
+            Errno::EPERM
+        } else if nlink == 0 && !self.orphans.is_linkable(file.ino) {
+            Errno::ENOENT
+        } else if nlink >= LINK_MAX {
+            Errno::EMLINK
+        } else {
+            return Ok(());
+        };
+        let exists = dir::find(txn, self.seed, dir.ino, dir.now.root.get(), name)?.is_some();
+        refuse(if exists { Errno::EEXIST } else { errno })
+    }
+
+    /// unlink(2).
+    pub(crate) fn do_unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
+        self.remove_name(parent, name, false)
+    }
+
+    /// rmdir(2).
+    pub(crate) fn do_rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
+        self.remove_name(parent, name, true)
+    }
+
+    fn remove_name(&self, parent: u64, name: &[u8], as_dir: bool) -> Result<()> {
+        let now = self.now();
+        loop {
+            let ino = {
+                let _lock = self.locks.shared(parent);
+                self.see(|view| {
+                    let inode = self.usable(view, parent)?;
+                    directory(&inode)?;
+                    check_dots(name, as_dir)?;
+                    self.child(view, parent, &inode, name).map(|found| found.ino)
+                })?
+            };
+            let locks = self.locks.all([parent, ino]);
+            let tried = self.change(|txn| self.remove_step(txn, (parent, ino), name, as_dir, now))?;
+            let Try::Done(nlink) = tried else { continue };
+            if nlink == 0 {
+                self.orphans.unlinked(ino);
+            }
+            drop(locks);
+            if nlink == 0 && !self.lookups.held(ino) {
+                self.unlinked_more(ino);
+            }
+            return Ok(());
+        }
+    }
+
+    /// Removes the name if it still leads to the inode that is locked; tells the names left.
+    fn remove_step(
+        &self,
+        txn: &mut Txn<'_>,
+        (parent, ino): (u64, u64),
+        name: &[u8],
+        as_dir: bool,
+        now: Time,
+    ) -> Step<Try<u32>> {
+        self.usable(txn, parent)?;
+        let mut dir = Held::load(txn, parent)?;
+        let found = self.child(txn, parent, &dir.now, name)?;
+        if found.ino != ino {
+            return Ok(Try::Moved);
+        }
+        if ino == parent {
+            return Err(crate::errors::damaged(ino, "a directory names itself (S-6.6)"));
+        }
+        let mut victim = Held::load(txn, ino)?;
+        check_delete(&dir.now, &victim, as_dir)?;
+        if as_dir && victim.now.entries.get() > 0 {
+            return refuse(Errno::ENOTEMPTY);
+        }
+        dir.step();
+        dir::remove(txn, &mut dir, &found)?;
+        dir.modified(now);
+        if as_dir {
+            dir.add_links(-1);
+        }
+        drop_link(txn, &mut victim, parent, now)?;
+        victim.put(txn)?;
+        dir.put(txn)?;
+        Ok(Try::Done(victim.now.nlink.get()))
+    }
+}
+
+/// Errors: what unlink(2) and rmdir(2) say to `.` and `..`.
+fn check_dots(name: &[u8], as_dir: bool) -> Step<()> {
+    match (name, as_dir) {
+        (b".", true) => refuse(Errno::EINVAL),
+        (b"..", true) => refuse(Errno::ENOTEMPTY),
+        _ if is_dots(name) => refuse(Errno::EISDIR),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the name of `victim` can be taken away from `parent`. Errors: `EPERM`, `ENOTDIR`, `EISDIR`.
+pub(crate) fn check_delete(parent: &Inode, victim: &Held, as_dir: bool) -> Step<()> {
+    if is_fixed(parent) || is_fixed(&victim.now) {
+        return refuse(Errno::EPERM);
+    }
+    match (as_dir, victim.kind() == FileKind::Dir) {
+        (true, false) => refuse(Errno::ENOTDIR),
+        (false, true) => refuse(Errno::EISDIR),
+        _ => Ok(()),
+    }
+}
+
+/// One name less; without names the inode goes on the hidden list (S-5.6). A directory has only one.
+pub(crate) fn drop_link(txn: &mut Txn<'_>, victim: &mut Held, parent: u64, now: Time) -> Step<()> {
+    let left = if victim.kind() == FileKind::Dir {
+        0
+    } else {
+        victim.now.nlink.get().saturating_sub(1)
+    };
+    victim.now.nlink.set(left);
+    victim.changed(now);
+    txn.note(Record::Unlink {
+        ino: victim.ino,
+        dir: parent,
+        nlink: left,
+        born: victim.now.born.get(),
+    });
+    if left == 0 {
+        txn.set_orphan(victim.ino, true)?;
+    }
+    Ok(())
+}

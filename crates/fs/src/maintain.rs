@@ -1,0 +1,129 @@
+//! The background thread of a volume: commit interval, staged data by age, the hidden list.
+
+use crate::data::log_write_out;
+use crate::errors::Result;
+use crate::volume::Volume;
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Inodes whose staged pages are looked at in one interval.
+const BATCH: usize = 1024;
+
+/// What the thread is told.
+#[derive(Default)]
+struct Orders {
+    wake: bool,
+    stop: bool,
+}
+
+#[derive(Default)]
+struct Signal {
+    orders: Mutex<Orders>,
+    changed: Condvar,
+}
+
+/// The thread, if there is one.
+#[derive(Default)]
+pub(crate) struct Worker {
+    signal: Arc<Signal>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Worker {
+    /// There is something to do before the interval is over.
+    pub fn wake(&self) {
+        self.signal.orders.lock().wake = true;
+        self.signal.changed.notify_one();
+    }
+
+    /// Ends the thread and waits for it, unless this is it.
+    pub fn stop(&self) {
+        self.signal.orders.lock().stop = true;
+        self.signal.changed.notify_one();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.thread().id() != std::thread::current().id()
+            && thread.join().is_err()
+        {
+            tracing::error!("the background thread panicked");
+        }
+    }
+}
+
+impl Volume {
+    /// Starts the thread. It holds no reference that would keep the volume alive.
+    pub(crate) fn start_worker(self: &Arc<Self>, interval: Duration) {
+        let (volume, signal) = (Arc::downgrade(self), self.worker.signal.clone());
+        let thread = std::thread::Builder::new()
+            .name("keepfs-commit".into())
+            .spawn(move || run(&volume, &signal, interval));
+        match thread {
+            Ok(thread) => *self.worker.thread.lock() = Some(thread),
+            Err(error) => {
+                tracing::error!(%error, "no background thread; changes are durable at fsync and unmount only")
+            }
+        }
+    }
+
+    /// What an interval does: data staged before the last one is written out, everything becomes durable.
+    fn tick(&self, before: &mut HashSet<u64>) -> Result<()> {
+        let staged = self.store.staged_inodes(BATCH);
+        for ino in staged.iter().filter(|ino| before.contains(ino)) {
+            if let Err(error) = self.write_out_inode(*ino) {
+                log_write_out(&error);
+            }
+        }
+        *before = staged.into_iter().collect();
+        Ok(self.store.sync()?)
+    }
+
+    /// What a wake-up does.
+    fn errands(&self) -> Result<()> {
+        if self.store.staged_total() > self.staged_pages_max {
+            self.write_out_down_to(self.staged_pages_max / 2)?;
+        }
+        self.reclaim_now()
+    }
+
+    /// Ends the volume: nobody holds anything any more, all is made durable.
+    pub(crate) fn do_unmount(&self) -> Result<()> {
+        self.worker.stop();
+        self.lookups.clear();
+        self.reclaim_now()?;
+        self.write_out_down_to(0)?;
+        Ok(self.store.close()?)
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        self.worker.stop();
+    }
+}
+
+fn run(volume: &Weak<Volume>, signal: &Signal, interval: Duration) {
+    let mut before = HashSet::new();
+    let mut due = Instant::now() + interval;
+    loop {
+        let woken = {
+            let mut orders = signal.orders.lock();
+            while !orders.wake && !orders.stop && !signal.changed.wait_until(&mut orders, due).timed_out() {}
+            if orders.stop {
+                return;
+            }
+            core::mem::take(&mut orders.wake)
+        };
+        let Some(volume) = volume.upgrade() else { return };
+        if woken && let Err(error) = volume.errands() {
+            tracing::warn!(%error, "background work failed");
+        }
+        if Instant::now() >= due {
+            if let Err(error) = volume.tick(&mut before) {
+                tracing::warn!(%error, "background commit failed");
+            }
+            due = Instant::now() + interval;
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The hidden list: inodes without names, freed when nobody holds them; cuts that are not finished (S-5.6).
+//!
+//! What this keeps in memory follows from the ORPHANS bitmap and the lookup counts; `linkable` belongs to the mount.
+
+use crate::blockmap::{self, Budget};
+use crate::data::free_pages;
+use crate::dir;
+use crate::errors::{Result, Step};
+use crate::inode::{Held, live};
+use crate::volume::Volume;
+use crate::xattr;
+use keepfs_format::inode::DEAD;
+use keepfs_store::Txn;
+use keepfs_vfs::FileKind;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+
+/// Directory nodes freed in one transaction.
+const NODES_A_STEP: usize = 48;
+
+/// Inodes that wait for something.
+#[derive(Default)]
+pub(crate) struct Orphans {
+    lists: Mutex<Lists>,
+}
+
+#[derive(Default)]
+struct Lists {
+    /// nlink 0, still held or not yet freed.
+    unlinked: BTreeSet<u64>,
+    /// nlink > 0, entries behind the size left.
+    trimming: BTreeSet<u64>,
+    /// Made without a name and never named: may be linked.
+    linkable: BTreeSet<u64>,
+}
+
+impl Orphans {
+    /// An inode lost its last name.
+    pub fn unlinked(&self, ino: u64) {
+        self.lists.lock().unlinked.insert(ino);
+    }
+
+    /// An inode was made without a name.
+    pub fn nameless(&self, ino: u64) {
+        let mut lists = self.lists.lock();
+        lists.unlinked.insert(ino);
+        lists.linkable.insert(ino);
+    }
+
+    /// A nameless inode got a name, or is gone.
+    pub fn left(&self, ino: u64) {
+        let mut lists = self.lists.lock();
+        lists.unlinked.remove(&ino);
+        lists.linkable.remove(&ino);
+        lists.trimming.remove(&ino);
+    }
+
+    /// Whether a nameless inode may get a name.
+    pub fn is_linkable(&self, ino: u64) -> bool {
+        self.lists.lock().linkable.contains(&ino)
+    }
+
+    /// Whether `ino` is without names.
+    fn is_unlinked(&self, ino: u64) -> bool {
+        self.lists.lock().unlinked.contains(&ino)
+    }
+
+    fn all_unlinked(&self) -> Vec<u64> {
+        self.lists.lock().unlinked.iter().copied().collect()
+    }
+
+    /// A cut left entries behind the size.
+    pub fn trim_starts(&self, ino: u64) {
+        self.lists.lock().trimming.insert(ino);
+    }
+
+    /// They are gone.
+    pub fn trim_ends(&self, ino: u64) {
+        self.lists.lock().trimming.remove(&ino);
+    }
+
+    /// Whether a cut of `ino` is not finished.
+    pub fn is_trimming(&self, ino: u64) -> bool {
+        self.lists.lock().trimming.contains(&ino)
+    }
+}
+
+impl Volume {
+    /// At open: what the last mount left on the hidden list is freed, or trimmed.
+    pub(crate) fn take_up_orphans(&self) -> Result<()> {
+        for ino in self.store.orphans()? {
+            let inode = self.see(|view| live(view, ino))?;
+            if inode.nlink.get() > 0 {
+                self.orphans.trim_starts(ino);
+                let _lock = self.locks.exclusive(ino);
+                self.trim(ino)?;
+            } else {
+                self.orphans.unlinked(ino);
+            }
+        }
+        if self.background { Ok(()) } else { self.reclaim_now() }
+    }
+
+    /// Gives back `count` lookups.
+    pub(crate) fn do_forget(&self, ino: u64, count: u64) {
+        if self.lookups.lower(ino, count) && self.orphans.is_unlinked(ino) {
+            self.unlinked_more(ino);
+        }
+    }
+
+    /// Called without locks after an inode lost its last name or its last holder.
+    pub(crate) fn unlinked_more(&self, ino: u64) {
+        if self.background {
+            self.worker.wake();
+        } else if let Err(error) = self.reclaim(ino) {
+            tracing::warn!(ino, %error, "an unlinked inode stays on the hidden list");
+        }
+    }
+
+    /// Frees every inode without names that nobody holds. Errors: those of the store.
+    pub fn reclaim_now(&self) -> Result<()> {
+        for ino in self.orphans.all_unlinked() {
+            self.reclaim(ino)?;
+        }
+        Ok(())
+    }
+
+    /// Frees one inode without names, unless somebody holds it or works on it.
+    pub(crate) fn reclaim(&self, ino: u64) -> Result<()> {
+        if self.lookups.held(ino) {
+            return Ok(());
+        }
+        let Some(_lock) = self.locks.try_exclusive(ino) else {
+            return Ok(());
+        };
+        if self.lookups.held(ino) || !self.orphans.is_unlinked(ino) {
+            return Ok(());
+        }
+        while !self.store.transact(|txn| reclaim_step(txn, ino))? {}
+        self.orphans.left(ino);
+        Ok(())
+    }
+
+    /// Space ran out: frees what is unlinked and makes all frees durable, so that pages can be used again (S-11.1).
+    pub(crate) fn find_space(&self) -> Result<()> {
+        self.reclaim_now()?;
+        Ok(self.store.sync()?)
+    }
+}
+
+/// One transaction of freeing an inode; the last one frees its number.
+fn reclaim_step(txn: &mut Txn<'_>, ino: u64) -> Step<bool> {
+    let mut inode = Held::load(txn, ino)?;
+    let done = if inode.kind() == FileKind::Dir {
+        dir::drain(txn, &mut inode, NODES_A_STEP)?
+    } else {
+        let mut freed = Vec::new();
+        let done = blockmap::clear(txn, &mut inode, 0, u64::MAX, Budget::default(), &mut freed)?;
+        free_pages(txn, &inode, &freed)?;
+        done
+    };
+    if done {
+        xattr::free_all(txn, &mut inode)?;
+        inode.now.state.set(DEAD);
+        txn.set_orphan(ino, false)?;
+    }
+    inode.put(txn)?;
+    if done {
+        txn.free_ino(ino)?;
+    }
+    Ok(done)
+}

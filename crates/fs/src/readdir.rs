@@ -1,0 +1,64 @@
+//! Listing a directory: one leaf is read under the lock, told without it.
+
+use crate::create::directory;
+use crate::dir::{self, Listing};
+use crate::errors::{Result, refuse};
+use crate::volume::Volume;
+use keepfs_format::dir::{COOKIE_DOT, COOKIE_DOTDOT};
+use keepfs_format::inode::Inode;
+use keepfs_vfs::{DirEntry, Errno, FileKind, Ino};
+
+impl Volume {
+    /// Lists from behind `cookie` on. Errors: `ENOTDIR`; `ENOENT` for a removed directory.
+    pub(crate) fn do_readdir(&self, ino: u64, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        let (inode, mut listing) = self.leaf_from(ino, cookie.saturating_add(1))?;
+        self.accessed(ino, &inode)?;
+        let dots = [
+            (COOKIE_DOT, ino, &b"."[..]),
+            (COOKIE_DOTDOT, inode.parent.get(), &b".."[..]),
+        ];
+        for (dot, ino, name) in dots {
+            if dot > cookie
+                && !sink(DirEntry {
+                    ino: Ino(ino),
+                    kind: FileKind::Dir,
+                    name,
+                    cookie: dot,
+                })
+            {
+                return Ok(());
+            }
+        }
+        while let Some(leaf) = listing {
+            for entry in leaf.entries() {
+                if !sink(entry) {
+                    return Ok(());
+                }
+            }
+            listing = match leaf.next {
+                Some(from) => self.leaf_from(ino, from)?.1,
+                None => None,
+            };
+        }
+        Ok(())
+    }
+
+    /// The inode, and the leaf that holds the least key from `from` on, if the directory has any.
+    fn leaf_from(&self, ino: u64, from: u64) -> Result<(Inode, Option<Listing>)> {
+        let _lock = self.locks.shared(ino);
+        self.see(|view| {
+            let inode = self.usable(view, ino)?;
+            directory(&inode)?;
+            if inode.nlink.get() == 0 {
+                return refuse(Errno::ENOENT);
+            }
+            let root = inode.root.get();
+            let listing = if root == 0 || from >= 1 << 63 {
+                None
+            } else {
+                Some(dir::list(view, ino, root, from)?)
+            };
+            Ok((inode, listing))
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! `Volume` as a [`Vfs`]: each operation in one line, errors through the one table.
+
+use crate::volume::Volume;
+use keepfs_vfs::{
+    Attr, DirEntry, Entry, FallocMode, Ino, InodeFlags, NewInode, OpenHow, RenameFlags, Result, SeekWhence, SetAttr,
+    StatFs, Vfs, WriteHow, XattrHow,
+};
+
+impl Vfs for Volume {
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Entry> {
+        Ok(self.do_lookup(parent.0, name)?)
+    }
+
+    fn lookup_ino(&self, ino: Ino) -> Result<Entry> {
+        Ok(self.do_lookup_ino(ino.0)?)
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        self.do_forget(ino.0, count);
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        Ok(self.do_getattr(ino.0)?)
+    }
+
+    fn setattr(&self, ino: Ino, change: &SetAttr) -> Result<Attr> {
+        Ok(self.do_setattr(ino.0, change)?)
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        Ok(self.do_readlink(ino.0)?)
+    }
+
+    fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry> {
+        Ok(self.do_mknod(parent.0, name, new)?)
+    }
+
+    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Entry> {
+        Ok(self.do_symlink(parent.0, name, target, new)?)
+    }
+
+    fn tmpfile(&self, parent: Ino, new: &NewInode) -> Result<Entry> {
+        Ok(self.do_tmpfile(parent.0, new)?)
+    }
+
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Entry> {
+        Ok(self.do_link(ino.0, parent.0, name)?)
+    }
+
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        Ok(self.do_unlink(parent.0, name)?)
+    }
+
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        Ok(self.do_rmdir(parent.0, name)?)
+    }
+
+    fn rename(&self, parent: Ino, name: &[u8], new_parent: Ino, new_name: &[u8], flags: RenameFlags) -> Result<()> {
+        Ok(self.do_rename((parent.0, name), (new_parent.0, new_name), flags)?)
+    }
+
+    fn open(&self, ino: Ino, how: OpenHow) -> Result<()> {
+        Ok(self.do_open(ino.0, how)?)
+    }
+
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        Ok(self.do_read(ino.0, offset, buf)?)
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
+        Ok(self.do_write(ino.0, offset, data, how)?)
+    }
+
+    fn fallocate(&self, ino: Ino, mode: FallocMode, offset: u64, len: u64) -> Result<()> {
+        Ok(self.do_fallocate(ino.0, mode, offset, len)?)
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, whence: SeekWhence) -> Result<u64> {
+        Ok(self.do_seek(ino.0, offset, whence)?)
+    }
+
+    fn copy_file_range(&self, from: Ino, from_offset: u64, to: Ino, to_offset: u64, len: u64) -> Result<u64> {
+        Ok(self.do_copy((from.0, from_offset), (to.0, to_offset), len)?)
+    }
+
+    fn readdir(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        Ok(self.do_readdir(ino.0, cookie, sink)?)
+    }
+
+    fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
+        Ok(self.do_fsync(ino.0)?)
+    }
+
+    fn syncfs(&self) -> Result<()> {
+        Ok(self.do_sync()?)
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        Ok(self.do_statfs()?)
+    }
+
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        Ok(self.do_getxattr(ino.0, name)?)
+    }
+
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: XattrHow) -> Result<()> {
+        Ok(self.do_setxattr(ino.0, name, value, how)?)
+    }
+
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        Ok(self.do_listxattr(ino.0)?)
+    }
+
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        Ok(self.do_removexattr(ino.0, name)?)
+    }
+
+    fn set_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()> {
+        Ok(self.do_set_flags(ino.0, flags)?)
+    }
+
+    fn shutdown(&self, flush_first: bool) -> Result<()> {
+        Ok(self.do_shutdown(flush_first)?)
+    }
+
+    fn unmount(&self) -> Result<()> {
+        Ok(self.do_unmount()?)
+    }
+}

@@ -1,0 +1,171 @@
+//! The volume: a store with a root directory, its locks, lookup counts and clock.
+
+use crate::create;
+use crate::errors::{Result, Step, refuse, seen};
+use crate::inode;
+use crate::locks::Locks;
+use crate::lookups::Lookups;
+use crate::maintain::Worker;
+use crate::orphan::Orphans;
+use keepfs_format::inode::Inode;
+use keepfs_media::Device;
+use keepfs_store::{FormatOptions, Source, Store, StoreOptions, Txn, View};
+use keepfs_vfs::{Attr, Entry, Errno, Time};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tells the current time.
+pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+
+/// When reading stamps the access time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AccessTimes {
+    /// If it is not after the last modification or change, or older than a day.
+    #[default]
+    Relative,
+    /// Never.
+    Never,
+}
+
+/// How a volume is opened.
+#[derive(Clone)]
+pub struct VolumeOptions {
+    /// How its store is opened.
+    pub store: StoreOptions,
+    /// When reading stamps the access time.
+    pub access_times: AccessTimes,
+    /// Whether threads commit and reclaim in the background. Without, everything happens inline, in an order that
+    /// depends on the calls only (simulations).
+    pub background: bool,
+    /// How long a change may stay in memory only.
+    pub commit_interval: Duration,
+    /// Staged pages above which they are written out to pages of their own; `None`: what the store advises.
+    pub staged_pages_max: Option<usize>,
+    /// The clock that stamps inodes.
+    pub clock: Clock,
+}
+
+impl Default for VolumeOptions {
+    fn default() -> VolumeOptions {
+        VolumeOptions {
+            store: StoreOptions::default(),
+            access_times: AccessTimes::default(),
+            background: true,
+            commit_interval: Duration::from_secs(5),
+            staged_pages_max: None,
+            clock: Arc::new(system_time),
+        }
+    }
+}
+
+/// The time of the operating system.
+fn system_time() -> Time {
+    match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+        Ok(since) => Time {
+            sec: since.as_secs() as i64,
+            nsec: since.subsec_nanos(),
+        },
+        Err(_) => Time::default(),
+    }
+}
+
+/// A mounted file system. It implements [`keepfs_vfs::Vfs`].
+pub struct Volume {
+    pub(crate) store: Arc<Store>,
+    pub(crate) locks: Locks,
+    pub(crate) lookups: Lookups,
+    pub(crate) orphans: Orphans,
+    pub(crate) worker: Worker,
+    /// Key of the name hash (S-6.3).
+    pub(crate) seed: [u64; 2],
+    pub(crate) access_times: AccessTimes,
+    pub(crate) background: bool,
+    pub(crate) staged_pages_max: usize,
+    clock: Clock,
+}
+
+impl Volume {
+    /// Makes an empty pool on `device`; the root directory is made when it is opened first.
+    pub fn format(device: Arc<dyn Device>, options: &FormatOptions) -> Result<()> {
+        Ok(Store::format(device, options)?)
+    }
+
+    /// Opens the pool on `device`: recovers, makes the root directory if it is new, and takes up the hidden list
+    /// (S-5.6) where the last mount left it. Errors: those of the store.
+    pub fn open(device: Arc<dyn Device>, options: &VolumeOptions) -> Result<Arc<Volume>> {
+        Volume::over(Store::open(device, &options.store)?, options)
+    }
+
+    /// A volume over an open store.
+    pub fn over(store: Arc<Store>, options: &VolumeOptions) -> Result<Arc<Volume>> {
+        let volume = Arc::new(Volume {
+            seed: store.name_seed(),
+            staged_pages_max: options.staged_pages_max.unwrap_or_else(|| store.staged_soft_limit()),
+            store,
+            locks: Locks::new(),
+            lookups: Lookups::new(),
+            orphans: Orphans::default(),
+            worker: Worker::default(),
+            access_times: options.access_times,
+            background: options.background,
+            clock: options.clock.clone(),
+        });
+        if volume.store.is_new()? {
+            create::root(&volume)?;
+        }
+        volume.take_up_orphans()?;
+        if options.background {
+            volume.start_worker(options.commit_interval);
+        }
+        Ok(volume)
+    }
+
+    /// The store below, for status and tests.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The current time.
+    pub(crate) fn now(&self) -> Time {
+        (self.clock)()
+    }
+
+    /// Reads outside a transaction.
+    pub(crate) fn see<T>(&self, f: impl FnOnce(&mut View<'_>) -> Step<T>) -> Result<T> {
+        seen(f(&mut self.store.view()))
+    }
+
+    /// Runs a transaction; when space ran out, reclaims what is unlinked, makes frees durable, and tries once more
+    /// (promise C-7). `f` may run several times.
+    pub(crate) fn change<T>(&self, mut f: impl FnMut(&mut Txn<'_>) -> Step<T>) -> Result<T> {
+        match self.store.transact(&mut f) {
+            Err(error) if error.is_no_space() => {
+                self.find_space()?;
+                self.store.transact(f)
+            }
+            other => other,
+        }
+    }
+
+    /// An inode that somebody may still use. Errors: `ESTALE` if it is free, or unlinked and held by nobody.
+    pub(crate) fn usable(&self, source: &mut impl Source, ino: u64) -> Step<Inode> {
+        let inode = inode::live(source, ino)?;
+        if inode.nlink.get() == 0 && !self.lookups.held(ino) {
+            return refuse(Errno::ESTALE);
+        }
+        Ok(inode)
+    }
+
+    /// The attributes of an inode, its staged data counted as allocated.
+    pub(crate) fn attr_of(&self, ino: u64, inode: &Inode) -> Attr {
+        inode::attr(ino, inode)
+    }
+
+    /// The answer to a lookup; raises the lookup count. Called with the inode's or its parent's lock held.
+    pub(crate) fn entry_of(&self, ino: u64, inode: &Inode) -> Entry {
+        self.lookups.raise(ino);
+        Entry {
+            attr: self.attr_of(ino, inode),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Operations on the whole volume: fsync, sync, statfs, shutdown.
+
+use crate::errors::Result;
+use crate::volume::Volume;
+use keepfs_format::PAGE;
+use keepfs_format::inode::PER_BLOCK;
+use keepfs_store::Purpose;
+use keepfs_vfs::StatFs;
+
+impl Volume {
+    /// Everything up to now becomes durable, so this inode does. Errors: `ESTALE`, those of the device.
+    pub(crate) fn do_fsync(&self, ino: u64) -> Result<()> {
+        {
+            let _lock = self.locks.shared(ino);
+            self.see(|view| self.usable(view, ino))?;
+        }
+        self.do_sync()
+    }
+
+    /// Everything up to now becomes durable, with one flush at most.
+    pub(crate) fn do_sync(&self) -> Result<()> {
+        Ok(self.store.sync()?)
+    }
+
+    /// Figures of the pool. Inodes are made as long as there is space for them.
+    pub(crate) fn do_statfs(&self) -> Result<StatFs> {
+        let space = self.store.figures();
+        let available = space.available(Purpose::New);
+        let more = available.saturating_mul(PER_BLOCK);
+        Ok(StatFs {
+            block_size: PAGE as u32,
+            blocks: space.pages,
+            blocks_free: space.free,
+            blocks_available: available,
+            files: self.store.totals()?.inodes.saturating_add(more),
+            files_free: more,
+        })
+    }
+
+    /// Nothing reaches the device from here on.
+    pub(crate) fn do_shutdown(&self, flush_first: bool) -> Result<()> {
+        if flush_first {
+            self.do_sync()?;
+        }
+        self.store.kill();
+        Ok(())
+    }
+}
