@@ -51,7 +51,7 @@ pub(crate) fn check(walk: &mut Walk<'_>, ino: u64, inode: &Inode) {
     }
 }
 
-/// Checks a node of `level`, whose first page is `base`. Levels fall with each step, so the depth is bounded.
+/// S-7.1: checks a node of `level`, whose first page is `base`. Levels fall with each step, so the depth is bounded.
 fn node(walk: &mut Walk<'_>, file: &mut File, id: u64, level: u8, generation: Option<u32>, base: u64) {
     let Some((head, bytes)) = follow(walk, id, file.ino, &[Kind::BlockMap]) else {
         file.complete = false;

@@ -109,6 +109,7 @@ struct Name<'b> {
     name: &'b [u8],
 }
 
+/// S-6.1: the entries of a leaf, and what its head says of them.
 fn leaf(walk: &mut Walk<'_>, dir: &mut Dir, id: MetaId, bytes: &Page, route: &Route) {
     let head = LeafHead::read_from_prefix(&bytes[HEADER..]).map_or(LeafHead::default(), |(head, _)| head);
     let tail = usize::from(head.tail.get());

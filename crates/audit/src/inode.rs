@@ -49,7 +49,7 @@ impl Facts {
     }
 }
 
-/// Checks every inode with its body and attributes. Directories wait until all inodes are known.
+/// Checks every inode (S-5.1) with its body and attributes. Directories wait until all inodes are known.
 pub(crate) fn all(walk: &mut Walk<'_>) {
     for index in walk.pool.live(Space::Inodes) {
         match walk.pool.load(MetaId::new(Space::Inodes, index)) {
@@ -85,6 +85,7 @@ fn block(walk: &mut Walk<'_>, index: u64, bytes: &Page) {
     }
 }
 
+/// S-1.3, S-5.2: the state is one of two constants or zero; anything else is damage.
 fn one(walk: &mut Walk<'_>, ino: u64, inode: &Inode) {
     match inode.state.get() {
         LIVE if ino != 0 => live(walk, ino, inode),

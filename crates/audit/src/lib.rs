@@ -6,6 +6,15 @@
 //!
 //! Any byte string may be given as an image: the walk ends with findings, and its work and memory are bounded by the
 //! size of the image.
+//!
+//! ```
+//! use keepfs_audit::{Finding, Options, walk};
+//!
+//! let image = vec![0u8; 512 * 4096];
+//! let report = walk(&image, &Options::default());
+//! assert_eq!(report.findings, [Finding::NoSuperblock {}]);
+//! assert!(!report.is_sound());
+//! ```
 
 mod bitmap;
 mod body;

@@ -23,9 +23,9 @@ pub(crate) fn check(walk: &mut Walk<'_>) {
             one(walk, *ino, &facts);
         }
     }
-    for ino in walk.orphans.iter().collect::<Vec<_>>() {
-        orphan(walk, ino);
-    }
+    let orphans = core::mem::take(&mut walk.orphans);
+    orphans.iter().for_each(|ino| orphan(walk, ino));
+    walk.orphans = orphans;
     if !walk.blind.names {
         reach(walk, &numbers);
     }

@@ -6,7 +6,7 @@ use crate::{Page, is_zero};
 use keepfs_format::map::{DEAD, FANOUT, LIVE, MapEntry, NEVER, entry_offset};
 use keepfs_format::{FromBytes, IntoBytes, Kind, MetaId, Space, bitmap};
 
-/// Reads the maps of all spaces into the pool's rows.
+/// Reads the maps of all spaces into the pool's rows, from the roots on (S-4.2).
 pub(crate) fn read(pool: &mut Pool<'_>) {
     for space in Space::ALL {
         let root = pool.sb.roots[space as usize];
@@ -34,7 +34,7 @@ pub(crate) fn read(pool: &mut Pool<'_>) {
     }
 }
 
-/// Reads map page `number` of `level` and what is below it.
+/// Reads map page `number` of `level` and what is below it (S-4.1).
 fn descend(pool: &mut Pool<'_>, space: Space, level: u8, number: u64, entry: &MapEntry) {
     let id = MetaId::map(space, level, number);
     let bytes = claim(pool, id, entry).then(|| pool.fetch(id, entry)).flatten();
@@ -88,7 +88,7 @@ fn leaf_entry(pool: &mut Pool<'_>, space: Space, index: u64, entry: &MapEntry) {
     });
 }
 
-/// How many metablocks a space can have.
+/// How many metablocks a space can have (S-3.1).
 fn limit(space: Space, pages: u64) -> u64 {
     match space {
         Space::Pages => pages.div_ceil(bitmap::BITS),

@@ -7,7 +7,7 @@ use keepfs_format::plog::{CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLO
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, PAGE};
 
-/// A whole group.
+/// A whole group (S-8.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub number: u64,
@@ -80,7 +80,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Takes the page; false if the log ends before it.
+    /// Takes the page (where S-8.1 says); false if the log ends before it.
     fn page(&mut self, pool: &mut Pool<'_>, sequence: u64) -> bool {
         let mut bytes = [0; PAGE];
         let at = pool.sb.log_start.get() + sequence % pool.sb.log_pages.get();

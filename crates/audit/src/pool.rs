@@ -146,7 +146,7 @@ impl<'i> Pool<'i> {
             .ok()
     }
 
-    /// The metablock's bytes to be changed by the log, born as zeros if it may be (S-3.3). None if it is bad, or a node
+    /// The metablock's bytes to be changed by the log, born as zeros if it may be (S-3.3, S-8.9). None if it is bad, or a node
     /// that is not alive.
     pub fn edit(&mut self, id: MetaId, zero: Option<Kind>) -> Option<&mut Page> {
         if !matches!(self.changed.get(&id.0), Some(Changed::Bytes(_))) {

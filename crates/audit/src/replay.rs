@@ -202,6 +202,7 @@ impl Replay<'_, '_> {
         }
     }
 
+    /// Only nodes and inodes are logged as ranges (S-4.4, S-8.6).
     fn update(&mut self, id: MetaId, generation: u32, ranges: &[(u16, Vec<u8>)]) {
         let zero = match id.space() {
             Some(Space::Nodes) => None,
@@ -238,6 +239,7 @@ impl Replay<'_, '_> {
         }
     }
 
+    /// S-3.4: a node's life follows its last one.
     fn birth(&mut self, id: MetaId, generation: u32, kind: u8, level: u8, owner: u64) {
         let node = Kind::of(kind).filter(|k| (Kind::DirLeaf..=Kind::Xattr).contains(k));
         let last = match self.pool.load(id) {

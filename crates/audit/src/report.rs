@@ -1,6 +1,7 @@
 //! What a walk gives: findings and counts.
 
 use crate::finding::{Finding, Severity};
+use core::fmt;
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 
 /// What the walk met.
@@ -64,6 +65,32 @@ impl Report {
     /// The findings that are errors.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|f| f.severity() == Severity::Error)
+    }
+}
+
+/// One line a finding, then one with the counts.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.findings {
+            writeln!(f, "{}: {finding} [{}]", finding.severity(), finding.code())?;
+        }
+        if self.dropped > 0 {
+            writeln!(f, "and {} findings more", self.dropped)?;
+        }
+        let Counts {
+            inodes,
+            directories,
+            metablocks,
+            data_pages,
+            staged_pages,
+            ..
+        } = self.counts;
+        writeln!(
+            f,
+            "generation {}, {} groups of the log: {inodes} inodes, {directories} of them directories, \
+             {metablocks} metablocks, {data_pages} data pages, {staged_pages} staged pages",
+            self.generation, self.log_groups
+        )
     }
 }
 

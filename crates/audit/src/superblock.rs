@@ -93,7 +93,7 @@ fn parse(bytes: &Page, slot: usize, page: u64, device: u64) -> Content {
     Content::Valid(Box::new(sb))
 }
 
-/// The first field that breaks the superblock's own rules (S-2.2).
+/// The first field that breaks the superblock's own rules (S-1.1, S-1.3, S-2.2).
 fn broken(sb: &Superblock, device: u64) -> Option<&'static str> {
     let pages = sb.pages.get();
     let (log_start, log_pages) = (sb.log_start.get(), sb.log_pages.get());

@@ -36,6 +36,7 @@ fn entry(name: &str, edit: fn(MetaId, &mut MapEntry), expected: &[Finding]) {
 const INODES: MetaId = MetaId::new(Space::Inodes, 0);
 const HOMES: MetaId = MetaId::new(Space::Homes, 0);
 
+/// S-2.1, S-2.3: which slot holds, and what the others hold.
 #[test]
 fn superblocks() {
     raw("none", |b| b.bytes.fill(0), &[Finding::NoSuperblock {}]);
@@ -90,7 +91,7 @@ fn superblocks() {
     );
 }
 
-/// S-2.2: every invariant of the superblock's own; a slot that breaks one is not used.
+/// S-1.1, S-1.3, S-2.2: every invariant of the superblock's own; a slot that breaks one is not used.
 #[test]
 fn superblock_fields() {
     type Edit = fn(&mut keepfs_format::superblock::Superblock);
@@ -129,6 +130,7 @@ fn superblock_fields() {
     }
 }
 
+/// S-3.1, S-4.3.
 #[test]
 fn map_entries() {
     let expect = |field| {
@@ -225,6 +227,7 @@ trait Tap: Sized {
 }
 impl Tap for Builder {}
 
+/// S-1.2, S-4.1, S-4.2: the copies of a metablock, and of the map page above.
 #[test]
 fn metablocks_and_copies() {
     let place = sample::pool().build().places[&INODES.0];
@@ -270,6 +273,7 @@ fn metablocks_and_copies() {
     }
 }
 
+/// S-3.2.
 #[test]
 fn headers() {
     let page = sample::pool().build().places[&node(TREE_A).0].first.get();
@@ -323,6 +327,7 @@ fn leak(field: &str) -> &'static str {
     Box::leak(field.to_owned().into_boxed_str())
 }
 
+/// S-4.5.
 #[test]
 fn homes() {
     fn clear(id: MetaId, page: &mut crate::builder::Page) {
@@ -440,6 +445,7 @@ fn home_outside() {
     );
 }
 
+/// S-1.3, S-5.1 to S-5.4: S-5.2 by field, S-5.3 for inline bodies.
 #[test]
 fn inode_fields() {
     type Edit = fn(&mut inode::Inode);
@@ -519,6 +525,7 @@ fn inode_fields() {
     );
 }
 
+/// S-2.4, S-5.6, S-7.3, S-7.5.
 #[test]
 fn counts_and_bitmaps() {
     let pages = |b: &mut Builder| b.inode(4, |i| i.pages = 9.into());
@@ -668,6 +675,7 @@ fn counts_and_bitmaps() {
     );
 }
 
+/// S-7.2, and S-5.6 for what lies beyond the size.
 #[test]
 fn page_entries() {
     let put = |entry: PageEntry| {
@@ -735,6 +743,7 @@ fn page_entries() {
     content("allocated beyond the size", kept, &[]);
 }
 
+/// S-5.7, S-7.2.
 #[test]
 fn data() {
     raw(
@@ -757,6 +766,7 @@ fn data() {
     assert_eq!(walk(&built.bytes, &Options::default()).findings, []);
 }
 
+/// S-5.4, S-7.1, S-7.4: what refers to a node and the node agree.
 #[test]
 fn nodes() {
     let wrong = |id: u64, owner, field| {
@@ -830,6 +840,7 @@ fn nodes() {
     );
 }
 
+/// S-7.4.
 #[test]
 fn xattrs() {
     let expect = |field| [Finding::Xattr { ino: 3, field }];
@@ -848,6 +859,7 @@ fn xattrs() {
     content("twice", |b| b.inode(3, twice), &expect("name (it is there twice)"));
 }
 
+/// S-5.2, S-5.6.
 #[test]
 fn links() {
     let no_root = |b: &mut Builder| b.inode(1, |i| i.mode = sample::FILE.into());
@@ -901,6 +913,7 @@ fn ring(b: &mut Builder) {
     }
 }
 
+/// S-6.1, S-6.4.
 #[test]
 fn directories() {
     let leaf = |id: u64, dir, field| {
@@ -971,6 +984,7 @@ fn directories() {
     assert!(findings.contains(&slot(255, field)[0]), "{findings:?}");
 }
 
+/// S-6.2, S-6.3, S-6.6.
 #[test]
 fn directory_entries() {
     // The leaf of directory 2 begins with the entry `sub`, then comes the dead one, then `file`.

@@ -112,6 +112,11 @@ fn json() {
     let mut built = sample::pool().build();
     built.page(768)[700] ^= 1;
     let json = serde_json::to_value(walk(&built.bytes, &DATA)).unwrap();
+    let text = walk(&built.bytes, &DATA).to_string();
+    assert!(
+        text.starts_with("warning: superblock slot 3 ") && text.contains(" [superblock-copy]\n"),
+        "{text}"
+    );
     let finding = &json["findings"][0];
     assert_eq!(
         (&finding["code"], &finding["severity"]),

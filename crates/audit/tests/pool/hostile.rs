@@ -108,7 +108,7 @@ fn metablocks() {
     let ids: Vec<MetaId> = clean.places.keys().map(|id| MetaId(*id)).collect();
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut found = 0;
-    for _ in 0..8000 {
+    for _ in 0..4000 {
         let mut built = Built {
             bytes: clean.bytes.clone(),
             places: clean.places.clone(),
@@ -123,14 +123,14 @@ fn metablocks() {
         found += u64::from(!look_everywhere(&built.bytes).is_empty());
     }
     // Many bytes are free or unused; but a walk that sees little is no walk.
-    assert!(found > 3000, "{found} of 8000 changed images had findings");
+    assert!(found > 1500, "{found} of 4000 changed images had findings");
 }
 
 #[test]
 fn superblock_and_log() {
     let clean = sample::pool_with_log().build();
     let mut random = Random(42);
-    for round in 0..6000 {
+    for round in 0..3000 {
         let mut built = Built {
             bytes: clean.bytes.clone(),
             places: clean.places.clone(),

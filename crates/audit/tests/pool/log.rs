@@ -35,7 +35,7 @@ fn run(start: u64, count: u32) -> Run {
     Run { start, count }
 }
 
-/// S-9.1: the log ends before the first page that is not as it must be; the state before it is whole.
+/// S-8.1, S-8.3, S-8.4, S-9.1: the log ends before the first page that is not as it must be; the state before it is whole.
 #[test]
 fn ends() {
     for at in [0, 4, 8, 16, 24, 32, 40, 48, 300, 4088] {
@@ -70,6 +70,7 @@ fn lost_superblock() {
     );
 }
 
+/// S-8.2.
 #[test]
 fn page_fields() {
     let expect = |field| (vec![Finding::LogPage { sequence: 51, field }], 2);
@@ -81,7 +82,7 @@ fn page_fields() {
     assert_eq!((&findings[0], taken), (&expect("used").0[0], 1));
 }
 
-/// S-9.3: beyond `durable` a group counts only with its data.
+/// S-9.2, S-9.3: beyond `durable` a group counts only with its data.
 #[test]
 fn data_check() {
     let lost = |b: &mut Builder| drop(b.data.insert(610, Box::new([0; 4096])));
@@ -174,6 +175,7 @@ fn data_no_longer_named() {
     assert_eq!(with(&[alloc, brought(700), other]), expected);
 }
 
+/// S-8.5, S-8.6.
 #[test]
 fn bits() {
     let alloc = |space, start| Record::Alloc {
@@ -254,6 +256,7 @@ fn bits() {
     );
 }
 
+/// S-3.4, S-4.4, S-8.6.
 #[test]
 fn births_deaths_and_updates() {
     let birth = |index, generation, kind: Kind| Record::Birth {
@@ -340,6 +343,24 @@ fn birth_omitted() {
     assert_eq!(findings[0], expected);
 }
 
+/// S-3.3, S-8.9: what a record touches first is born of zeros; here the first transaction of a pool.
+#[test]
+fn born_of_zeros() {
+    let mut b = Builder::new();
+    let mut records = vec![Record::Alloc {
+        space: Space::InodeNumbers,
+        run: run(1, 1),
+    }];
+    records.push(Record::Create { ino: 1, born: 1 });
+    records.extend(b.logged(|b| {
+        b.new_inode(1, sample::DIR, |i| (i.nlink, i.parent) = (2.into(), 1.into()));
+    }));
+    b.group(&records);
+    let report = report(b);
+    assert_eq!((report.findings, report.counts.directories), (vec![], 1));
+}
+
+/// S-8.5, S-8.7.
 #[test]
 fn undecodable_and_out_of_order() {
     let mut b = sample::pool();
