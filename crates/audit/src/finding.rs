@@ -100,7 +100,7 @@ findings! {
     SuperblockCopy { slot: usize, page: u64 } = "superblock-copy", Warning,
         "superblock slot {slot} (page {page}) does not hold the newest superblock's bytes: one copy less until it is rewritten";
     SuperblockOld { slot: usize, page: u64 } = "superblock-old", Note,
-        "superblock slot {slot} (page {page}), meant for another generation, holds none: usual in a young pool or after a crash";
+        "superblock slot {slot} (page {page}), meant for another generation, holds other bytes: usual in a young pool or after a crash";
     SuperblockLost { sequence: u64, base: u64 } = "superblock-lost", Error,
         "log page {sequence} builds on superblock generation {base}, newer than any slot: the newest superblock was lost";
     // Map and metablocks, sections 3 and 4.

@@ -2,7 +2,7 @@
 
 use crate::finding::Finding;
 use crate::report::Sink;
-use crate::{Image, Page};
+use crate::{Image, Page, is_zero};
 use keepfs_codes::crc64;
 use keepfs_format::superblock::{
     CLEAN, CRC_OFFSET, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, SLOTS, Superblock, VERSION, slot_page, slots_of,
@@ -11,6 +11,8 @@ use keepfs_format::{FromBytes, IntoBytes, PAGE, map};
 
 /// What a slot holds.
 enum Content {
+    /// Nothing was ever written.
+    Empty,
     /// No superblock: other bytes, a torn one, or unreadable.
     None,
     /// One with a right CRC that breaks its own rules; the field.
@@ -71,6 +73,7 @@ fn read_slot(image: &dyn Image, device: u64, slot: usize, pages: u64) -> Slot {
     let page = slot_page(slot, pages);
     let mut bytes = [0; PAGE];
     let content = match image.read(page, &mut bytes) {
+        Ok(()) if is_zero(&bytes) => Content::Empty,
         Ok(()) => parse(&bytes, slot, page, device),
         Err(_) => Content::None,
     };
@@ -164,7 +167,7 @@ fn judge(slots: &[Slot], newest: &Superblock, sink: &mut Sink) {
         if own.contains(&number) && !held {
             sink.push(Finding::SuperblockCopy { slot: number, page });
         }
-        if !own.contains(&number) && generation > 1 && slot.valid().is_none() {
+        if !own.contains(&number) && matches!(slot.content, Content::None) {
             sink.push(Finding::SuperblockOld { slot: number, page });
         }
     }
