@@ -115,3 +115,6 @@ pub(crate) fn count(bits: &[u8]) -> u64 {
 pub(crate) fn minus(one: &[u8], other: &[u8]) -> Vec<u8> {
     one.iter().zip(other).map(|(a, b)| a & !b).collect()
 }
+
+#[cfg(test)]
+mod tests;

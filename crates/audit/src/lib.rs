@@ -18,6 +18,7 @@
 
 mod bitmap;
 mod body;
+mod brought;
 mod dir;
 mod finding;
 mod image;

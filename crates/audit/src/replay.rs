@@ -2,6 +2,7 @@
 
 use crate::Page;
 use crate::bitmap::{Set, test};
+use crate::brought::Named;
 use crate::finding::Finding;
 use crate::plog::{Group, Log};
 use crate::pool::{Load, Pool, header};
@@ -11,7 +12,7 @@ use keepfs_format::bitmap::{self, BITS, COUNTS, TOTALS};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{Record, Run, decode};
 use keepfs_format::{Header, IntoBytes, Kind, MetaId, PAGE, Space};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// What the log gave.
 #[derive(Debug, Default)]
@@ -409,59 +410,6 @@ impl Replay<'_, '_> {
             });
         }
         room
-    }
-}
-
-/// The data pages that a group brings and still names (S-9.3).
-#[derive(Default)]
-struct Named {
-    /// (inode, index) → (page, CRC).
-    pages: BTreeMap<(u64, u64), (u64, u32)>,
-    /// Who named a page so far.
-    by_page: BTreeMap<u64, Vec<(u64, u64)>>,
-}
-
-impl Named {
-    fn see(&mut self, record: &Record) {
-        match record {
-            Record::MapEntry {
-                ino,
-                index,
-                page,
-                count,
-                crcs,
-                ..
-            } => {
-                let end = index.saturating_add(u64::from(*count));
-                let gone: Vec<_> = self
-                    .pages
-                    .range((*ino, *index)..(*ino, end))
-                    .map(|(at, _)| *at)
-                    .collect();
-                for at in gone {
-                    self.pages.remove(&at);
-                }
-                for (crc, n) in crcs.iter().zip(0u64..) {
-                    self.pages.insert((*ino, index + n), (page + n, *crc));
-                    self.by_page.entry(page + n).or_default().push((*ino, index + n));
-                }
-            }
-            Record::Free {
-                space: Space::Pages,
-                run,
-            } => {
-                let freed = run.start..run.start.saturating_add(run.count.into());
-                let gone: Vec<u64> = self.by_page.range(freed).map(|(page, _)| *page).collect();
-                for page in gone {
-                    for at in self.by_page.remove(&page).unwrap_or_default() {
-                        if self.pages.get(&at).is_some_and(|(named, _)| *named == page) {
-                            self.pages.remove(&at);
-                        }
-                    }
-                }
-            }
-            _ => {}
-        }
     }
 }
 
