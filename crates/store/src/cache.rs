@@ -55,6 +55,8 @@ pub struct Slot {
     id: AtomicU64,
     pins: AtomicU32,
     used: AtomicBool,
+    /// Out of the index; free when the last pin goes.
+    doomed: AtomicBool,
     /// Version of the frame when it was last verified.
     pub verified: AtomicU64,
     /// Checkpoint and persistence state.
@@ -67,6 +69,7 @@ impl Slot {
             id: AtomicU64::new(0),
             pins: AtomicU32::new(0),
             used: AtomicBool::new(false),
+            doomed: AtomicBool::new(false),
             verified: AtomicU64::new(u64::MAX),
             state: Mutex::new(State {
                 dirty: 0,
@@ -103,9 +106,14 @@ pub struct Pin<'c> {
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        self.cache.slots[self.frame as usize]
-            .pins
-            .fetch_sub(1, Ordering::Release);
+        let slot = &self.cache.slots[self.frame as usize];
+        if slot.pins.fetch_sub(1, Ordering::AcqRel) == 1
+            && slot.doomed.load(Ordering::Acquire)
+            && slot.doomed.swap(false, Ordering::AcqRel)
+        {
+            self.cache.clean(self.frame);
+            self.cache.give_back(self.frame);
+        }
     }
 }
 
@@ -167,17 +175,11 @@ impl Cache {
         Some(self.pinned(frame))
     }
 
-    /// Takes a metablock out of the arena that nobody names any more; its frame becomes free. The caller pins it once.
+    /// Takes a metablock out of the arena that nobody names any more. Its frame becomes free when the last pin goes.
     pub fn remove(&self, id: MetaId, pin: Pin<'_>) {
         self.shard(id).write().remove(&id);
-        let frame = pin.frame;
-        // Others hold pins only while they copy (K-1), so this is short.
-        while self.slots[frame as usize].pins.load(Ordering::Acquire) > 1 {
-            std::thread::yield_now();
-        }
+        pin.slot().doomed.store(true, Ordering::Release);
         drop(pin);
-        self.clean(frame);
-        self.give_back(frame);
     }
 
     /// Makes a frame clean in every sense.
@@ -235,6 +237,28 @@ impl Cache {
         slot.id.store(0, Ordering::Release);
         slot.verified.store(u64::MAX, Ordering::Relaxed);
         true
+    }
+
+    /// Who holds the frames, for the message when there is none.
+    pub fn census(&self) -> String {
+        let mut count = [0usize; 5];
+        for slot in &self.slots {
+            let state = *slot.state.lock();
+            let holds = [
+                slot.id().0 == 0,
+                slot.pins.load(Ordering::Relaxed) > 0,
+                state.dirty != 0,
+                state.in_flight,
+                slot.doomed.load(Ordering::Relaxed),
+            ];
+            holds
+                .iter()
+                .enumerate()
+                .filter(|(_, h)| **h)
+                .for_each(|(i, _)| count[i] += 1);
+        }
+        let [unused, pinned, dirty, flying, doomed] = count;
+        format!("{unused} unused, {pinned} pinned, {dirty} dirty, {flying} in a checkpoint, {doomed} leaving")
     }
 
     /// Drops everything that is not pinned or dirty; for tests of fetching.

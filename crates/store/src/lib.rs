@@ -60,7 +60,7 @@ pub const ARENA_MIN: usize = 16 << 20;
 /// Data written since the last flush above which a group is preceded by a flush of its own (PROTOCOLS section 4).
 const UNFLUSHED_MAX: u64 = 64 << 20;
 /// Least frames an arena needs to hold the largest transaction beside a checkpoint.
-const FRAMES_LEAST: u32 = FRAMES_MAX as u32 + 64;
+const FRAMES_LEAST: u32 = FRAMES_MAX as u32 * 3 / 2;
 
 /// How a pool is opened.
 #[derive(Clone, Debug)]
@@ -259,7 +259,7 @@ impl Store {
             unflushed: AtomicU64::new(0),
             carry_room: log::pages_of(staged_limit * (PAGE + 64)),
             staged_limit,
-            dirty_limit: (pool.pages / 32).clamp(32, u64::from(frames) * 3 / 4),
+            dirty_limit: (pool.pages / 32).clamp(32, u64::from(frames) / 2),
             switch_zones: core::sync::atomic::AtomicBool::new(false),
             fault: Mutex::default(),
             wanted: Arc::new(Wanted::default()),
@@ -310,7 +310,7 @@ impl Store {
         let dirty = self.cache.dirty.load(Ordering::Relaxed);
         let frames = u64::from(self.arena.count());
         let held = dirty + self.in_flight.load(Ordering::Relaxed) + self.stash.lock().len() as u64;
-        if dirty * 4 > self.dirty_limit * 3 || held * 8 > frames * 7 {
+        if dirty * 4 > self.dirty_limit * 3 || held * 4 > frames * 3 {
             self.checkpoint()?;
         } else if dirty * 2 > self.dirty_limit {
             self.want_checkpoint();

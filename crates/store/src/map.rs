@@ -174,7 +174,10 @@ impl Store {
             }
             std::thread::yield_now();
         }
-        Err(Error::Logic("every frame of the arena is in use".into()))
+        Err(Error::Logic(format!(
+            "no frame of the arena is free: {}",
+            self.cache.census()
+        )))
     }
 
     /// Fills a frame with a metablock's content. `false`: no such metablock.

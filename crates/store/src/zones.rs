@@ -47,6 +47,11 @@ impl Store {
         Ok((0..len).filter(|i| !bits.used(start + u64::from(*i))).count() as u32)
     }
 
+    /// The next checkpoint lists other zones, full or not; for tests of the switch.
+    pub fn want_other_zones(&self) {
+        self.switch_zones.store(true, Ordering::Release);
+    }
+
     /// The zones that the next superblock shall list.
     pub(crate) fn zones_wanted(&self) -> [u64; 2] {
         let [(current, current_full), (next, next_full)] = self.space.zones();
@@ -86,14 +91,18 @@ impl Store {
 
     /// Up to `want` pages for metadata from a zone that is not open, when the open ones have none (promise C-7).
     pub(crate) fn reserve_elsewhere(&self, want: u32) -> Vec<Run> {
-        let open = self.space.zones().map(|(number, _)| number);
-        let Some(number) = self.pick_zone(open[1], &open) else {
-            return Vec::new();
-        };
-        match self.load_zone(number) {
-            Ok(zone) => self.space.reserve_in(zone, want),
-            Err(_) => Vec::new(),
+        // Reservations and quarantine are not in the bitmap: a zone that looks free may have nothing left.
+        let mut tried = self.space.zones().map(|(number, _)| number).to_vec();
+        let after = tried[1];
+        while let Some(number) = self.pick_zone(after, &tried) {
+            let Ok(zone) = self.load_zone(number) else { return Vec::new() };
+            let runs = self.space.reserve_in(zone, want);
+            if !runs.is_empty() {
+                return runs;
+            }
+            tried.push(number);
         }
+        Vec::new()
     }
 
     /// Opens the zones of the superblock that is now durable.
