@@ -88,20 +88,32 @@ fn copy_in(mount: &Path) -> Result<Vec<(PathBuf, PathBuf)>, String> {
     timed("copy", "this project", || {
         run(program("sh", &project.0).args(["-c", &export]))
     })?;
-    let sysroot = run(program("rustc", &project.0).args(["--print", "sysroot"]))?;
     let mut copies = Vec::new();
-    for part in ["lib", "share"] {
-        let pair = (Path::new(sysroot.trim()).join(part), mount.join(part));
-        if pair.0.is_dir() {
-            let (files, mib) = size(&pair.0)?;
-            let words = format!("{files} files, {mib} MiB: {}", pair.0.display());
+    for (name, source) in [("toolchain", toolchain()?), ("sources", sources())] {
+        if source.is_dir() {
+            let copy = mount.join(name);
+            let (files, mib) = size(&source)?;
+            let words = format!("{files} files, {mib} MiB: {}", source.display());
             timed("copy", &words, || {
-                run(program("cp", mount).arg("-a").arg(&pair.0).arg("."))
+                run(program("cp", mount).arg("-a").arg(&source).arg(&copy))
             })?;
-            copies.push(pair);
+            copies.push((source, copy));
         }
     }
     Ok(copies)
+}
+
+/// The libraries of the Rust toolchain: large files.
+fn toolchain() -> Result<PathBuf, String> {
+    let sysroot = run(program("rustc", &paths::root()).args(["--print", "sysroot"]))?;
+    Ok(Path::new(sysroot.trim()).join("lib"))
+}
+
+/// The sources of all crates that this machine has built: small files.
+fn sources() -> PathBuf {
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
+    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
+    cargo.unwrap_or_default().join("registry/src")
 }
 
 /// Regular files and MiB below `dir`.

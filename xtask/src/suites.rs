@@ -70,6 +70,7 @@ pub fn command(args: &[&str]) -> Result<ExitCode, String> {
         dir,
         long,
     };
+    process::echo();
     match suite(&bench) {
         Ok(counted) => {
             println!("{counted}");

@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::Value;
 
 use super::build;
-use super::process::{command, output, run, said};
+use super::process::{announce, command, output, run, said};
 use crate::paths;
 
 /// A pool file and its mount point; unmounted when dropped.
@@ -44,7 +44,7 @@ impl Pool {
         let options: Vec<&str> = ["allow_other"].iter().chain(options).copied().collect();
         let mut mount = self.keepfs(&["mount"]);
         mount.arg(&self.image).arg(&self.point).args(["-o", &options.join(",")]);
-        println!("$ {mount:?}");
+        announce(&mount);
         // Not `run`: the server would hold the pipe open for as long as it lives.
         let status = mount.status().map_err(|e| format!("keepfs mount: {e}"))?;
         if !status.success() {
@@ -87,7 +87,6 @@ impl Pool {
             .and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| format!("status has no server_pid: {status}"))?;
         let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| format!("server {pid}: {e}"))?;
-        println!("$ kill -9 {}", pid.as_raw_nonzero());
         kill_process(pid, Signal::KILL).map_err(|e| format!("server {pid}: {e}"))?;
         poll(&mut [PollFd::new(&handle, PollFlags::IN)], None).map_err(|e| format!("server {pid}: {e}"))?;
         Ok(())

@@ -3,6 +3,22 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether commands are printed before they run: for a log, not for a reader.
+static ECHO: AtomicBool = AtomicBool::new(false);
+
+/// From now on every command is printed before it runs.
+pub fn echo() {
+    ECHO.store(true, Ordering::Relaxed);
+}
+
+/// Prints the command if they are to be printed.
+pub fn announce(command: &Command) {
+    if ECHO.load(Ordering::Relaxed) {
+        println!("$ {}", shown(command));
+    }
+}
 
 /// A command without input, in `dir`.
 pub fn command(program: impl AsRef<OsStr>, dir: &Path) -> Command {
@@ -22,7 +38,7 @@ pub fn run(command: &mut Command) -> Result<String, String> {
 
 /// Runs to the end, whatever the exit code.
 pub fn output(command: &mut Command) -> Result<Output, String> {
-    println!("$ {}", shown(command));
+    announce(command);
     command.output().map_err(|e| format!("{}: {e}", shown(command)))
 }
 
