@@ -7,6 +7,7 @@ use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{How, MountConfig};
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -216,4 +217,47 @@ fn a_signal_does_not_make_fsync_fail() {
         syncing.join().unwrap().unwrap();
     });
     drop(lever);
+}
+
+#[test]
+fn a_lazy_umount_is_made_durable_when_the_last_file_is_closed() {
+    let (unmount_gate, lever) = gate();
+    let probe = Probe {
+        unmount_gate: Some(unmount_gate),
+        ..Probe::default()
+    };
+    let Some((mut m, _)) = anchored(probe, MountConfig::default()) else {
+        return;
+    };
+    let path = m.root().to_owned();
+    let held = File::open(&path).unwrap();
+    // With a file open only the name goes away now; DESTROY comes when the file is closed.
+    m.unmounter.unmount(How::Lazy).unwrap();
+    // close(2) of the last file waits for DESTROY.
+    let closing = std::thread::spawn(move || drop(held));
+    lever.arrived.recv().unwrap();
+    assert!(fs::read_dir(&path).unwrap().next().is_none());
+    lever.go.send(()).unwrap();
+    closing.join().unwrap();
+    m.join().unwrap();
+}
+
+#[test]
+fn both_kinds_of_mounts_are_tuned() {
+    for anchor in [false, true] {
+        let mount = match anchor {
+            true => anchored(Probe::default(), MountConfig::default()).map(|(m, _)| m),
+            false => Mount::with(Arc::new(Probe::default()), MountConfig::default()),
+        };
+        let Some(m) = mount else { return };
+        let device = fs::metadata(m.root()).unwrap().dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let suffix = if anchor { "-fuseblk" } else { "" };
+        let bdi = format!("/sys/class/bdi/{major}:{minor}{suffix}");
+        let value = |name: &str| fs::read_to_string(format!("{bdi}/{name}")).unwrap().trim().to_owned();
+        assert_eq!(
+            (value("read_ahead_kb"), value("max_ratio"), value("strict_limit")),
+            ("1024".into(), "100".into(), "0".into())
+        );
+    }
 }

@@ -2,12 +2,11 @@
 
 use crate::probe::Probe;
 use crate::support::{Mount, caches, possible};
-use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{FuseError, How, MountConfig, mount};
 use keepfs_vfs::model::Model;
 use keepfs_vfs::{Ino, Vfs};
 use std::fs::{self, File};
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -286,50 +285,5 @@ fn many_mounts_come_and_go() {
         let Some(m) = Mount::model() else { return };
         fs::write(m.path("f"), b"x").unwrap();
         m.unmount().unwrap();
-    }
-}
-
-/// Not a test of its own.
-#[test]
-#[ignore = "the server that another test starts and kills"]
-fn helper_serve_until_killed() {
-    let dir = std::env::var_os("KEEPFS_TEST_SERVE").expect("the mount point");
-    let anchor = LoopAnchor::attach("keepfs test").unwrap();
-    let anchored = std::env::var_os("KEEPFS_TEST_ANCHOR").is_some();
-    let config = MountConfig {
-        mountpoint: dir.into(),
-        anchor: anchored.then(|| anchor.path().to_owned()),
-        ..MountConfig::default()
-    };
-    let session = mount(Arc::new(Model::default()), &config).unwrap();
-    drop(anchor);
-    println!("mounted");
-    session.run().unwrap();
-}
-
-#[test]
-fn a_killed_server_leaves_an_error_and_can_be_unmounted() {
-    if !possible() {
-        return;
-    }
-    for anchored in [false, true] {
-        let dir = tempfile::tempdir().unwrap();
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--ignored", "--exact", "life::helper_serve_until_killed", "--nocapture"])
-            .env("KEEPFS_TEST_SERVE", dir.path());
-        if anchored {
-            command.env("KEEPFS_TEST_ANCHOR", "1");
-        }
-        let mut server = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
-        let mut lines = std::io::BufReader::new(server.stdout.take().unwrap()).lines();
-        while !lines.next().unwrap().unwrap().ends_with("mounted") {}
-        fs::write(dir.path().join("f"), b"x").unwrap();
-        server.kill().unwrap();
-        server.wait().unwrap();
-        let error = fs::read_dir(dir.path()).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::ENOTCONN), "anchored: {anchored}");
-        keepfs_fuse::unmount(dir.path(), How::Gentle).unwrap();
-        assert!(fs::read_dir(dir.path()).unwrap().next().is_none());
     }
 }

@@ -4,6 +4,7 @@
 
 mod basic;
 mod durable;
+mod killed;
 mod life;
 mod linux;
 mod probe;
