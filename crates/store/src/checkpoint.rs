@@ -51,8 +51,12 @@ struct Moment {
     deaths: Vec<(MetaId, u32)>,
     pending: Vec<TxnRedo>,
     carried: Vec<Carried>,
+    /// Map pages of which a copy is bad.
+    rewrite: Vec<MetaId>,
 }
 
+/// Chunks that one transaction of the barrier adopts.
+const CHUNKS_AT_ONCE: usize = 32;
 /// Pages written together at most.
 const BATCH: usize = 256;
 
@@ -83,6 +87,7 @@ impl Store {
         let mut plan = Plan::new(self, keeper.homes.clone());
         let mut flying = Vec::new();
         self.write_metablocks(&moment, &mut plan, &mut flying)?;
+        moment.rewrite.iter().try_for_each(|id| plan.rewrite_map_page(*id))?;
         plan.finish()?;
         let superblock = self.next_superblock(keeper, &plan, &moment, tail, log_written, wish);
         self.flush_device()?;
@@ -133,6 +138,7 @@ impl Store {
         let started = Instant::now();
         let gate = self.gate.write();
         self.adopt_chunks(keeper, chunks)?;
+        let rewrite = self.dirty_bad_copies()?;
         let mut redo = self.redo.lock();
         let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
         let moment = Moment {
@@ -140,8 +146,9 @@ impl Store {
             seq: redo.last,
             dirty: core::mem::take(&mut *self.dirty_list.lock()),
             deaths: self.deaths.lock().iter().map(|(id, g)| (*id, *g)).collect(),
-            pending: core::mem::take(&mut redo.pending),
+            pending: redo.take(),
             carried: self.staged_table.lock().carry().map_err(pool::staged_damage)?,
+            rewrite,
         };
         drop(redo);
         drop(gate);
@@ -152,20 +159,33 @@ impl Store {
 
     /// Chunks become allocated, in this checkpoint's bitmap and nowhere in the log.
     fn adopt_chunks(&self, keeper: &mut Keeper, chunks: &[Run]) -> Result<(), Error> {
-        if chunks.is_empty() {
-            return Ok(());
+        // A run has at most 256 pages; so many runs stay far below what one transaction may undo.
+        for part in chunks.chunks(CHUNKS_AT_ONCE) {
+            let mut txn = Txn::begin_unlogged(self);
+            for run in part {
+                txn.use_pages(*run).map_err(pool::stopped)?;
+            }
+            txn.seal()?.commit();
         }
-        let mut txn = Txn::begin_unlogged(self);
-        for run in chunks {
-            txn.use_pages(*run).map_err(pool::stopped)?;
-        }
-        txn.seal()?.commit();
         for run in chunks {
             self.space.used(u64::from(run.count));
             self.space.keep(&[*run]);
             keeper.homes.add(run.start, run.count);
         }
         Ok(())
+    }
+
+    /// Metablocks of which a bad copy was read around become dirty, so that this checkpoint writes them anew. Returns
+    /// the map pages among them.
+    fn dirty_bad_copies(&self) -> Result<Vec<MetaId>, Error> {
+        let bad = core::mem::take(&mut *self.bad_copies.lock());
+        let (pages, blocks): (Vec<MetaId>, Vec<MetaId>) = bad.into_iter().partition(|id| id.as_map().is_some());
+        for id in blocks {
+            if let Some(pin) = self.cache.pin(id) {
+                self.before_first_write(id, &pin).map_err(pool::stopped)?;
+            }
+        }
+        Ok(pages)
     }
 
     /// Transactions before the moment go to the old log, staged pages to the first group of the new one. Returns

@@ -59,6 +59,10 @@ use wanted::Wanted;
 pub const ARENA_MIN: usize = 16 << 20;
 /// Data written since the last flush above which a group is preceded by a flush of its own (PROTOCOLS section 4).
 const UNFLUSHED_MAX: u64 = 64 << 20;
+/// Most staged pages: so many are copied while a checkpoint keeps transactions waiting (10 ms at most).
+const STAGED_MAX: usize = 2048;
+/// Redo kept in memory above which a transaction makes everything durable before it begins, bytes.
+const REDO_MAX: usize = 32 << 20;
 /// Least frames an arena needs to hold the largest transaction beside a checkpoint.
 const FRAMES_LEAST: u32 = FRAMES_MAX as u32 * 3 / 2;
 
@@ -213,7 +217,7 @@ impl Store {
         let pool = Pool::of(&sb);
         let wanted_frames = (o.arena_bytes / PAGE) as u64;
         let frames = wanted_frames.max(frames_needed).clamp(u64::from(FRAMES_LEAST), 1 << 30) as u32;
-        let staged_limit = ((pool.log.pages / 4) as usize).clamp(4, 16_384);
+        let staged_limit = ((pool.log.pages / 4) as usize).clamp(4, STAGED_MAX);
         let head = log::Head {
             sequence: sb.log_seq.get(),
             group: sb.group.get(),
@@ -229,7 +233,7 @@ impl Store {
             gate: RwLock::new(()),
             redo: Mutex::new(Redo {
                 last: sb.seq.get(),
-                pending: Vec::new(),
+                ..Redo::default()
             }),
             staged_table: Mutex::default(),
             space: space::Space::default(),
@@ -241,6 +245,7 @@ impl Store {
                 head,
                 tail: head.sequence,
                 durable: sb.durable.get(),
+                told: sb.durable.get(),
                 written: head.group - 1,
                 written_seq: sb.seq.get(),
                 incarnation: sb.incarnation.get(),
@@ -314,6 +319,9 @@ impl Store {
             self.checkpoint()?;
         } else if dirty * 2 > self.dirty_limit {
             self.want_checkpoint();
+        }
+        if self.redo.lock().bytes > REDO_MAX {
+            self.sync()?;
         }
         if self.wanted.is_set() && !self.options.background {
             self.checkpoint()?;

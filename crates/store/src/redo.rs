@@ -22,6 +22,32 @@ pub struct Redo {
     pub last: u64,
     /// Those not yet in a group.
     pub pending: Vec<TxnRedo>,
+    /// About how many bytes `pending` holds.
+    pub bytes: usize,
+}
+
+impl Redo {
+    /// Adds a committed transaction.
+    pub fn push(&mut self, txn: TxnRedo) {
+        self.bytes += txn.records.iter().map(size).sum::<usize>();
+        self.pending.push(txn);
+    }
+
+    /// Takes everything not yet in a group.
+    pub fn take(&mut self) -> Vec<TxnRedo> {
+        self.bytes = 0;
+        core::mem::take(&mut self.pending)
+    }
+}
+
+/// About how many bytes a record holds in memory.
+fn size(record: &Record) -> usize {
+    64 + match record {
+        Record::Update { ranges, .. } => ranges.iter().map(|(_, b)| b.len() + 32).sum(),
+        Record::MapEntry { crcs, .. } => 4 * crcs.len(),
+        Record::Tail { bytes, .. } => bytes.len(),
+        _ => 0,
+    }
 }
 
 /// The latest bytes of one metablock in a group: which are set, and their values.
@@ -66,6 +92,7 @@ impl Image {
 }
 
 /// A group: compacted records, and which metablocks it touches.
+#[derive(Default)]
 pub struct Group {
     /// Last transaction in it.
     pub seq: u64,

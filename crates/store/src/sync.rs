@@ -31,6 +31,8 @@ pub struct LogState {
     pub tail: u64,
     /// Highest group whose flush returned.
     pub durable: u64,
+    /// The `durable` that the last page written tells.
+    pub told: u64,
     /// Last group written, flushed or not.
     pub written: u64,
     /// Last transaction written, flushed or not.
@@ -52,6 +54,12 @@ impl Drop for Lead<'_> {
 }
 
 impl Sync {
+    /// The right to cut groups, if nobody has it.
+    pub fn try_lead(&self) -> Option<Lead<'_>> {
+        let mut state = self.state.lock();
+        (!core::mem::replace(&mut state.running, true)).then_some(Lead(self))
+    }
+
     /// Waits for the right to cut groups.
     pub fn lead(&self) -> Lead<'_> {
         let mut state = self.state.lock();
@@ -112,7 +120,7 @@ impl Store {
     }
 
     fn cut_and_flush(&self) -> Result<Cut, Error> {
-        let pending = core::mem::take(&mut self.redo.lock().pending);
+        let pending = self.redo.lock().take();
         if !pending.is_empty() {
             let group = self.prepare(pending)?;
             if !self.log_has_room(group.pages()) {
@@ -163,11 +171,40 @@ impl Store {
         };
         let pages = log::lay_out(&self.pool.log, &mut head, &stamp, &prepared.payload);
         log::write(&*self.device, &self.pool.log, before, state.incarnation, &pages)?;
+        state.told = state.durable;
         state.head = head;
         state.written = before.group;
         state.written_seq = prepared.group.seq;
         self.stats
             .persisted(prepared.payload.len(), pages.len(), prepared.group.transactions);
+        Ok(())
+    }
+
+    /// After a while without syncs: an empty group tells that the last one was flushed, so that recovery takes it as
+    /// it is (S-9.2). It needs no flush itself. If somebody is cutting a group, that one tells it.
+    pub(crate) fn write_durable(&self) -> Result<(), Error> {
+        self.alive()?;
+        let Some(lead) = self.sync.try_lead() else {
+            return Ok(());
+        };
+        let seq = {
+            let state = self.log.lock();
+            if state.told >= state.durable {
+                return Ok(());
+            }
+            state.written_seq
+        };
+        let empty = Prepared {
+            group: Group {
+                seq,
+                ..Group::default()
+            },
+            payload: Vec::new(),
+        };
+        if self.log_has_room(1) {
+            self.write_group(&empty).map_err(|e| self.fail(e))?;
+        }
+        drop(lead);
         Ok(())
     }
 
@@ -182,6 +219,7 @@ impl Store {
         state.durable = state.durable.max(group);
         drop(state);
         self.release_up_to(seq);
+        self.wanted.flushed();
         Ok(Cut::Durable(seq))
     }
 

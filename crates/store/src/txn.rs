@@ -389,7 +389,7 @@ impl Txn<'_> {
         self.promised = 0;
         self.store.stats.bytes_dirtied(&records);
         if self.logged {
-            redo.pending.push(TxnRedo { seq, records });
+            redo.push(TxnRedo { seq, records });
         }
         seq
     }

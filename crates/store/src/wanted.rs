@@ -4,11 +4,24 @@ use crate::Store;
 use crate::error::Error;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long nothing must happen after a flush until `durable` is written (PROTOCOLS section 4).
+const IDLE: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
 struct State {
     wanted: bool,
     stop: bool,
+    /// A group was flushed and no later page says so.
+    flushed: bool,
+}
+
+/// What the thread shall do.
+enum Task {
+    Checkpoint,
+    Durable,
+    Stop,
 }
 
 /// A wish for a checkpoint.
@@ -44,13 +57,32 @@ impl Wanted {
         self.changed.notify_all();
     }
 
-    /// Waits for a wish; `false` when stopped.
-    fn wait(&self) -> bool {
+    /// A group was flushed.
+    pub fn flushed(&self) {
         let mut state = self.state.lock();
-        while !state.wanted && !state.stop {
-            self.changed.wait(&mut state);
+        if !state.flushed {
+            state.flushed = true;
+            self.changed.notify_all();
         }
-        !state.stop
+    }
+
+    /// Waits for something to do.
+    fn wait(&self) -> Task {
+        let mut state = self.state.lock();
+        loop {
+            if state.stop {
+                return Task::Stop;
+            }
+            if state.wanted {
+                return Task::Checkpoint;
+            }
+            if !state.flushed {
+                self.changed.wait(&mut state);
+            } else if self.changed.wait_for(&mut state, IDLE).timed_out() {
+                state.flushed = false;
+                return Task::Durable;
+            }
+        }
     }
 }
 
@@ -59,10 +91,16 @@ pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
     let wanted = store.wanted.clone();
     let store = Arc::downgrade(store);
     let work = move || {
-        while wanted.wait() {
+        loop {
+            let task = wanted.wait();
             let Some(store) = store.upgrade() else { return };
-            if let Err(error) = store.checkpoint() {
-                tracing::error!(%error, "a checkpoint failed");
+            let done = match task {
+                Task::Stop => return,
+                Task::Checkpoint => store.checkpoint(),
+                Task::Durable => store.write_durable(),
+            };
+            if let Err(error) = done {
+                tracing::error!(%error, "work in the background failed");
                 wanted.done();
             }
         }

@@ -95,7 +95,9 @@ impl Store {
         let mut tried = self.space.zones().map(|(number, _)| number).to_vec();
         let after = tried[1];
         while let Some(number) = self.pick_zone(after, &tried) {
-            let Ok(zone) = self.load_zone(number) else { return Vec::new() };
+            let Ok(zone) = self.load_zone(number) else {
+                return Vec::new();
+            };
             let runs = self.space.reserve_in(zone, want);
             if !runs.is_empty() {
                 return runs;

@@ -83,6 +83,32 @@ impl<'s> Plan<'s> {
         Ok(())
     }
 
+    /// Writes a map page (and those above it) anew: one entry below it is put where it is again.
+    pub fn rewrite_map_page(&mut self, id: MetaId) -> Result<(), Error> {
+        let Some((space, mut level, mut number)) = id.as_map() else {
+            return Ok(());
+        };
+        loop {
+            let below = |n: u64| match level {
+                0 => MetaId::new(space, n),
+                _ => MetaId::map(space, level - 1, n),
+            };
+            let mut found = None;
+            for n in number * FANOUT..(number + 1) * FANOUT {
+                if let Some(entry) = self.store.locate(below(n))? {
+                    found = Some((n, entry));
+                    break;
+                }
+            }
+            let Some((n, entry)) = found else { return Ok(()) };
+            if level == 0 {
+                self.entries.entry(MetaId::new(space, n)).or_insert(entry);
+                return Ok(());
+            }
+            (level, number) = (level - 1, n);
+        }
+    }
+
     /// Everything is allocated: HOMES and map pages are laid out and written.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.place_everything()?;
