@@ -31,6 +31,7 @@ pub(crate) struct Acl(Vec<AclEntry>);
 
 impl Acl {
     /// Reads the value of an ACL attribute; a list without entries is `None` (it removes the ACL).
+    /// Whether the entries make a list is [`Acl::is_valid`]'s to say: Linux asks it later.
     /// Errors: `EINVAL`, and `EOPNOTSUPP` for another version.
     pub fn parse(value: &[u8]) -> Result<Option<Acl>, Errno> {
         if value.is_empty() {
@@ -48,7 +49,7 @@ impl Acl {
             return Ok(None);
         }
         let acl = Acl(entries.iter().map(AclEntry::parse).collect());
-        if acl.is_valid() {
+        if acl.0.iter().all(AclEntry::is_known) {
             Ok(Some(acl))
         } else {
             Err(Errno::EINVAL)
@@ -110,11 +111,11 @@ impl Acl {
     }
 
     /// The order and number of entries that acl(5) demands.
-    fn is_valid(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         let count = |tag| self.0.iter().filter(|e| e.tag == tag).count();
         let named = count(USER) + count(GROUP);
         self.0.is_sorted_by_key(|e| e.tag)
-            && self.0.iter().all(AclEntry::is_valid)
+            && self.0.iter().all(|e| e.perm <= 7)
             && [USER_OBJ, GROUP_OBJ, OTHER].into_iter().all(|tag| count(tag) == 1)
             && (count(MASK) == 1 || count(MASK) == 0 && named == 0)
     }
@@ -136,10 +137,11 @@ impl AclEntry {
         }
     }
 
-    fn is_valid(&self) -> bool {
+    /// Whether the tag is one, and names somebody if it shall.
+    fn is_known(&self) -> bool {
         let is_tag = matches!(self.tag, USER_OBJ | USER | GROUP_OBJ | GROUP | MASK | OTHER);
         let names_somebody = !matches!(self.tag, USER | GROUP) || self.id != NOBODY;
-        is_tag && names_somebody && self.perm <= 7
+        is_tag && names_somebody
     }
 }
 

@@ -70,12 +70,9 @@ impl Volume {
         let _locks = self.locks.all([ino, parent]);
         let now = self.now();
         let inode = self.change(|txn| {
-            let inode = self.usable(txn, ino)?;
+            self.usable(txn, ino)?;
             self.usable(txn, parent)?;
-            if ino == parent {
-                check_create(txn, self.seed, (parent, &inode), name)?;
-                return refuse(Errno::EPERM);
-            }
+            // The same inode twice is a directory, which the check refuses.
             let (mut dir, mut file) = (Held::load(txn, parent)?, Held::load(txn, ino)?);
             check_create(txn, self.seed, (parent, &dir.now), name)?;
             self.check_link(txn, &dir, &file, name)?;

@@ -15,40 +15,47 @@ use keepfs_vfs::{Errno, FileKind, S_ISGID, XattrHow};
 const NAME_MAX: usize = 255;
 /// Longest value that is looked at.
 const VALUE_MAX: usize = 64 << 10;
-/// Namespace number of `user.`.
-const NS_USER: u8 = 0;
 
-/// Namespace and rest of a name. Errors: `ERANGE`, `EINVAL` for a bare prefix, `EOPNOTSUPP` for an unknown namespace.
-fn split(name: &[u8]) -> core::result::Result<(u8, &[u8]), Errno> {
+/// Errors: `ERANGE` for no name or one too long.
+fn check_length(name: &[u8]) -> Step<()> {
     if name.is_empty() || name.len() > NAME_MAX {
-        return Err(Errno::ERANGE);
+        return refuse(Errno::ERANGE);
     }
+    Ok(())
+}
+
+/// Namespace and rest of a name. Errors: `EINVAL` for a bare prefix, `EOPNOTSUPP` for an unknown namespace.
+fn split(name: &[u8]) -> Step<(u8, &[u8])> {
     for (number, prefix) in NAMESPACES.iter().enumerate() {
-        let is_acl = number as u8 >= NS_ACL_ACCESS;
+        let is_acl = is_acl(number as u8);
         match name.strip_prefix(prefix.as_bytes()) {
             Some([]) if is_acl => return Ok((number as u8, &[])),
-            Some([]) => return Err(Errno::EINVAL),
+            Some([]) => return refuse(Errno::EINVAL),
             Some(rest) if !is_acl => return Ok((number as u8, rest)),
             _ => {}
         }
     }
-    Err(Errno::EOPNOTSUPP)
+    refuse(Errno::EOPNOTSUPP)
+}
+
+/// Whether the name is of the namespace that only files and directories have, and the inode is neither.
+fn is_misplaced(inode: &Inode, name: &[u8]) -> bool {
+    name.starts_with(b"user.") && !matches!(kind(inode), FileKind::File | FileKind::Dir)
 }
 
 fn is_acl(namespace: u8) -> bool {
     namespace >= NS_ACL_ACCESS
 }
 
-/// Errors: `EPERM`, `EOPNOTSUPP` by kind and flags.
-fn check_change(inode: &Inode, namespace: u8) -> Step<()> {
-    if is_fixed(inode) {
+/// Namespace and rest of a name that may be changed. Errors: `EPERM` by flags and kind before those of [`split`];
+/// `EOPNOTSUPP` for an ACL of a symbolic link.
+fn check_change<'n>(inode: &Inode, name: &'n [u8]) -> Step<(u8, &'n [u8])> {
+    if is_fixed(inode) || is_misplaced(inode, name) {
         return refuse(Errno::EPERM);
     }
-    match kind(inode) {
-        FileKind::File | FileKind::Dir => Ok(()),
-        _ if namespace == NS_USER => refuse(Errno::EPERM),
-        FileKind::Symlink if is_acl(namespace) => refuse(Errno::EOPNOTSUPP),
-        _ => Ok(()),
+    match split(name)? {
+        (namespace, _) if is_acl(namespace) && kind(inode) == FileKind::Symlink => refuse(Errno::EOPNOTSUPP),
+        found => Ok(found),
     }
 }
 
@@ -58,7 +65,11 @@ impl Volume {
         let _lock = self.locks.shared(ino);
         self.see(|view| {
             let inode = self.usable(view, ino)?;
-            let (namespace, rest) = split(name).or_else(refuse)?;
+            check_length(name)?;
+            if is_misplaced(&inode, name) {
+                return refuse(Errno::ENODATA);
+            }
+            let (namespace, rest) = split(name)?;
             if is_acl(namespace) && kind(&inode) == FileKind::Symlink {
                 return refuse(Errno::EOPNOTSUPP);
             }
@@ -86,15 +97,21 @@ impl Volume {
         let now = self.now();
         self.change(|txn| {
             self.usable(txn, ino)?;
-            let (namespace, rest) = split(name).or_else(refuse)?;
+            check_length(name)?;
             if value.len() > VALUE_MAX {
                 return refuse(Errno::E2BIG);
             }
             let mut held = Held::load(txn, ino)?;
-            if is_acl(namespace) {
-                set_acl(txn, &mut held, namespace, value, how)?;
+            if NAMESPACES
+                .iter()
+                .skip(usize::from(NS_ACL_ACCESS))
+                .any(|acl| acl.as_bytes() == name)
+            {
+                if !set_acl(txn, &mut held, name, value, how)? {
+                    return Ok(());
+                }
             } else {
-                check_change(&held.now, namespace)?;
+                let (namespace, rest) = check_change(&held.now, name)?;
                 let mut packed = load(txn, ino, &held.now)?;
                 let exists = list::find(&packed, namespace, rest).is_some();
                 if how.create && exists {
@@ -116,9 +133,9 @@ impl Volume {
         let now = self.now();
         self.change(|txn| {
             self.usable(txn, ino)?;
-            let (namespace, rest) = split(name).or_else(refuse)?;
+            check_length(name)?;
             let mut held = Held::load(txn, ino)?;
-            check_change(&held.now, namespace)?;
+            let (namespace, rest) = check_change(&held.now, name)?;
             let mut packed = load(txn, ino, &held.now)?;
             if !list::remove(&mut packed, namespace, rest) {
                 return refuse(Errno::ENODATA);
@@ -140,15 +157,18 @@ fn add(txn: &mut Txn<'_>, held: &mut Held, packed: &mut Vec<u8>, namespace: u8, 
 }
 
 /// Sets or removes an ACL; an access ACL rules the permission bits, and is not kept if they say it all.
-fn set_acl(txn: &mut Txn<'_>, held: &mut Held, namespace: u8, value: &[u8], how: XattrHow) -> Step<()> {
+/// `false` if there was nothing to remove.
+fn set_acl(txn: &mut Txn<'_>, held: &mut Held, name: &[u8], value: &[u8], how: XattrHow) -> Step<bool> {
     let acl = Acl::parse(value).or_else(refuse)?;
-    check_change(&held.now, namespace)?;
+    let (namespace, _) = check_change(&held.now, name)?;
     let mut packed = load(txn, held.ino, &held.now)?;
-    if acl.is_some() && !list::put(&mut packed.clone(), namespace, &[], value) {
-        return refuse(Errno::ENOSPC);
-    }
-    if namespace == NS_ACL_DEFAULT && acl.is_some() && held.kind() != FileKind::Dir {
-        return refuse(Errno::EACCES);
+    match &acl {
+        None if list::find(&packed, namespace, &[]).is_none() => return Ok(false),
+        None => {}
+        Some(_) if namespace == NS_ACL_DEFAULT && held.kind() != FileKind::Dir => return refuse(Errno::EACCES),
+        Some(acl) if !acl.is_valid() => return refuse(Errno::EINVAL),
+        Some(_) if !list::put(&mut packed.clone(), namespace, &[], value) => return refuse(Errno::ENOSPC),
+        Some(_) => {}
     }
     let mut kept = acl;
     if namespace == NS_ACL_ACCESS
@@ -161,10 +181,11 @@ fn set_acl(txn: &mut Txn<'_>, held: &mut Held, namespace: u8, value: &[u8], how:
         }
     }
     match kept {
-        Some(acl) => add(txn, held, &mut packed, namespace, &[], &acl.to_bytes()),
+        Some(acl) => add(txn, held, &mut packed, namespace, &[], &acl.to_bytes())?,
         None => {
             list::remove(&mut packed, namespace, &[]);
-            store(txn, held, &packed)
+            store(txn, held, &packed)?;
         }
     }
+    Ok(true)
 }
