@@ -147,7 +147,7 @@ impl Store {
             dirty: core::mem::take(&mut *self.dirty_list.lock()),
             deaths: self.deaths.lock().iter().map(|(id, g)| (*id, *g)).collect(),
             pending: redo.take(),
-            carried: self.staged_table.lock().carry().map_err(pool::staged_damage)?,
+            carried: self.staged_table.lock().carry(),
             rewrite,
         };
         drop(redo);
@@ -227,6 +227,11 @@ impl Store {
 
     /// Staged pages whole, in a group of their own (S-10.3).
     fn write_carried(&self, moment: &Moment) -> Result<(), Error> {
+        moment
+            .carried
+            .iter()
+            .try_for_each(Carried::check)
+            .map_err(pool::staged_damage)?;
         let records: Vec<Record> = moment.carried.iter().map(carried_record).collect();
         let payload = log::encode(&records);
         let mut state = self.log.lock();

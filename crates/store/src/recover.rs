@@ -198,8 +198,14 @@ impl Store {
         let Some(pin) = self.fetch_known(id)? else {
             return Err(Error::Damaged(format!("the log changes {id}, which does not exist")));
         };
-        if self.header(id)?.generation.get() != generation {
-            return Ok(());
+        let live = self.header(id)?.generation.get();
+        if live != generation {
+            let newer = generation > live;
+            return if newer {
+                Err(Error::Damaged(format!("the log changes a {id} that was never born")))
+            } else {
+                Ok(())
+            };
         }
         for (offset, bytes) in ranges {
             if usize::from(*offset) < HEADER || usize::from(*offset) + bytes.len() > PAGE {

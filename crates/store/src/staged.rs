@@ -7,11 +7,12 @@ use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One staged page.
 pub struct Staged {
     /// The page's bytes.
-    content: Box<[u8; PAGE]>,
+    content: Arc<[u8; PAGE]>,
     /// CRC-32C of the content, checked whenever it is used.
     crc: u32,
     /// Version of the inode when it was last staged.
@@ -32,8 +33,10 @@ pub struct Carried {
     pub key: (u64, u64),
     /// Version of the inode.
     pub version: u32,
-    /// Its bytes.
-    pub content: Box<[u8; PAGE]>,
+    /// Its bytes; shared with the table until one of the two changes.
+    pub content: Arc<[u8; PAGE]>,
+    /// What CRC-32C they must have.
+    pub crc: u32,
 }
 
 /// Damage found in a staged page.
@@ -187,7 +190,7 @@ impl Table {
             }
         });
         staged.version = version;
-        let to = &mut staged.content[offset..offset + len];
+        let to = &mut Arc::make_mut(&mut staged.content)[offset..offset + len];
         match bytes {
             Some(bytes) => to.copy_from_slice(bytes),
             None => to.fill(0),
@@ -216,7 +219,7 @@ impl Table {
             return;
         }
         if let Some(staged) = self.pages.get_mut(&(ino, size / PAGE as u64)) {
-            staged.content[cut..].fill(0);
+            Arc::make_mut(&mut staged.content)[cut..].fill(0);
             if let Some(patches) = &mut staged.patches {
                 (cut..PAGE).for_each(|i| patches[i / 64] |= 1 << (i % 64));
             }
@@ -230,9 +233,10 @@ impl Table {
             let Some(patches) = staged.patches.take() else { continue };
             let mut page = [0; PAGE];
             read(staged.base, staged.base_crc, &mut page)?;
+            let content = Arc::make_mut(&mut staged.content);
             for (i, byte) in page.iter().enumerate() {
                 if patches[i / 64] & (1 << (i % 64)) == 0 {
-                    staged.content[i] = *byte;
+                    content[i] = *byte;
                 }
             }
             staged.crc = crc32c::of(&*staged.content);
@@ -242,21 +246,26 @@ impl Table {
 
     /// Every staged page, whole, for the group that carries them over a checkpoint (S-10.3). From here on they
     /// have no base that the log names.
-    pub fn carry(&self) -> Result<Vec<Carried>, StagedDamage> {
-        let mut all = Vec::with_capacity(self.pages.len());
-        for (key, staged) in &self.pages {
-            if crc32c::of(&*staged.content) != staged.crc {
-                return Err(StagedDamage {
-                    ino: key.0,
-                    index: key.1,
-                });
-            }
-            all.push(Carried {
-                key: *key,
-                version: staged.version,
-                content: staged.content.clone(),
-            });
+    pub fn carry(&self) -> Vec<Carried> {
+        let carried = |(key, staged): (&(u64, u64), &Staged)| Carried {
+            key: *key,
+            version: staged.version,
+            content: staged.content.clone(),
+            crc: staged.crc,
+        };
+        self.pages.iter().map(carried).collect()
+    }
+}
+
+impl Carried {
+    /// Whether the bytes are still what was staged.
+    pub fn check(&self) -> Result<(), StagedDamage> {
+        match crc32c::of(&*self.content) == self.crc {
+            true => Ok(()),
+            false => Err(StagedDamage {
+                ino: self.key.0,
+                index: self.key.1,
+            }),
         }
-        Ok(all)
     }
 }
