@@ -180,7 +180,7 @@ impl Table {
             Staged {
                 content: bases
                     .and_then(|b| b.remove(&key))
-                    .unwrap_or_else(|| Box::new([0; PAGE])),
+                    .map_or_else(|| Arc::new([0; PAGE]), Arc::from),
                 crc: 0,
                 version,
                 base: base.0,
