@@ -3,18 +3,19 @@
 use crate::config::MountConfig;
 use crate::dispatch::{Dispatcher, Outcome};
 use crate::init::Granted;
+use crate::notify::Notifier;
 use crate::pace::Pace;
 use crate::protocol::Opcode;
 use crate::protocol::request::{InHeader, ReadIn, WriteIn};
 use crate::reply::ReplyBuf;
 use crate::transport::{Channel, RequestBuf, Service, Transport, io_flusher};
 use crate::workers::{Job, Workers};
-use keepfs_vfs::Errno;
-use parking_lot::RwLock;
+use keepfs_vfs::{Errno, Ino};
+use parking_lot::{Mutex, RwLock};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
@@ -26,7 +27,9 @@ pub(crate) struct Server {
     dispatcher: Dispatcher,
     transport: Arc<dyn Transport>,
     workers: Workers,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     granted: Granted,
+    notifier: Notifier,
     offload_bytes: u32,
     sync_deadline: Duration,
     reads: Pace,
@@ -49,12 +52,15 @@ impl Server {
         transport: Arc<dyn Transport>,
         config: &MountConfig,
         granted: Granted,
+        notifier: Notifier,
     ) -> Server {
         Server {
             dispatcher,
             transport,
             workers: Workers::new(config.workers_max),
+            threads: Mutex::default(),
             granted,
+            notifier,
             offload_bytes: config.offload_bytes,
             sync_deadline: config.sync_deadline,
             reads: Pace::default(),
@@ -72,9 +78,13 @@ impl Server {
         self.granted
     }
 
-    /// Waits until the workers have done all that is queued.
+    /// Waits until the workers have done all that is queued and have ended, so that nobody holds the `Vfs` any more.
     pub(crate) fn stop_workers(&self) {
         self.workers.stop();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        if threads.into_iter().map(JoinHandle::join).any(|ended| ended.is_err()) {
+            tracing::error!("a worker panicked outside of a request");
+        }
     }
 
     /// Unmounts the file system when no request is under way any more; the first call decides, later ones repeat it.
@@ -129,11 +139,18 @@ impl Server {
     fn handle_timed(&self, request: &[u8], reply: &mut ReplyBuf) -> bool {
         let started = Instant::now();
         let answer = self.handle(request, reply);
-        if let Ok((header, _)) = InHeader::read_from_prefix(request)
-            && let Some(op) = Opcode::from_wire(header.opcode)
-            && !is_long_by_nature(op, request.len().max(reply.bytes().len()), self.offload_bytes)
-        {
+        let Ok((header, _)) = InHeader::read_from_prefix(request) else {
+            return answer;
+        };
+        let Some(op) = Opcode::from_wire(header.opcode) else {
+            return answer;
+        };
+        if !is_long_by_nature(op, request.len().max(reply.bytes().len()), self.offload_bytes) {
             self.pace(op).took(started.elapsed());
+        }
+        if op == Opcode::Ioctl {
+            // chattr changes ctime, but the kernel believes what it has cached.
+            self.notifier.inval_inode(Ino(header.nodeid), -1, 0);
         }
         answer
     }
@@ -157,10 +174,11 @@ impl Server {
     /// Starts a worker; if that fails and there is none, this thread does what is queued.
     fn start_worker(self: &Arc<Self>) {
         let server = self.clone();
-        let started = thread::Builder::new()
-            .name("fuse-work".into())
-            .spawn(move || server.work());
-        let Err(error) = started else { return };
+        let builder = thread::Builder::new().name("fuse-work".into());
+        let error = match builder.spawn(move || server.work()) {
+            Ok(thread) => return self.threads.lock().push(thread),
+            Err(error) => error,
+        };
         tracing::error!(%error, "a worker could not be started");
         self.workers.ended();
         if self.workers.none_running() {
@@ -173,6 +191,7 @@ impl Server {
 
     /// The life of a worker.
     fn work(self: Arc<Self>) {
+        let _counted = Counted(&self.workers);
         io_flusher();
         let mut reply = ReplyBuf::new(self.dispatcher.reply_size());
         while let Some(job) = self.workers.next() {
@@ -181,7 +200,6 @@ impl Server {
                 self.workers.give_back(job.request);
             }
         }
-        self.workers.ended();
     }
 
     fn do_job(self: &Arc<Self>, job: &Job, reply: &mut ReplyBuf) {
@@ -225,6 +243,15 @@ impl Server {
             }
         }
         false
+    }
+}
+
+/// A worker that is counted until it ends, whatever ends it.
+struct Counted<'a>(&'a Workers);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.ended();
     }
 }
 

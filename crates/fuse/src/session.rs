@@ -69,7 +69,13 @@ pub fn mount(vfs: Arc<dyn Vfs>, config: &MountConfig) -> Result<Session, FuseErr
             let dispatcher = Dispatcher::new(vfs, config, granted);
             let transport: Arc<dyn Transport> = Arc::new(DevTransport::new(channels));
             let (notifier, notifications) = Notifier::new();
-            let server = Some(Arc::new(Server::new(dispatcher, transport, config, granted)));
+            let server = Some(Arc::new(Server::new(
+                dispatcher,
+                transport,
+                config,
+                granted,
+                notifier.clone(),
+            )));
             Ok(Session {
                 server,
                 notifier,

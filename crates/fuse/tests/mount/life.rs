@@ -280,6 +280,27 @@ fn errors_are_sentences() {
 }
 
 #[test]
+fn the_file_system_is_free_when_run_returns() {
+    let model = Arc::new(Model::default());
+    let Some(m) = Mount::with(
+        model.clone(),
+        MountConfig {
+            offload_bytes: 0,
+            ..MountConfig::default()
+        },
+    ) else {
+        return;
+    };
+    for i in 0..20 {
+        let file = File::create(m.path(format!("f{i}"))).unwrap();
+        (&file).write_all(b"x").unwrap();
+        file.sync_all().unwrap();
+    }
+    m.unmount().unwrap();
+    assert_eq!(Arc::strong_count(&model), 1);
+}
+
+#[test]
 fn many_mounts_come_and_go() {
     for _ in 0..20 {
         let Some(m) = Mount::model() else { return };

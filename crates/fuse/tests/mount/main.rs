@@ -8,5 +8,6 @@ mod killed;
 mod life;
 mod linux;
 mod probe;
+mod stress;
 mod support;
 mod sys;
