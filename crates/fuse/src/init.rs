@@ -10,7 +10,8 @@ use crate::protocol::{MAJOR, MINOR, MINOR_MIN};
 /// Flags taken whenever the kernel offers them. Left out on purpose: both lock flags (the kernel then does all
 /// locking itself), `AUTO_INVAL_DATA` (we are the only owner of the data and say when it changes),
 /// `NO_OPEN_SUPPORT` (opens check the immutable and append-only flags), `HANDLE_KILLPRIV` (its second version is
-/// taken), splicing, passthrough, submounts.
+/// taken), `NO_OPENDIR_SUPPORT` (it turns on the kernel's cache of whole listings, whose gain is not measured yet),
+/// splicing, passthrough, submounts, security contexts.
 const ALWAYS: u64 = ASYNC_READ
     | ATOMIC_O_TRUNC
     | EXPORT_SUPPORT

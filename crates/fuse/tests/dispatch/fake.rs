@@ -1,6 +1,6 @@
 //! A small file system that notes every call. Polite, it answers always the same; hostile, it answers anything.
 
-use keepfs_fuse::{Dispatcher, Granted, MountConfig, Outcome, ReplyBuf, current_request};
+use keepfs_fuse::{Caller, Dispatcher, Granted, MountConfig, Outcome, ReplyBuf, current_request};
 use keepfs_vfs::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -24,6 +24,8 @@ impl Rng {
 #[derive(Default)]
 pub struct Fake {
     pub log: Mutex<Vec<String>>,
+    /// Who asked last.
+    pub caller: Mutex<Option<Caller>>,
     /// Lookup counts as the file system sees them.
     pub counts: Mutex<BTreeMap<u64, i64>>,
     pub hostile: Option<Mutex<Rng>>,

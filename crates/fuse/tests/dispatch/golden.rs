@@ -4,7 +4,7 @@ use crate::fake::{Bench, Fake};
 use crate::requests::{Req, UNIQUE, long, word};
 use keepfs_fuse::protocol::Opcode::{self, *};
 use keepfs_fuse::protocol::request::*;
-use keepfs_fuse::{CacheMode, MountConfig, Outcome};
+use keepfs_fuse::{CacheMode, Caller, MountConfig, Outcome, RequestId};
 use keepfs_vfs::Errno;
 use std::time::Duration;
 
@@ -690,6 +690,34 @@ fn wrong_lengths_are_answered() {
         }
     }
     assert!(bench.fake.log.lock().unwrap().is_empty(), "nothing was done");
+}
+
+#[test]
+fn the_caller_is_known_below() {
+    let area: Vec<u8> = [16u32, 32, 1, 777].iter().flat_map(|w| w.to_ne_bytes()).collect();
+    let mut request = Req::new(Mkdir, 1)
+        .words(&[0o755, 0])
+        .name("d")
+        .extensions(&area)
+        .bytes();
+    let expected = |resent| Caller {
+        request: RequestId(UNIQUE),
+        resent,
+        uid: 1000,
+        gid: 100,
+        pid: 4321,
+        group: Some(777),
+    };
+    let mut bench = Bench::polite();
+    bench.good(request.clone());
+    assert_eq!(*bench.fake.caller.lock().unwrap(), Some(expected(false)));
+    // Sent again to a restarted server: the same number below, the number as sent in the answer.
+    let again = UNIQUE | 1 << 63;
+    request[8..16].copy_from_slice(&again.to_ne_bytes());
+    bench.good(request);
+    assert_eq!(*bench.fake.caller.lock().unwrap(), Some(expected(true)));
+    assert_eq!(long(bench.reply.bytes(), 8), again);
+    assert_eq!(keepfs_fuse::current_request(), None);
 }
 
 #[test]
