@@ -102,11 +102,15 @@ impl Volume {
 
     /// Copies bytes through memory; what was not written stays a hole where it covers whole pages of the target.
     fn copy_bytes(&self, from: Place, to: Place, len: u64) -> Result<()> {
-        let source = self.see(|view| crate::inode::live(view, from.0))?;
         self.make_hole(to, len)?;
         let end = from.1 + len;
         let mut at = from.1;
-        while let Some((start, stop)) = self.next_written(from.0, &source, at, end)? {
+        loop {
+            // Read again each time: the target may be the same file, whose map changes as it is written.
+            let source = self.see(|view| crate::inode::live(view, from.0))?;
+            let Some((start, stop)) = self.next_written(from.0, &source, at, end)? else {
+                break;
+            };
             let mut bytes = vec![0; (stop - start) as usize];
             self.read_range(from.0, &source, start, &mut bytes)?;
             let written = self.write_locked(to.0, to.1 + (start - from.1), &bytes, WriteHow::default())?;
