@@ -1,1 +1,3 @@
-//! Placeholder head; replaced as this floor is built.
+//! The lab: what judges the engine from outside. Crash enumeration, hostile images, memory under fire.
+
+pub mod crash;

@@ -22,7 +22,12 @@ struct Wishes {
 }
 
 fn wishes() -> Result<Wishes, String> {
-    let mut w = Wishes { files: 1_000_000, changes: 100_000, arena_mib: 64, image: std::env::temp_dir().join("keepfs-million.img") };
+    let mut w = Wishes {
+        files: 1_000_000,
+        changes: 100_000,
+        arena_mib: 64,
+        image: std::env::temp_dir().join("keepfs-million.img"),
+    };
     let mut args = std::env::args().skip(1);
     while let Some(flag) = args.next() {
         let value = args.next().ok_or(format!("{flag} needs a value"))?;
@@ -64,10 +69,17 @@ impl Run<'_> {
     }
 
     fn create(&self, i: u64) -> Result<(), Errno> {
-        let new = NewInode { mode: 0o100644, umask: 0o22, uid: 0, gid: 0, rdev: 0 };
+        let new = NewInode {
+            mode: 0o100644,
+            umask: 0o22,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+        };
         let ino = self.volume.mknod(self.dir(i), &name(i), &new)?.attr.ino;
         self.volume.write(ino, 0, &[i as u8; 1024], WriteHow::default())?;
-        self.volume.setxattr(ino, b"user.number", &i.to_le_bytes(), XattrHow::default())?;
+        self.volume
+            .setxattr(ino, b"user.number", &i.to_le_bytes(), XattrHow::default())?;
         self.volume.forget(ino, 1);
         Ok(())
     }
@@ -84,12 +96,16 @@ impl Run<'_> {
                 assert_eq!(value, i.to_le_bytes(), "the attribute of file {i}");
             }
             1 => {
-                let how = WriteHow { append: true, ..WriteHow::default() };
+                let how = WriteHow {
+                    append: true,
+                    ..WriteHow::default()
+                };
                 self.volume.write(ino, 0, &[7; 300], how)?;
             }
             2 => {
                 let to = [&name(i)[..19], b"x"].concat();
-                self.volume.rename(self.dir(i), &name(i), self.dir(i + 1), &to, RenameFlags::default())?;
+                self.volume
+                    .rename(self.dir(i), &name(i), self.dir(i + 1), &to, RenameFlags::default())?;
             }
             _ => self.volume.unlink(self.dir(i), &name(i))?,
         }
@@ -102,7 +118,8 @@ impl Run<'_> {
 fn resident_kib(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|l| l.starts_with(field));
-    line.and_then(|l| l.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+    line.and_then(|l| l.split_whitespace().nth(1)?.parse().ok())
+        .unwrap_or(0)
 }
 
 struct Seen(Arc<dyn Device>);
@@ -118,7 +135,11 @@ impl keepfs_audit::Image for Seen {
 
 fn tell(what: &str, started: Instant, n: u64) {
     let s = started.elapsed().as_secs_f64();
-    println!("{what:24} {n:9} in {s:8.2} s = {:8.2} us each; resident {} MiB", s * 1e6 / n.max(1) as f64, resident_kib("VmRSS:") / 1024);
+    println!(
+        "{what:24} {n:9} in {s:8.2} s = {:8.2} us each; resident {} MiB",
+        s * 1e6 / n.max(1) as f64,
+        resident_kib("VmRSS:") / 1024
+    );
 }
 
 fn run(w: &Wishes) -> Result<(), Box<dyn std::error::Error>> {
@@ -126,19 +147,41 @@ fn run(w: &Wishes) -> Result<(), Box<dyn std::error::Error>> {
     let _ = std::fs::remove_file(&w.image);
     let device: Arc<dyn Device> = Arc::new(FileDevice::create(&w.image, pages, FileOptions::default())?);
     Volume::format(device.clone(), &FormatOptions::default())?;
-    let store = StoreOptions { arena_bytes: w.arena_mib << 20, ..StoreOptions::default() };
-    let volume = Volume::open(device.clone(), &VolumeOptions { store, ..VolumeOptions::default() })?;
-    let new = NewInode { mode: 0o040755, umask: 0, uid: 0, gid: 0, rdev: 0 };
-    let dirs: Result<Vec<Ino>, Errno> =
-        (0..16).map(|d| Ok(volume.mknod(Ino::ROOT, format!("dir{d}").as_bytes(), &new)?.attr.ino)).collect();
-    let run = Run { volume: &volume, dirs: dirs? };
+    let store = StoreOptions {
+        arena_bytes: w.arena_mib << 20,
+        ..StoreOptions::default()
+    };
+    let volume = Volume::open(
+        device.clone(),
+        &VolumeOptions {
+            store,
+            ..VolumeOptions::default()
+        },
+    )?;
+    let new = NewInode {
+        mode: 0o040755,
+        umask: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+    };
+    let dirs: Result<Vec<Ino>, Errno> = (0..16)
+        .map(|d| Ok(volume.mknod(Ino::ROOT, format!("dir{d}").as_bytes(), &new)?.attr.ino))
+        .collect();
+    let run = Run {
+        volume: &volume,
+        dirs: dirs?,
+    };
     let started = Instant::now();
     for i in shuffled(w.files, 1) {
         run.create(i)?;
     }
     tell("create + 1 KiB + xattr", started, w.files);
     let mut rng = Rng::new(2);
-    for (what, label) in ["lookup + getxattr", "append 300", "rename", "unlink"].into_iter().enumerate() {
+    for (what, label) in ["lookup + getxattr", "append 300", "rename", "unlink"]
+        .into_iter()
+        .enumerate()
+    {
         let started = Instant::now();
         for _ in 0..w.changes {
             run.change(rng.below(w.files), what as u64)?;
@@ -150,8 +193,13 @@ fn run(w: &Wishes) -> Result<(), Box<dyn std::error::Error>> {
     tell("sync", started, 1);
     println!("crash: the pool is opened again without closing it");
     let (frames, dirty, evictions) = volume.store().arena_figures();
-    println!("arena {frames} frames, {dirty} dirty, {evictions} evictions; {:?}", volume.store().stats());
+    println!(
+        "arena {frames} frames, {dirty} dirty, {evictions} evictions; {:?}",
+        volume.store().stats()
+    );
     volume.store().kill();
+    // Power is cut: this only ends the threads.
+    let _ = volume.unmount();
     drop(volume);
     drop(device);
     let device: Arc<dyn Device> = Arc::new(FileDevice::open(&w.image, OpenMode::ReadWrite, FileOptions::default())?);
@@ -169,7 +217,9 @@ fn run(w: &Wishes) -> Result<(), Box<dyn std::error::Error>> {
     std::fs::remove_file(&w.image)?;
     match report.errors().next() {
         Some(first) => Err(format!("the walk found errors, first: {first}").into()),
-        None if evictions == 0 && w.files > 200_000 => Err("nothing was evicted: the arena is too large for this".into()),
+        None if evictions == 0 && w.files > 200_000 => {
+            Err("nothing was evicted: the arena is too large for this".into())
+        }
         None => Ok(()),
     }
 }

@@ -206,8 +206,9 @@ impl Txn<'_> {
         let mut count = [0; 2];
         self.store.arena.load(self.touched[i].pin.frame, offset, &mut count);
         // What is decided from a count does not commute: while a transaction that lowered it is open, others run again.
+        // A file may name a page twice: its own lowering does not stop a transaction.
         let shared = u16::from_le_bytes(count) != 0;
-        if !self.store.lowering.lock().admit(page, shared) {
+        if !self.lowered.contains(&page) && !self.store.lowering.lock().admit(page, shared) {
             return Err(Stop::Miss(id));
         }
         if shared {

@@ -1,0 +1,126 @@
+//! `crash`: crash enumeration from the command line; exit code 1 if a promise was broken.
+
+use keepfs_lab::crash::sweep::{Depth, Violation};
+use keepfs_lab::crash::{Campaign, Limits, Seed};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const USAGE: &str = "usage: crash [--budget SECONDS | --states N] [--seed S] [--replay FILE] [--threads N] \
+                     [--violations N] [--bugs DIR] [--save DIR]";
+
+struct Arguments {
+    limits: Limits,
+    seed: u64,
+    replay: Option<PathBuf>,
+    bugs: PathBuf,
+    save: Option<PathBuf>,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let mut given = Arguments {
+        limits: Limits {
+            time: None,
+            states: None,
+            violations: 1,
+            threads: 2,
+        },
+        seed: 1,
+        replay: None,
+        bugs: Path::new(env!("CARGO_MANIFEST_DIR")).join("bugs"),
+        save: None,
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value\n{USAGE}"));
+        let number = |text: String| text.parse::<u64>().map_err(|e| format!("{text}: {e}"));
+        match word.as_str() {
+            "--budget" => given.limits.time = Some(Duration::from_secs(number(value()?)?)),
+            "--states" => given.limits.states = Some(number(value()?)?),
+            "--seed" => given.seed = number(value()?)?,
+            "--threads" => given.limits.threads = number(value()?)? as usize,
+            "--violations" => given.limits.violations = number(value()?)?,
+            "--replay" => given.replay = Some(value()?.into()),
+            "--bugs" => given.bugs = value()?.into(),
+            "--save" => given.save = Some(value()?.into()),
+            _ => return Err(USAGE.into()),
+        }
+    }
+    if given.limits.time.is_none() && given.limits.states.is_none() {
+        given.limits.time = Some(Duration::from_secs(60));
+    }
+    Ok(given)
+}
+
+fn main() -> ExitCode {
+    match arguments().and_then(|given| run(&given)) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(what) => {
+            eprintln!("crash: {what}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs everything asked for; how many violations there were.
+fn run(given: &Arguments) -> Result<usize, String> {
+    let campaign = Campaign::new(given.seed, Depth::USUAL, given.limits);
+    let mut violations = Vec::new();
+    let seeds = match &given.replay {
+        Some(file) => vec![read_seed(file)?],
+        None => known_bugs(&given.bugs)?,
+    };
+    for seed in &seeds {
+        violations.extend(campaign.replay(seed, Depth::USUAL));
+    }
+    println!("{} seeds replayed, {} violations", seeds.len(), violations.len());
+    if given.replay.is_none() {
+        let found = campaign.run(&|tally, elapsed| {
+            println!(
+                "{:>5} s: {} workloads, {} images, {} states, {:.0} images/s",
+                elapsed.as_secs(),
+                tally.histories,
+                tally.images,
+                tally.states,
+                tally.images as f64 / elapsed.as_secs_f64()
+            );
+        });
+        violations.extend(found);
+    }
+    println!("{}", campaign.tally());
+    for (number, violation) in violations.iter().enumerate() {
+        tell(&campaign, violation, number, given)?;
+    }
+    Ok(violations.len())
+}
+
+fn read_seed(file: &Path) -> Result<Seed, String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    Seed::parse(&name, &text)
+}
+
+fn known_bugs(dir: &Path) -> Result<Vec<Seed>, String> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Ok(Vec::new());
+    };
+    let mut files: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "txt"));
+    files.sort();
+    files.iter().map(|f| read_seed(f)).collect()
+}
+
+fn tell(campaign: &Campaign, violation: &Violation, number: usize, given: &Arguments) -> Result<(), String> {
+    let shown = |v: &Violation| format!("{} (from {}): {}\n{}", v.check, v.seed.name, v.state, v.what);
+    println!("\nVIOLATION {}", shown(violation));
+    let small = campaign.shrink(violation, Duration::from_secs(20));
+    let text = small.seed.print(&shown(&small));
+    println!("shrunk to {} steps:\n{text}", small.seed.steps.len());
+    if let Some(dir) = &given.save {
+        let file = dir.join(format!("found-{}-{number}.txt", given.seed));
+        std::fs::write(&file, text).map_err(|e| format!("{}: {e}", file.display()))?;
+        println!("written to {}", file.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! Crash enumeration for the flash home (BARS R-3, issue 2 section 7).
+//!
+//! A [`workload`] runs on a volume over a recording device ([`history`]); every state that a power cut may leave at
+//! every position of the log is recovered in process and judged ([`judge`]) by the promise C-1: what is recovered is
+//! what some prefix of the operations made, not less than what was acknowledged. Then the whole-tree walk of `audit`,
+//! a crash inside the recovery, and the deletion of everything.
+
+pub mod campaign;
+pub mod history;
+pub mod judge;
+pub mod seed;
+pub mod setting;
+pub mod step;
+pub mod sweep;
+pub mod tally;
+pub mod workload;
+
+pub use campaign::{Campaign, Limits};
+pub use seed::Seed;
+pub use setting::Setting;
+pub use step::Step;
+pub use tally::Tally;

@@ -1,0 +1,170 @@
+//! What is asked of one crash state.
+
+use super::history::{self, History};
+use super::setting::{LabClock, Setting};
+use keepfs_audit::{Options, walk};
+use keepfs_media::PageNo;
+use keepfs_media::image::Image;
+use keepfs_media::sim::SimDevice;
+use keepfs_vfs::{FileKind, Ino, Vfs};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// An image as `audit` reads it.
+pub struct Walked<'i>(pub &'i Image);
+
+impl keepfs_audit::Image for Walked<'_> {
+    fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+
+    fn read(&self, page: u64, buf: &mut [u8; 4096]) -> Result<(), String> {
+        if page >= self.0.pages() {
+            return Err("no such page".into());
+        }
+        buf.copy_from_slice(self.0.bytes(PageNo(page)));
+        Ok(())
+    }
+}
+
+/// What recovery made of a crash state.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// Hash of the tree.
+    pub tree: u64,
+    /// What else tells recovered states apart: last transaction, staged pages, bad copies, checkpoints.
+    pub class: u64,
+    /// The device after recovery.
+    pub image: Image,
+}
+
+/// Recovers `image` and reads everything.
+pub fn recover(setting: &Setting, image: &Image) -> Result<Recovered, String> {
+    let device = Arc::new(SimDevice::over(image.clone()));
+    let volume = setting
+        .open(device.clone(), &LabClock::default())
+        .map_err(|e| format!("recovery: {e}"))?;
+    let tree = history::hash(&volume)?;
+    if let Some(fault) = volume.store().fault() {
+        return Err(format!("the store gave up: {fault}"));
+    }
+    let store = volume.store();
+    let stats = store.stats();
+    let mut class = DefaultHasher::new();
+    (
+        store.last_seq(),
+        store.staged_total(),
+        stats.bad_copies,
+        stats.checkpoints,
+    )
+        .hash(&mut class);
+    Ok(Recovered {
+        tree,
+        class: class.finish(),
+        image: device.image(),
+    })
+}
+
+/// The whole-tree walk: no error is allowed.
+pub fn sound(image: &Image, data: bool) -> Result<(), String> {
+    let report = walk(&Walked(image), &Options { data, limit: 20 });
+    let errors: Vec<String> = report.errors().map(|f| format!("[{}] {f}", f.code())).collect();
+    if report.is_sound() {
+        return Ok(());
+    }
+    Err(format!("walk: {}", errors.join("; ")))
+}
+
+/// A crash inside the recovery: every state of it must be recovered to the same tree.
+pub fn crash_again(setting: &Setting, image: &Image, tree: u64, limit: u64, seed: u64) -> Result<u64, String> {
+    let history = history::run(setting, image, &[]).map_err(|b| format!("second recovery: {}", b.what))?;
+    if history.hashes[0] != tree {
+        return Err("recovering twice gives two different trees".into());
+    }
+    let mut images = 0;
+    for point in keepfs_media::crash::Sweep::new(&history.recording, seed) {
+        for state in point.plan.sample(limit) {
+            let content = point.content(&state);
+            images += 1;
+            let again = recover(setting, &content).map_err(|e| format!("crash inside recovery ({state}): {e}"))?;
+            if again.tree != tree {
+                return Err(format!("crash inside recovery ({state}): another tree"));
+            }
+            sound(&again.image, false).map_err(|e| format!("crash inside recovery ({state}): {e}"))?;
+        }
+    }
+    Ok(images)
+}
+
+/// The pool can be used on: everything is deleted, all space comes back, the walk finds nothing.
+pub fn usable(setting: &Setting, image: &Image) -> Result<(), String> {
+    let device = Arc::new(SimDevice::over(image.clone()));
+    let clock = LabClock::default();
+    let volume = setting
+        .open(device.clone(), &clock)
+        .map_err(|e| format!("usability, open: {e}"))?;
+    clear(&*volume, Ino::ROOT).map_err(|(what, e)| format!("usability, {what}: {e}"))?;
+    volume.unmount().map_err(|e| format!("usability, unmount: {e}"))?;
+    drop(volume);
+    let image = device.image();
+    sound(&image, true).map_err(|e| format!("usability, everything deleted: {e}"))?;
+    let volume = setting
+        .open(device, &clock)
+        .map_err(|e| format!("usability, open again: {e}"))?;
+    let left = volume.store().totals().map_err(|e| format!("usability, totals: {e}"))?;
+    // The root may keep an empty leaf and a node of its attributes; that their number is right was walked.
+    if left.inodes != 1 || left.shares != 0 || left.nodes > 1 + ROOT_XATTR_NODES {
+        return Err(format!("usability: an empty pool has {left:?}"));
+    }
+    Ok(())
+}
+
+/// Most nodes that the attributes of the root take in these workloads.
+const ROOT_XATTR_NODES: u64 = 8;
+
+/// Deletes everything below `dir`, immutable or not.
+fn clear(vfs: &dyn Vfs, dir: Ino) -> Result<(), (&'static str, keepfs_vfs::Errno)> {
+    let mut names = Vec::new();
+    vfs.set_flags(dir, keepfs_vfs::InodeFlags(0))
+        .map_err(|e| ("clearing flags", e))?;
+    vfs.readdir(dir, 0, &mut |e| {
+        if e.name != b"." && e.name != b".." {
+            names.push((e.name.to_vec(), e.kind));
+        }
+        true
+    })
+    .map_err(|e| ("readdir", e))?;
+    for (name, kind) in names {
+        let ino = vfs.lookup(dir, &name).map_err(|e| ("lookup", e))?.attr.ino;
+        let gone = match kind {
+            FileKind::Dir => clear(vfs, ino).and_then(|()| vfs.rmdir(dir, &name).map_err(|e| ("rmdir", e))),
+            FileKind::File => vfs
+                .set_flags(ino, keepfs_vfs::InodeFlags(0))
+                .and_then(|()| vfs.unlink(dir, &name))
+                .map_err(|e| ("unlink", e)),
+            _ => vfs.unlink(dir, &name).map_err(|e| ("unlink", e)),
+        };
+        vfs.forget(ino, 1);
+        gone?;
+    }
+    Ok(())
+}
+
+/// Whether a recovered tree is one that the promise C-1 allows at `position`: the step whose tree it is.
+pub fn prefix_of(history: &History, position: usize, tree: u64) -> Result<usize, String> {
+    let allowed = history.allowed(position);
+    if let Some(step) = allowed.clone().rev().find(|step| history.hashes[*step] == tree) {
+        return Ok(step);
+    }
+    let elsewhere = (0..history.hashes.len()).find(|step| history.hashes[*step] == tree);
+    let (low, high) = (allowed.start(), allowed.end());
+    Err(match elsewhere {
+        Some(step) if step < *low => {
+            format!("the tree is that after step {step}, but everything up to step {low} was acknowledged")
+        }
+        Some(step) => {
+            format!("the tree is that after step {step}, which had not begun (steps {low} to {high} may be found)")
+        }
+        None => format!("the tree is that after no step (steps {low} to {high} may be found)"),
+    })
+}

@@ -1,0 +1,62 @@
+//! A workload as a file: what `lab/bugs/` keeps of every bug found.
+//!
+//! Lines: `# anything` is a comment; `setting …` says the pool; every other line is a step. The first comment of a
+//! file in `lab/bugs/` says what was wrong.
+
+use super::setting::Setting;
+use super::step::Step;
+use std::fmt::Write;
+
+/// A workload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seed {
+    /// Its number: draws subsets of writes.
+    pub number: u64,
+    /// Where it comes from.
+    pub name: String,
+    /// The pool.
+    pub setting: Setting,
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+impl Seed {
+    /// Reads a file's text.
+    pub fn parse(name: &str, text: &str) -> Result<Seed, String> {
+        let mut seed = Seed {
+            number: 0,
+            name: name.into(),
+            setting: Setting::default(),
+            steps: Vec::new(),
+        };
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            let told = |e: String| format!("{name}:{}: {e}", at + 1);
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if let Some(words) = line.strip_prefix("setting ") {
+                seed.setting = words.parse().map_err(told)?;
+            } else if let Some(number) = line.strip_prefix("number ") {
+                seed.number = number.parse().map_err(|e| told(format!("{e}")))?;
+            } else {
+                seed.steps.push(line.parse().map_err(told)?);
+            }
+        }
+        Ok(seed)
+    }
+
+    /// The file's text; `why` becomes its comment.
+    pub fn print(&self, why: &str) -> String {
+        let mut text = String::new();
+        for line in why.lines() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "# {line}");
+        }
+        let _ = writeln!(text, "setting {}\nnumber {}", self.setting, self.number);
+        for step in &self.steps {
+            let _ = writeln!(text, "{step}");
+        }
+        text
+    }
+}

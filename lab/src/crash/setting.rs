@@ -1,0 +1,148 @@
+//! The pool a workload runs on: how it is made and opened, in a few words that a seed file can hold.
+
+use keepfs_format::PoolId;
+use keepfs_fs::{AccessTimes, Volume, VolumeOptions};
+use keepfs_media::Device;
+use keepfs_media::image::Image;
+use keepfs_media::sim::SimDevice;
+use keepfs_store::{FormatOptions, Guard, Store, StoreOptions};
+use keepfs_vfs::{Time, Vfs};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Everything about a pool and its mount that a workload chooses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Setting {
+    /// Pages of the device.
+    pub pages: u64,
+    /// Pages of the log.
+    pub log_pages: u64,
+    /// Pages of a zone.
+    pub zone_pages: u64,
+    /// Frames of the arena; the store takes at least what the largest transaction needs.
+    pub frames: u64,
+    /// Copies of metadata.
+    pub copies: u32,
+    /// Whether frames are guarded.
+    pub guard: bool,
+    /// Staged pages above which they are written out.
+    pub staged: usize,
+}
+
+impl Default for Setting {
+    fn default() -> Setting {
+        Setting {
+            pages: 1024,
+            log_pages: 64,
+            zone_pages: 128,
+            frames: 320,
+            copies: 2,
+            guard: true,
+            staged: 8,
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "pages={} log={} zone={} frames={} copies={} guard={} staged={}",
+            self.pages,
+            self.log_pages,
+            self.zone_pages,
+            self.frames,
+            self.copies,
+            u8::from(self.guard),
+            self.staged
+        )
+    }
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Setting, String> {
+        let mut setting = Setting::default();
+        for word in line.split_whitespace() {
+            let (name, value) = word.split_once('=').ok_or(format!("{word}: no ="))?;
+            let value: u64 = value.parse().map_err(|e| format!("{word}: {e}"))?;
+            match name {
+                "pages" => setting.pages = value,
+                "log" => setting.log_pages = value,
+                "zone" => setting.zone_pages = value,
+                "frames" => setting.frames = value,
+                "copies" => setting.copies = value as u32,
+                "guard" => setting.guard = value != 0,
+                "staged" => setting.staged = value as usize,
+                _ => return Err(format!("{name}: unknown")),
+            }
+        }
+        Ok(setting)
+    }
+}
+
+/// A clock that stands still until it is told the time.
+#[derive(Clone, Default)]
+pub struct LabClock(Arc<AtomicU64>);
+
+impl LabClock {
+    /// From now on it is `seconds` after the lab's epoch.
+    pub fn set(&self, seconds: u64) {
+        self.0.store(seconds, Ordering::SeqCst);
+    }
+
+    fn clock(&self) -> keepfs_fs::Clock {
+        let seconds = self.0.clone();
+        Arc::new(move || Time {
+            sec: 1_000_000_000 + seconds.load(Ordering::SeqCst) as i64,
+            nsec: 7,
+        })
+    }
+}
+
+impl Setting {
+    fn store(&self) -> StoreOptions {
+        StoreOptions {
+            arena_bytes: self.frames as usize * keepfs_format::PAGE,
+            tiny_arena: true,
+            guard: if self.guard { Guard::Alias } else { Guard::Off },
+            background: false,
+            ..StoreOptions::default()
+        }
+    }
+
+    /// Opens the pool on `device`, recovering it if need be. Nothing runs in the background.
+    pub fn open(&self, device: Arc<dyn Device>, clock: &LabClock) -> Result<Arc<Volume>, keepfs_fs::Error> {
+        let options = VolumeOptions {
+            store: self.store(),
+            access_times: AccessTimes::Never,
+            background: false,
+            staged_pages_max: Some(self.staged),
+            clock: clock.clock(),
+            ..VolumeOptions::default()
+        };
+        Volume::open(device, &options)
+    }
+
+    /// A new pool with an empty root directory, unmounted.
+    pub fn fresh(&self) -> Result<Image, String> {
+        let device = Arc::new(SimDevice::new(self.pages));
+        let options = FormatOptions {
+            meta_copies: self.copies,
+            id: Some(PoolId(*b"keepfs-crash-lab")),
+            name_seed: Some([1, 2]),
+            log_pages: Some(self.log_pages),
+            zone_pages: Some(self.zone_pages),
+            ..FormatOptions::default()
+        };
+        Store::format(device.clone(), &options).map_err(|e| format!("format: {e}"))?;
+        let volume = self
+            .open(device.clone(), &LabClock::default())
+            .map_err(|e| format!("first open: {e}"))?;
+        volume.unmount().map_err(|e| format!("first unmount: {e}"))?;
+        Ok(device.image())
+    }
+}
