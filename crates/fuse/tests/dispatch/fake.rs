@@ -93,10 +93,8 @@ const ERRORS: [Errno; 9] = [
 
 impl Fake {
     fn note(&self, what: String) {
-        assert!(
-            current_request().is_some(),
-            "the request is not known while it is worked on"
-        );
+        let caller = current_request().expect("the request is not known while it is worked on");
+        *self.caller.lock().unwrap() = Some(caller);
         self.log.lock().unwrap().push(what);
     }
 
