@@ -1,2 +1,10 @@
-//! The keepfs command.
-fn main() {}
+//! The one binary: `keepfs`, which also answers as mkfs.keepfs, fsck.keepfs, mount.keepfs and mount.fuse.keepfs.
+
+mod cli;
+mod sys;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run(std::env::args_os().collect())
+}

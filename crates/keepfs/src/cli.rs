@@ -1,0 +1,83 @@
+//! The command line: from the words that were typed to an exit code.
+
+mod args;
+mod borrowed;
+mod check;
+mod control;
+mod create;
+mod dump;
+mod events;
+mod failure;
+mod image;
+mod logging;
+mod mount;
+mod offline;
+mod options;
+mod print;
+mod registry;
+mod serve;
+mod size;
+mod status;
+mod table;
+mod unmount;
+
+use args::{Args, Command};
+use clap::Parser;
+use failure::{Failure, Manners};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What a command ends with: its exit code, or why it failed.
+type Outcome = Result<u8, Failure>;
+
+/// Runs the command that `words` (argv) names.
+pub fn run(words: Vec<OsString>) -> ExitCode {
+    let name = words.first().map(Path::new).and_then(Path::file_name);
+    let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (manners, outcome) = match name.as_str() {
+        "mkfs.keepfs" => (Manners::Keepfs, borrowed::mkfs(words)),
+        "fsck.keepfs" => (Manners::Fsck, borrowed::fsck(words)),
+        "mount.keepfs" | "mount.fuse.keepfs" => (Manners::Mount, borrowed::mount(words)),
+        _ => own(words),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.tell(&name);
+            ExitCode::from(failure.code(manners))
+        }
+    }
+}
+
+fn own(words: Vec<OsString>) -> (Manners, Outcome) {
+    let manners = match words.get(1) {
+        Some(command) if command == "check" => Manners::Fsck,
+        _ => Manners::Keepfs,
+    };
+    let outcome = Args::try_parse_from(words)
+        .map_err(Failure::Words)
+        .and_then(|args| dispatch(args.command));
+    (manners, outcome)
+}
+
+fn dispatch(command: Command) -> Outcome {
+    match command {
+        Command::Serve(_) => {}
+        _ => logging::to_stderr(),
+    }
+    match command {
+        Command::Create(args) => create::run(&args),
+        Command::Mount(args) => mount::run(&args),
+        Command::Serve(args) => serve::in_background(&args),
+        Command::Unmount(args) => unmount::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Dump(args) => dump::run(&args),
+        Command::Events(args) => events::run(&args),
+        Command::Version => {
+            println!("keepfs {}", env!("CARGO_PKG_VERSION"));
+            Ok(0)
+        }
+    }
+}

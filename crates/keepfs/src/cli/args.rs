@@ -1,0 +1,185 @@
+//! The words of the command line.
+
+use super::size::Size;
+use clap::{Args as Fields, Parser, Subcommand};
+use std::path::PathBuf;
+
+const CODES: &str = "\
+Exit codes: 0 done, 1 failed (the reason stands on standard error), 2 wrong usage.
+`keepfs check` answers as fsck(8): 0 clean (a log to replay is no error), 4 errors left uncorrected,
+8 could not be checked, 16 wrong usage. mount.keepfs answers as mount(8): 0, 1 wrong usage, 32 failed.
+
+What is logged is chosen by the environment variable KEEPFS_LOG (for example `debug` or `keepfs_store=trace`).";
+
+/// Keepfs: a file system that watches its own metadata.
+#[derive(Parser, Debug)]
+#[command(name = "keepfs", version, after_help = CODES)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Make a pool in a file or on a block device
+    Create(Create),
+    /// Mount a pool; returns when it can be used
+    Mount(Mount),
+    /// The server of a mount, started by `mount`
+    #[command(hide = true)]
+    Serve(Serve),
+    /// Unmount; returns when everything is durable
+    #[command(alias = "umount")]
+    Unmount(Unmount),
+    /// Say how pools are
+    Status(Status),
+    /// Check a pool that is not mounted; changes nothing
+    Check(Check),
+    /// Show what stands in a pool, for people who debug
+    Dump(Dump),
+    /// Show what a mounted pool's server noticed
+    Events(Events),
+    /// Say the version
+    Version,
+}
+
+/// `keepfs create`.
+#[derive(Fields, Debug)]
+pub struct Create {
+    /// A regular file (made if it does not exist) or a block device
+    pub pool: PathBuf,
+    /// Size of the file, such as 10G
+    #[arg(long, value_name = "N")]
+    pub size: Option<Size>,
+    /// A name for people, at most 64 bytes
+    #[arg(long, value_name = "L", default_value = "")]
+    pub label: String,
+    /// Copies of metadata on the device
+    #[arg(long, value_name = "COPIES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
+    pub meta_copies: u32,
+    /// Overwrite whatever is there; a mounted device is refused all the same
+    #[arg(long, short)]
+    pub force: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `keepfs mount`.
+#[derive(Fields, Debug)]
+#[command(after_help = super::options::HELP)]
+pub struct Mount {
+    /// The pool
+    pub pool: PathBuf,
+    /// Where
+    pub dir: PathBuf,
+    /// Options, separated by commas
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    pub options: Vec<String>,
+    /// Stay in the foreground until it is unmounted
+    #[arg(long)]
+    pub foreground: bool,
+}
+
+/// `keepfs serve`.
+#[derive(Fields, Debug)]
+pub struct Serve {
+    /// The pool, an absolute path
+    pub pool: PathBuf,
+    /// The mount point, an absolute path
+    pub dir: PathBuf,
+    /// As of `mount`
+    #[arg(short = 'o')]
+    pub options: Vec<String>,
+    /// Unknown options are passed over
+    #[arg(long)]
+    pub sloppy: bool,
+}
+
+/// `keepfs unmount`.
+#[derive(Fields, Debug)]
+pub struct Unmount {
+    /// The mount point
+    pub dir: PathBuf,
+    /// Take the name away now and do not wait; the server ends when its last user is gone
+    #[arg(short, long)]
+    pub lazy: bool,
+    /// Abort what is under way (programs get errors), then unmount
+    #[arg(short, long, conflicts_with = "lazy")]
+    pub force: bool,
+}
+
+/// `keepfs status`.
+#[derive(Fields, Debug)]
+pub struct Status {
+    /// A pool or a mount point; all mounted pools without
+    pub of: Option<PathBuf>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `keepfs check`.
+#[derive(Fields, Debug)]
+pub struct Check {
+    /// The pool
+    pub pool: PathBuf,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Read all file data too and compare it with its checksums
+    #[arg(long)]
+    pub data: bool,
+    /// Look at a pool although it is mounted; what changes meanwhile may show as findings
+    #[arg(long)]
+    pub live: bool,
+}
+
+/// `keepfs dump`.
+#[derive(Fields, Debug)]
+pub struct Dump {
+    /// The pool
+    pub pool: PathBuf,
+    /// What of it
+    #[command(subcommand)]
+    pub what: What,
+    /// Answer in JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What `dump` shows.
+#[derive(Subcommand, Debug)]
+pub enum What {
+    /// The newest superblock
+    Superblock,
+    /// An inode, by its number
+    Inode {
+        /// Its number
+        number: u64,
+    },
+    /// The entries of a directory, by its path from the root
+    Dir {
+        /// Its path, such as /a/b
+        path: PathBuf,
+    },
+    /// Where metablocks are: one (such as Inodes:3), those of a space (Inodes), or all
+    Map {
+        /// The metablock or the space
+        id: Option<String>,
+    },
+    /// The groups of the log
+    Plog,
+}
+
+/// `keepfs events`.
+#[derive(Fields, Debug)]
+pub struct Events {
+    /// The mount point or the pool
+    pub of: PathBuf,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}

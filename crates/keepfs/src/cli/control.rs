@@ -1,0 +1,174 @@
+//! How commands talk to a running server: a socket that only root may use, one line asked, one answer in JSON.
+//!
+//! `status` and `events` are answered at once. `wait` is answered twice: at once, and when the pool is closed.
+
+use super::registry::Record;
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::{Value, json};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// How long a client may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest question, bytes.
+const QUESTION_MAX: u64 = 64;
+
+/// What a server answers to a question; `None` if it does not know it.
+pub type Answers = dyn Fn(&str) -> Option<Value> + Send + Sync;
+
+/// The server's end.
+pub struct Control {
+    record: Record,
+    waiters: Arc<Mutex<Vec<UnixStream>>>,
+}
+
+impl Control {
+    /// Listens, and tells others of it. The process's umask decides who may connect: it must be 077.
+    pub fn open(record: Record, answers: Arc<Answers>) -> io::Result<Control> {
+        record.publish()?;
+        let socket = record.socket();
+        // A process of this number died here before us.
+        let _ = std::fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket)?;
+        let waiters = Arc::new(Mutex::new(Vec::new()));
+        let shared = waiters.clone();
+        thread::Builder::new().name("keepfs-control".into()).spawn(move || {
+            for client in listener.incoming().flatten() {
+                if let Err(error) = serve(client, &*answers, &shared) {
+                    tracing::debug!(%error, "a client of the control socket went away");
+                }
+            }
+        })?;
+        Ok(Control { record, waiters })
+    }
+
+    /// The pool is closed: tells those who wait how that went, and takes the record away.
+    pub fn close(self, result: Result<(), String>) {
+        self.record.withdraw();
+        let answer = match result {
+            Ok(()) => json!({"durable": true}),
+            Err(error) => json!({"durable": false, "error": error}),
+        };
+        for mut waiter in self.waiters.lock().drain(..) {
+            // A client that does not wait any more does not matter.
+            let _ = writeln!(waiter, "{answer}");
+        }
+    }
+}
+
+fn serve(mut client: UnixStream, answers: &Answers, waiters: &Mutex<Vec<UnixStream>>) -> io::Result<()> {
+    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let mut question = String::new();
+    BufReader::new((&client).take(QUESTION_MAX)).read_line(&mut question)?;
+    let question = question.trim();
+    if question == "wait" {
+        writeln!(client, "{{}}")?;
+        waiters.lock().push(client);
+        return Ok(());
+    }
+    let unknown = || json!({"error": "this server does not know the question; it is of another version"});
+    writeln!(client, "{}", answers(question).unwrap_or_else(unknown))
+}
+
+/// Why a server does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Silent {
+    /// Its process is gone.
+    #[error("its server has died")]
+    Dead,
+    /// It cannot be asked.
+    #[error("its server cannot be asked: {0}")]
+    Io(#[from] io::Error),
+    /// It gave no sense.
+    #[error("its server gave an answer that makes no sense: {0}")]
+    Nonsense(#[from] serde_json::Error),
+}
+
+/// Asks the server of `record` one question.
+pub fn ask(record: &Record, question: &str) -> Result<Value, Silent> {
+    let stream = connect(record)?;
+    writeln!(&stream, "{question}")?;
+    let mut answer = String::new();
+    BufReader::new(&stream).read_line(&mut answer)?;
+    if answer.is_empty() {
+        return Err(Silent::Dead);
+    }
+    Ok(serde_json::from_str(&answer)?)
+}
+
+fn connect(record: &Record) -> Result<UnixStream, Silent> {
+    UnixStream::connect(record.socket()).map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Silent::Dead,
+        _ => Silent::Io(error),
+    })
+}
+
+/// Waiting for a server's end.
+pub struct Wait {
+    stream: BufReader<UnixStream>,
+    process: OwnedFd,
+}
+
+/// How a server ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything is durable.
+    Durable,
+    /// It said what went wrong.
+    Unclean(String),
+    /// It said nothing.
+    Died,
+}
+
+impl Wait {
+    /// From here on the end of the server cannot be missed. Begin before unmounting.
+    pub fn begin(record: &Record) -> Result<Wait, Silent> {
+        let stream = connect(record)?;
+        let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(io::Error::from)?;
+        let process = pidfd(peer.pid)?;
+        writeln!(&stream, "wait")?;
+        let mut stream = BufReader::new(stream);
+        let mut hello = String::new();
+        stream.read_line(&mut hello)?;
+        match hello.is_empty() {
+            true => Err(Silent::Dead),
+            false => Ok(Wait { stream, process }),
+        }
+    }
+
+    /// Waits until the server's process is gone, and with it its lock on the pool.
+    pub fn end(mut self) -> Ended {
+        let mut last = String::new();
+        // A connection that breaks is a server that died.
+        let _ = self.stream.read_line(&mut last);
+        let _ = poll(&mut [PollFd::new(&self.process, PollFlags::IN)], None);
+        match serde_json::from_str::<Value>(&last) {
+            Ok(answer) if answer["durable"] == true => Ended::Durable,
+            Ok(answer) => Ended::Unclean(answer["error"].as_str().unwrap_or("it did not say why").to_owned()),
+            Err(_) => Ended::Died,
+        }
+    }
+
+    /// Waits at most so long for the process to go; whether it went.
+    pub fn end_within(&self, seconds: i64) -> bool {
+        let limit = Timespec {
+            tv_sec: seconds,
+            tv_nsec: 0,
+        };
+        poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&limit)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+fn pidfd(pid: Pid) -> Result<OwnedFd, Silent> {
+    pidfd_open(pid, PidfdFlags::empty()).map_err(|error| match error {
+        rustix::io::Errno::SRCH => Silent::Dead,
+        other => Silent::Io(other.into()),
+    })
+}

@@ -1,0 +1,45 @@
+//! `keepfs create`.
+
+use super::Outcome;
+use super::args::Create;
+use super::failure::Failure;
+use super::size::Size;
+use keepfs::{CreateOptions, Pool};
+use keepfs_audit::read::View;
+use serde_json::json;
+
+/// Makes a pool and says what it became.
+pub fn run(args: &Create) -> Outcome {
+    Pool::create(
+        &args.pool,
+        &CreateOptions {
+            size: args.size.map(|size| size.0),
+            label: args.label.clone(),
+            meta_copies: args.meta_copies,
+            force: args.force,
+        },
+    )?;
+    let image = super::image::DeviceImage::open(&args.pool)?;
+    let view = View::open(&image).map_err(|source| Failure::Read {
+        path: args.pool.clone(),
+        source,
+    })?;
+    let made = view.superblock_view();
+    let size = Size(made.pages * keepfs_format::PAGE as u64);
+    if args.json {
+        let answer = json!({
+            "version": 1, "pool": args.pool, "id": made.pool, "label": made.label, "size_bytes": size.0,
+            "meta_copies": made.meta_copies, "log_bytes": made.log_pages * keepfs_format::PAGE as u64,
+        });
+        println!("{answer:#}");
+    } else {
+        let log = Size(made.log_pages * keepfs_format::PAGE as u64);
+        println!(
+            "{}: pool {} of {size}, metadata {} times, log {log}",
+            args.pool.display(),
+            made.pool,
+            made.meta_copies
+        );
+    }
+    Ok(0)
+}

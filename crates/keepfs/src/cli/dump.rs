@@ -1,0 +1,125 @@
+//! `keepfs dump`: structures of a pool as they stand after the log, named as in docs/SPEC.md.
+
+use super::Outcome;
+use super::args::{Dump, What};
+use super::failure::Failure;
+use super::image::DeviceImage;
+use keepfs_audit::read::{MapView, ReadError, View};
+use keepfs_format::{MetaId, Space};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::os::unix::ffi::OsStrExt;
+
+/// Shows a structure.
+pub fn run(args: &Dump) -> Outcome {
+    let image = DeviceImage::open(&args.pool)?;
+    let failed = |source| Failure::Read {
+        path: args.pool.clone(),
+        source,
+    };
+    let mut view = View::open(&image).map_err(failed)?;
+    let shown = match &args.what {
+        What::Superblock => tree(&view.superblock_view())?,
+        What::Inode { number } => tree(&view.inode_view(*number).map_err(failed)?)?,
+        What::Dir { path } => {
+            let ino = view.resolve(path.as_os_str().as_bytes()).map_err(failed)?;
+            let entries = view.list(ino).map_err(failed)?;
+            json!({"ino": ino, "entries": tree(&entries)?})
+        }
+        What::Map { id } => json!({"map": tree(&map(&view, id.as_deref(), args)?)?}),
+        What::Plog if !args.json => {
+            view.groups().iter().for_each(|group| print!("{group}"));
+            return Ok(0);
+        }
+        What::Plog => json!({"groups": tree(view.groups())?}),
+    };
+    match args.json {
+        true => println!("{:#}", with_version(shown)),
+        false => show(&shown, 0),
+    }
+    Ok(0)
+}
+
+fn tree<T: Serialize + ?Sized>(of: &T) -> Result<Value, Failure> {
+    serde_json::to_value(of).map_err(|e| Failure::Other(e.to_string()))
+}
+
+fn with_version(mut value: Value) -> Value {
+    if let Value::Object(fields) = &mut value {
+        fields.insert("version".into(), json!(1));
+    }
+    value
+}
+
+/// The entries that `id` (a metablock such as `Inodes:3`, a space, or nothing) asks for.
+fn map(view: &View<'_>, id: Option<&str>, args: &Dump) -> Result<Vec<MapView>, Failure> {
+    let Some(id) = id else {
+        return Ok(Space::ALL.into_iter().flat_map(|space| view.map(space)).collect());
+    };
+    let (name, index) = match id.split_once(':') {
+        Some((name, index)) => (name, Some(index)),
+        None => (id, None),
+    };
+    let space = Space::ALL
+        .into_iter()
+        .find(|space| format!("{space:?}").eq_ignore_ascii_case(name));
+    let space = space.ok_or_else(|| {
+        let names: Vec<String> = Space::ALL.iter().map(|space| format!("{space:?}")).collect();
+        Failure::Usage(format!(
+            "'{name}' is not a space of metablocks; there are {}",
+            names.join(", ")
+        ))
+    })?;
+    let Some(index) = index else {
+        return Ok(view.map(space));
+    };
+    let index = index
+        .parse()
+        .map_err(|_| Failure::Usage(format!("'{index}' is not the index of a metablock")))?;
+    let id = MetaId::new(space, index);
+    match view.lookup(id) {
+        Some(entry) => Ok(vec![entry]),
+        None => Err(Failure::Read {
+            path: args.pool.clone(),
+            source: ReadError::NoEntry(id.to_string()),
+        }),
+    }
+}
+
+/// A value as indented lines; a list of plain objects as one line each.
+fn show(value: &Value, depth: usize) {
+    let indent = "  ".repeat(depth);
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match field {
+                    Value::Array(items) if items.iter().any(Value::is_object) => {
+                        println!("{indent}{name}:");
+                        items.iter().for_each(|item| println!("{indent}  {}", line(item)));
+                    }
+                    other => println!("{indent}{name}: {}", line(other)),
+                }
+            }
+        }
+        other => println!("{indent}{}", line(other)),
+    }
+}
+
+fn line(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let parts: Vec<String> = fields
+                .iter()
+                .map(|(name, field)| format!("{name} {}", line(field)))
+                .collect();
+            parts.join(", ")
+        }
+        Value::Array(items) => {
+            let parts: Vec<String> = items.iter().map(line).collect();
+            format!("[{}]", parts.join(" "))
+        }
+        Value::String(text) => text.clone(),
+        Value::Null => "none".into(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,74 @@
+//! A pool's device as the checker wants it: page by page, read-only, pages counted.
+
+use super::failure::Failure;
+use keepfs_audit::Image;
+use keepfs_format::PAGE;
+use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
+use keepfs_media::{Device, PageNo};
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where pages come from.
+enum Source {
+    /// A device that nobody writes to meanwhile.
+    Alone(FileDevice),
+    /// A file that is looked at although somebody may write to it.
+    Live { file: File, pages: u64 },
+}
+
+/// A device, read-only.
+pub struct DeviceImage {
+    source: Source,
+    read: AtomicU64,
+}
+
+impl DeviceImage {
+    /// Opens a device; writers are kept out as long as this lives. Errors: `Busy` if it is mounted for writing.
+    pub fn open(path: &Path) -> Result<DeviceImage, Failure> {
+        let device = FileDevice::open(path, OpenMode::ReadOnly, FileOptions::default())?;
+        Ok(DeviceImage {
+            source: Source::Alone(device),
+            read: AtomicU64::new(0),
+        })
+    }
+
+    /// Opens a device whoever uses it.
+    pub fn open_live(path: &Path) -> Result<DeviceImage, Failure> {
+        let mut file = File::open(path).map_err(Failure::io("open", path))?;
+        let bytes = file.seek(SeekFrom::End(0)).map_err(Failure::io("measure", path))?;
+        let pages = bytes / PAGE as u64;
+        Ok(DeviceImage {
+            source: Source::Live { file, pages },
+            read: AtomicU64::new(0),
+        })
+    }
+
+    /// Pages read so far.
+    pub fn pages_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+}
+
+impl Image for DeviceImage {
+    fn pages(&self) -> u64 {
+        match &self.source {
+            Source::Alone(device) => device.pages(),
+            Source::Live { pages, .. } => *pages,
+        }
+    }
+
+    fn read(&self, page: u64, buf: &mut [u8; PAGE]) -> Result<(), String> {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        match &self.source {
+            Source::Alone(device) => device.read(PageNo(page), buf).map_err(|e| e.to_string()),
+            Source::Live { file, pages } if page < *pages => {
+                let read = file.read_exact_at(buf, page * PAGE as u64);
+                read.map_err(|e| e.to_string())
+            }
+            Source::Live { .. } => Err("no such page".into()),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `keepfs mount`: starts a server in the background and returns when the mount is usable, or with the reason why not.
+
+use super::args::Mount;
+use super::failure::Failure;
+use super::options::MountOptions;
+use super::{Outcome, serve};
+use crate::sys;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Mounts.
+pub fn run(args: &Mount) -> Outcome {
+    mount(&args.pool, &args.dir, &args.options, false, args.foreground)
+}
+
+/// Mounts `pool` at `dir`; see [`MountOptions::parse`] for `options` and `sloppy`.
+pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foreground: bool) -> Outcome {
+    let parsed = MountOptions::parse(options, sloppy)?;
+    let pool = pool.canonicalize().map_err(Failure::io("find the pool", pool))?;
+    let dir = dir.canonicalize().map_err(Failure::io("find the mount point", dir))?;
+    if !dir.is_dir() {
+        return Err(Failure::Other(format!(
+            "mount point {} is not a directory",
+            dir.display()
+        )));
+    }
+    if foreground {
+        return serve::in_foreground(&pool, &dir, &parsed);
+    }
+    sys::keep_descriptors_private().map_err(Failure::io("mark descriptors of", Path::new("/proc/self/fd")))?;
+    let mut server = Command::new("/proc/self/exe");
+    server.arg("serve").arg(&pool).arg(&dir);
+    for list in options {
+        server.arg("-o").arg(list);
+    }
+    if sloppy {
+        server.arg("--sloppy");
+    }
+    server.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = server
+        .spawn()
+        .map_err(Failure::io("start", Path::new("/proc/self/exe")))?;
+    match first_line(&mut child) {
+        Some(line) if line == serve::READY => Ok(0),
+        Some(reason) => {
+            drop(child.wait());
+            Err(Failure::Other(reason))
+        }
+        None => Err(Failure::Other(match child.wait() {
+            Ok(status) => {
+                format!("the server ended before the mount was usable ({status}); try again with -o log=FILE")
+            }
+            Err(error) => format!("the server ended before the mount was usable: {error}"),
+        })),
+    }
+}
+
+/// What the server says: that it is ready, or why not. `None` if it ends without a word.
+fn first_line(child: &mut Child) -> Option<String> {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take()?).read_line(&mut line).ok()?;
+    let line = line.trim_end();
+    (!line.is_empty()).then(|| line.to_owned())
+}

@@ -1,0 +1,70 @@
+//! How a pool is that is not mounted: from its device, read-only, as recovery would find it.
+
+use super::failure::Failure;
+use super::image::DeviceImage;
+use super::registry;
+use super::status::{LogFigures, SpaceFigures, Status};
+use super::unmount::wait_for_ending_server;
+use keepfs_audit::Severity;
+use keepfs_audit::read::View;
+use keepfs_format::PAGE;
+use keepfs_format::bitmap::{TOTAL_INODES, TOTAL_PAGES, TOTALS};
+use keepfs_media::DeviceError;
+use std::path::Path;
+
+/// Reads a pool's device. Errors: it is in use by something that is no server of ours, or no pool.
+pub fn status(pool: &Path) -> Result<Status, Failure> {
+    let image = match DeviceImage::open(pool) {
+        Err(Failure::Device(DeviceError::Busy { .. })) if wait_for_ending_server(pool) => DeviceImage::open(pool)?,
+        other => other?,
+    };
+    let mut view = View::open(&image).map_err(|source| Failure::Read {
+        path: pool.to_owned(),
+        source,
+    })?;
+    let superblock = view.superblock_view();
+    let mut status = Status::unknown(&registry::settled(pool));
+    status.state = "OFFLINE".into();
+    status.label.clone_from(&superblock.label);
+    status.id.clone_from(&superblock.pool);
+    let replayed = view.groups().iter().filter(|group| group.taken);
+    let (groups, last) = replayed.fold((0, superblock.seq), |(n, _), group| (n + 1, group.seq));
+    status.log = Some(LogFigures {
+        size_bytes: superblock.log_pages * PAGE as u64,
+        groups,
+        last_seq: last,
+        durable_seq: last,
+    });
+    status.space = space(&mut view, superblock.pages);
+    if !superblock.clean {
+        status.status = Some(format!(
+            "it was not closed; {groups} groups of the log are to be replayed"
+        ));
+        status.action = Some("mount it: that recovers it".into());
+    }
+    let bad = view
+        .findings()
+        .iter()
+        .filter(|finding| finding.severity() == Severity::Error);
+    status.errors = bad.map(ToString::to_string).collect();
+    if !status.errors.is_empty() {
+        status.say("FAULTED", "its metadata is damaged", "run `keepfs check` on it");
+    }
+    Ok(status)
+}
+
+fn space(view: &mut View<'_>, pages: u64) -> Option<SpaceFigures> {
+    let totals = view.metablock(TOTALS).ok()??;
+    let counter = |offset: usize| {
+        let bytes = totals.get(offset..offset + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let used = counter(TOTAL_PAGES)?;
+    let page = PAGE as u64;
+    Some(SpaceFigures {
+        size_bytes: pages * page,
+        used_bytes: used.min(pages) * page,
+        available_bytes: pages.saturating_sub(used) * page,
+        inodes: counter(TOTAL_INODES)?,
+    })
+}

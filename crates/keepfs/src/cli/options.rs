@@ -1,0 +1,272 @@
+//! Mount options (`-o`): those of every file system, and those of Keepfs. An unknown one is an error, not a guess.
+
+use super::failure::Failure;
+use super::size::Size;
+use keepfs::{AccessTimes, Guard, OpenOptions};
+use keepfs_fuse::{CacheMode, MountConfig};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The options, for `--help`.
+pub const HELP: &str = "\
+Options of -o, separated by commas (defaults in brackets):
+  ro, [rw]                           refuse all changes; a pool mounted ro is not written at all
+  noatime, [relatime]                when access times move
+  nosuid, nodev, noexec, [suid, dev, exec]
+  cache=[writethrough]|writeback|direct   how the kernel caches file data
+  guard=[alias]|off                  protection of metadata in memory; off is for comparison only
+  commit=SECONDS                     everything is made durable at least so often [5]
+  arena=SIZE                         memory for metadata, at least 16M [64M]
+  anchor=[loop]|none                 with a loop device (without data) sync(2) and umount(2) wait for the server
+  threads=N                          reader threads [one per CPU]
+  transport=[dev]                    how requests come from the kernel
+  [allow_other], noallow_other       whether other users may enter; permissions are checked in any case
+  log=FILE                           where the server writes its log [nowhere]
+
+Exit codes: 0 mounted and usable, 1 failed, 2 wrong usage.";
+
+/// Options that mount(8) and fstab(5) use for themselves; they say nothing to a file system.
+const NOT_OURS: &[&str] = &[
+    "defaults",
+    "auto",
+    "noauto",
+    "nofail",
+    "user",
+    "nouser",
+    "users",
+    "nousers",
+    "owner",
+    "noowner",
+    "group",
+    "nogroup",
+    "_netdev",
+    "async",
+    "diratime",
+    "acl",
+    "user_xattr",
+    "default_permissions",
+    "nostrictatime",
+];
+
+/// What makes sync(2) and umount(2) wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Anchor {
+    /// A loop device; if there is none it is done without.
+    Auto,
+    /// A loop device, or the mount fails.
+    Loop,
+    /// Nothing.
+    None,
+}
+
+/// All options of a mount.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MountOptions {
+    /// `ro`.
+    pub read_only: bool,
+    /// `nosuid`.
+    pub nosuid: bool,
+    /// `nodev`.
+    pub nodev: bool,
+    /// `noexec`.
+    pub noexec: bool,
+    /// `noatime`.
+    pub noatime: bool,
+    /// `allow_other`.
+    pub allow_other: bool,
+    /// `cache=`.
+    pub cache: CacheMode,
+    /// `guard=`.
+    pub guard: Guard,
+    /// `commit=`.
+    pub commit: Duration,
+    /// `arena=`, bytes.
+    pub arena: u64,
+    /// `anchor=`.
+    pub anchor: Anchor,
+    /// `threads=`.
+    pub threads: Option<usize>,
+    /// `log=`.
+    pub log: Option<PathBuf>,
+}
+
+impl Default for MountOptions {
+    fn default() -> MountOptions {
+        let open = OpenOptions::default();
+        MountOptions {
+            read_only: false,
+            nosuid: false,
+            nodev: false,
+            noexec: false,
+            noatime: false,
+            allow_other: true,
+            cache: CacheMode::default(),
+            guard: open.guard,
+            commit: open.commit_interval,
+            arena: open.arena_bytes as u64,
+            anchor: Anchor::Auto,
+            threads: None,
+            log: None,
+        }
+    }
+}
+
+impl MountOptions {
+    /// Reads the words of all `-o`, the last one wins. `sloppy`: unknown options are ignored (`mount -s`).
+    pub fn parse(lists: &[String], sloppy: bool) -> Result<MountOptions, Failure> {
+        let mut options = MountOptions::default();
+        for word in lists
+            .iter()
+            .flat_map(|list| list.split(','))
+            .filter(|word| !word.is_empty())
+        {
+            match options.take(word) {
+                Ok(true) => {}
+                Ok(false) if sloppy => {}
+                Ok(false) => {
+                    return Err(Failure::Usage(format!(
+                        "unknown mount option '{word}'; `keepfs mount --help` lists those there are"
+                    )));
+                }
+                Err(why) => return Err(Failure::Usage(format!("mount option '{word}': {why}"))),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Takes one option; `false` if it is unknown.
+    fn take(&mut self, word: &str) -> Result<bool, String> {
+        match word.split_once('=') {
+            Some((name, value)) => self.take_value(name, value),
+            None => Ok(self.take_flag(word)? || is_not_ours(word)),
+        }
+    }
+
+    fn take_flag(&mut self, word: &str) -> Result<bool, String> {
+        match word {
+            "ro" => self.read_only = true,
+            "rw" => self.read_only = false,
+            "nosuid" => self.nosuid = true,
+            "suid" => self.nosuid = false,
+            "nodev" => self.nodev = true,
+            "dev" => self.nodev = false,
+            "noexec" => self.noexec = true,
+            "exec" => self.noexec = false,
+            "noatime" => self.noatime = true,
+            "atime" | "relatime" => self.noatime = false,
+            "allow_other" => self.allow_other = true,
+            "noallow_other" => self.allow_other = false,
+            "strictatime" => return Err("access times move as with relatime or not at all; leave it out".into()),
+            "remount" => return Err("options cannot change while it is mounted; unmount it and mount it again".into()),
+            "sync" | "dirsync" => return Err("not every write can be made to wait; use fsync(2) or commit=1".into()),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn take_value(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match name {
+            "cache" => self.cache = one_of(value, &CACHES)?,
+            "guard" => self.guard = one_of(value, &GUARDS)?,
+            "anchor" => self.anchor = one_of(value, &ANCHORS)?,
+            "transport" => one_of(value, &[("dev", ())])?,
+            "commit" => self.commit = Duration::from_secs(number(value, 1, 3600, "seconds")?),
+            "threads" => self.threads = Some(number(value, 1, 256, "threads")? as usize),
+            "arena" | "meta-cache" => self.arena = arena(value)?,
+            "log" if value.is_empty() => return Err("a file name is missing".into()),
+            "log" => self.log = Some(value.into()),
+            "comment" => {}
+            _ => return Ok(name.starts_with("x-") || name.starts_with("X-")),
+        }
+        Ok(true)
+    }
+
+    /// How the pool is opened.
+    pub fn open(&self) -> OpenOptions {
+        OpenOptions {
+            read_only: self.read_only,
+            arena_bytes: self.arena as usize,
+            guard: self.guard,
+            commit_interval: self.commit,
+            access_times: match self.noatime || self.read_only {
+                true => AccessTimes::Never,
+                false => AccessTimes::Relative,
+            },
+            seal: true,
+        }
+    }
+
+    /// How it is mounted at `dir`.
+    pub fn mount(&self, pool: &Path, dir: &Path) -> MountConfig {
+        MountConfig {
+            mountpoint: dir.to_owned(),
+            fsname: pool.display().to_string(),
+            subtype: "keepfs".into(),
+            read_only: self.read_only,
+            nosuid: self.nosuid,
+            nodev: self.nodev,
+            noexec: self.noexec,
+            noatime: self.noatime,
+            allow_other: self.allow_other,
+            cache: self.cache,
+            threads: self.threads,
+            ..MountConfig::default()
+        }
+    }
+
+    /// The names of what `status` shows.
+    pub fn cache_name(&self) -> &'static str {
+        name_of(self.cache, &CACHES)
+    }
+
+    /// As [`MountOptions::cache_name`].
+    pub fn guard_name(&self) -> &'static str {
+        name_of(self.guard, &GUARDS)
+    }
+}
+
+const CACHES: [(&str, CacheMode); 3] = [
+    ("writethrough", CacheMode::Writethrough),
+    ("writeback", CacheMode::Writeback),
+    ("direct", CacheMode::Direct),
+];
+const GUARDS: [(&str, Guard); 2] = [("alias", Guard::Alias), ("off", Guard::Off)];
+const ANCHORS: [(&str, Anchor); 3] = [("auto", Anchor::Auto), ("loop", Anchor::Loop), ("none", Anchor::None)];
+
+fn is_not_ours(word: &str) -> bool {
+    NOT_OURS.contains(&word) || word.starts_with("x-") || word.starts_with("X-")
+}
+
+fn one_of<T: Copy>(value: &str, table: &[(&str, T)]) -> Result<T, String> {
+    let found = table.iter().find(|(name, _)| *name == value);
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let names: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
+        format!("'{value}' is not one of {}", names.join(", "))
+    })
+}
+
+fn name_of<T: PartialEq>(value: T, table: &[(&'static str, T)]) -> &'static str {
+    table
+        .iter()
+        .find(|(_, meaning)| *meaning == value)
+        .map_or("?", |(name, _)| name)
+}
+
+fn number(value: &str, least: u64, most: u64, what: &str) -> Result<u64, String> {
+    let number = value.parse().ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| format!("'{value}' is not a number of {what} from {least} to {most}"))
+}
+
+fn arena(value: &str) -> Result<u64, String> {
+    let size: Size = value.parse()?;
+    match usize::try_from(size.0) {
+        Ok(bytes) if bytes >= keepfs_store::ARENA_MIN => Ok(size.0),
+        _ => Err(format!(
+            "the arena must have at least {}",
+            Size(keepfs_store::ARENA_MIN as u64)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Mount options: each does what it says, and nothing else is believed.
+
+use super::{Anchor, MountOptions};
+use keepfs::{AccessTimes, Guard};
+use keepfs_fuse::CacheMode;
+use std::time::Duration;
+
+fn parse(list: &str) -> MountOptions {
+    MountOptions::parse(&[list.into()], false).expect(list)
+}
+
+type Change = fn(&mut MountOptions);
+
+#[test]
+fn each_option_changes_its_own_field_only() {
+    let plain = MountOptions::default();
+    let cases: [(&str, Change); 13] = [
+        ("ro", |o| o.read_only = true),
+        ("nosuid", |o| o.nosuid = true),
+        ("nodev", |o| o.nodev = true),
+        ("noexec", |o| o.noexec = true),
+        ("noatime", |o| o.noatime = true),
+        ("noallow_other", |o| o.allow_other = false),
+        ("cache=writeback", |o| o.cache = CacheMode::Writeback),
+        ("guard=off", |o| o.guard = Guard::Off),
+        ("commit=30", |o| o.commit = Duration::from_secs(30)),
+        ("arena=128M", |o| o.arena = 128 << 20),
+        ("anchor=none", |o| o.anchor = Anchor::None),
+        ("threads=3", |o| o.threads = Some(3)),
+        ("log=/a/b", |o| o.log = Some("/a/b".into())),
+    ];
+    for (word, change) in cases {
+        let mut expected = plain.clone();
+        change(&mut expected);
+        assert_ne!(expected, plain, "{word}");
+        assert_eq!(parse(word), expected, "{word}");
+    }
+}
+
+#[test]
+fn the_last_one_wins() {
+    assert!(!parse("ro,rw").read_only);
+    assert!(parse("suid,nosuid").nosuid);
+    let lists = ["commit=1".to_owned(), "commit=2".to_owned()];
+    let options = MountOptions::parse(&lists, false).expect("two lists");
+    assert_eq!(options.commit, Duration::from_secs(2));
+}
+
+#[test]
+fn options_of_mount_itself_are_passed_over() {
+    let list = "defaults,noauto,nofail,_netdev,x-systemd.automount,x-gvfs-name=a,comment=b,user";
+    assert_eq!(parse(list), MountOptions::default());
+}
+
+#[test]
+fn unknown_and_senseless_options_are_refused_by_name() {
+    for word in [
+        "nonsense",
+        "cache=maybe",
+        "guard=",
+        "commit=0",
+        "commit=soon",
+        "arena=1M",
+        "arena=big",
+        "threads=0",
+        "transport=uring",
+        "remount",
+        "sync",
+        "strictatime",
+        "log=",
+        "x=1",
+    ] {
+        let error = MountOptions::parse(&[word.into()], false).expect_err(word);
+        assert!(error.to_string().contains(&format!("'{word}'")), "{word}: {error}");
+    }
+}
+
+#[test]
+fn sloppy_passes_over_unknown_names_but_not_senseless_values() {
+    assert!(
+        MountOptions::parse(&["nonsense,ro".into()], true)
+            .expect("sloppy")
+            .read_only
+    );
+    assert!(MountOptions::parse(&["commit=soon".into()], true).is_err());
+}
+
+#[test]
+fn a_read_only_mount_moves_no_access_times() {
+    assert_eq!(parse("ro").open().access_times, AccessTimes::Never);
+    assert_eq!(parse("noatime").open().access_times, AccessTimes::Never);
+    assert_eq!(parse("rw").open().access_times, AccessTimes::Relative);
+}

@@ -1,0 +1,140 @@
+//! The status of a pool as text, in the order that users of zpool(8) know.
+
+use super::size::Size;
+use super::status::{ArenaFigures, LogFigures, MountFigures, SpaceFigures, Status, WrittenFigures};
+use std::fmt::Write;
+
+/// The lines of one pool.
+pub fn text(s: &Status) -> String {
+    let mut lines = Lines::default();
+    let name = match s.label.as_str() {
+        "" => s.pool.display().to_string(),
+        label => format!("{label} ({})", s.pool.display()),
+    };
+    lines.add("pool", &name);
+    lines.add("id", if s.id.is_empty() { "unknown" } else { &s.id });
+    lines.add("state", &s.state);
+    lines.add("status", s.status.as_deref().unwrap_or("nothing to report"));
+    lines.add("action", s.action.as_deref().unwrap_or("none needed"));
+    lines.add("scrub", &s.scrub);
+    lines.add("mount", &mount(s.mount.as_ref(), s.server_pid));
+    lines.add("space", &s.space.as_ref().map_or("unknown".into(), space));
+    if let Some(arena) = &s.arena {
+        lines.add("arena", &self::arena(arena));
+    }
+    if let Some(log) = &s.log {
+        lines.add("log", &self::log(log, s.mount.is_some()));
+    }
+    if let Some(written) = &s.written {
+        lines.written(written);
+    }
+    lines.add("errors", &errors(s));
+    lines.0
+}
+
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, name: &str, value: &str) {
+        // Writing to a String never fails.
+        let _ = writeln!(self.0, "{name:>9}: {value}");
+    }
+
+    fn written(&mut self, w: &WrittenFigures) {
+        let (class, cause) = (&w.class_bytes, &w.cause_bytes);
+        let classes = [
+            ("data", class.data),
+            ("plog", class.plog),
+            ("metadata", class.metadata),
+            ("map", class.map),
+            ("superblock", class.superblock),
+        ];
+        let causes = [
+            ("eviction", cause.eviction),
+            ("checkpoint", cause.checkpoint),
+            ("consistency", cause.consistency),
+            ("persistence", cause.persistence),
+        ];
+        self.add("written", &named(&classes));
+        self.add("causes", &named(&causes));
+        self.add(
+            "device",
+            &format!(
+                "{} flushes, {} read; {} transactions, {} checkpoints",
+                w.flushes,
+                Size(w.read_bytes),
+                w.transactions,
+                w.checkpoints
+            ),
+        );
+    }
+}
+
+fn named(parts: &[(&str, u64)]) -> String {
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|(name, bytes)| format!("{name} {}", Size(*bytes)))
+        .collect();
+    parts.join(", ")
+}
+
+fn mount(mount: Option<&MountFigures>, server: Option<u32>) -> String {
+    let Some(m) = mount else {
+        return "not mounted".into();
+    };
+    let mode = if m.read_only { "read-only" } else { "read-write" };
+    let anchor = if m.anchored { "anchored" } else { "not anchored" };
+    format!(
+        "{} ({mode}, cache {}, commit every {} s, {anchor}), server {}",
+        m.dir.display(),
+        m.cache,
+        m.commit_s,
+        server.map_or("unknown".into(), |pid| pid.to_string())
+    )
+}
+
+fn space(s: &SpaceFigures) -> String {
+    let percent = (s.used_bytes * 100).checked_div(s.size_bytes).unwrap_or(0);
+    format!(
+        "{} in all, {} used ({percent} %), {} available; {} inodes",
+        Size(s.size_bytes),
+        Size(s.used_bytes),
+        Size(s.available_bytes),
+        s.inodes
+    )
+}
+
+fn arena(a: &ArenaFigures) -> String {
+    format!(
+        "{} frames ({}), {} dirty, {} evictions, {} fetched, guard {}",
+        a.frames,
+        Size(a.frames * keepfs_format::PAGE as u64),
+        a.dirty_frames,
+        a.evictions,
+        a.fetched,
+        a.guard
+    )
+}
+
+fn log(l: &LogFigures, mounted: bool) -> String {
+    let groups = if mounted { "written" } else { "to replay" };
+    format!(
+        "{}, {} groups {groups}, transaction {} durable of {}",
+        Size(l.size_bytes),
+        l.groups,
+        l.durable_seq,
+        l.last_seq
+    )
+}
+
+fn errors(s: &Status) -> String {
+    let known = match s.errors.is_empty() {
+        true => "no known errors".to_owned(),
+        false => s.errors.join("; "),
+    };
+    match s.events {
+        0 => known,
+        n => format!("{known}; {n} events (keepfs events)"),
+    }
+}

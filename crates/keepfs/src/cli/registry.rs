@@ -1,0 +1,105 @@
+//! Which servers there are: one small file each in `/run/keepfs`, beside the socket on which the server answers.
+
+use super::failure::Failure;
+use super::table;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where the files are. Only root mounts, so only root writes here.
+const FOLDER: &str = "/run/keepfs";
+
+/// A server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// Its process.
+    pub pid: u32,
+    /// Its pool, an absolute path.
+    pub pool: PathBuf,
+    /// Where it is mounted.
+    pub dir: PathBuf,
+    /// Device number of the mount, `major:minor`.
+    pub device: String,
+}
+
+impl Record {
+    /// The socket of the server.
+    pub fn socket(&self) -> PathBuf {
+        Path::new(FOLDER).join(format!("{}.sock", self.pid))
+    }
+
+    fn file(&self) -> PathBuf {
+        Path::new(FOLDER).join(format!("{}.json", self.pid))
+    }
+
+    /// Writes the file. Errors: those of the file system.
+    pub fn publish(&self) -> io::Result<()> {
+        fs::create_dir_all(FOLDER)?;
+        // Complete or not there: somebody may be reading the folder.
+        let part = self.file().with_extension("part");
+        fs::write(&part, serde_json::to_vec(self)?)?;
+        fs::rename(part, self.file())
+    }
+
+    /// Takes file and socket away.
+    pub fn withdraw(&self) {
+        for file in [self.file(), self.socket()] {
+            if let Err(error) = fs::remove_file(&file)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(file = %file.display(), %error, "cannot remove");
+            }
+        }
+    }
+
+    /// Whether the mount is (still, or again for somebody else) in the table of mounts.
+    pub fn is_mounted(&self) -> bool {
+        table::mounts()
+            .iter()
+            .any(|mount| mount.is_keepfs() && mount.device == self.device)
+    }
+}
+
+/// All servers that there are, or were when the machine or they died.
+pub fn all() -> Vec<Record> {
+    let Ok(folder) = fs::read_dir(FOLDER) else {
+        return Vec::new();
+    };
+    let mut records: Vec<Record> = folder
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok())
+        .collect();
+    records.sort_by(|a, b| a.dir.cmp(&b.dir));
+    records
+}
+
+/// The server of the topmost mount at `dir`; the mount point is not touched, so a dead one does no harm.
+/// Errors: nothing of Keepfs is mounted there.
+pub fn at_dir(dir: &Path) -> Result<(table::Mount, Option<Record>), Failure> {
+    let dir = settled(dir);
+    let mount = table::at(&dir).filter(table::Mount::is_keepfs);
+    let mount = mount.ok_or_else(|| Failure::Other(format!("no pool is mounted at {}", dir.display())))?;
+    let record = all().into_iter().find(|record| record.device == mount.device);
+    Ok((mount, record))
+}
+
+/// The servers of a pool, by its path.
+pub fn of_pool(pool: &Path) -> Vec<Record> {
+    let pool = settled(pool);
+    all().into_iter().filter(|record| record.pool == pool).collect()
+}
+
+/// An absolute path without links, as good as it can be had: the last part of a dead mount cannot be looked at.
+pub fn settled(path: &Path) -> PathBuf {
+    if let Ok(path) = path.canonicalize() {
+        return path;
+    }
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
+        (Some(Ok(parent)), Some(name)) => parent.join(name),
+        _ => absolute,
+    }
+}

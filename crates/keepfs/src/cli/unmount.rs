@@ -1,0 +1,71 @@
+//! `keepfs unmount`: returns when everything is durable and the server is gone.
+
+use super::Outcome;
+use super::args::Unmount;
+use super::control::{Ended, Silent, Wait};
+use super::failure::Failure;
+use super::registry::{self, Record};
+use keepfs_fuse::How;
+use std::path::Path;
+
+/// How long a server whose mount is gone may take to end, for those who want its pool next.
+const ENDING_S: i64 = 10;
+
+/// Unmounts.
+pub fn run(args: &Unmount) -> Outcome {
+    let (mount, record) = registry::at_dir(&args.dir)?;
+    let wait = match args.lazy {
+        true => None,
+        false => record.as_ref().map(begin).transpose()?.flatten(),
+    };
+    let how = match (args.lazy, args.force) {
+        (true, _) => How::Lazy,
+        (_, true) => How::Force,
+        _ => How::Gentle,
+    };
+    keepfs_fuse::unmount(&mount.dir, how)?;
+    let dead = wait.is_none() && !args.lazy;
+    if let (true, Some(record)) = (dead, record) {
+        record.withdraw();
+    }
+    match wait.map(Wait::end) {
+        None | Some(Ended::Durable) => Ok(0),
+        Some(Ended::Unclean(why)) => Err(Failure::Other(format!(
+            "{} is unmounted, but not everything could be made durable: {why}",
+            mount.dir.display()
+        ))),
+        Some(Ended::Died) => Err(Failure::Other(format!(
+            "{} is unmounted, but its server died before it had closed the pool; the next mount recovers what was synced",
+            mount.dir.display()
+        ))),
+    }
+}
+
+/// A dead server needs no waiting for.
+fn begin(record: &Record) -> Result<Option<Wait>, Failure> {
+    match Wait::begin(record) {
+        Ok(wait) => Ok(Some(wait)),
+        Err(Silent::Dead) => Ok(None),
+        Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
+    }
+}
+
+/// A plain umount(8) may return a moment before the server has let go of the pool. Waits for servers of `pool` that
+/// are mounted nowhere any more; whether there was one that went.
+pub fn wait_for_ending_server(pool: &Path) -> bool {
+    let ending = registry::of_pool(pool)
+        .into_iter()
+        .filter(|record| !record.is_mounted());
+    let mut went = false;
+    for record in ending {
+        match Wait::begin(&record) {
+            Ok(wait) => went |= wait.end_within(ENDING_S),
+            Err(Silent::Dead) => {
+                record.withdraw();
+                went = true;
+            }
+            Err(_) => {}
+        }
+    }
+    went
+}

@@ -1,0 +1,167 @@
+//! Making a pool: never over somebody's data unless told so, never on a device in use.
+
+use crate::error::{Error, Result};
+use crate::pool::Pool;
+use keepfs_fs::{FormatOptions, Volume};
+use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
+use keepfs_media::{Device, PAGE, PageNo, mounts, signature};
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Longest label, bytes (S-2.2).
+const LABEL_MAX: usize = 64;
+/// Pages at the start of an existing file that must be zero for it to count as empty.
+const EMPTY_PAGES: u64 = 256;
+
+/// How a pool is made.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// Bytes of the file; needed if it does not exist, else its own size is taken. Rounded down to whole pages.
+    pub size: Option<u64>,
+    /// A name for people, at most 64 bytes.
+    pub label: String,
+    /// Copies of metadata on the device, 1 or 2.
+    pub meta_copies: u32,
+    /// Overwrite whatever is there. A device in use is refused all the same.
+    pub force: bool,
+}
+
+impl Default for CreateOptions {
+    fn default() -> CreateOptions {
+        CreateOptions {
+            size: None,
+            label: String::new(),
+            meta_copies: 2,
+            force: false,
+        }
+    }
+}
+
+impl Pool {
+    /// Makes an empty pool in a regular file (which is made if it does not exist) or on a block device.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let place = tempfile::tempdir()?;
+    /// # let path = place.path().join("pool");
+    /// use keepfs::{CreateOptions, Pool};
+    /// let options = CreateOptions { size: Some(64 << 20), label: "photos".into(), ..CreateOptions::default() };
+    /// Pool::create(&path, &options)?;
+    /// // A second time it is refused: there is a pool already.
+    /// assert!(Pool::create(&path, &options).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Signature`] and [`Error::NotEmpty`] unless forced; [`Error::NoSize`], [`Error::SizeOfDevice`],
+    /// [`Error::Label`]; [`Error::Device`] if it is in use or fails; [`Error::Pool`] if it is too small.
+    pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
+        let path = path.as_ref();
+        if options.label.len() > LABEL_MAX {
+            return Err(Error::Label {
+                bytes: options.label.len(),
+                max: LABEL_MAX,
+            });
+        }
+        if fs::exists(path).map_err(Error::io("look at", path))? {
+            return format(path, prepare(path, options)?, options);
+        }
+        let size = options.size.ok_or_else(|| Error::NoSize { pool: path.to_owned() })?;
+        let device = FileDevice::create(path, size / PAGE as u64, FileOptions::default())?;
+        let made = format(path, device, options).and_then(|()| sync_name(path));
+        if made.is_err() {
+            // The file is ours and holds nothing.
+            let _ = fs::remove_file(path);
+        }
+        made
+    }
+}
+
+/// Opens what exists, if it may be overwritten, and gives a file the size that was asked for.
+fn prepare(path: &Path, options: &CreateOptions) -> Result<FileDevice> {
+    let is_file = fs::metadata(path).map_err(Error::io("look at", path))?.is_file();
+    if options.size.is_some() && !is_file {
+        return Err(Error::SizeOfDevice { pool: path.to_owned() });
+    }
+    if is_file && let Some(size) = options.size {
+        resize(path, size, options.force)?;
+    }
+    let device = FileDevice::open(path, OpenMode::ReadWrite, FileOptions::default())?;
+    if !options.force {
+        refuse_data(path, &device, is_file)?;
+    }
+    Ok(device)
+}
+
+/// An empty file gets its size; a file of another size must be given up by `force`.
+fn resize(path: &Path, size: u64, force: bool) -> Result<()> {
+    let size = size - size % PAGE as u64;
+    let file = File::options()
+        .write(true)
+        .open(path)
+        .map_err(Error::io("open", path))?;
+    let now = file.metadata().map_err(Error::io("look at", path))?.len();
+    if now == size {
+        return Ok(());
+    }
+    let in_use = |by: String| keepfs_media::DeviceError::Busy {
+        path: path.to_owned(),
+        by,
+    };
+    file.try_lock()
+        .map_err(|_| in_use("another process has it open".into()))?;
+    let users = mounts::users_of(path).map_err(Error::io("look at", path))?;
+    if let Some(user) = users.first() {
+        return Err(in_use(user.to_string()).into());
+    }
+    if now != 0 && !force {
+        return Err(Error::NotEmpty { pool: path.to_owned() });
+    }
+    file.set_len(0).map_err(Error::io("empty", path))?;
+    file.set_len(size).map_err(Error::io("resize", path))
+}
+
+fn refuse_data(path: &Path, device: &FileDevice, is_file: bool) -> Result<()> {
+    if let Some(signature) = signature::detect(device)? {
+        return Err(Error::Signature {
+            pool: path.to_owned(),
+            signature,
+        });
+    }
+    if !is_file {
+        return Ok(());
+    }
+    let mut head = vec![0; EMPTY_PAGES.min(device.pages()) as usize * PAGE];
+    device.read(PageNo(0), &mut head)?;
+    match head.iter().all(|byte| *byte == 0) {
+        true => Ok(()),
+        false => Err(Error::NotEmpty { pool: path.to_owned() }),
+    }
+}
+
+fn format(path: &Path, device: FileDevice, options: &CreateOptions) -> Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let format = FormatOptions {
+        label: options.label.clone(),
+        meta_copies: options.meta_copies,
+        created: (now.as_secs() as i64, now.subsec_nanos()),
+        ..FormatOptions::default()
+    };
+    Volume::format(Arc::new(device), &format).map_err(|source| Error::Pool {
+        pool: path.to_owned(),
+        source,
+    })
+}
+
+/// Makes the name of a new file durable.
+fn sync_name(path: &Path) -> Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let folder = File::open(parent).map_err(Error::io("open", parent))?;
+    folder.sync_all().map_err(Error::io("sync", parent))
+}

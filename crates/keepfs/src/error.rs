@@ -1,0 +1,99 @@
+//! What can go wrong with a pool, in sentences for whoever reads the program's output.
+
+use keepfs_media::DeviceError;
+use keepfs_media::signature::Signature;
+use keepfs_vfs::Errno;
+use std::path::{Path, PathBuf};
+
+/// Result of everything in this library.
+pub type Result<T> = core::result::Result<T, Error>;
+
+/// A failure.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The device could not be opened, read or written.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The pool could not be opened or made.
+    #[error("{pool}: {source}")]
+    Pool {
+        /// The pool.
+        pool: PathBuf,
+        /// Why.
+        source: keepfs_fs::Error,
+    },
+    /// An operation on a file failed.
+    #[error("cannot {what} {path}: {errno}")]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// The file, as it was named.
+        path: PathBuf,
+        /// Why.
+        errno: Errno,
+    },
+    /// Somebody's data is on the device.
+    #[error("{pool} holds {signature}; use another device, or --force to overwrite it")]
+    Signature {
+        /// The path.
+        pool: PathBuf,
+        /// What was found.
+        signature: Signature,
+    },
+    /// The file is not empty.
+    #[error("{pool} exists and is not empty; choose another name, or --force to overwrite it")]
+    NotEmpty {
+        /// The path.
+        pool: PathBuf,
+    },
+    /// A file shall be made, and nobody said how large.
+    #[error("{pool} does not exist; say how large it shall be (--size 10G)")]
+    NoSize {
+        /// The path.
+        pool: PathBuf,
+    },
+    /// A size was given for a block device.
+    #[error("{pool} is a block device and is used as a whole; leave out --size")]
+    SizeOfDevice {
+        /// The path.
+        pool: PathBuf,
+    },
+    /// A label is too long.
+    #[error("the label has {bytes} bytes; at most {max} are allowed")]
+    Label {
+        /// Bytes of the label.
+        bytes: usize,
+        /// Most bytes.
+        max: usize,
+    },
+    /// A file could not be prepared.
+    #[error("cannot {what} {path}: {source}; check the path and its permissions")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// The error number of a failed operation on a file; `EIO` for everything about the device.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Error::File { errno, .. } => *errno,
+            _ => Errno::EIO,
+        }
+    }
+
+    pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(Errno) -> Error {
+        let path = path.to_owned();
+        move |errno| Error::File { what, path, errno }
+    }
+
+    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Io { what, path, source }
+    }
+}

@@ -1,0 +1,436 @@
+//! An open pool: files by path.
+
+use crate::error::{Error, Result};
+use crate::file::File;
+use crate::paths::{Held, Last, Walk};
+use keepfs_fs::{StoreOptions, Volume, VolumeOptions};
+use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
+use keepfs_store::Guard;
+use keepfs_vfs::{Attr, Errno, FileKind, NewInode, RenameFlags, SetAttr, Time, Vfs};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use keepfs_fs::AccessTimes;
+
+/// How a pool is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Write nothing, not even to replay the log, which then happens in memory only.
+    pub read_only: bool,
+    /// Bytes of memory for metadata, at least 16 MiB.
+    pub arena_bytes: usize,
+    /// How metadata in memory is protected.
+    pub guard: Guard,
+    /// Everything is made durable at least this often.
+    pub commit_interval: Duration,
+    /// When reading stamps the access time.
+    pub access_times: AccessTimes,
+    /// Seal the memory's mappings: right for a server, which opens one pool in its life; they are never given back.
+    pub seal: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions {
+            read_only: false,
+            arena_bytes: StoreOptions::default().arena_bytes,
+            guard: Guard::default(),
+            commit_interval: Duration::from_secs(5),
+            access_times: AccessTimes::default(),
+            seal: false,
+        }
+    }
+}
+
+/// What a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Metadata {
+    attr: Attr,
+}
+
+impl Metadata {
+    /// Bytes.
+    pub fn len(&self) -> u64 {
+        self.attr.size
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.attr.size == 0
+    }
+
+    /// File, directory, symbolic link, ...
+    pub fn kind(&self) -> FileKind {
+        self.attr.kind()
+    }
+
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.kind() == FileKind::Dir
+    }
+
+    /// Permission bits, set-id and sticky bits included.
+    pub fn permissions(&self) -> u32 {
+        self.attr.mode & 0o7777
+    }
+
+    /// When its contents changed last.
+    pub fn modified(&self) -> Time {
+        self.attr.mtime
+    }
+
+    /// Everything, as stat(2) shows it.
+    pub fn attr(&self) -> &Attr {
+        &self.attr
+    }
+}
+
+/// An entry of a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: OsString,
+    /// What it is.
+    pub kind: FileKind,
+    /// Its inode number.
+    pub ino: u64,
+}
+
+/// An open pool. Paths start at its root, with or without a leading `/`; symbolic links are followed within the pool.
+///
+/// Dropped without [`Pool::close`], it is as after a crash: what was synced is there.
+pub struct Pool {
+    volume: Arc<Volume>,
+    path: PathBuf,
+}
+
+impl Pool {
+    /// Opens a pool, alone; recovers it if it was not closed.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if it is in use or cannot be read, [`Error::Pool`] if it is no pool or damaged.
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Pool> {
+        let path = path.as_ref().to_owned();
+        let mode = match options.read_only {
+            true => OpenMode::ReadOnly,
+            false => OpenMode::ReadWrite,
+        };
+        let device = Arc::new(FileDevice::open(&path, mode, FileOptions::default())?);
+        match Volume::open(device, &volume_options(options)) {
+            Ok(volume) => Ok(Pool { volume, path }),
+            Err(source) => Err(Error::Pool { pool: path, source }),
+        }
+    }
+
+    /// The file system itself, for a mount and for its figures.
+    pub fn volume(&self) -> &Arc<Volume> {
+        &self.volume
+    }
+
+    /// Where the pool is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The whole content of a file.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EISDIR`; `EIO` if it cannot be read as it was written. As for all operations: [`Error::File`].
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
+        self.open_file(path)?.read_all()
+    }
+
+    /// Makes the file if it does not exist, empties it if it does, and writes `bytes`.
+    ///
+    /// # Errors
+    /// `ENOENT` (a directory on the way), `EISDIR`, `ENOSPC`.
+    pub fn write(&self, path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<()> {
+        let path = path.as_ref();
+        let file = match self.create_file(path) {
+            Err(error) if error.errno() == Errno::EEXIST => self.open_file(path)?,
+            other => other?,
+        };
+        file.set_len(0)?;
+        file.write_at(0, bytes.as_ref())
+    }
+
+    /// Opens an existing file.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let place = tempfile::tempdir()?;
+    /// # let path = place.path().join("pool");
+    /// # use keepfs::{CreateOptions, OpenOptions, Pool};
+    /// # Pool::create(&path, &CreateOptions { size: Some(64 << 20), ..CreateOptions::default() })?;
+    /// # let pool = Pool::open(&path, &OpenOptions::default())?;
+    /// pool.write("log", "one\n")?;
+    /// let log = pool.open_file("log")?;
+    /// log.write_at(log.len()?, b"two\n")?;
+    /// log.sync()?;
+    /// let mut word = [0; 3];
+    /// assert_eq!(log.read_at(4, &mut word)?, 3);
+    /// assert_eq!(&word, b"two");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `ENOENT`, `EISDIR`.
+    pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        let failed = Error::file("open", path);
+        let open = || {
+            let held = self.walk().find(path, Last::Follow)?;
+            match held.attr().kind() {
+                FileKind::Dir => Err(Errno::EISDIR),
+                FileKind::File => Ok(held),
+                _ => Err(Errno::ENXIO),
+            }
+        };
+        let held = open().map_err(failed)?;
+        Ok(File::over(held, path))
+    }
+
+    /// Makes an empty file.
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENOENT`, `ENOSPC`.
+    pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        let held = self.make("create", path, FileKind::File.type_bits() | 0o644)?;
+        Ok(File::over(held, path))
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENOENT`, `ENOSPC`.
+    pub fn create_dir(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.make("create directory", path.as_ref(), FileKind::Dir.type_bits() | 0o755)?;
+        Ok(())
+    }
+
+    /// Makes a directory and all that lead to it; those that exist are left alone.
+    ///
+    /// # Errors
+    /// `ENOTDIR`, `ENOSPC`.
+    pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let mut so_far = PathBuf::new();
+        for part in path.components() {
+            so_far.push(part);
+            match self.metadata(&so_far) {
+                Ok(found) if found.is_dir() => {}
+                Ok(_) => return Err(Error::file("create directory", &so_far)(Errno::ENOTDIR)),
+                Err(error) if error.errno() == Errno::ENOENT => self.create_dir(&so_far)?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of a directory without `.` and `..`, by name.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let place = tempfile::tempdir()?;
+    /// # let path = place.path().join("pool");
+    /// # use keepfs::{CreateOptions, FileKind, OpenOptions, Pool};
+    /// # Pool::create(&path, &CreateOptions { size: Some(64 << 20), ..CreateOptions::default() })?;
+    /// # let pool = Pool::open(&path, &OpenOptions::default())?;
+    /// pool.write("b", "")?;
+    /// pool.create_dir("a")?;
+    /// let names: Vec<_> = pool.list("/")?.into_iter().map(|e| (e.name, e.kind)).collect();
+    /// assert_eq!(names, [("a".into(), FileKind::Dir), ("b".into(), FileKind::File)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`.
+    pub fn list(&self, path: impl AsRef<Path>) -> Result<Vec<Entry>> {
+        let path = path.as_ref();
+        let mut entries = Vec::new();
+        let listed = self.walk().find(path, Last::Follow).and_then(|held| {
+            self.volume.readdir(held.ino(), 0, &mut |entry| {
+                if !matches!(entry.name, b"." | b"..") {
+                    entries.push(Entry {
+                        name: OsString::from_vec(entry.name.to_vec()),
+                        kind: entry.kind,
+                        ino: entry.ino.0,
+                    });
+                }
+                true
+            })
+        });
+        listed.map_err(Error::file("list", path))?;
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    /// Renames, replacing what has the new name, in one step, also against a crash.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let place = tempfile::tempdir()?;
+    /// # let path = place.path().join("pool");
+    /// # use keepfs::{CreateOptions, OpenOptions, Pool};
+    /// # Pool::create(&path, &CreateOptions { size: Some(64 << 20), ..CreateOptions::default() })?;
+    /// # let pool = Pool::open(&path, &OpenOptions::default())?;
+    /// pool.write("config", "old")?;
+    /// pool.write("config.new", "new")?;
+    /// pool.rename("config.new", "config")?;
+    /// assert_eq!(pool.read("config")?, b"new");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTEMPTY`, `EISDIR`, `ENOTDIR`, `EINVAL` (a directory into itself).
+    pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        let renamed = self.walk().parent(from).and_then(|(old, old_name)| {
+            let (new, new_name) = self.walk().parent(to)?;
+            let flags = RenameFlags::default();
+            self.volume.rename(old.ino(), &old_name, new.ino(), &new_name, flags)
+        });
+        renamed.map_err(Error::file("rename", from))
+    }
+
+    /// Removes a name of a file or an empty directory.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTEMPTY`.
+    pub fn remove(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let removed =
+            self.walk()
+                .parent(path)
+                .and_then(|(parent, name)| match self.volume.unlink(parent.ino(), &name) {
+                    Err(Errno::EISDIR) => self.volume.rmdir(parent.ino(), &name),
+                    other => other,
+                });
+        removed.map_err(Error::file("remove", path))
+    }
+
+    /// What a file is; symbolic links are followed.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ELOOP`.
+    pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
+        self.look(path.as_ref(), Last::Follow)
+    }
+
+    /// What a file is; of a symbolic link, itself.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
+        self.look(path.as_ref(), Last::Keep)
+    }
+
+    /// Sets the permission bits.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EPERM`.
+    pub fn set_permissions(&self, path: impl AsRef<Path>, mode: u32) -> Result<()> {
+        let path = path.as_ref();
+        let change = SetAttr {
+            mode: Some(mode & 0o7777),
+            ..SetAttr::default()
+        };
+        let held = self.walk().find(path, Last::Follow);
+        let changed = held.and_then(|held| self.volume.setattr(held.ino(), &change));
+        changed.map(drop).map_err(Error::file("change", path))
+    }
+
+    /// Makes a symbolic link at `path` that says `target`.
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENOENT`, `ENAMETOOLONG`.
+    pub fn symlink(&self, target: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let target = target.as_ref().as_os_str().as_bytes();
+        let made = self.walk().parent(path).and_then(|(parent, name)| {
+            let new = new_inode(FileKind::Symlink.type_bits() | 0o777);
+            let entry = self.volume.symlink(parent.ino(), &name, target, &new)?;
+            self.volume.forget(entry.attr.ino, 1);
+            Ok(())
+        });
+        made.map_err(Error::file("link", path))
+    }
+
+    /// What a symbolic link says.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EINVAL` if it is none.
+    pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
+        let path = path.as_ref();
+        let held = self.walk().find(path, Last::Keep);
+        let target = held.and_then(|held| self.volume.readlink(held.ino()));
+        let target = target.map_err(Error::file("read link", path))?;
+        Ok(OsString::from_vec(target).into())
+    }
+
+    /// Makes everything durable: no power cut can take it away once this has returned.
+    ///
+    /// # Errors
+    /// `EIO` if the device failed: nothing written since the last good sync may be relied on.
+    pub fn sync(&self) -> Result<()> {
+        self.volume.syncfs().map_err(Error::file("sync", &self.path))
+    }
+
+    /// Makes everything durable and marks the pool as closed properly.
+    ///
+    /// # Errors
+    /// As [`Pool::sync`]; the pool is closed in any case.
+    pub fn close(self) -> Result<()> {
+        self.volume.unmount().map_err(Error::file("close", &self.path))
+    }
+
+    fn walk(&self) -> Walk<'_> {
+        Walk::new(&self.volume)
+    }
+
+    fn look(&self, path: &Path, last: Last) -> Result<Metadata> {
+        let held = self.walk().find(path, last).map_err(Error::file("look at", path))?;
+        Ok(Metadata { attr: held.attr() })
+    }
+
+    fn make(&self, what: &'static str, path: &Path, mode: u32) -> Result<Held> {
+        let made = self.walk().parent(path).and_then(|(parent, name)| {
+            let entry = self.volume.mknod(parent.ino(), &name, &new_inode(mode))?;
+            Ok(Held::over(&self.volume, entry))
+        });
+        made.map_err(Error::file(what, path))
+    }
+}
+
+/// A new inode of this process's user.
+fn new_inode(mode: u32) -> NewInode {
+    NewInode {
+        mode,
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        rdev: 0,
+        umask: 0,
+    }
+}
+
+fn volume_options(options: &OpenOptions) -> VolumeOptions {
+    VolumeOptions {
+        store: StoreOptions {
+            arena_bytes: options.arena_bytes,
+            guard: options.guard,
+            seal: options.seal,
+            read_only: options.read_only,
+            ..StoreOptions::default()
+        },
+        access_times: options.access_times,
+        commit_interval: options.commit_interval,
+        ..VolumeOptions::default()
+    }
+}
