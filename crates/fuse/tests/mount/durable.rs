@@ -4,7 +4,9 @@ use crate::probe::{Probe, gate};
 use crate::support::{Mount, possible};
 use crate::sys;
 use keepfs_fuse::anchor::LoopAnchor;
-use keepfs_fuse::{How, MountConfig};
+use keepfs_fuse::{CacheMode, How, MountConfig};
+use keepfs_vfs::model::Model;
+use keepfs_vfs::{Ino, Vfs};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -259,5 +261,46 @@ fn both_kinds_of_mounts_are_tuned() {
             (value("read_ahead_kb"), value("max_ratio"), value("strict_limit")),
             ("1024".into(), "100".into(), "0".into())
         );
+    }
+}
+
+#[test]
+fn umount_loses_nothing_that_was_written() {
+    for cache in [CacheMode::Writethrough, CacheMode::Writeback, CacheMode::Direct] {
+        for anchor in [false, true] {
+            let model = Arc::new(Model::default());
+            let anchor = (anchor && possible()).then(|| LoopAnchor::attach("keepfs test").unwrap());
+            let anchor_path = anchor.as_ref().map(|a| a.path().to_owned());
+            let config = MountConfig {
+                cache,
+                anchor: anchor_path,
+                ..MountConfig::default()
+            };
+            let Some(m) = Mount::with(model.clone(), config) else {
+                return;
+            };
+            drop(anchor);
+            fs::write(m.path("written"), vec![1; 1_000_000]).unwrap();
+            fs::write(m.path("mapped"), vec![2; 100_000]).unwrap();
+            let file = fs::OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(m.path("mapped"))
+                .unwrap();
+            sys::with_unsynced_mapping(&file, 100_000, |bytes| bytes[50_000..].fill(3)).unwrap();
+            drop(file);
+            m.unmount().unwrap();
+            let content = |name: &[u8]| {
+                let attr = model.lookup(Ino::ROOT, name).unwrap().attr;
+                let mut bytes = vec![0; attr.size as usize];
+                assert_eq!(model.read(attr.ino, 0, &mut bytes).unwrap(), bytes.len());
+                bytes
+            };
+            assert!(content(b"written") == vec![1; 1_000_000], "{cache:?}");
+            assert!(
+                content(b"mapped") == [vec![2; 50_000], vec![3; 50_000]].concat(),
+                "{cache:?}"
+            );
+        }
     }
 }

@@ -60,6 +60,15 @@ pub fn open_handle(mount: &File, handle: &Handle) -> io::Result<File> {
 
 /// Maps `len` bytes of `file`, lets `work` at them, writes them back with msync(2) and unmaps. `shared` as MAP_SHARED.
 pub fn with_mapping<T>(file: &File, len: usize, shared: bool, work: impl FnOnce(&mut [u8]) -> T) -> io::Result<T> {
+    mapped(file, len, shared, true, work)
+}
+
+/// The same, shared and without msync(2): writing back is left to the kernel.
+pub fn with_unsynced_mapping<T>(file: &File, len: usize, work: impl FnOnce(&mut [u8]) -> T) -> io::Result<T> {
+    mapped(file, len, true, false, work)
+}
+
+fn mapped<T>(file: &File, len: usize, shared: bool, sync: bool, work: impl FnOnce(&mut [u8]) -> T) -> io::Result<T> {
     let kind = if shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
@@ -69,8 +78,11 @@ pub fn with_mapping<T>(file: &File, len: usize, shared: bool, work: impl FnOnce(
     }
     // SAFETY: the mapping is `len` bytes, readable and writable, and known only here until it is unmapped.
     let result = work(unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), len) });
-    // SAFETY: start and length are those of the mapping.
-    let synced = unsafe { libc::msync(start, len, libc::MS_SYNC) };
+    let synced = match sync {
+        // SAFETY: start and length are those of the mapping.
+        true => unsafe { libc::msync(start, len, libc::MS_SYNC) },
+        false => 0,
+    };
     let error = io::Error::last_os_error();
     // SAFETY: start and length are those of the mapping, and no reference into it is left.
     unsafe { libc::munmap(start, len) };
