@@ -122,3 +122,42 @@ fn a_server_stuck_in_its_own_umount_can_be_killed() {
     server.kill();
     assert!(fs::read_dir(server.dir.path()).unwrap().next().is_none());
 }
+
+#[test]
+fn callers_get_errors_and_none_hangs() {
+    if served() || !possible() {
+        return;
+    }
+    for settings in [&[][..], &[ANCHORED]] {
+        for _ in 0..3 {
+            let mut server = Server::start("callers_get_errors_and_none_hangs", settings, "mounted");
+            let root = server.dir.path().to_owned();
+            let (tell, told) = std::sync::mpsc::channel();
+            std::thread::scope(|scope| {
+                for client in 0..4 {
+                    let (root, tell) = (root.join(format!("c{client}")), tell.clone());
+                    scope.spawn(move || {
+                        while work_once(&root).is_ok() {
+                            let _ = tell.send(());
+                        }
+                    });
+                }
+                // Every client is at work; somewhere in it the server dies.
+                (0..40).for_each(|_| told.recv().unwrap());
+                server.kill();
+            });
+            assert!(fs::metadata(&root).is_err());
+        }
+    }
+}
+
+/// A few calls of every sort; ends with an error when the server is gone.
+fn work_once(path: &std::path::Path) -> std::io::Result<()> {
+    fs::write(path, vec![7; 200_000])?;
+    fs::File::open(path)?.sync_all()?;
+    if fs::read(path)?.len() != 200_000 {
+        return Err(std::io::ErrorKind::InvalidData.into());
+    }
+    fs::rename(path, path.with_extension("moved"))?;
+    fs::remove_file(path.with_extension("moved"))
+}

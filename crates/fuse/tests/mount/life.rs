@@ -308,3 +308,53 @@ fn many_mounts_come_and_go() {
         m.unmount().unwrap();
     }
 }
+
+#[test]
+fn odd_configurations_work() {
+    let base = MountConfig::default;
+    let zero = std::time::Duration::ZERO;
+    let configs = [
+        MountConfig {
+            request_timeout: Some(std::time::Duration::from_secs(3600)),
+            ..base()
+        },
+        MountConfig {
+            threads: Some(5),
+            ..base()
+        },
+        MountConfig {
+            threads: Some(0),
+            workers_max: 0,
+            ..base()
+        },
+        MountConfig { max_write: 1, ..base() },
+        MountConfig {
+            offload_bytes: 0,
+            ..base()
+        },
+        MountConfig {
+            attr_timeout: zero,
+            entry_timeout: zero,
+            negative_timeout: zero,
+            ..base()
+        },
+        MountConfig {
+            subtype: String::new(),
+            max_background: 1,
+            strictatime: true,
+            ..base()
+        },
+    ];
+    for config in configs {
+        let shown = format!("{config:?}");
+        let Some(m) = Mount::with(Arc::new(Model::default()), config) else {
+            return;
+        };
+        let data: Vec<u8> = (0..300_000).map(|i| (i / 7) as u8).collect();
+        fs::write(m.path("f"), &data).unwrap();
+        File::open(m.path("f")).unwrap().sync_all().unwrap();
+        assert!(fs::read(m.path("f")).unwrap() == data, "{shown}");
+        assert_eq!(fs::read_dir(m.root()).unwrap().count(), 1, "{shown}");
+        m.unmount().unwrap();
+    }
+}
