@@ -10,6 +10,7 @@ pub const UNSAFE: &[&str] = &[
     "crates/media/src/sys.rs",
     "crates/store/src/arena/sys.rs",
     "crates/fuse/src/sys.rs",
+    "crates/keepfs/src/sys.rs",
     "crates/fuse/tests/mount/sys.rs",
     "crates/vfs/tests/os/sys.rs",
     "crates/fuse/tests/mount/sys.rs",

@@ -34,7 +34,10 @@ const FLOORS: &[(&str, &[&str])] = &[
 ];
 
 /// What the tests of a package may import beside it.
-const TESTS: &[(&str, &[&str])] = &[];
+const TESTS: &[(&str, &[&str])] = &[
+    // The offline walk judges what the volume left on the device.
+    ("keepfs-fs", &["keepfs-audit"]),
+];
 
 const BELOW_THE_PRODUCT: &[&str] = &[
     "keepfs-format",

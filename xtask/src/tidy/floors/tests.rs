@@ -41,6 +41,23 @@ fn a_test_that_imports_upward_is_found() {
 }
 
 #[test]
+fn a_test_may_import_what_its_table_says_and_the_code_may_not() {
+    assert_eq!(
+        check(&workspace("keepfs-fs", &[("keepfs-audit", Some("dev"))])),
+        Ok(vec![])
+    );
+    let expected = Finding::Import {
+        from: "keepfs-fs".into(),
+        to: "keepfs-audit".into(),
+        dev: false,
+    };
+    assert_eq!(
+        check(&workspace("keepfs-fs", &[("keepfs-audit", None)])),
+        Ok(vec![expected])
+    );
+}
+
+#[test]
 fn nobody_imports_the_lab() {
     let package = workspace("keepfs", &[("keepfs-lab", None)]);
     let expected = Finding::Import {
