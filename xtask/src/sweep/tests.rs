@@ -1,6 +1,9 @@
 //! Reading mountinfo; a scratch directory goes away.
 
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use super::{Mount, Scratch, mounts_under};
 
@@ -36,13 +39,23 @@ fn a_scratch_directory_goes_away_with_its_files() {
 #[test]
 fn a_process_left_behind_is_killed() {
     let scratch = Scratch::new("test").expect("a temporary directory");
-    let mut sleep = std::process::Command::new("sleep");
-    let mut child = sleep
-        .arg("600")
-        .env("TMPDIR", scratch.path())
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "echo ready; read forever"])
+        .env("TMPDIR", scratch.path());
+    let mut child = shell
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
-        .expect("sleep starts");
+        .expect("sh starts");
+    // Its environment can be read for certain only once it runs.
+    let mut ready = [0; 6];
+    child
+        .stdout
+        .as_mut()
+        .expect("a pipe")
+        .read_exact(&mut ready)
+        .expect("a line");
     scratch.kill_stragglers();
-    let status = child.wait().expect("it ends");
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+    assert_eq!(child.wait().expect("it ends").signal(), Some(9));
 }
