@@ -84,7 +84,7 @@ fn number(text: &str) -> Result<u32, String> {
 
 /// All workloads on one peer, on a device of its own.
 fn measure(peer: &'static Peer, program: &Path, seconds: u32) -> Result<Vec<Row>, String> {
-    let scratch = Scratch::new("bench")?;
+    let scratch = Scratch::new()?;
     let device = LoopDevice::create(&scratch.path().join("device"), DEVICE_MIB)?;
     let dir = scratch.path().join("mnt");
     std::fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;

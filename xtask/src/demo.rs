@@ -26,7 +26,7 @@ pub fn command() -> Result<ExitCode, String> {
     println!("Preparing: packages, and keepfs built for release (the first time takes minutes)");
     install::demo()?;
     build::keepfs()?;
-    let scratch = Scratch::new("demo")?;
+    let scratch = Scratch::new()?;
     println!("\nA pool");
     let mut pool = timed("create", &format!("{POOL_MIB} MiB in a file"), || {
         create(scratch.path())

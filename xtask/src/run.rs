@@ -131,7 +131,7 @@ fn run_all(stages: &[&Stage], long: bool) -> Result<ExitCode, String> {
 /// Runs one stage with its output in its log and a directory for temporary files of its own, which is cleared of
 /// mounts and loop devices afterwards whatever the stage left behind.
 fn run(stage: &Stage, long: bool) -> Result<Outcome, String> {
-    let scratch = sweep::Scratch::new(stage.name)?;
+    let scratch = sweep::Scratch::new()?;
     let log = create_log(stage.name)?;
     let errors = log.try_clone().map_err(|e| e.to_string())?;
     let mut command = Command::new(stage.command[0]);

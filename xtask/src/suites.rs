@@ -66,7 +66,7 @@ pub fn command(args: &[&str]) -> Result<ExitCode, String> {
     }
     let long = std::env::var(run::LONG).is_ok_and(|value| value == "1");
     let bench = Bench {
-        scratch: Scratch::new(name)?,
+        scratch: Scratch::new()?,
         dir,
         long,
     };
@@ -103,7 +103,7 @@ impl Bench {
     /// A new place called `name`, mounted with `options` if it is a pool of `mib` MiB.
     pub fn place(&self, name: &str, mib: u64, options: &[&str]) -> Result<Place, String> {
         if let Some(dir) = &self.dir {
-            return Ok(Place::Dir(Scratch::within(dir, name)?));
+            return Ok(Place::Dir(Scratch::within(dir)?));
         }
         let mut pool = Pool::create(self.scratch.path(), name, mib)?;
         pool.mount(options)?;

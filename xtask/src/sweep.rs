@@ -9,16 +9,15 @@ use std::process::Command;
 pub struct Scratch(tempfile::TempDir);
 
 impl Scratch {
-    /// A new directory that every user may enter (suites run as other users too). Errors in words.
-    pub fn new(name: &str) -> Result<Self, String> {
-        Self::within(&std::env::temp_dir(), name)
+    /// A new directory that every user may enter (suites run as other users too). Its name is short, because the path
+    /// of a socket must fit into 107 bytes. Errors in words.
+    pub fn new() -> Result<Self, String> {
+        Self::within(&std::env::temp_dir())
     }
 
     /// The same below `parent`.
-    pub fn within(parent: &Path, name: &str) -> Result<Self, String> {
-        let dir = tempfile::Builder::new()
-            .prefix(&format!("keepfs-{name}-"))
-            .tempdir_in(parent);
+    pub fn within(parent: &Path) -> Result<Self, String> {
+        let dir = tempfile::Builder::new().prefix("kfs-").tempdir_in(parent);
         let dir = dir.map_err(|e| format!("temporary directory in {}: {e}", parent.display()))?;
         let open = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(dir.path(), open).map_err(|e| format!("{}: {e}", dir.path().display()))?;

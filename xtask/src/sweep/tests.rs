@@ -29,7 +29,7 @@ fn mounts_below_a_directory_are_found() {
 
 #[test]
 fn a_scratch_directory_goes_away_with_its_files() {
-    let scratch = Scratch::new("test").expect("a temporary directory");
+    let scratch = Scratch::new().expect("a temporary directory");
     let path = scratch.path().to_owned();
     std::fs::write(path.join("file"), "x").expect("a file in it");
     drop(scratch);
@@ -38,7 +38,7 @@ fn a_scratch_directory_goes_away_with_its_files() {
 
 #[test]
 fn a_process_left_behind_is_killed() {
-    let scratch = Scratch::new("test").expect("a temporary directory");
+    let scratch = Scratch::new().expect("a temporary directory");
     let mut shell = Command::new("sh");
     shell
         .args(["-c", "echo ready; read forever"])
