@@ -83,3 +83,8 @@ pub const fn block_of(ino: u64) -> MetaId {
 pub const fn offset_of(ino: u64) -> usize {
     HEADER + (ino % PER_BLOCK) as usize * SIZE
 }
+
+/// The inode that the byte at `offset` of metablock `block` belongs to.
+pub const fn at(block: MetaId, offset: usize) -> u64 {
+    block.index() * PER_BLOCK + (offset.saturating_sub(HEADER) / SIZE) as u64
+}

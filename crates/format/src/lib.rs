@@ -10,6 +10,7 @@ pub mod id;
 pub mod inode;
 pub mod map;
 pub mod metablock;
+pub mod oplog;
 pub mod plog;
 pub mod superblock;
 pub mod xattr;

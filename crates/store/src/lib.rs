@@ -11,6 +11,7 @@ mod homes;
 mod log;
 mod map;
 mod numbers;
+mod oplog;
 mod pool;
 mod recover;
 mod redo;
@@ -29,6 +30,7 @@ mod zones;
 
 pub use arena::{Guard, Mismatch};
 pub use error::{Abort, Error, Pressure, Stop};
+pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use pool::{FormatOptions, Pool};
 pub use reserve::Reservation;
 pub use space::{Figures, Purpose};
@@ -83,6 +85,8 @@ pub struct StoreOptions {
     pub background: bool,
     /// A checkpoint starts when this much of the log is left, percent.
     pub log_free_percent: u32,
+    /// Keep the operation log and the state table (SPEC section 12); off for comparison.
+    pub oplog: bool,
 }
 
 impl Default for StoreOptions {
@@ -95,6 +99,7 @@ impl Default for StoreOptions {
             read_only: false,
             background: true,
             log_free_percent: 5,
+            oplog: true,
         }
     }
 }
@@ -107,6 +112,7 @@ pub struct Store {
     arena: Arena,
     cache: Cache,
     undo: UndoLog,
+    oplog: Option<oplog::OpLog>,
     map: Map,
     /// Held shared by every open transaction, alone by a checkpoint's barrier.
     gate: RwLock<()>,
@@ -229,6 +235,7 @@ impl Store {
             arena: Arena::new(frames, o.guard, o.seal)?,
             cache: Cache::new(frames),
             undo: UndoLog::new(o.guard, o.seal)?,
+            oplog: o.oplog.then(|| oplog::OpLog::new(o.guard, o.seal)).transpose()?,
             map: Map::new(sb.roots),
             gate: RwLock::new(()),
             redo: Mutex::new(Redo {

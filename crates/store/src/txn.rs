@@ -14,12 +14,14 @@ pub(crate) use claims::Lowering;
 use crate::arena::FrameNo;
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
+use crate::oplog::Draft;
 use crate::redo::TxnRedo;
 use crate::staged::Bases;
 use crate::undo::UndoSlot;
 use crate::{Store, update};
 use core::sync::atomic::Ordering;
 use keepfs_format::metablock::{HEADER, MAGIC};
+use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space, inode};
 use parking_lot::RwLockReadGuard;
@@ -148,6 +150,8 @@ pub struct Txn<'s> {
     pages_used: u64,
     promised: u64,
     lowered: Vec<u64>,
+    /// For the operation log, if it is kept (S-12.1).
+    draft: Option<Draft>,
     /// Whether records are kept: not for the checkpoint's own changes, which the superblock carries.
     logged: bool,
     done: bool,
@@ -182,6 +186,7 @@ impl<'s> Txn<'s> {
             pages_used: 0,
             promised: 0,
             lowered: Vec::new(),
+            draft: (logged && store.oplog.is_some()).then(Draft::new),
             logged,
             done: false,
             _gate: gate,
@@ -239,6 +244,9 @@ impl<'s> Txn<'s> {
             return Ok(());
         }
         let i = self.touch(r)?;
+        if r.kind == Kind::Inodes {
+            self.keep_earlier(i, inode::at(r.id, offset));
+        }
         let frame = self.write(i)?;
         if update::put(&self.store.arena, &mut self.undo, frame, offset, new)? {
             self.mark(i, offset, new.len());
@@ -273,6 +281,29 @@ impl<'s> Txn<'s> {
     /// A typed record (S-8.5): create, link, unlink, truncate, map-entry.
     pub fn note(&mut self, record: Record) {
         self.records.push(record);
+    }
+
+    /// An operation of this transaction on inode `object`, for the operation log (SPEC section 12).
+    pub fn op(&mut self, object: u64, action: Action<'_>) -> Result<(), Stop> {
+        if self.draft.is_none() {
+            return Ok(());
+        }
+        let i = self.touch(Ref::inode_block(object))?;
+        self.keep_earlier(i, object);
+        let operation = Operation { object, action };
+        if self.draft.as_mut().is_some_and(|draft| !draft.push(&operation)) {
+            return Err(Error::Logic("an operation is too long for the operation log".into()).into());
+        }
+        Ok(())
+    }
+
+    /// Before the first operation on an inode and the first change of it: its earlier state (S-12.4).
+    fn keep_earlier(&mut self, i: usize, object: u64) {
+        let Some(draft) = &mut self.draft else { return };
+        if !draft.knows(object) {
+            let (arena, frame) = (&self.store.arena, self.touched[i].pin.frame);
+            draft.keep(object, |inode| arena.load(frame, inode::offset_of(object), inode));
+        }
     }
 
     /// Ends the open part: the audit equations must balance (they come with their issue).
@@ -375,7 +406,14 @@ impl Txn<'_> {
         let mut redo = self.store.redo.lock();
         redo.last += u64::from(self.logged);
         let seq = redo.last;
+        let appended = match (&self.store.oplog, &mut self.draft) {
+            (Some(oplog), Some(draft)) if !draft.is_empty() => Some(oplog.append(seq, draft)),
+            _ => None,
+        };
         self.undo.commit(seq);
+        if let Some(appended) = appended {
+            appended.publish();
+        }
         for record in &records {
             if let Record::Free {
                 space: Space::Pages,

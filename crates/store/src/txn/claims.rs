@@ -4,6 +4,7 @@ use super::{Base, Ref, Touched, Txn};
 use crate::error::{Error, Stop};
 use crate::update;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
+use keepfs_format::oplog::Action;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
 
@@ -169,6 +170,7 @@ impl Txn<'_> {
     /// Puts an inode on the hidden list, or takes it off.
     pub fn set_orphan(&mut self, ino: u64, on: bool) -> Result<(), Stop> {
         self.flip(Space::Orphans, ino, !on)?;
+        self.op(ino, Action::Orphan { on: u8::from(on) })?;
         let run = Run { start: ino, count: 1 };
         self.records.push(match on {
             true => Record::Alloc {
@@ -264,6 +266,7 @@ impl Txn<'_> {
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Stop> {
+        self.tell_staged(ino, index, offset, bytes.len(), false)?;
         let (base, base_crc) = self.stage_base((ino, index), base)?;
         let (offset, bytes) = (offset as u16, bytes.to_vec());
         self.records.push(Record::Tail {
@@ -288,6 +291,7 @@ impl Txn<'_> {
         offset: usize,
         len: usize,
     ) -> Result<(), Stop> {
+        self.tell_staged(ino, index, offset, len, true)?;
         let (base, base_crc) = self.stage_base((ino, index), base)?;
         self.records.push(Record::Zero {
             ino,
@@ -299,6 +303,16 @@ impl Txn<'_> {
             len: len as u16,
         });
         Ok(())
+    }
+
+    fn tell_staged(&mut self, ino: u64, index: u64, offset: usize, len: usize, zero: bool) -> Result<(), Stop> {
+        let stage = Action::Stage {
+            index,
+            offset: offset as u32,
+            len: len as u32,
+            zero: u8::from(zero),
+        };
+        self.op(ino, stage)
     }
 
     fn stage_base(&mut self, key: (u64, u64), base: Option<Base<'_>>) -> Result<(u64, u32), Stop> {
