@@ -57,7 +57,8 @@ impl Sync {
     /// The right to cut groups, if nobody has it.
     pub fn try_lead(&self) -> Option<Lead<'_>> {
         let mut state = self.state.lock();
-        (!core::mem::replace(&mut state.running, true)).then_some(Lead(self))
+        // Made only if it is given: a Lead that is dropped here would lock `state` again and end another's lead.
+        (!core::mem::replace(&mut state.running, true)).then(|| Lead(self))
     }
 
     /// Waits for the right to cut groups.
