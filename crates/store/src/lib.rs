@@ -7,15 +7,17 @@ pub mod arena;
 mod cache;
 mod checkpoint;
 mod error;
+mod failpoint;
 mod homes;
 mod log;
 mod map;
-mod numbers;
 mod oplog;
+mod numbers;
 mod pool;
 mod recover;
 mod redo;
 mod reserve;
+pub mod restart;
 mod space;
 mod staged;
 mod stats;
@@ -64,7 +66,7 @@ const UNFLUSHED_MAX: u64 = 64 << 20;
 /// Most staged pages: so many are copied while a checkpoint keeps transactions waiting (10 ms at most).
 const STAGED_MAX: usize = 2048;
 /// Redo kept in memory above which a transaction makes everything durable before it begins, bytes.
-const REDO_MAX: usize = 32 << 20;
+const REDO_MAX: usize = 8 << 20;
 /// Least frames an arena needs to hold the largest transaction beside a checkpoint.
 const FRAMES_LEAST: u32 = FRAMES_MAX as u32 * 3 / 2;
 

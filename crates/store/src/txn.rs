@@ -312,9 +312,7 @@ impl<'s> Txn<'s> {
     }
 
     fn rollback(&mut self) {
-        for kept in self.undo.backwards() {
-            update::take_back(&self.store.arena, &kept);
-        }
+        update::take_all_back(&self.store.arena, &mut self.undo);
         for id in core::mem::take(&mut self.births) {
             if let Some(i) = self.touched.iter().position(|t| t.r.id == id) {
                 let t = self.touched.swap_remove(i);

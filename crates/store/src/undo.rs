@@ -1,36 +1,34 @@
-//! The undo log: what every change in an open transaction replaced (MinL2R; PROTOCOLS section 2).
+//! The undo log: what every change in an open transaction replaced (MinL2R; PROTOCOLS section 2; S-13.2, S-13.3).
 //!
 //! Slots lie in guarded shared memory, so that whoever comes after a killed server finds them. One slot a running
 //! transaction; one record a change; a record carries the checksum delta D that its change folds, so that a
-//! rollback can be proved instead of recomputed.
+//! rollback can be proved instead of recomputed, and the new bytes, so that a stray write inside the range of a
+//! change can be told from a copy that was cut (decision 0230).
 //!
-//! Slot: state word u64 (generation << 2 | state), seq u64, 48 reserved bytes; then records back to back.
-//! Record (40 bytes): generation u32, number u32, frame u32, offset u16, length u16, kind u8, 7 reserved, D u64,
-//! CRC-64 of the 32 bytes before and the old bytes; then the old bytes, padded to 8.
+//! Invariants:
+//! U-1 A record counts from the store of the slot's count on; what it describes begins after that store.
+//! U-2 Only the last record that counts can be of a change that is not complete.
+//! U-3 At most one slot has an intent on a frame: who has one holds the frame's latch.
+
+mod slots;
+
+pub(crate) use slots::{Head, State};
 
 use crate::arena::{FrameNo, Guard, Region};
 use crate::error::{Error, Stop};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use keepfs_codes::crc64;
+use keepfs_format::PAGE;
 use std::sync::Arc;
 
 /// Slots, which bound how many transactions run at a time.
 const SLOTS: usize = 64;
 /// Bytes of a slot.
-const SLOT: usize = 128 * 1024;
+const SLOT: usize = 256 * 1024;
 /// Bytes of a slot's head.
 const SLOT_HEAD: usize = 64;
 /// Bytes of a record's head.
 const HEAD: usize = 40;
-/// Most old bytes of one record.
-const OLD_MAX: usize = 4096;
-
-/// Slot state: nobody uses it, or its transaction is retired.
-pub const FREE: u64 = 0;
-/// Slot state: records count and must be undone.
-pub const OPEN: u64 = 1;
-/// Slot state: the transaction is committed; its records are void.
-pub const COMMITTED: u64 = 2;
 
 /// How a change is undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,11 +36,11 @@ pub const COMMITTED: u64 = 2;
 pub enum Undo {
     /// Store the old bytes: the range belongs to the transaction alone.
     Bytes = 1,
-    /// XOR the same mask again.
+    /// The bits that differ between old and new become old: they belong to the transaction alone, the byte does not.
     Bits = 2,
-    /// Subtract the delta (8-byte counter).
+    /// Subtract new − old (8-byte counter).
     Add64 = 3,
-    /// Subtract the delta (2-byte counter).
+    /// Subtract new − old (2-byte counter).
     Add16 = 4,
 }
 
@@ -52,11 +50,27 @@ impl Undo {
             .into_iter()
             .find(|u| *u as u8 == number)
     }
+
+    /// Whether it is a counter that others change, too.
+    pub(crate) fn is_counter(self) -> bool {
+        matches!(self, Undo::Add64 | Undo::Add16)
+    }
+
+    fn fits(self, len: usize) -> bool {
+        match self {
+            Undo::Bytes => (1..=PAGE).contains(&len),
+            Undo::Bits => len == 1,
+            Undo::Add64 => len == 8,
+            Undo::Add16 => len == 2,
+        }
+    }
 }
 
 /// One record, read back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kept {
+    /// Its number in the transaction.
+    pub number: u32,
     /// How it is undone.
     pub undo: Undo,
     /// Which frame it changed.
@@ -65,8 +79,21 @@ pub struct Kept {
     pub offset: usize,
     /// The delta folded into the rolling checksum.
     pub delta: u64,
-    /// Old bytes, mask, or added number.
+    /// The bytes before. Of bits, only those that change; of counters, the value added to.
     pub old: Vec<u8>,
+    /// The bytes after.
+    pub new: Vec<u8>,
+}
+
+/// A change, as the door tells it to the undo log.
+#[derive(Clone, Copy)]
+pub(crate) struct Change<'a> {
+    pub undo: Undo,
+    pub frame: FrameNo,
+    pub offset: usize,
+    pub delta: u64,
+    pub old: &'a [u8],
+    pub new: &'a [u8],
 }
 
 /// All slots.
@@ -89,7 +116,7 @@ pub struct UndoSlot<'u> {
 impl UndoLog {
     /// Makes the slots.
     pub fn new(guard: Guard, seal: bool) -> Result<UndoLog, Error> {
-        let bytes = SLOTS * SLOT;
+        let bytes = SLOTS * SLOT + PAGE;
         let region = Region::new("keepfs-session", bytes, guard, seal).map_err(|source| Error::Memory {
             bytes,
             source: Arc::new(source),
@@ -110,8 +137,7 @@ impl UndoLog {
                 .position(|t| !t.load(Ordering::Relaxed) && !t.swap(true, Ordering::Acquire));
             if let Some(slot) = free {
                 let generation = self.generations[slot].fetch_add(1, Ordering::Relaxed) as u32;
-                self.region
-                    .store_u64(slot * SLOT, (u64::from(generation) << 2) | OPEN, Ordering::Release);
+                self.begin(slot, generation);
                 return UndoSlot {
                     log: self,
                     slot,
@@ -127,67 +153,70 @@ impl UndoLog {
 }
 
 impl UndoSlot<'_> {
-    /// Door, step 1: publishes the undo record of a change about to be made.
-    pub fn keep(&mut self, undo: Undo, frame: FrameNo, offset: usize, delta: u64, old: &[u8]) -> Result<(), Stop> {
-        let size = (HEAD + old.len()).next_multiple_of(8);
-        if old.len() > OLD_MAX || self.at + size > SLOT {
+    /// Door, step 1: publishes the undo record of a change about to be made (U-1).
+    pub(crate) fn keep(&mut self, change: &Change<'_>) -> Result<(), Stop> {
+        let size = size_of(change.old.len());
+        if !change.undo.fits(change.old.len()) || self.at + size > SLOT {
             return Err(Error::Logic("a transaction is larger than its undo log".into()).into());
         }
-        self.write(self.at, self.number, undo, frame, offset, delta, old);
+        self.write(change);
         self.starts.push(self.at as u32);
         self.at += size;
         self.number += 1;
+        self.log.set(self.slot, slots::COUNT, u64::from(self.number));
         Ok(())
     }
 
-    /// Rewrites the last record: a counter moved between reading and adding.
-    pub fn amend(&mut self, undo: Undo, frame: FrameNo, offset: usize, delta: u64, old: &[u8]) {
-        if let Some(at) = self.starts.last() {
-            self.write(*at as usize, self.number - 1, undo, frame, offset, delta, old);
-        }
-    }
-
-    #[allow(clippy::too_many_arguments)] // The fields of a record.
-    fn write(&self, at: usize, number: u32, undo: Undo, frame: FrameNo, offset: usize, delta: u64, old: &[u8]) {
+    fn write(&self, change: &Change<'_>) {
         let mut head = [0; HEAD];
         head[0..4].copy_from_slice(&self.generation.to_le_bytes());
-        head[4..8].copy_from_slice(&number.to_le_bytes());
-        head[8..12].copy_from_slice(&frame.to_le_bytes());
-        head[12..14].copy_from_slice(&(offset as u16).to_le_bytes());
-        head[14..16].copy_from_slice(&(old.len() as u16).to_le_bytes());
-        head[16] = undo as u8;
-        head[24..32].copy_from_slice(&delta.to_le_bytes());
-        let crc = crc64::full(&head[..32]) ^ crc64::full(old);
+        head[4..8].copy_from_slice(&self.number.to_le_bytes());
+        head[8..12].copy_from_slice(&change.frame.to_le_bytes());
+        head[12..14].copy_from_slice(&(change.offset as u16).to_le_bytes());
+        head[14..16].copy_from_slice(&(change.old.len() as u16).to_le_bytes());
+        head[16] = change.undo as u8;
+        head[24..32].copy_from_slice(&change.delta.to_le_bytes());
+        let crc = crc64::full(&head[..32]) ^ crc64::full(change.old);
         head[32..40].copy_from_slice(&crc.to_le_bytes());
-        let base = self.slot * SLOT + at;
-        self.log.region.store(base + HEAD, old);
+        let base = self.slot * SLOT + self.at;
+        self.log.region.store(base + HEAD, change.old);
+        self.log
+            .region
+            .store(base + HEAD + change.old.len().next_multiple_of(8), change.new);
         self.log.region.store(base, &head);
-        core::sync::atomic::fence(Ordering::Release);
+    }
+
+    /// Number of the next record.
+    pub(crate) fn next(&self) -> u32 {
+        self.number
+    }
+
+    /// Record `number` is, from here on, of a counter change in flight; the caller holds the frame's latch (U-3).
+    pub(crate) fn intend(&self, number: u32) {
+        self.log.intend(self.slot, number);
+    }
+
+    /// The same when the change of record `number`, on a counter that is `before` now, is taken back.
+    pub(crate) fn intend_back(&self, number: u32, before: u64) {
+        self.log.intend_back(self.slot, number, before);
+    }
+
+    /// No counter change is in flight.
+    pub(crate) fn intent_done(&self) {
+        self.log.set(self.slot, slots::INTENT, 0);
+    }
+
+    /// Record `number` and all after it are taken back; those before still count.
+    pub(crate) fn taken_back(&self, number: u32) {
+        self.log.set(self.slot, slots::LEFT, u64::from(number) + 1);
     }
 
     /// The records, last first.
-    pub fn backwards(&self) -> impl Iterator<Item = Kept> + '_ {
-        self.starts.iter().rev().filter_map(|at| self.read(*at as usize))
-    }
-
-    fn read(&self, at: usize) -> Option<Kept> {
-        let base = self.slot * SLOT + at;
-        let mut head = [0; HEAD];
-        self.log.region.load(base, &mut head);
-        let len = usize::from(u16::from_le_bytes([head[14], head[15]]));
-        let mut old = vec![0; len.min(OLD_MAX)];
-        self.log.region.load(base + HEAD, &mut old);
-        let word = |i: usize| head[i..i + 8].try_into().map(u64::from_le_bytes).unwrap_or(0);
-        if crc64::full(&head[..32]) ^ crc64::full(&old) != word(32) {
-            return None;
-        }
-        Some(Kept {
-            undo: Undo::of(head[16])?,
-            frame: u32::from_le_bytes([head[8], head[9], head[10], head[11]]),
-            offset: usize::from(u16::from_le_bytes([head[12], head[13]])),
-            delta: word(24),
-            old,
-        })
+    pub(crate) fn backwards(&self) -> Vec<Kept> {
+        let starts = self.starts.iter().rev();
+        starts
+            .filter_map(|at| self.log.read(self.slot, *at as usize, self.generation))
+            .collect()
     }
 
     /// Whether nothing was changed.
@@ -197,19 +226,20 @@ impl UndoSlot<'_> {
 
     /// The one store that decides: from here on the transaction is committed as number `seq`.
     pub fn commit(&self, seq: u64) {
-        self.log.region.store_u64(self.slot * SLOT + 8, seq, Ordering::Relaxed);
-        let word = (u64::from(self.generation) << 2) | COMMITTED;
-        self.log.region.store_u64(self.slot * SLOT, word, Ordering::Release);
+        self.log.set(self.slot, slots::SEQ, seq);
+        self.log
+            .set(self.slot, slots::STATE, State::Committed.word(self.generation));
     }
 }
 
 impl Drop for UndoSlot<'_> {
     fn drop(&mut self) {
-        self.log.region.store_u64(
-            self.slot * SLOT,
-            (u64::from(self.generation) << 2) | FREE,
-            Ordering::Release,
-        );
+        self.log.set(self.slot, slots::STATE, State::Free.word(self.generation));
         self.log.taken[self.slot].store(false, Ordering::Release);
     }
+}
+
+/// Bytes of a record with `len` old bytes.
+fn size_of(len: usize) -> usize {
+    HEAD + 2 * len.next_multiple_of(8)
 }

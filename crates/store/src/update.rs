@@ -6,7 +6,7 @@
 
 use crate::arena::{Arena, FrameNo};
 use crate::error::{Error, Stop};
-use crate::undo::{Kept, Undo, UndoSlot};
+use crate::undo::{Change, Kept, Undo, UndoSlot};
 use keepfs_codes::crc64;
 use keepfs_format::PAGE;
 
@@ -28,7 +28,14 @@ pub(crate) fn put(
         return Ok(false);
     }
     let delta = crc64::delta(offset, old, new);
-    undo.keep(Undo::Bytes, frame, offset, delta, old)?;
+    undo.keep(&Change {
+        undo: Undo::Bytes,
+        frame,
+        offset,
+        delta,
+        old,
+        new,
+    })?;
     arena.enter(frame);
     arena.fold(frame, delta);
     arena.copy(frame, offset, new);
@@ -46,7 +53,15 @@ pub(crate) fn flip(
     from: bool,
 ) -> Result<(), Stop> {
     let delta = crc64::delta(offset, &[0], &[mask]);
-    undo.keep(Undo::Bits, frame, offset, delta, &[mask])?;
+    let before = if from { mask } else { 0 };
+    undo.keep(&Change {
+        undo: Undo::Bits,
+        frame,
+        offset,
+        delta,
+        old: &[before],
+        new: &[before ^ mask],
+    })?;
     arena.enter(frame);
     arena.fold(frame, delta);
     let old = arena.flip(frame, offset, mask);
@@ -67,19 +82,12 @@ pub(crate) fn add64(
     offset: usize,
     add: i64,
 ) -> Result<(), Stop> {
-    let mut bytes = [0; 8];
-    arena.load(frame, offset, &mut bytes);
-    let mut old = u64::from_le_bytes(bytes);
-    let mut delta = delta64(offset, old, add);
-    undo.keep(Undo::Add64, frame, offset, delta, &add.to_le_bytes())?;
-    arena.enter(frame);
-    while let Err(now) = arena.swap_u64(frame, offset, old, old.wrapping_add_signed(add)) {
-        old = now;
-        delta = delta64(offset, old, add);
-        undo.amend(Undo::Add64, frame, offset, delta, &add.to_le_bytes());
-    }
-    arena.fold(frame, delta);
-    arena.leave(frame);
+    let counter = Counter {
+        undo: Undo::Add64,
+        frame,
+        offset,
+    };
+    counter.add(arena, undo, |old| Some(old.wrapping_add_signed(add)))?;
     Ok(())
 }
 
@@ -91,76 +99,148 @@ pub(crate) fn add16(
     offset: usize,
     add: i16,
 ) -> Result<bool, Stop> {
-    let mut bytes = [0; 2];
-    arena.load(frame, offset, &mut bytes);
-    let mut old = u16::from_le_bytes(bytes);
-    let Some(mut new) = old.checked_add_signed(add) else {
-        return Ok(false);
+    let counter = Counter {
+        undo: Undo::Add16,
+        frame,
+        offset,
     };
-    let mut delta = crc64::delta(offset, &old.to_le_bytes(), &new.to_le_bytes());
-    undo.keep(Undo::Add16, frame, offset, delta, &add.to_le_bytes())?;
-    arena.enter(frame);
-    while let Err(now) = arena.swap_u16(frame, offset, old, new) {
-        old = now;
-        // Wrapping here would be undone by the rollback that the caller starts on `false`; saturation cannot be.
-        new = old.wrapping_add_signed(add);
-        delta = crc64::delta(offset, &old.to_le_bytes(), &new.to_le_bytes());
-        undo.amend(Undo::Add16, frame, offset, delta, &add.to_le_bytes());
+    counter.add(arena, undo, |old| (old as u16).checked_add_signed(add).map(u64::from))
+}
+
+/// A counter in a frame that many transactions change.
+#[derive(Clone, Copy)]
+pub(crate) struct Counter {
+    undo: Undo,
+    frame: FrameNo,
+    offset: usize,
+}
+
+impl Counter {
+    /// The counter that a record changed.
+    pub(crate) fn of(kept: &Kept) -> Counter {
+        Counter {
+            undo: kept.undo,
+            frame: kept.frame,
+            offset: kept.offset,
+        }
     }
-    arena.fold(frame, delta);
-    arena.leave(frame);
-    Ok(old.checked_add_signed(add).is_some())
+
+    fn width(self) -> usize {
+        if self.undo == Undo::Add16 { 2 } else { 8 }
+    }
+
+    /// Its value.
+    pub(crate) fn load(self, arena: &Arena) -> u64 {
+        let mut bytes = [0; 8];
+        arena.load(self.frame, self.offset, &mut bytes[..self.width()]);
+        u64::from_le_bytes(bytes)
+    }
+
+    /// What a record read as its value.
+    pub(crate) fn value(bytes: &[u8]) -> u64 {
+        let mut word = [0; 8];
+        let len = bytes.len().min(8);
+        word[..len].copy_from_slice(&bytes[..len]);
+        u64::from_le_bytes(word)
+    }
+
+    /// `value` with what the record added taken away.
+    pub(crate) fn less(self, value: u64, kept: &Kept) -> u64 {
+        let less = value
+            .wrapping_sub(Counter::value(&kept.new))
+            .wrapping_add(Counter::value(&kept.old));
+        if self.undo == Undo::Add16 { less & 0xffff } else { less }
+    }
+
+    /// The delta of the rolling checksum when it changes from `old` to `new`.
+    pub(crate) fn delta(self, old: u64, new: u64) -> u64 {
+        let width = self.width();
+        crc64::delta(self.offset, &old.to_le_bytes()[..width], &new.to_le_bytes()[..width])
+    }
+
+    /// Stores a value and folds; the caller holds the latch.
+    pub(crate) fn store(self, arena: &Arena, old: u64, new: u64) {
+        match self.undo {
+            Undo::Add16 => arena.set_u16(self.frame, self.offset, new as u16),
+            _ => arena.set_u64(self.frame, self.offset, new),
+        }
+        arena.fold(self.frame, self.delta(old, new));
+    }
+
+    /// The whole change, under the frame's latch, so that what a killed server leaves can be told (S-13.4):
+    /// an intent, the record with the value before and after, the value, the sum, the intent's end.
+    fn add(self, arena: &Arena, undo: &mut UndoSlot<'_>, next: impl Fn(u64) -> Option<u64>) -> Result<bool, Stop> {
+        arena.enter(self.frame);
+        arena.latch(self.frame);
+        let old = self.load(arena);
+        let result = match next(old) {
+            Some(new) if new != old => self.change(arena, undo, old, new).map(|()| true),
+            other => Ok(other.is_some()),
+        };
+        arena.unlatch(self.frame);
+        arena.leave(self.frame);
+        result
+    }
+
+    fn change(self, arena: &Arena, undo: &mut UndoSlot<'_>, old: u64, new: u64) -> Result<(), Stop> {
+        let width = self.width();
+        undo.intend(undo.next());
+        let kept = undo.keep(&Change {
+            undo: self.undo,
+            frame: self.frame,
+            offset: self.offset,
+            delta: self.delta(old, new),
+            old: &old.to_le_bytes()[..width],
+            new: &new.to_le_bytes()[..width],
+        });
+        if kept.is_ok() {
+            self.store(arena, old, new);
+        }
+        undo.intent_done();
+        kept
+    }
+
+    /// Takes a record's change back.
+    fn take_back(self, arena: &Arena, undo: &UndoSlot<'_>, kept: &Kept) {
+        arena.enter(self.frame);
+        arena.latch(self.frame);
+        let old = self.load(arena);
+        undo.intend_back(kept.number, old);
+        self.store(arena, old, self.less(old, kept));
+        undo.taken_back(kept.number);
+        undo.intent_done();
+        arena.unlatch(self.frame);
+        arena.leave(self.frame);
+    }
 }
 
-fn delta64(offset: usize, old: u64, add: i64) -> u64 {
-    crc64::delta(offset, &old.to_le_bytes(), &old.wrapping_add_signed(add).to_le_bytes())
+/// Takes back all changes of an open transaction, last first, bytes and sums exactly. How far it came stands in the
+/// slot, so that a restart can go on (S-13.5).
+pub(crate) fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>) {
+    if undo.is_empty() {
+        return;
+    }
+    undo.taken_back(undo.next());
+    for kept in undo.backwards() {
+        take_back(arena, undo, &kept);
+    }
 }
 
-/// Takes back one change of an open transaction, bytes and sum exactly.
-pub(crate) fn take_back(arena: &Arena, kept: &Kept) {
+fn take_back(arena: &Arena, undo: &UndoSlot<'_>, kept: &Kept) {
     let (frame, offset) = (kept.frame, kept.offset);
+    if kept.undo.is_counter() {
+        return Counter::of(kept).take_back(arena, undo, kept);
+    }
     arena.enter(frame);
-    match kept.undo {
-        Undo::Bytes => {
-            arena.fold(frame, kept.delta);
-            arena.copy(frame, offset, &kept.old);
+    arena.fold(frame, kept.delta);
+    match (kept.undo, kept.old.first(), kept.new.first()) {
+        (Undo::Bits, Some(old), Some(new)) => {
+            arena.flip(frame, offset, old ^ new);
         }
-        Undo::Bits => {
-            arena.fold(frame, kept.delta);
-            arena.flip(frame, offset, kept.old.first().copied().unwrap_or(0));
-        }
-        Undo::Add64 => {
-            let add = i64::from_le_bytes(kept.old.as_slice().try_into().unwrap_or_default());
-            subtract64(arena, frame, offset, add);
-        }
-        Undo::Add16 => {
-            let add = i16::from_le_bytes(kept.old.as_slice().try_into().unwrap_or_default());
-            subtract16(arena, frame, offset, add);
-        }
+        _ => arena.copy(frame, offset, &kept.old),
     }
     arena.leave(frame);
-}
-
-fn subtract64(arena: &Arena, frame: FrameNo, offset: usize, add: i64) {
-    let mut bytes = [0; 8];
-    arena.load(frame, offset, &mut bytes);
-    let mut old = u64::from_le_bytes(bytes);
-    while let Err(now) = arena.swap_u64(frame, offset, old, old.wrapping_sub(add as u64)) {
-        old = now;
-    }
-    arena.fold(frame, delta64(offset, old, add.wrapping_neg()));
-}
-
-fn subtract16(arena: &Arena, frame: FrameNo, offset: usize, add: i16) {
-    let mut bytes = [0; 2];
-    arena.load(frame, offset, &mut bytes);
-    let mut old = u16::from_le_bytes(bytes);
-    let mut new = old.wrapping_sub(add as u16);
-    while let Err(now) = arena.swap_u16(frame, offset, old, new) {
-        old = now;
-        new = old.wrapping_sub(add as u16);
-    }
-    arena.fold(frame, crc64::delta(offset, &old.to_le_bytes(), &new.to_le_bytes()));
+    undo.taken_back(kept.number);
 }
 
 /// Replay's entry: bytes from a verified log group, before anybody else is there. No undo: the device still has

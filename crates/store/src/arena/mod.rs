@@ -1,4 +1,5 @@
-//! The arena: 4 KiB frames under guard, each with a rolling checksum and a word {version:48, gate:1, writers:15}.
+//! The arena: 4 KiB frames under guard, each with a rolling checksum and a word {version:48, gate:1, latch:1,
+//! writers:14} (S-13.1).
 //!
 //! Invariants:
 //! A-1 A frame's bytes change only by [`Arena::fill`] (whole frame, nobody else may see it) and by the door.
@@ -26,7 +27,9 @@ const CONTROL: usize = 16;
 /// Word: one writer.
 const WRITER: u64 = 1;
 /// Word: mask of the writers.
-const WRITERS: u64 = 0x7fff;
+const WRITERS: u64 = 0x3fff;
+/// Word: somebody is changing a counter of the frame (S-13.4).
+const LATCH: u64 = 0x4000;
 /// Word: a verifier asks writers to wait.
 const GATE: u64 = 0x8000;
 /// Word: one version.
@@ -148,18 +151,62 @@ impl Arena {
         self.frames.xor_u8(frame as usize * PAGE + offset, mask)
     }
 
-    /// Door, step 6 for counters of 8 bytes: compare and exchange.
+    /// Door, before a counter is read: no other counter of the frame changes until [`Arena::unlatch`] (S-13.4).
+    /// The caller is a writer; spins for as long as another one takes for a handful of stores.
     #[inline]
-    pub(crate) fn swap_u64(&self, frame: FrameNo, offset: usize, old: u64, new: u64) -> Result<u64, u64> {
-        assert!(offset + 8 <= PAGE, "write beyond the frame");
-        self.frames.swap_if_u64(frame as usize * PAGE + offset, old, new)
+    pub(crate) fn latch(&self, frame: FrameNo) {
+        let mut tries = 0u32;
+        while self.control.or_u64(Self::word_at(frame), LATCH) & LATCH != 0 {
+            tries += 1;
+            if tries.is_multiple_of(64) {
+                std::thread::yield_now();
+            } else {
+                core::hint::spin_loop();
+            }
+        }
     }
 
-    /// Door, step 6 for counters of 2 bytes: compare and exchange.
+    /// Door, after a counter was changed.
     #[inline]
-    pub(crate) fn swap_u16(&self, frame: FrameNo, offset: usize, old: u16, new: u16) -> Result<u16, u16> {
+    pub(crate) fn unlatch(&self, frame: FrameNo) {
+        self.control.and_u64(Self::word_at(frame), !LATCH);
+    }
+
+    /// Door, step 6 for counters of 8 bytes, under the latch.
+    #[inline]
+    pub(crate) fn set_u64(&self, frame: FrameNo, offset: usize, value: u64) {
+        assert!(offset + 8 <= PAGE, "write beyond the frame");
+        self.frames
+            .store_u64(frame as usize * PAGE + offset, value, Ordering::Release);
+    }
+
+    /// Door, step 6 for counters of 2 bytes, under the latch.
+    #[inline]
+    pub(crate) fn set_u16(&self, frame: FrameNo, offset: usize, value: u16) {
         assert!(offset + 2 <= PAGE, "write beyond the frame");
-        self.frames.swap_if_u16(frame as usize * PAGE + offset, old, new)
+        self.frames
+            .store_u16(frame as usize * PAGE + offset, value, Ordering::Release);
+    }
+
+    /// Restart: the bytes of a frame as they were before the open transactions, while nobody else is there.
+    pub(crate) fn restore(&self, frame: FrameNo, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= PAGE, "write beyond the frame");
+        self.frames.store(frame as usize * PAGE + offset, bytes);
+    }
+
+    /// Restart: the sum of restored bytes, absolutely (S-13.6).
+    pub(crate) fn restore_sum(&self, frame: FrameNo, sum: u64) {
+        self.control.store_u64(Self::sum_at(frame), sum, Ordering::Release);
+    }
+
+    /// Restart: nobody writes, holds the latch or verifies any more.
+    pub(crate) fn restore_word(&self, frame: FrameNo) {
+        let at = Self::word_at(frame);
+        let word = self.control.load_u64(at, Ordering::Acquire);
+        if word & (WRITERS | LATCH | GATE) != 0 {
+            let quiet = (word & !(WRITERS | LATCH | GATE)).wrapping_add(VERSION);
+            self.control.store_u64(at, quiet, Ordering::Release);
+        }
     }
 
     /// Door, step 7: version + 1, one writer less.

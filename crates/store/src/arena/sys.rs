@@ -10,6 +10,7 @@
 //! R-4 A region is unmapped only when its `Region` is dropped, and nothing derived from its pointers outlives it.
 #![allow(unsafe_code)]
 
+use crate::failpoint;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::ffi::CString;
 use std::io;
@@ -131,6 +132,9 @@ impl Region {
     #[inline]
     pub fn store(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
+        if failpoint::ARMED && failpoint::is_armed() {
+            return self.store_byte_by_byte(offset, bytes);
+        }
         let mut at = self.window() + offset;
         let mut rest = bytes;
         while !at.is_multiple_of(8) && !rest.is_empty() {
@@ -151,17 +155,29 @@ impl Region {
         }
     }
 
+    /// Under a failpoint each byte is a step of its own: a copy can be torn anywhere.
+    fn store_byte_by_byte(&self, offset: usize, bytes: &[u8]) {
+        for (at, b) in (self.window() + offset..).zip(bytes) {
+            if failpoint::store() {
+                byte(at).store(*b, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Stores a word through the window.
     #[inline]
     pub fn store_u64(&self, offset: usize, value: u64, order: Ordering) {
         self.check_word(offset, 8);
-        word64(self.window() + offset).store(value, order);
+        if failpoint::store() {
+            word64(self.window() + offset).store(value, order);
+        }
     }
 
     /// Atomic XOR of a byte through the window; returns the old byte.
     #[inline]
     pub fn xor_u8(&self, offset: usize, mask: u8) -> u8 {
         self.check(offset, 1);
+        let mask = if failpoint::store() { mask } else { 0 };
         byte(self.window() + offset).fetch_xor(mask, Ordering::AcqRel)
     }
 
@@ -169,6 +185,7 @@ impl Region {
     #[inline]
     pub fn xor_u64(&self, offset: usize, mask: u64) -> u64 {
         self.check_word(offset, 8);
+        let mask = if failpoint::store() { mask } else { 0 };
         word64(self.window() + offset).fetch_xor(mask, Ordering::AcqRel)
     }
 
@@ -176,6 +193,7 @@ impl Region {
     #[inline]
     pub fn add_u64(&self, offset: usize, delta: u64) -> u64 {
         self.check_word(offset, 8);
+        let delta = if failpoint::store() { delta } else { 0 };
         word64(self.window() + offset).fetch_add(delta, Ordering::AcqRel)
     }
 
@@ -183,6 +201,7 @@ impl Region {
     #[inline]
     pub fn or_u64(&self, offset: usize, mask: u64) -> u64 {
         self.check_word(offset, 8);
+        let mask = if failpoint::store() { mask } else { 0 };
         word64(self.window() + offset).fetch_or(mask, Ordering::AcqRel)
     }
 
@@ -190,21 +209,17 @@ impl Region {
     #[inline]
     pub fn and_u64(&self, offset: usize, mask: u64) -> u64 {
         self.check_word(offset, 8);
+        let mask = if failpoint::store() { mask } else { !0 };
         word64(self.window() + offset).fetch_and(mask, Ordering::AcqRel)
     }
 
-    /// Compare and exchange of a word through the window.
+    /// Stores a 16-bit word through the window.
     #[inline]
-    pub fn swap_if_u64(&self, offset: usize, old: u64, new: u64) -> Result<u64, u64> {
-        self.check_word(offset, 8);
-        word64(self.window() + offset).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
-    }
-
-    /// Compare and exchange of a 16-bit word through the window.
-    #[inline]
-    pub fn swap_if_u16(&self, offset: usize, old: u16, new: u16) -> Result<u16, u16> {
+    pub fn store_u16(&self, offset: usize, value: u16, order: Ordering) {
         self.check_word(offset, 2);
-        word16(self.window() + offset).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+        if failpoint::store() {
+            word16(self.window() + offset).store(value, order);
+        }
     }
 
     #[inline]
