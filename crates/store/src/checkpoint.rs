@@ -10,6 +10,7 @@ use crate::arena::{self, FrameNo};
 use crate::error::Error;
 use crate::homes::Homes;
 use crate::log::{self, Head, Stamp};
+use crate::planted::{self, Bug};
 use crate::redo::TxnRedo;
 use crate::space::Purpose;
 use crate::staged::Carried;
@@ -84,13 +85,22 @@ impl Store {
         let chunks = self.prepare_chunks(keeper)?;
         let mut moment = self.barrier(keeper, &chunks)?;
         let (tail, log_written, lead) = self.write_log_part(&mut moment, wish, lead)?;
+        if planted::is(Bug::LogTruncatedEarly) {
+            self.log.lock().tail = tail.sequence;
+        }
         let mut plan = Plan::new(self, keeper.homes.clone());
         let mut flying = Vec::new();
         self.write_metablocks(&moment, &mut plan, &mut flying)?;
         moment.rewrite.iter().try_for_each(|id| plan.rewrite_map_page(*id))?;
         plan.finish()?;
+        if planted::is(Bug::MapBeforeMetablocks) {
+            self.flush_device()?;
+            self.write_batch(&mut core::mem::take(&mut plan.late))?;
+        }
         let superblock = self.next_superblock(keeper, &plan, &moment, tail, log_written, wish);
-        self.flush_device()?;
+        if !planted::is(Bug::NoFlushBeforeSuperblock) && !planted::is(Bug::MapBeforeMetablocks) {
+            self.flush_device()?;
+        }
         self.put_superblock(&superblock)?;
         self.install(keeper, plan, superblock, &moment, tail, &flying);
         drop(lead);
@@ -202,6 +212,7 @@ impl Store {
             (state.head, state.tail) = (head, head.sequence);
             state.incarnation += 1;
         }
+        let before = self.log.lock().head;
         let mut lead = Some(lead);
         let mut keep_lead = wish.new_log.is_some();
         if !moment.pending.is_empty() && !keep_lead {
@@ -211,8 +222,12 @@ impl Store {
                 false => keep_lead = true,
             }
         }
-        let tail = self.log.lock().head;
-        if !moment.carried.is_empty() {
+        let tail = if planted::is(Bug::OldGroupInNewLog) {
+            before
+        } else {
+            self.log.lock().head
+        };
+        if !moment.carried.is_empty() && !planted::is(Bug::CarryOmitted) {
             self.write_carried(moment)?;
         }
         let mut state = self.log.lock();
@@ -278,6 +293,10 @@ impl Store {
             if batch.len() >= BATCH {
                 self.write_batch(&mut batch)?;
             }
+        }
+        if planted::is(Bug::MapBeforeMetablocks) {
+            plan.late = batch;
+            return Ok(());
         }
         self.write_batch(&mut batch)
     }
@@ -380,9 +399,10 @@ impl Store {
         let bytes = pool::superblock_bytes(sb);
         let slots = superblock::slots_of(sb.generation.get());
         for (i, slot) in slots.into_iter().enumerate() {
+            let slot = if planted::is(Bug::SuperblockInPlace) { 0 } else { slot };
             let page = PageNo(superblock::slot_page(slot, self.pool.pages));
             self.device.write(page, &bytes[..], Class::Superblock)?;
-            if i == 0 {
+            if i == 0 && !planted::is(Bug::NoSecondFlush) {
                 self.device.flush()?;
             }
         }

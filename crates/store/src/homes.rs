@@ -1,5 +1,6 @@
 //! Where metadata lives: chunks of pages and which of them are used (SPEC S-4.5). Only checkpoints change this.
 
+use crate::planted::{self, Bug};
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
 use keepfs_format::{FromBytes, IntoBytes, PAGE};
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,6 +120,9 @@ impl Homes {
         }
         self.changed.insert((slot / CHUNKS) as u64);
         self.freed.push(page);
+        if planted::is(Bug::HomesReusedAtOnce) {
+            self.settle();
+        }
         Ok(())
     }
 

@@ -13,6 +13,7 @@ mod log;
 mod map;
 mod numbers;
 mod oplog;
+pub mod planted;
 mod pool;
 mod recover;
 mod redo;

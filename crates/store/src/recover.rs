@@ -5,6 +5,7 @@ use crate::cache::Pin;
 use crate::checkpoint::Wish;
 use crate::error::Error;
 use crate::log::{self, Found, Head, Scan};
+use crate::planted::{self, Bug};
 use crate::space::OpenZone;
 use crate::{Store, StoreOptions, pool, update};
 use keepfs_codes::{crc32c, crc64};
@@ -60,7 +61,8 @@ fn decode_taken(device: &dyn Device, sb: &Superblock, scan: &mut Scan) -> Result
                 group.group, e.what, e.at
             ))
         })?;
-        let unconditional = group.group <= durable || group.flags & FLAG_DATA_FLUSHED != 0;
+        let unconditional =
+            planted::is(Bug::GroupWithoutData) || group.group <= durable || group.flags & FLAG_DATA_FLUSHED != 0;
         if !unconditional && !data_is_there(device, sb, &group, &records)? {
             break;
         }

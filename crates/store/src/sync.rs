@@ -2,11 +2,13 @@
 
 use crate::error::Error;
 use crate::log::{self, Head, Stamp};
+use crate::planted::{self, Bug};
 use crate::redo::{Group, TxnRedo, compact};
 use crate::{Store, UNFLUSHED_MAX};
 use core::sync::atomic::Ordering;
 use keepfs_format::PAGE;
-use keepfs_format::plog::FLAG_DATA_FLUSHED;
+use keepfs_format::metablock::HEADER;
+use keepfs_format::plog::{FLAG_DATA_FLUSHED, Record};
 use keepfs_media::Device;
 use parking_lot::{Condvar, Mutex};
 
@@ -142,7 +144,14 @@ impl Store {
 
     /// Compacts and verifies: every frame that the group touches must be what its rolling checksum says (C-3).
     pub(crate) fn prepare(&self, pending: Vec<TxnRedo>) -> Result<Prepared, Error> {
-        let group = compact(pending);
+        let mut group = compact(pending);
+        if planted::is(Bug::GroupFromFrames) {
+            self.cut_from_frames(&mut group);
+        }
+        if planted::is(Bug::TailDropped) {
+            let last = group.records.iter().rposition(|r| matches!(r, Record::Tail { .. }));
+            last.map(|at| group.records.remove(at));
+        }
         let mut copy = [0; PAGE];
         for (id, _) in &group.touched {
             if let Some(pin) = self.cache.pin(*id) {
@@ -151,6 +160,20 @@ impl Store {
         }
         let payload = log::encode(&group.records);
         Ok(Prepared { group, payload })
+    }
+
+    /// What [`Bug::GroupFromFrames`] does: the ranges are replaced by whole frames as they are now.
+    fn cut_from_frames(&self, group: &mut Group) {
+        for record in &mut group.records {
+            let Record::Update { id, ranges, .. } = record else {
+                continue;
+            };
+            if let Some(pin) = self.cache.pin(*id) {
+                let mut bytes = vec![0; PAGE - HEADER];
+                self.arena.load(pin.frame, HEADER, &mut bytes);
+                *ranges = vec![(HEADER as u16, bytes)];
+            }
+        }
     }
 
     /// Writes a prepared group at the head of the log, without flush. The caller leads.
@@ -165,7 +188,11 @@ impl Store {
         let mut head = before;
         let stamp = Stamp {
             incarnation: state.incarnation,
-            durable: state.durable,
+            durable: if planted::is(Bug::DurableOverstated) {
+                before.group
+            } else {
+                state.durable
+            },
             base: state.base,
             seq: prepared.group.seq,
             flags,

@@ -15,6 +15,7 @@ use crate::arena::FrameNo;
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
 use crate::oplog::Draft;
+use crate::planted::{self, Bug};
 use crate::redo::TxnRedo;
 use crate::staged::Bases;
 use crate::undo::UndoSlot;
@@ -419,6 +420,9 @@ impl Txn<'_> {
             } = record
             {
                 self.store.space.freed(seq, *run);
+                if planted::is(Bug::ReuseTooEarly) {
+                    self.store.space.release(seq);
+                }
             }
         }
         self.store.follow_staged(&records, &mut self.bases, self.promised);

@@ -23,6 +23,8 @@ pub struct Plan<'s> {
     places: BTreeMap<MetaId, (u64, u64)>,
     /// New map pages: id, content, CRC.
     pub pages: Vec<(MetaId, arena::Copy, u64)>,
+    /// Metablocks that a planted bug writes too late; empty otherwise.
+    pub late: Vec<(MapEntry, arena::Copy)>,
     /// New roots.
     pub roots: [Root; 10],
     old_roots: [Root; 10],
@@ -38,6 +40,7 @@ impl<'s> Plan<'s> {
             entries: BTreeMap::new(),
             places: BTreeMap::new(),
             pages: Vec::new(),
+            late: Vec::new(),
             roots: old_roots,
             old_roots,
         }

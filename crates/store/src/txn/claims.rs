@@ -2,6 +2,7 @@
 
 use super::{Base, Ref, Touched, Txn};
 use crate::error::{Error, Stop};
+use crate::planted::{self, Bug};
 use crate::update;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
 use keepfs_format::oplog::Action;
@@ -13,6 +14,11 @@ impl Txn<'_> {
         let (id, offset, mask) = bitmap::bit(space, number);
         let i = self.touch(Ref::shared(id, Kind::Bitmap))?;
         let frame = self.write(i)?;
+        if planted::is(Bug::BitsUndoneAsBytes) {
+            let mut byte = [0];
+            self.store.arena.load(frame, offset, &mut byte);
+            return update::put(&self.store.arena, &mut self.undo, frame, offset, &[byte[0] ^ mask]).map(drop);
+        }
         update::flip(&self.store.arena, &mut self.undo, frame, offset, mask, from)
     }
 
@@ -105,13 +111,15 @@ impl Txn<'_> {
         });
         let i = self.touched.len() - 1;
         self.write(i)?;
-        self.records.push(Record::Birth {
-            id,
-            generation,
-            kind: kind as u8,
-            level,
-            owner,
-        });
+        if !planted::is(Bug::BirthOmitted) {
+            self.records.push(Record::Birth {
+                id,
+                generation,
+                kind: kind as u8,
+                level,
+                owner,
+            });
+        }
         Ok(r)
     }
 

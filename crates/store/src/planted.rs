@@ -1,0 +1,81 @@
+//! Ordering bugs that the lab plants to prove that crash enumeration finds them (issue 2 section 7; PROTOCOLS 10).
+//!
+//! Without the feature `planted` (always, but in the lab's own build) [`is`] is a constant `false` and nothing of
+//! this reaches a program.
+
+macro_rules! bugs {
+    ($( $(#[doc = $doc:literal])* $name:ident = $word:literal, )*) => {
+        /// A bug that can be planted.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u32)]
+        pub enum Bug {
+            $( $(#[doc = $doc])* $name, )*
+        }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &'static [Bug] = &[$( Bug::$name ),*];
+
+            /// Its name in tables.
+            pub fn word(self) -> &'static str {
+                match self { $( Bug::$name => $word, )* }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// No flush between the metablocks and the superblock.
+    NoFlushBeforeSuperblock = "no flush before the superblock",
+    /// No flush behind the superblock.
+    NoSecondFlush = "no second flush of the checkpoint",
+    /// A group is taken without looking at its data pages.
+    GroupWithoutData = "group accepted without its data",
+    /// Freed pages are handed out at once.
+    ReuseTooEarly = "page reused too early",
+    /// The map is flushed, the metablocks it names are written after that.
+    MapBeforeMetablocks = "map before metablocks",
+    /// The log is empty for writers before the superblock that says so is durable.
+    LogTruncatedEarly = "log truncated before the second flush",
+    /// A group says of itself that its flush has returned.
+    DurableOverstated = "durable overstated by one",
+    /// Births are not logged.
+    BirthOmitted = "birth record omitted",
+    /// A flipped bit is undone by storing the old byte.
+    BitsUndoneAsBytes = "Bits undo replaced by Bytes",
+    /// A group is cut from live frames, uncommitted bytes included.
+    GroupFromFrames = "group cut from live frames",
+    /// The last tail record of each group is lost.
+    TailDropped = "tail record dropped",
+    /// The group of transactions before the barrier counts as part of the new log.
+    OldGroupInNewLog = "old group mixed into the new log",
+    /// Every superblock goes to the same slot.
+    SuperblockInPlace = "superblock overwritten in place",
+    /// Staged pages are not carried over a checkpoint.
+    CarryOmitted = "staged carry-over omitted",
+    /// A checkpoint writes to homes that it frees itself.
+    HomesReusedAtOnce = "homes reused by the checkpoint that frees them",
+}
+
+#[cfg(feature = "planted")]
+static PLANTED: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(u32::MAX);
+
+/// Plants a bug in this process, or digs it out.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.store(bug.map_or(u32::MAX, |b| b as u32), core::sync::atomic::Ordering::SeqCst);
+}
+
+/// Whether `bug` is planted.
+#[cfg(feature = "planted")]
+#[inline]
+pub(crate) fn is(bug: Bug) -> bool {
+    PLANTED.load(core::sync::atomic::Ordering::Relaxed) == bug as u32
+}
+
+/// Whether `bug` is planted: never in this build.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub(crate) const fn is(_bug: Bug) -> bool {
+    false
+}
