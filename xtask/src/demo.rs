@@ -154,12 +154,15 @@ fn sqlite(mount: &Path) -> Result<(), String> {
     }
 }
 
-/// The figures of `keepfs status --json` that are numbers, as they stand there.
+/// What `keepfs status --json` says of space and of what was written, as it stands there.
 fn figures(status: &Value) {
     let mut lines = Vec::new();
     numbers("", status, &mut lines);
     say("status", "");
-    for line in lines.iter().filter(|line| !line.ends_with(" 0")) {
+    for line in lines
+        .iter()
+        .filter(|line| line.starts_with("space.") || line.starts_with("written."))
+    {
         say("", line);
     }
 }
