@@ -9,10 +9,13 @@ mod page;
 mod place;
 mod read;
 mod seek;
+mod splice;
 mod truncate;
 mod write;
 mod write_out;
 
+pub(crate) use page::place;
+pub(crate) use splice::{Act, keep, splice};
 pub(crate) use truncate::{Cut, free_pages};
 pub(crate) use write_out::log_write_out;
 

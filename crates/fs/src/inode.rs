@@ -199,8 +199,14 @@ pub(crate) fn kill_set_id(mode: u32) -> u32 {
     }
 }
 
-/// The attributes as stat(2) shows them; `staged` data pages are not on the device but count as allocated.
+/// Pages in units of 512 bytes, as stat(2) counts.
+pub(crate) fn blocks(pages: u64) -> u64 {
+    pages.saturating_mul(keepfs_format::PAGE as u64 / 512)
+}
+
+/// The attributes as stat(2) shows them, by the inode alone. A directory shows the size of a page.
 pub(crate) fn attr(ino: u64, inode: &Inode) -> Attr {
+    let is_dir = kind(inode) == FileKind::Dir;
     Attr {
         ino: Ino(ino),
         generation: inode.born.get(),
@@ -209,8 +215,12 @@ pub(crate) fn attr(ino: u64, inode: &Inode) -> Attr {
         uid: inode.uid.get(),
         gid: inode.gid.get(),
         rdev: inode.rdev.get(),
-        size: inode.size.get(),
-        blocks: inode.pages.get().saturating_mul(keepfs_format::PAGE as u64 / 512),
+        size: if is_dir {
+            keepfs_format::PAGE as u64
+        } else {
+            inode.size.get()
+        },
+        blocks: blocks(if is_dir { 1 } else { inode.pages.get() }),
         atime: time(inode, Stamp::Access),
         mtime: time(inode, Stamp::Modify),
         ctime: time(inode, Stamp::Change),

@@ -1,13 +1,14 @@
 //! The volume: a store with a root directory, its locks, lookup counts and clock.
 
 use crate::create;
+use crate::data::PAGE_BYTES;
 use crate::errors::{Result, Step, refuse, seen};
 use crate::inode;
 use crate::locks::Locks;
 use crate::lookups::Lookups;
 use crate::maintain::Worker;
 use crate::orphan::Orphans;
-use keepfs_format::inode::Inode;
+use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_media::Device;
 use keepfs_store::{FormatOptions, Source, Store, StoreOptions, Txn, View};
 use keepfs_vfs::{Attr, Entry, Errno, Time};
@@ -156,9 +157,16 @@ impl Volume {
         Ok(inode)
     }
 
-    /// The attributes of an inode, its staged data counted as allocated.
+    /// The attributes of an inode. Staged pages that have no page of their own yet count as allocated, so that nobody
+    /// takes a small new file for a hole.
     pub(crate) fn attr_of(&self, ino: u64, inode: &Inode) -> Attr {
-        inode::attr(ino, inode)
+        let mut attr = inode::attr(ino, inode);
+        let (pages, all) = (inode.pages.get(), inode.size.get().div_ceil(PAGE_BYTES));
+        if pages < all && inode.body != BODY_INLINE {
+            let staged = self.store.staged_pages(ino).len() as u64;
+            attr.blocks = inode::blocks(pages.saturating_add(staged).min(all));
+        }
+        attr
     }
 
     /// The answer to a lookup; raises the lookup count. Called with the inode's or its parent's lock held.

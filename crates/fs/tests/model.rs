@@ -7,7 +7,7 @@ use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
 use keepfs_vfs::model::Model;
-use keepfs_vfs::ops::{Generator, Op, Profile, Session, print_all, shrink};
+use keepfs_vfs::ops::{Generator, Op, Profile, Session, Verb, print_all, shrink};
 use keepfs_vfs::tree::{Snapshot, Times, diff, snapshot_with};
 use keepfs_vfs::{Time, Vfs};
 use std::sync::Arc;
@@ -218,5 +218,7 @@ fn synced_volumes_survive_a_power_cut() {
 
 #[test]
 fn a_power_cut_leaves_a_prefix() {
-    seeds(10, 300, 20, Between::Cut, &Profile::everything);
+    // Trees do not show what is allocated, so which prefix it is can be seen only without asking for holes.
+    let profile = || Profile::everything().with(Verb::Seek, 0).with(Verb::SeekMap, 0);
+    seeds(10, 300, 20, Between::Cut, &profile);
 }

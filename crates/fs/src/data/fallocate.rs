@@ -1,25 +1,14 @@
 //! fallocate(2): allocating unwritten pages, punching holes, zeroing.
 
-use super::free_pages;
-use super::page::{Under, place};
-use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, note_entries, note_holes};
-use crate::blockmap::{self, Budget, Want};
+use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, note_entries, splice};
+use crate::blockmap::{self, Want};
 use crate::errors::{Error, Result, Step, refuse};
 use crate::inode::{Held, has, is_fixed, kind};
 use crate::volume::Volume;
-use keepfs_format::PAGE;
 use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry, UNWRITTEN};
 use keepfs_format::inode::{BODY_INLINE, Inode};
-use keepfs_store::{Purpose, Txn};
+use keepfs_store::Purpose;
 use keepfs_vfs::{Errno, FallocMode, FileKind, InodeFlags};
-
-/// Zeros over part of one page.
-struct Wipe {
-    index: u64,
-    at: usize,
-    len: usize,
-    under: Option<Under>,
-}
 
 impl Volume {
     /// Allocates, punches or zeroes. Errors: `EINVAL`, `EPERM`, `EISDIR`, `ENODEV`, `EFBIG`, `ENOSPC`.
@@ -35,82 +24,52 @@ impl Volume {
         if inode.body == BODY_INLINE {
             self.to_pages(ino)?;
         }
-        if matches!(mode, FallocMode::PunchHole | FallocMode::ZeroRange { .. }) {
-            self.punch(ino, offset, end)?;
-        }
+        let (first, last) = (offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES));
+        let destroys = matches!(mode, FallocMode::PunchHole | FallocMode::ZeroRange { .. });
         if mode != FallocMode::PunchHole {
-            self.allocate(ino, offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES))?;
+            self.check_room(&inode, last - first)?;
         }
-        self.change(|txn| {
+        if !destroys {
+            self.allocate(ino, first, last)?;
+        }
+        let acts = if destroys {
+            let inode = self.see(|view| crate::inode::live(view, ino))?;
+            self.hole_acts(ino, &inode, offset, end)?
+        } else {
+            Vec::new()
+        };
+        let done = self.change(|txn| {
             let mut file = Held::load(txn, ino)?;
+            file.step();
             if grows && end > file.now.size.get() {
                 file.now.size.set(end);
             }
-            file.step();
+            let done = splice(txn, &mut file, &acts)?;
             contents_changed(txn, &mut file, false, now)?;
-            file.put(txn)
-        })
-    }
-
-    /// Makes `offset .. end` read as zeros: whole pages become holes, of others the bytes are zeroed.
-    /// Called with the exclusive lock held, on a body of pages.
-    pub(crate) fn punch(&self, ino: u64, offset: u64, end: u64) -> Result<()> {
-        let inode = self.see(|view| crate::inode::live(view, ino))?;
-        let (first, last) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
-        let mut wipes = Vec::new();
-        if first > last {
-            wipes.extend(self.wipe(ino, &inode, offset, end)?);
-        } else {
-            wipes.extend(self.wipe(ino, &inode, offset, first * PAGE_BYTES)?);
-            wipes.extend(self.wipe(ino, &inode, last * PAGE_BYTES, end)?);
+            file.put(txn)?;
+            Ok(done)
+        })?;
+        if !done {
+            self.punch_rest(ino, offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES)?;
         }
-        if !wipes.is_empty() {
-            self.change(|txn| {
-                let mut file = Held::load(txn, ino)?;
-                file.step();
-                let version = file.version();
-                for wipe in &wipes {
-                    let base = wipe.under.as_ref().map(Under::base);
-                    txn.stage_zero(ino, wipe.index, version, base, wipe.at, wipe.len)?;
-                }
-                file.put(txn)
-            })?;
-        }
-        if first < last {
-            let mut staged = true;
-            while !self.change(|txn| punch_step(txn, ino, first, last, staged))? {
-                staged = false;
-            }
+        if destroys && mode != FallocMode::PunchHole {
+            self.allocate(ino, first, last)?;
         }
         Ok(())
     }
 
-    /// The zeros over `from .. to`, which lie in one page; none if that reads as zeros already.
-    fn wipe(&self, ino: u64, inode: &Inode, from: u64, to: u64) -> Result<Option<Wipe>> {
-        let (index, at) = place(from);
-        if from >= to {
-            return Ok(None);
+    /// Errors: `ENOSPC` if `pages` more cannot be had, so that a hopeless allocation fails before it takes all.
+    fn check_room(&self, inode: &Inode, pages: u64) -> Result<()> {
+        let room = self.store.figures().available(Purpose::New);
+        if pages > room.saturating_add(inode.pages.get()) {
+            return Err(Error::Store(keepfs_store::Error::NoSpace));
         }
-        let under = self.under(ino, inode, index)?;
-        if under.is_none() && !self.is_staged(ino, index) {
-            return Ok(None);
-        }
-        Ok(Some(Wipe {
-            index,
-            at,
-            len: ((to - from) as usize).min(PAGE - at),
-            under,
-        }))
+        Ok(())
     }
 
     /// Gives every hole of pages `first .. last` an unwritten page. Called with the exclusive lock held.
     fn allocate(&self, ino: u64, first: u64, last: u64) -> Result<()> {
         self.write_out(ino, first, last)?;
-        let room = self.store.figures().available(Purpose::New);
-        let inode = self.see(|view| crate::inode::live(view, ino))?;
-        if last - first > room.saturating_add(inode.pages.get()) {
-            return Err(Error::Store(keepfs_store::Error::NoSpace));
-        }
         let mut at = first;
         while at < last {
             let inode = self.see(|view| crate::inode::live(view, ino))?;
@@ -151,20 +110,6 @@ impl Volume {
         fresh.keep();
         Ok(())
     }
-}
-
-/// Frees part of a range; the first step also voids what is staged in it.
-fn punch_step(txn: &mut Txn<'_>, ino: u64, first: u64, last: u64, staged: bool) -> Step<bool> {
-    let mut file = Held::load(txn, ino)?;
-    file.step();
-    let mut freed = Vec::new();
-    let done = blockmap::clear(txn, &mut file, first, last, Budget::default(), &mut freed)?;
-    if staged {
-        note_holes(txn, &file, first, last - first);
-    }
-    free_pages(txn, &file, &freed)?;
-    file.put(txn)?;
-    Ok(done)
 }
 
 /// The end of the range, if it may be done. The order of checks is Linux's.

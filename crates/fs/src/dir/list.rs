@@ -51,7 +51,7 @@ pub(crate) fn list(source: &mut impl Source, ino: u64, root: u64, from: u64) -> 
 }
 
 /// The least key behind a leaf of local depth `depth` that stands under an index of `level` where `key` leads.
-fn behind(key: u64, level: u8, depth: u8) -> Option<u64> {
+pub(super) fn behind(key: u64, level: u8, depth: u8) -> Option<u64> {
     let shift = 56 - 8 * u32::from(level);
     let width = 1u64 << (8 - depth);
     let slots = (key << 1) >> shift;
