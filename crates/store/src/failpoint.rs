@@ -1,0 +1,92 @@
+//! Failpoints: a test thread stops dead before its n-th store into guarded memory, as a killed server would.
+//!
+//! In the normal build there is nothing of it: [`store`] is the constant `true`. In the package's unit tests every store
+//! of the arena, the control words and the session segment counts, each byte of a copy for itself. After the stop
+//! nothing that the thread does reaches the regions any more (destructors run, their stores are dropped), so what
+//! stands there is what `kill -9` would have left.
+
+/// Whether this build can have failpoints at all.
+pub(crate) const ARMED: bool = cfg!(test);
+
+/// Called before each store into a region: whether it may happen.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) const fn store() -> bool {
+    true
+}
+
+/// Whether this thread counts its stores.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) const fn is_armed() -> bool {
+    false
+}
+
+#[cfg(test)]
+pub(crate) use armed::{is_armed, ran_out, run, run_out, store};
+
+#[cfg(test)]
+mod armed {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+    /// The thread was stopped by its failpoint.
+    #[derive(Debug, PartialEq, Eq)]
+    pub(crate) struct Killed;
+
+    #[derive(Clone, Copy)]
+    enum State {
+        Off,
+        /// So many stores may still happen.
+        Left(u64),
+        Dead,
+    }
+
+    thread_local! {
+        static STATE: Cell<State> = const { Cell::new(State::Off) };
+        static RAN_OUT: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Within [`run`]: what was to be cut is done, the next store kills.
+    pub(crate) fn run_out() {
+        STATE.set(State::Left(0));
+        RAN_OUT.set(true);
+    }
+
+    /// Whether the last [`run`] came to its [`run_out`].
+    pub(crate) fn ran_out() -> bool {
+        RAN_OUT.get()
+    }
+
+    pub(crate) fn is_armed() -> bool {
+        !matches!(STATE.get(), State::Off)
+    }
+
+    pub(crate) fn store() -> bool {
+        match STATE.get() {
+            State::Off => true,
+            State::Dead => false,
+            State::Left(0) => {
+                STATE.set(State::Dead);
+                resume_unwind(Box::new(Killed)) // No message: nothing went wrong.
+            }
+            State::Left(n) => {
+                STATE.set(State::Left(n - 1));
+                true
+            }
+        }
+    }
+
+    /// Runs `f` with so many stores allowed; the next one kills it.
+    pub(crate) fn run<T>(stores: u64, f: impl FnOnce() -> T) -> Result<T, Killed> {
+        STATE.set(State::Left(stores));
+        RAN_OUT.set(false);
+        let result = catch_unwind(AssertUnwindSafe(f));
+        STATE.set(State::Off);
+        match result {
+            Ok(value) => Ok(value),
+            Err(payload) if payload.is::<Killed>() => Err(Killed),
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! What is proved about one frame that open transactions had changed (S-13.6).
+
+use super::{Finding, Open};
+use crate::arena::{Arena, Copy, FrameNo};
+use crate::undo::{Kept, Undo};
+use crate::update::Counter;
+use core::ops::Range;
+use keepfs_codes::crc64;
+use keepfs_format::PAGE;
+
+/// A frame, what it was before the open transactions (counters excepted), and whether that is proved.
+pub(super) struct Judgement {
+    frame: FrameNo,
+    /// The live bytes with the old ones put back.
+    image: Copy,
+    /// Where it differs from the live bytes.
+    span: Range<usize>,
+    /// The image has the checksum that the stored sum and the deltas tell.
+    proved: bool,
+    /// XOR of the deltas that the stored sum holds for certain.
+    certain: u64,
+    /// Deltas of changes in flight, which it may hold.
+    perhaps: Vec<u64>,
+    /// Stray writes inside ranges: slot, offset, length.
+    inside: Vec<(usize, usize, usize)>,
+}
+
+impl Judgement {
+    /// Writes the image, then, if it is proved, its sum, absolutely.
+    pub(super) fn write(&self, arena: &Arena) {
+        arena.restore(self.frame, self.span.start, &self.image[self.span.clone()]);
+        if self.proved {
+            arena.restore_sum(self.frame, crc64::full(&*self.image));
+        }
+    }
+
+    /// A stray write into a range of `slot`: frame, offset, length.
+    pub(super) fn inside_of(&self, slot: usize) -> Option<(FrameNo, usize, usize)> {
+        let found = self.inside.iter().find(|(s, ..)| *s == slot);
+        found.map(|(_, offset, len)| (self.frame, *offset, *len))
+    }
+
+    /// The finding, if the frame is not what its sum says. Read after the counters are taken back.
+    pub(super) fn unproved(&self, arena: &Arena) -> Option<Finding> {
+        let mut now = [0; PAGE];
+        arena.load(self.frame, 0, &mut now);
+        (!self.proved).then(|| Finding::Frame {
+            frame: self.frame,
+            found: crc64::full(&now),
+            expected: arena.sum(self.frame) ^ self.certain,
+            perhaps: self.perhaps.clone(),
+        })
+    }
+}
+
+/// What one slot did to the frame, counters excepted.
+struct Part<'o> {
+    open: &'o Open,
+    changes: Vec<&'o Kept>,
+    /// Number of the record whose change may be incomplete.
+    last: u32,
+}
+
+/// Judges one frame. Reads only.
+pub(super) fn judge(arena: &Arena, frame: FrameNo, open: &[Open]) -> Judgement {
+    let mut live: Copy = Box::new([0; PAGE]);
+    arena.load(frame, 0, &mut *live);
+    let parts: Vec<Part<'_>> = open.iter().map(|o| part(o, frame)).collect();
+    let mut image = live.clone();
+    for part in &parts {
+        part.changes
+            .iter()
+            .rev()
+            .for_each(|kept| put(&mut image, kept, &kept.old));
+    }
+    let mut deltas = Deltas::default();
+    for part in &parts {
+        part.changes.iter().for_each(|kept| deltas.add(kept, part.last));
+    }
+    deltas.counters(arena, frame, open);
+    // All slots are marked before the first frame is written.
+    let restarted = open.iter().all(|o| o.head.restarted);
+    let held = deltas.held(crc64::full(&*image) ^ arena.sum(frame), restarted);
+    let inside = match &held {
+        Some(held) => strays(&live, &image, &parts, restarted, held),
+        None => strays(&live, &image, &parts, restarted, &Held::unknown(&deltas)),
+    };
+    let differs = |i: &usize| live[*i] != image[*i];
+    let start = (0..PAGE).find(differs).unwrap_or(PAGE);
+    let end = (start..PAGE).rfind(differs).map_or(start, |last| last + 1);
+    Judgement {
+        frame,
+        image,
+        span: start..end,
+        proved: held.is_some(),
+        certain: deltas.certain,
+        perhaps: deltas.perhaps.iter().map(|(_, d)| *d).collect(),
+        inside,
+    }
+}
+
+fn part(open: &Open, frame: FrameNo) -> Part<'_> {
+    let remaining = open.remaining();
+    Part {
+        open,
+        changes: remaining
+            .iter()
+            .filter(|k| k.frame == frame && !k.undo.is_counter())
+            .collect(),
+        last: (remaining.len() as u32).wrapping_sub(1),
+    }
+}
+
+/// Puts one side of a record into private bytes: those of its range, or its bits only.
+fn put(bytes: &mut [u8; PAGE], kept: &Kept, side: &[u8]) {
+    let range = &mut bytes[kept.offset..kept.offset + side.len()];
+    match (kept.undo, kept.old.first(), kept.new.first()) {
+        (Undo::Bits, Some(old), Some(new)) => range[0] = (range[0] & !(old ^ new)) | side[0],
+        _ => range.copy_from_slice(side),
+    }
+}
+
+/// Whose delta is in doubt: a change's (by slot and record) or a counter's.
+type Doubt = Option<(u32, u64)>;
+
+#[derive(Default)]
+struct Deltas {
+    certain: u64,
+    perhaps: Vec<(Doubt, u64)>,
+}
+
+/// Which of the doubtful deltas the stored sum holds.
+struct Held {
+    doubts: Vec<(u32, u64, Option<bool>)>,
+}
+
+impl Held {
+    fn unknown(deltas: &Deltas) -> Held {
+        let doubts = deltas.perhaps.iter().filter_map(|(doubt, _)| *doubt);
+        Held {
+            doubts: doubts.map(|(number, delta)| (number, delta, None)).collect(),
+        }
+    }
+
+    /// `None`: not known.
+    fn has(&self, kept: &Kept) -> Option<bool> {
+        let found = self
+            .doubts
+            .iter()
+            .find(|(n, d, _)| *n == kept.number && *d == kept.delta);
+        found.and_then(|(_, _, held)| *held)
+    }
+}
+
+impl Deltas {
+    fn add(&mut self, kept: &Kept, last: u32) {
+        if kept.number == last {
+            self.perhaps.push((Some((kept.number, kept.delta)), kept.delta));
+        } else {
+            self.certain ^= kept.delta;
+        }
+    }
+
+    /// A counter that was stored and perhaps not folded.
+    fn counters(&mut self, arena: &Arena, frame: FrameNo, open: &[Open]) {
+        for (kept, before) in open.iter().filter_map(Open::in_flight) {
+            if kept.frame != frame {
+                continue;
+            }
+            let counter = Counter::of(kept);
+            let (old, new) = match before {
+                None => (Counter::value(&kept.old), Counter::value(&kept.new)),
+                Some(before) => (before, counter.less(before, kept)),
+            };
+            if counter.load(arena) == new {
+                self.perhaps.push((None, counter.delta(old, new)));
+            }
+        }
+    }
+
+    /// Solves `difference = certain ^ XOR of some of the doubtful`; after a cut restart also with none of the
+    /// changes, because the sum may have been stored already. `None`: the frame is not what its sum says.
+    fn held(&self, difference: u64, restarted: bool) -> Option<Held> {
+        if restarted {
+            let counters = self
+                .perhaps
+                .iter()
+                .map(|(doubt, d)| if doubt.is_none() { *d } else { 0 });
+            if let Some(set) = subset(difference, counters) {
+                return Some(self.chosen(set));
+            }
+        }
+        subset(difference ^ self.certain, self.perhaps.iter().map(|(_, d)| *d)).map(|set| self.chosen(set))
+    }
+
+    fn chosen(&self, set: u128) -> Held {
+        let all = self.perhaps.iter().enumerate();
+        let doubts = all.filter_map(|(i, (doubt, _))| doubt.map(|(n, d)| (n, d, Some(set >> i & 1 == 1))));
+        Held {
+            doubts: doubts.collect(),
+        }
+    }
+}
+
+/// Which of `vectors` (at most 128, zero = not to be used) XOR to `target`: elimination over GF(2), so that 64
+/// transactions in flight on one frame cost no more than 64 steps each.
+fn subset(target: u64, vectors: impl Iterator<Item = u64>) -> Option<u128> {
+    let mut basis = [(0u64, 0u128); 64];
+    for (i, vector) in vectors.enumerate() {
+        let (rest, set) = reduce(&basis, vector, 1 << i);
+        if rest != 0 {
+            basis[rest.ilog2() as usize] = (rest, set);
+        }
+    }
+    let (rest, set) = reduce(&basis, target, 0);
+    (rest == 0).then_some(set)
+}
+
+fn reduce(basis: &[(u64, u128); 64], mut vector: u64, mut set: u128) -> (u64, u128) {
+    for bit in (0..64).rev() {
+        if vector >> bit & 1 == 1 && basis[bit].0 != 0 {
+            vector ^= basis[bit].0;
+            set ^= basis[bit].1;
+        }
+    }
+    (vector, set)
+}
+
+/// Bytes inside the ranges of open changes that neither the changes nor a restart (which writes the image from the
+/// first byte on) can have left. One place a slot.
+fn strays(
+    live: &[u8; PAGE],
+    image: &[u8; PAGE],
+    parts: &[Part<'_>],
+    restarted: bool,
+    held: &Held,
+) -> Vec<(usize, usize, usize)> {
+    let from = if restarted {
+        (0..PAGE).find(|i| live[*i] != image[*i]).unwrap_or(PAGE)
+    } else {
+        0
+    };
+    let mut found = Vec::new();
+    for part in parts {
+        let mut expected = Box::new(*image);
+        for kept in part.changes.iter().filter(|k| k.number != part.last) {
+            put(&mut expected, kept, &kept.new);
+        }
+        if let Some(torn) = part.changes.last().filter(|k| k.number == part.last) {
+            finish(
+                &mut expected,
+                live,
+                torn,
+                from,
+                part.open.head.left.is_some(),
+                held.has(torn),
+            );
+        }
+        let wrong: Vec<usize> = owned(&part.changes)
+            .filter(|(i, mask)| *i >= from && (live[*i] ^ expected[*i]) & mask != 0)
+            .map(|(i, _)| i)
+            .collect();
+        if let (Some(first), Some(last)) = (wrong.iter().min(), wrong.iter().max()) {
+            found.push((part.open.slot, *first, last - first + 1));
+        }
+    }
+    found
+}
+
+/// Bytes of the changes, with the bits that are theirs.
+fn owned<'k>(changes: &'k [&'k Kept]) -> impl Iterator<Item = (usize, u8)> + 'k {
+    changes.iter().flat_map(|kept| {
+        let bits = |i: usize| match kept.undo {
+            Undo::Bits => kept.old[i] ^ kept.new[i],
+            _ => 0xff,
+        };
+        (0..kept.old.len()).map(move |i| (kept.offset + i, bits(i)))
+    })
+}
+
+/// Puts into `expected` what a copy that was cut may have left: its new bytes up to some place, the old ones after
+/// it. The place is the one that explains most of `live`. A change being taken back (`back`) has them reversed.
+fn finish(expected: &mut [u8; PAGE], live: &[u8; PAGE], torn: &Kept, from: usize, back: bool, held: Option<bool>) {
+    let (first, then) = if back {
+        (&torn.old, &torn.new)
+    } else {
+        (&torn.new, &torn.old)
+    };
+    // The sum is folded before the copy begins, in both directions.
+    let begun = held.is_none_or(|held| held != back);
+    if torn.undo == Undo::Bits {
+        let now = live[torn.offset] & (torn.old[0] ^ torn.new[0]);
+        let side = if begun && now == first[0] { first } else { then };
+        return put(expected, torn, side);
+    }
+    let len = torn.old.len();
+    let skip = from.saturating_sub(torn.offset).min(len);
+    let place = if begun {
+        cut(&live[torn.offset..torn.offset + len], first, then, skip)
+    } else {
+        0
+    };
+    let range = &mut expected[torn.offset..torn.offset + len];
+    range[..place].copy_from_slice(&first[..place]);
+    range[place..].copy_from_slice(&then[place..]);
+}
+
+/// The place p for which `first[..p]` followed by `then[p..]` differs least from `live`, from `skip` on.
+fn cut(live: &[u8], first: &[u8], then: &[u8], skip: usize) -> usize {
+    let mut wrong = (skip..live.len()).filter(|i| live[*i] != then[*i]).count();
+    let (mut best, mut place) = (wrong, skip);
+    for i in skip..live.len() {
+        wrong -= usize::from(live[i] != then[i]);
+        wrong += usize::from(live[i] != first[i]);
+        if wrong < best {
+            (best, place) = (wrong, i + 1);
+        }
+    }
+    place
+}

@@ -1,0 +1,239 @@
+//! The words of a slot and its records, as a restarted server finds them (S-13.2, S-13.3).
+
+use super::{HEAD, Kept, SLOT, SLOT_HEAD, SLOTS, Undo, UndoLog, size_of};
+use core::sync::atomic::Ordering;
+use keepfs_codes::crc64;
+use keepfs_format::PAGE;
+
+/// Slot head: state and generation.
+pub(super) const STATE: usize = 0;
+/// Slot head: number of the committed transaction.
+pub(super) const SEQ: usize = 8;
+/// Slot head: records that count.
+pub(super) const COUNT: usize = 16;
+/// Slot head: 0, or 1 + the records not taken back yet by the transaction itself.
+pub(super) const LEFT: usize = 24;
+/// Slot head: 0, or 2 (record + 1) of a counter change in flight, + 1 if it takes back.
+pub(super) const INTENT: usize = 32;
+/// Slot head: what the counter was before it is taken back.
+const BEFORE: usize = 40;
+/// Slot head: 0, or the first stray write that a restart found inside a range of this slot.
+const NOTE: usize = 48;
+/// Slot head: 0, or 1 + the record from which on a restart has taken counters back.
+const COUNTERS: usize = 56;
+/// After the last slot: nonzero while all slots are being retired.
+const RETIRING: usize = SLOTS * SLOT;
+/// Value of that word.
+const RETIRING_NOW: u64 = 0x6B5A_94D3_1E87_C2F1;
+/// Bit of [`NOTE`] that a restart has begun to write (frame numbers are below 2^30).
+const RESTARTED: u64 = 1 << 63;
+
+/// What a slot's state word says. The constants are far apart (S-1.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Nobody uses it, or its transaction is retired.
+    Free,
+    /// Records count and must be undone.
+    Open,
+    /// The transaction is committed; its records are void.
+    Committed,
+}
+
+impl State {
+    const fn constant(self) -> u32 {
+        match self {
+            State::Free => 0x35C9_6A0F,
+            State::Open => 0x9A63_D1C5,
+            State::Committed => 0x659C_2E3A,
+        }
+    }
+
+    pub(super) const fn word(self, generation: u32) -> u64 {
+        (self.constant() as u64) << 32 | generation as u64
+    }
+
+    fn of(word: u64) -> Option<State> {
+        let states = [State::Free, State::Open, State::Committed];
+        let found = states.into_iter().find(|s| u64::from(s.constant()) == word >> 32);
+        found.or((word == 0).then_some(State::Free))
+    }
+}
+
+/// A counter change in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Intent {
+    /// Of which record.
+    pub number: u32,
+    /// `None`: it is being added. Else it is being taken back from a counter that was this.
+    pub before: Option<u64>,
+}
+
+/// The head of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    /// `None`: damaged.
+    pub state: Option<State>,
+    pub generation: u32,
+    pub count: u32,
+    /// The transaction was being rolled back by its own server: so many records are left.
+    pub left: Option<u32>,
+    pub intent: Option<Intent>,
+    /// First stray write found by an earlier restart: frame, offset, length.
+    pub note: Option<(u32, usize, usize)>,
+    /// A restart has begun to write frames.
+    pub restarted: bool,
+    /// Counters of this record and later ones are taken back.
+    pub counters: Option<u32>,
+}
+
+impl UndoLog {
+    /// Number of slots.
+    pub(crate) fn slots(&self) -> core::ops::Range<usize> {
+        0..SLOTS
+    }
+
+    fn get(&self, slot: usize, word: usize) -> u64 {
+        self.region.load_u64(slot * SLOT + word, Ordering::Acquire)
+    }
+
+    pub(super) fn set(&self, slot: usize, word: usize, value: u64) {
+        self.region.store_u64(slot * SLOT + word, value, Ordering::Release);
+    }
+
+    /// A stray write into a slot.
+    #[cfg(test)]
+    pub(crate) fn scribble(&self, slot: usize, word: usize, xor: u64) {
+        self.region.xor_u64(slot * SLOT + word, xor);
+    }
+
+    /// A new life of a slot.
+    pub(super) fn begin(&self, slot: usize, generation: u32) {
+        for word in [COUNT, LEFT, INTENT, NOTE, COUNTERS] {
+            self.set(slot, word, 0);
+        }
+        self.set(slot, STATE, State::Open.word(generation));
+    }
+
+    /// The head of a slot.
+    pub(crate) fn head(&self, slot: usize) -> Head {
+        let state = self.get(slot, STATE);
+        let (intent, note) = (self.get(slot, INTENT), self.get(slot, NOTE));
+        let place = note & !RESTARTED;
+        Head {
+            state: State::of(state),
+            generation: state as u32,
+            count: u32::try_from(self.get(slot, COUNT)).unwrap_or(u32::MAX),
+            left: less_one(self.get(slot, LEFT)),
+            intent: less_one(intent >> 1).map(|number| Intent {
+                number,
+                before: (intent & 1 == 1).then(|| self.get(slot, BEFORE)),
+            }),
+            note: (place != 0).then(|| {
+                let (frame, range) = ((place >> 32) as u32, place as u32);
+                (frame, (range >> 16) as usize, (range & 0xffff) as usize)
+            }),
+            restarted: note & RESTARTED != 0,
+            counters: less_one(self.get(slot, COUNTERS)),
+        }
+    }
+
+    pub(super) fn intend(&self, slot: usize, number: u32) {
+        self.set(slot, INTENT, (u64::from(number) + 1) << 1);
+    }
+
+    pub(crate) fn intend_back(&self, slot: usize, number: u32, before: u64) {
+        self.set(slot, BEFORE, before);
+        self.set(slot, INTENT, (u64::from(number) + 1) << 1 | 1);
+    }
+
+    /// Restart: the counters of record `number` and later ones are taken back, none is in flight.
+    pub(crate) fn counters_done(&self, slot: usize, number: u32) {
+        self.set(slot, COUNTERS, u64::from(number) + 1);
+        self.set(slot, INTENT, 0);
+    }
+
+    /// Restart: frames are going to be written; `found` is a stray write that will not be seen after that.
+    pub(crate) fn restarting(&self, slot: usize, found: Option<(u32, usize, usize)>) {
+        let place = found.map_or(0, |(frame, offset, len)| {
+            u64::from(frame) << 32 | (offset as u64) << 16 | len as u64
+        });
+        self.set(slot, NOTE, RESTARTED | place);
+    }
+
+    /// The records of a slot that count, in order; `None` if one of them is damaged.
+    pub(crate) fn records(&self, slot: usize, head: &Head) -> Option<Vec<Kept>> {
+        let mut records = Vec::new();
+        let mut at = SLOT_HEAD;
+        for number in 0..head.count {
+            let kept = self.read(slot, at, head.generation)?;
+            if kept.number != number {
+                return None;
+            }
+            at += size_of(kept.old.len());
+            records.push(kept);
+        }
+        // One record may be complete before it counts (U-1); two mean that the count is damaged.
+        let mut beyond = 0;
+        while let Some(kept) = self.read(slot, at, head.generation) {
+            if kept.number != head.count + beyond {
+                break;
+            }
+            beyond += 1;
+            at += size_of(kept.old.len());
+        }
+        (beyond <= 1).then_some(records)
+    }
+
+    /// One record, if it is whole and of this life of the slot.
+    pub(super) fn read(&self, slot: usize, at: usize, generation: u32) -> Option<Kept> {
+        if at + HEAD > SLOT {
+            return None;
+        }
+        let mut head = [0; HEAD];
+        self.region.load(slot * SLOT + at, &mut head);
+        let half = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
+        let word = |i: usize| u64::from(half(i)) | u64::from(half(i + 4)) << 32;
+        let undo = Undo::of(head[16])?;
+        let (offset, len) = (half(12) as usize & 0xffff, half(12) as usize >> 16);
+        let possible = undo.fits(len) && offset + len <= PAGE && at + size_of(len) <= SLOT;
+        if !possible || half(0) != generation {
+            return None;
+        }
+        let (mut old, mut new) = (vec![0; len], vec![0; len]);
+        self.region.load(slot * SLOT + at + HEAD, &mut old);
+        self.region
+            .load(slot * SLOT + at + HEAD + len.next_multiple_of(8), &mut new);
+        let whole = crc64::full(&head[..32]) ^ crc64::full(&old) == word(32);
+        // D binds the new bytes.
+        (whole && crc64::delta(offset, &old, &new) == word(24)).then(|| Kept {
+            number: half(4),
+            undo,
+            frame: half(8),
+            offset,
+            delta: word(24),
+            old,
+            new,
+        })
+    }
+
+    /// Whether a retirement of all slots was begun.
+    pub(crate) fn is_retiring(&self) -> bool {
+        self.region.load_u64(RETIRING, Ordering::Acquire) == RETIRING_NOW
+    }
+
+    /// Retires all slots: one store decides, the rest is repeated from it.
+    pub(crate) fn retire(&self) {
+        self.region.store_u64(RETIRING, RETIRING_NOW, Ordering::Release);
+        for slot in self.slots() {
+            let generation = self.head(slot).generation;
+            self.set(slot, STATE, State::Free.word(generation));
+            self.generations[slot].store(u64::from(generation.wrapping_add(1)), Ordering::Relaxed);
+            self.taken[slot].store(false, Ordering::Release);
+        }
+        self.region.store_u64(RETIRING, 0, Ordering::Release);
+    }
+}
+
+fn less_one(word: u64) -> Option<u32> {
+    word.checked_sub(1).and_then(|n| u32::try_from(n).ok())
+}
