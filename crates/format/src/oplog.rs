@@ -25,7 +25,7 @@ pub struct Moment {
     pub nsec: u32,
 }
 
-/// Bits of [`Action::SetAttr`]: which of its fields are set.
+/// Bits of [`Attrs::set`].
 pub mod attr {
     /// Permission bits of the mode.
     pub const MODE: u8 = 1;
@@ -41,6 +41,20 @@ pub mod attr {
     pub const CTIME: u8 = 32;
     /// An ordinary user changes the contents: the set-id bits go.
     pub const KILL: u8 = 64;
+}
+
+/// Attributes that [`Action::SetAttr`] sets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)] // S-12.5 is the text.
+pub struct Attrs {
+    /// Which of the fields count ([`attr`]).
+    pub set: u8,
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub atime: Moment,
+    pub mtime: Moment,
+    pub ctime: Moment,
 }
 
 macro_rules! actions {
@@ -93,8 +107,8 @@ actions! {
     Point = 9 { child: u64, kind: u8, was: u64, was_kind: u8, time: Moment, name: &'a [u8] }
     /// Two entries of one directory exchange their inodes.
     Exchange = 10 { first: u64, second: u64, time: Moment, name: &'a [u8], other: &'a [u8] }
-    /// Attributes; `set` says which ([`attr`]).
-    SetAttr = 11 { set: u8, mode: u32, uid: u32, gid: u32, atime: Moment, mtime: Moment, ctime: Moment }
+    /// Attributes.
+    SetAttr = 11 { attrs: Attrs }
     /// chattr flags.
     SetFlags = 12 { flags: u32, time: Moment }
     /// An extended attribute; `total` is the length of the list after it, `list` the list if it left a chain.
@@ -107,28 +121,26 @@ actions! {
     Write = 16 { offset: u64, len: u64, bytes: &'a [u8] }
     /// Contents changed: times, privileges.
     Contents = 17 { kill: u8, time: Moment }
-    /// Pages are shared with another file up to `end`.
-    Share = 18 { from: u64, end: u64 }
-    /// The size is at least `end`.
-    Grow = 19 { end: u64 }
+    /// Bytes of another file are copied, or its pages shared, up to `end`.
+    Copy = 18 { from: u64, end: u64 }
     /// The end of a fallocate; `end` 0 keeps the size.
-    Fallocate = 20 { end: u64 }
-    /// A version more: pages are about to be given, taken or zeroed.
-    Revise = 21 {}
+    Fallocate = 19 { end: u64 }
+    /// A version more: pages are about to be given.
+    Revise = 20 {}
     /// The size is set.
-    Truncate = 22 { size: u64 }
+    Truncate = 21 { size: u64 }
     /// Pages `from .. to` became holes: `freed` were mapped; `emptied` 1: the tree is gone.
-    Clear = 23 { from: u64, to: u64, freed: u64, emptied: u8 }
+    Clear = 22 { from: u64, to: u64, freed: u64, emptied: u8 }
     /// An empty file keeps its bytes in the inode again.
-    Inline = 24 {}
+    Inline = 23 {}
     /// Inline bytes move to a staged page.
-    Unpack = 25 {}
+    Unpack = 24 {}
     /// Page entries are set from page `first` on; `was` of them were mapped before.
-    Map = 26 { first: u64, was: u64, entries: &'a [PageEntry] }
+    Map = 25 { first: u64, was: u64, entries: &'a [PageEntry] }
     /// Bytes of a page are staged; `zero` 1: they are zeros.
-    Stage = 27 { index: u64, offset: u32, len: u32, zero: u8 }
+    Stage = 26 { index: u64, offset: u32, len: u32, zero: u8 }
     /// The allocator's choice of the body's or directory's root and of the first xattr metablock.
-    Roots = 28 { root: u64, xattrs: u64 }
+    Roots = 27 { root: u64, xattrs: u64 }
 }
 
 /// ⟨object id, operation, data⟩.

@@ -4,6 +4,7 @@ use crate::errors::{Step, refuse};
 use crate::inode::Held;
 use crate::xattr::{self, NS_ACL_ACCESS, NS_ACL_DEFAULT};
 use keepfs_format::inode::Inode;
+use keepfs_format::oplog::{Action, Attrs, attr};
 use keepfs_store::Txn;
 use keepfs_vfs::{Errno, FileKind};
 
@@ -165,9 +166,20 @@ pub(crate) fn chmod(txn: &mut Txn<'_>, held: &mut Held, mode: u32) -> Step<()> {
         if !xattr::put(&mut packed, NS_ACL_ACCESS, &[], &acl.to_bytes()) {
             return refuse(Errno::ENOSPC);
         }
+        xattr::tell_set(txn, held, &packed, NS_ACL_ACCESS, &[])?;
         xattr::store(txn, held, &packed)?;
     }
     Ok(())
+}
+
+/// Tells the operation log of the permission bits that an ACL or the umask made.
+pub(crate) fn tell_mode(txn: &mut Txn<'_>, held: &Held) -> Step<()> {
+    let attrs = Attrs {
+        set: attr::MODE,
+        mode: held.now.mode.get(),
+        ..Attrs::default()
+    };
+    Ok(txn.op(held.ino, Action::SetAttr { attrs })?)
 }
 
 /// What a new inode takes from its parent: the default ACL, or the umask (`posix_acl_create` of Linux).
@@ -184,17 +196,20 @@ pub(crate) fn inherit(txn: &mut Txn<'_>, parent: (u64, &Inode), child: &mut Held
     let mode = child.now.mode.get();
     let Some(default) = default else {
         child.now.mode.set(mode & !(umask & 0o777));
-        return Ok(());
+        return tell_mode(txn, child);
     };
     let mut access = default.clone();
     access.restrict(mode);
     child.now.mode.set(mode & !0o777 | access.mode_bits());
+    tell_mode(txn, child)?;
     let mut packed = Vec::new();
     if !access.is_minimal() {
         xattr::put(&mut packed, NS_ACL_ACCESS, &[], &access.to_bytes());
+        xattr::tell_set(txn, child, &packed, NS_ACL_ACCESS, &[])?;
     }
     if child.kind() == FileKind::Dir {
         xattr::put(&mut packed, NS_ACL_DEFAULT, &[], &default.to_bytes());
+        xattr::tell_set(txn, child, &packed, NS_ACL_DEFAULT, &[])?;
     }
     if packed.is_empty() {
         Ok(())

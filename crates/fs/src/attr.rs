@@ -3,11 +3,12 @@
 use crate::acl;
 use crate::data::{Cut, contents_changed, regular};
 use crate::errors::{Result, Step, refuse, seen};
-use crate::inode::{Held, Stamp, has, is_fixed, kill_set_id, kind, set_time, time};
+use crate::inode::{Held, Stamp, has, is_fixed, kill_set_id, kind, moment, set_time, time};
 use crate::volume::{AccessTimes, Volume};
 use crate::xattr;
 use keepfs_format::blockmap::FILE_SIZE_MAX;
 use keepfs_format::inode::Inode;
+use keepfs_format::oplog::{Action, Attrs, attr};
 use keepfs_store::Txn;
 use keepfs_vfs::{Attr, Entry, Errno, FileKind, InodeFlags, OpenHow, SetAttr, SetTime, Time};
 
@@ -92,7 +93,9 @@ impl Volume {
             if !InodeFlags::SETTABLE.has(flags) || !matches!(held.kind(), FileKind::File | FileKind::Dir) {
                 return refuse(Errno::EOPNOTSUPP);
             }
-            held.now.flags.set(flags.0);
+            let (flags, time) = (flags.0, moment(now));
+            txn.op(ino, Action::SetFlags { flags, time })?;
+            held.now.flags.set(flags);
             held.changed(now);
             held.put(txn)
         })
@@ -143,6 +146,7 @@ fn apply(
         more = cut.apply(txn, held, trimming)?;
         contents_changed(txn, held, false, now)?;
     }
+    txn.op(held.ino, told(change, now))?;
     let is_dir = held.kind() == FileKind::Dir;
     let is_chown = change.uid.is_some() || change.gid.is_some();
     if is_chown && !is_dir {
@@ -175,6 +179,31 @@ fn apply(
     }
     set_time(&mut held.now, Stamp::Change, change.ctime.unwrap_or(now));
     Ok(more)
+}
+
+/// A change of attributes as the operation log carries it; a cut is told by itself.
+fn told(change: &SetAttr, now: Time) -> Action<'static> {
+    let bit = |bit, on| if on { bit } else { 0 };
+    let at = |set| match set {
+        Some(SetTime::At(time)) => moment(time),
+        _ => moment(now),
+    };
+    let attrs = Attrs {
+        set: attr::CTIME
+            | bit(attr::MODE, change.mode.is_some())
+            | bit(attr::UID, change.uid.is_some())
+            | bit(attr::GID, change.gid.is_some())
+            | bit(attr::ATIME, change.atime.is_some())
+            | bit(attr::MTIME, change.mtime.is_some())
+            | bit(attr::KILL, change.kill_suidgid),
+        mode: change.mode.unwrap_or_default(),
+        uid: change.uid.unwrap_or_default(),
+        gid: change.gid.unwrap_or_default(),
+        atime: at(change.atime),
+        mtime: at(change.mtime),
+        ctime: moment(change.ctime.unwrap_or(now)),
+    };
+    Action::SetAttr { attrs }
 }
 
 /// Errors: `ELOOP`, `EISDIR`, `EPERM`.

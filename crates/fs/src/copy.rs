@@ -8,6 +8,7 @@ use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry};
 use keepfs_format::inode::{BODY_INLINE, Inode};
+use keepfs_format::oplog::Action;
 use keepfs_vfs::{Errno, InodeFlags, Time};
 
 /// Most bytes of one copy; a caller that wants more asks again, as copy_file_range(2) lets it.
@@ -75,8 +76,10 @@ impl Volume {
         )?;
         self.change(|txn| {
             let mut file = Held::load(txn, to.0)?;
+            let (from, end) = (from.0, to.1 + count);
+            txn.op(to.0, Action::Copy { from, end })?;
             file.step();
-            file.now.size.set(file.now.size.get().max(to.1 + count));
+            file.now.size.set(file.now.size.get().max(end));
             // At most as many pages as one transaction clears, so nothing is left over.
             splice(txn, &mut file, &acts)?;
             contents_changed(txn, &mut file, false, now)?;

@@ -4,9 +4,10 @@ use crate::acl;
 use crate::attr::PERMISSIONS;
 use crate::dir;
 use crate::errors::{Result, Step, refuse};
-use crate::inode::{Held, Stamp, has, kind, set_time};
+use crate::inode::{Held, Stamp, has, kind, moment, set_time};
 use crate::volume::Volume;
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
+use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
 use keepfs_store::{Source, Txn};
 use keepfs_vfs::{
@@ -48,12 +49,26 @@ pub(crate) fn root(volume: &Volume) -> Result<()> {
         root.now.nlink.set(2);
         root.now.parent.set(ino);
         stamp_all(&mut root, now);
+        tell_created(txn, &root, now)?;
         txn.note(Record::Create {
             ino,
             born: root.now.born.get(),
         });
         root.put(txn)
     })
+}
+
+/// Tells the operation log of a new life; what it inherits is told after it.
+fn tell_created(txn: &mut Txn<'_>, new: &Held, now: Time) -> Step<()> {
+    let create = Action::Create {
+        mode: new.now.mode.get(),
+        uid: new.now.uid.get(),
+        gid: new.now.gid.get(),
+        rdev: new.now.rdev.get(),
+        parent: new.now.parent.get(),
+        time: moment(now),
+    };
+    Ok(txn.op(new.ino, create)?)
 }
 
 fn stamp_all(held: &mut Held, now: Time) {
@@ -83,6 +98,7 @@ pub(crate) fn newborn(txn: &mut Txn<'_>, parent: &Held, new: &NewInode, now: Tim
         _ => {}
     }
     stamp_all(&mut child, now);
+    tell_created(txn, &child, now)?;
     acl::inherit(txn, (parent.ino, &parent.now), &mut child, new.umask)?;
     txn.note(Record::Create {
         ino,
@@ -119,6 +135,13 @@ pub(crate) fn add_name(
     child: &mut Held,
     now: Time,
 ) -> Step<()> {
+    let enter = Action::Enter {
+        child: child.ino,
+        kind: child.kind() as u8,
+        time: moment(now),
+        name,
+    };
+    txn.op(parent.ino, enter)?;
     parent.step();
     dir::insert(txn, seed, parent, name, child.ino, child.kind())?;
     if child.kind() == FileKind::Dir {
@@ -171,6 +194,8 @@ impl Volume {
             }
             let mut child = newborn(txn, &dir, new, now)?;
             child.now.nlink.set(if is_dir { 2 } else { 1 });
+            let (dir_ino, time) = (parent, moment(now));
+            txn.op(child.ino, Action::Link { dir: dir_ino, time })?;
             add_name(txn, self.seed, &mut dir, name, &mut child, now)?;
             set_target(txn, &mut child, target)?;
             child.put(txn)?;
@@ -234,7 +259,10 @@ fn set_target(txn: &mut Txn<'_>, link: &mut Held, target: &[u8]) -> Step<()> {
     if target.is_empty() {
         return Ok(());
     }
-    link.now.size.set(target.len() as u64);
+    let len = target.len() as u64;
+    let bytes = if target.len() <= BODY { target } else { &[] };
+    txn.op(link.ino, Action::Target { len, bytes })?;
+    link.now.size.set(len);
     if target.len() <= BODY {
         link.now.body = BODY_INLINE;
         link.now.body_area[..target.len()].copy_from_slice(target);

@@ -24,6 +24,7 @@ use crate::inode::{self, Held};
 use crate::xattr;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;
+use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
 use keepfs_store::Txn;
 use keepfs_vfs::{Errno, FileKind, Time};
@@ -44,6 +45,8 @@ pub(crate) fn regular(inode: &keepfs_format::inode::Inode) -> Step<()> {
 
 /// What every change of contents does besides: a new version, times, privileges lost.
 pub(crate) fn contents_changed(txn: &mut Txn<'_>, file: &mut Held, kill_set_id: bool, now: Time) -> Step<()> {
+    let (kill, time) = (u8::from(kill_set_id), inode::moment(now));
+    txn.op(file.ino, Action::Contents { kill, time })?;
     file.modified(now);
     if kill_set_id {
         file.now.mode.set(inode::kill_set_id(file.now.mode.get()));

@@ -2,6 +2,7 @@
 
 use crate::errors::{Step, damaged};
 use keepfs_format::inode::{self, BODY_DIRECT, BODY_INLINE, BODY_NONE, BODY_TREE, Inode, LIVE, XATTR, XATTR_CHAIN};
+use keepfs_format::oplog::{Action, Moment};
 use keepfs_format::{FromZeros, IntoBytes, blockmap};
 use keepfs_store::{Meaning, Ref, Source, Txn};
 use keepfs_vfs::{Attr, Errno, FileKind, Ino, InodeFlags, Time};
@@ -41,6 +42,10 @@ impl Held {
     /// Writes the difference.
     pub fn put(&mut self, txn: &mut Txn<'_>) -> Step<()> {
         if self.old != self.now {
+            if (self.old.root, self.old.xattrs) != (self.now.root, self.now.xattrs) {
+                let (root, xattrs) = (self.now.root.get(), self.now.xattrs.get());
+                txn.op(self.ino, Action::Roots { root, xattrs })?;
+            }
             let (old, new) = (self.old.as_bytes(), self.now.as_bytes());
             txn.put_diff(
                 Ref::inode_block(self.ino),
@@ -97,6 +102,14 @@ pub(crate) enum Stamp {
     Change,
     /// Birth.
     Birth,
+}
+
+/// A time as the operation log carries it (S-12.3).
+pub(crate) fn moment(time: Time) -> Moment {
+    Moment {
+        sec: time.sec,
+        nsec: time.nsec,
+    }
 }
 
 /// Sets one time.

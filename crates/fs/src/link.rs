@@ -3,9 +3,10 @@
 use crate::create::{add_name, check_create, check_name, directory, is_dots};
 use crate::dir::{self, Found};
 use crate::errors::{Result, Step, refuse};
-use crate::inode::{Held, is_fixed};
+use crate::inode::{Held, is_fixed, moment};
 use crate::volume::Volume;
 use keepfs_format::inode::Inode;
+use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
 use keepfs_store::{Source, Txn};
 use keepfs_vfs::{Entry, Errno, FileKind, LINK_MAX, Time};
@@ -80,6 +81,11 @@ impl Volume {
             if file.now.nlink.get() == 0 {
                 txn.set_orphan(ino, false)?;
             }
+            let link = Action::Link {
+                dir: parent,
+                time: moment(now),
+            };
+            txn.op(ino, link)?;
             file.add_links(1);
             file.changed(now);
             file.put(txn)?;
@@ -167,6 +173,13 @@ impl Volume {
         if as_dir && victim.now.entries.get() > 0 {
             return refuse(Errno::ENOTEMPTY);
         }
+        let leave = Action::Leave {
+            child: ino,
+            kind: victim.kind() as u8,
+            time: moment(now),
+            name,
+        };
+        txn.op(parent, leave)?;
         dir.step();
         dir::remove(txn, &mut dir, &found)?;
         dir.modified(now);
@@ -209,6 +222,11 @@ pub(crate) fn drop_link(txn: &mut Txn<'_>, victim: &mut Held, parent: u64, now: 
     } else {
         victim.now.nlink.get().saturating_sub(1)
     };
+    let unlink = Action::Unlink {
+        dir: parent,
+        time: moment(now),
+    };
+    txn.op(victim.ino, unlink)?;
     victim.now.nlink.set(left);
     victim.changed(now);
     txn.note(Record::Unlink {

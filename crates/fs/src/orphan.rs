@@ -10,6 +10,7 @@ use crate::inode::{Held, live};
 use crate::volume::Volume;
 use crate::xattr;
 use keepfs_format::inode::DEAD;
+use keepfs_format::oplog::Action;
 use keepfs_store::Txn;
 use keepfs_vfs::FileKind;
 use parking_lot::Mutex;
@@ -166,6 +167,7 @@ fn reclaim_step(txn: &mut Txn<'_>, ino: u64) -> Step<bool> {
     }
     inode.put(txn)?;
     if done {
+        txn.op(ino, Action::Free {})?;
         txn.free_ino(ino)?;
     }
     Ok(done)

@@ -3,10 +3,11 @@
 use crate::create::{add_name, check_create, check_name, directory, is_dots, newborn};
 use crate::dir::{self, Found};
 use crate::errors::{Error, Result, Step, refuse};
-use crate::inode::{self, Held};
+use crate::inode::{self, Held, moment};
 use crate::link::{Try, check_delete, drop_link};
 use crate::volume::Volume;
 use keepfs_format::inode::Inode;
+use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
 use keepfs_store::{Source, Txn};
 use keepfs_vfs::{Errno, FileKind, Ino, LINK_MAX, NewInode, RenameFlags, Time};
@@ -262,6 +263,7 @@ impl Volume {
         target: Option<&mut Held>,
     ) -> Step<u64> {
         let is_dir = source.kind() == FileKind::Dir;
+        tell_moved(txn, source, (m.old.0, m.new.0), m.now)?;
         old_dir.step();
         let mut gone = 0;
         if m.flags.whiteout {
@@ -274,13 +276,23 @@ impl Volume {
             };
             let mut whiteout = newborn(txn, old_dir, &white, m.now)?;
             whiteout.now.nlink.set(1);
+            let (dir, time) = (old_dir.ino, moment(m.now));
+            txn.op(whiteout.ino, Action::Link { dir, time })?;
             whiteout.put(txn)?;
+            tell_point(txn, m.old, &whiteout, source, m.now)?;
             dir::replace(txn, from, whiteout.ino, FileKind::Char)?;
             txn.note(Record::Link {
                 ino: whiteout.ino,
                 dir: old_dir.ino,
             });
         } else {
+            let leave = Action::Leave {
+                child: source.ino,
+                kind: source.kind() as u8,
+                time: moment(m.now),
+                name: m.old.1,
+            };
+            txn.op(old_dir.ino, leave)?;
             dir::remove(txn, old_dir, from)?;
         }
         if is_dir {
@@ -300,6 +312,7 @@ impl Volume {
         };
         // Found again: removing the old name may have changed the leaf.
         let to = self.child(txn, into.ino, &into.now, m.new.1)?;
+        tell_point(txn, m.new, source, target, m.now)?;
         into.step();
         dir::replace(txn, &to, source.ino, source.kind())?;
         into.modified(m.now);
@@ -320,6 +333,25 @@ impl Volume {
     }
 }
 
+/// Tells the operation log that a name of `moved` goes from one directory to another.
+fn tell_moved(txn: &mut Txn<'_>, moved: &Held, (from, to): (u64, u64), now: Time) -> Step<()> {
+    let time = moment(now);
+    Ok(txn.op(moved.ino, Action::Move { from, to, time })?)
+}
+
+/// Tells the operation log that an entry that led to `was` leads to `child`.
+fn tell_point(txn: &mut Txn<'_>, (dir, name): Place<'_>, child: &Held, was: &Held, now: Time) -> Step<()> {
+    let point = Action::Point {
+        child: child.ino,
+        kind: child.kind() as u8,
+        was: was.ino,
+        was_kind: was.kind() as u8,
+        time: moment(now),
+        name,
+    };
+    Ok(txn.op(dir, point)?)
+}
+
 /// Exchanges two names.
 fn exchange(
     txn: &mut Txn<'_>,
@@ -328,6 +360,21 @@ fn exchange(
     (source, from): (&mut Held, &Found),
     (target, to): (&mut Held, &Found),
 ) -> Step<()> {
+    if m.old.0 == m.new.0 {
+        let exchange = Action::Exchange {
+            first: source.ino,
+            second: target.ino,
+            time: moment(m.now),
+            name: m.old.1,
+            other: m.new.1,
+        };
+        txn.op(m.old.0, exchange)?;
+    } else {
+        tell_point(txn, m.old, target, source, m.now)?;
+        tell_point(txn, m.new, source, target, m.now)?;
+    }
+    tell_moved(txn, source, (m.old.0, m.new.0), m.now)?;
+    tell_moved(txn, target, (m.new.0, m.old.0), m.now)?;
     dir::replace(txn, from, target.ino, target.kind())?;
     dir::replace(txn, to, source.ino, source.kind())?;
     old_dir.step();

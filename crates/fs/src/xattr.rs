@@ -9,6 +9,7 @@ use crate::errors::{Step, damaged};
 use crate::inode::Held;
 use keepfs_format::inode::{Inode, XATTR, XATTR_CHAIN};
 use keepfs_format::metablock::HEADER;
+use keepfs_format::oplog::Action;
 use keepfs_format::xattr::{ChainHead, PAYLOAD, PAYLOAD_OFFSET, TOTAL_MAX};
 use keepfs_format::{FromZeros, IntoBytes, Kind, MetaId, PAGE, Space};
 use keepfs_store::{Meaning, Ref, Source, Txn};
@@ -110,6 +111,38 @@ fn write_node(txn: &mut Txn<'_>, r: Ref, next: Option<Ref>, payload: &[u8]) -> S
     Ok(())
 }
 
+/// Tells the operation log that an attribute of the list `packed`, which is not stored yet, is new or has a new value.
+pub(crate) fn tell_set(txn: &mut Txn<'_>, held: &Held, packed: &[u8], namespace: u8, name: &[u8]) -> Step<()> {
+    let set = Action::SetXattr {
+        namespace,
+        total: packed.len() as u32,
+        name,
+        value: list::find(packed, namespace, name).unwrap_or_default(),
+        list: back_from_chain(held, packed),
+    };
+    Ok(txn.op(held.ino, set)?)
+}
+
+/// The same for one that is not in the list any more.
+pub(crate) fn tell_removed(txn: &mut Txn<'_>, held: &Held, packed: &[u8], namespace: u8, name: &[u8]) -> Step<()> {
+    let remove = Action::RemoveXattr {
+        namespace,
+        total: packed.len() as u32,
+        name,
+        list: back_from_chain(held, packed),
+    };
+    Ok(txn.op(held.ino, remove)?)
+}
+
+/// The list, if it comes back into the inode from a chain, which no replay of an inode could know.
+fn back_from_chain<'p>(held: &Held, packed: &'p [u8]) -> &'p [u8] {
+    if held.now.xattr.get() == XATTR_CHAIN && packed.len() <= XATTR {
+        packed
+    } else {
+        &[]
+    }
+}
+
 /// Frees the chain of an inode that ends.
 pub(crate) fn free_all(txn: &mut Txn<'_>, held: &mut Held) -> Step<()> {
     if held.now.xattr.get() == XATTR_CHAIN {
@@ -126,6 +159,7 @@ pub(crate) fn drop_capability(txn: &mut Txn<'_>, held: &mut Held) -> Step<()> {
     }
     let mut packed = load(txn, held.ino, &held.now)?;
     if list::remove(&mut packed, list::NS_SECURITY, b"capability") {
+        tell_removed(txn, held, &packed, list::NS_SECURITY, b"capability")?;
         store(txn, held, &packed)?;
     }
     Ok(())

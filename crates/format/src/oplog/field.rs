@@ -1,6 +1,6 @@
 //! How the fields of operations stand in their data: packed, little-endian (S-12.3).
 
-use super::Moment;
+use super::{Attrs, Moment};
 use crate::blockmap::PageEntry;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -51,6 +51,25 @@ impl<'a> Field<'a> for Moment {
         Some(Moment {
             sec: Field::take(rest)?,
             nsec: Field::take(rest)?,
+        })
+    }
+}
+
+impl<'a> Field<'a> for Attrs {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.set.put(out);
+        [self.mode, self.uid, self.gid].iter().for_each(|n| n.put(out));
+        [self.atime, self.mtime, self.ctime].iter().for_each(|t| t.put(out));
+    }
+    fn take(rest: &mut Rest<'a>) -> Option<Self> {
+        Some(Attrs {
+            set: Field::take(rest)?,
+            mode: Field::take(rest)?,
+            uid: Field::take(rest)?,
+            gid: Field::take(rest)?,
+            atime: Field::take(rest)?,
+            mtime: Field::take(rest)?,
+            ctime: Field::take(rest)?,
         })
     }
 }

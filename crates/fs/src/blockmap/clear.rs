@@ -6,6 +6,7 @@ use crate::inode::Held;
 use keepfs_format::IntoBytes;
 use keepfs_format::blockmap::{Child, FANOUT, PageEntry, coverage, entry_offset};
 use keepfs_format::inode::{BODY, BODY_DIRECT, BODY_NONE, BODY_TREE, DIRECT};
+use keepfs_format::oplog::Action;
 use keepfs_store::{Meaning, Ref, Txn};
 
 /// What one transaction may still do (PROTOCOLS section 2).
@@ -52,7 +53,8 @@ pub(crate) fn clear(
     budget: Budget,
     freed: &mut Vec<Freed>,
 ) -> Step<bool> {
-    let done = match file.now.body {
+    let body = file.now.body;
+    let done = match body {
         BODY_DIRECT => {
             clear_direct(file, from, to, freed);
             true
@@ -63,6 +65,15 @@ pub(crate) fn clear(
     file.now
         .pages
         .set(file.now.pages.get().saturating_sub(freed.len() as u64));
+    if !freed.is_empty() || file.now.body != body {
+        let clear = Action::Clear {
+            from,
+            to,
+            freed: freed.len() as u64,
+            emptied: u8::from(file.now.body != body),
+        };
+        txn.op(file.ino, clear)?;
+    }
     Ok(done)
 }
 

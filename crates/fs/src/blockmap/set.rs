@@ -5,6 +5,7 @@ use crate::errors::{Step, damaged};
 use crate::inode::Held;
 use keepfs_format::blockmap::{Child, FANOUT, HEIGHT_MAX, PageEntry, entry_offset};
 use keepfs_format::inode::{BODY, BODY_DIRECT, BODY_INLINE, BODY_NONE, BODY_TREE, DIRECT};
+use keepfs_format::oplog::Action;
 use keepfs_format::{IntoBytes, Kind};
 use keepfs_store::{Meaning, Ref, Source, Txn};
 
@@ -33,6 +34,12 @@ pub(crate) fn set(
             put(txn, r, index, &new[at..at + len], &mut old[at..at + len])?;
         }
     }
+    let map = Action::Map {
+        first,
+        was: old.iter().filter(|e| !e.is_hole()).count() as u64,
+        entries: new,
+    };
+    txn.op(file.ino, map)?;
     count(file, new, old)
 }
 

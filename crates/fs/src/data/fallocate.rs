@@ -7,6 +7,7 @@ use crate::inode::{Held, has, is_fixed, kind};
 use crate::volume::Volume;
 use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry, UNWRITTEN};
 use keepfs_format::inode::{BODY_INLINE, Inode};
+use keepfs_format::oplog::Action;
 use keepfs_store::Purpose;
 use keepfs_vfs::{Errno, FallocMode, FileKind, InodeFlags};
 
@@ -40,6 +41,8 @@ impl Volume {
         };
         let done = self.change(|txn| {
             let mut file = Held::load(txn, ino)?;
+            let told = if grows { end } else { 0 };
+            txn.op(ino, Action::Fallocate { end: told })?;
             file.step();
             if grows && end > file.now.size.get() {
                 file.now.size.set(end);
@@ -93,6 +96,7 @@ impl Volume {
         let pages: Vec<u64> = pages.take(count as usize).collect();
         self.change(|txn| {
             let mut file = Held::load(txn, ino)?;
+            txn.op(ino, Action::Revise {})?;
             file.step();
             let version = file.version();
             let new: Vec<PageEntry> = pages

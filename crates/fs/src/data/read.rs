@@ -10,6 +10,7 @@ use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::{BODY_INLINE, Inode};
+use keepfs_format::oplog::{Action, Attrs, attr};
 
 /// Entries looked up at once.
 const ENTRIES: usize = 64;
@@ -126,6 +127,12 @@ impl Volume {
         let stamped = self.change(|txn| {
             let mut held = inode::Held::load(txn, ino)?;
             if self.wants_access_time(&held.now, now) {
+                let attrs = Attrs {
+                    set: attr::ATIME,
+                    atime: inode::moment(now),
+                    ..Attrs::default()
+                };
+                txn.op(ino, Action::SetAttr { attrs })?;
                 inode::set_time(&mut held.now, inode::Stamp::Access, now);
                 held.put(txn)?;
             }

@@ -9,6 +9,7 @@ use crate::inode::Held;
 use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
+use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
 use keepfs_store::Txn;
 
@@ -53,6 +54,7 @@ impl Cut {
     /// Sets the size in a transaction; `true` if [`Volume::trim`] must follow.
     pub fn apply(&self, txn: &mut Txn<'_>, file: &mut Held, trimming: bool) -> Step<bool> {
         let old = file.now.size.get();
+        txn.op(file.ino, Action::Truncate { size: self.size })?;
         if file.now.body == BODY_INLINE {
             return self.apply_inline(txn, file).map(|()| false);
         }
@@ -73,6 +75,7 @@ impl Cut {
             txn.set_orphan(file.ino, true)?;
         }
         if self.size == 0 && file.now.body == BODY_NONE {
+            txn.op(file.ino, Action::Inline {})?;
             file.now.body = BODY_INLINE;
         }
         Ok(!done)
@@ -131,6 +134,7 @@ fn trim_step(txn: &mut Txn<'_>, ino: u64) -> Step<bool> {
     if done && file.now.nlink.get() > 0 {
         txn.set_orphan(ino, false)?;
         if file.now.size.get() == 0 && file.now.body == BODY_NONE {
+            txn.op(ino, Action::Inline {})?;
             file.now.body = BODY_INLINE;
         }
     }

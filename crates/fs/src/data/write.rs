@@ -4,11 +4,12 @@ use super::page::{Under, place};
 use super::place::Placed;
 use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, regular};
 use crate::errors::{Result, Step, refuse};
-use crate::inode::{Held, Stamp, has, set_time, time};
+use crate::inode::{Held, Stamp, has, moment, set_time, time};
 use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::FILE_SIZE_MAX;
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
+use keepfs_format::oplog::{Action, Attrs, attr};
 use keepfs_store::Txn;
 use keepfs_vfs::{Errno, InodeFlags, Time, WriteHow};
 
@@ -75,6 +76,12 @@ impl Volume {
         self.change(|txn| {
             let mut file = Held::load(txn, ino)?;
             let (mtime, ctime) = (time(&file.now, Stamp::Modify), time(&file.now, Stamp::Change));
+            let write = Action::Write {
+                offset,
+                len: data.len() as u64,
+                bytes: if plan.is_none() { data } else { &[] },
+            };
+            txn.op(ino, write)?;
             file.step();
             let size = file.now.size.get().max(end);
             match &plan {
@@ -84,6 +91,13 @@ impl Volume {
             file.now.size.set(size);
             contents_changed(txn, &mut file, how.kill_suidgid, now)?;
             if how.writeback {
+                let attrs = Attrs {
+                    set: attr::MTIME | attr::CTIME,
+                    mtime: moment(mtime),
+                    ctime: moment(ctime),
+                    ..Attrs::default()
+                };
+                txn.op(ino, Action::SetAttr { attrs })?;
                 set_time(&mut file.now, Stamp::Modify, mtime);
                 set_time(&mut file.now, Stamp::Change, ctime);
             }
@@ -221,6 +235,7 @@ impl Volume {
         self.change(|txn| {
             let mut file = Held::load(txn, ino)?;
             if file.now.body == BODY_INLINE {
+                txn.op(ino, Action::Unpack {})?;
                 leave_inline(txn, &mut file, true)?;
             }
             file.put(txn)

@@ -1,15 +1,16 @@
 //! The operations on extended attributes. The order of checks is Linux's (`fs/xattr.c`).
 
 use super::list::{self, NS_ACL_ACCESS, NS_ACL_DEFAULT};
-use super::{load, store};
-use crate::acl::Acl;
+use super::{load, store, tell_removed, tell_set};
+use crate::acl::{Acl, tell_mode};
 use crate::errors::{Result, Step, refuse};
-use crate::inode::{Held, is_fixed, kind};
+use crate::inode::{Held, is_fixed, kind, moment};
 use crate::volume::Volume;
 use keepfs_format::inode::Inode;
+use keepfs_format::oplog::{Action, Attrs, attr};
 use keepfs_format::xattr::NAMESPACES;
 use keepfs_store::Txn;
-use keepfs_vfs::{Errno, FileKind, S_ISGID, XattrHow};
+use keepfs_vfs::{Errno, FileKind, S_ISGID, Time, XattrHow};
 
 /// Longest name, prefix included.
 const NAME_MAX: usize = 255;
@@ -122,6 +123,7 @@ impl Volume {
                 }
                 add(txn, &mut held, &mut packed, namespace, rest, value)?;
             }
+            tell_changed(txn, ino, now)?;
             held.changed(now);
             held.put(txn)
         })
@@ -140,7 +142,9 @@ impl Volume {
             if !list::remove(&mut packed, namespace, rest) {
                 return refuse(Errno::ENODATA);
             }
+            tell_removed(txn, &held, &packed, namespace, rest)?;
             store(txn, &mut held, &packed)?;
+            tell_changed(txn, ino, now)?;
             held.changed(now);
             held.put(txn)
         })
@@ -153,7 +157,18 @@ fn add(txn: &mut Txn<'_>, held: &mut Held, packed: &mut Vec<u8>, namespace: u8, 
     if !list::put(packed, namespace, name, value) {
         return refuse(Errno::ENOSPC);
     }
+    tell_set(txn, held, packed, namespace, name)?;
     store(txn, held, packed)
+}
+
+/// Tells the operation log of a new change time.
+fn tell_changed(txn: &mut Txn<'_>, ino: u64, now: Time) -> Step<()> {
+    let attrs = Attrs {
+        set: attr::CTIME,
+        ctime: moment(now),
+        ..Attrs::default()
+    };
+    Ok(txn.op(ino, Action::SetAttr { attrs })?)
 }
 
 /// Sets or removes an ACL; an access ACL rules the permission bits, and is not kept if they say it all.
@@ -176,6 +191,7 @@ fn set_acl(txn: &mut Txn<'_>, held: &mut Held, name: &[u8], value: &[u8], how: X
     {
         let mode = held.now.mode.get() & !0o777 | acl.mode_bits();
         held.now.mode.set(if how.kill_sgid { mode & !S_ISGID } else { mode });
+        tell_mode(txn, held)?;
         if acl.is_minimal() {
             kept = None;
         }
@@ -184,6 +200,7 @@ fn set_acl(txn: &mut Txn<'_>, held: &mut Held, name: &[u8], value: &[u8], how: X
         Some(acl) => add(txn, held, &mut packed, namespace, &[], &acl.to_bytes())?,
         None => {
             list::remove(&mut packed, namespace, &[]);
+            tell_removed(txn, held, &packed, namespace, &[])?;
             store(txn, held, &packed)?;
         }
     }

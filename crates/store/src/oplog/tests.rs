@@ -10,7 +10,7 @@ fn oplog() -> OpLog {
 fn operation(object: u64, end: u64) -> Operation<'static> {
     Operation {
         object,
-        action: Action::Grow { end },
+        action: Action::Fallocate { end },
     }
 }
 

@@ -1,0 +1,242 @@
+//! The operation log against an independent replayer (SPEC section 12): random operations, alone and by threads;
+//! then every inode of the pool is what its operations make of its earlier state, byte for byte, and inodes that no
+//! operation names did not change.
+//!
+//! `KEEPFS_SEED=n` runs one seed, `KEEPFS_SEEDS=n` that many from 0.
+
+mod replay;
+
+use keepfs_format::inode::{self, Inode};
+use keepfs_format::oplog::Action;
+use keepfs_format::{FromZeros, IntoBytes};
+use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
+use keepfs_media::Device;
+use keepfs_media::ram::RamDevice;
+use keepfs_store::{Half, Ref, Source, Store};
+use keepfs_vfs::ops::{Generator, Profile, Session};
+use keepfs_vfs::{Time, Vfs};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+/// Greatest inode number that is looked at; the runs stay far below.
+const INODES: u64 = 600;
+
+fn options(oplog: bool) -> VolumeOptions {
+    let seconds = AtomicI64::new(1 << 33);
+    VolumeOptions {
+        store: StoreOptions {
+            background: false,
+            tiny_arena: true,
+            arena_bytes: 8 << 20,
+            oplog,
+            ..StoreOptions::default()
+        },
+        background: false,
+        staged_pages_max: Some(64),
+        clock: Arc::new(move || Time {
+            sec: seconds.fetch_add(1, Ordering::Relaxed),
+            nsec: 7,
+        }),
+        ..VolumeOptions::default()
+    }
+}
+
+fn volume(oplog: bool) -> Arc<Volume> {
+    let device: Arc<dyn Device> = Arc::new(RamDevice::new(32_768));
+    Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+    Volume::open(device, &options(oplog)).expect("open")
+}
+
+/// Every inode slot as it stands on the arena.
+fn inodes(store: &Store) -> BTreeMap<u64, Inode> {
+    let mut view = store.view();
+    let read = |ino| {
+        let mut inode = Inode::new_zeroed();
+        view.read(Ref::inode_block(ino), inode::offset_of(ino), inode.as_mut_bytes())
+            .expect("read");
+        (ino, inode)
+    };
+    (1..INODES).map(read).collect()
+}
+
+/// Swaps the logs and replays the previous ones on `before`; the first inode that is not what they say.
+/// Nothing runs meanwhile. Counts the operations by code in `codes`.
+fn check(store: &Store, before: &mut BTreeMap<u64, Inode>, codes: &mut BTreeMap<u8, usize>) -> Result<(), String> {
+    store.swap_operations();
+    let states = store.states(Half::Previous).map_err(|e| e.to_string())?;
+    let log = store.operations(Half::Previous).map_err(|e| e.to_string())?;
+    let mut replayed: BTreeMap<u64, Inode> = BTreeMap::new();
+    for state in &states {
+        if before.get(&state.object) != Some(&state.inode) {
+            return Err(format!("the state of {} is not what the inode was", state.object));
+        }
+        if replayed.insert(state.object, state.inode).is_some() {
+            return Err(format!("two states of {}", state.object));
+        }
+    }
+    let (mut named, mut last) = (BTreeSet::new(), 0);
+    for txn in &log {
+        if txn.seq <= last {
+            return Err(format!("transaction {} after {last}", txn.seq));
+        }
+        last = txn.seq;
+        for operation in txn.operations() {
+            let object = operation.object;
+            named.insert(object);
+            *codes.entry(operation.action.code()).or_default() += 1;
+            let inode = replayed
+                .get_mut(&object)
+                .ok_or_else(|| format!("no state of {object}"))?;
+            replay::replay(inode, &operation.action)
+                .map_err(|e| format!("transaction {last}, inode {object}, {:?}: {e}", operation.action))?;
+        }
+    }
+    if !replayed.keys().eq(named.iter()) {
+        return Err("states and operations name different objects".into());
+    }
+    before.append(&mut replayed);
+    for (ino, is) in inodes(store) {
+        let should = before[&ino];
+        if is != should {
+            return Err(format!("inode {ino} is\n{is:?}\nits operations make\n{should:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn seeds(default: u64) -> core::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
+    match number("KEEPFS_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("KEEPFS_SEEDS").unwrap_or(default),
+    }
+}
+
+/// A run of `length` operations, checked every 50; the codes seen.
+fn run(seed: u64, length: usize, profile: Profile, codes: &mut BTreeMap<u8, usize>) {
+    let volume = volume(true);
+    let store = volume.store();
+    let mut before = inodes(store);
+    store.swap_operations();
+    let mut generator = Generator::new(seed, profile);
+    let mut session = Session::new(&*volume);
+    for stretch in 0..length / 50 {
+        let ops: Vec<_> = generator.by_ref().take(50).collect();
+        for op in &ops {
+            session.run(op);
+        }
+        if let Err(what) = check(store, &mut before, codes) {
+            panic!("seed {seed}, stretch {stretch}: {what}");
+        }
+    }
+    drop(session);
+    volume.reclaim_now().expect("reclaim");
+    check(store, &mut before, codes).expect("after the session");
+    assert_eq!(store.forced_swaps(), 0, "a half was too small for a stretch");
+}
+
+/// S-12.1, S-12.5, S-12.7, S-12.8: every operation of the seam, and every code of the log is seen.
+#[test]
+fn random_runs_are_replayed() {
+    let mut codes = BTreeMap::new();
+    for seed in seeds(12) {
+        run(seed, 2000, Profile::everything(), &mut codes);
+    }
+    for seed in seeds(4) {
+        run(
+            1000 + seed,
+            1000,
+            Profile::everything().with_offsets_to(i64::MAX as u64),
+            &mut codes,
+        );
+    }
+    if seeds(12) == (0..12) {
+        let missing: Vec<u8> = (1..=27).filter(|code| !codes.contains_key(code)).collect();
+        assert!(missing.is_empty(), "codes {missing:?} were never logged: {codes:?}");
+    }
+}
+
+/// S-12.1, O-1: threads at work in directories of their own share the root; the order of the log is that of commit,
+/// and the live half can be read while they work.
+#[test]
+fn threads_are_replayed() {
+    const DIRS: [[&str; 3]; 3] = [["/", "a", "a/c"], ["/", "b", "b/c"], ["/", "d", "d/c"]];
+    let volume = volume(true);
+    let store = volume.store();
+    let mut before = inodes(store);
+    store.swap_operations();
+    let mut generators: Vec<Generator> = (0..3)
+        .map(|thread| {
+            let mut profile = Profile::everything();
+            profile.dirs = DIRS[thread].to_vec();
+            Generator::new(500 + thread as u64, profile)
+        })
+        .collect();
+    let mut codes = BTreeMap::new();
+    for round in 0..8 {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut read = 0;
+                while !over.load(Ordering::Relaxed) || read == 0 {
+                    store.operations(Half::Live).expect("sound while others append");
+                    store.states(Half::Live).expect("sound while others append");
+                    read += 1;
+                }
+            });
+            let workers: Vec<_> = generators
+                .iter_mut()
+                .map(|generator| {
+                    let volume = &volume;
+                    scope.spawn(move || {
+                        let mut session = Session::new(&**volume);
+                        for op in generator.by_ref().take(250) {
+                            session.run(&op);
+                        }
+                    })
+                })
+                .collect();
+            workers.into_iter().for_each(|w| w.join().expect("a worker"));
+            over.store(true, Ordering::Relaxed);
+            reader.join().expect("the reader");
+        });
+        if let Err(what) = check(store, &mut before, &mut codes) {
+            panic!("round {round}: {what}");
+        }
+    }
+    assert_eq!(store.forced_swaps(), 0, "a half was too small for a round");
+}
+
+/// An inode that changed without an operation is found: here its bytes are put aside of what the log says.
+#[test]
+fn a_change_without_its_operation_is_found() {
+    let volume = volume(true);
+    let store = volume.store();
+    let mut before = inodes(store);
+    store.swap_operations();
+    store
+        .transact::<_, keepfs_store::Error>(|t| {
+            let (r, at) = (Ref::inode_block(1), inode::offset_of(1) + 16);
+            t.op(1, Action::Revise {})?;
+            t.put(r, at, &7u32.to_le_bytes(), keepfs_store::Meaning::Inode)?;
+            Ok(())
+        })
+        .expect("transaction");
+    let found = check(store, &mut before, &mut BTreeMap::new());
+    assert!(found.is_err_and(|what| what.starts_with("inode 1 is")));
+}
+
+/// `StoreOptions::oplog`: off, nothing is logged and everything else works.
+#[test]
+fn it_can_be_switched_off() {
+    let volume = volume(false);
+    let mut session = Session::new(&*volume);
+    for op in Generator::new(1, Profile::everything()).take(200) {
+        session.run(&op);
+    }
+    drop(session);
+    assert!(volume.store().operations(Half::Live).expect("nothing").is_empty());
+    assert!(volume.store().states(Half::Live).expect("nothing").is_empty());
+    volume.unmount().expect("unmount");
+}
