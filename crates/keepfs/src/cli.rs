@@ -63,7 +63,8 @@ fn own(words: Vec<OsString>) -> (Manners, Outcome) {
 
 fn dispatch(command: Command) -> Outcome {
     match command {
-        Command::Serve(_) => {}
+        // A server logs elsewhere, and its starter says everything itself.
+        Command::Serve(_) | Command::Mount(_) => {}
         _ => logging::to_stderr(),
     }
     match command {

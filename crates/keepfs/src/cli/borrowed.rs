@@ -18,9 +18,6 @@ use std::path::PathBuf;
 struct Mkfs {
     #[command(flatten)]
     create: Create,
-    /// Say more (accepted)
-    #[arg(short = 'V', long)]
-    verbose: bool,
     /// A label, as other mkfs programs take it
     #[arg(short = 'L', value_name = "L", conflicts_with = "label")]
     volume_label: Option<String>,

@@ -4,7 +4,7 @@ use super::Outcome;
 use super::args::Check;
 use super::failure::Failure;
 use super::image::DeviceImage;
-use super::unmount::wait_for_ending_server;
+use super::unmount::patiently;
 use indicatif::{ProgressBar, ProgressStyle};
 use keepfs_audit::{Counts, Image, Options, Report, walk};
 use keepfs_media::DeviceError;
@@ -63,16 +63,11 @@ fn open(args: &Check) -> Result<DeviceImage, Failure> {
     if args.live {
         return DeviceImage::open_live(&args.pool);
     }
-    match DeviceImage::open(&args.pool) {
-        Err(Failure::Device(DeviceError::Busy { path, by })) => {
-            if wait_for_ending_server(&args.pool) {
-                return DeviceImage::open(&args.pool);
-            }
-            Err(Failure::Other(format!(
-                "{} is in use ({by}); unmount it first, or look at it as it changes with --live (-n)",
-                path.display()
-            )))
-        }
+    match patiently(&args.pool, || DeviceImage::open(&args.pool)) {
+        Err(Failure::Device(DeviceError::Busy { path, by })) => Err(Failure::Other(format!(
+            "{} is in use ({by}); unmount it first, or look at it as it changes with --live (-n)",
+            path.display()
+        ))),
         other => other,
     }
 }
@@ -138,8 +133,8 @@ fn severity(finding: &keepfs_audit::Finding) -> &'static str {
 fn verdict(report: &Report) -> String {
     let errors = report.errors().count() as u64 + report.dropped;
     let state = match (report.clean, report.log_groups) {
-        (true, _) => "closed properly".to_owned(),
-        (false, groups) => format!("not closed; the next mount replays {groups} groups of the log"),
+        (true, 0) => "closed properly".to_owned(),
+        (_, groups) => format!("not closed; the next mount replays {groups} groups of the log"),
     };
     match errors {
         0 => format!("no errors ({state})"),

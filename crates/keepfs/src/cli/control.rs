@@ -2,7 +2,7 @@
 //!
 //! `status` and `events` are answered at once. `wait` is answered twice: at once, and when the pool is closed.
 
-use super::registry::Record;
+use super::registry::{self, Record};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -31,6 +31,7 @@ pub struct Control {
 impl Control {
     /// Listens, and tells others of it. The process's umask decides who may connect: it must be 077.
     pub fn open(record: Record, answers: Arc<Answers>) -> io::Result<Control> {
+        forget_dead(&record);
         record.publish()?;
         let socket = record.socket();
         // A process of this number died here before us.
@@ -48,7 +49,7 @@ impl Control {
         Ok(Control { record, waiters })
     }
 
-    /// The pool is closed: tells those who wait how that went, and takes the record away.
+    /// The pool is closed and free for others: takes the record away, and tells those who wait how it went.
     pub fn close(self, result: Result<(), String>) {
         self.record.withdraw();
         let answer = match result {
@@ -58,6 +59,16 @@ impl Control {
         for mut waiter in self.waiters.lock().drain(..) {
             // A client that does not wait any more does not matter.
             let _ = writeln!(waiter, "{answer}");
+        }
+    }
+}
+
+/// Takes away what servers left that died and are mounted no more, or whose device number is `of`'s by now.
+fn forget_dead(of: &Record) {
+    for record in registry::all() {
+        let stale = record.device == of.device || !record.is_mounted();
+        if stale && matches!(connect(&record), Err(Silent::Dead)) {
+            record.withdraw();
         }
     }
 }

@@ -4,21 +4,20 @@ use super::Outcome;
 use super::args::Create;
 use super::failure::Failure;
 use super::size::Size;
+use super::unmount::patiently;
 use keepfs::{CreateOptions, Pool};
 use keepfs_audit::read::View;
 use serde_json::json;
 
 /// Makes a pool and says what it became.
 pub fn run(args: &Create) -> Outcome {
-    Pool::create(
-        &args.pool,
-        &CreateOptions {
-            size: args.size.map(|size| size.0),
-            label: args.label.clone(),
-            meta_copies: args.meta_copies,
-            force: args.force,
-        },
-    )?;
+    let options = CreateOptions {
+        size: args.size.map(|size| size.0),
+        label: args.label.clone(),
+        meta_copies: args.meta_copies,
+        force: args.force,
+    };
+    patiently(&args.pool, || Ok(Pool::create(&args.pool, &options)?))?;
     let image = super::image::DeviceImage::open(&args.pool)?;
     let view = View::open(&image).map_err(|source| Failure::Read {
         path: args.pool.clone(),

@@ -4,6 +4,7 @@ use super::Outcome;
 use super::args::{Dump, What};
 use super::failure::Failure;
 use super::image::DeviceImage;
+use super::unmount::patiently;
 use keepfs_audit::read::{MapView, ReadError, View};
 use keepfs_format::{MetaId, Space};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Shows a structure.
 pub fn run(args: &Dump) -> Outcome {
-    let image = DeviceImage::open(&args.pool)?;
+    let image = patiently(&args.pool, || DeviceImage::open(&args.pool))?;
     let failed = |source| Failure::Read {
         path: args.pool.clone(),
         source,

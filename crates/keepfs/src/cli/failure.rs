@@ -64,6 +64,15 @@ impl Failure {
         move |source| Failure::Io { what, path, source }
     }
 
+    /// Whether somebody else uses the device.
+    pub fn is_busy(&self) -> bool {
+        matches!(
+            self,
+            Failure::Device(DeviceError::Busy { .. })
+                | Failure::Keepfs(keepfs::Error::Device(DeviceError::Busy { .. }))
+        )
+    }
+
     /// Tells the user. `name` is what the program was called as.
     pub fn tell(&self, name: &str) {
         match self {

@@ -4,20 +4,16 @@ use super::failure::Failure;
 use super::image::DeviceImage;
 use super::registry;
 use super::status::{LogFigures, SpaceFigures, Status};
-use super::unmount::wait_for_ending_server;
+use super::unmount::patiently;
 use keepfs_audit::Severity;
 use keepfs_audit::read::View;
 use keepfs_format::PAGE;
 use keepfs_format::bitmap::{TOTAL_INODES, TOTAL_PAGES, TOTALS};
-use keepfs_media::DeviceError;
 use std::path::Path;
 
 /// Reads a pool's device. Errors: it is in use by something that is no server of ours, or no pool.
 pub fn status(pool: &Path) -> Result<Status, Failure> {
-    let image = match DeviceImage::open(pool) {
-        Err(Failure::Device(DeviceError::Busy { .. })) if wait_for_ending_server(pool) => DeviceImage::open(pool)?,
-        other => other?,
-    };
+    let image = patiently(pool, || DeviceImage::open(pool))?;
     let mut view = View::open(&image).map_err(|source| Failure::Read {
         path: pool.to_owned(),
         source,
@@ -36,7 +32,8 @@ pub fn status(pool: &Path) -> Result<Status, Failure> {
         durable_seq: last,
     });
     status.space = space(&mut view, superblock.pages);
-    if !superblock.clean {
+    // The superblock of a properly closed pool stays in force until the first checkpoint after it.
+    if !superblock.clean || groups > 0 {
         status.status = Some(format!(
             "it was not closed; {groups} groups of the log are to be replayed"
         ));

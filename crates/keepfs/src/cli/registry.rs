@@ -21,6 +21,8 @@ pub struct Record {
     pub dir: PathBuf,
     /// Device number of the mount, `major:minor`.
     pub device: String,
+    /// When it was mounted, nanoseconds since 1970: of two that claim the same mount the later one is right.
+    pub since_ns: u64,
 }
 
 impl Record {
@@ -35,6 +37,7 @@ impl Record {
 
     /// Writes the file. Errors: those of the file system.
     pub fn publish(&self) -> io::Result<()> {
+        // The process's umask (077) keeps others out.
         fs::create_dir_all(FOLDER)?;
         // Complete or not there: somebody may be reading the folder.
         let part = self.file().with_extension("part");
@@ -53,11 +56,11 @@ impl Record {
         }
     }
 
-    /// Whether the mount is (still, or again for somebody else) in the table of mounts.
+    /// Whether the mount is in the table of mounts. Its device number alone proves nothing: it may be another's by now.
     pub fn is_mounted(&self) -> bool {
         table::mounts()
             .iter()
-            .any(|mount| mount.is_keepfs() && mount.device == self.device)
+            .any(|mount| mount.is_keepfs() && mount.device == self.device && mount.dir == self.dir)
     }
 }
 
@@ -82,7 +85,11 @@ pub fn at_dir(dir: &Path) -> Result<(table::Mount, Option<Record>), Failure> {
     let dir = settled(dir);
     let mount = table::at(&dir).filter(table::Mount::is_keepfs);
     let mount = mount.ok_or_else(|| Failure::Other(format!("no pool is mounted at {}", dir.display())))?;
-    let record = all().into_iter().find(|record| record.device == mount.device);
+    // An older server may have had the same number, and a bind mount is at another place than its server says.
+    let record = all()
+        .into_iter()
+        .filter(|record| record.device == mount.device)
+        .max_by_key(|record| (record.dir == mount.dir, record.since_ns));
     Ok((mount, record))
 }
 

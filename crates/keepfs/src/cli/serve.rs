@@ -6,12 +6,11 @@ use super::failure::Failure;
 use super::logging::{self, Ring};
 use super::options::{Anchor, MountOptions};
 use super::registry::Record;
-use super::unmount::wait_for_ending_server;
+use super::unmount::patiently;
 use super::{Outcome, status, table};
-use keepfs::{Error, Pool};
+use keepfs::Pool;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{FuseError, How, MountConfig, Session, Unmounter};
-use keepfs_media::DeviceError;
 use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -21,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What the server says when the mount is usable.
 pub const READY: &str = "ready";
@@ -110,18 +109,16 @@ fn begin(pool: &Path, dir: &Path, options: &MountOptions, ring: Ring) -> Result<
         pool: pool.to_owned(),
         dir: unmounter.path().to_owned(),
         device: mount.map(|mount| mount.device).unwrap_or_default(),
+        since_ns: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_nanos() as u64),
     };
     let control = listen(record, &opened, options, anchored, ring);
     Ok(Mounted { session, control })
 }
 
 fn open(pool: &Path, options: &MountOptions) -> Result<Pool, Failure> {
-    match Pool::open(pool, &options.open()) {
-        Err(Error::Device(DeviceError::Busy { .. })) if wait_for_ending_server(pool) => {
-            Ok(Pool::open(pool, &options.open())?)
-        }
-        other => Ok(other?),
-    }
+    patiently(pool, || Ok(Pool::open(pool, &options.open())?))
 }
 
 /// Mounts; whether with an anchor.
@@ -202,7 +199,6 @@ fn listen(record: Record, pool: &Pool, options: &MountOptions, anchored: bool, r
         record: record.clone(),
         options: options.clone(),
         anchored,
-        since: SystemTime::now(),
         ring: ring.clone(),
         volume: Arc::downgrade(pool.volume()),
     };

@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::logging::Ring;
 use super::options::MountOptions;
 use super::registry::{self, Record};
-use super::{Outcome, offline, print, table};
+use super::{Outcome, offline, print};
 use keepfs_format::PAGE;
 use keepfs_fs::Volume;
 use keepfs_media::Class;
@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Version of the answer for programs: no field changes its name or unit within one.
 pub const VERSION: u32 = 1;
@@ -164,8 +163,6 @@ pub struct Live {
     pub options: MountOptions,
     /// With an anchor.
     pub anchored: bool,
-    /// When.
-    pub since: SystemTime,
     /// What it noticed.
     pub ring: Ring,
     /// The file system, as long as it is served.
@@ -187,14 +184,13 @@ impl Live {
     }
 
     fn mount(&self) -> MountFigures {
-        let since = self.since.duration_since(UNIX_EPOCH).unwrap_or_default();
         MountFigures {
             dir: self.record.dir.clone(),
             read_only: self.options.read_only,
             cache: self.options.cache_name().into(),
             anchored: self.anchored,
             commit_s: self.options.commit.as_secs(),
-            since_s: since.as_secs(),
+            since_s: self.record.since_ns / 1_000_000_000,
         }
     }
 
@@ -341,7 +337,7 @@ pub fn run(args: &Asked) -> Outcome {
             }
         }
         None => {
-            let all: Vec<Status> = mounted()?;
+            let all = mounted();
             match args.json {
                 true => println!("{:#}", json!({"version": VERSION, "pools": all})),
                 false if all.is_empty() => println!("no pools are mounted"),
@@ -357,17 +353,27 @@ fn json_text(status: &Status) -> Result<String, Failure> {
 }
 
 /// The mounted pools, dead ones too.
-fn mounted() -> Result<Vec<Status>, Failure> {
-    let mounts = table::mounts();
+fn mounted() -> Vec<Status> {
     let mut found = Vec::new();
     for record in registry::all() {
         match live(&record) {
             Ok(status) => found.push(status),
-            Err(_) if !mounts.iter().any(|mount| mount.device == record.device) => record.withdraw(),
-            Err(failure) => return Err(failure),
+            // What a server left that died and is mounted no more.
+            Err(_) if !record.is_mounted() => record.withdraw(),
+            Err(failure) => found.push(silent(&record, &failure)),
         }
     }
-    Ok(found)
+    found
+}
+
+fn silent(record: &Record, failure: &Failure) -> Status {
+    let mut status = Status::unknown(&record.pool);
+    status.say(
+        "UNKNOWN",
+        &failure.to_string(),
+        "ask as root, with the keepfs that mounted it",
+    );
+    status
 }
 
 /// A mount point or a pool.
@@ -376,7 +382,7 @@ fn of_path(of: &Path) -> Result<Status, Failure> {
         return match record {
             Some(record) => live(&record),
             None => Err(Failure::Other(format!(
-                "{} is mounted, but its server has no control socket; nothing more is known",
+                "{} is mounted, but its server cannot be asked: only root may, and only if /run was writable at mount",
                 mount.dir.display()
             ))),
         };
@@ -414,3 +420,6 @@ fn dead(record: &Record) -> Status {
     status.errors.push(format!("every access to {dir} fails"));
     status
 }
+
+#[cfg(test)]
+mod tests;

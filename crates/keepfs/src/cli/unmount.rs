@@ -31,7 +31,7 @@ pub fn run(args: &Unmount) -> Outcome {
     match wait.map(Wait::end) {
         None | Some(Ended::Durable) => Ok(0),
         Some(Ended::Unclean(why)) => Err(Failure::Other(format!(
-            "{} is unmounted, but not everything could be made durable: {why}",
+            "{}: {why}; the next mount recovers what was synced",
             mount.dir.display()
         ))),
         Some(Ended::Died) => Err(Failure::Other(format!(
@@ -50,22 +50,25 @@ fn begin(record: &Record) -> Result<Option<Wait>, Failure> {
     }
 }
 
-/// A plain umount(8) may return a moment before the server has let go of the pool. Waits for servers of `pool` that
-/// are mounted nowhere any more; whether there was one that went.
-pub fn wait_for_ending_server(pool: &Path) -> bool {
-    let ending = registry::of_pool(pool)
-        .into_iter()
-        .filter(|record| !record.is_mounted());
-    let mut went = false;
-    for record in ending {
+/// Opens a pool. A plain umount(8) may return a moment before the server has let go of the pool: if it is in use by a
+/// server that is mounted nowhere any more, waits for that server's end and tries once more.
+pub fn patiently<T>(pool: &Path, open: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
+    match open() {
+        Err(failure) if failure.is_busy() => {
+            wait_for_ending_servers(pool);
+            open()
+        }
+        other => other,
+    }
+}
+
+fn wait_for_ending_servers(pool: &Path) {
+    let servers = registry::of_pool(pool).into_iter();
+    for record in servers.filter(|record| !record.is_mounted()) {
         match Wait::begin(&record) {
-            Ok(wait) => went |= wait.end_within(ENDING_S),
-            Err(Silent::Dead) => {
-                record.withdraw();
-                went = true;
-            }
-            Err(_) => {}
+            Ok(wait) => drop(wait.end_within(ENDING_S)),
+            Err(Silent::Dead) => record.withdraw(),
+            Err(error) => tracing::debug!(%error, pid = record.pid, "cannot wait for a server"),
         }
     }
-    went
 }

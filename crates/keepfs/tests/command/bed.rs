@@ -1,0 +1,171 @@
+//! A pool and a mount point for one test; nothing stays mounted when it is dropped.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The program under test.
+pub const KEEPFS: &str = env!("CARGO_BIN_EXE_keepfs");
+
+/// A directory with a place for a pool and a mount point, which every user may enter.
+pub struct Bed {
+    dir: tempfile::TempDir,
+}
+
+/// Whether real mounts are possible; says so if not.
+pub fn possible() -> bool {
+    let found = Path::new("/dev/fuse").exists() && rustix::process::geteuid().is_root();
+    if !found {
+        eprintln!("SKIPPED: without root and /dev/fuse no real mount can be tested");
+    }
+    found
+}
+
+/// Runs a command to its end.
+pub fn run(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+/// Runs a command that must succeed; its standard output.
+pub fn done(command: &mut Command) -> String {
+    let output = run(command);
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command that must fail; its exit code and what it says on standard error.
+pub fn fails(command: &mut Command) -> (i32, String) {
+    let output = run(command);
+    assert!(!output.status.success(), "{command:?}: {output:?}");
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// `keepfs` with arguments.
+pub fn keepfs<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new(KEEPFS);
+    command.args(args);
+    command
+}
+
+impl Bed {
+    /// Without a pool.
+    pub fn empty() -> Bed {
+        let dir = tempfile::Builder::new().prefix("keepfs-command-").tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(dir.path().join("mount")).unwrap();
+        Bed { dir }
+    }
+
+    /// With an empty pool of 64 MiB.
+    pub fn new() -> Bed {
+        let bed = Bed::empty();
+        done(keepfs(["create", "--size", "64M", "--label", "bed"]).arg(bed.pool()));
+        bed
+    }
+
+    /// With the pool mounted; `None` if that cannot be tested here.
+    pub fn mounted(options: &str) -> Option<Bed> {
+        possible().then(|| {
+            let bed = Bed::new();
+            bed.mount(options);
+            bed
+        })
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn pool(&self) -> PathBuf {
+        self.path("pool")
+    }
+
+    pub fn dir(&self) -> PathBuf {
+        self.path("mount")
+    }
+
+    /// A path on the mount.
+    pub fn on(&self, name: &str) -> PathBuf {
+        self.dir().join(name)
+    }
+
+    /// The command that mounts.
+    pub fn mounting(&self, options: &str) -> Command {
+        let mut command = keepfs(["mount"]);
+        command.arg(self.pool()).arg(self.dir());
+        if !options.is_empty() {
+            command.args(["-o", options]);
+        }
+        command
+    }
+
+    pub fn mount(&self, options: &str) {
+        done(&mut self.mounting(options));
+    }
+
+    /// A program that another test starts at this moment may hold a copy of an open file until it runs: then again.
+    pub fn unmount(&self) {
+        let mut unmount = keepfs(["unmount"]);
+        unmount.arg(self.dir());
+        for _ in 0..100 {
+            let output = run(&mut unmount);
+            if output.status.success() {
+                return;
+            }
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("busy"), "{output:?}");
+        }
+        panic!("{} stays busy", self.dir().display());
+    }
+
+    /// `status --json` of the mount point.
+    pub fn status(&self) -> Value {
+        let text = done(keepfs(["status", "--json"]).arg(self.dir()));
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// One line of `status`, without its name.
+    pub fn line(&self, of: &Path, name: &str) -> String {
+        let text = done(keepfs(["status"]).arg(of));
+        let start = format!("{name}: ");
+        let line = text.lines().find_map(|line| line.trim_start().strip_prefix(&start));
+        line.unwrap_or_else(|| panic!("no line {name} in\n{text}")).to_owned()
+    }
+
+    /// `check` must find nothing.
+    pub fn check(&self) {
+        done(keepfs(["check", "--data"]).arg(self.pool()));
+    }
+
+    /// The server's process.
+    pub fn server(&self) -> Pid {
+        Pid::from_raw(self.status()["server_pid"].as_i64().unwrap() as i32).unwrap()
+    }
+
+    /// Sends a signal to the server and waits until it is gone.
+    pub fn end_server(&self, signal: Signal) {
+        let pid = self.server();
+        let process = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        kill_process(pid, signal).unwrap();
+        poll(&mut [PollFd::new(&process, PollFlags::IN)], None).unwrap();
+    }
+
+    /// Whether anything is mounted.
+    pub fn is_mounted(&self) -> bool {
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        table.contains(&format!(" {} ", self.dir().display()))
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        if self.is_mounted() {
+            drop(run(keepfs(["unmount", "--lazy"]).arg(self.dir())));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The binary under the names that mkfs(8), fsck(8) and mount(8) look for.
+
+use super::bed::{Bed, KEEPFS, done, fails, possible, run};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The binary under another name.
+fn named(bed: &Bed, name: &str) -> Command {
+    let link = bed.path(name);
+    if !link.exists() {
+        symlink(KEEPFS, &link).unwrap();
+    }
+    Command::new(link)
+}
+
+/// Runs a script in mounts of its own, where /sbin holds nothing but our names: nothing can be left behind there.
+fn with_sbin(bed: &Bed, script: &str) -> Output {
+    let sbin = bed.path("sbin");
+    fs::create_dir_all(&sbin).unwrap();
+    for name in ["mount.keepfs", "mount.fuse.keepfs", "fsck.keepfs", "mkfs.keepfs"] {
+        let link: PathBuf = sbin.join(name);
+        if !link.exists() {
+            symlink(KEEPFS, link).unwrap();
+        }
+    }
+    let real = Path::new("/sbin").canonicalize().unwrap();
+    let whole = format!("set -e; mount --bind \"$1\" \"$2\"; pool=$3; dir=$4; {script}");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &whole, "sh"]);
+    run(command.arg(&sbin).arg(real).arg(bed.pool()).arg(bed.dir()))
+}
+
+fn worked(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn mkfs_makes_a_pool() {
+    let bed = Bed::empty();
+    done(
+        named(&bed, "mkfs.keepfs")
+            .args(["--size", "64M", "-L", "music"])
+            .arg(bed.pool()),
+    );
+    assert!(bed.line(&bed.pool(), "pool").starts_with("music"));
+    let (code, said) = fails(named(&bed, "mkfs.keepfs").arg(bed.pool()));
+    assert_eq!(code, 1);
+    assert!(said.starts_with("mkfs.keepfs: "), "{said}");
+}
+
+#[test]
+fn fsck_answers_as_fsck_does() {
+    let bed = Bed::new();
+    for options in [
+        &[][..],
+        &["-n"],
+        &["-y"],
+        &["-f"],
+        &["-a", "-f"],
+        &["-p", "-f"],
+        &["-C", "-f"],
+        &["-V"],
+    ] {
+        let output = run(named(&bed, "fsck.keepfs").arg(bed.pool()).args(options));
+        assert_eq!(output.status.code(), Some(0), "{options:?}: {output:?}");
+    }
+    let quick = done(named(&bed, "fsck.keepfs").arg("-a").arg(bed.pool()));
+    assert!(quick.contains("nothing to do"), "{quick}");
+    assert_eq!(fails(&mut named(&bed, "fsck.keepfs")).0, 16);
+    assert_eq!(fails(named(&bed, "fsck.keepfs").arg("/nowhere/pool")).0, 8);
+    fs::write(bed.path("other"), vec![0; 1 << 20]).unwrap();
+    assert_eq!(
+        run(named(&bed, "fsck.keepfs").arg(bed.path("other"))).status.code(),
+        Some(4)
+    );
+}
+
+#[test]
+fn mount_keepfs_takes_what_mount_gives() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    for name in ["mount.keepfs", "mount.fuse.keepfs"] {
+        let mut mount = named(&bed, name);
+        mount.arg(bed.pool()).arg(bed.dir());
+        done(mount.args(["-n", "-v", "-o", "rw,noatime,defaults"]));
+        assert!(bed.line(&bed.dir(), "mount").contains("read-write"));
+        bed.unmount();
+        let helper = |options: &[&str]| {
+            let mut mount = named(&bed, name);
+            mount.arg(bed.pool()).arg(bed.dir()).args(options);
+            mount
+        };
+        done(&mut helper(&["-r"]));
+        assert!(bed.line(&bed.dir(), "mount").contains("read-only"));
+        bed.unmount();
+        done(&mut helper(&["-w", "-s", "-o", "ro,unheard-of"]));
+        assert!(bed.line(&bed.dir(), "mount").contains("read-write"));
+        bed.unmount();
+        done(&mut helper(&["-f"]));
+        assert!(!bed.is_mounted());
+        let (code, said) = fails(&mut helper(&["-o", "unheard-of"]));
+        assert_eq!(code, 1);
+        assert!(said.contains("'unheard-of'"), "{said}");
+        assert_eq!(fails(named(&bed, name).arg("/nowhere/pool").arg(bed.dir())).0, 32);
+    }
+}
+
+#[test]
+fn mount_finds_us_by_type() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let script = "mount -t keepfs -o noatime,nosuid \"$pool\" \"$dir\"; echo text > \"$dir\"/file
+        grep \" $dir \" /proc/self/mountinfo; umount \"$dir\"";
+    let table = worked(&with_sbin(&bed, script));
+    assert!(
+        table.contains("keepfs") && table.contains("nosuid") && table.contains("noatime"),
+        "{table}"
+    );
+    bed.check();
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text\n");
+    bed.unmount();
+    let script = "mount -t fuse.keepfs \"$pool\" \"$dir\"; cat \"$dir\"/file; umount \"$dir\"";
+    assert_eq!(worked(&with_sbin(&bed, script)), "text\n");
+    let refused = with_sbin(&bed, "mount -t keepfs -o nonsense \"$pool\" \"$dir\"");
+    assert!(!refused.status.success());
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("'nonsense'"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_line_of_fstab_works() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let fstab = bed.path("fstab");
+    let line = format!(
+        "{} {} keepfs defaults,noexec,nofail,x-systemd.automount 0 2\n",
+        bed.pool().display(),
+        bed.dir().display()
+    );
+    fs::write(&fstab, line).unwrap();
+    let script = format!(
+        "mount -T '{0}' \"$dir\"; echo text > \"$dir\"/file; grep \" $dir \" /proc/self/mountinfo; umount \"$dir\"
+        fsck.keepfs -a \"$pool\"; mount -T '{0}' -a; cat \"$dir\"/file; umount \"$dir\"",
+        fstab.display()
+    );
+    let said = worked(&with_sbin(&bed, &script));
+    assert!(said.contains("noexec") && said.ends_with("text\n"), "{said}");
+    bed.check();
+}

@@ -1,0 +1,78 @@
+//! The server dies: nobody sees an empty directory, and what was synced is there after the next mount.
+
+use super::bed::{Bed, done, fails, keepfs};
+use rustix::process::Signal;
+use std::fs;
+use std::io::Write;
+
+fn dead() -> Option<Bed> {
+    let bed = Bed::mounted("commit=3600")?;
+    let mut file = fs::File::create(bed.on("synced")).unwrap();
+    file.write_all(b"kept").unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    bed.end_server(Signal::KILL);
+    Some(bed)
+}
+
+#[test]
+fn a_dead_mount_gives_errors() {
+    let Some(bed) = dead() else { return };
+    let not_connected = Some(rustix::io::Errno::NOTCONN.raw_os_error());
+    assert_eq!(fs::read_dir(bed.dir()).unwrap_err().raw_os_error(), not_connected);
+    assert_eq!(fs::read(bed.on("synced")).unwrap_err().raw_os_error(), not_connected);
+    let created = fs::write(bed.on("new"), "").unwrap_err();
+    assert_eq!(created.raw_os_error(), not_connected);
+}
+
+#[test]
+fn the_next_mount_recovers() {
+    let Some(bed) = dead() else { return };
+    done(keepfs(["unmount", "--lazy"]).arg(bed.dir()));
+    let offline = bed.line(&bed.pool(), "status");
+    assert!(offline.contains("to be replayed"), "{offline}");
+    // A log to replay is no error.
+    let text = done(keepfs(["check"]).arg(bed.pool()));
+    assert!(text.contains("the next mount replays"), "{text}");
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("synced")).unwrap(), b"kept");
+    bed.unmount();
+    bed.check();
+}
+
+#[test]
+fn unmount_of_a_dead_mount_is_not_stuck() {
+    let Some(bed) = dead() else { return };
+    bed.unmount();
+    assert!(!bed.is_mounted());
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("synced")).unwrap(), b"kept");
+}
+
+#[test]
+fn status_tells_of_the_dead_server() {
+    let Some(bed) = dead() else { return };
+    let dir = bed.dir();
+    assert_eq!(bed.line(&dir, "state"), "UNAVAIL");
+    assert!(bed.line(&dir, "status").contains("has died"));
+    assert!(bed.line(&dir, "action").contains("umount -l"));
+    assert!(bed.line(&dir, "errors").contains("every access"));
+    assert_eq!(bed.line(&dir, "id"), "unknown");
+    // By the pool's name too, and in the list of all.
+    assert_eq!(bed.line(&bed.pool(), "state"), "UNAVAIL");
+    let all = done(&mut keepfs(["status"]));
+    assert!(all.contains(bed.pool().to_str().unwrap()), "{all}");
+    let (code, said) = fails(keepfs(["events"]).arg(&dir));
+    assert_eq!(code, 1);
+    assert!(said.contains("has died"), "{said}");
+}
+
+#[test]
+fn a_mount_at_the_place_of_a_dead_one_is_the_one_that_answers() {
+    let Some(bed) = dead() else { return };
+    let died = bed.line(&bed.dir(), "status");
+    done(std::process::Command::new("umount").arg("-l").arg(bed.dir()));
+    bed.mount("");
+    assert_eq!(bed.line(&bed.dir(), "state"), "ONLINE");
+    assert!(!died.contains(&bed.status()["server_pid"].to_string()), "{died}");
+}

@@ -1,0 +1,179 @@
+//! Making pools, and refusing to.
+
+use super::bed::{Bed, done, fails, keepfs, possible, run};
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+
+#[test]
+fn a_pool_says_what_it_is() {
+    let bed = Bed::empty();
+    let mut create = keepfs([
+        "create",
+        "--size",
+        "64M",
+        "--label",
+        "photos",
+        "--meta-copies",
+        "1",
+        "--json",
+    ]);
+    let made: Value = serde_json::from_str(&done(create.arg(bed.pool()))).unwrap();
+    assert_eq!(made["version"], 1);
+    assert_eq!(made["label"], "photos");
+    assert_eq!(made["meta_copies"], 1);
+    assert_eq!(made["size_bytes"], 64 << 20);
+    assert_eq!(fs::metadata(bed.pool()).unwrap().len(), 64 << 20);
+    bed.check();
+}
+
+#[test]
+fn every_pool_has_its_own_id() {
+    let id = || {
+        let bed = Bed::empty();
+        let text = done(keepfs(["create", "--size", "64M", "--json"]).arg(bed.pool()));
+        serde_json::from_str::<Value>(&text).unwrap()["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_ne!(id(), id());
+}
+
+#[test]
+fn data_of_others_is_refused_unless_forced() {
+    let bed = Bed::empty();
+    let pool = bed.pool();
+    fs::File::create(&pool).unwrap().set_len(64 << 20).unwrap();
+    done(Command::new("mkfs.ext4").arg("-q").arg(&pool));
+    let before = fs::read(&pool).unwrap();
+    let (code, said) = fails(keepfs(["create"]).arg(&pool));
+    assert_eq!(code, 1);
+    assert!(said.contains("ext4") && said.contains("--force"), "{said}");
+    assert!(fs::read(&pool).unwrap() == before, "a refused device was written to");
+    done(keepfs(["create", "--force"]).arg(&pool));
+    bed.check();
+}
+
+#[test]
+fn a_pool_and_a_text_are_refused_too() {
+    let bed = Bed::new();
+    let (_, said) = fails(keepfs(["create"]).arg(bed.pool()));
+    assert!(said.contains("holds keepfs"), "{said}");
+    let text = bed.path("letter");
+    fs::write(&text, "Dear reader, ".repeat(1000)).unwrap();
+    for size in [&["--size", "64M"][..], &[]] {
+        let (_, said) = fails(keepfs(["create"]).args(size).arg(&text));
+        assert!(said.contains("not empty"), "{said}");
+    }
+    assert_eq!(fs::metadata(&text).unwrap().len(), 13_000);
+}
+
+#[test]
+fn an_empty_file_gets_its_size() {
+    let bed = Bed::empty();
+    fs::File::create(bed.pool()).unwrap();
+    done(keepfs(["create", "--size", "64M"]).arg(bed.pool()));
+    bed.check();
+}
+
+#[test]
+fn a_mounted_pool_is_refused_even_by_force() {
+    let Some(bed) = Bed::mounted("") else { return };
+    fs::write(bed.on("file"), "text").unwrap();
+    for args in [&["--force"][..], &["--force", "--size", "128M"]] {
+        let (code, said) = fails(keepfs(["create"]).args(args).arg(bed.pool()));
+        assert_eq!(code, 1);
+        assert!(said.contains("in use"), "{said}");
+    }
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+    bed.unmount();
+    bed.check();
+}
+
+#[test]
+fn a_file_behind_a_mounted_loop_device_is_refused_even_by_force() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    fs::File::create(bed.pool()).unwrap().set_len(64 << 20).unwrap();
+    done(Command::new("mkfs.ext4").arg("-q").arg(bed.pool()));
+    done(
+        Command::new("mount")
+            .args(["-o", "loop"])
+            .arg(bed.pool())
+            .arg(bed.dir()),
+    );
+    let refused = fails(keepfs(["create", "--force"]).arg(bed.pool()));
+    done(Command::new("umount").arg(bed.dir()));
+    assert!(refused.1.contains("in use (mounted at"), "{refused:?}");
+}
+
+#[test]
+fn what_cannot_be_made_is_told() {
+    let bed = Bed::empty();
+    let long = "x".repeat(65);
+    let cases = [
+        (vec![], 1, "--size"),
+        (vec!["--size", "4K"], 1, "pool"),
+        (vec!["--size", "huge"], 2, "'huge' is not a size"),
+        (vec!["--size", "64M", "--meta-copies", "3"], 2, "1..=2"),
+        (vec!["--size", "64M", "--label", &long], 1, "65 bytes"),
+    ];
+    for (args, expected, text) in cases {
+        let (code, said) = fails(keepfs(["create"]).args(&args).arg(bed.pool()));
+        assert_eq!(code, expected, "{args:?}: {said}");
+        assert!(said.contains(text), "{args:?}: {said}");
+        assert!(!bed.pool().exists(), "{args:?}");
+    }
+    assert!(!run(&mut keepfs(["create"])).status.success());
+}
+
+#[test]
+fn a_block_device_is_a_pool_too() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    let backing = bed.path("backing");
+    fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
+    let device = done(Command::new("losetup").args(["--find", "--show"]).arg(&backing));
+    let device = device.trim();
+    let used = use_device(&bed, device);
+    done(Command::new("losetup").args(["-d", device]));
+    used.unwrap();
+}
+
+/// Errors instead of panics: the device must be given back.
+fn use_device(bed: &Bed, device: &str) -> Result<(), String> {
+    let dir = bed.dir();
+    let dir = dir.to_str().ok_or("path")?;
+    let steps: [&[&str]; 5] = [
+        &["create", device],
+        &["mount", device, dir],
+        &["status", device],
+        &["unmount", dir],
+        &["check", device],
+    ];
+    for step in steps {
+        let output = run(&mut keepfs(step));
+        if !output.status.success() {
+            return Err(format!("{step:?}: {output:?}"));
+        }
+        if step[0] == "mount" {
+            fs::write(bed.on("file"), "text").map_err(|e| e.to_string())?;
+            let forced = run(&mut keepfs(["create", "--force", device]));
+            if forced.status.success() {
+                return Err("a mounted device was overwritten".into());
+            }
+        }
+    }
+    let sized = run(&mut keepfs(["create", "--force", "--size", "1M", device]));
+    let said = String::from_utf8_lossy(&sized.stderr).into_owned();
+    if said.contains("leave out --size") {
+        Ok(())
+    } else {
+        Err(said)
+    }
+}

@@ -1,0 +1,188 @@
+//! Create, mount, work, unmount, mount again, check: what was written is there.
+
+use super::bed::{Bed, done, fails, keepfs, possible};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+#[test]
+fn files_survive_unmounting() {
+    let Some(bed) = Bed::mounted("") else { return };
+    fs::create_dir(bed.on("dir")).unwrap();
+    fs::write(bed.on("dir/small"), "inline").unwrap();
+    let large: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
+    fs::write(bed.on("large"), &large).unwrap();
+    symlink("dir/small", bed.on("link")).unwrap();
+    fs::rename(bed.on("large"), bed.on("dir/large")).unwrap();
+    bed.unmount();
+    assert!(!bed.is_mounted());
+    assert!(!bed.on("dir").exists());
+    bed.check();
+
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("link")).unwrap(), b"inline");
+    assert_eq!(fs::read(bed.on("dir/large")).unwrap(), large);
+    assert!(!bed.on("large").exists());
+    bed.unmount();
+    bed.check();
+}
+
+#[test]
+fn unmount_has_closed_the_pool_when_it_returns() {
+    for options in ["anchor=none", "anchor=loop"] {
+        let Some(bed) = Bed::mounted(options) else { return };
+        for n in 0..5 {
+            fs::write(bed.on(&format!("file{n}")), vec![n; 100_000]).unwrap();
+            bed.unmount();
+            // Neither the lock nor a log to replay is left.
+            let text = done(keepfs(["check"]).arg(bed.pool()));
+            assert!(text.contains("closed properly"), "{options}: {text}");
+            bed.mount(options);
+        }
+    }
+}
+
+#[test]
+fn plain_umount_is_enough() {
+    let Some(bed) = Bed::mounted("") else { return };
+    fs::write(bed.on("file"), "text").unwrap();
+    done(Command::new("umount").arg(bed.dir()));
+    bed.check();
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+}
+
+#[test]
+fn a_mount_in_use_stays() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let open = fs::File::create(bed.on("open")).unwrap();
+    let (code, said) = fails(keepfs(["unmount"]).arg(bed.dir()));
+    assert_eq!(code, 1);
+    assert!(said.contains("busy"), "{said}");
+    assert!(bed.is_mounted());
+    drop(open);
+    bed.unmount();
+}
+
+#[test]
+fn lazy_unmount_ends_with_the_last_user() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let open = fs::File::create(bed.on("open")).unwrap();
+    done(keepfs(["unmount", "--lazy"]).arg(bed.dir()));
+    assert!(!bed.is_mounted());
+    drop(open);
+    // Waits for the server that is on its way out.
+    bed.check();
+}
+
+#[test]
+fn forced_unmount_keeps_what_was_committed() {
+    let Some(bed) = Bed::mounted("") else { return };
+    fs::write(bed.on("file"), "text").unwrap();
+    done(keepfs(["unmount", "--force"]).arg(bed.dir()));
+    assert!(!bed.is_mounted());
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+}
+
+#[test]
+fn sigterm_unmounts_cleanly() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let Some(bed) = Bed::mounted("") else { return };
+        fs::write(bed.on("file"), "text").unwrap();
+        bed.end_server(signal);
+        assert!(!bed.is_mounted());
+        let text = done(keepfs(["check"]).arg(bed.pool()));
+        assert!(text.contains("closed properly"), "{text}");
+    }
+}
+
+#[test]
+fn the_foreground_server_stays() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let mut server = bed.mounting("").arg("--foreground").spawn().unwrap();
+    let mut status = keepfs(["status", "--json"]);
+    status.arg(bed.dir());
+    // It says nothing when it is ready, so it is asked until it answers.
+    while !status.output().unwrap().status.success() {
+        assert_eq!(server.try_wait().unwrap(), None, "the server ended");
+        std::thread::yield_now();
+    }
+    assert_eq!(bed.status()["server_pid"], server.id());
+    fs::write(bed.on("file"), "text").unwrap();
+    bed.unmount();
+    assert!(server.wait().unwrap().success());
+}
+
+#[test]
+fn mount_errors_are_told_by_the_command() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let mount = |words: &[&std::path::Path]| keepfs([std::path::Path::new("mount")].iter().chain(words));
+    let (pool, dir) = (bed.pool(), bed.dir());
+    let cases = [
+        (mount(&["/nowhere/pool".as_ref(), &dir]), 1, "/nowhere/pool"),
+        (mount(&[&pool, &pool]), 1, "not a directory"),
+        (mount(&[&dir, &dir]), 1, "neither a regular file nor a block device"),
+        (bed.mounting("nonsense"), 2, "'nonsense'"),
+        (bed.mounting("commit=x"), 2, "'commit=x'"),
+        (mount(&[&pool]), 2, "DIR"),
+    ];
+    for (mut command, expected, text) in cases {
+        let (code, said) = fails(&mut command);
+        assert_eq!(code, expected, "{said}");
+        assert!(said.contains(text), "{text}: {said}");
+    }
+    fs::write(bed.path("other"), vec![1; 1 << 20]).unwrap();
+    let (code, said) = fails(keepfs(["mount"]).arg(bed.path("other")).arg(bed.dir()));
+    assert_eq!(code, 1);
+    assert!(
+        said.contains("other") && said.contains("not a usable Keepfs pool"),
+        "{said}"
+    );
+    assert!(!bed.is_mounted());
+}
+
+#[test]
+fn a_pool_is_mounted_once() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let (code, said) = fails(&mut bed.mounting(""));
+    assert_eq!(code, 1);
+    assert!(said.contains("in use"), "{said}");
+    fs::write(bed.on("still"), "here").unwrap();
+}
+
+#[test]
+fn unmounting_what_is_not_mounted_says_so() {
+    let bed = Bed::empty();
+    let (code, said) = fails(keepfs(["unmount"]).arg(bed.dir()));
+    assert_eq!(code, 1);
+    assert!(said.contains("no pool is mounted at"), "{said}");
+}
+
+#[test]
+fn version_and_help() {
+    assert!(done(&mut keepfs(["version"])).starts_with("keepfs 0."));
+    let help = done(&mut keepfs(["--help"]));
+    for word in [
+        "create",
+        "mount",
+        "unmount",
+        "status",
+        "check",
+        "dump",
+        "events",
+        "Exit codes",
+        "fsck(8)",
+    ] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+    assert!(!help.contains("  serve "), "{help}");
+    assert!(done(&mut keepfs(["mount", "--help"])).contains("cache="));
+}

@@ -1,0 +1,11 @@
+//! The binary as users call it: every test makes a real pool, and most mount it.
+
+mod bed;
+mod borrowed;
+mod crash;
+mod create;
+mod life;
+mod offline;
+mod options;
+mod status;
+mod users;

@@ -1,0 +1,214 @@
+//! Each line of `status`, and each figure, says its other value when that becomes true.
+
+use super::bed::{Bed, done, fails, keepfs};
+use rustix::fs::{XattrFlags, setxattr};
+use rustix::process::{Resource, Rlimit, prlimit};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+fn number(status: &Value, path: &str) -> u64 {
+    let value = status
+        .pointer(path)
+        .unwrap_or_else(|| panic!("no {path} in {status:#}"));
+    value.as_u64().unwrap_or_else(|| panic!("{path} is {value}"))
+}
+
+fn write_synced(path: &Path, bytes: usize) -> std::io::Result<()> {
+    fs::write(path, vec![1; bytes])?;
+    fs::File::open(path)?.sync_all()
+}
+
+#[test]
+fn a_healthy_mount_and_the_same_pool_unmounted() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let of = |name: &str| bed.line(&bed.dir(), name);
+    assert_eq!(of("state"), "ONLINE");
+    assert_eq!(of("status"), "nothing to report");
+    assert_eq!(of("action"), "none needed");
+    assert_eq!(of("errors"), "no known errors");
+    assert!(of("scrub").starts_with("none (not built yet"));
+    assert_eq!(of("pool"), format!("bed ({})", bed.pool().display()));
+    assert!(of("mount").starts_with(bed.dir().to_str().unwrap()));
+    assert!(of("mount").contains(&format!("server {}", bed.status()["server_pid"])));
+    let id = of("id");
+    assert_eq!(id.len(), 32);
+    bed.unmount();
+    let of = |name: &str| bed.line(&bed.pool(), name);
+    assert_eq!(of("state"), "OFFLINE");
+    assert_eq!(of("mount"), "not mounted");
+    assert_eq!(of("id"), id);
+    assert_eq!(of("status"), "nothing to report");
+}
+
+#[test]
+fn a_pool_without_a_label_goes_by_its_path() {
+    let bed = Bed::empty();
+    done(keepfs(["create", "--size", "64M"]).arg(bed.pool()));
+    assert_eq!(bed.line(&bed.pool(), "pool"), bed.pool().display().to_string());
+}
+
+#[test]
+fn the_mount_line_says_the_options() {
+    let Some(bed) = Bed::mounted("cache=writeback,commit=30,anchor=none,guard=off") else {
+        return;
+    };
+    let line = bed.line(&bed.dir(), "mount");
+    for part in ["read-write", "cache writeback", "commit every 30 s", "not anchored"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(bed.line(&bed.dir(), "arena").ends_with("guard off"));
+    bed.unmount();
+    bed.mount("ro,anchor=loop");
+    let line = bed.line(&bed.dir(), "mount");
+    for part in ["read-only", "cache writethrough", "commit every 5 s", ", anchored"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(bed.line(&bed.dir(), "arena").ends_with("guard alias"));
+}
+
+#[test]
+fn work_moves_the_figures() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    let before = bed.status();
+    write_synced(&bed.on("data"), 1 << 20).unwrap();
+    let after = bed.status();
+    for path in [
+        "/space/used_bytes",
+        "/space/inodes",
+        "/arena/dirty_frames",
+        "/log/groups",
+        "/log/last_seq",
+        "/log/durable_seq",
+        "/written/class_bytes/data",
+        "/written/class_bytes/plog",
+        "/written/cause_bytes/consistency",
+        "/written/cause_bytes/persistence",
+        "/written/flushes",
+        "/written/transactions",
+    ] {
+        assert!(
+            number(&after, path) > number(&before, path),
+            "{path}: {before:#} {after:#}"
+        );
+    }
+    assert!(number(&after, "/space/available_bytes") < number(&before, "/space/available_bytes"));
+    assert!(number(&after, "/written/class_bytes/data") >= 1 << 20);
+    assert_eq!(after["version"], 1);
+    // What is not synced is not durable.
+    fs::write(bed.on("later"), "x").unwrap();
+    let later = bed.status();
+    assert!(number(&later, "/log/last_seq") > number(&later, "/log/durable_seq"));
+}
+
+#[test]
+fn more_metadata_than_memory_is_evicted_and_checkpointed() {
+    let Some(bed) = Bed::mounted("arena=16M,commit=3600") else {
+        return;
+    };
+    let before = bed.status();
+    assert_eq!(number(&before, "/arena/frames"), 4096);
+    assert_eq!(number(&before, "/arena/evictions"), 0);
+    let value = vec![9; 3000];
+    for n in 0..5000 {
+        let path = bed.on(&format!("file{n}"));
+        fs::write(&path, "").unwrap();
+        setxattr(&path, "user.large", &value, XattrFlags::empty()).unwrap();
+    }
+    for n in 0..100 {
+        let mut read = vec![0; 4000];
+        let path = bed.on(&format!("file{n}"));
+        let len = rustix::fs::getxattr(&path, "user.large", &mut read[..]).unwrap();
+        assert_eq!(read[..len], value);
+    }
+    let after = bed.status();
+    for path in [
+        "/arena/evictions",
+        "/arena/fetched",
+        "/written/class_bytes/metadata",
+        "/written/class_bytes/map",
+        "/written/class_bytes/superblock",
+        "/written/cause_bytes/checkpoint",
+        "/written/checkpoints",
+        "/written/read_bytes",
+    ] {
+        assert!(number(&after, path) > number(&before, path), "{path}: {after:#}");
+    }
+    // Only clean frames are evicted, so none is ever written for that.
+    assert_eq!(number(&after, "/written/cause_bytes/eviction"), 0);
+    bed.unmount();
+    bed.check();
+}
+
+#[test]
+fn a_device_that_refuses_writes_faults_the_pool() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    write_synced(&bed.on("before"), 10_000).unwrap();
+    let (none, all) = (Some(0), None);
+    let old = prlimit(
+        Some(bed.server()),
+        Resource::Fsize,
+        Rlimit {
+            current: none,
+            maximum: all,
+        },
+    )
+    .unwrap();
+    assert!(
+        write_synced(&bed.on("after"), 10).is_err(),
+        "the device takes no byte, yet fsync succeeded"
+    );
+    let dir = bed.dir();
+    assert_eq!(bed.line(&dir, "state"), "FAULTED");
+    assert!(bed.line(&dir, "status").contains("ended all writing"));
+    assert!(bed.line(&dir, "action").contains("see to the device"));
+    assert_ne!(bed.line(&dir, "errors"), "no known errors");
+    let events = done(keepfs(["events"]).arg(&dir));
+    assert!(events.contains("error"), "{events}");
+    assert!(number(&bed.status(), "/events") > 0);
+    let json = done(keepfs(["events", "--json"]).arg(bed.pool()));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["version"], 1);
+    assert_eq!(json["events"][0]["level"], "error");
+    // Unmounting says that not everything was kept; what was synced is.
+    prlimit(Some(bed.server()), Resource::Fsize, old).unwrap();
+    let (code, said) = fails(keepfs(["unmount"]).arg(&dir));
+    assert_eq!(code, 1);
+    assert!(said.contains("not everything could be made durable"), "{said}");
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("before")).unwrap(), vec![1; 10_000]);
+}
+
+#[test]
+fn nothing_to_tell() {
+    let Some(bed) = Bed::mounted("") else { return };
+    assert!(done(keepfs(["events"]).arg(bed.dir())).starts_with("nothing was noticed"));
+    bed.unmount();
+    assert!(fails(keepfs(["events"]).arg(bed.pool())).1.contains("not mounted"));
+    let (code, said) = fails(&mut keepfs(["status", "/nowhere/pool"]));
+    assert_eq!(code, 1);
+    assert!(said.contains("/nowhere/pool"), "{said}");
+}
+
+#[test]
+fn the_list_of_all_has_this_one_while_it_is_mounted() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let listed = || -> Vec<Value> {
+        let all: Value = serde_json::from_str(&done(&mut keepfs(["status", "--json"]))).unwrap();
+        assert_eq!(all["version"], 1);
+        all["pools"].as_array().unwrap().clone()
+    };
+    let is_here = |pools: &[Value]| pools.iter().any(|pool| pool["pool"] == bed.pool().to_str().unwrap());
+    assert!(is_here(&listed()));
+    bed.unmount();
+    assert!(!is_here(&listed()));
+}
+
+#[test]
+fn only_root_may_ask_the_server() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let mut asked = super::users::nobody();
+    let (code, said) = fails(asked.arg(super::bed::KEEPFS).arg("status").arg(bed.dir()));
+    assert_eq!(code, 1);
+    assert!(said.contains("only root may"), "{said}");
+}

@@ -1,0 +1,115 @@
+//! Other users: permissions, ACLs and the sticky bit hold against them, tried as one.
+
+use super::bed::{Bed, done, fails, run};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+/// The user without rights.
+const NOBODY: u32 = 65_534;
+
+/// A command as that user; add the program and its arguments.
+pub fn nobody() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+    command
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn sh(script: &str, at: &Path) -> Command {
+    let mut command = nobody();
+    command.args(["sh", "-c", script, "sh"]).arg(at);
+    command
+}
+
+#[test]
+fn permissions_hold() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let (open, closed) = (bed.on("open"), bed.on("closed"));
+    fs::write(&open, "all").unwrap();
+    fs::write(&closed, "mine").unwrap();
+    mode(&open, 0o644);
+    mode(&closed, 0o600);
+    assert_eq!(done(&mut sh("cat \"$1\"", &open)), "all");
+    assert!(fails(&mut sh("cat \"$1\"", &closed)).1.contains("Permission denied"));
+    assert!(
+        fails(&mut sh("echo x >> \"$1\"", &open))
+            .1
+            .contains("Permission denied")
+    );
+    assert!(fails(&mut sh("rm -f \"$1\"", &open)).1.contains("Permission denied"));
+    assert!(fails(&mut sh("chmod 777 \"$1\"", &open)).1.contains("not permitted"));
+    chown(&closed, Some(NOBODY), None).unwrap();
+    assert_eq!(done(&mut sh("cat \"$1\"", &closed)), "mine");
+}
+
+#[test]
+fn acls_hold() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let file = bed.on("file");
+    fs::write(&file, "text").unwrap();
+    mode(&file, 0o600);
+    fails(&mut sh("cat \"$1\"", &file));
+    done(Command::new("setfacl").args(["-m", "u:65534:r"]).arg(&file));
+    assert_eq!(done(&mut sh("cat \"$1\"", &file)), "text");
+    assert!(
+        fails(&mut sh("echo x >> \"$1\"", &file))
+            .1
+            .contains("Permission denied")
+    );
+    // A default ACL is inherited, and survives a mount.
+    let dir = bed.on("dir");
+    fs::create_dir(&dir).unwrap();
+    mode(&dir, 0o700);
+    done(
+        Command::new("setfacl")
+            .args(["-m", "u:65534:rx,d:u:65534:rw"])
+            .arg(&dir),
+    );
+    fs::write(dir.join("child"), "child").unwrap();
+    bed.unmount();
+    bed.mount("");
+    assert_eq!(done(&mut sh("cat \"$1\"/child", &dir)), "child");
+    done(Command::new("setfacl").arg("-b").arg(&file));
+    fails(&mut sh("cat \"$1\"", &file));
+}
+
+#[test]
+fn the_sticky_bit_holds() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let dir = bed.on("tmp");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("theirs"), "").unwrap();
+    mode(&dir, 0o1777);
+    done(&mut sh(
+        "echo mine > \"$1\"/mine && mv \"$1\"/mine \"$1\"/own && rm \"$1\"/own",
+        &dir,
+    ));
+    assert!(fails(&mut sh("rm -f \"$1\"/theirs", &dir)).1.contains("not permitted"));
+    mode(&dir, 0o777);
+    done(&mut sh("rm -f \"$1\"/theirs", &dir));
+}
+
+#[test]
+fn writing_by_others_clears_set_user_id() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let file = bed.on("program");
+    fs::write(&file, "#!/bin/sh\n").unwrap();
+    mode(&file, 0o4777);
+    done(&mut sh("echo : >> \"$1\"", &file));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o777);
+}
+
+#[test]
+fn others_may_be_kept_out() {
+    let Some(bed) = Bed::mounted("noallow_other") else {
+        return;
+    };
+    mode(&bed.dir(), 0o777);
+    let output = run(&mut sh("ls \"$1\"", &bed.dir()));
+    assert!(!output.status.success(), "{output:?}");
+}
