@@ -88,8 +88,7 @@ impl Volume {
         let _lock = self.locks.exclusive(ino);
         let now = self.now();
         self.change(|txn| {
-            self.usable(txn, ino)?;
-            let mut held = Held::load(txn, ino)?;
+            let mut held = self.hold(txn, ino)?;
             if !InodeFlags::SETTABLE.has(flags) || !matches!(held.kind(), FileKind::File | FileKind::Dir) {
                 return refuse(Errno::EOPNOTSUPP);
             }

@@ -184,8 +184,7 @@ impl Volume {
         let lock = self.locks.exclusive(parent);
         let now = self.now();
         let (ino, inode) = self.change(|txn| {
-            self.usable(txn, parent)?;
-            let mut dir = Held::load(txn, parent)?;
+            let mut dir = self.hold(txn, parent)?;
             check_create(txn, self.seed, (parent, &dir.now), name)?;
             let is_dir = new.mode & S_IFMT == FileKind::Dir.type_bits();
             if is_dir && dir.now.nlink.get() >= LINK_MAX {
@@ -219,12 +218,11 @@ impl Volume {
             ..*new
         };
         let (ino, inode) = self.change(|txn| {
-            let inode = self.usable(txn, parent)?;
-            directory(&inode)?;
-            if has(&inode, InodeFlags::IMMUTABLE) {
+            let dir = self.hold(txn, parent)?;
+            directory(&dir.now)?;
+            if has(&dir.now, InodeFlags::IMMUTABLE) {
                 return refuse(Errno::EPERM);
             }
-            let dir = Held::load(txn, parent)?;
             let mut child = newborn(txn, &dir, &new, now)?;
             child.put(txn)?;
             txn.set_orphan(child.ino, true)?;

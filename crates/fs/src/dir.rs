@@ -97,7 +97,8 @@ pub(crate) fn find(source: &mut impl Source, seed: [u64; 2], ino: u64, root: u64
     }
     let key = name_key(seed, name);
     let way = descend(source, ino, root, key)?;
-    let leaf = Leaf::load(source, way.leaf)?;
+    let mut bytes = leaf::EMPTY;
+    let leaf = Leaf::load(source, way.leaf, &mut bytes)?;
     leaf.search(key, name).map(|search| search.found)
 }
 

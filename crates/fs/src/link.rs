@@ -71,10 +71,8 @@ impl Volume {
         let _locks = self.locks.all([ino, parent]);
         let now = self.now();
         let inode = self.change(|txn| {
-            self.usable(txn, ino)?;
-            self.usable(txn, parent)?;
             // The same inode twice is a directory, which the check refuses.
-            let (mut dir, mut file) = (Held::load(txn, parent)?, Held::load(txn, ino)?);
+            let (mut file, mut dir) = (self.hold(txn, ino)?, self.hold(txn, parent)?);
             check_create(txn, self.seed, (parent, &dir.now), name)?;
             self.check_link(txn, &dir, &file, name)?;
             add_name(txn, self.seed, &mut dir, name, &mut file, now)?;
@@ -159,8 +157,7 @@ impl Volume {
         as_dir: bool,
         now: Time,
     ) -> Step<Try<u32>> {
-        self.usable(txn, parent)?;
-        let mut dir = Held::load(txn, parent)?;
+        let mut dir = self.hold(txn, parent)?;
         let found = self.child(txn, parent, &dir.now, name)?;
         if found.ino != ino {
             return Ok(Try::Moved);

@@ -70,10 +70,9 @@ impl Volume {
     /// What an interval does: data staged before the last one is written out, everything becomes durable.
     fn tick(&self, before: &mut HashSet<u64>) -> Result<()> {
         let staged = self.store.staged_inodes(BATCH);
-        for ino in staged.iter().filter(|ino| before.contains(ino)) {
-            if let Err(error) = self.write_out_inode(*ino) {
-                log_write_out(&error);
-            }
+        let old: Vec<u64> = staged.iter().copied().filter(|ino| before.contains(ino)).collect();
+        if let Err(error) = self.write_out_inodes(&old) {
+            log_write_out(&error);
         }
         *before = staged.into_iter().collect();
         Ok(self.store.sync()?)

@@ -3,7 +3,7 @@
 use crate::create;
 use crate::data::PAGE_BYTES;
 use crate::errors::{Result, Step, refuse, seen};
-use crate::inode;
+use crate::inode::{self, Held};
 use crate::locks::Locks;
 use crate::lookups::Lookups;
 use crate::maintain::Worker;
@@ -155,6 +155,15 @@ impl Volume {
             return refuse(Errno::ESTALE);
         }
         Ok(inode)
+    }
+
+    /// An inode to change that somebody may still use. Errors: as [`Volume::usable`].
+    pub(crate) fn hold(&self, txn: &mut Txn<'_>, ino: u64) -> Step<Held> {
+        let held = Held::load(txn, ino)?;
+        if held.now.nlink.get() == 0 && !self.lookups.held(ino) {
+            return refuse(Errno::ESTALE);
+        }
+        Ok(held)
     }
 
     /// The attributes of an inode. Staged pages that have no page of their own yet count as allocated, so that nobody

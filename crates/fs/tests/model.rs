@@ -48,7 +48,7 @@ fn options(clock: Arc<dyn Fn() -> Time + Send + Sync>) -> VolumeOptions {
         store: StoreOptions {
             background: false,
             tiny_arena: true,
-            arena_bytes: 8 << 20,
+            arena_bytes: 2 << 20,
             ..StoreOptions::default()
         },
         background: false,

@@ -25,21 +25,10 @@ pub(crate) struct Placed<'s> {
 impl Placed<'_> {
     /// Names the pages: entries, bitmap, log record; frees what was there. Run in the transaction, `size` set before.
     pub fn name(&self, txn: &mut Txn<'_>, file: &mut Held) -> Step<()> {
-        let version = file.version();
-        let entry = |(page, crc): (&u64, &u32)| PageEntry::new(*page, WRITTEN, *crc, version);
-        let new: Vec<PageEntry> = self.pages.iter().zip(&self.crcs).map(entry).collect();
-        let mut old = vec![PageEntry::HOLE; new.len()];
-        blockmap::set(txn, file, self.first, &new, &mut old)?;
         for run in self.fresh.iter().flat_map(|r| r.runs()) {
             txn.use_pages(*run)?;
         }
-        for (was, is) in old.iter().zip(&new) {
-            if blockmap::has_page(was) && was.page() != is.page() {
-                txn.free_page(was.page())?;
-            }
-        }
-        note_entries(txn, file, self.first, &new);
-        Ok(())
+        name_pages(txn, file, self.first, &self.pages, &self.crcs)
     }
 
     /// The transaction committed: the pages are taken.
@@ -48,6 +37,22 @@ impl Placed<'_> {
             fresh.keep();
         }
     }
+}
+
+/// Sets the entries of pages that are on the device and allocated, frees what was there, tells the log.
+pub(super) fn name_pages(txn: &mut Txn<'_>, file: &mut Held, first: u64, pages: &[u64], crcs: &[u32]) -> Step<()> {
+    let version = file.version();
+    let entry = |(page, crc): (&u64, &u32)| PageEntry::new(*page, WRITTEN, *crc, version);
+    let new: Vec<PageEntry> = pages.iter().zip(crcs).map(entry).collect();
+    let mut old = vec![PageEntry::HOLE; new.len()];
+    blockmap::set(txn, file, first, &new, &mut old)?;
+    for (was, is) in old.iter().zip(&new) {
+        if blockmap::has_page(was) && was.page() != is.page() {
+            txn.free_page(was.page())?;
+        }
+    }
+    note_entries(txn, file, first, &new);
+    Ok(())
 }
 
 impl Volume {
@@ -91,7 +96,7 @@ impl Volume {
     }
 
     /// Writes one part in as few runs as its device pages make.
-    fn write_part(&self, pages: &[u64], part: &[u8], crcs: &mut Vec<u32>) -> Result<()> {
+    pub(super) fn write_part(&self, pages: &[u64], part: &[u8], crcs: &mut Vec<u32>) -> Result<()> {
         crcs.extend(part.chunks_exact(PAGE).map(crc32c::of));
         let mut at = 0;
         while at < pages.len() {

@@ -1,14 +1,29 @@
 //! Writing staged pages to pages of their own: by age, by number, before something needs them mapped.
 
 use super::PAGES_A_STEP;
+use super::place::name_pages;
+use crate::blockmap;
 use crate::errors::{Error, Result};
 use crate::inode::Held;
 use crate::volume::Volume;
 use keepfs_format::PAGE;
+use keepfs_format::blockmap::PageEntry;
+use keepfs_store::Purpose;
 use keepfs_vfs::Errno;
 
 /// Inodes looked at in one round.
-const ROUND: usize = 64;
+const ROUND: usize = 512;
+/// Inodes written out in one transaction.
+const TOGETHER: usize = 32;
+/// Most pages of an inode that is written out with others.
+const JOB_PAGES: usize = 8;
+
+/// Neighbouring staged pages of an inode whose lock is held.
+struct Job {
+    ino: u64,
+    first: u64,
+    count: usize,
+}
 
 impl Volume {
     /// Writes out the staged pages of `ino` within `from .. to`. Called with the exclusive lock held.
@@ -47,28 +62,99 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes out all staged pages of one inode, unless somebody is at it.
-    pub(crate) fn write_out_inode(&self, ino: u64) -> Result<bool> {
-        let Some(_lock) = self.locks.try_exclusive(ino) else {
-            return Ok(false);
-        };
-        match self.write_out(ino, 0, u64::MAX) {
-            Err(error) if error.errno() == Some(Errno::ESTALE) || error.is_no_space() => Ok(false),
-            Err(error) => Err(error),
-            Ok(()) => Ok(true),
+    /// Writes out the staged pages of several inodes, those left out that somebody is at. Small ones go together: one
+    /// reservation, one write, one transaction.
+    pub(crate) fn write_out_inodes(&self, inos: &[u64]) -> Result<()> {
+        for inos in inos.chunks(TOGETHER) {
+            let (mut locks, mut jobs) = (Vec::new(), Vec::new());
+            for ino in inos {
+                let Some(lock) = self.locks.try_exclusive(*ino) else {
+                    continue;
+                };
+                match self.write_out_job(*ino) {
+                    Ok(Some(job)) => {
+                        locks.push(lock);
+                        jobs.push(job);
+                    }
+                    Ok(None) => {}
+                    Err(error) if error.errno() == Some(Errno::ESTALE) || error.is_no_space() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            match self.write_out_together(&jobs) {
+                Err(error) if error.is_no_space() => {}
+                other => other?,
+            }
         }
+        Ok(())
+    }
+
+    /// The pages of an inode that can be written with others'; `None` if there are none, or they were written alone.
+    fn write_out_job(&self, ino: u64) -> Result<Option<Job>> {
+        let staged = self.store.staged_pages(ino);
+        let (Some(first), Some(last)) = (staged.first(), staged.last()) else {
+            return Ok(None);
+        };
+        let count = staged.len();
+        let inode = self.see(|view| crate::inode::live(view, ino))?;
+        let mut old = vec![PageEntry::HOLE; count.min(JOB_PAGES)];
+        self.see(|view| blockmap::get(view, ino, &inode, *first, &mut old))?;
+        if count > JOB_PAGES || last - first + 1 != count as u64 || old.iter().any(blockmap::is_unwritten) {
+            self.write_out(ino, 0, u64::MAX)?;
+            return Ok(None);
+        }
+        Ok(Some(Job {
+            ino,
+            first: *first,
+            count,
+        }))
+    }
+
+    fn write_out_together(&self, jobs: &[Job]) -> Result<()> {
+        let total: usize = jobs.iter().map(|job| job.count).sum();
+        if total == 0 {
+            return Ok(());
+        }
+        let mut bytes = vec![0; total * PAGE];
+        let mut pages = bytes.as_chunks_mut::<PAGE>().0.iter_mut();
+        for job in jobs {
+            for (index, page) in (job.first..).zip(pages.by_ref().take(job.count)) {
+                if !self.store.staged(job.ino, index, page)? {
+                    return Ok(());
+                }
+            }
+        }
+        let fresh = self.reserve(total as u32, Purpose::Claimed)?;
+        let runs = fresh.runs().iter();
+        let places: Vec<u64> = runs
+            .flat_map(|run| run.start..run.start + u64::from(run.count))
+            .collect();
+        let mut crcs = Vec::with_capacity(total);
+        self.write_part(&places, &bytes, &mut crcs)?;
+        self.change(|txn| {
+            for run in fresh.runs() {
+                txn.use_pages(*run)?;
+            }
+            let mut at = 0;
+            for job in jobs {
+                let mut file = Held::load(txn, job.ino)?;
+                let part = at..at + job.count;
+                name_pages(txn, &mut file, job.first, &places[part.clone()], &crcs[part])?;
+                file.put(txn)?;
+                at += job.count;
+            }
+            Ok(())
+        })?;
+        fresh.keep();
+        Ok(())
     }
 
     /// Writes out the oldest staged pages while more than `most` are staged.
     pub(crate) fn write_out_down_to(&self, most: usize) -> Result<()> {
         while self.store.staged_total() > most {
             let before = self.store.staged_total();
-            for ino in self.store.staged_inodes(ROUND) {
-                self.write_out_inode(ino)?;
-                if self.store.staged_total() <= most {
-                    return Ok(());
-                }
-            }
+            let surplus = before - most;
+            self.write_out_inodes(&self.store.staged_inodes(surplus.min(ROUND)))?;
             if self.store.staged_total() >= before {
                 break;
             }

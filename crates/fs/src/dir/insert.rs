@@ -37,10 +37,11 @@ pub(crate) fn insert(
     }
     let key = name_key(seed, name);
     let size = entry_size(name.len());
+    let mut bytes = leaf::EMPTY;
     // Each round packs or splits; a key has fewer bits than this bound.
     for _ in 0..64 {
         let way = descend(txn, dir.ino, dir.now.root.get(), key)?;
-        let leaf = Leaf::load(txn, way.leaf)?;
+        let leaf = Leaf::load(txn, way.leaf, &mut bytes)?;
         let search = leaf.search(key, name)?;
         if search.found.is_some() {
             return refuse(Errno::EEXIST);
@@ -68,7 +69,7 @@ pub(crate) fn insert(
 }
 
 /// Where an entry of `size` bytes can go at once: over a dead one of its size, or at the tail.
-fn place(leaf: &Leaf, size: usize) -> Step<Option<usize>> {
+fn place(leaf: &Leaf<'_>, size: usize) -> Step<Option<usize>> {
     if let Some(at) = leaf.dead_of(size)? {
         return Ok(Some(at));
     }
@@ -76,7 +77,7 @@ fn place(leaf: &Leaf, size: usize) -> Step<Option<usize>> {
     Ok((tail + size <= PAGE).then_some(tail))
 }
 
-fn write(txn: &mut Txn<'_>, leaf: &Leaf, at: usize, entry: &EntryHead, name: &[u8]) -> Step<()> {
+fn write(txn: &mut Txn<'_>, leaf: &Leaf<'_>, at: usize, entry: &EntryHead, name: &[u8]) -> Step<()> {
     let mut bytes = [0; ENTRY_MAX];
     let size = entry_size(name.len());
     bytes[..ENTRY_HEAD].copy_from_slice(entry.as_bytes());
@@ -100,7 +101,7 @@ fn write(txn: &mut Txn<'_>, leaf: &Leaf, at: usize, entry: &EntryHead, name: &[u
 }
 
 /// Packs the leaf if that frees enough, else splits it.
-fn make_room(txn: &mut Txn<'_>, dir: &mut Held, way: Way, leaf: &Leaf, size: usize) -> Step<()> {
+fn make_room(txn: &mut Txn<'_>, dir: &mut Held, way: Way, leaf: &Leaf<'_>, size: usize) -> Step<()> {
     let dead = usize::from(leaf.head.dead.get());
     let (tail, depth) = (usize::from(leaf.head.tail.get()), leaf.depth());
     let fits = tail.saturating_sub(dead) + size <= PAGE;
@@ -124,7 +125,7 @@ fn make_room(txn: &mut Txn<'_>, dir: &mut Held, way: Way, leaf: &Leaf, size: usi
 
 /// Splits a leaf in two by one more bit, below a new index if it has no bit left (S-6.5). Both halves are new nodes:
 /// the local depth stands in the header, which is written at birth only.
-fn split(txn: &mut Txn<'_>, dir: &mut Held, way: Way, leaf: &Leaf) -> Step<()> {
+fn split(txn: &mut Txn<'_>, dir: &mut Held, way: Way, leaf: &Leaf<'_>) -> Step<()> {
     let (turn, depth) = match way.last {
         Some(turn) if leaf.depth() < DEPTH_MAX => (turn, leaf.depth()),
         above => (index_under(txn, dir, above)?, 0),

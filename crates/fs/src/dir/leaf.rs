@@ -13,19 +13,22 @@ pub(super) const HEAD: usize = HEADER;
 /// Offset of the local depth in the header.
 const DEPTH: usize = core::mem::offset_of!(keepfs_format::Header, level);
 
-/// A leaf as it was when loaded.
-pub(super) struct Leaf {
+/// A leaf as it was when loaded. Its bytes lie where the caller keeps them: they are too many to be moved about.
+pub(super) struct Leaf<'b> {
     pub r: Ref,
-    pub bytes: [u8; PAGE],
+    pub bytes: &'b [u8; PAGE],
     pub head: LeafHead,
 }
+
+/// Where a caller keeps the bytes of a leaf.
+pub(super) const EMPTY: [u8; PAGE] = [0; PAGE];
 
 /// One entry of a leaf.
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'a> {
     pub at: usize,
     pub size: usize,
-    pub head: EntryHead,
+    pub head: &'a EntryHead,
     pub name: &'a [u8],
 }
 
@@ -45,7 +48,7 @@ impl Entry<'_> {
 
 /// Goes through the entries of a leaf, dead ones too.
 pub(super) struct Walk<'a> {
-    leaf: &'a Leaf,
+    leaf: &'a Leaf<'a>,
     at: usize,
 }
 
@@ -58,18 +61,17 @@ impl<'a> Walk<'a> {
         }
         let entry = self
             .leaf
-            .entry(at, tail)
+            .entry(at)
             .ok_or_else(|| self.leaf.damage("directory entry out of bounds (S-6.2)"))?;
         self.at += entry.size;
         Ok(Some(entry))
     }
 }
 
-impl Leaf {
+impl<'b> Leaf<'b> {
     /// Copies a leaf out of the store and checks its head.
-    pub fn load(source: &mut impl Source, r: Ref) -> Step<Leaf> {
-        let mut bytes = [0; PAGE];
-        source.read(r, 0, &mut bytes)?;
+    pub fn load(source: &mut impl Source, r: Ref, bytes: &'b mut [u8; PAGE]) -> Step<Leaf<'b>> {
+        source.read(r, 0, bytes)?;
         let head = LeafHead::read_from_bytes(&bytes[HEAD..FIRST]).unwrap_or_default();
         let leaf = Leaf { r, bytes, head };
         if !(FIRST..=PAGE).contains(&usize::from(leaf.head.tail.get())) || leaf.depth() > DEPTH_MAX {
@@ -93,8 +95,9 @@ impl Leaf {
     }
 
     /// The entry at an offset, if it is one.
-    pub fn entry(&self, at: usize, tail: usize) -> Option<Entry<'_>> {
-        let head = EntryHead::read_from_bytes(self.bytes.get(at..at + ENTRY_HEAD)?).ok()?;
+    pub fn entry(&self, at: usize) -> Option<Entry<'b>> {
+        let tail = usize::from(self.head.tail.get());
+        let head = EntryHead::ref_from_bytes(self.bytes.get(at..at + ENTRY_HEAD)?).ok()?;
         let size = entry_size(usize::from(head.name_len));
         if head.name_len == 0 || at + size > tail || (head.state != LIVE && head.state != DEAD) {
             return None;
@@ -155,7 +158,7 @@ impl Leaf {
     /// The bytes behind the header with only the live entries that `keep` wants, packed; what lies behind the tail
     /// stays as it was, so that little changes.
     pub fn packed(&self, mut keep: impl FnMut(u64) -> bool) -> Step<[u8; PAGE]> {
-        let mut image = self.bytes;
+        let mut image = *self.bytes;
         let mut tail = FIRST;
         let mut live = 0u16;
         let mut walk = self.walk();

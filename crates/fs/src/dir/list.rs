@@ -1,14 +1,18 @@
 //! Listing a directory in the order of its cookies, a leaf at a time.
 
 use super::descend;
-use super::leaf::Leaf;
+use super::leaf::{self, Leaf};
 use crate::errors::{Step, damaged};
-use keepfs_store::Source;
+use keepfs_format::PAGE;
+use keepfs_format::dir::LeafHead;
+use keepfs_store::{Ref, Source};
 use keepfs_vfs::{DirEntry, FileKind, Ino};
 
 /// The live entries of one leaf from a key on, in key order.
 pub(crate) struct Listing {
-    leaf: Leaf,
+    r: Ref,
+    bytes: Box<[u8; PAGE]>,
+    head: LeafHead,
     order: Vec<(u64, u16)>,
     /// The least key of the leaves behind, if there are any.
     pub next: Option<u64>,
@@ -17,9 +21,13 @@ pub(crate) struct Listing {
 impl Listing {
     /// The entries, ascending by cookie.
     pub fn entries(&self) -> impl Iterator<Item = DirEntry<'_>> {
-        let tail = usize::from(self.leaf.head.tail.get());
         self.order.iter().filter_map(move |&(key, at)| {
-            let entry = self.leaf.entry(usize::from(at), tail)?;
+            let leaf = Leaf {
+                r: self.r,
+                bytes: &self.bytes,
+                head: self.head,
+            };
+            let entry = leaf.entry(usize::from(at))?;
             Some(DirEntry {
                 ino: Ino(entry.head.ino.get()),
                 kind: FileKind::of_mode(u32::from(entry.head.kind) << 12)?,
@@ -33,7 +41,8 @@ impl Listing {
 /// The entries of the leaf that `from` leads to, those below `from` left out.
 pub(crate) fn list(source: &mut impl Source, ino: u64, root: u64, from: u64) -> Step<Listing> {
     let way = descend(source, ino, root, from)?;
-    let leaf = Leaf::load(source, way.leaf)?;
+    let mut bytes = Box::new(leaf::EMPTY);
+    let leaf = Leaf::load(source, way.leaf, &mut bytes)?;
     let mut order = Vec::with_capacity(usize::from(leaf.head.live.get()).min(128));
     let mut walk = leaf.walk();
     while let Some(entry) = walk.next()? {
@@ -47,7 +56,14 @@ pub(crate) fn list(source: &mut impl Source, ino: u64, root: u64, from: u64) -> 
     }
     order.sort_unstable();
     let next = way.last.and_then(|turn| behind(from, turn.level, leaf.depth()));
-    Ok(Listing { leaf, order, next })
+    let head = leaf.head;
+    Ok(Listing {
+        r: way.leaf,
+        bytes,
+        head,
+        order,
+        next,
+    })
 }
 
 /// The least key behind a leaf of local depth `depth` that stands under an index of `level` where `key` leads.

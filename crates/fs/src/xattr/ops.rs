@@ -97,12 +97,11 @@ impl Volume {
         let _lock = self.locks.exclusive(ino);
         let now = self.now();
         self.change(|txn| {
-            self.usable(txn, ino)?;
+            let mut held = self.hold(txn, ino)?;
             check_length(name)?;
             if value.len() > VALUE_MAX {
                 return refuse(Errno::E2BIG);
             }
-            let mut held = Held::load(txn, ino)?;
             if NAMESPACES
                 .iter()
                 .skip(usize::from(NS_ACL_ACCESS))
@@ -134,9 +133,8 @@ impl Volume {
         let _lock = self.locks.exclusive(ino);
         let now = self.now();
         self.change(|txn| {
-            self.usable(txn, ino)?;
+            let mut held = self.hold(txn, ino)?;
             check_length(name)?;
-            let mut held = Held::load(txn, ino)?;
             let (namespace, rest) = check_change(&held.now, name)?;
             let mut packed = load(txn, ino, &held.now)?;
             if !list::remove(&mut packed, namespace, rest) {
