@@ -14,7 +14,7 @@ use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
 use keepfs_store::{Half, Ref, Source, Store};
 use keepfs_vfs::ops::{Generator, Profile, Session};
-use keepfs_vfs::{Time, Vfs};
+use keepfs_vfs::{FileKind, Ino, NewInode, SetAttr, Time, Vfs, WriteHow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -206,6 +206,92 @@ fn threads_are_replayed() {
         }
     }
     assert_eq!(store.forced_swaps(), 0, "a half was too small for a round");
+}
+
+fn new(kind: FileKind, mode: u32) -> NewInode {
+    NewInode {
+        mode: kind.type_bits() | mode,
+        umask: 0,
+        uid: 7,
+        gid: 8,
+        rdev: 0,
+    }
+}
+
+fn size(size: u64) -> SetAttr {
+    SetAttr {
+        size: Some(size),
+        ..SetAttr::default()
+    }
+}
+
+/// S-12.5: what the generator does not do: cuts and frees of many transactions, times of the kernel's cache, large
+/// directories, long attributes.
+#[test]
+fn large_and_rare_changes_are_replayed() {
+    let volume = volume(true);
+    let store = volume.store();
+    let (mut before, mut codes) = (inodes(store), BTreeMap::new());
+    store.swap_operations();
+    let mut checked = |what: &str| {
+        if let Err(found) = check(store, &mut before, &mut codes) {
+            panic!("{what}: {found}");
+        }
+    };
+    let file = volume
+        .mknod(Ino::ROOT, b"f", &new(FileKind::File, 0o6755))
+        .expect("mknod")
+        .attr
+        .ino;
+    let bytes = vec![7; 3 << 20];
+    let write = |offset, how| volume.write(file, offset, &bytes, how).expect("write");
+    write(0, WriteHow::default());
+    let cached = WriteHow {
+        writeback: true,
+        ..WriteHow::default()
+    };
+    write(4097, cached);
+    checked("large and cached writes");
+    let cut = SetAttr {
+        mode: Some(0o600),
+        ctime: Some(Time { sec: 5, nsec: 6 }),
+        ..size(0)
+    };
+    volume.setattr(file, &cut).expect("setattr");
+    checked("a cut of many transactions to nothing");
+    write(1 << 40, WriteHow::default());
+    volume.setattr(file, &size(100)).expect("truncate");
+    checked("a cut of many transactions in a high tree");
+    for (len, what) in [
+        (20_000, "a long value"),
+        (9000, "a shorter one"),
+        (3, "one that fits the inode"),
+    ] {
+        let how = keepfs_vfs::XattrHow::default();
+        volume.setxattr(file, b"user.x", &bytes[..len], how).expect("setxattr");
+        checked(what);
+    }
+    let dir = volume
+        .mknod(Ino::ROOT, b"d", &new(FileKind::Dir, 0o755))
+        .expect("mkdir")
+        .attr
+        .ino;
+    let names: Vec<Vec<u8>> = (0..400)
+        .map(|i| format!("a longer name than others {i}").into_bytes())
+        .collect();
+    for name in &names {
+        volume.link(file, dir, name).expect("link");
+    }
+    checked("a directory of many nodes");
+    names.iter().for_each(|name| volume.unlink(dir, name).expect("unlink"));
+    volume.rmdir(Ino::ROOT, b"d").expect("rmdir");
+    write(0, WriteHow::default());
+    volume.unlink(Ino::ROOT, b"f").expect("unlink");
+    volume.forget(file, 401);
+    volume.forget(dir, 1);
+    checked("frees of many transactions");
+    assert_eq!(store.totals().expect("totals").inodes, 1, "the root alone is left");
+    assert_eq!(store.forced_swaps(), 0);
 }
 
 /// An inode that changed without an operation is found: here its bytes are put aside of what the log says.
