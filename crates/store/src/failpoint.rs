@@ -22,8 +22,15 @@ pub(crate) const fn is_armed() -> bool {
     false
 }
 
+/// Whether this thread was stopped: what it holds stays held.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) const fn is_dead() -> bool {
+    false
+}
+
 #[cfg(test)]
-pub(crate) use armed::{is_armed, ran_out, run, run_out, store};
+pub(crate) use armed::{is_armed, is_dead, ran_out, run, run_out, store};
 
 #[cfg(test)]
 mod armed {
@@ -60,6 +67,10 @@ mod armed {
 
     pub(crate) fn is_armed() -> bool {
         !matches!(STATE.get(), State::Off)
+    }
+
+    pub(crate) fn is_dead() -> bool {
+        matches!(STATE.get(), State::Dead)
     }
 
     pub(crate) fn store() -> bool {

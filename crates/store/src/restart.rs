@@ -1,5 +1,5 @@
 //! Rolling back what a killed server left half done: proved by the rolling checksums, never recomputed
-//! (PROTOCOLS section 2; S-13.5 to S-13.8).
+//! (PROTOCOLS section 2; S-13.5, S-13.6, S-13.7, S-13.8).
 //!
 //! It reads only the arena, the control words and the undo slots. Recomputing a sum would bless a stray write; so a
 //! frame is given a new sum only when its bytes, with the open changes put back, have exactly the checksum that the
@@ -13,7 +13,7 @@
 mod judge;
 
 use crate::arena::{Arena, FrameNo};
-use crate::undo::{Kept, State, UndoLog};
+use crate::undo::{Intent, Kept, State, UndoLog};
 use crate::update::Counter;
 use judge::Judgement;
 use std::collections::BTreeSet;
@@ -30,8 +30,8 @@ pub enum Finding {
         /// Bytes up to the last that is wrong.
         len: usize,
     },
-    /// A frame's bytes are not what its sum says, open changes put back. It stays as it is, with a sum that it does
-    /// not have, for the repair ladder.
+    /// A frame's bytes are not what its sum says, open changes put back. It keeps a sum that it does not have, and
+    /// counters as they are, for the repair ladder.
     Frame {
         /// Which frame.
         frame: FrameNo,
@@ -77,12 +77,48 @@ impl Open {
         &self.records[..left.min(self.records.len())]
     }
 
-    /// The record of the counter change in flight.
-    fn in_flight(&self) -> Option<(&Kept, Option<u64>)> {
-        let intent = self.head.intent?;
-        let kept = self.records.get(intent.number as usize)?;
-        kept.undo.is_counter().then_some((kept, intent.before))
+    /// The record of the counter change that the killed server had in flight.
+    fn in_flight(&self) -> Option<InFlight<'_>> {
+        self.flying(self.head.intent?)
     }
+
+    /// The record of the counter change that a cut restart had in flight.
+    fn subtracting(&self) -> Option<InFlight<'_>> {
+        self.flying(self.head.subtract?)
+    }
+
+    fn flying(&self, intent: Intent) -> Option<InFlight<'_>> {
+        let kept = self.records.get(intent.number as usize)?;
+        let counter = Counter::of(kept);
+        let (old, new) = match intent.before {
+            None => (Counter::value(&kept.old), Counter::value(&kept.new)),
+            Some(before) => (before, counter.less(before, kept)),
+        };
+        kept.undo.is_counter().then_some(InFlight {
+            kept,
+            back: intent.before.is_some(),
+            old,
+            new,
+        })
+    }
+
+    /// Whether a counter, which is `now`, holds what the record added.
+    fn counts(&self, kept: &Kept, now: u64) -> bool {
+        match self.in_flight().filter(|f| f.kept.number == kept.number) {
+            Some(f) if f.back => now != f.new,
+            Some(f) => now != f.old,
+            None => true,
+        }
+    }
+}
+
+/// A counter change of which a kill left some steps undone.
+struct InFlight<'o> {
+    kept: &'o Kept,
+    /// It is being taken back.
+    back: bool,
+    old: u64,
+    new: u64,
 }
 
 /// Rolls back every open transaction as a killed server left it. Nobody else uses the arena. It may be cut at any
@@ -101,14 +137,14 @@ pub fn roll_back(arena: &Arena, undo: &UndoLog) -> Report {
     let judgements: Vec<Judgement> = frames.iter().map(|f| judge::judge(arena, *f, &open)).collect();
     note(undo, &open, &judgements, &mut report);
     judgements.iter().for_each(|j| j.write(arena));
-    for o in &open {
-        subtract(arena, undo, o);
-    }
+    subtract_all(arena, undo, &open, |frame| {
+        judgements.iter().any(|j| j.frame == frame && j.proved)
+    });
     (0..arena.count()).for_each(|frame| arena.restore_word(frame));
     report.frames = frames.len();
     report
         .findings
-        .extend(judgements.iter().filter_map(|j| j.unproved(arena)));
+        .extend(judgements.iter().filter_map(Judgement::unproved));
     report.findings.sort();
     report.findings.dedup();
     report
@@ -155,30 +191,39 @@ fn note(undo: &UndoLog, open: &[Open], judgements: &[Judgement], report: &mut Re
     }
 }
 
-/// Takes the counters of a slot back, last first, each with an intent, so that none is taken back twice (S-13.7).
-fn subtract(arena: &Arena, undo: &UndoLog, open: &Open) {
-    let bound = open.head.counters.unwrap_or(u32::MAX);
-    let in_flight = open.in_flight();
-    for kept in open.remaining().iter().rev() {
-        if !kept.undo.is_counter() || kept.number >= bound {
-            continue;
+/// Takes the counters in proved frames back, each with an intent, so that none is taken back twice (S-13.7). First
+/// those that were in flight, because whether they count is told by their value.
+fn subtract_all(arena: &Arena, undo: &UndoLog, open: &[Open], proved: impl Fn(FrameNo) -> bool) {
+    let left = |o: &Open, kept: &Kept| (kept.number as usize) < o.remaining().len() && proved(kept.frame);
+    for o in open {
+        if let Some(flying) = o.in_flight().filter(|f| left(o, f.kept)) {
+            subtract(arena, undo, o, flying.kept);
         }
-        let counter = Counter::of(kept);
-        let now = counter.load(arena);
-        let flying = in_flight.filter(|(k, _)| k.number == kept.number);
-        let counts = match flying {
-            // It was being added and has not been.
-            Some((_, None)) => now != Counter::value(&kept.old),
-            // It was being taken back and has been.
-            Some((_, Some(before))) => now != counter.less(before, kept),
-            None => true,
-        };
-        if counts {
-            undo.intend_back(open.slot, kept.number, now);
-            counter.store(arena, now, counter.less(now, kept));
-        }
-        undo.counters_done(open.slot, kept.number);
     }
+    for o in open {
+        for kept in o.remaining().iter().rev() {
+            if kept.undo.is_counter() && left(o, kept) {
+                subtract(arena, undo, o, kept);
+            }
+        }
+    }
+}
+
+fn subtract(arena: &Arena, undo: &UndoLog, open: &Open, kept: &Kept) {
+    if undo.head(open.slot).counters.is_some_and(|bound| kept.number >= bound) {
+        return;
+    }
+    let counter = Counter::of(kept);
+    let now = counter.load(arena);
+    let counts = match open.subtracting().filter(|f| f.kept.number == kept.number) {
+        Some(cut) => now != cut.new,
+        None => open.counts(kept, now),
+    };
+    if counts {
+        undo.subtracting(open.slot, kept.number, now);
+        counter.store(arena, now, counter.less(now, kept));
+    }
+    undo.counters_done(open.slot, kept.number);
 }
 
 #[cfg(test)]

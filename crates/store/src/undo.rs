@@ -12,10 +12,11 @@
 
 mod slots;
 
-pub(crate) use slots::{Head, State};
+pub(crate) use slots::{Head, Intent, State};
 
 use crate::arena::{FrameNo, Guard, Region};
 use crate::error::{Error, Stop};
+use crate::failpoint;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use keepfs_codes::crc64;
 use keepfs_format::PAGE;
@@ -26,7 +27,7 @@ const SLOTS: usize = 64;
 /// Bytes of a slot.
 const SLOT: usize = 256 * 1024;
 /// Bytes of a slot's head.
-const SLOT_HEAD: usize = 64;
+const SLOT_HEAD: usize = 128;
 /// Bytes of a record's head.
 const HEAD: usize = 40;
 
@@ -235,7 +236,9 @@ impl UndoSlot<'_> {
 impl Drop for UndoSlot<'_> {
     fn drop(&mut self) {
         self.log.set(self.slot, slots::STATE, State::Free.word(self.generation));
-        self.log.taken[self.slot].store(false, Ordering::Release);
+        if !failpoint::is_dead() {
+            self.log.taken[self.slot].store(false, Ordering::Release);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ fn arena(guard: Guard) -> Arena {
     arena
 }
 
-/// Two threads change one frame without a lock while a verifier runs: no false alarm, no lost delta (WAFL 4.4).
+/// Two threads change one frame without a lock while a verifier runs: no false alarm, no lost delta (WAFL 4.4). S-13.1
 #[test]
 fn sums_follow_two_writers() {
     const PUTS: u64 = if cfg!(miri) { 50 } else { 200_000 };

@@ -10,15 +10,17 @@ use keepfs_format::PAGE;
 
 /// A frame, what it was before the open transactions (counters excepted), and whether that is proved.
 pub(super) struct Judgement {
-    frame: FrameNo,
+    pub(super) frame: FrameNo,
     /// The live bytes with the old ones put back.
     image: Copy,
     /// Where it differs from the live bytes.
     span: Range<usize>,
     /// The image has the checksum that the stored sum and the deltas tell.
-    proved: bool,
-    /// XOR of the deltas that the stored sum holds for certain.
-    certain: u64,
+    pub(super) proved: bool,
+    /// CRC-64 of the image.
+    found: u64,
+    /// CRC-64 of the right bytes, as the stored sum and the certain deltas tell.
+    expected: u64,
     /// Deltas of changes in flight, which it may hold.
     perhaps: Vec<u64>,
     /// Stray writes inside ranges: slot, offset, length.
@@ -30,7 +32,7 @@ impl Judgement {
     pub(super) fn write(&self, arena: &Arena) {
         arena.restore(self.frame, self.span.start, &self.image[self.span.clone()]);
         if self.proved {
-            arena.restore_sum(self.frame, crc64::full(&*self.image));
+            arena.restore_sum(self.frame, self.found);
         }
     }
 
@@ -40,14 +42,12 @@ impl Judgement {
         found.map(|(_, offset, len)| (self.frame, *offset, *len))
     }
 
-    /// The finding, if the frame is not what its sum says. Read after the counters are taken back.
-    pub(super) fn unproved(&self, arena: &Arena) -> Option<Finding> {
-        let mut now = [0; PAGE];
-        arena.load(self.frame, 0, &mut now);
+    /// The finding, if the frame is not what its sum says.
+    pub(super) fn unproved(&self) -> Option<Finding> {
         (!self.proved).then(|| Finding::Frame {
             frame: self.frame,
-            found: crc64::full(&now),
-            expected: arena.sum(self.frame) ^ self.certain,
+            found: self.found,
+            expected: self.expected,
             perhaps: self.perhaps.clone(),
         })
     }
@@ -80,7 +80,8 @@ pub(super) fn judge(arena: &Arena, frame: FrameNo, open: &[Open]) -> Judgement {
     deltas.counters(arena, frame, open);
     // All slots are marked before the first frame is written.
     let restarted = open.iter().all(|o| o.head.restarted);
-    let held = deltas.held(crc64::full(&*image) ^ arena.sum(frame), restarted);
+    let found = crc64::full(&*image);
+    let held = deltas.held(found ^ arena.sum(frame), restarted);
     let inside = match &held {
         Some(held) => strays(&live, &image, &parts, restarted, held),
         None => strays(&live, &image, &parts, restarted, &Held::unknown(&deltas)),
@@ -88,15 +89,44 @@ pub(super) fn judge(arena: &Arena, frame: FrameNo, open: &[Open]) -> Judgement {
     let differs = |i: &usize| live[*i] != image[*i];
     let start = (0..PAGE).find(differs).unwrap_or(PAGE);
     let end = (start..PAGE).rfind(differs).map_or(start, |last| last + 1);
+    let expected = arena.sum(frame) ^ deltas.certain ^ counters_back(&image, frame, open);
     Judgement {
         frame,
         image,
         span: start..end,
         proved: held.is_some(),
-        certain: deltas.certain,
+        found,
+        expected,
         perhaps: deltas.perhaps.iter().map(|(_, d)| *d).collect(),
         inside,
     }
+}
+
+/// What the sum changes by when the open counters of the frame are taken back.
+fn counters_back(image: &[u8; PAGE], frame: FrameNo, open: &[Open]) -> u64 {
+    let mut less = Box::new(*image);
+    // Those in flight first: whether they count is told by the value as it is.
+    let counts = |o: &Open, kept: &Kept| o.counts(kept, Counter::value(&image[at(kept)]));
+    let counters = open
+        .iter()
+        .flat_map(|o| {
+            o.remaining()
+                .iter()
+                .filter(|k| k.undo.is_counter())
+                .map(move |k| (o, k))
+        })
+        .filter(|(o, kept)| kept.frame == frame && counts(o, kept));
+    for (_, kept) in counters {
+        let now = Counter::value(&less[at(kept)]);
+        let value = Counter::of(kept).less(now, kept);
+        less[at(kept)].copy_from_slice(&value.to_le_bytes()[..kept.old.len()]);
+    }
+    crc64::full(image) ^ crc64::full(&*less)
+}
+
+/// Where a record's bytes stand.
+fn at(kept: &Kept) -> Range<usize> {
+    kept.offset..kept.offset + kept.old.len()
 }
 
 fn part(open: &Open, frame: FrameNo) -> Part<'_> {
@@ -163,17 +193,13 @@ impl Deltas {
 
     /// A counter that was stored and perhaps not folded.
     fn counters(&mut self, arena: &Arena, frame: FrameNo, open: &[Open]) {
-        for (kept, before) in open.iter().filter_map(Open::in_flight) {
-            if kept.frame != frame {
-                continue;
-            }
-            let counter = Counter::of(kept);
-            let (old, new) = match before {
-                None => (Counter::value(&kept.old), Counter::value(&kept.new)),
-                Some(before) => (before, counter.less(before, kept)),
-            };
-            if counter.load(arena) == new {
-                self.perhaps.push((None, counter.delta(old, new)));
+        let flying = open
+            .iter()
+            .flat_map(|o| o.in_flight().into_iter().chain(o.subtracting()));
+        for f in flying.filter(|f| f.kept.frame == frame) {
+            let counter = Counter::of(f.kept);
+            if counter.load(arena) == f.new {
+                self.perhaps.push((None, counter.delta(f.old, f.new)));
             }
         }
     }

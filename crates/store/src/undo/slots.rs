@@ -21,6 +21,10 @@ const BEFORE: usize = 40;
 const NOTE: usize = 48;
 /// Slot head: 0, or 1 + the record from which on a restart has taken counters back.
 const COUNTERS: usize = 56;
+/// Slot head: as [`INTENT`], of a counter that a restart takes back.
+const SUBTRACT: usize = 64;
+/// Slot head: what that counter was before.
+const SUBTRACT_BEFORE: usize = 72;
 /// After the last slot: nonzero while all slots are being retired.
 const RETIRING: usize = SLOTS * SLOT;
 /// Value of that word.
@@ -84,6 +88,8 @@ pub(crate) struct Head {
     pub restarted: bool,
     /// Counters of this record and later ones are taken back.
     pub counters: Option<u32>,
+    /// A restart is taking this counter back.
+    pub subtract: Option<Intent>,
 }
 
 impl UndoLog {
@@ -108,7 +114,7 @@ impl UndoLog {
 
     /// A new life of a slot.
     pub(super) fn begin(&self, slot: usize, generation: u32) {
-        for word in [COUNT, LEFT, INTENT, NOTE, COUNTERS] {
+        for word in [COUNT, LEFT, INTENT, NOTE, COUNTERS, SUBTRACT] {
             self.set(slot, word, 0);
         }
         self.set(slot, STATE, State::Open.word(generation));
@@ -128,6 +134,10 @@ impl UndoLog {
                 number,
                 before: (intent & 1 == 1).then(|| self.get(slot, BEFORE)),
             }),
+            subtract: less_one(self.get(slot, SUBTRACT)).map(|number| Intent {
+                number,
+                before: Some(self.get(slot, SUBTRACT_BEFORE)),
+            }),
             note: (place != 0).then(|| {
                 let (frame, range) = ((place >> 32) as u32, place as u32);
                 (frame, (range >> 16) as usize, (range & 0xffff) as usize)
@@ -141,15 +151,21 @@ impl UndoLog {
         self.set(slot, INTENT, (u64::from(number) + 1) << 1);
     }
 
-    pub(crate) fn intend_back(&self, slot: usize, number: u32, before: u64) {
+    pub(super) fn intend_back(&self, slot: usize, number: u32, before: u64) {
         self.set(slot, BEFORE, before);
         self.set(slot, INTENT, (u64::from(number) + 1) << 1 | 1);
+    }
+
+    /// Restart: the counter of record `number`, which is `before` now, is going to be taken back.
+    pub(crate) fn subtracting(&self, slot: usize, number: u32, before: u64) {
+        self.set(slot, SUBTRACT_BEFORE, before);
+        self.set(slot, SUBTRACT, u64::from(number) + 1);
     }
 
     /// Restart: the counters of record `number` and later ones are taken back, none is in flight.
     pub(crate) fn counters_done(&self, slot: usize, number: u32) {
         self.set(slot, COUNTERS, u64::from(number) + 1);
-        self.set(slot, INTENT, 0);
+        self.set(slot, SUBTRACT, 0);
     }
 
     /// Restart: frames are going to be written; `found` is a stray write that will not be seen after that.
