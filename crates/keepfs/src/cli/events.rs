@@ -1,7 +1,7 @@
 //! `keepfs events`: what a server noticed since it was mounted. They are not kept on the pool yet.
 
 use super::args::Events;
-use super::control;
+use super::control::{self, Silent};
 use super::failure::Failure;
 use super::logging::Event;
 use super::registry::{self, Record};
@@ -12,8 +12,10 @@ use std::path::Path;
 /// Shows the events of a mount.
 pub fn run(args: &Events) -> Outcome {
     let record = server_of(&args.of)?;
-    let answer =
-        control::ask(&record, "events").map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
+    let answer = match control::ask(&record, "events") {
+        Err(Silent::Dead) => return last_words(&record, args.json),
+        other => other.map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?,
+    };
     let events: Vec<Event> = serde_json::from_value(answer).map_err(|e| {
         Failure::Other(format!(
             "{}: its server is of another version ({e})",
@@ -32,6 +34,24 @@ pub fn run(args: &Events) -> Outcome {
     }
     if events.is_empty() {
         println!("nothing was noticed since it was mounted (events are not kept over unmount yet)");
+    }
+    Ok(0)
+}
+
+/// A dead server has no ring any more, but what a guard or a panic wrote at its end.
+fn last_words(record: &Record, json: bool) -> Outcome {
+    let Some(words) = record.last_words() else {
+        return Err(Failure::Other(format!(
+            "{}: its server has died without a word; umount -l and mount it again",
+            record.dir.display()
+        )));
+    };
+    match json {
+        true => println!(
+            "{:#}",
+            json!({"version": status::VERSION, "pool": record.pool, "last_words": words})
+        ),
+        false => println!("its server has died; its last words:\n{words}"),
     }
     Ok(0)
 }

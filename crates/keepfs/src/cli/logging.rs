@@ -95,18 +95,29 @@ pub fn to_stderr() {
     tracing_subscriber::registry().with(stderr).init();
 }
 
-/// Logs of a server: to `file`, else to standard error, and into the ring that is returned.
-pub fn of_server(file: Option<File>) -> Ring {
+/// Where a server logs, beside the ring.
+pub enum LogTo {
+    /// Nowhere else.
+    Ring,
+    /// To standard error.
+    Stderr,
+    /// To a file.
+    File(File),
+}
+
+/// Logs of a server; the ring holds what `keepfs events` shows.
+pub fn of_server(to: LogTo) -> Ring {
     let ring = Ring::default();
     let registry = tracing_subscriber::registry().with(ring.clone());
-    match file {
-        Some(file) => {
-            let file = fmt::layer().with_ansi(false).with_writer(Arc::new(file));
-            registry.with(file.with_filter(filter())).init();
-        }
-        None => {
+    match to {
+        LogTo::Ring => registry.init(),
+        LogTo::Stderr => {
             let stderr = fmt::layer().with_writer(std::io::stderr);
             registry.with(stderr.with_filter(filter())).init();
+        }
+        LogTo::File(file) => {
+            let file = fmt::layer().with_ansi(false).with_writer(Arc::new(file));
+            registry.with(file.with_filter(filter())).init();
         }
     }
     ring

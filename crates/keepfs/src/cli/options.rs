@@ -21,7 +21,7 @@ Options of -o, separated by commas (defaults in brackets):
   threads=N                          reader threads [one per CPU]
   transport=[dev]                    how requests come from the kernel
   [allow_other], noallow_other       whether other users may enter; permissions are checked in any case
-  log=FILE                           where the server writes its log [nowhere]
+  log=FILE                           where the server writes its log [nowhere; `keepfs events` has the last]
 
 Exit codes: 0 mounted and usable, 1 failed, 2 wrong usage.";
 

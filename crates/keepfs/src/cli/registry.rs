@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use super::table;
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +35,13 @@ impl Record {
         Path::new(FOLDER).join(format!("{}.json", self.pid))
     }
 
+    /// What the server wrote to standard error: nothing, unless a guard or a panic ended it.
+    pub fn last_words(&self) -> Option<String> {
+        let words = fs::read(words_of(self.pid)).ok()?;
+        let words = String::from_utf8_lossy(&words).trim().to_owned();
+        (!words.is_empty()).then_some(words)
+    }
+
     /// Writes the file. Errors: those of the file system.
     pub fn publish(&self) -> io::Result<()> {
         // The process's umask (077) keeps others out.
@@ -47,7 +54,7 @@ impl Record {
 
     /// Takes file and socket away.
     pub fn withdraw(&self) {
-        for file in [self.file(), self.socket()] {
+        for file in [self.file(), self.socket(), words_of(self.pid)] {
             if let Err(error) = fs::remove_file(&file)
                 && error.kind() != io::ErrorKind::NotFound
             {
@@ -62,6 +69,22 @@ impl Record {
             .iter()
             .any(|mount| mount.is_keepfs() && mount.device == self.device && mount.dir == self.dir)
     }
+}
+
+/// A file for the standard error of the server `pid`. Errors: those of the file system.
+pub fn words_file(pid: u32) -> io::Result<File> {
+    fs::create_dir_all(FOLDER)?;
+    File::create(words_of(pid))
+}
+
+/// Takes the file of a server away that never served.
+pub fn forget_words(pid: u32) {
+    // Not there with a log of its own.
+    let _ = fs::remove_file(words_of(pid));
+}
+
+fn words_of(pid: u32) -> PathBuf {
+    Path::new(FOLDER).join(format!("{pid}.err"))
 }
 
 /// All servers that there are, or were when the machine or they died.

@@ -3,9 +3,9 @@
 use super::args::Serve;
 use super::control::{Answers, Control};
 use super::failure::Failure;
-use super::logging::{self, Ring};
+use super::logging::{self, LogTo, Ring};
 use super::options::{Anchor, MountOptions};
-use super::registry::Record;
+use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::{Outcome, status, table};
 use keepfs::Pool;
@@ -40,6 +40,7 @@ pub fn in_background(args: &Serve) -> Outcome {
             said.and(served).map(|()| 0)
         }
         Err(failure) => {
+            registry::forget_words(std::process::id());
             println!("{failure}");
             Ok(1)
         }
@@ -48,19 +49,19 @@ pub fn in_background(args: &Serve) -> Outcome {
 
 fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
     let options = MountOptions::parse(&args.options, args.sloppy)?;
-    let log = match &options.log {
-        Some(path) => open_log(path)?,
-        None => File::options()
-            .write(true)
-            .open("/dev/null")
-            .map_err(Failure::io("open", Path::new("/dev/null")))?,
+    let log = options.log.as_deref().map(open_log).transpose()?;
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    let stderr = match &log {
+        Some(log) => log.try_clone(),
+        None => registry::words_file(std::process::id()).or_else(|_| File::options().write(true).open("/dev/null")),
     };
+    let stderr = stderr.map_err(Failure::io("open the log of", &args.pool))?;
     // The starter's terminal is not ours: not its signals, not its directory, not its standard error.
     rustix::process::setsid().map_err(|e| Failure::Other(format!("cannot leave the terminal: {e}")))?;
-    rustix::stdio::dup2_stderr(&log).map_err(|e| Failure::Other(format!("cannot redirect standard error: {e}")))?;
+    rustix::stdio::dup2_stderr(&stderr).map_err(|e| Failure::Other(format!("cannot redirect standard error: {e}")))?;
     std::env::set_current_dir("/").map_err(Failure::io("go to", Path::new("/")))?;
-    let ring = logging::of_server(Some(log));
-    begin(&args.pool, &args.dir, &options, ring)
+    let to = log.map_or(LogTo::Ring, LogTo::File);
+    begin(&args.pool, &args.dir, &options, logging::of_server(to))
 }
 
 fn open_log(path: &Path) -> Result<File, Failure> {
@@ -84,10 +85,7 @@ fn say_ready(args: &Serve) -> Result<(), Failure> {
 /// `mount --foreground`.
 pub fn in_foreground(pool: &Path, dir: &Path, options: &MountOptions) -> Outcome {
     let log = options.log.as_deref().map(open_log).transpose()?;
-    let ring = match log {
-        Some(log) => logging::of_server(Some(log)),
-        None => logging::of_server(None),
-    };
+    let ring = logging::of_server(log.map_or(LogTo::Stderr, LogTo::File));
     begin(pool, dir, options, ring)?.serve()?;
     Ok(0)
 }

@@ -418,6 +418,12 @@ fn dead(record: &Record) -> Status {
         &action,
     );
     status.errors.push(format!("every access to {dir} fails"));
+    if let Some(words) = record.last_words() {
+        let first = words.lines().next().unwrap_or_default();
+        status
+            .errors
+            .push(format!("its last words (more by keepfs events): {first}"));
+    }
     status
 }
 

@@ -14,21 +14,17 @@ const ENDING_S: i64 = 10;
 /// Unmounts.
 pub fn run(args: &Unmount) -> Outcome {
     let (mount, record) = registry::at_dir(&args.dir)?;
-    let wait = match args.lazy {
-        true => None,
-        false => record.as_ref().map(begin).transpose()?.flatten(),
-    };
+    let wait = record.as_ref().map(begin).transpose()?.flatten();
     let how = match (args.lazy, args.force) {
         (true, _) => How::Lazy,
         (_, true) => How::Force,
         _ => How::Gentle,
     };
     keepfs_fuse::unmount(&mount.dir, how)?;
-    let dead = wait.is_none() && !args.lazy;
-    if let (true, Some(record)) = (dead, record) {
+    if let (None, Some(record)) = (&wait, record) {
         record.withdraw();
     }
-    match wait.map(Wait::end) {
+    match wait.filter(|_| !args.lazy).map(Wait::end) {
         None | Some(Ended::Durable) => Ok(0),
         Some(Ended::Unclean(why)) => Err(Failure::Other(format!(
             "{}: {why}; the next mount recovers what was synced",

@@ -76,3 +76,19 @@ fn a_mount_at_the_place_of_a_dead_one_is_the_one_that_answers() {
     assert_eq!(bed.line(&bed.dir(), "state"), "ONLINE");
     assert!(!died.contains(&bed.status()["server_pid"].to_string()), "{died}");
 }
+
+#[test]
+fn what_a_dying_server_wrote_is_shown() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let pid = bed.server().as_raw_nonzero();
+    let stderr = fs::read_link(format!("/proc/{pid}/fd/2")).unwrap();
+    assert_eq!(fs::metadata(&stderr).unwrap().len(), 0, "a healthy server says nothing");
+    bed.end_server(Signal::KILL);
+    // As a guard or a panic would have.
+    fs::write(&stderr, "thread 'x' panicked\nsecond line\n").unwrap();
+    assert!(bed.line(&bed.dir(), "errors").ends_with("thread 'x' panicked"));
+    let events = done(keepfs(["events"]).arg(bed.dir()));
+    assert!(events.ends_with("second line\n"), "{events}");
+    bed.unmount();
+    assert!(!stderr.exists());
+}
