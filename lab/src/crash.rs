@@ -8,6 +8,10 @@
 pub mod campaign;
 pub mod history;
 pub mod judge;
+pub mod pause;
+#[cfg(feature = "planted")]
+pub mod planted;
+pub mod schedule;
 pub mod seed;
 pub mod setting;
 pub mod step;

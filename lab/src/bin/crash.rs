@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "usage: crash [--budget SECONDS | --states N] [--seed S] [--replay FILE] [--threads N] \
-                     [--violations N] [--bugs DIR] [--save DIR]";
+                     [--violations N] [--bugs DIR] [--save DIR] [--planted all|NAME]";
 
 struct Arguments {
     limits: Limits,
@@ -15,6 +15,7 @@ struct Arguments {
     replay: Option<PathBuf>,
     bugs: PathBuf,
     save: Option<PathBuf>,
+    planted: Option<String>,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -29,6 +30,7 @@ fn arguments() -> Result<Arguments, String> {
         replay: None,
         bugs: Path::new(env!("CARGO_MANIFEST_DIR")).join("bugs"),
         save: None,
+        planted: None,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -43,6 +45,7 @@ fn arguments() -> Result<Arguments, String> {
             "--replay" => given.replay = Some(value()?.into()),
             "--bugs" => given.bugs = value()?.into(),
             "--save" => given.save = Some(value()?.into()),
+            "--planted" => given.planted = Some(value()?),
             _ => return Err(USAGE.into()),
         }
     }
@@ -65,6 +68,9 @@ fn main() -> ExitCode {
 
 /// Runs everything asked for; how many violations there were.
 fn run(given: &Arguments) -> Result<usize, String> {
+    if let Some(which) = &given.planted {
+        return planted(which, given);
+    }
     let campaign = Campaign::new(given.seed, Depth::USUAL, given.limits);
     let mut violations = Vec::new();
     let seeds = match &given.replay {
@@ -123,4 +129,42 @@ fn tell(campaign: &Campaign, violation: &Violation, number: usize, given: &Argum
         println!("written to {}", file.display());
     }
     Ok(())
+}
+
+/// Plants bugs; how many were not found.
+#[cfg(feature = "planted")]
+fn planted(which: &str, given: &Arguments) -> Result<usize, String> {
+    use keepfs_lab::crash::planted::hunt;
+    use keepfs_store::planted::Bug;
+    let budget = given.limits.time.unwrap_or(Duration::from_secs(60));
+    let chosen: Vec<Bug> = Bug::ALL
+        .iter()
+        .copied()
+        .filter(|b| which == "all" || b.word() == which)
+        .collect();
+    if chosen.is_empty() {
+        return Err(format!("no bug is called {which}"));
+    }
+    println!("{:<45}{:>8}{:>9}  caught by", "planted bug", "seconds", "images");
+    let mut missed = 0;
+    for bug in chosen {
+        let caught = hunt(bug, given.seed, budget);
+        let by = caught
+            .by
+            .map_or("NOTHING".into(), |(check, what)| format!("{check} ({what})"));
+        missed += usize::from(by == "NOTHING");
+        println!(
+            "{:<45}{:>8.1}{:>9}  {by}",
+            bug.word(),
+            caught.time.as_secs_f64(),
+            caught.images
+        );
+    }
+    Ok(missed)
+}
+
+/// Plants nothing: this build cannot.
+#[cfg(not(feature = "planted"))]
+fn planted(_which: &str, _given: &Arguments) -> Result<usize, String> {
+    Err("this build has no planted bugs; add --features planted".into())
 }

@@ -1,9 +1,12 @@
 //! A workload run once on a recording device: what was written when, what the tree was after each step, and what was
 //! acknowledged as durable.
 
+use super::judge;
+use super::pause::PauseDevice;
 use super::setting::{LabClock, Setting};
 use super::step::Step;
 use keepfs_fs::Volume;
+use keepfs_media::crash::CrashPlan;
 use keepfs_media::image::Image;
 use keepfs_media::sim::{Recording, SimDevice};
 use keepfs_vfs::Vfs;
@@ -11,21 +14,23 @@ use keepfs_vfs::ops::{Outcome, Session};
 use keepfs_vfs::tree::{self, Times};
 use std::sync::Arc;
 
-/// What happened. Step numbers count from 1; 0 is the opening of the pool.
+/// What happened since the last power cut of the workload. Steps of this life count from 1; 0 is the opening of the pool.
 pub struct History {
+    /// Steps of earlier lives.
+    pub before: usize,
     /// The device's log; each entry is tagged with the step that wrote it.
     pub recording: Recording,
     /// Hash of the tree after opening and after each step.
     pub hashes: Vec<u64>,
     /// (entries of the log when it was acknowledged, last step that is then durable), ascending.
     pub acks: Vec<(usize, usize)>,
-    /// Whether each step was done (not refused).
-    pub worked: Vec<bool>,
     /// Entries of the log at the begin of each step.
     pub begins: Vec<usize>,
+    /// Whether each step was done (not refused).
+    pub worked: Vec<bool>,
     /// Operations that failed for want of space.
-    pub no_space: usize,
-    /// Frames evicted, checkpoints and groups written.
+    pub no_space: u64,
+    /// Frames evicted.
     pub evictions: u64,
     /// Checkpoints.
     pub checkpoints: u64,
@@ -40,94 +45,243 @@ pub struct Broken {
     pub what: String,
 }
 
-/// Runs `steps` on the pool that `base` holds.
+/// States drawn at a power cut of a workload, of which its number picks one.
+const CUTS: u64 = 64;
+
+/// Runs `steps` on the pool that `base` holds. The history is that of the last life.
 pub fn run(setting: &Setting, base: &Image, steps: &[Step]) -> Result<History, Broken> {
-    let device = Arc::new(SimDevice::over(base.clone()));
-    let clock = LabClock::default();
-    let broken = |step: usize, what: String| Broken { step, what };
-    let open = |step| {
-        setting
-            .open(device.clone(), &clock)
-            .map_err(|e| broken(step, format!("the pool cannot be opened: {e}")))
-    };
-    let mut volume = open(0)?;
-    let mut history = History {
-        recording: Recording {
-            base: base.clone(),
-            log: Vec::new(),
-        },
-        hashes: vec![hash(&volume).map_err(|e| broken(0, e))?],
-        acks: vec![(0, 0)],
-        begins: vec![0],
-        worked: vec![true],
-        no_space: 0,
-        evictions: 0,
-        checkpoints: 0,
-    };
+    let mut history = Life::open(setting, base, 0)?.run(steps)?;
     let mut rest = steps;
-    while !rest.is_empty() {
-        let ended = run_mount(&device, &volume, &clock, rest, steps.len() - rest.len(), &mut history)?;
-        count(&volume, &mut history);
-        rest = &rest[ended..];
-        if !rest.is_empty() {
-            volume = open(history.hashes.len())?;
-            rest = &rest[1..];
-            let now = hash(&volume).map_err(|e| broken(history.hashes.len(), e))?;
-            if history.hashes.last() != Some(&now) {
-                return Err(broken(history.hashes.len(), "another tree after a remount".into()));
-            }
-            history.hashes.push(now);
-        }
+    while let Some(at) = rest.iter().position(|s| matches!(s, Step::Crash { .. })) {
+        let Step::Crash { draw } = rest[at] else { break };
+        rest = &rest[at + 1..];
+        let before = steps.len() - rest.len();
+        let log = &history.recording.log;
+        let plan = CrashPlan::new(log, log.len(), draw);
+        let pick = draw % plan.count().clamp(1, CUTS);
+        let durable = plan.durable(&history.recording.base);
+        let image = plan
+            .sample(CUTS)
+            .nth(pick as usize)
+            .map(|state| state.content(&durable));
+        let life = Life::open(setting, &image.unwrap_or(durable), before)?;
+        judge::prefix_of(&history, log.len(), life.history.hashes[0]).map_err(|what| Broken { step: before, what })?;
+        history = life.run(rest)?;
     }
-    history.recording.log = device.recording().log;
     Ok(history)
 }
 
-fn count(volume: &Volume, history: &mut History) {
-    history.evictions += volume.store().arena_figures().2;
-    history.checkpoints += volume.store().stats().checkpoints;
+/// One life of the pool: from a power cut or the beginning to the next power cut or the end.
+struct Life<'a> {
+    setting: &'a Setting,
+    device: Arc<SimDevice>,
+    pause: Arc<PauseDevice>,
+    clock: LabClock,
+    volume: Arc<Volume>,
+    history: History,
 }
 
-/// Runs steps until a remount, which is unmounted here; returns how many were run before it.
-fn run_mount(
-    device: &SimDevice,
-    volume: &Arc<Volume>,
-    clock: &LabClock,
-    steps: &[Step],
-    first: usize,
-    history: &mut History,
-) -> Result<usize, Broken> {
-    let mut session = Session::new(&**volume);
-    for (at, step) in steps.iter().enumerate() {
-        let number = first + at + 1;
-        device.set_tag(number as u64);
-        clock.set(number as u64);
-        history.begins.push(device.log_len());
-        if *step == Step::Remount {
-            drop(session);
-            volume.unmount().map_err(|e| Broken {
-                step: number,
-                what: format!("unmount: {e}"),
-            })?;
-            history.acks.push((device.log_len(), number));
-            history.worked.push(true);
-            return Ok(at);
+impl<'a> Life<'a> {
+    fn open(setting: &'a Setting, base: &Image, before: usize) -> Result<Life<'a>, Broken> {
+        let device = Arc::new(SimDevice::over(base.clone()));
+        let pause = Arc::new(PauseDevice::new(device.clone()));
+        let clock = LabClock::default();
+        clock.set(before as u64);
+        let broken = |what: String| Broken { step: before, what };
+        let volume = setting
+            .open(pause.clone(), &clock)
+            .map_err(|e| broken(format!("the pool cannot be opened: {e}")))?;
+        let history = History {
+            before,
+            recording: Recording {
+                base: base.clone(),
+                log: Vec::new(),
+            },
+            hashes: vec![hash(&volume).map_err(broken)?],
+            acks: vec![(0, 0)],
+            begins: vec![0],
+            worked: vec![true],
+            no_space: 0,
+            evictions: 0,
+            checkpoints: 0,
+        };
+        Ok(Life {
+            setting,
+            device,
+            pause,
+            clock,
+            volume,
+            history,
+        })
+    }
+
+    /// Runs steps until the next power cut.
+    fn run(mut self, steps: &[Step]) -> Result<History, Broken> {
+        let end = steps
+            .iter()
+            .position(|s| matches!(s, Step::Crash { .. }))
+            .unwrap_or(steps.len());
+        let mut rest = &steps[..end];
+        while !rest.is_empty() {
+            let done = self.mounted(rest)?;
+            self.count();
+            rest = &rest[done..];
+            if !rest.is_empty() {
+                self.remount()?;
+                rest = &rest[1..];
+            }
         }
-        let done = perform(volume, &mut session, step, history).map_err(|what| Broken { step: number, what })?;
-        history.worked.push(done != Done::Refused);
-        if done == Done::Durable {
-            history.acks.push((device.log_len(), number));
-        }
-        let now = hash(volume).map_err(|what| Broken { step: number, what })?;
-        history.hashes.push(now);
-        if let Some(fault) = volume.store().fault() {
-            return Err(Broken {
-                step: number,
-                what: format!("the store gave up: {fault}"),
-            });
+        self.history.recording.log = self.device.recording().log;
+        Ok(self.history)
+    }
+
+    fn count(&mut self) {
+        self.history.evictions += self.volume.store().arena_figures().2;
+        self.history.checkpoints += self.volume.store().stats().checkpoints;
+    }
+
+    fn broken(&self, what: String) -> Broken {
+        Broken {
+            step: self.history.before + self.history.begins.len() - 1,
+            what,
         }
     }
-    Ok(steps.len())
+
+    /// The next step begins.
+    fn begin(&mut self) {
+        let number = self.history.begins.len();
+        self.device.set_tag(number as u64);
+        self.clock.set((self.history.before + number) as u64);
+        self.history.begins.push(self.device.log_len());
+    }
+
+    /// The step is over.
+    fn end(&mut self, done: Done) -> Result<(), Broken> {
+        self.history.worked.push(done != Done::Refused);
+        if done == Done::Durable {
+            self.history
+                .acks
+                .push((self.device.log_len(), self.history.begins.len() - 1));
+        }
+        let now = hash(&self.volume).map_err(|what| self.broken(what))?;
+        self.history.hashes.push(now);
+        match self.volume.store().fault() {
+            Some(fault) => Err(self.broken(format!("the store gave up: {fault}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn remount(&mut self) -> Result<(), Broken> {
+        self.begin();
+        self.volume
+            .unmount()
+            .map_err(|e| self.broken(format!("unmount: {e}")))?;
+        self.volume = self
+            .setting
+            .open(self.pause.clone(), &self.clock)
+            .map_err(|e| self.broken(format!("the pool cannot be opened: {e}")))?;
+        let before = self.history.hashes.last().copied();
+        self.end(Done::Durable)?;
+        match self.history.hashes.last().copied() == before {
+            true => Ok(()),
+            false => Err(self.broken("another tree after a remount".into())),
+        }
+    }
+
+    /// Runs steps until a remount; returns how many.
+    fn mounted(&mut self, steps: &[Step]) -> Result<usize, Broken> {
+        let volume = self.volume.clone();
+        let mut session = Session::new(&*volume);
+        let mut at = 0;
+        while let Some(step) = steps.get(at) {
+            match step {
+                Step::Remount => break,
+                Step::During { after, steps: count } => {
+                    let inner = &steps[at + 1..];
+                    let inner = &inner[..(*count as usize).min(inner.len())];
+                    let ops = inner.iter().take_while(|s| matches!(s, Step::Op(_)));
+                    at += 1 + self.during(&mut session, *after, ops)?;
+                }
+                _ => {
+                    self.begin();
+                    let done = self.perform(&mut session, step).map_err(|what| self.broken(what))?;
+                    self.end(done)?;
+                    at += 1;
+                }
+            }
+        }
+        Ok(at)
+    }
+
+    /// A checkpoint that stops before its write number `after`, with `ops` run meanwhile; returns how many there were.
+    fn during<'s>(
+        &mut self,
+        session: &mut Session<'_>,
+        after: u32,
+        ops: impl Iterator<Item = &'s Step>,
+    ) -> Result<usize, Broken> {
+        self.begin();
+        let own = self.history.begins.len() - 1;
+        let stopped = self.pause.stop_after(after);
+        let store = self.volume.store().clone();
+        std::thread::scope(|scope| {
+            let pause = self.pause.clone();
+            let checkpoint = scope.spawn(move || {
+                let ended = store.checkpoint();
+                pause.forget_stop();
+                ended
+            });
+            let mut count = 0;
+            // Cut off: the checkpoint ended without coming so far; then it is simply over.
+            let _ = stopped.reached.recv();
+            self.end(Done::Yes)?;
+            for step in ops {
+                self.begin();
+                let done = self.perform(session, step).map_err(|what| self.broken(what))?;
+                self.end(done)?;
+                count += 1;
+            }
+            drop(stopped.go);
+            let ended = checkpoint.join().unwrap_or(Err(keepfs_store::Error::Dead));
+            match ended {
+                Ok(()) => self.history.acks.push((self.device.log_len(), own)),
+                Err(keepfs_store::Error::NoSpace) => {}
+                Err(other) => return Err(self.broken(format!("checkpoint: {other}"))),
+            }
+            Ok(count)
+        })
+    }
+
+    /// Performs a step.
+    fn perform(&mut self, session: &mut Session<'_>, step: &Step) -> Result<Done, String> {
+        let store = self.volume.store().clone();
+        match step {
+            Step::Op(op) => {
+                let outcome = session.run(op);
+                match &outcome {
+                    Outcome::Err(keepfs_vfs::Errno::EIO) => return Err(format!("{op}: EIO")),
+                    Outcome::Err(keepfs_vfs::Errno::ENOSPC) => self.history.no_space += 1,
+                    Outcome::Contradiction(what) => return Err(format!("{op}: {what}")),
+                    _ => {}
+                }
+                Ok(match outcome {
+                    Outcome::Err(_) | Outcome::WrongKind => Done::Refused,
+                    Outcome::Done if op.is_sync() => Done::Durable,
+                    _ => Done::Yes,
+                })
+            }
+            Step::Checkpoint => store.checkpoint().map(|()| Done::Durable).or_else(full),
+            Step::SwitchZone => {
+                store.want_other_zones();
+                store.checkpoint().map(|()| Done::Durable).or_else(full)
+            }
+            Step::Evict => {
+                store.drop_clean_frames();
+                Ok(Done::Yes)
+            }
+            Step::Remount | Step::Crash { .. } | Step::During { .. } => Ok(Done::Yes),
+        }
+    }
 }
 
 /// What came of a step.
@@ -139,41 +293,6 @@ enum Done {
     Yes,
     /// It was done, and everything up to it is acknowledged as durable.
     Durable,
-}
-
-fn perform(
-    volume: &Arc<Volume>,
-    session: &mut Session<'_>,
-    step: &Step,
-    history: &mut History,
-) -> Result<Done, String> {
-    let store = volume.store();
-    match step {
-        Step::Op(op) => {
-            let outcome = session.run(op);
-            match &outcome {
-                Outcome::Err(keepfs_vfs::Errno::EIO) => return Err(format!("{op}: EIO")),
-                Outcome::Err(keepfs_vfs::Errno::ENOSPC) => history.no_space += 1,
-                Outcome::Contradiction(what) => return Err(format!("{op}: {what}")),
-                _ => {}
-            }
-            Ok(match outcome {
-                Outcome::Err(_) | Outcome::WrongKind => Done::Refused,
-                Outcome::Done if op.is_sync() => Done::Durable,
-                _ => Done::Yes,
-            })
-        }
-        Step::Checkpoint => Ok(store.checkpoint().map(|()| Done::Durable).or_else(full)?),
-        Step::SwitchZone => {
-            store.want_other_zones();
-            Ok(store.checkpoint().map(|()| Done::Durable).or_else(full)?)
-        }
-        Step::Evict => {
-            store.drop_clean_frames();
-            Ok(Done::Yes)
-        }
-        Step::Remount => Ok(Done::Yes),
-    }
 }
 
 /// A checkpoint that finds no space is told so and changes nothing.
@@ -193,9 +312,14 @@ impl History {
     /// The steps whose trees may be found after a crash at `position`: from the last acknowledged one to the last one
     /// that had begun.
     pub fn allowed(&self, position: usize) -> core::ops::RangeInclusive<usize> {
-        let acked = self.acks.partition_point(|(at, _)| *at <= position) - 1;
+        let low = self
+            .acks
+            .iter()
+            .filter(|(at, _)| *at <= position)
+            .map(|(_, step)| *step);
+        let low = low.max().unwrap_or(0);
+        // A step that begins at this very position has written nothing; nothing of it can be found.
         let begun = self.begins.partition_point(|at| *at < position).max(1) - 1;
-        let low = self.acks[acked].1;
         low..=begun.max(low).min(self.hashes.len() - 1)
     }
 

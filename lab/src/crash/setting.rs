@@ -6,6 +6,7 @@ use keepfs_media::Device;
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
 use keepfs_store::{FormatOptions, Guard, Store, StoreOptions};
+use keepfs_vfs::ops::{Op, Session};
 use keepfs_vfs::{Time, Vfs};
 use std::fmt;
 use std::str::FromStr;
@@ -29,6 +30,8 @@ pub struct Setting {
     pub guard: bool,
     /// Staged pages above which they are written out.
     pub staged: usize,
+    /// Sparse files there from the beginning, with two metablocks each: more than the arena holds.
+    pub crowd: u32,
 }
 
 impl Default for Setting {
@@ -41,6 +44,7 @@ impl Default for Setting {
             copies: 2,
             guard: true,
             staged: 8,
+            crowd: 0,
         }
     }
 }
@@ -49,14 +53,15 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "pages={} log={} zone={} frames={} copies={} guard={} staged={}",
+            "pages={} log={} zone={} frames={} copies={} guard={} staged={} crowd={}",
             self.pages,
             self.log_pages,
             self.zone_pages,
             self.frames,
             self.copies,
             u8::from(self.guard),
-            self.staged
+            self.staged,
+            self.crowd
         )
     }
 }
@@ -77,6 +82,7 @@ impl FromStr for Setting {
                 "copies" => setting.copies = value as u32,
                 "guard" => setting.guard = value != 0,
                 "staged" => setting.staged = value as usize,
+                "crowd" => setting.crowd = value as u32,
                 _ => return Err(format!("{name}: unknown")),
             }
         }
@@ -142,7 +148,29 @@ impl Setting {
         let volume = self
             .open(device.clone(), &LabClock::default())
             .map_err(|e| format!("first open: {e}"))?;
+        let mut session = Session::new(&*volume);
+        for op in crowd(self.crowd) {
+            let op: Op = op.parse().map_err(|e| format!("crowd: {e}"))?;
+            if session.run(&op).is_err() {
+                return Err(format!("crowd: {op} failed"));
+            }
+        }
+        drop(session);
         volume.unmount().map_err(|e| format!("first unmount: {e}"))?;
         Ok(device.image())
     }
+}
+
+/// The operations that make the crowd.
+fn crowd(count: u32) -> Vec<String> {
+    let mut ops = Vec::new();
+    for file in 0..count {
+        if file % 40 == 0 {
+            ops.push(format!("mkdir path=crowd{} mode=755 who=22:0:0", file / 40));
+        }
+        let path = format!("crowd{}/{file}", file / 40);
+        ops.push(format!("create path={path} mode=644 who=22:0:0"));
+        ops.push(format!("write path={path} offset=2000000 len=9 seed={file} kill=no"));
+    }
+    ops
 }

@@ -13,10 +13,22 @@ pub enum Step {
     Checkpoint,
     /// Every frame that is clean leaves the arena.
     Evict,
-    /// The next checkpoint lists other zones.
+    /// A checkpoint that lists other zones.
     SwitchZone,
     /// Unmounted and mounted again.
     Remount,
+    /// A checkpoint that stops before its write (or flush) number `after`, while the next `steps` operations run.
+    During {
+        /// Writes and flushes before the stop.
+        after: u32,
+        /// Operations beside it.
+        steps: u32,
+    },
+    /// Power is cut here; the state of this draw is recovered, and the workload goes on with it.
+    Crash {
+        /// Which of the states.
+        draw: u64,
+    },
 }
 
 /// What a step is, for the table.
@@ -28,6 +40,8 @@ pub enum StepKind {
     Op(Verb),
     /// [`Step::Checkpoint`].
     Checkpoint,
+    /// [`Step::During`].
+    During,
     /// [`Step::Evict`].
     Evict,
     /// [`Step::SwitchZone`].
@@ -42,6 +56,7 @@ impl fmt::Display for StepKind {
             StepKind::Recovery => "(recovery)",
             StepKind::Op(verb) => verb.word(),
             StepKind::Checkpoint => "(checkpoint)",
+            StepKind::During => "(ops beside one)",
             StepKind::Evict => "(eviction)",
             StepKind::SwitchZone => "(zone switch)",
             StepKind::Remount => "(remount)",
@@ -55,9 +70,11 @@ impl Step {
         match self {
             Step::Op(op) => StepKind::Op(op.verb()),
             Step::Checkpoint => StepKind::Checkpoint,
+            Step::During { .. } => StepKind::During,
             Step::Evict => StepKind::Evict,
             Step::SwitchZone => StepKind::SwitchZone,
             Step::Remount => StepKind::Remount,
+            Step::Crash { .. } => StepKind::Recovery,
         }
     }
 }
@@ -70,6 +87,8 @@ impl fmt::Display for Step {
             Step::Evict => f.write_str("!evict"),
             Step::SwitchZone => f.write_str("!switch_zone"),
             Step::Remount => f.write_str("!remount"),
+            Step::During { after, steps } => write!(f, "!during {after} {steps}"),
+            Step::Crash { draw } => write!(f, "!crash {draw}"),
         }
     }
 }
@@ -78,11 +97,18 @@ impl FromStr for Step {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Step, String> {
-        Ok(match line {
-            "!checkpoint" => Step::Checkpoint,
-            "!evict" => Step::Evict,
-            "!switch_zone" => Step::SwitchZone,
-            "!remount" => Step::Remount,
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |word: &str| word.parse::<u64>().map_err(|e| format!("{line}: {e}"));
+        Ok(match words[..] {
+            ["!checkpoint"] => Step::Checkpoint,
+            ["!evict"] => Step::Evict,
+            ["!switch_zone"] => Step::SwitchZone,
+            ["!remount"] => Step::Remount,
+            ["!during", after, steps] => Step::During {
+                after: number(after)? as u32,
+                steps: number(steps)? as u32,
+            },
+            ["!crash", draw] => Step::Crash { draw: number(draw)? },
             _ => Step::Op(line.parse().map_err(|e| format!("{line}: {e}"))?),
         })
     }

@@ -14,8 +14,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// How much is done with one history.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth {
-    /// States drawn at each position (all, if there are no more).
+    /// States drawn at each position at most (all, if there are no more).
     pub states: u64,
+    /// States drawn from one history, about: long ones have fewer a position.
+    pub history: u64,
     /// One of so many images is crashed again inside its recovery; 0 = none.
     pub again: u64,
     /// One of so many images is emptied and walked; 0 = none.
@@ -27,7 +29,8 @@ pub struct Depth {
 impl Depth {
     /// What a run of minutes does.
     pub const USUAL: Depth = Depth {
-        states: 40,
+        states: 400,
+        history: 2500,
         again: 2000,
         empty: 61,
         raw: 13,
@@ -75,7 +78,7 @@ pub fn sweep(seed: &Seed, base: &Image, depth: Depth, tally: &mut Tally) -> Resu
     tally.log_entries += history.recording.log.len() as u64;
     tally.evictions += history.evictions;
     tally.checkpoints += history.checkpoints;
-    tally.no_space += history.no_space as u64;
+    tally.no_space += history.no_space;
     let mut judge = Judge {
         seed,
         history: &history,
@@ -86,6 +89,8 @@ pub fn sweep(seed: &Seed, base: &Image, depth: Depth, tally: &mut Tally) -> Resu
         counted: HashSet::new(),
         tally,
     };
+    let positions = judge.history.recording.log.len() as u64 + 1;
+    judge.depth.states = (depth.history / positions).clamp(4, depth.states);
     for point in Sweep::new(&history.recording, seed.number) {
         judge.position(&point)?;
     }
@@ -109,7 +114,7 @@ impl Judge<'_> {
         }
         // The device of fault model 6: what was written last arrives first.
         let units = point.plan.in_flight();
-        for kept in (1..units).step_by(units.div_ceil(8).max(1)) {
+        for kept in (1..units).step_by(units.div_ceil(4).max(1)) {
             self.state(point, &point.plan.cut(PersistOrder::NewestFirst, kept), &kinds)?;
         }
         Ok(())
@@ -119,7 +124,7 @@ impl Judge<'_> {
     fn kinds_at(&self, position: usize) -> BTreeSet<StepKind> {
         let kind = |step: usize| match step {
             0 => StepKind::Recovery,
-            _ => self.seed.steps[step - 1].kind(),
+            _ => self.seed.steps[self.history.before + step - 1].kind(),
         };
         let allowed = self.history.allowed(position);
         let mut kinds: BTreeSet<StepKind> = (allowed.start() + 1..=*allowed.end())

@@ -111,22 +111,44 @@ fn random(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
     for op in Generator::new(rng.next_u64(), profile).take(LONG) {
         steps.push(Step::Op(op));
         match rng.below(60) {
-            0 | 1 => steps.push(Step::Checkpoint),
-            2 => steps.push(Step::Evict),
-            3 => steps.push(Step::SwitchZone),
-            4 => steps.push(Step::Remount),
+            0 => steps.push(Step::Checkpoint),
+            1 => steps.push(Step::Evict),
+            2 => steps.push(Step::SwitchZone),
+            3 => steps.push(Step::Remount),
+            4 | 5 => steps.push(during(rng)),
             _ => {}
         }
+    }
+    if rng.chance(40) {
+        let at = rng.below(steps.len() as u64) as usize;
+        steps.insert(at, cut(rng));
     }
     (format!("random/{}", verb.word()), variant(rng.below(8)), steps)
 }
 
+/// A power cut in the middle of a workload.
+fn cut(rng: &mut Rng) -> Step {
+    Step::Crash {
+        draw: rng.below(1 << 20),
+    }
+}
+
+/// A checkpoint with the next operations beside it.
+fn during(rng: &mut Rng) -> Step {
+    Step::During {
+        after: rng.below(8) as u32,
+        steps: 1 + rng.below(5) as u32,
+    }
+}
+
 /// Sequences made for one danger each.
 fn directed(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
-    let (name, setting, text) = match turn % 4 {
+    let (name, setting, text) = match turn % 6 {
         0 => checkpoints(rng),
         1 => reuse(rng),
         2 => wrap(rng),
+        3 => beside(rng),
+        4 => crowd(rng),
         _ => full(rng),
     };
     (format!("directed/{name}"), setting, text)
@@ -151,6 +173,7 @@ fn checkpoints(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
             1 => steps.push(Step::SwitchZone),
             2 => steps.extend([Step::Checkpoint, Step::Evict]),
             3 => steps.push(Step::Op(Op::SyncFs {})),
+            4 if rng.chance(30) => steps.push(cut(rng)),
             _ => {}
         }
     }
@@ -177,6 +200,9 @@ fn reuse(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
             rng.pick(&["", "syncfs", "!checkpoint", "unlink path=d/g", "unlink path=d/h"]),
         );
         steps.extend(parse(&text));
+        if rng.chance(15) {
+            steps.push(cut(rng));
+        }
     }
     ("reuse", variant(rng.below(8)), steps)
 }
@@ -200,6 +226,11 @@ fn wrap(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
             rng.pick(&["fsync path=f data_only=no", "fsync path=f data_only=yes", "syncfs", ""])
         );
         steps.extend(parse(&text));
+        match rng.below(20) {
+            0 => steps.push(cut(rng)),
+            1 => steps.push(during(rng)),
+            _ => {}
+        }
     }
     ("wrap", setting, steps)
 }
@@ -234,6 +265,53 @@ fn full(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
         };
         let sync = rng.pick(&["syncfs", "", "fsync path=/ data_only=no"]);
         steps.extend(parse(&format!("{what}\n{sync}")));
+        if rng.chance(6) {
+            steps.push(cut(rng));
+        }
     }
     ("full", setting, steps)
+}
+
+/// Checkpoints with operations and syncs beside them, at every place of the checkpoint.
+fn beside(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let mut steps = Vec::new();
+    let profile = Profile::everything().with(Verb::Fsync, 25).with(Verb::SyncFs, 10);
+    for (at, op) in Generator::new(rng.next_u64(), profile).take(40).enumerate() {
+        steps.push(Step::Op(op));
+        if at % 8 == 7 {
+            steps.push(during(rng));
+        }
+    }
+    ("beside a checkpoint", variant(rng.below(8)), steps)
+}
+
+/// More metablocks than the smallest arena holds: frames are evicted and fetched all the time.
+fn crowd(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        pages: 4096,
+        log_pages: 64,
+        zone_pages: 512,
+        frames: 0,
+        crowd: 220,
+        ..Setting::default()
+    };
+    let mut steps = Vec::new();
+    for round in 0..12u64 {
+        let file = rng.below(220);
+        let path = format!("crowd{}/{file}", file / 40);
+        let text = match rng.below(4) {
+            0 => format!("write path={path} offset=2000000 len=5000 seed={round} kill=no"),
+            1 => format!("truncate path={path} size=100 kill=no"),
+            2 => format!("unlink path={path}"),
+            _ => format!("write path={path} offset=40000 len=5000 seed={round} kill=no"),
+        };
+        steps.extend(parse(&text));
+        match rng.below(4) {
+            0 => steps.push(Step::Op(Op::SyncFs {})),
+            1 => steps.push(Step::Checkpoint),
+            2 => steps.push(during(rng)),
+            _ => {}
+        }
+    }
+    ("crowd", setting, steps)
 }

@@ -1,0 +1,110 @@
+//! A device that can stop a checkpoint half-way, so that operations run beside it at a moment of our choice.
+
+use keepfs_media::sim::SimDevice;
+use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// How long a stopped checkpoint waits at most: if an operation beside it waits for the checkpoint, both go on.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// A stop that is planned.
+struct Stop {
+    /// Writes and flushes of the checkpoint before it.
+    left: u32,
+    reached: Sender<()>,
+    go: Receiver<()>,
+}
+
+/// Both ends of a stop, for whoever planned it.
+pub struct Stopped {
+    /// Gets a message when the checkpoint stops; is cut off if it ends without.
+    pub reached: Receiver<()>,
+    /// Lets it go on, also by being dropped.
+    pub go: Sender<()>,
+}
+
+/// The recording device with stops.
+pub struct PauseDevice {
+    device: Arc<SimDevice>,
+    stop: Mutex<Option<Stop>>,
+}
+
+impl PauseDevice {
+    /// A device without a stop.
+    pub fn new(device: Arc<SimDevice>) -> PauseDevice {
+        PauseDevice {
+            device,
+            stop: Mutex::new(None),
+        }
+    }
+
+    /// The `after`-th write of metadata, map or superblock, or flush, from now on waits.
+    pub fn stop_after(&self, after: u32) -> Stopped {
+        let (reached, is_reached) = channel();
+        let (go, may_go) = channel();
+        *self.stop.lock() = Some(Stop {
+            left: after,
+            reached,
+            go: may_go,
+        });
+        Stopped {
+            reached: is_reached,
+            go,
+        }
+    }
+
+    /// No stop any more: nobody reached it.
+    pub fn forget_stop(&self) {
+        self.stop.lock().take();
+    }
+
+    fn pass(&self) {
+        let mut stop = self.stop.lock();
+        match &mut *stop {
+            Some(s) if s.left > 0 => s.left -= 1,
+            Some(_) => {
+                let Some(now) = stop.take() else { return };
+                drop(stop);
+                // An end that is gone says the same as a message: go on.
+                if now.reached.send(()).is_ok() {
+                    let _ = now.go.recv_timeout(PATIENCE);
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+impl Device for PauseDevice {
+    fn pages(&self) -> u64 {
+        self.device.pages()
+    }
+    fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.device.read(at, buf)
+    }
+    fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
+        if matches!(class, Class::Metadata | Class::Map | Class::Superblock) {
+            self.pass();
+        }
+        self.device.write(at, data, class)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.pass();
+        self.device.flush()
+    }
+    fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        self.device.discard(at, pages)
+    }
+    fn counters(&self) -> Counters {
+        self.device.counters()
+    }
+    fn describe(&self) -> String {
+        self.device.describe()
+    }
+    fn read_only(&self) -> bool {
+        false
+    }
+}

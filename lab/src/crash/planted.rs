@@ -1,0 +1,45 @@
+//! Bugs planted on purpose, to prove that the net still catches them (HOUSE habit 11). Only in a build with the
+//! feature `planted`; crates/store/src/planted.rs says what each one does.
+
+use super::campaign::{Campaign, Limits};
+use super::schedule;
+use super::sweep::Depth;
+use keepfs_store::planted::{Bug, plant};
+use std::time::{Duration, Instant};
+
+/// What became of one planted bug.
+pub struct Caught {
+    /// The bug.
+    pub bug: Bug,
+    /// Which check found it, in which workload; `None`: nothing did.
+    pub by: Option<(String, String)>,
+    /// Images judged until then.
+    pub images: u64,
+    /// Time until then.
+    pub time: Duration,
+}
+
+/// Plants one bug and looks for it: first by schedules of transactions, then by a campaign.
+pub fn hunt(bug: Bug, seed: u64, budget: Duration) -> Caught {
+    let begun = Instant::now();
+    plant(Some(bug));
+    let by_schedule = schedule::campaign(seed, 300).err().map(|e| ("schedule".to_owned(), e));
+    let limits = Limits {
+        time: Some(budget),
+        states: None,
+        violations: 1,
+        threads: 2,
+    };
+    let campaign = Campaign::new(seed, Depth::USUAL, limits);
+    let by = by_schedule.or_else(|| {
+        let found = campaign.run(&|_, _| ()).into_iter().next();
+        found.map(|v| (v.check.to_owned(), format!("{}: {}", v.seed.name, v.what)))
+    });
+    plant(None);
+    Caught {
+        bug,
+        by,
+        images: campaign.tally().images,
+        time: begun.elapsed(),
+    }
+}
