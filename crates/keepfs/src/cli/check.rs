@@ -91,7 +91,9 @@ fn watched(image: &DeviceImage, options: &Options, quiet: bool) -> Report {
 
 fn show_bar(image: &DeviceImage, over: &mpsc::Receiver<()>) {
     let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} checking: {pos} pages read of {msg}, {elapsed}") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{spinner} checking: {pos} pages read (the device has {msg}), {elapsed}")
+    {
         bar.set_style(style);
     }
     bar.set_message(image.pages().to_string());
@@ -104,7 +106,11 @@ fn show_bar(image: &DeviceImage, over: &mpsc::Receiver<()>) {
 
 fn show_lines(image: &DeviceImage, over: &mpsc::Receiver<()>) {
     while over.recv_timeout(LINE) == Err(mpsc::RecvTimeoutError::Timeout) {
-        eprintln!("checking: {} pages read of {}", image.pages_read(), image.pages());
+        eprintln!(
+            "checking: {} pages read (the device has {})",
+            image.pages_read(),
+            image.pages()
+        );
     }
 }
 

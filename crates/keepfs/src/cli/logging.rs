@@ -8,7 +8,8 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::field::{Field, Visit};
-use tracing::{Event as Traced, Level, Subscriber};
+use tracing::{Event as Traced, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, fmt};
@@ -53,7 +54,7 @@ impl Ring {
 impl<S: Subscriber> Layer<S> for Ring {
     fn on_event(&self, event: &Traced<'_>, _: Context<'_, S>) {
         let meta = event.metadata();
-        if *meta.level() > Level::WARN || !meta.target().starts_with("keepfs") {
+        if !meta.target().starts_with("keepfs") {
             return;
         }
         let mut words = Words::default();
@@ -108,7 +109,8 @@ pub enum LogTo {
 /// Logs of a server; the ring holds what `keepfs events` shows.
 pub fn of_server(to: LogTo) -> Ring {
     let ring = Ring::default();
-    let registry = tracing_subscriber::registry().with(ring.clone());
+    // The filter also keeps spans and events below it from being made at all.
+    let registry = tracing_subscriber::registry().with(ring.clone().with_filter(LevelFilter::WARN));
     match to {
         LogTo::Ring => registry.init(),
         LogTo::Stderr => {

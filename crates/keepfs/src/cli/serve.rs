@@ -202,6 +202,7 @@ fn listen(record: Record, pool: &Pool, options: &MountOptions, anchored: bool, r
     };
     let answers: Arc<Answers> = Arc::new(move |question: &str| match question {
         "status" => serde_json::to_value(live.status()).ok(),
+        "sync" => Some(live.sync()),
         "events" => serde_json::to_value(ring.events()).ok(),
         _ => None,
     });

@@ -11,8 +11,9 @@ use keepfs_format::PAGE;
 use keepfs_fs::Volume;
 use keepfs_media::Class;
 use keepfs_store::{Abort, Error as StoreError, Purpose, Store};
+use keepfs_vfs::Vfs;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
 
@@ -181,6 +182,14 @@ impl Live {
             None => status.say("OFFLINE", "it is being unmounted", "wait until its server has ended"),
         }
         status
+    }
+
+    /// Makes everything durable that the server knows of.
+    pub fn sync(&self) -> Value {
+        match self.volume.upgrade().map(|volume| volume.syncfs()) {
+            None | Some(Ok(())) => json!({"durable": true}),
+            Some(Err(errno)) => json!({"durable": false, "error": errno.to_string()}),
+        }
     }
 
     fn mount(&self) -> MountFigures {

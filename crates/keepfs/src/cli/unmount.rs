@@ -1,11 +1,12 @@
 //! `keepfs unmount`: returns when everything is durable and the server is gone.
 
-use super::Outcome;
 use super::args::Unmount;
-use super::control::{Ended, Silent, Wait};
+use super::control::{self, Ended, Silent, Wait};
 use super::failure::Failure;
 use super::registry::{self, Record};
+use super::{Outcome, table};
 use keepfs_fuse::How;
+use std::fs::File;
 use std::path::Path;
 
 /// How long a server whose mount is gone may take to end, for those who want its pool next.
@@ -21,18 +22,55 @@ pub fn run(args: &Unmount) -> Outcome {
         _ => How::Gentle,
     };
     keepfs_fuse::unmount(&mount.dir, how)?;
-    if let (None, Some(record)) = (&wait, record) {
-        record.withdraw();
+    if let Some(other) = table::mounts().into_iter().find(|other| other.device == mount.device) {
+        return still_mounted(&other.dir, record.as_ref());
     }
-    match wait.filter(|_| !args.lazy).map(Wait::end) {
-        None | Some(Ended::Durable) => Ok(0),
-        Some(Ended::Unclean(why)) => Err(Failure::Other(format!(
+    match (wait, record) {
+        (None, Some(record)) => record.withdraw(),
+        (Some(wait), _) if !args.lazy => return ended(wait, &mount.dir),
+        _ => {}
+    }
+    Ok(0)
+}
+
+/// The same mount is seen at another place (mount --bind): its server goes on, so only durability can be waited for.
+fn still_mounted(elsewhere: &Path, record: Option<&Record>) -> Outcome {
+    // First what the kernel holds, then what the server holds: without an anchor syncfs(2) does not reach it.
+    let synced = File::open(elsewhere).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
+    synced.map_err(Failure::io("sync", elsewhere))?;
+    if let Some(record) = record {
+        let answer =
+            control::ask(record, "sync").map_err(|e| Failure::Other(format!("{}: {e}", elsewhere.display())))?;
+        if answer["durable"] != true {
+            let why = answer["error"].as_str().unwrap_or("it did not say why");
+            return Err(Failure::Other(format!(
+                "{}: not everything is durable: {why}",
+                elsewhere.display()
+            )));
+        }
+    }
+    println!(
+        "the pool stays mounted at {}; everything is durable",
+        elsewhere.display()
+    );
+    Ok(0)
+}
+
+/// Waits for the server's end.
+fn ended(wait: Wait, dir: &Path) -> Outcome {
+    if !wait.end_within(ENDING_S) {
+        let dir = dir.display();
+        eprintln!("{dir} is unmounted, waiting for its server (is it mounted in another mount namespace too?)");
+    }
+    match wait.end() {
+        Ended::Durable => Ok(0),
+        Ended::Unclean(why) => Err(Failure::Other(format!(
             "{}: {why}; the next mount recovers what was synced",
-            mount.dir.display()
+            dir.display()
         ))),
-        Some(Ended::Died) => Err(Failure::Other(format!(
+        Ended::Died => Err(Failure::Other(format!(
             "{} is unmounted, but its server died before it had closed the pool; the next mount recovers what was synced",
-            mount.dir.display()
+            dir.display()
         ))),
     }
 }

@@ -159,6 +159,28 @@ fn a_pool_is_mounted_once() {
 }
 
 #[test]
+fn a_mount_that_is_bound_elsewhere_goes_on_there() {
+    let Some(bed) = Bed::mounted("anchor=none,cache=writeback,commit=3600") else {
+        return;
+    };
+    let bound = bed.path("bound");
+    fs::create_dir(&bound).unwrap();
+    done(Command::new("mount").arg("--bind").arg(bed.dir()).arg(&bound));
+    fs::write(bed.on("file"), "text").unwrap();
+    let first = done(keepfs(["unmount"]).arg(bed.dir()));
+    let there = fs::read(bound.join("file"));
+    let log = bed.line(&bound, "log");
+    let state = bed.line(&bound, "state");
+    done(keepfs(["unmount"]).arg(&bound));
+    assert!(first.contains("stays mounted at"), "{first}");
+    assert_eq!(there.unwrap(), b"text");
+    assert_eq!(state, "ONLINE");
+    let numbers: Vec<u64> = log.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(matches!(numbers[..], [_, durable, last] if durable == last), "{log}");
+    bed.check();
+}
+
+#[test]
 fn unmounting_what_is_not_mounted_says_so() {
     let bed = Bed::empty();
     let (code, said) = fails(keepfs(["unmount"]).arg(bed.dir()));
