@@ -2,13 +2,36 @@
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Number of shards.
 const SHARDS: u64 = 64;
 
+/// Spreads inode numbers, which nobody outside chooses.
+#[derive(Default)]
+struct InoHasher(u64);
+
+impl Hasher for InoHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
+type Counts = HashMap<u64, u64, BuildHasherDefault<InoHasher>>;
+
 /// The counts of a volume. They belong to the mount, not to the pool, so they start empty.
 pub(crate) struct Lookups {
-    shards: Box<[Mutex<HashMap<u64, u64>>]>,
+    shards: Box<[Mutex<Counts>]>,
 }
 
 impl Lookups {
@@ -19,7 +42,7 @@ impl Lookups {
         }
     }
 
-    fn shard(&self, ino: u64) -> &Mutex<HashMap<u64, u64>> {
+    fn shard(&self, ino: u64) -> &Mutex<Counts> {
         &self.shards[(ino % SHARDS) as usize]
     }
 
