@@ -8,6 +8,7 @@ mod create;
 mod dump;
 mod events;
 mod failure;
+mod figures;
 mod image;
 mod logging;
 mod mount;

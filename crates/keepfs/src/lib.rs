@@ -28,12 +28,17 @@
 mod create;
 mod error;
 mod file;
+mod metadata;
+mod open;
 mod paths;
 mod pool;
 
 pub use create::CreateOptions;
 pub use error::{Error, Result};
 pub use file::File;
+pub use keepfs_fs::AccessTimes;
 pub use keepfs_store::Guard;
 pub use keepfs_vfs::{Errno, FileKind, Time};
-pub use pool::{AccessTimes, Entry, Metadata, OpenOptions, Pool};
+pub use metadata::{Entry, Metadata};
+pub use open::OpenOptions;
+pub use pool::Pool;

@@ -2,102 +2,16 @@
 
 use crate::error::{Error, Result};
 use crate::file::File;
+use crate::metadata::{Entry, Metadata};
+use crate::open::OpenOptions;
 use crate::paths::{Held, Last, Walk};
-use keepfs_fs::{StoreOptions, Volume, VolumeOptions};
+use keepfs_fs::Volume;
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
-use keepfs_store::Guard;
-use keepfs_vfs::{Attr, Errno, FileKind, NewInode, RenameFlags, SetAttr, Time, Vfs};
+use keepfs_vfs::{Errno, FileKind, NewInode, RenameFlags, SetAttr, Vfs};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
-
-pub use keepfs_fs::AccessTimes;
-
-/// How a pool is opened.
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    /// Write nothing, not even to replay the log, which then happens in memory only.
-    pub read_only: bool,
-    /// Bytes of memory for metadata, at least 16 MiB.
-    pub arena_bytes: usize,
-    /// How metadata in memory is protected.
-    pub guard: Guard,
-    /// Everything is made durable at least this often.
-    pub commit_interval: Duration,
-    /// When reading stamps the access time.
-    pub access_times: AccessTimes,
-    /// Seal the memory's mappings: right for a server, which opens one pool in its life; they are never given back.
-    pub seal: bool,
-}
-
-impl Default for OpenOptions {
-    fn default() -> OpenOptions {
-        OpenOptions {
-            read_only: false,
-            arena_bytes: StoreOptions::default().arena_bytes,
-            guard: Guard::default(),
-            commit_interval: Duration::from_secs(5),
-            access_times: AccessTimes::default(),
-            seal: false,
-        }
-    }
-}
-
-/// What a file is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Metadata {
-    attr: Attr,
-}
-
-impl Metadata {
-    /// Bytes.
-    pub fn len(&self) -> u64 {
-        self.attr.size
-    }
-
-    /// Whether it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.attr.size == 0
-    }
-
-    /// File, directory, symbolic link, ...
-    pub fn kind(&self) -> FileKind {
-        self.attr.kind()
-    }
-
-    /// Whether it is a directory.
-    pub fn is_dir(&self) -> bool {
-        self.kind() == FileKind::Dir
-    }
-
-    /// Permission bits, set-id and sticky bits included.
-    pub fn permissions(&self) -> u32 {
-        self.attr.mode & 0o7777
-    }
-
-    /// When its contents changed last.
-    pub fn modified(&self) -> Time {
-        self.attr.mtime
-    }
-
-    /// Everything, as stat(2) shows it.
-    pub fn attr(&self) -> &Attr {
-        &self.attr
-    }
-}
-
-/// An entry of a directory.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
-    /// Its name.
-    pub name: OsString,
-    /// What it is.
-    pub kind: FileKind,
-    /// Its inode number.
-    pub ino: u64,
-}
 
 /// An open pool. Paths start at its root, with or without a leading `/`; symbolic links are followed within the pool.
 ///
@@ -119,7 +33,7 @@ impl Pool {
             false => OpenMode::ReadWrite,
         };
         let device = Arc::new(FileDevice::open(&path, mode, FileOptions::default())?);
-        match Volume::open(device, &volume_options(options)) {
+        match Volume::open(device, &options.volume()) {
             Ok(volume) => Ok(Pool { volume, path }),
             Err(source) => Err(Error::Pool { pool: path, source }),
         }
@@ -417,20 +331,5 @@ fn new_inode(mode: u32) -> NewInode {
         gid: rustix::process::getegid().as_raw(),
         rdev: 0,
         umask: 0,
-    }
-}
-
-fn volume_options(options: &OpenOptions) -> VolumeOptions {
-    VolumeOptions {
-        store: StoreOptions {
-            arena_bytes: options.arena_bytes,
-            guard: options.guard,
-            seal: options.seal,
-            read_only: options.read_only,
-            ..StoreOptions::default()
-        },
-        access_times: options.access_times,
-        commit_interval: options.commit_interval,
-        ..VolumeOptions::default()
     }
 }

@@ -5,7 +5,7 @@ use super::control::{self, Silent};
 use super::failure::Failure;
 use super::logging::Event;
 use super::registry::{self, Record};
-use super::{Outcome, status};
+use super::{Outcome, figures};
 use serde_json::json;
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub fn run(args: &Events) -> Outcome {
     if args.json {
         println!(
             "{:#}",
-            json!({"version": status::VERSION, "pool": record.pool, "events": events})
+            json!({"version": figures::VERSION, "pool": record.pool, "events": events})
         );
         return Ok(0);
     }
@@ -49,7 +49,7 @@ fn last_words(record: &Record, json: bool) -> Outcome {
     match json {
         true => println!(
             "{:#}",
-            json!({"version": status::VERSION, "pool": record.pool, "last_words": words})
+            json!({"version": figures::VERSION, "pool": record.pool, "last_words": words})
         ),
         false => println!("its server has died; its last words:\n{words}"),
     }

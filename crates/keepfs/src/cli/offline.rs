@@ -1,9 +1,9 @@
 //! How a pool is that is not mounted: from its device, read-only, as recovery would find it.
 
 use super::failure::Failure;
+use super::figures::{LogFigures, SpaceFigures, Status};
 use super::image::DeviceImage;
 use super::registry;
-use super::status::{LogFigures, SpaceFigures, Status};
 use super::unmount::patiently;
 use keepfs_audit::Severity;
 use keepfs_audit::read::View;

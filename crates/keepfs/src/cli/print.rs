@@ -1,7 +1,7 @@
 //! The status of a pool as text, in the order that users of zpool(8) know.
 
+use super::figures::{ArenaFigures, LogFigures, MountFigures, SpaceFigures, Status, WrittenFigures};
 use super::size::Size;
-use super::status::{ArenaFigures, LogFigures, MountFigures, SpaceFigures, Status, WrittenFigures};
 use std::fmt::Write;
 
 /// The lines of one pool.

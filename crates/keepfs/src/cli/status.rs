@@ -3,6 +3,9 @@
 use super::args::Status as Asked;
 use super::control::{self, Silent};
 use super::failure::Failure;
+use super::figures::{
+    ArenaFigures, CauseBytes, ClassBytes, LogFigures, MountFigures, SpaceFigures, Status, VERSION, WrittenFigures,
+};
 use super::logging::Ring;
 use super::options::MountOptions;
 use super::registry::{self, Record};
@@ -12,149 +15,9 @@ use keepfs_fs::Volume;
 use keepfs_media::Class;
 use keepfs_store::{Abort, Error as StoreError, Purpose, Store};
 use keepfs_vfs::Vfs;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Weak;
-
-/// Version of the answer for programs: no field changes its name or unit within one.
-pub const VERSION: u32 = 1;
-
-/// How a pool is.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Status {
-    /// [`VERSION`].
-    pub version: u32,
-    /// Its device.
-    pub pool: PathBuf,
-    /// Its label, maybe empty.
-    pub label: String,
-    /// Its identity; empty if unknown.
-    pub id: String,
-    /// `ONLINE`, `DEGRADED`, `FAULTED`, `UNAVAIL` (server dead), `OFFLINE` (not mounted).
-    pub state: String,
-    /// What is not as it should be.
-    pub status: Option<String>,
-    /// What to do about it.
-    pub action: Option<String>,
-    /// The last scrub.
-    pub scrub: String,
-    /// Process of the server.
-    pub server_pid: Option<u32>,
-    /// Where it is mounted.
-    pub mount: Option<MountFigures>,
-    /// Space on the device.
-    pub space: Option<SpaceFigures>,
-    /// Memory for metadata.
-    pub arena: Option<ArenaFigures>,
-    /// The log.
-    pub log: Option<LogFigures>,
-    /// What the server wrote since it was mounted.
-    pub written: Option<WrittenFigures>,
-    /// Known errors.
-    pub errors: Vec<String>,
-    /// Warnings and errors that `keepfs events` shows.
-    pub events: u64,
-}
-
-/// The mount.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct MountFigures {
-    /// Where.
-    pub dir: PathBuf,
-    /// Mounted read-only.
-    pub read_only: bool,
-    /// `cache=`.
-    pub cache: String,
-    /// Whether sync(2) and umount(2) wait.
-    pub anchored: bool,
-    /// Seconds between commits.
-    pub commit_s: u64,
-    /// When it was mounted, seconds since 1970.
-    pub since_s: u64,
-}
-
-/// Space, bytes.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SpaceFigures {
-    /// The pool.
-    pub size_bytes: u64,
-    /// In use.
-    pub used_bytes: u64,
-    /// Free for new data.
-    pub available_bytes: u64,
-    /// Inodes in use.
-    pub inodes: u64,
-}
-
-/// The arena.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ArenaFigures {
-    /// Frames of 4 KiB.
-    pub frames: u64,
-    /// Frames that are not yet in a checkpoint.
-    pub dirty_frames: u64,
-    /// Frames given to other metablocks.
-    pub evictions: u64,
-    /// Metablocks read from the device.
-    pub fetched: u64,
-    /// `guard=`.
-    pub guard: String,
-}
-
-/// The log.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct LogFigures {
-    /// Its size, bytes.
-    pub size_bytes: u64,
-    /// Groups written since mount; not mounted: groups that the next mount replays.
-    pub groups: u64,
-    /// Last committed transaction.
-    pub last_seq: u64,
-    /// Last durable transaction.
-    pub durable_seq: u64,
-}
-
-/// Bytes written since mount.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct WrittenFigures {
-    /// By class of pages.
-    pub class_bytes: ClassBytes,
-    /// Of metadata, by the four causes of ReconFS section 3.1.2.
-    pub cause_bytes: CauseBytes,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Flushes of the device.
-    pub flushes: u64,
-    /// Transactions committed.
-    pub transactions: u64,
-    /// Checkpoints written.
-    pub checkpoints: u64,
-}
-
-/// Bytes by class of pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[allow(missing_docs)] // The names are those of `media::Class`.
-pub struct ClassBytes {
-    pub data: u64,
-    pub plog: u64,
-    pub metadata: u64,
-    pub map: u64,
-    pub superblock: u64,
-}
-
-/// Bytes by cause.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[allow(missing_docs)] // The names are those of `store::Snapshot`.
-pub struct CauseBytes {
-    pub eviction: u64,
-    pub checkpoint: u64,
-    pub consistency: u64,
-    pub persistence: u64,
-}
-
-/// What scrub will say until it is built.
-pub const SCRUB: &str = "none (not built yet; `keepfs check` reads everything of an unmounted pool)";
 
 /// What a server needs to say how its pool is.
 pub struct Live {
@@ -301,37 +164,6 @@ fn written(store: &Store) -> WrittenFigures {
         flushes: traffic.flushes,
         transactions: counts.transactions,
         checkpoints: counts.checkpoints,
-    }
-}
-
-impl Status {
-    /// A pool of which nothing is known but that nothing is wrong.
-    pub fn unknown(pool: &Path) -> Status {
-        Status {
-            version: VERSION,
-            pool: pool.to_owned(),
-            label: String::new(),
-            id: String::new(),
-            state: "ONLINE".into(),
-            status: None,
-            action: None,
-            scrub: SCRUB.into(),
-            server_pid: None,
-            mount: None,
-            space: None,
-            arena: None,
-            log: None,
-            written: None,
-            errors: Vec::new(),
-            events: 0,
-        }
-    }
-
-    /// Says that something is not as it should be.
-    pub fn say(&mut self, state: &str, status: &str, action: &str) {
-        self.state = state.into();
-        self.status = Some(status.into());
-        self.action = Some(action.into());
     }
 }
 

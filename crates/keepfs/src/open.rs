@@ -1,0 +1,53 @@
+//! How a pool is opened.
+
+use keepfs_fs::{AccessTimes, StoreOptions, VolumeOptions};
+use keepfs_store::Guard;
+use std::time::Duration;
+
+/// How a pool is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Write nothing, not even to replay the log, which then happens in memory only.
+    pub read_only: bool,
+    /// Bytes of memory for metadata, at least 16 MiB.
+    pub arena_bytes: usize,
+    /// How metadata in memory is protected.
+    pub guard: Guard,
+    /// Everything is made durable at least this often.
+    pub commit_interval: Duration,
+    /// When reading stamps the access time.
+    pub access_times: AccessTimes,
+    /// Seal the memory's mappings: right for a server, which opens one pool in its life; they are never given back.
+    pub seal: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions {
+            read_only: false,
+            arena_bytes: StoreOptions::default().arena_bytes,
+            guard: Guard::default(),
+            commit_interval: Duration::from_secs(5),
+            access_times: AccessTimes::default(),
+            seal: false,
+        }
+    }
+}
+
+impl OpenOptions {
+    /// The same for the floor below.
+    pub(crate) fn volume(&self) -> VolumeOptions {
+        VolumeOptions {
+            store: StoreOptions {
+                arena_bytes: self.arena_bytes,
+                guard: self.guard,
+                seal: self.seal,
+                read_only: self.read_only,
+                ..StoreOptions::default()
+            },
+            access_times: self.access_times,
+            commit_interval: self.commit_interval,
+            ..VolumeOptions::default()
+        }
+    }
+}
