@@ -90,8 +90,10 @@ impl Volume {
     pub(crate) fn do_unmount(&self) -> Result<()> {
         self.worker.stop();
         self.lookups.clear();
-        self.reclaim_now()?;
-        self.write_out_down_to(0)?;
+        if !self.read_only {
+            self.reclaim_now()?;
+            self.write_out_down_to(0)?;
+        }
         Ok(self.store.close()?)
     }
 }

@@ -81,6 +81,8 @@ pub struct Volume {
     pub(crate) seed: [u64; 2],
     pub(crate) access_times: AccessTimes,
     pub(crate) background: bool,
+    /// Nothing is written: the hidden list stays as it is, times are not kept.
+    pub(crate) read_only: bool,
     pub(crate) staged_pages_max: usize,
     clock: Clock,
 }
@@ -99,6 +101,7 @@ impl Volume {
 
     /// A volume over an open store.
     pub fn over(store: Arc<Store>, options: &VolumeOptions) -> Result<Arc<Volume>> {
+        let read_only = options.store.read_only;
         let volume = Arc::new(Volume {
             seed: store.name_seed(),
             staged_pages_max: options.staged_pages_max.unwrap_or_else(|| store.staged_soft_limit()),
@@ -107,15 +110,23 @@ impl Volume {
             lookups: Lookups::new(),
             orphans: Orphans::default(),
             worker: Worker::default(),
-            access_times: options.access_times,
-            background: options.background,
+            access_times: if read_only {
+                AccessTimes::Never
+            } else {
+                options.access_times
+            },
+            background: options.background && !read_only,
+            read_only,
             clock: options.clock.clone(),
         });
+        if read_only {
+            return Ok(volume);
+        }
         if volume.store.is_new()? {
             create::root(&volume)?;
         }
         volume.take_up_orphans()?;
-        if options.background {
+        if volume.background {
             volume.start_worker(options.commit_interval);
         }
         Ok(volume)

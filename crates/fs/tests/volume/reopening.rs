@@ -1,0 +1,65 @@
+//! What opening finds: the hidden list, and pools that may only be read.
+
+use super::*;
+use keepfs_vfs::{Errno, OpenHow};
+
+/// S-5.6: files without names that were open when the power went are freed at the next open.
+#[test]
+fn orphans_of_a_crash_are_freed_at_open() {
+    let pool = Pool::new(8192);
+    let vfs: &dyn Vfs = &*pool.volume;
+    let held = vfs
+        .mknod(Ino::ROOT, b"held", &new(FileKind::File))
+        .expect("create")
+        .attr
+        .ino;
+    write(vfs, held, 0, &vec![9; 3 << 20]);
+    vfs.unlink(Ino::ROOT, b"held").expect("unlink");
+    let nameless = vfs.tmpfile(Ino::ROOT, &new(FileKind::File)).expect("tmpfile").attr.ino;
+    write(vfs, nameless, 0, &[8; 5000]);
+    assert_eq!(read(vfs, held, 1 << 20, 10), [9; 10], "it lives as long as it is held");
+    assert_eq!(vfs.link(held, Ino::ROOT, b"again"), Err(Errno::ENOENT));
+    vfs.syncfs().expect("sync");
+    assert_eq!(pool.volume.store().totals().expect("totals").inodes, 3);
+    vfs.shutdown(false).expect("shutdown");
+    assert_eq!(vfs.getattr(Ino::ROOT), Err(Errno::EIO));
+    let device = pool.device;
+    drop(pool.volume);
+    let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    assert_eq!(volume.store().totals().expect("totals").inodes, 1);
+    assert_eq!(volume.getattr(held), Err(Errno::ESTALE));
+    Pool { device, volume }.finish();
+}
+
+/// A read-only volume reads everything, the log's part too, and refuses every change.
+#[test]
+fn a_read_only_volume_changes_nothing() {
+    let pool = Pool::new(4096);
+    let vfs: &dyn Vfs = &*pool.volume;
+    let file = make(vfs, Ino::ROOT, "file", FileKind::File).expect("create");
+    write(vfs, file, 0, &[5; 1000]);
+    vfs.syncfs().expect("sync");
+    vfs.shutdown(false).expect("shutdown");
+    let device = pool.device;
+    drop(pool.volume);
+    let mut read_only = options(false);
+    read_only.store.read_only = true;
+    let before = device.counters();
+    let volume = Volume::open(device.clone(), &read_only).expect("open");
+    let vfs: &dyn Vfs = &*volume;
+    assert_eq!(
+        read(vfs, find(vfs, Ino::ROOT, "file").expect("lookup"), 0, 2000),
+        [5; 1000]
+    );
+    assert_eq!(make(vfs, Ino::ROOT, "other", FileKind::File), Err(Errno::EROFS));
+    assert_eq!(vfs.unlink(Ino::ROOT, b"file"), Err(Errno::EROFS));
+    assert_eq!(vfs.write(file, 0, b"x", WriteHow::default()), Err(Errno::EROFS));
+    let truncate = OpenHow {
+        truncate: true,
+        ..OpenHow::default()
+    };
+    assert_eq!(vfs.open(file, truncate), Err(Errno::EROFS));
+    vfs.unmount().expect("unmount");
+    drop(volume);
+    assert_eq!(device.counters().written, before.written, "nothing was written");
+}
