@@ -9,6 +9,7 @@ pub const UNSAFE: &[&str] = &[
     "crates/codes/src/simd.rs",
     "crates/media/src/sys.rs",
     "crates/store/src/arena/sys.rs",
+    "crates/store/tests/guard/sys.rs",
     "crates/fuse/src/sys.rs",
     "crates/keepfs/src/sys.rs",
     "crates/fuse/tests/mount/sys.rs",

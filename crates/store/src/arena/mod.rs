@@ -124,6 +124,9 @@ impl Arena {
         loop {
             let word = self.control.add_u64(Self::word_at(frame), WRITER);
             if word & GATE == 0 {
+                // Whoever sees a byte stored after this sees the writer, too: an atomic addition alone does not order
+                // later stores (found by the model of the frame word).
+                core::sync::atomic::fence(Ordering::Release);
                 return;
             }
             self.control.add_u64(Self::word_at(frame), WRITER.wrapping_neg());

@@ -1,0 +1,262 @@
+//! Two threads on one frame with a verifier at their heels, and single bits flipped behind the door's back
+//! (PROTOCOLS section 10 item 5). Shared by the example `scribble` and the test `restart_scribble`.
+
+use keepfs_format::plog::{self, Record};
+use keepfs_format::{Kind, MetaId, PAGE};
+use keepfs_media::Class;
+use keepfs_media::ram::RamDevice;
+use keepfs_media::sim::{Event, SimDevice};
+use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// First byte that the threads write; before it stand the header and what the kind has.
+const FIRST: usize = 64;
+/// Puts of one transaction.
+const BATCH: u64 = 500;
+
+/// What a run of puts came to.
+pub struct Tally {
+    /// Puts made, by both threads.
+    pub puts: u64,
+    /// Full verifies made meanwhile.
+    pub verifies: u64,
+    /// From the first put to the last.
+    pub time: Duration,
+}
+
+fn small_pool(device: Arc<dyn keepfs_media::Device>) -> Result<(Arc<Store>, Ref), Error> {
+    Store::format(device.clone(), &FormatOptions::default())?;
+    let options = StoreOptions {
+        tiny_arena: true,
+        arena_bytes: 4 << 20,
+        background: false,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(device, &options)?;
+    let node = store.transact::<_, Error>(|t| Ok(t.new_node(Kind::Xattr, 0, 1)?))?;
+    Ok((store, node))
+}
+
+/// One writer: it owns half of the frame and knows what it wrote there.
+struct Writer {
+    base: usize,
+    model: Vec<u8>,
+    state: u64,
+}
+
+impl Writer {
+    fn new(half: usize) -> Writer {
+        Writer {
+            base: FIRST + half * 2000,
+            model: vec![0; 1990],
+            state: 1 + half as u64,
+        }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self
+            .state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        self.state >> 24
+    }
+
+    /// `count` puts of 1 to 8 bytes below 0x80, in one transaction.
+    fn batch(&mut self, store: &Store, node: Ref, count: u64) -> Result<(), Error> {
+        let puts: Vec<(usize, usize, [u8; 8])> = (0..count)
+            .map(|_| {
+                let (at, len) = (self.next() as usize % 1980, 1 + self.next() as usize % 8);
+                (at, len, (self.next() & 0x7f7f_7f7f_7f7f_7f7f).to_le_bytes())
+            })
+            .collect();
+        store.transact::<_, Error>(|t| {
+            for (at, len, bytes) in &puts {
+                t.put(node, self.base + at, &bytes[..*len], Meaning::Xattr)?;
+            }
+            Ok(())
+        })?;
+        for (at, len, bytes) in &puts {
+            self.model[*at..at + len].copy_from_slice(&bytes[..*len]);
+        }
+        Ok(())
+    }
+
+    fn check(&self, store: &Store, node: Ref) -> Result<(), Error> {
+        let mut found = vec![0; self.model.len()];
+        store.transact::<_, Error>(|t| Ok(t.read(node, self.base, &mut found)?))?;
+        match found == self.model {
+            true => Ok(()),
+            false => Err(Error::Damaged("the frame lost a put".into())),
+        }
+    }
+}
+
+/// `count` puts by two threads on one frame, a verifier running all the time. Fails on a Finding or a lost byte.
+pub fn puts(count: u64) -> Result<Tally, Error> {
+    let (store, node) = small_pool(Arc::new(RamDevice::new(8192)))?;
+    let (stop, verifies) = (AtomicBool::new(false), AtomicU64::new(0));
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let writer = |half| {
+            let store = &store;
+            scope.spawn(move || -> Result<Writer, Error> {
+                let mut writer = Writer::new(half);
+                let mut left = count / 2;
+                while left > 0 {
+                    writer.batch(store, node, left.min(BATCH))?;
+                    left -= left.min(BATCH);
+                }
+                Ok(writer)
+            })
+        };
+        let writers = [writer(0), writer(1)];
+        let verifier = scope.spawn(|| -> Result<(), Error> {
+            while !stop.load(Ordering::Relaxed) {
+                // A transaction verifies at its first touch.
+                store.transact::<_, Error>(|t| Ok(t.read(node, 0, &mut [0; 8])?))?;
+                verifies.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        let writers = writers.map(|w| w.join().unwrap_or(Err(Error::Dead)));
+        let time = start.elapsed();
+        stop.store(true, Ordering::Relaxed);
+        verifier.join().unwrap_or(Err(Error::Dead))?;
+        for writer in writers {
+            writer?.check(&store, node)?;
+        }
+        store.checkpoint()?;
+        Ok(Tally {
+            puts: count,
+            verifies: verifies.load(Ordering::Relaxed),
+            time,
+        })
+    })
+}
+
+/// What became of a flipped bit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// The store told it and stopped.
+    Told,
+    /// Nobody told it, and it is in no byte that the device received.
+    Absent,
+    /// The device received it.
+    Escaped,
+}
+
+/// Flips bit 7 of one byte of a frame after `puts` puts of a running writer; then syncs and checkpoints. All honest
+/// bytes are below 0x80, so a flipped one is known wherever it turns up.
+pub fn flip(puts: u64, offset: usize, checkpoint_first: bool) -> Result<Fate, Error> {
+    let device = Arc::new(SimDevice::new(2048));
+    let (store, node) = small_pool(device.clone())?;
+    store.checkpoint()?;
+    let window = Window::of(node.id).map_err(|e| Error::Logic(format!("the frame was not found: {e}")))?;
+    let done = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    let told = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut writer = Writer::new(0);
+            while !stop.load(Ordering::Relaxed) {
+                writer.batch(&store, node, 3)?;
+                done.fetch_add(3, Ordering::Release);
+            }
+            Ok::<_, Error>(())
+        });
+        while done.load(Ordering::Acquire) < puts && !writer.is_finished() {
+            std::thread::yield_now();
+        }
+        let flipped = window.flip(FIRST + offset % (PAGE - FIRST));
+        let ends = match checkpoint_first {
+            true => [store.checkpoint(), store.sync()],
+            false => [store.sync(), store.checkpoint()],
+        };
+        stop.store(true, Ordering::Relaxed);
+        let wrote = writer.join().unwrap_or(Err(Error::Dead));
+        flipped.map_err(|e| Error::Logic(format!("no bit was flipped: {e}")))?;
+        Ok::<_, Error>(wrote.is_err() || ends.iter().any(Result::is_err))
+    })?;
+    Ok(match (escaped(&device, node.id), told) {
+        (true, _) => Fate::Escaped,
+        (false, true) => Fate::Told,
+        (false, false) => Fate::Absent,
+    })
+}
+
+/// Whether a byte of 0x80 or more stands among the bytes of metablock `id` in anything that the device received.
+fn escaped(device: &SimDevice, id: MetaId) -> bool {
+    let mut group = Vec::new();
+    let mut found = false;
+    for entry in device.recording().log {
+        let Event::Write { pages, class, .. } = entry.event else {
+            continue;
+        };
+        for page in pages.iter() {
+            let bytes = page.bytes();
+            match class {
+                Class::Metadata => {
+                    found |= bytes[8..16] == id.0.to_le_bytes() && bytes[FIRST..].iter().any(|b| *b >= 0x80);
+                }
+                Class::Plog => {
+                    let used = usize::from(u16::from_le_bytes([bytes[4], bytes[5]]));
+                    group.extend_from_slice(&bytes[48..48 + used.min(PAGE - 48)]);
+                    if bytes[6] & 1 != 0 {
+                        let records = plog::decode(&group).expect("a group is whole");
+                        found |= records.iter().any(|r| is_flipped(r, id));
+                        group.clear();
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+fn is_flipped(record: &Record, node: MetaId) -> bool {
+    match record {
+        Record::Update { id, ranges, .. } if *id == node => {
+            ranges.iter().any(|(_, bytes)| bytes.iter().any(|b| *b >= 0x80))
+        }
+        _ => false,
+    }
+}
+
+/// The writable mapping of a frame, found as a stray pointer would: by luck (here by /proc/self).
+struct Window {
+    memory: File,
+    frame: u64,
+}
+
+impl Window {
+    fn of(id: MetaId) -> std::io::Result<Window> {
+        let memory = OpenOptions::new().read(true).write(true).open("/proc/self/mem")?;
+        let maps = std::fs::read_to_string("/proc/self/maps")?;
+        let arenas = maps
+            .lines()
+            .filter(|l| l.contains("rw-s") && l.contains("memfd:keepfs-arena"));
+        for range in arenas.filter_map(|line| line.split(' ').next()?.split_once('-')) {
+            let parse = |s| u64::from_str_radix(s, 16).map_err(std::io::Error::other);
+            let mut at = parse(range.0)?;
+            while at < parse(range.1)? {
+                let mut head = [0; 16];
+                if memory.read_exact_at(&mut head, at).is_ok() && head[8..] == id.0.to_le_bytes() {
+                    return Ok(Window { memory, frame: at });
+                }
+                at += PAGE as u64;
+            }
+        }
+        Err(std::io::ErrorKind::NotFound.into())
+    }
+
+    fn flip(&self, offset: usize) -> std::io::Result<()> {
+        let mut byte = [0];
+        let at = self.frame + offset as u64;
+        self.memory.read_exact_at(&mut byte, at)?;
+        self.memory.write_all_at(&[byte[0] ^ 0x80], at)
+    }
+}

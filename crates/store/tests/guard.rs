@@ -1,0 +1,144 @@
+//! What the guard is worth, in child processes: each way to a frame past the door is refused, or the process dies of it
+//! with a report that names the culprit (DESIGN section 5, PROTOCOLS section 9, promise C-3).
+
+#[path = "guard/sys.rs"]
+mod sys;
+
+use keepfs_codes::crc64;
+use keepfs_format::PAGE;
+use keepfs_store::Guard;
+use keepfs_store::arena::Arena;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+/// Tells a child what to do.
+const ORDER: &str = "KEEPFS_GUARD_TEST";
+/// The frame that is aimed at, and where.
+const FRAME: u32 = 3;
+const OFFSET: usize = 100;
+
+fn arena(guard: Guard, seal: bool) -> Arena {
+    let arena = Arena::new(8, guard, seal).expect("arena");
+    let mut bytes = [0x11; PAGE];
+    bytes[..4].copy_from_slice(b"KMB1");
+    bytes[8..16].copy_from_slice(&0x0200_0000_0000_002A_u64.to_le_bytes());
+    arena.fill(FRAME, &bytes, crc64::full(&bytes));
+    arena
+}
+
+fn target(arena: &Arena) -> usize {
+    arena.frames().shown_address() + FRAME as usize * PAGE + OFFSET
+}
+
+fn is_whole(arena: &Arena) -> bool {
+    arena.verified_copy(FRAME, &mut [0; PAGE]).is_ok()
+}
+
+/// Runs the test `child` of this binary with an order.
+fn run_child(order: &str) -> Output {
+    let exe = std::env::current_exe().expect("own path");
+    Command::new(exe)
+        .args(["--exact", "child", "--nocapture", "--test-threads", "1"])
+        .env(ORDER, order)
+        .output()
+        .expect("the child runs")
+}
+
+/// Does nothing unless it is told to by its parent.
+#[test]
+fn child() {
+    let Ok(order) = std::env::var(ORDER) else {
+        return;
+    };
+    let arena = arena(Guard::Alias, false);
+    println!("target {:#x}", target(&arena));
+    let culprit = std::thread::Builder::new().name("culprit".into());
+    let at = match order.as_str() {
+        "frame" => target(&arena),
+        _ => 8, // A null pointer with an offset: none of ours.
+    };
+    let thread = culprit.spawn(move || stray_store(at)).expect("thread");
+    thread.join().expect("never reached");
+}
+
+#[inline(never)]
+fn stray_store(at: usize) {
+    sys::store_byte(at, 0xFF);
+}
+
+#[test]
+fn a_stray_store_dies_with_a_report_that_names_it() {
+    let output = run_child("frame");
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let address = said.split("target ").nth(1).and_then(|s| s.split_whitespace().next());
+    let wanted = [
+        address.expect("the child says where"),
+        "frame 3, offset 100",
+        "metablock 0x020000000000002a",
+        "(culprit)",
+        "tests/guard.rs",
+    ];
+    for what in wanted {
+        assert!(told.contains(what), "no {what:?} in: {told}");
+    }
+}
+
+#[test]
+fn a_fault_elsewhere_is_not_ours() {
+    let output = run_child("elsewhere");
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("keepfs: guard"));
+}
+
+#[test]
+fn system_calls_into_a_frame_are_refused() {
+    let arena = arena(Guard::Alias, false);
+    let zeros = File::open("/dev/zero").expect("/dev/zero");
+    let read = sys::read_into(zeros.as_fd(), target(&arena), 8).expect_err("read(2)");
+    assert_eq!(read.raw_os_error(), Some(libc::EFAULT));
+    let write = sys::vm_write(target(&arena), b"scribble").expect_err("process_vm_writev(2)");
+    assert_eq!(write.raw_os_error(), Some(libc::EFAULT));
+    let page = target(&arena) - OFFSET;
+    // Mapped from a read-only re-open: it cannot be made writable, sealed or not.
+    let protect = sys::make_writable(page, PAGE).expect_err("mprotect(2)");
+    assert_eq!(protect.raw_os_error(), Some(libc::EACCES));
+    assert!(is_whole(&arena));
+}
+
+/// MADV_REMOVE asks for the right to write the file, which a mapping of a read-only open does not have.
+#[test]
+fn pages_cannot_be_removed_from_under_a_frame() {
+    for seal in [false, true] {
+        let arena = arena(Guard::Alias, seal);
+        let page = target(&arena) - OFFSET;
+        let removed = sys::remove_pages(page, PAGE);
+        assert!(removed.is_err(), "seal {seal}: pages were removed");
+        assert!(is_whole(&arena), "seal {seal}");
+        assert!(sys::make_writable(page, PAGE).is_err(), "seal {seal}");
+    }
+}
+
+#[test]
+fn without_the_guard_the_next_verify_tells() {
+    let writes: [fn(usize); 3] = [
+        |at| sys::store_byte(at, 0xFF),
+        |at| {
+            let zeros = File::open("/dev/zero").expect("/dev/zero");
+            assert_eq!(sys::read_into(zeros.as_fd(), at, 8).expect("read(2)"), 8);
+        },
+        |at| {
+            sys::remove_pages(at - OFFSET, PAGE).expect("MADV_REMOVE");
+        },
+    ];
+    for write in writes {
+        let arena = arena(Guard::Off, false);
+        assert!(is_whole(&arena));
+        write(target(&arena));
+        let told = arena.verified_copy(FRAME, &mut [0; PAGE]).expect_err("the scribble");
+        assert_ne!(told.found, told.expected);
+    }
+}
