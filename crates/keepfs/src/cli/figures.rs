@@ -27,7 +27,9 @@ pub struct Status {
     pub scrub: String,
     /// Process of the server.
     pub server_pid: Option<u32>,
-    /// Where it is mounted.
+    /// Where it is mounted, even if its server is dead.
+    pub dir: Option<PathBuf>,
+    /// How it is mounted.
     pub mount: Option<MountFigures>,
     /// Space on the device.
     pub space: Option<SpaceFigures>,
@@ -46,8 +48,6 @@ pub struct Status {
 /// The mount.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MountFigures {
-    /// Where.
-    pub dir: PathBuf,
     /// Mounted read-only.
     pub read_only: bool,
     /// `cache=`.
@@ -155,6 +155,7 @@ impl Status {
             action: None,
             scrub: SCRUB.into(),
             server_pid: None,
+            dir: None,
             mount: None,
             space: None,
             arena: None,

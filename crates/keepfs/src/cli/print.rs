@@ -1,6 +1,6 @@
 //! The status of a pool as text, in the order that users of zpool(8) know.
 
-use super::figures::{ArenaFigures, LogFigures, MountFigures, SpaceFigures, Status, WrittenFigures};
+use super::figures::{ArenaFigures, LogFigures, SpaceFigures, Status, WrittenFigures};
 use super::size::Size;
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub fn text(s: &Status) -> String {
     lines.add("status", s.status.as_deref().unwrap_or("nothing to report"));
     lines.add("action", s.action.as_deref().unwrap_or("none needed"));
     lines.add("scrub", &s.scrub);
-    lines.add("mount", &mount(s.mount.as_ref(), s.server_pid));
+    lines.add("mount", &mount(s));
     lines.add("space", &s.space.as_ref().map_or("unknown".into(), space));
     if let Some(arena) = &s.arena {
         lines.add("arena", &self::arena(arena));
@@ -79,18 +79,20 @@ fn named(parts: &[(&str, u64)]) -> String {
     parts.join(", ")
 }
 
-fn mount(mount: Option<&MountFigures>, server: Option<u32>) -> String {
-    let Some(m) = mount else {
+fn mount(s: &Status) -> String {
+    let Some(dir) = s.dir.as_ref().map(|dir| dir.display()) else {
         return "not mounted".into();
+    };
+    let Some(m) = &s.mount else {
+        return format!("{dir}, without a server that answers");
     };
     let mode = if m.read_only { "read-only" } else { "read-write" };
     let anchor = if m.anchored { "anchored" } else { "not anchored" };
     format!(
-        "{} ({mode}, cache {}, commit every {} s, {anchor}), server {}",
-        m.dir.display(),
+        "{dir} ({mode}, cache {}, commit every {} s, {anchor}), server {}",
         m.cache,
         m.commit_s,
-        server.map_or("unknown".into(), |pid| pid.to_string())
+        s.server_pid.map_or("unknown".into(), |pid| pid.to_string())
     )
 }
 

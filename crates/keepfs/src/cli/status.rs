@@ -38,6 +38,7 @@ impl Live {
     pub fn status(&self) -> Status {
         let mut status = Status::unknown(&self.record.pool);
         status.server_pid = Some(self.record.pid);
+        status.dir = Some(self.record.dir.clone());
         status.mount = Some(self.mount());
         status.events = self.ring.events().len() as u64;
         match self.volume.upgrade() {
@@ -57,7 +58,6 @@ impl Live {
 
     fn mount(&self) -> MountFigures {
         MountFigures {
-            dir: self.record.dir.clone(),
             read_only: self.options.read_only,
             cache: self.options.cache_name().into(),
             anchored: self.anchored,
@@ -209,6 +209,7 @@ fn mounted() -> Vec<Status> {
 
 fn silent(record: &Record, failure: &Failure) -> Status {
     let mut status = Status::unknown(&record.pool);
+    status.dir = Some(record.dir.clone());
     status.say(
         "UNKNOWN",
         &failure.to_string(),
@@ -251,6 +252,7 @@ fn live(record: &Record) -> Result<Status, Failure> {
 
 fn dead(record: &Record) -> Status {
     let mut status = Status::unknown(&record.pool);
+    status.dir = Some(record.dir.clone());
     let dir = record.dir.display();
     let action = format!("umount -l {dir}, then mount it again; what was synced is there");
     status.say(

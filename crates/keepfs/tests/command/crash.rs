@@ -58,6 +58,8 @@ fn status_tells_of_the_dead_server() {
     assert!(bed.line(&dir, "action").contains("umount -l"));
     assert!(bed.line(&dir, "errors").contains("every access"));
     assert_eq!(bed.line(&dir, "id"), "unknown");
+    assert!(bed.line(&dir, "mount").ends_with("without a server that answers"));
+    assert_eq!(bed.line(&dir, "space"), "unknown");
     // By the pool's name too, and in the list of all.
     assert_eq!(bed.line(&bed.pool(), "state"), "UNAVAIL");
     let all = done(&mut keepfs(["status"]));
