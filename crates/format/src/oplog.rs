@@ -156,6 +156,7 @@ impl<'a> Operation<'a> {
     /// Appends the bytes of the operation. `false`, and nothing is appended, if its data is too long for the head.
     pub fn encode(&self, out: &mut Vec<u8>) -> bool {
         let start = out.len();
+        out.reserve(HEAD + 64);
         out.extend_from_slice(&self.object.to_le_bytes());
         out.extend_from_slice(&[self.action.code(), 0, 0, 0]);
         self.action.put(out);

@@ -52,9 +52,10 @@ impl Draft {
 
     /// Keeps an object's earlier state; `fill` writes it.
     pub fn keep(&mut self, object: u64, fill: impl FnOnce(&mut [u8; SIZE])) {
-        let mut inode = [0; SIZE];
-        fill(&mut inode);
-        self.earlier.push((object, inode));
+        self.earlier.push((object, [0; SIZE]));
+        if let Some((_, inode)) = self.earlier.last_mut() {
+            fill(inode);
+        }
     }
 
     /// The objects changed, as they were.
@@ -78,9 +79,9 @@ impl Draft {
         self.bytes[8..16].copy_from_slice(&seq.to_le_bytes());
         self.bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
         self.bytes[20..24].copy_from_slice(&len.to_le_bytes());
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         let crc = crc64::seeded(chain, &self.bytes[8..]);
         self.bytes[..8].copy_from_slice(&crc.to_le_bytes());
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         &self.bytes
     }
 

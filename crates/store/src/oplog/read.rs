@@ -106,7 +106,8 @@ impl OpLog {
 fn transaction(bytes: &[u8], chain: u64) -> Option<(LoggedTxn, usize, u64)> {
     let (head, rest) = TxnHead::read_from_prefix(bytes).ok()?;
     let operations = rest.get(..head.len.get() as usize)?;
-    if crc64::seeded(chain, &bytes[8..TXN_HEAD + operations.len()]) != head.crc.get() {
+    let len = (TXN_HEAD + operations.len()).next_multiple_of(8);
+    if crc64::seeded(chain, bytes.get(8..len)?) != head.crc.get() {
         return None;
     }
     let txn = LoggedTxn {
@@ -114,7 +115,6 @@ fn transaction(bytes: &[u8], chain: u64) -> Option<(LoggedTxn, usize, u64)> {
         bytes: operations.to_vec(),
     };
     let right = txn.operations().count() == head.count.get() as usize;
-    let len = (TXN_HEAD + operations.len()).next_multiple_of(8);
     right.then_some((txn, len, head.crc.get()))
 }
 
