@@ -9,7 +9,7 @@ use super::figures::{
 use super::logging::Ring;
 use super::options::MountOptions;
 use super::registry::{self, Record};
-use super::{Outcome, offline, print};
+use super::{Outcome, offline, print, table};
 use keepfs_format::PAGE;
 use keepfs_fs::Volume;
 use keepfs_media::Class;
@@ -195,16 +195,31 @@ fn json_text(status: &Status) -> Result<String, Failure> {
 
 /// The mounted pools, dead ones too.
 fn mounted() -> Vec<Status> {
-    let mut found = Vec::new();
+    let (mut found, mut known) = (Vec::new(), Vec::new());
     for record in registry::all() {
         match live(&record) {
             Ok(status) => found.push(status),
-            // What a server left that died and is mounted no more.
-            Err(_) if !record.is_mounted() => record.withdraw(),
+            Err(_) if !record.is_mounted() => {
+                // What a server left that died and is mounted no more.
+                record.withdraw();
+                continue;
+            }
             Err(failure) => found.push(silent(&record, &failure)),
         }
+        known.push(record.device);
     }
+    let mounts = table::mounts().into_iter();
+    let others = mounts.filter(|mount| mount.is_keepfs() && !known.contains(&mount.device));
+    found.extend(others.map(|mount| unasked(&mount)));
     found
+}
+
+/// A mount whose server is not to be found: it is another user's, or has no control socket.
+fn unasked(mount: &table::Mount) -> Status {
+    let mut status = Status::unknown(Path::new("unknown"));
+    status.dir = Some(mount.dir.clone());
+    status.say("UNKNOWN", "its server cannot be asked", "ask as root");
+    status
 }
 
 fn silent(record: &Record, failure: &Failure) -> Status {

@@ -215,4 +215,9 @@ fn only_root_may_ask_the_server() {
     let (code, said) = fails(asked.arg(super::bed::KEEPFS).arg("status").arg(bed.dir()));
     assert_eq!(code, 1);
     assert!(said.contains("only root may"), "{said}");
+    let all = done(super::users::nobody().arg(super::bed::KEEPFS).arg("status"));
+    assert!(
+        all.contains(bed.dir().to_str().unwrap()) && all.contains("ask as root"),
+        "{all}"
+    );
 }
