@@ -1,4 +1,4 @@
-//! CRC-64/NVME of frames, its position-dependent deltas, and seeded sums for log chains.
+//! CRC-64/NVME (S-1.2) of frames, its position-dependent deltas, and seeded sums for log chains.
 //!
 //! Why this polynomial: it is primitive and has Hamming distance >= 5 on a frame with its checksum,
 //! so up to 4 flipped bits, any burst of up to 64 bits, and every swap of two fields of up to 64 bits
