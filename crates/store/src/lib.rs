@@ -163,6 +163,7 @@ impl Store {
             background: false,
             tiny_arena: true,
             arena_bytes: 4 << 20,
+            oplog: false,
             ..StoreOptions::default()
         };
         let store = Store::build(device, sb, &options, 0)?;
