@@ -37,7 +37,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<bool, String> {
     }
     let tally = hammer::puts(puts).map_err(|e| e.to_string())?;
     println!(
-        "{} puts by two threads on one frame in {:.1} s ({:.0} ns a put), {} verifies, no Finding, no lost delta",
+        "{} puts by two threads on one frame in {:.1} s ({:.0} ns a put), {} looks of the verifier, no Finding, no lost delta",
         tally.puts,
         tally.time.as_secs_f64(),
         tally.time.as_secs_f64() * 1e9 / tally.puts.max(1) as f64,

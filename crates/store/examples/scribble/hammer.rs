@@ -22,7 +22,7 @@ const BATCH: u64 = 500;
 pub struct Tally {
     /// Puts made, by both threads.
     pub puts: u64,
-    /// Full verifies made meanwhile.
+    /// Looks of the verifier meanwhile; each is a full verify if the frame changed since the last.
     pub verifies: u64,
     /// From the first put to the last.
     pub time: Duration,
