@@ -5,7 +5,7 @@ use super::control::{self, Ended, Silent, Wait};
 use super::failure::Failure;
 use super::registry::{self, Record};
 use super::{Outcome, table};
-use keepfs_fuse::How;
+use keepfs_fuse::{FuseError, How};
 use std::fs::File;
 use std::path::Path;
 
@@ -21,7 +21,11 @@ pub fn run(args: &Unmount) -> Outcome {
         (_, true) => How::Force,
         _ => How::Gentle,
     };
-    keepfs_fuse::unmount(&mount.dir, how)?;
+    match keepfs_fuse::unmount(&mount.dir, how) {
+        // Its connection is aborted by now, so those who use it get errors whether its name stays or goes.
+        Err(FuseError::Busy { path }) if args.force => keepfs_fuse::unmount(&path, How::Lazy)?,
+        other => other?,
+    }
     if let Some(other) = table::mounts().into_iter().find(|other| other.device == mount.device) {
         return still_mounted(&other.dir, record.as_ref());
     }

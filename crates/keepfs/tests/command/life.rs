@@ -3,6 +3,7 @@
 use super::bed::{Bed, done, fails, keepfs, possible};
 use rustix::process::Signal;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
@@ -80,7 +81,13 @@ fn lazy_unmount_ends_with_the_last_user() {
 fn forced_unmount_keeps_what_was_committed() {
     let Some(bed) = Bed::mounted("") else { return };
     fs::write(bed.on("file"), "text").unwrap();
+    // Also while somebody uses it.
+    let mut open = fs::File::open(bed.on("file")).unwrap();
     done(keepfs(["unmount", "--force"]).arg(bed.dir()));
+    let mut bytes = Vec::new();
+    let read = open.read_to_end(&mut bytes);
+    assert!(read.is_err() || bytes == b"text", "{read:?}");
+    drop(open);
     assert!(!bed.is_mounted());
     bed.mount("");
     assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
