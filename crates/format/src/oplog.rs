@@ -139,7 +139,7 @@ actions! {
     Map = 25 { first: u64, was: u64, entries: &'a [PageEntry] }
     /// Bytes of a page are staged; `zero` 1: they are zeros.
     Stage = 26 { index: u64, offset: u32, len: u32, zero: u8 }
-    /// The allocator's choice of the body's or directory's root and of the first xattr metablock.
+    /// The allocator's choice of the body's or directory's root and of the first xattr metablock (S-12.8).
     Roots = 27 { root: u64, xattrs: u64 }
 }
 

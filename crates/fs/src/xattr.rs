@@ -134,7 +134,7 @@ pub(crate) fn tell_removed(txn: &mut Txn<'_>, held: &Held, packed: &[u8], namesp
     Ok(txn.op(held.ino, remove)?)
 }
 
-/// The list, if it comes back into the inode from a chain, which no replay of an inode could know.
+/// The list, if it comes back into the inode from a chain, which no replay of an inode could know (S-12.7).
 fn back_from_chain<'p>(held: &Held, packed: &'p [u8]) -> &'p [u8] {
     if held.now.xattr.get() == XATTR_CHAIN && packed.len() <= XATTR {
         packed
