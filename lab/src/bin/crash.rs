@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "usage: crash [--budget SECONDS | --states N] [--seed S] [--replay FILE] [--threads N] \
-                     [--violations N] [--bugs DIR] [--save DIR] [--planted all|NAME]";
+                     [--violations N] [--bugs DIR] [--save DIR] [--planted all|NAME] [--json]";
 
 struct Arguments {
     limits: Limits,
@@ -16,6 +16,7 @@ struct Arguments {
     bugs: PathBuf,
     save: Option<PathBuf>,
     planted: Option<String>,
+    json: bool,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -31,6 +32,7 @@ fn arguments() -> Result<Arguments, String> {
         bugs: Path::new(env!("CARGO_MANIFEST_DIR")).join("bugs"),
         save: None,
         planted: None,
+        json: false,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -45,6 +47,7 @@ fn arguments() -> Result<Arguments, String> {
             "--replay" => given.replay = Some(value()?.into()),
             "--bugs" => given.bugs = value()?.into(),
             "--save" => given.save = Some(value()?.into()),
+            "--json" => given.json = true,
             "--planted" => given.planted = Some(value()?),
             _ => return Err(USAGE.into()),
         }
@@ -94,7 +97,10 @@ fn run(given: &Arguments) -> Result<usize, String> {
         });
         violations.extend(found);
     }
-    println!("{}", campaign.tally());
+    match given.json {
+        true => println!("{}", campaign.tally().json()),
+        false => println!("{}", campaign.tally()),
+    }
     for (number, violation) in violations.iter().enumerate() {
         tell(&campaign, violation, number, given)?;
     }

@@ -85,7 +85,11 @@ impl Campaign {
         let mut told = Instant::now();
         while !self.is_over() {
             let seed = self.workloads.nth(self.next.fetch_add(1, Ordering::Relaxed));
-            if let Some(violation) = self.replay(&seed, self.depth) {
+            let depth = Depth {
+                until: self.limits.time.map(|t| self.started + t),
+                ..self.depth
+            };
+            if let Some(violation) = self.replay(&seed, depth) {
                 let mut violations = self.violations.lock();
                 violations.push(violation);
                 if violations.len() as u64 >= self.limits.violations {

@@ -5,11 +5,12 @@ use super::judge;
 use super::seed::Seed;
 use super::step::StepKind;
 use super::tally::Tally;
-use keepfs_media::crash::{CrashPoint, CrashState, Sweep};
+use keepfs_media::crash::{CrashPlan, CrashPoint, CrashState, Sweep};
 use keepfs_media::image::Image;
 use keepfs_media::sim::{Event, PersistOrder};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Instant;
 
 /// How much is done with one history.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +25,10 @@ pub struct Depth {
     pub empty: u64,
     /// One of so many images is walked as it is, before recovery; 0 = none.
     pub raw: u64,
+    /// States of a device that lied about its flushes, drawn from one history.
+    pub lies: u64,
+    /// When to stop, whatever is left.
+    pub until: Option<Instant>,
 }
 
 impl Depth {
@@ -34,6 +39,8 @@ impl Depth {
         again: 2000,
         empty: 61,
         raw: 13,
+        lies: 12,
+        until: None,
     };
 }
 
@@ -90,11 +97,20 @@ pub fn sweep(seed: &Seed, base: &Image, depth: Depth, tally: &mut Tally) -> Resu
         tally,
     };
     let positions = judge.history.recording.log.len() as u64 + 1;
-    judge.depth.states = (depth.history / positions).clamp(4, depth.states);
+    // A crowd makes each state ten times as dear.
+    let drawn = if seed.setting.crowd > 0 {
+        depth.history / 10
+    } else {
+        depth.history
+    };
+    judge.depth.states = (drawn / positions).clamp(2, depth.states);
     for point in Sweep::new(&history.recording, seed.number) {
+        if depth.until.is_some_and(|until| Instant::now() >= until) {
+            break;
+        }
         judge.position(&point)?;
     }
-    Ok(())
+    judge.lies()
 }
 
 fn broken_run(seed: &Seed, broken: &Broken) -> Violation {
@@ -181,7 +197,7 @@ impl Judge<'_> {
         if self.walked.insert(recovered.image.digest()) {
             judge::sound(&recovered.image, true).map_err(|e| ("walk", e))?;
         }
-        let chosen = |one_of: u64| one_of != 0 && image.digest() % one_of == 0;
+        let chosen = |one_of: u64| one_of != 0 && image.digest().is_multiple_of(one_of);
         if chosen(self.depth.raw) {
             judge::sound(image, true).map_err(|e| ("walk before recovery", e))?;
         }
@@ -200,6 +216,19 @@ impl Judge<'_> {
             tree: recovered.tree,
             class: recovered.class,
         })
+    }
+
+    /// A device that lied about every flush: anything may be lost, but the pool is opened or refused in good order,
+    /// and what is opened can be read, walked and written without a panic (the campaign catches it).
+    fn lies(&mut self) -> Result<(), Box<Violation>> {
+        let mut log = self.history.recording.log.clone();
+        log.retain(|entry| entry.event != Event::Flush);
+        let plan = CrashPlan::new(&log, log.len(), self.seed.number);
+        for state in plan.sample(self.depth.lies) {
+            judge::contained(&self.seed.setting, &state.content(&self.history.recording.base));
+            self.tally.lies += 1;
+        }
+        Ok(())
     }
 
     fn violation(&self, check: &'static str, state: &CrashState, what: String) -> Box<Violation> {

@@ -31,6 +31,8 @@ pub struct Tally {
     pub again: u64,
     /// Recovered pools that were emptied.
     pub emptied: u64,
+    /// Images of a device that lied about its flushes.
+    pub lies: u64,
     /// Frames evicted while workloads ran.
     pub evictions: u64,
     /// Checkpoints while workloads ran.
@@ -66,6 +68,7 @@ impl Tally {
         self.states += other.states;
         self.again += other.again;
         self.emptied += other.emptied;
+        self.lies += other.lies;
         self.evictions += other.evictions;
         self.checkpoints += other.checkpoints;
         self.no_space += other.no_space;
@@ -91,7 +94,7 @@ impl fmt::Display for Tally {
             f,
             "{} workloads, {} log positions, {} evictions, {} checkpoints, {} times ENOSPC\n\
              {} distinct images recovered and judged, {} states that differ after recovery\n\
-             {} images of crashes inside recovery, {} pools emptied; {} violations",
+             {} images of crashes inside recovery, {} pools emptied, {} images of lying devices contained\n{} violations",
             self.histories,
             self.log_entries,
             self.evictions,
@@ -101,7 +104,38 @@ impl fmt::Display for Tally {
             self.states,
             self.again,
             self.emptied,
+            self.lies,
             self.violations
+        )
+    }
+}
+
+impl Tally {
+    /// The same as one line of JSON.
+    pub fn json(&self) -> String {
+        let rows: Vec<String> = self
+            .rows
+            .iter()
+            .map(|(kind, row)| {
+                format!(
+                    "{{\"in_flight\":\"{kind}\",\"images\":{},\"states\":{},\"violations\":{}}}",
+                    row.images, row.states, row.violations
+                )
+            })
+            .collect();
+        format!(
+            "{{\"version\":1,\"workloads\":{},\"positions\":{},\"images\":{},\"states\":{},\"again\":{},\"emptied\":{},\"lies\":{},\"evictions\":{},\"checkpoints\":{},\"violations\":{},\"rows\":[{}]}}",
+            self.histories,
+            self.log_entries,
+            self.images,
+            self.states,
+            self.again,
+            self.emptied,
+            self.lies,
+            self.evictions,
+            self.checkpoints,
+            self.violations,
+            rows.join(",")
         )
     }
 }

@@ -143,12 +143,13 @@ fn during(rng: &mut Rng) -> Step {
 
 /// Sequences made for one danger each.
 fn directed(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
-    let (name, setting, text) = match turn % 6 {
-        0 => checkpoints(rng),
+    let (name, setting, text) = match turn % 7 {
+        0 => overtaken(rng),
         1 => reuse(rng),
         2 => wrap(rng),
         3 => beside(rng),
         4 => crowd(rng),
+        5 => checkpoints(rng),
         _ => full(rng),
     };
     (format!("directed/{name}"), setting, text)
@@ -314,4 +315,26 @@ fn crowd(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
         }
     }
     ("crowd", setting, steps)
+}
+
+/// A log that is nearly full, and a checkpoint that stops while so much is logged beside it that the log would wrap.
+fn overtaken(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        log_pages: 32,
+        copies: 1,
+        ..Setting::default()
+    };
+    let mut steps = parse("create path=f mode=644 who=22:0:0\nsyncfs\n!checkpoint");
+    let logged = |seed: u64| format!("write path=f offset=0 len=50 seed={seed} kill=no\nfsync path=f data_only=no");
+    for seed in 0..12 + rng.below(6) {
+        steps.extend(parse(&logged(seed)));
+    }
+    steps.push(Step::During {
+        after: rng.below(5) as u32,
+        steps: 60,
+    });
+    for seed in 100..130 {
+        steps.extend(parse(&logged(seed)));
+    }
+    ("overtaken", setting, steps)
 }

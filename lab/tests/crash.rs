@@ -1,0 +1,102 @@
+//! The quick form of crash enumeration (BARS R-3): known bugs, a few workloads of each kind, overlapping transactions.
+//! The long form is the program `crash`.
+
+use keepfs_lab::crash::sweep::Depth;
+use keepfs_lab::crash::workload::Workloads;
+use keepfs_lab::crash::{Campaign, Limits, Seed, Setting, schedule};
+use std::path::Path;
+
+const ONE_THREAD: Limits = Limits {
+    time: None,
+    states: None,
+    violations: 1,
+    threads: 1,
+};
+
+fn judge(seeds: impl IntoIterator<Item = Seed>, depth: Depth) {
+    let campaign = Campaign::new(1, depth, ONE_THREAD);
+    for seed in seeds {
+        if let Some(v) = campaign.replay(&seed, depth) {
+            panic!("{}: {}: {}\n{}", v.check, v.state, v.what, seed.print("as it was run"));
+        }
+    }
+    let tally = campaign.tally();
+    assert!(tally.images > 0 && tally.states > 0, "nothing was judged: {tally}");
+}
+
+/// Every bug that was found stays fixed (HOUSE habit 11).
+#[test]
+fn known_bugs_stay_fixed() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bugs");
+    let mut seeds = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("lab/bugs") {
+        let path = entry.expect("entry").path();
+        let text = std::fs::read_to_string(&path).expect("text");
+        seeds.push(Seed::parse(&path.display().to_string(), &text).expect("a seed"));
+    }
+    assert!(!seeds.is_empty());
+    judge(
+        seeds,
+        Depth {
+            history: 100,
+            again: 0,
+            ..Depth::USUAL
+        },
+    );
+}
+
+/// S-9.4, S-10.2, S-11.1: workloads of each kind, few states each.
+#[test]
+fn workloads_of_each_kind() {
+    let workloads = Workloads::new(3);
+    let seeds = (0..10).map(|n| workloads.nth(n)).filter(|s| s.setting.crowd == 0);
+    judge(
+        seeds,
+        Depth {
+            history: 40,
+            states: 4,
+            again: 0,
+            ..Depth::USUAL
+        },
+    );
+}
+
+/// Every workload has steps (a text with a mistake has none), and each reads back as it was printed.
+#[test]
+fn workloads_are_what_they_say() {
+    let workloads = Workloads::new(9);
+    for number in 0..400 {
+        let seed = workloads.nth(number);
+        assert!(
+            seed.steps.len() >= 8,
+            "{} has only {} steps",
+            seed.name,
+            seed.steps.len()
+        );
+        let again = Seed::parse(&seed.name, &seed.print("why")).expect("its own text");
+        assert_eq!(again, seed);
+    }
+}
+
+/// PROTOCOLS section 10 (2): of an open transaction there is no byte in the log.
+#[test]
+fn overlapping_transactions() {
+    schedule::campaign(1000, 30).expect("every schedule");
+}
+
+/// A tree that no prefix of the operations made is told: the judge is not blind.
+#[test]
+fn a_lost_operation_is_told() {
+    let setting = Setting::default();
+    let base = setting.fresh().expect("a pool");
+    let text = "create path=f mode=644 who=22:0:0\nsyncfs\ncreate path=g mode=644 who=22:0:0\nsyncfs";
+    let seed = Seed::parse("two files", text).expect("a seed");
+    let mut history = keepfs_lab::crash::history::run(&setting, &base, &seed.steps).expect("a history");
+    let end = history.recording.log.len();
+    let last = history.hashes[4];
+    assert_eq!(keepfs_lab::crash::judge::prefix_of(&history, end, last), Ok(4));
+    let early = history.hashes[2];
+    assert!(keepfs_lab::crash::judge::prefix_of(&history, end, early).is_err());
+    history.hashes[4] ^= 1;
+    assert!(keepfs_lab::crash::judge::prefix_of(&history, end, last).is_err());
+}
