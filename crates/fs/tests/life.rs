@@ -13,10 +13,23 @@ use std::sync::Arc;
 fn a_number_used_again_begins_a_new_life() {
     let device: Arc<dyn Device> = Arc::new(RamDevice::new(4096));
     Volume::format(device.clone(), &FormatOptions::default()).expect("format");
-    let store = StoreOptions { background: false, ..StoreOptions::default() };
-    let options = VolumeOptions { store, background: false, ..VolumeOptions::default() };
+    let store = StoreOptions {
+        background: false,
+        ..StoreOptions::default()
+    };
+    let options = VolumeOptions {
+        store,
+        background: false,
+        ..VolumeOptions::default()
+    };
     let mut volume = Volume::open(device.clone(), &options).expect("open");
-    let new = NewInode { mode: 0o100600, umask: 0, uid: 7, gid: 7, rdev: 0 };
+    let new = NewInode {
+        mode: 0o100600,
+        umask: 0,
+        uid: 7,
+        gid: 7,
+        rdev: 0,
+    };
     let mut lives: HashMap<Ino, u64> = HashMap::new();
     let mut again = 0;
     for round in 0..40 {
@@ -28,7 +41,9 @@ fn a_number_used_again_begins_a_new_life() {
                 assert!(attr.generation > before, "inode {:?}", attr.ino);
                 again += 1;
             }
-            volume.write(attr.ino, 0, &[1; 5000], WriteHow::default()).expect("write");
+            volume
+                .write(attr.ino, 0, &[1; 5000], WriteHow::default())
+                .expect("write");
             volume.unlink(Ino::ROOT, name.as_bytes()).expect("unlink");
             volume.forget(attr.ino, 1);
         }
