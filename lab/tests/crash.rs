@@ -11,6 +11,7 @@ const ONE_THREAD: Limits = Limits {
     states: None,
     violations: 1,
     threads: 1,
+    only: "",
 };
 
 fn judge(seeds: impl IntoIterator<Item = Seed>, depth: Depth) {

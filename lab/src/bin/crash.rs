@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-const USAGE: &str = "usage: crash [--budget SECONDS | --states N] [--seed S] [--replay FILE] [--threads N] \
+const USAGE: &str = "usage: crash [--budget SECONDS | --states N] [--seed S] [--replay FILE] [--threads N] [--only NAME] \
                      [--violations N] [--bugs DIR] [--save DIR] [--planted all|NAME] [--json]";
 
 struct Arguments {
@@ -26,6 +26,7 @@ fn arguments() -> Result<Arguments, String> {
             states: None,
             violations: 1,
             threads: 2,
+            only: "",
         },
         seed: 1,
         replay: None,
@@ -47,6 +48,7 @@ fn arguments() -> Result<Arguments, String> {
             "--replay" => given.replay = Some(value()?.into()),
             "--bugs" => given.bugs = value()?.into(),
             "--save" => given.save = Some(value()?.into()),
+            "--only" => given.limits.only = value()?.leak(),
             "--json" => given.json = true,
             "--planted" => given.planted = Some(value()?),
             _ => return Err(USAGE.into()),

@@ -24,6 +24,8 @@ pub struct Limits {
     pub violations: u64,
     /// Threads.
     pub threads: usize,
+    /// Only workloads whose names begin so.
+    pub only: &'static str,
 }
 
 /// A running campaign.
@@ -89,6 +91,9 @@ impl Campaign {
                 until: self.limits.time.map(|t| self.started + t),
                 ..self.depth
             };
+            if !seed.name.starts_with(self.limits.only) {
+                continue;
+            }
             if let Some(violation) = self.replay(&seed, depth) {
                 let mut violations = self.violations.lock();
                 violations.push(violation);

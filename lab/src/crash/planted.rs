@@ -29,6 +29,7 @@ pub fn hunt(bug: Bug, seed: u64, budget: Duration) -> Caught {
         states: None,
         violations: 1,
         threads: 2,
+        only: "",
     };
     let campaign = Campaign::new(seed, Depth::USUAL, limits);
     let by = by_schedule.or_else(|| {

@@ -35,7 +35,7 @@ impl Depth {
     /// What a run of minutes does.
     pub const USUAL: Depth = Depth {
         states: 400,
-        history: 2500,
+        history: 1200,
         again: 2000,
         empty: 61,
         raw: 13,
@@ -130,7 +130,10 @@ impl Judge<'_> {
         }
         // The device of fault model 6: what was written last arrives first.
         let units = point.plan.in_flight();
-        for kept in (1..units).step_by(units.div_ceil(4).max(1)) {
+        for kept in (1..units)
+            .step_by(units.div_ceil(4).max(1))
+            .take(self.depth.states as usize)
+        {
             self.state(point, &point.plan.cut(PersistOrder::NewestFirst, kept), &kinds)?;
         }
         Ok(())
