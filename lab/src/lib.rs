@@ -1,3 +1,4 @@
 //! The lab: what judges the engine from outside. Crash enumeration, hostile images, memory under fire.
 
 pub mod crash;
+pub mod hostile;

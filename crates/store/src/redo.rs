@@ -6,6 +6,7 @@
 use crate::cache::IdMap;
 use keepfs_format::plog::Record;
 use keepfs_format::{MetaId, PAGE};
+use std::collections::BTreeSet;
 
 /// One committed transaction.
 pub struct TxnRedo {
@@ -150,24 +151,31 @@ pub fn compact(pending: Vec<TxnRedo>) -> Group {
     group
 }
 
+/// The page that a tail record stages.
+fn staged_page(record: &Record) -> Option<(u64, u64)> {
+    match record {
+        Record::Tail { ino, index, .. } | Record::Zero { ino, index, .. } => Some((*ino, *index)),
+        _ => None,
+    }
+}
+
 /// Drops tails of pages that a later map-entry of the same group covers (the map-entry brings the whole page).
 fn drop_void_tails(records: &mut Vec<Record>) {
     if !records.iter().any(|r| matches!(r, Record::MapEntry { .. })) {
         return;
     }
-    let mut covered: IdMap<(u64, u64), ()> = IdMap::default();
+    // A hole may cover 2^31 pages (C-8): only the pages that have tails are looked at.
+    let mut open: BTreeSet<(u64, u64)> = records.iter().filter_map(staged_page).collect();
     let mut keep = vec![true; records.len()];
     for (at, record) in records.iter().enumerate().rev() {
-        match record {
-            Record::MapEntry { ino, index, count, .. } => {
-                (*index..index.saturating_add(u64::from(*count))).for_each(|i| {
-                    covered.insert((*ino, i), ());
-                });
-            }
-            Record::Tail { ino, index, .. } | Record::Zero { ino, index, .. } => {
-                keep[at] = !covered.contains_key(&(*ino, *index));
-            }
-            _ => {}
+        if let Record::MapEntry { ino, index, count, .. } = record {
+            let behind = (*ino, index.saturating_add(u64::from(*count)));
+            let covered: Vec<(u64, u64)> = open.range((*ino, *index)..behind).copied().collect();
+            covered.iter().for_each(|page| {
+                open.remove(page);
+            });
+        } else if let Some(page) = staged_page(record) {
+            keep[at] = open.contains(&page);
         }
     }
     let mut at = 0;

@@ -10,9 +10,12 @@ use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::Inode;
-use keepfs_format::plog::Run;
+use keepfs_format::plog::{Record, Run};
 use keepfs_store::Txn;
 use keepfs_vfs::Errno;
+
+/// Pages of a hole up to the end of a file above which it is told as a cut.
+const CUT_FROM: u64 = 1 << 30;
 
 /// One part of a change, prepared outside the transaction.
 pub(crate) enum Act<'a> {
@@ -57,7 +60,7 @@ pub(crate) fn splice(txn: &mut Txn<'_>, file: &mut Held, acts: &[Act<'_>]) -> St
                 txn.stage_zero(ino, *index, version, under.as_ref().map(Under::base), *at, *len)?;
             }
             Act::Holes { first, count } => {
-                note_holes(txn, file, *first, *count);
+                tell_holes(txn, file, *first, *count);
                 done &= make_holes(txn, file, *first, *count)?;
             }
             Act::Place(placed) => placed.name(txn, file)?,
@@ -73,6 +76,20 @@ pub(crate) fn keep(acts: Vec<Act<'_>>) {
         if let Act::Place(placed) = act {
             placed.keep();
         }
+    }
+}
+
+/// Tells the log of holes. A range that reaches the end of the file is told as a cut, which voids the same staged pages
+/// (S-8.5): one record, where map-entries would be a million for a hole of 2^51 pages.
+fn tell_holes(txn: &mut Txn<'_>, file: &Held, first: u64, count: u64) {
+    let behind = file.now.size.get().div_ceil(PAGE_BYTES);
+    if count > CUT_FROM && first.saturating_add(count) >= behind {
+        txn.note(Record::Truncate {
+            ino: file.ino,
+            size: first.saturating_mul(PAGE_BYTES),
+        });
+    } else {
+        note_holes(txn, file, first, count);
     }
 }
 
