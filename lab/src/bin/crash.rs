@@ -1,13 +1,14 @@
 //! `crash`: crash enumeration from the command line; exit code 1 if a promise was broken.
 
 use keepfs_lab::crash::sweep::{Depth, Violation};
-use keepfs_lab::crash::{Campaign, Limits, Seed};
+use keepfs_lab::crash::{Campaign, Limits, Seed, schedule};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 const USAGE: &str = "usage: crash [--budget SECONDS | --states N] [--seed S] [--replay FILE] [--threads N] [--only NAME] \
-                     [--violations N] [--bugs DIR] [--save DIR] [--planted all|NAME] [--json]";
+                     [--violations N] [--bugs DIR] [--save DIR] [--planted all|NAME] [--schedules N] [--json]";
 
 struct Arguments {
     limits: Limits,
@@ -17,6 +18,7 @@ struct Arguments {
     save: Option<PathBuf>,
     planted: Option<String>,
     json: bool,
+    schedules: u64,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -34,6 +36,7 @@ fn arguments() -> Result<Arguments, String> {
         save: None,
         planted: None,
         json: false,
+        schedules: 1000,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -49,6 +52,7 @@ fn arguments() -> Result<Arguments, String> {
             "--bugs" => given.bugs = value()?.into(),
             "--save" => given.save = Some(value()?.into()),
             "--only" => given.limits.only = value()?.leak(),
+            "--schedules" => given.schedules = number(value()?)?,
             "--json" => given.json = true,
             "--planted" => given.planted = Some(value()?),
             _ => return Err(USAGE.into()),
@@ -76,7 +80,13 @@ fn run(given: &Arguments) -> Result<usize, String> {
     if let Some(which) = &given.planted {
         return planted(which, given);
     }
-    let campaign = Campaign::new(given.seed, Depth::USUAL, given.limits);
+    schedule::campaign(given.seed, given.schedules)?;
+    println!(
+        "{} schedules of overlapping transactions, no violation",
+        given.schedules
+    );
+    let campaign = Arc::new(Campaign::new(given.seed, Depth::USUAL, given.limits));
+    watch(&campaign);
     let mut violations = Vec::new();
     let seeds = match &given.replay {
         Some(file) => vec![read_seed(file)?],
@@ -107,6 +117,22 @@ fn run(given: &Arguments) -> Result<usize, String> {
         tell(&campaign, violation, number, given)?;
     }
     Ok(violations.len())
+}
+
+/// Ends the process with the workload's text if one hangs.
+fn watch(campaign: &Arc<Campaign>) {
+    const PATIENCE: Duration = Duration::from_secs(240);
+    let campaign = Arc::downgrade(campaign);
+    std::thread::spawn(move || {
+        while let Some(campaign) = campaign.upgrade() {
+            if let Some(seed) = campaign.hanging(PATIENCE) {
+                println!("VIOLATION a workload hangs ({}):\n{}", seed.name, seed.print("hangs"));
+                std::process::exit(1);
+            }
+            drop(campaign);
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    });
 }
 
 fn read_seed(file: &Path) -> Result<Seed, String> {

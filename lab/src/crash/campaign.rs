@@ -39,6 +39,8 @@ pub struct Campaign {
     tally: Mutex<Tally>,
     violations: Mutex<Vec<Violation>>,
     fresh: Mutex<HashMap<Setting, Image>>,
+    /// What each thread is at, and since when.
+    at: Mutex<Vec<Option<(Seed, Instant)>>>,
 }
 
 impl Campaign {
@@ -54,6 +56,7 @@ impl Campaign {
             tally: Mutex::default(),
             violations: Mutex::default(),
             fresh: Mutex::default(),
+            at: Mutex::new(vec![None; limits.threads]),
         }
     }
 
@@ -72,7 +75,7 @@ impl Campaign {
     pub fn run(&self, progress: &(dyn Fn(&Tally, Duration) + Sync)) -> Vec<Violation> {
         std::thread::scope(|scope| {
             for thread in 0..self.limits.threads {
-                scope.spawn(move || self.work(thread == 0, progress));
+                scope.spawn(move || self.work(thread, progress));
             }
         });
         std::mem::take(&mut self.violations.lock())
@@ -83,7 +86,14 @@ impl Campaign {
         self.tally.lock().clone()
     }
 
-    fn work(&self, tells: bool, progress: &(dyn Fn(&Tally, Duration) + Sync)) {
+    /// A workload that has not ended after `patience`: something hangs.
+    pub fn hanging(&self, patience: Duration) -> Option<Seed> {
+        let at = self.at.lock();
+        let hangs = |(_, since): &&(Seed, Instant)| since.elapsed() > patience;
+        at.iter().flatten().find(hangs).map(|(seed, _)| seed.clone())
+    }
+
+    fn work(&self, thread: usize, progress: &(dyn Fn(&Tally, Duration) + Sync)) {
         let mut told = Instant::now();
         while !self.is_over() {
             let seed = self.workloads.nth(self.next.fetch_add(1, Ordering::Relaxed));
@@ -94,14 +104,17 @@ impl Campaign {
             if !seed.name.starts_with(self.limits.only) {
                 continue;
             }
-            if let Some(violation) = self.replay(&seed, depth) {
+            self.at.lock()[thread] = Some((seed.clone(), Instant::now()));
+            let violation = self.replay(&seed, depth);
+            self.at.lock()[thread] = None;
+            if let Some(violation) = violation {
                 let mut violations = self.violations.lock();
                 violations.push(violation);
                 if violations.len() as u64 >= self.limits.violations {
                     self.over.store(true, Ordering::Relaxed);
                 }
             }
-            if tells && told.elapsed() > Duration::from_secs(10) {
+            if thread == 0 && told.elapsed() > Duration::from_secs(10) {
                 told = Instant::now();
                 progress(&self.tally(), self.started.elapsed());
             }
