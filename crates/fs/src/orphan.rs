@@ -145,7 +145,12 @@ impl Volume {
     /// Space ran out: frees what is unlinked and makes all frees durable, so that pages can be used again (S-11.1).
     pub(crate) fn find_space(&self) -> Result<()> {
         self.reclaim_now()?;
-        Ok(self.store.sync()?)
+        self.store.sync()?;
+        // Metablocks without a home count from above; once they have one, it is known how much room they left.
+        if self.store.figures().grown > 0 {
+            self.store.checkpoint()?;
+        }
+        Ok(())
     }
 }
 

@@ -48,6 +48,8 @@ pub struct Wish {
 struct Moment {
     epoch: u64,
     seq: u64,
+    /// Metablocks that live, from above.
+    live: u64,
     dirty: Vec<(MetaId, FrameNo)>,
     deaths: Vec<(MetaId, u32)>,
     pending: Vec<TxnRedo>,
@@ -139,7 +141,7 @@ impl Store {
         u64::from(self.pool.meta_copies) * (dirty + map_pages + live / 2000 + 4)
     }
 
-    /// No transaction is open: fix the moment, let them go on (PROTOCOLS: at most 10 ms).
+    /// No transaction is open: fix the moment, let them go on (S-10.1; PROTOCOLS: at most 10 ms).
     fn barrier(&self, keeper: &mut Keeper, chunks: &[Run]) -> Result<Moment, Error> {
         let mut pins = Vec::new();
         for run in chunks {
@@ -149,11 +151,13 @@ impl Store {
         let gate = self.gate.write();
         self.adopt_chunks(keeper, chunks)?;
         let rewrite = self.dirty_bad_copies()?;
+        let live = self.live_metablocks();
         let mut redo = self.redo.lock();
         let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
         let moment = Moment {
             epoch,
             seq: redo.last,
+            live,
             dirty: core::mem::take(&mut *self.dirty_list.lock()),
             deaths: self.deaths.lock().iter().map(|(id, g)| (*id, *g)).collect(),
             pending: redo.take(),
@@ -394,7 +398,7 @@ impl Store {
         sb
     }
 
-    /// The commit point: one slot, flush; then its copy without a flush of its own (S-2.1).
+    /// The commit point: one slot, flush; then its copy without a flush of its own (S-2.1, S-10.2).
     fn put_superblock(&self, sb: &Superblock) -> Result<(), Error> {
         let bytes = pool::superblock_bytes(sb);
         let slots = superblock::slots_of(sb.generation.get());
@@ -450,7 +454,7 @@ impl Store {
         self.release_up_to(moment.seq);
         self.sync.reached(moment.seq);
         self.open_zones(zones);
-        self.set_reserve(&keeper.homes);
+        self.set_reserve(&keeper.homes, moment.live);
         self.stats.checkpoints.fetch_add(1, Ordering::Relaxed);
     }
 

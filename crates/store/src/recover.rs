@@ -83,11 +83,14 @@ fn data_is_there(device: &dyn Device, sb: &Superblock, group: &Found, records: &
                 space: Space::Pages,
                 run,
             } => {
-                (run.start..run.start + u64::from(run.count))
-                    .take(1 << 24)
-                    .for_each(|p| {
-                        wanted.remove(&p);
+                let freed = run.start..run.start + u64::from(run.count);
+                if freed.end - freed.start > wanted.len() as u64 {
+                    wanted.retain(|page, _| !freed.contains(page));
+                } else {
+                    freed.for_each(|page| {
+                        wanted.remove(&page);
                     });
+                }
             }
             _ => {}
         }
@@ -151,8 +154,27 @@ impl Store {
             }
             keeper.homes.load(index, &block).map_err(Error::Damaged)?;
         }
-        self.set_reserve(&keeper.homes);
+        let chunks = keeper.homes.runs();
+        self.check_chunks(&chunks)?;
+        self.map.chunks.get_or_init(|| chunks);
+        self.set_reserve(&keeper.homes, self.live_metablocks());
         Ok(())
+    }
+
+    /// Chunks lie in the pool and overlap no slot, log page or other chunk (S-4.5).
+    fn check_chunks(&self, chunks: &[Run]) -> Result<(), Error> {
+        let mut all = pool::fixed_runs(&self.pool);
+        all.extend(chunks);
+        all.sort_unstable();
+        let end = |run: &Run| run.start.saturating_add(u64::from(run.count));
+        let overlap = all.windows(2).find(|pair| end(&pair[0]) > pair[1].start).map(|pair| pair[1]);
+        match overlap.or(all.last().copied().filter(|run| end(run) > self.pool.pages)) {
+            Some(run) => Err(Error::Damaged(format!(
+                "the chunk of metadata at page {} is not its own",
+                run.start
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Applies one record of a group that is taken (S-8.5).

@@ -6,6 +6,9 @@ use crate::space::{Purpose, Refused};
 use core::sync::atomic::Ordering;
 use keepfs_format::plog::Run;
 
+/// Pages kept for overwriting on a full pool: two writes of the largest size that the kernel sends.
+const OVERWRITING: u64 = 512;
+
 /// Pages that nobody else is given. Released on drop unless kept.
 pub struct Reservation<'s> {
     store: &'s Store,
@@ -64,9 +67,14 @@ impl Store {
     }
 
     /// Sets how much is kept for checkpoints (PROTOCOLS section 6).
-    pub(crate) fn set_reserve(&self, homes: &crate::homes::Homes) {
+    ///
+    /// `homed` metablocks have their homes. Beside two checkpoints something is kept for overwriting: until the free
+    /// of the old pages is durable it needs new ones.
+    pub(crate) fn set_reserve(&self, homes: &crate::homes::Homes, homed: u64) {
         let need = 2 * self.home_need(self.dirty_limit);
-        self.space.set_reserve(need.saturating_sub(homes.free()));
+        let overwriting = OVERWRITING.min(self.pool.pages / 64);
+        self.space
+            .set_reserve(need.saturating_sub(homes.free()) + overwriting, homed);
     }
 
     /// A zone with the pages that `used` names taken.

@@ -122,6 +122,8 @@ struct Inner {
     quarantine: VecDeque<Quarantined>,
     /// Runs of reservations that are neither kept nor given back.
     held: Vec<Run>,
+    /// Metablocks that had a home after the last checkpoint, from above.
+    homed: u64,
     figures: Figures,
 }
 
@@ -140,6 +142,8 @@ pub struct Figures {
     pub promised: u64,
     /// Of these: kept for checkpoints (PROTOCOLS section 6).
     pub reserve: u64,
+    /// Of these: homes of metablocks born since the last checkpoint.
+    pub grown: u64,
 }
 
 impl Figures {
@@ -147,7 +151,7 @@ impl Figures {
     pub fn available(&self, purpose: Purpose) -> u64 {
         let free = self.free.saturating_sub(self.quarantined + self.reserved);
         match purpose {
-            Purpose::New => free.saturating_sub(self.promised + self.reserve),
+            Purpose::New => free.saturating_sub(self.promised + self.reserve + self.grown),
             Purpose::Claimed => free,
         }
     }
@@ -197,9 +201,25 @@ impl Space {
         self.inner.lock().figures
     }
 
-    /// How many pages checkpoints need to be sure of their space.
-    pub fn set_reserve(&self, pages: u64) {
-        self.inner.lock().figures.reserve = pages;
+    /// How many pages checkpoints need to be sure of their space. The last one gave `homed` metablocks their homes.
+    pub fn set_reserve(&self, pages: u64, homed: u64) {
+        let mut inner = self.inner.lock();
+        inner.figures.reserve = pages;
+        inner.figures.grown = 0;
+        inner.homed = homed;
+    }
+
+    /// Whether metadata may grow to `live` metablocks of `copies` pages each. Without `claim` only while there is
+    /// room before the reserve, so that the next checkpoint finds homes for all of them (promise C-7).
+    pub fn grow(&self, live: u64, copies: u64, claim: bool) -> bool {
+        let mut inner = self.inner.lock();
+        let was = inner.figures.grown;
+        inner.figures.grown = live.saturating_sub(inner.homed) * copies;
+        if claim || inner.figures.grown <= was || inner.figures.available(Purpose::New) > 0 {
+            return true;
+        }
+        inner.figures.grown = was;
+        false
     }
 
     /// Numbers of the open zones and whether each is nearly full.

@@ -155,6 +155,8 @@ pub struct Txn<'s> {
     draft: Option<Draft>,
     /// Whether records are kept: not for the checkpoint's own changes, which the superblock carries.
     logged: bool,
+    /// Metadata may grow into the reserve.
+    claim: bool,
     done: bool,
     _gate: Option<RwLockReadGuard<'s, ()>>,
 }
@@ -189,6 +191,7 @@ impl<'s> Txn<'s> {
             lowered: Vec::new(),
             draft: (logged && store.oplog.is_some()).then(Draft::new),
             logged,
+            claim: false,
             done: false,
             _gate: gate,
         }

@@ -93,8 +93,14 @@ impl Store {
     /// About how many metablocks are live, from above.
     pub(crate) fn live_metablocks(&self) -> u64 {
         let t = self.totals().unwrap_or_default();
+        self.metablocks_of(t.nodes, t.inodes)
+    }
+
+    /// About how many metablocks so many nodes and inodes make, from above.
+    pub(crate) fn metablocks_of(&self, nodes: u64, inodes: u64) -> u64 {
         let tables = self.pool.pages / BITS + self.pool.pages / COUNTS;
-        t.nodes + t.inodes / 4 + 2 * tables + 8
+        // TOTALS may say anything (C-8): no pool has more than 2^40 of either.
+        nodes.min(1 << 40) + inodes.min(1 << 40) / 4 + 2 * tables + 8
     }
 
     /// Pages: in the pool, free, promised, kept for checkpoints.

@@ -33,6 +33,9 @@ struct Plan<'a> {
     carry: bool,
 }
 
+/// Bytes of a step when the pool is full.
+const SMALL_STEP: usize = 8 * PAGE;
+
 impl Volume {
     /// Writes; returns how much. Errors: `EPERM`, `EFBIG`, `ENOSPC` if nothing could be written.
     pub(crate) fn do_write(&self, ino: u64, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
@@ -55,12 +58,14 @@ impl Volume {
         if offset + count as u64 > inode.size.get() {
             self.finish_trim(ino)?;
         }
-        let mut done = 0;
+        let (mut done, mut most) = (0, usize::MAX);
         while done < count {
             let at = offset + done as u64;
-            let len = step_len(at, count - done);
+            let len = step_len(at, (count - done).min(most - at as usize % PAGE));
             match self.write_step(ino, at, &data[done..done + len], how, now) {
                 Ok(()) => done += len,
+                // Overwriting in small steps always finds its pages: each step's old ones serve the next (promise C-7).
+                Err(error) if error.is_no_space() && len > SMALL_STEP => most = SMALL_STEP,
                 Err(error) if error.is_no_space() && done > 0 => break,
                 Err(error) => return Err(error),
             }

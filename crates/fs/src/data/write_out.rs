@@ -54,6 +54,7 @@ impl Volume {
         }
         let placed = self.put_on_device(ino, &inode, first, &[&bytes])?;
         self.change(|txn| {
+            txn.claim();
             let mut file = Held::load(txn, ino)?;
             placed.name(txn, &mut file)?;
             file.put(txn)
@@ -132,6 +133,7 @@ impl Volume {
         let mut crcs = Vec::with_capacity(total);
         self.write_part(&places, &bytes, &mut crcs)?;
         self.change(|txn| {
+            txn.claim();
             for run in fresh.runs() {
                 txn.use_pages(*run)?;
             }

@@ -71,3 +71,31 @@ fn small_files_are_told_at_write() {
     }
     pool.finish();
 }
+
+/// C-7: metadata alone fills the pool; before the reserve it is told, and every file can be deleted and made again.
+#[test]
+fn empty_files_leave_room_to_delete_them() {
+    let pool = Pool::new(4096);
+    let vfs: &dyn Vfs = &*pool.volume;
+    let full = make(vfs, Ino::ROOT, "written", FileKind::File).expect("make");
+    assert_eq!(vfs.write(full, 0, &[1; 300_000], WriteHow::default()), Ok(300_000));
+    let mut counts = Vec::new();
+    for _ in 0..2 {
+        let count = fill(vfs, "empty", 0);
+        assert_eq!(
+            make(vfs, Ino::ROOT, "one more", FileKind::File).map(drop),
+            Err(Errno::ENOSPC)
+        );
+        counts.push(count);
+        assert_eq!(vfs.write(full, 0, &[2; 300_000], WriteHow::default()), Ok(300_000));
+        vfs.syncfs().expect("sync of a full pool");
+        for i in 0..count {
+            vfs.unlink(Ino::ROOT, format!("empty{i}").as_bytes()).expect("unlink");
+        }
+        vfs.syncfs().expect("sync");
+    }
+    assert!(counts[0] > 3000, "only {} empty files", counts[0]);
+    // Inode metablocks and chunks of metadata stay where they were.
+    assert!(counts[1] * 10 > counts[0] * 9, "{counts:?}");
+    pool.finish();
+}

@@ -45,6 +45,31 @@ impl Txn<'_> {
         update::add64(&self.store.arena, &mut self.undo, frame, offset, add)
     }
 
+    /// This transaction places data that was told to be there: its metadata may grow into the reserve (promise C-7).
+    pub fn claim(&mut self) {
+        self.claim = true;
+    }
+
+    /// Metadata grew. Errors: `NoSpace` if the next checkpoint could not be sure of homes for it.
+    fn grow(&mut self) -> Result<(), Stop> {
+        let i = self.touch(Ref::shared(TOTALS, Kind::Totals))?;
+        let frame = self.touched[i].pin.frame;
+        let word = |offset| {
+            let mut bytes = [0; 8];
+            self.store.arena.load(frame, offset, &mut bytes);
+            u64::from_le_bytes(bytes)
+        };
+        let live = self.store.metablocks_of(word(TOTAL_NODES), word(TOTAL_INODES));
+        match self
+            .store
+            .space
+            .grow(live, u64::from(self.store.pool.meta_copies), self.claim)
+        {
+            true => Ok(()),
+            false => Err(Error::NoSpace.into()),
+        }
+    }
+
     fn new_number(&mut self, space: Space) -> Result<u64, Stop> {
         let store = self.store;
         let numbers = store.numbers(space);
@@ -98,6 +123,7 @@ impl Txn<'_> {
         let id = MetaId::new(Space::Nodes, number);
         let generation = self.store.next_generation(id)?;
         self.total(TOTAL_NODES, 1)?;
+        self.grow()?;
         let r = Ref::node(id, kind, owner);
         let header = Header::new(self.store.pool.tag, id, kind, level, owner, generation);
         let pin = self.store.place_new(id, &header)?;
@@ -146,6 +172,7 @@ impl Txn<'_> {
     pub fn new_ino(&mut self) -> Result<u64, Stop> {
         let ino = self.new_number(Space::InodeNumbers)?;
         self.total(TOTAL_INODES, 1)?;
+        self.grow()?;
         self.records.push(Record::Alloc {
             space: Space::InodeNumbers,
             run: Run { start: ino, count: 1 },
@@ -207,7 +234,7 @@ impl Txn<'_> {
 
     /// One reference of a data page goes; with the last one the page is free.
     pub fn free_page(&mut self, page: u64) -> Result<(), Stop> {
-        if page == 0 || page >= self.store.pool.pages {
+        if page == 0 || page >= self.store.pool.pages || self.store.is_system(page) {
             return Err(Error::Damaged(format!("a file names page {page}, which the pool does not have")).into());
         }
         let (id, offset) = bitmap::share(page);
