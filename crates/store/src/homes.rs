@@ -2,6 +2,7 @@
 
 use crate::planted::{self, Bug};
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
+use keepfs_format::plog::Run;
 use keepfs_format::{FromBytes, IntoBytes, PAGE};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,6 +62,16 @@ impl Homes {
         self.free += u64::from(home.pages) - taken;
         self.chunks[slot] = Some(home);
         Ok(())
+    }
+
+    /// All chunks, ascending by their first page.
+    pub fn runs(&self) -> Vec<Run> {
+        let slots = self.by_start.values().filter_map(|slot| *self.chunks.get(*slot)?);
+        let run = |home: Home| Run {
+            start: home.start,
+            count: home.pages,
+        };
+        slots.map(run).collect()
     }
 
     /// Pages that can be handed out.

@@ -224,5 +224,8 @@ fn accept<'p>(
     if !fits || used > PAYLOAD || page[CRC_OFFSET..] != region.crc(incarnation, chain, page).to_le_bytes() {
         return Ok(None);
     }
+    if head.seq.get() >= u64::MAX / 2 {
+        return Err(Error::Damaged(format!("log page {q} tells an impossible transaction")));
+    }
     Ok(Some((head, &page[PAYLOAD_OFFSET..PAYLOAD_OFFSET + used])))
 }

@@ -8,10 +8,12 @@ use crate::{Store, arena};
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry};
+use keepfs_format::plog::Run;
 use keepfs_format::superblock::Root;
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 use keepfs_media::{Device, PageNo};
 use parking_lot::{Mutex, RwLock};
+use std::sync::OnceLock;
 
 /// Locks that keep two fetches of one metablock apart, by level of map page (0 = ordinary metablocks).
 const STRIPES: usize = 64;
@@ -22,6 +24,8 @@ const TAKE_TRIES: u32 = 1000;
 pub struct Map {
     /// Roots by space number; written with the map pages in the arena when a checkpoint is durable, under this lock.
     pub roots: RwLock<[Root; 10]>,
+    /// Chunks of metadata that the pool was opened with, ascending (S-4.5).
+    pub chunks: OnceLock<Vec<Run>>,
     fetching: Vec<Vec<Mutex<()>>>,
 }
 
@@ -31,6 +35,7 @@ impl Map {
         let stripes = || (0..STRIPES).map(|_| Mutex::new(())).collect();
         Map {
             roots: RwLock::new(roots),
+            chunks: OnceLock::new(),
             fetching: (0..=usize::from(HEIGHT_MAX) + 1).map(|_| stripes()).collect(),
         }
     }

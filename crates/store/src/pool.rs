@@ -143,7 +143,7 @@ fn refuse(sb: &Superblock, device_pages: u64) -> Option<String> {
             "it needs {pages} pages, but the device has only {device_pages}"
         ));
     }
-    if sb.incompat.get() != 0 {
+    if sb.incompat.get() != 0 || sb.ro_compat.get() != 0 {
         return Some("it uses features that this version does not know".into());
     }
     if !(1..=2).contains(&sb.meta_copies.get()) {
@@ -151,6 +151,10 @@ fn refuse(sb: &Superblock, device_pages: u64) -> Option<String> {
     }
     if sb.log_pages.get() < LOG_MIN || sb.log_start.get() == 0 || log_end.is_none_or(|e| e > pages) {
         return said("an impossible log region");
+    }
+    let log = sb.log_start.get()..log_end.unwrap_or_default();
+    if (0..superblock::SLOTS).any(|slot| log.contains(&superblock::slot_page(slot, pages))) {
+        return said("a log region over a superblock");
     }
     if !(16..=32_512).contains(&zone_pages) {
         return said("an impossible zone size");
@@ -170,6 +174,13 @@ fn refuse(sb: &Superblock, device_pages: u64) -> Option<String> {
     }
     if sb.seq.get() >= u64::MAX / 2 || sb.incarnation.get() >= u64::MAX / 2 || sb.group.get() == 0 {
         return said("an impossible transaction number");
+    }
+    if sb.durable.get() >= u64::MAX / 2 || sb.created_nsec.get() >= 1_000_000_000 {
+        return said("an impossible time or group");
+    }
+    let reserved = sb.reserved0.get() != 0 || sb.reserved1.iter().any(|b| *b != 0);
+    if reserved || sb.roots[0] != superblock::Root::default() || sb.roots.iter().any(|r| r.reserved != [0; 7]) {
+        return said("something in its reserved bytes");
     }
     if sb.roots.iter().any(|r| r.height > keepfs_format::map::HEIGHT_MAX) {
         return said("an impossible map");

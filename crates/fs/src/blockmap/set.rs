@@ -49,7 +49,7 @@ fn count(file: &mut Held, new: &[PageEntry], old: &[PageEntry]) -> Step<()> {
     for entry in old {
         check(file.ino, entry)?;
     }
-    let pages = file.now.pages.get() + allocated(new);
+    let pages = file.now.pages.get().saturating_add(allocated(new));
     file.now.pages.set(pages.saturating_sub(allocated(old)));
     Ok(())
 }
