@@ -101,6 +101,8 @@ pub const STAGES: &[Stage] = &[
     stage("pjdfstest", 5, &["cargo", "xtask", "suite", "pjdfstest"]),
     stage("fsx", 10, &["cargo", "xtask", "suite", "fsx"]),
     stage("kill", 10, &["cargo", "xtask", "suite", "kill"]),
+    stage("enospc", 10, &["cargo", "xtask", "suite", "enospc"]),
+    stage("media_errors", 5, &["cargo", "xtask", "suite", "media_errors"]),
     stage("tar", 5, &["cargo", "xtask", "suite", "tar"]),
     stage("rsync", 5, &["cargo", "xtask", "suite", "rsync"]),
     stage("cargo", 5, &["cargo", "xtask", "suite", "cargo"]),

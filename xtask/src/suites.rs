@@ -11,8 +11,10 @@ use crate::{gates, run};
 
 pub mod build;
 pub mod compare;
+mod enospc;
 mod fsx;
 mod kill;
+mod media_errors;
 mod pjdfstest;
 pub mod pool;
 pub mod process;
@@ -39,6 +41,8 @@ const SUITES: &[(&str, Suite)] = &[
     ("pjdfstest", pjdfstest::run),
     ("fsx", fsx::run),
     ("kill", kill::run),
+    ("enospc", enospc::run),
+    ("media_errors", media_errors::run),
     ("git", programs::git::run),
     ("cargo", programs::cargo::run),
     ("sqlite", programs::sqlite::run),
