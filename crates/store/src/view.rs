@@ -164,6 +164,11 @@ impl Store {
     /// Writes whole pages of file data, contiguous from `page` on. Done, but not flushed, when it returns; call it
     /// before the transaction that names the pages commits.
     pub fn write_data(&self, page: u64, bytes: &[u8]) -> Result<(), Error> {
+        // A block map that lies (C-8) must not lead a write over superblocks, log or metadata.
+        let behind = page.saturating_add((bytes.len() / PAGE) as u64);
+        if behind > self.pool.pages || (page..behind).any(|p| self.is_system(p)) {
+            return Err(Error::Damaged(format!("page {page} is no page for file data")));
+        }
         self.unflushed.fetch_add(bytes.len() as u64, Ordering::AcqRel);
         Ok(self.device.write(PageNo(page), bytes, Class::Data)?)
     }
