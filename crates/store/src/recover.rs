@@ -167,7 +167,10 @@ impl Store {
         all.extend(chunks);
         all.sort_unstable();
         let end = |run: &Run| run.start.saturating_add(u64::from(run.count));
-        let overlap = all.windows(2).find(|pair| end(&pair[0]) > pair[1].start).map(|pair| pair[1]);
+        let overlap = all
+            .windows(2)
+            .find(|pair| end(&pair[0]) > pair[1].start)
+            .map(|pair| pair[1]);
         match overlap.or(all.last().copied().filter(|run| end(run) > self.pool.pages)) {
             Some(run) => Err(Error::Damaged(format!(
                 "the chunk of metadata at page {} is not its own",
