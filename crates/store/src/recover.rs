@@ -10,6 +10,7 @@ use crate::space::OpenZone;
 use crate::{Store, StoreOptions, pool, update};
 use keepfs_codes::{crc32c, crc64};
 use keepfs_format::bitmap::{self, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
+use keepfs_format::blockmap::FILE_SIZE_MAX;
 use keepfs_format::map::LIVE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record, Run};
@@ -202,6 +203,13 @@ impl Store {
                 }
             }
             Record::Ref { run, delta } => self.replay_ref(*run, *delta)?,
+            Record::MapEntry { ino, index, .. } | Record::Tail { ino, index, .. } | Record::Zero { ino, index, .. }
+                if *index > FILE_SIZE_MAX / PAGE as u64 =>
+            {
+                return Err(Error::Damaged(format!(
+                    "the log names page {index} of inode {ino}, beyond any file"
+                )));
+            }
             Record::MapEntry { .. } | Record::Tail { .. } | Record::Zero { .. } => {
                 self.staged_table.lock().apply(record, None);
             }

@@ -126,7 +126,10 @@ fn a_cut_checkpoint_leaves_the_one_before() {
     }
     // What was durable before, or everything: nothing between, and never back.
     let new: Vec<Option<u64>> = nodes.iter().map(|_| Some(77)).collect();
-    let turn = seen.iter().position(|s| *s == new).expect("the checkpoint became durable");
+    let turn = seen
+        .iter()
+        .position(|s| *s == new)
+        .expect("the checkpoint became durable");
     assert!(seen[..turn].iter().all(|s| *s == seen[0]), "half a checkpoint");
     assert!(seen[turn..].iter().all(|s| *s == new), "a checkpoint became undone");
     assert_ne!(seen[0], new);

@@ -329,7 +329,7 @@ fn change_file(v: &dyn Vfs, ino: Ino, other: Ino, i: usize, tree: &mut Tree) {
         };
         let cut = v.setattr(ino, &to);
         tree.note(cut);
-        if i % 3 == 0 {
+        if i.is_multiple_of(3) {
             break;
         }
     }

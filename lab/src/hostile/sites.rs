@@ -5,7 +5,7 @@ use super::change::Aliens;
 use super::fields::{self, Field, Sort};
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::dir::{ENTRY_HEAD, EntryHead, FIRST, entry_size};
-use keepfs_format::inode::{self, BODY_DIRECT, BODY_INLINE, BODY_TREE, Inode, LIVE, XATTR_CHAIN};
+use keepfs_format::inode::{self, BODY_DIRECT, Inode, LIVE, XATTR_CHAIN};
 use keepfs_format::map::{self, CHUNKS, Chunk, MapEntry};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::superblock::slot_page;
@@ -167,7 +167,6 @@ impl Sites {
                     );
                 }
             }
-            debug_assert!(BODY_INLINE < BODY_DIRECT && BODY_DIRECT < BODY_TREE);
         }
     }
 
