@@ -74,7 +74,7 @@ pub trait Vfs: Send + Sync {
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
     /// Writes `data` at `offset` (at the end if `how.append`). A write of at most 64 KiB is atomic against a
-    /// crash; a larger one is a prefix of pieces. Returns how much was written, less than asked only when space ran out.
+    /// crash; a larger one is a prefix of pieces. Returns how much was written, less than asked only when space is short.
     fn write(&self, ino: Ino, offset: u64, data: &[u8], how: WriteHow) -> Result<usize>;
 
     /// fallocate(2). Errors: `EOPNOTSUPP` for modes not in [`FallocMode`], `ENOSPC`, `EFBIG`.
