@@ -15,6 +15,8 @@ use std::process::{Command, Output};
 
 /// Tells a child what to do.
 const ORDER: &str = "KEEPFS_GUARD_TEST";
+/// What the thread that should be stopped writes.
+const TICK: &str = "still running";
 /// The frame that is aimed at, and where.
 const FRAME: u32 = 3;
 const OFFSET: usize = 100;
@@ -54,9 +56,16 @@ fn child() {
     };
     let arena = arena(Guard::Alias, false);
     println!("target {:#x}", target(&arena));
+    if order == "witness" {
+        std::thread::spawn(|| {
+            loop {
+                eprintln!("{TICK}");
+            }
+        });
+    }
     let culprit = std::thread::Builder::new().name("culprit".into());
     let at = match order.as_str() {
-        "frame" => target(&arena),
+        "frame" | "witness" => target(&arena),
         _ => 8, // A null pointer with an offset: none of ours.
     };
     let thread = culprit.spawn(move || stray_store(at)).expect("thread");
@@ -85,6 +94,18 @@ fn a_stray_store_dies_with_a_report_that_names_it() {
     for what in wanted {
         assert!(told.contains(what), "no {what:?} in: {told}");
     }
+}
+
+/// PROTOCOLS section 9: the handler stops the other threads first, then reports.
+#[test]
+fn the_other_threads_are_stopped_before_the_report() {
+    let output = run_child("witness");
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{:?}", output.status);
+    let told = String::from_utf8_lossy(&output.stderr);
+    let (_, report) = told.split_once("keepfs: guard").expect("a report");
+    assert!(report.contains("all other threads are stopped"), "{report}");
+    assert!(report.contains("(culprit)"), "{report}");
+    assert!(!report.contains(TICK), "a thread ran on: {report}");
 }
 
 #[test]

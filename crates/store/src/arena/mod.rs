@@ -7,6 +7,7 @@
 //!     when nobody scribbled; outside it always does.
 //! A-3 What is verified is a private copy, and what goes to the device is that copy (PROTOCOLS section 3).
 
+mod fault;
 pub mod sys;
 
 pub use sys::{Guard, Region};

@@ -1,4 +1,4 @@
-//! The one file of the store with `unsafe`: guarded shared memory and the fault handler.
+//! Guarded shared memory. With `fault.rs` the only file of the store with `unsafe`.
 //!
 //! A [`Region`] is a memfd mapped twice: once read-only, where everybody reads, and once writable at a secret
 //! random address, through which only the door writes (guard level `alias`, DESIGN section 5, PROTOCOLS section 9).
@@ -15,7 +15,6 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::Once;
 
 /// Most regions that may live in one process at a time.
 const REGIONS: usize = 4096;
@@ -54,7 +53,7 @@ impl Region {
     /// With `seal`, the mappings cannot be changed until the process ends (mseal), for servers; a sealed region's
     /// addresses are never given back.
     pub fn new(name: &str, len: usize, guard: Guard, seal: bool) -> io::Result<Region> {
-        install_fault_handler();
+        super::fault::install();
         let len = len.next_multiple_of(4096).max(4096);
         let writable = memfd(name, len)?;
         let number = take_number()?;
@@ -354,49 +353,24 @@ fn mseal(at: usize, len: usize) {
     }
 }
 
-/// Installs the handler that names the culprit of a write to a read-only frame, once a process.
-fn install_fault_handler() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the struct is filled below before use; all-zero is a valid sigaction.
-        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-        action.sa_sigaction = on_fault as *const () as usize;
-        // On the thread's own stack: an alternate one is too small to name the functions of the backtrace.
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
-        // SAFETY: the handler has the signature that SA_SIGINFO asks for and lives for ever.
-        unsafe {
-            libc::sigaction(libc::SIGSEGV, &action, core::ptr::null_mut());
-        }
-    });
+/// A place inside a guarded region, for the report of a stray write.
+pub(super) struct Place {
+    /// Number of the page of the region.
+    pub frame: usize,
+    /// Byte in the page.
+    pub offset: usize,
+    /// What stands where a frame has its metablock id (S-3.2).
+    pub id: u64,
 }
 
-/// Reports a fault inside a guarded region with address, place, thread and backtrace, then ends the process as the
-/// default action would. Faults elsewhere are passed on.
-extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: back to the default action: returning from this handler runs the instruction again and ends the process.
-    unsafe {
-        libc::signal(signal, libc::SIG_DFL);
-    }
-    // SAFETY: the kernel gives a valid siginfo for SIGSEGV.
-    let address = unsafe { (*info).si_addr() } as usize;
-    let hit = SHOWN
-        .iter()
-        .take(HIGH.load(Ordering::Acquire))
-        .position(|(start, len)| {
-            let start = start.load(Ordering::Acquire);
-            start != 0 && address >= start && address - start < len.load(Ordering::Acquire)
-        });
-    if let Some(number) = hit {
-        let offset = address - SHOWN[number].0.load(Ordering::Acquire);
-        // SAFETY: plain system call.
-        let thread = unsafe { libc::gettid() };
-        let name = std::thread::current().name().unwrap_or("?").to_string();
-        eprintln!(
-            "keepfs: guard: stray write to protected metadata at address {address:#x} (frame {}, offset {}, metablock {:#018x}), thread {thread} ({name})\n{}",
-            offset / 4096,
-            offset % 4096,
-            word64(address - address % 4096 + ID).load(Ordering::Relaxed),
-            std::backtrace::Backtrace::force_capture()
-        );
-    }
+/// Which guarded region an address lies in. Safe in a signal handler: no lock, no memory is asked for.
+pub(super) fn place_of(address: usize) -> Option<Place> {
+    let regions = SHOWN.iter().take(HIGH.load(Ordering::Acquire));
+    let mut starts = regions.map(|(start, len)| (start.load(Ordering::Acquire), len.load(Ordering::Acquire)));
+    let (start, _) = starts.find(|(start, len)| *start != 0 && address >= *start && address - start < *len)?;
+    Some(Place {
+        frame: (address - start) / 4096,
+        offset: (address - start) % 4096,
+        id: word64(address - address % 4096 + ID).load(Ordering::Relaxed),
+    })
 }
