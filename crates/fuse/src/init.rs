@@ -8,12 +8,12 @@ use crate::protocol::request::InitIn;
 use crate::protocol::{MAJOR, MINOR, MINOR_MIN};
 
 /// Flags taken whenever the kernel offers them. Left out on purpose: both lock flags (the kernel then does all
-/// locking itself), `AUTO_INVAL_DATA` (we are the only owner of the data and say when it changes),
-/// `NO_OPEN_SUPPORT` (opens check the immutable and append-only flags), `HANDLE_KILLPRIV` (its second version is
-/// taken), `NO_OPENDIR_SUPPORT` (it turns on the kernel's cache of whole listings, whose gain is not measured yet),
-/// splicing, passthrough, submounts, security contexts.
+/// locking itself), `AUTO_INVAL_DATA` (we are the only owner of the data and say when it changes), `ATOMIC_O_TRUNC`
+/// (the truncation would come with the open, before the kernel finds that the file is being executed: `ETXTBSY`, and
+/// the program dead; without it SETATTR follows that check), `NO_OPEN_SUPPORT` (opens check the immutable and
+/// append-only flags), `HANDLE_KILLPRIV` (its second version is taken), `NO_OPENDIR_SUPPORT` (it turns on the kernel's
+/// cache of whole listings, whose gain is not measured yet), splicing, passthrough, submounts, security contexts.
 const ALWAYS: u64 = ASYNC_READ
-    | ATOMIC_O_TRUNC
     | EXPORT_SUPPORT
     | BIG_WRITES
     | DONT_MASK
@@ -35,7 +35,7 @@ const ALWAYS: u64 = ASYNC_READ
     | HAS_RESEND;
 
 /// Without these the promises about permissions do not hold, so a kernel that lacks one is refused.
-const NEEDED: u64 = INIT_EXT | POSIX_ACL | DONT_MASK | ATOMIC_O_TRUNC | BIG_WRITES | MAX_PAGES;
+const NEEDED: u64 = INIT_EXT | POSIX_ACL | DONT_MASK | BIG_WRITES | MAX_PAGES;
 
 /// Bytes of a page as MAX_PAGES counts them.
 const PAGE: u32 = 4096;

@@ -84,7 +84,7 @@ fn old_and_poor_kernels_are_refused() {
         }),
         FuseError::OldKernel { major: 8, .. }
     ));
-    for bit in [INIT_EXT, POSIX_ACL, DONT_MASK, ATOMIC_O_TRUNC] {
+    for bit in [INIT_EXT, POSIX_ACL, DONT_MASK] {
         assert!(matches!(refused(offer(!bit, 45)), FuseError::Handshake { .. }));
     }
 }

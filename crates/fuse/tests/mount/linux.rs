@@ -307,6 +307,32 @@ fn mappings_in_every_cache_mode() {
     }
 }
 
+/// open(2): a program that is being executed is not truncated, whatever the access mode says.
+#[test]
+fn a_running_program_is_not_truncated() {
+    for cache in [CacheMode::Writethrough, CacheMode::Writeback] {
+        let config = MountConfig {
+            cache,
+            ..MountConfig::default()
+        };
+        let Some((mount, _)) = probe_mount(config) else { return };
+        let path = mount.path("program");
+        fs::copy("/bin/sleep", &path).unwrap();
+        let size = fs::metadata(&path).unwrap().len();
+        let mut program = std::process::Command::new(&path).arg("1000").spawn().unwrap();
+        for flags in [OFlags::WRONLY, OFlags::RDWR, OFlags::RDONLY | OFlags::TRUNC] {
+            let opened = openat(CWD, &path, flags, Mode::empty());
+            assert_eq!(opened.err(), Some(Errno::TXTBSY), "{flags:?}");
+        }
+        assert_eq!(fs::metadata(&path).unwrap().len(), size);
+        assert_eq!(program.try_wait().unwrap(), None, "it runs on");
+        program.kill().unwrap();
+        program.wait().unwrap();
+        openat(CWD, &path, OFlags::RDONLY | OFlags::TRUNC, Mode::empty()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+    }
+}
+
 #[test]
 fn direct_mode_and_o_direct_bypass_the_cache() {
     let config = MountConfig {
