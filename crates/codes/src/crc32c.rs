@@ -1,6 +1,6 @@
 //! CRC-32C (Castagnoli) of data pages.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::simd;
 use crate::tables::{CASTAGNOLI, slices};
 
@@ -27,7 +27,7 @@ pub fn of(data: &[u8]) -> u32 {
 
 /// Advances the register `state` over `data`.
 fn update(state: u32, data: &[u8]) -> u32 {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     match simd::level() {
         simd::Level::Avx512(isa) => return isa.crc32c(state, data),
         simd::Level::Clmul(isa) => return isa.crc32c(state, data),

@@ -7,7 +7,7 @@
 //! XOR (`fetch_xor`).
 
 use crate::FRAME;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::simd;
 use crate::tables::{NVME, slices};
 
@@ -51,7 +51,7 @@ pub const fn of_zeros() -> u64 {
     ZEROS
 }
 
-/// What to XOR into the CRC of a frame when its bytes at `offset` change from `old` to `new`.
+/// What to XOR into the CRC of a frame when its bytes at `offset` change from `old` to `new` (S-15.2).
 ///
 /// # Panics
 /// If `old` and `new` differ in length or reach beyond the frame: a caller's error, not input.
@@ -83,11 +83,23 @@ pub fn delta(offset: usize, old: &[u8], new: &[u8]) -> u64 {
 #[inline]
 pub fn delta_word(index: usize, xor: u64) -> u64 {
     assert!(index < WORDS, "word index beyond its frame");
-    #[cfg(target_arch = "x86_64")]
+    times_place(xor, index)
+}
+
+/// `a * b * x mod P`.
+#[inline]
+pub(crate) fn product(a: u64, b: u64) -> u64 {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     if let Some(clmul) = simd::level().clmul() {
-        return clmul.multiply(xor, PLACES[index]);
+        return clmul.multiply(a, b);
     }
-    multiply(xor, PLACES[index])
+    multiply(a, b)
+}
+
+/// `delta * x^(64 (512 - index))`: a delta moved towards the frame's beginning.
+#[inline]
+pub(crate) fn times_place(delta: u64, index: usize) -> u64 {
+    product(delta, PLACES[index])
 }
 
 /// The changed bytes before the first word boundary, moved to their place in their word.
@@ -142,7 +154,7 @@ fn delta_aligned(first: usize, old: &[u8], new: &[u8]) -> u64 {
     if new.is_empty() {
         return 0;
     }
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     match simd::level() {
         simd::Level::Avx512(isa) => return isa.delta64(&PLACES, first, old, new),
         simd::Level::Clmul(isa) => return isa.delta64(&PLACES, first, old, new),
@@ -167,7 +179,7 @@ fn delta_portable(first: usize, old: &[u8], new: &[u8]) -> u64 {
 
 /// Advances the register `state` over `data`.
 fn update(state: u64, data: &[u8]) -> u64 {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     {
         let (blocks, tail) = data.as_chunks::<64>();
         let state = match simd::level() {
@@ -179,7 +191,7 @@ fn update(state: u64, data: &[u8]) -> u64 {
         };
         update_portable(state, tail)
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
     update_portable(state, data)
 }
 

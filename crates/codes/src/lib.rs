@@ -1,22 +1,67 @@
-//! Keepfs codes: the checksums that guard every frame and every data page (no_std, no allocation).
+//! Keepfs codes: the arithmetic that guards every frame and every data page (no_std, no allocation; SPEC section 15).
 //!
 //! * [`crc64`]: CRC-64/NVME, the checksum of metadata frames and log records. It is linear over
 //!   GF(2), so a small change of a frame changes its checksum by a value that depends only on the
 //!   changed bytes and their place ([`crc64::delta`]).
 //! * [`crc32c`]: CRC-32C, the checksum of data pages.
+//! * [`Code`]: what keeps parity and sum of a frame: [`pcrc`] (the default), [`pq`], [`evenodd`] and [`adler`] (the
+//!   papers' codes), [`crc`]; [`Protection`] chooses one by name. A [`Verdict`] says what is wrong; nothing here writes
+//!   to a frame.
+//! * [`identity`]: whose sum it is and who may change it.
+//! * [`digest`]: multiset digests of the audits.
+//!
+//! ```
+//! use keepfs_codes::{Code, FRAME, Protection, Verdict, Verified};
+//!
+//! let code = Protection::Pcrc;
+//! let mut frame = [7; FRAME];
+//! let mut parity = vec![0; code.parity_len()];
+//! let mut sum = code.encode(Verified::made(&frame), &mut parity);
+//!
+//! code.update(&mut parity, &mut sum, 1000, &[7, 7], b"ab"); // a legal change: parity and sum follow
+//! frame[1000..1002].copy_from_slice(b"ab");
+//! assert!(code.verify(&frame, &parity, sum));
+//!
+//! let right = frame;
+//! frame[2000..2064].fill(0xee); // a stray write
+//! let Verdict::Repair(repair) = code.locate(&frame, &parity, sum) else { panic!("64 bytes are within the code") };
+//! assert_eq!(repair.extent(), 2000..2064);
+//! repair.apply(&mut frame);
+//! assert_eq!(frame, right);
+//! ```
 //!
 //! Each function picks the widest instruction set once per call from a cached detection; all paths
-//! give equal results (proved by test). `unsafe` lives in `simd.rs` alone.
+//! give equal results (proved by test). Targets without SSE (kernels, firmware) have the portable path alone. `unsafe`
+//! lives in `simd.rs` and `simd/` alone.
 #![no_std]
 
 #[cfg(test)]
 extern crate std;
 
+pub mod adler;
+mod aes;
+mod change;
+mod code;
+pub mod crc;
 pub mod crc32c;
 pub mod crc64;
-#[cfg(target_arch = "x86_64")]
+pub mod digest;
+pub mod evenodd;
+mod flips;
+mod gf256;
+pub mod identity;
+mod lines;
+pub mod pcrc;
+pub mod pq;
+mod protection;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod simd;
 mod tables;
+#[cfg(test)]
+mod testing;
+
+pub use code::{Code, PARITY_MAX, Repair, Verdict, Verified};
+pub use protection::{Protection, UnknownCode};
 
 /// Bytes of a frame: the unit that carries one CRC-64 and for which deltas are computed.
 pub const FRAME: usize = 4096;

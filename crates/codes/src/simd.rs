@@ -1,6 +1,6 @@
-//! The x86-64 kernels: folding with carry-less multiplication (128 and 512 bits) and its detection.
+//! The x86-64 kernels: detection, and folding with carry-less multiplication (128 and 512 bits).
 //!
-//! The only file of this package with `unsafe`. Rules: a token ([`Clmul`], [`Avx512`]) is made only by
+//! The only file of this package with `unsafe`, but for those in `simd/`. Rules: a token ([`Clmul`], [`Avx512`]) is made only by
 //! [`level`] after the processor and the operating system were asked; a kernel is reached only through
 //! a token; memory is read only through array references of the full vector width.
 #![allow(unsafe_code)]
@@ -10,6 +10,9 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::crc64::word_of;
 use crate::tables::{CASTAGNOLI, Fold, Folds, NVME};
+
+mod aes;
+mod parity;
 
 static NVME_FOLDS: Folds = Folds::of(NVME);
 static CASTAGNOLI_FOLDS: Folds = Folds::of(CASTAGNOLI);
@@ -45,17 +48,21 @@ impl Level {
     }
 }
 
-/// Proof that PCLMULQDQ, SSE4.1 and SSE4.2 are present.
+/// Proof that PCLMULQDQ, AES, SSSE3, SSE4.1 and SSE4.2 are present.
 #[derive(Clone, Copy)]
 pub(crate) struct Clmul(());
 
-/// Proof that AVX-512 F/VL and VPCLMULQDQ are present and enabled, beside what [`Clmul`] proves.
+/// Proof that AVX-512 F/BW/VL, VPCLMULQDQ and GFNI are present and enabled, beside what [`Clmul`] proves.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512(());
 
 /// The level of this machine; asked once, then one relaxed load.
 #[inline]
 pub(crate) fn level() -> Level {
+    #[cfg(test)]
+    if let Some(forced) = tests::forced() {
+        return forced;
+    }
     match DETECTED.load(Ordering::Relaxed) {
         AVX512 => Level::Avx512(Avx512(())),
         CLMUL => Level::Clmul(Clmul(())),
@@ -74,7 +81,7 @@ fn detect() -> Level {
 /// Asks CPUID and XGETBV (Intel SDM volume 1, sections 14.3 and 15.2).
 fn probe() -> u8 {
     let basic = __cpuid(1).ecx;
-    const NARROW: u32 = 1 << 1 | 1 << 19 | 1 << 20; // PCLMULQDQ, SSE4.1, SSE4.2
+    const NARROW: u32 = 1 << 1 | 1 << 9 | 1 << 19 | 1 << 20 | 1 << 25; // PCLMULQDQ, SSSE3, SSE4.1, SSE4.2, AES
     if basic & NARROW != NARROW {
         return PORTABLE;
     }
@@ -86,8 +93,8 @@ fn probe() -> u8 {
     let enabled = unsafe { _xgetbv(0) };
     let extended = __cpuid_count(7, 0);
     const STATE: u64 = 0b1110_0110; // xmm, ymm, opmask, both halves of zmm
-    const WIDE_EBX: u32 = 1 << 5 | 1 << 16 | 1 << 31; // AVX2, AVX-512 F and VL
-    const WIDE_ECX: u32 = 1 << 10; // VPCLMULQDQ
+    const WIDE_EBX: u32 = 1 << 5 | 1 << 16 | 1 << 30 | 1 << 31; // AVX2, AVX-512 F, BW and VL
+    const WIDE_ECX: u32 = 1 << 8 | 1 << 10; // GFNI, VPCLMULQDQ
     let wide = enabled & STATE == STATE && extended.ebx & WIDE_EBX == WIDE_EBX && extended.ecx & WIDE_ECX == WIDE_ECX;
     if wide { AVX512 } else { CLMUL }
 }
@@ -249,7 +256,7 @@ fn delta_words(mut sum: __m128i, places: &[u64], first: usize, old: &[u8], new: 
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_512(block: &[u8; 64]) -> __m512i {
+pub(super) fn load_512(block: &[u8; 64]) -> __m512i {
     let at: *const [u8; 64] = block;
     // SAFETY: `at` comes from a reference to 64 readable bytes; the load needs no alignment.
     unsafe { _mm512_loadu_si512(at.cast()) }
@@ -435,4 +442,4 @@ const fn quotient() -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

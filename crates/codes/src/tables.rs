@@ -33,6 +33,25 @@ impl Poly {
         shifted ^ if carry { self.low } else { 0 }
     }
 
+    /// `value / x mod P`.
+    const fn step_back(self, value: u64) -> u64 {
+        // The low terms have a constant: the coefficient of x^0 tells whether a multiplication by x overflowed.
+        let overflowed = value >> 63 == 1;
+        let shifted = (value ^ if overflowed { self.low } else { 0 }) << 1;
+        shifted | if overflowed { self.top } else { 0 }
+    }
+
+    /// `x^-n mod P`.
+    pub(crate) const fn negative_power(self, n: u64) -> u64 {
+        let mut value = 1 << 63;
+        let mut i = 0;
+        while i < n {
+            value = self.step_back(value);
+            i += 1;
+        }
+        value
+    }
+
     /// `x^n mod P`.
     pub(crate) const fn power(self, n: u64) -> u64 {
         let mut value = 1 << 63;
@@ -83,7 +102,7 @@ const fn times_x8(poly: Poly, mut value: u64) -> u64 {
 }
 
 /// Constants that fold an accumulator forward: `by(d)` moves a 128-bit value over `d` bits.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 #[derive(Clone, Copy)]
 pub(crate) struct Fold {
     /// For the low (earlier) quadword: x^(d+63).
@@ -92,7 +111,7 @@ pub(crate) struct Fold {
     pub(crate) high: u64,
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 impl Fold {
     pub(crate) const fn by(poly: Poly, bits: u64) -> Self {
         Self {
@@ -103,7 +122,7 @@ impl Fold {
 }
 
 /// All fold distances the kernels use, in bits.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub(crate) struct Folds {
     pub(crate) by_2048: Fold,
     pub(crate) by_1536: Fold,
@@ -114,7 +133,7 @@ pub(crate) struct Folds {
     pub(crate) by_128: Fold,
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 impl Folds {
     pub(crate) const fn of(poly: Poly) -> Self {
         Self {

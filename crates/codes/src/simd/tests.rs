@@ -1,7 +1,30 @@
-//! The narrow kernels on machines whose dispatch would choose the wide ones.
+//! The narrow kernels on machines whose dispatch would choose the wide ones; and any level for any test.
 
 use super::*;
+use std::cell::Cell;
+use std::thread_local;
 use std::vec::Vec;
+
+thread_local! {
+    static FORCED: Cell<Option<Level>> = const { Cell::new(None) };
+}
+
+/// The level that the test on this thread asked for.
+pub(crate) fn forced() -> Option<Level> {
+    FORCED.get()
+}
+
+/// Runs `test` once at each level this machine has, the portable one first.
+pub(crate) fn at_every_level(test: impl Fn()) {
+    let found = level();
+    let narrow = found.clmul().map(Level::Clmul);
+    let wide = matches!(found, Level::Avx512(_)).then_some(found);
+    for level in [Some(Level::Portable), narrow, wide].into_iter().flatten() {
+        FORCED.set(Some(level));
+        test();
+    }
+    FORCED.set(None);
+}
 
 #[test]
 fn narrow_kernels_equal_the_dispatched_results() {

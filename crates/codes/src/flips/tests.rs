@@ -1,0 +1,42 @@
+//! Every single flip, and sampled pairs.
+
+use super::*;
+use crate::testing::{Rng, rounds};
+
+#[test]
+fn every_single_flip_is_found() {
+    for bit in (0..BITS).step_by(rounds(1, 1117)) {
+        let delta = crc64::delta(bit / 8, &[0], &[1 << (bit % 8)]);
+        assert_eq!(delta, delta_of(bit));
+        assert_eq!(single(delta), Some(bit));
+    }
+}
+
+#[test]
+fn pairs_are_found_once_and_what_is_no_pair_is_not() {
+    let mut rng = Rng::new(5);
+    for _ in 0..rounds(100, 1) {
+        let (a, b) = (rng.below(BITS), rng.below(BITS));
+        if a == b {
+            continue;
+        }
+        let mut found = std::vec::Vec::new();
+        pairs(delta_of(a) ^ delta_of(b), |pattern| found.push(pattern));
+        assert_eq!(found, [pattern(&[a, b])]);
+        // Three flips are a pair of no bits: distance 5.
+        let c = (0..BITS).rev().find(|c| *c != a && *c != b).unwrap();
+        pairs(delta_of(a) ^ delta_of(b) ^ delta_of(c), |_| {
+            panic!("three flips are not two")
+        });
+    }
+}
+
+#[test]
+fn nothing_is_found_for_other_deltas() {
+    assert_eq!(single(0), None);
+    let mut rng = Rng::new(6);
+    for _ in 0..rounds(100_000, 100) {
+        let delta = rng.next();
+        assert!(single(delta).is_none_or(|bit| delta_of(bit) == delta));
+    }
+}

@@ -1,0 +1,100 @@
+//! To whom a rolling sum belongs: the metablock it guards (S-15.4) and the group of callers that may change it (S-15.5).
+
+use crate::crc64;
+
+/// The identity of a metablock: XORed into a sum, so that a sum that came to the wrong place does not verify.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Identity(u64);
+
+impl Identity {
+    /// Of the metablock `id` (S-3.1) of kind `kind` (S-3.2) in the pool `pool`.
+    pub fn of(pool: &[u8; 16], id: u64, kind: u8) -> Self {
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(pool);
+        bytes[16..24].copy_from_slice(&id.to_le_bytes());
+        bytes[24] = kind;
+        Self(crc64::full(&bytes))
+    }
+}
+
+/// Who may change a frame (the idea of WAFL 2017, section 4.5): a change by another group is legal for the door and
+/// leaves a sum that does not verify.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// Inodes.
+    Inode,
+    /// Directory nodes.
+    Directory,
+    /// Block map nodes and map pages.
+    Map,
+    /// Bitmaps, shares, totals, homes.
+    Bitmap,
+    /// Extended attributes.
+    Xattr,
+    /// Operation log and state table.
+    Log,
+}
+
+impl Group {
+    /// All groups.
+    pub const ALL: [Self; 6] = [
+        Self::Inode,
+        Self::Directory,
+        Self::Map,
+        Self::Bitmap,
+        Self::Xattr,
+        Self::Log,
+    ];
+
+    /// How far this group turns. Any two numbers differ by at most 2 factors of two, so that at most 16 deltas (zero
+    /// among them) look the same to two groups.
+    const fn turn(self) -> u32 {
+        match self {
+            Self::Inode => 0,
+            Self::Directory => 1,
+            Self::Map => 2,
+            Self::Bitmap => 3,
+            Self::Xattr => 5,
+            Self::Log => 7,
+        }
+    }
+
+    /// What a caller of this group folds into a rolling sum for a CRC-64 delta. Turning is linear: turned deltas merge
+    /// by XOR as plain ones do.
+    #[inline]
+    pub const fn fold(self, delta: u64) -> u64 {
+        delta.rotate_left(self.turn())
+    }
+
+    /// The delta of which `turned` is the folded form.
+    #[inline]
+    pub const fn unfold(self, turned: u64) -> u64 {
+        turned.rotate_right(self.turn())
+    }
+}
+
+/// The binding of a frame's rolling sum: whose it is, and who may change it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Binding {
+    /// The metablock.
+    pub identity: Identity,
+    /// Its group.
+    pub group: Group,
+}
+
+impl Binding {
+    /// The rolling sum of a frame whose bytes have this CRC-64.
+    #[inline]
+    pub const fn rolling(self, crc: u64) -> u64 {
+        self.group.fold(crc) ^ self.identity.0
+    }
+
+    /// The CRC-64 that a rolling sum stands for: what [`crate::Code::verify`] and [`crate::Code::locate`] take.
+    #[inline]
+    pub const fn crc(self, rolling: u64) -> u64 {
+        self.group.unfold(rolling ^ self.identity.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! `pcrc`, the default: one parity line of 64 bytes beside the CRC-64 (S-15.6). Any unaligned burst of up to 64 bytes is
+//! located by trying every place it can have: parity gives its bytes, the CRC confirms the place.
+//!
+//! 4,033 places against a 64-bit sum: damage beyond the code is taken for a burst with probability 4,033 / 2^64.
+
+use crate::code::{Code, Search, Verdict, Verified, sum_bad};
+use crate::lines::{self, LINE, LINE_WORDS, LINES, Line};
+use crate::{FRAME, change, crc64, flips};
+
+/// The code `pcrc`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pcrc;
+
+impl Code for Pcrc {
+    #[inline]
+    fn parity_len(self) -> usize {
+        LINE
+    }
+
+    fn sum(self, data: &[u8; FRAME]) -> u64 {
+        crc64::full(data)
+    }
+
+    fn encode(self, content: Verified<'_>, parity: &mut [u8]) -> u64 {
+        parity.copy_from_slice(&lines::p(lines::of(content.data())));
+        content.crc()
+    }
+
+    #[inline]
+    fn fragment(self, offset: usize, old: &[u8], new: &[u8]) -> u64 {
+        crc64::delta(offset, old, new)
+    }
+
+    #[inline]
+    fn merge(self, sum: u64, fragment: u64) -> u64 {
+        sum ^ fragment
+    }
+
+    #[inline]
+    fn fold(self, offset: usize, old: &[u8], new: &[u8], mut fold: impl FnMut(usize, u64)) {
+        if new.len() <= LINE {
+            return change::words(offset, old, new, |word, xor| fold(word % LINE_WORDS, xor));
+        }
+        let mut line = [0u64; LINE_WORDS];
+        change::words(offset, old, new, |word, xor| line[word % LINE_WORDS] ^= xor);
+        for (word, xor) in line.into_iter().enumerate() {
+            fold(word, xor);
+        }
+    }
+
+    fn verify(self, data: &[u8; FRAME], parity: &[u8], sum: u64) -> bool {
+        crc64::full(data) == sum && lines::p(lines::of(data))[..] == *parity
+    }
+
+    fn locate(self, data: &[u8; FRAME], parity: &[u8], sum: u64) -> Verdict {
+        let damage = lines::xor(&lines::p(lines::of(data)), parity);
+        let agrees = damage == [0; LINE];
+        let syndrome = crc64::full(data) ^ sum;
+        match (syndrome, agrees) {
+            (0, true) => return Verdict::Clean,
+            (0, false) => return Verdict::ParityBad,
+            _ => {}
+        }
+        if let Some(verdict) = sum_bad(syndrome, sum).filter(|_| agrees) {
+            return verdict;
+        }
+        let mut search = Search::new(data, sum);
+        bursts(&damage, syndrome, &mut search);
+        if search.is_empty() {
+            flips_in_parity(&damage, syndrome, &mut search);
+        }
+        search.verdict(agrees)
+    }
+}
+
+/// Offers every burst of up to 64 bytes whose parity is `damage` and whose delta is `syndrome`: bytes `cut..64` of one
+/// line and `0..cut` of the next.
+fn bursts(damage: &Line, syndrome: u64, search: &mut Search<'_>) {
+    let moved = lines::moved_down(syndrome);
+    let whole = lines::delta_of_last(damage);
+    for (line, _) in moved.iter().enumerate().filter(|(_, delta)| **delta == whole) {
+        search.offer(burst(damage, line, 0));
+    }
+    // The delta of the burst that begins in the last line but one.
+    let mut delta = lines::moved_up(whole, 1);
+    for cut in 1..LINE {
+        let byte = u64::from(damage[cut - 1]) << (8 * ((cut - 1) % 8));
+        let word = (cut - 1) / 8;
+        delta ^= crc64::delta_word((LINES - 2) * LINE_WORDS + word, byte);
+        delta ^= crc64::delta_word((LINES - 1) * LINE_WORDS + word, byte);
+        // A byte that is right is as well in one line as in the other.
+        if byte == 0 {
+            continue;
+        }
+        for (second, _) in moved.iter().enumerate().skip(1).filter(|(_, moved)| **moved == delta) {
+            search.offer(burst(damage, second - 1, cut));
+        }
+    }
+}
+
+fn burst(damage: &Line, line: usize, cut: usize) -> [u8; FRAME] {
+    let mut pattern = [0; FRAME];
+    let start = line * LINE;
+    pattern[start + cut..start + LINE].copy_from_slice(&damage[cut..]);
+    if cut > 0 {
+        pattern[start + LINE..start + LINE + cut].copy_from_slice(&damage[..cut]);
+    }
+    pattern
+}
+
+/// Two flipped bits far apart: their parity has two bits, or none if they stand at one place of their lines.
+fn flips_in_parity(damage: &Line, syndrome: u64, search: &mut Search<'_>) {
+    let bits: u32 = damage.iter().map(|byte| byte.count_ones()).sum();
+    if bits != 0 && bits != 2 {
+        return;
+    }
+    flips::pairs(syndrome, |pattern| {
+        if lines::p(lines::of(&pattern)) == *damage {
+            search.offer(pattern);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;
