@@ -2,3 +2,4 @@
 
 pub mod crash;
 pub mod hostile;
+pub mod scribble;

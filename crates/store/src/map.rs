@@ -3,6 +3,7 @@
 use crate::arena::FrameNo;
 use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
+use crate::planted::{self, Bug};
 use crate::txn::newborn;
 use crate::{Store, arena};
 use core::sync::atomic::Ordering;
@@ -271,15 +272,25 @@ impl Store {
         match self.arena.verified_copy(pin.frame, copy) {
             Ok(version) => {
                 pin.slot().verified.store(version, Ordering::Relaxed);
+                if planted::is(Bug::VerifyThenRead) {
+                    (0..100).for_each(|_| std::thread::yield_now());
+                    self.arena.load(pin.frame, 0, copy);
+                }
                 Ok(())
             }
+            Err(_) if planted::is(Bug::VerifyOff) => Ok(()),
             Err(m) => {
                 let error = Error::Scribble {
                     id: pin.slot().id(),
                     found: m.found,
                     expected: m.expected,
                 };
-                Err(self.fail(error))
+                let error = self.fail(error);
+                if planted::is(Bug::VerifyAfter) {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
             }
         }
     }

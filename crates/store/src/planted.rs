@@ -55,6 +55,12 @@ bugs! {
     CarryOmitted = "staged carry-over omitted",
     /// A checkpoint writes to homes that it frees itself.
     HomesReusedAtOnce = "homes reused by the checkpoint that frees them",
+    /// Frames go to log and checkpoint without a look at their sums.
+    VerifyOff = "frames not verified",
+    /// The verified copy is thrown away, and the frame is read once more for the device.
+    VerifyThenRead = "frame verified, frame written",
+    /// The look at the sums comes after the write.
+    VerifyAfter = "frame verified after the write",
 }
 
 #[cfg(feature = "planted")]

@@ -4,8 +4,12 @@
 use super::campaign::{Campaign, Limits};
 use super::schedule;
 use super::sweep::Depth;
+use crate::scribble::{self, Fate};
 use keepfs_store::planted::{Bug, plant};
 use std::time::{Duration, Instant};
+
+/// Bits that are flipped before a bug of verification counts as not found.
+const FLIPS: u64 = 400;
 
 /// What became of one planted bug.
 pub struct Caught {
@@ -19,11 +23,21 @@ pub struct Caught {
     pub time: Duration,
 }
 
+/// Bugs of verification show when bits flip (PROTOCOLS section 10 item 5).
+fn by_flips(bug: Bug) -> Option<(String, String)> {
+    if ![Bug::VerifyOff, Bug::VerifyThenRead, Bug::VerifyAfter].contains(&bug) {
+        return None;
+    }
+    let escaped = (0..FLIPS).find(|i| matches!(scribble::flip(i * 7, *i as usize * 331), Ok(Fate::Escaped)))?;
+    Some(("flipped bits".to_owned(), format!("flip {escaped} reached the device")))
+}
+
 /// Plants one bug and looks for it: first by schedules of transactions, then by a campaign.
 pub fn hunt(bug: Bug, seed: u64, budget: Duration) -> Caught {
     let begun = Instant::now();
     plant(Some(bug));
     let by_schedule = schedule::campaign(seed, 300).err().map(|e| ("schedule".to_owned(), e));
+    let by_schedule = by_schedule.or_else(|| by_flips(bug));
     let limits = Limits {
         time: Some(budget),
         states: None,

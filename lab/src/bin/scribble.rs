@@ -4,10 +4,7 @@
 //! Finding, no lost byte. Then single bits are flipped behind the door's back: each is told, or in no byte that a
 //! recording device received.
 
-#[path = "scribble/hammer.rs"]
-mod hammer;
-
-use hammer::Fate;
+use keepfs_lab::scribble::{self, Fate};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -35,7 +32,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<bool, String> {
             _ => return Err(format!("{argument} is not known; use --long, --puts N, --flips N")),
         }
     }
-    let tally = hammer::puts(puts).map_err(|e| e.to_string())?;
+    let tally = scribble::puts(puts).map_err(|e| e.to_string())?;
     println!(
         "{} puts by two threads on one frame in {:.1} s ({:.0} ns a put), {} looks of the verifier, no Finding, no lost delta",
         tally.puts,
@@ -45,7 +42,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<bool, String> {
     );
     let mut fates = [0; 3];
     for round in 0..flips {
-        let fate = hammer::flip(round * 37 % 1000, round as usize * 1117, round % 2 == 0).map_err(|e| e.to_string())?;
+        let fate = scribble::flip(round * 37 % 1000, round as usize * 1117).map_err(|e| e.to_string())?;
         fates[fate as usize] += 1;
     }
     let [told, absent, escaped] = fates;

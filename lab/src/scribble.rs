@@ -1,5 +1,5 @@
 //! Two threads on one frame with a verifier at their heels, and single bits flipped behind the door's back
-//! (PROTOCOLS section 10 item 5). Shared by the example `scribble` and the test `restart_scribble`.
+//! (PROTOCOLS section 10 item 5).
 
 use keepfs_format::plog::{self, Record};
 use keepfs_format::{Kind, MetaId, PAGE};
@@ -149,36 +149,52 @@ pub enum Fate {
     Escaped,
 }
 
-/// Flips bit 7 of one byte of a frame after `puts` puts of a running writer; then syncs and checkpoints. All honest
-/// bytes are below 0x80, so a flipped one is known wherever it turns up.
-pub fn flip(puts: u64, offset: usize, checkpoint_first: bool) -> Result<Fate, Error> {
+/// Flips bit 7 of one byte of a frame after `puts` puts of a running writer, while another thread syncs and checkpoints
+/// all the time. All honest bytes are below 0x80, so a flipped one is known wherever it turns up.
+pub fn flip(puts: u64, offset: usize) -> Result<Fate, Error> {
     let device = Arc::new(SimDevice::new(2048));
     let (store, node) = small_pool(device.clone())?;
     store.checkpoint()?;
     let window = Window::of(node.id).map_err(|e| Error::Logic(format!("the frame was not found: {e}")))?;
-    let done = AtomicU64::new(0);
+    let (done, rounds) = (AtomicU64::new(0), AtomicU64::new(0));
     let stop = AtomicBool::new(false);
+    let until_stopped = |step: &mut dyn FnMut() -> Result<(), Error>| {
+        while !stop.load(Ordering::Relaxed) {
+            step()?;
+        }
+        Ok::<_, Error>(())
+    };
     let told = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut writer = Writer::new(0);
-            while !stop.load(Ordering::Relaxed) {
+            until_stopped(&mut || {
                 writer.batch(&store, node, 3)?;
                 done.fetch_add(3, Ordering::Release);
-            }
-            Ok::<_, Error>(())
+                Ok(())
+            })
         });
-        while done.load(Ordering::Acquire) < puts && !writer.is_finished() {
-            std::thread::yield_now();
-        }
-        let flipped = window.flip(FIRST + offset % (PAGE - FIRST));
-        let ends = match checkpoint_first {
-            true => [store.checkpoint(), store.sync()],
-            false => [store.sync(), store.checkpoint()],
+        let saver = scope.spawn(|| {
+            until_stopped(&mut || {
+                store.sync()?;
+                store.checkpoint()?;
+                rounds.fetch_add(1, Ordering::Release);
+                Ok(())
+            })
+        });
+        let ended = || writer.is_finished() || saver.is_finished();
+        let reach = |count: &AtomicU64, least: u64| {
+            while count.load(Ordering::Acquire) < least && !ended() {
+                std::thread::yield_now();
+            }
         };
+        reach(&done, puts);
+        let flipped = window.flip(FIRST + offset % (PAGE - FIRST));
+        // The round that is under way, and a whole one.
+        reach(&rounds, rounds.load(Ordering::Acquire) + 2);
         stop.store(true, Ordering::Relaxed);
-        let wrote = writer.join().unwrap_or(Err(Error::Dead));
+        let ends = [writer, saver].map(|t| t.join().unwrap_or(Err(Error::Dead)));
         flipped.map_err(|e| Error::Logic(format!("no bit was flipped: {e}")))?;
-        Ok::<_, Error>(wrote.is_err() || ends.iter().any(Result::is_err))
+        Ok::<_, Error>(ends.iter().any(Result::is_err))
     })?;
     Ok(match (escaped(&device, node.id), told) {
         (true, _) => Fate::Escaped,

@@ -1,10 +1,7 @@
-//! The quick form of the example `scribble`: racing puts under a verifier, and bits flipped behind the door
+//! The quick form of the program `scribble`: racing puts under a verifier, and bits flipped behind the door
 //! (PROTOCOLS section 10 item 5, DESIGN section 1).
 
-#[path = "../examples/scribble/hammer.rs"]
-mod hammer;
-
-use hammer::Fate;
+use keepfs_lab::scribble::{self, Fate};
 use std::sync::{Mutex, PoisonError};
 
 /// A flip looks for its frame in all arenas of the process: one test at a time.
@@ -13,7 +10,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 #[test]
 fn racing_puts_make_no_finding_and_lose_nothing() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let tally = hammer::puts(100_000).expect("no Finding");
+    let tally = scribble::puts(100_000).expect("no Finding");
     assert_eq!(tally.puts, 100_000);
     assert!(tally.verifies > 0 && !tally.time.is_zero());
 }
@@ -23,7 +20,7 @@ fn a_flipped_bit_is_told_or_reaches_no_device() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut told = 0;
     for round in 0..12u64 {
-        let fate = hammer::flip(round * 53, round as usize * 331, round % 2 == 0).expect("a round");
+        let fate = scribble::flip(round * 53, round as usize * 331).expect("a round");
         assert_ne!(fate, Fate::Escaped, "round {round}");
         told += u64::from(fate == Fate::Told);
     }
