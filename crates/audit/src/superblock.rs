@@ -60,13 +60,35 @@ pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superbloc
     Some(Box::new(*newest))
 }
 
-/// Reads the four slots. Where they are depends on N: the device's size, or what a valid slot 0 says (S-2.1).
+/// Reads the four slots. Where they are depends on N: what page 0 says, torn or not, else the device's size (S-2.1).
 fn read_slots(image: &dyn Image) -> Vec<Slot> {
     let device = image.pages();
-    let mut slots = vec![read_slot(image, device, 0, device)];
-    let pages = slots[0].valid().map_or(device, |sb| sb.pages.get());
-    slots.extend((1..SLOTS).map(|slot| read_slot(image, device, slot, pages)));
-    slots
+    let told = told_pages(image).unwrap_or(device);
+    let mut places = vec![told, device];
+    places.dedup();
+    let mut found = places.into_iter().map(|pages| {
+        let slots = (0..SLOTS).map(|slot| read_slot(image, device, slot, pages));
+        slots.collect::<Vec<Slot>>()
+    });
+    let whole = |slots: &Vec<Slot>| {
+        slots
+            .iter()
+            .any(|s| matches!(s.content, Content::Broken(_) | Content::Valid(_)))
+    };
+    let first = found.next().unwrap_or_default();
+    match whole(&first) {
+        true => first,
+        false => found.next().unwrap_or(first),
+    }
+}
+
+/// N as page 0 tells it, whatever its checksum.
+fn told_pages(image: &dyn Image) -> Option<u64> {
+    let mut bytes = [0; PAGE];
+    image.read(0, &mut bytes).ok()?;
+    let sb = Superblock::read_from_bytes(&bytes).ok()?;
+    let pages = sb.pages.get();
+    (sb.magic[..6] == MAGIC[..6] && (PAGES_MIN..=PAGES_MAX).contains(&pages)).then_some(pages)
 }
 
 fn read_slot(image: &dyn Image, device: u64, slot: usize, pages: u64) -> Slot {
@@ -84,7 +106,7 @@ fn parse(bytes: &Page, slot: usize, page: u64, device: u64) -> Content {
     let Ok(sb) = Superblock::read_from_bytes(bytes) else {
         return Content::None;
     };
-    if sb.magic != MAGIC || crc64::full(&bytes[..CRC_OFFSET]) != sb.crc.get() {
+    if sb.magic[..6] != MAGIC[..6] || crc64::full(&bytes[..CRC_OFFSET]) != sb.crc.get() {
         return Content::None;
     }
     if let Some(field) = broken(&sb, device) {
@@ -103,19 +125,24 @@ fn broken(sb: &Superblock, device: u64) -> Option<&'static str> {
     let log_end = log_start.checked_add(log_pages).filter(|end| *end <= pages);
     let zones = pages.checked_div(sb.zone_pages.get()).map(|whole| whole + 1);
     let in_zone = |zone: u64| zones.is_some() && zone.checked_mul(sb.zone_pages.get()).is_some_and(|p| p < pages);
-    let rules: [(bool, &'static str); 17] = [
-        (sb.version.get() == VERSION, "version"),
+    let small = |n: u64| n < 1 << 63;
+    let rules: [(bool, &'static str); 18] = [
+        (sb.magic == MAGIC && sb.version.get() == VERSION, "version"),
         ((PAGES_MIN..=PAGES_MAX).contains(&pages) && pages <= device, "pages"),
         (matches!(sb.meta_copies.get(), 1 | 2), "meta_copies"),
-        (sb.generation.get() >= 1, "generation"),
-        (log_pages >= 1 && log_end.is_some(), "log region"),
+        (sb.generation.get() >= 1 && small(sb.generation.get()), "generation"),
+        ((32..=1 << 20).contains(&log_pages) && log_end.is_some(), "log region"),
         (
             log_end.is_none_or(|end| !slot_within(log_start, end, pages)),
             "log region over a slot",
         ),
-        (sb.log_seq.get().checked_add(log_pages).is_some(), "log_seq"),
-        (sb.group.get().checked_add(log_pages).is_some(), "group"),
-        (zones.is_some(), "zone_pages"),
+        (small(sb.log_seq.get().saturating_add(log_pages)), "log_seq"),
+        (small(sb.group.get()) && sb.group.get() >= 1, "group"),
+        (
+            [sb.seq, sb.incarnation, sb.durable].iter().all(|n| small(n.get())),
+            "seq, incarnation or durable",
+        ),
+        ((16..=32_512).contains(&sb.zone_pages.get()), "zone_pages"),
         (in_zone(sb.zone_current.get()), "zone_current"),
         (in_zone(sb.zone_next.get()), "zone_next"),
         (

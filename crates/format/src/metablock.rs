@@ -36,6 +36,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether metablocks of this kind belong to an inode: the nodes (S-3.2).
+    pub const fn is_owned(self) -> bool {
+        matches!(self, Kind::DirLeaf | Kind::DirIndex | Kind::BlockMap | Kind::Xattr)
+    }
+
     /// The kind with this number.
     pub fn of(number: u8) -> Option<Kind> {
         use Kind::*;

@@ -185,6 +185,7 @@ impl Store {
             self.space.used(u64::from(run.count));
             self.space.keep(&[*run]);
             keeper.homes.add(run.start, run.count);
+            self.system.add(*run);
         }
         Ok(())
     }

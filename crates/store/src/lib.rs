@@ -24,6 +24,7 @@ mod staged;
 mod stats;
 mod switch;
 mod sync;
+mod system;
 mod txn;
 mod undo;
 mod update;
@@ -57,6 +58,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use switch::Switch;
 use sync::LogState;
+use system::System;
 use undo::UndoLog;
 use wanted::Wanted;
 
@@ -122,6 +124,8 @@ pub struct Store {
     redo: Mutex<Redo>,
     staged_table: Mutex<Table>,
     space: space::Space,
+    /// Pages that no file may have.
+    system: System,
     nodes: Numbers,
     inos: Numbers,
     lowering: Mutex<txn::Lowering>,
@@ -248,6 +252,7 @@ impl Store {
             }),
             staged_table: Mutex::default(),
             space: space::Space::default(),
+            system: System::of(&pool),
             nodes: Numbers::new(1),
             inos: Numbers::new(2),
             lowering: Mutex::default(),
@@ -275,7 +280,7 @@ impl Store {
             unflushed: AtomicU64::new(0),
             carry_room: log::pages_of(staged_limit * (PAGE + 64)),
             staged_limit,
-            dirty_limit: (pool.pages / 32).clamp(32, u64::from(frames) / 2),
+            dirty_limit: pool.dirty_most().min(u64::from(frames) / 2),
             switch_zones: core::sync::atomic::AtomicBool::new(false),
             fault: Mutex::default(),
             wanted: Arc::new(Wanted::default()),

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use core::ops::Range;
 use keepfs_codes::crc64;
-use keepfs_format::plog::{CRC_OFFSET, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Record};
+use keepfs_format::plog::{CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Record};
 use keepfs_format::{FromBytes, IntoBytes, PAGE, PoolId};
 use keepfs_media::{Class, Device, PageNo};
 
@@ -153,14 +153,21 @@ pub struct Scan {
     pub seen: u64,
 }
 
+/// What the pages of a log behind a superblock must agree with.
+pub struct Before {
+    /// Which life of the log.
+    pub incarnation: u64,
+    /// Generations of the superblock that they may build on.
+    pub bases: Range<u64>,
+    /// Last transaction before the log.
+    pub seq: u64,
+}
+
+/// Pages read together at first, and at most.
+const AHEAD: Range<u64> = 8..256;
+
 /// Reads the log from `head` on until the first page that does not continue it.
-pub fn scan(
-    device: &dyn Device,
-    region: &Region,
-    head: Head,
-    incarnation: u64,
-    bases: Range<u64>,
-) -> Result<Scan, Error> {
+pub fn scan(device: &dyn Device, region: &Region, head: Head, before: &Before) -> Result<Scan, Error> {
     let mut scan = Scan {
         groups: Vec::new(),
         durable: 0,
@@ -168,64 +175,139 @@ pub fn scan(
         seen: head.sequence,
     };
     let mut open: Option<Found> = None;
-    let mut chain = head.chain;
-    let mut group = head.group;
-    let mut page = vec![0; PAGE];
+    let mut next = head;
+    let mut seq = before.seq;
+    let mut pages = Pages::new(device, region);
     for q in head.sequence..head.sequence + region.pages {
-        device.read(PageNo(region.page(q)), &mut page)?;
-        let Some((page_head, part)) = accept(region, &page, q, group, chain, incarnation)? else {
+        next.sequence = q;
+        let page = pages.get(q, head.sequence + region.pages)?;
+        let Some(found) = accept(region, page, &next, before, seq)? else {
             break;
         };
-        let base = page_head.base.get();
-        if base >= bases.end {
-            return Err(Error::BadPool(format!(
-                "the log goes on from superblock generation {base}, which is missing: the newest superblock was lost"
-            )));
-        }
-        if base < bases.start {
-            break;
-        }
-        chain = region.crc(incarnation, chain, &page);
+        let page_head = found.head;
+        next.chain = found.crc;
+        seq = page_head.seq.get();
         scan.seen = q + 1;
         scan.durable = scan.durable.max(page_head.durable.get());
-        let found = open.get_or_insert_with(|| Found {
-            group,
+        let group = open.get_or_insert_with(|| Found {
+            group: next.group,
             seq: 0,
             flags: page_head.flags,
             payload: Vec::new(),
         });
-        found.payload.extend_from_slice(part);
-        found.seq = page_head.seq.get();
+        group.payload.extend_from_slice(found.payload);
+        group.seq = seq;
+        group.flags = page_head.flags;
         if page_head.flags & FLAG_LAST != 0 {
             scan.groups.extend(open.take());
-            group += 1;
+            next.group += 1;
             scan.head = Head {
                 sequence: q + 1,
-                group,
-                chain,
+                ..next
             };
         }
     }
     Ok(scan)
 }
 
-/// The head and payload of a log page, if it is the page expected.
+/// A log page that continues the log.
+struct Accepted<'p> {
+    head: PageHead,
+    payload: &'p [u8],
+    crc: u64,
+}
+
+/// The head, payload and CRC of a log page, if it is the page expected (S-9.1). Errors: it is whole and expected, but not
+/// as a log page must be (S-8.2), or the superblock it builds on was lost (S-2.3).
 fn accept<'p>(
     region: &Region,
     page: &'p [u8],
-    q: u64,
-    group: u64,
-    chain: u64,
-    incarnation: u64,
-) -> Result<Option<(PageHead, &'p [u8])>, Error> {
+    expected: &Head,
+    before: &Before,
+    seq: u64,
+) -> Result<Option<Accepted<'p>>, Error> {
     let head = PageHead::read_from_bytes(&page[..PAYLOAD_OFFSET]).map_err(|e| Error::Logic(e.to_string()))?;
-    let fits = head.magic.get() == MAGIC && head.sequence.get() == q && head.group.get() == group;
-    let used = usize::from(head.used.get());
-    if !fits || used > PAYLOAD || page[CRC_OFFSET..] != region.crc(incarnation, chain, page).to_le_bytes() {
+    let q = expected.sequence;
+    if head.magic.get() != MAGIC || head.sequence.get() != q {
         return Ok(None);
     }
-    if head.seq.get() >= u64::MAX / 2 {
-        return Err(Error::Damaged(format!("log page {q} tells an impossible transaction")));
+    let crc = region.crc(before.incarnation, expected.chain, page);
+    if page[CRC_OFFSET..] != crc.to_le_bytes() || head.group.get() != expected.group {
+        return Ok(None);
     }
-    Ok(Some((head, &page[PAYLOAD_OFFSET..PAYLOAD_OFFSET + used])))
+    let base = head.base.get();
+    if base >= before.bases.end {
+        return Err(Error::BadPool(format!(
+            "log page {q} (page {}) goes on from superblock generation {base}, which is missing: the newest superblock \
+             was lost; restore the pool from a backup",
+            region.page(q)
+        )));
+    }
+    if base < before.bases.start {
+        return Ok(None);
+    }
+    let used = usize::from(head.used.get());
+    let rules = [
+        (used <= PAYLOAD, "used", used as u64),
+        (
+            head.flags & !(FLAG_LAST | FLAG_DATA_FLUSHED) == 0,
+            "flags",
+            head.flags.into(),
+        ),
+        (head.reserved == 0, "reserved", head.reserved.into()),
+        (head.durable.get() < expected.group, "durable", head.durable.get()),
+        ((seq..1 << 63).contains(&head.seq.get()), "seq", head.seq.get()),
+    ];
+    if let Some((_, field, value)) = rules.into_iter().find(|(holds, _, _)| !holds) {
+        return Err(Error::Damaged(format!(
+            "log page {q} (page {}) is whole, but its {field} ({value}) is not allowed",
+            region.page(q)
+        )));
+    }
+    Ok(Some(Accepted {
+        head,
+        payload: &page[PAYLOAD_OFFSET..PAYLOAD_OFFSET + used],
+        crc,
+    }))
+}
+
+/// Log pages, read ahead: a few at first, more as the log goes on.
+struct Pages<'d> {
+    device: &'d dyn Device,
+    region: &'d Region,
+    held: Range<u64>,
+    ahead: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'d> Pages<'d> {
+    fn new(device: &'d dyn Device, region: &'d Region) -> Pages<'d> {
+        Pages {
+            device,
+            region,
+            held: 0..0,
+            ahead: AHEAD.start,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// The page of sequence number `q`; nothing is read from `end` on. Errors: this very page cannot be read.
+    fn get(&mut self, q: u64, end: u64) -> Result<&[u8], Error> {
+        if !self.held.contains(&q) {
+            let to_wrap = self.region.pages - q % self.region.pages;
+            let count = self.ahead.min(to_wrap).min(end - q);
+            self.ahead = (self.ahead * 2).min(AHEAD.end);
+            self.fill(q, count).or_else(|_| self.fill(q, 1))?;
+        }
+        let at = (q - self.held.start) as usize * PAGE;
+        Ok(&self.bytes[at..at + PAGE])
+    }
+
+    fn fill(&mut self, q: u64, count: u64) -> Result<(), Error> {
+        self.held = 0..0;
+        self.bytes.resize(count as usize * PAGE, 0);
+        self.device.read(PageNo(self.region.page(q)), &mut self.bytes)?;
+        self.held = q..q + count;
+        Ok(())
+    }
 }

@@ -9,12 +9,10 @@ use crate::{Store, arena};
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry};
-use keepfs_format::plog::Run;
 use keepfs_format::superblock::Root;
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 use keepfs_media::{Device, PageNo};
 use parking_lot::{Mutex, RwLock};
-use std::sync::OnceLock;
 
 /// Locks that keep two fetches of one metablock apart, by level of map page (0 = ordinary metablocks).
 const STRIPES: usize = 64;
@@ -25,8 +23,6 @@ const TAKE_TRIES: u32 = 1000;
 pub struct Map {
     /// Roots by space number; written with the map pages in the arena when a checkpoint is durable, under this lock.
     pub roots: RwLock<[Root; 10]>,
-    /// Chunks of metadata that the pool was opened with, ascending (S-4.5).
-    pub chunks: OnceLock<Vec<Run>>,
     fetching: Vec<Vec<Mutex<()>>>,
 }
 
@@ -36,7 +32,6 @@ impl Map {
         let stripes = || (0..STRIPES).map(|_| Mutex::new(())).collect();
         Map {
             roots: RwLock::new(roots),
-            chunks: OnceLock::new(),
             fetching: (0..=usize::from(HEIGHT_MAX) + 1).map(|_| stripes()).collect(),
         }
     }
@@ -114,7 +109,7 @@ impl Store {
         Err(MetaId::map(place.space, place.level, place.number / FANOUT))
     }
 
-    fn entry_in(&self, pin: &Pin<'_>, number: u64) -> Option<MapEntry> {
+    pub(crate) fn entry_in(&self, pin: &Pin<'_>, number: u64) -> Option<MapEntry> {
         let mut bytes = [0; size_of::<MapEntry>()];
         self.arena.load(pin.frame, map::entry_offset(number), &mut bytes);
         MapEntry::read_from_bytes(&bytes)
@@ -216,14 +211,14 @@ impl Store {
         )))
     }
 
-    fn is_dead(&self, id: MetaId, entry: &MapEntry) -> bool {
+    pub(crate) fn is_dead(&self, id: MetaId, entry: &MapEntry) -> bool {
         self.deaths
             .lock()
             .get(&id)
             .is_some_and(|generation| *generation >= entry.generation.get())
     }
 
-    fn names_itself(&self, id: MetaId, entry: &MapEntry, bytes: &[u8; PAGE]) -> bool {
+    pub(crate) fn names_itself(&self, id: MetaId, entry: &MapEntry, bytes: &[u8; PAGE]) -> bool {
         Header::read_from_prefix(bytes).is_ok_and(|(h, _)| {
             h.magic.get() == keepfs_format::metablock::MAGIC
                 && h.id.get() == id.0

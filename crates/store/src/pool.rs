@@ -1,14 +1,18 @@
-//! The pool as a superblock describes it: choosing, checking and making superblocks (SPEC section 2).
+//! The pool as a superblock describes it, and the first superblock (SPEC section 2).
+
+mod choose;
+
+pub use choose::{choose, superblock_bytes};
 
 use crate::error::{Error, Stop};
 use crate::log;
 use crate::staged::StagedDamage;
-use keepfs_codes::crc64;
+use choose::{LOG_MIN, ZONE_PAGES};
+use keepfs_format::PoolId;
 use keepfs_format::map::CHUNK_PAGES_MAX;
 use keepfs_format::plog::Run;
-use keepfs_format::superblock::{self, CRC_OFFSET, PAGES_MAX, PAGES_MIN, Superblock};
-use keepfs_format::{FromBytes, IntoBytes, PAGE, PoolId};
-use keepfs_media::{Device, PageNo};
+use keepfs_format::superblock::{self, PAGES_MAX, PAGES_MIN, Superblock};
+use keepfs_media::Device;
 
 /// What never changes while a pool is open.
 #[derive(Clone, Debug)]
@@ -66,8 +70,10 @@ impl Default for FormatOptions {
     }
 }
 
-/// Smallest log, pages.
-const LOG_MIN: u64 = 32;
+/// Most dirty metablocks, however large the pool: 1 GiB of them (S-9.6).
+const DIRTY_MAX: u64 = 1 << 18;
+/// Metablocks that transactions open at one time touch, those of a checkpoint's moment and those behind it (S-9.6).
+const OPEN_FRAMES: u64 = 1 << 15;
 /// Largest log that is chosen by size, pages.
 const LOG_MAX: u64 = 65_536;
 
@@ -93,6 +99,18 @@ impl Pool {
         }
     }
 
+    /// Most metablocks that may be dirty before transactions wait for a checkpoint; a smaller arena allows fewer.
+    pub fn dirty_most(&self) -> u64 {
+        (self.pages / 32).clamp(32, DIRTY_MAX)
+    }
+
+    /// Most metablocks that a log changes and that are alive at one time (S-9.6): those of two checkpoints, those of the
+    /// transactions that were open then, and never more than have a home.
+    pub fn replay_most(&self) -> u64 {
+        let dirty = 2 * self.dirty_most() + OPEN_FRAMES;
+        dirty.min(self.pages / u64::from(self.meta_copies))
+    }
+
     /// Number of zones.
     pub fn zones(&self) -> u64 {
         self.pages.div_ceil(self.zone_pages)
@@ -102,132 +120,6 @@ impl Pool {
     pub fn zone(&self, number: u64) -> (u64, u32) {
         let start = number * self.zone_pages;
         (start, (self.pages.saturating_sub(start)).min(self.zone_pages) as u32)
-    }
-}
-
-/// The superblock's bytes with its CRC.
-pub fn superblock_bytes(sb: &Superblock) -> Box<[u8; PAGE]> {
-    let mut bytes = Box::new([0; PAGE]);
-    bytes.copy_from_slice(sb.as_bytes());
-    let crc = crc64::full(&bytes[..CRC_OFFSET]);
-    bytes[CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
-    bytes
-}
-
-/// A superblock read from a slot, if it is one; `Err` says why not.
-fn parse(bytes: &[u8; PAGE]) -> Result<Superblock, &'static str> {
-    let sb = Superblock::read_from_bytes(bytes).map_err(|_| "it is too short")?;
-    if sb.magic[..6] != superblock::MAGIC[..6] {
-        return Err("it has no Keepfs superblock");
-    }
-    if sb.magic != superblock::MAGIC || sb.version.get() != superblock::VERSION {
-        return Err("its format is of another version");
-    }
-    if crc64::full(&bytes[..CRC_OFFSET]) != sb.crc.get() {
-        return Err("its superblock is damaged (wrong checksum)");
-    }
-    Ok(sb)
-}
-
-/// Why a superblock with a right checksum cannot be used; `None` if it can (C-8: never trusted).
-fn refuse(sb: &Superblock, device_pages: u64) -> Option<String> {
-    let pages = sb.pages.get();
-    let log_end = sb.log_start.get().checked_add(sb.log_pages.get());
-    let zone_pages = sb.zone_pages.get();
-    let said = |what: &str| Some(format!("its superblock says {what}"));
-    if !(PAGES_MIN..=PAGES_MAX).contains(&pages) {
-        return said(&format!("it has {pages} pages"));
-    }
-    if pages > device_pages {
-        return Some(format!(
-            "it needs {pages} pages, but the device has only {device_pages}"
-        ));
-    }
-    if sb.incompat.get() != 0 || sb.ro_compat.get() != 0 {
-        return Some("it uses features that this version does not know".into());
-    }
-    if !(1..=2).contains(&sb.meta_copies.get()) {
-        return said("an impossible number of metadata copies");
-    }
-    if sb.log_pages.get() < LOG_MIN || sb.log_start.get() == 0 || log_end.is_none_or(|e| e > pages) {
-        return said("an impossible log region");
-    }
-    let log = sb.log_start.get()..log_end.unwrap_or_default();
-    if (0..superblock::SLOTS).any(|slot| log.contains(&superblock::slot_page(slot, pages))) {
-        return said("a log region over a superblock");
-    }
-    if !(16..=32_512).contains(&zone_pages) {
-        return said("an impossible zone size");
-    }
-    let zones = pages.div_ceil(zone_pages);
-    if sb.zone_current.get() >= zones || sb.zone_next.get() >= zones {
-        return said("a zone that does not exist");
-    }
-    if !(1..=CHUNK_PAGES_MAX).contains(&sb.chunk_pages.get()) {
-        return said("an impossible chunk size");
-    }
-    if sb.state.get() != superblock::CLEAN && sb.state.get() != superblock::OPEN {
-        return said("an impossible state");
-    }
-    if sb.generation.get() >= u64::MAX / 2 || sb.log_seq.get() >= u64::MAX / 2 || sb.group.get() >= u64::MAX / 2 {
-        return said("an impossible generation");
-    }
-    if sb.seq.get() >= u64::MAX / 2 || sb.incarnation.get() >= u64::MAX / 2 || sb.group.get() == 0 {
-        return said("an impossible transaction number");
-    }
-    if sb.durable.get() >= u64::MAX / 2 || sb.created_nsec.get() >= 1_000_000_000 {
-        return said("an impossible time or group");
-    }
-    let reserved = sb.reserved0.get() != 0 || sb.reserved1.iter().any(|b| *b != 0);
-    if reserved || sb.roots[0] != superblock::Root::default() || sb.roots.iter().any(|r| r.reserved != [0; 7]) {
-        return said("something in its reserved bytes");
-    }
-    if sb.roots.iter().any(|r| r.height > keepfs_format::map::HEIGHT_MAX) {
-        return said("an impossible map");
-    }
-    None
-}
-
-/// The newest usable superblock (S-2.3).
-pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
-    let mut found: Vec<Superblock> = Vec::new();
-    let mut why = "it has no Keepfs superblock";
-    let mut sizes = vec![device.pages()];
-    let mut page = [0; PAGE];
-    let mut at = 0;
-    while at < sizes.len() {
-        for slot in 0..superblock::SLOTS {
-            let number = superblock::slot_page(slot, sizes[at]);
-            if number >= device.pages() || device.read(PageNo(number), &mut page).is_err() {
-                continue;
-            }
-            match parse(&page) {
-                Ok(sb) => {
-                    // The device may be larger than the pool: the slots follow the pool's size.
-                    if !sizes.contains(&sb.pages.get()) && sizes.len() < 4 {
-                        sizes.push(sb.pages.get());
-                    }
-                    found.push(sb);
-                }
-                Err(e) if slot == 0 && at == 0 => why = e,
-                Err(_) => {}
-            }
-        }
-        at += 1;
-    }
-    let newest = found.iter().max_by_key(|sb| sb.generation.get()).copied();
-    let newest = newest.ok_or_else(|| Error::BadPool(why.into()))?;
-    if found
-        .iter()
-        .any(|sb| sb.generation == newest.generation && *sb != newest)
-    {
-        return Err(Error::BadPool(
-            "two different superblocks have the same generation".into(),
-        ));
-    }
-    match refuse(&newest, device.pages()) {
-        Some(why) => Err(Error::BadPool(why)),
-        None => Ok(newest),
     }
 }
 
@@ -258,7 +150,11 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
         .unwrap_or((pages / 32).clamp(LOG_MIN, LOG_MAX))
         .clamp(LOG_MIN, pages / 4 - 1)
         .into();
-    sb.zone_pages = o.zone_pages.unwrap_or(pages / 8).clamp(16, 32_512).into();
+    sb.zone_pages = o
+        .zone_pages
+        .unwrap_or(pages / 8)
+        .clamp(*ZONE_PAGES.start(), *ZONE_PAGES.end())
+        .into();
     sb.chunk_pages = ((pages / 64).clamp(16, u64::from(CHUNK_PAGES_MAX)) as u32).into();
     sb.state = superblock::CLEAN.into();
     sb.name_seed = o.name_seed.unwrap_or([word(16), word(24)]).map(Into::into);

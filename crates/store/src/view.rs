@@ -7,10 +7,12 @@ use crate::txn::{Ref, Source, check_header, kind_of};
 use crate::{Figures, Store};
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::{BITS, COUNTS, TOTALS};
+use keepfs_format::map::{FANOUT, LIVE};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::Run;
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 use keepfs_media::{Class, Device, PageNo};
+use std::collections::BTreeSet;
 
 /// Reads metablocks outside a transaction: fetches what is missing, never asks to run again.
 ///
@@ -115,25 +117,33 @@ impl Store {
 
     /// Inode numbers on the hidden list.
     pub fn orphans(&self) -> Result<Vec<u64>, Error> {
+        let mut blocks: BTreeSet<u64> = self.mapped(Space::Orphans)?.into_iter().collect();
+        let dirty = self.dirty_list.lock().iter().map(|(id, _)| *id).collect::<Vec<_>>();
+        let born = dirty.into_iter().filter(|id| id.space() == Some(Space::Orphans));
+        blocks.extend(born.map(|id| id.index()));
         let mut orphans = Vec::new();
-        for block in 0..self.born_blocks(Space::Orphans)? {
+        for block in blocks {
             self.set_bits(Space::Orphans, block, &mut orphans)?;
         }
         Ok(orphans)
     }
 
-    /// How many metablocks of a bitmap were ever born, from above: those in the map and those in the arena.
-    fn born_blocks(&self, space: Space) -> Result<u64, Error> {
+    /// Indices of the metablocks of a space that the map names, ascending: as much work as there are map pages, however
+    /// far apart they lie (C-8).
+    fn mapped(&self, space: Space) -> Result<Vec<u64>, Error> {
         let root = self.map.roots.read()[space as usize];
-        let mapped = keepfs_format::map::FANOUT.saturating_pow(u32::from(root.height));
-        let mut count = if root.height == 0 { 0 } else { mapped.min(1 << 20) };
-        while count > 0 && self.locate(MetaId::new(space, count - 1))?.is_none() {
-            count -= 1;
+        let mut numbers = if root.height == 0 { Vec::new() } else { vec![0] };
+        for level in (0..root.height).rev() {
+            let mut below = Vec::new();
+            for number in numbers {
+                if let Some(pin) = self.fetch_known(MetaId::map(space, level, number))? {
+                    let entries = number * FANOUT..(number + 1) * FANOUT;
+                    below.extend(entries.filter(|n| self.entry_in(&pin, *n).is_some_and(|e| e.state == LIVE)));
+                }
+            }
+            numbers = below;
         }
-        while self.cache.pin(MetaId::new(space, count)).is_some() {
-            count += 1;
-        }
-        Ok(count)
+        Ok(numbers)
     }
 
     fn set_bits(&self, space: Space, block: u64, found: &mut Vec<u64>) -> Result<(), Error> {
@@ -166,8 +176,11 @@ impl Store {
     pub fn write_data(&self, page: u64, bytes: &[u8]) -> Result<(), Error> {
         // A block map that lies (C-8) must not lead a write over superblocks, log or metadata.
         let behind = page.saturating_add((bytes.len() / PAGE) as u64);
-        if behind > self.pool.pages || (page..behind).any(|p| self.is_system(p)) {
-            return Err(Error::Damaged(format!("page {page} is no page for file data")));
+        let own = self.system.first_in(page..behind);
+        if let Some(page) = own.or((behind > self.pool.pages).then_some(behind - 1)) {
+            return Err(Error::Damaged(format!(
+                "file data was to be written to page {page}, which is no page for file data"
+            )));
         }
         self.unflushed.fetch_add(bytes.len() as u64, Ordering::AcqRel);
         Ok(self.device.write(PageNo(page), bytes, Class::Data)?)

@@ -6,7 +6,6 @@ use crate::space::OpenZone;
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::plog::Run;
-use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_format::{MetaId, PAGE, Space, bitmap};
 use std::collections::BTreeMap;
 
@@ -35,24 +34,12 @@ impl Store {
         Ok(bits)
     }
 
-    /// Whether a page is a superblock slot, a log page or lies in a chunk that the pool was opened with, whatever the
-    /// page bitmap says (S-2.4, C-8: a bitmap that lies costs space, never the pool).
-    pub(crate) fn is_system(&self, page: u64) -> bool {
-        let log = &self.pool.log;
-        let slot = (0..SLOTS).any(|slot| slot_page(slot, self.pool.pages) == page);
-        let chunks = self.map.chunks.get().map_or(&[][..], Vec::as_slice);
-        let before = chunks.partition_point(|run| run.start <= page);
-        let chunk = before.checked_sub(1).map(|i| chunks[i]);
-        slot || (log.start..log.start + log.pages).contains(&page)
-            || chunk.is_some_and(|run| page < run.start + u64::from(run.count))
-    }
-
     /// A zone as its bitmap says now.
     pub(crate) fn load_zone(&self, number: u64) -> Result<OpenZone, Error> {
         let (start, len) = self.pool.zone(number);
         let bits = self.bits_of(start, len)?;
         Ok(OpenZone::new(number, start, len, |page| {
-            bits.used(page) || self.is_system(page)
+            bits.used(page) || self.system.has(page)
         }))
     }
 
@@ -61,7 +48,7 @@ impl Store {
         let bits = self.bits_of(start, len)?;
         Ok((0..len)
             .map(|i| start + u64::from(i))
-            .filter(|page| !bits.used(*page) && !self.is_system(*page))
+            .filter(|page| !bits.used(*page) && !self.system.has(*page))
             .count() as u32)
     }
 

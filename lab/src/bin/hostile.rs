@@ -1,16 +1,18 @@
-//! Hostile images (promise C-8): `hostile [--budget SECONDS] [--seed N] [--case "LINE"] [--list]`.
+//! Hostile images (promise C-8):
+//! `hostile [--eight] [--alien] [--budget SECONDS] [--jobs N] [--seed N] [--case "LINE"] [--list]`.
 //!
-//! First the seeds of lab/hostile-seeds, then in turn every field of every structure with the eight mutations, with
-//! alien values, and random ones, until the budget (of seconds) is used up. Exit code 1 if any image did what C-8 forbids.
-//! Build it with CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true and CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true, so that
-//! overflow is a violation.
+//! First the sound images and the seeds of lab/hostile-seeds; with `--eight` every field of every structure with the eight
+//! mutations, with `--alien` every field with values that mean something elsewhere; then random ones for the budget (0
+//! unless told). Exit code 1 if any image did what C-8 forbids. Run it with `--profile checked`, so that overflow is a
+//! violation.
 
 use keepfs_lab::hostile::base::{self, NAMES};
 use keepfs_lab::hostile::case::{Case, Deed, Mutation, Subject};
 use keepfs_lab::hostile::change::{Change, Dice, EIGHT};
 use keepfs_lab::hostile::exercise::Outcome;
 use keepfs_lab::hostile::tally::{Tally, heading};
-use keepfs_lab::hostile::worker::{self, Worker};
+use keepfs_lab::hostile::worker::{self, Answer, Worker};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,14 +23,20 @@ struct Options {
     seed: u64,
     case: Option<String>,
     list: bool,
+    eight: bool,
+    alien: bool,
+    jobs: usize,
 }
 
 fn options() -> Result<Options, String> {
     let mut options = Options {
-        budget: Duration::from_secs(120),
+        budget: Duration::ZERO,
         seed: 1,
         case: None,
         list: false,
+        eight: false,
+        alien: false,
+        jobs: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -37,7 +45,10 @@ fn options() -> Result<Options, String> {
             "--budget" => options.budget = Duration::from_secs(value()?.parse().map_err(|e| format!("{e}"))?),
             "--seed" => options.seed = value()?.parse().map_err(|e| format!("{e}"))?,
             "--case" => options.case = Some(value()?),
+            "--jobs" => options.jobs = value()?.parse::<usize>().map_err(|e| format!("{e}"))?.max(1),
             "--list" => options.list = true,
+            "--eight" => options.eight = true,
+            "--alien" => options.alien = true,
             _ => return Err(format!("{word}: unknown")),
         }
     }
@@ -145,64 +156,111 @@ fn random(subjects: &Subjects, dice: &mut Dice) -> Case {
 }
 
 /// Cases run, what became of them, what was wrong.
-struct Run {
-    worker: Option<Worker>,
+#[derive(Default)]
+struct Told {
     tally: Tally,
     wrong: BTreeMap<String, (u64, String)>,
+    /// Images that were the same as others.
+    repeated: u64,
+    longest: (Duration, String),
 }
 
 /// What a violation is told as: numbers differ from image to image, the place does not.
 fn kind_of(what: &str) -> String {
+    if what.starts_with("panic") {
+        return what.to_owned();
+    }
     what.chars().filter(|c| !c.is_ascii_digit()).take(160).collect()
 }
 
-impl Run {
-    fn ask(&mut self, case: &Case) -> Result<Outcome, String> {
-        let mut worker = match self.worker.take() {
+impl Told {
+    fn tell(&mut self, case: &Case, answer: &Answer, took: Duration) {
+        self.tally.count(case.row(), &answer.outcome);
+        self.repeated += u64::from(answer.repeated);
+        if took > self.longest.0 {
+            self.longest = (took, case.to_string());
+        }
+        let Outcome::Violation(what) = &answer.outcome else {
+            return;
+        };
+        let first = self.wrong.entry(kind_of(what)).or_insert_with(|| {
+            println!("WRONG: {what}\n  {case}");
+            (0, case.to_string())
+        });
+        first.0 += 1;
+    }
+}
+
+/// Runs cases in a worker until there are none; a worker that died is replaced.
+fn work(cases: &Mutex<&mut (dyn Iterator<Item = Case> + Send)>, told: &Mutex<Told>) -> Result<(), String> {
+    let mut worker: Option<Worker> = None;
+    loop {
+        let Some(case) = cases.lock().next() else { return Ok(()) };
+        let mut now = match worker.take() {
             Some(worker) => worker,
             None => Worker::start()?,
         };
-        match worker.ask(case) {
-            Ok(outcome) => {
-                self.worker = Some(worker);
-                Ok(outcome)
+        let begin = Instant::now();
+        let answer = match now.ask(&case) {
+            Ok(answer) => {
+                worker = Some(now);
+                answer
             }
-            Err(what) => Ok(Outcome::Violation(what)),
-        }
+            Err(what) => Answer {
+                outcome: Outcome::Violation(what),
+                repeated: false,
+            },
+        };
+        told.lock().tell(&case, &answer, begin.elapsed());
     }
+}
 
-    fn case(&mut self, case: &Case) -> Result<Outcome, String> {
-        let outcome = self.ask(case)?;
-        self.tally.count(case.row(), &outcome);
-        if let Outcome::Violation(what) = &outcome {
-            let first = self
-                .wrong
-                .entry(if what.starts_with("panic") {
-                    what.clone()
-                } else {
-                    kind_of(what)
-                })
-                .or_insert_with(|| {
-                    println!("WRONG: {what}\n  {case}");
-                    (0, case.to_string())
-                });
-            first.0 += 1;
-        }
-        Ok(outcome)
-    }
+/// Runs cases in as many workers as there are jobs.
+fn run_all(cases: &mut (dyn Iterator<Item = Case> + Send), jobs: usize) -> Result<Told, String> {
+    let told = Mutex::new(Told::default());
+    let cases = Mutex::new(cases);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(|| work(&cases, &told))).collect();
+        let mut ends = threads
+            .into_iter()
+            .map(|t| t.join().unwrap_or_else(|_| Err("a thread died".into())));
+        ends.try_for_each(|end| end)
+    })?;
+    Ok(told.into_inner())
+}
+
+/// The cases of a run in their order: controls, seeds, the lists asked for, then random ones.
+fn cases<'s>(
+    options: &Options,
+    subjects: &'s Subjects,
+    seeds: Vec<Case>,
+) -> (Box<dyn Iterator<Item = Case> + Send + 's>, [usize; 2]) {
+    let mut dice = Dice(options.seed);
+    let (eight, aliens) = (every(subjects, &mut dice, false), every(subjects, &mut dice, true));
+    let counts = [eight.len(), aliens.len()];
+    let controls = NAMES.into_iter().map(|name| Case {
+        base: name.into(),
+        deed: Deed::Nothing,
+    });
+    let eight = if options.eight { eight } else { Vec::new() };
+    let aliens = if options.alien { aliens } else { Vec::new() };
+    let budget = options.budget;
+    let mut end: Option<Instant> = None;
+    let random = std::iter::from_fn(move || {
+        let end = *end.get_or_insert_with(|| Instant::now() + budget);
+        (Instant::now() < end).then(|| random(subjects, &mut dice))
+    });
+    let lists = controls.chain(seeds).chain(eight).chain(aliens);
+    (Box::new(lists.chain(random)), counts)
 }
 
 fn run() -> Result<bool, String> {
     let options = options()?;
-    let mut run = Run {
-        worker: None,
-        tally: Tally::default(),
-        wrong: BTreeMap::new(),
-    };
     if let Some(line) = &options.case {
         let case: Case = line.parse()?;
-        println!("{:?}", run.case(&case)?);
-        return Ok(run.wrong.is_empty());
+        let told = run_all(&mut std::iter::once(case), 1)?;
+        println!("{}\n{}", heading(), told.tally);
+        return Ok(told.wrong.is_empty());
     }
     let subjects: Subjects = NAMES
         .into_iter()
@@ -220,47 +278,33 @@ fn run() -> Result<bool, String> {
     if !cfg!(debug_assertions) {
         println!("overflow is not checked: see the head of lab/src/bin/hostile.rs");
     }
-    for name in NAMES {
-        let control = Case {
-            base: name.into(),
-            deed: Deed::Nothing,
-        };
-        let outcome = run.case(&control)?;
-        if outcome != Outcome::Served {
-            return Err(format!("the sound image {name} is not served: {outcome:?}"));
-        }
-    }
     let seeds = seeds()?;
-    for case in &seeds {
-        run.case(case)?;
+    let seed_count = seeds.len();
+    let (mut list, [eight, aliens]) = cases(&options, &subjects, seeds);
+    let told = run_all(&mut *list, options.jobs)?;
+    println!("{}\n{}", heading(), told.tally);
+    let control = told.tally.control();
+    if control.served != control.images || control.images < NAMES.len() as u64 {
+        return Err(format!("a sound image is not served: {control:?}"));
     }
-    println!("{} seeds replayed, {} s", seeds.len(), begin.elapsed().as_secs());
-    let mut dice = Dice(options.seed);
-    // One of each kind in turn, so that a small budget sees some of all; most of the eight come first.
-    let (eight, aliens) = (every(&subjects, &mut dice, false), every(&subjects, &mut dice, true));
-    let (all_eight, all_aliens) = (eight.len(), aliens.len());
-    let (mut eight, mut aliens) = (eight.into_iter(), aliens.into_iter());
-    let mut turn = 0;
-    while begin.elapsed() < options.budget {
-        turn += 1;
-        let next = match turn % 4 {
-            0 | 1 => eight.next(),
-            2 => aliens.next(),
-            _ => None,
-        };
-        run.case(&next.unwrap_or_else(|| random(&subjects, &mut dice)))?;
-    }
+    let ran = |asked: bool, count: usize| if asked { count } else { 0 };
+    let took = begin.elapsed().as_secs_f64();
+    let images = told.tally.sum().images;
     println!(
-        "eight mutations: {} of {all_eight} images; alien values: {} of {all_aliens}; {} s",
-        all_eight - eight.len(),
-        all_aliens - aliens.len(),
-        begin.elapsed().as_secs()
+        "{seed_count} seeds; eight mutations: {} of {eight} images; alien values: {} of {aliens}; {images} in all, {} of them \
+         equal to another; {took:.1} s with {} workers, {:.0} images a second; the longest took {} ms: {}",
+        ran(options.eight, eight),
+        ran(options.alien, aliens),
+        told.repeated,
+        options.jobs,
+        images as f64 / took.max(0.001),
+        told.longest.0.as_millis(),
+        told.longest.1
     );
-    println!("{}\n{}", heading(), run.tally);
-    for (what, (count, first)) in &run.wrong {
+    for (what, (count, first)) in &told.wrong {
         println!("WRONG {count} times: {what}\n  first: {first}");
     }
-    Ok(run.wrong.is_empty())
+    Ok(told.wrong.is_empty())
 }
 
 fn main() -> ExitCode {

@@ -110,8 +110,9 @@ impl LabClock {
 }
 
 impl Setting {
-    fn store(&self) -> StoreOptions {
+    fn store(&self, read_only: bool) -> StoreOptions {
         StoreOptions {
+            read_only,
             arena_bytes: self.frames as usize * keepfs_format::PAGE,
             tiny_arena: true,
             guard: if self.guard { Guard::Alias } else { Guard::Off },
@@ -122,8 +123,22 @@ impl Setting {
 
     /// Opens the pool on `device`, recovering it if need be. Nothing runs in the background.
     pub fn open(&self, device: Arc<dyn Device>, clock: &LabClock) -> Result<Arc<Volume>, keepfs_fs::Error> {
+        self.open_as(device, clock, false)
+    }
+
+    /// The same without a write: the log is applied in memory only.
+    pub fn open_read_only(&self, device: Arc<dyn Device>, clock: &LabClock) -> Result<Arc<Volume>, keepfs_fs::Error> {
+        self.open_as(device, clock, true)
+    }
+
+    fn open_as(
+        &self,
+        device: Arc<dyn Device>,
+        clock: &LabClock,
+        read_only: bool,
+    ) -> Result<Arc<Volume>, keepfs_fs::Error> {
         let options = VolumeOptions {
-            store: self.store(),
+            store: self.store(read_only),
             access_times: AccessTimes::Never,
             background: false,
             staged_pages_max: Some(self.staged),

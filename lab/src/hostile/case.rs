@@ -5,6 +5,7 @@
 use super::anatomy::{Anatomy, Edit, Place};
 use super::change::{Change, Dice};
 use super::sites::{Site, Sites};
+use super::tally::CONTROL;
 use core::fmt;
 use core::str::FromStr;
 use keepfs_media::image::Image;
@@ -63,7 +64,7 @@ impl Case {
     /// Structure and field of the row of the table that it counts in.
     pub fn row(&self) -> (String, String) {
         match &self.deed {
-            Deed::Nothing => ("(control)".into(), String::new()),
+            Deed::Nothing => (CONTROL.into(), String::new()),
             Deed::Fields(list) if list.len() == 1 => (list[0].structure.clone(), list[0].field.clone()),
             Deed::Fields(_) => ("(several fields)".into(), String::new()),
             Deed::Flips { fixed: true, .. } => ("(random bits)".into(), "checksums right".into()),

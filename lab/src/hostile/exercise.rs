@@ -1,22 +1,21 @@
-//! Everything that is done with a hostile image: walked and read by `audit`, mounted, walked, read, written,
-//! unmounted, mounted again. What an operation answers does not matter; that it answers does.
+//! Everything that is done with a hostile image: walked and read by `audit`, mounted read-only and read, mounted,
+//! walked, written, unmounted, mounted again. What an operation answers does not matter; that it answers does.
 
 use super::base::{self, new, pattern};
-use super::case::Subject;
 use super::legal;
+use crate::crash::Setting;
 use crate::crash::judge::Walked;
 use crate::crash::setting::LabClock;
 use keepfs_audit::read::View;
 use keepfs_audit::{Options, walk};
 use keepfs_format::PAGE;
 use keepfs_format::inode::PER_BLOCK;
-use keepfs_fs::Volume;
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
 use keepfs_vfs::{
     Errno, FallocMode, FileKind, Ino, OpenHow, RenameFlags, SeekWhence, SetAttr, Vfs, WriteHow, XattrHow,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What became of an image.
@@ -47,7 +46,6 @@ struct Tree {
     files: BTreeSet<Ino>,
     names: Vec<(Ino, Vec<u8>, FileKind)>,
     held: Vec<Ino>,
-    said: BTreeMap<i32, u64>,
 }
 
 impl Tree {
@@ -57,7 +55,6 @@ impl Tree {
             Ok(value) => Some(value),
             Err(e) => {
                 self.errors += u64::from([Errno::EIO, Errno::EROFS, Errno::ESTALE, Errno::ENOSPC].contains(&e));
-                *self.said.entry(e.0).or_default() += 1;
                 None
             }
         }
@@ -65,30 +62,53 @@ impl Tree {
 }
 
 /// Does everything with an image.
-pub fn exercise(subject: &Subject, base: &str, image: &Image) -> Outcome {
+pub fn exercise(base: &str, image: &Image) -> Outcome {
     audit(image);
     let setting = base::setting(base);
-    let device = Arc::new(SimDevice::over(image.clone()));
-    let volume = match setting.open(device.clone(), &LabClock::default()) {
-        Ok(volume) => volume,
-        Err(e) => return verdict(subject, None, &device, Outcome::Refused(e.to_string())),
-    };
     let mut tree = Tree::default();
-    explore(&*volume, &mut tree);
+    let shown = match look_only(&setting, image, &mut tree) {
+        Ok(shown) => shown,
+        Err(what) => return Outcome::Violation(what),
+    };
+    let device = Arc::new(SimDevice::over(image.clone()));
+    let volume = match (setting.open(device.clone(), &LabClock::default()), shown) {
+        (Ok(volume), Ok(())) => volume,
+        (Ok(_), Err(why)) => return Outcome::Violation(format!("mounted, but refused read-only: {why}")),
+        (Err(e), _) => return verdict(&device, Outcome::Refused(e.to_string())),
+    };
+    explore(&*volume, &mut tree, false);
     change(&*volume, &mut tree);
     let end = volume.unmount();
     tree.note(end);
+    drop(volume);
     let outcome = if tree.errors > 0 {
         Outcome::Errors(tree.errors)
     } else {
         Outcome::Served
     };
-    let outcome = verdict(subject, Some(&volume), &device, outcome);
-    drop(volume);
-    if matches!(outcome, Outcome::Violation(_)) {
-        return outcome;
+    match verdict(&device, outcome) {
+        Outcome::Violation(what) => Outcome::Violation(what),
+        outcome => again(&setting, &device.image(), outcome),
     }
-    again(base, &device.image(), outcome)
+}
+
+/// A read-only mount, everything read. `Ok(Err)`: it is refused. Errors: the device was written to.
+fn look_only(setting: &Setting, image: &Image, tree: &mut Tree) -> Result<Result<(), String>, String> {
+    let device = Arc::new(SimDevice::over(image.clone()));
+    let opened = setting.open_read_only(device.clone(), &LabClock::default());
+    let shown = opened.map_err(|e| e.to_string()).map(|volume| {
+        explore(&*volume, tree, true);
+        let refused = volume.mknod(Ino::ROOT, b"no", &new(0o100644));
+        let end = volume.unmount();
+        (refused.is_err(), end)
+    });
+    if device.log_len() > 0 {
+        return Err("a read-only mount wrote to the device".into());
+    }
+    match shown {
+        Ok((false, _)) => Err("a read-only mount made a file".into()),
+        other => Ok(other.map(drop)),
+    }
 }
 
 /// The whole walk, and every way to read without writing.
@@ -111,32 +131,21 @@ fn audit(image: &Image) {
     let _ = view.resolve(b"/small dir/nested/inner/tree again");
 }
 
-/// Checks what was written.
-fn verdict(subject: &Subject, volume: Option<&Volume>, device: &SimDevice, outcome: Outcome) -> Outcome {
-    let recording = device.recording();
-    let homes = |page: u64| {
-        let mut blocks = subject.anatomy.blocks.values();
-        blocks.any(|b| b.entry.first.get() == page || b.entry.second.get() == page)
-    };
-    let legal = match volume {
-        Some(volume) => legal::check(volume.store().pool(), &recording, &homes),
-        None => legal::check(&keepfs_store::Pool::of(&subject.anatomy.superblock), &recording, &homes),
-    };
-    match legal {
-        // A mount that is refused late may have written by the rules of its own superblock: only a served one is judged.
-        Err(what) if volume.is_some() => Outcome::Violation(what),
-        _ => outcome,
+/// Checks what was written, whether it was mounted in the end or not.
+fn verdict(device: &SimDevice, outcome: Outcome) -> Outcome {
+    match legal::check(&device.recording()) {
+        Err(what) => Outcome::Violation(what),
+        Ok(()) => outcome,
     }
 }
 
 /// The second mount: whatever the first one left can be read or is refused.
-fn again(base: &str, image: &Image, outcome: Outcome) -> Outcome {
+fn again(setting: &Setting, image: &Image, outcome: Outcome) -> Outcome {
     let device = Arc::new(SimDevice::over(image.clone()));
-    let opened = base::setting(base).open(device, &LabClock::default());
-    match opened {
+    match setting.open(device, &LabClock::default()) {
         Ok(volume) => {
             let mut tree = Tree::default();
-            explore(&*volume, &mut tree);
+            explore(&*volume, &mut tree, true);
             let _ = volume.unmount();
         }
         Err(e) if outcome == Outcome::Served => {
@@ -148,8 +157,12 @@ fn again(base: &str, image: &Image, outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// Looks at everything that can be reached, and at numbers that cannot.
-fn explore(v: &dyn Vfs, tree: &mut Tree) {
+/// Looks at everything that can be reached, and at numbers that cannot; with `deep`, reads it too.
+fn explore(v: &dyn Vfs, tree: &mut Tree, deep: bool) {
+    *tree = Tree {
+        errors: tree.errors,
+        ..Tree::default()
+    };
     tree.dirs.insert(Ino::ROOT);
     let mut todo = vec![Ino::ROOT];
     while let Some(dir) = todo.pop() {
@@ -166,16 +179,20 @@ fn explore(v: &dyn Vfs, tree: &mut Tree) {
                 if tree.dirs.insert(ino) {
                     todo.push(ino);
                 }
-            } else if tree.files.insert(ino) {
+            } else if tree.files.insert(ino) && deep {
                 look(v, ino, kind, tree);
             }
         }
-        attributes(v, dir, tree);
+        if deep {
+            attributes(v, dir, tree);
+        }
     }
     for number in (0..40).chain([300, 1 << 20, 1 << 40, u64::MAX >> 8, u64::MAX]) {
         if let Ok(entry) = v.lookup_ino(Ino(number)) {
             tree.held.push(entry.attr.ino);
-            look(v, Ino(number), entry.attr.kind(), tree);
+            if deep {
+                look(v, Ino(number), entry.attr.kind(), tree);
+            }
         }
     }
     let figures = v.statfs();

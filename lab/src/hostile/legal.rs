@@ -1,33 +1,172 @@
-//! What may be written to a pool: superblocks to their slots, the log to its region, data and metadata to neither,
-//! nothing behind the pool's end, data to no page that a live map entry names (promise C-8).
+//! What may be written to a pool (promise C-8, S-11.1): superblocks to their slots, the log to its region, and
+//! everything else only to pages that the pool, as a power cut at the last flush would leave it, does not use.
+//!
+//! Who uses a page is read by `audit` alone, from the page bitmap and HOMES of the image itself: an image whose bitmap
+//! lies has given its pages away, an engine that writes to a page that the bitmap calls taken has not understood it.
 
+use crate::crash::judge::Walked;
+use core::ops::Range;
+use keepfs_audit::read::View;
+use keepfs_format::bitmap;
+use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
 use keepfs_format::superblock::{SLOTS, slot_page};
+use keepfs_format::{FromBytes, MetaId, Space};
 use keepfs_media::Class;
+use keepfs_media::image::Image;
 use keepfs_media::sim::{Event, Recording};
-use keepfs_store::Pool;
+use std::collections::{BTreeMap, HashSet};
 
-/// Tells the first write of a recording that was not legal for `pool`.
-pub fn check(pool: &Pool, recording: &Recording, metadata: &dyn Fn(u64) -> bool) -> Result<(), String> {
-    let slot = |page: u64| (0..SLOTS).any(|s| slot_page(s, pool.pages) == page);
-    let log = |page: u64| (pool.log.start..pool.log.start + pool.log.pages).contains(&page);
+/// Most HOMES metablocks that are looked at.
+const HOMES_MAX: u64 = 1 << 12;
+
+/// What a page is to a pool at one time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    Slot,
+    Log,
+    /// It lies in a chunk, where a metablock has it.
+    Home,
+    /// It lies in a chunk, where nobody has it.
+    FreeHome,
+    /// Its bit is set, or cannot be read.
+    Taken,
+    Free,
+    /// The pool has no such page.
+    Beyond,
+}
+
+/// Who uses which page of an image, as recovery would find it.
+pub struct Ground {
+    pages: u64,
+    log: Range<u64>,
+    /// Chunks by their first page.
+    chunks: BTreeMap<u64, Chunk>,
+    /// The page bitmap; `None` where it is bad.
+    bits: Vec<Option<Box<[u8; 4096]>>>,
+}
+
+impl Ground {
+    /// Reads it. `None`: it is no pool.
+    pub fn of(image: &Image) -> Option<Ground> {
+        let walked = Walked(image);
+        let mut view = View::open(&walked).ok()?;
+        let sb = *view.superblock();
+        let (pages, log) = (sb.pages.get(), sb.log_start.get());
+        let bits = (0..pages.div_ceil(bitmap::BITS)).map(|block| {
+            let found = view.metablock(MetaId::new(Space::Pages, block));
+            found.ok().map(|bytes| Box::new(bytes.unwrap_or([0; 4096])))
+        });
+        let bits = bits.collect();
+        let mut chunks = BTreeMap::new();
+        for index in 0..HOMES_MAX {
+            let Ok(Some(bytes)) = view.metablock(MetaId::new(Space::Homes, index)) else {
+                break;
+            };
+            let found = (0..CHUNKS).filter_map(|slot| Chunk::read_from_prefix(&bytes[chunk_offset(slot)..]).ok());
+            chunks.extend(found.map(|(c, _)| (c.start(), c)).filter(|(start, _)| *start != 0));
+        }
+        Some(Ground {
+            pages,
+            log: log..log + sb.log_pages.get(),
+            chunks,
+            bits,
+        })
+    }
+
+    fn used(&self, page: u64) -> Use {
+        if page >= self.pages {
+            return Use::Beyond;
+        }
+        if (0..SLOTS).any(|slot| slot_page(slot, self.pages) == page) {
+            return Use::Slot;
+        }
+        if self.log.contains(&page) {
+            return Use::Log;
+        }
+        let chunk = self.chunks.range(..=page).next_back();
+        if let Some((start, chunk)) = chunk.filter(|(start, chunk)| page - **start < u64::from(chunk.pages())) {
+            let i = (page - start) as usize;
+            return match chunk.used[i / 8] & (1 << (i % 8)) {
+                0 => Use::FreeHome,
+                _ => Use::Home,
+            };
+        }
+        let (_, offset, mask) = bitmap::bit(Space::Pages, page);
+        match &self.bits[(page / bitmap::BITS) as usize] {
+            Some(bytes) if bytes[offset] & mask == 0 => Use::Free,
+            _ => Use::Taken,
+        }
+    }
+
+    /// Whether something of this class (`None`: a discard) may be written to a page, if nothing was since.
+    fn allows(&self, class: Option<Class>, page: u64) -> bool {
+        match (class, self.used(page)) {
+            (Some(Class::Superblock), used) => used == Use::Slot,
+            (Some(Class::Plog), used) => used == Use::Log,
+            (Some(Class::Data) | None, used) => used == Use::Free,
+            (_, used) => matches!(used, Use::Free | Use::FreeHome),
+        }
+    }
+
+    /// Whether the page belongs to the pool itself, whatever is allocated: these never change while it is open.
+    fn is_fixed(&self, page: u64) -> bool {
+        matches!(self.used(page), Use::Slot | Use::Log | Use::Beyond)
+    }
+}
+
+/// What the device has durably, and who uses what there, if somebody asked.
+struct Durable {
+    image: Image,
+    ground: Option<Option<Ground>>,
+}
+
+/// Tells the first write of a recording that was not legal.
+pub fn check(recording: &Recording) -> Result<(), String> {
+    let Some(first) = Ground::of(&recording.base) else {
+        let wrote = recording.log.iter().any(|e| !matches!(e.event, Event::Flush));
+        return match wrote {
+            true => Err("something was written to a device that holds no pool".into()),
+            false => Ok(()),
+        };
+    };
+    let mut durable = Durable {
+        image: recording.base.clone(),
+        ground: None,
+    };
+    let mut since: Vec<&Event> = Vec::new();
+    // Pages that were rightly written once are the engine's own: crash enumeration looks after those.
+    let mut own: HashSet<u64> = HashSet::new();
     for entry in &recording.log {
         let (at, count, class) = match &entry.event {
             Event::Write { at, pages, class } => (at.0, pages.len() as u64, Some(*class)),
             Event::Discard { at, pages } => (at.0, *pages, None),
-            Event::Flush => continue,
+            Event::Flush => {
+                since.drain(..).for_each(|event| event.apply(&mut durable.image));
+                durable.ground = None;
+                continue;
+            }
         };
         for page in at..at + count {
-            let legal = match class {
-                _ if page >= pool.pages => false,
-                Some(Class::Superblock) => slot(page),
-                Some(Class::Plog) => log(page) && !slot(page),
-                Some(Class::Data) => !slot(page) && !log(page) && !metadata(page),
-                _ => !slot(page) && !log(page),
-            };
-            if !legal {
-                return Err(format!("{class:?} was written to page {page}, which it must not touch"));
+            let early = first.allows(class, page) || own.contains(&page) && !first.is_fixed(page);
+            if !early && !durable.allows(class, page) {
+                return Err(format!(
+                    "{class:?} was written to page {page}, which was {:?} at first and not free when it was written",
+                    first.used(page)
+                ));
             }
+            own.insert(page);
         }
+        since.push(&entry.event);
     }
     Ok(())
 }
+
+impl Durable {
+    fn allows(&mut self, class: Option<Class>, page: u64) -> bool {
+        let ground = self.ground.get_or_insert_with(|| Ground::of(&self.image));
+        ground.as_ref().is_some_and(|ground| ground.allows(class, page))
+    }
+}
+
+#[cfg(test)]
+mod tests;

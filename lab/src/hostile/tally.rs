@@ -4,6 +4,9 @@ use super::exercise::Outcome;
 use core::fmt;
 use std::collections::BTreeMap;
 
+/// Name of the row of the sound images.
+pub const CONTROL: &str = "(control)";
+
 /// One row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Row {
@@ -42,6 +45,12 @@ impl Tally {
     /// Counts one image.
     pub fn count(&mut self, row: (String, String), outcome: &Outcome) {
         self.rows.entry(row).or_default().count(outcome);
+    }
+
+    /// The row of the sound images.
+    pub fn control(&self) -> Row {
+        let row = self.rows.iter().find(|((structure, _), _)| structure == CONTROL);
+        row.map(|(_, row)| *row).unwrap_or_default()
     }
 
     /// The sum of all rows.

@@ -5,7 +5,7 @@ use super::base;
 use super::case::{Case, Subject};
 use super::exercise::{Outcome, exercise};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -27,7 +27,29 @@ thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-fn encode(outcome: &Outcome) -> String {
+/// What a worker says of a case.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The image is one that this worker has seen already, made in another way.
+    pub repeated: bool,
+}
+
+fn encode(answer: &Answer) -> String {
+    let repeated = if answer.repeated { "again " } else { "" };
+    format!("{repeated}{}", encode_outcome(&answer.outcome))
+}
+
+fn decode(line: &str) -> Answer {
+    let rest = line.strip_prefix("again ");
+    Answer {
+        outcome: decode_outcome(rest.unwrap_or(line)),
+        repeated: rest.is_some(),
+    }
+}
+
+fn encode_outcome(outcome: &Outcome) -> String {
     let flat = |text: &str| text.replace('\n', " ");
     match outcome {
         Outcome::Refused(why) => format!("refused {}", flat(why)),
@@ -37,7 +59,7 @@ fn encode(outcome: &Outcome) -> String {
     }
 }
 
-fn decode(line: &str) -> Outcome {
+fn decode_outcome(line: &str) -> Outcome {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     match word {
         "refused" => Outcome::Refused(rest.into()),
@@ -59,29 +81,47 @@ pub fn serve() -> Result<(), String> {
         PANIC.with(|p| *p.borrow_mut() = format!("panic at {at}: {}", text.unwrap_or_default()));
     }));
     let mut subjects: BTreeMap<String, Subject> = BTreeMap::new();
+    let mut seen: HashMap<(String, u64), Outcome> = HashMap::new();
     for line in std::io::stdin().lock().lines() {
         let case: Case = line.map_err(|e| e.to_string())?.parse()?;
         if !subjects.contains_key(&case.base) {
             subjects.insert(case.base.clone(), base::subject(&case.base)?);
         }
-        let outcome = run(&subjects[&case.base], &case);
+        let answer = run(&subjects[&case.base], &case, &mut seen);
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", encode(&outcome)).map_err(|e| e.to_string())?;
+        writeln!(out, "{}", encode(&answer)).map_err(|e| e.to_string())?;
         out.flush().map_err(|e| e.to_string())?;
     }
     Ok(())
 }
 
-/// One case, panics caught.
-pub fn run(subject: &Subject, case: &Case) -> Outcome {
+/// One case, panics caught. An image whose content (by its digest) was tried before is not tried again.
+fn run(subject: &Subject, case: &Case, seen: &mut HashMap<(String, u64), Outcome>) -> Answer {
     let image = match case.image(subject) {
         Ok(image) => image,
-        Err(what) => return Outcome::Refused(format!("no such case: {what}")),
+        Err(what) => {
+            return Answer {
+                outcome: Outcome::Refused(format!("no such case: {what}")),
+                repeated: false,
+            };
+        }
     };
+    let key = (case.base.clone(), image.digest());
+    if let Some(outcome) = seen.get(&key) {
+        return Answer {
+            outcome: outcome.clone(),
+            repeated: true,
+        };
+    }
     PANIC.with(|p| p.borrow_mut().clear());
-    match catch_unwind(AssertUnwindSafe(|| exercise(subject, &case.base, &image))) {
+    let outcome = match catch_unwind(AssertUnwindSafe(|| exercise(&case.base, &image))) {
         Ok(outcome) => outcome,
         Err(_) => Outcome::Violation(PANIC.with(|p| p.borrow().clone())),
+    };
+    seen.insert(key, outcome.clone());
+    Answer {
+        outcome,
+        repeated: false,
     }
 }
 
@@ -133,7 +173,7 @@ impl Worker {
     }
 
     /// Runs a case. `Err`: the worker is gone, and that is what it did wrong.
-    pub fn ask(&mut self, case: &Case) -> Result<Outcome, String> {
+    pub fn ask(&mut self, case: &Case) -> Result<Answer, String> {
         let begin = Instant::now();
         if writeln!(self.cases, "{case}")
             .and_then(|()| self.cases.flush())

@@ -95,8 +95,14 @@ fn superblocks() {
 #[test]
 fn superblock_fields() {
     type Edit = fn(&mut keepfs_format::superblock::Superblock);
-    let cases: [(&'static str, Edit); 15] = [
+    let cases: [(&'static str, Edit); 21] = [
         ("version", |sb| sb.version = 2.into()),
+        ("version", |sb| sb.magic[7] = 2),
+        ("generation", |sb| sb.generation = (u64::MAX / 2 + 1).into()),
+        ("log region", |sb| sb.log_pages = 31.into()),
+        ("seq, incarnation or durable", |sb| sb.durable = u64::MAX.into()),
+        ("zone_pages", |sb| sb.zone_pages = 15.into()),
+        ("zone_pages", |sb| sb.zone_pages = 32_513.into()),
         ("pages", |sb| sb.pages = 100_000.into()),
         ("meta_copies", |sb| sb.meta_copies = 3.into()),
         ("log region", |sb| sb.log_pages = u64::MAX.into()),

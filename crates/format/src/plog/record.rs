@@ -102,6 +102,8 @@ pub struct DecodeError {
 
 /// Bit of a map-entry's count: the entries are unwritten.
 const UNWRITTEN: u32 = 1 << 31;
+/// Most numbers of a run (S-8.5).
+pub const RUN_MAX: u32 = 32_512;
 /// Longest body that the 24-bit length can tell.
 pub const BODY_MAX: usize = (1 << 24) - 1;
 
@@ -352,6 +354,9 @@ fn decode_body(kind: u8, b: &mut In<'_>) -> Result<Record, DecodeError> {
             }
             b.bytes(3)?;
             let run = decode_run(b)?;
+            if space != Space::Pages && run.count != 1 {
+                return b.error("a record allocates or frees more than one inode number");
+            }
             if kind == 4 {
                 Record::Alloc { space, run }
             } else {
@@ -416,8 +421,9 @@ fn decode_run(b: &mut In<'_>) -> Result<Run, DecodeError> {
         start: b.u64()?,
         count: b.u32()?,
     };
-    if run.count == 0 || run.start.checked_add(run.count.into()).is_none_or(|end| end > 1 << 56) {
-        return b.error("run is empty or out of range");
+    let end = run.start.checked_add(run.count.into());
+    if !(1..=RUN_MAX).contains(&run.count) || end.is_none_or(|end| end > 1 << 56) {
+        return b.error("run is empty, too long or out of range");
     }
     Ok(run)
 }

@@ -234,7 +234,7 @@ impl Txn<'_> {
 
     /// One reference of a data page goes; with the last one the page is free.
     pub fn free_page(&mut self, page: u64) -> Result<(), Stop> {
-        if page == 0 || page >= self.store.pool.pages || self.store.is_system(page) {
+        if page == 0 || page >= self.store.pool.pages || self.store.system.has(page) {
             return Err(Error::Damaged(format!("a file names page {page}, which the pool does not have")).into());
         }
         let (id, offset) = bitmap::share(page);

@@ -1,0 +1,52 @@
+//! Pages that no file may have, whatever block maps and bitmaps say: superblock slots, the log, and the chunks of
+//! metadata (S-2.4, S-4.5; promise C-8: a bitmap that lies costs space, never the pool).
+
+use crate::pool::{self, Pool};
+use core::ops::Range;
+use keepfs_format::plog::Run;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+
+/// The pages, as runs by their first page.
+#[derive(Debug)]
+pub struct System {
+    runs: RwLock<BTreeMap<u64, u32>>,
+}
+
+impl System {
+    /// Slots and log of a pool; chunks come with [`System::add`].
+    pub fn of(pool: &Pool) -> System {
+        let fixed = pool::fixed_runs(pool);
+        System {
+            runs: RwLock::new(fixed.into_iter().map(|run| (run.start, run.count)).collect()),
+        }
+    }
+
+    /// A run of metadata pages begins its life.
+    pub fn add(&self, run: Run) {
+        self.runs.write().insert(run.start, run.count);
+    }
+
+    /// The first page of the range that belongs to the pool itself.
+    pub fn first_in(&self, pages: Range<u64>) -> Option<u64> {
+        let runs = self.runs.read();
+        let (start, count) = runs.range(..pages.end).next_back()?;
+        if start + u64::from(*count) <= pages.start {
+            return None;
+        }
+        // Runs do not overlap: the last one that begins before the end may not be the first in the range.
+        let first = runs.range(..=pages.start).next_back();
+        match first.filter(|(start, count)| *start + u64::from(**count) > pages.start) {
+            Some(_) => Some(pages.start),
+            None => runs.range(pages).next().map(|(start, _)| *start),
+        }
+    }
+
+    /// Whether a page belongs to the pool itself.
+    pub fn has(&self, page: u64) -> bool {
+        self.first_in(page..page + 1).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! Tests of the pages that belong to the pool itself.
+
+use super::*;
+use crate::pool::{FormatOptions, first_superblock};
+use keepfs_media::sim::SimDevice;
+
+fn system() -> System {
+    let options = FormatOptions {
+        log_pages: Some(32),
+        ..FormatOptions::default()
+    };
+    let sb = first_superblock(&SimDevice::new(1024), &options).expect("superblock");
+    System::of(&Pool::of(&sb))
+}
+
+/// S-2.4: slots 0, 256, 512, 768 and the log behind the first one.
+#[test]
+fn slots_and_log_belong_to_the_pool() {
+    let system = system();
+    let found: Vec<u64> = (0..1024).filter(|page| system.has(*page)).collect();
+    let log = 0..=32;
+    assert_eq!(found, log.chain([256, 512, 768]).collect::<Vec<u64>>());
+}
+
+/// A chunk counts from the moment it is added.
+#[test]
+fn chunks_count_when_they_are_added() {
+    let system = system();
+    assert_eq!(system.first_in(100..256), None);
+    system.add(Run { start: 120, count: 8 });
+    system.add(Run { start: 200, count: 1 });
+    assert_eq!(system.first_in(33..120), None);
+    assert_eq!(system.first_in(33..121), Some(120));
+    assert_eq!(system.first_in(127..300), Some(127));
+    assert_eq!(system.first_in(128..300), Some(200));
+    assert_eq!(system.first_in(201..300), Some(256));
+    assert!(system.has(120) && !system.has(119) && !system.has(128));
+}

@@ -1,0 +1,103 @@
+//! A read-only mount of a crashed pool (PROTOCOLS section 4, S-9.5): the log is applied in memory, nothing reaches the
+//! device, and what is seen is what a mount for writing recovers.
+
+use keepfs_lab::crash::setting::LabClock;
+use keepfs_lab::crash::workload::Workloads;
+use keepfs_lab::crash::{Seed, Setting, history, judge};
+use keepfs_media::crash::Sweep;
+use keepfs_media::image::Image;
+use keepfs_media::sim::SimDevice;
+use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// States drawn at each position of a history.
+const STATES: u64 = 3;
+
+/// A device that counts whatever would change it, and does nothing of it.
+struct LookOnly {
+    device: SimDevice,
+    touched: AtomicU64,
+}
+
+impl LookOnly {
+    fn refuse(&self) -> Result<(), DeviceError> {
+        self.touched.fetch_add(1, Ordering::SeqCst);
+        Err(DeviceError::ReadOnly {
+            device: self.describe(),
+        })
+    }
+}
+
+impl Device for LookOnly {
+    fn pages(&self) -> u64 {
+        self.device.pages()
+    }
+    fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.device.read(at, buf)
+    }
+    fn write(&self, _: PageNo, _: &[u8], _: Class) -> Result<(), DeviceError> {
+        self.refuse()
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.refuse()
+    }
+    fn discard(&self, _: PageNo, _: u64) -> Result<(), DeviceError> {
+        self.refuse()
+    }
+    fn counters(&self) -> Counters {
+        self.device.counters()
+    }
+    fn read_only(&self) -> bool {
+        false
+    }
+    fn describe(&self) -> String {
+        "a device to look at".into()
+    }
+}
+
+/// The hash of the tree that a read-only mount shows; the device must not be touched.
+fn shown(setting: &Setting, image: &Image) -> u64 {
+    let device = Arc::new(LookOnly {
+        device: SimDevice::over(image.clone()),
+        touched: AtomicU64::new(0),
+    });
+    let volume = setting
+        .open_read_only(device.clone(), &LabClock::default())
+        .expect("a read-only mount");
+    let tree = history::hash(&volume).expect("the tree");
+    keepfs_vfs::Vfs::unmount(&*volume).expect("unmount");
+    drop(volume);
+    assert_eq!(device.touched.load(Ordering::SeqCst), 0, "the device was touched");
+    tree
+}
+
+/// Every position of a workload's log; returns how many images differed.
+fn every_crash(seed: &Seed) -> usize {
+    let base = seed.setting.fresh().expect("a pool");
+    let history = history::run(&seed.setting, &base, &seed.steps).expect("a history");
+    let mut seen: HashMap<u64, u64> = HashMap::new();
+    for point in Sweep::new(&history.recording, seed.number) {
+        for state in point.plan.sample(STATES) {
+            let image = point.content(&state);
+            if seen.contains_key(&image.digest()) {
+                continue;
+            }
+            let tree = shown(&seed.setting, &image);
+            let recovered = judge::recover(&seed.setting, &image).expect("recovery");
+            assert_eq!(tree, recovered.tree, "{}: {state}", seed.name);
+            seen.insert(image.digest(), tree);
+        }
+    }
+    seen.len()
+}
+
+/// Workloads of every kind, cut at every write.
+#[test]
+fn nothing_is_written_and_the_same_is_seen() {
+    let workloads = Workloads::new(5);
+    let seeds = (0..12).map(|n| workloads.nth(n)).filter(|s| s.setting.crowd == 0);
+    let images: usize = seeds.map(|seed| every_crash(&seed)).sum();
+    assert!(images > 300, "only {images} crash states");
+}
