@@ -203,6 +203,21 @@ pub fn flip(puts: u64, offset: usize) -> Result<Fate, Error> {
     })
 }
 
+/// Flips a bit of a frame that is clean and evicts it. Returns how many scribbles were told, and whether the metablock is
+/// whole when it is fetched again.
+pub fn flip_evicted(offset: usize) -> Result<(u64, bool), Error> {
+    let (store, node) = small_pool(Arc::new(RamDevice::new(2048)))?;
+    let mut writer = Writer::new(0);
+    writer.batch(&store, node, BATCH)?;
+    store.checkpoint()?;
+    let window = Window::of(node.id).map_err(|e| Error::Logic(format!("the frame was not found: {e}")))?;
+    let flipped = window.flip(FIRST + offset % (PAGE - FIRST));
+    flipped.map_err(|e| Error::Logic(format!("no bit was flipped: {e}")))?;
+    store.drop_clean_frames();
+    let whole = writer.check(&store, node).is_ok();
+    Ok((store.stats().scribbles_dropped, whole))
+}
+
 /// Whether a byte of 0x80 or more stands among the bytes of metablock `id` in anything that the device received.
 fn escaped(device: &SimDevice, id: MetaId) -> bool {
     let mut group = Vec::new();

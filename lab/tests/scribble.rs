@@ -26,3 +26,16 @@ fn a_flipped_bit_is_told_or_reaches_no_device() {
     }
     assert!(told > 0, "no flip was ever told");
 }
+
+/// A clean frame is looked at when it is evicted; its home is the truth.
+#[test]
+fn a_scribbled_clean_frame_is_told_and_dropped() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for offset in [0, 1000, 4031] {
+        assert_eq!(
+            scribble::flip_evicted(offset).expect("a round"),
+            (1, true),
+            "offset {offset}"
+        );
+    }
+}

@@ -203,40 +203,41 @@ impl Cache {
         self.free.lock().push(frame);
     }
 
-    /// A frame to fill: a free one, or the one unused for longest that is clean, with all redo up to `logged`.
-    pub fn take(&self, logged: u64) -> Option<FrameNo> {
+    /// A frame to fill: a free one, or the one unused for longest that is clean, with all redo up to `logged`; then
+    /// with the metablock that it held, whose bytes are still there.
+    pub fn take(&self, logged: u64) -> Option<(FrameNo, Option<MetaId>)> {
         if let Some(frame) = self.free.lock().pop() {
-            return Some(frame);
+            return Some((frame, None));
         }
         let count = self.slots.len() as u32;
         for _ in 0..2 * count {
             let frame = self.hand.fetch_add(1, Ordering::Relaxed) % count;
-            if self.try_evict(frame, logged) {
+            if let Some(id) = self.try_evict(frame, logged) {
                 self.evictions.fetch_add(1, Ordering::Relaxed);
-                return Some(frame);
+                return Some((frame, Some(id)));
             }
         }
         None
     }
 
-    fn try_evict(&self, frame: FrameNo, logged: u64) -> bool {
+    fn try_evict(&self, frame: FrameNo, logged: u64) -> Option<MetaId> {
         let slot = &self.slots[frame as usize];
         let id = slot.id();
         if id.0 == 0 || slot.used.swap(false, Ordering::Relaxed) || slot.pins.load(Ordering::Acquire) != 0 {
-            return false;
+            return None;
         }
         let mut index = self.shard(id).write();
         if index.get(&id) != Some(&frame) || slot.pins.load(Ordering::Acquire) != 0 {
-            return false;
+            return None;
         }
         let state = *slot.state.lock();
         if state.dirty != 0 || state.in_flight || state.redo > logged {
-            return false;
+            return None;
         }
         index.remove(&id);
         slot.id.store(0, Ordering::Release);
         slot.verified.store(u64::MAX, Ordering::Relaxed);
-        true
+        Some(id)
     }
 
     /// Who holds the frames, for the message when there is none.
@@ -261,11 +262,12 @@ impl Cache {
         format!("{unused} unused, {pinned} pinned, {dirty} dirty, {flying} in a checkpoint, {doomed} leaving")
     }
 
-    /// Drops everything that is not pinned or dirty; for tests of fetching.
-    pub fn shrink(&self, logged: u64) {
+    /// Drops everything that is not pinned or dirty, telling `dropped` of each before it is free; for tests of fetching.
+    pub fn shrink(&self, logged: u64, dropped: impl Fn(FrameNo, MetaId)) {
         for frame in 0..self.slots.len() as u32 {
             self.slots[frame as usize].used.store(false, Ordering::Relaxed);
-            if self.try_evict(frame, logged) {
+            if let Some(id) = self.try_evict(frame, logged) {
+                dropped(frame, id);
                 self.free.lock().push(frame);
             }
         }

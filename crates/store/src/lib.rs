@@ -469,7 +469,7 @@ impl Store {
 
     /// Drops every clean frame nobody uses; for tests of fetching.
     pub fn drop_clean_frames(&self) {
-        self.cache.shrink(u64::MAX);
+        self.cache.shrink(u64::MAX, |frame, id| self.look_at_evicted(frame, id));
     }
 
     /// Makes everything durable, writes a last checkpoint, marks the pool as closed properly.

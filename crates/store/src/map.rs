@@ -170,7 +170,7 @@ impl Store {
     /// A clean frame. There is one: transactions are throttled long before all frames are dirty.
     fn take_frame(&self) -> Result<FrameNo, Error> {
         for _ in 0..TAKE_TRIES {
-            if let Some(frame) = self.cache.take(u64::MAX) {
+            if let Some(frame) = self.evict() {
                 return Ok(frame);
             }
             std::thread::yield_now();
@@ -179,6 +179,29 @@ impl Store {
             "no frame of the arena is free: {}",
             self.cache.census()
         )))
+    }
+
+    /// A frame that nobody uses any more, if there is one.
+    fn evict(&self) -> Option<FrameNo> {
+        let (frame, held) = self.cache.take(u64::MAX)?;
+        if let Some(id) = held {
+            self.look_at_evicted(frame, id);
+        }
+        Some(frame)
+    }
+
+    /// Verifies a clean frame that is being dropped. A scribble is told and goes with the frame: the next fetch finds the
+    /// metablock at home.
+    pub(crate) fn look_at_evicted(&self, frame: FrameNo, id: MetaId) {
+        if let Err(m) = self.arena.verified_copy(frame, &mut [0; PAGE]) {
+            self.stats.scribbles_dropped.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(
+                metablock = %id,
+                found = m.found,
+                expected = m.expected,
+                "a clean frame was scribbled; it is dropped, its home is whole"
+            );
+        }
     }
 
     /// Fills a frame with a metablock's content. `false`: no such metablock.
@@ -236,7 +259,7 @@ impl Store {
 
     /// Puts a metablock born in a transaction into a frame.
     pub(crate) fn place_new(&self, id: MetaId, header: &Header) -> Result<Pin<'_>, Stop> {
-        let frame = self.cache.take(u64::MAX).ok_or(Stop::Pressure(Pressure::Frames))?;
+        let frame = self.evict().ok_or(Stop::Pressure(Pressure::Frames))?;
         let bytes = newborn(header);
         self.arena.fill(frame, &bytes, crc64::full(&*bytes));
         match self.cache.insert(id, frame) {

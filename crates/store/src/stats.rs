@@ -40,6 +40,8 @@ counters! {
     fetched,
     /// Metadata copies that were bad when read.
     bad_copies,
+    /// Clean frames that were found scribbled when they were evicted, and dropped.
+    scribbles_dropped,
     /// Bytes written because a frame was evicted (only clean ones are, so 0).
     bytes_eviction,
     /// Bytes written by checkpoints.
