@@ -10,7 +10,8 @@
 //!    never torn.
 //! 3. **Discards** are in flight like writes; a discarded page reads as zeros once the discard is kept,
 //!    as before while it is lost.
-//! 4. **Errors.** A read, write, flush or discard may fail with EIO, once or for ever, by count or by page.
+//! 4. **Errors.** A read, write, flush or discard may fail with EIO, once or for ever, by count, by page
+//!    or by class of write.
 //!    A failed write has changed nothing, or (a *short write*) only its first sectors. After a failed
 //!    flush nothing became durable; what was in flight stays in flight and still reads as written.
 //! 5. **Lying flush.** It returns Ok, and nothing became durable.
@@ -197,7 +198,7 @@ impl Device for SimDevice {
         let count = (buf.len() / PAGE) as u64;
         {
             let mut state = self.state.lock();
-            match state.faults.judge(Operation::Read, at, count) {
+            match state.faults.judge(Operation::Read, None, at, count) {
                 Verdict::Gone => return Err(self.gone()),
                 Verdict::Good | Verdict::Lie => {}
                 Verdict::Error | Verdict::Short(_) => return Err(self.fails("read", at)),
@@ -217,7 +218,7 @@ impl Device for SimDevice {
         {
             let mut state = self.state.lock();
             let count = (data.len() / PAGE) as u64;
-            match state.faults.judge(Operation::Write, at, count) {
+            match state.faults.judge(Operation::Write, Some(class), at, count) {
                 Verdict::Gone => return Err(self.gone()),
                 Verdict::Error => return Err(self.fails("write", at)),
                 Verdict::Short(sectors) => {
@@ -235,7 +236,7 @@ impl Device for SimDevice {
     fn flush(&self) -> Result<(), DeviceError> {
         {
             let mut state = self.state.lock();
-            match state.faults.judge(Operation::Flush, PageNo(0), 0) {
+            match state.faults.judge(Operation::Flush, None, PageNo(0), 0) {
                 Verdict::Gone => return Err(self.gone()),
                 Verdict::Error | Verdict::Short(_) => {
                     return Err(DeviceError::Flush {
@@ -256,7 +257,7 @@ impl Device for SimDevice {
         check_range(self.pages, at, pages)?;
         {
             let mut state = self.state.lock();
-            match state.faults.judge(Operation::Discard, at, pages) {
+            match state.faults.judge(Operation::Discard, None, at, pages) {
                 Verdict::Gone => return Err(self.gone()),
                 Verdict::Error | Verdict::Short(_) => return Err(self.fails("discard", at)),
                 Verdict::Good | Verdict::Lie => {

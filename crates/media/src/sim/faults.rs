@@ -1,6 +1,6 @@
 //! The plan of faults of a simulated device, and the judgement of each operation by it.
 
-use crate::PageNo;
+use crate::{Class, PageNo};
 
 /// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum When {
     From(u64),
     /// Every one that touches this page.
     Page(PageNo),
+    /// Every one that touches one of so many pages from this one on.
+    Pages(PageNo, u64),
 }
 
 /// In which order writes in flight reach the medium before a planned power cut.
@@ -46,6 +48,8 @@ enum Effect {
 #[derive(Clone, Copy, Debug)]
 struct Rule {
     operation: Operation,
+    /// Only writes of this class; its n-th is the n-th of the class.
+    class: Option<Class>,
     when: When,
     effect: Effect,
 }
@@ -58,6 +62,8 @@ pub struct Faults {
     order: PersistOrder,
     /// Operations of each kind seen so far.
     seen: [u64; 4],
+    /// Writes of each class seen so far.
+    seen_of: [u64; Class::ALL.len()],
 }
 
 /// What happens to an operation.
@@ -80,6 +86,18 @@ impl Faults {
     #[must_use]
     pub fn fail(self, operation: Operation, when: When) -> Self {
         self.with(operation, when, Effect::Error)
+    }
+
+    /// Writes of one class fail with EIO and change nothing; others are not counted.
+    #[must_use]
+    pub fn fail_writes_of(mut self, class: Class, when: When) -> Self {
+        self.rules.push(Rule {
+            operation: Operation::Write,
+            class: Some(class),
+            when,
+            effect: Effect::Error,
+        });
+        self
     }
 
     /// Writes change their first `sectors` sectors of 512 bytes, then fail with EIO.
@@ -111,6 +129,7 @@ impl Faults {
     fn with(mut self, operation: Operation, when: When, effect: Effect) -> Self {
         self.rules.push(Rule {
             operation,
+            class: None,
             when,
             effect,
         });
@@ -122,14 +141,24 @@ impl Faults {
     }
 
     /// Counts an operation on `count` pages from `at` on and says what happens to it.
-    pub(super) fn judge(&mut self, operation: Operation, at: PageNo, count: u64) -> Verdict {
+    pub(super) fn judge(&mut self, operation: Operation, class: Option<Class>, at: PageNo, count: u64) -> Verdict {
         let before: u64 = self.seen.iter().sum();
         self.seen[operation as usize] += 1;
         if self.gone_after.is_some_and(|limit| before >= limit) {
             return Verdict::Gone;
         }
         let nth = self.seen[operation as usize];
-        let applies = |rule: &&Rule| rule.operation == operation && rule.when.holds(nth, at, count);
+        let nth_of = class.map_or(0, |class| {
+            self.seen_of[class as usize] += 1;
+            self.seen_of[class as usize]
+        });
+        let applies = |rule: &&Rule| {
+            rule.operation == operation
+                && match rule.class {
+                    None => rule.when.holds(nth, at, count),
+                    Some(only) => class == Some(only) && rule.when.holds(nth_of, at, count),
+                }
+        };
         match self.rules.iter().find(applies).map(|rule| rule.effect) {
             None => Verdict::Good,
             Some(Effect::Error) => Verdict::Error,
@@ -145,6 +174,7 @@ impl When {
             When::Nth(n) => nth == n,
             When::From(n) => nth >= n,
             When::Page(page) => at <= page && page.0 - at.0 < count,
+            When::Pages(first, pages) => at.0 < first.0.saturating_add(pages) && first.0 < at.0.saturating_add(count),
         }
     }
 }
