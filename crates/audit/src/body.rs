@@ -99,7 +99,7 @@ fn descend(walk: &mut Walk<'_>, file: &mut File, child: &Child, level: u8, base:
     node(walk, file, child.id.get(), level, Some(child.generation.get()), base);
 }
 
-/// S-7.2, S-7.3: one page of a file.
+/// S-7.2, S-7.3, S-7.6: one page of a file.
 fn page_entry(walk: &mut Walk<'_>, file: &mut File, index: u64, entry: &PageEntry) {
     if entry.page_and_flags.get() == 0 && entry.crc.get() == 0 && entry.version.get() == 0 {
         return;
@@ -110,10 +110,8 @@ fn page_entry(walk: &mut Walk<'_>, file: &mut File, index: u64, entry: &PageEntr
     let rules = [
         (held || flags == LOST, "flag"),
         (!held || (1..walk.pool.pages()).contains(&page), "page"),
-        (
-            flags == WRITTEN || flags == LOST || entry.crc.get() == 0,
-            "CRC of an unwritten page",
-        ),
+        (flags == WRITTEN || entry.crc.get() == 0, "CRC of an unwritten page"),
+        (flags != LOST || page == 0, "page of a lost one"),
         (in_life(entry.version.get(), file.born, file.cur), "version"),
         (index < INDEX_END, "index"),
     ];
@@ -126,8 +124,11 @@ fn page_entry(walk: &mut Walk<'_>, file: &mut File, index: u64, entry: &PageEntr
         }
     }
     // Unwritten pages may be allocated beyond the size (fallocate with KEEP_SIZE).
-    if flags == WRITTEN && index >= file.size.div_ceil(PAGE as u64) && !file.orphan {
+    if matches!(flags, WRITTEN | LOST) && index >= file.size.div_ceil(PAGE as u64) && !file.orphan {
         walk.finding(Finding::PageBeyond { ino, index });
+    }
+    if flags == LOST {
+        walk.finding(Finding::DataLost { ino, index });
     }
     let staged = walk
         .stage

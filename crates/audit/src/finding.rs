@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 pub enum Severity {
     /// Normal after a crash; told because it explains what was seen.
     Note,
-    /// One of two copies is bad and can be written anew from the other.
+    /// One of two copies is bad and can be written anew from the other; or data is lost, and the pool says so.
     Warning,
     /// The pool is not as SPEC.md says.
     Error,
@@ -213,6 +213,8 @@ findings! {
         "page {page} has {stored} extra references according to SHARES, the block maps have {found}";
     DataBad { ino: u64, index: u64, page: u64 } = "data-bad", Error,
         "page {index} of inode {ino} (page {page}) cannot be read or has a wrong CRC: reading it gives EIO";
+    DataLost { ino: u64, index: u64 } = "data-lost", Warning,
+        "page {index} of inode {ino} is lost: the device refused it when it was written, and reading it gives EIO";
     DataTail { ino: u64, index: u64 } = "data-tail", Error,
         "page {index} of inode {ino} is not zero beyond the file's size: old bytes would show when it grows";
     Staged { ino: u64, index: u64, field: &'static str } = "staged", Error,

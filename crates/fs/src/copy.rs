@@ -157,6 +157,7 @@ impl Volume {
         has_data: bool,
     ) -> Result<Option<Act<'a>>> {
         if has_data {
+            self.room_to_stage()?;
             let under = self.under(ino, target, index)?;
             return Ok(Some(Act::Stage {
                 index,

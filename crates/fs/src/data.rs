@@ -5,15 +5,18 @@
 //! page is never overwritten in place; an unwritten one is written in place once, by the transaction that names it.
 
 mod fallocate;
+mod lost;
 mod page;
 mod place;
 mod read;
+mod refused;
 mod seek;
 mod splice;
 mod truncate;
 mod write;
 mod write_out;
 
+pub(crate) use lost::LostPages;
 pub(crate) use page::place;
 pub(crate) use splice::{Act, keep, splice};
 pub(crate) use truncate::{Cut, free_pages};
@@ -59,15 +62,15 @@ fn valid_len(index: u64, size: u64) -> u32 {
     size.saturating_sub(index.saturating_mul(PAGE_BYTES)).min(PAGE_BYTES) as u32
 }
 
-/// Tells the log that entries were set: one record a run of pages that follow each other (S-8.5 map-entry).
+/// Tells the log that entries were set: one record a run of pages that follow each other (S-8.5 map-entry). Holes and
+/// lost pages have none.
 pub(crate) fn note_entries(txn: &mut Txn<'_>, file: &Held, first: u64, entries: &[PageEntry]) {
     let mut at = 0;
     while at < entries.len() {
         let head = entries[at];
-        let run = entries[at..]
-            .iter()
-            .enumerate()
-            .take_while(|(i, e)| e.flags() == head.flags() && (head.is_hole() || e.page() == head.page() + *i as u64));
+        let run = entries[at..].iter().enumerate().take_while(|(i, e)| {
+            e.flags() == head.flags() && (head.page() == 0 || e.page() == head.page() + *i as u64)
+        });
         let count = run.count();
         let index = first + at as u64;
         let crcs = if crate::blockmap::is_written(&head) {

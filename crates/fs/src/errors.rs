@@ -28,6 +28,9 @@ pub enum Error {
         /// Which page of the file.
         index: u64,
     },
+    /// The device refused to write data wherever it was tried.
+    #[error("file data could not be written: {0}")]
+    Refused(StoreError),
     /// A view asked to be run again, which only a transaction may.
     #[error("the store asked to repeat a read")]
     Repeat,
@@ -73,6 +76,11 @@ impl Error {
     /// Whether it only means that space ran out.
     pub(crate) fn is_no_space(&self) -> bool {
         matches!(self, Error::Store(StoreError::NoSpace))
+    }
+
+    /// Whether the device refused to write data wherever it was tried.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self, Error::Refused(_))
     }
 
     /// The errno, if POSIX says so.

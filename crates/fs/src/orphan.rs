@@ -23,6 +23,8 @@ const NODES_A_STEP: usize = 48;
 #[derive(Default)]
 pub(crate) struct Orphans {
     lists: Mutex<Lists>,
+    /// Held while an inode is freed: who needs the space waits for it. Inode locks are only tried under it.
+    freeing: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -126,11 +128,27 @@ impl Volume {
         Ok(())
     }
 
+    /// Pages that come back when the inodes without names are freed that nobody holds; from below if pages are shared.
+    pub(crate) fn reclaimable(&self) -> Result<u64> {
+        let mut pages = 0u64;
+        for ino in self.orphans.all_unlinked() {
+            if !self.lookups.held(ino) {
+                let inode = self.see(|view| crate::inode::raw(view, ino))?;
+                pages = pages.saturating_add(inode.pages.get());
+            }
+        }
+        if pages == 0 {
+            return Ok(0);
+        }
+        Ok(pages.saturating_sub(self.store.totals()?.shares))
+    }
+
     /// Frees one inode without names, unless somebody holds it or works on it.
     pub(crate) fn reclaim(&self, ino: u64) -> Result<()> {
         if self.lookups.held(ino) {
             return Ok(());
         }
+        let _freeing = self.orphans.freeing.lock();
         let Some(_lock) = self.locks.try_exclusive(ino) else {
             return Ok(());
         };

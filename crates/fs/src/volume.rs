@@ -1,7 +1,7 @@
 //! The volume: a store with a root directory, its locks, lookup counts and clock.
 
 use crate::create;
-use crate::data::PAGE_BYTES;
+use crate::data::{LostPages, PAGE_BYTES};
 use crate::errors::{Result, Step, refuse, seen};
 use crate::inode::{self, Held};
 use crate::locks::Locks;
@@ -77,6 +77,7 @@ pub struct Volume {
     pub(crate) lookups: Lookups,
     pub(crate) orphans: Orphans,
     pub(crate) worker: Worker,
+    pub(crate) lost: LostPages,
     /// Key of the name hash (S-6.3).
     pub(crate) seed: [u64; 2],
     pub(crate) access_times: AccessTimes,
@@ -110,6 +111,7 @@ impl Volume {
             lookups: Lookups::new(),
             orphans: Orphans::default(),
             worker: Worker::default(),
+            lost: LostPages::default(),
             access_times: if read_only {
                 AccessTimes::Never
             } else {

@@ -8,13 +8,16 @@ use keepfs_store::Purpose;
 use keepfs_vfs::StatFs;
 
 impl Volume {
-    /// Everything up to now becomes durable, so this inode does. Errors: `ESTALE`, those of the device.
+    /// Everything up to now becomes durable, so this inode does. Errors: `ESTALE`, those of the device, `EIO` as long
+    /// as data of the file is lost that was acknowledged (S-7.6).
     pub(crate) fn do_fsync(&self, ino: u64) -> Result<()> {
         {
             let _lock = self.locks.shared(ino);
             self.see(|view| self.usable(view, ino))?;
         }
-        self.do_sync()
+        self.do_sync()?;
+        let _lock = self.locks.shared(ino);
+        self.nothing_lost(ino)
     }
 
     /// Everything up to now becomes durable, with one flush at most.
@@ -22,15 +25,16 @@ impl Volume {
         Ok(self.store.sync()?)
     }
 
-    /// Figures of the pool. Inodes are made as long as there is space for them.
+    /// Figures of the pool: what a write gets now, be it after a sync or by freeing what was deleted just before.
+    /// Inodes are made as long as there is space for them.
     pub(crate) fn do_statfs(&self) -> Result<StatFs> {
-        let space = self.store.figures();
-        let available = space.available(Purpose::New);
+        let (space, coming) = (self.store.figures(), self.reclaimable()?);
+        let available = space.obtainable(Purpose::New).saturating_add(coming).min(space.pages);
         let more = available.saturating_mul(PER_BLOCK);
         Ok(StatFs {
             block_size: PAGE as u32,
             blocks: space.pages,
-            blocks_free: space.free,
+            blocks_free: space.free.saturating_add(coming).min(space.pages),
             blocks_available: available,
             files: self.store.totals()?.inodes.saturating_add(more),
             files_free: more,

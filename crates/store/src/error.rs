@@ -50,6 +50,13 @@ pub enum Error {
     Dead,
 }
 
+impl Error {
+    /// Whether the device is there and failed one operation: the same at another page may succeed.
+    pub fn is_device_io(&self) -> bool {
+        matches!(self, Error::Device(e) if matches!(**e, DeviceError::Io { .. }))
+    }
+}
+
 impl From<DeviceError> for Error {
     fn from(e: DeviceError) -> Error {
         Error::Device(Arc::new(e))

@@ -38,7 +38,7 @@ pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use pool::{FormatOptions, Pool};
 pub use reserve::Reservation;
 pub use space::{Figures, Purpose};
-pub use stats::Snapshot;
+pub use stats::{DeviceErrors, Snapshot};
 pub use txn::{Base, FRAMES_MAX, Meaning, Ref, Source, Txn};
 pub use view::{Totals, View};
 

@@ -225,6 +225,7 @@ impl Store {
                 }
                 return Ok(true);
             }
+            self.count_bad_checksum(read.is_ok());
             tracing::warn!(metablock = %id, page, "metadata copy is bad");
             self.stats.bad_copies.fetch_add(1, Ordering::Relaxed);
         }

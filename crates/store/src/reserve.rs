@@ -21,6 +21,16 @@ impl Reservation<'_> {
         &self.runs
     }
 
+    /// The page goes elsewhere: the reservation has it no more. With `refused`, the device did not take its bytes, and
+    /// nobody is given it again while the pool is open (S-7.6).
+    pub fn leave(&mut self, page: u64, refused: bool) {
+        crate::space::leave_run(&mut self.runs, page);
+        self.store.space.leave(page, refused);
+        if refused {
+            self.store.tell_refused(page);
+        }
+    }
+
     /// The transaction that used all of them has committed.
     pub fn keep(mut self) {
         let runs = core::mem::take(&mut self.runs);
@@ -37,11 +47,13 @@ impl Drop for Reservation<'_> {
 }
 
 impl Store {
-    /// Picks `pages` free pages in the open zones, in as few runs as they offer. Switches zones with a checkpoint if
-    /// they are full. Call it outside transactions.
+    /// Picks `pages` free pages, in the open zones and in as few runs as they offer. What is in quarantine is set free
+    /// by a sync if need be; full zones are switched with a checkpoint; the last pages of a pool come from any zone.
+    /// Call it outside transactions. Errors: [`Error::NoSpace`].
     pub fn reserve(&self, pages: u32, purpose: Purpose) -> Result<Reservation<'_>, Error> {
         self.alive()?;
-        for _ in 0..3 {
+        let (mut synced, mut switched) = (false, false);
+        loop {
             match self.space.reserve(pages, purpose) {
                 Ok(runs) => {
                     if self.space.zones()[0].1 {
@@ -49,21 +61,52 @@ impl Store {
                     }
                     return Ok(Reservation { store: self, runs });
                 }
-                Err(Refused::NoSpace) => break,
-                Err(Refused::Zones) => {
+                Err(Refused::NoSpace) => {
+                    let enough = self.space.figures().obtainable(purpose) >= u64::from(pages);
+                    if synced || !enough {
+                        return Err(Error::NoSpace);
+                    }
+                    self.sync()?;
+                    synced = true;
+                }
+                Err(Refused::Zones) if !switched => {
                     self.switch_zones.store(true, Ordering::Release);
                     self.checkpoint()?;
+                    switched = true;
                 }
+                Err(Refused::Zones) => return self.gather(pages),
             }
         }
-        // What is quarantined becomes free with a flush; only then is the pool really full.
-        if self.space.figures().quarantined > 0 {
-            self.sync()?;
-            if let Ok(runs) = self.space.reserve(pages, purpose) {
-                return Ok(Reservation { store: self, runs });
+    }
+
+    /// There are so many pages, but not in two zones: what the open ones have, the rest wherever it is.
+    fn gather(&self, pages: u32) -> Result<Reservation<'_>, Error> {
+        let runs = self.space.reserve_some(pages);
+        let mut all = Reservation { store: self, runs };
+        loop {
+            let got: u32 = all.runs.iter().map(|run| run.count).sum();
+            if got >= pages {
+                return Ok(all);
             }
+            let more = self.reserve_elsewhere(pages - got);
+            if more.is_empty() {
+                return Err(Error::NoSpace);
+            }
+            all.runs.extend(more);
         }
-        Err(Error::NoSpace)
+    }
+
+    /// The device refused to write this allocated page: once it is free, nobody is given it while the pool is open.
+    pub fn refuse(&self, page: u64) {
+        self.space.refused(page);
+        self.tell_refused(page);
+    }
+
+    fn tell_refused(&self, page: u64) {
+        tracing::warn!(
+            page,
+            "the device refused to write this page; its data went elsewhere, and the page is not used again"
+        );
     }
 
     /// Sets how much is kept for checkpoints (PROTOCOLS section 6).

@@ -5,7 +5,7 @@
 
 use keepfs_format::plog::Run;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// For what pages are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,6 +122,8 @@ struct Inner {
     quarantine: VecDeque<Quarantined>,
     /// Runs of reservations that are neither kept nor given back.
     held: Vec<Run>,
+    /// Pages that the device refused to write: handed out no more in this life (S-7.6).
+    bad: BTreeSet<u64>,
     /// Metablocks that had a home after the last checkpoint, from above.
     homed: u64,
     figures: Figures,
@@ -144,12 +146,24 @@ pub struct Figures {
     pub reserve: u64,
     /// Of these: homes of metablocks born since the last checkpoint.
     pub grown: u64,
+    /// Of these: refused by the device when they were written, and left alone since.
+    pub bad: u64,
 }
 
 impl Figures {
     /// Pages that may be handed out now for `purpose`.
     pub fn available(&self, purpose: Purpose) -> u64 {
-        let free = self.free.saturating_sub(self.quarantined + self.reserved);
+        self.beside(self.quarantined, purpose)
+    }
+
+    /// Pages that a write gets for `purpose`: those that may be handed out now, and those in quarantine, which a sync
+    /// sets free (PROTOCOLS section 5: when only quarantine is left the allocator forces one).
+    pub fn obtainable(&self, purpose: Purpose) -> u64 {
+        self.beside(0, purpose)
+    }
+
+    fn beside(&self, quarantined: u64, purpose: Purpose) -> u64 {
+        let free = self.free.saturating_sub(quarantined + self.reserved + self.bad);
         match purpose {
             Purpose::New => free.saturating_sub(self.promised + self.reserve + self.grown),
             Purpose::Claimed => free,
@@ -189,9 +203,15 @@ impl Space {
             zones,
             quarantine,
             held,
+            bad,
             ..
         } = &mut *inner;
-        for run in quarantine.iter().map(|q| q.run).chain(held.iter().copied()) {
+        for run in quarantine
+            .iter()
+            .map(|q| q.run)
+            .chain(held.iter().copied())
+            .chain(singles(bad))
+        {
             hide_run(zones, run);
         }
     }
@@ -234,12 +254,7 @@ impl Space {
         if inner.figures.available(purpose) < u64::from(want) {
             return Err(Refused::NoSpace);
         }
-        let mut runs = Vec::new();
-        let mut got = inner.zones[0].take(want, &mut runs);
-        if got < want {
-            got += inner.zones[1].take(want - got, &mut runs);
-        }
-        inner.figures.reserved += u64::from(got);
+        let (runs, got) = take_open(&mut inner, want);
         if got < want {
             unreserve(&mut inner, &runs);
             return Err(Refused::Zones);
@@ -248,10 +263,19 @@ impl Space {
         Ok(runs)
     }
 
+    /// Takes what the open zones have, `want` pages at most. The caller has asked [`Space::reserve`] before.
+    pub fn reserve_some(&self, want: u32) -> Vec<Run> {
+        let mut inner = self.inner.lock();
+        let (runs, _) = take_open(&mut inner, want);
+        inner.held.extend(runs.iter().copied());
+        runs
+    }
+
     /// Takes up to `want` pages out of a zone that is not open; the reserve may be used.
     pub fn reserve_in(&self, mut zone: OpenZone, want: u32) -> Vec<Run> {
         let mut inner = self.inner.lock();
-        for run in inner.quarantine.iter().map(|q| q.run).chain(inner.held.iter().copied()) {
+        let quarantined = inner.quarantine.iter().map(|q| q.run);
+        for run in quarantined.chain(inner.held.iter().copied()).chain(singles(&inner.bad)) {
             hide_in(&mut zone, run);
         }
         let mut runs = Vec::new();
@@ -266,6 +290,24 @@ impl Space {
         let mut inner = self.inner.lock();
         inner.held.retain(|h| !runs.contains(h));
         unreserve(&mut inner, runs);
+    }
+
+    /// A reserved page is used no more. `refused`: the device did not take its bytes; it stays hidden in this life.
+    pub fn leave(&self, page: u64, refused: bool) {
+        let mut inner = self.inner.lock();
+        leave_run(&mut inner.held, page);
+        if refused {
+            inner.bad.insert(page);
+            inner.figures.reserved = inner.figures.reserved.saturating_sub(1);
+            inner.figures.bad += 1;
+        } else {
+            unreserve(&mut inner, &[Run { start: page, count: 1 }]);
+        }
+    }
+
+    /// The device refused to write this page, which is allocated: once freed it stays hidden in this life.
+    pub fn refused(&self, page: u64) {
+        self.inner.lock().bad.insert(page);
     }
 
     /// A transaction used these reserved runs.
@@ -297,7 +339,11 @@ impl Space {
         while inner.quarantine.front().is_some_and(|q| q.seq <= seq) {
             let Some(q) = inner.quarantine.pop_front() else { break };
             inner.figures.quarantined -= u64::from(q.run.count);
-            show_run(&mut inner.zones, q.run);
+            let Inner {
+                zones, bad, figures, ..
+            } = &mut *inner;
+            figures.bad += bad.range(q.run.start..q.run.start + u64::from(q.run.count)).count() as u64;
+            show_run(zones, bad, q.run);
             released.push(q.run);
         }
         released
@@ -323,11 +369,42 @@ impl Space {
     }
 }
 
+fn take_open(inner: &mut Inner, want: u32) -> (Vec<Run>, u32) {
+    let mut runs = Vec::new();
+    let mut got = inner.zones[0].take(want, &mut runs);
+    if got < want {
+        got += inner.zones[1].take(want - got, &mut runs);
+    }
+    inner.figures.reserved += u64::from(got);
+    (runs, got)
+}
+
 fn unreserve(inner: &mut Inner, runs: &[Run]) {
     for run in runs {
         inner.figures.reserved = inner.figures.reserved.saturating_sub(u64::from(run.count));
-        show_run(&mut inner.zones, *run);
+        show_run(&mut inner.zones, &inner.bad, *run);
     }
+}
+
+/// Pages as runs of one.
+fn singles(pages: &BTreeSet<u64>) -> impl Iterator<Item = Run> {
+    pages.iter().map(|page| Run { start: *page, count: 1 })
+}
+
+/// Takes one page out of the run that has it.
+pub(crate) fn leave_run(runs: &mut Vec<Run>, page: u64) {
+    let has = |run: &Run| (run.start..run.start + u64::from(run.count)).contains(&page);
+    let Some(at) = runs.iter().position(has) else { return };
+    let Run { start, count } = runs[at];
+    let before = (page - start) as u32;
+    let parts = [
+        Run { start, count: before },
+        Run {
+            start: page + 1,
+            count: count - before - 1,
+        },
+    ];
+    runs.splice(at..=at, parts.into_iter().filter(|run| run.count > 0));
 }
 
 fn hide_run(zones: &mut [OpenZone; 2], run: Run) {
@@ -342,8 +419,8 @@ fn hide_in(zone: &mut OpenZone, run: Run) {
     }
 }
 
-fn show_run(zones: &mut [OpenZone; 2], run: Run) {
-    for page in run.start..run.start + u64::from(run.count) {
+fn show_run(zones: &mut [OpenZone; 2], bad: &BTreeSet<u64>, run: Run) {
+    for page in (run.start..run.start + u64::from(run.count)).filter(|page| !bad.contains(page)) {
         for zone in zones.iter_mut() {
             if let Some(i) = zone.index_of(page) {
                 zone.show(i);

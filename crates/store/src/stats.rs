@@ -42,6 +42,8 @@ counters! {
     bad_copies,
     /// Clean frames that were found scribbled when they were evicted, and dropped.
     scribbles_dropped,
+    /// Pages of metadata and file data that were read and had a wrong checksum.
+    bad_checksums,
     /// Bytes written because a frame was evicted (only clean ones are, so 0).
     bytes_eviction,
     /// Bytes written by checkpoints.
@@ -58,6 +60,26 @@ counters! {
     bytes_full_pages,
     /// Longest time that a checkpoint kept transactions waiting, in nanoseconds.
     barrier_ns_max,
+}
+
+/// Errors of the device since the pool was opened, by class as zpool(8) counts them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeviceErrors {
+    /// Reads that failed.
+    pub reads: u64,
+    /// Writes that failed.
+    pub writes: u64,
+    /// Flushes that failed.
+    pub flushes: u64,
+    /// Pages that were read and had a wrong checksum.
+    pub checksums: u64,
+}
+
+impl DeviceErrors {
+    /// Whether there was any.
+    pub fn any(&self) -> bool {
+        *self != DeviceErrors::default()
+    }
 }
 
 impl Stats {

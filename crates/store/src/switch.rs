@@ -1,6 +1,6 @@
 //! The device behind a switch: once off, nothing reaches it any more (the shutdown ioctl; a power cut for tests).
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};
 use std::sync::Arc;
 
@@ -8,6 +8,18 @@ use std::sync::Arc;
 pub struct Switch {
     device: Arc<dyn Device>,
     off: AtomicBool,
+    refused: Refused,
+}
+
+/// Operations that the device failed, since the pool was opened.
+#[derive(Default)]
+pub struct Refused {
+    /// Reads.
+    pub reads: AtomicU64,
+    /// Writes.
+    pub writes: AtomicU64,
+    /// Flushes.
+    pub flushes: AtomicU64,
 }
 
 impl Switch {
@@ -16,7 +28,13 @@ impl Switch {
         Switch {
             device,
             off: AtomicBool::new(false),
+            refused: Refused::default(),
         }
+    }
+
+    /// What it failed.
+    pub fn refused(&self) -> &Refused {
+        &self.refused
     }
 
     /// From here on every operation fails.
@@ -39,21 +57,26 @@ impl Switch {
     }
 }
 
+fn counted<T>(result: Result<T, DeviceError>, failed: &AtomicU64) -> Result<T, DeviceError> {
+    failed.fetch_add(u64::from(result.is_err()), Ordering::Relaxed);
+    result
+}
+
 impl Device for Switch {
     fn pages(&self) -> u64 {
         self.device.pages()
     }
     fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.on()?.read(at, buf)
+        counted(self.on()?.read(at, buf), &self.refused.reads)
     }
     fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
-        self.on()?.write(at, data, class)
+        counted(self.on()?.write(at, data, class), &self.refused.writes)
     }
     fn write_vectored(&self, at: PageNo, parts: &[&[u8]], class: Class) -> Result<(), DeviceError> {
-        self.on()?.write_vectored(at, parts, class)
+        counted(self.on()?.write_vectored(at, parts, class), &self.refused.writes)
     }
     fn flush(&self) -> Result<(), DeviceError> {
-        self.on()?.flush()
+        counted(self.on()?.flush(), &self.refused.flushes)
     }
     fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
         self.on()?.discard(at, pages)

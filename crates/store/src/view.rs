@@ -3,6 +3,7 @@
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
 use crate::pool::staged_damage;
+use crate::stats::DeviceErrors;
 use crate::txn::{Ref, Source, check_header, kind_of};
 use crate::{Figures, Store};
 use core::sync::atomic::Ordering;
@@ -189,6 +190,26 @@ impl Store {
     /// Reads whole pages of file data. The caller checks the CRC-32C.
     pub fn read_data(&self, page: u64, buf: &mut [u8]) -> Result<(), Error> {
         Ok(self.device.read(PageNo(page), buf)?)
+    }
+
+    /// What the device failed since the pool was opened.
+    pub fn device_errors(&self) -> DeviceErrors {
+        let refused = self.device.refused();
+        DeviceErrors {
+            reads: refused.reads.load(Ordering::Relaxed),
+            writes: refused.writes.load(Ordering::Relaxed),
+            flushes: refused.flushes.load(Ordering::Relaxed),
+            checksums: self.stats.bad_checksums.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A data page was read and had another checksum than its entry tells.
+    pub fn data_is_bad(&self) {
+        self.count_bad_checksum(true);
+    }
+
+    pub(crate) fn count_bad_checksum(&self, is_bad: bool) {
+        self.stats.bad_checksums.fetch_add(u64::from(is_bad), Ordering::Relaxed);
     }
 
     /// Copies a staged page; `false` if it is not staged.

@@ -4,7 +4,7 @@ use crate::builder::{Builder, Built, node};
 use crate::sample::{self, INDEX, LEAF_DIR, LEAF_LOW, TREE_A, TREE_ROOT, XATTR_A, XATTR_B};
 use keepfs_audit::{Finding, Options, walk};
 use keepfs_format::bitmap::{self, TOTALS};
-use keepfs_format::blockmap::{PageEntry, UNWRITTEN, WRITTEN};
+use keepfs_format::blockmap::{LOST, PageEntry, UNWRITTEN, WRITTEN};
 use keepfs_format::inode::{self, BODY_DIRECT};
 use keepfs_format::map::MapEntry;
 use keepfs_format::{IntoBytes, Kind, MetaId, Space};
@@ -703,6 +703,14 @@ fn page_entries() {
         }]
     };
     content("flag", put(PageEntry::new(604, 3, 0, 1)), &expect("flag"));
+    // S-7.6: a lost page is told, and owns nothing.
+    let lost = |b: &mut Builder| {
+        put(PageEntry::new(0, LOST, 0, 1))(b);
+        b.flip(Space::Pages, 604);
+        b.total(bitmap::TOTAL_PAGES, -1);
+    };
+    content("lost", lost, &[Finding::DataLost { ino: 5, index: 254 }]);
+    content("lost page", put(PageEntry::new(604, LOST, 0, 1)), &expect("page of a lost one"));
     content("page", put(PageEntry::new(4000, WRITTEN, 0, 1)), &expect("page"));
     content("version", put(PageEntry::new(604, WRITTEN, 0, 9)), &expect("version"));
     let crc = |b: &mut Builder| {

@@ -63,7 +63,8 @@ impl Volume {
 
     /// Errors: `ENOSPC` if `pages` more cannot be had, so that a hopeless allocation fails before it takes all.
     fn check_room(&self, inode: &Inode, pages: u64) -> Result<()> {
-        let room = self.store.figures().available(Purpose::New);
+        let room = self.store.figures().obtainable(Purpose::New);
+        let room = room.saturating_add(self.reclaimable()?);
         if pages > room.saturating_add(inode.pages.get()) {
             return Err(Error::Store(keepfs_store::Error::NoSpace));
         }

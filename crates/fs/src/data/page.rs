@@ -2,7 +2,7 @@
 
 use super::PAGE_BYTES;
 use crate::blockmap;
-use crate::errors::{Error, Result};
+use crate::errors::Result;
 use crate::volume::Volume;
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
@@ -41,7 +41,7 @@ impl Volume {
             return Ok(());
         }
         if !blockmap::is_written(entry) {
-            return Err(Error::BadPage { ino, index });
+            return Err(self.bad_page(ino, index, entry));
         }
         for _ in 0..2 {
             self.store.read_data(entry.page(), page)?;
@@ -49,7 +49,7 @@ impl Volume {
                 return Ok(());
             }
         }
-        Err(Error::BadPage { ino, index })
+        Err(self.bad_page(ino, index, entry))
     }
 
     /// The bytes of a page, wherever they are. Called with the inode's lock held.

@@ -5,10 +5,10 @@ use crate::blockmap;
 use crate::errors::{Error, Result, Step};
 use crate::inode::Held;
 use crate::volume::Volume;
-use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
-use keepfs_format::blockmap::{PageEntry, WRITTEN};
+use keepfs_format::blockmap::{LOST, PageEntry, WRITTEN};
 use keepfs_format::inode::Inode;
+use keepfs_format::plog::Run;
 use keepfs_store::{Purpose, Reservation, Txn};
 
 /// Data of neighbouring pages of a file that is on the device but not named yet.
@@ -19,23 +19,57 @@ pub(crate) struct Placed<'s> {
     pages: Vec<u64>,
     /// CRC-32C of each.
     crcs: Vec<u32>,
-    fresh: Option<Reservation<'s>>,
+    fresh: Fresh<'s>,
+}
+
+/// Pages reserved for data. Given back on drop unless kept.
+#[derive(Default)]
+pub(super) struct Fresh<'s>(Vec<Reservation<'s>>);
+
+impl<'s> Fresh<'s> {
+    /// Adds a reservation; its pages, in order.
+    pub fn add(&mut self, reservation: Reservation<'s>) -> Vec<u64> {
+        let pages = pages_of(reservation.runs());
+        self.0.push(reservation);
+        pages
+    }
+
+    /// The pages become allocated by this transaction.
+    pub fn allocate(&self, txn: &mut Txn<'_>) -> Step<()> {
+        for run in self.0.iter().flat_map(|r| r.runs()) {
+            txn.use_pages(*run)?;
+        }
+        Ok(())
+    }
+
+    /// The transaction committed: the pages are taken.
+    pub fn keep(self) {
+        self.0.into_iter().for_each(Reservation::keep);
+    }
+
+    /// A page was not used; `true` if it was one of these.
+    pub fn leave(&mut self, page: u64, refused: bool) -> bool {
+        let has = |r: &&mut Reservation<'_>| pages_of(r.runs()).contains(&page);
+        let found = self.0.iter_mut().find(has);
+        found.map(|r| r.leave(page, refused)).is_some()
+    }
+}
+
+fn pages_of(runs: &[Run]) -> Vec<u64> {
+    let pages = runs.iter().flat_map(|run| run.start..run.start + u64::from(run.count));
+    pages.collect()
 }
 
 impl Placed<'_> {
     /// Names the pages: entries, bitmap, log record; frees what was there. Run in the transaction, `size` set before.
     pub fn name(&self, txn: &mut Txn<'_>, file: &mut Held) -> Step<()> {
-        for run in self.fresh.iter().flat_map(|r| r.runs()) {
-            txn.use_pages(*run)?;
-        }
+        self.fresh.allocate(txn)?;
         name_pages(txn, file, self.first, &self.pages, &self.crcs)
     }
 
     /// The transaction committed: the pages are taken.
     pub fn keep(self) {
-        if let Some(fresh) = self.fresh {
-            fresh.keep();
-        }
+        self.fresh.keep();
     }
 }
 
@@ -44,14 +78,24 @@ pub(super) fn name_pages(txn: &mut Txn<'_>, file: &mut Held, first: u64, pages: 
     let version = file.version();
     let entry = |(page, crc): (&u64, &u32)| PageEntry::new(*page, WRITTEN, *crc, version);
     let new: Vec<PageEntry> = pages.iter().zip(crcs).map(entry).collect();
+    set_entries(txn, file, first, &new)
+}
+
+/// Sets the entries of pages whose data could not be written anywhere (S-7.6), frees what was there, tells the log.
+pub(super) fn name_lost(txn: &mut Txn<'_>, file: &mut Held, first: u64, count: u64) -> Step<()> {
+    let lost = PageEntry::new(0, LOST, 0, file.version());
+    set_entries(txn, file, first, &vec![lost; count as usize])
+}
+
+fn set_entries(txn: &mut Txn<'_>, file: &mut Held, first: u64, new: &[PageEntry]) -> Step<()> {
     let mut old = vec![PageEntry::HOLE; new.len()];
-    blockmap::set(txn, file, first, &new, &mut old)?;
-    for (was, is) in old.iter().zip(&new) {
+    blockmap::set(txn, file, first, new, &mut old)?;
+    for (was, is) in old.iter().zip(new) {
         if blockmap::has_page(was) && was.page() != is.page() {
             txn.free_page(was.page())?;
         }
     }
-    note_entries(txn, file, first, &new);
+    note_entries(txn, file, first, new);
     Ok(())
 }
 
@@ -64,51 +108,26 @@ impl Volume {
         let in_place = |e: &PageEntry| blockmap::is_unwritten(e).then(|| e.page());
         let wanted = old.iter().filter(|e| in_place(e).is_none()).count();
         // What overwrites has a claim to a page: its old one becomes free (promise C-7).
-        let is_new = |(i, e): (usize, &PageEntry)| e.is_hole() && !self.is_staged(ino, first + i as u64);
-        let purpose = if old.iter().enumerate().any(is_new) {
-            Purpose::New
-        } else {
-            Purpose::Claimed
-        };
-        let fresh = if wanted > 0 {
-            Some(self.reserve(wanted as u32, purpose)?)
-        } else {
-            None
-        };
-        let mut free = fresh
-            .iter()
-            .flat_map(|r| r.runs())
-            .flat_map(|run| run.start..run.start + u64::from(run.count));
-        let pages: Option<Vec<u64>> = old.iter().map(|e| in_place(e).or_else(|| free.next())).collect();
-        let pages = pages.ok_or(Error::Store(keepfs_store::Error::NoSpace))?;
-        let mut crcs = Vec::with_capacity(count);
-        let mut at = 0;
-        for part in parts {
-            self.write_part(&pages[at..at + part.len() / PAGE], part, &mut crcs)?;
-            at += part.len() / PAGE;
+        let is_new = |(i, e): &(usize, &PageEntry)| !blockmap::has_page(e) && !self.is_staged(ino, first + *i as u64);
+        let new = old.iter().enumerate().filter(is_new).count();
+        let mut fresh = Fresh::default();
+        let mut free = Vec::new();
+        for (count, purpose) in [(new, Purpose::New), (wanted - new, Purpose::Claimed)] {
+            if count > 0 {
+                free.extend(fresh.add(self.reserve(count as u32, purpose)?));
+            }
         }
+        let purpose = if new > 0 { Purpose::New } else { Purpose::Claimed };
+        let mut free = free.into_iter();
+        let pages: Option<Vec<u64>> = old.iter().map(|e| in_place(e).or_else(|| free.next())).collect();
+        let mut pages = pages.ok_or(Error::Store(keepfs_store::Error::NoSpace))?;
+        let crcs = self.write_to(&mut pages, parts, purpose, &mut fresh)?;
         Ok(Placed {
             first,
             pages,
             crcs,
             fresh,
         })
-    }
-
-    /// Writes one part in as few runs as its device pages make.
-    pub(super) fn write_part(&self, pages: &[u64], part: &[u8], crcs: &mut Vec<u32>) -> Result<()> {
-        crcs.extend(part.chunks_exact(PAGE).map(crc32c::of));
-        let mut at = 0;
-        while at < pages.len() {
-            let run = pages[at..]
-                .iter()
-                .enumerate()
-                .take_while(|(i, p)| **p == pages[at] + *i as u64)
-                .count();
-            self.store.write_data(pages[at], &part[at * PAGE..(at + run) * PAGE])?;
-            at += run;
-        }
-        Ok(())
     }
 
     /// Free pages; when there are none, reclaims and makes frees durable first (promise C-7).

@@ -164,6 +164,7 @@ impl Volume {
         if from >= to {
             return Ok(None);
         }
+        self.room_to_stage()?;
         let (index, at) = super::page::place(from);
         let under = self.under(ino, inode, index)?;
         if under.is_none() && !self.is_staged(ino, index) {

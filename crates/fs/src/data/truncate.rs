@@ -8,6 +8,7 @@ use crate::errors::{Result, Step};
 use crate::inode::Held;
 use crate::volume::Volume;
 use keepfs_format::PAGE;
+use keepfs_format::blockmap::LOST;
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
@@ -28,8 +29,21 @@ impl Volume {
         }
         let (index, at) = place(size);
         let cuts = size < inode.size.get() && at != 0;
-        let under = if cuts { self.under(ino, inode, index)? } else { None };
+        // A lost page stays lost: none of its bytes can be seen, so none has to be zeroed (S-7.6).
+        let under = match cuts && !self.is_lost(ino, inode, index)? {
+            true => {
+                self.room_to_stage()?;
+                self.under(ino, inode, index)?
+            }
+            false => None,
+        };
         Ok(Cut { size, under })
+    }
+
+    /// Whether the page is lost and not staged either.
+    fn is_lost(&self, ino: u64, inode: &Inode, index: u64) -> Result<bool> {
+        let entry = self.entry_at(ino, inode, index)?;
+        Ok(entry.flags() == LOST && !self.is_staged(ino, index))
     }
 
     /// Frees what lies behind the size of an inode that a cut left on the hidden list.

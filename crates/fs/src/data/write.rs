@@ -1,16 +1,17 @@
 //! Writing: whole pages go to the device before the transaction, parts of pages are staged (PROTOCOLS section 7).
 
 use super::page::{Under, place};
-use super::place::Placed;
+use super::place::{Placed, name_lost};
 use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, regular};
-use crate::errors::{Result, Step, refuse};
+use crate::blockmap;
+use crate::errors::{Error, Result, Step, refuse};
 use crate::inode::{Held, Stamp, has, moment, set_time, time};
 use crate::volume::Volume;
 use keepfs_format::PAGE;
-use keepfs_format::blockmap::FILE_SIZE_MAX;
+use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry};
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
 use keepfs_format::oplog::{Action, Attrs, attr};
-use keepfs_store::Txn;
+use keepfs_store::{Purpose, Txn};
 use keepfs_vfs::{Errno, InodeFlags, Time, WriteHow};
 
 /// Bytes of a page from which rewriting it whole costs less than logging the part (MinL2R's rule: half a page).
@@ -29,12 +30,23 @@ struct Part<'a> {
 struct Plan<'a> {
     parts: Vec<Part<'a>>,
     placed: Option<Placed<'a>>,
+    /// First and number of pages that the device refused, all of them acknowledged before (S-7.6).
+    lost: Option<(u64, u64)>,
     /// The inline bytes must be staged, because page 0 is not rewritten whole.
     carry: bool,
 }
 
-/// Bytes of a step when the pool is full.
-const SMALL_STEP: usize = 8 * PAGE;
+impl Plan<'_> {
+    /// Every page that `offset .. end` touches is lost.
+    fn lost(inode: &Inode, offset: u64, end: u64) -> Self {
+        let (first, _) = place(offset);
+        Plan {
+            lost: Some((first, end.div_ceil(PAGE_BYTES) - first)),
+            carry: inode.body == BODY_INLINE && inode.size.get() > 0 && first > 0,
+            ..Plan::default()
+        }
+    }
+}
 
 impl Volume {
     /// Writes; returns how much. Errors: `EPERM`, `EFBIG`, `ENOSPC` if nothing could be written.
@@ -58,31 +70,73 @@ impl Volume {
         if offset + count as u64 > inode.size.get() {
             self.finish_trim(ino)?;
         }
-        let (mut done, mut most) = (0, usize::MAX);
+        let (mut done, mut lost) = (0, None);
         while done < count {
-            // A piece at a time is told as such, so that each is an operation of its own to a crash (C-1). What the
-            // kernel writes back has no caller who would ask for the rest.
-            if done > 0 && most == SMALL_STEP && !how.writeback {
-                break;
-            }
             let at = offset + done as u64;
-            let len = step_len(at, (count - done).min(most - at as usize % PAGE));
-            match self.write_step(ino, at, &data[done..done + len], how, now) {
-                Ok(()) => done += len,
-                // Overwriting in small steps always finds its pages: each step's old ones serve the next (promise C-7).
-                Err(error) if error.is_no_space() && len > SMALL_STEP => most = SMALL_STEP,
+            let mut len = step_len(at, count - done);
+            let mut step = self.write_step(ino, at, &data[done..done + len], how, now);
+            let mut short = false;
+            if matches!(&step, Err(error) if error.is_no_space()) {
+                // The pool is full: what fits is written, and told as a short count.
+                len = self.fits(ino, at, len)?;
+                short = len > 0 && !how.writeback;
+                if len > 0 {
+                    step = self.write_step(ino, at, &data[done..done + len], how, now);
+                }
+            }
+            match step {
+                Ok(page) => {
+                    lost = lost.or(page);
+                    done += len;
+                }
                 Err(error) if error.is_no_space() && done > 0 => break,
                 Err(error) => return Err(error),
             }
+            if short {
+                break;
+            }
         }
-        Ok(done)
+        match lost {
+            Some(index) => Err(Error::BadPage { ino, index }),
+            None => Ok(done),
+        }
     }
 
-    /// One transaction of a write.
-    fn write_step(&self, ino: u64, offset: u64, data: &[u8], how: WriteHow, now: Time) -> Result<()> {
+    /// How many of `len` bytes from `at` on find pages on a full pool. A page that is there already needs another one
+    /// until the free of the old one is durable, but may use the reserve (promise C-7).
+    fn fits(&self, ino: u64, at: u64, len: usize) -> Result<usize> {
+        let inode = self.see(|view| self.usable(view, ino))?;
+        let figures = self.store.figures();
+        let (mut new, mut all) = (figures.available(Purpose::New), figures.available(Purpose::Claimed));
+        let (first, within) = place(at);
+        let mut entries = vec![PageEntry::HOLE; (within + len).div_ceil(PAGE)];
+        self.see(|view| blockmap::get(view, ino, &inode, first, &mut entries))?;
+        let mut fitting = 0;
+        for (index, entry) in (first..).zip(&entries) {
+            if !blockmap::is_unwritten(entry) {
+                let is_new = !blockmap::has_page(entry) && !self.is_staged(ino, index);
+                if all == 0 || is_new && new == 0 {
+                    break;
+                }
+                (all, new) = (all - 1, new - u64::from(is_new));
+            }
+            fitting += PAGE;
+        }
+        Ok(fitting.saturating_sub(within).min(len))
+    }
+
+    /// One transaction of a write; tells the first page of it that is lost, if the data was acknowledged before (what
+    /// the kernel writes back) and the device takes it nowhere.
+    fn write_step(&self, ino: u64, offset: u64, data: &[u8], how: WriteHow, now: Time) -> Result<Option<u64>> {
         let inode = self.see(|view| self.usable(view, ino))?;
         let end = offset + data.len() as u64;
-        let plan = self.plan(ino, &inode, offset, data)?;
+        let plan = match self.plan(ino, &inode, offset, data) {
+            Err(error) if error.is_refused() && how.writeback => {
+                tracing::error!(ino, offset, len = data.len(), %error, "acknowledged data is lost");
+                Some(Plan::lost(&inode, offset, end))
+            }
+            other => other?,
+        };
         self.change(|txn| {
             let mut file = Held::load(txn, ino)?;
             let (mtime, ctime) = (time(&file.now, Stamp::Modify), time(&file.now, Stamp::Change));
@@ -113,10 +167,14 @@ impl Volume {
             }
             file.put(txn)
         })?;
-        if let Some(placed) = plan.and_then(|plan| plan.placed) {
+        let Some(plan) = plan else { return Ok(None) };
+        if let Some(placed) = plan.placed {
             placed.keep();
         }
-        Ok(())
+        if let Some((first, count)) = plan.lost {
+            self.remember_lost(ino, first, count)?;
+        }
+        Ok(plan.lost.map(|(first, _)| first))
     }
 
     /// Decides what is staged and puts the rest on the device; `None` if the bytes stay in the inode (S-5.3).
@@ -180,6 +238,7 @@ impl Volume {
             page[at..at + bytes.len()].copy_from_slice(bytes);
             return Ok(Some(page));
         }
+        self.room_to_stage()?;
         let under = self.under(ino, inode, index)?;
         plan.parts.push(Part {
             index,
@@ -204,9 +263,11 @@ fn check(inode: &Inode, offset: u64, len: usize, how: WriteHow) -> Step<(u64, us
     }
 }
 
-/// Bytes of the next step: up to a multiple of its most pages.
+/// Bytes of the next step. What the kernel sends in one call, 1 MiB from any offset, is one step, so that a crash
+/// shows all of it or nothing (promise C-1).
 fn step_len(at: u64, left: usize) -> usize {
-    let most = PAGES_A_STEP * PAGE_BYTES;
+    let unaligned = u64::from(!at.is_multiple_of(PAGE_BYTES));
+    let most = (PAGES_A_STEP + unaligned) * PAGE_BYTES;
     left.min((most - at % PAGE_BYTES) as usize)
 }
 
@@ -221,6 +282,9 @@ fn apply(txn: &mut Txn<'_>, file: &mut Held, plan: &Plan<'_>, size: u64) -> Step
         txn.stage(file.ino, part.index, version, base, part.at, part.bytes)?;
     }
     file.now.size.set(size);
+    if let Some((first, count)) = plan.lost {
+        name_lost(txn, file, first, count)?;
+    }
     match &plan.placed {
         Some(placed) => placed.name(txn, file),
         None => Ok(()),

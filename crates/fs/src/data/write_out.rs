@@ -1,7 +1,7 @@
 //! Writing staged pages to pages of their own: by age, by number, before something needs them mapped.
 
 use super::PAGES_A_STEP;
-use super::place::name_pages;
+use super::place::{Fresh, name_pages};
 use crate::blockmap;
 use crate::errors::{Error, Result};
 use crate::inode::Held;
@@ -52,7 +52,8 @@ impl Volume {
                 return Ok(());
             }
         }
-        let placed = self.put_on_device(ino, &inode, first, &[&bytes])?;
+        let placed = self.put_on_device(ino, &inode, first, &[&bytes]);
+        let placed = placed.inspect_err(|error| self.lost.note_refusal(error))?;
         self.change(|txn| {
             txn.claim();
             let mut file = Held::load(txn, ino)?;
@@ -60,11 +61,12 @@ impl Volume {
             file.put(txn)
         })?;
         placed.keep();
+        self.lost.note_success();
         Ok(())
     }
 
     /// Writes out the staged pages of several inodes, those left out that somebody is at. Small ones go together: one
-    /// reservation, one write, one transaction.
+    /// reservation, one write, one transaction. What the device refuses stays staged.
     pub(crate) fn write_out_inodes(&self, inos: &[u64]) -> Result<()> {
         for inos in inos.chunks(TOGETHER) {
             let (mut locks, mut jobs) = (Vec::new(), Vec::new());
@@ -78,11 +80,13 @@ impl Volume {
                         jobs.push(job);
                     }
                     Ok(None) => {}
+                    Err(error) if error.is_refused() => log_write_out(&error),
                     Err(error) if error.errno() == Some(Errno::ESTALE) || error.is_no_space() => {}
                     Err(error) => return Err(error),
                 }
             }
             match self.write_out_together(&jobs) {
+                Err(error) if error.is_refused() => log_write_out(&error),
                 Err(error) if error.is_no_space() => {}
                 other => other?,
             }
@@ -125,18 +129,13 @@ impl Volume {
                 }
             }
         }
-        let fresh = self.reserve(total as u32, Purpose::Claimed)?;
-        let runs = fresh.runs().iter();
-        let places: Vec<u64> = runs
-            .flat_map(|run| run.start..run.start + u64::from(run.count))
-            .collect();
-        let mut crcs = Vec::with_capacity(total);
-        self.write_part(&places, &bytes, &mut crcs)?;
+        let mut fresh = Fresh::default();
+        let mut places = fresh.add(self.reserve(total as u32, Purpose::Claimed)?);
+        let crcs = self.write_to(&mut places, &[&bytes], Purpose::Claimed, &mut fresh);
+        let crcs = crcs.inspect_err(|error| self.lost.note_refusal(error))?;
         self.change(|txn| {
             txn.claim();
-            for run in fresh.runs() {
-                txn.use_pages(*run)?;
-            }
+            fresh.allocate(txn)?;
             let mut at = 0;
             for job in jobs {
                 let mut file = Held::load(txn, job.ino)?;
@@ -148,6 +147,7 @@ impl Volume {
             Ok(())
         })?;
         fresh.keep();
+        self.lost.note_success();
         Ok(())
     }
 
@@ -159,6 +159,19 @@ impl Volume {
             self.write_out_inodes(&self.store.staged_inodes(surplus.min(ROUND)))?;
             if self.store.staged_total() >= before {
                 break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Before a page is staged: as long as the device refuses what was staged before, no more than the log can carry
+    /// (S-10.3). Errors: [`Error::Refused`].
+    pub(crate) fn room_to_stage(&self) -> Result<()> {
+        let most = 2 * self.staged_pages_max;
+        if self.store.staged_total() > most && self.lost.refusal().is_some() {
+            self.write_out_down_to(most / 4)?;
+            if let Some(error) = self.lost.refusal().filter(|_| self.store.staged_total() > most) {
+                return Err(Error::Refused(error));
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 mod directories;
 mod frozen;
+mod refused;
 mod reopening;
 mod space;
 mod sparse;

@@ -1,0 +1,129 @@
+//! Files of which data is known to be lost: pages that the device took nowhere (S-7.6), pages read with a wrong CRC.
+//!
+//! What lies here is for fsync and status; the truth is the page entry, and every look compares with it.
+
+use crate::errors::{Error, Result};
+use crate::volume::Volume;
+use keepfs_format::blockmap::{LOST, PageEntry};
+use keepfs_store::Error as StoreError;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// Most pages remembered.
+const KNOWN_MAX: usize = 1 << 16;
+
+/// Pages known to be lost, with their entries: an entry that is another one by now has healed.
+#[derive(Default)]
+pub(crate) struct LostPages {
+    known: Mutex<BTreeMap<(u64, u64), PageEntry>>,
+    /// Why the last write-out of staged data failed, if the device refused it.
+    refusal: Mutex<Option<StoreError>>,
+}
+
+impl LostPages {
+    /// Remembers a page; `true` if it was not known.
+    fn add(&self, ino: u64, index: u64, entry: PageEntry) -> bool {
+        let mut known = self.known.lock();
+        (known.len() < KNOWN_MAX || known.contains_key(&(ino, index)))
+            && known.insert((ino, index), entry) != Some(entry)
+    }
+
+    fn of(&self, ino: u64) -> Vec<(u64, PageEntry)> {
+        let known = self.known.lock();
+        let pages = known.range((ino, 0)..=(ino, u64::MAX));
+        pages.map(|((_, index), entry)| (*index, *entry)).collect()
+    }
+
+    fn inodes(&self) -> Vec<u64> {
+        let mut inodes: Vec<u64> = self.known.lock().keys().map(|(ino, _)| *ino).collect();
+        inodes.dedup();
+        inodes
+    }
+
+    /// A write-out failed.
+    pub fn note_refusal(&self, error: &Error) {
+        if let Error::Refused(error) = error {
+            *self.refusal.lock() = Some(error.clone());
+        }
+    }
+
+    /// A write-out succeeded.
+    pub fn note_success(&self) {
+        *self.refusal.lock() = None;
+    }
+
+    /// The refusal that stopped the last write-out.
+    pub fn refusal(&self) -> Option<StoreError> {
+        self.refusal.lock().clone()
+    }
+
+    fn healed(&self, ino: u64, index: u64, entry: PageEntry) {
+        let mut known = self.known.lock();
+        if known.get(&(ino, index)) == Some(&entry) {
+            known.remove(&(ino, index));
+        }
+    }
+}
+
+impl Volume {
+    /// A page of a file cannot be read back: it is remembered, told once, and answered.
+    pub(crate) fn bad_page(&self, ino: u64, index: u64, entry: &PageEntry) -> Error {
+        if entry.flags() != LOST {
+            self.store.data_is_bad();
+        }
+        if self.lost.add(ino, index, *entry) {
+            tracing::error!(
+                ino,
+                page = index,
+                "a page of this inode cannot be read back as it was written; write it anew, or restore the file"
+            );
+        }
+        Error::BadPage { ino, index }
+    }
+
+    /// Pages just became lost. Called with the exclusive lock held.
+    pub(crate) fn remember_lost(&self, ino: u64, first: u64, count: u64) -> Result<()> {
+        let inode = self.see(|view| crate::inode::live(view, ino))?;
+        for index in first..first + count {
+            let entry = self.entry_at(ino, &inode, index)?;
+            self.lost.add(ino, index, entry);
+        }
+        Ok(())
+    }
+
+    /// The first page of a file that is known to be lost, with its entry, and still is.
+    fn still_lost(&self, ino: u64, wanted: impl Fn(&PageEntry) -> bool) -> Option<u64> {
+        for (index, entry) in self.lost.of(ino) {
+            let now = self.see(|view| {
+                let inode = crate::inode::live(view, ino)?;
+                let mut now = [PageEntry::HOLE];
+                crate::blockmap::get(view, ino, &inode, index, &mut now)?;
+                Ok(now[0])
+            });
+            match now {
+                Ok(now) if now == entry && wanted(&entry) => return Some(index),
+                Ok(now) if now == entry => {}
+                _ => self.lost.healed(ino, index, entry),
+            }
+        }
+        None
+    }
+
+    /// For fsync: data of this file that was acknowledged is nowhere. Errors: [`Error::BadPage`]. Called with the
+    /// inode's lock held.
+    pub(crate) fn nothing_lost(&self, ino: u64) -> Result<()> {
+        match self.still_lost(ino, |entry| entry.flags() == LOST) {
+            Some(index) => Err(Error::BadPage { ino, index }),
+            None => Ok(()),
+        }
+    }
+
+    /// How many files are known to have lost data, as far as it was noticed since the volume was opened.
+    pub fn files_with_lost_data(&self) -> u64 {
+        let is_lost = |ino: &u64| {
+            let _lock = self.locks.shared(*ino);
+            self.still_lost(*ino, |_| true).is_some()
+        };
+        self.lost.inodes().into_iter().filter(is_lost).count() as u64
+    }
+}
