@@ -101,13 +101,23 @@ fn fail(dir: PathBuf, kib: u64) -> Result<(bool, usize), String> {
     Ok((faulted, written.iter().sum()))
 }
 
-/// Whether a failure ended all writing. Errors: status keeps a failure for itself.
+/// Whether a failure ended all writing. Errors: status keeps a failure for itself, or says read-write when it is not.
 fn is_faulted(pool: &Pool) -> Result<bool, String> {
     let status = pool.status()?;
     let faulted = status["state"] == "FAULTED";
     let told = status["errors"].as_array().is_some_and(|errors| !errors.is_empty());
-    if faulted && !told {
-        return Err(format!("FAULTED, but no error is told: {status}"));
+    if status["state"] == "ONLINE" || !told {
+        return Err(format!("the device failed, and status does not say so: {status}"));
+    }
+    let failed = status["device_errors"].as_object();
+    if !failed.is_some_and(|kinds| kinds.values().any(|count| *count != 0)) {
+        return Err(format!("the device failed, and nothing is counted: {status}"));
+    }
+    if status["mount"]["writing_ended"] != faulted {
+        return Err(format!(
+            "{}, and its mount says the contrary: {status}",
+            status["state"]
+        ));
     }
     Ok(faulted)
 }

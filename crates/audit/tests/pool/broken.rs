@@ -710,7 +710,11 @@ fn page_entries() {
         b.total(bitmap::TOTAL_PAGES, -1);
     };
     content("lost", lost, &[Finding::DataLost { ino: 5, index: 254 }]);
-    content("lost page", put(PageEntry::new(604, LOST, 0, 1)), &expect("page of a lost one"));
+    content(
+        "lost page",
+        put(PageEntry::new(604, LOST, 0, 1)),
+        &expect("page of a lost one"),
+    );
     content("page", put(PageEntry::new(4000, WRITTEN, 0, 1)), &expect("page"));
     content("version", put(PageEntry::new(604, WRITTEN, 0, 9)), &expect("version"));
     let crc = |b: &mut Builder| {

@@ -39,6 +39,12 @@ pub struct Status {
     pub log: Option<LogFigures>,
     /// What the server wrote since it was mounted.
     pub written: Option<WrittenFigures>,
+    /// Operations that the device failed since it was mounted.
+    #[serde(default)]
+    pub device_errors: ErrorFigures,
+    /// Files that are known to have lost data, as far as it was noticed since it was mounted.
+    #[serde(default)]
+    pub files_lost: u64,
     /// Known errors.
     pub errors: Vec<String>,
     /// Warnings and errors that `keepfs events` shows.
@@ -50,6 +56,9 @@ pub struct Status {
 pub struct MountFigures {
     /// Mounted read-only.
     pub read_only: bool,
+    /// A failure, or the shutdown ioctl, ended all writing.
+    #[serde(default)]
+    pub writing_ended: bool,
     /// `cache=`.
     pub cache: String,
     /// Whether sync(2) and umount(2) wait.
@@ -58,6 +67,19 @@ pub struct MountFigures {
     pub commit_s: u64,
     /// When it was mounted, seconds since 1970.
     pub since_s: u64,
+}
+
+/// Errors of the device by class, as zpool(8) counts them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ErrorFigures {
+    /// Reads that failed.
+    pub read: u64,
+    /// Writes that failed.
+    pub write: u64,
+    /// Flushes that failed.
+    pub flush: u64,
+    /// Pages read with a wrong checksum.
+    pub checksum: u64,
 }
 
 /// Space, bytes.
@@ -161,6 +183,8 @@ impl Status {
             arena: None,
             log: None,
             written: None,
+            device_errors: ErrorFigures::default(),
+            files_lost: 0,
             errors: Vec::new(),
             events: 0,
         }

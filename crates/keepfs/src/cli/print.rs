@@ -1,6 +1,6 @@
 //! The status of a pool as text, in the order that users of zpool(8) know.
 
-use super::figures::{ArenaFigures, LogFigures, SpaceFigures, Status, WrittenFigures};
+use super::figures::{ArenaFigures, ErrorFigures, LogFigures, SpaceFigures, Status, WrittenFigures};
 use super::size::Size;
 use std::fmt::Write;
 
@@ -27,6 +27,19 @@ pub fn text(s: &Status) -> String {
     }
     if let Some(written) = &s.written {
         lines.written(written);
+    }
+    let failed = s.device_errors;
+    if failed != ErrorFigures::default() {
+        let ErrorFigures {
+            read,
+            write,
+            flush,
+            checksum,
+        } = failed;
+        lines.add(
+            "failed",
+            &format!("{read} reads, {write} writes, {flush} flushes, {checksum} checksums"),
+        );
     }
     lines.add("errors", &errors(s));
     lines.0
@@ -86,7 +99,11 @@ fn mount(s: &Status) -> String {
     let Some(m) = &s.mount else {
         return format!("{dir}, without a server that answers");
     };
-    let mode = if m.read_only { "read-only" } else { "read-write" };
+    let mode = match (m.writing_ended, m.read_only) {
+        (true, _) => "read-only since writing ended",
+        (false, true) => "read-only",
+        (false, false) => "read-write",
+    };
     let anchor = if m.anchored { "anchored" } else { "not anchored" };
     format!(
         "{dir} ({mode}, cache {}, commit every {} s, {anchor}), server {}",

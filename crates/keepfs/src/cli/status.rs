@@ -4,7 +4,8 @@ use super::args::Status as Asked;
 use super::control::{self, Silent};
 use super::failure::Failure;
 use super::figures::{
-    ArenaFigures, CauseBytes, ClassBytes, LogFigures, MountFigures, SpaceFigures, Status, VERSION, WrittenFigures,
+    ArenaFigures, CauseBytes, ClassBytes, ErrorFigures, LogFigures, MountFigures, SpaceFigures, Status, VERSION,
+    WrittenFigures,
 };
 use super::logging::Ring;
 use super::options::MountOptions;
@@ -42,7 +43,7 @@ impl Live {
         status.mount = Some(self.mount());
         status.events = self.ring.events().len() as u64;
         match self.volume.upgrade() {
-            Some(volume) => self.figures(volume.store(), &mut status),
+            Some(volume) => self.figures(&volume, &mut status),
             None => status.say("OFFLINE", "it is being unmounted", "wait until its server has ended"),
         }
         status
@@ -59,6 +60,7 @@ impl Live {
     fn mount(&self) -> MountFigures {
         MountFigures {
             read_only: self.options.read_only,
+            writing_ended: false,
             cache: self.options.cache_name().into(),
             anchored: self.anchored,
             commit_s: self.options.commit.as_secs(),
@@ -66,7 +68,8 @@ impl Live {
         }
     }
 
-    fn figures(&self, store: &Store, status: &mut Status) {
+    fn figures(&self, volume: &Volume, status: &mut Status) {
+        let store = volume.store();
         let pool = store.pool();
         status.label.clone_from(&pool.label);
         status.id = pool.id.to_string();
@@ -87,37 +90,85 @@ impl Live {
             durable_seq: store.durable_seq(),
         });
         status.written = Some(written(store));
+        let failed = store.device_errors();
+        status.device_errors = ErrorFigures {
+            read: failed.reads,
+            write: failed.writes,
+            flush: failed.flushes,
+            checksum: failed.checksums,
+        };
+        status.files_lost = volume.files_with_lost_data();
         self.judge(store, status);
     }
 
-    /// State, status, action and errors.
+    /// State, status, action and errors; the worst that is known decides.
     fn judge(&self, store: &Store, status: &mut Status) {
+        degraded(store, status);
+        let ended = self.ended(store, status);
+        if let Some(mount) = &mut status.mount {
+            mount.writing_ended = ended;
+        }
+    }
+
+    /// Says so if writing has ended.
+    fn ended(&self, store: &Store, status: &mut Status) -> bool {
         if let Some(fault) = store.fault() {
             status.errors.push(fault.to_string());
             let action = "see to the device, then unmount and mount it again; what was synced is there";
             status.say("FAULTED", "a failure ended all writing", action);
-            return;
+            return true;
         }
-        if is_shut_down(store, self.options.read_only) {
+        let shut_down = is_shut_down(store, self.options.read_only);
+        if shut_down {
             status.errors.push(StoreError::Dead.to_string());
             status.say(
                 "FAULTED",
                 "it was shut down: nothing reaches the device",
                 "unmount it and mount it again",
             );
-            return;
         }
-        let bad = store.stats().bad_copies;
-        if bad > 0 {
-            status
-                .errors
-                .push(format!("{bad} copies of metadata were bad; the other copies were good"));
-            status.say(
-                "DEGRADED",
-                "copies of metadata were bad",
-                "see to the device; unmount it and run `keepfs check`",
-            );
-        }
+        shut_down
+    }
+}
+
+/// What failed although writing goes on.
+fn degraded(store: &Store, status: &mut Status) {
+    let bad = store.stats().bad_copies;
+    let failed = status.device_errors;
+    if failed != ErrorFigures::default() {
+        let errors = format!(
+            "the device failed {} reads, {} writes, {} flushes; {} pages had a wrong checksum",
+            failed.read, failed.write, failed.flush, failed.checksum
+        );
+        status.errors.push(errors);
+        let action = "see to the device (dmesg, smartctl); what was synced is there";
+        status.say(
+            "DEGRADED",
+            "the device failed operations; the data is safe elsewhere or was refused",
+            action,
+        );
+    }
+    if bad > 0 {
+        status
+            .errors
+            .push(format!("{bad} copies of metadata were bad; the other copies were good"));
+        status.say(
+            "DEGRADED",
+            "copies of metadata were bad",
+            "see to the device; unmount it and run `keepfs check`",
+        );
+    }
+    if status.files_lost > 0 {
+        let files = match status.files_lost {
+            1 => "1 file".to_owned(),
+            n => format!("{n} files"),
+        };
+        status.errors.push(format!("{files} with lost data"));
+        status.say(
+            "DEGRADED",
+            "file data is lost: reading it gives EIO",
+            "see to the device; restore the files that `keepfs events` names, or write what is lost anew",
+        );
     }
 }
 
@@ -137,7 +188,7 @@ fn space(store: &Store) -> Option<SpaceFigures> {
     Some(SpaceFigures {
         size_bytes: figures.pages * page,
         used_bytes: totals.pages.min(figures.pages) * page,
-        available_bytes: figures.available(Purpose::New) * page,
+        available_bytes: figures.obtainable(Purpose::New) * page,
         inodes: totals.inodes,
     })
 }

@@ -1,18 +1,27 @@
-//! What a server says of a pool that was shut down, and of one that is being unmounted.
+//! What a server says of a pool that was shut down, of one that is being unmounted, and of a device that fails.
 
 use super::Live;
 use crate::cli::logging::Ring;
 use crate::cli::options::MountOptions;
+use crate::cli::print;
 use crate::cli::registry::Record;
 use keepfs::{CreateOptions, OpenOptions, Pool};
-use keepfs_vfs::Vfs;
+use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
+use keepfs_media::sim::{Faults, Operation, SimDevice, When};
+use keepfs_media::{Class, PageNo};
+use keepfs_vfs::{FileKind, Ino, NewInode, Vfs, WriteHow};
+use std::path::Path;
 use std::sync::Arc;
 
 fn live(pool: &Pool) -> Live {
+    live_of(pool.path(), pool.volume())
+}
+
+fn live_of(path: &Path, volume: &Arc<Volume>) -> Live {
     Live {
         record: Record {
             pid: 1,
-            pool: pool.path().to_owned(),
+            pool: path.to_owned(),
             dir: "/nowhere".into(),
             device: "0:0".into(),
             since_ns: 0,
@@ -20,7 +29,7 @@ fn live(pool: &Pool) -> Live {
         options: MountOptions::default(),
         anchored: false,
         ring: Ring::default(),
-        volume: Arc::downgrade(pool.volume()),
+        volume: Arc::downgrade(volume),
     }
 }
 
@@ -56,4 +65,122 @@ fn a_pool_that_is_closed_is_offline() {
     let status = live.status();
     assert_eq!(status.state, "OFFLINE");
     assert!(status.status.is_some_and(|text| text.contains("being unmounted")));
+}
+
+/// The lines of a status by name.
+fn line(live: &Live, name: &str) -> String {
+    let text = print::text(&live.status());
+    let head = format!("{name:>9}: ");
+    let found = text.lines().find_map(|l| l.strip_prefix(&head)).map(str::to_owned);
+    found.unwrap_or_default()
+}
+
+/// A file with a page on the device, on a pool whose device fails when told.
+fn failing() -> (Arc<SimDevice>, Arc<Volume>, Ino) {
+    let device = Arc::new(SimDevice::new(4096));
+    Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+    let options = VolumeOptions {
+        background: false,
+        ..VolumeOptions::default()
+    };
+    let volume = Volume::open(device.clone(), &options).expect("open");
+    let new = NewInode {
+        mode: FileKind::File.type_bits() | 0o644,
+        umask: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+    };
+    let file = volume.mknod(Ino::ROOT, b"file", &new).expect("mknod").attr.ino;
+    assert_eq!(volume.write(file, 0, &[1; 4096], WriteHow::default()), Ok(4096));
+    volume.syncfs().expect("sync");
+    (device, volume, file)
+}
+
+#[test]
+fn failed_operations_are_counted_by_class() {
+    let (device, volume, file) = failing();
+    let live = live_of(Path::new("/sim"), &volume);
+    assert_eq!(line(&live, "state"), "ONLINE");
+    assert_eq!(line(&live, "failed"), "");
+    assert_eq!(line(&live, "errors"), "no known errors");
+    // A page that goes elsewhere.
+    device.set_faults(Faults::none().fail_writes_of(Class::Data, When::Nth(1)));
+    assert_eq!(volume.write(file, 4096, &[2; 4096], WriteHow::default()), Ok(4096));
+    let status = live.status();
+    assert_eq!((status.device_errors.write, status.files_lost), (1, 0));
+    assert_eq!(line(&live, "state"), "DEGRADED");
+    assert_eq!(line(&live, "failed"), "0 reads, 1 writes, 0 flushes, 0 checksums");
+    assert!(line(&live, "errors").contains("1 writes"), "{}", line(&live, "errors"));
+    assert!(line(&live, "action").contains("see to the device"));
+    // A read that fails.
+    device.set_faults(Faults::none().fail(Operation::Read, When::Nth(1)));
+    let mut buf = [0; 4096];
+    assert!(volume.read(file, 0, &mut buf).is_err());
+    assert_eq!(live.status().device_errors.read, 1);
+    assert!(!line(&live, "errors").contains("lost data"));
+}
+
+#[test]
+fn files_with_lost_data_are_counted_until_they_are_written_anew() {
+    let (device, volume, file) = failing();
+    let live = live_of(Path::new("/sim"), &volume);
+    device.set_faults(Faults::none().fail_writes_of(Class::Data, When::From(1)));
+    let back = WriteHow {
+        writeback: true,
+        ..WriteHow::default()
+    };
+    assert!(volume.write(file, 0, &[2; 4096], back).is_err());
+    device.set_faults(Faults::none());
+    assert_eq!(live.status().files_lost, 1);
+    assert_eq!(line(&live, "state"), "DEGRADED");
+    assert!(line(&live, "errors").contains("1 file with lost data"));
+    assert!(line(&live, "status").contains("data is lost"));
+    assert!(line(&live, "action").contains("restore the files"));
+    assert_eq!(volume.write(file, 0, &[3; 4096], WriteHow::default()), Ok(4096));
+    assert_eq!(live.status().files_lost, 0);
+    assert!(!line(&live, "errors").contains("lost data"));
+}
+
+#[test]
+fn a_wrong_checksum_is_counted_and_names_a_file() {
+    let (device, volume, file) = failing();
+    let data = device.recording();
+    let page = data.log.iter().rev().find_map(|entry| match &entry.event {
+        keepfs_media::sim::Event::Write {
+            at, class: Class::Data, ..
+        } => Some(*at),
+        _ => None,
+    });
+    // Whoever owns the device writes over the page.
+    let page = page.expect("a page of data");
+    keepfs_media::Device::write(&*device, page, &[0; 4096], Class::Data).expect("write");
+    let live = live_of(Path::new("/sim"), &volume);
+    let mut buf = [0; 4096];
+    assert!(volume.read(file, 0, &mut buf).is_err());
+    let status = live.status();
+    assert_eq!((status.device_errors.checksum, status.files_lost), (1, 1));
+    assert_ne!(page, PageNo(0));
+}
+
+#[test]
+fn a_pool_that_stopped_writing_is_not_mounted_read_write() {
+    let (device, volume, _) = failing();
+    let live = live_of(Path::new("/sim"), &volume);
+    assert!(line(&live, "mount").contains("read-write"), "{}", line(&live, "mount"));
+    device.set_faults(Faults::none().fail(Operation::Flush, When::From(1)));
+    let new = NewInode {
+        mode: FileKind::File.type_bits() | 0o644,
+        umask: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+    };
+    volume.mknod(Ino::ROOT, b"late", &new).expect("mknod");
+    assert!(volume.syncfs().is_err());
+    let status = live.status();
+    assert_eq!(status.state, "FAULTED");
+    assert!(status.mount.is_some_and(|m| m.writing_ended && !m.read_only));
+    assert!(line(&live, "mount").contains("read-only since writing ended"));
+    assert!(line(&live, "failed").contains("1 flushes"), "{}", line(&live, "failed"));
 }
