@@ -8,18 +8,22 @@
 pub mod campaign;
 pub mod history;
 pub mod judge;
+pub mod kinds;
+pub mod memo;
 pub mod pause;
 #[cfg(feature = "planted")]
 pub mod planted;
 pub mod schedule;
 pub mod seed;
 pub mod setting;
+pub mod states;
 pub mod step;
 pub mod sweep;
 pub mod tally;
+pub mod trace;
 pub mod workload;
 
-pub use campaign::{Campaign, Limits};
+pub use campaign::{Campaign, Goal, Limits};
 pub use seed::Seed;
 pub use setting::Setting;
 pub use step::Step;

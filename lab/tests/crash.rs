@@ -8,7 +8,7 @@ use std::path::Path;
 
 const ONE_THREAD: Limits = Limits {
     time: None,
-    states: None,
+    goal: None,
     violations: 1,
     threads: 1,
     only: "",
@@ -49,7 +49,7 @@ fn known_bugs_stay_fixed() {
 /// S-9.4, S-10.2, S-11.1: workloads of each kind, few states each.
 #[test]
 fn workloads_of_each_kind() {
-    let workloads = Workloads::new(3);
+    let workloads = Workloads::deep(3);
     let seeds = (0..10).map(|n| workloads.nth(n)).filter(|s| s.setting.crowd == 0);
     judge(
         seeds,
@@ -65,7 +65,7 @@ fn workloads_of_each_kind() {
 /// Every workload has steps (a text with a mistake has none), and each reads back as it was printed.
 #[test]
 fn workloads_are_what_they_say() {
-    let workloads = Workloads::new(9);
+    let workloads = Workloads::deep(9);
     for number in 0..400 {
         let seed = workloads.nth(number);
         assert!(
@@ -82,7 +82,29 @@ fn workloads_are_what_they_say() {
 /// PROTOCOLS section 10 (2): of an open transaction there is no byte in the log.
 #[test]
 fn overlapping_transactions() {
-    schedule::campaign(1000, 30).expect("every schedule");
+    schedule::campaign(1000, 30, 1).expect("every schedule");
+}
+
+/// Decision 0205: what an equal recovery covers comes to the same tree when it is recovered itself.
+#[test]
+fn covered_images_are_recovered_to_the_same_tree() {
+    let depth = Depth {
+        history: 250,
+        states: 40,
+        again: 40,
+        prove: 1,
+        ..Depth::USUAL
+    };
+    let workloads = Workloads::deep(5);
+    let campaign = Campaign::new(1, depth, ONE_THREAD);
+    for seed in (0..8).map(|n| workloads.nth(n)).filter(|s| s.setting.crowd == 0) {
+        if let Some(v) = campaign.replay(&seed, depth) {
+            panic!("{}: {}: {}\n{}", v.check, v.state, v.what, seed.print("as it was run"));
+        }
+    }
+    let tally = campaign.tally();
+    assert!(tally.covered > 100, "nothing was covered: {tally}");
+    assert_eq!((tally.proved, tally.contradictions), (tally.covered, 0), "{tally}");
 }
 
 /// A tree that no prefix of the operations made is told: the judge is not blind.

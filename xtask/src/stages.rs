@@ -43,7 +43,7 @@ pub const STAGES: &[Stage] = &[
     stage("miri", 15, &["cargo", "xtask", "miri"]),
     stage(
         "crash",
-        15,
+        20,
         &[
             "cargo",
             "run",
@@ -54,8 +54,16 @@ pub const STAGES: &[Stage] = &[
             "--bin",
             "crash",
             "--",
+            "--goal",
+            "1000000",
+            "--guard",
+            "450000",
+            "--each",
+            "10000",
             "--budget",
-            "240",
+            "720",
+            "--schedules",
+            "100000",
         ],
     ),
     stage(

@@ -32,7 +32,7 @@ mod view;
 mod wanted;
 mod zones;
 
-pub use arena::{Guard, Mismatch};
+pub use arena::{Guard, Mismatch, Reuse};
 pub use error::{Abort, Error, Pressure, Stop};
 pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use pool::{FormatOptions, Pool};
@@ -92,6 +92,9 @@ pub struct StoreOptions {
     pub log_free_percent: u32,
     /// Keep the operation log and the state table (SPEC section 12); off for comparison.
     pub oplog: bool,
+    /// Everything is made durable before each transaction begins, so that a crash may fall between any two
+    /// (simulations).
+    pub sync_each: bool,
 }
 
 impl Default for StoreOptions {
@@ -105,6 +108,7 @@ impl Default for StoreOptions {
             background: true,
             log_free_percent: 5,
             oplog: true,
+            sync_each: false,
         }
     }
 }
@@ -336,7 +340,7 @@ impl Store {
         } else if dirty * 2 > self.dirty_limit {
             self.want_checkpoint();
         }
-        if self.redo.lock().bytes > REDO_MAX {
+        if self.options.sync_each || self.redo.lock().bytes > REDO_MAX {
             self.sync()?;
         }
         if self.wanted.is_set() && !self.options.background {

@@ -210,7 +210,7 @@ impl Store {
 
     /// After a while without syncs: an empty group tells that the last one was flushed, so that recovery takes it as
     /// it is (S-9.2). It needs no flush itself. If somebody is cutting a group, that one tells it.
-    pub(crate) fn write_durable(&self) -> Result<(), Error> {
+    pub fn write_durable(&self) -> Result<(), Error> {
         self.alive()?;
         let Some(lead) = self.sync.try_lead() else {
             return Ok(());

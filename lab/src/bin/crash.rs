@@ -1,13 +1,13 @@
 //! `crash`: crash enumeration from the command line; exit code 1 if a promise was broken.
 
 use keepfs_lab::crash::sweep::{Depth, Violation};
-use keepfs_lab::crash::{Campaign, Limits, Seed, schedule};
+use keepfs_lab::crash::{Campaign, Goal, Limits, Seed, Tally, schedule};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-const USAGE: &str = "usage: crash [--budget SECONDS | --states N] [--seed S] [--replay FILE] [--threads N] [--only NAME] \
+const USAGE: &str = "usage: crash [--budget SECONDS] [--goal STATES] [--guard STATES] [--each STATES] [--seed S] [--replay FILE] [--threads N] [--only NAME] \
                      [--violations N] [--bugs DIR] [--save DIR] [--planted all|NAME] [--schedules N] [--json]";
 
 struct Arguments {
@@ -25,7 +25,7 @@ fn arguments() -> Result<Arguments, String> {
     let mut given = Arguments {
         limits: Limits {
             time: None,
-            states: None,
+            goal: None,
             violations: 1,
             threads: 2,
             only: "",
@@ -44,7 +44,9 @@ fn arguments() -> Result<Arguments, String> {
         let number = |text: String| text.parse::<u64>().map_err(|e| format!("{text}: {e}"));
         match word.as_str() {
             "--budget" => given.limits.time = Some(Duration::from_secs(number(value()?)?)),
-            "--states" => given.limits.states = Some(number(value()?)?),
+            "--goal" => given.limits.goal.get_or_insert_default().states = number(value()?)?,
+            "--guard" => given.limits.goal.get_or_insert_default().guard = number(value()?)?,
+            "--each" => given.limits.goal.get_or_insert_default().each = number(value()?)?,
             "--seed" => given.seed = number(value()?)?,
             "--threads" => given.limits.threads = number(value()?)? as usize,
             "--violations" => given.limits.violations = number(value()?)?,
@@ -58,7 +60,7 @@ fn arguments() -> Result<Arguments, String> {
             _ => return Err(USAGE.into()),
         }
     }
-    if given.limits.time.is_none() && given.limits.states.is_none() {
+    if given.limits.time.is_none() && given.limits.goal.is_none() {
         given.limits.time = Some(Duration::from_secs(60));
     }
     Ok(given)
@@ -80,7 +82,7 @@ fn run(given: &Arguments) -> Result<usize, String> {
     if let Some(which) = &given.planted {
         return planted(which, given);
     }
-    schedule::campaign(given.seed, given.schedules)?;
+    schedule::campaign(given.seed, given.schedules, given.limits.threads as u64)?;
     println!(
         "{} schedules of overlapping transactions, no violation",
         given.schedules
@@ -99,12 +101,15 @@ fn run(given: &Arguments) -> Result<usize, String> {
     if given.replay.is_none() {
         let found = campaign.run(&|tally, elapsed| {
             println!(
-                "{:>5} s: {} workloads, {} images, {} states, {:.0} images/s",
+                "{:>5} s: {} workloads, {} images, {} covered, {} states ({} alias, {} off), {:.0} states/s",
                 elapsed.as_secs(),
                 tally.histories,
                 tally.images,
+                tally.covered,
                 tally.states,
-                tally.images as f64 / elapsed.as_secs_f64()
+                tally.states_alias,
+                tally.states_off,
+                tally.states as f64 / elapsed.as_secs_f64()
             );
         });
         violations.extend(found);
@@ -113,10 +118,35 @@ fn run(given: &Arguments) -> Result<usize, String> {
         true => println!("{}", campaign.tally().json()),
         false => println!("{}", campaign.tally()),
     }
+    if let Some(goal) = given.limits.goal {
+        told_goal(&campaign.tally(), goal);
+    }
     for (number, violation) in violations.iter().enumerate() {
         tell(&campaign, violation, number, given)?;
     }
     Ok(violations.len())
+}
+
+/// Says plainly whether the goal was reached. That it was not is no violation: a slow machine runs out of time.
+fn told_goal(tally: &Tally, goal: Goal) {
+    if tally.reaches(goal) {
+        println!(
+            "goal reached: {} states, {} at each guard, {} of each kind",
+            goal.states, goal.guard, goal.each
+        );
+        return;
+    }
+    let sums = [
+        ("in the run", tally.states, goal.states),
+        ("at guard alias", tally.states_alias, goal.guard),
+        ("at guard off", tally.states_off, goal.guard),
+    ];
+    for (place, states, wanted) in sums.into_iter().filter(|(_, states, wanted)| states < wanted) {
+        println!("GOAL NOT REACHED: {states} states {place} instead of {wanted}");
+    }
+    for (kind, states) in tally.short_of(goal) {
+        println!("GOAL NOT REACHED: {states} states of {kind} instead of {}", goal.each);
+    }
 }
 
 /// Ends the process with the workload's text if one hangs.

@@ -2,11 +2,13 @@
 
 use super::seed::Seed;
 use super::setting::Setting;
+use super::states::States;
 use super::step::Step;
 use super::sweep::{Depth, Violation, sweep};
 use super::tally::Tally;
 use super::workload::Workloads;
 use keepfs_media::image::Image;
+use keepfs_store::Reuse;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,14 +20,25 @@ use std::time::{Duration, Instant};
 pub struct Limits {
     /// After so long.
     pub time: Option<Duration>,
-    /// After so many states.
-    pub states: Option<u64>,
+    /// When each of these is reached.
+    pub goal: Option<Goal>,
     /// After so many violations.
     pub violations: u64,
     /// Threads.
     pub threads: usize,
     /// Only workloads whose names begin so.
     pub only: &'static str,
+}
+
+/// What a run is to reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Goal {
+    /// Distinct states in the run.
+    pub states: u64,
+    /// Distinct states at each guard.
+    pub guard: u64,
+    /// Distinct states of each kind that a workload is made for.
+    pub each: u64,
 }
 
 /// A running campaign.
@@ -37,6 +50,7 @@ pub struct Campaign {
     next: AtomicU64,
     over: AtomicBool,
     tally: Mutex<Tally>,
+    states: States,
     violations: Mutex<Vec<Violation>>,
     fresh: Mutex<HashMap<Setting, Image>>,
     /// What each thread is at, and since when.
@@ -54,10 +68,18 @@ impl Campaign {
             next: AtomicU64::new(0),
             over: AtomicBool::new(false),
             tally: Mutex::default(),
+            states: States::default(),
             violations: Mutex::default(),
             fresh: Mutex::default(),
             at: Mutex::new(vec![None; limits.threads]),
         }
+    }
+
+    /// The same with more of the workloads that are swept deeply.
+    #[must_use]
+    pub fn deep(mut self, seed: u64) -> Campaign {
+        self.workloads = Workloads::deep(seed);
+        self
     }
 
     /// Runs one workload and adds what it gave.
@@ -94,6 +116,7 @@ impl Campaign {
     }
 
     fn work(&self, thread: usize, progress: &(dyn Fn(&Tally, Duration) + Sync)) {
+        let _reuse = Reuse::begin();
         let mut told = Instant::now();
         while !self.is_over() {
             let seed = self.workloads.nth(self.next.fetch_add(1, Ordering::Relaxed));
@@ -124,7 +147,7 @@ impl Campaign {
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
             || self.limits.time.is_some_and(|t| self.started.elapsed() >= t)
-            || self.limits.states.is_some_and(|s| self.tally.lock().states >= s)
+            || self.limits.goal.is_some_and(|goal| self.tally.lock().reaches(goal))
     }
 
     fn fresh(&self, setting: &Setting) -> Result<Image, String> {
@@ -148,7 +171,7 @@ impl Campaign {
             Ok(base) => base,
             Err(what) => return Some(failed("format", what)),
         };
-        match catch_unwind(AssertUnwindSafe(|| sweep(seed, &base, depth, tally))) {
+        match catch_unwind(AssertUnwindSafe(|| sweep(seed, &base, depth, &self.states, tally))) {
             Ok(Ok(())) => None,
             Ok(Err(violation)) => Some(*violation),
             Err(panic) => {
@@ -189,7 +212,11 @@ impl Campaign {
             steps: kept,
             ..violation.seed.clone()
         };
-        let again = self.judged(&seed, self.depth, &mut Tally::default())?;
+        let depth = Depth {
+            until: None,
+            ..self.depth
+        };
+        let again = self.judged(&seed, depth, &mut Tally::default())?;
         (again.check == violation.check).then_some(again)
     }
 }

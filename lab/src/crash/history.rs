@@ -28,6 +28,8 @@ pub struct History {
     pub begins: Vec<usize>,
     /// Whether each step was done (not refused).
     pub worked: Vec<bool>,
+    /// Whether frames were evicted during each step.
+    pub evicted: Vec<bool>,
     /// Operations that failed for want of space.
     pub no_space: u64,
     /// Frames evicted.
@@ -79,6 +81,10 @@ struct Life<'a> {
     clock: LabClock,
     volume: Arc<Volume>,
     history: History,
+    /// Last transaction when the tree was hashed last: until the next one it is the same tree.
+    hashed: u64,
+    /// Evictions of this mount so far.
+    evictions: u64,
 }
 
 impl<'a> Life<'a> {
@@ -101,6 +107,7 @@ impl<'a> Life<'a> {
             acks: vec![(0, 0)],
             begins: vec![0],
             worked: vec![true],
+            evicted: vec![false],
             no_space: 0,
             evictions: 0,
             checkpoints: 0,
@@ -110,8 +117,10 @@ impl<'a> Life<'a> {
             device,
             pause,
             clock,
+            hashed: volume.store().last_seq(),
             volume,
             history,
+            evictions: 0,
         })
     }
 
@@ -158,16 +167,33 @@ impl<'a> Life<'a> {
     /// The step is over.
     fn end(&mut self, done: Done) -> Result<(), Broken> {
         self.history.worked.push(done != Done::Refused);
-        if done == Done::Durable {
+        if matches!(done, Done::Durable | Done::Moved) {
             self.history
                 .acks
                 .push((self.device.log_len(), self.history.begins.len() - 1));
         }
-        let now = hash(&self.volume).map_err(|what| self.broken(what))?;
+        let evictions = self.volume.store().arena_figures().2;
+        self.history.evicted.push(evictions != self.evictions);
+        let now = self.tree(done).map_err(|what| self.broken(what))?;
         self.history.hashes.push(now);
+        self.evictions = self.volume.store().arena_figures().2;
         match self.volume.store().fault() {
             Some(fault) => Err(self.broken(format!("the store gave up: {fault}"))),
             None => Ok(()),
+        }
+    }
+
+    /// The hash of the tree now. It is read unless only transactions could change it and there was none.
+    fn tree(&mut self, done: Done) -> Result<u64, String> {
+        let last = self.history.hashes.last().copied();
+        match last.filter(|_| done != Done::Moved && self.volume.store().last_seq() == self.hashed) {
+            Some(same) => Ok(same),
+            None => {
+                let now = hash(&self.volume)?;
+                // Reading may stamp access times, which are no part of the tree.
+                self.hashed = self.volume.store().last_seq();
+                Ok(now)
+            }
         }
     }
 
@@ -181,7 +207,8 @@ impl<'a> Life<'a> {
             .open(self.pause.clone(), &self.clock)
             .map_err(|e| self.broken(format!("the pool cannot be opened: {e}")))?;
         let before = self.history.hashes.last().copied();
-        self.end(Done::Durable)?;
+        self.evictions = 0;
+        self.end(Done::Moved)?;
         match self.history.hashes.last().copied() == before {
             true => Ok(()),
             false => Err(self.broken("another tree after a remount".into())),
@@ -270,15 +297,21 @@ impl<'a> Life<'a> {
                     _ => Done::Yes,
                 })
             }
-            Step::Checkpoint => store.checkpoint().map(|()| Done::Durable).or_else(full),
+            Step::Checkpoint => store.checkpoint().map(|()| Done::Moved).or_else(full),
             Step::SwitchZone => {
                 store.want_other_zones();
-                store.checkpoint().map(|()| Done::Durable).or_else(full)
+                store.checkpoint().map(|()| Done::Moved).or_else(full)
             }
             Step::Evict => {
                 store.drop_clean_frames();
+                // What comes next reads it all again.
+                self.hashed = u64::MAX;
                 Ok(Done::Yes)
             }
+            Step::Idle => match store.write_durable() {
+                Ok(()) => Ok(Done::Yes),
+                Err(e) => Err(format!("writing `durable`: {e}")),
+            },
             Step::Remount | Step::Crash { .. } | Step::During { .. } => Ok(Done::Yes),
         }
     }
@@ -293,6 +326,8 @@ enum Done {
     Yes,
     /// It was done, and everything up to it is acknowledged as durable.
     Durable,
+    /// The same, and metadata moved: the tree must be the same wherever it lies now.
+    Moved,
 }
 
 /// A checkpoint that finds no space is told so and changes nothing.

@@ -2,12 +2,12 @@
 
 use super::history::{self, History};
 use super::setting::{LabClock, Setting};
+use super::trace::{Read, TraceDevice};
 use keepfs_audit::{Options, walk};
 use keepfs_media::PageNo;
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
 use keepfs_vfs::{FileKind, Ino, Vfs};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// An image as `audit` reads it.
@@ -32,68 +32,39 @@ impl keepfs_audit::Image for Walked<'_> {
 pub struct Recovered {
     /// Hash of the tree.
     pub tree: u64,
-    /// What else tells recovered states apart: last transaction, staged pages, bad copies, checkpoints.
-    pub class: u64,
     /// The device after recovery.
     pub image: Image,
+    /// What was read of the crash state for it, in order.
+    pub reads: Vec<Read>,
 }
 
-/// Recovers `image` and reads everything.
-pub fn recover(setting: &Setting, image: &Image) -> Result<Recovered, String> {
-    let device = Arc::new(SimDevice::over(image.clone()));
+/// Recovers `image`, reads everything, and walks what recovery wrote. Errors: which check failed, and what it said.
+pub fn recover(setting: &Setting, image: &Image) -> Result<Recovered, (&'static str, String)> {
+    let device = Arc::new(TraceDevice::over(image.clone()));
     let volume = setting
         .open(device.clone(), &LabClock::default())
-        .map_err(|e| format!("recovery: {e}"))?;
-    let tree = history::hash(&volume)?;
+        .map_err(|e| ("recovery", e.to_string()))?;
+    let tree = history::hash(&volume).map_err(|e| ("recovery", e))?;
     if let Some(fault) = volume.store().fault() {
-        return Err(format!("the store gave up: {fault}"));
+        return Err(("recovery", format!("the store gave up: {fault}")));
     }
-    let store = volume.store();
-    let stats = store.stats();
-    let mut class = DefaultHasher::new();
-    (
-        store.last_seq(),
-        store.staged_total(),
-        stats.bad_copies,
-        stats.checkpoints,
-    )
-        .hash(&mut class);
+    drop(volume);
+    sound(&*device, true).map_err(|e| ("walk", e))?;
     Ok(Recovered {
         tree,
-        class: class.finish(),
         image: device.image(),
+        reads: device.reads(),
     })
 }
 
 /// The whole-tree walk: no error is allowed.
-pub fn sound(image: &Image, data: bool) -> Result<(), String> {
-    let report = walk(&Walked(image), &Options { data, limit: 20 });
+pub fn sound(image: &dyn keepfs_audit::Image, data: bool) -> Result<(), String> {
+    let report = walk(image, &Options { data, limit: 20 });
     let errors: Vec<String> = report.errors().map(|f| format!("[{}] {f}", f.code())).collect();
     if report.is_sound() {
         return Ok(());
     }
     Err(format!("walk: {}", errors.join("; ")))
-}
-
-/// A crash inside the recovery: every state of it must be recovered to the same tree.
-pub fn crash_again(setting: &Setting, image: &Image, tree: u64, limit: u64, seed: u64) -> Result<u64, String> {
-    let history = history::run(setting, image, &[]).map_err(|b| format!("second recovery: {}", b.what))?;
-    if history.hashes[0] != tree {
-        return Err("recovering twice gives two different trees".into());
-    }
-    let mut images = 0;
-    for point in keepfs_media::crash::Sweep::new(&history.recording, seed) {
-        for state in point.plan.sample(limit) {
-            let content = point.content(&state);
-            images += 1;
-            let again = recover(setting, &content).map_err(|e| format!("crash inside recovery ({state}): {e}"))?;
-            if again.tree != tree {
-                return Err(format!("crash inside recovery ({state}): another tree"));
-            }
-            sound(&again.image, false).map_err(|e| format!("crash inside recovery ({state}): {e}"))?;
-        }
-    }
-    Ok(images)
 }
 
 /// The pool can be used on: everything is deleted, all space comes back, the walk finds nothing.
@@ -107,7 +78,7 @@ pub fn usable(setting: &Setting, image: &Image) -> Result<(), String> {
     volume.unmount().map_err(|e| format!("usability, unmount: {e}"))?;
     drop(volume);
     let image = device.image();
-    sound(&image, true).map_err(|e| format!("usability, everything deleted: {e}"))?;
+    sound(&Walked(&image), true).map_err(|e| format!("usability, everything deleted: {e}"))?;
     let volume = setting
         .open(device, &clock)
         .map_err(|e| format!("usability, open again: {e}"))?;
@@ -174,7 +145,7 @@ pub fn prefix_of(history: &History, position: usize, tree: u64) -> Result<usize,
 pub fn contained(setting: &Setting, image: &Image) {
     let device = Arc::new(SimDevice::over(image.clone()));
     // Whatever the walk says of such an image, it has to come to an end.
-    let _ = sound(image, true);
+    let _ = sound(&Walked(image), true);
     let Ok(volume) = setting.open(device, &LabClock::default()) else {
         return;
     };

@@ -36,16 +36,18 @@ fn by_flips(bug: Bug) -> Option<(String, String)> {
 pub fn hunt(bug: Bug, seed: u64, budget: Duration) -> Caught {
     let begun = Instant::now();
     plant(Some(bug));
-    let by_schedule = schedule::campaign(seed, 300).err().map(|e| ("schedule".to_owned(), e));
+    let by_schedule = schedule::campaign(seed, 300, 1)
+        .err()
+        .map(|e| ("schedule".to_owned(), e));
     let by_schedule = by_schedule.or_else(|| by_flips(bug));
     let limits = Limits {
         time: Some(budget),
-        states: None,
+        goal: None,
         violations: 1,
         threads: 2,
         only: "",
     };
-    let campaign = Campaign::new(seed, Depth::USUAL, limits);
+    let campaign = Campaign::new(seed, Depth::USUAL, limits).deep(seed);
     let by = by_schedule.or_else(|| {
         let found = campaign.run(&|_, _| ()).into_iter().next();
         found.map(|v| (v.check.to_owned(), format!("{}: {}", v.seed.name, v.what)))

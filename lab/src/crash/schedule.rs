@@ -2,12 +2,14 @@
 //!
 //! The outer transaction is open while others begin, commit, fail and are synced on the same metablocks. Then power
 //! is cut. What was committed and synced is there byte for byte, of what was open or failed there is no byte, and the
-//! counters are those of the committed ones.
+//! counters are those of the committed ones. Nor was any byte of a transaction in the log before it had committed.
 
 use keepfs_format::{Kind, PoolId};
-use keepfs_media::sim::SimDevice;
-use keepfs_store::{Abort, Error, FormatOptions, Guard, Meaning, Ref, Source, Store, StoreOptions, Totals, Txn};
-use keepfs_vfs::ops::Rng;
+use keepfs_media::Class;
+use keepfs_media::image::{Image, Page};
+use keepfs_media::sim::{Event, Recording, SimDevice};
+use keepfs_store::{Abort, Error, FormatOptions, Guard, Meaning, Ref, Reuse, Source, Store, StoreOptions, Totals, Txn};
+use keepfs_vfs::ops::{Rng, pattern};
 use std::sync::Arc;
 
 /// Bytes that one transaction owns in the shared metablock.
@@ -16,10 +18,38 @@ const RANGE: usize = 60;
 const RANGES: usize = 60;
 /// Where the first one begins.
 const FIRST: usize = 100;
+/// So many bytes at the begin of a range tell whose it is.
+const MARK: usize = 16;
 
-/// Runs `count` schedules of consecutive seeds; the first that breaks a promise, in words.
-pub fn campaign(seed: u64, count: u64) -> Result<(), String> {
-    (seed..seed + count).try_for_each(|s| schedule(s).map_err(|e| format!("schedule {s}: {e}")))
+/// Runs `count` schedules of consecutive seeds on some threads; one that breaks a promise, in words.
+pub fn campaign(seed: u64, count: u64, threads: u64) -> Result<(), String> {
+    let base = empty_pool()?;
+    let every = |first: u64| {
+        let _reuse = Reuse::begin();
+        let mut seeds = (seed + first..seed + count).step_by(threads.max(1) as usize);
+        seeds.try_for_each(|s| schedule(s, &base).map_err(|e| format!("schedule {s}: {e}")))
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads.max(1))
+            .map(|first| scope.spawn(move || every(first)))
+            .collect();
+        let died = || Err("a schedule panicked".to_owned());
+        running
+            .into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or_else(|_| died()))
+    })
+}
+
+fn empty_pool() -> Result<Image, String> {
+    let device = Arc::new(SimDevice::new(1024));
+    let format = FormatOptions {
+        id: Some(PoolId(*b"keepfs-schedules")),
+        name_seed: Some([3, 4]),
+        meta_copies: 1,
+        ..FormatOptions::default()
+    };
+    Store::format(device.clone(), &format).map_err(|e| format!("format: {e}"))?;
+    Ok(device.image())
 }
 
 /// What must be there.
@@ -31,17 +61,32 @@ struct Truth {
     durable_inodes: u64,
 }
 
+/// Bytes that the log must not hold in its first `entries` entries: their transaction had not committed.
+struct Absent {
+    mark: [u8; MARK],
+    entries: usize,
+}
+
 struct Stage {
+    device: Arc<SimDevice>,
     store: Arc<Store>,
     shared: Ref,
     truth: Truth,
+    absent: Vec<Absent>,
+    seed: u64,
     next: usize,
 }
 
+/// A transaction's range of the shared metablock and what it writes there.
+struct Mine {
+    range: usize,
+    bytes: Vec<u8>,
+}
+
 /// One schedule.
-pub fn schedule(seed: u64) -> Result<(), String> {
+fn schedule(seed: u64, base: &Image) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let device = Arc::new(SimDevice::new(1024));
+    let device = Arc::new(SimDevice::over(base.clone()));
     let options = StoreOptions {
         tiny_arena: true,
         arena_bytes: 0,
@@ -53,19 +98,13 @@ pub fn schedule(seed: u64) -> Result<(), String> {
         },
         ..StoreOptions::default()
     };
-    let format = FormatOptions {
-        id: Some(PoolId(*b"keepfs-schedules")),
-        name_seed: Some([3, 4]),
-        meta_copies: 1,
-        ..FormatOptions::default()
-    };
-    Store::format(device.clone(), &format).map_err(|e| format!("format: {e}"))?;
     let store = Store::open(device.clone(), &options).map_err(|e| format!("open: {e}"))?;
-    let mut stage = Stage::new(store)?;
+    let mut stage = Stage::new(device.clone(), store, seed)?;
     for _ in 0..3 {
         stage.round(&mut rng)?;
     }
     let (shared, truth) = (stage.shared, stage.truth);
+    nothing_early(&device.recording(), &stage.absent)?;
     stage.store.kill();
     drop(stage.store);
     let store = Store::open(device, &options).map_err(|e| format!("recovery: {e}"))?;
@@ -79,6 +118,31 @@ pub fn schedule(seed: u64) -> Result<(), String> {
     let totals = store.totals().map_err(|e| format!("totals: {e}"))?;
     check(totals, truth.durable_inodes, "after the power cut")?;
     store.close().map_err(|e| format!("close: {e}"))
+}
+
+/// No byte was logged before its transaction had committed.
+fn nothing_early(recording: &Recording, absent: &[Absent]) -> Result<(), String> {
+    for (at, entry) in recording.log.iter().enumerate() {
+        let Event::Write {
+            pages,
+            class: Class::Plog,
+            ..
+        } = &entry.event
+        else {
+            continue;
+        };
+        let early = |a: &&Absent| at < a.entries && pages.iter().any(|page| holds(page, &a.mark));
+        if absent.iter().any(|a| early(&a)) {
+            return Err(format!(
+                "entry {at} of the device's log holds bytes of an open transaction"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn holds(page: &Page, mark: &[u8; MARK]) -> bool {
+    page.bytes().windows(MARK).any(|bytes| bytes == mark)
 }
 
 fn check(totals: Totals, inodes: u64, when: &str) -> Result<(), String> {
@@ -98,13 +162,14 @@ fn read(store: &Store, shared: Ref) -> Result<Vec<u8>, String> {
 }
 
 impl Stage {
-    fn new(store: Arc<Store>) -> Result<Stage, String> {
+    fn new(device: Arc<SimDevice>, store: Arc<Store>, seed: u64) -> Result<Stage, String> {
         let shared = store
             .transact::<_, Error>(|t| Ok(t.new_node(Kind::BlockMap, 1, 7)?))
             .map_err(|e| format!("first transaction: {e}"))?;
         store.sync().map_err(|e| format!("first sync: {e}"))?;
         let zeros = vec![0; RANGE * RANGES];
         Ok(Stage {
+            device,
             store,
             shared,
             truth: Truth {
@@ -113,6 +178,8 @@ impl Stage {
                 live_inodes: 0,
                 durable_inodes: 0,
             },
+            absent: Vec::new(),
+            seed,
             next: 0,
         })
     }
@@ -120,26 +187,18 @@ impl Stage {
     /// A transaction stays open while others run; then it commits or fails.
     fn round(&mut self, rng: &mut Rng) -> Result<(), String> {
         let store = self.store.clone();
-        let (range, shared) = (self.take(), self.shared);
-        let (bytes, commits) = (rng.next_u64() as u8 | 1, rng.chance(50));
+        let (mine, shared) = (self.take(), self.shared);
+        let commits = rng.chance(50);
         let mut inside: Option<Result<(), String>> = None;
         let outer = store.transact::<(), Error>(|t| {
-            change(t, shared, range, bytes)?;
+            change(t, shared, &mine)?;
             if inside.is_none() {
                 inside = Some(self.others(rng));
             }
-            if commits {
-                Ok(())
-            } else {
-                Err(Abort::Fail(Error::NoSpace))
-            }
+            end(commits)
         });
         inside.unwrap_or(Ok(()))?;
-        match outer {
-            Ok(()) => self.committed(range, bytes),
-            Err(Error::NoSpace) => {}
-            Err(e) => return Err(format!("outer transaction: {e}")),
-        }
+        self.ended(&mine, outer)?;
         self.compare()?;
         if rng.chance(30) {
             self.sync()?;
@@ -151,38 +210,44 @@ impl Stage {
         for _ in 0..1 + rng.below(5) {
             match rng.below(4) {
                 0 => self.sync()?,
-                what => self.other(rng, what != 1)?,
+                what => self.other(what != 1)?,
             }
         }
         Ok(())
     }
 
-    fn other(&mut self, rng: &mut Rng, commits: bool) -> Result<(), String> {
-        let (range, shared, bytes) = (self.take(), self.shared, rng.next_u64() as u8 | 1);
+    fn other(&mut self, commits: bool) -> Result<(), String> {
+        let (mine, shared) = (self.take(), self.shared);
         let done = self.store.clone().transact::<(), Error>(|t| {
-            change(t, shared, range, bytes)?;
-            if commits {
-                Ok(())
-            } else {
-                Err(Abort::Fail(Error::NoSpace))
-            }
+            change(t, shared, &mine)?;
+            end(commits)
         });
-        match done {
-            Ok(()) => self.committed(range, bytes),
-            Err(Error::NoSpace) => {}
-            Err(e) => return Err(format!("inner transaction: {e}")),
-        }
-        Ok(())
+        self.ended(&mine, done)
     }
 
-    fn take(&mut self) -> usize {
+    fn take(&mut self) -> Mine {
         self.next += 1;
-        (self.next - 1) % RANGES
+        Mine {
+            range: (self.next - 1) % RANGES,
+            bytes: pattern(self.seed << 16 | self.next as u64, RANGE),
+        }
     }
 
-    fn committed(&mut self, range: usize, byte: u8) {
-        self.truth.live[range * RANGE..(range + 1) * RANGE].fill(byte);
-        self.truth.live_inodes += 1;
+    /// A transaction is over: its bytes are there, or nowhere.
+    fn ended(&mut self, mine: &Mine, how: Result<(), Error>) -> Result<(), String> {
+        let mut mark = [0; MARK];
+        mark.copy_from_slice(&mine.bytes[..MARK]);
+        let entries = match how {
+            Ok(()) => {
+                self.truth.live[mine.range * RANGE..][..RANGE].copy_from_slice(&mine.bytes);
+                self.truth.live_inodes += 1;
+                self.device.log_len()
+            }
+            Err(Error::NoSpace) => usize::MAX,
+            Err(e) => return Err(format!("transaction: {e}")),
+        };
+        self.absent.push(Absent { mark, entries });
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<(), String> {
@@ -203,8 +268,17 @@ impl Stage {
 }
 
 /// What every transaction does: bytes of its own in the shared metablock, and an inode number.
-fn change(t: &mut Txn<'_>, shared: Ref, range: usize, byte: u8) -> Result<(), Abort<Error>> {
-    t.put(shared, FIRST + range * RANGE, &[byte; RANGE], Meaning::MapEntry)?;
+fn change(t: &mut Txn<'_>, shared: Ref, mine: &Mine) -> Result<(), Abort<Error>> {
+    t.put(shared, FIRST + mine.range * RANGE, &mine.bytes, Meaning::MapEntry)?;
     t.new_ino()?;
     Ok(())
+}
+
+/// How a transaction ends.
+fn end(commits: bool) -> Result<(), Abort<Error>> {
+    if commits {
+        Ok(())
+    } else {
+        Err(Abort::Fail(Error::NoSpace))
+    }
 }

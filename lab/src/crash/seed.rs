@@ -21,6 +21,11 @@ pub struct Seed {
 }
 
 impl Seed {
+    /// Whether it is of the class of which one or two states a position are tried, so that there can be many.
+    pub fn is_broad(&self) -> bool {
+        self.name.starts_with("broad/")
+    }
+
     /// Reads a file's text.
     pub fn parse(name: &str, text: &str) -> Result<Seed, String> {
         let mut seed = Seed {

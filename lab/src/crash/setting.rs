@@ -5,7 +5,7 @@ use keepfs_fs::{AccessTimes, Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
-use keepfs_store::{FormatOptions, Guard, Store, StoreOptions};
+use keepfs_store::{FormatOptions, Guard, Purpose, Store, StoreOptions};
 use keepfs_vfs::ops::{Op, Session};
 use keepfs_vfs::{Time, Vfs};
 use std::fmt;
@@ -32,6 +32,13 @@ pub struct Setting {
     pub staged: usize,
     /// Sparse files there from the beginning, with two metablocks each: more than the arena holds.
     pub crowd: u32,
+    /// Whether reading stamps access times (relatime).
+    pub atime: bool,
+    /// Files there from the beginning until so few pages are left for new data; 0 = none (PROTOCOLS section 10, 3).
+    pub free: u32,
+    /// Whether every transaction is made durable before the next one begins, so that a crash may fall between the
+    /// transactions of one operation.
+    pub each: bool,
 }
 
 impl Default for Setting {
@@ -45,6 +52,9 @@ impl Default for Setting {
             guard: true,
             staged: 8,
             crowd: 0,
+            atime: false,
+            free: 0,
+            each: false,
         }
     }
 }
@@ -53,7 +63,7 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "pages={} log={} zone={} frames={} copies={} guard={} staged={} crowd={}",
+            "pages={} log={} zone={} frames={} copies={} guard={} staged={} crowd={} atime={} free={} each={}",
             self.pages,
             self.log_pages,
             self.zone_pages,
@@ -61,7 +71,10 @@ impl fmt::Display for Setting {
             self.copies,
             u8::from(self.guard),
             self.staged,
-            self.crowd
+            self.crowd,
+            u8::from(self.atime),
+            self.free,
+            u8::from(self.each)
         )
     }
 }
@@ -83,6 +96,9 @@ impl FromStr for Setting {
                 "guard" => setting.guard = value != 0,
                 "staged" => setting.staged = value as usize,
                 "crowd" => setting.crowd = value as u32,
+                "atime" => setting.atime = value != 0,
+                "free" => setting.free = value as u32,
+                "each" => setting.each = value != 0,
                 _ => return Err(format!("{name}: unknown")),
             }
         }
@@ -117,6 +133,7 @@ impl Setting {
             tiny_arena: true,
             guard: if self.guard { Guard::Alias } else { Guard::Off },
             background: false,
+            sync_each: self.each,
             ..StoreOptions::default()
         }
     }
@@ -139,7 +156,11 @@ impl Setting {
     ) -> Result<Arc<Volume>, keepfs_fs::Error> {
         let options = VolumeOptions {
             store: self.store(read_only),
-            access_times: AccessTimes::Never,
+            access_times: if self.atime {
+                AccessTimes::Relative
+            } else {
+                AccessTimes::Never
+            },
             background: false,
             staged_pages_max: Some(self.staged),
             clock: clock.clock(),
@@ -171,10 +192,37 @@ impl Setting {
             }
         }
         drop(session);
+        self.fill(&volume)?;
         volume.unmount().map_err(|e| format!("first unmount: {e}"))?;
         Ok(device.image())
     }
+
+    /// Makes files `big0`, `big1`, … of [`BIG`] bytes until at most `free` pages are left.
+    fn fill(&self, volume: &Volume) -> Result<(), String> {
+        let mut session = Session::new(volume);
+        for file in 0..self.pages {
+            let left = volume.store().figures().available(Purpose::New);
+            if self.free == 0 || left <= u64::from(self.free) {
+                break;
+            }
+            for op in [
+                format!("create path=big{file} mode=644 who=22:0:0"),
+                format!("write path=big{file} offset=0 len={BIG} seed={file} kill=no"),
+                "syncfs".into(),
+            ] {
+                let op: Op = op.parse().map_err(|e| format!("filling: {e}"))?;
+                if session.run(&op).is_err() {
+                    // What is left is the checkpoint's reserve.
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
 }
+
+/// Bytes of the files that fill a pool.
+pub const BIG: u64 = 16 << 10;
 
 /// The operations that make the crowd.
 fn crowd(count: u32) -> Vec<String> {

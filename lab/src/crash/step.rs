@@ -1,5 +1,6 @@
 //! The steps of a workload: operations of users, and what the store does on its own.
 
+use keepfs_vfs::FallocMode;
 use keepfs_vfs::ops::{Op, Verb};
 use std::fmt;
 use std::str::FromStr;
@@ -17,6 +18,8 @@ pub enum Step {
     SwitchZone,
     /// Unmounted and mounted again.
     Remount,
+    /// What an idle store does after a flush: an empty group that says what is durable.
+    Idle,
     /// A checkpoint that stops before its write (or flush) number `after`, while the next `steps` operations run.
     During {
         /// Writes and flushes before the stop.
@@ -36,8 +39,8 @@ pub enum Step {
 pub enum StepKind {
     /// Recovery itself, before the first step.
     Recovery,
-    /// An operation of this kind.
-    Op(Verb),
+    /// An operation of this kind, and which form of it ([`form`]).
+    Op(Verb, &'static str),
     /// [`Step::Checkpoint`].
     Checkpoint,
     /// [`Step::During`].
@@ -48,32 +51,82 @@ pub enum StepKind {
     SwitchZone,
     /// [`Step::Remount`].
     Remount,
+    /// [`Step::Idle`].
+    Idle,
+}
+
+impl StepKind {
+    /// The kind of an operation.
+    pub fn of(op: &Op) -> StepKind {
+        StepKind::Op(op.verb(), form(op))
+    }
 }
 
 impl fmt::Display for StepKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             StepKind::Recovery => "(recovery)",
-            StepKind::Op(verb) => verb.word(),
+            StepKind::Op(verb, "") => verb.word(),
+            StepKind::Op(verb, form) => return f.pad(&format!("{} {form}", verb.word())),
             StepKind::Checkpoint => "(checkpoint)",
             StepKind::During => "(ops beside one)",
             StepKind::Evict => "(eviction)",
             StepKind::SwitchZone => "(zone switch)",
             StepKind::Remount => "(remount)",
+            StepKind::Idle => "(idle)",
         })
     }
+}
+
+/// Which form of its verb an operation is, where the store or the file system takes another way for it.
+fn form(op: &Op) -> &'static str {
+    match op {
+        Op::Rename { flags, .. } => match (flags.no_replace, flags.exchange, flags.whiteout) {
+            (false, false, false) => "",
+            (true, false, false) => "no_replace",
+            (false, true, false) => "exchange",
+            (_, false, true) => "whiteout",
+            _ => "of wrong flags",
+        },
+        Op::Fallocate { mode, .. } => match mode {
+            FallocMode::Allocate => "allocate",
+            FallocMode::KeepSize => "keep_size",
+            FallocMode::PunchHole => "punch_hole",
+            FallocMode::ZeroRange { .. } => "zero_range",
+        },
+        Op::Mknod { mode, .. } => match mode.0 & 0o170_000 {
+            0o010_000 => "fifo",
+            0o140_000 => "socket",
+            0o020_000 => "char",
+            0o060_000 => "block",
+            _ => "",
+        },
+        Op::SetXattr { name, .. } | Op::RemoveXattr { name, .. } | Op::GetXattr { name, .. } => name_space(name),
+        Op::SetAcl { default: true, .. } => "default",
+        Op::SetAcl { default: false, .. } => "access",
+        Op::Link { from, .. } if from.starts_with('@') => "of an open file",
+        Op::Fsync { data_only: true, .. } => "data_only",
+        _ => "",
+    }
+}
+
+fn name_space(name: &str) -> &'static str {
+    let known = ["user", "trusted", "security"];
+    let of = |space: &&&str| name.split('.').next() == Some(**space);
+    known.iter().find(of).copied().unwrap_or("other")
 }
 
 impl Step {
     /// What it is.
     pub fn kind(&self) -> StepKind {
         match self {
-            Step::Op(op) => StepKind::Op(op.verb()),
+            Step::Op(op) => StepKind::of(op),
             Step::Checkpoint => StepKind::Checkpoint,
             Step::During { .. } => StepKind::During,
             Step::Evict => StepKind::Evict,
             Step::SwitchZone => StepKind::SwitchZone,
             Step::Remount => StepKind::Remount,
+            Step::Idle => StepKind::Idle,
             Step::Crash { .. } => StepKind::Recovery,
         }
     }
@@ -87,6 +140,7 @@ impl fmt::Display for Step {
             Step::Evict => f.write_str("!evict"),
             Step::SwitchZone => f.write_str("!switch_zone"),
             Step::Remount => f.write_str("!remount"),
+            Step::Idle => f.write_str("!idle"),
             Step::During { after, steps } => write!(f, "!during {after} {steps}"),
             Step::Crash { draw } => write!(f, "!crash {draw}"),
         }
@@ -104,6 +158,7 @@ impl FromStr for Step {
             ["!evict"] => Step::Evict,
             ["!switch_zone"] => Step::SwitchZone,
             ["!remount"] => Step::Remount,
+            ["!idle"] => Step::Idle,
             ["!during", after, steps] => Step::During {
                 after: number(after)? as u32,
                 steps: number(steps)? as u32,

@@ -2,14 +2,15 @@
 
 use super::history::{self, Broken, History};
 use super::judge;
+use super::memo::Memo;
 use super::seed::Seed;
+use super::states::{Count, States};
 use super::step::StepKind;
 use super::tally::Tally;
 use keepfs_media::crash::{CrashPlan, CrashPoint, CrashState, Sweep};
 use keepfs_media::image::Image;
 use keepfs_media::sim::{Event, PersistOrder};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 /// How much is done with one history.
@@ -19,14 +20,16 @@ pub struct Depth {
     pub states: u64,
     /// States drawn from one history, about: long ones have fewer a position.
     pub history: u64,
-    /// One of so many images is crashed again inside its recovery; 0 = none.
+    /// One of so many recovered images is crashed again inside its recovery; 0 = none.
     pub again: u64,
-    /// One of so many images is emptied and walked; 0 = none.
+    /// One of so many recovered images is emptied and walked; 0 = none.
     pub empty: u64,
-    /// One of so many images is walked as it is, before recovery; 0 = none.
+    /// One of so many recovered images is walked as it is, before recovery; 0 = none.
     pub raw: u64,
     /// States of a device that lied about its flushes, drawn from one history.
     pub lies: u64,
+    /// One of so many images that an equal recovery covers is recovered all the same, and compared; 0 = none.
+    pub prove: u64,
     /// When to stop, whatever is left.
     pub until: Option<Instant>,
 }
@@ -34,12 +37,13 @@ pub struct Depth {
 impl Depth {
     /// What a run of minutes does.
     pub const USUAL: Depth = Depth {
-        states: 400,
-        history: 1200,
-        again: 2000,
+        states: 2000,
+        history: 8000,
+        again: 1500,
         empty: 61,
         raw: 13,
         lies: 12,
+        prove: 499,
         until: None,
     };
 }
@@ -57,26 +61,33 @@ pub struct Violation {
     pub what: String,
 }
 
-/// What is known of an image judged before.
-#[derive(Clone, Copy)]
-struct Known {
-    tree: u64,
-    class: u64,
-}
+/// A check that failed, and what it said.
+type Failed = (&'static str, String);
 
 struct Judge<'a> {
     seed: &'a Seed,
     history: &'a History,
     depth: Depth,
-    known: HashMap<u64, Known>,
-    walked: HashSet<u64>,
-    states: HashSet<u64>,
+    /// Trees of images judged, by digest.
+    known: HashMap<u64, u64>,
+    /// Trees by what their recovery read.
+    memo: Memo<u64>,
+    /// Trees counted.
+    trees: HashSet<u64>,
+    /// Images and trees counted for a kind.
     counted: HashSet<(u64, StepKind)>,
+    states: &'a States,
     tally: &'a mut Tally,
 }
 
-/// Runs a workload and judges every crash state of it. The first violation ends it.
-pub fn sweep(seed: &Seed, base: &Image, depth: Depth, tally: &mut Tally) -> Result<(), Box<Violation>> {
+/// Runs a workload and judges crash states of it. The first violation ends it.
+pub fn sweep(
+    seed: &Seed,
+    base: &Image,
+    depth: Depth,
+    states: &States,
+    tally: &mut Tally,
+) -> Result<(), Box<Violation>> {
     let history = match history::run(&seed.setting, base, &seed.steps) {
         Ok(history) => history,
         Err(broken) => return Err(Box::new(broken_run(seed, &broken))),
@@ -91,24 +102,16 @@ pub fn sweep(seed: &Seed, base: &Image, depth: Depth, tally: &mut Tally) -> Resu
         history: &history,
         depth,
         known: HashMap::new(),
-        walked: HashSet::new(),
-        states: HashSet::new(),
+        memo: Memo::default(),
+        trees: HashSet::new(),
         counted: HashSet::new(),
+        states,
         tally,
     };
-    let positions = judge.history.recording.log.len() as u64 + 1;
-    // A crowd makes each state ten times as dear.
-    let drawn = if seed.setting.crowd > 0 {
-        depth.history / 10
+    if seed.is_broad() {
+        judge.broad()?;
     } else {
-        depth.history
-    };
-    judge.depth.states = (drawn / positions).clamp(2, depth.states);
-    for point in Sweep::new(&history.recording, seed.number) {
-        if depth.until.is_some_and(|until| Instant::now() >= until) {
-            break;
-        }
-        judge.position(&point)?;
+        judge.deep()?;
     }
     judge.lies()
 }
@@ -123,18 +126,61 @@ fn broken_run(seed: &Seed, broken: &Broken) -> Violation {
 }
 
 impl Judge<'_> {
-    fn position(&mut self, point: &CrashPoint) -> Result<(), Box<Violation>> {
-        let kinds = self.kinds_at(point.plan.position());
-        for state in point.plan.sample(self.depth.states) {
-            self.state(point, &state, &kinds)?;
+    fn is_over(&self) -> bool {
+        self.depth.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// As many states of every position as the depth allows.
+    fn deep(&mut self) -> Result<(), Box<Violation>> {
+        let positions = self.history.recording.log.len() as u64 + 1;
+        // A crowd makes each state ten times as dear.
+        let drawn = if self.seed.setting.crowd > 0 {
+            self.depth.history / 10
+        } else {
+            self.depth.history
+        };
+        let each = (drawn / positions).clamp(2, self.depth.states);
+        for point in Sweep::new(&self.history.recording, self.seed.number) {
+            if self.is_over() {
+                break;
+            }
+            let kinds = self.kinds_at(point.plan.position());
+            for state in point.plan.sample(each) {
+                self.state(&point, &state, &kinds)?;
+            }
+            // The device of fault model 6: what was written last arrives first.
+            let units = point.plan.in_flight();
+            for kept in (1..units).step_by(units.div_ceil(4).max(1)).take(each as usize) {
+                self.state(&point, &point.plan.cut(PersistOrder::NewestFirst, kept), &kinds)?;
+            }
         }
-        // The device of fault model 6: what was written last arrives first.
-        let units = point.plan.in_flight();
-        for kept in (1..units)
-            .step_by(units.div_ceil(4).max(1))
-            .take(self.depth.states as usize)
-        {
-            self.state(point, &point.plan.cut(PersistOrder::NewestFirst, kept), &kinds)?;
+        Ok(())
+    }
+
+    /// At every position what is there when everything written has arrived; at some of those where the log or a
+    /// superblock was written, one more state by draw.
+    fn broad(&mut self) -> Result<(), Box<Violation>> {
+        let recording = &self.history.recording;
+        let mut all = recording.base.clone();
+        let decides = |at: usize| match recording.log.get(at) {
+            Some(entry) => is_decisive(&entry.event),
+            None => false,
+        };
+        for point in Sweep::new(recording, self.seed.number) {
+            if self.is_over() {
+                break;
+            }
+            let position = point.plan.position();
+            if let Some(before) = position.checked_sub(1) {
+                recording.log[before].event.apply(&mut all);
+            }
+            let kinds = self.kinds_at(position);
+            let everything = point.plan.cut(PersistOrder::OldestFirst, point.plan.in_flight());
+            self.image(position, &all, &everything, &kinds)?;
+            let drawn = position.checked_sub(1).is_some_and(decides) && chosen(&all, DRAWN);
+            if let Some(state) = drawn.then(|| point.plan.sample(3).nth(2)).flatten() {
+                self.state(&point, &state, &kinds)?;
+            }
         }
         Ok(())
     }
@@ -146,11 +192,16 @@ impl Judge<'_> {
             _ => self.seed.steps[self.history.before + step - 1].kind(),
         };
         let allowed = self.history.allowed(position);
-        let mut kinds: BTreeSet<StepKind> = (allowed.start() + 1..=*allowed.end())
+        let begun = allowed.start() + 1..=*allowed.end();
+        let mut kinds: BTreeSet<StepKind> = begun
+            .clone()
             .filter(|step| self.history.worked[*step])
             .map(kind)
             .collect();
         kinds.insert(kind(self.history.running(position)));
+        if begun.into_iter().any(|step| self.history.evicted[step]) {
+            kinds.insert(StepKind::Evict);
+        }
         kinds
     }
 
@@ -160,65 +211,125 @@ impl Judge<'_> {
         state: &CrashState,
         kinds: &BTreeSet<StepKind>,
     ) -> Result<(), Box<Violation>> {
-        let position = point.plan.position();
-        let image = point.content(state);
+        self.image(point.plan.position(), &point.content(state), state, kinds)
+    }
+
+    /// Judges the content of a state, if it is not known, and whether its tree may be found at this position.
+    fn image(
+        &mut self,
+        position: usize,
+        image: &Image,
+        state: &CrashState,
+        kinds: &BTreeSet<StepKind>,
+    ) -> Result<(), Box<Violation>> {
         let digest = image.digest();
-        let known = match self.known.get(&digest) {
-            Some(known) => *known,
+        let tree = match self.known.get(&digest) {
+            Some(tree) => *tree,
             None => {
-                let known = self
-                    .judge(&image)
-                    .map_err(|(check, what)| self.violation(check, state, what))?;
-                self.known.insert(digest, known);
-                self.tally.images += 1;
-                known
+                let judged = self.judge(image);
+                let tree = judged.map_err(|(check, what)| self.violation(check, state, what))?;
+                self.known.insert(digest, tree);
+                tree
             }
         };
-        let prefix = judge::prefix_of(self.history, position, known.tree);
-        let prefix = prefix.map_err(|what| self.violation("prefix", state, what))?;
-        let mut hasher = DefaultHasher::new();
-        (known.tree, known.class, prefix, self.history.running(position)).hash(&mut hasher);
-        (position
-            .checked_sub(1)
-            .map(|at| class_of(&self.history.recording.log[at].event)))
-        .hash(&mut hasher);
-        let key = hasher.finish();
-        let is_new = self.states.insert(key);
-        self.tally.states += u64::from(is_new);
-        for kind in kinds {
-            let row = self.tally.row(*kind);
-            row.images += u64::from(self.counted.insert((digest, *kind)));
-            row.states += u64::from(is_new);
-        }
+        let prefix = judge::prefix_of(self.history, position, tree);
+        prefix.map_err(|what| self.violation("prefix", state, what))?;
+        self.count(digest, tree, kinds);
         Ok(())
     }
 
-    /// Everything that depends on the image alone.
-    fn judge(&mut self, image: &Image) -> Result<Known, (&'static str, String)> {
+    fn count(&mut self, digest: u64, tree: u64, kinds: &BTreeSet<StepKind>) {
+        let guard = self.seed.setting.guard;
+        if self.trees.insert(tree) {
+            self.tally.states += u64::from(self.states.is_new(Count::Run, tree));
+            let new = u64::from(self.states.is_new(Count::Guard(guard), tree));
+            match guard {
+                true => self.tally.states_alias += new,
+                false => self.tally.states_off += new,
+            }
+        }
+        for kind in kinds {
+            let is_image = self.counted.insert((digest ^ IMAGE, *kind));
+            let is_tree = self.counted.insert((tree, *kind)) && self.states.is_new(Count::Kind(*kind), tree);
+            let row = self.tally.row(*kind);
+            row.images += u64::from(is_image);
+            row.states += u64::from(is_tree);
+        }
+    }
+
+    /// The tree of an image, by an equal recovery or by its own.
+    fn judge(&mut self, image: &Image) -> Result<u64, Failed> {
+        if let Some(tree) = self.memo.find(image).copied() {
+            self.tally.covered += 1;
+            if chosen(image, self.depth.prove) {
+                self.prove(image, tree)?;
+            }
+            return Ok(tree);
+        }
+        self.tally.images += 1;
+        let recovered = self.recover(image)?;
         let setting = &self.seed.setting;
-        let recovered = judge::recover(setting, image).map_err(|e| ("recovery", e))?;
-        if self.walked.insert(recovered.image.digest()) {
-            judge::sound(&recovered.image, true).map_err(|e| ("walk", e))?;
+        if chosen(image, self.depth.raw) {
+            judge::sound(&judge::Walked(image), true).map_err(|e| ("walk before recovery", e))?;
         }
-        let chosen = |one_of: u64| one_of != 0 && image.digest().is_multiple_of(one_of);
-        if chosen(self.depth.raw) {
-            judge::sound(image, true).map_err(|e| ("walk before recovery", e))?;
-        }
-        if chosen(self.depth.empty) {
+        if chosen(image, self.depth.empty) {
             judge::usable(setting, &recovered.image).map_err(|e| ("usability", e))?;
             self.tally.emptied += 1;
         }
-        if chosen(self.depth.again) {
-            let images = judge::crash_again(setting, image, recovered.tree, 6, self.seed.number);
-            let images = images.map_err(|e| ("crash inside recovery", e))?;
-            self.tally.again += images;
-            let row = self.tally.row(StepKind::Recovery);
-            row.images += images;
+        if chosen(image, self.depth.again) {
+            self.crash_again(image, recovered.tree)
+                .map_err(|e| ("crash inside recovery", e))?;
         }
-        Ok(Known {
-            tree: recovered.tree,
-            class: recovered.class,
-        })
+        Ok(recovered.tree)
+    }
+
+    /// Recovers an image and keeps what it read.
+    fn recover(&mut self, image: &Image) -> Result<judge::Recovered, Failed> {
+        let recovered = judge::recover(&self.seed.setting, image)?;
+        let kept = self.memo.keep(&recovered.reads, recovered.tree);
+        // Then nothing is covered by it; the figure is told, and a test asks that it is 0.
+        self.tally.contradictions += u64::from(kept.is_err());
+        Ok(recovered)
+    }
+
+    /// An image that is covered by an equal recovery gives the same tree by its own.
+    fn prove(&mut self, image: &Image, tree: u64) -> Result<(), Failed> {
+        let own = judge::recover(&self.seed.setting, image)?;
+        self.tally.proved += 1;
+        match own.tree == tree {
+            true => Ok(()),
+            false => Err(("cover", "a recovery that read the same gave another tree".into())),
+        }
+    }
+
+    /// A crash inside the recovery: every state of it must be recovered to the same tree.
+    fn crash_again(&mut self, image: &Image, tree: u64) -> Result<(), String> {
+        const STATES: u64 = 6;
+        let setting = &self.seed.setting;
+        let history = history::run(setting, image, &[]).map_err(|b| format!("second recovery: {}", b.what))?;
+        if history.hashes[0] != tree {
+            return Err("recovering twice gives two different trees".into());
+        }
+        for point in Sweep::new(&history.recording, self.seed.number) {
+            for state in point.plan.sample(STATES) {
+                let content = point.content(&state);
+                self.tally.again += 1;
+                self.tally.row(StepKind::Recovery).images += 1;
+                let again = match self.memo.find(&content) {
+                    Some(tree) => *tree,
+                    None => {
+                        let recovered = self.recover(&content);
+                        recovered
+                            .map_err(|(check, what)| format!("{check} ({state}): {what}"))?
+                            .tree
+                    }
+                };
+                if again != tree {
+                    return Err(format!("({state}): another tree"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A device that lied about every flush: anything may be lost, but the pool is opened or refused in good order,
@@ -227,7 +338,9 @@ impl Judge<'_> {
         let mut log = self.history.recording.log.clone();
         log.retain(|entry| entry.event != Event::Flush);
         let plan = CrashPlan::new(&log, log.len(), self.seed.number);
-        for state in plan.sample(self.depth.lies) {
+        let drawn = if self.seed.is_broad() { 1 } else { self.depth.lies };
+        // The first two of a sample are nothing and everything.
+        for state in plan.sample(drawn + 2).skip(2) {
             judge::contained(&self.seed.setting, &state.content(&self.history.recording.base));
             self.tally.lies += 1;
         }
@@ -244,10 +357,25 @@ impl Judge<'_> {
     }
 }
 
-fn class_of(event: &Event) -> u64 {
-    match event {
-        Event::Write { class, .. } => *class as u64,
-        Event::Flush => 100,
-        Event::Discard { .. } => 101,
-    }
+/// One of so many decisive positions of a broad workload has a drawn state, too.
+const DRAWN: u64 = 3;
+
+/// Tells images from trees among what was counted.
+const IMAGE: u64 = 0x5bd1_e995_9d1c_8f2b;
+
+/// Whether an image is one of so many.
+fn chosen(image: &Image, one_of: u64) -> bool {
+    one_of != 0 && image.digest().is_multiple_of(one_of)
+}
+
+/// Whether recovery may come to another end by this entry of the log alone.
+fn is_decisive(event: &Event) -> bool {
+    use keepfs_media::Class::{Plog, Superblock};
+    matches!(
+        event,
+        Event::Write {
+            class: Plog | Superblock,
+            ..
+        }
+    )
 }

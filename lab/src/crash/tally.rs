@@ -1,5 +1,7 @@
 //! What a campaign did: the table at its end.
 
+use super::campaign::Goal;
+use super::kinds;
 use super::step::StepKind;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +11,8 @@ use std::fmt;
 pub struct Row {
     /// Distinct images in which such a step was in flight (begun, not acknowledged) or under way.
     pub images: u64,
-    /// Distinct states among them.
+    /// Distinct trees among what they were recovered to.
     pub states: u64,
-    /// Violations.
-    pub violations: u64,
 }
 
 /// All counts.
@@ -23,11 +23,21 @@ pub struct Tally {
     pub histories: u64,
     /// Entries of all device logs: positions enumerated.
     pub log_entries: u64,
-    /// Distinct crash images, each recovered and judged.
+    /// Distinct crash images recovered and judged.
     pub images: u64,
-    /// States that differ after recovery.
+    /// Distinct crash images that an equal recovery covers.
+    pub covered: u64,
+    /// Of those, how many were recovered all the same, and came to the same tree.
+    pub proved: u64,
+    /// Recoveries that read the same and then went different ways.
+    pub contradictions: u64,
+    /// Trees that differ after recovery, in the whole run.
     pub states: u64,
-    /// Images recovered after a crash inside a recovery.
+    /// The same among recoveries with guard `alias`.
+    pub states_alias: u64,
+    /// The same among recoveries with guard `off`.
+    pub states_off: u64,
+    /// States inside a recovery that was cut.
     pub again: u64,
     /// Recovered pools that were emptied.
     pub emptied: u64,
@@ -60,52 +70,74 @@ impl Tally {
             let mine = self.row(*kind);
             mine.images += row.images;
             mine.states += row.states;
-            mine.violations += row.violations;
         }
-        self.histories += other.histories;
-        self.log_entries += other.log_entries;
-        self.images += other.images;
-        self.states += other.states;
-        self.again += other.again;
-        self.emptied += other.emptied;
-        self.lies += other.lies;
-        self.evictions += other.evictions;
-        self.checkpoints += other.checkpoints;
-        self.no_space += other.no_space;
-        self.violations += other.violations;
+        for (mine, other) in self.sums().into_iter().zip(other.clone().sums()) {
+            *mine += *other;
+        }
+    }
+
+    /// Everything that is added up.
+    fn sums(&mut self) -> [&mut u64; 16] {
+        [
+            &mut self.histories,
+            &mut self.log_entries,
+            &mut self.images,
+            &mut self.covered,
+            &mut self.proved,
+            &mut self.contradictions,
+            &mut self.states,
+            &mut self.states_alias,
+            &mut self.states_off,
+            &mut self.again,
+            &mut self.emptied,
+            &mut self.lies,
+            &mut self.evictions,
+            &mut self.checkpoints,
+            &mut self.no_space,
+            &mut self.violations,
+        ]
+    }
+
+    /// The kinds of which there are fewer states than the goal asks for, with their number.
+    pub fn short_of(&self, goal: Goal) -> Vec<(StepKind, u64)> {
+        let states = |kind: &StepKind| self.rows.get(kind).map_or(0, |row| row.states);
+        let asked = kinds::asked().into_iter().map(|kind| (kind, states(&kind)));
+        asked.filter(|(_, states)| *states < goal.each).collect()
+    }
+
+    /// Whether a goal is reached.
+    pub fn reaches(&self, goal: Goal) -> bool {
+        let guards = self.states_alias.min(self.states_off);
+        self.states >= goal.states && guards >= goal.guard && self.short_of(goal).is_empty()
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<26}{:>12}{:>12}", "in flight", "images", "states")?;
+        for (kind, row) in &self.rows {
+            writeln!(f, "{kind:<26}{:>12}{:>12}", row.images, row.states)?;
+        }
         writeln!(
             f,
-            "{:<16}{:>12}{:>12}{:>12}",
-            "in flight", "images", "states", "violations"
+            "{} workloads, {} log positions, {} evictions, {} checkpoints, {} times ENOSPC",
+            self.histories, self.log_entries, self.evictions, self.checkpoints, self.no_space
         )?;
-        for (kind, row) in &self.rows {
-            writeln!(
-                f,
-                "{kind:<16}{:>12}{:>12}{:>12}",
-                row.images, row.states, row.violations
-            )?;
-        }
+        writeln!(
+            f,
+            "{} states (trees that differ after recovery): {} at guard alias, {} at guard off",
+            self.states, self.states_alias, self.states_off
+        )?;
+        writeln!(
+            f,
+            "{} distinct images recovered and judged; {} more covered by an equal recovery ({} of them recovered to \
+             prove it, {} contradictions)",
+            self.images, self.covered, self.proved, self.contradictions
+        )?;
         write!(
             f,
-            "{} workloads, {} log positions, {} evictions, {} checkpoints, {} times ENOSPC\n\
-             {} distinct images recovered and judged, {} states that differ after recovery\n\
-             {} images of crashes inside recovery, {} pools emptied, {} images of lying devices contained\n{} violations",
-            self.histories,
-            self.log_entries,
-            self.evictions,
-            self.checkpoints,
-            self.no_space,
-            self.images,
-            self.states,
-            self.again,
-            self.emptied,
-            self.lies,
-            self.violations
+            "{} states of crashes inside recovery, {} pools emptied, {} images of lying devices contained\n{} violations",
+            self.again, self.emptied, self.lies, self.violations
         )
     }
 }
@@ -118,17 +150,20 @@ impl Tally {
             .iter()
             .map(|(kind, row)| {
                 format!(
-                    "{{\"in_flight\":\"{kind}\",\"images\":{},\"states\":{},\"violations\":{}}}",
-                    row.images, row.states, row.violations
+                    "{{\"in_flight\":\"{kind}\",\"images\":{},\"states\":{}}}",
+                    row.images, row.states
                 )
             })
             .collect();
         format!(
-            "{{\"version\":1,\"workloads\":{},\"positions\":{},\"images\":{},\"states\":{},\"again\":{},\"emptied\":{},\"lies\":{},\"evictions\":{},\"checkpoints\":{},\"violations\":{},\"rows\":[{}]}}",
+            "{{\"version\":2,\"workloads\":{},\"positions\":{},\"images\":{},\"covered\":{},\"states\":{},\"states_alias\":{},\"states_off\":{},\"again\":{},\"emptied\":{},\"lies\":{},\"evictions\":{},\"checkpoints\":{},\"violations\":{},\"rows\":[{}]}}",
             self.histories,
             self.log_entries,
             self.images,
+            self.covered,
             self.states,
+            self.states_alias,
+            self.states_off,
             self.again,
             self.emptied,
             self.lies,

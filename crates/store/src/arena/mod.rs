@@ -8,8 +8,10 @@
 //! A-3 What is verified is a private copy, and what goes to the device is that copy (PROTOCOLS section 3).
 
 mod fault;
+mod reuse;
 pub mod sys;
 
+pub use reuse::Reuse;
 pub use sys::{Guard, Region};
 
 use crate::error::Error;

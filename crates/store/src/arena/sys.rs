@@ -10,6 +10,7 @@
 //! R-4 A region is unmapped only when its `Region` is dropped, and nothing derived from its pointers outlives it.
 #![allow(unsafe_code)]
 
+use super::reuse::{self, Written};
 use crate::failpoint;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::ffi::CString;
@@ -45,6 +46,8 @@ pub struct Region {
     len: usize,
     number: usize,
     guard: Guard,
+    /// Where it was written, if it is kept for another life ([`reuse`]).
+    written: Option<Written>,
 }
 
 impl Region {
@@ -55,6 +58,10 @@ impl Region {
     pub fn new(name: &str, len: usize, guard: Guard, seal: bool) -> io::Result<Region> {
         super::fault::install();
         let len = len.next_multiple_of(4096).max(4096);
+        let kept = !seal && reuse::is_on();
+        if let Some(region) = kept.then(|| reuse::take(name, len, guard)).flatten() {
+            return Ok(region);
+        }
         let writable = memfd(name, len)?;
         let number = take_number()?;
         let mapped = map_both(&writable, len, guard);
@@ -73,7 +80,31 @@ impl Region {
             len,
             number,
             guard,
+            written: kept.then(|| Written::new(name, len)),
         })
+    }
+
+    /// Whether it is as good as the region asked for, once it is zeroed.
+    pub(super) fn stands_for(&self, name: &str, len: usize, guard: Guard) -> bool {
+        let named = self.written.as_ref().is_some_and(|w| w.name == name);
+        named && self.len == len && self.guard == guard
+    }
+
+    /// Zeroes what was written, and keeps the mappings for the next region like this one.
+    fn keep(&mut self, written: Written) {
+        for piece in written.take() {
+            let start = WINDOWS[self.number].load(Ordering::Relaxed) + piece;
+            (start..start + 4096)
+                .step_by(8)
+                .for_each(|at| word64(at).store(0, Ordering::Relaxed));
+        }
+        reuse::keep(Region {
+            shown: self.shown,
+            len: self.len,
+            number: self.number,
+            guard: self.guard,
+            written: Some(written),
+        });
     }
 
     /// Bytes of the region; never 0.
@@ -94,9 +125,13 @@ impl Region {
         );
     }
 
+    /// The address in the window through which `len` bytes at `offset` are going to be written.
     #[inline]
-    fn window(&self) -> usize {
-        WINDOWS[self.number].load(Ordering::Relaxed)
+    fn window(&self, offset: usize, len: usize) -> usize {
+        if let Some(written) = &self.written {
+            written.mark(offset, len);
+        }
+        WINDOWS[self.number].load(Ordering::Relaxed) + offset
     }
 
     /// Copies bytes out of the region.
@@ -136,7 +171,7 @@ impl Region {
         if failpoint::ARMED && failpoint::is_armed() {
             return self.store_byte_by_byte(offset, bytes);
         }
-        let mut at = self.window() + offset;
+        let mut at = self.window(offset, bytes.len());
         let mut rest = bytes;
         while !at.is_multiple_of(8) && !rest.is_empty() {
             byte(at).store(rest[0], Ordering::Relaxed);
@@ -158,7 +193,7 @@ impl Region {
 
     /// Under a failpoint each byte is a step of its own: a copy can be torn anywhere.
     fn store_byte_by_byte(&self, offset: usize, bytes: &[u8]) {
-        for (at, b) in (self.window() + offset..).zip(bytes) {
+        for (at, b) in (self.window(offset, bytes.len())..).zip(bytes) {
             if failpoint::store() {
                 byte(at).store(*b, Ordering::Relaxed);
             }
@@ -170,7 +205,7 @@ impl Region {
     pub fn store_u64(&self, offset: usize, value: u64, order: Ordering) {
         self.check_word(offset, 8);
         if failpoint::store() {
-            word64(self.window() + offset).store(value, order);
+            word64(self.window(offset, 8)).store(value, order);
         }
     }
 
@@ -179,7 +214,7 @@ impl Region {
     pub fn xor_u8(&self, offset: usize, mask: u8) -> u8 {
         self.check(offset, 1);
         let mask = if failpoint::store() { mask } else { 0 };
-        byte(self.window() + offset).fetch_xor(mask, Ordering::AcqRel)
+        byte(self.window(offset, 1)).fetch_xor(mask, Ordering::AcqRel)
     }
 
     /// Atomic XOR of a word through the window; returns the old word.
@@ -187,7 +222,7 @@ impl Region {
     pub fn xor_u64(&self, offset: usize, mask: u64) -> u64 {
         self.check_word(offset, 8);
         let mask = if failpoint::store() { mask } else { 0 };
-        word64(self.window() + offset).fetch_xor(mask, Ordering::AcqRel)
+        word64(self.window(offset, 8)).fetch_xor(mask, Ordering::AcqRel)
     }
 
     /// Atomic addition to a word through the window; returns the old word.
@@ -195,7 +230,7 @@ impl Region {
     pub fn add_u64(&self, offset: usize, delta: u64) -> u64 {
         self.check_word(offset, 8);
         let delta = if failpoint::store() { delta } else { 0 };
-        word64(self.window() + offset).fetch_add(delta, Ordering::AcqRel)
+        word64(self.window(offset, 8)).fetch_add(delta, Ordering::AcqRel)
     }
 
     /// Atomic OR of a word through the window; returns the old word.
@@ -203,7 +238,7 @@ impl Region {
     pub fn or_u64(&self, offset: usize, mask: u64) -> u64 {
         self.check_word(offset, 8);
         let mask = if failpoint::store() { mask } else { 0 };
-        word64(self.window() + offset).fetch_or(mask, Ordering::AcqRel)
+        word64(self.window(offset, 8)).fetch_or(mask, Ordering::AcqRel)
     }
 
     /// Atomic AND of a word through the window; returns the old word.
@@ -211,7 +246,7 @@ impl Region {
     pub fn and_u64(&self, offset: usize, mask: u64) -> u64 {
         self.check_word(offset, 8);
         let mask = if failpoint::store() { mask } else { !0 };
-        word64(self.window() + offset).fetch_and(mask, Ordering::AcqRel)
+        word64(self.window(offset, 8)).fetch_and(mask, Ordering::AcqRel)
     }
 
     /// Stores a 16-bit word through the window.
@@ -219,7 +254,7 @@ impl Region {
     pub fn store_u16(&self, offset: usize, value: u16, order: Ordering) {
         self.check_word(offset, 2);
         if failpoint::store() {
-            word16(self.window() + offset).store(value, order);
+            word16(self.window(offset, 2)).store(value, order);
         }
     }
 
@@ -232,6 +267,11 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        if reuse::is_on()
+            && let Some(written) = self.written.take()
+        {
+            return self.keep(written);
+        }
         SHOWN[self.number].0.store(0, Ordering::Release);
         let window = WINDOWS[self.number].swap(0, Ordering::AcqRel);
         // SAFETY: both ranges were mapped by `map_both` with this length and nothing points into them any more.

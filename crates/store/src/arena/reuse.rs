@@ -1,0 +1,101 @@
+//! Regions kept for the next store that the same thread opens: simulations open thousands, and making and unmapping
+//! guarded memory is half of what an opening costs (decision 0205).
+//!
+//! Invariants:
+//! M-1 A kept region comes back as a new one is: all zero. It is zeroed where it was written, page by page, through
+//!     its own window.
+//! M-2 Only regions of equal name, length and guard stand for each other; sealed ones are never kept.
+
+use super::sys::{Guard, Region};
+use core::cell::RefCell;
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that are zeroed together.
+const PIECE: usize = 4096;
+
+thread_local! {
+    /// What this thread keeps; `None` without a [`Reuse`].
+    static SPARE: RefCell<Option<Vec<Region>>> = const { RefCell::new(None) };
+}
+
+/// While it lives, the regions that this thread drops are kept for those that it makes. Not nested.
+pub struct Reuse(PhantomData<*const ()>);
+
+impl Reuse {
+    /// Begins to keep regions.
+    pub fn begin() -> Reuse {
+        SPARE.with(|spare| spare.replace(Some(Vec::new())));
+        Reuse(PhantomData)
+    }
+}
+
+impl Drop for Reuse {
+    fn drop(&mut self) {
+        // Taken out first: a region that is dropped now finds nobody to keep it and is unmapped.
+        let kept = SPARE.with(RefCell::take);
+        drop(kept);
+    }
+}
+
+/// Whether regions are kept now.
+pub(super) fn is_on() -> bool {
+    SPARE.try_with(|spare| spare.borrow().is_some()).unwrap_or(false)
+}
+
+/// A kept region like the one asked for.
+pub(super) fn take(name: &str, len: usize, guard: Guard) -> Option<Region> {
+    SPARE.with(|spare| {
+        let mut spare = spare.borrow_mut();
+        let kept = spare.as_mut()?;
+        let at = kept.iter().position(|region| region.stands_for(name, len, guard))?;
+        Some(kept.swap_remove(at))
+    })
+}
+
+/// Keeps a zeroed region; called only where [`is_on`].
+pub(super) fn keep(region: Region) {
+    SPARE.with(|spare| {
+        if let Some(kept) = spare.borrow_mut().as_mut() {
+            kept.push(region);
+        }
+    });
+}
+
+/// Which pieces of a region were written.
+pub(super) struct Written {
+    /// Of the region.
+    pub name: String,
+    bits: Box<[AtomicU64]>,
+}
+
+impl Written {
+    /// Nothing of `len` bytes yet.
+    pub fn new(name: &str, len: usize) -> Written {
+        let words = len.div_ceil(PIECE).div_ceil(64);
+        Written {
+            name: name.to_owned(),
+            bits: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Bytes from `offset` on are going to be written.
+    #[inline]
+    pub fn mark(&self, offset: usize, len: usize) {
+        for piece in offset / PIECE..=(offset + len.max(1) - 1) / PIECE {
+            let (word, bit) = (&self.bits[piece / 64], 1 << (piece % 64));
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Offsets of the pieces written since the last call.
+    pub fn take(&self) -> impl Iterator<Item = usize> + '_ {
+        self.bits.iter().enumerate().flat_map(|(at, word)| {
+            let bits = word.swap(0, Ordering::Relaxed);
+            let set = (0..64).filter(move |bit| bits >> bit & 1 == 1);
+            set.map(move |bit| (at * 64 + bit) * PIECE)
+        })
+    }
+}

@@ -1,0 +1,309 @@
+//! Workloads made for one danger each.
+
+use super::{cut, during, variant};
+use crate::crash::setting::Setting;
+use crate::crash::step::Step;
+use keepfs_vfs::ops::{Generator, Op, Profile, Rng, Verb};
+
+/// One of them by turn: name, pool and steps.
+pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
+    let (name, setting, text) = match turn % 9 {
+        0 => overtaken(rng),
+        1 => reuse(rng),
+        2 => wrap(rng),
+        3 => beside(rng),
+        // Dear: every other time.
+        4 if (turn / 9).is_multiple_of(2) => crowd(rng),
+        4 => wrap(rng),
+        5 => checkpoints(rng),
+        6 => scarce(rng),
+        7 => long(rng),
+        _ => full(rng),
+    };
+    (format!("directed/{name}"), setting, text)
+}
+
+fn parse(text: &str) -> Vec<Step> {
+    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
+    // The texts are constants of this file; a test reads them all. A wrong one gives no steps at all.
+    lines
+        .map(str::parse)
+        .collect::<Result<Vec<Step>, String>>()
+        .unwrap_or_default()
+}
+
+/// A checkpoint, an eviction and a zone switch behind random operations, with little else between.
+fn checkpoints(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let mut steps = Vec::new();
+    for op in Generator::new(rng.next_u64(), Profile::everything()).take(30) {
+        steps.push(Step::Op(op));
+        match rng.below(8) {
+            0 => steps.push(Step::Checkpoint),
+            1 => steps.push(Step::SwitchZone),
+            2 => steps.extend([Step::Checkpoint, Step::Evict]),
+            3 => steps.push(Step::Op(Op::SyncFs {})),
+            4 if rng.chance(30) => steps.push(cut(rng)),
+            _ => {}
+        }
+    }
+    ("checkpoints", variant(rng.below(8)), steps)
+}
+
+/// Names, inode numbers and pages that come again at once.
+fn reuse(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let mut steps = parse("mkdir path=d mode=755 who=22:0:0\nsyncfs");
+    let sizes = [40, 100, 4096, 9000, 30_000];
+    for round in 0..12u64 {
+        let len = rng.pick(&sizes);
+        let text = format!(
+            "create path=d/f mode=644 who=22:0:0\nwrite path=d/f offset=0 len={len} seed={round} kill=no\n{}\n{}\nunlink path=d/f\n{}",
+            rng.pick(&["fsync path=d/f data_only=no", "syncfs", ""]),
+            rng.pick(&[
+                "",
+                "truncate path=d/f size=0 kill=no",
+                "rename from=d/f to=d/g flags=none",
+                "fallocate path=d/f mode=punch_hole offset=0 len=8192",
+                "link from=d/f to=d/h",
+                "copy_range from=d/f from_offset=0 to=d/f to_offset=8192 len=8192",
+            ]),
+            rng.pick(&["", "syncfs", "!checkpoint", "unlink path=d/g", "unlink path=d/h"]),
+        );
+        steps.extend(parse(&text));
+        if rng.chance(15) {
+            steps.push(cut(rng));
+        }
+    }
+    ("reuse", variant(rng.below(8)), steps)
+}
+
+/// Many small groups in a small log, so that it wraps and checkpoints start by themselves.
+fn wrap(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        pages: 512,
+        log_pages: 32,
+        zone_pages: 16,
+        staged: rng.pick(&[1, 4, 8]),
+        copies: rng.pick(&[1, 2]),
+        ..Setting::default()
+    };
+    let mut steps = parse("create path=f mode=644 who=22:0:0\nsyncfs");
+    for round in 0..50u64 {
+        let len = rng.pick(&[10, 300, 3000, 5000]);
+        let offset = rng.below(30_000);
+        let text = format!(
+            "write path=f offset={offset} len={len} seed={round} kill=no\n{}",
+            rng.pick(&["fsync path=f data_only=no", "fsync path=f data_only=yes", "syncfs", ""])
+        );
+        steps.extend(parse(&text));
+        match rng.below(20) {
+            0 => steps.push(cut(rng)),
+            1 => steps.push(during(rng)),
+            _ => {}
+        }
+    }
+    ("wrap", setting, steps)
+}
+
+/// Files that fill the pool.
+const FILES: u64 = 32;
+
+/// A pool with few free pages (PROTOCOLS section 10, 3): overwrite, delete, fsync.
+fn full(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        pages: 512,
+        log_pages: 32,
+        zone_pages: rng.pick(&[16, 64, 128]),
+        staged: rng.pick(&[1, 8]),
+        copies: rng.pick(&[1, 2]),
+        ..Setting::default()
+    };
+    let mut steps = Vec::new();
+    for file in 0..FILES {
+        steps.extend(parse(&format!(
+            "create path=big{file} mode=644 who=22:0:0\nwrite path=big{file} offset=0 len=65536 seed={file} kill=no"
+        )));
+    }
+    steps.extend(parse("syncfs"));
+    for round in 100..140u64 {
+        let file = rng.below(FILES);
+        let page = rng.below(16) * 4096;
+        let what = match rng.below(6) {
+            0 => format!("unlink path=big{file}"),
+            1 => format!("truncate path=big{file} size={page} kill=no"),
+            2 => format!(
+                "create path=big{file} mode=644 who=22:0:0\nappend path=big{file} len=60000 seed={round} kill=no"
+            ),
+            _ => format!("write path=big{file} offset={page} len=8192 seed={round} kill=no"),
+        };
+        let sync = rng.pick(&["syncfs", "", "fsync path=/ data_only=no"]);
+        steps.extend(parse(&format!("{what}\n{sync}")));
+        if rng.chance(6) {
+            steps.push(cut(rng));
+        }
+    }
+    ("full", setting, steps)
+}
+
+/// Sixty-four pages are left for new data; overwrites, deletes and syncs, two power cuts in a row with a recovery
+/// between (PROTOCOLS section 10, 3).
+fn scarce(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        pages: 512,
+        log_pages: 32,
+        zone_pages: rng.pick(&[16, 64, 128]),
+        staged: rng.pick(&[1, 8]),
+        copies: rng.pick(&[1, 2]),
+        guard: rng.chance(50),
+        free: 64,
+        ..Setting::default()
+    };
+    let mut steps = Vec::new();
+    for life in 0..3u64 {
+        for round in 0..14 {
+            let (file, seed) = (rng.below(40), life * 100 + round);
+            let page = rng.below(4) * 4096;
+            let what = match rng.below(8) {
+                0 | 1 => format!("unlink path=big{file}"),
+                2 => format!("truncate path=big{file} size={page} kill=no"),
+                3 => {
+                    format!(
+                        "create path=new{seed} mode=644 who=22:0:0\nwrite path=new{seed} offset=0 len=16384 seed={seed} kill=no"
+                    )
+                }
+                _ => format!("write path=big{file} offset={page} len=8192 seed={seed} kill=no"),
+            };
+            let sync = rng.pick(&["syncfs", "", "fsync path=/ data_only=no", "syncfs\n!idle"]);
+            steps.extend(parse(&format!("{what}\n{sync}")));
+        }
+        if life < 2 {
+            steps.push(cut(rng));
+        }
+    }
+    ("scarce", setting, steps)
+}
+
+/// Cuts of files with more pages and nodes than one transaction may free, with a crash between any two of the
+/// transactions (S-5.6).
+fn long(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        pages: 6144,
+        log_pages: 256,
+        zone_pages: 512,
+        copies: rng.pick(&[1, 2]),
+        guard: rng.chance(50),
+        each: true,
+        ..Setting::default()
+    };
+    let mut steps = parse("mkdir path=d mode=755 who=22:0:0");
+    for (file, mode) in [("f", "allocate"), ("g", "keep_size"), ("h", "allocate")] {
+        let bytes = (1050 + rng.below(400)) * 4096;
+        steps.extend(parse(&format!(
+            "create path={file} mode=644 who=22:0:0\nfallocate path={file} mode={mode} offset=0 len={bytes}"
+        )));
+        for write in 0..3 {
+            let offset = rng.below(bytes);
+            steps.extend(parse(&format!(
+                "write path={file} offset={offset} len=5000 seed={write} kill=no"
+            )));
+        }
+    }
+    // One page in each of more nodes than one transaction visits.
+    steps.extend(parse("create path=s mode=644 who=22:0:0"));
+    for page in 0..42u64 {
+        let offset = page << 21;
+        steps.extend(parse(&format!(
+            "fallocate path=s mode=allocate offset={offset} len=4096"
+        )));
+    }
+    steps.extend(parse("!checkpoint"));
+    let cut = |file: &str, rng: &mut Rng| match rng.below(5) {
+        0 => format!("truncate path={file} size={} kill=no", rng.below(3_000_000)),
+        1 => format!("truncate path={file} size=0 kill=no"),
+        2 => format!("open_truncate path={file}"),
+        3 => format!("unlink path={file}"),
+        _ => format!("create path=d/n mode=644 who=22:0:0\nrename from=d/n to={file} flags=none"),
+    };
+    for file in ["f", "s", "g", "h"] {
+        steps.extend(parse(&cut(file, rng)));
+        let behind = rng.pick(&[
+            "",
+            "syncfs",
+            "!checkpoint",
+            "create path=d/x mode=644 who=22:0:0\nunlink path=d/x",
+        ]);
+        steps.extend(parse(behind));
+    }
+    if rng.chance(50) {
+        steps.push(super::cut(rng));
+        steps.extend(parse(
+            "create path=after mode=644 who=22:0:0\nwrite path=after offset=0 len=9000 seed=1 kill=no\nsyncfs",
+        ));
+    }
+    ("long", setting, steps)
+}
+
+/// Checkpoints with operations and syncs beside them, at every place of the checkpoint.
+fn beside(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let mut steps = Vec::new();
+    let profile = Profile::everything().with(Verb::Fsync, 25).with(Verb::SyncFs, 10);
+    for (at, op) in Generator::new(rng.next_u64(), profile).take(40).enumerate() {
+        steps.push(Step::Op(op));
+        if at % 8 == 7 {
+            steps.push(during(rng));
+        }
+    }
+    ("beside a checkpoint", variant(rng.below(8)), steps)
+}
+
+/// More metablocks than the smallest arena holds: frames are evicted and fetched all the time.
+fn crowd(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        pages: 4096,
+        log_pages: 64,
+        zone_pages: 512,
+        frames: 0,
+        crowd: 220,
+        ..Setting::default()
+    };
+    let mut steps = Vec::new();
+    for round in 0..12u64 {
+        let file = rng.below(220);
+        let path = format!("crowd{}/{file}", file / 40);
+        let text = match rng.below(4) {
+            0 => format!("write path={path} offset=2000000 len=5000 seed={round} kill=no"),
+            1 => format!("truncate path={path} size=100 kill=no"),
+            2 => format!("unlink path={path}"),
+            _ => format!("write path={path} offset=40000 len=5000 seed={round} kill=no"),
+        };
+        steps.extend(parse(&text));
+        match rng.below(4) {
+            0 => steps.push(Step::Op(Op::SyncFs {})),
+            1 => steps.push(Step::Checkpoint),
+            2 => steps.push(during(rng)),
+            _ => {}
+        }
+    }
+    ("crowd", setting, steps)
+}
+
+/// A log that is nearly full, and a checkpoint that stops while so much is logged beside it that the log would wrap.
+fn overtaken(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        log_pages: 32,
+        copies: 1,
+        ..Setting::default()
+    };
+    let mut steps = parse("create path=f mode=644 who=22:0:0\nsyncfs\n!checkpoint");
+    let logged = |seed: u64| format!("write path=f offset=0 len=50 seed={seed} kill=no\nfsync path=f data_only=no");
+    for seed in 0..12 + rng.below(6) {
+        steps.extend(parse(&logged(seed)));
+    }
+    steps.push(Step::During {
+        after: rng.below(5) as u32,
+        steps: 60,
+    });
+    for seed in 100..130 {
+        steps.extend(parse(&logged(seed)));
+    }
+    ("overtaken", setting, steps)
+}
