@@ -2,7 +2,7 @@
 
 mod record;
 
-pub use record::{DecodeError, RUN_MAX, Record, Run, decode};
+pub use record::{DecodeError, RUN_MAX, Record, Run, decode, encode_update};
 
 use crate::le::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

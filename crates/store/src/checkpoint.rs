@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::homes::Homes;
 use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug};
-use crate::redo::TxnRedo;
+use crate::redo::Span;
 use crate::space::Purpose;
 use crate::staged::Carried;
 use crate::sync::Lead;
@@ -52,7 +52,7 @@ struct Moment {
     live: u64,
     dirty: Vec<(MetaId, FrameNo)>,
     deaths: Vec<(MetaId, u32)>,
-    pending: Vec<TxnRedo>,
+    pending: Span,
     carried: Vec<Carried>,
     /// Map pages of which a copy is bad.
     rewrite: Vec<MetaId>,
@@ -85,8 +85,10 @@ impl Store {
 
     fn checkpoint_locked<'s>(&'s self, keeper: &mut Keeper, wish: Wish, lead: Lead<'s>) -> Result<(), Error> {
         let chunks = self.prepare_chunks(keeper)?;
-        let mut moment = self.barrier(keeper, &chunks)?;
-        let (tail, log_written, lead) = self.write_log_part(&mut moment, wish, lead)?;
+        let moment = self.barrier(keeper, &chunks)?;
+        let log_part = self.write_log_part(&moment, wish, lead);
+        self.staged_table.lock().carry_done();
+        let (tail, log_written, lead) = log_part?;
         if planted::is(Bug::LogTruncatedEarly) {
             self.log.lock().tail = tail.sequence;
         }
@@ -179,7 +181,7 @@ impl Store {
             for run in part {
                 txn.use_pages(*run).map_err(pool::stopped)?;
             }
-            txn.seal()?.commit();
+            txn.seal().map_err(pool::stopped)?.commit();
         }
         for run in chunks {
             self.space.used(u64::from(run.count));
@@ -208,7 +210,7 @@ impl Store {
     /// logged, the lead: then nobody may cut a group before the superblock is there.
     fn write_log_part<'s>(
         &'s self,
-        moment: &mut Moment,
+        moment: &Moment,
         wish: Wish,
         lead: Lead<'s>,
     ) -> Result<(Head, u64, Option<Lead<'s>>), Error> {
@@ -221,7 +223,7 @@ impl Store {
         let mut lead = Some(lead);
         let mut keep_lead = wish.new_log.is_some();
         if !moment.pending.is_empty() && !keep_lead {
-            let old = self.prepare(core::mem::take(&mut moment.pending))?;
+            let old = self.prepare(&moment.pending)?;
             match self.log_has_room(old.pages()) {
                 true => self.write_group(&old)?,
                 false => keep_lead = true,
@@ -247,12 +249,8 @@ impl Store {
 
     /// Staged pages whole, in a group of their own (S-10.3).
     fn write_carried(&self, moment: &Moment) -> Result<(), Error> {
-        moment
-            .carried
-            .iter()
-            .try_for_each(Carried::check)
-            .map_err(pool::staged_damage)?;
-        let records: Vec<Record> = moment.carried.iter().map(carried_record).collect();
+        let carried = moment.carried.iter().map(|c| c.record(&self.segment));
+        let records: Vec<Record> = carried.collect::<Result<_, _>>()?;
         let payload = log::encode(&records);
         let mut state = self.log.lock();
         if state.head.sequence - state.tail + log::pages_of(payload.len()) > self.pool.log.pages {
@@ -464,20 +462,6 @@ impl Store {
         state.tail = tail.sequence;
         state.base = superblock.generation.get();
         state.durable = state.durable.max(superblock.durable.get());
-    }
-}
-
-/// A staged page as one record: everything up to its last byte that is not zero.
-fn carried_record(c: &Carried) -> Record {
-    let len = c.content.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
-    Record::Tail {
-        ino: c.key.0,
-        index: c.key.1,
-        version: c.version,
-        base: 0,
-        base_crc: 0,
-        offset: 0,
-        bytes: c.content[..len].to_vec(),
     }
 }
 

@@ -36,6 +36,14 @@ pub enum Error {
         /// The rolling checksum.
         expected: u64,
     },
+    /// Redo in the session segment changed other than by a commit (S-14.4, promise C-3).
+    #[error(
+        "the redo of transaction {seq} was changed in memory by something else; its group was not written, remount the pool"
+    )]
+    Redo {
+        /// Number of the transaction.
+        seq: u64,
+    },
     /// Keepfs itself asked for something impossible.
     #[error("internal error: {0}; please report it")]
     Logic(String),
@@ -79,6 +87,10 @@ pub enum Stop {
 pub enum Pressure {
     /// A clean frame.
     Frames,
+    /// Room in the redo ring (S-14.4).
+    Redo,
+    /// So many free staged slots (S-14.7).
+    Staged(usize),
 }
 
 impl From<Error> for Stop {

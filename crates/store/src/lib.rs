@@ -19,6 +19,7 @@ mod recover;
 mod redo;
 mod reserve;
 pub mod restart;
+mod segment;
 mod space;
 mod staged;
 mod stats;
@@ -37,6 +38,7 @@ pub use error::{Abort, Error, Pressure, Stop};
 pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use pool::{FormatOptions, Pool};
 pub use reserve::Reservation;
+pub use segment::{Adopted, Quarantine};
 pub use space::{Figures, Purpose};
 pub use stats::{DeviceErrors, Snapshot};
 pub use txn::{Base, FRAMES_MAX, Meaning, Ref, Source, Txn};
@@ -53,7 +55,8 @@ use map::Map;
 use numbers::Numbers;
 use parking_lot::{Mutex, RwLock};
 use redo::Redo;
-use staged::{Bases, Table};
+use segment::Segment;
+use staged::{Bases, Table, Under};
 use std::collections::HashMap;
 use std::sync::Arc;
 use switch::Switch;
@@ -68,8 +71,8 @@ pub const ARENA_MIN: usize = 16 << 20;
 const UNFLUSHED_MAX: u64 = 64 << 20;
 /// Most staged pages: so many are copied while a checkpoint keeps transactions waiting (10 ms at most).
 const STAGED_MAX: usize = 2048;
-/// Redo kept in memory above which a transaction makes everything durable before it begins, bytes.
-const REDO_MAX: usize = 8 << 20;
+/// Redo kept above which a transaction makes everything durable before it begins, bytes (S-14.4).
+const REDO_MAX: usize = segment::RING / 2;
 /// Least frames an arena needs to hold the largest transaction beside a checkpoint.
 const FRAMES_LEAST: u32 = FRAMES_MAX as u32 * 3 / 2;
 
@@ -90,6 +93,8 @@ pub struct StoreOptions {
     pub background: bool,
     /// A checkpoint starts when this much of the log is left, percent.
     pub log_free_percent: u32,
+    /// Keep the descriptors of memory that a restarted server adopts (S-14.8).
+    pub lasting: bool,
     /// Keep the operation log and the state table (SPEC section 12); off for comparison.
     pub oplog: bool,
     /// Everything is made durable before each transaction begins, so that a crash may fall between any two
@@ -109,6 +114,7 @@ impl Default for StoreOptions {
             log_free_percent: 5,
             oplog: true,
             sync_each: false,
+            lasting: false,
         }
     }
 }
@@ -125,6 +131,8 @@ pub struct Store {
     map: Map,
     /// Held shared by every open transaction, alone by a checkpoint's barrier.
     gate: RwLock<()>,
+    /// Guarded memory of redo and staged pages (S-14).
+    segment: Arc<Segment>,
     redo: Mutex<Redo>,
     staged_table: Mutex<Table>,
     space: space::Space,
@@ -203,7 +211,7 @@ impl Store {
                 let _pins = self.pin_bits(part)?;
                 let mut txn = Txn::begin_unlogged(self);
                 txn.use_pages(part).map_err(pool::stopped)?;
-                txn.seal()?.commit();
+                txn.seal().map_err(pool::stopped)?.commit();
                 at += u64::from(count);
             }
         }
@@ -236,6 +244,8 @@ impl Store {
         let wanted_frames = (o.arena_bytes / PAGE) as u64;
         let frames = wanted_frames.max(frames_needed).clamp(u64::from(FRAMES_LEAST), 1 << 30) as u32;
         let staged_limit = ((pool.log.pages / 4) as usize).clamp(4, STAGED_MAX);
+        let slots = 2 * staged_limit + segment::SPARE_SLOTS;
+        let segment = Arc::new(Segment::new(slots, o.guard, o.seal, o.lasting)?);
         let head = log::Head {
             sequence: sb.log_seq.get(),
             group: sb.group.get(),
@@ -250,11 +260,9 @@ impl Store {
             oplog: o.oplog.then(|| oplog::OpLog::new(o.guard, o.seal)).transpose()?,
             map: Map::new(sb.roots),
             gate: RwLock::new(()),
-            redo: Mutex::new(Redo {
-                last: sb.seq.get(),
-                ..Redo::default()
-            }),
-            staged_table: Mutex::default(),
+            redo: Mutex::new(Redo::new(segment.clone(), sb.seq.get())),
+            staged_table: Mutex::new(Table::new(segment.clone())),
+            segment,
             space: space::Space::default(),
             system: System::of(&pool),
             nodes: Numbers::new(1),
@@ -302,26 +310,47 @@ impl Store {
         loop {
             self.ready()?;
             let mut txn = Txn::begin(self);
-            match f(&mut txn) {
-                Ok(value) => {
-                    txn.seal()?.commit();
-                    return Ok(value);
-                }
+            let stop = match f(&mut txn) {
+                Ok(value) => match txn.seal() {
+                    Ok(sealed) => {
+                        sealed.commit();
+                        return Ok(value);
+                    }
+                    Err(stop) => stop,
+                },
                 Err(Abort::Fail(e)) => return Err(e),
                 Err(Abort::Retry(stop)) => {
                     drop(txn);
-                    match stop {
-                        Stop::Miss(id) => pins.push(self.fetch(id)?),
-                        Stop::Pressure(_) => {
-                            pins.clear();
-                            self.checkpoint()?;
-                        }
-                        Stop::Error(e) => return Err(e.into()),
-                    }
-                    if pins.len() > 2 * FRAMES_MAX {
-                        pins.clear();
-                    }
+                    stop
                 }
+            };
+            match stop {
+                Stop::Miss(id) => pins.push(self.fetch(id)?),
+                Stop::Pressure(what) => {
+                    pins.clear();
+                    self.relieve(what)?;
+                }
+                Stop::Error(e) => return Err(e.into()),
+            }
+            if pins.len() > 2 * FRAMES_MAX {
+                pins.clear();
+            }
+        }
+    }
+
+    /// Frees what a transaction, rolled back now, had not enough of.
+    fn relieve(&self, what: Pressure) -> Result<(), Error> {
+        match what {
+            Pressure::Frames => self.checkpoint(),
+            Pressure::Redo => self.sync(),
+            Pressure::Staged(slots) => {
+                self.checkpoint()?;
+                let mut table = self.staged_table.lock();
+                if !table.take_room(slots) {
+                    return Err(Error::NoSpace);
+                }
+                table.give_room(slots);
+                Ok(())
             }
         }
     }
@@ -340,7 +369,7 @@ impl Store {
         } else if dirty * 2 > self.dirty_limit {
             self.want_checkpoint();
         }
-        if self.options.sync_each || self.redo.lock().bytes > REDO_MAX {
+        if self.options.sync_each || self.segment.ring_in_use() > REDO_MAX {
             self.sync()?;
         }
         if self.wanted.is_set() && !self.options.background {
@@ -410,18 +439,15 @@ impl Store {
     }
 
     /// The staged table follows a committed transaction.
-    fn follow_staged(&self, records: &[Record], bases: &mut Bases, promised: u64) {
+    fn follow_staged(&self, seq: u64, records: &[Record], bases: &mut Bases, promised: u64) {
         let mut table = self.staged_table.lock();
         let before = table.promised;
-        for record in records {
-            match record {
-                Record::Free {
-                    space: MetaSpace::InodeNumbers,
-                    run,
-                } => table.forget(run.start),
-                _ => table.apply(record, Some(bases)),
-            }
+        let mut under = Under::Bases(bases);
+        if let Err(full) = records.iter().try_for_each(|record| table.apply(record, &mut under)) {
+            // Room was taken before the commit (S-14.7).
+            self.fail(full.into());
         }
+        table.followed(seq);
         // The transaction's promises are the table's now; what the table gave up goes back.
         let give_back = (before + promised).saturating_sub(table.promised);
         self.space.promise_back(give_back);
@@ -459,6 +485,16 @@ impl Store {
     /// The guarded memory of the frames, for fault injection and tests.
     pub fn frames(&self) -> &arena::Region {
         self.arena.frames()
+    }
+
+    /// The guarded memory of redo and staged pages (S-14.1), for fault injection and tests.
+    pub fn staging(&self) -> &arena::Region {
+        self.segment.region()
+    }
+
+    /// Where in [`Store::staging`] a staged page lies, for fault injection and tests.
+    pub fn staged_place(&self, ino: u64, index: u64) -> Option<usize> {
+        self.staged_table.lock().place(ino, index)
     }
 
     /// Number of the last committed transaction.

@@ -6,7 +6,6 @@ pub use choose::{choose, superblock_bytes};
 
 use crate::error::{Error, Stop};
 use crate::log;
-use crate::staged::StagedDamage;
 use choose::{LOG_MIN, ZONE_PAGES};
 use keepfs_format::PoolId;
 use keepfs_format::map::CHUNK_PAGES_MAX;
@@ -184,12 +183,4 @@ pub fn stopped(stop: Stop) -> Error {
         Stop::Miss(id) => Error::Logic(format!("{id} left the arena while it was pinned")),
         Stop::Pressure(p) => Error::Logic(format!("no {p:?} where they were reserved")),
     }
-}
-
-/// Damage of a staged page as an error.
-pub fn staged_damage(d: StagedDamage) -> Error {
-    Error::Damaged(format!(
-        "staged data of inode {} page {} changed in memory",
-        d.ino, d.index
-    ))
 }

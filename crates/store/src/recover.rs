@@ -48,7 +48,7 @@ pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store, Er
         for record in decode(group)? {
             store.replay(&record).map_err(|e| in_group(group.group, e))?;
         }
-        store.redo.lock().last = group.seq;
+        store.redo.lock().start_at(group.seq);
     }
     store.settle_staged()?;
     store.start_space(&sb)?;

@@ -1,14 +1,35 @@
-//! What committed transactions changed and the log does not have yet (PROTOCOLS section 4).
+//! What committed transactions changed and the log does not have durably yet (PROTOCOLS section 4; S-14.2 to S-14.4).
 //!
 //! Groups are cut from here, not from frames: a transaction copies its final bytes while it still holds its locks,
-//! so no uncommitted byte is ever logged.
+//! so no uncommitted byte is ever logged. The entries lie in the ring of the session segment; the heap has an index
+//! of them that can be rebuilt.
+//!
+//! Invariants:
+//! R-1 Entries are written and published under the lock around [`Redo`], so their order is the order of commit.
+//! R-2 An entry is complete before its transaction's state word is stored, and counts from that store on.
+//! R-3 Entries taken for a group stay where they are until the group is durable, so a [`Span`] can be read without
+//!     the lock.
 
-use crate::cache::IdMap;
+mod compact;
+mod draft;
+mod read;
+
+pub use compact::{Group, compact};
+pub use draft::{Draft, Encoded};
+pub use read::rebuild;
+
+use crate::segment::{RING, Segment, Word};
 use keepfs_format::plog::Record;
-use keepfs_format::{MetaId, PAGE};
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Bytes of an entry's head.
+const HEAD: usize = 32;
+/// Most bytes of an entry.
+pub const ENTRY_MAX: usize = RING / 2;
 
 /// One committed transaction.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TxnRedo {
     /// Its number; numbers are consecutive in order of commit.
     pub seq: u64,
@@ -16,171 +37,147 @@ pub struct TxnRedo {
     pub records: Vec<Record>,
 }
 
+/// An entry of the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry {
+    seq: u64,
+    len: u32,
+}
+
+/// Something else changed an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RedoDamage {
+    /// Number of the transaction whose entry it is or should be.
+    pub seq: u64,
+}
+
 /// Committed transactions in order.
-#[derive(Default)]
 pub struct Redo {
+    segment: Arc<Segment>,
     /// Number of the last committed transaction.
     pub last: u64,
-    /// Those not yet in a group.
-    pub pending: Vec<TxnRedo>,
-    /// About how many bytes `pending` holds.
-    pub bytes: usize,
+    /// Offset of the first entry kept.
+    start: usize,
+    /// Offset behind the last.
+    end: usize,
+    kept: VecDeque<Entry>,
+    /// How many of them are in a group.
+    taken: usize,
+}
+
+/// Consecutive entries, to be read without the lock.
+#[derive(Debug, Default)]
+pub struct Span {
+    at: usize,
+    entries: Vec<Entry>,
+}
+
+impl Span {
+    /// Whether it has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
 }
 
 impl Redo {
-    /// Adds a committed transaction.
-    pub fn push(&mut self, txn: TxnRedo) {
-        self.bytes += txn.records.iter().map(size).sum::<usize>();
-        self.pending.push(txn);
+    /// An empty ring; the last transaction committed is `last`.
+    pub fn new(segment: Arc<Segment>, last: u64) -> Redo {
+        let mut redo = Redo {
+            segment,
+            last: 0,
+            start: 0,
+            end: 0,
+            kept: VecDeque::new(),
+            taken: 0,
+        };
+        redo.start_at(last);
+        redo
+    }
+
+    /// The ring is empty, and everything up to transaction `last` is on the device.
+    pub fn start_at(&mut self, last: u64) {
+        self.last = last;
+        self.segment.set_word(Word::Last, last);
+        self.segment.set_word(Word::Followed, last);
+    }
+
+    /// Writes the next transaction's entry; it counts from its slot's state word on. Returns its number.
+    pub fn write(&self, encoded: &mut Encoded<'_>, slot: u16, generation: u32) -> u64 {
+        let seq = self.last + 1;
+        self.segment.ring_store(self.end, encoded.finish(seq, slot, generation));
+        seq
+    }
+
+    /// The transaction that [`Redo::write`] was called for is committed.
+    pub fn publish(&mut self, encoded: Encoded<'_>) {
+        let len = encoded.keep();
+        self.last += 1;
+        self.count(Entry {
+            seq: self.last,
+            len: len as u32,
+        });
+    }
+
+    fn count(&mut self, entry: Entry) {
+        self.end = (self.end + entry.len as usize) % RING;
+        self.kept.push_back(entry);
+        self.store_cursor();
+    }
+
+    fn store_cursor(&self) {
+        self.segment
+            .set_word(Word::Cursor, (self.end as u64) << 32 | self.start as u64);
     }
 
     /// Takes everything not yet in a group.
-    pub fn take(&mut self) -> Vec<TxnRedo> {
-        self.bytes = 0;
-        core::mem::take(&mut self.pending)
-    }
-}
-
-/// About how many bytes a record holds in memory.
-fn size(record: &Record) -> usize {
-    64 + match record {
-        Record::Update { ranges, .. } => ranges.iter().map(|(_, b)| b.len() + 32).sum(),
-        Record::MapEntry { crcs, .. } => 4 * crcs.len(),
-        Record::Tail { bytes, .. } => bytes.len(),
-        _ => 0,
-    }
-}
-
-/// The latest bytes of one metablock in a group: which are set, and their values.
-struct Image {
-    generation: u32,
-    set: [u64; PAGE / 64],
-    bytes: [u8; PAGE],
-}
-
-impl Image {
-    fn new(generation: u32) -> Box<Image> {
-        Box::new(Image {
-            generation,
-            set: [0; PAGE / 64],
-            bytes: [0; PAGE],
-        })
+    pub fn take(&mut self) -> Span {
+        let before: usize = self.kept.iter().take(self.taken).map(|e| e.len as usize).sum();
+        let span = Span {
+            at: (self.start + before) % RING,
+            entries: self.kept.iter().skip(self.taken).copied().collect(),
+        };
+        self.taken = self.kept.len();
+        span
     }
 
-    fn store(&mut self, offset: usize, bytes: &[u8]) {
-        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
-        (offset..offset + bytes.len()).for_each(|i| self.set[i / 64] |= 1 << (i % 64));
-    }
-
-    /// The set bytes as ranges: merged, ascending (S-8.7).
-    fn ranges(&self) -> Vec<(u16, Vec<u8>)> {
-        let is_set = |i: usize| self.set[i / 64] & (1 << (i % 64)) != 0;
-        let mut ranges = Vec::new();
-        let mut at = 0;
-        while at < PAGE {
-            if !is_set(at) {
-                at += 1;
-                continue;
-            }
-            let start = at;
-            while at < PAGE && is_set(at) {
-                at += 1;
-            }
-            ranges.push((start as u16, self.bytes[start..at].to_vec()));
-        }
-        ranges
-    }
-}
-
-/// A group: compacted records, and which metablocks it touches.
-#[derive(Default)]
-pub struct Group {
-    /// Last transaction in it.
-    pub seq: u64,
-    /// Records as they are encoded.
-    pub records: Vec<Record>,
-    /// Metablocks with updates, to be verified before the group goes out.
-    pub touched: Vec<(MetaId, u32)>,
-    /// How many transactions.
-    pub transactions: usize,
-}
-
-/// Compacts transactions to one group: each metablock's ranges once; tails dropped that a later record of the same
-/// group makes void.
-pub fn compact(pending: Vec<TxnRedo>) -> Group {
-    let mut group = Group {
-        seq: pending.last().map_or(0, |t| t.seq),
-        records: Vec::new(),
-        touched: Vec::new(),
-        transactions: pending.len(),
-    };
-    let mut images: IdMap<MetaId, Box<Image>> = IdMap::default();
-    let mut order = Vec::new();
-    for record in pending.into_iter().flat_map(|t| t.records) {
-        match record {
-            Record::Update { id, generation, ranges } => {
-                let image = images.entry(id).or_insert_with(|| {
-                    order.push(id);
-                    Image::new(generation)
-                });
-                if image.generation != generation {
-                    *image = Image::new(generation);
-                }
-                ranges
-                    .iter()
-                    .for_each(|(offset, bytes)| image.store(usize::from(*offset), bytes));
-            }
-            Record::Death { id, .. } => {
-                images.remove(&id);
-                group.records.push(record);
-            }
-            _ => group.records.push(record),
+    /// Everything that is kept, in a group or not.
+    pub fn kept(&self) -> Span {
+        Span {
+            at: self.start,
+            entries: self.kept.iter().copied().collect(),
         }
     }
-    drop_void_tails(&mut group.records);
-    for id in order {
-        if let Some(image) = images.remove(&id) {
-            group.touched.push((id, image.generation));
-            group.records.push(Record::Update {
-                id,
-                generation: image.generation,
-                ranges: image.ranges(),
-            });
-        }
+
+    /// The log has everything up to transaction `seq`.
+    pub fn taken_up_to(&mut self, seq: u64) {
+        self.taken = self.kept.iter().take_while(|e| e.seq <= seq).count();
     }
-    group
+
+    /// What was taken last goes into the next group instead.
+    pub fn give_back(&mut self, span: Span) {
+        self.taken -= span.entries.len();
+    }
+
+    /// Gives up the entries up to transaction `seq`: the device has them durably (S-14.4).
+    pub fn release(&mut self, seq: u64) {
+        let mut bytes = 0;
+        let mut last = None;
+        while let Some(entry) = self.kept.front().filter(|e| e.seq <= seq && self.taken > 0) {
+            bytes += entry.len as usize;
+            last = Some(entry.seq);
+            self.kept.pop_front();
+            self.taken -= 1;
+        }
+        let Some(last) = last else { return };
+        self.start = (self.start + bytes) % RING;
+        if self.kept.is_empty() {
+            (self.start, self.end) = (0, 0);
+        }
+        self.segment.set_word(Word::Last, last);
+        self.store_cursor();
+        self.segment.give_room(bytes);
+    }
 }
 
-/// The page that a tail record stages.
-fn staged_page(record: &Record) -> Option<(u64, u64)> {
-    match record {
-        Record::Tail { ino, index, .. } | Record::Zero { ino, index, .. } => Some((*ino, *index)),
-        _ => None,
-    }
-}
-
-/// Drops tails of pages that a later map-entry of the same group covers (the map-entry brings the whole page).
-fn drop_void_tails(records: &mut Vec<Record>) {
-    if !records.iter().any(|r| matches!(r, Record::MapEntry { .. })) {
-        return;
-    }
-    // A hole may cover 2^31 pages (C-8): only the pages that have tails are looked at.
-    let mut open: BTreeSet<(u64, u64)> = records.iter().filter_map(staged_page).collect();
-    let mut keep = vec![true; records.len()];
-    for (at, record) in records.iter().enumerate().rev() {
-        if let Record::MapEntry { ino, index, count, .. } = record {
-            let behind = (*ino, index.saturating_add(u64::from(*count)));
-            let covered: Vec<(u64, u64)> = open.range((*ino, *index)..behind).copied().collect();
-            covered.iter().for_each(|page| {
-                open.remove(page);
-            });
-        } else if let Some(page) = staged_page(record) {
-            keep[at] = open.contains(&page);
-        }
-    }
-    let mut at = 0;
-    records.retain(|_| {
-        at += 1;
-        keep[at - 1]
-    });
-}
+#[cfg(test)]
+mod tests;

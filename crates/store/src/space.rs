@@ -349,6 +349,13 @@ impl Space {
         released
     }
 
+    /// What is in quarantine, and which transaction freed it.
+    #[cfg(test)]
+    pub(crate) fn quarantined(&self) -> Vec<(u64, Run)> {
+        let inner = self.inner.lock();
+        inner.quarantine.iter().map(|q| (q.seq, q.run)).collect()
+    }
+
     /// Promises one page to a staged page. `false` if there is none.
     pub fn promise(&self) -> bool {
         let mut inner = self.inner.lock();

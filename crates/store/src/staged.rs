@@ -1,42 +1,34 @@
 //! Staged data: file pages whose newest bytes are durable by the log only (SPEC S-8.8, PROTOCOLS section 7).
 //!
-//! The same function follows the records at commit and at replay, so memory and log cannot disagree.
+//! The same function follows the records at commit, at replay and after a kill, so memory and log cannot disagree. Pages
+//! and what is known of them lie in the session segment (S-14.5); the heap has an index that can be rebuilt.
+
+mod carry;
+mod rebuild;
+mod slots;
+
+pub use carry::Carried;
+pub use rebuild::rebuild;
 
 use crate::cache::IdMap;
-use keepfs_codes::crc32c;
+use crate::error::Error;
+use crate::segment::{Segment, Word};
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
+use slots::{Head, Slots};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One staged page.
-pub struct Staged {
-    /// The page's bytes.
-    content: Arc<[u8; PAGE]>,
-    /// CRC-32C of the content, checked whenever it is used.
-    crc: u32,
-    /// Version of the inode when it was last staged.
-    pub version: u32,
-    /// Device page that lies under it, 0 = none.
-    pub base: u64,
-    /// CRC-32C of that page.
-    pub base_crc: u32,
-    /// Set while replaying a log: the base is read when the whole log is applied.
-    patches: Option<Box<[u64; PAGE / 64]>>,
-    /// Counts up; smaller = staged for longer.
+/// What the heap knows of a staged page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Placed {
+    slot: u32,
+    /// With which stamp its content was stored.
     stamp: u64,
-}
-
-/// A page as it must stand in a carried-over group (S-10.3).
-pub struct Carried {
-    /// Inode and index.
-    pub key: (u64, u64),
-    /// Version of the inode.
-    pub version: u32,
-    /// Its bytes; shared with the table until one of the two changes.
-    pub content: Arc<[u8; PAGE]>,
-    /// What CRC-32C they must have.
-    pub crc: u32,
+    /// With which stamp it was staged first.
+    first: u64,
+    /// A device page lies under it.
+    based: bool,
 }
 
 /// Damage found in a staged page.
@@ -48,19 +40,77 @@ pub struct StagedDamage {
     pub index: u64,
 }
 
+/// There is no slot for another staged page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+impl From<StagedDamage> for Error {
+    fn from(d: StagedDamage) -> Error {
+        Error::Damaged(format!(
+            "staged data of inode {} page {} changed in memory",
+            d.ino, d.index
+        ))
+    }
+}
+
+impl From<Full> for Error {
+    fn from(Full: Full) -> Error {
+        Error::Damaged("there are more staged pages than the pool may have".into())
+    }
+}
+
+/// Inode and page of the file.
+type Key = (u64, u64);
+/// Content of the base of pages that a transaction stages for the first time.
+pub type Bases = IdMap<Key, Box<[u8; PAGE]>>;
+
+/// Where the content under a newly staged page comes from.
+pub enum Under<'b> {
+    /// Read before; what is not there is zeros.
+    Bases(&'b mut Bases),
+    /// From the device when the whole log is applied ([`Table::settle`]).
+    Later,
+}
+
+/// What a tail or zero record says besides its bytes.
+struct Staging {
+    key: Key,
+    version: u32,
+    base: u64,
+    base_crc: u32,
+}
+
+/// Which part of a page becomes what.
+struct Patch<'r> {
+    offset: usize,
+    len: usize,
+    /// `None`: zeros.
+    bytes: Option<&'r [u8]>,
+}
+
 /// All staged pages, by (inode, index).
-#[derive(Default)]
 pub struct Table {
-    pages: BTreeMap<(u64, u64), Staged>,
+    slots: Slots,
+    pages: BTreeMap<Key, Placed>,
+    /// Bytes set while replaying a log, of pages with a base.
+    patches: IdMap<Key, Box<[u64; PAGE / 64]>>,
     stamp: u64,
     /// Staged pages that have no device page under them: each is promised one.
     pub promised: u64,
 }
 
-/// Content of the base of pages that a transaction stages for the first time.
-pub type Bases = IdMap<(u64, u64), Box<[u8; PAGE]>>;
-
 impl Table {
+    /// An empty table.
+    pub fn new(segment: Arc<Segment>) -> Table {
+        Table {
+            slots: Slots::new(segment.clone(), (0..segment.slots()).rev().collect()),
+            pages: BTreeMap::new(),
+            patches: IdMap::default(),
+            stamp: 0,
+            promised: 0,
+        }
+    }
+
     /// Number of staged pages.
     pub fn len(&self) -> usize {
         self.pages.len()
@@ -71,16 +121,31 @@ impl Table {
         self.pages.contains_key(&(ino, index))
     }
 
+    /// Takes room for `count` changes of pages (S-14.7).
+    pub fn take_room(&mut self, count: usize) -> bool {
+        self.slots.take_room(count)
+    }
+
+    /// Gives room back.
+    pub fn give_room(&mut self, count: usize) {
+        self.slots.give_room(count);
+    }
+
     /// Copies a staged page. `Ok(false)` if it is not staged.
     pub fn read(&self, ino: u64, index: u64, page: &mut [u8; PAGE]) -> Result<bool, StagedDamage> {
-        let Some(staged) = self.pages.get(&(ino, index)) else {
+        let Some(placed) = self.pages.get(&(ino, index)) else {
             return Ok(false);
         };
-        page.copy_from_slice(&*staged.content);
-        if crc32c::of(page) != staged.crc {
-            return Err(StagedDamage { ino, index });
+        match self.slots.load((ino, index), placed.slot, page) {
+            Some(_) => Ok(true),
+            None => Err(StagedDamage { ino, index }),
         }
-        Ok(true)
+    }
+
+    /// Where in the segment a staged page lies, for fault injection.
+    pub fn place(&self, ino: u64, index: u64) -> Option<usize> {
+        let placed = self.pages.get(&(ino, index))?;
+        Some(self.slots.page_at(placed.slot))
     }
 
     /// The indices of an inode's staged pages, ascending.
@@ -94,17 +159,26 @@ impl Table {
     /// Up to `limit` inodes with staged pages, the longest staged first.
     pub fn inodes(&self, limit: usize) -> Vec<u64> {
         let mut oldest: BTreeMap<u64, u64> = BTreeMap::new();
-        for ((ino, _), staged) in &self.pages {
-            let stamp = oldest.entry(*ino).or_insert(staged.stamp);
-            *stamp = (*stamp).min(staged.stamp);
+        for ((ino, _), placed) in &self.pages {
+            let first = oldest.entry(*ino).or_insert(placed.first);
+            *first = (*first).min(placed.first);
         }
-        let mut inodes: Vec<_> = oldest.into_iter().map(|(ino, stamp)| (stamp, ino)).collect();
+        let mut inodes: Vec<_> = oldest.into_iter().map(|(ino, first)| (first, ino)).collect();
         inodes.sort_unstable();
         inodes.into_iter().take(limit).map(|(_, ino)| ino).collect()
     }
 
-    /// Follows one record of a committed transaction. `bases` is `None` at replay.
-    pub fn apply(&mut self, record: &Record, bases: Option<&mut Bases>) {
+    /// How many slots at most a record takes while it is applied.
+    pub fn slots_for(record: &Record) -> usize {
+        let changes = matches!(
+            record,
+            Record::Tail { .. } | Record::Zero { .. } | Record::Truncate { .. }
+        );
+        usize::from(changes)
+    }
+
+    /// Follows one record of a committed transaction.
+    pub fn apply(&mut self, record: &Record, under: &mut Under<'_>) -> Result<(), Full> {
         match record {
             Record::Tail {
                 ino,
@@ -115,15 +189,18 @@ impl Table {
                 offset,
                 bytes,
             } => {
-                self.patch(
-                    (*ino, *index),
-                    *version,
-                    (*base, *base_crc),
-                    usize::from(*offset),
-                    Some(bytes),
-                    bytes.len(),
-                    bases,
-                );
+                let patch = Patch {
+                    offset: usize::from(*offset),
+                    len: bytes.len(),
+                    bytes: Some(bytes),
+                };
+                let staging = Staging {
+                    key: (*ino, *index),
+                    version: *version,
+                    base: *base,
+                    base_crc: *base_crc,
+                };
+                self.stage(&staging, &patch, under)
             }
             Record::Zero {
                 ino,
@@ -134,76 +211,114 @@ impl Table {
                 offset,
                 len,
             } => {
-                self.patch(
-                    (*ino, *index),
-                    *version,
-                    (*base, *base_crc),
-                    usize::from(*offset),
-                    None,
-                    usize::from(*len),
-                    bases,
-                );
+                let patch = Patch {
+                    offset: usize::from(*offset),
+                    len: usize::from(*len),
+                    bytes: None,
+                };
+                let staging = Staging {
+                    key: (*ino, *index),
+                    version: *version,
+                    base: *base,
+                    base_crc: *base_crc,
+                };
+                self.stage(&staging, &patch, under)
             }
             Record::MapEntry { ino, index, count, .. } => {
                 self.drop_range(*ino, *index, index.saturating_add(u64::from(*count)));
+                Ok(())
             }
             Record::Truncate { ino, size } => self.truncate(*ino, *size),
-            Record::Create { ino, .. } => self.drop_range(*ino, 0, u64::MAX),
-            _ => {}
+            Record::Create { ino, .. } => {
+                self.forget(*ino);
+                Ok(())
+            }
+            Record::Free {
+                space: keepfs_format::Space::InodeNumbers,
+                run,
+            } => {
+                self.forget(run.start);
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 
-    /// Forgets all pages of an inode whose number is freed.
-    pub fn forget(&mut self, ino: u64) {
+    /// All records up to transaction `seq` are applied (S-14.3).
+    pub fn followed(&self, seq: u64) {
+        self.slots.segment().set_word(Word::Followed, seq);
+    }
+
+    /// Forgets all pages of an inode.
+    fn forget(&mut self, ino: u64) {
         self.drop_range(ino, 0, u64::MAX);
     }
 
-    #[allow(clippy::too_many_arguments)] // The fields of a tail record.
-    fn patch(
-        &mut self,
-        key: (u64, u64),
-        version: u32,
-        base: (u64, u32),
-        offset: usize,
-        bytes: Option<&[u8]>,
-        len: usize,
-        bases: Option<&mut Bases>,
-    ) {
-        self.stamp += 1;
-        let stamp = self.stamp;
-        let replay = bases.is_none();
-        let promised = &mut self.promised;
-        let staged = self.pages.entry(key).or_insert_with(|| {
-            if base.0 == 0 {
-                *promised += 1;
-            }
-            Staged {
-                content: bases
-                    .and_then(|b| b.remove(&key))
-                    .map_or_else(|| Arc::new([0; PAGE]), Arc::from),
-                crc: 0,
-                version,
-                base: base.0,
-                base_crc: base.1,
-                patches: (replay && base.0 != 0).then(|| Box::new([0; PAGE / 64])),
-                stamp,
-            }
-        });
-        staged.version = version;
-        let to = &mut Arc::make_mut(&mut staged.content)[offset..offset + len];
-        match bytes {
-            Some(bytes) => to.copy_from_slice(bytes),
-            None => to.fill(0),
+    fn stage(&mut self, staging: &Staging, patch: &Patch<'_>, under: &mut Under<'_>) -> Result<(), Full> {
+        match self.pages.get(&staging.key).copied() {
+            Some(placed) => self.change(staging.key, placed, Some(staging.version), patch),
+            None => self.stage_first(staging, patch, under),
         }
-        if let Some(patches) = &mut staged.patches {
-            (offset..offset + len).for_each(|i| patches[i / 64] |= 1 << (i % 64));
-        }
-        staged.crc = crc32c::of(&*staged.content);
     }
 
-    fn remove(&mut self, key: (u64, u64)) {
+    fn stage_first(&mut self, staging: &Staging, patch: &Patch<'_>, under: &mut Under<'_>) -> Result<(), Full> {
+        self.stamp += 1;
+        let mut page = match under {
+            Under::Bases(bases) => bases.remove(&staging.key),
+            Under::Later => None,
+        }
+        .unwrap_or_else(|| Box::new([0; PAGE]));
+        patch.to(&mut page);
+        let head = Head {
+            key: staging.key,
+            base: staging.base,
+            base_crc: staging.base_crc,
+            version: staging.version,
+            damaged: false,
+            stamp: self.stamp,
+            first: self.stamp,
+        };
+        let slot = self.slots.put(&head, &page)?;
+        self.promised += u64::from(staging.base == 0);
+        self.pages.insert(staging.key, Placed::of(slot, &head));
+        if staging.base != 0 && matches!(under, Under::Later) {
+            let mut set = Box::new([0; PAGE / 64]);
+            patch.mark(&mut set);
+            self.patches.insert(staging.key, set);
+        }
+        Ok(())
+    }
+
+    /// Replaces a staged page by its successor (S-14.6).
+    fn change(&mut self, key: Key, placed: Placed, version: Option<u32>, patch: &Patch<'_>) -> Result<(), Full> {
+        self.stamp += 1;
+        let mut page = [0; PAGE];
+        let old = self.slots.load(key, placed.slot, &mut page);
+        let whole = patch.offset == 0 && patch.len == PAGE;
+        let mut head = old.unwrap_or_else(|| self.slots.head_or(key, &placed));
+        head.damaged = old.is_none() && !whole;
+        head.version = version.unwrap_or(head.version);
+        head.stamp = self.stamp;
+        patch.to(&mut page);
+        let slot = self.slots.put(&head, &page)?;
+        self.slots.free(placed.slot, placed.stamp);
+        let now = Placed {
+            slot,
+            stamp: self.stamp,
+            ..placed
+        };
+        self.pages.insert(key, now);
+        if let Some(set) = self.patches.get_mut(&key) {
+            patch.mark(set);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, key: Key) {
         if let Some(gone) = self.pages.remove(&key) {
-            self.promised -= u64::from(gone.base == 0);
+            self.promised -= u64::from(!gone.based);
+            self.slots.free(gone.slot, gone.stamp);
+            self.patches.remove(&key);
         }
     }
 
@@ -212,60 +327,76 @@ impl Table {
         keys.into_iter().for_each(|k| self.remove(k));
     }
 
-    fn truncate(&mut self, ino: u64, size: u64) {
+    fn truncate(&mut self, ino: u64, size: u64) -> Result<(), Full> {
         self.drop_range(ino, size.div_ceil(PAGE as u64), u64::MAX);
         let cut = (size % PAGE as u64) as usize;
-        if cut == 0 {
-            return;
-        }
-        if let Some(staged) = self.pages.get_mut(&(ino, size / PAGE as u64)) {
-            Arc::make_mut(&mut staged.content)[cut..].fill(0);
-            if let Some(patches) = &mut staged.patches {
-                (cut..PAGE).for_each(|i| patches[i / 64] |= 1 << (i % 64));
+        let key = (ino, size / PAGE as u64);
+        match self.pages.get(&key).copied() {
+            Some(placed) if cut != 0 => {
+                let patch = Patch {
+                    offset: cut,
+                    len: PAGE - cut,
+                    bytes: None,
+                };
+                self.change(key, placed, None, &patch)
             }
-            staged.crc = crc32c::of(&*staged.content);
+            _ => Ok(()),
         }
     }
 
     /// After a replay: puts the bases under the pages staged over one. `read` gives a device page.
-    pub fn settle<E>(&mut self, mut read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), E>) -> Result<(), E> {
-        for staged in self.pages.values_mut() {
-            let Some(patches) = staged.patches.take() else { continue };
-            let mut page = [0; PAGE];
-            read(staged.base, staged.base_crc, &mut page)?;
-            let content = Arc::make_mut(&mut staged.content);
-            for (i, byte) in page.iter().enumerate() {
-                if patches[i / 64] & (1 << (i % 64)) == 0 {
-                    content[i] = *byte;
-                }
-            }
-            staged.crc = crc32c::of(&*staged.content);
+    pub fn settle(
+        &mut self,
+        mut read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for (key, set) in core::mem::take(&mut self.patches) {
+            let Some(placed) = self.pages.get(&key).copied() else {
+                continue;
+            };
+            let (mut page, mut under) = ([0; PAGE], [0; PAGE]);
+            let loaded = self.slots.load(key, placed.slot, &mut page);
+            let head = loaded.ok_or(StagedDamage {
+                ino: key.0,
+                index: key.1,
+            })?;
+            read(head.base, head.base_crc, &mut under)?;
+            let is_set = |i: usize| set[i / 64] & (1 << (i % 64)) != 0;
+            (0..PAGE).filter(|i| is_set(*i)).for_each(|i| under[i] = page[i]);
+            let whole = Patch {
+                offset: 0,
+                len: PAGE,
+                bytes: Some(&under),
+            };
+            self.change(key, placed, None, &whole)?;
         }
         Ok(())
     }
-
-    /// Every staged page, whole, for the group that carries them over a checkpoint (S-10.3). From here on they
-    /// have no base that the log names.
-    pub fn carry(&self) -> Vec<Carried> {
-        let carried = |(key, staged): (&(u64, u64), &Staged)| Carried {
-            key: *key,
-            version: staged.version,
-            content: staged.content.clone(),
-            crc: staged.crc,
-        };
-        self.pages.iter().map(carried).collect()
-    }
 }
 
-impl Carried {
-    /// Whether the bytes are still what was staged.
-    pub fn check(&self) -> Result<(), StagedDamage> {
-        match crc32c::of(&*self.content) == self.crc {
-            true => Ok(()),
-            false => Err(StagedDamage {
-                ino: self.key.0,
-                index: self.key.1,
-            }),
+impl Placed {
+    fn of(slot: u32, head: &Head) -> Placed {
+        Placed {
+            slot,
+            stamp: head.stamp,
+            first: head.first,
+            based: head.base != 0,
         }
     }
 }
+
+impl Patch<'_> {
+    fn to(&self, page: &mut [u8; PAGE]) {
+        let to = &mut page[self.offset..self.offset + self.len];
+        match self.bytes {
+            Some(bytes) => to.copy_from_slice(bytes),
+            None => to.fill(0),
+        }
+    }
+
+    fn mark(&self, set: &mut [u64; PAGE / 64]) {
+        (self.offset..self.offset + self.len).for_each(|i| set[i / 64] |= 1 << (i % 64));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -83,15 +83,17 @@ impl DeviceErrors {
 }
 
 impl Stats {
-    /// Counts what a transaction changed.
+    /// Counts the ranges (from, to) of a metablock that a transaction changed.
+    pub fn ranges_dirtied(&self, ranges: &[(u16, u16)]) {
+        let bytes: u64 = ranges.iter().map(|(from, to)| u64::from(to - from)).sum();
+        self.bytes_dirty.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes_full_pages.fetch_add(PAGE as u64, Ordering::Relaxed);
+    }
+
+    /// Counts what a transaction changed besides.
     pub fn bytes_dirtied(&self, records: &[Record]) {
         for record in records {
             match record {
-                Record::Update { ranges, .. } => {
-                    let bytes: usize = ranges.iter().map(|(_, b)| b.len()).sum();
-                    self.bytes_dirty.fetch_add(bytes as u64, Ordering::Relaxed);
-                    self.bytes_full_pages.fetch_add(PAGE as u64, Ordering::Relaxed);
-                }
                 Record::MapEntry { crcs, .. } => {
                     self.bytes_consistency
                         .fetch_add(40 + 4 * crcs.len() as u64, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug};
-use crate::redo::{Group, TxnRedo, compact};
+use crate::redo::{Group, RedoDamage, Span, compact};
 use crate::{Store, UNFLUSHED_MAX};
 use core::sync::atomic::Ordering;
 use keepfs_format::PAGE;
@@ -125,16 +125,9 @@ impl Store {
     fn cut_and_flush(&self) -> Result<Cut, Error> {
         let pending = self.redo.lock().take();
         if !pending.is_empty() {
-            let group = self.prepare(pending)?;
+            let group = self.prepare(&pending)?;
             if !self.log_has_room(group.pages()) {
-                // A compacted group is one transaction to the next compaction.
-                self.redo.lock().pending.insert(
-                    0,
-                    TxnRedo {
-                        seq: group.group.seq,
-                        records: group.group.records,
-                    },
-                );
+                self.redo.lock().give_back(pending);
                 return Ok(Cut::Full);
             }
             self.write_group(&group)?;
@@ -142,9 +135,11 @@ impl Store {
         self.flush_log()
     }
 
-    /// Compacts and verifies: every frame that the group touches must be what its rolling checksum says (C-3).
-    pub(crate) fn prepare(&self, pending: Vec<TxnRedo>) -> Result<Prepared, Error> {
-        let mut group = compact(pending);
+    /// Compacts and verifies: every entry must be what its checksum says (S-14.4), and every frame that the group touches
+    /// what its rolling checksum says (C-3).
+    pub(crate) fn prepare(&self, pending: &Span) -> Result<Prepared, Error> {
+        let transactions = pending.read(&self.segment);
+        let mut group = compact(transactions.map_err(|RedoDamage { seq }| Error::Redo { seq })?);
         if planted::is(Bug::GroupFromFrames) {
             self.cut_from_frames(&mut group);
         }
@@ -256,6 +251,7 @@ impl Store {
         self.space.release(seq);
         self.nodes.release(seq);
         self.inos.release(seq);
+        self.redo.lock().release(seq);
     }
 
     /// Whether a group of `pages` pages fits and leaves room for staged pages to be carried over (S-10.3).

@@ -13,11 +13,11 @@ pub(crate) use claims::Lowering;
 
 use crate::arena::FrameNo;
 use crate::cache::Pin;
-use crate::error::{Error, Stop};
+use crate::error::{Error, Pressure, Stop};
 use crate::oplog::Draft;
 use crate::planted::{self, Bug};
-use crate::redo::TxnRedo;
-use crate::staged::Bases;
+use crate::redo;
+use crate::staged::{Bases, Table};
 use crate::undo::UndoSlot;
 use crate::{Store, update};
 use core::sync::atomic::Ordering;
@@ -150,6 +150,8 @@ pub struct Txn<'s> {
     freed: Vec<(Space, u64)>,
     pages_used: u64,
     promised: u64,
+    /// Staged slots taken for the commit.
+    staged_room: usize,
     lowered: Vec<u64>,
     /// For the operation log, if it is kept (S-12.1).
     draft: Option<Draft>,
@@ -161,8 +163,12 @@ pub struct Txn<'s> {
     _gate: Option<RwLockReadGuard<'s, ()>>,
 }
 
-/// A transaction whose audits balanced; only this can be committed.
-pub struct Sealed<'s>(Txn<'s>);
+/// A transaction whose audits balanced and whose redo has its room; only this can be committed.
+pub struct Sealed<'s> {
+    txn: Txn<'s>,
+    /// `None`: it leaves no redo.
+    redo: Option<redo::Encoded<'s>>,
+}
 
 impl<'s> Txn<'s> {
     pub(crate) fn begin(store: &'s Store) -> Txn<'s> {
@@ -188,6 +194,7 @@ impl<'s> Txn<'s> {
             freed: Vec::new(),
             pages_used: 0,
             promised: 0,
+            staged_room: 0,
             lowered: Vec::new(),
             draft: (logged && store.oplog.is_some()).then(Draft::new),
             logged,
@@ -310,9 +317,23 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Ends the open part: the audit equations must balance (they come with their issue).
-    pub fn seal(self) -> Result<Sealed<'s>, Error> {
-        Ok(Sealed(self))
+    /// Ends the open part: the audit equations must balance (they come with their issue), and there must be room for
+    /// redo and staged pages (S-14.4, S-14.7), so that nothing can fail from the state word on.
+    pub fn seal(mut self) -> Result<Sealed<'s>, Stop> {
+        let redo = match self.logged && !self.is_empty() {
+            true => Some(self.encode_redo()?),
+            false => None,
+        };
+        let slots = self.records.iter().map(Table::slots_for).sum();
+        if slots > 0 && !self.store.staged_table.lock().take_room(slots) {
+            return Err(Stop::Pressure(Pressure::Staged(slots)));
+        }
+        self.staged_room = slots;
+        Ok(Sealed { txn: self, redo })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.undo.is_empty() && self.records.is_empty()
     }
 
     fn rollback(&mut self) {
@@ -334,6 +355,9 @@ impl Drop for Txn<'_> {
     fn drop(&mut self) {
         if !self.done {
             self.rollback();
+        }
+        if self.staged_room > 0 {
+            self.store.staged_table.lock().give_room(self.staged_room);
         }
         if !self.lowered.is_empty() {
             self.store.lowering.lock().done(&self.lowered);
@@ -372,51 +396,55 @@ pub(crate) fn kind_of(id: MetaId, header: &[u8; HEADER]) -> Result<Kind, Error> 
 impl Sealed<'_> {
     /// Commits; returns the transaction's number, 0 if it changed nothing. From the state word on it is done.
     pub fn commit(self) -> u64 {
-        let mut txn = self.0;
+        let mut txn = self.txn;
         txn.done = true;
-        if txn.undo.is_empty() && txn.records.is_empty() {
+        if txn.is_empty() {
             return 0;
         }
-        let records = if txn.logged { txn.take_records() } else { Vec::new() };
-        let seq = txn.publish(records);
+        let seq = txn.publish(self.redo);
         txn.settle(seq);
         seq
     }
 }
 
-impl Txn<'_> {
+impl<'s> Txn<'s> {
     /// The records with, last, the final bytes of every range of this transaction (T-3: they are still its own).
-    fn take_records(&mut self) -> Vec<Record> {
-        let mut records = core::mem::take(&mut self.records);
-        for t in self.touched.iter().filter(|t| !t.ranges.is_empty()) {
-            let ranges = t.ranges.iter().map(|(from, to)| {
-                let mut bytes = vec![0; usize::from(to - from)];
-                self.store.arena.load(t.pin.frame, usize::from(*from), &mut bytes);
-                (*from, bytes)
-            });
-            records.push(Record::Update {
-                id: t.r.id,
-                generation: t.generation,
-                ranges: ranges.collect(),
+    fn encode_redo(&mut self) -> Result<redo::Encoded<'s>, Stop> {
+        let mut draft = redo::Draft::new();
+        self.records.iter().for_each(|record| draft.push(record));
+        let changed = self.touched.iter().filter(|t| !t.ranges.is_empty());
+        for t in changed {
+            draft.push_update(t.r.id, t.generation, &t.ranges, |from, bytes| {
+                self.store.arena.load(t.pin.frame, usize::from(from), bytes);
             });
         }
-        records
+        draft.seal(&self.store.segment)
     }
 
-    /// Takes the number, stores the state word, hands the redo over and lets the staged table follow (T-4).
-    fn publish(&mut self, records: Vec<Record>) -> u64 {
+    /// Takes the number, stores the state word, publishes the redo and lets the staged table follow, in the order of
+    /// S-14.3 (T-4).
+    fn publish(&mut self, mut encoded: Option<redo::Encoded<'_>>) -> u64 {
         let mut redo = self.store.redo.lock();
-        redo.last += u64::from(self.logged);
-        let seq = redo.last;
+        let (slot, generation) = self.undo.place();
+        let seq = match &mut encoded {
+            Some(encoded) => redo.write(encoded, slot, generation),
+            None => redo.last,
+        };
         let appended = match (&self.store.oplog, &mut self.draft) {
             (Some(oplog), Some(draft)) if !draft.is_empty() => Some(oplog.append(seq, draft)),
             _ => None,
         };
         self.undo.commit(seq);
+        if let Some(encoded) = encoded {
+            redo.publish(encoded);
+        }
         if let Some(appended) = appended {
             appended.publish();
         }
-        for record in &records {
+        if !self.logged {
+            return seq;
+        }
+        for record in &self.records {
             if let Record::Free {
                 space: Space::Pages,
                 run,
@@ -428,12 +456,12 @@ impl Txn<'_> {
                 }
             }
         }
-        self.store.follow_staged(&records, &mut self.bases, self.promised);
+        self.store
+            .follow_staged(seq, &self.records, &mut self.bases, self.promised);
         self.promised = 0;
-        self.store.stats.bytes_dirtied(&records);
-        if self.logged {
-            redo.push(TxnRedo { seq, records });
-        }
+        self.store.stats.bytes_dirtied(&self.records);
+        let ranges = self.touched.iter().map(|t| &t.ranges).filter(|r| !r.is_empty());
+        ranges.for_each(|r| self.store.stats.ranges_dirtied(r));
         seq
     }
 

@@ -220,6 +220,11 @@ impl UndoSlot<'_> {
             .collect()
     }
 
+    /// The slot and its generation, for the redo entry (S-14.2).
+    pub(crate) fn place(&self) -> (u16, u32) {
+        (self.slot as u16, self.generation)
+    }
+
     /// Whether nothing was changed.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()

@@ -2,7 +2,6 @@
 
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
-use crate::pool::staged_damage;
 use crate::stats::DeviceErrors;
 use crate::txn::{Ref, Source, check_header, kind_of};
 use crate::{Figures, Store};
@@ -214,7 +213,10 @@ impl Store {
 
     /// Copies a staged page; `false` if it is not staged.
     pub fn staged(&self, ino: u64, index: u64, page: &mut [u8; PAGE]) -> Result<bool, Error> {
-        self.staged_table.lock().read(ino, index, page).map_err(staged_damage)
+        let read = self.staged_table.lock().read(ino, index, page);
+        Ok(read.inspect_err(|d| {
+            tracing::error!(ino = d.ino, page = d.index, "staged data was changed by something else")
+        })?)
     }
 
     /// Whether a page is staged.

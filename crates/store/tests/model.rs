@@ -180,3 +180,32 @@ fn the_slot_word_publishes_what_stands_before_it() {
         owner.join().expect("owner");
     });
 }
+
+/// S-14.3, S-14.6: who sees the slot's word or the cursor sees the redo entry; who sees a head's checksum sees its page.
+#[test]
+fn redo_and_staged_pages_are_complete_before_they_count() {
+    explore(|| {
+        let words = Arc::new([(); 5].map(|()| AtomicU64::new(0)));
+        let other = words.clone();
+        let owner = thread::spawn(move || {
+            let [entry, state, cursor, page, head] = &*other;
+            entry.store(77, Ordering::Relaxed); // `Redo::write`
+            state.store(COMMITTED, Ordering::Release); // `UndoSlot::commit`
+            cursor.store(1, Ordering::Release); // `Redo::publish`
+            page.store(78, Ordering::Relaxed); // `Slots::put`
+            head.store(1, Ordering::Release); // `Segment::set_head`
+        });
+        let [entry, state, cursor, page, head] = &*words;
+        let staged = head.load(Ordering::Acquire) == 1;
+        if staged {
+            assert_eq!(page.load(Ordering::Relaxed), 78);
+        }
+        let published = cursor.load(Ordering::Acquire) == 1;
+        assert!(published || !staged, "staged before the redo counted");
+        if published || state.load(Ordering::Acquire) == COMMITTED {
+            assert_eq!(entry.load(Ordering::Relaxed), 77);
+            assert_eq!(state.load(Ordering::Relaxed), COMMITTED);
+        }
+        owner.join().expect("owner");
+    });
+}

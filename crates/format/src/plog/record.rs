@@ -100,6 +100,8 @@ pub struct DecodeError {
     pub what: &'static str,
 }
 
+/// Type number of an update.
+const UPDATE: u8 = 1;
 /// Bit of a map-entry's count: the entries are unwritten.
 const UNWRITTEN: u32 = 1 << 31;
 /// Most numbers of a run (S-8.5).
@@ -133,7 +135,7 @@ impl Record {
     /// The type number (S-8.5).
     pub fn type_number(&self) -> u8 {
         match self {
-            Record::Update { .. } => 1,
+            Record::Update { .. } => UPDATE,
             Record::Birth { .. } => 2,
             Record::Death { .. } => 3,
             Record::Alloc { .. } => 4,
@@ -257,6 +259,30 @@ impl Record {
     }
 }
 
+/// Appends an update record of `ranges` (from, to: sorted, disjoint) whose bytes `load` gives: for whoever has the bytes
+/// elsewhere and would copy them twice.
+pub fn encode_update(
+    to: &mut Vec<u8>,
+    id: MetaId,
+    generation: u32,
+    ranges: &[(u16, u16)],
+    mut load: impl FnMut(u16, &mut [u8]),
+) {
+    let start = to.len();
+    to.extend_from_slice(&[UPDATE, 0, 0, 0]);
+    Out(to).u64(id.0).u32(generation).u16(ranges.len() as u16);
+    for (from, end) in ranges {
+        Out(to).u16(*from).u16(end - from);
+    }
+    for (from, end) in ranges {
+        let at = to.len();
+        to.resize(at + usize::from(end - from), 0);
+        load(*from, &mut to[at..]);
+    }
+    let len = (to.len() - start - 4).min(BODY_MAX) as u32;
+    to[start + 1..start + 4].copy_from_slice(&len.to_le_bytes()[..3]);
+}
+
 struct In<'a> {
     all: &'a [u8],
     at: usize,
@@ -329,7 +355,7 @@ pub fn decode(payload: &[u8]) -> Result<Vec<Record>, DecodeError> {
 
 fn decode_body(kind: u8, b: &mut In<'_>) -> Result<Record, DecodeError> {
     Ok(match kind {
-        1 => decode_update(b)?,
+        UPDATE => decode_update(b)?,
         2 => {
             let (id, generation, kind, level) = (MetaId(b.u64()?), b.u32()?, b.u8()?, b.u8()?);
             b.u16()?;

@@ -15,7 +15,7 @@ use crate::failpoint;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Most regions that may live in one process at a time.
 const REGIONS: usize = 4096;
@@ -48,6 +48,8 @@ pub struct Region {
     guard: Guard,
     /// Where it was written, if it is kept for another life ([`reuse`]).
     written: Option<Written>,
+    /// Kept only if somebody shall be able to adopt the memory.
+    memory: Option<OwnedFd>,
 }
 
 impl Region {
@@ -56,15 +58,54 @@ impl Region {
     /// With `seal`, the mappings cannot be changed until the process ends (mseal), for servers; a sealed region's
     /// addresses are never given back.
     pub fn new(name: &str, len: usize, guard: Guard, seal: bool) -> io::Result<Region> {
-        super::fault::install();
         let len = len.next_multiple_of(4096).max(4096);
         let kept = !seal && reuse::is_on();
         if let Some(region) = kept.then(|| reuse::take(name, len, guard)).flatten() {
             return Ok(region);
         }
         let writable = memfd(name, len)?;
+        let mut region = Region::mapped(&writable, len, guard, seal)?;
+        region.written = kept.then(|| Written::new(name, len));
+        Ok(region)
+    }
+
+    /// The same, and its descriptor is kept, so that who holds it too can adopt the memory after this process (S-14.8).
+    pub fn lasting(name: &str, len: usize, guard: Guard, seal: bool) -> io::Result<Region> {
+        let len = len.next_multiple_of(4096).max(4096);
+        let memory = memfd(name, len)?;
+        let mut region = Region::mapped(&memory, len, guard, seal)?;
+        region.memory = Some(out_of_the_way(memory));
+        Ok(region)
+    }
+
+    /// Maps memory that an earlier life of the server made. Errors: its size can still be changed, or is none of a region.
+    pub fn adopt(memory: OwnedFd, guard: Guard, seal: bool) -> io::Result<Region> {
+        let file = std::fs::File::from(memory);
+        let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        let memory = OwnedFd::from(file);
+        // SAFETY: plain call on an open descriptor.
+        let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
+        let fixed = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+        if seals < 0 || seals & fixed != fixed || len == 0 || !len.is_multiple_of(4096) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the memory is none that a server left",
+            ));
+        }
+        let mut region = Region::mapped(&memory, len, guard, seal)?;
+        region.memory = Some(out_of_the_way(memory));
+        Ok(region)
+    }
+
+    /// The descriptor of memory that lasts.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.memory.as_ref().map(AsFd::as_fd)
+    }
+
+    fn mapped(writable: &OwnedFd, len: usize, guard: Guard, seal: bool) -> io::Result<Region> {
+        super::fault::install();
         let number = take_number()?;
-        let mapped = map_both(&writable, len, guard);
+        let mapped = map_both(writable, len, guard);
         let (shown, window) = mapped.inspect_err(|_| TAKEN[number].store(false, Ordering::Release))?;
         SHOWN[number].1.store(len, Ordering::Release);
         SHOWN[number]
@@ -80,7 +121,8 @@ impl Region {
             len,
             number,
             guard,
-            written: kept.then(|| Written::new(name, len)),
+            written: None,
+            memory: None,
         })
     }
 
@@ -104,6 +146,7 @@ impl Region {
             number: self.number,
             guard: self.guard,
             written: Some(written),
+            memory: None,
         });
     }
 
@@ -340,6 +383,20 @@ fn memfd(name: &str, len: usize) -> io::Result<OwnedFd> {
         )
     };
     Ok(fd)
+}
+
+/// The least number of a descriptor that is kept: far from those that a mistake would hit (PROTOCOLS section 9).
+const OUT_OF_THE_WAY: libc::c_int = 900;
+
+/// Moves a descriptor to a high number, if there is one.
+fn out_of_the_way(memory: OwnedFd) -> OwnedFd {
+    // SAFETY: plain call on an open descriptor.
+    let fd = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
+    if fd < 0 {
+        return memory;
+    }
+    // SAFETY: `fd` was just made and belongs to nobody else.
+    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 /// Maps the memfd; returns (address to read, address to write).

@@ -4,6 +4,7 @@
 
 use crate::cache::Pin;
 use crate::error::Error;
+use crate::staged::Under;
 use crate::{Store, pool, update};
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
 use keepfs_format::blockmap::FILE_SIZE_MAX;
@@ -30,9 +31,7 @@ impl Store {
             Record::Alloc { space, run } => self.replay_bits(*space, *run, true)?,
             Record::Free { space, run } => {
                 self.replay_bits(*space, *run, false)?;
-                if *space == Space::InodeNumbers {
-                    self.staged_table.lock().forget(run.start);
-                }
+                self.staged_table.lock().apply(record, &mut Under::Later)?;
             }
             Record::Ref { run, delta } => self.replay_ref(*run, *delta)?,
             Record::MapEntry { ino, index, .. } | Record::Tail { ino, index, .. } | Record::Zero { ino, index, .. }
@@ -42,26 +41,15 @@ impl Store {
                     "it names page {index} of inode {ino}, beyond any file"
                 )));
             }
-            Record::Tail { .. } | Record::Zero { .. } => self.replay_staged(record)?,
-            Record::MapEntry { .. } | Record::Truncate { .. } | Record::Create { .. } => {
-                self.staged_table.lock().apply(record, None);
-            }
+            // Errors: more staged pages than the pool that wrote the log had slots for (S-9.6).
+            Record::Tail { .. }
+            | Record::Zero { .. }
+            | Record::MapEntry { .. }
+            | Record::Truncate { .. }
+            | Record::Create { .. } => self.staged_table.lock().apply(record, &mut Under::Later)?,
             Record::Link { .. } | Record::Unlink { .. } => {}
         }
         Ok(())
-    }
-
-    /// Staged pages must fit in the log, which carries them over every checkpoint (S-9.6, S-10.3).
-    fn replay_staged(&self, record: &Record) -> Result<(), Error> {
-        let mut table = self.staged_table.lock();
-        table.apply(record, None);
-        if table.len() as u64 <= self.pool.log.pages {
-            return Ok(());
-        }
-        Err(Error::Damaged(format!(
-            "it stages more than {} pages, which the log cannot carry",
-            self.pool.log.pages
-        )))
     }
 
     /// Stores bytes of a replayed record and marks the frame dirty.

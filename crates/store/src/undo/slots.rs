@@ -98,6 +98,13 @@ impl UndoLog {
         0..SLOTS
     }
 
+    /// The number that slot `slot` committed in its generation `generation`, if it did (S-14.3).
+    pub(crate) fn committed(&self, slot: u16, generation: u32) -> Option<u64> {
+        let slot = usize::from(slot);
+        let is_committed = slot < SLOTS && self.get(slot, STATE) == State::Committed.word(generation);
+        is_committed.then(|| self.get(slot, SEQ))
+    }
+
     fn get(&self, slot: usize, word: usize) -> u64 {
         self.region.load_u64(slot * SLOT + word, Ordering::Acquire)
     }

@@ -1,0 +1,228 @@
+//! The part of the session segment that holds redo and staged data: one guarded memfd (SPEC section 14).
+//!
+//! Here is only where things lie. What they mean: [`crate::redo`] (the ring) and [`crate::staged`] (the slots).
+//!
+//! Invariants:
+//! G-1 Whatever the heap knows of it can be rebuilt from it (PROTOCOLS section 1).
+//! G-2 Every access stays in its part: ring, heads, pages.
+
+mod adopt;
+
+pub use adopt::{Adopted, Quarantine};
+
+use crate::arena::{Guard, Region};
+use crate::error::Error;
+use core::sync::atomic::{AtomicU64, Ordering};
+use keepfs_codes::crc64;
+use keepfs_format::PAGE;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Bytes of the redo ring.
+pub const RING: usize = 8 << 20;
+/// Bytes of a slot's head.
+pub const HEAD: usize = 64;
+/// Slots beyond twice the most staged pages: for pages about to replace others.
+pub const SPARE_SLOTS: usize = 256;
+
+const NAME: &str = "keepfs-staging";
+const MAGIC: u64 = 0x3147_5453_5346_504B;
+const LAYOUT: u64 = 1;
+const RING_AT: usize = PAGE;
+const HEADS_AT: usize = RING_AT + RING;
+/// Most slots that a header may tell.
+const SLOTS_MAX: u64 = 1 << 20;
+
+/// A word of page 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum Word {
+    /// Start of the first redo entry kept (low half), end of the last (high half).
+    Cursor = 64,
+    /// The last transaction whose redo was given up.
+    Last = 72,
+    /// The last transaction that the staged slots hold.
+    Followed = 80,
+}
+
+/// The mapped segment.
+pub struct Segment {
+    region: Region,
+    incarnation: u64,
+    slots: u32,
+    /// Bytes of the ring that nobody holds; follows from the entries kept.
+    room: AtomicU64,
+}
+
+/// How much a segment of `slots` slots has: (where the pages begin, all bytes).
+const fn extent(slots: usize) -> (usize, usize) {
+    let pages_at = (HEADS_AT + slots * HEAD).next_multiple_of(PAGE);
+    (pages_at, pages_at + slots * PAGE)
+}
+
+impl Segment {
+    /// A new, empty segment of `slots` slots. If it is `lasting`, its descriptor is kept for whoever adopts it.
+    pub fn new(slots: usize, guard: Guard, seal: bool, lasting: bool) -> Result<Segment, Error> {
+        let bytes = extent(slots).1;
+        let make = if lasting { Region::lasting } else { Region::new };
+        let region = make(NAME, bytes, guard, seal).map_err(|source| memory(bytes, source))?;
+        Segment::begin(region, slots)
+    }
+
+    /// The segment that an earlier life of the server left (S-14.8). Errors: `Memory`; `Damaged` if it is not one.
+    pub fn adopt(descriptor: OwnedFd, guard: Guard, seal: bool) -> Result<Segment, Error> {
+        let region = Region::adopt(descriptor, guard, seal).map_err(|source| memory(0, source))?;
+        let mut header = [0; 48];
+        region.load(0, &mut header);
+        let word = |i: usize| header[8 * i..].first_chunk().map_or(0, |w| u64::from_le_bytes(*w));
+        let right = [word(0), word(1), word(3), word(5)] == [MAGIC, LAYOUT, RING as u64, crc64::full(&header[..40])];
+        let slots = word(4);
+        if !right || slots > SLOTS_MAX || extent(slots as usize).1 != region.bytes() {
+            return Err(Error::Damaged(
+                "the session segment is not one that this version left".into(),
+            ));
+        }
+        Ok(Segment {
+            region,
+            incarnation: word(2),
+            slots: slots as u32,
+            room: AtomicU64::new(RING as u64 - 8),
+        })
+    }
+
+    /// The first words of a new life.
+    fn begin(region: Region, slots: usize) -> Result<Segment, Error> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|e| Error::Logic(format!("no random numbers: {e}")))?;
+        let incarnation = u64::from_le_bytes(random);
+        let mut header = [0; 48];
+        let words = [MAGIC, LAYOUT, incarnation, RING as u64, slots as u64];
+        for (to, word) in header.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        let crc = crc64::full(&header[..40]);
+        header[40..].copy_from_slice(&crc.to_le_bytes());
+        region.store(0, &header);
+        Ok(Segment {
+            region,
+            incarnation,
+            slots: slots as u32,
+            room: AtomicU64::new(RING as u64 - 8),
+        })
+    }
+
+    /// Guarded memory, for fault injection and tests.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Seeds every checksum in it.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// Number of staged slots.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// A word of page 0.
+    pub fn word(&self, word: Word) -> u64 {
+        self.region.load_u64(word as usize, Ordering::Acquire)
+    }
+
+    /// Stores a word of page 0; what was stored before it is seen by whoever sees it.
+    pub fn set_word(&self, word: Word, value: u64) {
+        self.region.store_u64(word as usize, value, Ordering::Release);
+    }
+
+    /// Takes room for an entry of `bytes` (S-14.4). `false` if there is none.
+    pub fn take_room(&self, bytes: usize) -> bool {
+        let less = |room: u64| room.checked_sub(bytes as u64);
+        self.room
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, less)
+            .is_ok()
+    }
+
+    /// Gives room back.
+    pub fn give_room(&self, bytes: usize) {
+        self.room.fetch_add(bytes as u64, Ordering::AcqRel);
+    }
+
+    /// Bytes of the ring in use or taken.
+    pub fn ring_in_use(&self) -> usize {
+        RING - 8 - self.room.load(Ordering::Acquire) as usize
+    }
+
+    /// Stores bytes at an offset of the ring; they go on at its start when they meet its end.
+    pub fn ring_store(&self, at: usize, bytes: &[u8]) {
+        assert!(at < RING && bytes.len() < RING, "store beyond the ring"); // G-2
+        let (first, rest) = bytes.split_at(bytes.len().min(RING - at));
+        self.region.store(RING_AT + at, first);
+        if !rest.is_empty() {
+            self.region.store(RING_AT, rest);
+        }
+    }
+
+    /// Loads bytes from the ring.
+    pub fn ring_load(&self, at: usize, buf: &mut [u8]) {
+        assert!(at < RING && buf.len() < RING, "load beyond the ring"); // G-2
+        let (first, rest) = buf.split_at_mut(buf.len().min(RING - at));
+        self.region.load(RING_AT + at, first);
+        if !rest.is_empty() {
+            self.region.load(RING_AT, rest);
+        }
+    }
+
+    /// Where the head of a slot lies in [`Segment::region`].
+    pub fn head_place(&self, slot: u32) -> usize {
+        assert!(slot < self.slots, "no such slot"); // G-2
+        HEADS_AT + slot as usize * HEAD
+    }
+
+    /// Where the page of a slot lies in [`Segment::region`].
+    pub fn page_at(&self, slot: u32) -> usize {
+        assert!(slot < self.slots, "no such slot"); // G-2
+        extent(self.slots as usize).0 + slot as usize * PAGE
+    }
+
+    /// The head of a slot.
+    pub fn head(&self, slot: u32) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        self.region.load(self.head_place(slot), &mut head);
+        head
+    }
+
+    /// Stores the head of a free slot: its first word decides (S-14.6).
+    pub fn set_head(&self, slot: u32, head: &[u8; HEAD]) {
+        let at = self.head_place(slot);
+        self.region.store(at + 8, &head[8..]);
+        let crc = head.first_chunk().map_or(0, |crc| u64::from_le_bytes(*crc));
+        self.region.store_u64(at, crc, Ordering::Release);
+    }
+
+    /// The slot is free from here on.
+    pub fn clear_head(&self, slot: u32) {
+        self.region.store_u64(self.head_place(slot), 0, Ordering::Release);
+    }
+
+    /// Loads the page of a slot.
+    pub fn load_page(&self, slot: u32, page: &mut [u8; PAGE]) {
+        self.region.load(self.page_at(slot), page);
+    }
+
+    /// Stores the page of a free slot.
+    pub fn store_page(&self, slot: u32, page: &[u8; PAGE]) {
+        self.region.store(self.page_at(slot), page);
+    }
+}
+
+fn memory(bytes: usize, source: std::io::Error) -> Error {
+    Error::Memory {
+        bytes,
+        source: Arc::new(source),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Staged pages as a checkpoint carries them over into the new log (S-10.3).
+
+use super::{Key, StagedDamage, Table};
+use crate::segment::Segment;
+use crate::staged::slots::Found;
+use keepfs_codes::crc32c;
+use keepfs_format::PAGE;
+use keepfs_format::plog::Record;
+
+/// A page as it stood at the barrier. Its slot is not filled again before [`Table::carry_done`].
+pub struct Carried {
+    /// Inode and index.
+    pub key: Key,
+    version: u32,
+    slot: u32,
+    /// What CRC-32C it must have; `None`: it was damaged at the barrier.
+    crc: Option<u32>,
+}
+
+impl Table {
+    /// Every staged page, whole, for the group that carries them over a checkpoint (S-10.3). From here on they
+    /// have no base that the log names.
+    pub fn carry(&mut self) -> Vec<Carried> {
+        self.slots.carry(self.stamp);
+        let carried = |(key, placed): (&Key, &super::Placed)| {
+            let found = match self.slots.found(placed.slot) {
+                Found::Page(head, crc) if head.key == *key => Some((head, crc)),
+                _ => None,
+            };
+            Carried {
+                key: *key,
+                version: found.map_or(0, |(head, _)| head.version),
+                slot: placed.slot,
+                crc: found.filter(|(head, _)| !head.damaged).map(|(_, crc)| crc),
+            }
+        };
+        self.pages.iter().map(carried).collect()
+    }
+
+    /// What was carried over is written.
+    pub fn carry_done(&mut self) {
+        self.slots.carry_done();
+    }
+}
+
+impl Carried {
+    /// The page as one record: everything up to its last byte that is not zero. Errors: it is not what was staged.
+    pub fn record(&self, segment: &Segment) -> Result<Record, StagedDamage> {
+        let (ino, index) = self.key;
+        let mut page = [0; PAGE];
+        segment.load_page(self.slot, &mut page);
+        if self.crc != Some(crc32c::of(&page)) {
+            return Err(StagedDamage { ino, index });
+        }
+        let len = page.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
+        Ok(Record::Tail {
+            ino,
+            index,
+            version: self.version,
+            base: 0,
+            base_crc: 0,
+            offset: 0,
+            bytes: page[..len].to_vec(),
+        })
+    }
+}

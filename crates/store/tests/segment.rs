@@ -1,0 +1,133 @@
+//! Stray changes of redo and staged pages in a live store: told, stopped, and never on the device (S-14.4, S-14.6,
+//! promise C-3).
+
+use keepfs_format::{Kind, PAGE};
+use keepfs_media::Device;
+use keepfs_media::ram::RamDevice;
+use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
+use std::sync::Arc;
+
+const INO: u64 = 9;
+const MARK: &[u8] = b"a mark to look up";
+
+fn pool() -> Arc<dyn Device> {
+    let device: Arc<dyn Device> = Arc::new(RamDevice::new(4096));
+    Store::format(device.clone(), &FormatOptions::default()).expect("format");
+    device
+}
+
+fn open(device: &Arc<dyn Device>) -> Arc<Store> {
+    let options = StoreOptions {
+        arena_bytes: 2 << 20,
+        tiny_arena: true,
+        background: false,
+        ..StoreOptions::default()
+    };
+    Store::open(device.clone(), &options).expect("open")
+}
+
+fn stage(store: &Store, index: u64, bytes: &[u8]) {
+    let staged = store.transact::<_, Error>(|t| Ok(t.stage(INO, index, 1, None, 0, bytes)?));
+    staged.expect("stage");
+}
+
+fn node(store: &Store, bytes: &[u8]) -> Ref {
+    let node = store.transact::<_, Error>(|t| {
+        let r = t.new_node(Kind::Xattr, 0, INO)?;
+        t.put(r, 64, bytes, Meaning::Xattr)?;
+        Ok(r)
+    });
+    node.expect("node")
+}
+
+fn staged(store: &Store, index: u64) -> Result<Option<[u8; PAGE]>, Error> {
+    let mut page = [0; PAGE];
+    Ok(store.staged(INO, index, &mut page)?.then_some(page))
+}
+
+/// Flips a bit of the staged page or redo that holds `mark`.
+fn flip(store: &Store, mark: &[u8]) {
+    let region = store.staging();
+    let mut all = vec![0; region.bytes()];
+    region.load(0, &mut all);
+    let at = all
+        .windows(mark.len())
+        .position(|w| w == mark)
+        .expect("the mark is there");
+    region.xor_u8(at, 0x20);
+}
+
+fn device_has(device: &Arc<dyn Device>, bytes: &[u8]) -> bool {
+    let mut page = vec![0; PAGE];
+    (0..device.pages()).any(|number| {
+        device.read(keepfs_media::PageNo(number), &mut page).expect("read");
+        page.windows(bytes.len()).any(|w| w == bytes)
+    })
+}
+
+#[test]
+fn a_changed_staged_page_is_an_error_and_never_written() {
+    let device = pool();
+    let store = open(&device);
+    stage(&store, 0, b"first");
+    stage(&store, 1, b"second");
+    store.sync().expect("durable by the log");
+    let place = store.staged_place(INO, 0).expect("staged");
+    store.staging().xor_u8(place, 0x20);
+    assert!(matches!(staged(&store, 0), Err(Error::Damaged(_))));
+    assert_eq!(staged(&store, 1).expect("sound").expect("staged")[..6], *b"second");
+    let checkpoint = store.checkpoint();
+    assert!(matches!(checkpoint, Err(Error::Damaged(_))), "{checkpoint:?}");
+    assert!(store.fault().is_some());
+    assert!(!device_has(&device, b"First"));
+    drop(store);
+    let store = open(&device);
+    assert_eq!(staged(&store, 0).expect("sound").expect("staged")[..5], *b"first");
+    store.checkpoint().expect("sound again");
+}
+
+#[test]
+fn changed_redo_stops_its_group() {
+    let device = pool();
+    let store = open(&device);
+    let before = node(&store, b"durable");
+    store.sync().expect("sync");
+    let after = node(&store, MARK);
+    let seq = store.last_seq();
+    flip(&store, MARK);
+    let sync = store.sync();
+    assert!(
+        matches!(sync, Err(Error::Redo { seq: told }) if told == seq),
+        "{sync:?}"
+    );
+    assert!(matches!(store.sync(), Err(Error::ReadOnly(_))));
+    let changed: Vec<u8> = std::iter::once(MARK[0] ^ 0x20)
+        .chain(MARK[1..].iter().copied())
+        .collect();
+    assert!(!device_has(&device, &changed) && !device_has(&device, MARK));
+    drop(store);
+    let store = open(&device);
+    let mut found = [0; 7];
+    store.view().read(before, 64, &mut found).expect("read");
+    assert_eq!(found, *b"durable");
+    assert!(store.view().read(after, 64, &mut found).is_err());
+}
+
+/// S-14.4: redo is bounded; half a ring makes everything durable.
+#[test]
+fn redo_is_bounded() {
+    let device = pool();
+    let store = open(&device);
+    let r = node(&store, b"x");
+    let flushes = store.stats().flushes;
+    for n in 0..6000u32 {
+        let bytes = [n.to_le_bytes(); 500].concat();
+        let put = store.transact::<_, Error>(|t| Ok(t.put(r, 64, &bytes, Meaning::Xattr)?));
+        put.expect("put");
+    }
+    assert!((2..=4).contains(&(store.stats().flushes - flushes)));
+    store.close().expect("close");
+    let mut found = [0; 4];
+    open(&device).view().read(r, 64, &mut found).expect("read");
+    assert_eq!(u32::from_le_bytes(found), 5999);
+}
