@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::log;
 use crate::redo::{self, Redo, RedoDamage, TxnRedo, compact};
 use crate::staged::{self, Table};
+use crate::undo::UndoLog;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{PAGE, Space};
 use std::os::fd::OwnedFd;
@@ -33,17 +34,18 @@ pub struct Quarantine {
 }
 
 impl Adopted {
-    /// Reads a segment. `committed` tells the number of the transaction that an undo slot committed in a generation,
-    /// `read` gives a device page that has a CRC-32C. Errors: `Memory`; `Damaged` or `Redo` if something in it is not
+    /// Reads a segment. The undo slots, not yet retired, tell what is committed; `read` gives a device page that has a
+    /// CRC-32C. Errors: `Memory`; `Damaged` or `Redo` if something in it is not
     /// right: then it must not be used, and the pool is opened as after a power cut.
     pub fn new(
         descriptor: OwnedFd,
         (guard, seal): (Guard, bool),
-        committed: impl Fn(u16, u32) -> Option<u64>,
+        undo: &UndoLog,
         read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), Error>,
     ) -> Result<Adopted, Error> {
         let segment = Arc::new(Segment::adopt(descriptor, guard, seal)?);
-        let redo = redo::rebuild(segment.clone(), committed).map_err(damaged)?;
+        let redo =
+            redo::rebuild(segment.clone(), |slot, generation| undo.committed(slot, generation)).map_err(damaged)?;
         let transactions = redo.kept().read(&segment).map_err(damaged)?;
         let staged = staged::rebuild(segment.clone(), &transactions, read)?;
         Ok(Adopted { segment, redo, staged })

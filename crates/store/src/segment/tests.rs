@@ -2,6 +2,7 @@
 //! S-14.9; PROTOCOLS section 1).
 
 use super::*;
+use crate::undo::UndoLog;
 use crate::{FormatOptions, Meaning, Purpose, Ref, Store, StoreOptions};
 use keepfs_format::Kind;
 use keepfs_media::Device;
@@ -68,7 +69,9 @@ fn adopt(store: Arc<Store>) -> Adopted {
     let held_by_the_keeper = descriptor.try_clone_to_owned().expect("descriptor");
     drop(store);
     let nothing_under = |page, _, _: &mut [u8; PAGE]| Err(Error::Damaged(format!("page {page} was asked for")));
-    Adopted::new(held_by_the_keeper, (Guard::Alias, false), |_, _| None, nothing_under).expect("adopt")
+    // It was killed between two transactions.
+    let undo = UndoLog::new(Guard::Off, false).expect("undo");
+    Adopted::new(held_by_the_keeper, (Guard::Alias, false), &undo, nothing_under).expect("adopt")
 }
 
 #[test]
