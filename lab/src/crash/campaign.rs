@@ -33,10 +33,8 @@ pub struct Limits {
 /// What a run is to reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Goal {
-    /// Distinct states in the run.
+    /// Distinct states.
     pub states: u64,
-    /// Distinct states at each guard.
-    pub guard: u64,
     /// Distinct states of each kind that a workload is made for.
     pub each: u64,
 }

@@ -4,9 +4,9 @@ use super::history::{self, History};
 use super::setting::{LabClock, Setting};
 use super::trace::{Read, TraceDevice};
 use keepfs_audit::{Options, walk};
-use keepfs_media::PageNo;
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
+use keepfs_media::{Device, PageNo};
 use keepfs_vfs::{FileKind, Ino, Vfs};
 use std::sync::Arc;
 
@@ -38,23 +38,47 @@ pub struct Recovered {
     pub reads: Vec<Read>,
 }
 
-/// Recovers `image`, reads everything, and walks what recovery wrote. Errors: which check failed, and what it said.
-pub fn recover(setting: &Setting, image: &Image) -> Result<Recovered, (&'static str, String)> {
+/// A check that failed, and what it said.
+pub type Failed = (&'static str, String);
+
+/// Recovers `image`, reads everything, and walks what recovery wrote.
+pub fn recover(setting: &Setting, image: &Image) -> Result<Recovered, Failed> {
     let device = Arc::new(TraceDevice::over(image.clone()));
-    let volume = setting
-        .open(device.clone(), &LabClock::default())
-        .map_err(|e| ("recovery", e.to_string()))?;
-    let tree = history::hash(&volume).map_err(|e| ("recovery", e))?;
-    if let Some(fault) = volume.store().fault() {
-        return Err(("recovery", format!("the store gave up: {fault}")));
-    }
-    drop(volume);
+    let tree = open_and_read(setting, device.clone())?;
     sound(&*device, true).map_err(|e| ("walk", e))?;
     Ok(Recovered {
         tree,
         image: device.image(),
         reads: device.reads(),
     })
+}
+
+/// Recovers `image` at the other guard: the same tree, and the same bytes written.
+pub fn recover_otherwise(setting: &Setting, image: &Image, first: &Recovered) -> Result<(), Failed> {
+    let other = Setting {
+        guard: !setting.guard,
+        ..*setting
+    };
+    let device = Arc::new(SimDevice::over(image.clone()));
+    let tree = open_and_read(&other, device.clone())?;
+    let told = |what: &str| Err(("guard", format!("{what} with guard={}", u8::from(other.guard))));
+    match (tree == first.tree, device.image().digest() == first.image.digest()) {
+        (true, true) => Ok(()),
+        (false, _) => told("another tree"),
+        (true, false) => told("recovery writes something else"),
+    }
+}
+
+/// The hash of the tree that recovery finds.
+fn open_and_read(setting: &Setting, device: Arc<dyn Device>) -> Result<u64, Failed> {
+    let volume = setting
+        .open(device, &LabClock::default())
+        .map_err(|e| ("recovery", e.to_string()))?;
+    let tree = history::hash(&volume).map_err(|e| ("recovery", e))?;
+    match volume.store().fault() {
+        Some(fault) => Err(("recovery", format!("the store gave up: {fault}"))),
+        None => Ok(tree),
+    }
 }
 
 /// The whole-tree walk: no error is allowed.

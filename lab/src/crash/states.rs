@@ -33,8 +33,6 @@ type Set = HashSet<u64, BuildHasherDefault<Same>>;
 pub enum Count {
     /// The run.
     Run,
-    /// Recoveries with this guard (`true`: alias, `false`: off).
-    Guard(bool),
     /// Recoveries while a step of this kind was in flight.
     Kind(StepKind),
 }
@@ -67,8 +65,6 @@ mod tests {
         let states = States::default();
         assert!(states.is_new(Count::Run, 7));
         assert!(!states.is_new(Count::Run, 7));
-        assert!(states.is_new(Count::Guard(true), 7));
-        assert!(states.is_new(Count::Guard(false), 7));
         assert!(states.is_new(Count::Kind(StepKind::Idle), 7));
         assert!(!states.is_new(Count::Kind(StepKind::Idle), 7));
         assert!(states.is_new(Count::Run, 8));

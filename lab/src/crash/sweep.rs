@@ -1,7 +1,7 @@
 //! All crash states of one history, judged.
 
 use super::history::{self, Broken, History};
-use super::judge;
+use super::judge::{self, Failed};
 use super::memo::Memo;
 use super::seed::Seed;
 use super::states::{Count, States};
@@ -60,9 +60,6 @@ pub struct Violation {
     /// What was wrong.
     pub what: String,
 }
-
-/// A check that failed, and what it said.
-type Failed = (&'static str, String);
 
 struct Judge<'a> {
     seed: &'a Seed,
@@ -239,14 +236,8 @@ impl Judge<'_> {
     }
 
     fn count(&mut self, digest: u64, tree: u64, kinds: &BTreeSet<StepKind>) {
-        let guard = self.seed.setting.guard;
-        if self.trees.insert(tree) {
-            self.tally.states += u64::from(self.states.is_new(Count::Run, tree));
-            let new = u64::from(self.states.is_new(Count::Guard(guard), tree));
-            match guard {
-                true => self.tally.states_alias += new,
-                false => self.tally.states_off += new,
-            }
+        if self.trees.insert(tree) && self.states.is_new(Count::Run, tree) {
+            self.tally.states += 1;
         }
         for kind in kinds {
             let is_image = self.counted.insert((digest ^ IMAGE, *kind));
@@ -269,10 +260,16 @@ impl Judge<'_> {
         self.tally.images += 1;
         let recovered = self.recover(image)?;
         let setting = &self.seed.setting;
+        if !self.trees.contains(&recovered.tree) {
+            judge::recover_otherwise(setting, image, &recovered)?;
+            self.tally.otherwise += 1;
+        }
         if chosen(image, self.depth.raw) {
             judge::sound(&judge::Walked(image), true).map_err(|e| ("walk before recovery", e))?;
         }
-        if chosen(image, self.depth.empty) {
+        // The broad class has many images of much the same kind.
+        let one_of = self.depth.empty * if self.seed.is_broad() { 4 } else { 1 };
+        if chosen(image, one_of) {
             judge::usable(setting, &recovered.image).map_err(|e| ("usability", e))?;
             self.tally.emptied += 1;
         }
@@ -358,7 +355,7 @@ impl Judge<'_> {
 }
 
 /// One of so many decisive positions of a broad workload has a drawn state, too.
-const DRAWN: u64 = 3;
+const DRAWN: u64 = 5;
 
 /// Tells images from trees among what was counted.
 const IMAGE: u64 = 0x5bd1_e995_9d1c_8f2b;

@@ -16,7 +16,7 @@ pub struct Workloads {
 }
 
 /// How many workloads take turns: four that are swept deeply, the others broad.
-const TURNS: u64 = 64;
+const TURNS: u64 = 96;
 /// The same where dangers are looked for rather than states.
 const TURNS_DEEP: u64 = 6;
 /// Operations of a long random workload.

@@ -12,9 +12,11 @@ use std::sync::Arc;
 /// Groups of the log that a workload makes, about.
 const GROUPS: u64 = 45;
 /// How often an operation of a kind is drawn until one will be done.
-const TRIES: u32 = 400;
+const TRIES: u32 = 160;
 /// How many of those are tried on the model.
-const TRIES_ON_MODEL: u32 = 40;
+const TRIES_ON_MODEL: u32 = 24;
+/// How many kinds are drawn until there is an operation.
+const KINDS_TRIED: u32 = 4;
 
 /// Draws operations that a model does.
 struct Guide<'m> {
@@ -26,6 +28,10 @@ struct Guide<'m> {
 impl Guide<'_> {
     /// An operation of a kind of this list that will be done; it is done on the model.
     fn draw(&mut self, kinds: &[Kind]) -> Option<Op> {
+        (0..KINDS_TRIED).find_map(|_| self.draw_once(kinds))
+    }
+
+    fn draw_once(&mut self, kinds: &[Kind]) -> Option<Op> {
         let (verb, kind) = kinds::draw(&mut self.rng, kinds);
         let mut left = TRIES_ON_MODEL;
         for _ in 0..TRIES {
@@ -99,8 +105,8 @@ fn group(guide: &mut Guide<'_>, rng: &mut Rng, steps: &mut Vec<Step>) {
         }
     }
     match rng.below(100) {
-        0..4 => steps.push(Step::Evict),
-        4..6 => {
+        0..2 => steps.push(Step::Evict),
+        2 => {
             steps.push(Step::During {
                 after: rng.below(8) as u32,
                 steps: 1 + rng.below(3) as u32,
@@ -110,12 +116,12 @@ fn group(guide: &mut Guide<'_>, rng: &mut Rng, steps: &mut Vec<Step>) {
         _ => {}
     }
     match rng.below(100) {
-        0..4 => steps.push(Step::Checkpoint),
-        4..7 => steps.push(Step::SwitchZone),
-        7 => steps.push(Step::Remount),
+        0..2 => steps.push(Step::Checkpoint),
+        2..4 => steps.push(Step::SwitchZone),
+        4 => steps.push(Step::Remount),
         _ => steps.push(Step::Op(sync(rng))),
     }
-    if rng.chance(4) {
+    if rng.chance(2) {
         steps.push(Step::Idle);
     }
 }
