@@ -19,7 +19,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   tidy                           checks the rules of the house (floors, unsafe fences, SPEC proofs, heads, bans)
   test [--long] [--only NAME]    runs every stage; ends in the line `N passed, N failed`
   test --list                    lists the stages with their time limits
-  suite NAME [--dir DIR]         one suite on a pool of its own, or in DIR on whatever lies there
+  suite NAME [--transport dev|uring]  one suite on a pool of its own
+  suite NAME --dir DIR           the same in DIR on whatever lies there
   demo                           makes a pool, works on it, kills its server, recovers; needs root
   bench [--seconds N] [--rounds N]  speed, bytes and flushes beside other file systems; needs root
   deny, miri                     one stage each, by a tool that must be installed

@@ -186,6 +186,16 @@ pub const STAGES: &[Stage] = &[
     },
     stage("pjdfstest", 5, &["cargo", "xtask", "suite", "pjdfstest"]),
     stage("fsx", 10, &["cargo", "xtask", "suite", "fsx"]),
+    stage(
+        "pjdfstest_uring",
+        5,
+        &["cargo", "xtask", "suite", "pjdfstest", "--transport", "uring"],
+    ),
+    stage(
+        "fsx_uring",
+        10,
+        &["cargo", "xtask", "suite", "fsx", "--transport", "uring"],
+    ),
     stage("kill", 10, &["cargo", "xtask", "suite", "kill"]),
     stage("enospc", 10, &["cargo", "xtask", "suite", "enospc"]),
     stage("media_errors", 5, &["cargo", "xtask", "suite", "media_errors"]),

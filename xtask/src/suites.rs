@@ -1,4 +1,4 @@
-//! Suites that run on a real mount, one stage each: `cargo xtask suite NAME [--dir DIR]`.
+//! Suites that run on a real mount, one stage each: `cargo xtask suite NAME [--transport NAME | --dir DIR]`.
 //!
 //! Without `--dir` a suite makes its own pool and mounts it. With `--dir` it runs in that directory instead, on
 //! whatever file system lies there: that is how a suite itself is checked, and how a peer is looked at.
@@ -30,6 +30,8 @@ pub struct Bench {
     pub scratch: Scratch,
     /// Run here instead of on a pool.
     pub dir: Option<PathBuf>,
+    /// Mount pools with this transport; the suite fails if another comes into use.
+    pub transport: Option<String>,
     /// Run at full size (`--long`).
     pub long: bool,
 }
@@ -51,14 +53,15 @@ const SUITES: &[(&str, Suite)] = &[
     ("tar", programs::tar::run),
 ];
 
-/// `cargo xtask suite NAME [--dir DIR]`; the last line of the output says what was counted, or why it failed.
+/// `cargo xtask suite NAME [--transport NAME | --dir DIR]`; the last line of the output says what was counted, or why it failed.
 pub fn command(args: &[&str]) -> Result<ExitCode, String> {
-    let (name, dir) = match args {
-        [name] => (*name, None),
-        [name, "--dir", dir] => (*name, Some(absolute(dir)?)),
+    let (name, dir, transport) = match args {
+        [name] => (*name, None, None),
+        [name, "--dir", dir] => (*name, Some(absolute(dir)?), None),
+        [name, "--transport", transport] => (*name, None, Some((*transport).to_owned())),
         _ => {
             return Err(format!(
-                "usage: cargo xtask suite NAME [--dir DIR]; suites: {}",
+                "usage: cargo xtask suite NAME [--transport dev|uring | --dir DIR]; suites: {}",
                 names()
             ));
         }
@@ -72,6 +75,7 @@ pub fn command(args: &[&str]) -> Result<ExitCode, String> {
     let bench = Bench {
         scratch: Scratch::new()?,
         dir,
+        transport,
         long,
     };
     process::echo();
@@ -109,9 +113,14 @@ impl Bench {
         if let Some(dir) = &self.dir {
             return Ok(Place::Dir(Scratch::within(dir)?));
         }
-        let mut pool = Pool::create(self.scratch.path(), name, mib)?;
+        let mut pool = self.pool(name, mib)?;
         pool.mount(options)?;
         Ok(Place::Pool(Box::new(pool)))
+    }
+
+    /// A new pool called `name` of `mib` MiB, not mounted yet.
+    pub fn pool(&self, name: &str, mib: u64) -> Result<Pool, String> {
+        Ok(Pool::create(self.scratch.path(), name, mib)?.with_transport(self.transport.clone()))
     }
 
     /// A directory called `name` on the ordinary file system beside.

@@ -15,6 +15,19 @@ pub enum CacheMode {
     Direct,
 }
 
+/// How requests come from the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TransportKind {
+    /// Whichever suits best: today `/dev/fuse`.
+    #[default]
+    Auto,
+    /// Reading `/dev/fuse`: whoever holds the descriptors can outlive the server.
+    Dev,
+    /// FUSE over io_uring: faster, and requests under way are lost with the server. Where the kernel or its
+    /// parameter `enable_uring` does not allow it, `/dev/fuse` is used, and the log says why.
+    Uring,
+}
+
 /// A day: how long the kernel may believe names and attributes. The server is the only one who changes the pool,
 /// and says so by notification when it does so not on behalf of the kernel.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -50,9 +63,12 @@ pub struct MountConfig {
     pub entry_timeout: Duration,
     /// How long the kernel may believe that a name does not exist; zero asks every time.
     pub negative_timeout: Duration,
-    /// Reader threads; `None` for one per CPU this process may use.
+    /// How requests come.
+    pub transport: TransportKind,
+    /// Reader threads; `None` for one per CPU this process may use. Over io_uring there is one per CPU always.
     pub threads: Option<usize>,
-    /// Most bytes in one read or write, 4 KiB to 1 MiB (the kernel's limit without `max_pages_limit` raised).
+    /// Most bytes in one read or write, 4 KiB to 1 MiB (the kernel's limit without `max_pages_limit` raised). Over
+    /// io_uring at most 128 KiB.
     pub max_write: u32,
     /// READ and WRITE of at least this many bytes are done by workers, not by the readers.
     pub offload_bytes: u32,
@@ -88,6 +104,7 @@ impl Default for MountConfig {
             attr_timeout: DAY,
             entry_timeout: DAY,
             negative_timeout: DAY,
+            transport: TransportKind::default(),
             threads: None,
             max_write: 1 << 20,
             offload_bytes: 128 << 10,

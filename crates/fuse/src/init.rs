@@ -1,6 +1,6 @@
 //! INIT: what the kernel offers and what we take (research: `fuse.md` section 4, PROTOCOLS section 8).
 
-use crate::config::{CacheMode, MountConfig};
+use crate::config::{CacheMode, MountConfig, TransportKind};
 use crate::error::FuseError;
 use crate::protocol::flags::init::*;
 use crate::protocol::reply::InitOut;
@@ -73,7 +73,11 @@ pub fn negotiate(offer: &InitIn, config: &MountConfig) -> Result<(InitOut, Grant
         });
     }
     let flags = wanted(config) & offered;
-    let max_write = config.max_write.clamp(PAGE, 16 << 20).next_multiple_of(PAGE);
+    let most = match flags & OVER_IO_URING {
+        0 => 16 << 20,
+        _ => crate::uring::PAYLOAD as u32,
+    };
+    let max_write = config.max_write.clamp(PAGE, most).next_multiple_of(PAGE);
     let granted = Granted {
         minor: offer.minor.min(MINOR),
         flags,
@@ -88,6 +92,9 @@ fn wanted(config: &MountConfig) -> u64 {
         CacheMode::Writeback => flags |= WRITEBACK_CACHE,
         CacheMode::Writethrough => {}
         CacheMode::Direct => flags |= DIRECT_IO_ALLOW_MMAP,
+    }
+    if config.transport == TransportKind::Uring {
+        flags |= OVER_IO_URING;
     }
     if config.request_timeout.is_some() {
         flags |= REQUEST_TIMEOUT;

@@ -1,4 +1,4 @@
-//! The kernel's side: serves any [`keepfs_vfs::Vfs`] as a mount through `/dev/fuse` (DESIGN section 10, PROTOCOLS section 8).
+//! The kernel's side: serves any [`keepfs_vfs::Vfs`] as a mount through `/dev/fuse` or io_uring (DESIGN section 10, PROTOCOLS section 8).
 //!
 //! From the bottom up: [`protocol`] is the wire format; [`Dispatcher`] turns the bytes of a request into the bytes
 //! of a reply and needs no kernel; a transport moves those bytes; [`mount`] and [`Session`] join them to a mount point.
@@ -21,9 +21,10 @@ mod session;
 mod sys;
 pub mod transport;
 mod tune;
+mod uring;
 mod workers;
 
-pub use config::{CacheMode, MountConfig};
+pub use config::{CacheMode, MountConfig, TransportKind};
 pub use context::{Caller, RequestId, current_request};
 pub use dispatch::{Dispatcher, Outcome};
 pub use error::FuseError;

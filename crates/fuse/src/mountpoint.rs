@@ -9,7 +9,6 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::thread;
 
 /// How hard to unmount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,7 +33,14 @@ pub(crate) struct Mounted {
     pub(crate) on_block_device: bool,
 }
 
-/// Unmounts whatever is mounted on `path`. Errors: [`FuseError::Busy`], [`FuseError::NotMounted`],
+/// Unmounts whatever is mounted on `path`.
+///
+/// On an anchored mount umount2(2) waits, deaf to every signal, for our own answer to DESTROY. If we are killed then,
+/// the kernel gives up only when nothing refers to the connection any more. A thread of ours that waits in umount keeps
+/// our descriptors open, and (whatever its table of descriptors is) our memory, in which a ring is mapped that refers to
+/// the connection; the umount and every sync(2) of the machine would wait for ever. Hence a child process.
+///
+/// Errors: [`FuseError::Busy`], [`FuseError::NotMounted`],
 /// [`FuseError::NotPermitted`], [`FuseError::Unmount`].
 pub fn unmount(path: &Path, how: How) -> Result<(), FuseError> {
     let target = c_string(path)?;
@@ -43,7 +49,7 @@ pub fn unmount(path: &Path, how: How) -> Result<(), FuseError> {
         How::Lazy => libc::MNT_DETACH,
         How::Force => libc::MNT_FORCE,
     };
-    umount_apart(target, flags | libc::UMOUNT_NOFOLLOW).map_err(|source| {
+    sys::umount_in_child(&target, flags | libc::UMOUNT_NOFOLLOW).map_err(|source| {
         let path = path.to_owned();
         match source.raw_os_error() {
             Some(libc::EBUSY) => FuseError::Busy { path },
@@ -52,22 +58,6 @@ pub fn unmount(path: &Path, how: How) -> Result<(), FuseError> {
             _ => FuseError::Unmount { path, source },
         }
     })
-}
-
-/// umount2(2) in a thread that does not have the FUSE descriptors open.
-///
-/// On an anchored mount the call waits, deaf to every signal, for our own answer to DESTROY. If we are killed then,
-/// the kernel gives up only when all descriptors of the connection are closed; a thread that waits in umount with
-/// them in its table would keep them open, and with it the umount and every sync(2) of the machine waiting for ever.
-fn umount_apart(target: CString, flags: i32) -> io::Result<()> {
-    let builder = thread::Builder::new().name("fuse-umount".into());
-    let umount = builder.spawn(move || {
-        sys::leave_descriptors()?;
-        sys::umount(&target, flags)
-    })?;
-    umount
-        .join()
-        .unwrap_or_else(|_| Err(io::Error::other("the unmounting thread panicked")))
 }
 
 /// The mount point as an absolute path without links. Errors: [`FuseError::MountPoint`], [`FuseError::NotADirectory`].

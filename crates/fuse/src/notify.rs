@@ -5,7 +5,7 @@
 
 use crate::protocol::reply::{NotifyInvalEntry, NotifyInvalInode, OutHeader};
 use crate::protocol::{NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE};
-use crate::transport::{Channel, Transport};
+use crate::transport::Transport;
 use keepfs_vfs::{Ino, NAME_MAX};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use zerocopy::IntoBytes;
@@ -80,7 +80,7 @@ impl Notifications {
             if message.is_empty() {
                 return;
             }
-            if let Err(error) = transport.send(Channel::FIRST, &message) {
+            if let Err(error) = transport.notify(&message) {
                 // ENOENT: the kernel has nothing cached of it.
                 if error.raw_os_error() != Some(libc::ENOENT) {
                     tracing::debug!(%error, "a notification was not delivered");

@@ -7,28 +7,42 @@ use zerocopy::{Immutable, IntoBytes};
 const HEAD: usize = size_of::<OutHeader>();
 
 /// A reusable buffer for one reply.
-pub struct ReplyBuf {
-    bytes: Box<[u8]>,
+pub struct ReplyBuf<'a> {
+    bytes: Storage<'a>,
     len: usize,
 }
 
-impl ReplyBuf {
+enum Storage<'a> {
+    Own(Box<[u8]>),
+    Lent(&'a mut [u8]),
+}
+
+impl ReplyBuf<'_> {
     /// A buffer whose payload can grow to `payload` bytes.
-    pub fn new(payload: usize) -> ReplyBuf {
+    pub fn new(payload: usize) -> ReplyBuf<'static> {
         ReplyBuf {
-            bytes: vec![0; HEAD + payload].into_boxed_slice(),
+            bytes: Storage::Own(vec![0; HEAD + payload].into_boxed_slice()),
+            len: HEAD,
+        }
+    }
+
+    /// A reply built in `area`, head and all.
+    pub(crate) fn over(area: &mut [u8]) -> ReplyBuf<'_> {
+        debug_assert!(area.len() >= HEAD);
+        ReplyBuf {
+            bytes: Storage::Lent(area),
             len: HEAD,
         }
     }
 
     /// The finished reply: head and payload.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        &self.storage()[..self.len]
     }
 
     /// The payload so far.
     pub fn payload(&self) -> &[u8] {
-        &self.bytes[HEAD..self.len]
+        &self.storage()[HEAD..self.len]
     }
 
     /// Forgets the payload.
@@ -38,7 +52,7 @@ impl ReplyBuf {
 
     /// Bytes of payload that still fit.
     pub(crate) fn room(&self) -> usize {
-        self.bytes.len() - self.len
+        self.storage().len() - self.len
     }
 
     /// Appends bytes. Errors: `EOVERFLOW` if they do not fit.
@@ -99,11 +113,26 @@ impl ReplyBuf {
             error,
             unique,
         };
-        self.bytes[..HEAD].copy_from_slice(head.as_bytes());
+        self.storage_mut()[..HEAD].copy_from_slice(head.as_bytes());
     }
 
     fn next(&mut self, size: usize) -> Result<&mut [u8], Errno> {
         let end = self.len.checked_add(size).ok_or(Errno::EOVERFLOW)?;
-        self.bytes.get_mut(self.len..end).ok_or(Errno::EOVERFLOW)
+        let start = self.len;
+        self.storage_mut().get_mut(start..end).ok_or(Errno::EOVERFLOW)
+    }
+
+    fn storage(&self) -> &[u8] {
+        match &self.bytes {
+            Storage::Own(bytes) => bytes,
+            Storage::Lent(bytes) => bytes,
+        }
+    }
+
+    fn storage_mut(&mut self) -> &mut [u8] {
+        match &mut self.bytes {
+            Storage::Own(bytes) => bytes,
+            Storage::Lent(bytes) => bytes,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What stands between transport and dispatcher: who does a request, and the end of it all.
 
 use crate::config::MountConfig;
-use crate::dispatch::{Dispatcher, Outcome};
+use crate::dispatch::{Dispatcher, Outcome, Parts};
 use crate::init::Granted;
 use crate::notify::Notifier;
 use crate::pace::Pace;
@@ -135,17 +135,17 @@ impl Server {
         }
     }
 
-    /// Handles a request whose time counts.
-    fn handle_timed(&self, request: &[u8], reply: &mut ReplyBuf) -> bool {
+    /// Handles a request whose time counts. `true`: the reply is to be sent; it is in `reply`, or where `request` says.
+    fn handle_timed(&self, request: &mut RequestBuf, reply: &mut ReplyBuf) -> bool {
         let started = Instant::now();
-        let answer = self.handle(request, reply);
-        let Ok((header, _)) = InHeader::read_from_prefix(request) else {
+        let (answer, len) = self.handle_where_it_lies(request, reply);
+        let Ok((header, _)) = InHeader::read_from_prefix(request.bytes()) else {
             return answer;
         };
         let Some(op) = Opcode::from_wire(header.opcode) else {
             return answer;
         };
-        if !is_long_by_nature(op, request.len().max(reply.bytes().len()), self.offload_bytes) {
+        if !is_long_by_nature(op, request.parts().len().max(len), self.offload_bytes) {
             self.pace(op).took(started.elapsed());
         }
         if op == Opcode::Ioctl {
@@ -155,17 +155,27 @@ impl Server {
         answer
     }
 
-    /// Handles a request on this thread. `true`: send `reply`.
-    fn handle(&self, request: &[u8], reply: &mut ReplyBuf) -> bool {
-        let ended = self.ended.read();
-        if ended.is_some() {
-            return refuse(request, reply);
+    /// Handles a request; its reply is built where the kernel fetches it if that is possible. Returns whether there
+    /// is a reply, and how long it is.
+    fn handle_where_it_lies(&self, request: &mut RequestBuf, reply: &mut ReplyBuf) -> (bool, usize) {
+        if let Some((parts, area)) = request.in_place() {
+            let mut reply = ReplyBuf::over(area);
+            return (self.handle(parts, &mut reply), reply.bytes().len());
         }
-        self.dispatcher.handle(request, reply) == Outcome::Reply
+        (self.handle(request.parts(), reply), reply.bytes().len())
     }
 
-    fn send(&self, channel: Channel, reply: &ReplyBuf) {
-        if let Err(error) = self.transport.send(channel, reply.bytes()) {
+    /// Handles a request on this thread. `true`: send `reply`.
+    fn handle(&self, request: Parts<'_>, reply: &mut ReplyBuf) -> bool {
+        let ended = self.ended.read();
+        if ended.is_some() {
+            return refuse(request.head, reply);
+        }
+        self.dispatcher.handle_parts(request, reply) == Outcome::Reply
+    }
+
+    fn answer(&self, job: &mut Job, reply: &ReplyBuf) {
+        if let Err(error) = self.transport.answer(job.channel, &mut job.request, reply) {
             // Nobody waits any more after an abort.
             tracing::debug!(%error, "a reply was not delivered");
         }
@@ -183,8 +193,8 @@ impl Server {
         self.workers.ended();
         if self.workers.none_running() {
             let mut reply = ReplyBuf::new(self.dispatcher.reply_size());
-            while let Some(job) = self.workers.poll() {
-                self.do_job(&job, &mut reply);
+            while let Some(mut job) = self.workers.poll() {
+                self.do_job(&mut job, &mut reply);
             }
         }
     }
@@ -194,15 +204,15 @@ impl Server {
         let _counted = Counted(&self.workers);
         io_flusher();
         let mut reply = ReplyBuf::new(self.dispatcher.reply_size());
-        while let Some(job) = self.workers.next() {
-            self.do_job(&job, &mut reply);
+        while let Some(mut job) = self.workers.next() {
+            self.do_job(&mut job, &mut reply);
             if job.request.bytes().len() > COPY_MAX {
                 self.workers.give_back(job.request);
             }
         }
     }
 
-    fn do_job(self: &Arc<Self>, job: &Job, reply: &mut ReplyBuf) {
+    fn do_job(self: &Arc<Self>, job: &mut Job, reply: &mut ReplyBuf) {
         let opcode = InHeader::read_from_prefix(job.request.bytes()).ok();
         let opcode = opcode.and_then(|(header, _)| Opcode::from_wire(header.opcode));
         let answer = match opcode {
@@ -211,35 +221,35 @@ impl Server {
                 true
             }
             Some(Opcode::Syncfs) => self.sync_by_deadline(job, reply),
-            _ => self.handle_timed(job.request.bytes(), reply),
+            _ => self.handle_timed(&mut job.request, reply),
         };
         if answer {
-            self.send(job.channel, reply);
+            self.answer(job, reply);
         }
     }
 
     /// SYNCFS holds up every sync(2) of the machine: after the deadline it is answered `EIO`, and goes on behind.
-    fn sync_by_deadline(self: &Arc<Self>, job: &Job, reply: &mut ReplyBuf) -> bool {
+    fn sync_by_deadline(self: &Arc<Self>, job: &mut Job, reply: &mut ReplyBuf) -> bool {
         let (done, wait) = mpsc::sync_channel(1);
         let (server, request) = (self.clone(), job.request.to_small());
         let started = thread::Builder::new().name("fuse-sync".into()).spawn(move || {
             let mut reply = ReplyBuf::new(0);
-            server.handle(request.bytes(), &mut reply);
+            server.handle(request.parts(), &mut reply);
             let _ = done.send(reply);
         });
         let result = match started {
             Ok(_) => wait.recv_timeout(self.sync_deadline),
-            Err(_) => return self.handle(job.request.bytes(), reply),
+            Err(_) => return self.handle(job.request.parts(), reply),
         };
         match result {
-            Ok(done) => self.send(job.channel, &done),
+            Ok(done) => self.answer(job, &done),
             Err(_) => {
                 tracing::error!(
                     deadline_s = self.sync_deadline.as_secs(),
                     "sync took too long; answered EIO"
                 );
                 reply.fail(job.unique, Errno::EIO);
-                self.send(job.channel, reply);
+                self.answer(job, reply);
             }
         }
         false
@@ -290,11 +300,11 @@ fn finish_reply(result: Result<(), Errno>, unique: u64, reply: &mut ReplyBuf) {
 impl Service for Arc<Server> {
     fn serve(&self, channel: Channel, request: &mut RequestBuf, reply: &mut ReplyBuf) -> bool {
         if self.who(request) == By::Reader {
-            return self.handle_timed(request.bytes(), reply);
+            return self.handle_timed(request, reply);
         }
         let unique = InHeader::read_from_prefix(request.bytes()).map_or(0, |(header, _)| header.unique);
         let taken = match request.bytes().len() {
-            0..=COPY_MAX => request.to_small(),
+            0..=COPY_MAX => request.take_small(),
             _ => request.replace(self.workers.spare(self.request_size())),
         };
         if self.workers.push(Job {

@@ -1,16 +1,18 @@
 //! A mount and its server: from mount(2) and the handshake to the last reply.
 
-use crate::config::MountConfig;
+use crate::config::{MountConfig, TransportKind};
 use crate::dispatch::Dispatcher;
 use crate::error::FuseError;
 use crate::init::{Granted, negotiate};
 use crate::mountpoint::{self, How, Mounted};
 use crate::notify::{Notifications, Notifier};
 use crate::protocol::Opcode;
+use crate::protocol::flags::init::OVER_IO_URING;
 use crate::protocol::reply::OutHeader;
 use crate::protocol::request::{InHeader, InitIn};
 use crate::server::Server;
 use crate::transport::{DevTransport, Transport};
+use crate::uring::Prepared;
 use crate::{sys, tune};
 use keepfs_vfs::Vfs;
 use std::fs::File;
@@ -61,13 +63,13 @@ impl Unmounter {
 pub fn mount(vfs: Arc<dyn Vfs>, config: &MountConfig) -> Result<Session, FuseError> {
     let path = mountpoint::resolve(&config.mountpoint)?;
     let channel = sys::open_fuse().map_err(open_error)?;
+    let rings = prepare_rings(&channel, config);
     let mounted = mountpoint::attach(&channel, &path, config)?;
     let unmounter = Unmounter { path, mounted };
-    match connect(channel, config) {
-        Ok((channels, granted)) => {
+    match connect(channel, rings, config) {
+        Ok((transport, granted)) => {
             tune::tune(&unmounter.mounted, config);
             let dispatcher = Dispatcher::new(vfs, config, granted);
-            let transport: Arc<dyn Transport> = Arc::new(DevTransport::new(channels));
             let (notifier, notifications) = Notifier::new();
             let server = Some(Arc::new(Server::new(
                 dispatcher,
@@ -91,19 +93,44 @@ pub fn mount(vfs: Arc<dyn Vfs>, config: &MountConfig) -> Result<Session, FuseErr
     }
 }
 
-/// The handshake, and one descriptor for each reader.
-fn connect(channel: File, config: &MountConfig) -> Result<(Vec<File>, Granted), FuseError> {
-    let granted = handshake(&channel, config)?;
+/// The rings, if io_uring is wanted and possible.
+fn prepare_rings(channel: &File, config: &MountConfig) -> Option<Prepared> {
+    if config.transport != TransportKind::Uring {
+        return None;
+    }
+    let prepared = Prepared::new(channel);
+    prepared
+        .inspect_err(|error| tracing::warn!(%error, "io_uring cannot be used here; serving through /dev/fuse"))
+        .ok()
+}
+
+/// The handshake, and the transport that came of it.
+fn connect(
+    channel: File,
+    rings: Option<Prepared>,
+    config: &MountConfig,
+) -> Result<(Arc<dyn Transport>, Granted), FuseError> {
+    let granted = handshake(&channel, config, rings.is_some())?;
+    match rings {
+        Some(rings) if granted.has(OVER_IO_URING) => return Ok((Arc::new(rings.into_transport(channel)), granted)),
+        Some(_) => tracing::warn!("the kernel does not offer FUSE over io_uring; serving through /dev/fuse"),
+        None => {}
+    }
     let readers = config.threads.unwrap_or_else(|| sys::allowed_cpus().len()).max(1);
     let mut channels = vec![channel];
     while channels.len() < readers {
         channels.push(sys::clone_fuse(&channels[0]).map_err(FuseError::Device)?);
     }
-    Ok((channels, granted))
+    Ok((Arc::new(DevTransport::new(channels)), granted))
 }
 
-/// Reads INIT and answers it.
-fn handshake(mut channel: &File, config: &MountConfig) -> Result<Granted, FuseError> {
+/// Reads INIT and answers it; `rings`: there are rings, so that the kernel may be told to use them.
+fn handshake(mut channel: &File, config: &MountConfig, rings: bool) -> Result<Granted, FuseError> {
+    let without_rings = MountConfig {
+        transport: TransportKind::Dev,
+        ..config.clone()
+    };
+    let config = if rings { config } else { &without_rings };
     let mut bytes = vec![0; FIRST_READ];
     let len = channel.read(&mut bytes).map_err(FuseError::Device)?;
     let short = FuseError::Handshake {
@@ -186,6 +213,11 @@ impl Session {
     /// A handle that tells the kernel what it must not believe any more.
     pub fn notifier(&self) -> Notifier {
         self.notifier.clone()
+    }
+
+    /// The transport in use, under the name it has as a mount option: `dev` or `uring`.
+    pub fn transport(&self) -> &'static str {
+        self.server.as_ref().map_or("none", |server| server.transport().name())
     }
 
     /// What was agreed with the kernel.

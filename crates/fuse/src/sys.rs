@@ -1,5 +1,5 @@
-//! Every system call that the standard library does not offer, each behind a safe function. The only file of this
-//! package with `unsafe` in it.
+//! Every system call that the standard library does not offer, each behind a safe function. Beside it only
+//! `uring/ring.rs` has `unsafe` in it.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::ptr::{self, NonNull};
 
 /// `FUSE_DEV_IOC_CLONE`.
 const DEV_IOC_CLONE: libc::c_ulong = 0x8004_e500;
@@ -60,20 +61,44 @@ pub(crate) fn mount(
     check(result).map(drop)
 }
 
-/// umount2(2).
-pub(crate) fn umount(target: &CStr, flags: i32) -> io::Result<()> {
-    // SAFETY: `target` is a NUL-terminated string that lives until the call returns.
-    let result = unsafe { libc::umount2(target.as_ptr(), flags) };
-    check(result).map(drop)
+/// umount2(2) in a child process that has nothing else open and mapped of this one's rings; waits for it.
+/// Errors: those of umount2(2) and fork(2); `ECHILD` if the program reaps its children itself.
+pub(crate) fn umount_in_child(target: &CStr, flags: i32) -> io::Result<()> {
+    // SAFETY: of a process with threads the child may make system calls only, and that is all it does below: it
+    // allocates nothing, takes no lock and never returns.
+    let pid = check(unsafe { libc::fork() })?;
+    if pid == 0 {
+        umount_and_exit(target, flags);
+    }
+    let mut status = 0;
+    loop {
+        // SAFETY: the kernel writes one number, which lives until the call returns.
+        match check(unsafe { libc::waitpid(pid, &mut status, 0) }) {
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+            Err(error) => return Err(error),
+            Ok(_) => break,
+        }
+    }
+    match libc::WIFEXITED(status) {
+        true if libc::WEXITSTATUS(status) == 0 => Ok(()),
+        true => Err(io::Error::from_raw_os_error(libc::WEXITSTATUS(status))),
+        false => Err(io::Error::from_raw_os_error(libc::EINTR)),
+    }
 }
 
-/// Gives the calling thread a descriptor table of its own in which only standard input, output and error are open.
-/// For threads that end soon after: whatever descriptor they still know means nothing any more.
-pub(crate) fn leave_descriptors() -> io::Result<()> {
-    let (first, last): (libc::c_uint, libc::c_uint) = (3, libc::c_uint::MAX);
-    // SAFETY: plain numbers; with CLOSE_RANGE_UNSHARE only this thread's view changes, and other threads keep theirs.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_UNSHARE) };
-    check(result as i32).map(drop)
+/// What the child of [`umount_in_child`] does. Every errno of Linux fits into an exit status.
+fn umount_and_exit(target: &CStr, flags: i32) -> ! {
+    let (first, last, none): (libc::c_uint, libc::c_uint, libc::c_uint) = (3, libc::c_uint::MAX, 0);
+    // SAFETY: plain numbers; the child's own table of descriptors, of which it needs none.
+    let _ = unsafe { libc::syscall(libc::SYS_close_range, first, last, none) };
+    // SAFETY: `target` is a NUL-terminated string in the child's copy of the memory.
+    let result = unsafe { libc::umount2(target.as_ptr(), flags) };
+    let status = match result {
+        0 => 0,
+        _ => io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO),
+    };
+    // SAFETY: ends this process without running anything of its parent's.
+    unsafe { libc::_exit(status) }
 }
 
 /// The CPUs the calling thread may run on, in order.
@@ -119,6 +144,63 @@ pub(crate) fn memfd(name: &CStr) -> io::Result<File> {
     let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
     // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// A counter that threads add to and a ring can wait for.
+pub(crate) fn eventfd() -> io::Result<File> {
+    // SAFETY: plain numbers.
+    let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Memory of zeros that is there from the beginning and is never paged out.
+#[derive(Debug)]
+pub(crate) struct LockedMemory {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the type is an address and a length; what lies there is reached only through unsafe code of its users.
+unsafe impl Send for LockedMemory {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for LockedMemory {}
+
+impl LockedMemory {
+    /// Maps and locks `len` bytes. Errors: `ENOMEM`, also where `RLIMIT_MEMLOCK` forbids it.
+    pub(crate) fn new(len: usize) -> io::Result<LockedMemory> {
+        let (prot, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no other memory.
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, prot, flags, -1, 0) };
+        let mapped = NonNull::new(base.cast()).filter(|_| base != libc::MAP_FAILED);
+        let base = mapped.ok_or_else(io::Error::last_os_error)?;
+        let memory = LockedMemory { base, len };
+        // SAFETY: exactly the range that was just mapped. A child shall not make the kernel copy pages of it (a child
+        // that unmounts needs none); if this cannot be had, it is only slower.
+        let _ = unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_DONTFORK) };
+        // SAFETY: exactly the range that was just mapped; locking it changes nothing but where it may lie.
+        check(unsafe { libc::mlock(base.as_ptr().cast(), len) }).map(|_| memory)
+    }
+
+    /// The first byte.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for LockedMemory {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `new` mapped; users keep this value as long as they use the memory.
+        let _ = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
 }
 
 /// `struct loop_info64` of the kernel.

@@ -24,7 +24,7 @@ pub fn run(bench: &Bench) -> Result<String, String> {
     if bench.dir.is_some() {
         return Err("needs a server to kill; runs on a pool only".into());
     }
-    let mut pool = Pool::create(bench.scratch.path(), "mnt", 2048)?;
+    let mut pool = bench.pool("mnt", 2048)?;
     pool.mount(&[])?;
     let mut random = Random(1);
     let mut acknowledged = 0;

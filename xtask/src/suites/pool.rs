@@ -16,6 +16,7 @@ pub struct Pool {
     binary: PathBuf,
     image: PathBuf,
     point: PathBuf,
+    transport: Option<String>,
     mounted: bool,
 }
 
@@ -26,12 +27,19 @@ impl Pool {
             binary: build::keepfs()?,
             image: dir.join(format!("{name}.pool")),
             point: dir.join(name),
+            transport: None,
             mounted: false,
         };
         std::fs::create_dir_all(&pool.point).map_err(|e| format!("{}: {e}", pool.point.display()))?;
         let size = format!("{mib}M");
         run(pool.keepfs(&["create"]).arg(&pool.image).args(["--size", &size]))?;
         Ok(pool)
+    }
+
+    /// Mounts with this transport from now on; a mount that gets another fails.
+    pub fn with_transport(mut self, transport: Option<String>) -> Self {
+        self.transport = transport;
+        self
     }
 
     /// The mount point.
@@ -41,7 +49,9 @@ impl Pool {
 
     /// Mounts; every user may enter. The server stays in the background and keeps the standard output of this process.
     pub fn mount(&mut self, options: &[&str]) -> Result<(), String> {
-        let options: Vec<&str> = ["allow_other"].iter().chain(options).copied().collect();
+        let transport = self.transport.as_ref().map(|name| format!("transport={name}"));
+        let ours = ["allow_other"].into_iter().chain(transport.as_deref());
+        let options: Vec<&str> = ours.chain(options.iter().copied()).collect();
         let mut mount = self.keepfs(&["mount"]);
         mount.arg(&self.image).arg(&self.point).args(["-o", &options.join(",")]);
         announce(&mount);
@@ -51,7 +61,18 @@ impl Pool {
             return Err(format!("keepfs mount: {status} (its messages stand above)"));
         }
         self.mounted = true;
-        Ok(())
+        match &self.transport {
+            Some(wanted) => self.check_transport(wanted),
+            None => Ok(()),
+        }
+    }
+
+    fn check_transport(&self, wanted: &str) -> Result<(), String> {
+        let status = self.status()?;
+        match status["mount"]["transport"].as_str() {
+            Some(used) if used == wanted => Ok(()),
+            used => Err(format!("asked for transport {wanted}, mounted with {used:?}")),
+        }
     }
 
     /// Unmounts; everything is durable when this returns.

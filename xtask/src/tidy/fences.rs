@@ -14,6 +14,7 @@ pub const UNSAFE: &[&str] = &[
     "crates/store/src/arena/sys.rs",
     "crates/store/tests/guard/sys.rs",
     "crates/fuse/src/sys.rs",
+    "crates/fuse/src/uring/ring.rs",
     "crates/keepfs/src/sys.rs",
     "crates/fuse/tests/mount/sys.rs",
     "crates/vfs/tests/os/sys.rs",

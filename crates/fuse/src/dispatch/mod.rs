@@ -18,7 +18,7 @@ use crate::init::Granted;
 use crate::protocol::Opcode;
 use crate::reply::ReplyBuf;
 use keepfs_vfs::{Errno, Vfs};
-pub(crate) use request::Request;
+pub(crate) use request::{Parts, Request};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,11 +78,17 @@ impl Dispatcher {
 
     /// Handles one request. `reply` is overwritten. Never panics.
     pub fn handle(&self, request: &[u8], reply: &mut ReplyBuf) -> Outcome {
+        self.handle_parts(request.into(), reply)
+    }
+
+    /// As [`Dispatcher::handle`], for a request whose bytes may lie apart.
+    pub(crate) fn handle_parts(&self, request: Parts<'_>, reply: &mut ReplyBuf) -> Outcome {
         reply.clear();
+        let len = request.len();
         let request = match Request::parse(request) {
             Ok(request) => request,
             Err(malformed) => {
-                tracing::error!(?malformed, len = request.len(), "malformed request");
+                tracing::error!(?malformed, len, "malformed request");
                 return malformed.answer(reply);
             }
         };

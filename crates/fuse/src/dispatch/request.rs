@@ -12,9 +12,33 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 /// Longest name or attribute name taken from a request before its own limit is checked.
 const STRING_MAX: usize = 4096;
 
+/// The bytes of a request. Over io_uring they lie apart: the head with the fixed part, and the rest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts<'a> {
+    /// The head and the fixed part; also the rest, if that does not lie apart.
+    pub(crate) head: &'a [u8],
+    /// The rest, where it lies apart.
+    pub(crate) rest: &'a [u8],
+}
+
+impl Parts<'_> {
+    /// All bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.head.len() + self.rest.len()
+    }
+}
+
+impl<'a> From<&'a [u8]> for Parts<'a> {
+    fn from(head: &'a [u8]) -> Parts<'a> {
+        Parts { head, rest: &[] }
+    }
+}
+
 /// One request: its head, its body, its extensions.
 pub(crate) struct Request<'a> {
     pub(crate) header: InHeader,
+    /// The fixed part if it lies apart from the rest; else empty, and `body` begins with it.
+    fixed: &'a [u8],
     body: &'a [u8],
     extensions: Extensions,
 }
@@ -46,18 +70,23 @@ impl Malformed {
 
 impl<'a> Request<'a> {
     /// Checks the head and separates body and extensions.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Request<'a>, Malformed> {
-        let (header, rest) = InHeader::read_from_prefix(bytes).map_err(|_| Malformed::Headless)?;
+    pub(crate) fn parse(parts: Parts<'a>) -> Result<Request<'a>, Malformed> {
+        let (header, rest) = InHeader::read_from_prefix(parts.head).map_err(|_| Malformed::Headless)?;
         let wrong = Malformed::Lengths { unique: header.unique };
-        if header.len as usize != bytes.len() {
+        if header.len as usize != parts.len() {
             return Err(wrong);
         }
+        let (fixed, rest) = match parts.rest.is_empty() {
+            true => (&[][..], rest),
+            false => (rest, parts.rest),
+        };
         let extensions = usize::from(header.total_extlen) * 8;
         let body = rest.len().checked_sub(extensions).ok_or(wrong)?;
         let (body, area) = rest.split_at(body);
         let extensions = Extensions::parse(area).map_err(|_| wrong)?;
         Ok(Request {
             header,
+            fixed,
             body,
             extensions,
         })
@@ -87,10 +116,14 @@ impl<'a> Request<'a> {
 
     /// The fixed part `T` and what follows it.
     pub(crate) fn args_and_rest<T: FromBytes + KnownLayout + Immutable>(&self) -> Result<(T, &'a [u8]), Errno> {
-        T::read_from_prefix(self.body).map_err(|_| Errno::EINVAL)
+        if self.fixed.is_empty() {
+            return T::read_from_prefix(self.body).map_err(|_| Errno::EINVAL);
+        }
+        let (args, _) = T::read_from_prefix(self.fixed).map_err(|_| Errno::EINVAL)?;
+        Ok((args, self.body))
     }
 
-    /// All of the body.
+    /// All of the body, of a request without a fixed part.
     pub(crate) fn body(&self) -> &'a [u8] {
         self.body
     }

@@ -8,6 +8,7 @@ pub mod flags;
 mod opcode;
 pub mod reply;
 pub mod request;
+pub mod ring;
 
 pub use opcode::Opcode;
 

@@ -19,10 +19,21 @@ pub struct DevTransport {
 }
 
 /// Why a reader stopped.
-enum Stop {
+pub(crate) enum Stop {
     Unmounted,
     Aborted,
     Failed(io::Error),
+}
+
+impl Stop {
+    /// What it means for the mount.
+    pub(crate) fn verdict(self) -> Result<(), FuseError> {
+        match self {
+            Stop::Unmounted => Ok(()),
+            Stop::Aborted => Err(FuseError::Aborted),
+            Stop::Failed(error) => Err(FuseError::Device(error)),
+        }
+    }
 }
 
 impl DevTransport {
@@ -34,11 +45,19 @@ impl DevTransport {
         }
     }
 
-    fn reader(&self, index: usize, service: &dyn Service) -> Stop {
+    /// A transport with one reader that is not pinned, for what does not come through the ring.
+    pub(crate) fn beside_ring(channel: File) -> DevTransport {
+        DevTransport {
+            channels: vec![channel],
+            cpus: Vec::new(),
+        }
+    }
+
+    /// Serves one descriptor until the file system is unmounted.
+    pub(crate) fn reader(&self, index: usize, service: &dyn Service) -> Stop {
         io_flusher();
-        let cpu = self.cpus[index % self.cpus.len()];
-        if let Err(error) = sys::pin_to(cpu) {
-            tracing::warn!(cpu, %error, "a reader is not pinned; it works, but slower");
+        if !self.cpus.is_empty() {
+            pin(self.cpus[index % self.cpus.len()]);
         }
         let mut channel = &self.channels[index];
         let mut request = RequestBuf::new(service.request_size());
@@ -57,6 +76,13 @@ impl DevTransport {
                 answered(channel.write_all(reply.bytes()));
             }
         }
+    }
+}
+
+/// Keeps this thread on `cpu` if that is possible.
+pub(crate) fn pin(cpu: usize) {
+    if let Err(error) = sys::pin_to(cpu) {
+        tracing::warn!(cpu, %error, "a reader is not pinned; it works, but slower");
     }
 }
 
@@ -103,9 +129,7 @@ impl Transport for DevTransport {
             let mut result = Ok(());
             for reader in readers {
                 match reader.join() {
-                    Ok(Stop::Unmounted) => {}
-                    Ok(Stop::Aborted) => result = Err(FuseError::Aborted),
-                    Ok(Stop::Failed(error)) => result = Err(FuseError::Device(error)),
+                    Ok(stop) => result = result.and(stop.verdict()),
                     Err(_) => tracing::error!("a reader panicked outside of a request"),
                 }
             }
@@ -113,9 +137,18 @@ impl Transport for DevTransport {
         })
     }
 
-    fn send(&self, channel: Channel, message: &[u8]) -> io::Result<()> {
+    fn answer(&self, channel: Channel, _: &mut RequestBuf, reply: &ReplyBuf) -> io::Result<()> {
         let mut channel = self.channels.get(channel.0).ok_or(io::ErrorKind::NotFound)?;
         // One write is one message: a short write does not exist on this device.
+        channel.write_all(reply.bytes())
+    }
+
+    fn notify(&self, message: &[u8]) -> io::Result<()> {
+        let mut channel = self.channels.first().ok_or(io::ErrorKind::NotFound)?;
         channel.write_all(message)
+    }
+
+    fn name(&self) -> &'static str {
+        "dev"
     }
 }

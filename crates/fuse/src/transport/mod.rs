@@ -3,22 +3,30 @@
 mod dev;
 
 pub use dev::DevTransport;
-pub(crate) use dev::io_flusher;
+pub(crate) use dev::{io_flusher, pin};
 
+use crate::dispatch::Parts;
 use crate::error::FuseError;
 use crate::reply::ReplyBuf;
+use crate::uring::Slot;
 use std::io;
 
-/// Moves requests and replies. `dev` is the one that survives its server's death (pump.md); others can be added.
+/// Moves requests and replies. `dev` is the one that survives its server's death (pump.md); `uring` is faster.
 pub trait Transport: Send + Sync {
     /// Serves requests until the file system is unmounted; blocks. Starts and ends its own threads.
     /// Errors: [`FuseError::Aborted`], [`FuseError::Device`], [`FuseError::Thread`].
     fn serve(&self, service: &dyn Service) -> Result<(), FuseError>;
 
-    /// Sends a finished message: a reply made elsewhere than in [`Service::serve`], which must go back the way its
-    /// request came, or a notification, which may go by [`Channel::FIRST`].
+    /// Sends the reply to a request for which [`Service::serve`] did not want it sent. `reply` is not used if it was
+    /// built where `request` says. It must go back the way its request came.
     /// Errors: `ENOENT` if nobody waits for it any more.
-    fn send(&self, channel: Channel, message: &[u8]) -> io::Result<()>;
+    fn answer(&self, channel: Channel, request: &mut RequestBuf, reply: &ReplyBuf) -> io::Result<()>;
+
+    /// Sends a notification. Errors: `ENOENT` if the kernel has nothing cached of what it is about.
+    fn notify(&self, message: &[u8]) -> io::Result<()>;
+
+    /// Its name, as in the mount option.
+    fn name(&self) -> &'static str;
 }
 
 /// The way a request came. The kernel looks for the request of a reply only where it was read.
@@ -32,8 +40,9 @@ impl Channel {
 
 /// What a transport hands requests to.
 pub trait Service: Sync {
-    /// Handles one request. `true`: send `reply`. `false`: it will be answered later through
-    /// [`Transport::send`], or needs no answer; the service may have taken `request` away (it is empty then).
+    /// Handles one request. `true`: send `reply`, or what was built where `request` says. `false`: it will be
+    /// answered later through [`Transport::answer`], or needs no answer; the service may have taken `request` away
+    /// (it is empty then).
     fn serve(&self, channel: Channel, request: &mut RequestBuf, reply: &mut ReplyBuf) -> bool;
 
     /// Bytes of payload a reply can have.
@@ -43,11 +52,12 @@ pub trait Service: Sync {
     fn request_size(&self) -> usize;
 }
 
-/// The bytes of one request as they were read.
+/// One request: its bytes as they were read, or the beginning of them and the ring's slot with the rest.
 #[derive(Debug, Default)]
 pub struct RequestBuf {
     bytes: Vec<u8>,
     len: usize,
+    slot: Option<Slot>,
 }
 
 impl RequestBuf {
@@ -56,12 +66,27 @@ impl RequestBuf {
         RequestBuf {
             bytes: vec![0; size],
             len: 0,
+            slot: None,
         }
     }
 
-    /// The request.
+    /// The request; over io_uring only its head and its fixed part.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    /// All of the request.
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        Parts {
+            head: self.bytes(),
+            rest: self.slot.as_ref().map_or(&[], Slot::data),
+        }
+    }
+
+    /// The request and the place where its reply must be built; `None` if the reply is built in a buffer.
+    pub(crate) fn in_place(&mut self) -> Option<(Parts<'_>, &mut [u8])> {
+        let area = self.slot.as_mut()?.reply_area()?;
+        Some((Parts::from(&self.bytes[..self.len]), area))
     }
 
     /// Reads the next request by `read`, which says how long it was.
@@ -71,16 +96,37 @@ impl RequestBuf {
         Ok(())
     }
 
+    /// Takes in the request that has come in `slot`.
+    pub(crate) fn hold(&mut self, slot: Slot) {
+        slot.copy_head(&mut self.bytes);
+        self.len = self.bytes.len();
+        self.slot = Some(slot);
+    }
+
+    /// The slot of the request, if it came in one and nobody has taken it.
+    pub(crate) fn take_slot(&mut self) -> Option<Slot> {
+        self.slot.take()
+    }
+
     /// Takes the request out, leaving the empty buffer `spare` in its place.
     pub fn replace(&mut self, spare: RequestBuf) -> RequestBuf {
         std::mem::replace(self, spare)
     }
 
-    /// A small copy of the request.
+    /// Takes the request out by a small copy, leaving the buffer.
+    pub(crate) fn take_small(&mut self) -> RequestBuf {
+        RequestBuf {
+            slot: self.slot.take(),
+            ..self.to_small()
+        }
+    }
+
+    /// A small copy of [`RequestBuf::bytes`], which cannot be answered.
     pub fn to_small(&self) -> RequestBuf {
         RequestBuf {
             bytes: self.bytes().to_vec(),
             len: self.len,
+            slot: None,
         }
     }
 }

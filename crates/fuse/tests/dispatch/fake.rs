@@ -35,7 +35,7 @@ pub struct Fake {
 pub struct Bench {
     pub fake: Arc<Fake>,
     pub dispatcher: Dispatcher,
-    pub reply: ReplyBuf,
+    pub reply: ReplyBuf<'static>,
 }
 
 impl Bench {

@@ -1,6 +1,6 @@
 //! The calls every program makes.
 
-use crate::support::Mount;
+use super::support::Mount;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};

@@ -1,7 +1,7 @@
 //! sync(2), syncfs(2) and umount(2) mean what they say on an anchored mount (PROTOCOLS section 8).
 
+use super::support::{Mount, possible};
 use crate::probe::{Probe, gate};
-use crate::support::{Mount, possible};
 use crate::sys;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{CacheMode, How, MountConfig};

@@ -1,8 +1,9 @@
 //! The life of a mount: panics, notifications, aborts, options, other users, errors.
 
+use super::support::{Mount, mount_here, possible};
+use crate::caches::caches;
 use crate::probe::Probe;
-use crate::support::{Mount, caches, possible};
-use keepfs_fuse::{FuseError, How, MountConfig, mount};
+use keepfs_fuse::{FuseError, How, MountConfig};
 use keepfs_vfs::model::Model;
 use keepfs_vfs::{Ino, Vfs};
 use std::fs::{self, File};
@@ -90,7 +91,7 @@ fn a_session_that_is_not_run_is_unmounted() {
         mountpoint: dir.path().to_owned(),
         ..MountConfig::default()
     };
-    let session = mount(Arc::new(Model::default()), &config).unwrap();
+    let session = mount_here(Arc::new(Model::default()), &config).unwrap();
     let unmounter = session.unmounter();
     drop(session);
     assert!(matches!(
@@ -108,7 +109,7 @@ fn unmounter_leaves_other_mounts_alone() {
         mountpoint: m.root().to_owned(),
         ..MountConfig::default()
     };
-    let session = mount(Arc::new(Model::default()), &config).unwrap();
+    let session = mount_here(Arc::new(Model::default()), &config).unwrap();
     let second = session.unmounter();
     let server = std::thread::spawn(move || session.run());
     assert!(matches!(first.unmount(How::Gentle), Err(FuseError::NotMounted { .. })));
@@ -259,7 +260,7 @@ fn errors_are_sentences() {
         mountpoint: path.to_owned(),
         ..MountConfig::default()
     };
-    let error = mount(Arc::new(Model::default()), &with(Path::new("/nonexistent/x")))
+    let error = mount_here(Arc::new(Model::default()), &with(Path::new("/nonexistent/x")))
         .err()
         .unwrap();
     assert_eq!(
@@ -267,7 +268,9 @@ fn errors_are_sentences() {
         "mount point /nonexistent/x: No such file or directory (os error 2)"
     );
     let file = tempfile::NamedTempFile::new().unwrap();
-    let error = mount(Arc::new(Model::default()), &with(file.path())).err().unwrap();
+    let error = mount_here(Arc::new(Model::default()), &with(file.path()))
+        .err()
+        .unwrap();
     assert!(error.to_string().ends_with("is not a directory"), "{error}");
     let dir = tempfile::tempdir().unwrap();
     let error = keepfs_fuse::unmount(dir.path(), How::Gentle).unwrap_err();

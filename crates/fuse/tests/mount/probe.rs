@@ -3,6 +3,7 @@
 use keepfs_fuse::current_request;
 use keepfs_vfs::model::Model;
 use keepfs_vfs::*;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -49,6 +50,8 @@ pub struct Probe {
     pub unmount_gate: Option<Gate>,
     pub fsync_gate: Option<Gate>,
     pub sync_gate: Option<Gate>,
+    /// Lookups that the kernel has given back.
+    pub forgotten: AtomicU64,
 }
 
 impl Probe {
@@ -67,6 +70,7 @@ impl Vfs for Probe {
         self.model.lookup_ino(ino)
     }
     fn forget(&self, ino: Ino, count: u64) {
+        self.forgotten.fetch_add(count, Ordering::Relaxed);
         self.model.forget(ino, count);
     }
     fn getattr(&self, ino: Ino) -> Result<Attr> {

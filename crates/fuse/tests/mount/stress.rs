@@ -1,6 +1,7 @@
 //! Many threads at once on an anchored mount, with the caches dropped under them: every byte and name is right in the end.
 
-use crate::support::{Mount, caches, possible};
+use super::support::{Mount, possible};
+use crate::caches::caches;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{CacheMode, MountConfig};
 use keepfs_vfs::model::Model;

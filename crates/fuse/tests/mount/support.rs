@@ -1,10 +1,11 @@
 //! A mount for one test.
 
-use keepfs_fuse::{FuseError, How, MountConfig, Notifier, Unmounter, mount};
+use super::TRANSPORT;
+use keepfs_fuse::{FuseError, How, MountConfig, Notifier, Session, TransportKind, Unmounter, mount};
 use keepfs_vfs::Vfs;
 use keepfs_vfs::model::Model;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// A file system mounted on a fresh directory, served by a thread of this process.
@@ -15,13 +16,6 @@ pub struct Mount {
     server: Option<JoinHandle<Result<(), FuseError>>>,
 }
 
-static CACHES: Mutex<()> = Mutex::new(());
-
-/// Held by tests that drop the kernel's caches and by those that rely on them.
-pub fn caches() -> MutexGuard<'static, ()> {
-    CACHES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Whether real mounts are possible; says so if not.
 pub fn possible() -> bool {
     let found = Path::new("/dev/fuse").exists();
@@ -29,6 +23,24 @@ pub fn possible() -> bool {
         eprintln!("SKIPPED: /dev/fuse is missing, no real mount can be tested");
     }
     found
+}
+
+/// Mounts with the transport of this module, and makes sure that it is in use.
+pub fn mount_here(vfs: Arc<dyn Vfs>, config: &MountConfig) -> Result<Session, FuseError> {
+    let config = MountConfig {
+        transport: TRANSPORT,
+        ..config.clone()
+    };
+    let session = mount(vfs, &config)?;
+    match (
+        TRANSPORT,
+        Path::new("/sys/module/fuse/parameters/enable_uring").exists(),
+    ) {
+        (TransportKind::Uring, true) => assert_eq!(session.transport(), "uring"),
+        (TransportKind::Uring, false) => eprintln!("SKIPPED: this kernel has no FUSE over io_uring; /dev/fuse instead"),
+        _ => assert_eq!(session.transport(), "dev"),
+    }
+    Ok(session)
 }
 
 impl Mount {
@@ -44,7 +56,7 @@ impl Mount {
         }
         let dir = tempfile::tempdir().unwrap();
         config.mountpoint = dir.path().to_owned();
-        let session = mount(vfs, &config).unwrap();
+        let session = mount_here(vfs, &config).unwrap();
         let (unmounter, notifier) = (session.unmounter(), session.notifier());
         let server = Some(std::thread::spawn(move || session.run()));
         Some(Mount {

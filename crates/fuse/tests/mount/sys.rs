@@ -131,6 +131,16 @@ pub fn thread_id() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
+/// Keeps the calling thread on CPU 0, if it may run there.
+pub fn stay_on_cpu_0() {
+    // SAFETY: cpu_set_t is plain bits, for which all zeros are valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: bit 0 lies inside every set.
+    unsafe { libc::CPU_SET(0, &mut set) };
+    // SAFETY: the kernel reads the size given, which is the size of `set`.
+    let _ = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
+}
+
 /// Sends SIGUSR1 to a thread of this process.
 pub fn send_usr1(thread: libc::pid_t) {
     let process = std::process::id();

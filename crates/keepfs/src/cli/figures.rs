@@ -63,6 +63,9 @@ pub struct MountFigures {
     pub cache: String,
     /// Whether sync(2) and umount(2) wait.
     pub anchored: bool,
+    /// The transport in use, `dev` or `uring`; empty: the server is older than this.
+    #[serde(default)]
+    pub transport: String,
     /// Seconds between commits.
     pub commit_s: u64,
     /// When it was mounted, seconds since 1970.

@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use super::size::Size;
 use keepfs::{AccessTimes, Guard, OpenOptions};
-use keepfs_fuse::{CacheMode, MountConfig};
+use keepfs_fuse::{CacheMode, MountConfig, TransportKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ Options of -o, separated by commas (defaults in brackets):
   arena=SIZE                         memory for metadata, at least 16M [64M]
   anchor=[loop]|none                 with a loop device (without data) sync(2) and umount(2) wait for the server
   threads=N                          reader threads [one per CPU]
-  transport=[dev]                    how requests come from the kernel
+  transport=[auto]|dev|uring         how requests come from the kernel; auto is dev; uring is faster, on Linux from 6.14
   [allow_other], noallow_other       whether other users may enter; permissions are checked in any case
   log=FILE                           where the server writes its log [nowhere; `keepfs events` has the last]
 
@@ -84,6 +84,8 @@ pub struct MountOptions {
     pub arena: u64,
     /// `anchor=`.
     pub anchor: Anchor,
+    /// `transport=`.
+    pub transport: TransportKind,
     /// `threads=`.
     pub threads: Option<usize>,
     /// `log=`.
@@ -105,6 +107,7 @@ impl Default for MountOptions {
             commit: open.commit_interval,
             arena: open.arena_bytes as u64,
             anchor: Anchor::Auto,
+            transport: TransportKind::default(),
             threads: None,
             log: None,
         }
@@ -169,7 +172,7 @@ impl MountOptions {
             "cache" => self.cache = one_of(value, &CACHES)?,
             "guard" => self.guard = one_of(value, &GUARDS)?,
             "anchor" => self.anchor = one_of(value, &ANCHORS)?,
-            "transport" => one_of(value, &[("dev", ())])?,
+            "transport" => self.transport = one_of(value, &TRANSPORTS)?,
             "commit" => self.commit = Duration::from_secs(number(value, 1, 3600, "seconds")?),
             "threads" => self.threads = Some(number(value, 1, 256, "threads")? as usize),
             "arena" | "meta-cache" => self.arena = arena(value)?,
@@ -209,6 +212,7 @@ impl MountOptions {
             noatime: self.noatime,
             allow_other: self.allow_other,
             cache: self.cache,
+            transport: self.transport,
             threads: self.threads,
             ..MountConfig::default()
         }
@@ -231,6 +235,11 @@ const CACHES: [(&str, CacheMode); 3] = [
     ("direct", CacheMode::Direct),
 ];
 const GUARDS: [(&str, Guard); 2] = [("alias", Guard::Alias), ("off", Guard::Off)];
+const TRANSPORTS: [(&str, TransportKind); 3] = [
+    ("auto", TransportKind::Auto),
+    ("dev", TransportKind::Dev),
+    ("uring", TransportKind::Uring),
+];
 const ANCHORS: [(&str, Anchor); 3] = [("auto", Anchor::Auto), ("loop", Anchor::Loop), ("none", Anchor::None)];
 
 fn is_not_ours(word: &str) -> bool {

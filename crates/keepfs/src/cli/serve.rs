@@ -111,7 +111,7 @@ fn begin(pool: &Path, dir: &Path, options: &MountOptions, ring: Ring) -> Result<
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_nanos() as u64),
     };
-    let control = listen(record, &opened, options, anchored, ring);
+    let control = listen(record, &opened, options, (anchored, session.transport()), ring);
     Ok(Mounted { session, control })
 }
 
@@ -192,11 +192,18 @@ fn unmount_at_signals(unmounter: Unmounter) -> io::Result<()> {
 }
 
 /// Opens the control socket. A mount without one works, but `status` knows little of it.
-fn listen(record: Record, pool: &Pool, options: &MountOptions, anchored: bool, ring: Ring) -> Option<Control> {
+fn listen(
+    record: Record,
+    pool: &Pool,
+    options: &MountOptions,
+    (anchored, transport): (bool, &'static str),
+    ring: Ring,
+) -> Option<Control> {
     let live = status::Live {
         record: record.clone(),
         options: options.clone(),
         anchored,
+        transport,
         ring: ring.clone(),
         volume: Arc::downgrade(pool.volume()),
     };

@@ -28,6 +28,8 @@ pub struct Live {
     pub options: MountOptions,
     /// With an anchor.
     pub anchored: bool,
+    /// The transport in use.
+    pub transport: &'static str,
     /// What it noticed.
     pub ring: Ring,
     /// The file system, as long as it is served.
@@ -63,6 +65,7 @@ impl Live {
             writing_ended: false,
             cache: self.options.cache_name().into(),
             anchored: self.anchored,
+            transport: self.transport.into(),
             commit_s: self.options.commit.as_secs(),
             since_s: self.record.since_ns / 1_000_000_000,
         }

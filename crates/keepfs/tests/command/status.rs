@@ -54,7 +54,13 @@ fn the_mount_line_says_the_options() {
         return;
     };
     let line = bed.line(&bed.dir(), "mount");
-    for part in ["read-write", "cache writeback", "commit every 30 s", "not anchored"] {
+    for part in [
+        "read-write",
+        "cache writeback",
+        "commit every 30 s",
+        "not anchored",
+        "transport dev",
+    ] {
         assert!(line.contains(part), "{part}: {line}");
     }
     assert!(bed.line(&bed.dir(), "arena").ends_with("guard off"));

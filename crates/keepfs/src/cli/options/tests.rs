@@ -2,7 +2,7 @@
 
 use super::{Anchor, MountOptions};
 use keepfs::{AccessTimes, Guard};
-use keepfs_fuse::CacheMode;
+use keepfs_fuse::{CacheMode, TransportKind};
 use std::time::Duration;
 
 fn parse(list: &str) -> MountOptions {
@@ -14,7 +14,7 @@ type Change = fn(&mut MountOptions);
 #[test]
 fn each_option_changes_its_own_field_only() {
     let plain = MountOptions::default();
-    let cases: [(&str, Change); 13] = [
+    let cases: [(&str, Change); 15] = [
         ("ro", |o| o.read_only = true),
         ("nosuid", |o| o.nosuid = true),
         ("nodev", |o| o.nodev = true),
@@ -26,6 +26,8 @@ fn each_option_changes_its_own_field_only() {
         ("commit=30", |o| o.commit = Duration::from_secs(30)),
         ("arena=128M", |o| o.arena = 128 << 20),
         ("anchor=none", |o| o.anchor = Anchor::None),
+        ("transport=uring", |o| o.transport = TransportKind::Uring),
+        ("transport=dev", |o| o.transport = TransportKind::Dev),
         ("threads=3", |o| o.threads = Some(3)),
         ("log=/a/b", |o| o.log = Some("/a/b".into())),
     ];
@@ -63,7 +65,7 @@ fn unknown_and_senseless_options_are_refused_by_name() {
         "arena=1M",
         "arena=big",
         "threads=0",
-        "transport=uring",
+        "transport=fast",
         "remount",
         "sync",
         "strictatime",

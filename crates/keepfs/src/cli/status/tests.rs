@@ -28,6 +28,7 @@ fn live_of(path: &Path, volume: &Arc<Volume>) -> Live {
         },
         options: MountOptions::default(),
         anchored: false,
+        transport: "dev",
         ring: Ring::default(),
         volume: Arc::downgrade(volume),
     }
