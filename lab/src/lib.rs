@@ -2,4 +2,5 @@
 
 pub mod crash;
 pub mod hostile;
+pub mod million;
 pub mod scribble;

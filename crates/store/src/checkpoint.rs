@@ -4,28 +4,25 @@
 //! Order: lead, barrier, old group and carried tails to the log, metablocks, HOMES and map pages, flush, superblock,
 //! flush, map in memory, quarantine released. New transactions run beside all of it but the barrier.
 
+mod barrier;
 mod plan;
+mod write;
 
-use crate::arena::{self, FrameNo};
+use crate::arena::FrameNo;
 use crate::error::Error;
 use crate::homes::Homes;
 use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug};
-use crate::redo::Span;
-use crate::space::Purpose;
-use crate::staged::Carried;
 use crate::sync::Lead;
-use crate::txn::Txn;
 use crate::{Store, pool};
+use barrier::Moment;
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
-use keepfs_format::map::{DEAD, FANOUT, LIVE, MapEntry};
-use keepfs_format::plog::{Record, Run};
+use keepfs_format::map::{DEAD, LIVE, MapEntry};
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Header, MetaId, PAGE};
 use keepfs_media::{Class, Device, PageNo};
 use plan::Plan;
-use std::time::Instant;
 
 /// What only the checkpointer touches.
 pub struct Keeper {
@@ -44,25 +41,6 @@ pub struct Wish {
     pub new_log: Option<Head>,
 }
 
-/// Everything that belongs to the moment of the barrier.
-struct Moment {
-    epoch: u64,
-    seq: u64,
-    /// Metablocks that live, from above.
-    live: u64,
-    dirty: Vec<(MetaId, FrameNo)>,
-    deaths: Vec<(MetaId, u32)>,
-    pending: Span,
-    carried: Vec<Carried>,
-    /// Map pages of which a copy is bad.
-    rewrite: Vec<MetaId>,
-}
-
-/// Chunks that one transaction of the barrier adopts.
-const CHUNKS_AT_ONCE: usize = 32;
-/// Pages written together at most.
-const BATCH: usize = 256;
-
 impl Store {
     /// Writes a checkpoint now.
     pub fn checkpoint(&self) -> Result<(), Error> {
@@ -73,8 +51,13 @@ impl Store {
     /// A checkpoint with a wish. Errors after the barrier end writing to the pool. Lock order: keeper, lead.
     pub(crate) fn checkpoint_as(&self, wish: Wish) -> Result<(), Error> {
         let mut keeper = self.keeper.lock();
+        self.checkpoint_with(&mut keeper, wish)
+    }
+
+    /// The same for whoever has the keeper.
+    pub(crate) fn checkpoint_with(&self, keeper: &mut Keeper, wish: Wish) -> Result<(), Error> {
         let lead = self.sync.lead();
-        let result = self.checkpoint_locked(&mut keeper, wish, lead);
+        let result = self.checkpoint_locked(keeper, wish, lead);
         self.wanted.done();
         match result {
             Err(Error::NoSpace) => Err(Error::NoSpace),
@@ -109,100 +92,6 @@ impl Store {
         self.install(keeper, plan, superblock, &moment, tail, &flying);
         drop(lead);
         Ok(())
-    }
-
-    /// Reserves chunks so that this checkpoint and the next have their space (S-10.4), before anybody waits.
-    fn prepare_chunks(&self, keeper: &Keeper) -> Result<Vec<Run>, Error> {
-        let now = self.home_need(self.cache.dirty.load(Ordering::Relaxed) + self.dirty_limit / 4 + 8);
-        let worst = self.home_need(self.dirty_limit);
-        let mut free = keeper.homes.free();
-        let mut chunks = Vec::new();
-        while free < now + worst {
-            let want = (now + worst - free).min(u64::from(self.pool.chunk_pages)) as u32;
-            let runs = match self.space.reserve(want, Purpose::Claimed) {
-                Ok(runs) => runs,
-                Err(_) => self.reserve_elsewhere(want),
-            };
-            if runs.is_empty() {
-                break;
-            }
-            free += runs.iter().map(|r| u64::from(r.count)).sum::<u64>();
-            chunks.extend(runs);
-        }
-        if free < now {
-            chunks.iter().for_each(|run| self.space.give_back(&[*run]));
-            return Err(Error::NoSpace);
-        }
-        Ok(chunks)
-    }
-
-    /// Pages that a checkpoint of `dirty` metablocks may need at worst.
-    pub(crate) fn home_need(&self, dirty: u64) -> u64 {
-        let live = self.live_metablocks();
-        let map_pages = (dirty * 3).min(live / (FANOUT - 1) * 2 + 12);
-        u64::from(self.pool.meta_copies) * (dirty + map_pages + live / 2000 + 4)
-    }
-
-    /// No transaction is open: fix the moment, let them go on (S-10.1; PROTOCOLS: at most 10 ms).
-    fn barrier(&self, keeper: &mut Keeper, chunks: &[Run]) -> Result<Moment, Error> {
-        let mut pins = Vec::new();
-        for run in chunks {
-            pins.extend(self.pin_bits(*run)?);
-        }
-        let started = Instant::now();
-        let gate = self.gate.write();
-        self.adopt_chunks(keeper, chunks)?;
-        let rewrite = self.dirty_bad_copies()?;
-        let live = self.live_metablocks();
-        let mut redo = self.redo.lock();
-        let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
-        let moment = Moment {
-            epoch,
-            seq: redo.last,
-            live,
-            dirty: core::mem::take(&mut *self.dirty_list.lock()),
-            deaths: self.deaths.lock().iter().map(|(id, g)| (*id, *g)).collect(),
-            pending: redo.take(),
-            carried: self.staged_table.lock().carry(),
-            rewrite,
-        };
-        drop(redo);
-        drop(gate);
-        let waited = started.elapsed().as_nanos() as u64;
-        self.stats.barrier_ns_max.fetch_max(waited, Ordering::Relaxed);
-        Ok(moment)
-    }
-
-    /// Chunks become allocated, in this checkpoint's bitmap and nowhere in the log.
-    fn adopt_chunks(&self, keeper: &mut Keeper, chunks: &[Run]) -> Result<(), Error> {
-        // A run has at most 256 pages; so many runs stay far below what one transaction may undo.
-        for part in chunks.chunks(CHUNKS_AT_ONCE) {
-            let mut txn = Txn::begin_unlogged(self);
-            for run in part {
-                txn.use_pages(*run).map_err(pool::stopped)?;
-            }
-            txn.seal().map_err(pool::stopped)?.commit();
-        }
-        for run in chunks {
-            self.space.used(u64::from(run.count));
-            self.space.keep(&[*run]);
-            keeper.homes.add(run.start, run.count);
-            self.system.add(*run);
-        }
-        Ok(())
-    }
-
-    /// Metablocks of which a bad copy was read around become dirty, so that this checkpoint writes them anew. Returns
-    /// the map pages among them.
-    fn dirty_bad_copies(&self) -> Result<Vec<MetaId>, Error> {
-        let bad = core::mem::take(&mut *self.bad_copies.lock());
-        let (pages, blocks): (Vec<MetaId>, Vec<MetaId>) = bad.into_iter().partition(|id| id.as_map().is_some());
-        for id in blocks {
-            if let Some(pin) = self.cache.pin(id) {
-                self.before_first_write(id, &pin).map_err(pool::stopped)?;
-            }
-        }
-        Ok(pages)
     }
 
     /// Transactions before the moment go to the old log, staged pages to the first group of the new one. Returns
@@ -249,9 +138,10 @@ impl Store {
 
     /// Staged pages whole, in a group of their own (S-10.3).
     fn write_carried(&self, moment: &Moment) -> Result<(), Error> {
-        let carried = moment.carried.iter().map(|c| c.record(&self.segment));
-        let records: Vec<Record> = carried.collect::<Result<_, _>>()?;
-        let payload = log::encode(&records);
+        let mut payload = Vec::new();
+        for carried in &moment.carried {
+            carried.record(&self.segment)?.encode(&mut payload);
+        }
         let mut state = self.log.lock();
         if state.head.sequence - state.tail + log::pages_of(payload.len()) > self.pool.log.pages {
             // The limit of staged pages and the room kept in the log for them exclude it.
@@ -273,96 +163,6 @@ impl Store {
         self.stats
             .bytes_checkpoint
             .fetch_add(pages.len() as u64, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Writes every metablock that was dirty at the moment to a new home.
-    fn write_metablocks(
-        &self,
-        moment: &Moment,
-        plan: &mut Plan<'_>,
-        flying: &mut Vec<(MetaId, FrameNo)>,
-    ) -> Result<(), Error> {
-        for (id, generation) in &moment.deaths {
-            plan.dead(*id, *generation)?;
-        }
-        let mut batch = Vec::with_capacity(BATCH);
-        for (id, frame) in &moment.dirty {
-            let Some(content) = self.content_at(moment.epoch, *id, *frame, flying)? else {
-                continue;
-            };
-            let entry = plan.live(*id, &content)?;
-            batch.push((entry, content));
-            if batch.len() >= BATCH {
-                self.write_batch(&mut batch)?;
-            }
-        }
-        if planted::is(Bug::MapBeforeMetablocks) {
-            plan.late = batch;
-            return Ok(());
-        }
-        self.write_batch(&mut batch)
-    }
-
-    /// The verified content of a metablock at the moment; `None` if it was dead then, or is done already.
-    fn content_at(
-        &self,
-        epoch: u64,
-        id: MetaId,
-        frame: FrameNo,
-        flying: &mut Vec<(MetaId, FrameNo)>,
-    ) -> Result<Option<arena::Copy>, Error> {
-        if let Some(copy) = self.stash.lock().remove(&id) {
-            return Ok(Some(copy));
-        }
-        let Some(pin) = self.cache.pin(id).filter(|p| p.frame == frame) else {
-            return Ok(self.stash.lock().remove(&id));
-        };
-        let mut state = pin.slot().state.lock();
-        if state.dirty == 0 || state.dirty > epoch {
-            return Ok(self.stash.lock().remove(&id));
-        }
-        let mut copy: arena::Copy = Box::new([0; PAGE]);
-        self.verified_copy(&pin, &mut copy)?;
-        state.dirty = 0;
-        state.in_flight = true;
-        self.cache.dirty.fetch_sub(1, Ordering::Relaxed);
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        flying.push((id, frame));
-        Ok(Some(copy))
-    }
-
-    /// Writes contents to both homes, neighbours together, and checks the buffers once more.
-    fn write_batch(&self, batch: &mut Vec<(MapEntry, arena::Copy)>) -> Result<(), Error> {
-        let mut writes: Vec<(u64, &[u8])> = Vec::with_capacity(batch.len() * 2);
-        for (entry, content) in batch.iter() {
-            writes.push((entry.first.get(), &content[..]));
-            if entry.second.get() != 0 {
-                writes.push((entry.second.get(), &content[..]));
-            }
-        }
-        self.write_runs(&mut writes, Class::Metadata)?;
-        for (entry, content) in batch.iter() {
-            if crc64::full(&content[..]) != entry.crc.get() {
-                return Err(Error::Damaged(
-                    "a checkpoint buffer was changed while it was written".into(),
-                ));
-            }
-        }
-        batch.clear();
-        Ok(())
-    }
-
-    /// Writes pages, those that lie side by side in one call.
-    pub(crate) fn write_runs(&self, writes: &mut [(u64, &[u8])], class: Class) -> Result<(), Error> {
-        writes.sort_unstable_by_key(|(page, _)| *page);
-        for run in writes.chunk_by(|a, b| a.0 + 1 == b.0) {
-            let parts: Vec<&[u8]> = run.iter().map(|(_, bytes)| *bytes).collect();
-            self.device.write_vectored(PageNo(run[0].0), &parts, class)?;
-            self.stats
-                .bytes_checkpoint
-                .fetch_add((parts.len() * PAGE) as u64, Ordering::Relaxed);
-        }
         Ok(())
     }
 
@@ -424,9 +224,15 @@ impl Store {
     ) {
         let mut roots = self.map.roots.write();
         *roots = superblock.roots;
-        for (id, bytes, crc) in &plan.pages {
+        for (id, bytes, crc) in &plan.kept {
             if let Some(pin) = self.cache.pin(*id) {
                 self.arena.refill(pin.frame, bytes, *crc);
+            }
+        }
+        // Map pages are looked at under the lock of the roots only: nobody holds one of these.
+        for id in &plan.dropped {
+            if let Some(pin) = self.cache.pin(*id) {
+                self.cache.remove(*id, pin);
             }
         }
         drop(roots);
@@ -438,13 +244,7 @@ impl Store {
             }
             self.in_flight.fetch_sub(1, Ordering::Relaxed);
         }
-        let mut deaths = self.deaths.lock();
-        for (id, generation) in &moment.deaths {
-            if deaths.get(id) == Some(generation) {
-                deaths.remove(id);
-            }
-        }
-        drop(deaths);
+        self.deaths.arrived();
         self.install_log(&superblock, tail);
         let zones = [superblock.zone_current.get(), superblock.zone_next.get()];
         keeper.superblock = superblock;

@@ -91,6 +91,8 @@ pub enum Pressure {
     Redo,
     /// So many free staged slots (S-14.7).
     Staged(usize),
+    /// The barrier of a checkpoint.
+    Barrier,
 }
 
 impl From<Error> for Stop {

@@ -18,6 +18,13 @@ impl Home {
     fn is_used(&self, i: u32) -> bool {
         self.used[i as usize / 8] & (1 << (i % 8)) != 0
     }
+
+    /// The first page not used.
+    fn first_free(&self) -> Option<u32> {
+        let byte = self.used.iter().position(|b| *b != u8::MAX)?;
+        let i = byte as u32 * 8 + self.used[byte].trailing_ones();
+        (i < self.pages).then_some(i)
+    }
 }
 
 /// All chunks; slot i stands in HOMES metablock i / 100 at place i % 100.
@@ -27,6 +34,8 @@ pub struct Homes {
     by_start: BTreeMap<u64, usize>,
     free: u64,
     cursor: usize,
+    /// No slot below is empty.
+    full_below: usize,
     /// HOMES metablocks that differ from the last checkpoint's.
     pub changed: BTreeSet<u64>,
     /// Pages freed since: clear in the new HOMES, but not to be used before it is durable.
@@ -81,11 +90,9 @@ impl Homes {
 
     /// Adds a new chunk, all free.
     pub fn add(&mut self, start: u64, pages: u32) {
-        let slot = self
-            .chunks
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or(self.chunks.len());
+        let empty = self.chunks.iter().skip(self.full_below).position(Option::is_none);
+        let slot = empty.map_or(self.chunks.len(), |i| self.full_below + i);
+        self.full_below = slot + 1;
         if slot >= self.chunks.len() {
             self.chunks.resize(slot + 1, None);
         }
@@ -108,9 +115,7 @@ impl Homes {
         for step in 0..count {
             let slot = (self.cursor + step) % count;
             let Some(home) = &mut self.chunks[slot] else { continue };
-            let Some(i) = (0..home.pages).find(|i| !home.is_used(*i)) else {
-                continue;
-            };
+            let Some(i) = home.first_free() else { continue };
             home.used[i as usize / 8] |= 1 << (i % 8);
             self.free -= 1;
             self.cursor = slot;

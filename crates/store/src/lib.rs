@@ -3,14 +3,17 @@
 //! Read in this order: [`update`] (the door), [`txn`], [`redo`] and `sync` (groups), `checkpoint`, `recover`.
 //! What the store promises is in docs/SPEC.md sections 8 to 11; it knows nothing of names and files.
 
+mod admit;
 pub mod arena;
 mod cache;
 mod checkpoint;
 mod error;
 mod failpoint;
+mod gate;
 mod homes;
 mod log;
 mod map;
+mod moment;
 mod numbers;
 mod oplog;
 pub mod planted;
@@ -40,24 +43,26 @@ pub use pool::{FormatOptions, Pool};
 pub use reserve::Reservation;
 pub use segment::{Adopted, Quarantine};
 pub use space::{Figures, Purpose};
-pub use stats::{DeviceErrors, Snapshot};
+pub use stats::{DeviceErrors, Snapshot, TimesSeen};
+pub use sync::group_pages_max;
 pub use txn::{Base, FRAMES_MAX, Meaning, Ref, Source, Txn};
 pub use view::{Totals, View};
 
 use arena::{Arena, FrameNo};
-use cache::{Cache, IdMap, Pin};
+use cache::{Cache, Pin};
 use checkpoint::{Keeper, Wish};
 use core::sync::atomic::{AtomicU64, Ordering};
+use gate::Gate;
 use keepfs_format::plog::Record;
 use keepfs_format::{MetaId, PAGE, Space as MetaSpace};
 use keepfs_media::{Class, Device, PageNo};
 use map::Map;
+use moment::{Deaths, Stash};
 use numbers::Numbers;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use redo::Redo;
 use segment::Segment;
 use staged::{Bases, Table, Under};
-use std::collections::HashMap;
 use std::sync::Arc;
 use switch::Switch;
 use sync::LogState;
@@ -129,8 +134,7 @@ pub struct Store {
     undo: UndoLog,
     oplog: Option<oplog::OpLog>,
     map: Map,
-    /// Held shared by every open transaction, alone by a checkpoint's barrier.
-    gate: RwLock<()>,
+    gate: Gate,
     /// Guarded memory of redo and staged pages (S-14).
     segment: Arc<Segment>,
     redo: Mutex<Redo>,
@@ -148,9 +152,8 @@ pub struct Store {
     epoch: AtomicU64,
     dirty_list: Mutex<Vec<(MetaId, FrameNo)>>,
     /// Metablocks that died and whose death is in no checkpoint yet.
-    deaths: Mutex<IdMap<MetaId, u32>>,
-    /// Copies of frames as of a checkpoint's moment, taken before a newer transaction wrote to them.
-    stash: Mutex<HashMap<MetaId, arena::Copy>>,
+    deaths: Deaths,
+    stash: Stash,
     in_flight: AtomicU64,
     bad_copies: Mutex<Vec<MetaId>>,
     unflushed: AtomicU64,
@@ -163,6 +166,12 @@ pub struct Store {
     fault: Mutex<Option<Error>>,
     wanted: Arc<Wanted>,
     stats: stats::Stats,
+}
+
+/// Frames that may be dirty at most: all but what the largest transactions need beside them.
+fn dirty_most(frames: u32) -> u64 {
+    let frames = u64::from(frames);
+    (frames / 2).max(frames.saturating_sub(4 * FRAMES_MAX as u64))
 }
 
 impl Store {
@@ -259,7 +268,7 @@ impl Store {
             undo: UndoLog::new(o.guard, o.seal)?,
             oplog: o.oplog.then(|| oplog::OpLog::new(o.guard, o.seal)).transpose()?,
             map: Map::new(sb.roots),
-            gate: RwLock::new(()),
+            gate: Gate::default(),
             redo: Mutex::new(Redo::new(segment.clone(), sb.seq.get())),
             staged_table: Mutex::new(Table::new(segment.clone())),
             segment,
@@ -285,14 +294,14 @@ impl Store {
             }),
             epoch: AtomicU64::new(1),
             dirty_list: Mutex::default(),
-            deaths: Mutex::default(),
-            stash: Mutex::default(),
+            deaths: Deaths::default(),
+            stash: Stash::default(),
             in_flight: AtomicU64::new(0),
             bad_copies: Mutex::default(),
             unflushed: AtomicU64::new(0),
             carry_room: log::pages_of(staged_limit * (PAGE + 64)),
             staged_limit,
-            dirty_limit: pool.dirty_most().min(u64::from(frames) / 2),
+            dirty_limit: pool.dirty_most().min(dirty_most(frames)),
             switch_zones: core::sync::atomic::AtomicBool::new(false),
             fault: Mutex::default(),
             wanted: Arc::new(Wanted::default()),
@@ -342,6 +351,11 @@ impl Store {
     fn relieve(&self, what: Pressure) -> Result<(), Error> {
         match what {
             Pressure::Frames => self.checkpoint(),
+            // It begins again behind the barrier.
+            Pressure::Barrier => {
+                self.stats.told_to_abort.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
             Pressure::Redo => self.sync(),
             Pressure::Staged(slots) => {
                 self.checkpoint()?;
@@ -353,29 +367,6 @@ impl Store {
                 Ok(())
             }
         }
-    }
-
-    /// Whether a transaction may begin; makes room first if the arena is nearly full of dirty frames.
-    fn ready(&self) -> Result<(), Error> {
-        self.alive()?;
-        if self.options.read_only {
-            return Err(Error::ReadOnly("it was mounted read-only".into()));
-        }
-        let dirty = self.cache.dirty.load(Ordering::Relaxed);
-        let frames = u64::from(self.arena.count());
-        let held = dirty + self.in_flight.load(Ordering::Relaxed) + self.stash.lock().len() as u64;
-        if dirty * 4 > self.dirty_limit * 3 || held * 4 > frames * 3 {
-            self.checkpoint()?;
-        } else if dirty * 2 > self.dirty_limit {
-            self.want_checkpoint();
-        }
-        if self.options.sync_each || self.segment.ring_in_use() > REDO_MAX {
-            self.sync()?;
-        }
-        if self.wanted.is_set() && !self.options.background {
-            self.checkpoint()?;
-        }
-        Ok(())
     }
 
     fn want_checkpoint(&self) {
@@ -417,25 +408,6 @@ impl Store {
 
     fn number_limit(&self, _space: MetaSpace) -> u64 {
         1 << 40
-    }
-
-    /// Before a transaction's first write to a frame: if a checkpoint still needs the frame as it is, it gets a copy.
-    fn before_first_write(&self, id: MetaId, pin: &Pin<'_>) -> Result<(), Stop> {
-        let epoch = self.epoch.load(Ordering::Acquire);
-        let mut state = pin.slot().state.lock();
-        if state.dirty == epoch {
-            return Ok(());
-        }
-        if state.dirty == 0 {
-            self.cache.dirty.fetch_add(1, Ordering::Relaxed);
-        } else {
-            let mut copy: arena::Copy = Box::new([0; PAGE]);
-            self.verified_copy(pin, &mut copy)?;
-            self.stash.lock().insert(id, copy);
-        }
-        state.dirty = epoch;
-        self.dirty_list.lock().push((id, pin.frame));
-        Ok(())
     }
 
     /// The staged table follows a committed transaction.

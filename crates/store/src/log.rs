@@ -69,8 +69,9 @@ pub struct Stamp {
 }
 
 /// Pages that `payload` bytes take.
-pub fn pages_of(payload: usize) -> u64 {
-    payload.div_ceil(PAYLOAD).max(1) as u64
+pub const fn pages_of(payload: usize) -> u64 {
+    let pages = payload.div_ceil(PAYLOAD);
+    if pages == 0 { 1 } else { pages as u64 }
 }
 
 /// Encodes records.

@@ -119,7 +119,7 @@ impl Store {
 
     /// The generation that a NODES metablock is born with now (S-3.4).
     pub(crate) fn next_generation(&self, id: MetaId) -> Result<u32, Stop> {
-        if let Some(generation) = self.deaths.lock().get(&id) {
+        if let Some(generation) = self.deaths.get(id) {
             return Ok(generation.wrapping_add(1).max(1));
         }
         Ok(self
@@ -237,9 +237,8 @@ impl Store {
 
     pub(crate) fn is_dead(&self, id: MetaId, entry: &MapEntry) -> bool {
         self.deaths
-            .lock()
-            .get(&id)
-            .is_some_and(|generation| *generation >= entry.generation.get())
+            .get(id)
+            .is_some_and(|generation| generation >= entry.generation.get())
     }
 
     pub(crate) fn names_itself(&self, id: MetaId, entry: &MapEntry, bytes: &[u8; PAGE]) -> bool {

@@ -149,10 +149,10 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
         .unwrap_or((pages / 32).clamp(LOG_MIN, LOG_MAX))
         .clamp(LOG_MIN, pages / 4 - 1)
         .into();
-    sb.zone_pages = o
-        .zone_pages
-        .unwrap_or(pages / 8)
-        .clamp(*ZONE_PAGES.start(), *ZONE_PAGES.end())
+    // At least two zones, so that both of the superblock's exist (S-2.3).
+    let zone_pages = o.zone_pages.unwrap_or(pages / 8);
+    sb.zone_pages = zone_pages
+        .clamp(*ZONE_PAGES.start(), (*ZONE_PAGES.end()).min(pages / 2))
         .into();
     sb.chunk_pages = ((pages / 64).clamp(16, u64::from(CHUNK_PAGES_MAX)) as u32).into();
     sb.state = superblock::CLEAN.into();

@@ -3,6 +3,61 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
+use std::time::Duration;
+
+/// Buckets of a histogram of times.
+const BUCKETS: usize = 20;
+
+/// How long something took each time: a histogram by powers of two, and the longest.
+#[derive(Default)]
+pub struct Times {
+    counts: [AtomicU64; BUCKETS],
+    ns_max: AtomicU64,
+}
+
+/// Their values at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TimesSeen {
+    /// How often it took less than 2^i microseconds and not less than half of that; the last bucket has all longer.
+    pub counts: [u64; BUCKETS],
+    /// The longest, nanoseconds.
+    pub ns_max: u64,
+}
+
+impl Times {
+    /// Counts one.
+    pub fn count(&self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = (64 - (ns / 1000).leading_zeros() as usize).min(BUCKETS - 1);
+        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
+        self.ns_max.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    fn seen(&self) -> TimesSeen {
+        TimesSeen {
+            counts: core::array::from_fn(|i| self.counts[i].load(Ordering::Relaxed)),
+            ns_max: self.ns_max.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl TimesSeen {
+    /// How often.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// A bound in microseconds that `per_mille` of all times did not reach; 0 if there were none.
+    pub fn below_us(&self, per_mille: u64) -> u64 {
+        let wanted = (self.total() * per_mille).div_ceil(1000);
+        let mut seen = 0;
+        let bucket = self.counts.iter().position(|n| {
+            seen += n;
+            seen >= wanted && seen > 0
+        });
+        bucket.map_or(0, |i| 1 << i)
+    }
+}
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -10,18 +65,35 @@ macro_rules! counters {
         #[derive(Default)]
         pub struct Stats {
             $($(#[$doc])* pub $name: AtomicU64,)*
+            /// For how long the barrier of a checkpoint kept the gate shut, withdrawn ones among them.
+            pub barrier: Times,
+            /// How long a transaction waited at a shut gate.
+            pub gate: Times,
+            /// How long a transaction waited for room in the arena.
+            pub throttle: Times,
         }
 
         /// Their values at one moment.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Snapshot {
             $($(#[$doc])* pub $name: u64,)*
+            /// For how long the barrier of a checkpoint kept the gate shut, withdrawn ones among them.
+            pub barrier: TimesSeen,
+            /// How long a transaction waited at a shut gate.
+            pub gate: TimesSeen,
+            /// How long a transaction waited for room in the arena.
+            pub throttle: TimesSeen,
         }
 
         impl Stats {
             /// Their values now.
             pub fn snapshot(&self) -> Snapshot {
-                Snapshot { $($name: self.$name.load(Ordering::Relaxed),)* }
+                Snapshot {
+                    $($name: self.$name.load(Ordering::Relaxed),)*
+                    barrier: self.barrier.seen(),
+                    gate: self.gate.seen(),
+                    throttle: self.throttle.seen(),
+                }
             }
         }
     };
@@ -58,8 +130,12 @@ counters! {
     bytes_dirty,
     /// Bytes of whole pages that would have been written without compaction (ReconFS Table 3).
     bytes_full_pages,
-    /// Longest time that a checkpoint kept transactions waiting, in nanoseconds.
-    barrier_ns_max,
+    /// Barriers that opened again because a transaction did not end in time (PROTOCOLS section 6).
+    barriers_withdrawn,
+    /// Transactions that a barrier told to abort and run again.
+    told_to_abort,
+    /// Pages of the largest group written to the log.
+    group_pages_max,
 }
 
 /// Errors of the device since the pool was opened, by class as zpool(8) counts them.
@@ -111,5 +187,7 @@ impl Stats {
         self.groups.fetch_add(1, Ordering::Relaxed);
         self.bytes_compacted.fetch_add(payload as u64, Ordering::Relaxed);
         self.bytes_persistence.fetch_add(pages as u64, Ordering::Relaxed);
+        let count = (pages / PAGE) as u64;
+        self.group_pages_max.fetch_max(count, Ordering::Relaxed);
     }
 }

@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug};
 use crate::redo::{Group, RedoDamage, Span, compact};
+use crate::segment::RING;
 use crate::{Store, UNFLUSHED_MAX};
 use core::sync::atomic::Ordering;
 use keepfs_format::PAGE;
@@ -11,6 +12,11 @@ use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{FLAG_DATA_FLUSHED, Record};
 use keepfs_media::Device;
 use parking_lot::{Condvar, Mutex};
+
+/// Most pages of a group that syncs write (S-8.10): the whole ring of redo, and compaction only makes it shorter.
+pub const fn group_pages_max() -> u64 {
+    log::pages_of(RING)
+}
 
 /// Who is cutting a group, and up to which transaction everything is durable.
 #[derive(Default)]
@@ -153,7 +159,8 @@ impl Store {
                 self.verified_copy(&pin, &mut copy)?;
             }
         }
-        let payload = log::encode(&group.records);
+        // From here on the encoded form is all there is: a group may be long, and memory is short (P-9).
+        let payload = log::encode(&core::mem::take(&mut group.records));
         Ok(Prepared { group, payload })
     }
 

@@ -14,6 +14,7 @@ pub(crate) use claims::Lowering;
 use crate::arena::FrameNo;
 use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
+use crate::gate::Inside;
 use crate::oplog::Draft;
 use crate::planted::{self, Bug};
 use crate::redo;
@@ -25,7 +26,6 @@ use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space, inode};
-use parking_lot::RwLockReadGuard;
 
 /// Most frames one transaction may touch.
 pub const FRAMES_MAX: usize = 256;
@@ -160,7 +160,7 @@ pub struct Txn<'s> {
     /// Metadata may grow into the reserve.
     claim: bool,
     done: bool,
-    _gate: Option<RwLockReadGuard<'s, ()>>,
+    gate: Option<Inside<'s>>,
 }
 
 /// A transaction whose audits balanced and whose redo has its room; only this can be committed.
@@ -172,7 +172,7 @@ pub struct Sealed<'s> {
 
 impl<'s> Txn<'s> {
     pub(crate) fn begin(store: &'s Store) -> Txn<'s> {
-        Txn::start(store, Some(store.gate.read()), true)
+        Txn::start(store, Some(store.gate.enter(&store.stats.gate)), true)
     }
 
     /// A transaction of the checkpoint itself, which holds the gate alone; it leaves no redo.
@@ -180,7 +180,7 @@ impl<'s> Txn<'s> {
         Txn::start(store, None, false)
     }
 
-    fn start(store: &'s Store, gate: Option<RwLockReadGuard<'s, ()>>, logged: bool) -> Txn<'s> {
+    fn start(store: &'s Store, gate: Option<Inside<'s>>, logged: bool) -> Txn<'s> {
         Txn {
             store,
             undo: store.undo.open(),
@@ -200,12 +200,15 @@ impl<'s> Txn<'s> {
             logged,
             claim: false,
             done: false,
-            _gate: gate,
+            gate,
         }
     }
 
     /// Step 0: pins and verifies the frame at the first touch (T-2), checks its identity.
     fn touch(&mut self, r: Ref) -> Result<usize, Stop> {
+        if self.store.gate.hurries() && self.gate.is_some() {
+            return Err(Stop::Pressure(Pressure::Barrier));
+        }
         if let Some(i) = self.touched.iter().position(|t| t.r.id == r.id) {
             if self.touched[i].r != r {
                 return Err(Error::Logic(format!("{} used as two things in one transaction", r.id)).into());
@@ -481,7 +484,7 @@ impl<'s> Txn<'s> {
             state.redo = state.redo.max(seq);
         }
         for (id, generation) in core::mem::take(&mut self.deaths) {
-            self.store.deaths.lock().insert(id, generation);
+            self.store.deaths.insert(id, generation);
             if let Some(i) = self.touched.iter().position(|t| t.r.id == id) {
                 let t = self.touched.swap_remove(i);
                 self.store.cache.remove(id, t.pin);

@@ -23,7 +23,7 @@ use keepfs_format::PAGE;
 use std::sync::Arc;
 
 /// Slots, which bound how many transactions run at a time.
-const SLOTS: usize = 64;
+pub(crate) const SLOTS: usize = 64;
 /// Bytes of a slot.
 const SLOT: usize = 256 * 1024;
 /// Bytes of a slot's head.

@@ -4,7 +4,7 @@ use crate::Store;
 use crate::error::Error;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long nothing must happen after a flush until `durable` is written (PROTOCOLS section 4).
 const IDLE: Duration = Duration::from_millis(50);
@@ -15,6 +15,8 @@ struct State {
     stop: bool,
     /// A group was flushed and no later page says so.
     flushed: bool,
+    /// Checkpoints that ended.
+    ended: u64,
 }
 
 /// What the thread shall do.
@@ -29,6 +31,7 @@ enum Task {
 pub struct Wanted {
     state: Mutex<State>,
     changed: Condvar,
+    ended: Condvar,
 }
 
 impl Wanted {
@@ -48,7 +51,18 @@ impl Wanted {
 
     /// A checkpoint was written, or cannot be.
     pub fn done(&self) {
-        self.state.lock().wanted = false;
+        let mut state = self.state.lock();
+        state.wanted = false;
+        state.ended += 1;
+        self.ended.notify_all();
+    }
+
+    /// Waits until a checkpoint ends, at most `time`.
+    pub fn wait_done(&self, time: Duration) {
+        let mut state = self.state.lock();
+        let before = state.ended;
+        let until = Instant::now() + time;
+        while state.ended == before && !self.ended.wait_until(&mut state, until).timed_out() {}
     }
 
     /// No more checkpoints in the background.

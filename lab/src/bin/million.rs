@@ -1,23 +1,28 @@
-//! Many files on an arena far smaller than their metadata: created in random order, then looked up, appended to,
-//! renamed and unlinked at random; evictions and resident memory are told, and the walk judges the result.
+//! Many files on a small arena, one large directory, and the barrier of a checkpoint: figures beside BARS P-7 to P-9.
+//! The walk judges what a crash left; more than `--beside` MiB in memory beside the arena is a failure.
 //!
-//! `cargo run --release -p keepfs-lab --bin million -- [--files N] [--changes N] [--arena MIB] [--image PATH]`
+//! `cargo run --release -p keepfs-lab --bin million -- [--files N] [--changes N] [--entries N] [--arena MIB]
+//! [--barrier MIB] [--beside MIB] [--remove 0|1] [--image PATH]`
 
-use keepfs_fs::{Volume, VolumeOptions};
-use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
-use keepfs_media::{Device, PageNo};
-use keepfs_store::{FormatOptions, StoreOptions};
-use keepfs_vfs::ops::Rng;
-use keepfs_vfs::{Errno, Ino, NewInode, RenameFlags, Vfs, WriteHow, XattrHow};
+use keepfs_lab::million::memory::Sampler;
+use keepfs_lab::million::{Failure, Pool, Seen, barrier, big_dir, files, tell, tell_stops};
+use keepfs_vfs::Vfs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// What the command line asks for.
 struct Wishes {
     files: u64,
     changes: u64,
+    /// Entries of the one large directory; 0 = none.
+    entries: u64,
     arena_mib: usize,
+    /// Arena of the measurement of the barrier; 0 = none.
+    barrier_mib: usize,
+    /// Most MiB beside the arena.
+    beside_mib: u64,
+    /// Remove everything at the end.
+    remove: bool,
     image: PathBuf,
 }
 
@@ -25,7 +30,11 @@ fn wishes() -> Result<Wishes, String> {
     let mut w = Wishes {
         files: 1_000_000,
         changes: 100_000,
+        entries: 0,
         arena_mib: 64,
+        barrier_mib: 0,
+        beside_mib: 64,
+        remove: false,
         image: std::env::temp_dir().join("keepfs-million.img"),
     };
     let mut args = std::env::args().skip(1);
@@ -35,7 +44,11 @@ fn wishes() -> Result<Wishes, String> {
         match flag.as_str() {
             "--files" => w.files = number()?,
             "--changes" => w.changes = number()?,
+            "--entries" => w.entries = number()?,
             "--arena" => w.arena_mib = number()? as usize,
+            "--barrier" => w.barrier_mib = number()? as usize,
+            "--beside" => w.beside_mib = number()?,
+            "--remove" => w.remove = number()? != 0,
             "--image" => w.image = value.into(),
             _ => return Err(format!("unknown option {flag}")),
         }
@@ -43,185 +56,79 @@ fn wishes() -> Result<Wishes, String> {
     Ok(w)
 }
 
-/// The name of file `i`: 20 bytes.
-fn name(i: u64) -> Vec<u8> {
-    format!("{:020}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).into_bytes()
-}
-
-/// The order of creation: every number below `n` once, as if shuffled.
-fn shuffled(n: u64, seed: u64) -> Vec<u64> {
-    let mut order: Vec<u64> = (0..n).collect();
-    let mut rng = Rng::new(seed);
-    for i in (1..order.len()).rev() {
-        order.swap(i, rng.below(i as u64 + 1) as usize);
+/// Makes and changes files, cuts power, opens, closes, opens again; the peak of KiB beside the arena.
+fn many_files(w: &Wishes) -> Result<(), Failure> {
+    let sampler = Sampler::start();
+    let pool = Pool::create(&w.image, w.files * 2 + 262_144, w.arena_mib)?;
+    files::run(&pool, w.files, w.changes, &sampler)?;
+    let started = Instant::now();
+    pool.volume.syncfs()?;
+    tell("sync", started, 1, &sampler);
+    let (frames, dirty, evictions) = pool.volume.store().arena_figures();
+    println!("arena: {frames} frames, {dirty} dirty, {evictions} evictions");
+    tell_stops(&pool.volume);
+    pool.cut();
+    let pool = Pool::open(&w.image, w.arena_mib, "mount after a power cut", &sampler)?;
+    pool.close(&sampler)?;
+    let pool = Pool::open(&w.image, w.arena_mib, "mount after unmount", &sampler)?;
+    pool.close(&sampler)?;
+    let peak = sampler.peak_kib();
+    println!("peak beside the arena: {} MiB", peak >> 10);
+    walk(w)?;
+    if w.remove {
+        let sampler = Sampler::start();
+        let pool = Pool::open(&w.image, w.arena_mib, "mount", &sampler)?;
+        files::remove_all(&pool, &sampler)?;
+        pool.close(&sampler)?;
+        walk(w)?;
     }
-    order
-}
-
-struct Run<'v> {
-    volume: &'v Volume,
-    dirs: Vec<Ino>,
-}
-
-impl Run<'_> {
-    fn dir(&self, i: u64) -> Ino {
-        self.dirs[(i % self.dirs.len() as u64) as usize]
+    if evictions == 0 && w.files > 200_000 {
+        return Err("nothing was evicted: the arena is too large for this".into());
     }
-
-    fn create(&self, i: u64) -> Result<(), Errno> {
-        let new = NewInode {
-            mode: 0o100644,
-            umask: 0o22,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
-        let ino = self.volume.mknod(self.dir(i), &name(i), &new)?.attr.ino;
-        self.volume.write(ino, 0, &[i as u8; 1024], WriteHow::default())?;
-        self.volume
-            .setxattr(ino, b"user.number", &i.to_le_bytes(), XattrHow::default())?;
-        self.volume.forget(ino, 1);
-        Ok(())
-    }
-
-    fn change(&self, i: u64, what: u64) -> Result<(), Errno> {
-        let entry = match self.volume.lookup(self.dir(i), &name(i)) {
-            Err(Errno::ENOENT) => return Ok(()),
-            other => other?,
-        };
-        let ino = entry.attr.ino;
-        match what {
-            0 => {
-                let value = self.volume.getxattr(ino, b"user.number")?;
-                assert_eq!(value, i.to_le_bytes(), "the attribute of file {i}");
-            }
-            1 => {
-                let how = WriteHow {
-                    append: true,
-                    ..WriteHow::default()
-                };
-                self.volume.write(ino, 0, &[7; 300], how)?;
-            }
-            2 => {
-                let to = [&name(i)[..19], b"x"].concat();
-                self.volume
-                    .rename(self.dir(i), &name(i), self.dir(i + 1), &to, RenameFlags::default())?;
-            }
-            _ => self.volume.unlink(self.dir(i), &name(i))?,
-        }
-        self.volume.forget(ino, 1);
-        Ok(())
+    match peak >> 10 > w.beside_mib {
+        true => Err(format!("{} MiB beside the arena, {} allowed (P-9)", peak >> 10, w.beside_mib).into()),
+        false => Ok(()),
     }
 }
 
-/// Resident memory of this process in KiB, as the kernel tells it.
-fn resident_kib(field: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|l| l.starts_with(field));
-    line.and_then(|l| l.split_whitespace().nth(1)?.parse().ok())
-        .unwrap_or(0)
+fn big_directory(w: &Wishes) -> Result<(), Failure> {
+    let sampler = Sampler::start();
+    let pool = Pool::create(&w.image, w.entries / 2 + 262_144, w.arena_mib)?;
+    big_dir::run(&pool, w.entries, &sampler)?;
+    tell_stops(&pool.volume);
+    pool.close(&sampler)?;
+    println!("peak beside the arena: {} MiB", sampler.peak_kib() >> 10);
+    walk(w)
 }
 
-struct Seen(Arc<dyn Device>);
-
-impl keepfs_audit::Image for Seen {
-    fn pages(&self) -> u64 {
-        self.0.pages()
-    }
-    fn read(&self, page: u64, buf: &mut [u8; 4096]) -> Result<(), String> {
-        self.0.read(PageNo(page), buf).map_err(|e| e.to_string())
-    }
-}
-
-fn tell(what: &str, started: Instant, n: u64) {
+/// What the offline walk says.
+fn walk(w: &Wishes) -> Result<(), Failure> {
+    use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
+    let started = Instant::now();
+    let device = FileDevice::open(&w.image, OpenMode::ReadOnly, FileOptions::default())?;
+    let report = keepfs_audit::walk(&Seen(std::sync::Arc::new(device)), &keepfs_audit::Options::default());
     let s = started.elapsed().as_secs_f64();
-    println!(
-        "{what:24} {n:9} in {s:8.2} s = {:8.2} us each; resident {} MiB",
-        s * 1e6 / n.max(1) as f64,
-        resident_kib("VmRSS:") / 1024
-    );
-}
-
-fn run(w: &Wishes) -> Result<(), Box<dyn std::error::Error>> {
-    let pages = w.files * 2 + 262_144;
-    let _ = std::fs::remove_file(&w.image);
-    let device: Arc<dyn Device> = Arc::new(FileDevice::create(&w.image, pages, FileOptions::default())?);
-    Volume::format(device.clone(), &FormatOptions::default())?;
-    let store = StoreOptions {
-        arena_bytes: w.arena_mib << 20,
-        ..StoreOptions::default()
-    };
-    let volume = Volume::open(
-        device.clone(),
-        &VolumeOptions {
-            store,
-            ..VolumeOptions::default()
-        },
-    )?;
-    let new = NewInode {
-        mode: 0o040755,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
-    let dirs: Result<Vec<Ino>, Errno> = (0..16)
-        .map(|d| Ok(volume.mknod(Ino::ROOT, format!("dir{d}").as_bytes(), &new)?.attr.ino))
-        .collect();
-    let run = Run {
-        volume: &volume,
-        dirs: dirs?,
-    };
-    let started = Instant::now();
-    for i in shuffled(w.files, 1) {
-        run.create(i)?;
-    }
-    tell("create + 1 KiB + xattr", started, w.files);
-    let mut rng = Rng::new(2);
-    for (what, label) in ["lookup + getxattr", "append 300", "rename", "unlink"]
-        .into_iter()
-        .enumerate()
-    {
-        let started = Instant::now();
-        for _ in 0..w.changes {
-            run.change(rng.below(w.files), what as u64)?;
-        }
-        tell(label, started, w.changes);
-    }
-    let started = Instant::now();
-    volume.syncfs()?;
-    tell("sync", started, 1);
-    println!("crash: the pool is opened again without closing it");
-    let (frames, dirty, evictions) = volume.store().arena_figures();
-    println!(
-        "arena {frames} frames, {dirty} dirty, {evictions} evictions; {:?}",
-        volume.store().stats()
-    );
-    volume.store().kill();
-    // Power is cut: this only ends the threads.
-    let _ = volume.unmount();
-    drop(volume);
-    drop(device);
-    let device: Arc<dyn Device> = Arc::new(FileDevice::open(&w.image, OpenMode::ReadWrite, FileOptions::default())?);
-    let started = Instant::now();
-    let volume = Volume::open(device.clone(), &VolumeOptions::default())?;
-    tell("mount after the crash", started, 1);
-    let started = Instant::now();
-    volume.unmount()?;
-    tell("unmount", started, 1);
-    drop(volume);
-    let started = Instant::now();
-    let report = keepfs_audit::walk(&Seen(device), &keepfs_audit::Options::default());
-    tell("walk", started, report.counts.inodes);
-    println!("peak resident memory {} MiB", resident_kib("VmHWM:") / 1024);
-    std::fs::remove_file(&w.image)?;
+    println!("walk of {} inodes: {s:.2} s", report.counts.inodes);
     match report.errors().next() {
         Some(first) => Err(format!("the walk found errors, first: {first}").into()),
-        None if evictions == 0 && w.files > 200_000 => {
-            Err("nothing was evicted: the arena is too large for this".into())
-        }
         None => Ok(()),
     }
+}
+
+fn run(w: &Wishes) -> Result<(), Failure> {
+    if w.barrier_mib > 0 {
+        println!("longest barrier: {} us", barrier::run(w.barrier_mib, 3)?);
+    }
+    if w.entries > 0 {
+        big_directory(w)?;
+    }
+    if w.files > 0 {
+        many_files(w)?;
+    }
+    Ok(std::fs::remove_file(&w.image).or_else(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Ok(()),
+        _ => Err(e),
+    })?)
 }
 
 fn main() {

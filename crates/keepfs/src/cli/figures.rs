@@ -35,6 +35,9 @@ pub struct Status {
     pub space: Option<SpaceFigures>,
     /// Memory for metadata.
     pub arena: Option<ArenaFigures>,
+    /// For how long checkpoints made transactions wait since it was mounted.
+    #[serde(default)]
+    pub stops: Option<StopFigures>,
     /// The log.
     pub log: Option<LogFigures>,
     /// What the server wrote since it was mounted.
@@ -113,6 +116,22 @@ pub struct ArenaFigures {
     pub guard: String,
 }
 
+/// Waiting for checkpoints. In the histograms value i counts waits of less than 2^i microseconds and not less than half
+/// of that; the last one counts all longer ones.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StopFigures {
+    /// Longest time that a barrier kept transactions from beginning.
+    pub barrier_us_max: u64,
+    /// Those times.
+    pub barrier_us: Vec<u64>,
+    /// Barriers that opened again because a transaction did not end in time.
+    pub barriers_withdrawn: u64,
+    /// Longest time that a transaction waited for room in the arena.
+    pub throttle_us_max: u64,
+    /// Those times.
+    pub throttle_us: Vec<u64>,
+}
+
 /// The log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LogFigures {
@@ -184,6 +203,7 @@ impl Status {
             mount: None,
             space: None,
             arena: None,
+            stops: None,
             log: None,
             written: None,
             device_errors: ErrorFigures::default(),

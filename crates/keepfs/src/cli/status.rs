@@ -4,8 +4,8 @@ use super::args::Status as Asked;
 use super::control::{self, Silent};
 use super::failure::Failure;
 use super::figures::{
-    ArenaFigures, CauseBytes, ClassBytes, ErrorFigures, LogFigures, MountFigures, SpaceFigures, Status, VERSION,
-    WrittenFigures,
+    ArenaFigures, CauseBytes, ClassBytes, ErrorFigures, LogFigures, MountFigures, SpaceFigures, Status, StopFigures,
+    VERSION, WrittenFigures,
 };
 use super::logging::Ring;
 use super::options::MountOptions;
@@ -85,6 +85,13 @@ impl Live {
             evictions,
             fetched: counts.fetched,
             guard: self.options.guard_name().into(),
+        });
+        status.stops = Some(StopFigures {
+            barrier_us_max: counts.barrier.ns_max / 1000,
+            barrier_us: counts.barrier.counts.to_vec(),
+            barriers_withdrawn: counts.barriers_withdrawn,
+            throttle_us_max: counts.throttle.ns_max / 1000,
+            throttle_us: counts.throttle.counts.to_vec(),
         });
         status.log = Some(LogFigures {
             size_bytes: pool.log.pages * PAGE as u64,

@@ -1,5 +1,6 @@
 //! Where everything of one checkpoint goes: homes for metablocks, HOMES and map pages, and the new map.
 
+use super::write::BATCH;
 use super::{dead_entry, live_entry};
 use crate::error::Error;
 use crate::homes::Homes;
@@ -12,6 +13,9 @@ use keepfs_format::{Header, IntoBytes, Kind, MetaId, PAGE, Space};
 use keepfs_media::Class;
 use std::collections::BTreeMap;
 
+/// Most new map pages that wait in memory for the superblock (P-9).
+const KEPT_MAX: usize = 1024;
+
 /// The plan of one checkpoint.
 pub struct Plan<'s> {
     store: &'s Store,
@@ -21,8 +25,12 @@ pub struct Plan<'s> {
     entries: BTreeMap<MetaId, MapEntry>,
     /// Homes of HOMES metablocks and map pages, allocated before their content is known.
     places: BTreeMap<MetaId, (u64, u64)>,
-    /// New map pages: id, content, CRC.
-    pub pages: Vec<(MetaId, arena::Copy, u64)>,
+    /// New map pages that are not written yet: id, content, CRC.
+    batch: Vec<(MetaId, arena::Copy, u64)>,
+    /// New map pages, written, that take the place of the old ones in the arena: at most [`KEPT_MAX`].
+    pub kept: Vec<(MetaId, arena::Copy, u64)>,
+    /// The others; they are read again when they are needed.
+    pub dropped: Vec<MetaId>,
     /// Metablocks that a planted bug writes too late; empty otherwise.
     pub late: Vec<(MapEntry, arena::Copy)>,
     /// New roots.
@@ -39,7 +47,9 @@ impl<'s> Plan<'s> {
             homes,
             entries: BTreeMap::new(),
             places: BTreeMap::new(),
-            pages: Vec::new(),
+            batch: Vec::new(),
+            kept: Vec::new(),
+            dropped: Vec::new(),
             late: Vec::new(),
             roots: old_roots,
             old_roots,
@@ -126,10 +136,11 @@ impl<'s> Plan<'s> {
             self.entries.insert(id, live_entry(first, second, &bytes)?);
             contents.push((id, bytes));
         }
+        self.write_homes(&contents)?;
         for space in Space::ALL {
             self.build_map(space)?;
         }
-        self.write(&contents)
+        self.write_batch()
     }
 
     fn header(&self, id: MetaId, kind: Kind, level: u8) -> Header {
@@ -267,28 +278,44 @@ impl<'s> Plan<'s> {
         let (first, second) = self.place_of(id)?;
         let entry = live_entry(first, second, &bytes)?;
         let crc = crc64::full(&*bytes);
-        self.pages.push((id, bytes, crc));
+        self.batch.push((id, bytes, crc));
+        if self.batch.len() >= BATCH {
+            self.write_batch()?;
+        }
         Ok(entry)
     }
 
-    fn write(&self, homes: &[(MetaId, arena::Copy)]) -> Result<(), Error> {
-        let mut writes: Vec<(u64, &[u8])> = Vec::new();
-        let pages = self.pages.iter().map(|(id, bytes, _)| (id, bytes));
-        for (id, bytes) in homes.iter().map(|(id, bytes)| (id, bytes)).chain(pages) {
-            let (first, second) = self.place_of(*id)?;
-            writes.push((first, &bytes[..]));
-            if second != 0 {
-                writes.push((second, &bytes[..]));
-            }
+    fn write_homes(&self, homes: &[(MetaId, arena::Copy)]) -> Result<(), Error> {
+        let mut writes = Vec::new();
+        for (id, bytes) in homes {
+            self.put_at(*id, bytes, &mut writes)?;
+        }
+        self.store.write_runs(&mut writes, Class::Map)
+    }
+
+    fn put_at<'b>(&self, id: MetaId, bytes: &'b [u8; PAGE], writes: &mut Vec<(u64, &'b [u8])>) -> Result<(), Error> {
+        let (first, second) = self.place_of(id)?;
+        let places = [first, second].into_iter().filter(|page| *page != 0);
+        writes.extend(places.map(|page| (page, &bytes[..])));
+        Ok(())
+    }
+
+    /// Writes the map pages built so far, and checks the buffers once more.
+    fn write_batch(&mut self) -> Result<(), Error> {
+        let mut writes = Vec::new();
+        for (id, bytes, _) in &self.batch {
+            self.put_at(*id, bytes, &mut writes)?;
         }
         self.store.write_runs(&mut writes, Class::Map)?;
-        match self
-            .pages
-            .iter()
-            .find(|(_, bytes, crc)| crc64::full(&bytes[..]) != *crc)
-        {
-            Some(_) => Err(Error::Damaged("a map buffer was changed while it was written".into())),
-            None => Ok(()),
+        for (id, bytes, crc) in core::mem::take(&mut self.batch) {
+            if crc64::full(&bytes[..]) != crc {
+                return Err(Error::Damaged("a map buffer was changed while it was written".into()));
+            }
+            match self.kept.len() < KEPT_MAX {
+                true => self.kept.push((id, bytes, crc)),
+                false => self.dropped.push(id),
+            }
         }
+        Ok(())
     }
 }

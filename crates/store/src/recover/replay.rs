@@ -115,7 +115,7 @@ impl Store {
         if let Some(pin) = self.cache.pin(id) {
             self.cache.remove(id, pin);
         }
-        self.deaths.lock().insert(id, generation);
+        self.deaths.insert(id, generation);
         Ok(())
     }
 

@@ -6,42 +6,68 @@ use keepfs_format::plog::Record;
 use keepfs_format::{MetaId, PAGE};
 use std::collections::BTreeSet;
 
-/// The latest bytes of one metablock in a group: which are set, and their values.
-struct Image {
+/// Ranges of bytes of a metablock: offset and bytes.
+type Ranges = Vec<(u16, Vec<u8>)>;
+
+/// What the transactions of a group stored in one metablock, in order.
+struct Updates {
     generation: u32,
+    parts: Vec<Ranges>,
+}
+
+/// The latest bytes of a metablock: which are set, and their values. One serves all metablocks of a group in turn.
+struct Image {
     set: [u64; PAGE / 64],
     bytes: [u8; PAGE],
 }
 
 impl Image {
-    fn new(generation: u32) -> Box<Image> {
+    fn new() -> Box<Image> {
         Box::new(Image {
-            generation,
             set: [0; PAGE / 64],
             bytes: [0; PAGE],
         })
     }
 
-    fn store(&mut self, offset: usize, bytes: &[u8]) {
-        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
-        (offset..offset + bytes.len()).for_each(|i| self.set[i / 64] |= 1 << (i % 64));
+    /// The ranges of several transactions as one list: merged, ascending (S-8.7).
+    fn merge(&mut self, parts: &[Ranges]) -> Ranges {
+        self.set.fill(0);
+        for (offset, bytes) in parts.iter().flatten() {
+            self.store(usize::from(*offset), bytes);
+        }
+        self.ranges()
     }
 
-    /// The set bytes as ranges: merged, ascending (S-8.7).
-    fn ranges(&self) -> Vec<(u16, Vec<u8>)> {
-        let is_set = |i: usize| self.set[i / 64] & (1 << (i % 64)) != 0;
-        let mut ranges = Vec::new();
-        let mut at = 0;
+    fn store(&mut self, offset: usize, bytes: &[u8]) {
+        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
+        let (mut at, end) = (offset, offset + bytes.len());
+        while at < end {
+            let len = (64 - at % 64).min(end - at);
+            self.set[at / 64] |= (u64::MAX >> (64 - len)) << (at % 64);
+            at += len;
+        }
+    }
+
+    /// The first bit from `at` on that is as asked, or the end.
+    fn next(&self, at: usize, set: bool) -> usize {
+        let mut at = at;
         while at < PAGE {
-            if !is_set(at) {
-                at += 1;
-                continue;
+            let word = if set { self.set[at / 64] } else { !self.set[at / 64] } >> (at % 64);
+            if word != 0 {
+                return at + word.trailing_zeros() as usize;
             }
-            let start = at;
-            while at < PAGE && is_set(at) {
-                at += 1;
-            }
-            ranges.push((start as u16, self.bytes[start..at].to_vec()));
+            at = (at / 64 + 1) * 64;
+        }
+        PAGE
+    }
+
+    fn ranges(&self) -> Ranges {
+        let mut ranges = Vec::new();
+        let mut start = self.next(0, true);
+        while start < PAGE {
+            let end = self.next(start, false);
+            ranges.push((start as u16, self.bytes[start..end].to_vec()));
+            start = self.next(end, true);
         }
         ranges
     }
@@ -69,39 +95,46 @@ pub fn compact(pending: Vec<TxnRedo>) -> Group {
         touched: Vec::new(),
         transactions: pending.len(),
     };
-    let mut images: IdMap<MetaId, Box<Image>> = IdMap::default();
+    let mut updates: IdMap<MetaId, Updates> = IdMap::default();
     let mut order = Vec::new();
     for record in pending.into_iter().flat_map(|t| t.records) {
         match record {
             Record::Update { id, generation, ranges } => {
-                let image = images.entry(id).or_insert_with(|| {
+                let all = updates.entry(id).or_insert_with(|| {
                     order.push(id);
-                    Image::new(generation)
+                    Updates {
+                        generation,
+                        parts: Vec::new(),
+                    }
                 });
-                if image.generation != generation {
-                    *image = Image::new(generation);
+                if all.generation != generation {
+                    (all.generation, all.parts) = (generation, Vec::new());
                 }
-                ranges
-                    .iter()
-                    .for_each(|(offset, bytes)| image.store(usize::from(*offset), bytes));
+                all.parts.push(ranges);
             }
             Record::Death { id, .. } => {
-                images.remove(&id);
+                updates.remove(&id);
                 group.records.push(record);
             }
             _ => group.records.push(record),
         }
     }
     drop_void_tails(&mut group.records);
+    let mut image = Image::new();
     for id in order {
-        if let Some(image) = images.remove(&id) {
-            group.touched.push((id, image.generation));
-            group.records.push(Record::Update {
-                id,
-                generation: image.generation,
-                ranges: image.ranges(),
-            });
-        }
+        let Some(Updates { generation, mut parts }) = updates.remove(&id) else {
+            continue;
+        };
+        // The ranges of one transaction are merged and ascending already.
+        let ranges = match (parts.pop(), parts.is_empty()) {
+            (Some(only), true) => only,
+            (last, _) => {
+                parts.extend(last);
+                image.merge(&parts)
+            }
+        };
+        group.touched.push((id, generation));
+        group.records.push(Record::Update { id, generation, ranges });
     }
     group
 }

@@ -1,0 +1,112 @@
+//! Whether a transaction may begin: back-pressure while a checkpoint makes room (PROTOCOLS section 6).
+//!
+//! From half of the dirty limit on a checkpoint is wanted. While it runs, each transaction waits a little before it
+//! begins, the longer the nearer the hard mark is ([`SLOW_MAX`] there), so that writers come down to the pace of
+//! the device instead of stopping dead. At the hard mark they wait for the checkpoint.
+
+use crate::checkpoint::Wish;
+use crate::error::Error;
+use crate::{REDO_MAX, Store};
+use core::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Longest wait before a transaction below the hard mark.
+const SLOW_MAX: Duration = Duration::from_millis(4);
+/// Copies that may be kept for a checkpoint before transactions wait for it: they lie beside the arena (P-9).
+pub const STASH_MAX: usize = 2048;
+
+/// How full something is: `now` of `hard`, slow from `soft` on.
+#[derive(Clone, Copy)]
+struct Fill {
+    now: u64,
+    soft: u64,
+    hard: u64,
+}
+
+impl Fill {
+    fn is_hard(self) -> bool {
+        self.now > self.hard
+    }
+
+    /// How far between the soft and the hard mark, in 1024ths.
+    fn way(self) -> u64 {
+        let span = self.hard.saturating_sub(self.soft).max(1);
+        (self.now.saturating_sub(self.soft) * 1024 / span).min(1024)
+    }
+}
+
+impl Store {
+    /// Whether a transaction may begin; waits while there is no room for what it changes.
+    pub(crate) fn ready(&self) -> Result<(), Error> {
+        self.alive()?;
+        if self.options.read_only {
+            return Err(Error::ReadOnly("it was mounted read-only".into()));
+        }
+        let fills = self.fills();
+        if fills.iter().any(|f| f.is_hard()) {
+            let started = Instant::now();
+            let made = self.checkpoint_if(|| self.fills().iter().any(|f| f.is_hard()));
+            self.stats.throttle.count(started.elapsed());
+            made?;
+        } else if let Some(way) = fills.iter().map(|f| f.way()).max().filter(|way| *way > 0) {
+            self.want_checkpoint();
+            self.slow_down(way);
+        }
+        if self.options.sync_each || self.segment.ring_in_use() > REDO_MAX {
+            self.sync()?;
+        }
+        if self.wanted.is_set() && !self.options.background {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Dirty frames against the room kept for a checkpoint; frames that cannot be evicted against the arena; copies.
+    fn fills(&self) -> [Fill; 3] {
+        let dirty = self.cache.dirty.load(Ordering::Relaxed);
+        let frames = u64::from(self.arena.count());
+        let held = dirty + self.in_flight.load(Ordering::Relaxed);
+        let copies = self.stash.len() as u64;
+        [
+            Fill {
+                now: dirty,
+                soft: self.dirty_limit / 2,
+                hard: self.dirty_limit * 3 / 4,
+            },
+            Fill {
+                now: held,
+                soft: frames * 5 / 8,
+                hard: frames * 3 / 4,
+            },
+            Fill {
+                now: copies,
+                soft: STASH_MAX as u64 / 2,
+                hard: STASH_MAX as u64,
+            },
+        ]
+    }
+
+    /// Waits a part of [`SLOW_MAX`] that grows with the square of `way`, or until a checkpoint has ended.
+    fn slow_down(&self, way: u64) {
+        if !self.options.background {
+            return;
+        }
+        let wait = SLOW_MAX * (way * way / 1024) as u32 / 1024;
+        if wait < Duration::from_micros(50) {
+            return; // Less than a timer can do.
+        }
+        let started = Instant::now();
+        self.wanted.wait_done(wait);
+        self.stats.throttle.count(started.elapsed());
+    }
+
+    /// A checkpoint, unless the one that this waited for was enough.
+    fn checkpoint_if(&self, needed: impl Fn() -> bool) -> Result<(), Error> {
+        let mut keeper = self.keeper.lock();
+        if !needed() {
+            return Ok(());
+        }
+        self.alive()?;
+        self.checkpoint_with(&mut keeper, Wish::default())
+    }
+}

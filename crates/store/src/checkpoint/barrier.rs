@@ -1,0 +1,151 @@
+//! The moment of a checkpoint: room for it is made before, then the gate is shut, the moment is fixed, and the gate
+//! opens again (S-10.1, S-10.4; PROTOCOLS section 6: never a stop longer than 10 ms).
+//!
+//! Behind the shut gate nothing is done that grows with the arena: lists are taken away whole, the staged pages (at
+//! most [`crate::STAGED_MAX`]) are shared, not copied. Chunks are adopted before: their bits are in no log, so a
+//! crash forgets them, and no other checkpoint can come between.
+
+use super::Keeper;
+use crate::arena::FrameNo;
+use crate::error::Error;
+use crate::gate::Closed;
+use crate::moment::Died;
+use crate::redo::Span;
+use crate::space::Purpose;
+use crate::staged::Carried;
+use crate::txn::Txn;
+use crate::{Store, pool};
+use core::sync::atomic::Ordering;
+use keepfs_format::MetaId;
+use keepfs_format::map::FANOUT;
+use keepfs_format::plog::Run;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Chunks that one transaction adopts.
+const CHUNKS_AT_ONCE: usize = 32;
+/// How long a checkpoint waits before it tries the gate again after it withdrew, at first and at most.
+const PAUSE: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(128)];
+
+/// Everything that belongs to the moment of the barrier.
+pub(super) struct Moment {
+    pub epoch: u64,
+    pub seq: u64,
+    /// Metablocks that live, from above.
+    pub live: u64,
+    pub dirty: Vec<(MetaId, FrameNo)>,
+    pub deaths: Arc<Died>,
+    pub pending: Span,
+    pub carried: Vec<Carried>,
+    /// Map pages of which a copy is bad.
+    pub rewrite: Vec<MetaId>,
+}
+
+impl Store {
+    /// Reserves chunks so that this checkpoint and the next have their space (S-10.4), before anybody waits.
+    pub(super) fn prepare_chunks(&self, keeper: &Keeper) -> Result<Vec<Run>, Error> {
+        let now = self.home_need(self.cache.dirty.load(Ordering::Relaxed) + self.dirty_limit / 4 + 8);
+        let worst = self.home_need(self.dirty_limit);
+        let mut free = keeper.homes.free();
+        let mut chunks = Vec::new();
+        while free < now + worst {
+            let want = (now + worst - free).min(u64::from(self.pool.chunk_pages)) as u32;
+            let runs = match self.space.reserve(want, Purpose::Claimed) {
+                Ok(runs) => runs,
+                Err(_) => self.reserve_elsewhere(want),
+            };
+            if runs.is_empty() {
+                break;
+            }
+            free += runs.iter().map(|r| u64::from(r.count)).sum::<u64>();
+            chunks.extend(runs);
+        }
+        if free < now {
+            chunks.iter().for_each(|run| self.space.give_back(&[*run]));
+            return Err(Error::NoSpace);
+        }
+        Ok(chunks)
+    }
+
+    /// Pages that a checkpoint of `dirty` metablocks may need at worst.
+    pub(crate) fn home_need(&self, dirty: u64) -> u64 {
+        let live = self.live_metablocks();
+        let map_pages = (dirty * 3).min(live / (FANOUT - 1) * 2 + 12);
+        u64::from(self.pool.meta_copies) * (dirty + map_pages + live / 2000 + 4)
+    }
+
+    /// Fixes the moment while no transaction is open.
+    pub(super) fn barrier(&self, keeper: &mut Keeper, chunks: &[Run]) -> Result<Moment, Error> {
+        self.adopt_chunks(keeper, chunks)?;
+        let rewrite = self.dirty_bad_copies()?;
+        let live = self.live_metablocks();
+        let closed = self.close_gate()?;
+        let moment = self.fix_moment(live, rewrite);
+        drop(closed);
+        Ok(moment)
+    }
+
+    /// Shuts the gate, as often as it takes.
+    fn close_gate(&self) -> Result<Closed<'_>, Error> {
+        let mut pause = PAUSE[0];
+        loop {
+            if let Some(closed) = self.gate.close(&self.stats.barrier) {
+                return Ok(closed);
+            }
+            self.stats.barriers_withdrawn.fetch_add(1, Ordering::Relaxed);
+            self.alive()?;
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE[1]);
+        }
+    }
+
+    fn fix_moment(&self, live: u64, rewrite: Vec<MetaId>) -> Moment {
+        let mut redo = self.redo.lock();
+        Moment {
+            epoch: self.epoch.fetch_add(1, Ordering::AcqRel),
+            seq: redo.last,
+            live,
+            dirty: core::mem::take(&mut *self.dirty_list.lock()),
+            deaths: self.deaths.depart(),
+            pending: redo.take(),
+            carried: self.staged_table.lock().carry(),
+            rewrite,
+        }
+    }
+
+    /// Chunks become allocated, in this checkpoint's bitmap and nowhere in the log. Transactions go on beside it.
+    fn adopt_chunks(&self, keeper: &mut Keeper, chunks: &[Run]) -> Result<(), Error> {
+        // A run has at most 256 pages; so many runs stay far below what one transaction may undo.
+        for part in chunks.chunks(CHUNKS_AT_ONCE) {
+            let mut pins = Vec::new();
+            for run in part {
+                pins.extend(self.pin_bits(*run)?);
+            }
+            let mut txn = Txn::begin_unlogged(self);
+            for run in part {
+                txn.use_pages(*run).map_err(pool::stopped)?;
+            }
+            txn.seal().map_err(pool::stopped)?.commit();
+        }
+        for run in chunks {
+            self.space.used(u64::from(run.count));
+            keeper.homes.add(run.start, run.count);
+            self.system.add(*run);
+        }
+        self.space.keep(chunks);
+        Ok(())
+    }
+
+    /// Metablocks of which a bad copy was read around become dirty, so that this checkpoint writes them anew. Returns
+    /// the map pages among them.
+    fn dirty_bad_copies(&self) -> Result<Vec<MetaId>, Error> {
+        let bad = core::mem::take(&mut *self.bad_copies.lock());
+        let (pages, blocks): (Vec<MetaId>, Vec<MetaId>) = bad.into_iter().partition(|id| id.as_map().is_some());
+        for id in blocks {
+            if let Some(pin) = self.cache.pin(id) {
+                self.before_first_write(id, &pin).map_err(pool::stopped)?;
+            }
+        }
+        Ok(pages)
+    }
+}

@@ -1,0 +1,119 @@
+//! Writing what was dirty at the moment: verified copies, both homes, neighbours together.
+
+use super::barrier::Moment;
+use super::plan::Plan;
+use crate::Store;
+use crate::arena::{self, FrameNo};
+use crate::error::Error;
+use crate::planted::{self, Bug};
+use core::sync::atomic::Ordering;
+use keepfs_codes::crc64;
+use keepfs_format::map::MapEntry;
+use keepfs_format::{MetaId, PAGE};
+use keepfs_media::{Class, Device, PageNo};
+
+/// Pages written together at most.
+pub(super) const BATCH: usize = 256;
+
+impl Store {
+    /// Writes every metablock that was dirty at the moment to a new home.
+    pub(super) fn write_metablocks(
+        &self,
+        moment: &Moment,
+        plan: &mut Plan<'_>,
+        flying: &mut Vec<(MetaId, FrameNo)>,
+    ) -> Result<(), Error> {
+        for (id, generation) in &*moment.deaths {
+            plan.dead(*id, *generation)?;
+        }
+        let mut batch = Vec::with_capacity(BATCH);
+        for (id, frame) in &moment.dirty {
+            let Some(content) = self.content_at(moment.epoch, *id, *frame, flying)? else {
+                continue;
+            };
+            let entry = plan.live(*id, &content)?;
+            batch.push((entry, content));
+            if batch.len() >= BATCH {
+                self.write_batch(&mut batch)?;
+                self.write_copies(plan)?;
+            }
+        }
+        if planted::is(Bug::MapBeforeMetablocks) {
+            plan.late = batch;
+            return Ok(());
+        }
+        self.write_batch(&mut batch)
+    }
+
+    /// The copies that transactions have left go first: they lie beside the arena, and whoever begins waits for them.
+    fn write_copies(&self, plan: &mut Plan<'_>) -> Result<(), Error> {
+        let mut batch = Vec::new();
+        for (id, content) in self.stash.take_some(BATCH) {
+            let entry = plan.live(id, &content)?;
+            batch.push((entry, content));
+        }
+        self.write_batch(&mut batch)
+    }
+
+    /// The verified content of a metablock at the moment; `None` if it was dead then, or is done already.
+    fn content_at(
+        &self,
+        epoch: u64,
+        id: MetaId,
+        frame: FrameNo,
+        flying: &mut Vec<(MetaId, FrameNo)>,
+    ) -> Result<Option<arena::Copy>, Error> {
+        if let Some(copy) = self.stash.take(id) {
+            return Ok(Some(copy));
+        }
+        let Some(pin) = self.cache.pin(id).filter(|p| p.frame == frame) else {
+            return Ok(self.stash.take(id));
+        };
+        let mut state = pin.slot().state.lock();
+        if state.dirty == 0 || state.dirty > epoch {
+            return Ok(self.stash.take(id));
+        }
+        let mut copy: arena::Copy = Box::new([0; PAGE]);
+        self.verified_copy(&pin, &mut copy)?;
+        state.dirty = 0;
+        state.in_flight = true;
+        self.cache.dirty.fetch_sub(1, Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        flying.push((id, frame));
+        Ok(Some(copy))
+    }
+
+    /// Writes contents to both homes, neighbours together, and checks the buffers once more.
+    pub(super) fn write_batch(&self, batch: &mut Vec<(MapEntry, arena::Copy)>) -> Result<(), Error> {
+        let mut writes: Vec<(u64, &[u8])> = Vec::with_capacity(batch.len() * 2);
+        for (entry, content) in batch.iter() {
+            writes.push((entry.first.get(), &content[..]));
+            if entry.second.get() != 0 {
+                writes.push((entry.second.get(), &content[..]));
+            }
+        }
+        self.write_runs(&mut writes, Class::Metadata)?;
+        for (entry, content) in batch.iter() {
+            if crc64::full(&content[..]) != entry.crc.get() {
+                return Err(Error::Damaged(
+                    "a checkpoint buffer was changed while it was written".into(),
+                ));
+            }
+        }
+        batch.clear();
+        Ok(())
+    }
+
+    /// Writes pages, those that lie side by side in one call.
+    pub(super) fn write_runs(&self, writes: &mut [(u64, &[u8])], class: Class) -> Result<(), Error> {
+        writes.sort_unstable_by_key(|(page, _)| *page);
+        for run in writes.chunk_by(|a, b| a.0 + 1 == b.0) {
+            let parts: Vec<&[u8]> = run.iter().map(|(_, bytes)| *bytes).collect();
+            self.device.write_vectored(PageNo(run[0].0), &parts, class)?;
+            self.stats
+                .bytes_checkpoint
+                .fetch_add((parts.len() * PAGE) as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! Many files on an arena far smaller than their metadata: how operations grow, what lies in memory beside the arena,
+//! how long opening and closing take, how long a checkpoint stops others (BARS P-5, P-7, P-8, P-9; PROTOCOLS 6).
+
+pub mod barrier;
+pub mod big_dir;
+pub mod files;
+pub mod memory;
+pub mod order;
+
+use keepfs_audit::Image;
+use keepfs_fs::{Volume, VolumeOptions};
+use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
+use keepfs_media::{Device, PageNo};
+use keepfs_store::{FormatOptions, StoreOptions};
+use keepfs_vfs::{FileKind, NewInode, Vfs};
+use memory::Sampler;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Why a run failed.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// A pool in a file, mounted in this process.
+pub struct Pool {
+    /// The device.
+    pub device: Arc<dyn Device>,
+    /// The mounted volume.
+    pub volume: Arc<Volume>,
+}
+
+/// How the pools of a run are opened.
+pub fn options(arena_mib: usize) -> VolumeOptions {
+    VolumeOptions {
+        store: StoreOptions {
+            arena_bytes: arena_mib << 20,
+            ..StoreOptions::default()
+        },
+        ..VolumeOptions::default()
+    }
+}
+
+impl Pool {
+    /// A new pool of `pages` pages.
+    pub fn create(image: &Path, pages: u64, arena_mib: usize) -> Result<Pool, Failure> {
+        match std::fs::remove_file(image) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e.into()),
+            _ => {}
+        }
+        let device: Arc<dyn Device> = Arc::new(FileDevice::create(image, pages, FileOptions::default())?);
+        Volume::format(device.clone(), &FormatOptions::default())?;
+        let volume = Volume::open(device.clone(), &options(arena_mib))?;
+        Ok(Pool { device, volume })
+    }
+
+    /// Opens one that is there; `what` is told with the time it took.
+    pub fn open(image: &Path, arena_mib: usize, what: &str, sampler: &Sampler) -> Result<Pool, Failure> {
+        let device: Arc<dyn Device> = Arc::new(FileDevice::open(image, OpenMode::ReadWrite, FileOptions::default())?);
+        let started = Instant::now();
+        let volume = Volume::open(device.clone(), &options(arena_mib))?;
+        tell(what, started, 1, sampler);
+        Ok(Pool { device, volume })
+    }
+
+    /// As if power were cut.
+    pub fn cut(self) {
+        self.volume.store().kill();
+        // It fails, since nothing reaches the device any more; this only ends the threads.
+        let _ = self.volume.unmount();
+        self.leave();
+    }
+
+    /// Unmounts, told with the time it took.
+    pub fn close(self, sampler: &Sampler) -> Result<(), Failure> {
+        let started = Instant::now();
+        self.volume.unmount()?;
+        tell("unmount", started, 1, sampler);
+        self.leave();
+        Ok(())
+    }
+
+    /// Waits until no thread of the volume has the device any more.
+    fn leave(self) {
+        let Pool { device, volume } = self;
+        drop(volume);
+        while Arc::strong_count(&device) > 1 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// What the walk reads.
+pub struct Seen(pub Arc<dyn Device>);
+
+impl Image for Seen {
+    fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+    fn read(&self, page: u64, buf: &mut [u8; 4096]) -> Result<(), String> {
+        self.0.read(PageNo(page), buf).map_err(|e| e.to_string())
+    }
+}
+
+/// An inode as root makes it.
+pub fn new_inode(kind: FileKind) -> NewInode {
+    NewInode {
+        mode: kind.type_bits() | 0o755,
+        umask: 0o22,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+    }
+}
+
+/// One line: what, how often, how long.
+pub fn tell(what: &str, started: Instant, n: u64, sampler: &Sampler) {
+    let s = started.elapsed().as_secs_f64();
+    println!(
+        "{what:28} {n:9} in {s:8.3} s = {:10.2} us each; {} MiB beside the arena",
+        s * 1e6 / n.max(1) as f64,
+        sampler.beside_now_kib() >> 10
+    );
+}
+
+/// What checkpoints cost those who began transactions.
+pub fn tell_stops(volume: &Volume) {
+    let seen = volume.store().stats();
+    let us = |ns: u64| ns as f64 / 1e3;
+    for (what, times) in [
+        ("gate shut by a barrier", seen.barrier),
+        ("begin waited at the gate", seen.gate),
+        ("begin waited for room", seen.throttle),
+    ] {
+        println!(
+            "{what:28} {:9} times; half below {} us, 99 % below {} us, longest {:.0} us",
+            times.total(),
+            times.below_us(500),
+            times.below_us(990),
+            us(times.ns_max)
+        );
+    }
+    println!("stats: {seen:?}");
+}
