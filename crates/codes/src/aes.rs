@@ -7,8 +7,9 @@ use crate::gf256::{INVERSES, product};
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::simd;
 
-/// 16 bytes as two little-endian halves.
-pub(crate) type Block = [u64; 2];
+/// 16 bytes as two little-endian halves. (A pair travels in registers; an array would go through memory in halves and be
+/// read as a whole, which stalls.)
+pub(crate) type Block = (u64, u64);
 
 /// The first whitening and the keys of four rounds.
 pub(crate) type Schedule = [Block; 5];
@@ -38,12 +39,12 @@ pub(crate) fn difference(schedule: &Schedule, first: Block, second: Block) -> Bl
 
 pub(crate) fn difference_portable(schedule: &Schedule, first: Block, second: Block) -> Block {
     let (first, second) = (rounds_portable(schedule, first), rounds_portable(schedule, second));
-    [second[0].wrapping_sub(first[0]), second[1].wrapping_sub(first[1])]
+    (second.0.wrapping_sub(first.0), second.1.wrapping_sub(first.1))
 }
 
 pub(crate) fn rounds_portable(schedule: &Schedule, block: Block) -> Block {
     let (whitening, keys) = schedule.split_first().expect("five keys");
-    let mut state = [block[0] ^ whitening[0], block[1] ^ whitening[1]];
+    let mut state = (block.0 ^ whitening.0, block.1 ^ whitening.1);
     for key in keys {
         state = round(state, *key);
     }
@@ -53,8 +54,8 @@ pub(crate) fn rounds_portable(schedule: &Schedule, block: Block) -> Block {
 /// SubBytes, ShiftRows, MixColumns, AddRoundKey (FIPS 197, section 5.1): what AESENC does.
 fn round(state: Block, key: Block) -> Block {
     let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&state[0].to_le_bytes());
-    bytes[8..].copy_from_slice(&state[1].to_le_bytes());
+    bytes[..8].copy_from_slice(&state.0.to_le_bytes());
+    bytes[8..].copy_from_slice(&state.1.to_le_bytes());
     let column = |column: usize| {
         (0..4).fold(0, |sum: u32, row| {
             let byte = bytes[(4 * (column + row) + row) % 16];
@@ -62,7 +63,7 @@ fn round(state: Block, key: Block) -> Block {
         })
     };
     let half = |first: usize| u64::from(column(first)) | u64::from(column(first + 1)) << 32;
-    [half(0) ^ key[0], half(2) ^ key[1]]
+    (half(0) ^ key.0, half(2) ^ key.1)
 }
 
 const fn columns() -> [u32; 256] {

@@ -64,7 +64,14 @@ pub trait Code: Copy {
     /// may come more than once. In shared memory each call is one atomic XOR.
     fn fold(self, offset: usize, old: &[u8], new: &[u8], fold: impl FnMut(usize, u64));
 
+    /// [`Code::fragment`] of one aligned word (0..512, little-endian): of a pointer or a counter, as most changes are.
+    fn fragment_word(self, index: usize, old: u64, new: u64) -> u64;
+
+    /// [`Code::fold`] of one aligned word, whose XOR of old and new is `xor`.
+    fn fold_word(self, index: usize, xor: u64, fold: impl FnMut(usize, u64));
+
     /// [`Code::fragment`] and [`Code::fold`] at once, on memory that nobody else changes.
+    #[inline]
     fn update(self, parity: &mut [u8], sum: &mut u64, offset: usize, old: &[u8], new: &[u8]) {
         *sum = self.merge(*sum, self.fragment(offset, old, new));
         let (words, _) = parity.as_chunks_mut::<8>();
@@ -83,7 +90,7 @@ pub trait Code: Copy {
 pub const PARITY_MAX: usize = FRAME / 2;
 
 #[inline]
-fn xor_into(word: &mut [u8; 8], xor: u64) {
+pub(crate) fn xor_into(word: &mut [u8; 8], xor: u64) {
     *word = (u64::from_le_bytes(*word) ^ xor).to_le_bytes();
 }
 

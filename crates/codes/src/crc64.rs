@@ -66,6 +66,15 @@ pub fn delta(offset: usize, old: &[u8], new: &[u8]) -> u64 {
         let xor = u64::from_le_bytes(old) ^ u64::from_le_bytes(new);
         return delta_word(offset / 8, xor);
     }
+    if let (0, ([a, b], []), ([c, d], [])) = (offset % 8, old.as_chunks(), new.as_chunks()) {
+        let xor = |old: &[u8; 8], new: &[u8; 8]| u64::from_le_bytes(*old) ^ u64::from_le_bytes(*new);
+        return delta_words(offset / 8, xor(a, c), xor(b, d));
+    }
+    delta_anywhere(offset, old, new)
+}
+
+/// [`delta`] of any change within the frame.
+fn delta_anywhere(offset: usize, old: &[u8], new: &[u8]) -> u64 {
     match Head::split(offset, old, new) {
         None => delta_aligned(offset / 8, old, new),
         Some(head) => {
@@ -84,6 +93,21 @@ pub fn delta(offset: usize, old: &[u8], new: &[u8]) -> u64 {
 pub fn delta_word(index: usize, xor: u64) -> u64 {
     assert!(index < WORDS, "word index beyond its frame");
     times_place(xor, index)
+}
+
+/// As [`delta_word`], for words `index` and `index + 1` (a page entry is two words).
+///
+/// # Panics
+/// If `index` is not below 511.
+#[inline]
+pub fn delta_words(index: usize, first: u64, second: u64) -> u64 {
+    assert!(index < WORDS - 1, "word index beyond its frame");
+    let (here, next) = (PLACES[index], PLACES[index + 1]);
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    if let Some(clmul) = simd::level().clmul() {
+        return clmul.multiply_two((first, here), (second, next));
+    }
+    multiply(first, here) ^ multiply(second, next)
 }
 
 /// `a * b * x mod P`.
@@ -156,7 +180,8 @@ fn delta_aligned(first: usize, old: &[u8], new: &[u8]) -> u64 {
     }
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     match simd::level() {
-        simd::Level::Avx512(isa) => return isa.delta64(&PLACES, first, old, new),
+        simd::Level::Avx512(isa) if new.len() >= 64 => return isa.delta64(&PLACES, first, old, new),
+        simd::Level::Avx512(isa) => return isa.narrow().delta64(&PLACES, first, old, new),
         simd::Level::Clmul(isa) => return isa.delta64(&PLACES, first, old, new),
         simd::Level::Portable => {}
     }

@@ -22,7 +22,7 @@ impl Key {
     /// A key from random bytes.
     pub fn new(random: &[u8; Self::RANDOM]) -> Self {
         let (words, _) = random.as_chunks::<8>();
-        let block = |at: usize| [u64::from_le_bytes(words[2 * at]), u64::from_le_bytes(words[2 * at + 1])];
+        let block = |at: usize| (u64::from_le_bytes(words[2 * at]), u64::from_le_bytes(words[2 * at + 1]));
         let schedule: Schedule = core::array::from_fn(block);
         let mut pairs = schedule;
         pairs[0] = block(schedule.len());
@@ -32,7 +32,7 @@ impl Key {
     /// The sum of F(item + 1) - F(item) over `len` items from `start` on.
     #[inline]
     fn extent(&self, start: u64, len: u64) -> Block {
-        aes::difference(&self.schedule, [start, 0], [start.wrapping_add(len), 0])
+        aes::difference(&self.schedule, (start, 0), (start.wrapping_add(len), 0))
     }
 }
 
@@ -88,7 +88,7 @@ impl Digest {
         *self = self.plus(Self {
             count: one.count.wrapping_mul(times),
             sum: one.sum.wrapping_mul(factor),
-            keyed: one.keyed.map(|half| half.wrapping_mul(factor)),
+            keyed: (one.keyed.0.wrapping_mul(factor), one.keyed.1.wrapping_mul(factor)),
         });
     }
 
@@ -117,7 +117,7 @@ impl Digest {
         Self {
             count: 1,
             sum: first,
-            keyed: aes::rounds(&key.pairs, [first, second]),
+            keyed: aes::rounds(&key.pairs, (first, second)),
         }
     }
 
@@ -128,10 +128,10 @@ impl Digest {
         Self {
             count: self.count.wrapping_add(other.count),
             sum: self.sum.wrapping_add(other.sum),
-            keyed: [
-                self.keyed[0].wrapping_add(other.keyed[0]),
-                self.keyed[1].wrapping_add(other.keyed[1]),
-            ],
+            keyed: (
+                self.keyed.0.wrapping_add(other.keyed.0),
+                self.keyed.1.wrapping_add(other.keyed.1),
+            ),
         }
     }
 
@@ -142,10 +142,10 @@ impl Digest {
         Self {
             count: self.count.wrapping_sub(other.count),
             sum: self.sum.wrapping_sub(other.sum),
-            keyed: [
-                self.keyed[0].wrapping_sub(other.keyed[0]),
-                self.keyed[1].wrapping_sub(other.keyed[1]),
-            ],
+            keyed: (
+                self.keyed.0.wrapping_sub(other.keyed.0),
+                self.keyed.1.wrapping_sub(other.keyed.1),
+            ),
         }
     }
 

@@ -107,6 +107,13 @@ impl Clmul {
         unsafe { multiply(a, b) }
     }
 
+    /// `(a * b + c * d) * x mod P` of CRC-64/NVME.
+    #[inline]
+    pub(crate) fn multiply_two(self, (a, b): (u64, u64), (c, d): (u64, u64)) -> u64 {
+        // SAFETY: the token proves the features.
+        unsafe { multiply_two(a, b, c, d) }
+    }
+
     /// CRC-64 register `state` advanced over `blocks` (at least one).
     pub(crate) fn crc64(self, state: u64, blocks: &[[u8; 64]]) -> u64 {
         // SAFETY: the token proves the features.
@@ -156,6 +163,16 @@ impl Avx512 {
 #[target_feature(enable = "pclmulqdq,sse4.1")]
 fn multiply(a: u64, b: u64) -> u64 {
     reduce(_mm_clmulepi64_si128(low(a), low(b), 0x00))
+}
+
+#[inline]
+#[target_feature(enable = "pclmulqdq,sse4.1")]
+fn multiply_two(a: u64, b: u64, c: u64, d: u64) -> u64 {
+    let (first, second) = (
+        _mm_clmulepi64_si128(low(a), low(b), 0x00),
+        _mm_clmulepi64_si128(low(c), low(d), 0x00),
+    );
+    reduce(_mm_xor_si128(first, second))
 }
 
 #[inline]

@@ -100,6 +100,22 @@ fn delta_word_equals_delta_at_every_index() {
 }
 
 #[test]
+fn two_words_are_one_delta_at_every_index_and_level() {
+    crate::testing::at_every_level(|| {
+        for index in (0..WORDS - 1).step_by(if cfg!(miri) { 73 } else { 1 }) {
+            let (first, second) = (0x8000_0000_0000_0001_u64.rotate_left(index as u32), index as u64 + 3);
+            let both = delta_words(index, first, second);
+            assert_eq!(both, delta_word(index, first) ^ delta_word(index + 1, second));
+            let (old, mut new) = ([0; 16], [0; 16]);
+            new[..8].copy_from_slice(&first.to_le_bytes());
+            new[8..].copy_from_slice(&second.to_le_bytes());
+            assert_eq!(both, delta(8 * index, &old, &new));
+            assert_eq!(both, delta_anywhere(8 * index, &old, &new));
+        }
+    });
+}
+
+#[test]
 fn portable_delta_equals_dispatched() {
     let (old, new) = (bytes(5, FRAME), bytes(6, FRAME));
     let step = if cfg!(miri) { 97 } else { 5 };

@@ -63,14 +63,7 @@ pub fn check(data: &[u8], parity: &[u8; PARITY]) -> bool {
 /// # Panics
 /// If the block has another length than 64 or 256.
 pub fn decode(data: &[u8], parity: &[u8; PARITY], decoder: Decoder) -> Blind {
-    let columns = columns_of(data);
-    let (p, q) = split(parity);
-    let (own_p, own_q) = parities(columns);
-    Syndrome {
-        p: p ^ own_p,
-        q: q ^ own_q,
-    }
-    .decode(columns.len(), decoder)
+    Syndrome::of(&encode(data), parity).decode(data.len() / COLUMN, decoder)
 }
 
 fn columns_of(data: &[u8]) -> &[[u8; COLUMN]] {
@@ -85,12 +78,20 @@ pub(crate) fn join(p: u128, q: u128) -> [u8; PARITY] {
     parity
 }
 
-pub(crate) fn split(parity: &[u8; PARITY]) -> (u128, u128) {
+fn split(parity: &[u8; PARITY]) -> (u128, u128) {
     let half = |at: usize| core::array::from_fn(|byte| parity[at + byte]);
     (u128::from_le_bytes(half(0)), u128::from_le_bytes(half(COLUMN)))
 }
 
 impl Syndrome {
+    pub(crate) fn of(own: &[u8; PARITY], stored: &[u8; PARITY]) -> Self {
+        let ((own_p, own_q), (p, q)) = (split(own), split(stored));
+        Self {
+            p: own_p ^ p,
+            q: own_q ^ q,
+        }
+    }
+
     pub(crate) fn is_clean(self) -> bool {
         self.p == 0 && self.q == 0
     }

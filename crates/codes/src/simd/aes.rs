@@ -27,13 +27,13 @@ impl Clmul {
 #[inline]
 #[target_feature(enable = "sse2")]
 fn vector(block: Block) -> __m128i {
-    _mm_set_epi64x(block[1] as i64, block[0] as i64)
+    _mm_set_epi64x(block.1 as i64, block.0 as i64)
 }
 
 #[inline]
 #[target_feature(enable = "sse4.1")]
 fn block(vector: __m128i) -> Block {
-    [_mm_cvtsi128_si64(vector) as u64, _mm_extract_epi64(vector, 1) as u64]
+    (_mm_cvtsi128_si64(vector) as u64, _mm_extract_epi64(vector, 1) as u64)
 }
 
 #[inline]

@@ -38,7 +38,7 @@ impl Avx512 {
     }
 
     /// P and Q of blocks of 4 or 16 columns (S-15.8); as many blocks as `parities` has room for.
-    pub(crate) fn evenodd(self, lines: &[Line; LINES], parities: &mut [(u128, u128)]) {
+    pub(crate) fn evenodd(self, lines: &[Line; LINES], parities: &mut [[u8; 32]]) {
         // SAFETY: the token proves the features.
         unsafe { evenodd_512(lines, parities) }
     }
@@ -46,7 +46,7 @@ impl Avx512 {
 
 impl Clmul {
     /// As [`Avx512::evenodd`].
-    pub(crate) fn evenodd(self, columns: &[[u8; 16]], parities: &mut [(u128, u128)]) {
+    pub(crate) fn evenodd(self, columns: &[[u8; 16]], parities: &mut [[u8; 32]]) {
         // SAFETY: the token proves the features.
         unsafe { evenodd_128(columns, parities) }
     }
@@ -112,10 +112,14 @@ fn times(c: u8, word: u64) -> u64 {
 }
 
 #[inline]
-#[target_feature(enable = "sse4.1")]
-fn column_of(value: __m128i) -> u128 {
-    let (low, high) = (_mm_cvtsi128_si64(value) as u64, _mm_extract_epi64(value, 1) as u64);
-    u128::from(low) | u128::from(high) << 64
+#[target_feature(enable = "sse2")]
+fn store_columns(to: &mut [u8; 32], p: __m128i, q: __m128i) {
+    let (halves, _) = to.as_chunks_mut::<16>();
+    for (half, value) in halves.iter_mut().zip([p, q]) {
+        let half: *mut [u8; 16] = half;
+        // SAFETY: `half` comes from a reference to 16 writable bytes; the store needs no alignment.
+        unsafe { _mm_storeu_si128(half.cast(), value) };
+    }
 }
 
 #[inline]
@@ -127,7 +131,7 @@ fn load_column(column: &[u8; 16]) -> __m128i {
 }
 
 #[target_feature(enable = "ssse3,sse4.1")]
-fn evenodd_128(columns: &[[u8; 16]], parities: &mut [(u128, u128)]) {
+fn evenodd_128(columns: &[[u8; 16]], parities: &mut [[u8; 32]]) {
     let k = columns.len() / parities.len();
     for (block, parity) in columns.chunks(k).zip(parities) {
         let (mut p, mut q) = (_mm_setzero_si128(), _mm_setzero_si128());
@@ -137,13 +141,13 @@ fn evenodd_128(columns: &[[u8; 16]], parities: &mut [(u128, u128)]) {
             q = _mm_xor_si128(q, _mm_shuffle_epi8(column, load_column(rotation)));
             q = _mm_xor_si128(q, _mm_shuffle_epi8(column, load_column(sixteenth)));
         }
-        *parity = (column_of(p), column_of(q));
+        store_columns(parity, p, q);
     }
 }
 
 /// Four columns at once.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,sse4.1,vpclmulqdq")]
-fn evenodd_512(lines: &[Line; LINES], parities: &mut [(u128, u128)]) {
+fn evenodd_512(lines: &[Line; LINES], parities: &mut [[u8; 32]]) {
     let rotations = ROTATIONS.as_flattened().as_chunks::<64>().0;
     let sixteenths = SIXTEENTHS.as_flattened().as_chunks::<64>().0;
     let per_block = lines.len() / parities.len();
@@ -156,7 +160,7 @@ fn evenodd_512(lines: &[Line; LINES], parities: &mut [(u128, u128)]) {
             let folded = _mm512_shuffle_epi8(line, load_512(sixteenth));
             q = _mm512_xor_si512(q, _mm512_xor_si512(rotated, folded));
         }
-        *parity = (column_of(sum_lanes(p)), column_of(sum_lanes(q)));
+        store_columns(parity, sum_lanes(p), sum_lanes(q));
     }
 }
 
