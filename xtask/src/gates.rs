@@ -1,4 +1,4 @@
-//! Stages that lean on a tool which may not be there: cargo-deny and Miri.
+//! Stages that lean on a tool which may not be there: cargo-deny, Miri, and a target without an operating system.
 
 use std::process::{Command, ExitCode};
 
@@ -33,6 +33,23 @@ pub fn miri() -> Result<ExitCode, String> {
     }
     let mut args = vec!["+nightly", "miri", "test"];
     args.extend(MIRI.iter().flat_map(|package| ["-p", package]));
+    cargo(&args)
+}
+
+/// Packages that kernels and firmware may share: no_std, no allocation.
+const BARE: &[&str] = &["keepfs-codes"];
+/// A target without operating system, standard library and SSE.
+const BARE_TARGET: &str = "x86_64-unknown-none";
+
+/// `cargo xtask bare`: builds the packages of [`BARE`] for a target without an operating system.
+pub fn bare() -> Result<ExitCode, String> {
+    let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
+    let listed = installed.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(BARE_TARGET));
+    if !listed {
+        return skip("the target is not installed (rustup target add x86_64-unknown-none)");
+    }
+    let mut args = vec!["build", "--target", BARE_TARGET];
+    args.extend(BARE.iter().flat_map(|package| ["-p", package]));
     cargo(&args)
 }
 

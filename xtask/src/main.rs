@@ -23,7 +23,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   suite NAME --dir DIR           the same in DIR on whatever lies there
   demo                           makes a pool, works on it, kills its server, recovers; needs root
   bench [--seconds N] [--rounds N]  speed, bytes and flushes beside other file systems; needs root
-  deny, miri                     one stage each, by a tool that must be installed
+  deny, miri, bare               one stage each, by a tool that must be installed
   install [WHAT]                 installs what the tests and the demo need (mount, suites, programs, peers, all)
 ";
 
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         ["suite", rest @ ..] => suites::command(rest),
         ["deny"] => gates::deny(),
         ["miri"] => gates::miri(),
+        ["bare"] => gates::bare(),
         ["install", rest @ ..] => install::command(rest),
         _ => Err(USAGE.to_owned()),
     };

@@ -41,6 +41,7 @@ pub const STAGES: &[Stage] = &[
     stage("deny", 5, &["cargo", "xtask", "deny"]),
     stage("unit", 20, &["cargo", "test", "--workspace"]),
     stage("miri", 15, &["cargo", "xtask", "miri"]),
+    stage("bare", 5, &["cargo", "xtask", "bare"]),
     stage(
         "crash",
         20,
