@@ -1,7 +1,7 @@
 //! An empty file system in memory behind a transport: what the kernel and the transport cost, without a file system
 //! below. BARS P-3 and P-4 are ratios to it.
 //!
-//! `memory DIR [dev|uring] [writethrough|writeback|direct]` mounts on DIR, says the transport in use in one line, and
+//! `memory DIR [dev|uring] [writethrough|writeback|direct] [workers]` mounts on DIR, says the transport in use in one line, and
 //! serves until DIR is unmounted. Files, directories, their attributes and contents; no links, no attributes beside
 //! those of stat(2). Sharded, so that it costs next to nothing and scales like nothing would.
 
@@ -321,8 +321,10 @@ fn main() {
             Some("writethrough") if number > 0 => config.cache = CacheMode::Writethrough,
             Some("writeback") if number > 0 => config.cache = CacheMode::Writeback,
             Some("direct") if number > 0 => config.cache = CacheMode::Direct,
+            // Large reads and writes go to workers always (decision 0302).
+            Some("workers") if number > 0 => config.offload_bytes = 128 << 10,
             _ if number == 0 => config.mountpoint = PathBuf::from(word),
-            _ => return eprintln!("usage: memory DIR [dev|uring] [writethrough|writeback|direct]"),
+            _ => return eprintln!("usage: memory DIR [dev|uring] [writethrough|writeback|direct] [workers]"),
         }
     }
     let session = match mount(Arc::new(Memory::new()), &config) {

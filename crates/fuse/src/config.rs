@@ -70,7 +70,8 @@ pub struct MountConfig {
     /// Most bytes in one read or write, 4 KiB to 1 MiB (the kernel's limit without `max_pages_limit` raised). Over
     /// io_uring at most 128 KiB.
     pub max_write: u32,
-    /// READ and WRITE of at least this many bytes are done by workers, not by the readers.
+    /// READ and WRITE of at least this many bytes are always done by workers, smaller ones only while they take as long
+    /// as a device does (`docs/decisions/0302-large-requests-inline.md`).
     pub offload_bytes: u32,
     /// Most worker threads.
     pub workers_max: usize,
@@ -107,7 +108,7 @@ impl Default for MountConfig {
             transport: TransportKind::default(),
             threads: None,
             max_write: 1 << 20,
-            offload_bytes: 128 << 10,
+            offload_bytes: u32::MAX,
             workers_max: 64,
             max_background: 64,
             anchor: None,

@@ -9,6 +9,7 @@ pub mod anchor;
 mod config;
 mod context;
 mod dispatch;
+mod ended;
 mod error;
 mod init;
 mod mountpoint;

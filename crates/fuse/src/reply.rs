@@ -1,6 +1,7 @@
 //! The buffer a reply is built in: the head first, the payload behind it, no allocation per request.
 
 use crate::protocol::reply::OutHeader;
+use crate::transport::to_page;
 use keepfs_vfs::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -13,15 +14,21 @@ pub struct ReplyBuf<'a> {
 }
 
 enum Storage<'a> {
-    Own(Box<[u8]>),
+    /// A buffer and where the reply begins in it.
+    Own(Vec<u8>, usize),
     Lent(&'a mut [u8]),
 }
 
 impl ReplyBuf<'_> {
-    /// A buffer whose payload can grow to `payload` bytes.
+    /// A buffer whose payload can grow to `payload` bytes. The payload begins a page if it can be larger than one, so
+    /// that the kernel copies page to page.
     pub fn new(payload: usize) -> ReplyBuf<'static> {
+        let slack = if payload > 4096 { 4096 } else { 0 };
+        let mut bytes = vec![0; HEAD + payload + slack];
+        let start = to_page(&bytes, HEAD).min(slack);
+        bytes.truncate(start + HEAD + payload);
         ReplyBuf {
-            bytes: Storage::Own(vec![0; HEAD + payload].into_boxed_slice()),
+            bytes: Storage::Own(bytes, start),
             len: HEAD,
         }
     }
@@ -124,14 +131,14 @@ impl ReplyBuf<'_> {
 
     fn storage(&self) -> &[u8] {
         match &self.bytes {
-            Storage::Own(bytes) => bytes,
+            Storage::Own(bytes, start) => &bytes[*start..],
             Storage::Lent(bytes) => bytes,
         }
     }
 
     fn storage_mut(&mut self) -> &mut [u8] {
         match &mut self.bytes {
-            Storage::Own(bytes) => bytes,
+            Storage::Own(bytes, start) => &mut bytes[*start..],
             Storage::Lent(bytes) => bytes,
         }
     }

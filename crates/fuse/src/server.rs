@@ -2,6 +2,7 @@
 
 use crate::config::MountConfig;
 use crate::dispatch::{Dispatcher, Outcome, Parts};
+use crate::ended::Ended;
 use crate::init::Granted;
 use crate::notify::Notifier;
 use crate::pace::Pace;
@@ -11,7 +12,7 @@ use crate::reply::ReplyBuf;
 use crate::transport::{Channel, RequestBuf, Service, Transport, io_flusher};
 use crate::workers::{Job, Workers};
 use keepfs_vfs::{Errno, Ino};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -35,8 +36,7 @@ pub(crate) struct Server {
     reads: Pace,
     writes: Pace,
     others: Pace,
-    /// How the file system was unmounted, once it was. Every request holds it for reading.
-    ended: RwLock<Option<Result<(), Errno>>>,
+    ended: Ended,
 }
 
 /// Who shall do a request.
@@ -66,7 +66,7 @@ impl Server {
             reads: Pace::default(),
             writes: Pace::default(),
             others: Pace::default(),
-            ended: RwLock::new(None),
+            ended: Ended::default(),
         }
     }
 
@@ -89,16 +89,14 @@ impl Server {
 
     /// Unmounts the file system when no request is under way any more; the first call decides, later ones repeat it.
     pub(crate) fn finish(&self) -> Result<(), Errno> {
-        let mut ended = self.ended.write();
-        if let Some(result) = *ended {
-            return result;
-        }
-        let result = catch_unwind(AssertUnwindSafe(|| self.dispatcher.vfs().unmount())).unwrap_or(Err(Errno::EIO));
-        if let Err(errno) = result {
-            tracing::error!(%errno, "unmount could not make everything durable");
-        }
-        *ended = Some(result);
-        result
+        self.ended.come(|| {
+            let unmounted = catch_unwind(AssertUnwindSafe(|| self.dispatcher.vfs().unmount()));
+            let result = unmounted.unwrap_or(Err(Errno::EIO));
+            if let Err(errno) = result {
+                tracing::error!(%errno, "unmount could not make everything durable");
+            }
+            result
+        })
     }
 
     /// Decides who does a request, by its head and size and by how long its kind takes.
@@ -145,8 +143,8 @@ impl Server {
         let Some(op) = Opcode::from_wire(header.opcode) else {
             return answer;
         };
-        if !is_long_by_nature(op, request.parts().len().max(len), self.offload_bytes) {
-            self.pace(op).took(started.elapsed());
+        if !is_long_by_nature(op) {
+            self.pace(op).took(started.elapsed(), request.parts().len().max(len));
         }
         if op == Opcode::Ioctl {
             // chattr changes ctime, but the kernel believes what it has cached.
@@ -167,7 +165,7 @@ impl Server {
 
     /// Handles a request on this thread. `true`: send `reply`.
     fn handle(&self, request: Parts<'_>, reply: &mut ReplyBuf) -> bool {
-        let ended = self.ended.read();
+        let ended = self.ended.hold_off();
         if ended.is_some() {
             return refuse(request.head, reply);
         }
@@ -266,12 +264,11 @@ impl Drop for Counted<'_> {
 }
 
 /// Requests whose time says nothing about the device: they go to workers anyway.
-fn is_long_by_nature(op: Opcode, bytes: usize, offload_bytes: u32) -> bool {
-    let always = matches!(
+fn is_long_by_nature(op: Opcode) -> bool {
+    matches!(
         op,
         Opcode::Fsync | Opcode::Fsyncdir | Opcode::Fallocate | Opcode::CopyFileRange | Opcode::CopyFileRange64
-    );
-    always || bytes >= offload_bytes as usize
+    )
 }
 
 /// The answer to whatever comes after the end: nothing for forgets, `EIO` for the rest.

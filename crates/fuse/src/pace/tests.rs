@@ -5,7 +5,7 @@ use super::*;
 const US: Duration = Duration::from_micros(1);
 
 fn feed(pace: &Pace, time: Duration, times: usize) {
-    (0..times).for_each(|_| pace.took(time));
+    (0..times).for_each(|_| pace.took(time, 100));
 }
 
 #[test]
@@ -33,6 +33,15 @@ fn between_the_thresholds_nothing_changes() {
 fn one_stall_is_not_a_device() {
     let pace = Pace::default();
     feed(&pace, 5 * US, 100);
-    pace.took(Duration::from_secs(3600));
+    pace.took(Duration::from_secs(3600), 100);
     assert!(!pace.is_slow());
+}
+
+#[test]
+fn copying_much_is_not_a_device() {
+    let pace = Pace::default();
+    (0..100).for_each(|_| pace.took(300 * US, 1 << 20));
+    assert!(!pace.is_slow());
+    (0..100).for_each(|_| pace.took(1000 * US, 1 << 20));
+    assert!(pace.is_slow());
 }

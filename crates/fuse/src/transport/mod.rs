@@ -7,6 +7,7 @@ pub(crate) use dev::{io_flusher, pin};
 
 use crate::dispatch::Parts;
 use crate::error::FuseError;
+use crate::protocol::request::{InHeader, WriteIn};
 use crate::reply::ReplyBuf;
 use crate::uring::Slot;
 use std::io;
@@ -56,15 +57,24 @@ pub trait Service: Sync {
 #[derive(Debug, Default)]
 pub struct RequestBuf {
     bytes: Vec<u8>,
+    /// Where the request begins in `bytes`.
+    start: usize,
     len: usize,
     slot: Option<Slot>,
 }
 
+/// Bytes of the heads before the data of a WRITE.
+const WRITE_HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
+
 impl RequestBuf {
-    /// A buffer for requests of up to `size` bytes.
+    /// A buffer for requests of up to `size` bytes. The data of a WRITE lies in whole pages, so that the kernel copies
+    /// page to page.
     pub fn new(size: usize) -> RequestBuf {
+        let bytes = vec![0; size + PAGE];
+        let start = to_page(&bytes, WRITE_HEAD);
         RequestBuf {
-            bytes: vec![0; size],
+            bytes,
+            start,
             len: 0,
             slot: None,
         }
@@ -72,7 +82,7 @@ impl RequestBuf {
 
     /// The request; over io_uring only its head and its fixed part.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        &self.bytes[self.start..self.start + self.len]
     }
 
     /// All of the request.
@@ -86,20 +96,21 @@ impl RequestBuf {
     /// The request and the place where its reply must be built; `None` if the reply is built in a buffer.
     pub(crate) fn in_place(&mut self) -> Option<(Parts<'_>, &mut [u8])> {
         let area = self.slot.as_mut()?.reply_area()?;
-        Some((Parts::from(&self.bytes[..self.len]), area))
+        Some((Parts::from(&self.bytes[self.start..self.start + self.len]), area))
     }
 
     /// Reads the next request by `read`, which says how long it was.
     pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<()> {
         self.len = 0;
-        self.len = read(&mut self.bytes)?.min(self.bytes.len());
+        let room = &mut self.bytes[self.start..];
+        self.len = read(room)?.min(room.len());
         Ok(())
     }
 
     /// Takes in the request that has come in `slot`.
     pub(crate) fn hold(&mut self, slot: Slot) {
         slot.copy_head(&mut self.bytes);
-        self.len = self.bytes.len();
+        (self.start, self.len) = (0, self.bytes.len());
         self.slot = Some(slot);
     }
 
@@ -125,8 +136,17 @@ impl RequestBuf {
     pub fn to_small(&self) -> RequestBuf {
         RequestBuf {
             bytes: self.bytes().to_vec(),
+            start: 0,
             len: self.len,
             slot: None,
         }
     }
+}
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
+
+/// Where in `bytes` something must begin for its byte `at` to be the first of a page; less than a page.
+pub(crate) fn to_page(bytes: &[u8], at: usize) -> usize {
+    (PAGE - (bytes.as_ptr() as usize + at) % PAGE) % PAGE
 }
