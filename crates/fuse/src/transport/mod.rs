@@ -70,8 +70,9 @@ impl RequestBuf {
     /// A buffer for requests of up to `size` bytes. The data of a WRITE lies in whole pages, so that the kernel copies
     /// page to page.
     pub fn new(size: usize) -> RequestBuf {
-        let bytes = vec![0; size + PAGE];
+        let mut bytes = vec![0; size + PAGE];
         let start = to_page(&bytes, WRITE_HEAD);
+        bytes.truncate(start + size);
         RequestBuf {
             bytes,
             start,
