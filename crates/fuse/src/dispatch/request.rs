@@ -167,3 +167,6 @@ pub(super) fn target(bytes: &[u8]) -> Result<&[u8], Errno> {
         _ => Err(Errno::ENAMETOOLONG),
     }
 }
+
+#[cfg(test)]
+mod tests;

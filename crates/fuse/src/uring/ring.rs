@@ -335,3 +335,6 @@ fn refusal(errno: i32, mut slot: Slot, events: &mut Vec<Event>) -> Option<Slot> 
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
