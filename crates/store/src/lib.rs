@@ -265,7 +265,10 @@ impl Store {
             device: Arc::new(Switch::new(device)),
             arena: Arena::new(frames, o.guard, o.seal)?,
             cache: Cache::new(frames),
-            undo: UndoLog::new(o.guard, o.seal)?,
+            undo: match o.lasting {
+                true => UndoLog::lasting(o.guard, o.seal)?,
+                false => UndoLog::new(o.guard, o.seal)?,
+            },
             oplog: o.oplog.then(|| oplog::OpLog::new(o.guard, o.seal)).transpose()?,
             map: Map::new(sb.roots),
             gate: Gate::default(),

@@ -2,20 +2,39 @@
 //!
 //! Invariants:
 //! M-1 A frame that was dirty at the moment and is not copied yet is copied before a newer transaction writes to it.
-//! M-2 A metablock's last death is found here until a map that says so is in force.
+//! M-2 A copy is what it was when it was verified, or the checkpoint does not write it (C-3): it lies in the heap for as
+//!     long as a checkpoint takes.
+//! M-3 A metablock's last death is found here until a map that says so is in force.
 
 use crate::arena;
 use crate::cache::{IdMap, Pin};
-use crate::error::Stop;
+use crate::error::{Error, Stop};
 use crate::{PAGE, Store};
 use core::sync::atomic::Ordering;
+use keepfs_codes::crc64;
 use keepfs_format::MetaId;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Copies of frames as of a checkpoint's moment, taken before a newer transaction wrote to them.
 #[derive(Default)]
-pub struct Stash(Mutex<IdMap<MetaId, arena::Copy>>);
+pub struct Stash(Mutex<IdMap<MetaId, Kept>>);
+
+/// A copy and its CRC-64 (M-2).
+struct Kept {
+    copy: arena::Copy,
+    sum: u64,
+}
+
+impl Kept {
+    fn check(self, id: MetaId) -> Result<arena::Copy, Error> {
+        let (found, expected) = (crc64::full(&self.copy[..]), self.sum);
+        match found == expected {
+            true => Ok(self.copy),
+            false => Err(Error::Scribble { id, found, expected }),
+        }
+    }
+}
 
 impl Stash {
     /// Copies kept.
@@ -23,26 +42,36 @@ impl Stash {
         self.0.lock().len()
     }
 
-    /// Keeps a copy.
+    /// Keeps a copy that was just verified.
     pub fn keep(&self, id: MetaId, copy: arena::Copy) {
-        self.0.lock().insert(id, copy);
+        let sum = crc64::full(&copy[..]);
+        self.0.lock().insert(id, Kept { copy, sum });
     }
 
-    /// The copy of `id`, if there is one.
-    pub fn take(&self, id: MetaId) -> Option<arena::Copy> {
-        self.0.lock().remove(&id)
+    /// The copy of `id`, if there is one. Errors: `Scribble`.
+    pub fn take(&self, id: MetaId) -> Result<Option<arena::Copy>, Error> {
+        let kept = self.0.lock().remove(&id);
+        kept.map(|kept| kept.check(id)).transpose()
     }
 
-    /// Up to `most` copies: a checkpoint writes them first, since they lie beside the arena.
-    pub fn take_some(&self, most: usize) -> Vec<(MetaId, arena::Copy)> {
+    /// Up to `most` copies: a checkpoint writes them first, since they lie beside the arena. Errors: `Scribble`.
+    pub fn take_some(&self, most: usize) -> Result<Vec<(MetaId, arena::Copy)>, Error> {
         let mut copies = self.0.lock();
-        if copies.is_empty() {
-            return Vec::new();
-        }
         let ids: Vec<MetaId> = copies.keys().take(most).copied().collect();
-        ids.into_iter()
-            .filter_map(|id| copies.remove(&id).map(|copy| (id, copy)))
-            .collect()
+        let kept: Vec<(MetaId, Kept)> = ids
+            .into_iter()
+            .filter_map(|id| copies.remove(&id).map(|kept| (id, kept)))
+            .collect();
+        drop(copies);
+        kept.into_iter().map(|(id, kept)| Ok((id, kept.check(id)?))).collect()
+    }
+
+    /// A stray write into a copy.
+    #[cfg(test)]
+    fn scribble(&self, id: MetaId, at: usize) {
+        if let Some(kept) = self.0.lock().get_mut(&id) {
+            kept.copy[at] ^= 0x40;
+        }
     }
 }
 
@@ -106,3 +135,6 @@ impl Store {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

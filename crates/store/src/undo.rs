@@ -20,12 +20,16 @@ use crate::failpoint;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use keepfs_codes::crc64;
 use keepfs_format::PAGE;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Slots, which bound how many transactions run at a time.
 pub(crate) const SLOTS: usize = 64;
 /// Bytes of a slot.
 const SLOT: usize = 256 * 1024;
+/// Bytes of all slots and the page behind them.
+const BYTES: usize = SLOTS * SLOT + PAGE;
+const NAME: &str = "keepfs-session";
 /// Bytes of a slot's head.
 const SLOT_HEAD: usize = 128;
 /// Bytes of a record's head.
@@ -117,16 +121,38 @@ pub struct UndoSlot<'u> {
 impl UndoLog {
     /// Makes the slots.
     pub fn new(guard: Guard, seal: bool) -> Result<UndoLog, Error> {
-        let bytes = SLOTS * SLOT + PAGE;
-        let region = Region::new("keepfs-session", bytes, guard, seal).map_err(|source| Error::Memory {
-            bytes,
+        UndoLog::made(Region::new(NAME, BYTES, guard, seal), false)
+    }
+
+    /// Makes slots whose descriptor is kept for whoever adopts them.
+    pub fn lasting(guard: Guard, seal: bool) -> Result<UndoLog, Error> {
+        UndoLog::made(Region::lasting(NAME, BYTES, guard, seal), false)
+    }
+
+    /// The slots that a killed server left; all are taken until they are retired. Errors: `Memory`, `Damaged`.
+    pub fn adopt(descriptor: OwnedFd, guard: Guard, seal: bool) -> Result<UndoLog, Error> {
+        let undo = UndoLog::made(Region::adopt(descriptor, guard, seal), true)?;
+        match undo.region.bytes() == BYTES {
+            true => Ok(undo),
+            false => Err(Error::Damaged("the undo slots are not those of this version".into())),
+        }
+    }
+
+    fn made(region: std::io::Result<Region>, taken: bool) -> Result<UndoLog, Error> {
+        let region = region.map_err(|source| Error::Memory {
+            bytes: BYTES,
             source: Arc::new(source),
         })?;
         Ok(UndoLog {
             region,
-            taken: (0..SLOTS).map(|_| AtomicBool::new(false)).collect(),
+            taken: (0..SLOTS).map(|_| AtomicBool::new(taken)).collect(),
             generations: (0..SLOTS).map(|_| AtomicU64::new(1)).collect(),
         })
+    }
+
+    /// The descriptor of slots that last.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.region.descriptor()
     }
 
     /// Takes a free slot; waits while all are in use (transactions never wait themselves, so this is short).

@@ -6,12 +6,15 @@ mod sys;
 
 use keepfs_codes::crc64;
 use keepfs_format::PAGE;
-use keepfs_store::Guard;
+use keepfs_media::Device;
+use keepfs_media::ram::RamDevice;
 use keepfs_store::arena::Arena;
+use keepfs_store::{Error, FormatOptions, Guard, Store, StoreOptions};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 /// Tells a child what to do.
 const ORDER: &str = "KEEPFS_GUARD_TEST";
@@ -54,6 +57,9 @@ fn child() {
     let Ok(order) = std::env::var(ORDER) else {
         return;
     };
+    if order == "staged" {
+        return child_of_a_store();
+    }
     let arena = arena(Guard::Alias, false);
     println!("target {:#x}", target(&arena));
     if order == "witness" {
@@ -70,6 +76,24 @@ fn child() {
     };
     let thread = culprit.spawn(move || stray_store(at)).expect("thread");
     thread.join().expect("never reached");
+}
+
+/// Aims at the bytes of a staged page (S-14.1).
+fn child_of_a_store() {
+    let device: Arc<dyn Device> = Arc::new(RamDevice::new(1024));
+    Store::format(device.clone(), &FormatOptions::default()).expect("format");
+    let options = StoreOptions {
+        tiny_arena: true,
+        arena_bytes: 1 << 20,
+        background: false,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(device, &options).expect("open");
+    let staged = store.transact::<_, Error>(|t| Ok(t.stage(7, 0, 1, None, 0, b"staged")?));
+    staged.expect("stage");
+    let at = store.staging().shown_address() + store.staged_place(7, 0).expect("staged");
+    println!("target {at:#x}");
+    stray_store(at);
 }
 
 #[inline(never)]
@@ -94,6 +118,18 @@ fn a_stray_store_dies_with_a_report_that_names_it() {
     for what in wanted {
         assert!(told.contains(what), "no {what:?} in: {told}");
     }
+}
+
+/// S-14.1: redo and staged pages have the guard of the arena.
+#[test]
+fn a_stray_store_into_a_staged_page_dies() {
+    let output = run_child("staged");
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let address = said.split("target ").nth(1).and_then(|s| s.split_whitespace().next());
+    assert!(told.contains("keepfs: guard"), "{told}");
+    assert!(told.contains(address.expect("the child says where")), "{told}");
 }
 
 /// PROTOCOLS section 9: the handler stops the other threads first, then reports.

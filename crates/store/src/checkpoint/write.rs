@@ -48,7 +48,7 @@ impl Store {
     /// The copies that transactions have left go first: they lie beside the arena, and whoever begins waits for them.
     fn write_copies(&self, plan: &mut Plan<'_>) -> Result<(), Error> {
         let mut batch = Vec::new();
-        for (id, content) in self.stash.take_some(BATCH) {
+        for (id, content) in self.stash.take_some(BATCH)? {
             let entry = plan.live(id, &content)?;
             batch.push((entry, content));
         }
@@ -63,15 +63,15 @@ impl Store {
         frame: FrameNo,
         flying: &mut Vec<(MetaId, FrameNo)>,
     ) -> Result<Option<arena::Copy>, Error> {
-        if let Some(copy) = self.stash.take(id) {
+        if let Some(copy) = self.stash.take(id)? {
             return Ok(Some(copy));
         }
         let Some(pin) = self.cache.pin(id).filter(|p| p.frame == frame) else {
-            return Ok(self.stash.take(id));
+            return self.stash.take(id);
         };
         let mut state = pin.slot().state.lock();
         if state.dirty == 0 || state.dirty > epoch {
-            return Ok(self.stash.take(id));
+            return self.stash.take(id);
         }
         let mut copy: arena::Copy = Box::new([0; PAGE]);
         self.verified_copy(&pin, &mut copy)?;

@@ -2,6 +2,7 @@
 //! S-14.9; PROTOCOLS section 1).
 
 use super::*;
+use crate::failpoint;
 use crate::undo::UndoLog;
 use crate::{FormatOptions, Meaning, Purpose, Ref, Store, StoreOptions};
 use keepfs_format::Kind;
@@ -64,14 +65,54 @@ fn work(store: &Store) {
     });
 }
 
+/// Undo slots and segment, as the keeper holds them.
+struct Held([OwnedFd; 2]);
+
+impl Held {
+    fn of(store: &Store) -> Held {
+        let descriptors = [store.undo.descriptor(), store.staging().descriptor()];
+        Held(descriptors.map(|d| d.expect("it lasts").try_clone_to_owned().expect("descriptor")))
+    }
+
+    fn adopt(self) -> Adopted {
+        let [undo, segment] = self.0;
+        let undo = UndoLog::adopt(undo, Guard::Alias, false).expect("undo slots");
+        let nothing_under = |page, _, _: &mut [u8; PAGE]| Err(Error::Damaged(format!("page {page} was asked for")));
+        Adopted::new(segment, (Guard::Alias, false), &undo, nothing_under).expect("segment")
+    }
+}
+
 fn adopt(store: Arc<Store>) -> Adopted {
-    let descriptor = store.staging().descriptor().expect("it lasts");
-    let held_by_the_keeper = descriptor.try_clone_to_owned().expect("descriptor");
+    let held = Held::of(&store);
     drop(store);
-    let nothing_under = |page, _, _: &mut [u8; PAGE]| Err(Error::Damaged(format!("page {page} was asked for")));
-    // It was killed between two transactions.
-    let undo = UndoLog::new(Guard::Off, false).expect("undo");
-    Adopted::new(held_by_the_keeper, (Guard::Alias, false), &undo, nothing_under).expect("adopt")
+    held.adopt()
+}
+
+/// S-14.3: whatever store of a transaction the kill hits, redo and staged page agree that it is committed, or not.
+#[test]
+fn a_kill_anywhere_in_a_transaction_is_seen_whole_or_not_at_all() {
+    let mut seen = [0, 0];
+    for stores in (0..).step_by(43) {
+        let store = store();
+        work(&store);
+        let before = store.last_seq();
+        let held = Held::of(&store);
+        let cut = failpoint::run(stores, || {
+            transact(&store, |t| t.stage(INO, 0, 9, None, 0, b"the last"))
+        });
+        drop(store);
+        let adopted = held.adopt();
+        let committed = (adopted.last_seq() - before) as usize;
+        let mut page = [0; PAGE];
+        assert!(adopted.staged(INO, 0, &mut page).expect("sound"));
+        assert_eq!(page.starts_with(b"the last"), committed == 1, "{stores} stores");
+        assert_eq!(page[10..710], [1; 700]);
+        seen[committed] += 1;
+        if cut.is_ok() {
+            break;
+        }
+    }
+    assert!(seen[0] > 3 && seen[1] > 50, "{seen:?}");
 }
 
 #[test]
