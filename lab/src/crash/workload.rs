@@ -15,10 +15,10 @@ pub struct Workloads {
     ace: Vec<ace::Step>,
 }
 
-/// How many workloads take turns: four that are swept deeply, the others broad.
+/// How many workloads take turns: five that are swept deeply, the others broad.
 const TURNS: u64 = 96;
 /// The same where dangers are looked for rather than states.
-const TURNS_DEEP: u64 = 6;
+const TURNS_DEEP: u64 = 7;
 /// Operations of a long random workload.
 const LONG: usize = 60;
 
@@ -45,10 +45,11 @@ impl Workloads {
         let mut rng = Rng::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let turn = number / self.turns;
         let (name, setting, steps) = match number % self.turns {
-            0 => self.ace_one(turn),
-            1 => self.ace_two(&mut rng),
-            2 => random(turn, &mut rng),
-            3 => directed::workload(turn, &mut rng),
+            0 => self.ace_one(2 * turn),
+            1 => self.ace_one(2 * turn + 1),
+            2 => self.ace_two(&mut rng),
+            3 => random(turn, &mut rng),
+            4 => directed::workload(turn, &mut rng),
             _ => ("broad/".into(), broad::setting(number), broad::steps(&mut rng)),
         };
         Seed {

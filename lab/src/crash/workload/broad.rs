@@ -10,7 +10,7 @@ use keepfs_vfs::ops::{Generator, Mode, Op, Outcome, Profile, Rng, Session, Who};
 use std::sync::Arc;
 
 /// Groups of the log that a workload makes, about.
-const GROUPS: u64 = 45;
+const GROUPS: u64 = 30;
 /// How often an operation of a kind is drawn until one will be done.
 const TRIES: u32 = 160;
 /// How many of those are tried on the model.
@@ -58,8 +58,8 @@ impl Guide<'_> {
 /// What names, sizes and offsets are drawn from: few and small, so that recovery is quick.
 fn profile() -> Profile {
     let mut profile = Profile::everything();
-    profile.offsets = vec![0, 100, 4095, 4096, 8192, 12_288];
-    profile.len_max = 6000;
+    profile.offsets = vec![0, 100, 4095, 4096, 8192];
+    profile.len_max = 5000;
     profile
 }
 
