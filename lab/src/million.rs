@@ -56,7 +56,7 @@ impl Pool {
     /// Opens one that is there; `what` is told with the time it took.
     pub fn open(image: &Path, arena_mib: usize, what: &str, sampler: &Sampler) -> Result<Pool, Failure> {
         let device: Arc<dyn Device> = Arc::new(FileDevice::open(image, OpenMode::ReadWrite, FileOptions::default())?);
-        let started = Instant::now();
+        let started = Start::now();
         let volume = Volume::open(device.clone(), &options(arena_mib))?;
         tell(what, started, 1, sampler);
         Ok(Pool { device, volume })
@@ -72,7 +72,7 @@ impl Pool {
 
     /// Unmounts, told with the time it took.
     pub fn close(self, sampler: &Sampler) -> Result<(), Failure> {
-        let started = Instant::now();
+        let started = Start::now();
         self.volume.unmount()?;
         tell("unmount", started, 1, sampler);
         self.leave();
@@ -112,12 +112,42 @@ pub fn new_inode(kind: FileKind) -> NewInode {
     }
 }
 
-/// One line: what, how often, how long.
-pub fn tell(what: &str, started: Instant, n: u64, sampler: &Sampler) {
-    let s = started.elapsed().as_secs_f64();
+/// A moment, by the clock and by the processor time that all threads of this process have used.
+#[derive(Clone, Copy)]
+pub struct Start {
+    clock: Instant,
+    cpu_s: f64,
+}
+
+impl Start {
+    /// Now.
+    pub fn now() -> Start {
+        Start {
+            clock: Instant::now(),
+            cpu_s: cpu_s(),
+        }
+    }
+}
+
+/// Processor time of all threads, seconds; the kernel tells it in hundredths (proc(5)).
+fn cpu_s() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = |i| -> f64 {
+        let word = behind_name.split_whitespace().nth(i);
+        word.and_then(|w| w.parse().ok()).unwrap_or(0.0)
+    };
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+/// One line: what, how often, how long by the clock and in processor time (which a loaded machine does not stretch).
+pub fn tell(what: &str, started: Start, n: u64, sampler: &Sampler) {
+    let (s, cpu) = (started.clock.elapsed().as_secs_f64(), cpu_s() - started.cpu_s);
+    let each = |s: f64| s * 1e6 / n.max(1) as f64;
     println!(
-        "{what:28} {n:9} in {s:8.3} s = {:10.2} us each; {} MiB beside the arena",
-        s * 1e6 / n.max(1) as f64,
+        "{what:34} {n:9} in {s:8.3} s = {:10.2} us each, {:8.2} us of processor; {} MiB beside the arena",
+        each(s),
+        each(cpu),
         sampler.beside_now_kib() >> 10
     );
 }

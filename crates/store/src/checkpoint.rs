@@ -156,13 +156,12 @@ impl Store {
             seq: moment.seq,
             flags: 0,
         };
-        let pages = log::lay_out(&self.pool.log, &mut head, &stamp, &payload);
-        log::write(&*self.device, &self.pool.log, before, state.incarnation, &pages)?;
+        let pages = log::append(&*self.device, &self.pool.log, &mut head, &stamp, &payload)?;
         state.head = head;
         state.written = before.group;
         self.stats
             .bytes_checkpoint
-            .fetch_add(pages.len() as u64, Ordering::Relaxed);
+            .fetch_add(pages * PAGE as u64, Ordering::Relaxed);
         Ok(())
     }
 

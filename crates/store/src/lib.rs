@@ -77,7 +77,7 @@ const UNFLUSHED_MAX: u64 = 64 << 20;
 /// Most staged pages: so many are copied while a checkpoint keeps transactions waiting (10 ms at most).
 const STAGED_MAX: usize = 2048;
 /// Redo kept above which a transaction makes everything durable before it begins, bytes (S-14.4).
-const REDO_MAX: usize = segment::RING / 2;
+const REDO_MAX: usize = segment::RING / 4;
 /// Least frames an arena needs to hold the largest transaction beside a checkpoint.
 const FRAMES_LEAST: u32 = FRAMES_MAX as u32 * 3 / 2;
 

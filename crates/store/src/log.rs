@@ -74,23 +74,52 @@ pub const fn pages_of(payload: usize) -> u64 {
     if pages == 0 { 1 } else { pages as u64 }
 }
 
-/// Encodes records.
-pub fn encode(records: &[Record]) -> Vec<u8> {
+/// Encodes records, each of which is given up when that is done.
+pub fn encode(records: Vec<Record>) -> Vec<u8> {
     let mut payload = Vec::with_capacity(PAYLOAD);
-    records.iter().for_each(|r| r.encode(&mut payload));
+    records.into_iter().for_each(|r| r.encode(&mut payload));
     payload
 }
 
-/// Lays a group out in pages; moves `head` behind it.
-pub fn lay_out(region: &Region, head: &mut Head, stamp: &Stamp, payload: &[u8]) -> Vec<u8> {
-    let count = pages_of(payload.len()) as usize;
-    let mut pages = vec![0; count * PAGE];
+/// Pages laid out and written together: a group may be long, and memory is short (P-9).
+const BATCH: usize = 64;
+
+/// Writes a group at `head`, which moves behind it, without flush. Returns how many pages.
+pub fn append(
+    device: &dyn Device,
+    region: &Region,
+    head: &mut Head,
+    stamp: &Stamp,
+    payload: &[u8],
+) -> Result<u64, Error> {
+    let count = pages_of(payload.len());
+    let mut buffer = vec![0; BATCH.min(count as usize) * PAGE];
+    let mut rest = payload;
+    let mut left = count as usize;
+    while left > 0 {
+        let now = BATCH.min(left);
+        left -= now;
+        let (part, later) = rest.split_at((now * PAYLOAD).min(rest.len()));
+        rest = later;
+        let pages = &mut buffer[..now * PAGE];
+        let before = *head;
+        lay_out(region, head, stamp, part, pages, left == 0);
+        write(device, region, before, stamp.incarnation, pages)?;
+    }
+    head.group += 1;
+    Ok(count)
+}
+
+/// Lays a part of a group out in pages; with `last` it is the last one.
+fn lay_out(region: &Region, head: &mut Head, stamp: &Stamp, part: &[u8], pages: &mut [u8], last: bool) {
+    pages.fill(0);
+    let count = pages.len() / PAGE;
     for (i, page) in pages.chunks_exact_mut(PAGE).enumerate() {
-        let part = &payload[(i * PAYLOAD).min(payload.len())..((i + 1) * PAYLOAD).min(payload.len())];
+        let part = &part[(i * PAYLOAD).min(part.len())..((i + 1) * PAYLOAD).min(part.len())];
         let page_head = PageHead {
             magic: MAGIC.into(),
             used: (part.len() as u16).into(),
-            flags: stamp.flags | if i + 1 == count { FLAG_LAST } else { 0 },
+            flags: stamp.flags | if last && i + 1 == count { FLAG_LAST } else { 0 },
             reserved: 0,
             sequence: head.sequence.into(),
             group: head.group.into(),
@@ -104,13 +133,11 @@ pub fn lay_out(region: &Region, head: &mut Head, stamp: &Stamp, payload: &[u8]) 
         page[CRC_OFFSET..].copy_from_slice(&head.chain.to_le_bytes());
         head.sequence += 1;
     }
-    head.group += 1;
-    pages
 }
 
-/// Writes pages laid out from sequence number `first`, then checks that the buffer is still what was laid out
+/// Writes pages laid out from `before` on, then checks that the buffer is still what was laid out
 /// (PROTOCOLS: its own CRC again when the write has completed).
-pub fn write(device: &dyn Device, region: &Region, before: Head, incarnation: u64, pages: &[u8]) -> Result<(), Error> {
+fn write(device: &dyn Device, region: &Region, before: Head, incarnation: u64, pages: &[u8]) -> Result<(), Error> {
     let mut q = before.sequence;
     let mut rest = pages;
     while !rest.is_empty() {

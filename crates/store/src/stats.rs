@@ -183,11 +183,10 @@ impl Stats {
     }
 
     /// Counts a group.
-    pub fn persisted(&self, payload: usize, pages: usize, _transactions: usize) {
+    pub fn persisted(&self, payload: usize, pages: u64, _transactions: usize) {
         self.groups.fetch_add(1, Ordering::Relaxed);
         self.bytes_compacted.fetch_add(payload as u64, Ordering::Relaxed);
-        self.bytes_persistence.fetch_add(pages as u64, Ordering::Relaxed);
-        let count = (pages / PAGE) as u64;
-        self.group_pages_max.fetch_max(count, Ordering::Relaxed);
+        self.bytes_persistence.fetch_add(pages * PAGE as u64, Ordering::Relaxed);
+        self.group_pages_max.fetch_max(pages, Ordering::Relaxed);
     }
 }

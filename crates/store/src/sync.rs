@@ -160,7 +160,7 @@ impl Store {
             }
         }
         // From here on the encoded form is all there is: a group may be long, and memory is short (P-9).
-        let payload = log::encode(&core::mem::take(&mut group.records));
+        let payload = log::encode(core::mem::take(&mut group.records));
         Ok(Prepared { group, payload })
     }
 
@@ -199,14 +199,13 @@ impl Store {
             seq: prepared.group.seq,
             flags,
         };
-        let pages = log::lay_out(&self.pool.log, &mut head, &stamp, &prepared.payload);
-        log::write(&*self.device, &self.pool.log, before, state.incarnation, &pages)?;
+        let pages = log::append(&*self.device, &self.pool.log, &mut head, &stamp, &prepared.payload)?;
         state.told = state.durable;
         state.head = head;
         state.written = before.group;
         state.written_seq = prepared.group.seq;
         self.stats
-            .persisted(prepared.payload.len(), pages.len(), prepared.group.transactions);
+            .persisted(prepared.payload.len(), pages, prepared.group.transactions);
         Ok(())
     }
 

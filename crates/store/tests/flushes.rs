@@ -218,7 +218,7 @@ fn groups_are_bounded() {
     });
     let seen = store.stats();
     assert!(seen.groups >= 2, "nobody but the bound cut groups: {}", seen.groups);
-    assert!(seen.group_pages_max > 500, "{}", seen.group_pages_max);
+    assert!(seen.group_pages_max > 250, "{}", seen.group_pages_max);
     assert!(seen.group_pages_max <= group_pages_max(), "{}", seen.group_pages_max);
     store.close().expect("close");
 }

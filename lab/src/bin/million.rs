@@ -5,7 +5,7 @@
 //! [--barrier MIB] [--beside MIB] [--remove 0|1] [--image PATH]`
 
 use keepfs_lab::million::memory::Sampler;
-use keepfs_lab::million::{Failure, Pool, Seen, barrier, big_dir, files, tell, tell_stops};
+use keepfs_lab::million::{Failure, Pool, Seen, Start, barrier, big_dir, files, tell, tell_stops};
 use keepfs_vfs::Vfs;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -61,7 +61,7 @@ fn many_files(w: &Wishes) -> Result<(), Failure> {
     let sampler = Sampler::start();
     let pool = Pool::create(&w.image, w.files * 2 + 262_144, w.arena_mib)?;
     files::run(&pool, w.files, w.changes, &sampler)?;
-    let started = Instant::now();
+    let started = Start::now();
     pool.volume.syncfs()?;
     tell("sync", started, 1, &sampler);
     let (frames, dirty, evictions) = pool.volume.store().arena_figures();

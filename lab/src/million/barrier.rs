@@ -20,11 +20,11 @@ pub fn run(arena_mib: usize, rounds: u32) -> Result<u64, Error> {
     let mut nodes: Vec<Ref> = Vec::new();
     let mut most = 0;
     for round in 0..rounds {
-        // Until one more would start a checkpoint.
+        // Nearly half of the frames: from there on a checkpoint is wanted.
         let before = store.stats().checkpoints;
         for i in 0.. {
             let (frames, dirty, _) = store.arena_figures();
-            if dirty * 100 > u64::from(frames) * 69 {
+            if dirty * 100 > u64::from(frames) * 48 {
                 break;
             }
             let r = nodes.get(i).copied();
@@ -36,13 +36,14 @@ pub fn run(arena_mib: usize, rounds: u32) -> Result<u64, Error> {
                 };
                 t.put(r, 64, &bytes, Meaning::Xattr)?;
                 Ok(r)
-            })?;
+            });
+            let r = r.inspect_err(|_| eprintln!("at {i} of round {round}: {:?}", store.figures()))?;
             if i >= nodes.len() {
                 nodes.push(r);
             }
         }
         assert_eq!(store.stats().checkpoints, before, "the arena is too full too early");
-        let limit = store.staged_soft_limit() as u64 * 2;
+        let limit = store.staged_soft_limit() as u64;
         for i in 0..limit {
             store.transact::<_, Error>(|t| Ok(t.stage(100, i, round, None, 0, &[round as u8; 100])?))?;
         }

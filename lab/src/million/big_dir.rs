@@ -2,10 +2,9 @@
 
 use super::memory::Sampler;
 use super::order::Shuffled;
-use super::{Failure, Pool, new_inode, tell};
+use super::{Failure, Pool, Start, new_inode, tell};
 use keepfs_vfs::{Errno, FileKind, Ino, Vfs};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 fn name(i: u64) -> String {
     format!("entry-{i:014}")
@@ -26,7 +25,7 @@ fn list_beside_removals(pool: &Pool, dir: Ino, entries: u64, sampler: &Sampler) 
     let volume = &pool.volume;
     let begun = AtomicBool::new(false);
     let mut seen = vec![0u8; entries as usize];
-    let started = Instant::now();
+    let started = Start::now();
     std::thread::scope(|scope| -> Result<(), Failure> {
         let begun = &begun;
         let remover = scope.spawn(move || -> Result<(), Errno> {
@@ -72,7 +71,7 @@ fn list_beside_removals(pool: &Pool, dir: Ino, entries: u64, sampler: &Sampler) 
 pub fn run(pool: &Pool, entries: u64, sampler: &Sampler) -> Result<(), Failure> {
     let volume = &pool.volume;
     let dir = volume.mknod(Ino::ROOT, b"big", &new_inode(FileKind::Dir))?.attr.ino;
-    let (mut started, mut from, mut stop) = (Instant::now(), 0, 10_000);
+    let (mut started, mut from, mut stop) = (Start::now(), 0, 10_000);
     for (made, i) in (1..).zip(Shuffled::new(entries)) {
         let entry = volume.mknod(dir, name(i).as_bytes(), &new_inode(FileKind::File))?;
         volume.forget(entry.attr.ino, 1);
@@ -83,11 +82,11 @@ pub fn run(pool: &Pool, entries: u64, sampler: &Sampler) -> Result<(), Failure> 
                 made - from,
                 sampler,
             );
-            (started, from) = (Instant::now(), made);
+            (started, from) = (Start::now(), made);
             stop = if made < 100_000 { 100_000 } else { made + 300_000 };
         }
     }
-    let started = Instant::now();
+    let started = Start::now();
     let looks = entries.min(100_000);
     for i in Shuffled::new(entries)
         .skip(1)
@@ -98,7 +97,7 @@ pub fn run(pool: &Pool, entries: u64, sampler: &Sampler) -> Result<(), Failure> 
     }
     tell("big directory, lookup", started, looks, sampler);
     list_beside_removals(pool, dir, entries, sampler)?;
-    let started = Instant::now();
+    let started = Start::now();
     let mut removed = 0;
     for i in Shuffled::new(entries).filter(|i| !goes(*i)) {
         volume.unlink(dir, name(i).as_bytes())?;

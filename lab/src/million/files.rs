@@ -2,11 +2,10 @@
 
 use super::memory::Sampler;
 use super::order::Shuffled;
-use super::{Pool, new_inode, tell};
+use super::{Pool, Start, new_inode, tell};
 use keepfs_fs::Volume;
 use keepfs_vfs::ops::Rng;
 use keepfs_vfs::{Errno, FileKind, Ino, RenameFlags, Vfs, WriteHow, XattrHow};
-use std::time::Instant;
 
 /// What is done to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +91,7 @@ impl Files<'_> {
             .collect();
         let mut rng = Rng::new(made);
         for (what, label) in CHANGES {
-            let started = Instant::now();
+            let started = Start::now();
             for _ in 0..changes {
                 let i = match made == files {
                     true => rng.below(files),
@@ -121,7 +120,7 @@ pub fn run(pool: &Pool, files: u64, changes: u64, sampler: &Sampler) -> Result<(
         volume: &pool.volume,
         dirs: dirs?,
     };
-    let (mut started, mut from) = (Instant::now(), 0);
+    let (mut started, mut from) = (Start::now(), 0);
     let mut stop = 10_000;
     for (made, i) in (1..).zip(Shuffled::new(files)) {
         all.create(i)?;
@@ -132,7 +131,7 @@ pub fn run(pool: &Pool, files: u64, changes: u64, sampler: &Sampler) -> Result<(
             if made == 10_000 && files > made {
                 all.probe(files, made, 500, sampler)?;
             }
-            (started, from) = (Instant::now(), made);
+            (started, from) = (Start::now(), made);
             stop = if made < 100_000 { 100_000 } else { made + 100_000 };
         }
     }
@@ -142,7 +141,7 @@ pub fn run(pool: &Pool, files: u64, changes: u64, sampler: &Sampler) -> Result<(
 /// Removes every file that is left, and tells how many there were.
 pub fn remove_all(pool: &Pool, sampler: &Sampler) -> Result<u64, Errno> {
     let volume = &pool.volume;
-    let started = Instant::now();
+    let started = Start::now();
     let mut removed = 0;
     for d in 0..16 {
         let dir = volume.lookup(Ino::ROOT, format!("dir{d}").as_bytes())?.attr.ino;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the memory is looked at.
-const EVERY: Duration = Duration::from_millis(20);
+/// How often the memory is looked at. A look costs milliseconds, in which no page can be mapped.
+const EVERY: Duration = Duration::from_millis(400);
 
 /// Pages of this process, each once, in KiB: all, and those of memfds called `keepfs-arena`.
 pub fn resident_kib() -> (u64, u64) {

@@ -60,7 +60,7 @@ impl Adopted {
     pub fn next_group(&mut self, logged: u64) -> Result<Vec<u8>, Error> {
         self.redo.taken_up_to(logged);
         let transactions = self.redo.take().read(&self.segment).map_err(damaged)?;
-        Ok(log::encode(&compact(transactions).records))
+        Ok(log::encode(compact(transactions).records))
     }
 
     /// Copies a staged page; `false` if it is not staged.
