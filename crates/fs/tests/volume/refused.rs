@@ -147,10 +147,7 @@ fn a_refused_page_is_not_handed_out_again() {
     bed.refuse(When::Page(bad));
     for round in 0..3 {
         let (mut files, data) = (0, bytes(round, 16));
-        loop {
-            let Ok(file) = make(&*bed.volume, Ino::ROOT, &format!("f{files}"), FileKind::File) else {
-                break;
-            };
+        while let Ok(file) = make(&*bed.volume, Ino::ROOT, &format!("f{files}"), FileKind::File) {
             files += 1;
             match bed.write(file, 0, &data, WriteHow::default()) {
                 Ok(n) if n == data.len() => {}
