@@ -21,6 +21,32 @@ const fn stage(name: &'static str, minutes_max: u64, command: &'static [&'static
     }
 }
 
+impl Stage {
+    /// With `--long` only.
+    const fn long(self) -> Stage {
+        Stage { long: true, ..self }
+    }
+}
+
+/// The command that runs a program of the lab; `with` says what cargo needs besides.
+macro_rules! lab {
+    ($bin:literal $(, $arg:literal)*) => {
+        lab!(with [] $bin $(, $arg)*)
+    };
+    (with [$($more:literal),*] $bin:literal $(, $arg:literal)*) => {
+        &[
+            "cargo", "run", "--release", "--quiet", "-p", "keepfs-lab", $($more,)* "--bin", $bin, "--" $(, $arg)*
+        ]
+    };
+}
+
+/// The command of a suite on a real mount.
+macro_rules! suite {
+    ($name:literal $(, $arg:literal)*) => {
+        &["cargo", "xtask", "suite", $name $(, $arg)*]
+    };
+}
+
 /// In the order in which they run: cheap ones first, and what others need before them.
 pub const STAGES: &[Stage] = &[
     stage("fmt", 2, &["cargo", "fmt", "--all", "--check", "--", "--color=never"]),
@@ -45,16 +71,8 @@ pub const STAGES: &[Stage] = &[
     stage(
         "crash",
         20,
-        &[
-            "cargo",
-            "run",
-            "--release",
-            "--quiet",
-            "-p",
-            "keepfs-lab",
-            "--bin",
+        lab!(
             "crash",
-            "--",
             "--goal",
             "1000000",
             "--each",
@@ -62,102 +80,32 @@ pub const STAGES: &[Stage] = &[
             "--budget",
             "720",
             "--schedules",
-            "100000",
-        ],
+            "100000"
+        ),
     ),
     stage(
         "planted",
         15,
-        &[
-            "cargo",
-            "run",
-            "--release",
-            "--quiet",
-            "-p",
-            "keepfs-lab",
-            "--features",
-            "planted",
-            "--bin",
-            "crash",
-            "--",
-            "--planted",
-            "all",
-        ],
+        lab!(with ["--features", "planted"] "crash", "--planted", "all"),
     ),
     stage(
         "million",
         10,
-        &[
-            "cargo",
-            "run",
-            "--release",
-            "--quiet",
-            "-p",
-            "keepfs-lab",
-            "--bin",
-            "million",
-            "--",
-            "--files",
-            "250000",
-            "--changes",
-            "20000",
-            "--arena",
-            "32",
-        ],
+        lab!("million", "--files", "250000", "--changes", "20000", "--arena", "32"),
     ),
+    stage("hostile", 10, lab!("hostile", "--budget", "20")),
     stage(
-        "hostile",
-        10,
-        &[
-            "cargo",
-            "run",
-            "--release",
-            "--quiet",
-            "-p",
-            "keepfs-lab",
-            "--bin",
-            "hostile",
-            "--",
-            "--budget",
-            "20",
-        ],
-    ),
-    Stage {
-        name: "hostile_all",
-        long: true,
-        minutes_max: 20,
-        command: &[
-            "env",
-            "CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true",
-            "cargo",
-            "run",
-            "--release",
-            "--quiet",
-            "-p",
-            "keepfs-lab",
-            "--target-dir",
-            "target/overflow",
-            "--bin",
-            "hostile",
-            "--",
-            "--budget",
-            "3600",
-        ],
-    },
-    Stage {
-        name: "crash_long",
-        long: true,
-        minutes_max: 20,
-        command: &[
-            "cargo",
-            "run",
-            "--release",
-            "--quiet",
-            "-p",
-            "keepfs-lab",
-            "--bin",
+        "hostile_all",
+        20,
+        lab!(with ["--config", "profile.release.overflow-checks=true", "--target-dir", "target/overflow"]
+            "hostile", "--budget", "3600"),
+    )
+    .long(),
+    stage(
+        "crash_long",
+        20,
+        lab!(
             "crash",
-            "--",
             "--budget",
             "3600",
             "--seed",
@@ -167,43 +115,22 @@ pub const STAGES: &[Stage] = &[
             "--each",
             "100000",
             "--schedules",
-            "1000000",
-        ],
-    },
-    Stage {
-        name: "million_long",
-        long: true,
-        minutes_max: 20,
-        command: &[
-            "cargo",
-            "run",
-            "--release",
-            "--quiet",
-            "-p",
-            "keepfs-lab",
-            "--bin",
-            "million",
-        ],
-    },
-    stage("pjdfstest", 5, &["cargo", "xtask", "suite", "pjdfstest"]),
-    stage("fsx", 10, &["cargo", "xtask", "suite", "fsx"]),
-    stage(
-        "pjdfstest_uring",
-        5,
-        &["cargo", "xtask", "suite", "pjdfstest", "--transport", "uring"],
-    ),
-    stage(
-        "fsx_uring",
-        10,
-        &["cargo", "xtask", "suite", "fsx", "--transport", "uring"],
-    ),
-    stage("kill", 10, &["cargo", "xtask", "suite", "kill"]),
-    stage("enospc", 10, &["cargo", "xtask", "suite", "enospc"]),
-    stage("media_errors", 5, &["cargo", "xtask", "suite", "media_errors"]),
-    stage("tar", 5, &["cargo", "xtask", "suite", "tar"]),
-    stage("rsync", 5, &["cargo", "xtask", "suite", "rsync"]),
-    stage("cargo", 5, &["cargo", "xtask", "suite", "cargo"]),
-    stage("sqlite", 5, &["cargo", "xtask", "suite", "sqlite"]),
-    stage("postgres", 10, &["cargo", "xtask", "suite", "postgres"]),
-    stage("git", 10, &["cargo", "xtask", "suite", "git"]),
+            "1000000"
+        ),
+    )
+    .long(),
+    stage("million_long", 20, lab!("million")).long(),
+    stage("pjdfstest", 5, suite!("pjdfstest")),
+    stage("fsx", 10, suite!("fsx")),
+    stage("pjdfstest_uring", 5, suite!("pjdfstest", "--transport", "uring")),
+    stage("fsx_uring", 10, suite!("fsx", "--transport", "uring")),
+    stage("kill", 10, suite!("kill")),
+    stage("enospc", 10, suite!("enospc")),
+    stage("media_errors", 5, suite!("media_errors")),
+    stage("tar", 5, suite!("tar")),
+    stage("rsync", 5, suite!("rsync")),
+    stage("cargo", 5, suite!("cargo")),
+    stage("sqlite", 5, suite!("sqlite")),
+    stage("postgres", 10, suite!("postgres")),
+    stage("git", 10, suite!("git")),
 ];

@@ -103,10 +103,16 @@ impl Volume {
     /// Whether an access at `now` is stamped.
     pub(crate) fn wants_access_time(&self, inode: &Inode, now: Time) -> bool {
         let atime = time(inode, Stamp::Access);
-        let is_stale = atime <= time(inode, Stamp::Modify)
-            || atime <= time(inode, Stamp::Change)
-            || now.sec.saturating_sub(atime.sec) >= DAY;
-        is_stale && atime != now && self.access_times == AccessTimes::Relative && !has(inode, InodeFlags::NOATIME)
+        let is_due = match self.access_times.get() {
+            AccessTimes::Never => false,
+            AccessTimes::Strict => true,
+            AccessTimes::Relative => {
+                atime <= time(inode, Stamp::Modify)
+                    || atime <= time(inode, Stamp::Change)
+                    || now.sec.saturating_sub(atime.sec) >= DAY
+            }
+        };
+        is_due && atime != now && !has(inode, InodeFlags::NOATIME)
     }
 }
 

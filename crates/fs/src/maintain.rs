@@ -86,6 +86,16 @@ impl Volume {
         self.reclaim_now()
     }
 
+    /// Makes everything durable and marks the pool as closed properly, as the end does, but the volume goes on
+    /// (`mount -o remount,ro`). Errors: those of the device.
+    pub fn settle(&self) -> Result<()> {
+        if !self.read_only {
+            self.reclaim_now()?;
+            self.write_out_down_to(0)?;
+        }
+        Ok(self.store.settle()?)
+    }
+
     /// Ends the volume: nobody holds anything any more, all is made durable.
     pub(crate) fn do_unmount(&self) -> Result<()> {
         self.worker.stop();

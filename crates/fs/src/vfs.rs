@@ -119,6 +119,10 @@ impl Vfs for Volume {
         Ok(self.do_set_flags(ino.0, flags)?)
     }
 
+    fn trim(&self, start: u64, len: u64, min_len: u64) -> Result<u64> {
+        Ok(self.do_trim(start, len, min_len)?)
+    }
+
     fn shutdown(&self, flush_first: bool) -> Result<()> {
         Ok(self.do_shutdown(flush_first)?)
     }

@@ -13,6 +13,7 @@ use keepfs_media::Device;
 use keepfs_store::{FormatOptions, Source, Store, StoreOptions, Txn, View};
 use keepfs_vfs::{Attr, Entry, Errno, Time};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 /// Tells the current time.
@@ -26,6 +27,23 @@ pub enum AccessTimes {
     Relative,
     /// Never.
     Never,
+    /// Always.
+    Strict,
+}
+
+/// [`AccessTimes`] that may change while the volume is in use.
+pub(crate) struct AccessTimesNow(AtomicU8);
+
+impl AccessTimesNow {
+    fn new(times: AccessTimes) -> AccessTimesNow {
+        AccessTimesNow(AtomicU8::new(times as u8))
+    }
+
+    pub(crate) fn get(&self) -> AccessTimes {
+        let now = self.0.load(Ordering::Relaxed);
+        let all = [AccessTimes::Relative, AccessTimes::Never, AccessTimes::Strict];
+        all.into_iter().find(|times| *times as u8 == now).unwrap_or_default()
+    }
 }
 
 /// How a volume is opened.
@@ -80,7 +98,7 @@ pub struct Volume {
     pub(crate) lost: LostPages,
     /// Key of the name hash (S-6.3).
     pub(crate) seed: [u64; 2],
-    pub(crate) access_times: AccessTimes,
+    pub(crate) access_times: AccessTimesNow,
     pub(crate) background: bool,
     /// Nothing is written: the hidden list stays as it is, times are not kept.
     pub(crate) read_only: bool,
@@ -112,11 +130,10 @@ impl Volume {
             orphans: Orphans::default(),
             worker: Worker::default(),
             lost: LostPages::default(),
-            access_times: if read_only {
-                AccessTimes::Never
-            } else {
-                options.access_times
-            },
+            access_times: AccessTimesNow::new(match read_only {
+                true => AccessTimes::Never,
+                false => options.access_times,
+            }),
             background: options.background && !read_only,
             read_only,
             clock: options.clock.clone(),
@@ -137,6 +154,13 @@ impl Volume {
     /// The store below, for status and tests.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// Changes when reading stamps the access time (`mount -o remount`). Of a read-only volume it stays never.
+    pub fn set_access_times(&self, times: AccessTimes) {
+        if !self.read_only {
+            self.access_times.0.store(times as u8, Ordering::Relaxed);
+        }
     }
 
     /// The current time.

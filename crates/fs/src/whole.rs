@@ -1,11 +1,11 @@
-//! Operations on the whole volume: fsync, sync, statfs, shutdown.
+//! Operations on the whole volume: fsync, sync, statfs, trim, shutdown.
 
 use crate::errors::Result;
 use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::inode::PER_BLOCK;
 use keepfs_store::Purpose;
-use keepfs_vfs::StatFs;
+use keepfs_vfs::{Errno, StatFs};
 
 impl Volume {
     /// Everything up to now becomes durable, so this inode does. Errors: `ESTALE`, those of the device, `EIO` as long
@@ -39,6 +39,18 @@ impl Volume {
             files: self.store.totals()?.inodes.saturating_add(more),
             files_free: more,
         })
+    }
+
+    /// Tells the device which whole pages of the range of bytes are free; returns their bytes.
+    /// Errors: `EOPNOTSUPP` if the device cannot be told.
+    pub(crate) fn do_trim(&self, start: u64, len: u64, min_len: u64) -> Result<u64> {
+        let end = start.saturating_add(len) / PAGE as u64;
+        let range = start.div_ceil(PAGE as u64)..end;
+        let least = min_len.div_ceil(PAGE as u64).max(1);
+        match self.store.trim(range, least)? {
+            Some(pages) => Ok(pages * PAGE as u64),
+            None => Err(Errno::EOPNOTSUPP.into()),
+        }
     }
 
     /// Nothing reaches the device from here on.

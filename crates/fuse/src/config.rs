@@ -37,7 +37,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct MountConfig {
     /// Where; a directory. Need not be empty.
     pub mountpoint: PathBuf,
-    /// The source as shown by mount(8); with an anchor the kernel shows the anchor instead.
+    /// The source as shown by mount(8). With an anchor it must be an absolute path to a file or device, else the kernel
+    /// shows the anchor instead.
     pub fsname: String,
     /// The type is shown as `fuse.<subtype>` (with an anchor `fuseblk.<subtype>`); empty for none.
     pub subtype: String,

@@ -49,6 +49,12 @@ pub enum FuseError {
         /// The mount point.
         path: PathBuf,
     },
+    /// It cannot become read-only now.
+    #[error("{path} is in use: a file on it is open for writing")]
+    InUse {
+        /// The mount point.
+        path: PathBuf,
+    },
     /// umount(2): nothing of ours is mounted there.
     #[error("nothing of this file system is mounted on {path}")]
     NotMounted {
@@ -95,6 +101,16 @@ pub enum FuseError {
     #[error("starting a thread: {0}")]
     Thread(#[source] io::Error),
     /// The file system could not be made durable at the end.
-    #[error("unmounted, but not everything could be made durable: {0}")]
-    Unclean(keepfs_vfs::Errno),
+    #[error("unmounted, but not everything could be made durable: {errno}{}", and_before(.served))]
+    Unclean {
+        /// Why not.
+        errno: keepfs_vfs::Errno,
+        /// What had ended the serving, if that was no unmount.
+        served: Option<Box<FuseError>>,
+    },
+}
+
+fn and_before(served: &Option<Box<FuseError>>) -> String {
+    let said = served.as_ref().map(|error| format!(" (before that: {error})"));
+    said.unwrap_or_default()
 }

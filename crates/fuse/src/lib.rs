@@ -30,7 +30,7 @@ pub use context::{Caller, RequestId, current_request};
 pub use dispatch::{Dispatcher, Outcome};
 pub use error::FuseError;
 pub use init::{Granted, negotiate};
-pub use mountpoint::{How, unmount};
+pub use mountpoint::{How, remount, unmount};
 pub use notify::Notifier;
 pub use reply::ReplyBuf;
 pub use session::{Session, Unmounter, mount};

@@ -1,5 +1,7 @@
 //! mount(2) and umount(2): options, flags, and finding our own mount again.
 
+mod named;
+
 use crate::config::MountConfig;
 use crate::error::FuseError;
 use crate::sys;
@@ -60,6 +62,19 @@ pub fn unmount(path: &Path, how: How) -> Result<(), FuseError> {
     })
 }
 
+/// Gives the mount on `path` the flags of `config` (read-only, nosuid, nodev, noexec, access times) as mount(8) does with
+/// `-o remount`; everything else of a mount cannot change.
+/// Errors: [`FuseError::InUse`] (read-only while files are open for writing), [`FuseError::NotPermitted`],
+/// [`FuseError::Mount`].
+pub fn remount(path: &Path, config: &MountConfig) -> Result<(), FuseError> {
+    let target = c_string(path)?;
+    let flags = flags(config) | libc::MS_REMOUNT;
+    sys::mount(c"none", &target, c"none", flags, c"").map_err(|source| match source.raw_os_error() {
+        Some(libc::EBUSY) => FuseError::InUse { path: path.to_owned() },
+        _ => mount_error(path, source),
+    })
+}
+
 /// The mount point as an absolute path without links. Errors: [`FuseError::MountPoint`], [`FuseError::NotADirectory`].
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf, FuseError> {
     let at = |source| FuseError::MountPoint {
@@ -75,6 +90,25 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf, FuseError> {
 
 /// Mounts the connection of `channel` on `target` (as from [`resolve`]) and finds the new mount.
 pub(crate) fn attach(channel: &File, target: &Path, config: &MountConfig) -> Result<Mounted, FuseError> {
+    let named = config
+        .anchor
+        .as_ref()
+        .map(|anchor| named::make(channel, anchor, config));
+    match named {
+        Some(Ok(mount)) => named::put(mount, target).map_err(|source| mount_error(target, source))?,
+        Some(Err(error)) => {
+            tracing::debug!(%error, "the mount is shown under its anchor's name");
+            attach_plainly(channel, target, config)?;
+        }
+        None => attach_plainly(channel, target, config)?,
+    }
+    find(target).ok_or_else(|| FuseError::NotMounted {
+        path: target.to_owned(),
+    })
+}
+
+/// By mount(2): the source is the anchor, or without one whatever the configuration says.
+fn attach_plainly(channel: &File, target: &Path, config: &MountConfig) -> Result<(), FuseError> {
     let base = if config.anchor.is_some() { "fuseblk" } else { "fuse" };
     let fs_type = match config.subtype.as_str() {
         "" => base.to_owned(),
@@ -84,17 +118,14 @@ pub(crate) fn attach(channel: &File, target: &Path, config: &MountConfig) -> Res
         Some(device) => c_string(device)?,
         None => c_string(Path::new(&config.fsname))?,
     };
-    let options = c_string(Path::new(&options(channel, config)))?;
+    let options = c_string(Path::new(&mount_options(channel, config)))?;
     let c_target = c_string(target)?;
     let fs_type = c_string(Path::new(&fs_type))?;
-    sys::mount(&source, &c_target, &fs_type, flags(config), &options).map_err(|source| mount_error(target, source))?;
-    find(target).ok_or_else(|| FuseError::NotMounted {
-        path: target.to_owned(),
-    })
+    sys::mount(&source, &c_target, &fs_type, flags(config), &options).map_err(|source| mount_error(target, source))
 }
 
 /// The options that only FUSE knows. Permissions are always checked by the kernel, also without `allow_other`.
-fn options(channel: &File, config: &MountConfig) -> String {
+fn mount_options(channel: &File, config: &MountConfig) -> String {
     let mut text = format!(
         "fd={},rootmode=40000,user_id=0,group_id=0,default_permissions,max_read={}",
         channel.as_raw_fd(),

@@ -109,7 +109,8 @@ impl Server {
         };
         match op {
             Opcode::Fsync | Opcode::Fsyncdir | Opcode::Syncfs | Opcode::Destroy => By::Worker,
-            Opcode::Fallocate | Opcode::CopyFileRange | Opcode::CopyFileRange64 => By::Worker,
+            // An ioctl may be fstrim(8), which takes as long as the device does.
+            Opcode::Fallocate | Opcode::CopyFileRange | Opcode::CopyFileRange64 | Opcode::Ioctl => By::Worker,
             Opcode::Forget | Opcode::BatchForget | Opcode::Release | Opcode::Releasedir => By::Reader,
             Opcode::Read => self.by_size(op, ReadIn::read_from_prefix(body).map_or(0, |(args, _)| args.size)),
             Opcode::Write => self.by_size(op, WriteIn::read_from_prefix(body).map_or(0, |(args, _)| args.size)),
@@ -267,7 +268,12 @@ impl Drop for Counted<'_> {
 fn is_long_by_nature(op: Opcode) -> bool {
     matches!(
         op,
-        Opcode::Fsync | Opcode::Fsyncdir | Opcode::Fallocate | Opcode::CopyFileRange | Opcode::CopyFileRange64
+        Opcode::Fsync
+            | Opcode::Fsyncdir
+            | Opcode::Fallocate
+            | Opcode::CopyFileRange
+            | Opcode::CopyFileRange64
+            | Opcode::Ioctl
     )
 }
 

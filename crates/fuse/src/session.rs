@@ -14,7 +14,7 @@ use crate::server::Server;
 use crate::transport::{DevTransport, Transport};
 use crate::uring::Prepared;
 use crate::{sys, tune};
-use keepfs_vfs::Vfs;
+use keepfs_vfs::{Errno, Vfs};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -192,7 +192,10 @@ impl Session {
         let (Some(server), Some(notifications)) = (self.server.clone(), self.notifications.take()) else {
             return Ok(());
         };
-        let notified = notify_thread(notifications, server.transport().clone())?;
+        let notified = match notify_thread(notifications, server.transport().clone()) {
+            Ok(thread) => thread,
+            Err(error) => return ended(Err(error), server.finish()),
+        };
         // From here on the mount belongs to those who use it: if the server fails they see an error, not an empty directory.
         self.server = None;
         let served = server.transport().clone().serve(&server.clone());
@@ -201,8 +204,7 @@ impl Session {
         if notified.join().is_err() {
             tracing::error!("the thread that sends notifications panicked");
         }
-        let ended = server.finish().map_err(FuseError::Unclean);
-        served.and(ended)
+        ended(served, server.finish())
     }
 
     /// A handle that takes this mount down, for signal handler threads.
@@ -223,6 +225,17 @@ impl Session {
     /// What was agreed with the kernel.
     pub fn granted(&self) -> Option<Granted> {
         self.server.as_ref().map(|server| server.granted())
+    }
+}
+
+/// How a session ended: what went wrong while it served must not hide that something is lost.
+fn ended(served: Result<(), FuseError>, unmounted: Result<(), Errno>) -> Result<(), FuseError> {
+    match (served, unmounted) {
+        (served, Ok(())) => served,
+        (served, Err(errno)) => Err(FuseError::Unclean {
+            errno,
+            served: served.err().map(Box::new),
+        }),
     }
 }
 

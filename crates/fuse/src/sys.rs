@@ -101,6 +101,12 @@ fn umount_and_exit(target: &CStr, flags: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
+/// Gives the calling thread a mount namespace of its own, with a copy of all mounts; it cannot come back.
+pub(crate) fn leave_mount_namespace() -> io::Result<()> {
+    // SAFETY: unshare takes plain numbers; with this flag only the calling thread's view of mounts and directories changes.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) }).map(drop)
+}
+
 /// The CPUs the calling thread may run on, in order.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     // SAFETY: cpu_set_t is plain bits, for which all zeros are valid.

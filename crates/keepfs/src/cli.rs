@@ -3,19 +3,23 @@
 mod args;
 mod borrowed;
 mod check;
+mod completion;
 mod control;
 mod create;
 mod dump;
 mod events;
 mod failure;
 mod figures;
+mod follow;
 mod image;
+mod links;
 mod logging;
 mod mount;
 mod offline;
 mod options;
 mod print;
 mod registry;
+mod remount;
 mod serve;
 mod size;
 mod status;
@@ -39,7 +43,7 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
     let (manners, outcome) = match name.as_str() {
         "mkfs.keepfs" => (Manners::Keepfs, borrowed::mkfs(words)),
         "fsck.keepfs" => (Manners::Fsck, borrowed::fsck(words)),
-        "mount.keepfs" | "mount.fuse.keepfs" => (Manners::Mount, borrowed::mount(words)),
+        "mount.keepfs" | "mount.fuse.keepfs" | "mount.fuseblk.keepfs" => (Manners::Mount, borrowed::mount(words)),
         _ => own(words),
     };
     match outcome {
@@ -77,6 +81,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Check(args) => check::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Events(args) => events::run(&args),
+        Command::Completion(args) => completion::run(&args),
+        Command::InstallLinks(args) => links::run(&args),
         Command::Version => {
             println!("keepfs {}", env!("CARGO_PKG_VERSION"));
             Ok(0)

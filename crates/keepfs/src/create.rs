@@ -2,9 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::pool::Pool;
+use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_fs::{FormatOptions, Volume};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
-use keepfs_media::{Device, PAGE, PageNo, mounts, signature};
+use keepfs_media::{Class, Device, PAGE, PageNo, mounts, signature};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ const EMPTY_PAGES: u64 = 256;
 /// How a pool is made.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
-    /// Bytes of the file; needed if it does not exist, else its own size is taken. Rounded down to whole pages.
+    /// Bytes of the pool, rounded down to whole pages. Needed if the file does not exist; of a file or device that does,
+    /// its own size is taken if none is given, and a device may have more.
     pub size: Option<u64>,
     /// A name for people, at most 64 bytes.
     pub label: String,
@@ -26,6 +28,8 @@ pub struct CreateOptions {
     pub meta_copies: u32,
     /// Overwrite whatever is there. A device in use is refused all the same.
     pub force: bool,
+    /// Tell a block device first that nothing on it is needed any more.
+    pub discard: bool,
 }
 
 impl Default for CreateOptions {
@@ -35,6 +39,7 @@ impl Default for CreateOptions {
             label: String::new(),
             meta_copies: 2,
             force: false,
+            discard: true,
         }
     }
 }
@@ -56,7 +61,7 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Signature`] and [`Error::NotEmpty`] unless forced; [`Error::NoSize`], [`Error::SizeOfDevice`],
+    /// [`Error::Signature`] and [`Error::NotEmpty`] unless forced; [`Error::NoSize`], [`Error::DeviceTooSmall`],
     /// [`Error::Label`]; [`Error::Device`] if it is in use or fails; [`Error::Pool`] if it is too small.
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
         let path = path.as_ref();
@@ -83,9 +88,6 @@ impl Pool {
 /// Opens what exists, if it may be overwritten, and gives a file the size that was asked for.
 fn prepare(path: &Path, options: &CreateOptions) -> Result<FileDevice> {
     let is_file = fs::metadata(path).map_err(Error::io("look at", path))?.is_file();
-    if options.size.is_some() && !is_file {
-        return Err(Error::SizeOfDevice { pool: path.to_owned() });
-    }
     if is_file && let Some(size) = options.size {
         resize(path, size, options.force)?;
     }
@@ -93,7 +95,38 @@ fn prepare(path: &Path, options: &CreateOptions) -> Result<FileDevice> {
     if !options.force {
         refuse_data(path, &device, is_file)?;
     }
-    Ok(device)
+    if is_file {
+        return Ok(device);
+    }
+    let part = options.size.unwrap_or(device.pages() * PAGE as u64);
+    refuse_larger(path, &device, part)?;
+    if options.discard {
+        // A device that cannot does no harm, and one that fails will say so at the first write.
+        let _ = device.discard(PageNo(0), device.pages());
+    }
+    forget_superblocks(&device)?;
+    Ok(device.limited(part / PAGE as u64)?)
+}
+
+/// A pool that had the whole device must not be found again when a smaller one is mounted (S-2.1).
+fn forget_superblocks(device: &FileDevice) -> Result<()> {
+    for slot in 0..SLOTS {
+        let page = PageNo(slot_page(slot, device.pages()));
+        device.write(page, &[0; PAGE], Class::Superblock)?;
+    }
+    Ok(device.flush()?)
+}
+
+fn refuse_larger(path: &Path, device: &FileDevice, wanted: u64) -> Result<()> {
+    let has = device.pages() * PAGE as u64;
+    match wanted <= has {
+        true => Ok(()),
+        false => Err(Error::DeviceTooSmall {
+            pool: path.to_owned(),
+            has,
+            wanted,
+        }),
+    }
 }
 
 /// An empty file gets its size; a file of another size must be given up by `force`.

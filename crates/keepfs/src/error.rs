@@ -52,11 +52,15 @@ pub enum Error {
         /// The path.
         pool: PathBuf,
     },
-    /// A size was given for a block device.
-    #[error("{pool} is a block device and is used as a whole; leave out --size")]
-    SizeOfDevice {
+    /// A block device is smaller than the pool that was asked for.
+    #[error("{pool} has only {has} bytes, {wanted} were asked for; leave out --size to use all of it")]
+    DeviceTooSmall {
         /// The path.
         pool: PathBuf,
+        /// Its bytes.
+        has: u64,
+        /// Bytes asked for.
+        wanted: u64,
     },
     /// A label is too long.
     #[error("the label has {bytes} bytes; at most {max} are allowed")]

@@ -17,6 +17,8 @@ pub struct OpenOptions {
     pub commit_interval: Duration,
     /// When reading stamps the access time.
     pub access_times: AccessTimes,
+    /// Tell the device after each checkpoint which pages became free.
+    pub discard: bool,
     /// Seal the memory's mappings: right for a server, which opens one pool in its life; they are never given back.
     pub seal: bool,
 }
@@ -29,6 +31,7 @@ impl Default for OpenOptions {
             guard: Guard::default(),
             commit_interval: Duration::from_secs(5),
             access_times: AccessTimes::default(),
+            discard: false,
             seal: false,
         }
     }
@@ -43,6 +46,7 @@ impl OpenOptions {
                 guard: self.guard,
                 seal: self.seal,
                 read_only: self.read_only,
+                discard: self.discard,
                 ..StoreOptions::default()
             },
             access_times: self.access_times,

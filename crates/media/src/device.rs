@@ -54,7 +54,10 @@ pub trait Device: Send + Sync {
     fn flush(&self) -> Result<(), DeviceError>;
 
     /// Tells the device that `pages` pages from `at` on are not needed; what they read as until they
-    /// are written again is not defined. A device that cannot discard does nothing.
+    /// are written again is not defined.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoDiscard`] if it cannot be told such things, and nothing happened.
     fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError>;
 
     /// What was read and written so far.

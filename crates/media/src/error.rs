@@ -32,6 +32,30 @@ pub enum DeviceError {
         /// The error of the system.
         source: io::Error,
     },
+    /// The file system that holds a pool's file has no room for it.
+    #[error("no room for {device} where it lies: {source}; free space there, then unmount the pool and mount it again")]
+    HostFull {
+        /// The device's name.
+        device: String,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// A pool's file became shorter while it was in use.
+    #[error(
+        "{device} was cut while in use: it had {pages} pages; what lay behind its end is lost, unmount it, run `keepfs check` or take the backup"
+    )]
+    Cut {
+        /// The device's name.
+        device: String,
+        /// Pages when it was opened.
+        pages: u64,
+    },
+    /// The device has no discard, or the file system below no holes.
+    #[error("{device} cannot be told which pages are not needed")]
+    NoDiscard {
+        /// The device's name.
+        device: String,
+    },
     /// Pages beyond the end were asked for.
     #[error(
         "pages {page} and {count} following reach beyond the {pages} pages of the device; check whether the device was cut or the pool is damaged"

@@ -114,6 +114,16 @@ impl FileDevice {
         })
     }
 
+    /// Uses the first `pages` pages only.
+    ///
+    /// # Errors
+    /// `OutOfRange` if there are fewer.
+    pub fn limited(mut self, pages: u64) -> Result<Self, DeviceError> {
+        check_range(self.pages, PageNo(0), pages)?;
+        self.pages = pages;
+        Ok(self)
+    }
+
     /// Whether this is a block device (else it is a regular file).
     pub fn is_block_device(&self) -> bool {
         self.kind == Kind::Block
@@ -121,14 +131,16 @@ impl FileDevice {
 
     fn fails(&self, what: &'static str, page: PageNo, source: io::Error) -> DeviceError {
         let device = self.describe();
-        if is_removed(&source) {
-            return DeviceError::Removed { device };
-        }
-        DeviceError::Io {
-            what,
-            page,
-            device,
-            source,
+        match source.raw_os_error() {
+            _ if is_removed(&source) => DeviceError::Removed { device },
+            _ if source.kind() == io::ErrorKind::UnexpectedEof => self.is_cut(),
+            Some(libc::ENOSPC | libc::EDQUOT) => DeviceError::HostFull { device, source },
+            _ => DeviceError::Io {
+                what,
+                page,
+                device,
+                source,
+            },
         }
     }
 
@@ -138,6 +150,26 @@ impl FileDevice {
             return DeviceError::Removed { device };
         }
         DeviceError::Flush { device, source }
+    }
+
+    fn is_cut(&self) -> DeviceError {
+        DeviceError::Cut {
+            device: self.describe(),
+            pages: self.pages,
+        }
+    }
+
+    /// A file that somebody made shorter takes writes beyond its end and grows again: what was there is lost all the
+    /// same. Asked at each flush, so that no sync is answered as if nothing had happened.
+    fn still_whole(&self) -> Result<(), DeviceError> {
+        if self.kind == Kind::Block {
+            return Ok(());
+        }
+        let bytes = self.file.metadata().map_err(|source| self.flush_fails(source))?.len();
+        match bytes >= self.pages * PAGE_BYTES {
+            true => Ok(()),
+            false => Err(self.is_cut()),
+        }
     }
 
     fn writable(&self) -> Result<(), DeviceError> {
@@ -208,6 +240,7 @@ impl Device for FileDevice {
 
     fn flush(&self) -> Result<(), DeviceError> {
         self.writable()?;
+        self.still_whole()?;
         self.file.sync_data().map_err(|source| self.flush_fails(source))?;
         self.meter.flush();
         Ok(())
@@ -226,7 +259,11 @@ impl Device for FileDevice {
         };
         match done {
             Ok(()) => self.meter.discard(len),
-            Err(error) if is_unsupported(&error) => {}
+            Err(error) if is_unsupported(&error) => {
+                return Err(DeviceError::NoDiscard {
+                    device: self.describe(),
+                });
+            }
             Err(source) => return Err(self.fails("discard", at, source)),
         }
         Ok(())

@@ -253,6 +253,7 @@ impl Store {
         self.sync.reached(moment.seq);
         self.open_zones(zones);
         self.set_reserve(&keeper.homes, moment.live);
+        *self.checkpoint_at.lock() = std::time::Instant::now();
         self.stats.checkpoints.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -261,6 +262,8 @@ impl Store {
         state.tail = tail.sequence;
         state.base = superblock.generation.get();
         state.durable = state.durable.max(superblock.durable.get());
+        // The superblock tells it too (S-9.2), so no empty group needs to.
+        state.told = state.told.max(superblock.durable.get());
     }
 }
 

@@ -29,6 +29,7 @@ mod stats;
 mod switch;
 mod sync;
 mod system;
+mod trim;
 mod txn;
 mod undo;
 mod update;
@@ -64,6 +65,7 @@ use redo::Redo;
 use segment::Segment;
 use staged::{Bases, Table, Under};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use switch::Switch;
 use sync::LogState;
 use system::System;
@@ -105,6 +107,8 @@ pub struct StoreOptions {
     /// Everything is made durable before each transaction begins, so that a crash may fall between any two
     /// (simulations).
     pub sync_each: bool,
+    /// Tell the device after each checkpoint which pages became free.
+    pub discard: bool,
 }
 
 impl Default for StoreOptions {
@@ -120,6 +124,7 @@ impl Default for StoreOptions {
             oplog: true,
             sync_each: false,
             lasting: false,
+            discard: false,
         }
     }
 }
@@ -157,6 +162,10 @@ pub struct Store {
     in_flight: AtomicU64,
     bad_copies: Mutex<Vec<MetaId>>,
     unflushed: AtomicU64,
+    /// Pages that may be used again and that the device was not told of yet.
+    released: Mutex<Vec<keepfs_format::plog::Run>>,
+    /// When the superblock in force was written.
+    checkpoint_at: Mutex<Instant>,
     /// Log pages kept for staged pages (S-10.3).
     carry_room: u64,
     /// Most staged pages.
@@ -302,6 +311,8 @@ impl Store {
             in_flight: AtomicU64::new(0),
             bad_copies: Mutex::default(),
             unflushed: AtomicU64::new(0),
+            released: Mutex::default(),
+            checkpoint_at: Mutex::new(Instant::now()),
             carry_room: log::pages_of(staged_limit * (PAGE + 64)),
             staged_limit,
             dirty_limit: pool.dirty_most().min(dirty_most(frames)),
@@ -482,6 +493,18 @@ impl Store {
         self.sync.durable()
     }
 
+    /// Pages of the log in use, and how many may be before a checkpoint must empty it.
+    pub fn log_fill(&self) -> (u64, u64) {
+        let state = self.log.lock();
+        let used = state.head.sequence - state.tail;
+        (used, self.pool.log.pages.saturating_sub(self.carry_room))
+    }
+
+    /// How long ago the last checkpoint was written; before the first one, how long ago the pool was opened.
+    pub fn since_checkpoint(&self) -> Duration {
+        self.checkpoint_at.lock().elapsed()
+    }
+
     /// Drops every clean frame nobody uses; for tests of fetching.
     pub fn drop_clean_frames(&self) {
         self.cache.shrink(u64::MAX, |frame, id| self.look_at_evicted(frame, id));
@@ -490,11 +513,13 @@ impl Store {
     /// Makes everything durable, writes a last checkpoint, marks the pool as closed properly.
     pub fn close(&self) -> Result<(), Error> {
         self.wanted.stop();
+        self.settle()
+    }
+
+    /// As [`Store::close`], but the store may be used on.
+    pub fn settle(&self) -> Result<(), Error> {
         self.alive()?;
-        if self.options.read_only {
-            return Ok(());
-        }
-        if self.is_closed() {
+        if self.options.read_only || self.is_closed() {
             return Ok(());
         }
         self.checkpoint_as(Wish {
@@ -508,6 +533,7 @@ impl Store {
         let keeper = self.keeper.lock();
         keeper.superblock.state.get() == keepfs_format::superblock::CLEAN
             && self.redo.lock().last == keeper.superblock.seq.get()
+            && self.log.lock().head.sequence == keeper.superblock.log_seq.get()
             && self.cache.dirty.load(Ordering::Relaxed) == 0
     }
 

@@ -73,6 +73,15 @@ impl OpenZone {
         }
     }
 
+    /// Pages for which `used` says so may not be handed out.
+    pub fn hide_those(&mut self, used: impl Fn(u64) -> bool) {
+        for i in 0..self.len {
+            if used(self.start + u64::from(i)) {
+                self.hide(i);
+            }
+        }
+    }
+
     fn index_of(&self, page: u64) -> Option<u32> {
         let i = page.checked_sub(self.start)?;
         (i < u64::from(self.len)).then_some(i as u32)
@@ -271,7 +280,8 @@ impl Space {
         runs
     }
 
-    /// Takes up to `want` pages out of a zone that is not open; the reserve may be used.
+    /// Takes up to `want` pages of `zone`, any part of the pool as its bitmap says now; the reserve may be used. Where a
+    /// zone is open, nobody else finds them there any more.
     pub fn reserve_in(&self, mut zone: OpenZone, want: u32) -> Vec<Run> {
         let mut inner = self.inner.lock();
         let quarantined = inner.quarantine.iter().map(|q| q.run);
@@ -282,6 +292,7 @@ impl Space {
         let got = zone.take(want, &mut runs);
         inner.figures.reserved += u64::from(got);
         inner.held.extend(runs.iter().copied());
+        runs.iter().for_each(|run| hide_run(&mut inner.zones, *run));
         runs
     }
 

@@ -254,7 +254,8 @@ impl Store {
 
     /// Frees pages and numbers whose free is durable (S-11.1).
     pub(crate) fn release_up_to(&self, seq: u64) {
-        self.space.release(seq);
+        let released = self.space.release(seq);
+        self.note_released(&released);
         self.nodes.release(seq);
         self.inos.release(seq);
         self.redo.lock().release(seq);

@@ -110,7 +110,7 @@ pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
             let Some(store) = store.upgrade() else { return };
             let done = match task {
                 Task::Stop => return,
-                Task::Checkpoint => store.checkpoint(),
+                Task::Checkpoint => store.checkpoint().and_then(|()| store.discard_released()),
                 Task::Durable => store.write_durable(),
             };
             if let Err(error) = done {

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 const LOOKS: u64 = 64;
 
 /// Bitmap metablocks copied for a moment.
-struct Bits(BTreeMap<u64, Box<[u8; PAGE]>>);
+pub(crate) struct Bits(BTreeMap<u64, Box<[u8; PAGE]>>);
 
 impl Bits {
-    fn used(&self, page: u64) -> bool {
+    pub(crate) fn used(&self, page: u64) -> bool {
         let (_, offset, mask) = bitmap::bit(Space::Pages, page);
         self.0.get(&(page / BITS)).is_none_or(|b| b[offset] & mask != 0)
     }
@@ -37,10 +37,22 @@ impl Store {
     /// A zone as its bitmap says now.
     pub(crate) fn load_zone(&self, number: u64) -> Result<OpenZone, Error> {
         let (start, len) = self.pool.zone(number);
-        let bits = self.bits_of(start, len)?;
+        let bits = self.settled(Run { start, count: len }, |bits| bits)?;
         Ok(OpenZone::new(number, start, len, |page| {
             bits.used(page) || self.system.has(page)
         }))
+    }
+
+    /// Runs `f` with the bits of a run as they are while no transaction is open: of an open one nobody knows yet whether its
+    /// frees count, so none of them may be used or discarded (PROTOCOLS section 5).
+    pub(crate) fn settled<T>(&self, run: Run, f: impl FnOnce(Bits) -> T) -> Result<T, Error> {
+        let pins = self.pin_bits(run)?;
+        let closed = self.close_gate()?;
+        let bits = self.bits_of(run.start, run.count)?;
+        let made = f(bits);
+        drop(closed);
+        drop(pins);
+        Ok(made)
     }
 
     fn free_in(&self, number: u64) -> Result<u32, Error> {

@@ -115,6 +115,13 @@ pub trait Vfs: Send + Sync {
     /// [`InodeFlags::NODUMP`] may be set; others give `EOPNOTSUPP`.
     fn set_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()>;
 
+    /// The FITRIM ioctl (fstrim(8)): tells the device which bytes of the range are not needed, in runs of at least
+    /// `min_len` bytes; returns how many. Errors: `EOPNOTSUPP` if the device cannot be told, `EROFS`.
+    fn trim(&self, start: u64, len: u64, min_len: u64) -> Result<u64> {
+        let _ = (start, len, min_len);
+        Err(Errno::EOPNOTSUPP)
+    }
+
     /// The shutdown ioctl: from here on nothing more reaches the device (as if power were cut); every later
     /// operation gives `EIO`. With `flush_first`, everything is made durable before.
     fn shutdown(&self, flush_first: bool) -> Result<()>;

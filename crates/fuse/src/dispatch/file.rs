@@ -26,7 +26,8 @@ impl Dispatcher {
     /// The reply to every open of a file: no handle, and how the kernel shall cache.
     pub(super) fn open_out(&self) -> OpenOut {
         let open_flags = match self.cache {
-            CacheMode::Writeback | CacheMode::Writethrough => flags::FOPEN_KEEP_CACHE,
+            CacheMode::Writeback | CacheMode::Writethrough if self.keep_cache => flags::FOPEN_KEEP_CACHE,
+            CacheMode::Writeback | CacheMode::Writethrough => 0,
             CacheMode::Direct => flags::FOPEN_DIRECT_IO | flags::FOPEN_PARALLEL_DIRECT_WRITES,
         };
         OpenOut {

@@ -1,4 +1,4 @@
-//! ioctl(2): chattr flags, the inode's version, and the shutdown that tests use as a power cut.
+//! ioctl(2): chattr flags, the inode's version, fstrim(8), and the shutdown that tests use as a power cut.
 
 use super::request::Request;
 use super::{Dispatcher, Handled};
@@ -43,6 +43,15 @@ struct FsXattr {
     pad: [u8; 8],
 }
 const _: () = assert!(size_of::<FsXattr>() == 28);
+
+/// `struct fstrim_range` of the kernel, bytes.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct TrimRange {
+    start: u64,
+    len: u64,
+    min_len: u64,
+}
 
 /// The flags that both interfaces know: chattr bit, `FS_XFLAG_*` bit.
 const XFLAGS: [(InodeFlags, u32); 4] = [
@@ -91,9 +100,22 @@ impl Dispatcher {
                 self.shutdown(request, args.cmd, input)?;
                 answer(reply, &args, &[])
             }
-            FITRIM => Err(Errno::EOPNOTSUPP),
+            FITRIM => {
+                let range = self.trim(request, input)?;
+                answer(reply, &args, range.as_bytes())
+            }
             _ => Err(Errno::ENOTTY),
         }
+    }
+
+    /// Answers how many bytes were given back, in `len`. As shutdown, for root only.
+    fn trim(&self, request: &Request<'_>, input: &[u8]) -> Result<TrimRange, Errno> {
+        if request.header.uid != 0 {
+            return Err(Errno::EPERM);
+        }
+        let (asked, _) = TrimRange::read_from_prefix(input).map_err(|_| Errno::EINVAL)?;
+        let len = self.vfs.trim(asked.start, asked.len, asked.min_len)?;
+        Ok(TrimRange { len, ..asked })
     }
 
     /// The kernel checks nothing for this one, so we do: root only.

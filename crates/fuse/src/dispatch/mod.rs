@@ -38,6 +38,9 @@ pub struct Dispatcher {
     vfs: Arc<dyn Vfs>,
     granted: Granted,
     cache: CacheMode,
+    /// What the kernel has cached of a file stays when it is opened again. Not with strictatime: a read that the kernel
+    /// answers by itself moves no access time.
+    keep_cache: bool,
     attr_timeout: Duration,
     entry_timeout: Duration,
     negative_timeout: Duration,
@@ -54,6 +57,7 @@ impl Dispatcher {
             vfs,
             granted,
             cache: config.cache,
+            keep_cache: !config.strictatime,
             attr_timeout: config.attr_timeout,
             entry_timeout: config.entry_timeout,
             negative_timeout: config.negative_timeout,

@@ -305,6 +305,10 @@ impl Vfs for Fake {
         self.note(format!("set_flags {} {:#x}", ino.0, flags.0));
         self.answer(())
     }
+    fn trim(&self, start: u64, len: u64, min_len: u64) -> Result<u64> {
+        self.note(format!("trim {start} {len} {min_len}"));
+        self.answer(777)
+    }
     fn shutdown(&self, flush_first: bool) -> Result<()> {
         self.note(format!("shutdown {flush_first}"));
         self.answer(())

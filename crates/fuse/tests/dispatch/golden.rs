@@ -604,7 +604,6 @@ fn ioctls() {
     fsx[12] = 1;
     assert_eq!(errno(ioctl(0x401c_5820, &fsx, 0)), Errno::EOPNOTSUPP, "no project ids");
     assert_eq!(word(&payload(ioctl(0x8008_7601, &[], 8)), 16), 1005, "the generation");
-    assert_eq!(errno(ioctl(0xc018_5879, &[0; 24], 24)), Errno::EOPNOTSUPP, "FITRIM");
     assert_eq!(errno(ioctl(0x1234, &[], 0)), Errno::ENOTTY);
     let beyond = IoctlIn {
         cmd: 0x4004_6602,
@@ -644,6 +643,29 @@ fn shutdown_is_for_root() {
         Bench::polite().bad(shutdown(0x4004_587d, 0, &9u32.to_ne_bytes())),
         Errno::EINVAL
     );
+}
+
+/// FITRIM, which a file system answers that can tell its device.
+#[test]
+fn trim_is_for_root() {
+    let trim = |uid: u32, input: &[u8]| {
+        let args = IoctlIn {
+            cmd: 0xc018_5879,
+            in_size: input.len() as u32,
+            out_size: 24,
+            ..IoctlIn::default()
+        };
+        let mut bytes = Req::new(Ioctl, 1).args(&args).raw(input).bytes();
+        bytes[24..28].copy_from_slice(&uid.to_ne_bytes());
+        bytes
+    };
+    let range: Vec<u8> = [4096u64, 8192, 4096].iter().flat_map(|n| n.to_ne_bytes()).collect();
+    assert_eq!(Bench::polite().bad(trim(1000, &range)), Errno::EPERM);
+    assert_eq!(Bench::polite().bad(trim(0, &range[..16])), Errno::EINVAL);
+    let (calls, reply) = Bench::polite().good(trim(0, &range));
+    assert_eq!(calls, ["trim 4096 8192 4096"]);
+    let given: Vec<u8> = [4096u64, 777, 4096].iter().flat_map(|n| n.to_ne_bytes()).collect();
+    assert_eq!(reply[16..], given);
 }
 
 #[test]

@@ -81,6 +81,40 @@ fn abort_ends_the_server_and_calls_unmount() {
     let _ = m.unmounter.unmount(How::Lazy);
 }
 
+/// What is lost is told, whatever ended the serving.
+#[test]
+fn an_unclean_end_is_told_after_an_abort_too() {
+    for how in [How::Gentle, How::Force] {
+        let probe = Probe {
+            unmount_errno: Some(keepfs_vfs::Errno::EIO),
+            ..Probe::default()
+        };
+        let Some(mut m) = Mount::with(Arc::new(probe), MountConfig::default()) else {
+            return;
+        };
+        fs::write(m.path("f"), b"x").unwrap();
+        let held = (how == How::Force).then(|| File::open(m.path("f")).unwrap());
+        let _ = m.unmounter.unmount(how);
+        let error = m.join().unwrap_err();
+        assert!(
+            matches!(
+                error,
+                FuseError::Unclean {
+                    errno: keepfs_vfs::Errno::EIO,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert!(
+            error.to_string().starts_with("unmounted, but not everything"),
+            "{error}"
+        );
+        drop(held);
+        let _ = m.unmounter.unmount(How::Lazy);
+    }
+}
+
 #[test]
 fn a_session_that_is_not_run_is_unmounted() {
     if !possible() {

@@ -52,6 +52,8 @@ pub struct Probe {
     pub sync_gate: Option<Gate>,
     /// Lookups that the kernel has given back.
     pub forgotten: AtomicU64,
+    /// What unmount answers; `None`: what the oracle says.
+    pub unmount_errno: Option<Errno>,
 }
 
 impl Probe {
@@ -176,6 +178,6 @@ impl Vfs for Probe {
         }
         let result = self.model.unmount();
         self.note("unmount done");
-        result
+        self.unmount_errno.map_or(result, Err)
     }
 }

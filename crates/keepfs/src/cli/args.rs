@@ -41,8 +41,31 @@ pub enum Command {
     Dump(Dump),
     /// Show what a mounted pool's server noticed
     Events(Events),
+    /// Print the completion script of a shell
+    Completion(Completion),
+    /// Make the links by which mount(8), mkfs(8) and fsck(8) find this program
+    InstallLinks(InstallLinks),
     /// Say the version
     Version,
+}
+
+/// `keepfs completion`.
+#[derive(Fields, Debug)]
+#[command(after_help = super::completion::HELP)]
+pub struct Completion {
+    /// Which shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `keepfs install-links`.
+#[derive(Fields, Debug)]
+pub struct InstallLinks {
+    /// Where mount(8) looks
+    #[arg(default_value = "/sbin")]
+    pub folder: PathBuf,
+    /// Take the links away again
+    #[arg(long)]
+    pub remove: bool,
 }
 
 /// `keepfs create`.
@@ -50,7 +73,7 @@ pub enum Command {
 pub struct Create {
     /// A regular file (made if it does not exist) or a block device
     pub pool: PathBuf,
-    /// Size of the file, such as 10G
+    /// Size of the pool, such as 10G; of a block device, all of it unless less is asked for
     #[arg(long, value_name = "N")]
     pub size: Option<Size>,
     /// A name for people, at most 64 bytes
@@ -62,6 +85,9 @@ pub struct Create {
     /// Overwrite whatever is there; a mounted device is refused all the same
     #[arg(long, short)]
     pub force: bool,
+    /// Do not tell a block device first that nothing on it is needed any more
+    #[arg(long)]
+    pub no_discard: bool,
     /// Answer in JSON
     #[arg(long)]
     pub json: bool,

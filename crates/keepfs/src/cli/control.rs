@@ -1,6 +1,6 @@
 //! How commands talk to a running server: a socket that only root may use, one line asked, one answer in JSON.
 //!
-//! `status`, `events` and `sync` are answered when they are done. `wait` is answered twice: at once, and when the pool is closed.
+//! `status`, `events`, `follow` and `sync` are answered when they are done. `wait` is answered twice: at once, and when the pool is closed.
 
 use super::registry::{self, Record};
 use parking_lot::Mutex;

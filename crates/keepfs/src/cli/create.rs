@@ -16,6 +16,7 @@ pub fn run(args: &Create) -> Outcome {
         label: args.label.clone(),
         meta_copies: args.meta_copies,
         force: args.force,
+        discard: !args.no_discard,
     };
     patiently(&args.pool, || Ok(Pool::create(&args.pool, &options)?))?;
     let image = super::image::DeviceImage::open(&args.pool)?;

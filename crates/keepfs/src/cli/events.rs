@@ -1,68 +1,100 @@
-//! `keepfs events`: what a server noticed since it was mounted. They are not kept on the pool yet.
+//! `keepfs events`: what the servers of a pool noticed since the machine was started, also when they are gone.
 
 use super::args::Events;
 use super::control::{self, Silent};
 use super::failure::Failure;
-use super::logging::Event;
+use super::image::DeviceImage;
+use super::logging::{Event, journal};
 use super::registry::{self, Record};
+use super::unmount::patiently;
 use super::{Outcome, figures};
-use serde_json::json;
-use std::path::Path;
+use keepfs_audit::read::View;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 
-/// Shows the events of a mount.
+/// The answer for programs.
+#[derive(Serialize)]
+struct Answer {
+    version: u32,
+    pool: PathBuf,
+    server: Server,
+    /// What a server that died wrote to standard error at its end.
+    last_words: Option<String>,
+    events: Vec<Event>,
+}
+
+/// How the pool's server is.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Server {
+    Serving,
+    Dead,
+    None,
+}
+
+/// Shows the events of a pool.
 pub fn run(args: &Events) -> Outcome {
-    let record = server_of(&args.of)?;
-    let answer = match control::ask(&record, "events") {
-        Err(Silent::Dead) => return last_words(&record, args.json),
-        other => other.map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?,
-    };
-    let events: Vec<Event> = serde_json::from_value(answer).map_err(|e| {
-        Failure::Other(format!(
-            "{}: its server is of another version ({e})",
-            record.dir.display()
-        ))
-    })?;
+    let answer = gather(&args.of)?;
     if args.json {
-        println!(
-            "{:#}",
-            json!({"version": figures::VERSION, "pool": record.pool, "events": events})
-        );
+        let text = serde_json::to_string_pretty(&answer).map_err(|e| Failure::Other(e.to_string()))?;
+        println!("{text}");
         return Ok(0);
     }
-    for event in &events {
+    for event in &answer.events {
         println!("{} {} {}: {}", event.time_s, event.level, event.part, event.text);
     }
-    if events.is_empty() {
-        println!("nothing was noticed since it was mounted (events are not kept over unmount yet)");
+    match (answer.server, &answer.last_words) {
+        (Server::Dead, Some(words)) => println!("its server has died; its last words:\n{words}"),
+        (Server::Dead, None) => println!("its server has died without a word; unmount it and mount it again"),
+        _ if answer.events.is_empty() => println!("nothing was noticed since the machine was started"),
+        _ => {}
     }
     Ok(0)
 }
 
-/// A dead server has no ring any more, but what a guard or a panic wrote at its end.
-fn last_words(record: &Record, json: bool) -> Outcome {
-    let Some(words) = record.last_words() else {
-        return Err(Failure::Other(format!(
-            "{}: its server has died without a word; umount -l and mount it again",
-            record.dir.display()
-        )));
-    };
-    match json {
-        true => println!(
-            "{:#}",
-            json!({"version": figures::VERSION, "pool": record.pool, "last_words": words})
-        ),
-        false => println!("its server has died; its last words:\n{words}"),
-    }
-    Ok(0)
-}
-
-fn server_of(of: &Path) -> Result<Record, Failure> {
+fn gather(of: &Path) -> Result<Answer, Failure> {
     let at_dir = registry::at_dir(of).ok().and_then(|(_, record)| record);
-    let found = at_dir.or_else(|| registry::of_pool(of).into_iter().find(Record::is_mounted));
-    found.ok_or_else(|| {
-        Failure::Other(format!(
-            "{} is not mounted; events are not kept over unmount yet, mount it or run `keepfs check`",
-            of.display()
-        ))
-    })
+    let record = at_dir.or_else(|| registry::of_pool(of).into_iter().find(Record::is_mounted));
+    let Some(record) = record else {
+        return Ok(kept(registry::settled(of), &id_on_device(of)?, Server::None));
+    };
+    match control::ask(&record, "events") {
+        Ok(events) => Ok(Answer {
+            version: figures::VERSION,
+            pool: record.pool.clone(),
+            server: Server::Serving,
+            last_words: None,
+            events: serde_json::from_value(events).map_err(|e| {
+                Failure::Other(format!(
+                    "{}: its server is of another version ({e})",
+                    record.dir.display()
+                ))
+            })?,
+        }),
+        // Its lock on the pool went with it.
+        Err(Silent::Dead) => Ok(Answer {
+            last_words: record.last_words(),
+            ..kept(record.pool.clone(), &id_on_device(&record.pool)?, Server::Dead)
+        }),
+        Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
+    }
+}
+
+fn kept(pool: PathBuf, id: &str, server: Server) -> Answer {
+    Answer {
+        version: figures::VERSION,
+        pool,
+        server,
+        last_words: None,
+        events: journal::read(&registry::events_file(id)),
+    }
+}
+
+fn id_on_device(pool: &Path) -> Result<String, Failure> {
+    let image = patiently(pool, || DeviceImage::open(pool))?;
+    let view = View::open(&image).map_err(|source| Failure::Read {
+        path: pool.to_owned(),
+        source,
+    })?;
+    Ok(view.superblock_view().pool)
 }

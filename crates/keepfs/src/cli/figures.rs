@@ -57,11 +57,13 @@ pub struct Status {
 /// The mount.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MountFigures {
-    /// Mounted read-only.
+    /// All changes are refused: mounted or remounted read-only.
     pub read_only: bool,
     /// A failure, or the shutdown ioctl, ended all writing.
     #[serde(default)]
     pub writing_ended: bool,
+    /// `relatime`, `noatime` or `strictatime`.
+    pub access_times: String,
     /// `cache=`.
     pub cache: String,
     /// Whether sync(2) and umount(2) wait.
@@ -137,12 +139,16 @@ pub struct StopFigures {
 pub struct LogFigures {
     /// Its size, bytes.
     pub size_bytes: u64,
+    /// How full it is; at 100 a checkpoint must empty it.
+    pub used_percent: u64,
     /// Groups written since mount; not mounted: groups that the next mount replays.
     pub groups: u64,
     /// Last committed transaction.
     pub last_seq: u64,
     /// Last durable transaction.
     pub durable_seq: u64,
+    /// Seconds since the last checkpoint (before the first one: since mount); null if not mounted.
+    pub since_checkpoint_s: Option<u64>,
 }
 
 /// Bytes written since mount.
@@ -156,6 +162,8 @@ pub struct WrittenFigures {
     pub read_bytes: u64,
     /// Flushes of the device.
     pub flushes: u64,
+    /// Bytes that the device was told are not needed.
+    pub discarded_bytes: u64,
     /// Transactions committed.
     pub transactions: u64,
     /// Checkpoints written.

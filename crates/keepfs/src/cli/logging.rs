@@ -1,10 +1,15 @@
 //! Logging: to standard error or a file, and the ring of what the server noticed (for `keepfs events`).
 
+pub mod journal;
+
+use journal::Journal;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::field::{Field, Visit};
@@ -32,22 +37,54 @@ pub struct Event {
     pub text: String,
 }
 
-/// The last events, warnings and errors only.
+/// The last events, warnings and errors only; kept in a file too once there is one.
 #[derive(Clone, Default)]
-pub struct Ring(Arc<Mutex<VecDeque<Event>>>);
+pub struct Ring(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    events: VecDeque<Event>,
+    /// How many there were, those that made room included.
+    count: u64,
+    journal: Option<Journal>,
+}
 
 impl Ring {
-    /// All that are kept, oldest first.
+    /// All that are kept, oldest first; those of earlier servers too.
     pub fn events(&self) -> Vec<Event> {
-        self.0.lock().iter().cloned().collect()
+        self.0.lock().events.iter().cloned().collect()
+    }
+
+    /// How many there were since the server was started.
+    pub fn count(&self) -> u64 {
+        self.0.lock().count
+    }
+
+    /// From here on events are kept in a file as well, behind what earlier servers of the pool left there.
+    /// Errors: those of the file system.
+    pub fn keep_in(&self, path: &Path) -> io::Result<()> {
+        let mut kept = self.0.lock();
+        let mut earlier = VecDeque::from(journal::read(path));
+        earlier.extend(kept.events.drain(..));
+        kept.events = earlier;
+        let surplus = kept.events.len().saturating_sub(RING);
+        kept.events.drain(..surplus);
+        kept.journal = Some(Journal::begin(path, kept.events.iter())?);
+        Ok(())
     }
 
     fn push(&self, event: Event) {
-        let mut events = self.0.lock();
-        if events.len() == RING {
-            events.pop_front();
+        let mut kept = self.0.lock();
+        kept.count += 1;
+        if kept.events.len() == RING {
+            kept.events.pop_front();
         }
-        events.push_back(event);
+        kept.events.push_back(event);
+        let Kept { events, journal, .. } = &mut *kept;
+        if let Some(journal) = journal {
+            // Nobody can be told of a failure: this is where telling ends. The next event tries to write all of them.
+            let _ = journal.add(events);
+        }
     }
 }
 

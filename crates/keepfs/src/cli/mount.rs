@@ -3,10 +3,10 @@
 use super::args::Mount;
 use super::failure::Failure;
 use super::options::MountOptions;
-use super::{Outcome, serve};
+use super::{Outcome, registry, remount, serve};
 use crate::sys;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Mounts.
@@ -17,16 +17,18 @@ pub fn run(args: &Mount) -> Outcome {
 /// Mounts `pool` at `dir`; see [`MountOptions::parse`] for `options` and `sloppy`.
 pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foreground: bool) -> Outcome {
     let parsed = MountOptions::parse(options, sloppy)?;
+    if parsed.remount {
+        return remount::run(dir, options, sloppy);
+    }
+    let dir = place(dir)?;
     let pool = pool.canonicalize().map_err(Failure::io("find the pool", pool))?;
-    let dir = dir.canonicalize().map_err(Failure::io("find the mount point", dir))?;
-    if !dir.is_dir() {
-        return Err(Failure::Other(format!(
-            "mount point {} is not a directory",
-            dir.display()
-        )));
+    if !rustix::process::geteuid().is_root() {
+        return Err(Failure::Other(
+            "only root can mount a pool; for a user, root mounts it and gives the user its files (chown, ACLs)".into(),
+        ));
     }
     if foreground {
-        return serve::in_foreground(&pool, &dir, &parsed);
+        return serve::in_foreground(&pool, &dir, &parsed, options);
     }
     sys::keep_descriptors_private().map_err(Failure::io("mark descriptors of", Path::new("/proc/self/fd")))?;
     let mut server = Command::new("/proc/self/exe");
@@ -53,6 +55,25 @@ pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foregrou
             }
             Err(error) => format!("the server ended before the mount was usable: {error}"),
         })),
+    }
+}
+
+/// The mount point as an absolute path without links.
+fn place(dir: &Path) -> Result<PathBuf, Failure> {
+    let failed = |error: io::Error| match error.raw_os_error() {
+        Some(libc::ENOTCONN) => Failure::Other(format!(
+            "{0} is a mount whose server has died; take it away first: keepfs unmount {0}",
+            registry::settled(dir).display()
+        )),
+        _ => Failure::io("find the mount point", dir)(error),
+    };
+    let found = dir.canonicalize().map_err(failed)?;
+    match found.metadata().map_err(failed)?.is_dir() {
+        true => Ok(found),
+        false => Err(Failure::Other(format!(
+            "mount point {} is not a directory",
+            found.display()
+        ))),
     }
 }
 

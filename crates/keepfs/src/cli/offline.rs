@@ -24,12 +24,15 @@ pub fn status(pool: &Path) -> Result<Status, Failure> {
     status.label.clone_from(&superblock.label);
     status.id.clone_from(&superblock.pool);
     let replayed = view.groups().iter().filter(|group| group.taken);
-    let (groups, last) = replayed.fold((0, superblock.seq), |(n, _), group| (n + 1, group.seq));
+    let none = (0, 0, superblock.seq);
+    let (groups, pages, last) = replayed.fold(none, |(n, pages, _), group| (n + 1, pages + group.pages, group.seq));
     status.log = Some(LogFigures {
         size_bytes: superblock.log_pages * PAGE as u64,
+        used_percent: (pages * 100).checked_div(superblock.log_pages).unwrap_or(0),
         groups,
         last_seq: last,
         durable_seq: last,
+        since_checkpoint_s: None,
     });
     status.space = space(&mut view, superblock.pages);
     // The superblock of a properly closed pool stays in force until the first checkpoint after it.

@@ -11,10 +11,12 @@ use std::time::Duration;
 pub const HELP: &str = "\
 Options of -o, separated by commas (defaults in brackets):
   ro, [rw]                           refuse all changes; a pool mounted ro is not written at all
-  noatime, [relatime]                when access times move
+  noatime, [relatime], strictatime   when access times move
   nosuid, nodev, noexec, [suid, dev, exec]
   cache=[writethrough]|writeback|direct   how the kernel caches file data
   guard=[alias]|off                  protection of metadata in memory; off is for comparison only
+  discard, [nodiscard]               tell the device after each checkpoint what became free (fstrim(8) does it once)
+  remount                            change ro, rw, the access times, nosuid, nodev, noexec of a mounted pool
   commit=SECONDS                     everything is made durable at least so often [5]
   arena=SIZE                         memory for metadata, at least 16M [64M]
   anchor=[loop]|none                 with a loop device (without data) sync(2) and umount(2) wait for the server
@@ -41,11 +43,13 @@ const NOT_OURS: &[&str] = &[
     "nogroup",
     "_netdev",
     "async",
+    "silent",
+    "loud",
+    "nolazytime",
     "diratime",
     "acl",
     "user_xattr",
     "default_permissions",
-    "nostrictatime",
 ];
 
 /// What makes sync(2) and umount(2) wait.
@@ -70,8 +74,8 @@ pub struct MountOptions {
     pub nodev: bool,
     /// `noexec`.
     pub noexec: bool,
-    /// `noatime`.
-    pub noatime: bool,
+    /// `noatime`, `relatime`, `strictatime`.
+    pub access_times: AccessTimes,
     /// `allow_other`.
     pub allow_other: bool,
     /// `cache=`.
@@ -90,6 +94,10 @@ pub struct MountOptions {
     pub threads: Option<usize>,
     /// `log=`.
     pub log: Option<PathBuf>,
+    /// `discard`.
+    pub discard: bool,
+    /// `remount`.
+    pub remount: bool,
 }
 
 impl Default for MountOptions {
@@ -100,7 +108,7 @@ impl Default for MountOptions {
             nosuid: false,
             nodev: false,
             noexec: false,
-            noatime: false,
+            access_times: AccessTimes::Relative,
             allow_other: true,
             cache: CacheMode::default(),
             guard: open.guard,
@@ -110,6 +118,8 @@ impl Default for MountOptions {
             transport: TransportKind::default(),
             threads: None,
             log: None,
+            discard: false,
+            remount: false,
         }
     }
 }
@@ -155,12 +165,16 @@ impl MountOptions {
             "dev" => self.nodev = false,
             "noexec" => self.noexec = true,
             "exec" => self.noexec = false,
-            "noatime" => self.noatime = true,
-            "atime" | "relatime" => self.noatime = false,
+            "noatime" => self.access_times = AccessTimes::Never,
+            "atime" | "relatime" | "nostrictatime" => self.access_times = AccessTimes::Relative,
+            "strictatime" | "norelatime" => self.access_times = AccessTimes::Strict,
+            "discard" => self.discard = true,
+            "nodiscard" => self.discard = false,
+            "remount" => self.remount = true,
             "allow_other" => self.allow_other = true,
             "noallow_other" => self.allow_other = false,
-            "strictatime" => return Err("access times move as with relatime or not at all; leave it out".into()),
-            "remount" => return Err("options cannot change while it is mounted; unmount it and mount it again".into()),
+            "nodiratime" => return Err("access times of directories move as those of files do; use noatime".into()),
+            "lazytime" => return Err("times are written with the next commit anyway; leave it out".into()),
             "sync" | "dirsync" => return Err("not every write can be made to wait; use fsync(2) or commit=1".into()),
             _ => return Ok(false),
         }
@@ -191,10 +205,11 @@ impl MountOptions {
             arena_bytes: self.arena as usize,
             guard: self.guard,
             commit_interval: self.commit,
-            access_times: match self.noatime || self.read_only {
+            access_times: match self.read_only {
                 true => AccessTimes::Never,
-                false => AccessTimes::Relative,
+                false => self.access_times,
             },
+            discard: self.discard,
             seal: true,
         }
     }
@@ -209,13 +224,31 @@ impl MountOptions {
             nosuid: self.nosuid,
             nodev: self.nodev,
             noexec: self.noexec,
-            noatime: self.noatime,
+            noatime: self.access_times == AccessTimes::Never,
+            strictatime: self.access_times == AccessTimes::Strict,
             allow_other: self.allow_other,
             cache: self.cache,
             transport: self.transport,
             threads: self.threads,
             ..MountConfig::default()
         }
+    }
+
+    /// An option that differs from `other`'s although it cannot change while the pool is mounted.
+    pub fn fixed_that_differs(&self, other: &MountOptions) -> Option<&'static str> {
+        let fixed = [
+            ("allow_other", self.allow_other == other.allow_other),
+            ("cache", self.cache == other.cache),
+            ("guard", self.guard == other.guard),
+            ("commit", self.commit == other.commit),
+            ("arena", self.arena == other.arena),
+            ("anchor", self.anchor == other.anchor),
+            ("threads", self.threads == other.threads),
+            ("transport", self.transport == other.transport),
+            ("log", self.log == other.log),
+            ("discard", self.discard == other.discard),
+        ];
+        fixed.into_iter().find(|(_, same)| !same).map(|(name, _)| name)
     }
 
     /// The names of what `status` shows.
@@ -234,6 +267,11 @@ const CACHES: [(&str, CacheMode); 3] = [
     ("writeback", CacheMode::Writeback),
     ("direct", CacheMode::Direct),
 ];
+const ACCESS_TIMES: [(&str, AccessTimes); 3] = [
+    ("relatime", AccessTimes::Relative),
+    ("noatime", AccessTimes::Never),
+    ("strictatime", AccessTimes::Strict),
+];
 const GUARDS: [(&str, Guard); 2] = [("alias", Guard::Alias), ("off", Guard::Off)];
 const TRANSPORTS: [(&str, TransportKind); 3] = [
     ("auto", TransportKind::Auto),
@@ -241,6 +279,11 @@ const TRANSPORTS: [(&str, TransportKind); 3] = [
     ("uring", TransportKind::Uring),
 ];
 const ANCHORS: [(&str, Anchor); 3] = [("auto", Anchor::Auto), ("loop", Anchor::Loop), ("none", Anchor::None)];
+
+/// The option that says so.
+pub fn access_times_name(times: AccessTimes) -> &'static str {
+    name_of(times, &ACCESS_TIMES)
+}
 
 fn is_not_ours(word: &str) -> bool {
     NOT_OURS.contains(&word) || word.starts_with("x-") || word.starts_with("X-")

@@ -74,9 +74,10 @@ impl Lines {
         self.add(
             "device",
             &format!(
-                "{} flushes, {} read; {} transactions, {} checkpoints",
+                "{} flushes, {} read, {} discarded; {} transactions, {} checkpoints",
                 w.flushes,
                 Size(w.read_bytes),
+                Size(w.discarded_bytes),
                 w.transactions,
                 w.checkpoints
             ),
@@ -106,7 +107,8 @@ fn mount(s: &Status) -> String {
     };
     let anchor = if m.anchored { "anchored" } else { "not anchored" };
     format!(
-        "{dir} ({mode}, cache {}, commit every {} s, {anchor}, transport {}), server {}",
+        "{dir} ({mode}, {}, cache {}, commit every {} s, {anchor}, transport {}), server {}",
+        m.access_times,
         m.cache,
         m.commit_s,
         m.transport,
@@ -139,9 +141,13 @@ fn arena(a: &ArenaFigures) -> String {
 
 fn log(l: &LogFigures, mounted: bool) -> String {
     let groups = if mounted { "written" } else { "to replay" };
+    let checkpoint = l
+        .since_checkpoint_s
+        .map_or(String::new(), |seconds| format!(", last checkpoint {seconds} s ago"));
     format!(
-        "{}, {} groups {groups}, transaction {} durable of {}",
+        "{}, {} % full, {} groups {groups}, transaction {} durable of {}{checkpoint}",
         Size(l.size_bytes),
+        l.used_percent,
         l.groups,
         l.durable_seq,
         l.last_seq

@@ -23,6 +23,9 @@ pub struct Record {
     pub device: String,
     /// When it was mounted, nanoseconds since 1970: of two that claim the same mount the later one is right.
     pub since_ns: u64,
+    /// The options it was mounted with, as they were given.
+    #[serde(default)]
+    pub options: Vec<String>,
 }
 
 impl Record {
@@ -81,6 +84,11 @@ pub fn words_file(pid: u32) -> io::Result<File> {
 pub fn forget_words(pid: u32) {
     // Not there with a log of its own.
     let _ = fs::remove_file(words_of(pid));
+}
+
+/// Where the events of the pool with this identity are kept.
+pub fn events_file(id: &str) -> PathBuf {
+    Path::new(FOLDER).join(format!("{id}.events"))
 }
 
 fn words_of(pid: u32) -> PathBuf {

@@ -7,7 +7,7 @@ use super::logging::{self, LogTo, Ring};
 use super::options::{Anchor, MountOptions};
 use super::registry::{self, Record};
 use super::unmount::patiently;
-use super::{Outcome, status, table};
+use super::{Outcome, follow, status, table};
 use keepfs::Pool;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{FuseError, How, MountConfig, Session, Unmounter};
@@ -61,7 +61,7 @@ fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
     rustix::stdio::dup2_stderr(&stderr).map_err(|e| Failure::Other(format!("cannot redirect standard error: {e}")))?;
     std::env::set_current_dir("/").map_err(Failure::io("go to", Path::new("/")))?;
     let to = log.map_or(LogTo::Ring, LogTo::File);
-    begin(&args.pool, &args.dir, &options, logging::of_server(to))
+    begin(&args.pool, &args.dir, &options, &args.options, logging::of_server(to))
 }
 
 fn open_log(path: &Path) -> Result<File, Failure> {
@@ -83,15 +83,15 @@ fn say_ready(args: &Serve) -> Result<(), Failure> {
 }
 
 /// `mount --foreground`.
-pub fn in_foreground(pool: &Path, dir: &Path, options: &MountOptions) -> Outcome {
+pub fn in_foreground(pool: &Path, dir: &Path, options: &MountOptions, given: &[String]) -> Outcome {
     let log = options.log.as_deref().map(open_log).transpose()?;
     let ring = logging::of_server(log.map_or(LogTo::Stderr, LogTo::File));
-    begin(pool, dir, options, ring)?.serve()?;
+    begin(pool, dir, options, given, ring)?.serve()?;
     Ok(0)
 }
 
-/// Everything up to the moment when the mount can be used.
-fn begin(pool: &Path, dir: &Path, options: &MountOptions, ring: Ring) -> Result<Mounted, Failure> {
+/// Everything up to the moment when the mount can be used. `given`: the words of the options.
+fn begin(pool: &Path, dir: &Path, options: &MountOptions, given: &[String], ring: Ring) -> Result<Mounted, Failure> {
     rustix::process::umask(Mode::from_raw_mode(0o077));
     if let Err(error) = rustix::process::configure_io_flusher_behavior(true) {
         tracing::debug!(%error, "not allowed to be an I/O flusher");
@@ -110,6 +110,7 @@ fn begin(pool: &Path, dir: &Path, options: &MountOptions, ring: Ring) -> Result<
         since_ns: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_nanos() as u64),
+        options: given.to_vec(),
     };
     let control = listen(record, &opened, options, (anchored, session.transport()), ring);
     Ok(Mounted { session, control })
@@ -196,25 +197,34 @@ fn listen(
     record: Record,
     pool: &Pool,
     options: &MountOptions,
-    (anchored, transport): (bool, &'static str),
+    way: (bool, &'static str),
     ring: Ring,
 ) -> Option<Control> {
-    let live = status::Live {
-        record: record.clone(),
-        options: options.clone(),
-        anchored,
-        transport,
-        ring: ring.clone(),
-        volume: Arc::downgrade(pool.volume()),
-    };
+    let live = Arc::new(status::Live::new(
+        record.clone(),
+        options.clone(),
+        way,
+        ring.clone(),
+        Arc::downgrade(pool.volume()),
+    ));
+    if let Err(error) = follow::watch(live.clone()) {
+        tracing::warn!(%error, "a remount by mount(2) is not noticed; `keepfs mount -o remount` is");
+    }
     let answers: Arc<Answers> = Arc::new(move |question: &str| match question {
         "status" => serde_json::to_value(live.status()).ok(),
         "sync" => Some(live.sync()),
-        "events" => serde_json::to_value(ring.events()).ok(),
+        "follow" => Some(live.follow()),
+        "events" => serde_json::to_value(live.ring.events()).ok(),
         _ => None,
     });
     match Control::open(record, answers) {
-        Ok(control) => Some(control),
+        Ok(control) => {
+            let events = registry::events_file(&pool.volume().store().pool().id.to_string());
+            if let Err(error) = ring.keep_in(&events) {
+                tracing::warn!(%error, file = %events.display(), "events are not kept");
+            }
+            Some(control)
+        }
         Err(error) => {
             tracing::warn!(%error, "no control socket: `keepfs status` cannot ask this server");
             None

@@ -8,7 +8,7 @@ use super::figures::{
     VERSION, WrittenFigures,
 };
 use super::logging::Ring;
-use super::options::MountOptions;
+use super::options::{MountOptions, access_times_name};
 use super::registry::{self, Record};
 use super::{Outcome, offline, print, table};
 use keepfs_format::PAGE;
@@ -16,9 +16,11 @@ use keepfs_fs::Volume;
 use keepfs_media::Class;
 use keepfs_store::{Abort, Error as StoreError, Purpose, Store};
 use keepfs_vfs::Vfs;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a server needs to say how its pool is.
 pub struct Live {
@@ -34,16 +36,40 @@ pub struct Live {
     pub ring: Ring,
     /// The file system, as long as it is served.
     pub volume: Weak<Volume>,
+    /// Whether all changes are refused now, as the table of mounts said last.
+    pub read_only: AtomicBool,
+    /// Held by who does what the table of mounts says.
+    pub following: Mutex<()>,
 }
 
 impl Live {
+    /// At the moment of the mount: with an anchor or not, and by which transport.
+    pub fn new(
+        record: Record,
+        options: MountOptions,
+        (anchored, transport): (bool, &'static str),
+        ring: Ring,
+        volume: Weak<Volume>,
+    ) -> Live {
+        Live {
+            read_only: AtomicBool::new(options.read_only),
+            following: Mutex::default(),
+            record,
+            options,
+            anchored,
+            transport,
+            ring,
+            volume,
+        }
+    }
+
     /// How the pool is now.
     pub fn status(&self) -> Status {
         let mut status = Status::unknown(&self.record.pool);
         status.server_pid = Some(self.record.pid);
         status.dir = Some(self.record.dir.clone());
         status.mount = Some(self.mount());
-        status.events = self.ring.events().len() as u64;
+        status.events = self.ring.count();
         match self.volume.upgrade() {
             Some(volume) => self.figures(&volume, &mut status),
             None => status.say("OFFLINE", "it is being unmounted", "wait until its server has ended"),
@@ -60,9 +86,12 @@ impl Live {
     }
 
     fn mount(&self) -> MountFigures {
+        let seen = table::of_device(&self.record.device, &self.record.dir);
+        let times = seen.map_or(self.options.access_times, |mount| mount.access_times());
         MountFigures {
-            read_only: self.options.read_only,
+            read_only: self.read_only.load(Ordering::Acquire),
             writing_ended: false,
+            access_times: access_times_name(times).into(),
             cache: self.options.cache_name().into(),
             anchored: self.anchored,
             transport: self.transport.into(),
@@ -93,11 +122,14 @@ impl Live {
             throttle_us_max: counts.throttle.ns_max / 1000,
             throttle_us: counts.throttle.counts.to_vec(),
         });
+        let (used, usable) = store.log_fill();
         status.log = Some(LogFigures {
             size_bytes: pool.log.pages * PAGE as u64,
+            used_percent: (used * 100).checked_div(usable).unwrap_or(100).min(100),
             groups: counts.groups,
             last_seq: store.last_seq(),
             durable_seq: store.durable_seq(),
+            since_checkpoint_s: Some(store.since_checkpoint().as_secs()),
         });
         status.written = Some(written(store));
         let failed = store.device_errors();
@@ -223,6 +255,7 @@ fn written(store: &Store) -> WrittenFigures {
         },
         read_bytes: traffic.read.bytes,
         flushes: traffic.flushes,
+        discarded_bytes: traffic.discarded.bytes,
         transactions: counts.transactions,
         checkpoints: counts.checkpoints,
     }
@@ -330,7 +363,7 @@ fn dead(record: &Record) -> Status {
     let mut status = Status::unknown(&record.pool);
     status.dir = Some(record.dir.clone());
     let dir = record.dir.display();
-    let action = format!("umount -l {dir}, then mount it again; what was synced is there");
+    let action = format!("keepfs unmount {dir}, then mount it again; what was synced is there");
     status.say(
         "UNAVAIL",
         &format!("its server (process {}) has died", record.pid),

@@ -1,5 +1,6 @@
 //! The kernel's table of mounts, as far as it is about Keepfs (proc(5), mountinfo). Never asks a server.
 
+use keepfs::AccessTimes;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -16,12 +17,29 @@ pub struct Mount {
     pub options: String,
     /// Type, such as `fuse.keepfs`.
     pub kind: String,
+    /// Options of the file system, such as `rw,user_id=0`; the same at every place where it is mounted.
+    pub super_options: String,
 }
 
 impl Mount {
     /// Whether it is one of Keepfs.
     pub fn is_keepfs(&self) -> bool {
         matches!(self.kind.as_str(), "fuse.keepfs" | "fuseblk.keepfs")
+    }
+
+    /// Whether the file system refuses all changes, wherever it is mounted.
+    pub fn is_read_only(&self) -> bool {
+        self.super_options.split(',').any(|word| word == "ro")
+    }
+
+    /// When reading stamps the access time.
+    pub fn access_times(&self) -> AccessTimes {
+        let has = |name| self.options.split(',').any(|word| word == name);
+        match (has("noatime"), has("relatime")) {
+            (true, _) => AccessTimes::Never,
+            (_, true) => AccessTimes::Relative,
+            _ => AccessTimes::Strict,
+        }
     }
 }
 
@@ -36,6 +54,18 @@ pub fn at(dir: &Path) -> Option<Mount> {
     mounts().into_iter().rfind(|mount| mount.dir == dir)
 }
 
+/// All places where the file system with this device number is mounted.
+pub fn all_of_device(device: &str) -> Vec<Mount> {
+    mounts().into_iter().filter(|mount| mount.device == device).collect()
+}
+
+/// The mount with this device number, at `dir` if it is seen at several places.
+pub fn of_device(device: &str, dir: &Path) -> Option<Mount> {
+    let (here, elsewhere): (Vec<Mount>, Vec<Mount>) =
+        all_of_device(device).into_iter().partition(|mount| mount.dir == dir);
+    here.into_iter().chain(elsewhere).next()
+}
+
 /// One line: id, parent, device, root, mount point, options, optional fields, `-`, type, source, options of the super block.
 fn parse(line: &[u8]) -> Option<Mount> {
     let text = |field: &[u8]| String::from_utf8(field.to_vec()).ok();
@@ -43,12 +73,15 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let device = text(fields.nth(2)?)?;
     let dir = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
     let options = text(fields.next()?)?;
-    let kind = text(fields.skip_while(|field| *field != b"-").nth(1)?)?;
+    let mut fields = fields.skip_while(|field| *field != b"-");
+    let kind = text(fields.nth(1)?)?;
+    let super_options = text(fields.nth(1)?)?;
     Some(Mount {
         device,
         dir,
         options,
         kind,
+        super_options,
     })
 }
 

@@ -16,6 +16,8 @@ const ENDING_S: i64 = 10;
 pub fn run(args: &Unmount) -> Outcome {
     let (mount, record) = registry::at_dir(&args.dir)?;
     let wait = record.as_ref().map(begin).transpose()?.flatten();
+    // Looked at before: the number of the anchor may be another mount's a moment after this one is gone.
+    let before = table::all_of_device(&mount.device);
     let how = match (args.lazy, args.force) {
         (true, _) => How::Lazy,
         (_, true) => How::Force,
@@ -26,7 +28,9 @@ pub fn run(args: &Unmount) -> Outcome {
         Err(FuseError::Busy { path }) if args.force => keepfs_fuse::unmount(&path, How::Lazy)?,
         other => other?,
     }
-    if let Some(other) = table::mounts().into_iter().find(|other| other.device == mount.device) {
+    let after = table::all_of_device(&mount.device);
+    let same = |other: &&table::Mount| before.len() > 1 && before.iter().any(|was| was.dir == other.dir);
+    if let Some(other) = after.iter().find(same) {
         return still_mounted(&other.dir, record.as_ref());
     }
     match (wait, record) {

@@ -1,6 +1,6 @@
 //! The binary under the names that mkfs(8), fsck(8) and mount(8) look for.
 
-use super::bed::{Bed, KEEPFS, done, fails, possible, run};
+use super::bed::{Bed, KEEPFS, done, fails, keepfs, possible, run};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -119,6 +119,7 @@ fn mount_finds_us_by_type() {
     let script = "mount -t keepfs -o noatime,nosuid \"$pool\" \"$dir\"; echo text > \"$dir\"/file
         grep \" $dir \" /proc/self/mountinfo; umount \"$dir\"";
     let table = worked(&with_sbin(&bed, script));
+    assert!(table.contains(&format!(" {} ", bed.pool().display())), "{table}");
     assert!(
         table.contains("keepfs") && table.contains("nosuid") && table.contains("noatime"),
         "{table}"
@@ -158,4 +159,65 @@ fn a_line_of_fstab_works() {
     let said = worked(&with_sbin(&bed, &script));
     assert!(said.contains("noexec") && said.ends_with("text\n"), "{said}");
     bed.check();
+}
+
+/// The source is the pool: everything that asks by it finds the mount.
+#[test]
+fn the_source_is_the_pool() {
+    if !possible() {
+        return;
+    }
+    for options in ["anchor=loop", "anchor=none"] {
+        let bed = Bed::new();
+        bed.mount(options);
+        let pool = bed.pool();
+        let source = done(Command::new("findmnt").args(["-no", "SOURCE"]).arg(bed.dir()));
+        assert_eq!(source.trim(), pool.to_str().unwrap(), "{options}");
+        let target = done(Command::new("findmnt").args(["-no", "TARGET", "-S"]).arg(&pool));
+        assert_eq!(target.trim(), bed.dir().to_str().unwrap(), "{options}");
+        let shown = done(Command::new("df").arg("--output=source").arg(bed.dir()));
+        assert!(shown.contains(pool.to_str().unwrap()), "{shown}");
+        done(Command::new("umount").arg(&pool));
+        assert!(!bed.is_mounted());
+        bed.check();
+    }
+}
+
+#[test]
+fn mounting_all_twice_is_fine() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let fstab = bed.path("fstab");
+    let line = format!("{} {} keepfs noatime 0 0\n", bed.pool().display(), bed.dir().display());
+    fs::write(&fstab, line).unwrap();
+    let script = format!(
+        "mount -T '{0}' -a; mount -T '{0}' -a; mount -T '{0}' -o remount,ro \"$dir\"
+        grep \" $dir \" /proc/self/mountinfo; umount \"$pool\"",
+        fstab.display()
+    );
+    let said = worked(&with_sbin(&bed, &script));
+    assert_eq!(said.lines().count(), 1, "mounted once: {said}");
+    assert!(said.contains(" ro,"), "{said}");
+}
+
+#[test]
+fn links_are_made_and_taken_away() {
+    let bed = Bed::empty();
+    let folder = bed.path("sbin-of-ours");
+    fs::create_dir(&folder).unwrap();
+    let links = |more: &[&str]| run(keepfs(["install-links"]).arg(&folder).args(more));
+    assert!(links(&[]).status.success());
+    assert!(links(&[]).status.success(), "a second time it replaces its own");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 5);
+    let help = done(Command::new(folder.join("mount.keepfs")).arg("--help"));
+    assert!(help.contains("cache="), "{help}");
+    assert!(links(&["--remove"]).status.success());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    fs::write(folder.join("mount.keepfs"), "somebody's").unwrap();
+    let refused = links(&[]);
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("mount.keepfs is no link"));
+    assert_eq!(fs::read(folder.join("mount.keepfs")).unwrap(), b"somebody's");
 }

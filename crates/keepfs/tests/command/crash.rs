@@ -55,7 +55,7 @@ fn status_tells_of_the_dead_server() {
     let dir = bed.dir();
     assert_eq!(bed.line(&dir, "state"), "UNAVAIL");
     assert!(bed.line(&dir, "status").contains("has died"));
-    assert!(bed.line(&dir, "action").contains("umount -l"));
+    assert!(bed.line(&dir, "action").contains("keepfs unmount"));
     assert!(bed.line(&dir, "errors").contains("every access"));
     assert_eq!(bed.line(&dir, "id"), "unknown");
     assert!(bed.line(&dir, "mount").ends_with("without a server that answers"));
@@ -64,9 +64,21 @@ fn status_tells_of_the_dead_server() {
     assert_eq!(bed.line(&bed.pool(), "state"), "UNAVAIL");
     let all = done(&mut keepfs(["status"]));
     assert!(all.contains(bed.pool().to_str().unwrap()), "{all}");
-    let (code, said) = fails(keepfs(["events"]).arg(&dir));
+    let said = done(keepfs(["events"]).arg(&dir));
+    assert!(said.contains("has died without a word"), "{said}");
+}
+
+#[test]
+fn mounting_over_a_dead_mount_says_what_to_do() {
+    let Some(bed) = dead() else { return };
+    let (code, said) = fails(&mut bed.mounting(""));
     assert_eq!(code, 1);
-    assert!(said.contains("has died"), "{said}");
+    let wanted = format!("keepfs unmount {}", bed.dir().display());
+    assert!(said.contains("has died") && said.contains(&wanted), "{said}");
+    // It is what helps.
+    done(keepfs(["unmount"]).arg(bed.dir()));
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("synced")).unwrap(), b"kept");
 }
 
 #[test]

@@ -169,11 +169,19 @@ fn use_device(bed: &Bed, device: &str) -> Result<(), String> {
             }
         }
     }
-    let sized = run(&mut keepfs(["create", "--force", "--size", "1M", device]));
+    let sized = run(&mut keepfs(["create", "--force", "--size", "65M", device]));
     let said = String::from_utf8_lossy(&sized.stderr).into_owned();
-    if said.contains("leave out --size") {
-        Ok(())
-    } else {
-        Err(said)
+    if !said.contains("has only 67108864 bytes") {
+        return Err(said);
     }
+    // Less than the device has: the rest stays unused, and is found again.
+    let part = done(&mut keepfs(["create", "--force", "--size", "32M", "--json", device]));
+    let part: Value = serde_json::from_str(&part).map_err(|e| e.to_string())?;
+    if part["size_bytes"] != 32 << 20 {
+        return Err(part.to_string());
+    }
+    for step in [&["mount", device, dir][..], &["unmount", dir], &["check", device]] {
+        done(&mut keepfs(step));
+    }
+    Ok(())
 }

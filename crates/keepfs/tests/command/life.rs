@@ -176,14 +176,13 @@ fn a_mount_that_is_bound_elsewhere_goes_on_there() {
     fs::write(bed.on("file"), "text").unwrap();
     let first = done(keepfs(["unmount"]).arg(bed.dir()));
     let there = fs::read(bound.join("file"));
-    let log = bed.line(&bound, "log");
+    let status: serde_json::Value = serde_json::from_str(&done(keepfs(["status", "--json"]).arg(&bound))).unwrap();
     let state = bed.line(&bound, "state");
     done(keepfs(["unmount"]).arg(&bound));
     assert!(first.contains("stays mounted at"), "{first}");
     assert_eq!(there.unwrap(), b"text");
     assert_eq!(state, "ONLINE");
-    let numbers: Vec<u64> = log.split(' ').filter_map(|word| word.parse().ok()).collect();
-    assert!(matches!(numbers[..], [_, durable, last] if durable == last), "{log}");
+    assert_eq!(status["log"]["durable_seq"], status["log"]["last_seq"]);
     bed.check();
 }
 
@@ -214,4 +213,20 @@ fn version_and_help() {
     }
     assert!(!help.contains("  serve "), "{help}");
     assert!(done(&mut keepfs(["mount", "--help"])).contains("cache="));
+}
+
+#[test]
+fn completion_scripts_are_scripts() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = done(&mut keepfs(["completion", shell]));
+        for word in ["unmount", "meta-copies", "install-links"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        assert!(!script.contains("serve\n"), "{shell}");
+    }
+    let script = done(&mut keepfs(["completion", "bash"]));
+    // As bash does it when the tab key is pressed.
+    let press =
+        format!("{script}\nCOMP_WORDS=(keepfs st); COMP_CWORD=1; _keepfs keepfs st keepfs; echo \"${{COMPREPLY[@]}}\"");
+    assert_eq!(done(Command::new("bash").arg("-c").arg(press)), "status\n");
 }

@@ -1,6 +1,6 @@
 //! Mount options do what they say.
 
-use super::bed::{Bed, done, fails};
+use super::bed::{Bed, done, fails, run};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
@@ -36,6 +36,118 @@ fn access_times_move_or_not() {
     bed.unmount();
     bed.mount("");
     assert_eq!(accessed(&file), before);
+}
+
+#[test]
+fn strictatime_moves_at_every_reading() {
+    let Some(bed) = Bed::mounted("strictatime") else { return };
+    let file = bed.on("file");
+    fs::write(&file, "text").unwrap();
+    let mut last = accessed(&file);
+    for _ in 0..3 {
+        fs::read(&file).unwrap();
+        let now = accessed(&file);
+        assert!(now > last, "{last:?} {now:?}");
+        last = now;
+    }
+}
+
+#[test]
+fn remount_changes_access_times_and_flags() {
+    let Some(bed) = Bed::mounted("cache=writeback,noatime") else {
+        return;
+    };
+    let program = bed.on("program");
+    fs::write(&program, "#!/bin/sh\necho ran\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(done(&mut Command::new(&program)), "ran\n");
+    done(&mut bed.mounting("remount,noexec,relatime"));
+    assert!(bed.line(&bed.dir(), "mount").contains("relatime"));
+    assert!(Command::new(&program).output().is_err());
+    // Listing a directory always reaches the server; what the kernel caches of a file it reads by itself.
+    let dir = bed.on("dir");
+    fs::create_dir(&dir).unwrap();
+    let reading_moves_it = || {
+        done(Command::new("touch").args(["-a", "-d", "2001-01-01"]).arg(&dir));
+        let before = accessed(&dir);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+        accessed(&dir) > before
+    };
+    assert!(reading_moves_it());
+    done(&mut bed.mounting("remount,exec,noatime"));
+    assert!(!reading_moves_it());
+    assert_eq!(done(&mut Command::new(&program)), "ran\n");
+}
+
+#[test]
+fn remount_ro_closes_the_pool_and_rw_opens_it() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    let mut open = fs::File::create(bed.on("open")).unwrap();
+    let (code, said) = fails(&mut bed.mounting("remount,ro"));
+    assert_eq!(code, 1);
+    assert!(said.contains("open for writing"), "{said}");
+    std::io::Write::write_all(&mut open, b"text").unwrap();
+    drop(open);
+    // A program that another test starts at this moment may hold a copy of the file: then again.
+    while !bed.mounting("remount,ro").output().unwrap().status.success() {
+        std::thread::yield_now();
+    }
+    assert!(bed.line(&bed.dir(), "mount").contains("read-only"));
+    let written = fs::write(bed.on("open"), "other").unwrap_err();
+    assert_eq!(written.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    // What lies on the device is closed: looked at past the server.
+    let live = run(super::bed::keepfs(["check", "--live"]).arg(bed.pool()));
+    let live = String::from_utf8(live.stdout).unwrap();
+    assert!(live.contains("closed properly"), "{live}");
+    done(&mut bed.mounting("remount,rw"));
+    fs::write(bed.on("open"), "other").unwrap();
+    assert!(bed.line(&bed.dir(), "mount").contains("read-write"));
+    bed.unmount();
+    bed.mount("ro");
+    assert_eq!(fs::read(bed.on("open")).unwrap(), b"other");
+    let (_, said) = fails(&mut bed.mounting("remount,rw"));
+    assert!(said.contains("was mounted read-only"), "{said}");
+    let (code, said) = fails(&mut bed.mounting("remount,cache=direct"));
+    assert_eq!(code, 2);
+    assert!(said.contains("'cache' cannot change"), "{said}");
+}
+
+/// mount(8) that finds no helper for the type calls mount(2) by itself.
+#[test]
+fn a_remount_without_us_is_followed() {
+    let Some(bed) = Bed::mounted("") else { return };
+    fs::write(bed.on("file"), "text").unwrap();
+    let remount = |options: &str| done(Command::new("mount").args(["-i", "-o", options]).arg(bed.dir()));
+    // The server hears of it when the table changes, so it is asked until it has.
+    let becomes = |words: &str| (0..1000).any(|_| bed.line(&bed.dir(), "mount").contains(words));
+    remount("remount,ro,noatime");
+    assert!(becomes("read-only, noatime"));
+    remount("remount,rw,strictatime");
+    assert!(becomes("read-write, strictatime"));
+    fs::write(bed.on("file"), "other").unwrap();
+}
+
+#[test]
+fn free_space_is_given_back_by_fstrim() {
+    use std::os::unix::fs::MetadataExt;
+    let Some(bed) = Bed::mounted("") else { return };
+    fs::write(bed.on("large"), vec![5; 16 << 20]).unwrap();
+    fs::write(bed.on("kept"), vec![6; 1 << 20]).unwrap();
+    done(Command::new("sync").arg("-f").arg(bed.dir()));
+    let blocks = || fs::metadata(bed.pool()).unwrap().blocks() * 512;
+    let before = blocks();
+    fs::remove_file(bed.on("large")).unwrap();
+    let said = done(Command::new("fstrim").arg("-v").arg(bed.dir()));
+    assert!(said.contains("trimmed"), "{said}");
+    let discarded = bed.status()["written"]["discarded_bytes"].as_u64().unwrap();
+    assert!(discarded >= 16 << 20, "{discarded}");
+    assert!(blocks() + (15 << 20) < before, "{before} {}", blocks());
+    assert_eq!(fs::read(bed.on("kept")).unwrap(), vec![6; 1 << 20]);
+    let mut other = super::users::nobody();
+    let (_, said) = fails(other.arg("fstrim").arg(bed.dir()));
+    assert!(said.contains("not permitted") || said.contains("denied"), "{said}");
+    bed.unmount();
+    bed.check();
 }
 
 #[test]

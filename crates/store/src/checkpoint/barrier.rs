@@ -86,7 +86,7 @@ impl Store {
     }
 
     /// Shuts the gate, as often as it takes.
-    fn close_gate(&self) -> Result<Closed<'_>, Error> {
+    pub(crate) fn close_gate(&self) -> Result<Closed<'_>, Error> {
         let mut pause = PAUSE[0];
         loop {
             if let Some(closed) = self.gate.close(&self.stats.barrier) {

@@ -14,12 +14,15 @@ type Change = fn(&mut MountOptions);
 #[test]
 fn each_option_changes_its_own_field_only() {
     let plain = MountOptions::default();
-    let cases: [(&str, Change); 15] = [
+    let cases: [(&str, Change); 18] = [
         ("ro", |o| o.read_only = true),
         ("nosuid", |o| o.nosuid = true),
         ("nodev", |o| o.nodev = true),
         ("noexec", |o| o.noexec = true),
-        ("noatime", |o| o.noatime = true),
+        ("noatime", |o| o.access_times = AccessTimes::Never),
+        ("strictatime", |o| o.access_times = AccessTimes::Strict),
+        ("discard", |o| o.discard = true),
+        ("remount", |o| o.remount = true),
         ("noallow_other", |o| o.allow_other = false),
         ("cache=writeback", |o| o.cache = CacheMode::Writeback),
         ("guard=off", |o| o.guard = Guard::Off),
@@ -66,9 +69,9 @@ fn unknown_and_senseless_options_are_refused_by_name() {
         "arena=big",
         "threads=0",
         "transport=fast",
-        "remount",
         "sync",
-        "strictatime",
+        "nodiratime",
+        "lazytime",
         "log=",
         "x=1",
     ] {
@@ -91,5 +94,30 @@ fn sloppy_passes_over_unknown_names_but_not_senseless_values() {
 fn a_read_only_mount_moves_no_access_times() {
     assert_eq!(parse("ro").open().access_times, AccessTimes::Never);
     assert_eq!(parse("noatime").open().access_times, AccessTimes::Never);
+    assert_eq!(parse("ro,strictatime").open().access_times, AccessTimes::Never);
+    assert_eq!(parse("strictatime").open().access_times, AccessTimes::Strict);
+    assert_eq!(parse("strictatime,atime").open().access_times, AccessTimes::Relative);
     assert_eq!(parse("rw").open().access_times, AccessTimes::Relative);
+}
+
+#[test]
+fn a_remount_changes_flags_only() {
+    let mounted = parse("cache=writeback,commit=7");
+    let same = parse("cache=writeback,commit=7,remount,ro,noatime,nosuid,nodev,noexec");
+    assert_eq!(mounted.fixed_that_differs(&same), None);
+    for (list, name) in [
+        ("noallow_other", "allow_other"),
+        ("cache=direct", "cache"),
+        ("guard=off", "guard"),
+        ("commit=8", "commit"),
+        ("arena=128M", "arena"),
+        ("anchor=none", "anchor"),
+        ("threads=3", "threads"),
+        ("transport=uring", "transport"),
+        ("log=/a", "log"),
+        ("discard", "discard"),
+    ] {
+        let other = parse(&format!("cache=writeback,commit=7,{list}"));
+        assert_eq!(mounted.fixed_that_differs(&other), Some(name));
+    }
 }

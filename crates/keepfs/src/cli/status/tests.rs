@@ -18,20 +18,16 @@ fn live(pool: &Pool) -> Live {
 }
 
 fn live_of(path: &Path, volume: &Arc<Volume>) -> Live {
-    Live {
-        record: Record {
-            pid: 1,
-            pool: path.to_owned(),
-            dir: "/nowhere".into(),
-            device: "0:0".into(),
-            since_ns: 0,
-        },
-        options: MountOptions::default(),
-        anchored: false,
-        transport: "dev",
-        ring: Ring::default(),
-        volume: Arc::downgrade(volume),
-    }
+    let record = Record {
+        pid: 1,
+        pool: path.to_owned(),
+        dir: "/nowhere".into(),
+        device: "0:0".into(),
+        since_ns: 0,
+        options: Vec::new(),
+    };
+    let volume = Arc::downgrade(volume);
+    Live::new(record, MountOptions::default(), (false, "dev"), Ring::default(), volume)
 }
 
 fn pool(dir: &tempfile::TempDir) -> Pool {

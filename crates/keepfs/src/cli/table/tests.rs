@@ -1,6 +1,7 @@
 //! Lines of mountinfo.
 
 use super::parse;
+use keepfs::AccessTimes;
 use std::path::Path;
 
 #[test]
@@ -10,7 +11,22 @@ fn a_line_is_read() {
     assert_eq!(mount.device, "0:55");
     assert_eq!(mount.dir, Path::new("/mnt/with blank"));
     assert_eq!(mount.options, "rw,nosuid,relatime");
+    assert_eq!(mount.super_options, "rw,user_id=0");
     assert!(mount.is_keepfs());
+    assert!(!mount.is_read_only());
+}
+
+#[test]
+fn access_times_and_read_only_are_seen() {
+    let seen = |options: &str, more: &str| {
+        let line = format!("9 3 0:5 / /m {options} - fuseblk.keepfs /p {more}");
+        let mount = parse(line.as_bytes()).expect("a mount");
+        (mount.access_times(), mount.is_read_only())
+    };
+    assert_eq!(seen("rw,noatime", "rw"), (AccessTimes::Never, false));
+    assert_eq!(seen("rw,relatime", "ro"), (AccessTimes::Relative, true));
+    // Read-only at this place only.
+    assert_eq!(seen("ro", "rw,user_id=0"), (AccessTimes::Strict, false));
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! The server does what the kernel's table says of its mount: read-only or not, when access times move.
+//!
+//! mount(8) changes these by mount(2) with MS_REMOUNT, of which the kernel tells a FUSE server nothing. The table of mounts
+//! can be waited on, so the server looks whenever it changes.
+
+use super::status::Live;
+use super::table;
+use keepfs::AccessTimes;
+use keepfs_fs::Volume;
+use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+/// Follows the table of mounts for as long as the pool is served.
+pub fn watch(live: Arc<Live>) -> io::Result<()> {
+    let mut table = File::open("/proc/self/mountinfo")?;
+    let mut seen = Vec::new();
+    let look = move || {
+        while live.volume.upgrade().is_some() {
+            // What was read is what the next wait compares with (proc(5)).
+            seen.clear();
+            let read = table.rewind().and_then(|()| table.read_to_end(&mut seen));
+            drop(live.follow());
+            let changed = PollFlags::PRI | PollFlags::ERR;
+            if read.is_err() || poll(&mut [PollFd::new(&table, changed)], None).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("keepfs-follow".into()).spawn(look)?;
+    Ok(())
+}
+
+impl Live {
+    /// Does what the table says now; `error` in the answer if the pool could not be made durable.
+    pub fn follow(&self) -> Value {
+        let mount = table::of_device(&self.record.device, &self.record.dir);
+        let (Some(mount), Some(volume)) = (mount, self.volume.upgrade()) else {
+            return json!({"error": "it is being unmounted"});
+        };
+        // One at a time: the table is looked at by the watch and by commands.
+        let _turn = self.following.lock();
+        let read_only = mount.is_read_only();
+        let was = self.read_only.swap(read_only, Ordering::AcqRel);
+        volume.set_access_times(match read_only {
+            true => AccessTimes::Never,
+            false => mount.access_times(),
+        });
+        match read_only && !was {
+            true => settle(&volume),
+            false => json!({}),
+        }
+    }
+}
+
+/// Read-only from here on: what is there is made durable, and the pool closed on the device.
+fn settle(volume: &Volume) -> Value {
+    match volume.settle() {
+        Ok(()) => json!({}),
+        Err(error) => {
+            tracing::error!(%error, "read-only now, but not everything could be made durable");
+            json!({"error": format!("read-only now, but not everything could be made durable: {error}")})
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Events in a file of JSON lines, so that `keepfs events` has them when their server is gone.
+//!
+//! The file lies in /run and ends with the machine's uptime: a server must not write to a place that may be its own mount.
+
+use super::Event;
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Lines after which the file is written anew with the last events only.
+const LINES_MAX: usize = 1024;
+
+/// An open file of events.
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    lines: usize,
+}
+
+impl Journal {
+    /// Writes the file anew. Errors: those of the file system.
+    pub fn begin<'e>(path: &Path, events: impl Iterator<Item = &'e Event>) -> io::Result<Journal> {
+        let part = path.with_extension("part");
+        let mut file = File::create(&part)?;
+        let mut text = Vec::new();
+        let mut lines = 0;
+        for event in events {
+            serde_json::to_writer(&mut text, event)?;
+            text.push(b'\n');
+            lines += 1;
+        }
+        file.write_all(&text)?;
+        fs::rename(part, path)?;
+        Ok(Journal {
+            path: path.to_owned(),
+            file,
+            lines,
+        })
+    }
+
+    /// Adds the last of `events`, which are all that shall be kept. Errors: those of the file system; what the file lacks
+    /// then is written with the next one.
+    pub fn add(&mut self, events: &VecDeque<Event>) -> io::Result<()> {
+        if self.lines >= LINES_MAX {
+            *self = Journal::begin(&self.path, events.iter())?;
+            return Ok(());
+        }
+        let Some(last) = events.back() else { return Ok(()) };
+        let mut line = serde_json::to_vec(last)?;
+        line.push(b'\n');
+        let written = self.file.write_all(&line);
+        self.lines = match written {
+            Ok(()) => self.lines + 1,
+            Err(_) => LINES_MAX,
+        };
+        written
+    }
+}
+
+/// The events in a file, oldest first; none if there is no file. A line that was cut by a dying server is left out.
+pub fn read(path: &Path) -> Vec<Event> {
+    let text = fs::read(path).unwrap_or_default();
+    let lines = text.split(|b| *b == b'\n');
+    lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests;

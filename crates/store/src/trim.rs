@@ -1,0 +1,123 @@
+//! Telling the device which pages are not needed: fstrim(8), and `discard` after each checkpoint (S-11.1).
+//!
+//! A freed page is discardable under the rule under which it may be used again (S-11.1, PROTOCOLS section 5). So
+//! discarding is using: free pages are held like a writer's, the device is told, they are given back.
+
+use crate::Store;
+use crate::error::Error;
+use crate::space::{OpenZone, Purpose};
+use core::ops::Range;
+use keepfs_format::plog::Run;
+use keepfs_media::{Device, DeviceError, PageNo};
+
+/// Most pages held at a time (16 MiB), so that writers find others.
+const HELD_MAX: u64 = 4096;
+/// Of the pages that new data may have, at most one in so many is held.
+const SHARE: u64 = 4;
+/// Shortest run of pages that is discarded after a checkpoint (64 KiB): shorter ones cost more than they give back.
+const ONLINE_MIN: u64 = 16;
+
+impl Store {
+    /// Tells the device which free pages of `range` are not needed, in runs of at least `least` pages; returns how many
+    /// pages. `None`: the device cannot be told. Errors: those of the device, [`Error::ReadOnly`].
+    pub fn trim(&self, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
+        if self.options.read_only {
+            return Err(Error::ReadOnly("it was mounted read-only".into()));
+        }
+        // What was freed before is free after a flush.
+        self.sync()?;
+        self.discard_free(range, least)
+    }
+
+    fn discard_free(&self, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
+        let end = range.end.min(self.pool.pages);
+        let (mut at, mut given) = (range.start, 0);
+        while at < end {
+            let (start, len) = self.pool.zone(at / self.pool.zone_pages);
+            let part_end = end.min(start + u64::from(len)).min(at + HELD_MAX);
+            match self.discard_part(at..part_end, least)? {
+                Some(pages) => given += pages,
+                None => return Ok(None),
+            }
+            at = part_end;
+        }
+        Ok(Some(given))
+    }
+
+    /// Discards the free pages of a part of one zone.
+    fn discard_part(&self, part: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
+        let runs = self.hold_free(part)?;
+        let mut discarded = Ok(Some(0));
+        for run in runs.iter().filter(|run| u64::from(run.count) >= least) {
+            let told = self.device.discard(PageNo(run.start), u64::from(run.count));
+            discarded = match (discarded, told) {
+                (Ok(Some(sum)), Ok(())) => Ok(Some(sum + u64::from(run.count))),
+                (_, Err(DeviceError::NoDiscard { .. })) => Ok(None),
+                (_, Err(error)) => Err(Error::from(error)),
+                (stopped, Ok(())) => stopped,
+            };
+            if !matches!(discarded, Ok(Some(_))) {
+                break;
+            }
+        }
+        self.space.give_back(&runs);
+        discarded
+    }
+
+    /// Takes free pages of a part of one zone out of everybody's reach.
+    fn hold_free(&self, part: Range<u64>) -> Result<Vec<Run>, Error> {
+        // A checkpoint takes pages for its metadata beside the gate.
+        let _no_checkpoint = self.keeper.lock();
+        let most = (self.space.figures().available(Purpose::New) / SHARE).min(HELD_MAX) as u32;
+        let run = Run {
+            start: part.start,
+            count: (part.end - part.start) as u32,
+        };
+        let number = run.start / self.pool.zone_pages;
+        let mut free = OpenZone::new(number, run.start, run.count, |page| self.system.has(page));
+        self.settled(run, |bits| {
+            free.hide_those(|page| bits.used(page));
+            self.space.reserve_in(free, most)
+        })
+    }
+
+    /// Notes pages that may be used again, to be discarded after the next checkpoint.
+    pub(crate) fn note_released(&self, released: &[Run]) {
+        if self.options.discard {
+            self.released.lock().extend(released);
+        }
+    }
+
+    /// Discards what became free since the last time.
+    pub(crate) fn discard_released(&self) -> Result<(), Error> {
+        for run in merged(core::mem::take(&mut *self.released.lock())) {
+            if u64::from(run.count) < ONLINE_MIN {
+                continue;
+            }
+            let told = self.discard_free(run.start..run.start + u64::from(run.count), ONLINE_MIN)?;
+            if told.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs in order, those that touch made one.
+fn merged(mut runs: Vec<Run>) -> Vec<Run> {
+    runs.sort_unstable_by_key(|run| run.start);
+    let mut all: Vec<Run> = Vec::new();
+    for run in runs {
+        match all.last_mut() {
+            Some(last) if run.start <= last.start + u64::from(last.count) => {
+                let end = (run.start + u64::from(run.count)).max(last.start + u64::from(last.count));
+                last.count = (end - last.start).min(u64::from(u32::MAX)) as u32;
+            }
+            _ => all.push(run),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;
