@@ -40,6 +40,15 @@ macro_rules! lab {
     };
 }
 
+/// The command of a program of the lab with overflow checks.
+macro_rules! checked {
+    ($bin:literal $(, $arg:literal)*) => {
+        &[
+            "cargo", "run", "--profile", "checked", "--quiet", "-p", "keepfs-lab", "--bin", $bin, "--" $(, $arg)*
+        ]
+    };
+}
+
 /// The command of a suite on a real mount.
 macro_rules! suite {
     ($name:literal $(, $arg:literal)*) => {
@@ -93,14 +102,8 @@ pub const STAGES: &[Stage] = &[
         10,
         lab!("million", "--files", "250000", "--changes", "20000", "--arena", "32"),
     ),
-    stage("hostile", 10, lab!("hostile", "--budget", "20")),
-    stage(
-        "hostile_all",
-        20,
-        lab!(with ["--config", "profile.release.overflow-checks=true", "--target-dir", "target/overflow"]
-            "hostile", "--budget", "3600"),
-    )
-    .long(),
+    stage("hostile", 15, checked!("hostile", "--eight", "--budget", "10")),
+    stage("hostile_all", 20, checked!("hostile", "--alien", "--budget", "600")).long(),
     stage(
         "crash_long",
         20,

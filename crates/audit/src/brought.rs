@@ -1,7 +1,7 @@
 //! Which data pages a group brings: what must have arrived before the group may be taken (SPEC S-9.3).
 
 use keepfs_format::Space;
-use keepfs_format::plog::Record;
+use keepfs_format::plog::{Record, Run};
 use std::collections::BTreeMap;
 
 /// The data pages that a group brings and still names (S-9.3).
@@ -11,6 +11,8 @@ pub(crate) struct Named {
     pub pages: BTreeMap<(u64, u64), (u64, u32)>,
     /// Who named a page so far.
     by_page: BTreeMap<u64, Vec<(u64, u64)>>,
+    /// Runs that got references.
+    shared: Vec<Run>,
 }
 
 impl Named {
@@ -53,7 +55,21 @@ impl Named {
                     }
                 }
             }
+            Record::Ref { run, delta: 1.. } => self.shared.push(*run),
             _ => {}
         }
+    }
+
+    /// The pages that must have arrived: of those named, not the ones that are named as often as they got a reference,
+    /// which were there before.
+    pub fn brought(mut self) -> BTreeMap<(u64, u64), (u64, u32)> {
+        let mut own: BTreeMap<u64, usize> = self.by_page.iter().map(|(page, by)| (*page, by.len())).collect();
+        for run in &self.shared {
+            let end = run.start.saturating_add(run.count.into());
+            own.range_mut(run.start..end)
+                .for_each(|(_, n)| *n = n.saturating_sub(1));
+        }
+        self.pages.retain(|_, (page, _)| own.get(page) != Some(&0));
+        self.pages
     }
 }

@@ -92,9 +92,11 @@ macro_rules! findings {
 findings! {
     // Superblock, section 2.
     NoSuperblock {} = "superblock-none", Error,
-        "none of the four superblock slots is valid: this is not a Keepfs pool, or all four are lost";
+        "none of the four superblock slots is valid: this is no Keepfs pool, or all four are lost; check the path, or restore it";
     SuperblockField { slot: usize, page: u64, field: &'static str } = "superblock-field", Error,
-        "superblock slot {slot} (page {page}) has a right CRC but {field} is not allowed: it cannot be used";
+        "superblock slot {slot} (page {page}) has a right CRC but its {field} is not allowed: this Keepfs cannot use it";
+    SuperblockCut { slot: usize, page: u64, pages: u64, device: u64 } = "superblock-cut", Error,
+        "superblock slot {slot} (page {page}) says that the pool has {pages} pages, the device has {device}: it was cut, give it its length back";
     SuperblockSplit { generation: u64 } = "superblock-split", Error,
         "two valid superblock slots of generation {generation} differ: nobody can say which state is the true one";
     SuperblockCopy { slot: usize, page: u64 } = "superblock-copy", Warning,

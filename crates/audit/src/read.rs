@@ -23,9 +23,9 @@ use std::collections::HashSet;
 /// Why something cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// No superblock slot is valid.
-    #[error("no valid superblock: this is not a Keepfs pool, or all four slots are lost")]
-    NoPool,
+    /// No superblock slot is valid; what was found instead.
+    #[error("{0}")]
+    NoPool(Finding),
     /// The metablock that holds it cannot be trusted.
     #[error("metablock {0} cannot be read or is damaged")]
     Bad(Metablock),
@@ -65,7 +65,11 @@ impl<'i> View<'i> {
     /// [`ReadError::NoPool`]. Damage further on shows when it is read.
     pub fn open(image: &'i dyn Image) -> Result<View<'i>, ReadError> {
         let mut sink = Sink::new(10_000);
-        let sb = superblock::choose(image, &mut sink).ok_or(ReadError::NoPool)?;
+        let Some(sb) = superblock::choose(image, &mut sink) else {
+            // The first finding says most: a slot that breaks a rule comes before the sum of all.
+            let first = sink.findings.into_iter().next();
+            return Err(ReadError::NoPool(first.unwrap_or(Finding::NoSuperblock {})));
+        };
         let mut pool = Pool::new(image, sb, sink);
         map::read(&mut pool);
         let log = plog::read(&mut pool);

@@ -96,7 +96,7 @@ impl Replay<'_, '_> {
         let mut named = Named::default();
         records.iter().for_each(|record| named.see(record));
         let mut bytes = [0; PAGE];
-        for ((ino, index), (page, crc)) in named.pages {
+        for ((ino, index), (page, crc)) in named.brought() {
             let read = page < self.pool.pages() && self.pool.image.read(page, &mut bytes).is_ok();
             if !read || crc32c::of(&bytes) != crc {
                 let group = self.group;

@@ -17,6 +17,8 @@ enum Content {
     None,
     /// One with a right CRC that breaks its own rules; the field.
     Broken(&'static str),
+    /// One that says that the pool has so many pages, more than the device.
+    Cut(u64),
     /// A valid one.
     Valid(Box<Superblock>),
 }
@@ -40,12 +42,20 @@ impl Slot {
 pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superblock>> {
     let slots = read_slots(image);
     for slot in &slots {
-        if let Content::Broken(field) = slot.content {
-            sink.push(Finding::SuperblockField {
-                slot: slot.slot,
-                page: slot.page,
+        let (number, page) = (slot.slot, slot.page);
+        match slot.content {
+            Content::Broken(field) => sink.push(Finding::SuperblockField {
+                slot: number,
+                page,
                 field,
-            });
+            }),
+            Content::Cut(pages) => sink.push(Finding::SuperblockCut {
+                slot: number,
+                page,
+                pages,
+                device: image.pages(),
+            }),
+            _ => {}
         }
     }
     let newest = slots.iter().filter(|s| s.valid().is_some()).max_by_key(|s| {
@@ -73,7 +83,7 @@ fn read_slots(image: &dyn Image) -> Vec<Slot> {
     let whole = |slots: &Vec<Slot>| {
         slots
             .iter()
-            .any(|s| matches!(s.content, Content::Broken(_) | Content::Valid(_)))
+            .any(|s| matches!(s.content, Content::Broken(_) | Content::Cut(_) | Content::Valid(_)))
     };
     let first = found.next().unwrap_or_default();
     match whole(&first) {
@@ -109,7 +119,11 @@ fn parse(bytes: &Page, slot: usize, page: u64, device: u64) -> Content {
     if sb.magic[..6] != MAGIC[..6] || crc64::full(&bytes[..CRC_OFFSET]) != sb.crc.get() {
         return Content::None;
     }
-    if let Some(field) = broken(&sb, device) {
+    let pages = sb.pages.get();
+    if pages > device && pages <= PAGES_MAX && sb.version.get() == VERSION {
+        return Content::Cut(pages);
+    }
+    if let Some(field) = broken(&sb) {
         return Content::Broken(field);
     }
     if slot_page(slot, sb.pages.get()) != page || !slots_of(sb.generation.get()).contains(&slot) {
@@ -119,7 +133,7 @@ fn parse(bytes: &Page, slot: usize, page: u64, device: u64) -> Content {
 }
 
 /// The first field that breaks the superblock's own rules (S-1.1, S-1.3, S-2.2).
-fn broken(sb: &Superblock, device: u64) -> Option<&'static str> {
+fn broken(sb: &Superblock) -> Option<&'static str> {
     let pages = sb.pages.get();
     let (log_start, log_pages) = (sb.log_start.get(), sb.log_pages.get());
     let log_end = log_start.checked_add(log_pages).filter(|end| *end <= pages);
@@ -128,7 +142,7 @@ fn broken(sb: &Superblock, device: u64) -> Option<&'static str> {
     let small = |n: u64| n < 1 << 63;
     let rules: [(bool, &'static str); 18] = [
         (sb.magic == MAGIC && sb.version.get() == VERSION, "version"),
-        ((PAGES_MIN..=PAGES_MAX).contains(&pages) && pages <= device, "pages"),
+        ((PAGES_MIN..=PAGES_MAX).contains(&pages), "pages"),
         (matches!(sb.meta_copies.get(), 1 | 2), "meta_copies"),
         (sb.generation.get() >= 1 && small(sb.generation.get()), "generation"),
         ((32..=1 << 20).contains(&log_pages) && log_end.is_some(), "log region"),
@@ -188,7 +202,7 @@ fn judge(slots: &[Slot], newest: &Superblock, sink: &mut Sink) {
     for slot in slots {
         let (number, page) = (slot.slot, slot.page);
         let held = slot.valid().is_some_and(|sb| sb.generation.get() == generation);
-        if matches!(slot.content, Content::Broken(_)) {
+        if matches!(slot.content, Content::Broken(_) | Content::Cut(_)) {
             continue;
         }
         if own.contains(&number) && !held {

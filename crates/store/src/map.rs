@@ -4,11 +4,12 @@ use crate::arena::FrameNo;
 use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
 use crate::planted::{self, Bug};
+use crate::pool::Pool;
 use crate::txn::newborn;
 use crate::{Store, arena};
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
-use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry};
+use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry, NEVER};
 use keepfs_format::superblock::Root;
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 use keepfs_media::{Device, PageNo};
@@ -77,7 +78,7 @@ impl Store {
             Err(page) => page,
         };
         match self.fetch_known(page)? {
-            Some(pin) => Ok(self.entry_in(&pin, place.number)),
+            Some(pin) => self.entry_in(&pin, id, place.number),
             None => Ok(None),
         }
     }
@@ -91,7 +92,7 @@ impl Store {
             Err(page) => page,
         };
         if let Some(pin) = self.cache.pin(page) {
-            return Ok(self.entry_in(&pin, place.number));
+            return Ok(self.entry_in(&pin, id, place.number)?);
         }
         match self.locate_in_memory(page)? {
             Some(_) => Err(Stop::Miss(page)),
@@ -104,17 +105,33 @@ impl Store {
         let root = self.map.roots.read_recursive()[place.space as usize];
         if place.level >= root.height {
             let is_root = place.level == root.height && place.number == 0 && id.as_map().is_some();
-            return Ok((is_root && root.entry.state == LIVE).then_some(root.entry));
+            return Ok(is_root.then_some(root.entry));
         }
         Err(MetaId::map(place.space, place.level, place.number / FANOUT))
     }
 
-    pub(crate) fn entry_in(&self, pin: &Pin<'_>, number: u64) -> Option<MapEntry> {
+    /// Entry `number` of a map page, which is that of `id`; `None`: it never lived.
+    pub(crate) fn entry_in(&self, pin: &Pin<'_>, id: MetaId, number: u64) -> Result<Option<MapEntry>, Error> {
         let mut bytes = [0; size_of::<MapEntry>()];
         self.arena.load(pin.frame, map::entry_offset(number), &mut bytes);
-        MapEntry::read_from_bytes(&bytes)
-            .ok()
-            .filter(|e| e.state == LIVE || e.state == DEAD)
+        let entry = MapEntry::read_from_bytes(&bytes).unwrap_or_default();
+        self.pool.check_entry(id, &entry)?;
+        Ok((entry.state != NEVER).then_some(entry))
+    }
+
+    /// The roots of all maps are as they must be (S-4.2).
+    pub(crate) fn check_roots(&self) -> Result<(), Error> {
+        let roots = *self.map.roots.read();
+        for space in Space::ALL {
+            let root = &roots[space as usize];
+            let id = MetaId::map(space, root.height.max(1) - 1, 0);
+            self.pool.check_entry(id, &root.entry)?;
+            let state = if root.height == 0 { NEVER } else { LIVE };
+            if root.entry.state != state {
+                return Err(entry_damage(id, "state"));
+            }
+        }
+        Ok(())
     }
 
     /// The generation that a NODES metablock is born with now (S-3.4).
@@ -312,6 +329,41 @@ impl Store {
             }
         }
     }
+}
+
+impl Pool {
+    /// The entry of `id` is as S-4.3 says: what decides between life and death is never guessed (S-1.3).
+    fn check_entry(&self, id: MetaId, entry: &MapEntry) -> Result<(), Error> {
+        let (first, second) = (entry.first.get(), entry.second.get());
+        let inside = |page: u64| (1..self.pages).contains(&page);
+        let nothing = first == 0 && second == 0 && entry.crc.get() == 0;
+        let live = entry.state == LIVE;
+        let two = self.meta_copies == 2;
+        let rules = [
+            (matches!(entry.state, LIVE | DEAD | NEVER), "state"),
+            (entry.reserved.get() == 0, "reserved field"),
+            (live || nothing, "page of a metablock that does not exist"),
+            ((entry.generation.get() == 0) == (entry.state == NEVER), "generation"),
+            (!live || inside(first), "first page"),
+            (
+                !live
+                    || if two {
+                        inside(second) && second != first
+                    } else {
+                        second == 0
+                    },
+                "second page",
+            ),
+        ];
+        match rules.into_iter().find(|(holds, _)| !holds) {
+            Some((_, field)) => Err(entry_damage(id, field)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn entry_damage(id: MetaId, field: &str) -> Error {
+    Error::Damaged(format!("the map entry of {id} has a {field} that is not allowed"))
 }
 
 /// The kind of a metablock that is zero until it is first changed (S-3.3).

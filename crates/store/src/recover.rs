@@ -43,6 +43,7 @@ pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store, Er
     let mut scan = log::scan(&*device, &pool.log, head, &before)?;
     let frames = keep_taken(&*device, &sb, &pool, &mut scan)?;
     let store = Store::build(device, sb, options, frames)?;
+    store.check_roots()?;
     store.load_homes()?;
     for group in &scan.groups {
         for record in decode(group)? {

@@ -27,19 +27,24 @@ impl System {
         self.runs.write().insert(run.start, run.count);
     }
 
+    /// The runs that reach into the range, ascending.
+    pub fn runs_in(&self, pages: Range<u64>) -> Vec<Run> {
+        let runs = self.runs.read();
+        let end = |run: &Run| run.start + u64::from(run.count);
+        // Runs do not overlap: of those that begin before the range only the last one can reach into it.
+        let before = runs.range(..pages.start).next_back().into_iter();
+        let found = before.chain(runs.range(pages.clone()));
+        let found = found.map(|(start, count)| Run {
+            start: *start,
+            count: *count,
+        });
+        found.filter(|run| end(run) > pages.start).collect()
+    }
+
     /// The first page of the range that belongs to the pool itself.
     pub fn first_in(&self, pages: Range<u64>) -> Option<u64> {
-        let runs = self.runs.read();
-        let (start, count) = runs.range(..pages.end).next_back()?;
-        if start + u64::from(*count) <= pages.start {
-            return None;
-        }
-        // Runs do not overlap: the last one that begins before the end may not be the first in the range.
-        let first = runs.range(..=pages.start).next_back();
-        match first.filter(|(start, count)| *start + u64::from(**count) > pages.start) {
-            Some(_) => Some(pages.start),
-            None => runs.range(pages).next().map(|(start, _)| *start),
-        }
+        let first = self.runs_in(pages.clone()).first().map(|run| run.start);
+        first.map(|start| start.max(pages.start))
     }
 
     /// Whether a page belongs to the pool itself.

@@ -74,9 +74,9 @@ impl Store {
             count: (part.end - part.start) as u32,
         };
         let number = run.start / self.pool.zone_pages;
-        let mut free = OpenZone::new(number, run.start, run.count, |page| self.system.has(page));
-        self.settled(run, |bits| {
-            free.hide_those(|page| bits.used(page));
+        let mut free = OpenZone::new(number, run.start, run.count, |_| false);
+        self.settled(run, |taken| {
+            free.hide_those(|page| taken[(page - run.start) as usize]);
             self.space.reserve_in(free, most)
         })
     }

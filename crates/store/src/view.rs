@@ -137,8 +137,14 @@ impl Store {
             let mut below = Vec::new();
             for number in numbers {
                 if let Some(pin) = self.fetch_known(MetaId::map(space, level, number))? {
-                    let entries = number * FANOUT..(number + 1) * FANOUT;
-                    below.extend(entries.filter(|n| self.entry_in(&pin, *n).is_some_and(|e| e.state == LIVE)));
+                    for n in number * FANOUT..(number + 1) * FANOUT {
+                        let id = match level {
+                            0 => MetaId::new(space, n),
+                            _ => MetaId::map(space, level - 1, n),
+                        };
+                        let entry = self.entry_in(&pin, id, n)?;
+                        below.extend(entry.filter(|e| e.state == LIVE).map(|_| n));
+                    }
                 }
             }
             numbers = below;
@@ -171,23 +177,29 @@ impl Store {
         self.fetch_known(id)
     }
 
+    /// Whether all of these pages can hold file data: a block map may say anything (C-8). Errors: `Damaged`.
+    pub(crate) fn check_data_pages(&self, page: u64, count: u64) -> Result<(), Error> {
+        let behind = page.saturating_add(count);
+        let own = self.system.first_in(page..behind);
+        match own.or((behind > self.pool.pages).then_some(behind - 1)) {
+            Some(page) => Err(Error::Damaged(format!(
+                "page {page} is named as file data, which it cannot hold"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Writes whole pages of file data, contiguous from `page` on. Done, but not flushed, when it returns; call it
     /// before the transaction that names the pages commits.
     pub fn write_data(&self, page: u64, bytes: &[u8]) -> Result<(), Error> {
-        // A block map that lies (C-8) must not lead a write over superblocks, log or metadata.
-        let behind = page.saturating_add((bytes.len() / PAGE) as u64);
-        let own = self.system.first_in(page..behind);
-        if let Some(page) = own.or((behind > self.pool.pages).then_some(behind - 1)) {
-            return Err(Error::Damaged(format!(
-                "file data was to be written to page {page}, which is no page for file data"
-            )));
-        }
+        self.check_data_pages(page, (bytes.len() / PAGE) as u64)?;
         self.unflushed.fetch_add(bytes.len() as u64, Ordering::AcqRel);
         Ok(self.device.write(PageNo(page), bytes, Class::Data)?)
     }
 
     /// Reads whole pages of file data. The caller checks the CRC-32C.
     pub fn read_data(&self, page: u64, buf: &mut [u8]) -> Result<(), Error> {
+        self.check_data_pages(page, (buf.len() / PAGE) as u64)?;
         Ok(self.device.read(PageNo(page), buf)?)
     }
 

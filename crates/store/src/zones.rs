@@ -7,49 +7,49 @@ use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::plog::Run;
 use keepfs_format::{MetaId, PAGE, Space, bitmap};
-use std::collections::BTreeMap;
 
 /// How many zones are looked at before the best so far is taken.
 const LOOKS: u64 = 64;
 
-/// Bitmap metablocks copied for a moment.
-pub(crate) struct Bits(BTreeMap<u64, Box<[u8; PAGE]>>);
-
-impl Bits {
-    pub(crate) fn used(&self, page: u64) -> bool {
-        let (_, offset, mask) = bitmap::bit(Space::Pages, page);
-        self.0.get(&(page / BITS)).is_none_or(|b| b[offset] & mask != 0)
-    }
-}
-
 impl Store {
-    fn bits_of(&self, start: u64, len: u32) -> Result<Bits, Error> {
-        let mut bits = Bits(BTreeMap::new());
+    /// Which of `len` pages from `start` on may not be handed out: those that are allocated, and those that belong to the
+    /// pool itself, whatever the page bitmap says (C-8).
+    fn taken(&self, start: u64, len: u32) -> Result<Vec<bool>, Error> {
+        let end = start + u64::from(len);
+        let mut taken = Vec::with_capacity(len as usize);
+        let mut copy = Box::new([0; PAGE]);
         for block in start / BITS..=(start + u64::from(len).max(1) - 1) / BITS {
             let pin = self.fetch(MetaId::new(Space::Pages, block))?;
-            let mut copy = Box::new([0; PAGE]);
             self.verified_copy(&pin, &mut copy)?;
-            bits.0.insert(block, copy);
+            let pages = start.max(block * BITS)..end.min((block + 1) * BITS);
+            taken.extend(pages.map(|page| {
+                let (_, offset, mask) = bitmap::bit(Space::Pages, page);
+                copy[offset] & mask != 0
+            }));
         }
-        Ok(bits)
+        for run in self.system.runs_in(start..end) {
+            let from = run.start.max(start) - start;
+            let to = (run.start + u64::from(run.count)).min(end) - start;
+            taken[from as usize..to as usize].fill(true);
+        }
+        Ok(taken)
     }
 
     /// A zone as its bitmap says now.
     pub(crate) fn load_zone(&self, number: u64) -> Result<OpenZone, Error> {
         let (start, len) = self.pool.zone(number);
-        let bits = self.settled(Run { start, count: len }, |bits| bits)?;
-        Ok(OpenZone::new(number, start, len, |page| {
-            bits.used(page) || self.system.has(page)
-        }))
+        self.settled(Run { start, count: len }, |taken| {
+            OpenZone::new(number, start, len, |page| taken[(page - start) as usize])
+        })
     }
 
-    /// Runs `f` with the bits of a run as they are while no transaction is open: of an open one nobody knows yet whether its
-    /// frees count, so none of them may be used or discarded (PROTOCOLS section 5).
-    pub(crate) fn settled<T>(&self, run: Run, f: impl FnOnce(Bits) -> T) -> Result<T, Error> {
+    /// Runs `f` with what may not be handed out of a run, as it is while no transaction is open: of an open one nobody
+    /// knows yet whether its frees count, so none of them may be used or discarded (PROTOCOLS section 5).
+    pub(crate) fn settled<T>(&self, run: Run, f: impl FnOnce(&[bool]) -> T) -> Result<T, Error> {
         let pins = self.pin_bits(run)?;
         let closed = self.close_gate()?;
-        let bits = self.bits_of(run.start, run.count)?;
-        let made = f(bits);
+        let taken = self.taken(run.start, run.count)?;
+        let made = f(&taken);
         drop(closed);
         drop(pins);
         Ok(made)
@@ -57,11 +57,7 @@ impl Store {
 
     fn free_in(&self, number: u64) -> Result<u32, Error> {
         let (start, len) = self.pool.zone(number);
-        let bits = self.bits_of(start, len)?;
-        Ok((0..len)
-            .map(|i| start + u64::from(i))
-            .filter(|page| !bits.used(*page) && !self.system.has(*page))
-            .count() as u32)
+        Ok(self.taken(start, len)?.into_iter().filter(|taken| !taken).count() as u32)
     }
 
     /// The next checkpoint lists other zones, full or not; for tests of the switch.

@@ -6,8 +6,10 @@
 
 use crate::crash::judge::Walked;
 use core::ops::Range;
+use keepfs_audit::Finding;
 use keepfs_audit::read::View;
 use keepfs_format::bitmap;
+use keepfs_format::blockmap::{PageEntry, UNWRITTEN};
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
 use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_format::{FromBytes, MetaId, Space};
@@ -16,6 +18,9 @@ use keepfs_media::image::Image;
 use keepfs_media::sim::{Event, Recording};
 use std::collections::{BTreeMap, HashSet};
 
+/// INODES and NODES metablocks that are looked at: the images are small.
+const BLOCKS_MAX: u64 = 100;
+const NODES_MAX: u64 = 2000;
 /// Most HOMES metablocks that are looked at.
 const HOMES_MAX: u64 = 1 << 12;
 
@@ -30,6 +35,8 @@ enum Use {
     FreeHome,
     /// Its bit is set, or cannot be read.
     Taken,
+    /// What would tell is bad in one copy for `audit`, which does not say what an engine makes of the other.
+    Unknown,
     Free,
     /// The pool has no such page.
     Beyond,
@@ -43,6 +50,12 @@ pub struct Ground {
     chunks: BTreeMap<u64, Chunk>,
     /// The page bitmap; `None` where it is bad.
     bits: Vec<Option<Box<[u8; 4096]>>>,
+    /// What `audit` says on the way.
+    said: Vec<String>,
+    /// Chunks are not known.
+    homeless: bool,
+    /// Two map entries name one page: `audit` believes neither, an engine that has a good copy may.
+    twice: bool,
 }
 
 impl Ground {
@@ -58,10 +71,11 @@ impl Ground {
         });
         let bits = bits.collect();
         let mut chunks = BTreeMap::new();
+        let mut homeless = false;
         for index in 0..HOMES_MAX {
-            let Ok(Some(bytes)) = view.metablock(MetaId::new(Space::Homes, index)) else {
-                break;
-            };
+            let found = view.metablock(MetaId::new(Space::Homes, index));
+            homeless |= found.is_err();
+            let Ok(Some(bytes)) = found else { break };
             let found = (0..CHUNKS).filter_map(|slot| Chunk::read_from_prefix(&bytes[chunk_offset(slot)..]).ok());
             chunks.extend(found.map(|(c, _)| (c.start(), c)).filter(|(start, _)| *start != 0));
         }
@@ -70,6 +84,12 @@ impl Ground {
             log: log..log + sb.log_pages.get(),
             chunks,
             bits,
+            said: view.findings().iter().map(ToString::to_string).collect(),
+            homeless,
+            twice: view
+                .findings()
+                .iter()
+                .any(|f| matches!(f, Finding::MetaPageTwice { .. })),
         })
     }
 
@@ -94,6 +114,8 @@ impl Ground {
         let (_, offset, mask) = bitmap::bit(Space::Pages, page);
         match &self.bits[(page / bitmap::BITS) as usize] {
             Some(bytes) if bytes[offset] & mask == 0 => Use::Free,
+            Some(_) if self.homeless && self.twice => Use::Unknown,
+            None if self.twice => Use::Unknown,
             _ => Use::Taken,
         }
     }
@@ -101,6 +123,8 @@ impl Ground {
     /// Whether something of this class (`None`: a discard) may be written to a page, if nothing was since.
     fn allows(&self, class: Option<Class>, page: u64) -> bool {
         match (class, self.used(page)) {
+            (Some(Class::Superblock | Class::Plog), Use::Unknown) => false,
+            (_, Use::Unknown) => true,
             (Some(Class::Superblock), used) => used == Use::Slot,
             (Some(Class::Plog), used) => used == Use::Log,
             (Some(Class::Data) | None, used) => used == Use::Free,
@@ -112,6 +136,25 @@ impl Ground {
     fn is_fixed(&self, page: u64) -> bool {
         matches!(self.used(page), Use::Slot | Use::Log | Use::Beyond)
     }
+}
+
+/// The pages of unwritten entries: those of block map nodes, and those in inodes.
+fn unwritten_pages(image: &Image) -> HashSet<u64> {
+    let walked = Walked(image);
+    let Ok(mut view) = View::open(&walked) else {
+        return HashSet::new();
+    };
+    let blocks = (0..BLOCKS_MAX).map(|n| MetaId::new(Space::Inodes, n));
+    let nodes = (0..NODES_MAX).map(|n| MetaId::new(Space::Nodes, n));
+    let mut pages = HashSet::new();
+    for id in nodes.chain(blocks) {
+        let Ok(Some(bytes)) = view.metablock(id) else { continue };
+        // Any 16 bytes at the place of an entry that look like one will do: this only forgives.
+        let entries = bytes.chunks_exact(8).zip(bytes.chunks_exact(8).skip(1));
+        let entries = entries.filter_map(|(a, b)| PageEntry::read_from_bytes(&[a, b].concat()).ok());
+        pages.extend(entries.filter(|e| e.flags() == UNWRITTEN).map(|e| e.page()));
+    }
+    pages
 }
 
 /// What the device has durably, and who uses what there, if somebody asked.
@@ -150,8 +193,9 @@ pub fn check(recording: &Recording) -> Result<(), String> {
             let early = first.allows(class, page) || own.contains(&page) && !first.is_fixed(page);
             if !early && !durable.allows(class, page) {
                 return Err(format!(
-                    "{class:?} was written to page {page}, which was {:?} at first and not free when it was written",
-                    first.used(page)
+                    "{class:?} was written to page {page}, which was {:?} at first and {} when it was written",
+                    first.used(page),
+                    durable.told(page)
                 ));
             }
             own.insert(page);
@@ -162,9 +206,20 @@ pub fn check(recording: &Recording) -> Result<(), String> {
 }
 
 impl Durable {
+    /// What the page was, in words.
+    fn told(&self, page: u64) -> String {
+        match &self.ground {
+            Some(Some(ground)) => format!("{:?} ({})", ground.used(page), ground.said.join("; ")),
+            _ => "in no pool".into(),
+        }
+    }
+
     fn allows(&mut self, class: Option<Class>, page: u64) -> bool {
         let ground = self.ground.get_or_insert_with(|| Ground::of(&self.image));
-        ground.as_ref().is_some_and(|ground| ground.allows(class, page))
+        let Some(ground) = ground else { return false };
+        // A page that was allocated and never written is written where it is.
+        let unwritten = class == Some(Class::Data) && ground.used(page) == Use::Taken;
+        ground.allows(class, page) || unwritten && unwritten_pages(&self.image).contains(&page)
     }
 }
 

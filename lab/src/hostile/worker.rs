@@ -4,6 +4,7 @@
 use super::base;
 use super::case::{Case, Subject};
 use super::exercise::{Outcome, exercise};
+use keepfs_store::Reuse;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Write};
@@ -80,6 +81,7 @@ pub fn serve() -> Result<(), String> {
             .map_or_else(String::new, |l| format!("{}:{}", l.file(), l.line()));
         PANIC.with(|p| *p.borrow_mut() = format!("panic at {at}: {}", text.unwrap_or_default()));
     }));
+    let _reuse = Reuse::begin();
     let mut subjects: BTreeMap<String, Subject> = BTreeMap::new();
     let mut seen: HashMap<(String, u64), Outcome> = HashMap::new();
     for line in std::io::stdin().lock().lines() {

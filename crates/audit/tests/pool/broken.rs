@@ -1,6 +1,6 @@
 //! Each kind of structure is broken once, with all checksums above it right, and exactly that finding is expected.
 
-use crate::builder::{Builder, Built, node};
+use crate::builder::{Builder, Built, PAGES, node};
 use crate::sample::{self, INDEX, LEAF_DIR, LEAF_LOW, TREE_A, TREE_ROOT, XATTR_A, XATTR_B};
 use keepfs_audit::{Finding, Options, walk};
 use keepfs_format::bitmap::{self, TOTALS};
@@ -75,6 +75,22 @@ fn superblocks() {
             field: "state",
         }],
     );
+    let cut = |b: &mut Built| {
+        let mut sb = b.sb;
+        sb.pages = 100_000.into();
+        b.write_slot(3, &sb);
+    };
+    let (slot, page, pages, device) = (3, 768, 100_000, PAGES);
+    raw(
+        "cut",
+        cut,
+        &[Finding::SuperblockCut {
+            slot,
+            page,
+            pages,
+            device,
+        }],
+    );
     let root = |b: &mut Built| {
         let mut sb = b.sb;
         sb.roots[Space::Shares as usize].height = 0;
@@ -103,7 +119,7 @@ fn superblock_fields() {
         ("seq, incarnation or durable", |sb| sb.durable = u64::MAX.into()),
         ("zone_pages", |sb| sb.zone_pages = 15.into()),
         ("zone_pages", |sb| sb.zone_pages = 32_513.into()),
-        ("pages", |sb| sb.pages = 100_000.into()),
+        ("pages", |sb| sb.pages = 511.into()),
         ("meta_copies", |sb| sb.meta_copies = 3.into()),
         ("log region", |sb| sb.log_pages = u64::MAX.into()),
         ("log region over a slot", |sb| sb.log_pages = 300.into()),

@@ -10,12 +10,12 @@ use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::Inode;
-use keepfs_format::plog::{Record, Run};
+use keepfs_format::plog::Run;
 use keepfs_store::Txn;
 use keepfs_vfs::Errno;
 
-/// Pages of a hole up to the end of a file above which it is told as a cut.
-const CUT_FROM: u64 = 1 << 30;
+/// Pages of a hole above which only the staged ones among them are told.
+const TOLD_WHOLE: u64 = 1 << 30;
 
 /// One part of a change, prepared outside the transaction.
 pub(crate) enum Act<'a> {
@@ -79,17 +79,15 @@ pub(crate) fn keep(acts: Vec<Act<'_>>) {
     }
 }
 
-/// Tells the log of holes. A range that reaches the end of the file is told as a cut, which voids the same staged pages
-/// (S-8.5): one record, where map-entries would be a million for a hole of 2^51 pages.
+/// Tells the log of holes, which voids the pages staged there (S-8.5). Of a long hole only those are told: it would be a
+/// million records for one of 2^51 pages.
 fn tell_holes(txn: &mut Txn<'_>, file: &Held, first: u64, count: u64) {
-    let behind = file.now.size.get().div_ceil(PAGE_BYTES);
-    if count > CUT_FROM && first.saturating_add(count) >= behind {
-        txn.note(Record::Truncate {
-            ino: file.ino,
-            size: first.saturating_mul(PAGE_BYTES),
-        });
-    } else {
-        note_holes(txn, file, first, count);
+    if count <= TOLD_WHOLE {
+        return note_holes(txn, file, first, count);
+    }
+    let staged = txn.staged_pages(file.ino, first..first.saturating_add(count));
+    for run in staged.chunk_by(|a, b| a + 1 == *b) {
+        note_holes(txn, file, run[0], run.len() as u64);
     }
 }
 

@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::image::DeviceImage;
 use super::unmount::patiently;
 use indicatif::{ProgressBar, ProgressStyle};
-use keepfs_audit::{Counts, Image, Options, Report, walk};
+use keepfs_audit::{Counts, Finding, Image, Options, Report, walk};
 use keepfs_media::DeviceError;
 use serde::Serialize;
 use std::io::IsTerminal;
@@ -124,11 +124,15 @@ fn tell(args: &Check, report: &Report) {
     if report.dropped > 0 {
         println!("and {} findings more", report.dropped);
     }
+    if report.findings.iter().any(|f| matches!(f, Finding::NoSuperblock {})) {
+        println!("{}: no pool can be found", args.pool.display());
+        return;
+    }
     println!("{}: {}", args.pool.display(), verdict(report));
     println!("{}", counted(&report.counts));
 }
 
-fn severity(finding: &keepfs_audit::Finding) -> &'static str {
+fn severity(finding: &Finding) -> &'static str {
     match finding.severity() {
         keepfs_audit::Severity::Note => "note",
         keepfs_audit::Severity::Warning => "warning",

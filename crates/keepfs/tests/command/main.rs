@@ -9,5 +9,6 @@ mod life;
 mod offline;
 mod options;
 mod schema;
+mod refusals;
 mod status;
 mod users;

@@ -189,12 +189,12 @@ impl Region {
             rest = tail;
             at += 1;
         }
-        let mut words = rest.chunks_exact_mut(8);
-        for word in &mut words {
-            word.copy_from_slice(&word64(at).load(Ordering::Relaxed).to_ne_bytes());
+        let (words, rest) = rest.as_chunks_mut();
+        for word in words {
+            *word = word64(at).load(Ordering::Relaxed).to_ne_bytes();
             at += 8;
         }
-        for b in words.into_remainder() {
+        for b in rest {
             *b = byte(at).load(Ordering::Relaxed);
             at += 1;
         }
@@ -221,14 +221,12 @@ impl Region {
             rest = &rest[1..];
             at += 1;
         }
-        let mut words = rest.chunks_exact(8);
-        for word in &mut words {
-            let mut w = [0; 8];
-            w.copy_from_slice(word);
-            word64(at).store(u64::from_ne_bytes(w), Ordering::Relaxed);
+        let (words, rest) = rest.as_chunks();
+        for word in words {
+            word64(at).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
             at += 8;
         }
-        for b in words.remainder() {
+        for b in rest {
             byte(at).store(*b, Ordering::Relaxed);
             at += 1;
         }

@@ -30,8 +30,30 @@ pub fn data_is_there(device: &dyn Device, pages: u64, group: u64, records: &[Rec
     Ok(true)
 }
 
-/// The pages that records bring and name at their end, and what CRC-32C they must have.
+/// The pages that records bring and name at their end, and what CRC-32C they must have. A page that is named as often as
+/// it got a reference was there before: if it is bad, that is one file's loss, not the log's end.
 fn wanted(records: &[Record]) -> BTreeMap<u64, u32> {
+    let mut wanted = named(records);
+    let mut own: BTreeMap<u64, usize> = BTreeMap::new();
+    for record in records {
+        if let Record::MapEntry { page, crcs, .. } = record {
+            (*page..)
+                .zip(crcs)
+                .for_each(|(page, _)| *own.entry(page).or_default() += 1);
+        }
+    }
+    for record in records {
+        if let Record::Ref { run, delta: 1.. } = record {
+            let pages = own.range_mut(run.start..run.start + u64::from(run.count));
+            pages.for_each(|(_, n)| *n = n.saturating_sub(1));
+        }
+    }
+    wanted.retain(|page, _| own.get(page) != Some(&0));
+    wanted
+}
+
+/// The pages that map-entry records name and no later record frees.
+fn named(records: &[Record]) -> BTreeMap<u64, u32> {
     let mut wanted: BTreeMap<u64, u32> = BTreeMap::new();
     for record in records {
         match record {

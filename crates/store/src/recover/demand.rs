@@ -11,6 +11,9 @@ use std::collections::HashSet;
 /// Frames beside those that the replay changes: for clean ones to go on with.
 const SPARE: u64 = 128;
 
+/// Arenas made for a replay have a multiple of so many frames.
+const STEP: u64 = 512;
+
 /// Follows the records of a log.
 pub struct Demand {
     /// Metablocks changed so far that are alive: all of them are dirty until the checkpoint behind the replay.
@@ -67,9 +70,9 @@ impl Demand {
         )))
     }
 
-    /// Frames that the replay needs: as many again for the map pages.
+    /// Frames that the replay needs: as many again for the map pages, in a few sizes.
     pub fn frames(&self) -> u64 {
-        2 * self.most + SPARE
+        (2 * self.most + SPARE).next_multiple_of(STEP)
     }
 }
 

@@ -278,6 +278,8 @@ impl Txn<'_> {
 
     /// One more reference of each page of a run. `false`, and the transaction must fail, if a count is full.
     pub fn share_pages(&mut self, run: Run) -> Result<bool, Stop> {
+        // A block map that lies (C-8) must not lead the log to pages that no file can have.
+        self.store.check_data_pages(run.start, u64::from(run.count))?;
         for page in run.start..run.start + u64::from(run.count) {
             let (id, offset) = bitmap::share(page);
             let i = self.touch(Ref::shared(id, Kind::Shares))?;
@@ -338,6 +340,12 @@ impl Txn<'_> {
             len: len as u16,
         });
         Ok(())
+    }
+
+    /// Indices of the pages of an inode that are staged, by transactions before this one, ascending.
+    pub fn staged_pages(&self, ino: u64, indices: core::ops::Range<u64>) -> Vec<u64> {
+        let all = self.store.staged_table.lock().of(ino);
+        all.into_iter().filter(|index| indices.contains(index)).collect()
     }
 
     fn tell_staged(&mut self, ino: u64, index: u64, offset: usize, len: usize, zero: bool) -> Result<(), Stop> {

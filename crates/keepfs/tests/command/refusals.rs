@@ -1,0 +1,185 @@
+//! What is said of files that hold no pool, or a damaged one: one sentence each that tells what is wrong, where, and what
+//! to do (promise C-8).
+
+use super::bed::{Bed, done, fails, keepfs, run};
+use keepfs_codes::crc64;
+use keepfs_format::superblock::{CRC_OFFSET, SLOTS, Superblock, slot_page};
+use keepfs_format::{FromBytes, IntoBytes};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Pages of the bed's pool.
+const PAGES: u64 = 16_384;
+/// A device's name, how it is made of a sound pool, and what `check`, `status` and opening it must say.
+type Case = (&'static str, fn(&Path), [&'static [&'static str]; 3]);
+
+fn edit(pool: &Path, page: u64, change: impl FnOnce(&mut [u8; 4096])) {
+    let file = File::options().read(true).write(true).open(pool).unwrap();
+    let mut bytes = [0; 4096];
+    file.read_exact_at(&mut bytes, page * 4096).unwrap();
+    change(&mut bytes);
+    file.write_all_at(&bytes, page * 4096).unwrap();
+}
+
+fn resize(pool: &Path, bytes: u64) {
+    File::options().write(true).open(pool).unwrap().set_len(bytes).unwrap();
+}
+
+/// Changes every superblock there is and makes its checksum right.
+fn superblocks(pool: &Path, change: fn(&mut Superblock)) {
+    for slot in 0..SLOTS {
+        edit(pool, slot_page(slot, PAGES), |bytes| {
+            let mut sb = Superblock::read_from_bytes(&bytes[..]).unwrap();
+            if sb.generation.get() > 0 {
+                change(&mut sb);
+                bytes.copy_from_slice(sb.as_bytes());
+                let crc = crc64::full(&bytes[..CRC_OFFSET]);
+                bytes[CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
+            }
+        });
+    }
+}
+
+fn every_slot(pool: &Path, change: fn(&mut [u8; 4096])) {
+    (0..SLOTS).for_each(|slot| edit(pool, slot_page(slot, PAGES), change));
+}
+
+const NONE: &[&str] = &["none of the four superblock slots is valid", "check the path"];
+const SMALL: &[&str] = &["cannot hold a pool", "smaller than one page"];
+const CUT: &[&str] = &["16384 pages", "it was cut", "length back"];
+
+const CASES: &[Case] = &[
+    ("an empty file", |p| resize(p, 0), [SMALL; 3]),
+    ("a line of text", |p| fs::write(p, "hello\n").unwrap(), [SMALL; 3]),
+    (
+        "zeros",
+        |p| fs::write(p, vec![0; 1 << 20]).unwrap(),
+        [NONE, NONE, &["1024 KiB", "no Keepfs superblock", "keepfs create"]],
+    ),
+    (
+        "another file system",
+        |p| {
+            fs::write(p, vec![0; 8 << 20]).unwrap();
+            edit(p, 0, |bytes| bytes[0x438..0x43a].copy_from_slice(&[0x53, 0xEF]));
+        },
+        [NONE, NONE, &["it holds ext2/ext3/ext4", "check the path"]],
+    ),
+    ("a pool cut to half", |p| resize(p, 32 << 20), [CUT; 3]),
+    ("a pool cut to three pages", |p| resize(p, 3 * 4096), [CUT; 3]),
+    (
+        "all superblocks overwritten",
+        |p| every_slot(p, |bytes| bytes.fill(0x55)),
+        [NONE, NONE, &["no Keepfs superblock (pages 0, 4096, 8192, 12288)"]],
+    ),
+    (
+        "all superblocks damaged",
+        |p| every_slot(p, |bytes| bytes[300] ^= 1),
+        [
+            NONE,
+            NONE,
+            &["every superblock is damaged", "pages 0, 4096, 8192, 12288", "backup"],
+        ],
+    ),
+    (
+        "a later version",
+        |p| superblocks(p, |sb| sb.version = 2.into()),
+        [
+            &["superblock slot 0 (page 0)", "its version"],
+            &["superblock slot 0 (page 0)", "its version"],
+            &[
+                "superblock slot 0 (page 0)",
+                "format version 2",
+                "use the Keepfs that made it",
+            ],
+        ],
+    ),
+    (
+        "unknown features",
+        |p| superblocks(p, |sb| sb.incompat = 8.into()),
+        [
+            &["superblock slot 0 (page 0)", "its features"],
+            &["superblock slot 0 (page 0)", "its features"],
+            &["superblock slot 0 (page 0)", "incompat 0x8", "use a newer Keepfs"],
+        ],
+    ),
+    (
+        "an impossible field",
+        |p| superblocks(p, |sb| sb.zone_pages = 7.into()),
+        [
+            &["superblock slot 0 (page 0)", "its zone_pages"],
+            &["superblock slot 0 (page 0)", "its zone_pages"],
+            &["superblock slot 0 (page 0)", "zone_pages (7)", "keepfs check"],
+        ],
+    ),
+    (
+        "a map that is lost",
+        |p| {
+            superblocks(p, |sb| {
+                sb.roots[8].entry.first = 5.into();
+                sb.roots[8].entry.second = 6.into();
+            });
+        },
+        [&["Totals"], &["Totals", "keepfs check"], &["Totals"]],
+    ),
+];
+
+/// The file of a case.
+fn device(bed: &Bed, number: usize, make: fn(&Path)) -> PathBuf {
+    let path = bed.path(&format!("device-{number}"));
+    fs::copy(bed.pool(), &path).unwrap();
+    make(&path);
+    path
+}
+
+fn all_in(said: &str, parts: &[&str], what: &str) {
+    for part in parts {
+        assert!(said.contains(part), "{what}: no \"{part}\" in: {said}");
+    }
+}
+
+/// Each command tells what is wrong with each device; none of them panics or says it is all right.
+#[test]
+fn each_device_is_told_apart() {
+    let bed = Bed::new();
+    for (number, (name, make, [check, status, open])) in CASES.iter().enumerate() {
+        let path = device(&bed, number, *make);
+        let output = run(keepfs(["check"]).arg(&path));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(4 | 8)), "{name}: {output:?}");
+        all_in(&said, check, &format!("check of {name}"));
+        let output = run(keepfs(["status"]).arg(&path));
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{name}: {output:?}");
+        all_in(&said, status, &format!("status of {name}"));
+        let error = keepfs::Pool::open(&path, &keepfs::OpenOptions::default()).err();
+        let said = error.unwrap_or_else(|| panic!("{name} was opened")).to_string();
+        all_in(&said, open, &format!("opening {name}"));
+        assert!(said.contains(&path.display().to_string()), "{name}: {said}");
+        assert_eq!(said.lines().count(), 1, "{name}: {said}");
+    }
+}
+
+/// Mounting says the same as opening, on standard error, and mounts nothing.
+#[test]
+fn mounting_tells_the_reason() {
+    let bed = Bed::empty();
+    fs::write(bed.pool(), vec![0; 1 << 20]).unwrap();
+    let (code, said) = fails(&mut bed.mounting(""));
+    assert_eq!(code, 1);
+    all_in(&said, &["no Keepfs superblock", "keepfs create"], "mount");
+    assert!(!bed.is_mounted());
+}
+
+/// A pool on a device that grew is as before (S-2.1).
+#[test]
+fn a_grown_device_is_no_damage() {
+    let bed = Bed::new();
+    resize(&bed.pool(), 100 << 20);
+    done(keepfs(["check"]).arg(bed.pool()));
+    let pool = keepfs::Pool::open(bed.pool(), &keepfs::OpenOptions::default()).unwrap();
+    pool.write("file", "text").unwrap();
+    pool.close().unwrap();
+    done(keepfs(["check", "--data"]).arg(bed.pool()));
+}
