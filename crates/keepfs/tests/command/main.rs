@@ -8,7 +8,7 @@ mod json;
 mod life;
 mod offline;
 mod options;
-mod schema;
 mod refusals;
+mod schema;
 mod status;
 mod users;
