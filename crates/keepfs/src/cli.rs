@@ -72,6 +72,9 @@ fn dispatch(command: Command) -> Outcome {
         Command::Serve(_) | Command::Mount(_) => {}
         _ => logging::to_stderr(),
     }
+    if matches!(command, Command::Check(_) | Command::Dump(_) | Command::Completion(_)) {
+        crate::sys::end_with_the_reader();
+    }
     match command {
         Command::Create(args) => create::run(&args),
         Command::Mount(args) => mount::run(&args),

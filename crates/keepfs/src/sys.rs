@@ -1,4 +1,5 @@
-//! The system call that no crate offers without `unsafe`: marking inherited descriptors. The only such file here.
+//! The system calls that no crate offers without `unsafe`: marking inherited descriptors, and the way a printing program
+//! ends. The only such file here.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -11,5 +12,13 @@ pub fn keep_descriptors_private() -> io::Result<()> {
     match unsafe { libc::close_range(3, libc::c_uint::MAX, flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// From here on a write to a pipe that nobody reads ends the process, as with other programs that print (SIGPIPE).
+pub fn end_with_the_reader() {
+    // SAFETY: plain system call; the default action needs no handler.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }
 }

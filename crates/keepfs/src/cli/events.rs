@@ -35,6 +35,7 @@ enum Server {
 /// Shows the events of a pool.
 pub fn run(args: &Events) -> Outcome {
     let answer = gather(&args.of)?;
+    crate::sys::end_with_the_reader();
     if args.json {
         let text = serde_json::to_string_pretty(&answer).map_err(|e| Failure::Other(e.to_string()))?;
         println!("{text}");

@@ -266,6 +266,7 @@ pub fn run(args: &Asked) -> Outcome {
     match &args.of {
         Some(of) => {
             let status = of_path(of)?;
+            crate::sys::end_with_the_reader();
             match args.json {
                 true => println!("{}", json_text(&status)?),
                 false => print!("{}", print::text(&status)),

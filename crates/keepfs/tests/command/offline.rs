@@ -4,6 +4,7 @@ use super::bed::{Bed, done, fails, keepfs, run};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 fn json(args: &[&str], pool: &Path) -> Value {
@@ -22,6 +23,24 @@ fn pages_of(id: &str, pool: &Path) -> [u64; 2] {
 fn damage(pool: &Path, page: u64) {
     let file = fs::File::options().write(true).open(pool).unwrap();
     file.write_all_at(&[0xA5; 4096], page * 4096).unwrap();
+}
+
+/// `keepfs dump … | head`: no panic when the reader is gone.
+#[test]
+fn a_closed_pipe_ends_the_program_quietly() {
+    let bed = Bed::empty();
+    done(keepfs(["create"]).arg(bed.pool()).args(["--size", "64M"]));
+    for words in [["dump", "superblock"], ["status", "--json"], ["check", "--json"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = keepfs([words[0]])
+            .arg(bed.pool())
+            .arg(words[1])
+            .stdout(writer)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.signal(), Some(libc::SIGPIPE), "{words:?}: {output:?}");
+    }
 }
 
 #[test]
