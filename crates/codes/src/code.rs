@@ -47,25 +47,36 @@ pub trait Code: Copy {
     /// Bytes of parity of a frame: a multiple of 8, at most [`PARITY_MAX`].
     fn parity_len(self) -> usize;
 
-    /// The sum of a frame, worked out from all its bytes.
-    fn sum(self, data: &[u8; FRAME]) -> u64;
+    /// The sum of a frame, worked out from all its bytes: CRC-64, unless the code has its own.
+    fn sum(self, data: &[u8; FRAME]) -> u64 {
+        crc64::full(data)
+    }
 
     /// Writes the parity of `content` and returns its sum.
     fn encode(self, content: Verified<'_>, parity: &mut [u8]) -> u64;
 
     /// What a sum absorbs (by [`Code::merge`]) when the bytes at `offset` change from `old` to `new`.
-    fn fragment(self, offset: usize, old: &[u8], new: &[u8]) -> u64;
+    #[inline]
+    fn fragment(self, offset: usize, old: &[u8], new: &[u8]) -> u64 {
+        crc64::delta(offset, old, new)
+    }
 
     /// A sum with a fragment absorbed, or two fragments in one; the order does not matter. XOR for all codes but
     /// adler, so that one atomic XOR does it.
-    fn merge(self, sum: u64, fragment: u64) -> u64;
+    #[inline]
+    fn merge(self, sum: u64, fragment: u64) -> u64 {
+        sum ^ fragment
+    }
 
     /// Hands `fold` what to XOR into each word of parity (its number, little-endian value) for the same change; a word
     /// may come more than once. In shared memory each call is one atomic XOR.
     fn fold(self, offset: usize, old: &[u8], new: &[u8], fold: impl FnMut(usize, u64));
 
     /// [`Code::fragment`] of one aligned word (0..512, little-endian): of a pointer or a counter, as most changes are.
-    fn fragment_word(self, index: usize, old: u64, new: u64) -> u64;
+    #[inline]
+    fn fragment_word(self, index: usize, old: u64, new: u64) -> u64 {
+        crc64::delta_word(index, old ^ new)
+    }
 
     /// [`Code::fold`] of one aligned word, whose XOR of old and new is `xor`.
     fn fold_word(self, index: usize, xor: u64, fold: impl FnMut(usize, u64));

@@ -16,32 +16,13 @@ impl Code for Crc {
         0
     }
 
-    fn sum(self, data: &[u8; FRAME]) -> u64 {
-        crc64::full(data)
-    }
-
     fn encode(self, content: Verified<'_>, parity: &mut [u8]) -> u64 {
         assert!(parity.is_empty(), "crc has no parity");
         content.crc()
     }
 
     #[inline]
-    fn fragment(self, offset: usize, old: &[u8], new: &[u8]) -> u64 {
-        crc64::delta(offset, old, new)
-    }
-
-    #[inline]
-    fn merge(self, sum: u64, fragment: u64) -> u64 {
-        sum ^ fragment
-    }
-
-    #[inline]
     fn fold(self, _offset: usize, _old: &[u8], _new: &[u8], _fold: impl FnMut(usize, u64)) {}
-
-    #[inline]
-    fn fragment_word(self, index: usize, old: u64, new: u64) -> u64 {
-        crc64::delta_word(index, old ^ new)
-    }
 
     #[inline]
     fn fold_word(self, _index: usize, _xor: u64, _fold: impl FnMut(usize, u64)) {}

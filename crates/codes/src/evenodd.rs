@@ -75,23 +75,9 @@ impl Code for Evenodd {
         PARITY * self.blocks()
     }
 
-    fn sum(self, data: &[u8; FRAME]) -> u64 {
-        crc64::full(data)
-    }
-
     fn encode(self, content: Verified<'_>, parity: &mut [u8]) -> u64 {
         self.parities(content.data(), self.stored_mut(parity));
         content.crc()
-    }
-
-    #[inline]
-    fn fragment(self, offset: usize, old: &[u8], new: &[u8]) -> u64 {
-        crc64::delta(offset, old, new)
-    }
-
-    #[inline]
-    fn merge(self, sum: u64, fragment: u64) -> u64 {
-        sum ^ fragment
     }
 
     #[inline]
@@ -105,11 +91,6 @@ impl Code for Evenodd {
                 fold(word + place, part);
             }
         });
-    }
-
-    #[inline]
-    fn fragment_word(self, index: usize, old: u64, new: u64) -> u64 {
-        crc64::delta_word(index, old ^ new)
     }
 
     #[inline]

@@ -17,23 +17,9 @@ impl Code for Pcrc {
         LINE
     }
 
-    fn sum(self, data: &[u8; FRAME]) -> u64 {
-        crc64::full(data)
-    }
-
     fn encode(self, content: Verified<'_>, parity: &mut [u8]) -> u64 {
         parity.copy_from_slice(&lines::p(lines::of(content.data())));
         content.crc()
-    }
-
-    #[inline]
-    fn fragment(self, offset: usize, old: &[u8], new: &[u8]) -> u64 {
-        crc64::delta(offset, old, new)
-    }
-
-    #[inline]
-    fn merge(self, sum: u64, fragment: u64) -> u64 {
-        sum ^ fragment
     }
 
     #[inline]
@@ -46,11 +32,6 @@ impl Code for Pcrc {
         for (word, xor) in line.into_iter().enumerate() {
             fold(word, xor);
         }
-    }
-
-    #[inline]
-    fn fragment_word(self, index: usize, old: u64, new: u64) -> u64 {
-        crc64::delta_word(index, old ^ new)
     }
 
     #[inline]

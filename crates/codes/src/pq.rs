@@ -20,25 +20,11 @@ impl Code for Pq {
         2 * LINE
     }
 
-    fn sum(self, data: &[u8; FRAME]) -> u64 {
-        crc64::full(data)
-    }
-
     fn encode(self, content: Verified<'_>, parity: &mut [u8]) -> u64 {
         let (p, q) = lines::pq(lines::of(content.data()));
         parity[..LINE].copy_from_slice(&p);
         parity[LINE..].copy_from_slice(&q);
         content.crc()
-    }
-
-    #[inline]
-    fn fragment(self, offset: usize, old: &[u8], new: &[u8]) -> u64 {
-        crc64::delta(offset, old, new)
-    }
-
-    #[inline]
-    fn merge(self, sum: u64, fragment: u64) -> u64 {
-        sum ^ fragment
     }
 
     #[inline]
@@ -58,11 +44,6 @@ impl Code for Pq {
         for (word, xor) in both.into_iter().enumerate() {
             fold(word, xor);
         }
-    }
-
-    #[inline]
-    fn fragment_word(self, index: usize, old: u64, new: u64) -> u64 {
-        crc64::delta_word(index, old ^ new)
     }
 
     #[inline]
