@@ -21,7 +21,7 @@ Options of -o, separated by commas (defaults in brackets):
   arena=SIZE                         memory for metadata, at least 16M [64M]
   anchor=[loop]|none                 with a loop device (without data) sync(2) and umount(2) wait for the server
   threads=N                          reader threads [one per CPU]
-  transport=[auto]|dev|uring         how requests come from the kernel; auto is dev; uring is faster, on Linux from 6.14
+  transport=[auto]|dev|uring         how requests come from the kernel; auto is dev; uring (FUSE over io_uring) needs Linux 6.14
   [allow_other], noallow_other       whether other users may enter; permissions are checked in any case
   log=FILE                           where the server writes its log [nowhere; `keepfs events` has the last]
 
