@@ -5,9 +5,10 @@ use keepfs_lab::crash::setting::LabClock;
 use keepfs_lab::crash::workload::Workloads;
 use keepfs_lab::crash::{Seed, Setting, history, judge};
 use keepfs_media::crash::Sweep;
+use keepfs_media::hook::{Hooked, Hooks};
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
-use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};
+use keepfs_media::{Class, DeviceError, PageNo};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,61 +16,41 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// States drawn at each position of a history.
 const STATES: u64 = 3;
 
-/// A device that counts whatever would change it, and does nothing of it.
-struct LookOnly {
-    device: SimDevice,
-    touched: AtomicU64,
-}
+/// Counts whatever would change a device, and lets nothing of it happen.
+#[derive(Default)]
+struct LookOnly(AtomicU64);
 
 impl LookOnly {
     fn refuse(&self) -> Result<(), DeviceError> {
-        self.touched.fetch_add(1, Ordering::SeqCst);
+        self.0.fetch_add(1, Ordering::SeqCst);
         Err(DeviceError::ReadOnly {
-            device: self.describe(),
+            device: "a device to look at".into(),
         })
     }
 }
 
-impl Device for LookOnly {
-    fn pages(&self) -> u64 {
-        self.device.pages()
-    }
-    fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.device.read(at, buf)
-    }
-    fn write(&self, _: PageNo, _: &[u8], _: Class) -> Result<(), DeviceError> {
+impl Hooks for LookOnly {
+    fn before_write(&self, _: PageNo, _: usize, _: Class) -> Result<(), DeviceError> {
         self.refuse()
     }
-    fn flush(&self) -> Result<(), DeviceError> {
+    fn before_flush(&self) -> Result<(), DeviceError> {
         self.refuse()
     }
-    fn discard(&self, _: PageNo, _: u64) -> Result<(), DeviceError> {
+    fn before_discard(&self, _: PageNo, _: u64) -> Result<(), DeviceError> {
         self.refuse()
-    }
-    fn counters(&self) -> Counters {
-        self.device.counters()
-    }
-    fn read_only(&self) -> bool {
-        false
-    }
-    fn describe(&self) -> String {
-        "a device to look at".into()
     }
 }
 
 /// The hash of the tree that a read-only mount shows; the device must not be touched.
 fn shown(setting: &Setting, image: &Image) -> u64 {
-    let device = Arc::new(LookOnly {
-        device: SimDevice::over(image.clone()),
-        touched: AtomicU64::new(0),
-    });
+    let device = Arc::new(Hooked::new(SimDevice::over(image.clone()), LookOnly::default()));
     let volume = setting
         .open_read_only(device.clone(), &LabClock::default())
         .expect("a read-only mount");
     let tree = history::hash(&volume).expect("the tree");
     keepfs_vfs::Vfs::unmount(&*volume).expect("unmount");
     drop(volume);
-    assert_eq!(device.touched.load(Ordering::SeqCst), 0, "the device was touched");
+    assert_eq!(device.hooks.0.load(Ordering::SeqCst), 0, "the device was touched");
     tree
 }
 

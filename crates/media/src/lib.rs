@@ -5,6 +5,7 @@
 //!   or sharing what is somebody else's.
 //! * [`ram`]: a sparse device in memory, for tests and measurements.
 //! * [`sim`]: a recording device with planned faults; its head states the fault model.
+//! * [`hook`]: a device between a pool and its medium that says only what it does besides, for tests.
 //! * [`image`]: contents of a device as a persistent (cheaply copied) value.
 //! * [`crash`]: the states a power cut may leave behind, enumerated from a recording.
 
@@ -13,6 +14,7 @@ pub mod crash;
 mod device;
 mod error;
 pub mod file;
+pub mod hook;
 pub mod image;
 pub mod mounts;
 pub mod ram;

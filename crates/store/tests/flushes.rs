@@ -1,29 +1,32 @@
 //! C-2: an fsync costs one flush, concurrent ones share it (PROTOCOLS section 4, flush order). Counted by the device.
 
 use keepfs_format::Kind;
+use keepfs_media::hook::{Hooked, Hooks};
 use keepfs_media::ram::RamDevice;
-use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};
+use keepfs_media::{Class, Device, DeviceError};
 use keepfs_store::{Error, FormatOptions, Meaning, Purpose, Ref, Store, StoreOptions, group_pages_max};
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Barrier};
 
 /// A counting device whose flushes can be held.
-struct Held {
-    device: RamDevice,
+type Held = Hooked<RamDevice, Gate>;
+
+/// What holds them.
+struct Gate {
     /// Flushes may return; how many wait.
     state: Mutex<(bool, usize)>,
     changed: Condvar,
 }
 
-impl Held {
-    fn new(pages: u64) -> Arc<Held> {
-        Arc::new(Held {
-            device: RamDevice::new(pages),
-            state: Mutex::new((true, 0)),
-            changed: Condvar::new(),
-        })
-    }
+fn held(pages: u64) -> Arc<Held> {
+    let gate = Gate {
+        state: Mutex::new((true, 0)),
+        changed: Condvar::new(),
+    };
+    Arc::new(Hooked::new(RamDevice::new(pages), gate))
+}
 
+impl Gate {
     fn hold(&self, on: bool) {
         self.state.lock().0 = !on;
         self.changed.notify_all();
@@ -37,17 +40,8 @@ impl Held {
     }
 }
 
-impl Device for Held {
-    fn pages(&self) -> u64 {
-        self.device.pages()
-    }
-    fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.device.read(at, buf)
-    }
-    fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
-        self.device.write(at, data, class)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
+impl Hooks for Gate {
+    fn before_flush(&self) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         state.1 += 1;
         self.changed.notify_all();
@@ -55,20 +49,7 @@ impl Device for Held {
             self.changed.wait(&mut state);
         }
         state.1 -= 1;
-        drop(state);
-        self.device.flush()
-    }
-    fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
-        self.device.discard(at, pages)
-    }
-    fn counters(&self) -> Counters {
-        self.device.counters()
-    }
-    fn describe(&self) -> String {
-        self.device.describe()
-    }
-    fn read_only(&self) -> bool {
-        false
+        Ok(())
     }
 }
 
@@ -101,7 +82,7 @@ fn change(store: &Store, r: Ref, value: u64) {
 /// One thread, n changes, n syncs: n flushes and n groups of one page; what is durable costs nothing.
 #[test]
 fn each_sync_of_one_thread_costs_one_flush() {
-    let device = Held::new(16_384);
+    let device = held(16_384);
     let store = open(&device);
     let r = new_node(&store);
     store.sync().expect("sync");
@@ -125,13 +106,13 @@ fn each_sync_of_one_thread_costs_one_flush() {
 #[test]
 fn syncs_that_meet_a_flush_share_the_next() {
     const THREADS: u64 = 8;
-    let device = Held::new(16_384);
+    let device = held(16_384);
     let store = open(&device);
     let nodes: Vec<Ref> = (0..=THREADS).map(|_| new_node(&store)).collect();
     store.sync().expect("sync");
     for round in 1..=20 {
         let before = device.counters();
-        device.hold(true);
+        device.hooks.hold(true);
         let committed = Barrier::new(THREADS as usize + 1);
         std::thread::scope(|scope| {
             let (store, device, committed) = (&store, &device, &committed);
@@ -140,7 +121,7 @@ fn syncs_that_meet_a_flush_share_the_next() {
                 change(store, first, round);
                 store.sync().expect("the first sync");
             });
-            device.until_one_waits();
+            device.hooks.until_one_waits();
             for r in nodes[1..].iter().copied() {
                 scope.spawn(move || {
                     change(store, r, round);
@@ -149,7 +130,7 @@ fn syncs_that_meet_a_flush_share_the_next() {
                 });
             }
             committed.wait();
-            device.hold(false);
+            device.hooks.hold(false);
         });
         let cost = device.counters() - before;
         assert_eq!(cost.flushes, 2, "round {round}: {} threads synced", THREADS + 1);
@@ -163,7 +144,7 @@ fn syncs_that_meet_a_flush_share_the_next() {
 fn much_data_costs_a_flush_of_its_own() {
     let page = vec![7; 1 << 20];
     for (pieces, flushes) in [(64, 1), (65, 2)] {
-        let device = Held::new(131_072);
+        let device = held(131_072);
         let store = open(&device);
         let r = new_node(&store);
         store.sync().expect("sync");
@@ -195,7 +176,7 @@ fn much_data_costs_a_flush_of_its_own() {
 /// S-8.10: however long nobody syncs, no group is longer than told.
 #[test]
 fn groups_are_bounded() {
-    let device = Held::new(131_072);
+    let device = held(131_072);
     let store = open(&device);
     let nodes: Vec<Ref> = (0..4).map(|_| new_node(&store)).collect();
     std::thread::scope(|scope| {

@@ -2,7 +2,7 @@
 //! acknowledged as durable.
 
 use super::judge;
-use super::pause::PauseDevice;
+use super::pause::{PauseDevice, Stops};
 use super::setting::{LabClock, Setting};
 use super::step::Step;
 use keepfs_fs::Volume;
@@ -90,7 +90,7 @@ struct Life<'a> {
 impl<'a> Life<'a> {
     fn open(setting: &'a Setting, base: &Image, before: usize) -> Result<Life<'a>, Broken> {
         let device = Arc::new(SimDevice::over(base.clone()));
-        let pause = Arc::new(PauseDevice::new(device.clone()));
+        let pause = Arc::new(PauseDevice::new(device.clone(), Stops::default()));
         let clock = LabClock::default();
         clock.set(before as u64);
         let broken = |what: String| Broken { step: before, what };
@@ -249,13 +249,13 @@ impl<'a> Life<'a> {
     ) -> Result<usize, Broken> {
         self.begin();
         let own = self.history.begins.len() - 1;
-        let stopped = self.pause.stop_after(after);
+        let stopped = self.pause.hooks.stop_after(after);
         let store = self.volume.store().clone();
         std::thread::scope(|scope| {
             let pause = self.pause.clone();
             let checkpoint = scope.spawn(move || {
                 let ended = store.checkpoint();
-                pause.forget_stop();
+                pause.hooks.forget_stop();
                 ended
             });
             let mut count = 0;

@@ -2,7 +2,7 @@
 
 use super::history::{self, History};
 use super::setting::{LabClock, Setting};
-use super::trace::{Read, TraceDevice};
+use super::trace::{self, Looked, Read};
 use keepfs_audit::{Options, walk};
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
@@ -43,13 +43,13 @@ pub type Failed = (&'static str, String);
 
 /// Recovers `image`, reads everything, and walks what recovery wrote.
 pub fn recover(setting: &Setting, image: &Image) -> Result<Recovered, Failed> {
-    let device = Arc::new(TraceDevice::over(image.clone()));
+    let device = Arc::new(trace::over(image.clone()));
     let tree = open_and_read(setting, device.clone())?;
-    sound(&*device, true).map_err(|e| ("walk", e))?;
+    sound(&Looked(&device), true).map_err(|e| ("walk", e))?;
     Ok(Recovered {
         tree,
-        image: device.image(),
-        reads: device.reads(),
+        image: device.device.image(),
+        reads: device.hooks.reads(),
     })
 }
 

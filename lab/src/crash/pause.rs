@@ -1,7 +1,8 @@
 //! A device that can stop a checkpoint half-way, so that operations run beside it at a moment of our choice.
 
+use keepfs_media::hook::{Hooked, Hooks};
 use keepfs_media::sim::SimDevice;
-use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};
+use keepfs_media::{Class, DeviceError, PageNo};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -27,25 +28,18 @@ pub struct Stopped {
 }
 
 /// The recording device with stops.
-pub struct PauseDevice {
-    device: Arc<SimDevice>,
-    stop: Mutex<Option<Stop>>,
-}
+pub type PauseDevice = Hooked<Arc<SimDevice>, Stops>;
 
-impl PauseDevice {
-    /// A device without a stop.
-    pub fn new(device: Arc<SimDevice>) -> PauseDevice {
-        PauseDevice {
-            device,
-            stop: Mutex::new(None),
-        }
-    }
+/// Where it stops.
+#[derive(Default)]
+pub struct Stops(Mutex<Option<Stop>>);
 
+impl Stops {
     /// The `after`-th write of metadata, map or superblock, or flush, from now on waits.
     pub fn stop_after(&self, after: u32) -> Stopped {
         let (reached, is_reached) = channel();
         let (go, may_go) = channel();
-        *self.stop.lock() = Some(Stop {
+        *self.0.lock() = Some(Stop {
             left: after,
             reached,
             go: may_go,
@@ -58,11 +52,11 @@ impl PauseDevice {
 
     /// No stop any more: nobody reached it.
     pub fn forget_stop(&self) {
-        self.stop.lock().take();
+        self.0.lock().take();
     }
 
     fn pass(&self) {
-        let mut stop = self.stop.lock();
+        let mut stop = self.0.lock();
         match &mut *stop {
             Some(s) if s.left > 0 => s.left -= 1,
             Some(_) => {
@@ -78,33 +72,15 @@ impl PauseDevice {
     }
 }
 
-impl Device for PauseDevice {
-    fn pages(&self) -> u64 {
-        self.device.pages()
-    }
-    fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.device.read(at, buf)
-    }
-    fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
+impl Hooks for Stops {
+    fn before_write(&self, _: PageNo, _: usize, class: Class) -> Result<(), DeviceError> {
         if matches!(class, Class::Metadata | Class::Map | Class::Superblock) {
             self.pass();
         }
-        self.device.write(at, data, class)
+        Ok(())
     }
-    fn flush(&self) -> Result<(), DeviceError> {
+    fn before_flush(&self) -> Result<(), DeviceError> {
         self.pass();
-        self.device.flush()
-    }
-    fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
-        self.device.discard(at, pages)
-    }
-    fn counters(&self) -> Counters {
-        self.device.counters()
-    }
-    fn describe(&self) -> String {
-        self.device.describe()
-    }
-    fn read_only(&self) -> bool {
-        false
+        Ok(())
     }
 }

@@ -1,9 +1,11 @@
 //! A device over a crash state that notes which pages of the state were read, in order: all that a recovery, the walk
 //! of its tree and the walk of `audit` can depend on.
 
+use core::ops::Range;
+use keepfs_media::hook::{Hooked, Hooks, pages_of};
 use keepfs_media::image::{Image, Page};
 use keepfs_media::sim::SimDevice;
-use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};
+use keepfs_media::{Class, Device, DeviceError, PageNo};
 use parking_lot::Mutex;
 
 /// One read: which page, and the digest of what was there.
@@ -36,9 +38,11 @@ impl Notes {
 }
 
 /// A simulated device that notes.
-pub struct TraceDevice {
+pub type TraceDevice = Hooked<SimDevice, Trace>;
+
+/// The state and what was read of it.
+pub struct Trace {
     state: Image,
-    device: SimDevice,
     notes: Mutex<Notes>,
 }
 
@@ -47,85 +51,65 @@ pub fn digest_at(image: &Image, page: u64) -> u64 {
     image.get(PageNo(page)).map_or(0, Page::digest)
 }
 
-impl TraceDevice {
-    /// A device that holds `state`.
-    pub fn over(state: Image) -> TraceDevice {
-        let words = state.pages().div_ceil(64) as usize;
-        TraceDevice {
-            device: SimDevice::over(state.clone()),
-            state,
-            notes: Mutex::new(Notes {
-                known: vec![0; words],
-                reads: Vec::with_capacity(64),
-            }),
-        }
-    }
+/// A device that holds `state`.
+pub fn over(state: Image) -> TraceDevice {
+    let words = state.pages().div_ceil(64) as usize;
+    let device = SimDevice::over(state.clone());
+    let notes = Notes {
+        known: vec![0; words],
+        reads: Vec::with_capacity(64),
+    };
+    let trace = Trace {
+        state,
+        notes: Mutex::new(notes),
+    };
+    Hooked::new(device, trace)
+}
 
-    /// The content now.
-    pub fn image(&self) -> Image {
-        self.device.image()
-    }
-
+impl Trace {
     /// Every first read of a page of the state so far, in order.
     pub fn reads(&self) -> Vec<Read> {
         self.notes.lock().reads.clone()
     }
 
-    fn note_read(&self, at: PageNo, bytes: usize) {
+    fn note_write(&self, pages: Range<u64>) {
         let mut notes = self.notes.lock();
-        for page in at.0..at.0.saturating_add((bytes / keepfs_media::PAGE) as u64) {
-            if notes.first(page) {
-                let digest = digest_at(&self.state, page);
-                notes.reads.push(Read { page, digest });
-            }
-        }
-    }
-
-    fn note_write(&self, at: PageNo, pages: u64) {
-        let mut notes = self.notes.lock();
-        for page in at.0..at.0.saturating_add(pages).min(self.state.pages()) {
+        for page in pages.start..pages.end.min(self.state.pages()) {
             notes.first(page);
         }
     }
 }
 
-impl Device for TraceDevice {
-    fn pages(&self) -> u64 {
-        self.device.pages()
+impl Hooks for Trace {
+    fn before_read(&self, at: PageNo, bytes: usize) -> Result<(), DeviceError> {
+        let mut notes = self.notes.lock();
+        for page in pages_of(at, bytes) {
+            if notes.first(page) {
+                let digest = digest_at(&self.state, page);
+                notes.reads.push(Read { page, digest });
+            }
+        }
+        Ok(())
     }
-    fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.note_read(at, buf.len());
-        self.device.read(at, buf)
+    fn before_write(&self, at: PageNo, bytes: usize, _: Class) -> Result<(), DeviceError> {
+        self.note_write(pages_of(at, bytes));
+        Ok(())
     }
-    fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
-        self.note_write(at, (data.len() / keepfs_media::PAGE) as u64);
-        self.device.write(at, data, class)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.device.flush()
-    }
-    fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
-        self.note_write(at, pages);
-        self.device.discard(at, pages)
-    }
-    fn counters(&self) -> Counters {
-        self.device.counters()
-    }
-    fn describe(&self) -> String {
-        self.device.describe()
-    }
-    fn read_only(&self) -> bool {
-        false
+    fn before_discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        self.note_write(at.0..at.0.saturating_add(pages));
+        Ok(())
     }
 }
 
-/// `audit` reads what stands on the device now; that counts as reading the state, too.
-impl keepfs_audit::Image for TraceDevice {
+/// The device as `audit` looks at it: what stands there now; that counts as reading the state, too.
+pub struct Looked<'a>(pub &'a TraceDevice);
+
+impl keepfs_audit::Image for Looked<'_> {
     fn pages(&self) -> u64 {
-        self.state.pages()
+        self.0.hooks.state.pages()
     }
 
     fn read(&self, page: u64, buf: &mut [u8; 4096]) -> Result<(), String> {
-        Device::read(self, PageNo(page), buf).map_err(|e| e.to_string())
+        self.0.read(PageNo(page), buf).map_err(|e| e.to_string())
     }
 }

@@ -2,7 +2,8 @@
 //! is what was there, however often the pool changed meanwhile.
 
 use super::*;
-use keepfs_media::{Class, Counters, DeviceError};
+use keepfs_media::hook::{Hooked, Hooks};
+use keepfs_media::{DeviceError, PageNo};
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 
@@ -18,13 +19,15 @@ enum Gate {
 }
 
 /// A device on which one read can be stopped before it happens.
-struct Freezer {
-    device: RamDevice,
+type Freezer = Hooked<RamDevice, Reads>;
+
+/// What stops it.
+struct Reads {
     gate: Mutex<Gate>,
     turned: Condvar,
 }
 
-impl Freezer {
+impl Reads {
     fn turn(&self, gate: Gate) {
         *self.gate.lock() = gate;
         self.turned.notify_all();
@@ -38,12 +41,8 @@ impl Freezer {
     }
 }
 
-impl Device for Freezer {
-    fn pages(&self) -> u64 {
-        self.device.pages()
-    }
-
-    fn read(&self, at: PageNo, buf: &mut [u8]) -> core::result::Result<(), DeviceError> {
+impl Hooks for Reads {
+    fn before_read(&self, _: PageNo, _: usize) -> core::result::Result<(), DeviceError> {
         let mut gate = self.gate.lock();
         match *gate {
             Gate::Armed(0) => {
@@ -54,42 +53,17 @@ impl Device for Freezer {
             Gate::Armed(passing) => *gate = Gate::Armed(passing - 1),
             Gate::Open | Gate::Frozen => {}
         }
-        drop(gate);
-        self.device.read(at, buf)
-    }
-
-    fn write(&self, at: PageNo, data: &[u8], class: Class) -> core::result::Result<(), DeviceError> {
-        self.device.write(at, data, class)
-    }
-
-    fn flush(&self) -> core::result::Result<(), DeviceError> {
-        self.device.flush()
-    }
-
-    fn discard(&self, at: PageNo, pages: u64) -> core::result::Result<(), DeviceError> {
-        self.device.discard(at, pages)
-    }
-
-    fn counters(&self) -> Counters {
-        self.device.counters()
-    }
-
-    fn describe(&self) -> String {
-        self.device.describe()
-    }
-
-    fn read_only(&self) -> bool {
-        false
+        Ok(())
     }
 }
 
 /// A volume of `pages` pages on such a device, with a file "file" of `data` that is at home, nothing in memory.
 fn pool(pages: u64, data: &[u8]) -> (Arc<Freezer>, Pool, Ino) {
-    let freezer = Arc::new(Freezer {
-        device: RamDevice::new(pages),
+    let reads = Reads {
         gate: Mutex::new(Gate::Open),
         turned: Condvar::new(),
-    });
+    };
+    let freezer = Arc::new(Hooked::new(RamDevice::new(pages), reads));
     let device: Arc<dyn Device> = freezer.clone();
     Volume::format(device.clone(), &FormatOptions::default()).expect("format");
     let volume = Volume::open(device.clone(), &options(false)).expect("open");
@@ -108,14 +82,14 @@ fn while_frozen(
     reader: impl FnOnce() -> Vec<u8> + Send,
     others: Vec<Box<dyn FnOnce() + Send + '_>>,
 ) -> Vec<u8> {
-    freezer.turn(Gate::Armed(passing));
+    freezer.hooks.turn(Gate::Armed(passing));
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| {
             let bytes = reader();
-            freezer.turn(Gate::Open);
+            freezer.hooks.turn(Gate::Open);
             bytes
         });
-        if !freezer.wait_until_frozen() {
+        if !freezer.hooks.wait_until_frozen() {
             return reading.join().expect("the reader returns");
         }
         let running: Vec<_> = others.into_iter().map(|other| scope.spawn(other)).collect();
@@ -124,9 +98,9 @@ fn while_frozen(
             (now, running.iter().filter(|r| r.is_finished()).count())
         };
         let mut last = moved();
-        let mut gate = freezer.gate.lock();
+        let mut gate = freezer.hooks.gate.lock();
         while last.1 < running.len() {
-            freezer.turned.wait_for(&mut gate, STILL);
+            freezer.hooks.turned.wait_for(&mut gate, STILL);
             let now = moved();
             if now == last {
                 break;
@@ -134,7 +108,7 @@ fn while_frozen(
             last = now;
         }
         drop(gate);
-        freezer.turn(Gate::Open);
+        freezer.hooks.turn(Gate::Open);
         reading.join().expect("the reader returns")
     })
 }

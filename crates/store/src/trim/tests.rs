@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::{FormatOptions, StoreOptions};
+use keepfs_media::PAGE;
+use keepfs_media::hook::{Hooked, Hooks};
 use keepfs_media::ram::RamDevice;
-use keepfs_media::{Class, PAGE};
 use std::sync::Arc;
 
 const PAGES: u64 = 16_384;
@@ -124,40 +125,19 @@ fn with_discard_the_device_is_told_after_a_checkpoint() {
 }
 
 /// A device that cannot discard.
-struct Deaf(RamDevice);
+struct Deaf;
 
-impl Device for Deaf {
-    fn pages(&self) -> u64 {
-        self.0.pages()
-    }
-    fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read(at, buf)
-    }
-    fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
-        self.0.write(at, data, class)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.0.flush()
-    }
-    fn discard(&self, _: PageNo, _: u64) -> Result<(), DeviceError> {
+impl Hooks for Deaf {
+    fn before_discard(&self, _: PageNo, _: u64) -> Result<(), DeviceError> {
         Err(DeviceError::NoDiscard {
-            device: self.describe(),
+            device: "a deaf one".into(),
         })
-    }
-    fn counters(&self) -> keepfs_media::Counters {
-        self.0.counters()
-    }
-    fn describe(&self) -> String {
-        self.0.describe()
-    }
-    fn read_only(&self) -> bool {
-        false
     }
 }
 
 #[test]
 fn a_device_that_cannot_says_so() {
-    let device = Arc::new(Deaf(RamDevice::new(PAGES)));
+    let device = Arc::new(Hooked::new(RamDevice::new(PAGES), Deaf));
     Store::format(device.clone(), &FormatOptions::default()).unwrap();
     let store = Store::open(device, &StoreOptions::default()).unwrap();
     assert_eq!(store.trim(0..PAGES, 1).unwrap(), None);
