@@ -99,6 +99,8 @@ findings! {
         "superblock slot {slot} (page {page}) says that the pool has {pages} pages, the device has {device}: it was cut, give it its length back";
     SuperblockSplit { generation: u64 } = "superblock-split", Error,
         "two valid superblock slots of generation {generation} differ: nobody can say which state is the true one";
+    SuperblockFeatures { features: u64 } = "superblock-features", Warning,
+        "the pool has features that this Keepfs does not know (ro_compat {features:#x}): what belongs to them was not checked, and it can be mounted read-only only";
     SuperblockCopy { slot: usize, page: u64 } = "superblock-copy", Warning,
         "superblock slot {slot} (page {page}) does not hold the newest superblock's bytes: one copy less until it is rewritten";
     SuperblockOld { slot: usize, page: u64 } = "superblock-old", Note,

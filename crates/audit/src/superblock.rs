@@ -66,6 +66,10 @@ pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superbloc
         sink.push(Finding::NoSuperblock {});
         return None;
     };
+    if newest.ro_compat.get() != 0 {
+        let features = newest.ro_compat.get();
+        sink.push(Finding::SuperblockFeatures { features });
+    }
     judge(&slots, newest, sink);
     Some(Box::new(*newest))
 }
@@ -168,7 +172,7 @@ fn broken(sb: &Superblock) -> Option<&'static str> {
             sb.created_nsec.get() < 1_000_000_000 && sb.reserved0.get() == 0,
             "time of creation",
         ),
-        (sb.incompat.get() == 0 && sb.ro_compat.get() == 0, "features"),
+        (sb.incompat.get() == 0, "features"),
         (
             sb.roots
                 .iter()

@@ -8,6 +8,7 @@
 
 use crate::error::FuseError;
 use crate::sys;
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ impl LoopAnchor {
 }
 
 fn backing() -> io::Result<File> {
-    let file = sys::memfd(c"keepfs-anchor")?;
+    let file = File::from(memfd_create("keepfs-anchor", MemfdFlags::CLOEXEC)?);
     file.set_len(SIZE)?;
     Ok(file)
 }

@@ -8,6 +8,7 @@
 pub mod anchor;
 mod config;
 mod context;
+mod cpus;
 mod dispatch;
 mod ended;
 mod error;
@@ -34,3 +35,4 @@ pub use mountpoint::{How, remount, unmount};
 pub use notify::Notifier;
 pub use reply::ReplyBuf;
 pub use session::{Session, Unmounter, mount};
+pub use sys::keep_descriptors_private;

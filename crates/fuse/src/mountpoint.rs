@@ -5,6 +5,8 @@ mod named;
 use crate::config::MountConfig;
 use crate::error::FuseError;
 use crate::sys;
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount_remount};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
@@ -67,11 +69,9 @@ pub fn unmount(path: &Path, how: How) -> Result<(), FuseError> {
 /// Errors: [`FuseError::InUse`] (read-only while files are open for writing), [`FuseError::NotPermitted`],
 /// [`FuseError::Mount`].
 pub fn remount(path: &Path, config: &MountConfig) -> Result<(), FuseError> {
-    let target = c_string(path)?;
-    let flags = flags(config) | libc::MS_REMOUNT;
-    sys::mount(c"none", &target, c"none", flags, c"").map_err(|source| match source.raw_os_error() {
-        Some(libc::EBUSY) => FuseError::InUse { path: path.to_owned() },
-        _ => mount_error(path, source),
+    mount_remount(path, flags(config), "").map_err(|error| match error {
+        Errno::BUSY => FuseError::InUse { path: path.to_owned() },
+        other => mount_error(path, other.into()),
     })
 }
 
@@ -115,13 +115,12 @@ fn attach_plainly(channel: &File, target: &Path, config: &MountConfig) -> Result
         subtype => format!("{base}.{subtype}"),
     };
     let source = match &config.anchor {
-        Some(device) => c_string(device)?,
-        None => c_string(Path::new(&config.fsname))?,
+        Some(device) => device.as_path(),
+        None => Path::new(&config.fsname),
     };
     let options = c_string(Path::new(&mount_options(channel, config)))?;
-    let c_target = c_string(target)?;
-    let fs_type = c_string(Path::new(&fs_type))?;
-    sys::mount(&source, &c_target, &fs_type, flags(config), &options).map_err(|source| mount_error(target, source))
+    let done = rustix::mount::mount(source, target, fs_type, flags(config), &*options);
+    done.map_err(|error| mount_error(target, error.into()))
 }
 
 /// The options that only FUSE knows. Permissions are always checked by the kernel, also without `allow_other`.
@@ -141,17 +140,17 @@ fn mount_options(channel: &File, config: &MountConfig) -> String {
 }
 
 /// The options that every file system has.
-fn flags(config: &MountConfig) -> libc::c_ulong {
+fn flags(config: &MountConfig) -> MountFlags {
     let table = [
-        (config.read_only, libc::MS_RDONLY),
-        (config.nosuid, libc::MS_NOSUID),
-        (config.nodev, libc::MS_NODEV),
-        (config.noexec, libc::MS_NOEXEC),
-        (config.noatime, libc::MS_NOATIME),
-        (config.strictatime && !config.noatime, libc::MS_STRICTATIME),
-        (!config.strictatime && !config.noatime, libc::MS_RELATIME),
+        (config.read_only, MountFlags::RDONLY),
+        (config.nosuid, MountFlags::NOSUID),
+        (config.nodev, MountFlags::NODEV),
+        (config.noexec, MountFlags::NOEXEC),
+        (config.noatime, MountFlags::NOATIME),
+        (config.strictatime && !config.noatime, MountFlags::STRICTATIME),
+        (!config.strictatime && !config.noatime, MountFlags::RELATIME),
     ];
-    table.iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag)
+    table.into_iter().filter(|(on, _)| *on).map(|(_, flag)| flag).collect()
 }
 
 fn mount_error(target: &Path, source: io::Error) -> FuseError {

@@ -1,11 +1,11 @@
-//! Every system call that the standard library does not offer, each behind a safe function. Beside it only
-//! `uring/ring.rs` has `unsafe` in it.
+//! The system calls that neither the standard library nor rustix offers without `unsafe` (decision 0452), each behind a
+//! safe function. Beside it only `uring/ring.rs` has `unsafe` in it.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::{self, NonNull};
 
@@ -19,8 +19,14 @@ const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
 const LOOP_CLR_FD: libc::c_ulong = 0x4c01;
 /// `LO_FLAGS_AUTOCLEAR`.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
-/// `PR_SET_IO_FLUSHER` (Linux 5.6).
-const PR_SET_IO_FLUSHER: libc::c_int = 57;
+/// Marks every descriptor of this process above standard error, so that programs started from here on do not inherit it.
+/// A server that kept a pipe of its parent's parent would keep its reader waiting for as long as the mount lives.
+/// Errors: those of close_range(2).
+pub fn keep_descriptors_private() -> io::Result<()> {
+    let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
+    // SAFETY: with this flag nothing is closed; close_range takes plain numbers only.
+    check(unsafe { libc::close_range(3, libc::c_uint::MAX, flags) }).map(drop)
+}
 
 /// Opens `/dev/fuse`: a new, unconnected channel.
 pub(crate) fn open_fuse() -> io::Result<File> {
@@ -38,27 +44,6 @@ pub(crate) fn clone_fuse(channel: &File) -> io::Result<File> {
     // SAFETY: the ioctl reads one u32, which lives until it returns; the descriptor is open.
     let result = unsafe { libc::ioctl(new.as_raw_fd(), DEV_IOC_CLONE, &source) };
     check(result).map(|_| new)
-}
-
-/// mount(2).
-pub(crate) fn mount(
-    source: &CStr,
-    target: &CStr,
-    fs_type: &CStr,
-    flags: libc::c_ulong,
-    options: &CStr,
-) -> io::Result<()> {
-    // SAFETY: all four are NUL-terminated strings that live until the call returns.
-    let result = unsafe {
-        libc::mount(
-            source.as_ptr(),
-            target.as_ptr(),
-            fs_type.as_ptr(),
-            flags,
-            options.as_ptr().cast(),
-        )
-    };
-    check(result).map(drop)
 }
 
 /// umount2(2) in a child process that has nothing else open and mapped of this one's rings; waits for it.
@@ -105,59 +90,6 @@ fn umount_and_exit(target: &CStr, flags: i32) -> ! {
 pub(crate) fn leave_mount_namespace() -> io::Result<()> {
     // SAFETY: unshare takes plain numbers; with this flag only the calling thread's view of mounts and directories changes.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) }).map(drop)
-}
-
-/// The CPUs the calling thread may run on, in order.
-pub(crate) fn allowed_cpus() -> Vec<usize> {
-    // SAFETY: cpu_set_t is plain bits, for which all zeros are valid.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes at most the size given, which is the size of `set`.
-    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
-    if result != 0 {
-        return vec![0];
-    }
-    // SAFETY: CPU_ISSET reads one bit of `set`; every index below CPU_SETSIZE is inside it.
-    (0..libc::CPU_SETSIZE as usize)
-        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
-        .collect()
-}
-
-/// Keeps the calling thread on `cpu`.
-pub(crate) fn pin_to(cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
-    // SAFETY: cpu_set_t is plain bits, for which all zeros are valid.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `cpu` is below CPU_SETSIZE, so the bit lies inside `set`.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the kernel reads the size given, which is the size of `set`.
-    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
-    check(result).map(drop)
-}
-
-/// Tells the kernel that the calling thread serves a file system: when memory is short, its allocations must not
-/// wait for that file system, nor its writes be slowed down on its behalf. Errors: `EPERM` without CAP_SYS_RESOURCE.
-pub(crate) fn mark_io_flusher() -> io::Result<()> {
-    let (on, unused): (libc::c_ulong, libc::c_ulong) = (1, 0);
-    // SAFETY: this prctl takes plain numbers only.
-    check(unsafe { libc::prctl(PR_SET_IO_FLUSHER, on, unused, unused, unused) }).map(drop)
-}
-
-/// An anonymous file in memory.
-pub(crate) fn memfd(name: &CStr) -> io::Result<File> {
-    // SAFETY: `name` is a NUL-terminated string that lives until the call returns.
-    let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
-}
-
-/// A counter that threads add to and a ring can wait for.
-pub(crate) fn eventfd() -> io::Result<File> {
-    // SAFETY: plain numbers.
-    let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 /// Memory of zeros that is there from the beginning and is never paged out.

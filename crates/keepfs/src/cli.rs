@@ -18,6 +18,7 @@ mod mount;
 mod offline;
 mod options;
 mod print;
+mod reader;
 mod registry;
 mod remount;
 mod serve;
@@ -73,7 +74,7 @@ fn dispatch(command: Command) -> Outcome {
         _ => logging::to_stderr(),
     }
     if matches!(command, Command::Check(_) | Command::Dump(_) | Command::Completion(_)) {
-        crate::sys::end_with_the_reader();
+        reader::end_with_the_reader();
     }
     match command {
         Command::Create(args) => create::run(&args),

@@ -1,7 +1,6 @@
 //! The one binary: `keepfs`, which also answers as mkfs.keepfs, fsck.keepfs, mount.keepfs and mount.fuse.keepfs.
 
 mod cli;
-mod sys;
 
 use std::process::ExitCode;
 

@@ -160,7 +160,7 @@ pub struct Store {
     deaths: Deaths,
     stash: Stash,
     in_flight: AtomicU64,
-    bad_copies: Mutex<Vec<MetaId>>,
+    bad_copies: Mutex<Vec<map::BadCopy>>,
     unflushed: AtomicU64,
     /// Pages that may be used again and that the device was not told of yet.
     released: Mutex<Vec<keepfs_format::plog::Run>>,

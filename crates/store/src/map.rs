@@ -1,18 +1,22 @@
 //! From metablock to device pages, and from there into a frame (SPEC section 4).
 
+mod copies;
+
+pub(crate) use copies::BadCopy;
+
+use crate::Store;
 use crate::arena::FrameNo;
 use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::txn::newborn;
-use crate::{Store, arena};
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry, NEVER};
 use keepfs_format::superblock::Root;
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
-use keepfs_media::{Device, PageNo};
+
 use parking_lot::{Mutex, RwLock};
 
 /// Locks that keep two fetches of one metablock apart, by level of map page (0 = ordinary metablocks).
@@ -230,48 +234,15 @@ impl Store {
             self.arena.fill(frame, &bytes, crc64::full(&*bytes));
             return Ok(true);
         };
-        let mut bytes: arena::Copy = Box::new([0; PAGE]);
-        let copies = [entry.first.get(), entry.second.get()];
-        for (i, page) in copies.into_iter().enumerate().filter(|(i, p)| *i == 0 || *p != 0) {
-            let read = self.device.read(PageNo(page), &mut *bytes);
-            self.stats.fetched.fetch_add(1, Ordering::Relaxed);
-            if read.is_ok() && crc64::full(&*bytes) == entry.crc.get() && self.names_itself(id, &entry, &bytes) {
-                self.arena.fill(frame, &bytes, entry.crc.get());
-                if i > 0 {
-                    self.rewrite_later(id, copies[0]);
-                }
-                return Ok(true);
-            }
-            self.count_bad_checksum(read.is_ok());
-            tracing::warn!(metablock = %id, page, "metadata copy is bad");
-            self.stats.bad_copies.fetch_add(1, Ordering::Relaxed);
-        }
-        Err(Error::Damaged(format!(
-            "{id} is bad in every copy (pages {} and {})",
-            copies[0], copies[1]
-        )))
+        let bytes = self.read_copies(id, &entry)?;
+        self.arena.fill(frame, &bytes, entry.crc.get());
+        Ok(true)
     }
 
     pub(crate) fn is_dead(&self, id: MetaId, entry: &MapEntry) -> bool {
         self.deaths
             .get(id)
             .is_some_and(|generation| generation >= entry.generation.get())
-    }
-
-    pub(crate) fn names_itself(&self, id: MetaId, entry: &MapEntry, bytes: &[u8; PAGE]) -> bool {
-        Header::read_from_prefix(bytes).is_ok_and(|(h, _)| {
-            h.magic.get() == keepfs_format::metablock::MAGIC
-                && h.id.get() == id.0
-                && h.generation == entry.generation
-                && h.kind == entry.kind
-                && h.pool.get() == self.pool.tag
-        })
-    }
-
-    /// A bad copy was read around: the next checkpoint writes the metablock anew (never in place).
-    fn rewrite_later(&self, id: MetaId, page: u64) {
-        tracing::warn!(metablock = %id, page, "read around a bad copy; the next checkpoint writes it anew");
-        self.bad_copies.lock().push(id);
     }
 
     /// Puts a metablock born in a transaction into a frame.

@@ -2,7 +2,7 @@
 
 mod choose;
 
-pub use choose::{choose, superblock_bytes};
+pub use choose::{choose, may_write, superblock_bytes};
 
 use crate::error::{Error, Stop};
 use crate::log;

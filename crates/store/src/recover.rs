@@ -16,17 +16,20 @@ use crate::pool::Pool;
 use crate::space::OpenZone;
 use crate::{Store, StoreOptions, pool};
 use demand::Demand;
-use keepfs_codes::{crc32c, crc64};
+use keepfs_codes::crc32c;
 use keepfs_format::map::LIVE;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record, Run};
 use keepfs_format::superblock::Superblock;
-use keepfs_format::{MetaId, PAGE, Space};
+use keepfs_format::{MetaId, Space};
 use keepfs_media::{Device, PageNo};
 use std::sync::Arc;
 
 /// Opens a pool. With `read_only`, the log is applied in memory and nothing is written.
 pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store, Error> {
     let sb = pool::choose(&*device)?;
+    if !options.read_only {
+        pool::may_write(&sb)?;
+    }
     let pool = Pool::of(&sb);
     let head = Head {
         sequence: sb.log_seq.get(),
@@ -109,18 +112,7 @@ impl Store {
             let Some(entry) = self.locate(id)?.filter(|e| e.state == LIVE) else {
                 break;
             };
-            let mut block = [0; PAGE];
-            let copies = [entry.first.get(), entry.second.get()];
-            let good = copies.into_iter().filter(|p| *p != 0).any(|page| {
-                let read = self.device.read(PageNo(page), &mut block).is_ok();
-                read && crc64::full(&block) == entry.crc.get() && self.names_itself(id, &entry, &block)
-            });
-            if !good {
-                return Err(Error::Damaged(format!(
-                    "{id} is bad in every copy (pages {} and {})",
-                    copies[0], copies[1]
-                )));
-            }
+            let block = self.read_copies(id, &entry)?;
             let loaded = keeper.homes.load(index, &block);
             loaded.map_err(|what| Error::Damaged(format!("{id}: {what}")))?;
         }

@@ -61,6 +61,13 @@ fn superblocks() {
         b.write_slot(3, &sb);
     };
     raw("split", split, &[Finding::SuperblockSplit { generation: 3 }]);
+    // S-2.5: whoever does not know them may read.
+    let newer = |b: &mut Built| {
+        let mut sb = b.sb;
+        sb.ro_compat = 0x11.into();
+        b.write_superblock(&sb);
+    };
+    raw("features", newer, &[Finding::SuperblockFeatures { features: 0x11 }]);
     let broken = |b: &mut Built| {
         let mut sb = b.sb;
         sb.state = 1.into();

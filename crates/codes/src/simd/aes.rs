@@ -1,28 +1,8 @@
 //! The kernel of the multiset digest: four AES rounds with the processor's instruction.
-//!
-//! The rules of `simd.rs` hold; no memory is touched by pointer here.
-#![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
-use super::Clmul;
 use crate::aes::{Block, Schedule};
-
-impl Clmul {
-    /// F(block).
-    #[inline]
-    pub(crate) fn aes_rounds(self, schedule: &Schedule, block: Block) -> Block {
-        // SAFETY: the token proves the features.
-        unsafe { rounds(schedule, block) }
-    }
-
-    /// F(second) - F(first), half by half.
-    #[inline]
-    pub(crate) fn aes_difference(self, schedule: &Schedule, first: Block, second: Block) -> Block {
-        // SAFETY: the token proves the features.
-        unsafe { difference(schedule, first, second) }
-    }
-}
 
 #[inline]
 #[target_feature(enable = "sse2")]
@@ -47,11 +27,11 @@ fn encrypt(schedule: &Schedule, block: Block) -> __m128i {
 }
 
 #[target_feature(enable = "aes,sse4.1")]
-fn rounds(schedule: &Schedule, input: Block) -> Block {
+pub(super) fn rounds(schedule: &Schedule, input: Block) -> Block {
     block(encrypt(schedule, input))
 }
 
 #[target_feature(enable = "aes,sse4.1")]
-fn difference(schedule: &Schedule, first: Block, second: Block) -> Block {
+pub(super) fn difference(schedule: &Schedule, first: Block, second: Block) -> Block {
     block(_mm_sub_epi64(encrypt(schedule, second), encrypt(schedule, first)))
 }

@@ -1,11 +1,9 @@
 //! The kernels of the parities: line parities P and Q (AVX-512, GFNI), EVENODD's P and Q (SSSE3, AVX-512).
-//!
-//! The rules of `simd.rs` hold: reached through a token, memory read and written through arrays of the full width only.
-#![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
-use super::{Avx512, Clmul, load_512, sum_lanes};
+use super::crc::sum_lanes;
+use super::{load_128, load_512, store_128, store_512};
 use crate::gf256::product;
 use crate::lines::{LINES, Line};
 
@@ -16,51 +14,6 @@ const FOURTH: u8 = product(product(3, 3), product(3, 3));
 static ROTATIONS: [[u8; 16]; 16] = rotations();
 /// For each column: the byte that becomes x^16 and so goes to every place (0x80: none).
 static SIXTEENTHS: [[u8; 16]; 16] = sixteenths();
-
-impl Avx512 {
-    /// The XOR of all lines.
-    pub(crate) fn line_parity(self, lines: &[Line; LINES]) -> Line {
-        // SAFETY: the token proves the features.
-        unsafe { line_parity(lines) }
-    }
-
-    /// P and Q of all lines (S-15.7).
-    pub(crate) fn line_parities(self, lines: &[Line; LINES]) -> (Line, Line) {
-        // SAFETY: the token proves the features.
-        unsafe { line_parities(lines) }
-    }
-
-    /// Each byte of `word` times `c`.
-    #[inline]
-    pub(crate) fn times(self, c: u8, word: u64) -> u64 {
-        // SAFETY: the token proves the features.
-        unsafe { times(c, word) }
-    }
-
-    /// P and Q of blocks of 4 or 16 columns (S-15.8); as many blocks as `parities` has room for.
-    pub(crate) fn evenodd(self, lines: &[Line; LINES], parities: &mut [[u8; 32]]) {
-        // SAFETY: the token proves the features.
-        unsafe { evenodd_512(lines, parities) }
-    }
-}
-
-impl Clmul {
-    /// As [`Avx512::evenodd`].
-    pub(crate) fn evenodd(self, columns: &[[u8; 16]], parities: &mut [[u8; 32]]) {
-        // SAFETY: the token proves the features.
-        unsafe { evenodd_128(columns, parities) }
-    }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store_512(value: __m512i) -> Line {
-    let mut line = [0u8; 64];
-    let to: *mut [u8; 64] = &mut line;
-    // SAFETY: `to` comes from a reference to 64 writable bytes; the store needs no alignment.
-    unsafe { _mm512_storeu_si512(to.cast(), value) };
-    line
-}
 
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -73,7 +26,7 @@ fn sum_of(parts: [__m512i; 4]) -> __m512i {
 }
 
 #[target_feature(enable = "avx512f")]
-fn line_parity(lines: &[Line; LINES]) -> Line {
+pub(super) fn line_parity(lines: &[Line; LINES]) -> Line {
     let mut sums = [_mm512_setzero_si512(); 4];
     for quad in lines.as_chunks::<4>().0 {
         for (sum, line) in sums.iter_mut().zip(quad) {
@@ -85,7 +38,7 @@ fn line_parity(lines: &[Line; LINES]) -> Line {
 
 /// Horner's rule in four chains: chain i takes every fourth line from i on.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-fn line_parities(lines: &[Line; LINES]) -> (Line, Line) {
+pub(super) fn line_parities(lines: &[Line; LINES]) -> (Line, Line) {
     let mut ps = [_mm512_setzero_si512(); 4];
     let mut qs = ps;
     let fourth = _mm512_set1_epi8(FOURTH as i8);
@@ -106,7 +59,7 @@ fn line_parities(lines: &[Line; LINES]) -> (Line, Line) {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,gfni")]
-fn times(c: u8, word: u64) -> u64 {
+pub(super) fn times(c: u8, word: u64) -> u64 {
     let product = _mm_gf2p8mul_epi8(_mm_cvtsi64_si128(word as i64), _mm_set1_epi8(c as i8));
     _mm_cvtsi128_si64(product) as u64
 }
@@ -116,30 +69,20 @@ fn times(c: u8, word: u64) -> u64 {
 fn store_columns(to: &mut [u8; 32], p: __m128i, q: __m128i) {
     let (halves, _) = to.as_chunks_mut::<16>();
     for (half, value) in halves.iter_mut().zip([p, q]) {
-        let half: *mut [u8; 16] = half;
-        // SAFETY: `half` comes from a reference to 16 writable bytes; the store needs no alignment.
-        unsafe { _mm_storeu_si128(half.cast(), value) };
+        store_128(half, value);
     }
 }
 
-#[inline]
-#[target_feature(enable = "sse2")]
-fn load_column(column: &[u8; 16]) -> __m128i {
-    let at: *const [u8; 16] = column;
-    // SAFETY: `at` comes from a reference to 16 readable bytes; the load needs no alignment.
-    unsafe { _mm_loadu_si128(at.cast()) }
-}
-
 #[target_feature(enable = "ssse3,sse4.1")]
-fn evenodd_128(columns: &[[u8; 16]], parities: &mut [[u8; 32]]) {
+pub(super) fn evenodd_128(columns: &[[u8; 16]], parities: &mut [[u8; 32]]) {
     let k = columns.len() / parities.len();
     for (block, parity) in columns.chunks(k).zip(parities) {
         let (mut p, mut q) = (_mm_setzero_si128(), _mm_setzero_si128());
         for (column, (rotation, sixteenth)) in block.iter().zip(ROTATIONS.iter().zip(&SIXTEENTHS)) {
-            let column = load_column(column);
+            let column = load_128(column);
             p = _mm_xor_si128(p, column);
-            q = _mm_xor_si128(q, _mm_shuffle_epi8(column, load_column(rotation)));
-            q = _mm_xor_si128(q, _mm_shuffle_epi8(column, load_column(sixteenth)));
+            q = _mm_xor_si128(q, _mm_shuffle_epi8(column, load_128(rotation)));
+            q = _mm_xor_si128(q, _mm_shuffle_epi8(column, load_128(sixteenth)));
         }
         store_columns(parity, p, q);
     }
@@ -147,7 +90,7 @@ fn evenodd_128(columns: &[[u8; 16]], parities: &mut [[u8; 32]]) {
 
 /// Four columns at once.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,sse4.1,vpclmulqdq")]
-fn evenodd_512(lines: &[Line; LINES], parities: &mut [[u8; 32]]) {
+pub(super) fn evenodd_512(lines: &[Line; LINES], parities: &mut [[u8; 32]]) {
     let rotations = ROTATIONS.as_flattened().as_chunks::<64>().0;
     let sixteenths = SIXTEENTHS.as_flattened().as_chunks::<64>().0;
     let per_block = lines.len() / parities.len();

@@ -41,14 +41,17 @@ fn escapes_are_undone() {
 #[test]
 fn flags_follow_the_configuration() {
     let base = MountConfig::default();
-    assert_eq!(flags(&base), libc::MS_RELATIME);
+    assert_eq!(flags(&base), MountFlags::RELATIME);
     let strict = MountConfig {
         read_only: true,
         noexec: true,
         strictatime: true,
         ..base.clone()
     };
-    assert_eq!(flags(&strict), libc::MS_RDONLY | libc::MS_NOEXEC | libc::MS_STRICTATIME);
+    assert_eq!(
+        flags(&strict),
+        MountFlags::RDONLY | MountFlags::NOEXEC | MountFlags::STRICTATIME
+    );
     let never = MountConfig {
         noatime: true,
         strictatime: true,
@@ -56,7 +59,10 @@ fn flags_follow_the_configuration() {
         nodev: true,
         ..base
     };
-    assert_eq!(flags(&never), libc::MS_NOATIME | libc::MS_NOSUID | libc::MS_NODEV);
+    assert_eq!(
+        flags(&never),
+        MountFlags::NOATIME | MountFlags::NOSUID | MountFlags::NODEV
+    );
 }
 
 #[test]

@@ -4,9 +4,9 @@
 //! descriptors are handed in, so that a keeper process can own them and outlive the server.
 
 use super::{Channel, RequestBuf, Service, Transport};
+use crate::cpus;
 use crate::error::FuseError;
 use crate::reply::ReplyBuf;
-use crate::sys;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::thread;
@@ -41,7 +41,7 @@ impl DevTransport {
     pub fn new(channels: Vec<File>) -> DevTransport {
         DevTransport {
             channels,
-            cpus: sys::allowed_cpus(),
+            cpus: cpus::allowed(),
         }
     }
 
@@ -81,14 +81,14 @@ impl DevTransport {
 
 /// Keeps this thread on `cpu` if that is possible.
 pub(crate) fn pin(cpu: usize) {
-    if let Err(error) = sys::pin_to(cpu) {
+    if let Err(error) = cpus::pin_to(cpu) {
         tracing::warn!(cpu, %error, "a reader is not pinned; it works, but slower");
     }
 }
 
 /// Marks this thread as one that a mount depends on (PROTOCOLS section 8).
 pub(crate) fn io_flusher() {
-    if let Err(error) = sys::mark_io_flusher() {
+    if let Err(error) = cpus::mark_io_flusher() {
         tracing::debug!(%error, "not marked as serving a file system; matters only when memory is short");
     }
 }

@@ -13,10 +13,10 @@ pub(crate) use ring::{PAYLOAD, Slot};
 
 use crate::error::FuseError;
 use crate::reply::ReplyBuf;
-use crate::sys;
 use crate::transport::{Channel, DevTransport, RequestBuf, Service, Transport, io_flusher, pin};
 use parking_lot::Mutex;
 use ring::{Event, Ring};
+use rustix::event::{EventfdFlags, eventfd};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ struct Bell {
 impl Bell {
     fn new() -> io::Result<Bell> {
         Ok(Bell {
-            event: sys::eventfd()?,
+            event: File::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
             done: Mutex::default(),
             stop: AtomicBool::new(false),
         })

@@ -7,7 +7,7 @@ use super::image::DeviceImage;
 use super::logging::{Event, journal};
 use super::registry::{self, Record};
 use super::unmount::patiently;
-use super::{Outcome, figures};
+use super::{Outcome, figures, reader};
 use keepfs_audit::read::View;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ enum Server {
 /// Shows the events of a pool.
 pub fn run(args: &Events) -> Outcome {
     let answer = gather(&args.of)?;
-    crate::sys::end_with_the_reader();
+    reader::end_with_the_reader();
     if args.json {
         let text = serde_json::to_string_pretty(&answer).map_err(|e| Failure::Other(e.to_string()))?;
         println!("{text}");

@@ -48,6 +48,9 @@ pub struct Status {
     /// Files that are known to have lost data, as far as it was noticed since it was mounted.
     #[serde(default)]
     pub files_lost: u64,
+    /// Clean frames that were changed behind the door and were dropped, since it was mounted.
+    #[serde(default)]
+    pub scribbles_dropped: u64,
     /// Known errors.
     pub errors: Vec<String>,
     /// Warnings and errors that `keepfs events` shows.
@@ -216,6 +219,7 @@ impl Status {
             written: None,
             device_errors: ErrorFigures::default(),
             files_lost: 0,
+            scribbles_dropped: 0,
             errors: Vec::new(),
             events: 0,
         }

@@ -4,7 +4,6 @@ use super::args::Mount;
 use super::failure::Failure;
 use super::options::MountOptions;
 use super::{Outcome, registry, remount, serve};
-use crate::sys;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -30,7 +29,7 @@ pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foregrou
     if foreground {
         return serve::in_foreground(&pool, &dir, &parsed, options);
     }
-    sys::keep_descriptors_private().map_err(Failure::io("mark descriptors of", Path::new("/proc/self/fd")))?;
+    keepfs_fuse::keep_descriptors_private().map_err(Failure::io("mark descriptors of", Path::new("/proc/self/fd")))?;
     let mut server = Command::new("/proc/self/exe");
     server.arg("serve").arg(&pool).arg(&dir);
     for list in options {

@@ -41,6 +41,9 @@ pub fn text(s: &Status) -> String {
             &format!("{read} reads, {write} writes, {flush} flushes, {checksum} checksums"),
         );
     }
+    if s.scribbles_dropped > 0 {
+        lines.add("scribbled", &format!("{} clean frames, dropped", s.scribbles_dropped));
+    }
     lines.add("errors", &errors(s));
     lines.0
 }

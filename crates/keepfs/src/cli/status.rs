@@ -10,7 +10,7 @@ use super::figures::{
 use super::logging::Ring;
 use super::options::{MountOptions, access_times_name};
 use super::registry::{self, Record};
-use super::{Outcome, offline, print, table};
+use super::{Outcome, offline, print, reader, table};
 use keepfs_format::PAGE;
 use keepfs_fs::Volume;
 use keepfs_media::Class;
@@ -140,6 +140,7 @@ impl Live {
             checksum: failed.checksums,
         };
         status.files_lost = volume.files_with_lost_data();
+        status.scribbles_dropped = counts.scribbles_dropped;
         self.judge(store, status);
     }
 
@@ -200,11 +201,19 @@ fn degraded(store: &Store, status: &mut Status) {
             "see to the device; unmount it and run `keepfs check`",
         );
     }
+    if status.scribbles_dropped > 0 {
+        let blocks = counted(status.scribbles_dropped, "block");
+        status
+            .errors
+            .push(format!("{blocks} of metadata changed in memory behind the pool's back"));
+        status.say(
+            "DEGRADED",
+            "metadata was damaged in memory; it was dropped, the device has it whole",
+            "test the memory (memtest86+, EDAC in dmesg); `keepfs events` names the blocks",
+        );
+    }
     if status.files_lost > 0 {
-        let files = match status.files_lost {
-            1 => "1 file".to_owned(),
-            n => format!("{n} files"),
-        };
+        let files = counted(status.files_lost, "file");
         status.errors.push(format!("{files} with lost data"));
         status.say(
             "DEGRADED",
@@ -212,6 +221,11 @@ fn degraded(store: &Store, status: &mut Status) {
             "see to the device; restore the files that `keepfs events` names, or write what is lost anew",
         );
     }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 /// Whether the shutdown ioctl was used: a transaction that changes nothing is refused.
@@ -266,7 +280,7 @@ pub fn run(args: &Asked) -> Outcome {
     match &args.of {
         Some(of) => {
             let status = of_path(of)?;
-            crate::sys::end_with_the_reader();
+            reader::end_with_the_reader();
             match args.json {
                 true => println!("{}", json_text(&status)?),
                 false => print!("{}", print::text(&status)),

@@ -1,7 +1,7 @@
 //! What is said of files that hold no pool, or a damaged one: one sentence each that tells what is wrong, where, and what
 //! to do (promise C-8).
 
-use super::bed::{Bed, done, fails, keepfs, run};
+use super::bed::{Bed, done, fails, keepfs, possible, run};
 use keepfs_codes::crc64;
 use keepfs_format::superblock::{CRC_OFFSET, SLOTS, Superblock, slot_page};
 use keepfs_format::{FromBytes, IntoBytes};
@@ -182,4 +182,37 @@ fn a_grown_device_is_no_damage() {
     pool.write("file", "text").unwrap();
     pool.close().unwrap();
     done(keepfs(["check", "--data"]).arg(bed.pool()));
+}
+
+/// S-2.5: a pool with features that only a writer must know can be read, and is as it was afterwards.
+#[test]
+fn features_that_only_writers_must_know_leave_reading() {
+    let bed = Bed::new();
+    let pool = keepfs::Pool::open(bed.pool(), &keepfs::OpenOptions::default()).unwrap();
+    pool.write("file", "text").unwrap();
+    pool.close().unwrap();
+    superblocks(&bed.pool(), |sb| sb.ro_compat = 0x20.into());
+    let before = fs::read(bed.pool()).unwrap();
+    let said = keepfs::Pool::open(bed.pool(), &keepfs::OpenOptions::default())
+        .err()
+        .expect("opened for writing")
+        .to_string();
+    all_in(&said, &["ro_compat 0x20", "-o ro", "newer Keepfs"], "opening");
+    let options = keepfs::OpenOptions {
+        read_only: true,
+        ..keepfs::OpenOptions::default()
+    };
+    let pool = keepfs::Pool::open(bed.pool(), &options).unwrap();
+    assert_eq!(pool.read("file").unwrap(), b"text");
+    pool.close().unwrap();
+    let said = done(keepfs(["check"]).arg(bed.pool()));
+    all_in(&said, &["ro_compat 0x20", "read-only"], "check");
+    if possible() {
+        assert_eq!(fails(&mut bed.mounting("")).0, 1);
+        bed.mount("ro");
+        assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+        assert!(fs::write(bed.on("file"), "other").is_err());
+        bed.unmount();
+    }
+    assert!(fs::read(bed.pool()).unwrap() == before, "the pool was written");
 }

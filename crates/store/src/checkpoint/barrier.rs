@@ -140,7 +140,9 @@ impl Store {
     /// the map pages among them.
     fn dirty_bad_copies(&self) -> Result<Vec<MetaId>, Error> {
         let bad = core::mem::take(&mut *self.bad_copies.lock());
-        let (pages, blocks): (Vec<MetaId>, Vec<MetaId>) = bad.into_iter().partition(|id| id.as_map().is_some());
+        bad.iter().try_for_each(|copy| self.check_not_crossed(copy))?;
+        let ids = bad.into_iter().map(|copy| copy.id);
+        let (pages, blocks): (Vec<MetaId>, Vec<MetaId>) = ids.partition(|id| id.as_map().is_some());
         for id in blocks {
             if let Some(pin) = self.cache.pin(id) {
                 self.before_first_write(id, &pin).map_err(pool::stopped)?;

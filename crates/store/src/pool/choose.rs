@@ -65,6 +65,17 @@ pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
     }
 }
 
+/// Whether a pool may be written (S-2.5). Errors: it has features whose structures this Keepfs would not keep right.
+pub fn may_write(sb: &Superblock) -> Result<(), Error> {
+    match sb.ro_compat.get() {
+        0 => Ok(()),
+        unknown => Err(Error::BadPool(format!(
+            "it has features that this Keepfs does not know (ro_compat {unknown:#x}) and would break by writing; mount it \
+             read-only (-o ro), or use a newer Keepfs"
+        ))),
+    }
+}
+
 fn place(slot: &Slot, why: &str) -> String {
     format!("superblock slot {} (page {}) {why}", slot.number, slot.page)
 }
@@ -186,11 +197,10 @@ fn refuse(sb: &Superblock, slot: usize, page: u64, device_pages: u64) -> Option<
             sb.version
         ));
     }
-    if sb.incompat.get() != 0 || sb.ro_compat.get() != 0 {
+    if sb.incompat.get() != 0 {
         return Some(format!(
-            "names features that this Keepfs does not know (incompat {:#x}, ro_compat {:#x}); use a newer Keepfs",
-            sb.incompat.get(),
-            sb.ro_compat.get()
+            "names features that this Keepfs does not know (incompat {:#x}); use a newer Keepfs",
+            sb.incompat.get()
         ));
     }
     if (PAGES_MIN..=PAGES_MAX).contains(&pages) && pages > device_pages {

@@ -6,12 +6,14 @@ use crate::cli::options::MountOptions;
 use crate::cli::print;
 use crate::cli::registry::Record;
 use keepfs::{CreateOptions, OpenOptions, Pool};
+use keepfs_format::{MetaId, PAGE, Space};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::sim::{Faults, Operation, SimDevice, When};
 use keepfs_media::{Class, PageNo};
 use keepfs_vfs::{FileKind, Ino, NewInode, Vfs, WriteHow};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 fn live(pool: &Pool) -> Live {
     live_of(pool.path(), pool.volume())
@@ -180,4 +182,37 @@ fn a_pool_that_stopped_writing_is_not_mounted_read_write() {
     assert!(status.mount.is_some_and(|m| m.writing_ended && !m.read_only));
     assert!(line(&live, "mount").contains("read-only since writing ended"));
     assert!(line(&live, "failed").contains("1 flushes"), "{}", line(&live, "failed"));
+}
+
+/// A clean frame that something else changed is told when it is dropped (FAULTS.md), and nothing is lost by it.
+#[test]
+fn scribbled_clean_frames_degrade_the_pool() {
+    let device = Arc::new(SimDevice::new(4096));
+    Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+    let mut options = VolumeOptions {
+        background: false,
+        ..VolumeOptions::default()
+    };
+    options.store.background = false;
+    let volume = Volume::open(device, &options).expect("open");
+    volume.store().checkpoint().expect("checkpoint");
+    let live = live_of(Path::new("/sim"), &volume);
+    assert_eq!(line(&live, "state"), "ONLINE");
+    assert_eq!(line(&live, "scribbled"), "");
+    let (store, inodes) = (volume.store(), MetaId::new(Space::Inodes, 0));
+    let frames = 0..store.arena_figures().0 as usize;
+    let is_inodes = |frame: &usize| store.frames().load_u64(frame * PAGE + 8, Ordering::Relaxed) == inodes.0;
+    let frame = frames
+        .into_iter()
+        .find(is_inodes)
+        .expect("the frame of the root's inode");
+    store.frames().xor_u64(frame * PAGE + 2048, 1 << 63);
+    store.drop_clean_frames();
+    assert_eq!(live.status().scribbles_dropped, 1);
+    assert_eq!(line(&live, "state"), "DEGRADED");
+    assert_eq!(line(&live, "scribbled"), "1 clean frames, dropped");
+    assert!(line(&live, "errors").contains("1 block of metadata changed in memory"));
+    assert!(line(&live, "status").contains("damaged in memory"));
+    assert!(line(&live, "action").contains("test the memory"));
+    assert!(volume.getattr(Ino::ROOT).is_ok(), "the device has it whole");
 }

@@ -148,3 +148,16 @@ fn what_holds_no_pool_is_told() {
     ext4.change(PageNo(0), |page| page[0x438..0x43a].copy_from_slice(&[0x53, 0xEF]));
     assert!(refused(&ext4).contains("ext4"));
 }
+
+/// S-2.5: what a writer must know is no reason not to read.
+#[test]
+fn unknown_features_of_writers_are_read_only() {
+    let mut image = image(PAGES);
+    let mut newer = superblock(6);
+    newer.ro_compat = 2.into();
+    put(&mut image, 0, &newer);
+    assert_eq!(chosen(&image), Ok(6));
+    let said = may_write(&newer).expect_err("writing is refused").to_string();
+    assert!(said.contains("ro_compat 0x2") && said.contains("-o ro"), "{said}");
+    assert!(may_write(&superblock(6)).is_ok());
+}
