@@ -54,6 +54,20 @@ fn shown(setting: &Setting, image: &Image) -> u64 {
     tree
 }
 
+/// The hash of the tree after a read-only mount became one for writing (`remount,rw`) and was unmounted.
+fn written_later(setting: &Setting, image: &Image) -> u64 {
+    let device = Arc::new(SimDevice::over(image.clone()));
+    let volume = setting
+        .open_read_only(device.clone(), &LabClock::default())
+        .expect("a read-only mount");
+    history::hash(&volume).expect("the tree");
+    volume.begin_writing().expect("writing begins");
+    assert!(!volume.is_read_only());
+    keepfs_vfs::Vfs::unmount(&*volume).expect("unmount");
+    drop(volume);
+    judge::recover(setting, &device.image()).expect("a sound pool").tree
+}
+
 /// Every position of a workload's log; returns how many images differed.
 fn every_crash(seed: &Seed) -> usize {
     let base = seed.setting.fresh().expect("a pool");
@@ -68,6 +82,7 @@ fn every_crash(seed: &Seed) -> usize {
             let tree = shown(&seed.setting, &image);
             let recovered = judge::recover(&seed.setting, &image).expect("recovery");
             assert_eq!(tree, recovered.tree, "{}: {state}", seed.name);
+            assert_eq!(tree, written_later(&seed.setting, &image), "{}: {state}", seed.name);
             seen.insert(image.digest(), tree);
         }
     }

@@ -89,7 +89,7 @@ impl Volume {
     /// Makes everything durable and marks the pool as closed properly, as the end does, but the volume goes on
     /// (`mount -o remount,ro`). Errors: those of the device.
     pub fn settle(&self) -> Result<()> {
-        if !self.read_only {
+        if !self.is_read_only() {
             self.reclaim_now()?;
             self.write_out_down_to(0)?;
         }
@@ -100,7 +100,7 @@ impl Volume {
     pub(crate) fn do_unmount(&self) -> Result<()> {
         self.worker.stop();
         self.lookups.clear();
-        if !self.read_only {
+        if !self.is_read_only() {
             self.reclaim_now()?;
             self.write_out_down_to(0)?;
         }

@@ -12,6 +12,7 @@ use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_media::Device;
 use keepfs_store::{FormatOptions, Source, Store, StoreOptions, Txn, View};
 use keepfs_vfs::{Attr, Entry, Errno, Time};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -100,8 +101,10 @@ pub struct Volume {
     pub(crate) seed: [u64; 2],
     pub(crate) access_times: AccessTimesNow,
     pub(crate) background: bool,
-    /// Nothing is written: the hidden list stays as it is, times are not kept.
-    pub(crate) read_only: bool,
+    /// Whether changes may come; held by who makes it so.
+    begun: Mutex<bool>,
+    /// How often the worker commits.
+    commit_interval: Duration,
     pub(crate) staged_pages_max: usize,
     clock: Clock,
 }
@@ -134,21 +137,48 @@ impl Volume {
                 true => AccessTimes::Never,
                 false => options.access_times,
             }),
-            background: options.background && !read_only,
-            read_only,
+            background: options.background,
+            commit_interval: options.commit_interval,
+            begun: Mutex::default(),
             clock: options.clock.clone(),
         });
-        if read_only {
-            return Ok(volume);
+        match read_only {
+            true if volume.store.is_new()? => Err(keepfs_store::Error::BadPool(
+                "it has no root directory yet; mount it once for writing".into(),
+            )
+            .into()),
+            true => Ok(volume),
+            false => volume.begin_writing().map(|()| volume.clone()),
         }
-        if volume.store.is_new()? {
-            create::root(&volume)?;
+    }
+
+    /// What happens before the first change: the root directory is made, the hidden list is taken up, the worker starts.
+    fn begin(self: &Arc<Volume>) -> Result<()> {
+        if self.store.is_new()? {
+            create::root(self)?;
         }
-        volume.take_up_orphans()?;
-        if volume.background {
-            volume.start_worker(options.commit_interval);
+        self.take_up_orphans()?;
+        if self.background {
+            self.start_worker(self.commit_interval);
         }
-        Ok(volume)
+        Ok(())
+    }
+
+    /// A volume that was opened read-only takes changes from here on (`mount -o remount,rw`). Nothing happens if it does
+    /// already. Errors: those of [`Store::begin_writing`], and of making the root of a new pool.
+    pub fn begin_writing(self: &Arc<Volume>) -> Result<()> {
+        let mut begun = self.begun.lock();
+        if !*begun {
+            self.store.begin_writing()?;
+            self.begin()?;
+            *begun = true;
+        }
+        Ok(())
+    }
+
+    /// Nothing is written: the hidden list stays as it is, times are not kept.
+    pub fn is_read_only(&self) -> bool {
+        self.store.is_read_only()
     }
 
     /// The store below, for status and tests.
@@ -158,7 +188,7 @@ impl Volume {
 
     /// Changes when reading stamps the access time (`mount -o remount`). Of a read-only volume it stays never.
     pub fn set_access_times(&self, times: AccessTimes) {
-        if !self.read_only {
+        if !self.is_read_only() {
             self.access_times.0.store(times as u8, Ordering::Relaxed);
         }
     }

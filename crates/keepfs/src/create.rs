@@ -3,9 +3,10 @@
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use keepfs_format::superblock::{SLOTS, slot_page};
-use keepfs_fs::{FormatOptions, Volume};
+use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::{Class, Device, PAGE, PageNo, mounts, signature};
+use keepfs_store::ARENA_MIN;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -183,10 +184,23 @@ fn format(path: &Path, device: FileDevice, options: &CreateOptions) -> Result<()
         created: (now.as_secs() as i64, now.subsec_nanos()),
         ..FormatOptions::default()
     };
-    Volume::format(Arc::new(device), &format).map_err(|source| Error::Pool {
+    let device = Arc::new(device);
+    let made = Volume::format(device.clone(), &format).and_then(|()| make_root(device));
+    made.map_err(|source| Error::Pool {
         pool: path.to_owned(),
         source,
     })
+}
+
+/// The root directory, so that the first mount may be a read-only one.
+fn make_root(device: Arc<FileDevice>) -> core::result::Result<(), keepfs_fs::Error> {
+    let mut options = VolumeOptions {
+        background: false,
+        ..VolumeOptions::default()
+    };
+    options.store.arena_bytes = ARENA_MIN;
+    options.store.background = false;
+    Volume::open(device, &options)?.settle()
 }
 
 /// Makes the name of a new file durable.

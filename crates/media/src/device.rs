@@ -68,6 +68,20 @@ pub trait Device: Send + Sync {
 
     /// Whether writes are refused.
     fn read_only(&self) -> bool;
+
+    /// From here on writes are taken: what was opened for reading becomes as if opened for writing, alone.
+    ///
+    /// # Errors
+    /// Those of opening for writing; then it is as before, unless it says [`DeviceError::Removed`].
+    /// [`DeviceError::ReadOnly`] if it can never be written.
+    fn begin_writing(&self) -> Result<(), DeviceError> {
+        match self.read_only() {
+            false => Ok(()),
+            true => Err(DeviceError::ReadOnly {
+                device: self.describe(),
+            }),
+        }
+    }
 }
 
 /// Checks that `bytes` from page `at` on are whole pages of a device of `pages` pages.

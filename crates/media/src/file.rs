@@ -6,8 +6,9 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
@@ -44,6 +45,8 @@ pub struct FileDevice {
     kind: Kind,
     pages: u64,
     mode: OpenMode,
+    /// The same opened for writing, if it was opened for reading first.
+    writing: OnceLock<File>,
     bounce: Option<Mutex<Box<Bounce>>>,
     meter: Meter,
 }
@@ -109,6 +112,7 @@ impl FileDevice {
             kind,
             pages,
             mode,
+            writing: OnceLock::new(),
             bounce: options.direct.then(Bounce::new),
             meter: Meter::default(),
         })
@@ -172,13 +176,44 @@ impl FileDevice {
         }
     }
 
-    fn writable(&self) -> Result<(), DeviceError> {
-        match self.mode {
-            OpenMode::ReadWrite => Ok(()),
-            OpenMode::ReadOnly => Err(DeviceError::ReadOnly {
-                device: self.describe(),
-            }),
+    /// What may be written.
+    fn writable(&self) -> Result<&File, DeviceError> {
+        let file = match self.mode {
+            OpenMode::ReadWrite => Some(&self.file),
+            OpenMode::ReadOnly => self.writing.get(),
+        };
+        file.ok_or_else(|| DeviceError::ReadOnly {
+            device: self.describe(),
+        })
+    }
+
+    /// Opens the same once more, for writing. Errors: it cannot be, or at that path is another one now.
+    fn open_again(&self) -> Result<File, DeviceError> {
+        let options = FileOptions {
+            direct: self.bounce.is_some(),
+        };
+        let file = open_flags(self.kind, OpenMode::ReadWrite, options)
+            .open(&self.path)
+            .map_err(|source| open_error(&self.path, source))?;
+        let same = |a: &File, b: &File| {
+            Ok((a.metadata()?.dev(), a.metadata()?.ino()) == (b.metadata()?.dev(), b.metadata()?.ino()))
+        };
+        match same(&self.file, &file).map_err(|source| open_error(&self.path, source))? {
+            true => Ok(file),
+            false => Err(busy(&self.path, "at its path is another file now".to_owned())),
         }
+    }
+
+    /// The shared lock becomes that of a writer. Errors: there are other readers; if it cannot be taken back either
+    /// (a writer came between), nothing read from here on may be believed.
+    fn lock_alone(&self) -> Result<(), DeviceError> {
+        let alone = lock(&self.path, &self.file, OpenMode::ReadWrite);
+        if alone.is_err() && lock(&self.path, &self.file, OpenMode::ReadOnly).is_err() {
+            return Err(DeviceError::Removed {
+                device: self.describe(),
+            });
+        }
+        alone
     }
 
     fn read_bytes(&self, mut from: u64, buf: &mut [u8]) -> io::Result<()> {
@@ -195,15 +230,15 @@ impl FileDevice {
         Ok(())
     }
 
-    fn write_bytes(&self, mut to: u64, data: &[u8]) -> io::Result<()> {
+    fn write_bytes(&self, file: &File, mut to: u64, data: &[u8]) -> io::Result<()> {
         let Some(bounce) = &self.bounce else {
-            return self.file.write_all_at(data, to);
+            return file.write_all_at(data, to);
         };
         let mut bounce = bounce.lock();
         for part in data.chunks(BOUNCE_PAGES * PAGE) {
             let aligned = &mut bounce.0[..part.len()];
             aligned.copy_from_slice(part);
-            self.file.write_all_at(aligned, to)?;
+            file.write_all_at(aligned, to)?;
             to += part.len() as u64;
         }
         Ok(())
@@ -230,32 +265,32 @@ impl Device for FileDevice {
     }
 
     fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
-        self.writable()?;
+        let file = self.writable()?;
         check_span(self.pages, at, data.len())?;
-        self.write_bytes(at.0 * PAGE_BYTES, data)
+        self.write_bytes(file, at.0 * PAGE_BYTES, data)
             .map_err(|source| self.fails("write", at, source))?;
         self.meter.write(class, data.len());
         Ok(())
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
-        self.writable()?;
+        let file = self.writable()?;
         self.still_whole()?;
-        self.file.sync_data().map_err(|source| self.flush_fails(source))?;
+        file.sync_data().map_err(|source| self.flush_fails(source))?;
         self.meter.flush();
         Ok(())
     }
 
     fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
-        self.writable()?;
+        let file = self.writable()?;
         check_range(self.pages, at, pages)?;
         if pages == 0 {
             return Ok(());
         }
         let (start, len) = (at.0 * PAGE_BYTES, pages * PAGE_BYTES);
         let done = match self.kind {
-            Kind::Regular => sys::punch_hole(&self.file, start, len),
-            Kind::Block => sys::block_device_discard(&self.file, start, len),
+            Kind::Regular => sys::punch_hole(file, start, len),
+            Kind::Block => sys::block_device_discard(file, start, len),
         };
         match done {
             Ok(()) => self.meter.discard(len),
@@ -278,7 +313,19 @@ impl Device for FileDevice {
     }
 
     fn read_only(&self) -> bool {
-        self.mode == OpenMode::ReadOnly
+        self.mode == OpenMode::ReadOnly && self.writing.get().is_none()
+    }
+
+    fn begin_writing(&self) -> Result<(), DeviceError> {
+        if !self.read_only() {
+            return Ok(());
+        }
+        let file = self.open_again()?;
+        refuse_if_mounted(&self.path)?;
+        self.lock_alone()?;
+        // Whoever was faster has opened the same.
+        let _ = self.writing.set(file);
+        Ok(())
     }
 }
 

@@ -74,6 +74,9 @@ impl<D: Device, H: Hooks> Device for Hooked<D, H> {
     fn read_only(&self) -> bool {
         self.device.read_only()
     }
+    fn begin_writing(&self) -> Result<(), DeviceError> {
+        self.device.begin_writing()
+    }
 }
 
 /// A shared device is one.
@@ -104,6 +107,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn read_only(&self) -> bool {
         (**self).read_only()
+    }
+    fn begin_writing(&self) -> Result<(), DeviceError> {
+        (**self).begin_writing()
     }
 }
 

@@ -39,7 +39,7 @@ impl Store {
     /// Whether a transaction may begin; waits while there is no room for what it changes.
     pub(crate) fn ready(&self) -> Result<(), Error> {
         self.alive()?;
-        if self.options.read_only {
+        if self.is_read_only() {
             return Err(Error::ReadOnly("it was mounted read-only".into()));
         }
         let fills = self.fills();

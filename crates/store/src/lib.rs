@@ -52,7 +52,7 @@ pub use view::{Totals, View};
 use arena::{Arena, FrameNo};
 use cache::{Cache, Pin};
 use checkpoint::{Keeper, Wish};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use gate::Gate;
 use keepfs_format::plog::Record;
 use keepfs_format::{MetaId, PAGE, Space as MetaSpace};
@@ -132,6 +132,8 @@ impl Default for StoreOptions {
 /// An open pool.
 pub struct Store {
     options: StoreOptions,
+    /// Nothing is written (yet: [`Store::begin_writing`]).
+    read_only: AtomicBool,
     device: Arc<Switch>,
     pool: Pool,
     arena: Arena,
@@ -164,6 +166,8 @@ pub struct Store {
     unflushed: AtomicU64,
     /// Pages that may be used again and that the device was not told of yet.
     released: Mutex<Vec<keepfs_format::plog::Run>>,
+    /// The log that a read-only opening applied in memory.
+    seen_log: Mutex<Option<recover::SeenLog>>,
     /// When the superblock in force was written.
     checkpoint_at: Mutex<Instant>,
     /// Log pages kept for staged pages (S-10.3).
@@ -171,7 +175,7 @@ pub struct Store {
     /// Most staged pages.
     staged_limit: usize,
     dirty_limit: u64,
-    switch_zones: core::sync::atomic::AtomicBool,
+    switch_zones: AtomicBool,
     fault: Mutex<Option<Error>>,
     wanted: Arc<Wanted>,
     stats: stats::Stats,
@@ -271,6 +275,7 @@ impl Store {
         };
         Ok(Store {
             options: o.clone(),
+            read_only: AtomicBool::new(o.read_only),
             device: Arc::new(Switch::new(device)),
             arena: Arena::new(frames, o.guard, o.seal)?,
             cache: Cache::new(frames),
@@ -312,11 +317,12 @@ impl Store {
             bad_copies: Mutex::default(),
             unflushed: AtomicU64::new(0),
             released: Mutex::default(),
+            seen_log: Mutex::default(),
             checkpoint_at: Mutex::new(Instant::now()),
             carry_room: log::pages_of(staged_limit * (PAGE + 64)),
             staged_limit,
             dirty_limit: pool.dirty_most().min(dirty_most(frames)),
-            switch_zones: core::sync::atomic::AtomicBool::new(false),
+            switch_zones: AtomicBool::new(false),
             fault: Mutex::default(),
             wanted: Arc::new(Wanted::default()),
             stats: stats::Stats::default(),
@@ -519,13 +525,36 @@ impl Store {
     /// As [`Store::close`], but the store may be used on.
     pub fn settle(&self) -> Result<(), Error> {
         self.alive()?;
-        if self.options.read_only || self.is_closed() {
+        if self.is_read_only() || self.is_closed() {
             return Ok(());
         }
         self.checkpoint_as(Wish {
             clean: true,
             new_log: None,
         })
+    }
+
+    /// Whether nothing is written: the pool was opened so, and [`Store::begin_writing`] was not called.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Acquire)
+    }
+
+    /// A pool that was opened read-only is written from here on, as if it had been opened so: the log that was applied in
+    /// memory is recovered on the device first (S-9.5). Nothing happens if it is written already.
+    /// Errors: the device cannot be had alone, or has changed since; S-2.5; those of a checkpoint. Then it stays read-only.
+    pub fn begin_writing(self: &Arc<Store>) -> Result<(), Error> {
+        let mut keeper = self.keeper.lock();
+        if !self.is_read_only() {
+            return Ok(());
+        }
+        self.alive()?;
+        recover::begin_writing(self, &mut keeper)?;
+        drop(keeper);
+        self.read_only.store(false, Ordering::Release);
+        match self.options.background {
+            true => wanted::spawn(self),
+            false => Ok(()),
+        }
     }
 
     /// Whether nothing happened since the superblock in force, which says CLEAN.

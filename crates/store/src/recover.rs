@@ -8,7 +8,7 @@ mod arrived;
 mod demand;
 mod replay;
 
-use crate::checkpoint::Wish;
+use crate::checkpoint::{Keeper, Wish};
 use crate::error::Error;
 use crate::log::{self, Found, Head, Scan};
 use crate::planted::{self, Bug};
@@ -23,6 +23,9 @@ use keepfs_format::superblock::Superblock;
 use keepfs_format::{MetaId, Space};
 use keepfs_media::{Device, PageNo};
 use std::sync::Arc;
+
+/// A log that was applied in memory: the sequence number behind its last page, and the number of the next group.
+pub type SeenLog = (u64, u64);
 
 /// Opens a pool. With `read_only`, the log is applied in memory and nothing is written.
 pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store, Error> {
@@ -56,12 +59,30 @@ pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store, Er
     }
     store.settle_staged()?;
     store.start_space(&sb)?;
-    if scan.seen > head.sequence && !options.read_only {
-        store.begin_new_log(&scan)?;
-    } else {
-        store.sync.reached(store.redo.lock().last);
+    let seen = (scan.seen > head.sequence).then_some((scan.seen, scan.head.group));
+    match seen.filter(|_| !options.read_only) {
+        Some(seen) => store.begin_new_log(&mut store.keeper.lock(), seen)?,
+        None => store.sync.reached(store.redo.lock().last),
     }
+    *store.seen_log.lock() = seen.filter(|_| options.read_only);
     Ok(store)
+}
+
+/// What [`open`] did not do because the pool was opened read-only. The keeper is the caller's.
+pub fn begin_writing(store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
+    pool::may_write(&keeper.superblock)?;
+    store.device.begin_writing()?;
+    if pool::choose(&*store.device)? != keeper.superblock {
+        return Err(store.fail(Error::BadPool(
+            "somebody else has written it since it was mounted; unmount it and mount it again".into(),
+        )));
+    }
+    let mut seen = store.seen_log.lock();
+    if let Some(log) = *seen {
+        store.begin_new_log(keeper, log)?;
+    }
+    *seen = None;
+    Ok(())
 }
 
 /// Damage that a record shows, with the group it stands in.
@@ -179,15 +200,18 @@ impl Store {
     }
 
     /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5).
-    fn begin_new_log(&self, scan: &Scan) -> Result<(), Error> {
+    /// `seen`: the page sequence number behind the last page seen, and the number of the next group.
+    fn begin_new_log(&self, keeper: &mut Keeper, seen: SeenLog) -> Result<(), Error> {
+        let (sequence, group) = seen;
         let head = Head {
-            sequence: scan.seen + self.pool.log.pages,
-            group: scan.head.group,
+            sequence: sequence + self.pool.log.pages,
+            group,
             chain: 0,
         };
-        self.checkpoint_as(Wish {
+        let wish = Wish {
             clean: false,
             new_log: Some(head),
-        })
+        };
+        self.checkpoint_with(keeper, wish)
     }
 }

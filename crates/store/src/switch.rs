@@ -90,4 +90,7 @@ impl Device for Switch {
     fn read_only(&self) -> bool {
         self.device.read_only()
     }
+    fn begin_writing(&self) -> Result<(), DeviceError> {
+        self.on()?.begin_writing()
+    }
 }

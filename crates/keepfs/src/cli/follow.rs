@@ -36,6 +36,17 @@ pub fn watch(live: Arc<Live>) -> io::Result<()> {
 }
 
 impl Live {
+    /// A pool that was mounted read-only will be written; asked for before the kernel lets changes through. `error` in
+    /// the answer if that cannot be.
+    pub fn begin_writing(&self) -> Value {
+        let begun = self.volume.upgrade().map(|volume| volume.begin_writing());
+        match begun {
+            None => json!({"error": "it is being unmounted"}),
+            Some(Ok(())) => json!({}),
+            Some(Err(error)) => json!({"error": format!("it cannot be written: {error}")}),
+        }
+    }
+
     /// Does what the table says now; `error` in the answer if the pool could not be made durable.
     pub fn follow(&self) -> Value {
         let mount = table::of_device(&self.record.device, &self.record.dir);
@@ -46,6 +57,10 @@ impl Live {
         let _turn = self.following.lock();
         let read_only = mount.is_read_only();
         let was = self.read_only.swap(read_only, Ordering::AcqRel);
+        if !read_only && let Err(error) = volume.begin_writing() {
+            tracing::error!(%error, "mounted read-write, but the pool cannot be written; nothing is changed");
+            return json!({"error": format!("it cannot be written: {error}")});
+        }
         volume.set_access_times(match read_only {
             true => AccessTimes::Never,
             false => mount.access_times(),

@@ -7,7 +7,7 @@ use super::Outcome;
 use super::control;
 use super::failure::Failure;
 use super::options::{MountOptions, access_times_name};
-use super::registry;
+use super::registry::{self, Record};
 use std::path::Path;
 
 /// Changes the mount at `dir`.
@@ -35,16 +35,21 @@ pub fn run(dir: &Path, given: &[String], sloppy: bool) -> Outcome {
             "mount option '{name}' cannot change while {dir} is mounted; unmount it and mount it again"
         )));
     }
-    if first.read_only && !wanted.read_only {
-        return Err(Failure::Other(format!(
-            "{dir} was mounted read-only, and nothing of it was recovered on the device; unmount it and mount it rw"
-        )));
+    // The server first: what the kernel lets through must be taken.
+    if !wanted.read_only {
+        tell(&record, "write").map_err(|said| Failure::Other(format!("{dir}: {said}")))?;
     }
     let config = wanted.mount(&record.pool, &mount.dir);
     keepfs_fuse::remount(&mount.dir, &config)?;
-    let answer = control::ask(&record, "follow").map_err(|e| Failure::Other(format!("{dir}: {e}")))?;
+    tell(&record, "follow").map_err(|said| Failure::Other(format!("{dir}: {said}")))?;
+    Ok(0)
+}
+
+/// Lets the server do something; what it says if it could not.
+fn tell(record: &Record, what: &str) -> Result<(), String> {
+    let answer = control::ask(record, what).map_err(|e| e.to_string())?;
     match answer["error"].as_str() {
-        Some(error) => Err(Failure::Other(format!("{dir}: {error}"))),
-        None => Ok(0),
+        Some(error) => Err(error.to_owned()),
+        None => Ok(()),
     }
 }

@@ -214,6 +214,7 @@ fn listen(
         "status" => serde_json::to_value(live.status()).ok(),
         "sync" => Some(live.sync()),
         "follow" => Some(live.follow()),
+        "write" => Some(live.begin_writing()),
         "events" => serde_json::to_value(live.ring.events()).ok(),
         _ => None,
     });

@@ -161,7 +161,7 @@ impl Live {
             status.say("FAULTED", "a failure ended all writing", action);
             return true;
         }
-        let shut_down = is_shut_down(store, self.options.read_only);
+        let shut_down = is_shut_down(store);
         if shut_down {
             status.errors.push(StoreError::Dead.to_string());
             status.say(
@@ -229,8 +229,8 @@ fn counted(count: u64, what: &str) -> String {
 }
 
 /// Whether the shutdown ioctl was used: a transaction that changes nothing is refused.
-fn is_shut_down(store: &Store, read_only: bool) -> bool {
-    if read_only {
+fn is_shut_down(store: &Store) -> bool {
+    if store.is_read_only() {
         return false;
     }
     let nothing = store.transact::<(), StoreError>(|_| Err(Abort::Fail(StoreError::NoSpace)));

@@ -88,7 +88,7 @@ const CASES: &[Case] = &[
             &["superblock slot 0 (page 0)", "its version"],
             &["superblock slot 0 (page 0)", "its version"],
             &[
-                "superblock slot 0 (page 0)",
+                "superblock slot 1 (page 4096)",
                 "format version 2",
                 "use the Keepfs that made it",
             ],
@@ -100,7 +100,7 @@ const CASES: &[Case] = &[
         [
             &["superblock slot 0 (page 0)", "its features"],
             &["superblock slot 0 (page 0)", "its features"],
-            &["superblock slot 0 (page 0)", "incompat 0x8", "use a newer Keepfs"],
+            &["superblock slot 1 (page 4096)", "incompat 0x8", "use a newer Keepfs"],
         ],
     ),
     (
@@ -109,7 +109,7 @@ const CASES: &[Case] = &[
         [
             &["superblock slot 0 (page 0)", "its zone_pages"],
             &["superblock slot 0 (page 0)", "its zone_pages"],
-            &["superblock slot 0 (page 0)", "zone_pages (7)", "keepfs check"],
+            &["superblock slot 1 (page 4096)", "zone_pages (7)", "keepfs check"],
         ],
     ),
     (

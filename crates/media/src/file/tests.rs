@@ -127,3 +127,44 @@ fn a_file_cut_behind_our_back_is_an_error() {
     device.write(PageNo(2), &[1; PAGE], Class::Data).unwrap();
     assert!(matches!(device.flush().unwrap_err(), DeviceError::Cut { .. }));
 }
+
+/// What was opened for reading can become a writer's, once it is alone; then nobody else gets in.
+#[test]
+fn a_reader_becomes_a_writer_when_it_is_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    drop(FileDevice::create(&path, 16, FileOptions::default()).unwrap());
+    let open = |mode| FileDevice::open(&path, mode, FileOptions::default());
+    let device = open(OpenMode::ReadOnly).unwrap();
+    let other = open(OpenMode::ReadOnly).unwrap();
+    let page = [9; PAGE];
+    assert!(matches!(device.begin_writing(), Err(DeviceError::Busy { .. })));
+    assert!(device.read_only() && device.write(PageNo(1), &page, Class::Data).is_err());
+    // The lock of a reader is still there.
+    assert!(open(OpenMode::ReadWrite).is_err());
+    drop(other);
+    device.begin_writing().unwrap();
+    device.begin_writing().unwrap();
+    assert!(!device.read_only());
+    device.write(PageNo(1), &page, Class::Data).unwrap();
+    device.flush().unwrap();
+    let mut read = [0; PAGE];
+    device.read(PageNo(1), &mut read).unwrap();
+    assert_eq!(read, page);
+    assert!(open(OpenMode::ReadOnly).is_err() && open(OpenMode::ReadWrite).is_err());
+    drop(device);
+    open(OpenMode::ReadWrite).unwrap();
+}
+
+#[test]
+fn a_file_that_was_replaced_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    drop(FileDevice::create(&path, 16, FileOptions::default()).unwrap());
+    let device = FileDevice::open(&path, OpenMode::ReadOnly, FileOptions::default()).unwrap();
+    std::fs::rename(&path, dir.path().join("moved")).unwrap();
+    drop(FileDevice::create(&path, 16, FileOptions::default()).unwrap());
+    let said = device.begin_writing().unwrap_err().to_string();
+    assert!(said.contains("another file"), "{said}");
+    assert!(device.read_only());
+}
