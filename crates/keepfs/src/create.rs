@@ -6,7 +6,7 @@ use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::{Class, Device, PAGE, PageNo, mounts, signature};
-use keepfs_store::ARENA_MIN;
+use keepfs_store::{ARENA_MIN, LOG_PAGES};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +23,9 @@ pub struct CreateOptions {
     /// Bytes of the pool, rounded down to whole pages. Needed if the file does not exist; of a file or device that does,
     /// its own size is taken if none is given, and a device may have more.
     pub size: Option<u64>,
+    /// Bytes of the log, rounded down to whole pages; `None`: 1/32 of the pool, at most 256 MiB. A large one takes more
+    /// between two checkpoints, a small one takes less space and replays faster.
+    pub log_size: Option<u64>,
     /// A name for people, at most 64 bytes.
     pub label: String,
     /// Copies of metadata on the device, 1 or 2.
@@ -37,6 +40,7 @@ impl Default for CreateOptions {
     fn default() -> CreateOptions {
         CreateOptions {
             size: None,
+            log_size: None,
             label: String::new(),
             meta_copies: 2,
             force: false,
@@ -63,7 +67,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Signature`] and [`Error::NotEmpty`] unless forced; [`Error::NoSize`], [`Error::DeviceTooSmall`],
-    /// [`Error::Label`]; [`Error::Device`] if it is in use or fails; [`Error::Pool`] if it is too small.
+    /// [`Error::Label`], [`Error::LogSize`]; [`Error::Device`] if it is in use or fails; [`Error::Pool`] if it is too small.
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
         let path = path.as_ref();
         if options.label.len() > LABEL_MAX {
@@ -176,10 +180,28 @@ fn refuse_data(path: &Path, device: &FileDevice, is_file: bool) -> Result<()> {
     }
 }
 
+/// The log must end before the second superblock slot (S-2.1, S-2.3).
+fn log_pages(path: &Path, device: &FileDevice, bytes: u64) -> Result<u64> {
+    let room = (device.pages() / 4).saturating_sub(1);
+    let (least, most) = (*LOG_PAGES.start(), room.min(*LOG_PAGES.end()));
+    let pages = bytes / PAGE as u64;
+    match (least..=most).contains(&pages) {
+        true => Ok(pages),
+        false => Err(Error::LogSize {
+            pool: path.to_owned(),
+            wanted: bytes,
+            least: least * PAGE as u64,
+            most: most * PAGE as u64,
+        }),
+    }
+}
+
 fn format(path: &Path, device: FileDevice, options: &CreateOptions) -> Result<()> {
+    let log_size = options.log_size.map(|bytes| log_pages(path, &device, bytes));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let format = FormatOptions {
         label: options.label.clone(),
+        log_pages: log_size.transpose()?,
         meta_copies: options.meta_copies,
         created: (now.as_secs() as i64, now.subsec_nanos()),
         ..FormatOptions::default()

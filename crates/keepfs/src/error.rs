@@ -62,6 +62,18 @@ pub enum Error {
         /// Bytes asked for.
         wanted: u64,
     },
+    /// The log cannot have the size that was asked for.
+    #[error("the log of {pool} can have {least} to {most} bytes, {wanted} were asked for")]
+    LogSize {
+        /// The path.
+        pool: PathBuf,
+        /// Bytes asked for.
+        wanted: u64,
+        /// Least.
+        least: u64,
+        /// Most, in a pool of this size.
+        most: u64,
+    },
     /// A label is too long.
     #[error("the label has {bytes} bytes; at most {max} are allowed")]
     Label {

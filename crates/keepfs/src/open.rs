@@ -11,6 +11,8 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Bytes of memory for metadata, at least 16 MiB.
     pub arena_bytes: usize,
+    /// A checkpoint empties the log when this much of it is left, percent.
+    pub log_free_percent: u32,
     /// How metadata in memory is protected.
     pub guard: Guard,
     /// Everything is made durable at least this often.
@@ -19,6 +21,8 @@ pub struct OpenOptions {
     pub access_times: AccessTimes,
     /// Tell the device after each checkpoint which pages became free.
     pub discard: bool,
+    /// Read and write the device past the kernel's page cache (O_DIRECT).
+    pub direct: bool,
     /// Seal the memory's mappings: right for a server, which opens one pool in its life; they are never given back.
     pub seal: bool,
 }
@@ -28,10 +32,12 @@ impl Default for OpenOptions {
         OpenOptions {
             read_only: false,
             arena_bytes: StoreOptions::default().arena_bytes,
+            log_free_percent: StoreOptions::default().log_free_percent,
             guard: Guard::default(),
             commit_interval: Duration::from_secs(5),
             access_times: AccessTimes::default(),
             discard: false,
+            direct: false,
             seal: false,
         }
     }
@@ -43,6 +49,7 @@ impl OpenOptions {
         VolumeOptions {
             store: StoreOptions {
                 arena_bytes: self.arena_bytes,
+                log_free_percent: self.log_free_percent,
                 guard: self.guard,
                 seal: self.seal,
                 read_only: self.read_only,

@@ -32,7 +32,7 @@ impl Pool {
             true => OpenMode::ReadOnly,
             false => OpenMode::ReadWrite,
         };
-        let device = Arc::new(FileDevice::open(&path, mode, FileOptions::default())?);
+        let device = Arc::new(FileDevice::open(&path, mode, FileOptions { direct: options.direct })?);
         match Volume::open(device, &options.volume()) {
             Ok(volume) => Ok(Pool { volume, path }),
             Err(source) => Err(Error::Pool { pool: path, source }),

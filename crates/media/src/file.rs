@@ -47,7 +47,8 @@ pub struct FileDevice {
     mode: OpenMode,
     /// The same opened for writing, if it was opened for reading first.
     writing: OnceLock<File>,
-    bounce: Option<Mutex<Box<Bounce>>>,
+    /// Buffers of direct transfers that nobody uses; `None`: transfers go through the page cache.
+    bounce: Option<Mutex<Vec<Box<Bounce>>>>,
     meter: Meter,
 }
 
@@ -67,7 +68,10 @@ impl FileDevice {
         let kind = kind_of(path)?;
         let file = open_flags(kind, mode, options)
             .open(path)
-            .map_err(|source| open_error(path, source))?;
+            .map_err(|source| match source.raw_os_error() {
+                Some(libc::EINVAL) if options.direct => unsuitable(path, "its file system has no O_DIRECT"),
+                _ => open_error(path, source),
+            })?;
         Self::over(path, file, kind, mode, options)
     }
 
@@ -113,7 +117,7 @@ impl FileDevice {
             pages,
             mode,
             writing: OnceLock::new(),
-            bounce: options.direct.then(Bounce::new),
+            bounce: options.direct.then(Mutex::default),
             meter: Meter::default(),
         })
     }
@@ -217,38 +221,43 @@ impl FileDevice {
     }
 
     fn read_bytes(&self, mut from: u64, buf: &mut [u8]) -> io::Result<()> {
-        let Some(bounce) = &self.bounce else {
+        let Some(buffers) = &self.bounce else {
             return self.file.read_exact_at(buf, from);
         };
-        let mut bounce = bounce.lock();
-        for part in buf.chunks_mut(BOUNCE_PAGES * PAGE) {
-            let aligned = &mut bounce.0[..part.len()];
-            self.file.read_exact_at(aligned, from)?;
-            part.copy_from_slice(aligned);
-            from += part.len() as u64;
-        }
-        Ok(())
+        bounced(buffers, |bounce| {
+            for part in buf.chunks_mut(BOUNCE_PAGES * PAGE) {
+                let aligned = &mut bounce.0[..part.len()];
+                self.file.read_exact_at(aligned, from)?;
+                part.copy_from_slice(aligned);
+                from += part.len() as u64;
+            }
+            Ok(())
+        })
     }
 
     fn write_bytes(&self, file: &File, mut to: u64, data: &[u8]) -> io::Result<()> {
-        let Some(bounce) = &self.bounce else {
+        let Some(buffers) = &self.bounce else {
             return file.write_all_at(data, to);
         };
-        let mut bounce = bounce.lock();
-        for part in data.chunks(BOUNCE_PAGES * PAGE) {
-            let aligned = &mut bounce.0[..part.len()];
-            aligned.copy_from_slice(part);
-            file.write_all_at(aligned, to)?;
-            to += part.len() as u64;
-        }
-        Ok(())
+        bounced(buffers, |bounce| {
+            for part in data.chunks(BOUNCE_PAGES * PAGE) {
+                let aligned = &mut bounce.0[..part.len()];
+                aligned.copy_from_slice(part);
+                file.write_all_at(aligned, to)?;
+                to += part.len() as u64;
+            }
+            Ok(())
+        })
     }
 }
 
-impl Bounce {
-    fn new() -> Mutex<Box<Self>> {
-        Mutex::new(Box::new(Self([0; BOUNCE_PAGES * PAGE])))
-    }
+/// Runs `f` with an aligned buffer of its own, so that transfers do not wait for one another.
+fn bounced(buffers: &Mutex<Vec<Box<Bounce>>>, f: impl FnOnce(&mut Bounce) -> io::Result<()>) -> io::Result<()> {
+    let free = buffers.lock().pop();
+    let mut bounce = free.unwrap_or_else(|| Box::new(Bounce([0; BOUNCE_PAGES * PAGE])));
+    let done = f(&mut bounce);
+    buffers.lock().push(bounce);
+    done
 }
 
 impl Device for FileDevice {

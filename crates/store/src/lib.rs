@@ -40,7 +40,7 @@ mod zones;
 pub use arena::{Guard, Mismatch, Reuse};
 pub use error::{Abort, Error, Pressure, Stop};
 pub use oplog::{EarlierState, Half, LoggedTxn};
-pub use pool::{FormatOptions, Pool};
+pub use pool::{FormatOptions, LOG_PAGES, Pool};
 pub use reserve::Reservation;
 pub use segment::{Adopted, Quarantine};
 pub use space::{Figures, Purpose};

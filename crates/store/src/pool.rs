@@ -2,11 +2,11 @@
 
 mod choose;
 
-pub use choose::{choose, may_write, superblock_bytes};
+pub use choose::{LOG_PAGES, choose, may_write, superblock_bytes};
 
 use crate::error::{Error, Stop};
 use crate::log;
-use choose::{LOG_MIN, ZONE_PAGES};
+use choose::ZONE_PAGES;
 use keepfs_format::PoolId;
 use keepfs_format::map::CHUNK_PAGES_MAX;
 use keepfs_format::plog::Run;
@@ -146,8 +146,8 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
     sb.log_start = 1.into();
     sb.log_pages = o
         .log_pages
-        .unwrap_or((pages / 32).clamp(LOG_MIN, LOG_MAX))
-        .clamp(LOG_MIN, pages / 4 - 1)
+        .unwrap_or((pages / 32).clamp(*LOG_PAGES.start(), LOG_MAX))
+        .clamp(*LOG_PAGES.start(), (pages / 4 - 1).min(*LOG_PAGES.end()))
         .into();
     // At least two zones, so that both of the superblock's exist (S-2.3).
     let zone_pages = o.zone_pages.unwrap_or(pages / 8);

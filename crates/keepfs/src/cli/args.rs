@@ -76,6 +76,9 @@ pub struct Create {
     /// Size of the pool, such as 10G; of a block device, all of it unless less is asked for
     #[arg(long, value_name = "N")]
     pub size: Option<Size>,
+    /// Size of the log, such as 64M; from 128K to a quarter of the pool and 4G, unless told 1/32 of the pool up to 256M
+    #[arg(long, value_name = "N")]
+    pub log_size: Option<Size>,
     /// A name for people, at most 64 bytes
     #[arg(long, value_name = "L", default_value = "")]
     pub label: String,

@@ -13,6 +13,7 @@ use serde_json::json;
 pub fn run(args: &Create) -> Outcome {
     let options = CreateOptions {
         size: args.size.map(|size| size.0),
+        log_size: args.log_size.map(|size| size.0),
         label: args.label.clone(),
         meta_copies: args.meta_copies,
         force: args.force,

@@ -74,6 +74,9 @@ pub struct MountFigures {
     /// The transport in use, `dev` or `uring`; empty: the server is older than this.
     #[serde(default)]
     pub transport: String,
+    /// `io=`; empty: the server is older than this.
+    #[serde(default)]
+    pub io: String,
     /// Seconds between commits.
     pub commit_s: u64,
     /// When it was mounted, seconds since 1970.

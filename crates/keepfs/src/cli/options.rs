@@ -19,6 +19,8 @@ Options of -o, separated by commas (defaults in brackets):
   remount                            change ro, rw, the access times, nosuid, nodev, noexec of a mounted pool
   commit=SECONDS                     everything is made durable at least so often [5]
   arena=SIZE                         memory for metadata, at least 16M [64M]
+  io=[buffered]|direct               how the server reads and writes the pool's device; direct is O_DIRECT
+  log-free=PERCENT                   a checkpoint empties the log when so much of it is left, 1 to 50 [5]
   anchor=[loop]|none                 with a loop device (without data) sync(2) and umount(2) wait for the server
   threads=N                          reader threads [one per CPU]
   transport=[auto]|dev|uring         how requests come from the kernel; auto is dev; uring (FUSE over io_uring) needs Linux 6.14
@@ -86,6 +88,10 @@ pub struct MountOptions {
     pub commit: Duration,
     /// `arena=`, bytes.
     pub arena: u64,
+    /// `io=direct`.
+    pub direct: bool,
+    /// `log-free=`, percent.
+    pub log_free: u32,
     /// `anchor=`.
     pub anchor: Anchor,
     /// `transport=`.
@@ -114,6 +120,8 @@ impl Default for MountOptions {
             guard: open.guard,
             commit: open.commit_interval,
             arena: open.arena_bytes as u64,
+            direct: open.direct,
+            log_free: open.log_free_percent,
             anchor: Anchor::Auto,
             transport: TransportKind::default(),
             threads: None,
@@ -190,6 +198,8 @@ impl MountOptions {
             "commit" => self.commit = Duration::from_secs(number(value, 1, 3600, "seconds")?),
             "threads" => self.threads = Some(number(value, 1, 256, "threads")? as usize),
             "arena" | "meta-cache" => self.arena = arena(value)?,
+            "io" => self.direct = one_of(value, &WAYS)?,
+            "log-free" => self.log_free = number(value, 1, 50, "percent")? as u32,
             "log" if value.is_empty() => return Err("a file name is missing".into()),
             "log" => self.log = Some(value.into()),
             "comment" => {}
@@ -210,6 +220,8 @@ impl MountOptions {
                 false => self.access_times,
             },
             discard: self.discard,
+            direct: self.direct,
+            log_free_percent: self.log_free,
             seal: true,
         }
     }
@@ -242,6 +254,8 @@ impl MountOptions {
             ("guard", self.guard == other.guard),
             ("commit", self.commit == other.commit),
             ("arena", self.arena == other.arena),
+            ("io", self.direct == other.direct),
+            ("log-free", self.log_free == other.log_free),
             ("anchor", self.anchor == other.anchor),
             ("threads", self.threads == other.threads),
             ("transport", self.transport == other.transport),
@@ -254,6 +268,11 @@ impl MountOptions {
     /// The names of what `status` shows.
     pub fn cache_name(&self) -> &'static str {
         name_of(self.cache, &CACHES)
+    }
+
+    /// As [`MountOptions::cache_name`].
+    pub fn io_name(&self) -> &'static str {
+        name_of(self.direct, &WAYS)
     }
 
     /// As [`MountOptions::cache_name`].
@@ -273,6 +292,7 @@ const ACCESS_TIMES: [(&str, AccessTimes); 3] = [
     ("strictatime", AccessTimes::Strict),
 ];
 const GUARDS: [(&str, Guard); 2] = [("alias", Guard::Alias), ("off", Guard::Off)];
+const WAYS: [(&str, bool); 2] = [("buffered", false), ("direct", true)];
 const TRANSPORTS: [(&str, TransportKind); 3] = [
     ("auto", TransportKind::Auto),
     ("dev", TransportKind::Dev),

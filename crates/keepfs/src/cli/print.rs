@@ -110,9 +110,10 @@ fn mount(s: &Status) -> String {
     };
     let anchor = if m.anchored { "anchored" } else { "not anchored" };
     format!(
-        "{dir} ({mode}, {}, cache {}, commit every {} s, {anchor}, transport {}), server {}",
+        "{dir} ({mode}, {}, cache {}, io {}, commit every {} s, {anchor}, transport {}), server {}",
         m.access_times,
         m.cache,
+        m.io,
         m.commit_s,
         m.transport,
         s.server_pid.map_or("unknown".into(), |pid| pid.to_string())

@@ -95,6 +95,7 @@ impl Live {
             cache: self.options.cache_name().into(),
             anchored: self.anchored,
             transport: self.transport.into(),
+            io: self.options.io_name().into(),
             commit_s: self.options.commit.as_secs(),
             since_s: self.record.since_ns / 1_000_000_000,
         }

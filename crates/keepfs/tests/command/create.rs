@@ -16,12 +16,15 @@ fn a_pool_says_what_it_is() {
         "photos",
         "--meta-copies",
         "1",
+        "--log-size",
+        "6M",
         "--json",
     ]);
     let made: Value = serde_json::from_str(&done(create.arg(bed.pool()))).unwrap();
     assert_eq!(made["version"], 1);
     assert_eq!(made["label"], "photos");
     assert_eq!(made["meta_copies"], 1);
+    assert_eq!(made["log_bytes"], 6 << 20);
     assert_eq!(made["size_bytes"], 64 << 20);
     assert_eq!(fs::metadata(bed.pool()).unwrap().len(), 64 << 20);
     bed.check();
@@ -120,6 +123,8 @@ fn what_cannot_be_made_is_told() {
         (vec!["--size", "huge"], 2, "'huge' is not a size"),
         (vec!["--size", "64M", "--meta-copies", "3"], 2, "1..=2"),
         (vec!["--size", "64M", "--label", &long], 1, "65 bytes"),
+        (vec!["--size", "64M", "--log-size", "64K"], 1, "131072 to"),
+        (vec!["--size", "64M", "--log-size", "16M"], 1, "to 16773120 bytes"),
     ];
     for (args, expected, text) in cases {
         let (code, said) = fails(keepfs(["create"]).args(&args).arg(bed.pool()));

@@ -297,3 +297,24 @@ fn a_new_pool_can_be_mounted_ro() {
     bed.unmount();
     bed.check();
 }
+
+/// Whatever way to the device, the files are the same.
+#[test]
+fn a_pool_can_be_used_past_the_page_cache() {
+    let Some(bed) = Bed::mounted("io=direct,cache=direct,log-free=50") else {
+        return;
+    };
+    let data: Vec<u8> = (0..3_000_001_u32).map(|i| (i * 7 / 5) as u8).collect();
+    fs::write(bed.on("large"), &data).unwrap();
+    fs::write(bed.on("small"), "text").unwrap();
+    fs::File::open(bed.on("small")).unwrap().sync_all().unwrap();
+    assert!(fs::read(bed.on("large")).unwrap() == data);
+    bed.unmount();
+    bed.mount("io=buffered");
+    assert!(fs::read(bed.on("large")).unwrap() == data);
+    let (code, said) = fails(&mut bed.mounting("remount,io=direct"));
+    assert_eq!(code, 2);
+    assert!(said.contains("'io' cannot change"), "{said}");
+    bed.unmount();
+    bed.check();
+}

@@ -59,6 +59,7 @@ fn the_mount_line_says_the_options() {
         "read-write",
         "relatime",
         "cache writeback",
+        "io buffered",
         "commit every 30 s",
         "not anchored",
         "transport dev",
@@ -67,12 +68,13 @@ fn the_mount_line_says_the_options() {
     }
     assert!(bed.line(&bed.dir(), "arena").ends_with("guard off"));
     bed.unmount();
-    bed.mount("ro,noatime,anchor=loop");
+    bed.mount("ro,noatime,anchor=loop,io=direct");
     let line = bed.line(&bed.dir(), "mount");
     for part in [
         "read-only",
         "noatime",
         "cache writethrough",
+        "io direct",
         "commit every 5 s",
         ", anchored",
     ] {
@@ -84,7 +86,7 @@ fn the_mount_line_says_the_options() {
 #[test]
 fn work_moves_the_figures() {
     let Some(bed) = Bed::mounted("commit=3600") else { return };
-    // The first mount makes the root directory; the second finds everything in a checkpoint.
+    // The second mount finds everything in a checkpoint.
     bed.unmount();
     bed.mount("commit=3600");
     let before = bed.status();

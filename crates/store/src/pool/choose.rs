@@ -11,10 +11,8 @@ use keepfs_format::{FromBytes, PAGE};
 use keepfs_media::signature;
 use keepfs_media::{Device, PageNo};
 
-/// Smallest log, pages.
-pub const LOG_MIN: u64 = 32;
-/// Largest log, pages.
-const LOG_MOST: u64 = 1 << 20;
+/// Pages of a log, least and most.
+pub const LOG_PAGES: core::ops::RangeInclusive<u64> = 32..=1 << 20;
 /// Pages of a zone, least and most.
 pub const ZONE_PAGES: core::ops::RangeInclusive<u64> = 16..=32_512;
 /// Counters stay below this, so that sums of them never overflow.
@@ -243,7 +241,7 @@ fn broken(sb: &Superblock) -> Option<(&'static str, u64)> {
             "meta_copies",
             sb.meta_copies.get().into(),
         ),
-        ((LOG_MIN..=LOG_MOST).contains(&log_pages), "log_pages", log_pages),
+        (LOG_PAGES.contains(&log_pages), "log_pages", log_pages),
         (log_end.is_some_and(|end| !over_slot(end)), "log_start", log_start),
         (ZONE_PAGES.contains(&zone_pages), "zone_pages", zone_pages),
         (sb.zone_current.get() < zones, "zone_current", sb.zone_current.get()),

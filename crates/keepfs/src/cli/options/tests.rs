@@ -14,7 +14,7 @@ type Change = fn(&mut MountOptions);
 #[test]
 fn each_option_changes_its_own_field_only() {
     let plain = MountOptions::default();
-    let cases: [(&str, Change); 18] = [
+    let cases: [(&str, Change); 20] = [
         ("ro", |o| o.read_only = true),
         ("nosuid", |o| o.nosuid = true),
         ("nodev", |o| o.nodev = true),
@@ -28,6 +28,8 @@ fn each_option_changes_its_own_field_only() {
         ("guard=off", |o| o.guard = Guard::Off),
         ("commit=30", |o| o.commit = Duration::from_secs(30)),
         ("arena=128M", |o| o.arena = 128 << 20),
+        ("io=direct", |o| o.direct = true),
+        ("log-free=20", |o| o.log_free = 20),
         ("anchor=none", |o| o.anchor = Anchor::None),
         ("transport=uring", |o| o.transport = TransportKind::Uring),
         ("transport=dev", |o| o.transport = TransportKind::Dev),
