@@ -22,6 +22,8 @@ struct File {
     cur: u64,
     /// On the hidden list: entries beyond its size are being freed (S-5.6).
     orphan: bool,
+    /// A hole whatever the entries say (S-5.8): first page, and first behind.
+    hole: (u64, u64),
     /// Page entries found that are not holes.
     found: u64,
     /// Every node could be read.
@@ -36,6 +38,7 @@ pub(crate) fn check(walk: &mut Walk<'_>, ino: u64, inode: &Inode) {
         born: inode.born.get(),
         cur: inode.cur.get(),
         orphan: walk.orphans.has(ino) || walk.blind.orphans,
+        hole: inode::pending(inode),
         found: 0,
         complete: true,
     };
@@ -147,6 +150,10 @@ fn page_entry(walk: &mut Walk<'_>, file: &mut File, index: u64, entry: &PageEntr
         *walk.shared.entry(page).or_default() += 1;
         walk.counts.shares += 1;
     }
+    // Nobody reads the pages of a pending hole: a crash may have come before their data.
+    if (file.hole.0..file.hole.1).contains(&index) {
+        return;
+    }
     let told = walk.brought.get(&page) == Some(&entry.crc.get());
     if flags == WRITTEN && walk.fresh.has(page) && !told {
         walk.finding(Finding::LogUnbrought { ino, index, page });
@@ -193,6 +200,10 @@ pub(crate) fn check_staged(walk: &mut Walk<'_>) {
             (
                 index < facts.size.div_ceil(PAGE as u64),
                 "index (it is beyond the file's size)",
+            ),
+            (
+                !(facts.hole.0..facts.hole.1).contains(&index),
+                "index (it is in a pending hole)",
             ),
             (
                 staged.base == 0 || staged.base == staged.mapped || walk.blind.users,

@@ -160,6 +160,10 @@ findings! {
         "inode 1 is not a live directory: the tree has no root";
     Inode { ino: u64, field: &'static str } = "inode", Error,
         "inode {ino} has a {field} that is not allowed";
+    Hole { ino: u64, field: &'static str } = "pending-hole", Error,
+        "the pending hole of inode {ino} has a {field} that is not allowed";
+    HoleUnlisted { ino: u64 } = "pending-hole-unlisted", Error,
+        "inode {ino} has a pending hole and is not on the hidden list: nobody will finish it";
     InodeNumberClear { ino: u64 } = "inode-number-clear", Error,
         "inode {ino} is live but its number is free in the bitmap: it may be given away";
     InodeNumberSet { ino: u64 } = "inode-number-set", Error,

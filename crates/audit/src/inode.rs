@@ -35,6 +35,9 @@ pub(crate) struct Facts {
     pub parent: u64,
     pub entries: u64,
     pub root: u64,
+    pub body: u8,
+    /// Pages that read as a hole whatever their entries say (S-5.8).
+    pub hole: (u64, u64),
     /// Entries that name it.
     pub names: u64,
     /// Subdirectories in it.
@@ -113,12 +116,20 @@ fn live(walk: &mut Walk<'_>, ino: u64, inode: &Inode) {
         parent: inode.parent.get(),
         entries: inode.entries.get(),
         root: inode.root.get(),
+        body: inode.body,
+        hole: pending(inode),
         names: 0,
         subdirs: 0,
         named_in: 0,
     };
     for field in wrong_fields(inode, facts.kind) {
         walk.finding(Finding::Inode { ino, field });
+    }
+    if let Some(field) = wrong_hole(inode, facts.kind) {
+        walk.finding(Finding::Hole { ino, field });
+    }
+    if facts.hole != (0, 0) && !walk.orphans.has(ino) && !walk.blind.orphans {
+        walk.finding(Finding::HoleUnlisted { ino });
     }
     walk.counts.inodes += 1;
     walk.counts.files += u64::from(facts.kind == FILE);
@@ -165,6 +176,10 @@ fn wrong_fields(inode: &Inode, kind: u8) -> Vec<&'static str> {
             inode.body != BODY_INLINE || is_clear(&inode.body_area, size),
             "byte beyond an inline file",
         ),
+        (
+            inode.body != BODY_NONE || is_zero(&inode.body_area),
+            "byte in the area of an empty body",
+        ),
         (inode.born.get() >= 1 && inode.born.get() <= inode.cur.get(), "born"),
         (nsec.iter().all(|n| n.get() < 1_000_000_000), "nanoseconds"),
         (dir || inode.parent.get() == 0, "parent"),
@@ -177,6 +192,31 @@ fn wrong_fields(inode: &Inode, kind: u8) -> Vec<&'static str> {
         .filter(|(holds, _)| !holds)
         .map(|(_, field)| *field)
         .collect()
+}
+
+/// The pending hole of a tree (S-5.8): from and to, both 0 if there is none.
+pub(crate) fn pending(inode: &Inode) -> (u64, u64) {
+    let word = |at: usize| inode.body_area[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+    match inode.body {
+        BODY_TREE => (word(0), word(8)),
+        _ => (0, 0),
+    }
+}
+
+/// What S-5.8 does not allow of a pending hole.
+fn wrong_hole(inode: &Inode, kind: u8) -> Option<&'static str> {
+    let (from, to) = pending(inode);
+    let none = (from, to) == (0, 0);
+    let rules = [
+        (none || from < to, "range"),
+        (to <= FILE_SIZE_MAX.div_ceil(keepfs_format::PAGE as u64), "end"),
+        (none || kind == FILE, "owner"),
+        (
+            inode.body != BODY_TREE || is_zero(&inode.body_area[16..]),
+            "byte behind it",
+        ),
+    ];
+    rules.iter().find(|(holds, _)| !holds).map(|(_, field)| *field)
 }
 
 fn is_clear(area: &[u8], from: u64) -> bool {

@@ -3,6 +3,7 @@
 use crate::finding::Finding;
 use crate::inode::{FILE, Facts};
 use crate::walk::Walk;
+use keepfs_format::inode::{BODY_DIRECT, BODY_TREE};
 use std::collections::HashSet;
 
 /// The root directory.
@@ -58,7 +59,7 @@ fn one(walk: &mut Walk<'_>, ino: u64, facts: &Facts) {
 fn orphan(walk: &mut Walk<'_>, ino: u64) {
     walk.counts.orphans += 1;
     let allowed = match walk.inodes.get(&ino) {
-        Some(facts) => facts.nlink == 0 || facts.kind == FILE,
+        Some(facts) => facts.nlink == 0 || facts.kind == FILE && [BODY_DIRECT, BODY_TREE].contains(&facts.body),
         None => walk.is_hidden(ino),
     };
     if !allowed {

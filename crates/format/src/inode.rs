@@ -1,6 +1,6 @@
 //! Inodes (SPEC section 5).
 
-use crate::blockmap::PageEntry;
+use crate::blockmap::{FILE_SIZE_MAX, PageEntry};
 use crate::id::{MetaId, Space};
 use crate::le::{I64, U16, U32, U64};
 use crate::metablock::HEADER;
@@ -31,6 +31,19 @@ pub const BODY_INLINE: u8 = 1;
 pub const BODY_DIRECT: u8 = 2;
 /// Body: a tree.
 pub const BODY_TREE: u8 = 3;
+
+/// A hole that is being made (S-5.8), the first bytes of the body area of a tree: pages `from .. to` of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Hole {
+    /// First page.
+    pub from: U64,
+    /// First page behind; both 0: there is none.
+    pub to: U64,
+}
+
+/// Greatest value of [`Hole::to`].
+pub const HOLE_END: u64 = FILE_SIZE_MAX.div_ceil(crate::PAGE as u64);
 
 /// An inode, field by field as in S-5.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -73,6 +86,22 @@ const _: () = assert!(core::mem::offset_of!(Inode, body_area) == 152);
 const _: () = assert!(core::mem::offset_of!(Inode, xattr_area) == 216);
 const _: () = assert!(DIRECT as usize * size_of::<PageEntry>() == BODY);
 const _: () = assert!(HEADER + PER_BLOCK as usize * SIZE <= crate::PAGE);
+
+impl Inode {
+    /// The pending hole (S-5.8); `None` if there is none.
+    pub fn hole(&self) -> Option<Hole> {
+        let (hole, _) = Hole::read_from_prefix(&self.body_area).unwrap_or_default();
+        (self.body == BODY_TREE && hole != Hole::default()).then_some(hole)
+    }
+
+    /// Sets the pending hole of a tree, or ends it.
+    pub fn set_hole(&mut self, hole: Option<Hole>) {
+        if self.body == BODY_TREE {
+            let hole = hole.unwrap_or_default();
+            self.body_area[..size_of::<Hole>()].copy_from_slice(hole.as_bytes());
+        }
+    }
+}
 
 /// The metablock that holds inode `ino` (S-5.1).
 pub const fn block_of(ino: u64) -> MetaId {

@@ -141,6 +141,8 @@ actions! {
     Stage = 26 { index: u64, offset: u32, len: u32, zero: u8 }
     /// The allocator's choice of the body's or directory's root and of the first xattr metablock (S-12.8).
     Roots = 27 { root: u64, xattrs: u64 }
+    /// The pending hole (S-5.8); both 0: it ends.
+    Hole = 28 { from: u64, to: u64 }
 }
 
 /// ⟨object id, operation, data⟩.

@@ -42,10 +42,9 @@ impl Volume {
             .size
             .map(|size| self.prepare_cut(ino, &inode, size))
             .transpose()?;
-        let trimming = self.orphans.is_trimming(ino);
         let (inode, more) = self.change(|txn| {
             let mut held = Held::load(txn, ino)?;
-            let more = apply(txn, &mut held, change, cut.as_ref(), trimming, now)?;
+            let more = apply(txn, &mut held, change, cut.as_ref(), now)?;
             held.put(txn)?;
             Ok((held.now, more))
         })?;
@@ -71,11 +70,10 @@ impl Volume {
         let inode = self.see(|view| self.usable(view, ino))?;
         seen(check_open(&inode, how))?;
         let cut = self.prepare_cut(ino, &inode, 0)?;
-        let trimming = self.orphans.is_trimming(ino);
         let more = self.change(|txn| {
             let mut held = Held::load(txn, ino)?;
             held.step();
-            let more = cut.apply(txn, &mut held, trimming)?;
+            let more = cut.apply(txn, &mut held)?;
             contents_changed(txn, &mut held, how.kill_suidgid, now)?;
             held.put(txn)?;
             Ok(more)
@@ -137,18 +135,11 @@ fn check(inode: &Inode, change: &SetAttr) -> Step<()> {
 }
 
 /// Applies a checked change; `true` if a trim must follow.
-fn apply(
-    txn: &mut Txn<'_>,
-    held: &mut Held,
-    change: &SetAttr,
-    cut: Option<&Cut>,
-    trimming: bool,
-    now: Time,
-) -> Step<bool> {
+fn apply(txn: &mut Txn<'_>, held: &mut Held, change: &SetAttr, cut: Option<&Cut>, now: Time) -> Step<bool> {
     let mut more = false;
     if let Some(cut) = cut {
         held.step();
-        more = cut.apply(txn, held, trimming)?;
+        more = cut.apply(txn, held)?;
         contents_changed(txn, held, false, now)?;
     }
     txn.op(held.ino, told(change, now))?;

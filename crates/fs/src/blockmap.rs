@@ -1,7 +1,8 @@
 //! Block maps: where each page of a file lives (SPEC section 7, S-5.4).
 //!
 //! Invariants: (1) `pages` of the inode is the number of entries that are not holes; (2) a node with no entry left is
-//! freed; (3) the tree is as high as its greatest index ever needed. Functions run under the inode's lock.
+//! freed; (3) the tree is as high as its greatest index ever needed; (4) `get` and `next` see a pending hole as a hole
+//! (S-5.8), `clear` sees what is left in it, and nothing is set there. Functions run under the inode's lock.
 
 mod clear;
 mod set;
@@ -9,9 +10,10 @@ mod walk;
 
 pub(crate) use clear::{Budget, Freed, clear};
 pub(crate) use set::set;
-pub(crate) use walk::{Want, next};
+pub(crate) use walk::{Want, count, next};
 
 use crate::errors::{Step, damaged};
+use crate::inode::pending_hole;
 use keepfs_format::blockmap::{Child, FANOUT, PageEntry, UNWRITTEN, WRITTEN, coverage, entry_offset};
 use keepfs_format::inode::{BODY_DIRECT, BODY_TREE, DIRECT, Inode};
 use keepfs_format::{FromBytes, FromZeros, IntoBytes, Kind, MetaId, Space};
@@ -98,7 +100,7 @@ fn pieces(first: u64, count: usize) -> impl Iterator<Item = (u64, usize, usize)>
     })
 }
 
-/// The entries of pages `first ..`, as many as `out` takes; holes where nothing is mapped.
+/// The entries of pages `first ..`, as many as `out` takes; holes where nothing is mapped or a hole is pending (S-5.8).
 pub(crate) fn get(source: &mut impl Source, ino: u64, inode: &Inode, first: u64, out: &mut [PageEntry]) -> Step<()> {
     out.fill(PageEntry::HOLE);
     match inode.body {
@@ -117,6 +119,10 @@ pub(crate) fn get(source: &mut impl Source, ino: u64, inode: &Inode, first: u64,
         }
         _ => {}
     }
+    let hole = pending_hole(inode);
+    let within = |index: u64| (index.clamp(first, first + out.len() as u64) - first) as usize;
+    let hidden = within(hole.start)..within(hole.end);
+    out[hidden].fill(PageEntry::HOLE);
     for entry in out.iter() {
         check(ino, entry)?;
     }

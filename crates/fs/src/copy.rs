@@ -2,7 +2,7 @@
 
 use crate::blockmap;
 use crate::data::{Act, PAGE_BYTES, PAGES_A_STEP, contents_changed, keep, place, regular, splice};
-use crate::errors::{Error, Result, Step, refuse, seen};
+use crate::errors::{Error, Result, Step, fitting, refuse, seen};
 use crate::inode::{self, Held, has};
 use crate::volume::Volume;
 use keepfs_format::PAGE;
@@ -30,20 +30,32 @@ impl Volume {
             return Ok(0);
         }
         if to.1 + count > target.size.get() {
-            self.finish_trim(to.0)?;
+            self.finish_cut(to.0)?;
         }
+        let target = self.without_hole(to.0, target)?;
         if target.body == BODY_INLINE {
             self.to_pages(to.0)?;
         }
         let aligned = from.1.is_multiple_of(PAGE_BYTES) && to.1.is_multiple_of(PAGE_BYTES);
-        match self.copy_step(from, to, count, aligned, now) {
-            Err(error) if error.errno() == Some(Errno::EMLINK) => self.copy_step(from, to, count, false, now)?,
+        // What takes more metablocks than one transaction may touch is a shorter copy (decision 0401).
+        let count = match self.copy_some(from, to, count, aligned, now) {
+            Err(error) if error.errno() == Some(Errno::EMLINK) => self.copy_some(from, to, count, false, now)?,
             other => other?,
-        }
+        };
         drop(locks);
         self.accessed(from.0, &source)?;
         self.staged_more();
         Ok(count)
+    }
+
+    /// Copies as much of `count` as one transaction holds, whole pages of it if it is not all; tells how much.
+    fn copy_some(&self, from: Place, to: Place, count: u64, sharing: bool, now: Time) -> Result<u64> {
+        let mut done = count;
+        fitting(count.div_ceil(PAGE_BYTES), |pages| {
+            done = count.min(pages * PAGE_BYTES);
+            self.copy_step(from, to, done, sharing, now)
+        })?;
+        Ok(done)
     }
 
     /// The transaction of a copy; pages are shared if `sharing`. Errors: `EMLINK` if a page has too many references.
@@ -80,8 +92,9 @@ impl Volume {
             txn.op(to.0, Action::Copy { from, end })?;
             file.step();
             file.now.size.set(file.now.size.get().max(end));
-            // At most as many pages as one transaction clears, so nothing is left over.
-            splice(txn, &mut file, &acts)?;
+            if !splice(txn, &mut file, &acts)? {
+                return Err(Error::Store(keepfs_store::Error::TooLarge).into());
+            }
             contents_changed(txn, &mut file, false, now)?;
             file.put(txn)
         })?;

@@ -5,6 +5,7 @@
 //! page is never overwritten in place; an unwritten one is written in place once, by the transaction that names it.
 
 mod fallocate;
+mod hole;
 mod lost;
 mod page;
 mod place;

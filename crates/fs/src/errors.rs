@@ -72,7 +72,23 @@ pub(crate) fn seen<T>(step: Step<T>) -> Result<T> {
     })
 }
 
+/// Does as much of `most` as one transaction holds: half as often as it touches too many frames. Tells how much it was.
+pub(crate) fn fitting(most: u64, mut f: impl FnMut(u64) -> Result<()>) -> Result<u64> {
+    let mut count = most;
+    loop {
+        match f(count) {
+            Err(error) if error.is_too_large() && count > 1 => count = count.div_ceil(2),
+            other => return other.map(|()| count),
+        }
+    }
+}
+
 impl Error {
+    /// Whether the transaction touched more frames than one may: less at a time may do.
+    pub(crate) fn is_too_large(&self) -> bool {
+        matches!(self, Error::Store(StoreError::TooLarge))
+    }
+
     /// Whether it only means that space ran out.
     pub(crate) fn is_no_space(&self) -> bool {
         matches!(self, Error::Store(StoreError::NoSpace))

@@ -1,7 +1,9 @@
 //! An inode as this floor works on it: read, checked, changed in memory, written back as a difference.
 
 use crate::errors::{Step, damaged};
-use keepfs_format::inode::{self, BODY_DIRECT, BODY_INLINE, BODY_NONE, BODY_TREE, Inode, LIVE, XATTR, XATTR_CHAIN};
+use keepfs_format::inode::{
+    self, BODY_DIRECT, BODY_INLINE, BODY_NONE, BODY_TREE, HOLE_END, Hole, Inode, LIVE, XATTR, XATTR_CHAIN,
+};
 use keepfs_format::oplog::{Action, Moment};
 use keepfs_format::{FromZeros, IntoBytes, blockmap};
 use keepfs_store::{Meaning, Ref, Source, Txn};
@@ -180,6 +182,10 @@ fn check(ino: u64, inode: Inode) -> Step<Inode> {
     if inode.body == BODY_INLINE && inode.size.get() > inode::BODY as u64 {
         return Err(damaged(ino, "inline body longer than its area (S-5.3)"));
     }
+    let is_sane = |hole: Hole| hole.from.get() < hole.to.get() && hole.to.get() <= HOLE_END;
+    if inode.hole().is_some_and(|hole| !is_sane(hole)) {
+        return Err(damaged(ino, "pending hole out of range (S-5.8)"));
+    }
     let xattr = inode.xattr.get();
     if xattr != XATTR_CHAIN && usize::from(xattr) > XATTR {
         return Err(damaged(ino, "xattr length out of range (S-5.2)"));
@@ -190,6 +196,11 @@ fn check(ino: u64, inode: Inode) -> Step<Inode> {
 /// What an inode is; its mode was checked when it was read.
 pub(crate) fn kind(inode: &Inode) -> FileKind {
     FileKind::of_mode(inode.mode.get()).unwrap_or(FileKind::File)
+}
+
+/// The pages of a hole that is being made: a hole whatever their entries say (S-5.8). Empty if there is none.
+pub(crate) fn pending_hole(inode: &Inode) -> core::ops::Range<u64> {
+    inode.hole().map_or(0..0, |hole| hole.from.get()..hole.to.get())
 }
 
 /// Whether all bits of `flags` are set.

@@ -4,6 +4,7 @@ use crate::create::{add_name, check_create, check_name, directory, is_dots};
 use crate::dir::{self, Found};
 use crate::errors::{Result, Step, refuse};
 use crate::inode::{Held, is_fixed, moment};
+use crate::orphan::hide;
 use crate::volume::Volume;
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::Action;
@@ -69,6 +70,7 @@ impl Volume {
     /// link(2).
     pub(crate) fn do_link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Entry> {
         let _locks = self.locks.all([ino, parent]);
+        self.finish_cut(ino)?;
         let now = self.now();
         let inode = self.change(|txn| {
             // The same inode twice is a directory, which the check refuses.
@@ -233,7 +235,7 @@ pub(crate) fn drop_link(txn: &mut Txn<'_>, victim: &mut Held, parent: u64, now: 
         born: victim.now.born.get(),
     });
     if left == 0 {
-        txn.set_orphan(victim.ino, true)?;
+        hide(txn, victim)?;
     }
     Ok(())
 }

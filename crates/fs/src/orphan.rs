@@ -1,4 +1,5 @@
-//! The hidden list: inodes without names, freed when nobody holds them; cuts that are not finished (S-5.6).
+//! The hidden list: inodes without names, freed when nobody holds them; cuts and holes that are not finished (S-5.6,
+//! S-5.8).
 //!
 //! What this keeps in memory follows from the ORPHANS bitmap and the lookup counts; `linkable` belongs to the mount.
 
@@ -11,7 +12,8 @@ use crate::volume::Volume;
 use crate::xattr;
 use keepfs_format::inode::DEAD;
 use keepfs_format::oplog::Action;
-use keepfs_store::Txn;
+use keepfs_format::{Kind, Space, bitmap};
+use keepfs_store::{Ref, Source, Txn};
 use keepfs_vfs::FileKind;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -31,7 +33,7 @@ pub(crate) struct Orphans {
 struct Lists {
     /// nlink 0, still held or not yet freed.
     unlinked: BTreeSet<u64>,
-    /// nlink > 0, entries behind the size left.
+    /// nlink > 0, entries behind the size or in a pending hole left.
     trimming: BTreeSet<u64>,
     /// Made without a name and never named: may be linked.
     linkable: BTreeSet<u64>,
@@ -72,7 +74,7 @@ impl Orphans {
         self.lists.lock().unlinked.iter().copied().collect()
     }
 
-    /// A cut left entries behind the size.
+    /// A cut left entries behind the size, or a hole is pending.
     pub fn trim_starts(&self, ino: u64) {
         self.lists.lock().trimming.insert(ino);
     }
@@ -82,21 +84,23 @@ impl Orphans {
         self.lists.lock().trimming.remove(&ino);
     }
 
-    /// Whether a cut of `ino` is not finished.
+    /// Whether a cut or hole of `ino` is not finished.
     pub fn is_trimming(&self, ino: u64) -> bool {
         self.lists.lock().trimming.contains(&ino)
     }
 }
 
 impl Volume {
-    /// At open: what the last mount left on the hidden list is freed, or trimmed.
+    /// At open: what the last mount left on the hidden list is freed, trimmed, or punched to the end.
     pub(crate) fn take_up_orphans(&self) -> Result<()> {
         for ino in self.store.orphans()? {
             let inode = self.see(|view| live(view, ino))?;
             if inode.nlink.get() > 0 {
-                self.orphans.trim_starts(ino);
                 let _lock = self.locks.exclusive(ino);
-                self.trim(ino)?;
+                match inode.hole() {
+                    Some(_) => self.finish_hole(ino, true)?,
+                    None => self.trim(ino)?,
+                }
             } else {
                 self.orphans.unlinked(ino);
             }
@@ -169,6 +173,30 @@ impl Volume {
             self.store.checkpoint()?;
         }
         Ok(())
+    }
+}
+
+/// Whether the hidden list has the inode. Its bit belongs to whoever holds its lock.
+fn is_listed(txn: &mut Txn<'_>, ino: u64) -> Step<bool> {
+    let (id, offset, mask) = bitmap::bit(Space::Orphans, ino);
+    let (kind, owner, mut byte) = (Kind::Bitmap, 0, [0]);
+    txn.read(Ref { id, kind, owner }, offset, &mut byte)?;
+    Ok(byte[0] & mask != 0)
+}
+
+/// Puts an inode on the hidden list, unless an unfinished cut or hole has put it there.
+pub(crate) fn hide(txn: &mut Txn<'_>, file: &Held) -> Step<()> {
+    match is_listed(txn, file.ino)? {
+        true => Ok(()),
+        false => Ok(txn.set_orphan(file.ino, true)?),
+    }
+}
+
+/// Takes an inode with names off the hidden list.
+pub(crate) fn unhide(txn: &mut Txn<'_>, file: &Held) -> Step<()> {
+    match file.now.nlink.get() > 0 && is_listed(txn, file.ino)? {
+        true => Ok(txn.set_orphan(file.ino, false)?),
+        false => Ok(()),
     }
 }
 

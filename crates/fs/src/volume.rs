@@ -234,10 +234,14 @@ impl Volume {
     }
 
     /// The attributes of an inode. Staged pages that have no page of their own yet count as allocated, so that nobody
-    /// takes a small new file for a hole.
+    /// takes a small new file for a hole. What a pending hole hides is not allocated (S-5.8).
     pub(crate) fn attr_of(&self, ino: u64, inode: &Inode) -> Attr {
         let mut attr = inode::attr(ino, inode);
-        let (pages, all) = (inode.pages.get(), inode.size.get().div_ceil(PAGE_BYTES));
+        let (mut pages, all) = (inode.pages.get(), inode.size.get().div_ceil(PAGE_BYTES));
+        if inode.hole().is_some() {
+            pages = pages.saturating_sub(self.hidden_pages(ino, inode));
+            attr.blocks = inode::blocks(pages);
+        }
         if pages < all && inode.body != BODY_INLINE {
             let staged = self.store.staged_pages(ino).len() as u64;
             attr.blocks = inode::blocks(pages.saturating_add(staged).min(all));

@@ -47,6 +47,9 @@ pub enum Error {
     /// Keepfs itself asked for something impossible.
     #[error("internal error: {0}; please report it")]
     Logic(String),
+    /// A transaction touches more frames than one may; with less to do it may fit.
+    #[error("a change touches more metablocks than one transaction may")]
+    TooLarge,
     /// No page is free.
     #[error("no space left on the pool")]
     NoSpace,

@@ -175,6 +175,8 @@ pub struct Store {
     /// Most staged pages.
     staged_limit: usize,
     dirty_limit: u64,
+    /// Most frames that one transaction may touch.
+    frames_max: usize,
     switch_zones: AtomicBool,
     fault: Mutex<Option<Error>>,
     wanted: Arc<Wanted>,
@@ -322,6 +324,7 @@ impl Store {
             carry_room: log::pages_of(staged_limit * (PAGE + 64)),
             staged_limit,
             dirty_limit: pool.dirty_most().min(dirty_most(frames)),
+            frames_max: txn::frames_max(frames),
             switch_zones: AtomicBool::new(false),
             fault: Mutex::default(),
             wanted: Arc::new(Wanted::default()),
@@ -361,7 +364,7 @@ impl Store {
                 }
                 Stop::Error(e) => return Err(e.into()),
             }
-            if pins.len() > 2 * FRAMES_MAX {
+            if pins.len() > 2 * self.frames_max {
                 pins.clear();
             }
         }

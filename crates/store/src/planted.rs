@@ -61,6 +61,8 @@ bugs! {
     VerifyThenRead = "frame verified, frame written",
     /// The look at the sums comes after the write.
     VerifyAfter = "frame verified after the write",
+    /// Recovery takes a file with a pending hole off the hidden list and frees nothing.
+    HoleForgotten = "pending hole not finished at recovery",
 }
 
 #[cfg(feature = "planted")]
@@ -75,13 +77,15 @@ pub fn plant(bug: Option<Bug>) {
 /// Whether `bug` is planted.
 #[cfg(feature = "planted")]
 #[inline]
-pub(crate) fn is(bug: Bug) -> bool {
+#[doc(hidden)]
+pub fn is(bug: Bug) -> bool {
     PLANTED.load(core::sync::atomic::Ordering::Relaxed) == bug as u32
 }
 
 /// Whether `bug` is planted: never in this build.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
-pub(crate) const fn is(_bug: Bug) -> bool {
+#[doc(hidden)]
+pub const fn is(_bug: Bug) -> bool {
     false
 }

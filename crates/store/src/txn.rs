@@ -27,8 +27,16 @@ use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space, inode};
 
-/// Most frames one transaction may touch.
+/// Most frames one transaction may touch in a small arena; in a larger one see [`frames_max`].
 pub const FRAMES_MAX: usize = 256;
+/// The same in a large arena: overwriting 1 MiB of a file whose old pages each lie with bitmap bit and reference count
+/// in metablocks of their own.
+const FRAMES_MAX_LARGE: usize = 640;
+
+/// Most frames one transaction may touch in an arena of `frames`: an eighth, within bounds (PROTOCOLS section 2).
+pub(crate) fn frames_max(frames: u32) -> usize {
+    (frames as usize / 8).clamp(FRAMES_MAX, FRAMES_MAX_LARGE)
+}
 
 /// What a caller expects of a metablock; the door refuses another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -215,8 +223,8 @@ impl<'s> Txn<'s> {
             }
             return Ok(i);
         }
-        if self.touched.len() >= FRAMES_MAX {
-            return Err(Error::Logic("a transaction touches too many frames".into()).into());
+        if self.touched.len() >= self.store.frames_max {
+            return Err(Error::TooLarge.into());
         }
         let pin = self.store.cache.pin(r.id).ok_or(Stop::Miss(r.id))?;
         self.store.verify(&pin)?;

@@ -154,6 +154,8 @@ pub const INODE: &[Field] = &[
     of("xattrs", 136, 8, Sort::Node),
     plain("reserved", 144, 8),
     plain("body area", 152, 64),
+    plain("hole from", 152, 8),
+    plain("hole to", 160, 8),
     plain("xattr area", 216, 40),
     plain("attr name length", 216, 1),
     plain("attr namespace", 217, 1),

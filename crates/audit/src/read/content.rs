@@ -1,7 +1,7 @@
 //! What is in a file: its pages, staged ones first (SPEC S-8.8), and its attributes (S-7.4).
 
 use super::{ReadError, View};
-use crate::inode::direct;
+use crate::inode::{direct, pending};
 use crate::pool::header;
 use crate::{Page, xattr};
 use keepfs_codes::crc32c;
@@ -43,7 +43,7 @@ impl View<'_> {
         }
     }
 
-    /// Where the block map has page `index`; a hole if nowhere.
+    /// Where the block map has page `index`; a hole if nowhere, or in a pending hole (S-5.8).
     fn page_entry(&mut self, ino: u64, inode: &Inode, index: u64) -> Result<PageEntry, ReadError> {
         if let Some(entries) = direct(inode) {
             let entry = usize::try_from(index)
@@ -51,7 +51,8 @@ impl View<'_> {
                 .and_then(|index| entries.get(index).copied());
             return Ok(entry.unwrap_or(PageEntry::HOLE));
         }
-        if inode.body != BODY_TREE || index >= coverage(inode.height.saturating_add(1)) {
+        let (from, to) = pending(inode);
+        if inode.body != BODY_TREE || (from..to).contains(&index) || index >= coverage(inode.height.saturating_add(1)) {
             return Ok(PageEntry::HOLE);
         }
         let (mut id, mut level) = (MetaId(inode.root.get()), inode.height);

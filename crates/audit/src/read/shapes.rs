@@ -166,6 +166,8 @@ pub struct InodeView {
     pub entries: u64,
     pub root: u64,
     pub xattrs: u64,
+    /// Pages that became a hole and are still being freed (S-5.8): first, and first behind.
+    pub hole: Option<(u64, u64)>,
     /// Content of an inline body.
     pub inline: Option<String>,
     /// Entries of a direct body.
@@ -201,6 +203,7 @@ impl InodeView {
             entries: i.entries.get(),
             root: i.root.get(),
             xattrs: i.xattrs.get(),
+            hole: Some(inode::pending(i)).filter(|hole| *hole != (0, 0)),
             inline,
             direct: inode::direct(i).iter().flatten().map(PageView::new).collect(),
             staged,

@@ -641,6 +641,11 @@ fn counts_and_bitmaps() {
         &[Finding::OrphanSet { ino: 14 }],
     );
     content(
+        "orphan without pages",
+        |b| b.flip(Space::Orphans, 3),
+        &[Finding::OrphanSet { ino: 3 }],
+    );
+    content(
         "orphan directory",
         |b| b.flip(Space::Orphans, 2),
         &[Finding::OrphanSet { ino: 2 }],

@@ -3,6 +3,7 @@
 mod broken;
 mod builder;
 mod clean;
+mod hole;
 mod hostile;
 mod log;
 mod sample;

@@ -42,6 +42,7 @@ fn samples() -> Vec<Action<'static>> {
             was: 1,
             entries: &ENTRIES,
         },
+        Action::Hole { from: 3, to: 1 << 50 },
     ]
 }
 

@@ -1,13 +1,14 @@
 //! Making holes, from the end backwards and a bounded amount at a time; nodes left empty are freed.
 
-use super::{ENTRIES, child_at, direct, entry_at, node, reach, read_all};
+use super::{ENTRIES, child_at, direct, entry_at, has_page, node, reach, read_all};
 use crate::errors::Step;
 use crate::inode::Held;
-use keepfs_format::IntoBytes;
 use keepfs_format::blockmap::{Child, FANOUT, PageEntry, coverage, entry_offset};
 use keepfs_format::inode::{BODY, BODY_DIRECT, BODY_NONE, BODY_TREE, DIRECT};
 use keepfs_format::oplog::Action;
+use keepfs_format::{IntoBytes, MetaId, Space, bitmap};
 use keepfs_store::{Meaning, Ref, Txn};
+use std::collections::BTreeSet;
 
 /// What one transaction may still do (PROTOCOLS section 2).
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Budget {
     pub entries: usize,
     /// Nodes visited.
     pub nodes: usize,
+    /// Metablocks of PAGES and SHARES that the pages freed lie in: on an aged pool each page may have its own.
+    pub frames: usize,
 }
 
 impl Default for Budget {
@@ -23,6 +26,7 @@ impl Default for Budget {
         Budget {
             entries: 500,
             nodes: 40,
+            frames: 128,
         }
     }
 }
@@ -107,11 +111,17 @@ fn clear_tree(
     if range.from >= range.to {
         return Ok(true);
     }
-    let mut pass = Pass { range, budget, freed };
+    let mut pass = Pass {
+        range,
+        budget,
+        frames: BTreeSet::new(),
+        freed,
+    };
     let outcome = pass.node(txn, root, file.now.height, 0)?;
     if outcome.empty {
         txn.free_node(root)?;
         file.now.body = BODY_NONE;
+        file.now.body_area = [0; BODY];
         file.now.height = 0;
         file.now.root.set(0);
     }
@@ -129,10 +139,30 @@ struct Outcome {
 struct Pass<'a> {
     range: Range,
     budget: Budget,
+    /// Metablocks that freeing what was found will touch.
+    frames: BTreeSet<MetaId>,
     freed: &'a mut Vec<Freed>,
 }
 
 impl Pass<'_> {
+    /// Whether the budget allows one more entry to go.
+    fn affords(&mut self, entry: &PageEntry) -> bool {
+        if self.budget.entries == 0 {
+            return false;
+        }
+        if has_page(entry) {
+            let page = entry.page();
+            let touched = [bitmap::share(page).0, bitmap::bit(Space::Pages, page).0];
+            let more = touched.iter().filter(|id| !self.frames.contains(id)).count();
+            if self.frames.len() + more > self.budget.frames {
+                return false;
+            }
+            self.frames.extend(touched);
+        }
+        self.budget.entries -= 1;
+        true
+    }
+
     /// The slots of a node of `level` at page `base` that the range touches.
     fn slots(&self, level: u8, base: u64) -> core::ops::Range<usize> {
         let each = coverage(level);
@@ -165,11 +195,10 @@ impl Pass<'_> {
             if entry.is_hole() {
                 continue;
             }
-            if self.budget.entries == 0 {
+            if !self.affords(&entry) {
                 done = false;
                 break;
             }
-            self.budget.entries -= 1;
             self.freed.push(Freed {
                 index: base + slot as u64,
                 entry,

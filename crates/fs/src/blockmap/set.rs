@@ -2,7 +2,7 @@
 
 use super::{check, child, direct, node, pieces, reach, slot};
 use crate::errors::{Step, damaged};
-use crate::inode::Held;
+use crate::inode::{Held, pending_hole};
 use keepfs_format::blockmap::{Child, FANOUT, HEIGHT_MAX, PageEntry, entry_offset};
 use keepfs_format::inode::{BODY, BODY_DIRECT, BODY_INLINE, BODY_NONE, BODY_TREE, DIRECT};
 use keepfs_format::oplog::Action;
@@ -20,6 +20,10 @@ pub(crate) fn set(
 ) -> Step<()> {
     if new.is_empty() {
         return Ok(());
+    }
+    let hole = pending_hole(&file.now);
+    if hole.start < first + new.len() as u64 && first < hole.end {
+        return Err(damaged(file.ino, "pages are set in a pending hole (S-5.8)"));
     }
     grow(txn, file, first + new.len() as u64 - 1)?;
     if file.now.body == BODY_DIRECT {

@@ -2,6 +2,7 @@
 
 use super::{check, child_at, direct, entry_at, node, reach, read_all};
 use crate::errors::{Step, damaged};
+use crate::inode::pending_hole;
 use keepfs_format::blockmap::{FANOUT, PageEntry, coverage};
 use keepfs_format::inode::{BODY_DIRECT, BODY_TREE, DIRECT, Inode};
 use keepfs_store::{Ref, Source};
@@ -24,8 +25,8 @@ impl Want {
     }
 }
 
-/// The first page from `from` on, below `to`, that is as wanted. `visits` bounds the nodes read: no more can exist
-/// than the pool has pages, so a map that needs more is damaged.
+/// The first page from `from` on, below `to`, that is as wanted; a pending hole counts as a hole (S-5.8). `visits`
+/// bounds the nodes read: no more can exist than the pool has pages, so a map that needs more is damaged.
 pub(crate) fn next(
     source: &mut impl Source,
     ino: u64,
@@ -35,6 +36,44 @@ pub(crate) fn next(
     want: Want,
     visits: u64,
 ) -> Step<Option<u64>> {
+    let hole = pending_hole(inode);
+    if hole.is_empty() {
+        return next_entry(source, ino, inode, from, to, want, visits);
+    }
+    let before = next_entry(source, ino, inode, from, to.min(hole.start), want, visits)?;
+    if before.is_some() {
+        return Ok(before);
+    }
+    let inside = from.max(hole.start);
+    if want == Want::Hole && inside < to.min(hole.end) {
+        return Ok(Some(inside));
+    }
+    next_entry(source, ino, inode, from.max(hole.end), to, want, visits)
+}
+
+/// How many entries pages `from .. to` have, those in a pending hole too.
+pub(crate) fn count(source: &mut impl Source, ino: u64, inode: &Inode, from: u64, to: u64, visits: u64) -> Step<u64> {
+    let (mut at, mut count) = (from, 0);
+    while let Some(entry) = next_entry(source, ino, inode, at, to, Want::Entry, visits)? {
+        at = next_entry(source, ino, inode, entry, to, Want::Hole, visits)?.unwrap_or(to);
+        count += at - entry;
+    }
+    Ok(count)
+}
+
+/// As [`next`], by the entries alone.
+fn next_entry(
+    source: &mut impl Source,
+    ino: u64,
+    inode: &Inode,
+    from: u64,
+    to: u64,
+    want: Want,
+    visits: u64,
+) -> Step<Option<u64>> {
+    if from >= to {
+        return Ok(None);
+    }
     let unmapped = want.is(&PageEntry::HOLE);
     let found = match inode.body {
         BODY_DIRECT => {

@@ -1,8 +1,8 @@
 //! fallocate(2): allocating unwritten pages, punching holes, zeroing.
 
-use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, note_entries, splice};
+use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, hole, note_entries, splice};
 use crate::blockmap::{self, Want};
-use crate::errors::{Error, Result, Step, refuse};
+use crate::errors::{Error, Result, Step, fitting, refuse};
 use crate::inode::{Held, has, is_fixed, kind};
 use crate::volume::Volume;
 use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry, UNWRITTEN};
@@ -19,9 +19,8 @@ impl Volume {
         let inode = self.see(|view| self.usable(view, ino))?;
         let end = crate::errors::seen(check(&inode, mode, offset, len))?;
         let grows = matches!(mode, FallocMode::Allocate | FallocMode::ZeroRange { keep_size: false });
-        if grows && end > inode.size.get() {
-            self.finish_trim(ino)?;
-        }
+        self.finish_cut(ino)?;
+        let inode = self.without_hole(ino, inode)?;
         if inode.body == BODY_INLINE {
             self.to_pages(ino)?;
         }
@@ -48,12 +47,15 @@ impl Volume {
                 file.now.size.set(end);
             }
             let done = splice(txn, &mut file, &acts)?;
+            if !done {
+                hole::begin(txn, &mut file, offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES)?;
+            }
             contents_changed(txn, &mut file, false, now)?;
             file.put(txn)?;
             Ok(done)
         })?;
         if !done {
-            self.punch_rest(ino, offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES)?;
+            self.finish_hole(ino, false)?;
         }
         if destroys && mode != FallocMode::PunchHole {
             self.allocate(ino, first, last)?;
@@ -81,9 +83,8 @@ impl Volume {
                 break;
             };
             let behind = self.next_page(ino, &inode, from, last, Want::Entry)?.unwrap_or(last);
-            let count = (behind - from).min(PAGES_A_STEP);
-            self.allocate_step(ino, from, count as u32)?;
-            at = from + count;
+            let most = (behind - from).min(PAGES_A_STEP);
+            at = from + fitting(most, |count| self.allocate_step(ino, from, count as u32))?;
         }
         Ok(())
     }

@@ -41,7 +41,7 @@ pub(crate) enum Act<'a> {
     Share { first: u64, entries: Vec<PageEntry> },
 }
 
-/// Does all parts; `false` if holes are left to be made (see [`Volume::punch_rest`]). The size is set before.
+/// Does all parts; `false` if holes are left to be made (see [`super::hole`]). The size is set before.
 /// Errors: `EMLINK` if a page has too many references.
 pub(crate) fn splice(txn: &mut Txn<'_>, file: &mut Held, acts: &[Act<'_>]) -> Step<bool> {
     let (ino, version) = (file.ino, file.version());
@@ -64,7 +64,7 @@ pub(crate) fn splice(txn: &mut Txn<'_>, file: &mut Held, acts: &[Act<'_>]) -> St
                 done &= make_holes(txn, file, *first, *count)?;
             }
             Act::Place(placed) => placed.name(txn, file)?,
-            Act::Share { first, entries } => share(txn, file, *first, entries)?,
+            Act::Share { first, entries } => done &= share(txn, file, *first, entries)?,
         }
     }
     Ok(done)
@@ -92,15 +92,15 @@ fn tell_holes(txn: &mut Txn<'_>, file: &Held, first: u64, count: u64) {
 }
 
 /// Frees what is mapped in a range as far as one transaction may; `true` when nothing is.
-fn make_holes(txn: &mut Txn<'_>, file: &mut Held, first: u64, count: u64) -> Step<bool> {
+pub(super) fn make_holes(txn: &mut Txn<'_>, file: &mut Held, first: u64, count: u64) -> Step<bool> {
     let mut freed = Vec::new();
     let done = blockmap::clear(txn, file, first, first + count, Budget::default(), &mut freed)?;
     free_pages(txn, file, &freed)?;
     Ok(done)
 }
 
-/// Points entries at another file's pages, one reference more each.
-fn share(txn: &mut Txn<'_>, file: &mut Held, first: u64, entries: &[PageEntry]) -> Step<()> {
+/// Points entries at another file's pages, one reference more each; `false` if holes are left to be made.
+fn share(txn: &mut Txn<'_>, file: &mut Held, first: u64, entries: &[PageEntry]) -> Step<bool> {
     let version = file.version();
     let own = |e: &PageEntry| match blockmap::is_written(e) {
         true => PageEntry::new(e.page(), e.flags(), e.crc.get(), version),
@@ -109,7 +109,7 @@ fn share(txn: &mut Txn<'_>, file: &mut Held, first: u64, entries: &[PageEntry]) 
     let new: Vec<PageEntry> = entries.iter().map(own).collect();
     if new.iter().all(PageEntry::is_hole) {
         note_holes(txn, file, first, new.len() as u64);
-        return make_holes(txn, file, first, new.len() as u64).map(drop);
+        return make_holes(txn, file, first, new.len() as u64);
     }
     let mut old = vec![PageEntry::HOLE; new.len()];
     blockmap::set(txn, file, first, &new, &mut old)?;
@@ -122,7 +122,7 @@ fn share(txn: &mut Txn<'_>, file: &mut Held, first: u64, entries: &[PageEntry]) 
         txn.free_page(was.page())?;
     }
     note_entries(txn, file, first, &new);
-    Ok(())
+    Ok(true)
 }
 
 /// The device pages of entries as runs.
@@ -170,20 +170,5 @@ impl Volume {
         }
         let len = ((to - from) as usize).min(PAGE - at);
         Ok(Some(Act::Zero { index, at, len, under }))
-    }
-
-    /// Goes on making holes where one transaction was not enough.
-    pub(super) fn punch_rest(&self, ino: u64, first: u64, last: u64) -> Result<()> {
-        loop {
-            let done = self.change(|txn| {
-                let mut file = Held::load(txn, ino)?;
-                let done = make_holes(txn, &mut file, first, last - first)?;
-                file.put(txn)?;
-                Ok(done)
-            })?;
-            if done {
-                return Ok(());
-            }
-        }
     }
 }

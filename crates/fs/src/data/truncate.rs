@@ -6,6 +6,7 @@ use super::{PAGE_BYTES, note_holes};
 use crate::blockmap::{self, Budget, Freed};
 use crate::errors::{Result, Step};
 use crate::inode::Held;
+use crate::orphan::{hide, unhide};
 use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::LOST;
@@ -25,8 +26,9 @@ impl Volume {
     /// Prepares truncating or extending to `size`. Called with the exclusive lock held.
     pub(crate) fn prepare_cut(&self, ino: u64, inode: &Inode, size: u64) -> Result<Cut> {
         if size > inode.size.get() {
-            self.finish_trim(ino)?;
+            self.finish_cut(ino)?;
         }
+        let inode = &self.without_hole(ino, *inode)?;
         let (index, at) = place(size);
         let cuts = size < inode.size.get() && at != 0;
         // A lost page stays lost: none of its bytes can be seen, so none has to be zeroed (S-7.6).
@@ -53,20 +55,11 @@ impl Volume {
         self.orphans.trim_ends(ino);
         Ok(())
     }
-
-    /// Before a file grows: a trim that an error ended must be done, or old pages would be seen again.
-    pub(crate) fn finish_trim(&self, ino: u64) -> Result<()> {
-        if self.orphans.is_trimming(ino) {
-            self.trim(ino)
-        } else {
-            Ok(())
-        }
-    }
 }
 
 impl Cut {
     /// Sets the size in a transaction; `true` if [`Volume::trim`] must follow.
-    pub fn apply(&self, txn: &mut Txn<'_>, file: &mut Held, trimming: bool) -> Step<bool> {
+    pub fn apply(&self, txn: &mut Txn<'_>, file: &mut Held) -> Step<bool> {
         let old = file.now.size.get();
         txn.op(file.ino, Action::Truncate { size: self.size })?;
         if file.now.body == BODY_INLINE {
@@ -85,8 +78,8 @@ impl Cut {
             txn.stage_zero(file.ino, index, file.version(), Some(under.base()), at, PAGE - at)?;
         }
         let done = free_behind(txn, file)?;
-        if !done && !trimming && file.now.nlink.get() > 0 {
-            txn.set_orphan(file.ino, true)?;
+        if !done {
+            hide(txn, file)?;
         }
         if self.size == 0 && file.now.body == BODY_NONE {
             txn.op(file.ino, Action::Inline {})?;
@@ -146,7 +139,7 @@ fn trim_step(txn: &mut Txn<'_>, ino: u64) -> Step<bool> {
     let mut file = Held::load(txn, ino)?;
     let done = free_behind(txn, &mut file)?;
     if done && file.now.nlink.get() > 0 {
-        txn.set_orphan(ino, false)?;
+        unhide(txn, &file)?;
         if file.now.size.get() == 0 && file.now.body == BODY_NONE {
             txn.op(ino, Action::Inline {})?;
             file.now.body = BODY_INLINE;

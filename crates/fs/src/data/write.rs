@@ -68,13 +68,19 @@ impl Volume {
             return Ok(0);
         }
         if offset + count as u64 > inode.size.get() {
-            self.finish_trim(ino)?;
+            self.finish_cut(ino)?;
         }
+        self.without_hole(ino, inode)?;
         let (mut done, mut lost) = (0, None);
         while done < count {
             let at = offset + done as u64;
             let mut len = step_len(at, count - done);
             let mut step = self.write_step(ino, at, &data[done..done + len], how, now);
+            while len > 1 && matches!(&step, Err(error) if error.is_too_large()) {
+                // The old pages are scattered over more metablocks than one transaction may touch (decision 0401).
+                len = half(at, len);
+                step = self.write_step(ino, at, &data[done..done + len], how, now);
+            }
             let mut short = false;
             if matches!(&step, Err(error) if error.is_no_space()) {
                 // The pool is full: what fits is written, and told as a short count.
@@ -269,6 +275,13 @@ fn step_len(at: u64, left: usize) -> usize {
     let unaligned = u64::from(!at.is_multiple_of(PAGE_BYTES));
     let most = (PAGES_A_STEP + unaligned) * PAGE_BYTES;
     left.min((most - at % PAGE_BYTES) as usize)
+}
+
+/// About half of a step, up to the end of a page if it has several.
+fn half(at: u64, len: usize) -> usize {
+    let middle = at + len as u64 / 2;
+    let page = middle / PAGE_BYTES * PAGE_BYTES;
+    (if page > at { page } else { middle } - at) as usize
 }
 
 /// The part of a step that runs in the transaction.

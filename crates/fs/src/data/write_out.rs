@@ -3,7 +3,7 @@
 use super::PAGES_A_STEP;
 use super::place::{Fresh, name_pages};
 use crate::blockmap;
-use crate::errors::{Error, Result};
+use crate::errors::{Error, Result, fitting};
 use crate::inode::Held;
 use crate::volume::Volume;
 use keepfs_format::PAGE;
@@ -36,9 +36,11 @@ impl Volume {
                 .iter()
                 .enumerate()
                 .take_while(|(i, p)| **p == wanted[at] + *i as u64);
-            let count = neighbours.count().min(PAGES_A_STEP as usize);
-            self.write_out_run(ino, wanted[at], count)?;
-            at += count;
+            let most = neighbours.count() as u64;
+            let count = fitting(most.min(PAGES_A_STEP), |count| {
+                self.write_out_run(ino, wanted[at], count as usize)
+            })?;
+            at += count as usize;
         }
         Ok(())
     }
@@ -86,6 +88,11 @@ impl Volume {
                 }
             }
             match self.write_out_together(&jobs) {
+                Err(error) if error.is_too_large() => {
+                    for job in &jobs {
+                        self.write_out(job.ino, 0, u64::MAX)?;
+                    }
+                }
                 Err(error) if error.is_refused() => log_write_out(&error),
                 Err(error) if error.is_no_space() => {}
                 other => other?,

@@ -277,7 +277,7 @@ fn changed_list(old: &[u8], namespace: u8, name: &[u8], value: Option<&[u8]>) ->
     new
 }
 
-/// Codes 15 to 26.
+/// Codes 15 to 26, and 28.
 fn contents(inode: &mut Inode, action: &Action<'_>) -> Result<(), String> {
     let size = inode.size.get();
     match *action {
@@ -321,6 +321,14 @@ fn contents(inode: &mut Inode, action: &Action<'_>) -> Result<(), String> {
             inode.body = 1;
         }
         Action::Unpack {} => unwrap(inode),
+        Action::Hole { from, to } => {
+            demand(from < to || (from, to) == (0, 0), "a pending hole of no pages")?;
+            demand(inode.body == 3 || to == 0, "a pending hole without a tree")?;
+            if inode.body == 3 {
+                inode.body_area[..8].copy_from_slice(&from.to_le_bytes());
+                inode.body_area[8..16].copy_from_slice(&to.to_le_bytes());
+            }
+        }
         Action::Map { first, was, entries } => map(inode, first, was, entries)?,
         Action::Stage { offset, len, zero, .. } => {
             demand(offset + len <= 4096 && zero <= 1, "a staged range beyond its page")?;
@@ -361,6 +369,7 @@ fn clear(inode: &mut Inode, from: u64, to: u64, freed: u64, emptied: bool) -> Re
             inode.body = 0;
             inode.height = 0;
             inode.root.set(0);
+            inode.body_area = [0; 64];
         }
         3 => {}
         _ => return Err("pages cleared of a body without pages".into()),

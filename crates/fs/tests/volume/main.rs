@@ -1,8 +1,10 @@
 //! The volume by itself, on a device in memory: large directories, sparse files, full pools, threads.
 
+mod aged;
 mod directories;
 mod flushes;
 mod frozen;
+mod holes;
 mod refused;
 mod reopening;
 mod space;

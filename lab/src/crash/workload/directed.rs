@@ -7,17 +7,18 @@ use keepfs_vfs::ops::{Generator, Op, Profile, Rng, Verb};
 
 /// One of them by turn: name, pool and steps.
 pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
-    let (name, setting, text) = match turn % 9 {
+    let (name, setting, text) = match turn % 10 {
         0 => overtaken(rng),
         1 => reuse(rng),
         2 => wrap(rng),
         3 => beside(rng),
         // Dear: every other time.
-        4 if (turn / 9).is_multiple_of(2) => crowd(rng),
+        4 if (turn / 10).is_multiple_of(2) => crowd(rng),
         4 => wrap(rng),
         5 => checkpoints(rng),
         6 => scarce(rng),
         7 => long(rng),
+        8 => holes(rng),
         _ => full(rng),
     };
     (format!("directed/{name}"), setting, text)
@@ -235,6 +236,76 @@ fn long(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
         steps.extend(parse(behind));
     }
     ("long", setting, steps)
+}
+
+/// Holes of more pages and nodes than one transaction may free, with a crash between any two of the transactions, and
+/// checkpoints, evictions, and writes into them (S-5.8).
+fn holes(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        pages: 6144,
+        log_pages: 256,
+        zone_pages: 512,
+        copies: rng.pick(&[1, 2]),
+        guard: rng.chance(50),
+        each: rng.chance(75),
+        ..Setting::default()
+    };
+    let mut steps = Vec::new();
+    let pages = [1050 + rng.below(400), 1050 + rng.below(400)];
+    for (file, pages) in ["f", "g"].iter().zip(pages) {
+        steps.extend(parse(&format!(
+            "create path={file} mode=644 who=22:0:0\nfallocate path={file} mode=allocate offset=0 len={}",
+            pages * 4096
+        )));
+        // Something to see in each transaction's part.
+        for write in 0..14 {
+            let offset = (write * pages / 14 + rng.below(40)) * 4096 + rng.below(4096);
+            steps.extend(parse(&format!(
+                "write path={file} offset={offset} len=5000 seed={write} kill=no"
+            )));
+        }
+    }
+    // One page in each of more nodes than one transaction visits.
+    steps.extend(parse("create path=s mode=644 who=22:0:0"));
+    for page in 0..45u64 {
+        let offset = page << 21;
+        steps.extend(parse(&format!(
+            "write path=s offset={offset} len=4096 seed={page} kill=no"
+        )));
+    }
+    // Shared pages lose a reference each.
+    steps.extend(parse(
+        "create path=c mode=644 who=22:0:0\ncopy_range from=f from_offset=0 to=c to_offset=0 len=1000000",
+    ));
+    // Only the life after the last power cut is swept.
+    steps.extend(parse("!checkpoint\n!crash 0"));
+    for file in ["f", "s", "g"] {
+        let len = if file == "s" { 44 << 21 } else { 1030 * 4096 };
+        let mode = rng.pick(&["punch_hole", "punch_hole", "zero_range"]);
+        let (offset, len) = (rng.below(20_000), len - rng.below(9000));
+        // On allocating again so many pages nothing new can be seen, but it takes its time.
+        let mode = if file == "s" { "punch_hole" } else { mode };
+        if rng.chance(30) {
+            steps.push(during(rng));
+        }
+        if rng.chance(30) {
+            steps.extend([Step::Checkpoint, Step::Evict]);
+        }
+        steps.extend(parse(&format!(
+            "fallocate path={file} mode={mode} offset={offset} len={len}"
+        )));
+        let inside = offset + rng.below(len / 2);
+        let behind = match rng.below(6) {
+            0 => String::new(),
+            1 => "syncfs".into(),
+            2 => "!checkpoint".into(),
+            3 => format!("write path={file} offset={inside} len=9000 seed=99 kill=no\nsyncfs"),
+            4 => format!("truncate path={file} size={inside} kill=no"),
+            _ => format!("unlink path={file}"),
+        };
+        steps.extend(parse(&behind));
+    }
+    ("holes", setting, steps)
 }
 
 /// Checkpoints with operations and syncs beside them, at every place of the checkpoint.

@@ -1,0 +1,93 @@
+//! A hole of many pages: one transaction makes it for whoever looks, further ones free what it had (S-5.8).
+//!
+//! Nobody sees the pages of a pending hole again: looking at entries hides them ([`blockmap::get`], [`blockmap::next`]),
+//! the inode's lock is held until the hole is done, and what an error left pending is finished before the next change.
+
+use super::splice::make_holes;
+use crate::blockmap;
+use crate::errors::{Result, Step};
+use crate::inode::{Held, pending_hole};
+use crate::orphan::{hide, unhide};
+use crate::volume::Volume;
+use keepfs_format::inode::{Hole, Inode};
+use keepfs_format::oplog::Action;
+use keepfs_store::Txn;
+use keepfs_store::planted::{self, Bug};
+
+/// Pages `from .. to` of the tree are a hole from this transaction on. None is pending yet, and no cut is.
+pub(super) fn begin(txn: &mut Txn<'_>, file: &mut Held, from: u64, to: u64) -> Step<()> {
+    set(txn, file, from, to)?;
+    hide(txn, file)
+}
+
+fn end(txn: &mut Txn<'_>, file: &mut Held) -> Step<()> {
+    set(txn, file, 0, 0)?;
+    unhide(txn, file)
+}
+
+fn set(txn: &mut Txn<'_>, file: &mut Held, from: u64, to: u64) -> Step<()> {
+    txn.op(file.ino, Action::Hole { from, to })?;
+    let (from, to) = (from.into(), to.into());
+    file.now.set_hole((from != to).then_some(Hole { from, to }));
+    Ok(())
+}
+
+/// One transaction of finishing; the last one ends the hole.
+fn step(txn: &mut Txn<'_>, ino: u64, recovers: bool) -> Step<bool> {
+    let mut file = Held::load(txn, ino)?;
+    let hole = pending_hole(&file.now);
+    if hole.is_empty() {
+        return Ok(true);
+    }
+    let forgets = recovers && planted::is(Bug::HoleForgotten);
+    let done = forgets || make_holes(txn, &mut file, hole.start, hole.end - hole.start)?;
+    if done {
+        end(txn, &mut file)?;
+    }
+    file.put(txn)?;
+    Ok(done)
+}
+
+impl Volume {
+    /// Frees what is left in the pending hole of an inode and ends it. Called with the exclusive lock held.
+    pub(crate) fn finish_hole(&self, ino: u64, recovers: bool) -> Result<()> {
+        self.orphans.trim_starts(ino);
+        while !self.change(|txn| step(txn, ino, recovers))? {}
+        self.orphans.trim_ends(ino);
+        Ok(())
+    }
+
+    /// Before the contents change: the inode without a pending hole, which only an error can have left.
+    /// Called with the exclusive lock held.
+    pub(crate) fn without_hole(&self, ino: u64, inode: Inode) -> Result<Inode> {
+        if inode.hole().is_none() {
+            return Ok(inode);
+        }
+        self.finish_hole(ino, false)?;
+        self.see(|view| self.usable(view, ino))
+    }
+
+    /// Before a file grows, is punched or gets its first name: a cut or hole that an error ended must be done, or old
+    /// pages would be seen again. Called with the exclusive lock held.
+    pub(crate) fn finish_cut(&self, ino: u64) -> Result<()> {
+        if !self.orphans.is_trimming(ino) {
+            return Ok(());
+        }
+        let inode = self.see(|view| crate::inode::live(view, ino))?;
+        match inode.hole() {
+            Some(_) => self.finish_hole(ino, false),
+            None => self.trim(ino),
+        }
+    }
+
+    /// Page entries that a pending hole hides and the inode still counts.
+    pub(crate) fn hidden_pages(&self, ino: u64, inode: &Inode) -> u64 {
+        let hole = pending_hole(inode);
+        if hole.is_empty() {
+            return 0;
+        }
+        let visits = self.store.figures().pages;
+        let count = self.see(|view| blockmap::count(view, ino, inode, hole.start, hole.end, visits));
+        count.unwrap_or(0)
+    }
+}
