@@ -246,5 +246,15 @@ pub(crate) fn sum_bad(syndrome: u64, sum: u64) -> Option<Verdict> {
     few.then_some(Verdict::SumBad { right: sum ^ syndrome })
 }
 
+/// The verdict of a code whose parity can tell whether it `agrees` with the bytes, where no search is needed (S-15.10).
+pub(crate) fn without_search(syndrome: u64, agrees: bool, sum: u64) -> Option<Verdict> {
+    match (syndrome, agrees) {
+        (0, true) => Some(Verdict::Clean),
+        (0, false) => Some(Verdict::ParityBad),
+        (_, true) => Some(sum_bad(syndrome, sum).unwrap_or(Verdict::Uncorrectable { parity_agrees: true })),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

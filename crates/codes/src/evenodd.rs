@@ -8,7 +8,7 @@
 pub mod block;
 mod ring;
 
-use crate::code::{Code, Search, Verdict, Verified, sum_bad};
+use crate::code::{Code, Search, Verdict, Verified, without_search};
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::simd;
 use crate::{FRAME, change, crc64};
@@ -112,11 +112,8 @@ impl Code for Evenodd {
         let damage = Damage::of(self, data, parity);
         let agrees = damage.bad == 0;
         let syndrome = crc64::full(data) ^ sum;
-        match (syndrome, agrees) {
-            (0, true) => return Verdict::Clean,
-            (0, false) => return Verdict::ParityBad,
-            (_, true) => return sum_bad(syndrome, sum).unwrap_or(Verdict::Uncorrectable { parity_agrees: true }),
-            _ => {}
+        if let Some(verdict) = without_search(syndrome, agrees, sum) {
+            return verdict;
         }
         let mut search = Search::new(data, sum);
         damage.search(syndrome, &mut search);

@@ -5,7 +5,7 @@
 //! table of the deltas of all 256 products makes a trial two look-ups and one multiplication. 2,144 hypotheses: damage
 //! beyond the code is taken for two lines with probability below 2^-52.
 
-use crate::code::{Code, Search, Verdict, Verified, sum_bad};
+use crate::code::{Code, Search, Verdict, Verified, without_search};
 use crate::gf256::{self, INVERSES, POWERS};
 use crate::lines::{self, LINE, LINE_WORDS, Line};
 use crate::{FRAME, change, crc64};
@@ -66,11 +66,8 @@ impl Code for Pq {
         };
         let agrees = damage.p == [0; LINE] && damage.q == [0; LINE];
         let syndrome = crc64::full(data) ^ sum;
-        match (syndrome, agrees) {
-            (0, true) => return Verdict::Clean,
-            (0, false) => return Verdict::ParityBad,
-            (_, true) => return sum_bad(syndrome, sum).unwrap_or(Verdict::Uncorrectable { parity_agrees: true }),
-            _ => {}
+        if let Some(verdict) = without_search(syndrome, agrees, sum) {
+            return verdict;
         }
         let mut search = Search::new(data, sum);
         damage.lines(syndrome, &mut search);

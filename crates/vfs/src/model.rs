@@ -49,7 +49,7 @@ use crate::{
     Attr, DirEntry, Entry, Errno, FallocMode, Ino, InodeFlags, NewInode, OpenHow, RenameFlags, Result, SeekWhence,
     SetAttr, StatFs, Time, Vfs, WriteHow, XattrHow,
 };
-pub use acl::acl_xattr;
+pub use acl::{acl_name, acl_xattr};
 use inode::Inode;
 use state::State;
 

@@ -61,7 +61,7 @@ impl FileKind {
     }
 
     /// The type bits for a mode.
-    pub fn type_bits(self) -> u32 {
+    pub const fn type_bits(self) -> u32 {
         (self as u32) << 12
     }
 }

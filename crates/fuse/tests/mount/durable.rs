@@ -1,7 +1,7 @@
 //! sync(2), syncfs(2) and umount(2) mean what they say on an anchored mount (PROTOCOLS section 8).
 
 use super::support::{Mount, possible};
-use crate::probe::{Probe, gate};
+use crate::probe::{Lever, Probe, gate};
 use crate::sys;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{CacheMode, How, MountConfig};
@@ -29,6 +29,31 @@ fn anchored(probe: Probe, config: MountConfig) -> Option<(Mount, Log)> {
     Some((Mount::with(Arc::new(probe), config)?, log))
 }
 
+/// A mount with one reader, on which each fsync waits for the lever.
+fn with_held_fsync() -> Option<(Mount, Lever)> {
+    let (fsync_gate, lever) = gate();
+    let probe = Probe {
+        fsync_gate: Some(fsync_gate),
+        ..Probe::default()
+    };
+    let config = MountConfig {
+        threads: Some(1),
+        ..MountConfig::default()
+    };
+    Some((Mount::with(Arc::new(probe), config)?, lever))
+}
+
+/// An anchored mount whose end waits for the lever, and its log.
+fn with_held_unmount() -> Option<(Mount, Log, Lever)> {
+    let (unmount_gate, lever) = gate();
+    let probe = Probe {
+        unmount_gate: Some(unmount_gate),
+        ..Probe::default()
+    };
+    let (m, log) = anchored(probe, MountConfig::default())?;
+    Some((m, log, lever))
+}
+
 fn count(log: &Log, what: &str) -> usize {
     log.lock().unwrap().iter().filter(|line| line.starts_with(what)).count()
 }
@@ -54,12 +79,7 @@ fn sync_and_syncfs_reach_the_file_system() {
 
 #[test]
 fn umount_returns_after_the_file_system_is_durable() {
-    let (unmount_gate, lever) = gate();
-    let probe = Probe {
-        unmount_gate: Some(unmount_gate),
-        ..Probe::default()
-    };
-    let Some((mut m, log)) = anchored(probe, MountConfig::default()) else {
+    let Some((mut m, log, lever)) = with_held_unmount() else {
         return;
     };
     fs::write(m.path("f"), b"x").unwrap();
@@ -143,18 +163,7 @@ fn a_plain_mount_is_made_durable_at_the_end_of_run() {
 
 #[test]
 fn fsync_waits_on_a_worker_while_others_go_on() {
-    let (fsync_gate, lever) = gate();
-    let probe = Probe {
-        fsync_gate: Some(fsync_gate),
-        ..Probe::default()
-    };
-    let config = MountConfig {
-        threads: Some(1),
-        ..MountConfig::default()
-    };
-    let Some(m) = Mount::with(Arc::new(probe), config) else {
-        return;
-    };
+    let Some((m, lever)) = with_held_fsync() else { return };
     let mut file = File::create(m.path("f")).unwrap();
     file.write_all(b"x").unwrap();
     std::thread::scope(|scope| {
@@ -187,18 +196,7 @@ fn directories_are_synced_too() {
 
 #[test]
 fn a_signal_does_not_make_fsync_fail() {
-    let (fsync_gate, lever) = gate();
-    let probe = Probe {
-        fsync_gate: Some(fsync_gate),
-        ..Probe::default()
-    };
-    let config = MountConfig {
-        threads: Some(1),
-        ..MountConfig::default()
-    };
-    let Some(m) = Mount::with(Arc::new(probe), config) else {
-        return;
-    };
+    let Some((m, lever)) = with_held_fsync() else { return };
     let file = File::create(m.path("f")).unwrap();
     sys::catch_usr1();
     std::thread::scope(|scope| {
@@ -223,12 +221,7 @@ fn a_signal_does_not_make_fsync_fail() {
 
 #[test]
 fn a_lazy_umount_is_made_durable_when_the_last_file_is_closed() {
-    let (unmount_gate, lever) = gate();
-    let probe = Probe {
-        unmount_gate: Some(unmount_gate),
-        ..Probe::default()
-    };
-    let Some((mut m, _)) = anchored(probe, MountConfig::default()) else {
+    let Some((mut m, _, lever)) = with_held_unmount() else {
         return;
     };
     let path = m.root().to_owned();

@@ -228,6 +228,12 @@ impl Status {
         }
     }
 
+    /// Says an error, and that the pool goes on with it.
+    pub fn degraded(&mut self, error: String, status: &str, action: &str) {
+        self.errors.push(error);
+        self.say("DEGRADED", status, action);
+    }
+
     /// Says that something is not as it should be.
     pub fn say(&mut self, state: &str, status: &str, action: &str) {
         self.state = state.into();

@@ -175,49 +175,40 @@ impl Live {
     }
 }
 
-/// What failed although writing goes on.
+/// What failed although writing goes on; the worst comes last.
 fn degraded(store: &Store, status: &mut Status) {
-    let bad = store.stats().bad_copies;
     let failed = status.device_errors;
     if failed != ErrorFigures::default() {
         let errors = format!(
             "the device failed {} reads, {} writes, {} flushes; {} pages had a wrong checksum",
             failed.read, failed.write, failed.flush, failed.checksum
         );
-        status.errors.push(errors);
-        let action = "see to the device (dmesg, smartctl); what was synced is there";
-        status.say(
-            "DEGRADED",
+        status.degraded(
+            errors,
             "the device failed operations; the data is safe elsewhere or was refused",
-            action,
+            "see to the device (dmesg, smartctl); what was synced is there",
         );
     }
+    let bad = store.stats().bad_copies;
     if bad > 0 {
-        status
-            .errors
-            .push(format!("{bad} copies of metadata were bad; the other copies were good"));
-        status.say(
-            "DEGRADED",
+        status.degraded(
+            format!("{bad} copies of metadata were bad; the other copies were good"),
             "copies of metadata were bad",
             "see to the device; unmount it and run `keepfs check`",
         );
     }
     if status.scribbles_dropped > 0 {
         let blocks = counted(status.scribbles_dropped, "block");
-        status
-            .errors
-            .push(format!("{blocks} of metadata changed in memory behind the pool's back"));
-        status.say(
-            "DEGRADED",
+        status.degraded(
+            format!("{blocks} of metadata changed in memory behind the pool's back"),
             "metadata was damaged in memory; it was dropped, the device has it whole",
             "test the memory (memtest86+, EDAC in dmesg); `keepfs events` names the blocks",
         );
     }
     if status.files_lost > 0 {
         let files = counted(status.files_lost, "file");
-        status.errors.push(format!("{files} with lost data"));
-        status.say(
-            "DEGRADED",
+        status.degraded(
+            format!("{files} with lost data"),
             "file data is lost: reading it gives EIO",
             "see to the device; restore the files that `keepfs events` names, or write what is lost anew",
         );

@@ -117,6 +117,14 @@ impl Acl {
     }
 }
 
+/// The extended attribute that holds the ACL of an inode, or the default ACL of a directory.
+pub fn acl_name(default: bool) -> &'static str {
+    match default {
+        true => "system.posix_acl_default",
+        false => "system.posix_acl_access",
+    }
+}
+
 /// The xattr value for the short text form `u::7,u:1000:6,g::5,m::7,o::4` (ids and permission bits in decimal).
 /// The list is not judged, so that wrong ones can be made too. `None` if the text is no list.
 pub fn acl_xattr(text: &str) -> Option<Vec<u8>> {

@@ -3,7 +3,7 @@
 mod paths;
 
 use super::{Op, Outcome, Who};
-use crate::model::acl_xattr;
+use crate::model::{acl_name, acl_xattr};
 use crate::tree::DataHash;
 use crate::{Errno, FileKind, Ino, NewInode, OpenHow, Result, SeekWhence, SetAttr, Vfs, WriteHow, XattrHow};
 use paths::{Got, Stop};
@@ -367,16 +367,10 @@ impl<'a> Session<'a> {
             }
             Op::SetAcl { path, default, acl } => {
                 let got = self.get(path)?;
-                let name = if *default {
-                    "system.posix_acl_default"
-                } else {
-                    "system.posix_acl_access"
-                };
                 let value = acl_xattr(acl).ok_or(Errno::EINVAL)?;
-                Ok(self
-                    .vfs
-                    .setxattr(got.attr.ino, name.as_bytes(), &value, XattrHow::default())?
-                    .into())
+                let name = acl_name(*default).as_bytes();
+                let set = self.vfs.setxattr(got.attr.ino, name, &value, XattrHow::default());
+                Ok(set?.into())
             }
             _ => Err(Stop::WrongKind),
         }

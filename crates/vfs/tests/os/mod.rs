@@ -11,7 +11,7 @@ use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 
-use keepfs_vfs::model::acl_xattr;
+use keepfs_vfs::model::{acl_name, acl_xattr};
 use keepfs_vfs::ops::{Op, Outcome, SLOTS, pattern, xattr_value};
 use keepfs_vfs::tree::Snapshot;
 use keepfs_vfs::{Errno, FileKind};
@@ -240,13 +240,8 @@ impl OsSession {
             } => calls::set_xattr(&self.existing(path)?, name, &xattr_value(name, *seed, *len), *how),
             Op::SetAcl { path, default, acl } => {
                 let place = self.existing(path)?;
-                let name = if *default {
-                    "system.posix_acl_default"
-                } else {
-                    "system.posix_acl_access"
-                };
                 let value = acl_xattr(acl).ok_or(Errno::EINVAL)?;
-                calls::set_xattr(&place, name, &value, Default::default())
+                calls::set_xattr(&place, acl_name(*default), &value, Default::default())
             }
             Op::GetXattr { path, name } => calls::get_xattr(&self.existing(path)?, name).map(Outcome::Bytes),
             Op::ListXattr { path } => calls::list_xattr(&self.existing(path)?).map(Outcome::Names),

@@ -15,6 +15,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// A regular file of root's.
+const NEW: NewInode = NewInode {
+    mode: FileKind::File.type_bits() | 0o644,
+    umask: 0,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+};
+
 fn live(pool: &Pool) -> Live {
     live_of(pool.path(), pool.volume())
 }
@@ -83,14 +92,7 @@ fn failing() -> (Arc<SimDevice>, Arc<Volume>, Ino) {
         ..VolumeOptions::default()
     };
     let volume = Volume::open(device.clone(), &options).expect("open");
-    let new = NewInode {
-        mode: FileKind::File.type_bits() | 0o644,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
-    let file = volume.mknod(Ino::ROOT, b"file", &new).expect("mknod").attr.ino;
+    let file = volume.mknod(Ino::ROOT, b"file", &NEW).expect("mknod").attr.ino;
     assert_eq!(volume.write(file, 0, &[1; 4096], WriteHow::default()), Ok(4096));
     volume.syncfs().expect("sync");
     (device, volume, file)
@@ -168,14 +170,7 @@ fn a_pool_that_stopped_writing_is_not_mounted_read_write() {
     let live = live_of(Path::new("/sim"), &volume);
     assert!(line(&live, "mount").contains("read-write"), "{}", line(&live, "mount"));
     device.set_faults(Faults::none().fail(Operation::Flush, When::From(1)));
-    let new = NewInode {
-        mode: FileKind::File.type_bits() | 0o644,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
-    volume.mknod(Ino::ROOT, b"late", &new).expect("mknod");
+    volume.mknod(Ino::ROOT, b"late", &NEW).expect("mknod");
     assert!(volume.syncfs().is_err());
     let status = live.status();
     assert_eq!(status.state, "FAULTED");
