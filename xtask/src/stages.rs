@@ -28,55 +28,50 @@ impl Stage {
     }
 }
 
+/// A command of cargo.
+macro_rules! cargo {
+    ($($word:literal),*) => {
+        &["cargo" $(, $word)*]
+    };
+}
+
 /// The command that runs a program of the lab; `with` says what cargo needs besides.
 macro_rules! lab {
     ($bin:literal $(, $arg:literal)*) => {
-        lab!(with [] $bin $(, $arg)*)
+        lab!(with ["--release"] $bin $(, $arg)*)
     };
     (with [$($more:literal),*] $bin:literal $(, $arg:literal)*) => {
-        &[
-            "cargo", "run", "--release", "--quiet", "-p", "keepfs-lab", $($more,)* "--bin", $bin, "--" $(, $arg)*
-        ]
+        cargo!("run", "--quiet", "-p", "keepfs-lab", $($more,)* "--bin", $bin, "--" $(, $arg)*)
     };
 }
 
 /// The command of a program of the lab with overflow checks.
 macro_rules! checked {
     ($bin:literal $(, $arg:literal)*) => {
-        &[
-            "cargo", "run", "--profile", "checked", "--quiet", "-p", "keepfs-lab", "--bin", $bin, "--" $(, $arg)*
-        ]
+        lab!(with ["--profile", "checked"] $bin $(, $arg)*)
     };
 }
 
 /// The command of a suite on a real mount.
 macro_rules! suite {
     ($name:literal $(, $arg:literal)*) => {
-        &["cargo", "xtask", "suite", $name $(, $arg)*]
+        cargo!("xtask", "suite", $name $(, $arg)*)
     };
 }
 
 /// In the order in which they run: cheap ones first, and what others need before them.
 pub const STAGES: &[Stage] = &[
-    stage("fmt", 2, &["cargo", "fmt", "--all", "--check", "--", "--color=never"]),
-    stage("tidy", 2, &["cargo", "xtask", "tidy"]),
+    stage("fmt", 2, cargo!("fmt", "--all", "--check", "--", "--color=never")),
+    stage("tidy", 2, cargo!("xtask", "tidy")),
     stage(
         "clippy",
         15,
-        &[
-            "cargo",
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ],
+        cargo!("clippy", "--workspace", "--all-targets", "--", "-D", "warnings"),
     ),
-    stage("deny", 5, &["cargo", "xtask", "deny"]),
-    stage("unit", 20, &["cargo", "test", "--workspace"]),
-    stage("miri", 15, &["cargo", "xtask", "miri"]),
-    stage("bare", 5, &["cargo", "xtask", "bare"]),
+    stage("deny", 5, cargo!("xtask", "deny")),
+    stage("unit", 20, cargo!("test", "--workspace")),
+    stage("miri", 15, cargo!("xtask", "miri")),
+    stage("bare", 5, cargo!("xtask", "bare")),
     stage(
         "crash",
         20,
@@ -95,7 +90,7 @@ pub const STAGES: &[Stage] = &[
     stage(
         "planted",
         15,
-        lab!(with ["--features", "planted"] "crash", "--planted", "all"),
+        lab!(with ["--release", "--features", "planted"] "crash", "--planted", "all"),
     ),
     stage(
         "million",

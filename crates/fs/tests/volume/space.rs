@@ -82,10 +82,13 @@ fn empty_files_leave_room_to_delete_them() {
     let mut counts = Vec::new();
     for _ in 0..2 {
         let count = fill(vfs, "empty", 0);
-        assert_eq!(
-            make(vfs, Ino::ROOT, "one more", FileKind::File).map(drop),
-            Err(Errno::ENOSPC)
-        );
+        // The name that was refused may have needed up to three new nodes (a leaf is split in two, under a new index), where
+        // another one (the hash's key is random) finds room in a leaf that is there: then the last pages hold a few inodes.
+        let other = |i: usize| format!("other{i}");
+        let made: Vec<usize> = (0..200)
+            .filter(|i| make(vfs, Ino::ROOT, &other(*i), FileKind::File).is_ok())
+            .collect();
+        assert!(made.len() < 60, "{} files more in a full pool", made.len());
         counts.push(count);
         // On a full pool a write may be told in pieces, as on any: overwriting never meets ENOSPC.
         let mut done = 0;
@@ -98,6 +101,9 @@ fn empty_files_leave_room_to_delete_them() {
         vfs.syncfs().expect("sync of a full pool");
         for i in 0..count {
             vfs.unlink(Ino::ROOT, format!("empty{i}").as_bytes()).expect("unlink");
+        }
+        for i in made {
+            vfs.unlink(Ino::ROOT, other(i).as_bytes()).expect("unlink");
         }
         vfs.syncfs().expect("sync");
     }
