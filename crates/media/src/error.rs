@@ -84,6 +84,12 @@ pub enum DeviceError {
         /// The device's name.
         device: String,
     },
+    /// It cannot be opened for writing: a switch, a read-only file system, a read-only mapping.
+    #[error("{path} is write-protected; mount it read-only (-o ro), or end the protection")]
+    Protected {
+        /// What was to be opened.
+        path: PathBuf,
+    },
     /// The device is gone.
     #[error("{device} is gone; plug it in again, then mount it again")]
     Removed {

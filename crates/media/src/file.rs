@@ -69,7 +69,11 @@ impl FileDevice {
         let file = open_flags(kind, mode, options)
             .open(path)
             .map_err(|source| match source.raw_os_error() {
-                Some(libc::EINVAL) if options.direct => unsuitable(path, "its file system has no O_DIRECT"),
+                Some(libc::EINVAL) if options.direct => DeviceError::Open {
+                    what: "open with O_DIRECT (io=direct)",
+                    path: path.to_owned(),
+                    source,
+                },
                 _ => open_error(path, source),
             })?;
         Self::over(path, file, kind, mode, options)
@@ -100,7 +104,7 @@ impl FileDevice {
     fn over(path: &Path, file: File, kind: Kind, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
         lock(path, &file, mode)?;
         if mode == OpenMode::ReadWrite {
-            refuse_if_mounted(path)?;
+            refuse_if_unwritable(path, kind)?;
         }
         let bytes = match kind {
             Kind::Regular => file.metadata().map(|meta| meta.len()),
@@ -330,7 +334,7 @@ impl Device for FileDevice {
             return Ok(());
         }
         let file = self.open_again()?;
-        refuse_if_mounted(&self.path)?;
+        refuse_if_unwritable(&self.path, self.kind)?;
         self.lock_alone()?;
         // Whoever was faster has opened the same.
         let _ = self.writing.set(file);
@@ -388,6 +392,14 @@ fn lock(path: &Path, file: &File, mode: OpenMode) -> Result<(), DeviceError> {
     })
 }
 
+/// The kernel opens a write-protected block device for writing as if nothing were wrong.
+fn refuse_if_unwritable(path: &Path, kind: Kind) -> Result<(), DeviceError> {
+    if kind == Kind::Block && mounts::is_write_protected(path).map_err(|source| open_error(path, source))? {
+        return Err(DeviceError::Protected { path: path.to_owned() });
+    }
+    refuse_if_mounted(path)
+}
+
 fn refuse_if_mounted(path: &Path) -> Result<(), DeviceError> {
     let users = mounts::users_of(path).map_err(|source| open_error(path, source))?;
     match users.into_iter().next() {
@@ -411,8 +423,10 @@ fn unsuitable(path: &Path, why: &str) -> DeviceError {
 }
 
 fn open_error(path: &Path, source: io::Error) -> DeviceError {
-    if source.raw_os_error() == Some(libc::EBUSY) {
-        return busy(path, "mounted or held by another driver".to_owned());
+    match source.raw_os_error() {
+        Some(libc::EBUSY) => return busy(path, "mounted or held by another driver".to_owned()),
+        Some(libc::EROFS) => return DeviceError::Protected { path: path.to_owned() },
+        _ => {}
     }
     DeviceError::Open {
         what: "open",

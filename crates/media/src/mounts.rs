@@ -39,10 +39,7 @@ struct DeviceNumber {
 pub fn users_of(path: &Path) -> io::Result<Vec<User>> {
     let meta = fs::metadata(path)?;
     let devices = if meta.file_type().is_block_device() {
-        with_partitions(DeviceNumber {
-            major: libc::major(meta.rdev()),
-            minor: libc::minor(meta.rdev()),
-        })
+        with_partitions(number_of(&meta))
     } else {
         loops_over(Path::new("/sys/block"), &fs::canonicalize(path)?)
     };
@@ -50,6 +47,22 @@ pub fn users_of(path: &Path) -> io::Result<Vec<User>> {
     let mut users = mounted_at(&mountinfo, &devices);
     users.extend(devices.into_iter().flat_map(holders));
     Ok(users)
+}
+
+/// Whether the kernel says of the block device at `path` that it must not be written. Where /sys is not there: no.
+///
+/// # Errors
+/// If `path` itself cannot be examined.
+pub fn is_write_protected(path: &Path) -> io::Result<bool> {
+    let told = fs::read_to_string(sys_folder(number_of(&fs::metadata(path)?)).join("ro"));
+    Ok(told.is_ok_and(|told| told.trim() == "1"))
+}
+
+fn number_of(device: &fs::Metadata) -> DeviceNumber {
+    DeviceNumber {
+        major: libc::major(device.rdev()),
+        minor: libc::minor(device.rdev()),
+    }
 }
 
 /// The mounts of `devices` in the text of a mountinfo file (proc(5)).

@@ -8,6 +8,7 @@ use keepfs_format::{FromBytes, IntoBytes};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Pages of the bed's pool.
 const PAGES: u64 = 16_384;
@@ -215,4 +216,36 @@ fn features_that_only_writers_must_know_leave_reading() {
         bed.unmount();
     }
     assert!(fs::read(bed.pool()).unwrap() == before, "the pool was written");
+}
+
+/// The kernel lets a write-protected device be opened for writing and fails each write.
+#[test]
+fn a_write_protected_device_can_only_be_read() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let device = done(Command::new("losetup").args(["-r", "--find", "--show"]).arg(bed.pool()));
+    let device = device.trim();
+    let told = std::panic::catch_unwind(|| {
+        let mount = |options: &str| run(keepfs(["mount", "-o", options, device]).arg(bed.dir()));
+        let refused = mount("rw");
+        let opened = mount("ro");
+        let become_rw = mount("remount,rw");
+        let read = fs::read_dir(bed.dir()).map(Iterator::count);
+        drop(run(keepfs(["unmount"]).arg(bed.dir())));
+        (refused, opened, become_rw, read)
+    });
+    done(Command::new("losetup").args(["-d", device]));
+    let (refused, opened, become_rw, read) = told.unwrap();
+    for output in [refused, become_rw] {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && said.contains("write-protected"),
+            "{output:?}"
+        );
+    }
+    assert!(opened.status.success(), "{opened:?}");
+    assert_eq!(read.unwrap(), 0);
+    bed.check();
 }
