@@ -6,6 +6,7 @@ use super::failure::Failure;
 use super::registry::{self, Record};
 use super::{Outcome, table};
 use keepfs_fuse::{FuseError, How};
+use keepfs_media::DeviceError;
 use std::fs::File;
 use std::path::Path;
 
@@ -93,14 +94,26 @@ fn begin(record: &Record) -> Result<Option<Wait>, Failure> {
 }
 
 /// Opens a pool. A plain umount(8) may return a moment before the server has let go of the pool: if it is in use by a
-/// server that is mounted nowhere any more, waits for that server's end and tries once more.
+/// server that is mounted nowhere any more, waits for that server's end and tries once more. If a server of ours has it
+/// mounted, the failure says where.
 pub fn patiently<T>(pool: &Path, open: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
     match open() {
         Err(failure) if failure.is_busy() => {
             wait_for_ending_servers(pool);
-            open()
+            open().map_err(|failure| mounted_where(pool, failure))
         }
         other => other,
+    }
+}
+
+fn mounted_where(pool: &Path, failure: Failure) -> Failure {
+    let user = registry::of_pool(pool).into_iter().find(Record::is_mounted);
+    match user.filter(|_| failure.is_busy()) {
+        Some(record) => Failure::Device(DeviceError::Busy {
+            path: pool.to_owned(),
+            by: format!("mounted at {} by process {}", record.dir.display(), record.pid),
+        }),
+        None => failure,
     }
 }
 

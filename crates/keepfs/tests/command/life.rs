@@ -161,7 +161,8 @@ fn a_pool_is_mounted_once() {
     let Some(bed) = Bed::mounted("") else { return };
     let (code, said) = fails(&mut bed.mounting(""));
     assert_eq!(code, 1);
-    assert!(said.contains("in use"), "{said}");
+    let place = format!("in use (mounted at {} by process", bed.dir().display());
+    assert!(said.contains(&place), "{said}");
     fs::write(bed.on("still"), "here").unwrap();
 }
 
