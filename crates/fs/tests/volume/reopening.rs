@@ -63,3 +63,48 @@ fn a_read_only_volume_changes_nothing() {
     drop(volume);
     assert_eq!(device.counters().written, before.written, "nothing was written");
 }
+
+/// S-9.5: a volume that was opened read-only recovers the device before its first write, and frees orphans then (S-5.6).
+#[test]
+fn a_read_only_volume_begins_writing() {
+    let mut read_only = options(false);
+    read_only.store.read_only = true;
+    let pool = Pool::new(8192);
+    let vfs: &dyn Vfs = &*pool.volume;
+    let held = vfs.mknod(Ino::ROOT, b"held", &new(FileKind::File)).expect("create");
+    write(vfs, held.attr.ino, 0, &vec![9; 1 << 20]);
+    vfs.unlink(Ino::ROOT, b"held").expect("unlink");
+    let file = make(vfs, Ino::ROOT, "file", FileKind::File).expect("create");
+    write(vfs, file, 0, &[5; 1000]);
+    vfs.syncfs().expect("sync");
+    vfs.shutdown(false).expect("shutdown");
+    let device = pool.device;
+    drop(pool.volume);
+    let volume = Volume::open(device.clone(), &read_only).expect("open");
+    assert!(volume.is_read_only());
+    assert_eq!(volume.store().totals().expect("totals").inodes, 3);
+    volume.begin_writing().expect("begin");
+    volume.begin_writing().expect("once more changes nothing");
+    assert!(!volume.is_read_only());
+    assert_eq!(volume.store().totals().expect("totals").inodes, 2);
+    assert_eq!(read(&*volume, file, 0, 2000), [5; 1000]);
+    write(&*volume, file, 500, &[6; 1000]);
+    volume.syncfs().expect("sync");
+    Pool { device, volume }.finish();
+}
+
+/// S-5.1: who may not write cannot make the root directory.
+#[test]
+fn a_pool_without_a_root_is_not_opened_read_only() {
+    let mut read_only = options(false);
+    read_only.store.read_only = true;
+    let device: Arc<dyn Device> = Arc::new(RamDevice::new(4096));
+    Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+    let said = match Volume::open(device.clone(), &read_only) {
+        Ok(_) => panic!("it was opened"),
+        Err(error) => error.to_string(),
+    };
+    assert!(said.contains("no root directory yet"), "{said}");
+    let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    Pool { device, volume }.finish();
+}
