@@ -62,6 +62,11 @@ impl Locks {
         self.shard(rank(ino)).read()
     }
 
+    /// Shared lock of one inode if nobody changes it.
+    pub fn try_shared(&self, ino: u64) -> Option<RwLockReadGuard<'_, ()>> {
+        self.shard(rank(ino)).try_read()
+    }
+
     /// Exclusive lock of one inode.
     pub fn exclusive(&self, ino: u64) -> RwLockWriteGuard<'_, ()> {
         self.shard(rank(ino)).write()

@@ -88,7 +88,11 @@ impl Vfs for Volume {
     }
 
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
-        Ok(self.do_fsync(ino.0)?)
+        self.do_fsync([ino.0]).into_iter().collect()
+    }
+
+    fn fsync_all(&self, wanted: &[(Ino, bool)]) -> Vec<Result<()>> {
+        self.do_fsync(wanted.iter().map(|(ino, _)| ino.0))
     }
 
     fn syncfs(&self) -> Result<()> {

@@ -8,16 +8,27 @@ use keepfs_store::Purpose;
 use keepfs_vfs::{Errno, StatFs};
 
 impl Volume {
-    /// Everything up to now becomes durable, so this inode does. Errors: `ESTALE`, those of the device, `EIO` as long
-    /// as data of the file is lost that was acknowledged (S-7.6).
-    pub(crate) fn do_fsync(&self, ino: u64) -> Result<()> {
-        {
-            let _lock = self.locks.shared(ino);
-            self.see(|view| self.usable(view, ino))?;
-        }
-        self.do_sync()?;
-        let _lock = self.locks.shared(ino);
-        self.nothing_lost(ino)
+    /// Everything up to now becomes durable, so these inodes do; how it went for each. Errors: `ESTALE`, those of the
+    /// device, `EIO` as long as data of the file is lost that was acknowledged (S-7.6).
+    pub(crate) fn do_fsync(&self, inos: impl IntoIterator<Item = u64>) -> Vec<keepfs_vfs::Result<()>> {
+        let inos: Vec<_> = inos.into_iter().map(|ino| (ino, self.why_unusable(ino))).collect();
+        let synced = self.do_sync().map_err(Errno::from);
+        let result = |(ino, unusable): (u64, Option<Errno>)| {
+            unusable.map_or(synced, Err)?;
+            // No lock otherwise: all would wait for whoever writes to one of the files.
+            if self.lost.knows(ino) {
+                let _lock = self.locks.shared(ino);
+                self.nothing_lost(ino)?;
+            }
+            Ok(())
+        };
+        inos.into_iter().map(result).collect()
+    }
+
+    /// Why the inode cannot be used. One that is being changed at this moment can.
+    fn why_unusable(&self, ino: u64) -> Option<Errno> {
+        let _lock = self.locks.try_shared(ino)?;
+        self.see(|view| self.usable(view, ino)).err().map(Errno::from)
     }
 
     /// Everything up to now becomes durable, with one flush at most.

@@ -20,6 +20,7 @@ pub mod protocol;
 mod reply;
 mod server;
 mod session;
+mod syncs;
 mod sys;
 pub mod transport;
 mod tune;

@@ -9,8 +9,9 @@ use crate::pace::Pace;
 use crate::protocol::Opcode;
 use crate::protocol::request::{InHeader, ReadIn, WriteIn};
 use crate::reply::ReplyBuf;
+use crate::syncs::Syncs;
 use crate::transport::{Channel, RequestBuf, Service, Transport, io_flusher};
-use crate::workers::{Job, Workers};
+use crate::workers::{Job, Work, Workers};
 use keepfs_vfs::{Errno, Ino};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,6 +29,7 @@ pub(crate) struct Server {
     dispatcher: Dispatcher,
     transport: Arc<dyn Transport>,
     workers: Workers,
+    syncs: Syncs,
     threads: Mutex<Vec<JoinHandle<()>>>,
     granted: Granted,
     notifier: Notifier,
@@ -44,6 +46,8 @@ pub(crate) struct Server {
 enum By {
     Reader,
     Worker,
+    /// A worker, together with others of its kind.
+    Round,
 }
 
 impl Server {
@@ -58,6 +62,7 @@ impl Server {
             dispatcher,
             transport,
             workers: Workers::new(config.workers_max),
+            syncs: Syncs::default(),
             threads: Mutex::default(),
             granted,
             notifier,
@@ -108,7 +113,8 @@ impl Server {
             return By::Reader;
         };
         match op {
-            Opcode::Fsync | Opcode::Fsyncdir | Opcode::Syncfs | Opcode::Destroy => By::Worker,
+            Opcode::Fsync | Opcode::Fsyncdir => By::Round,
+            Opcode::Syncfs | Opcode::Destroy => By::Worker,
             // An ioctl may be fstrim(8), which takes as long as the device does.
             Opcode::Fallocate | Opcode::CopyFileRange | Opcode::CopyFileRange64 | Opcode::Ioctl => By::Worker,
             Opcode::Forget | Opcode::BatchForget | Opcode::Release | Opcode::Releasedir => By::Reader,
@@ -192,8 +198,8 @@ impl Server {
         self.workers.ended();
         if self.workers.none_running() {
             let mut reply = ReplyBuf::new(self.dispatcher.reply_size());
-            while let Some(mut job) = self.workers.poll() {
-                self.do_job(&mut job, &mut reply);
+            while let Some(work) = self.workers.poll() {
+                self.do_work(work, &mut reply);
             }
         }
     }
@@ -203,11 +209,47 @@ impl Server {
         let _counted = Counted(&self.workers);
         io_flusher();
         let mut reply = ReplyBuf::new(self.dispatcher.reply_size());
-        while let Some(mut job) = self.workers.next() {
-            self.do_job(&mut job, &mut reply);
-            if job.request.bytes().len() > COPY_MAX {
-                self.workers.give_back(job.request);
+        while let Some(work) = self.workers.next() {
+            self.do_work(work, &mut reply);
+        }
+    }
+
+    fn do_work(self: &Arc<Self>, work: Work, reply: &mut ReplyBuf) {
+        let mut job = match work {
+            Work::Syncs => return self.sync_round(reply),
+            Work::Request(job) => job,
+        };
+        self.do_job(&mut job, reply);
+        if job.request.bytes().len() > COPY_MAX {
+            self.workers.give_back(job.request);
+        }
+    }
+
+    /// Has a worker do `work`.
+    fn hand_over(self: &Arc<Self>, work: Work) {
+        if self.workers.push(work) {
+            self.start_worker();
+        }
+    }
+
+    /// All fsyncs that wait, with one flush; the next round begins before the replies are sent.
+    fn sync_round(self: &Arc<Self>, reply: &mut ReplyBuf) {
+        let mut jobs = self.syncs.take();
+        let ended = self.ended.hold_off();
+        let results = match *ended {
+            Some(_) => vec![Err(Errno::EIO); jobs.len()],
+            None => self.dispatcher.fsyncs(jobs.iter().map(|job| job.request.parts())),
+        };
+        drop(ended);
+        if self.syncs.flushed() {
+            self.hand_over(Work::Syncs);
+        }
+        for (job, result) in jobs.iter_mut().zip(results) {
+            match job.request.in_place() {
+                Some((_, area)) => finish_reply(result, job.unique, &mut ReplyBuf::over(area)),
+                None => finish_reply(result, job.unique, reply),
             }
+            self.answer(job, reply);
         }
     }
 
@@ -268,12 +310,7 @@ impl Drop for Counted<'_> {
 fn is_long_by_nature(op: Opcode) -> bool {
     matches!(
         op,
-        Opcode::Fsync
-            | Opcode::Fsyncdir
-            | Opcode::Fallocate
-            | Opcode::CopyFileRange
-            | Opcode::CopyFileRange64
-            | Opcode::Ioctl
+        Opcode::Fallocate | Opcode::CopyFileRange | Opcode::CopyFileRange64 | Opcode::Ioctl
     )
 }
 
@@ -302,7 +339,8 @@ fn finish_reply(result: Result<(), Errno>, unique: u64, reply: &mut ReplyBuf) {
 
 impl Service for Arc<Server> {
     fn serve(&self, channel: Channel, request: &mut RequestBuf, reply: &mut ReplyBuf) -> bool {
-        if self.who(request) == By::Reader {
+        let by = self.who(request);
+        if by == By::Reader {
             return self.handle_timed(request, reply);
         }
         let unique = InHeader::read_from_prefix(request.bytes()).map_or(0, |(header, _)| header.unique);
@@ -310,12 +348,15 @@ impl Service for Arc<Server> {
             0..=COPY_MAX => request.take_small(),
             _ => request.replace(self.workers.spare(self.request_size())),
         };
-        if self.workers.push(Job {
+        let job = Job {
             channel,
             unique,
             request: taken,
-        }) {
-            self.start_worker();
+        };
+        if by == By::Worker {
+            self.hand_over(Work::Request(job));
+        } else if self.syncs.push(job) {
+            self.hand_over(Work::Syncs);
         }
         false
     }

@@ -17,9 +17,18 @@ pub(crate) struct Job {
     pub(crate) request: RequestBuf,
 }
 
+/// What a worker is woken for.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// One request.
+    Request(Job),
+    /// A round of fsyncs ([`crate::syncs`]).
+    Syncs,
+}
+
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Job>,
+    queue: VecDeque<Work>,
     spares: Vec<RequestBuf>,
     idle: usize,
     threads: usize,
@@ -45,10 +54,10 @@ impl Workers {
         }
     }
 
-    /// Queues a job. `true`: the caller must start one more worker, which is counted already.
-    pub(crate) fn push(&self, job: Job) -> bool {
+    /// Queues work. `true`: the caller must start one more worker, which is counted already.
+    pub(crate) fn push(&self, work: Work) -> bool {
         let mut state = self.state.lock();
-        state.queue.push_back(job);
+        state.queue.push_back(work);
         if state.idle >= state.queue.len() {
             self.work.notify_one();
             return false;
@@ -58,12 +67,12 @@ impl Workers {
         start
     }
 
-    /// The next job for a worker; `None`: end.
-    pub(crate) fn next(&self) -> Option<Job> {
+    /// What a worker does next; `None`: end.
+    pub(crate) fn next(&self) -> Option<Work> {
         let mut state = self.state.lock();
         loop {
-            if let Some(job) = state.queue.pop_front() {
-                return Some(job);
+            if let Some(work) = state.queue.pop_front() {
+                return Some(work);
             }
             if state.stopping {
                 return None;
@@ -74,8 +83,8 @@ impl Workers {
         }
     }
 
-    /// A job if one waits.
-    pub(crate) fn poll(&self) -> Option<Job> {
+    /// Work if some waits.
+    pub(crate) fn poll(&self) -> Option<Work> {
         self.state.lock().queue.pop_front()
     }
 

@@ -93,6 +93,14 @@ pub trait Vfs: Send + Sync {
     /// Makes everything done to `ino` (and, by the prefix promise C-1, everything before) durable.
     fn fsync(&self, ino: Ino, data_only: bool) -> Result<()>;
 
+    /// [`Vfs::fsync`] with each of these arguments, so that one flush does for all; the results in their order.
+    fn fsync_all(&self, wanted: &[(Ino, bool)]) -> Vec<Result<()>> {
+        wanted
+            .iter()
+            .map(|(ino, data_only)| self.fsync(*ino, *data_only))
+            .collect()
+    }
+
     /// Makes everything durable.
     fn syncfs(&self) -> Result<()>;
 

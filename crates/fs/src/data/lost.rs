@@ -34,6 +34,11 @@ impl LostPages {
         pages.map(|((_, index), entry)| (*index, *entry)).collect()
     }
 
+    /// Whether a page of the inode is remembered.
+    pub fn knows(&self, ino: u64) -> bool {
+        self.known.lock().range((ino, 0)..=(ino, u64::MAX)).next().is_some()
+    }
+
     fn inodes(&self) -> Vec<u64> {
         let mut inodes: Vec<u64> = self.known.lock().keys().map(|(ino, _)| *ino).collect();
         inodes.dedup();

@@ -1,6 +1,6 @@
 //! Requests about the contents of a file, and symbolic links.
 
-use super::request::Request;
+use super::request::{Parts, Request};
 use super::{Dispatcher, Handled};
 use crate::config::CacheMode;
 use crate::protocol::flags;
@@ -60,9 +60,8 @@ impl Dispatcher {
     }
 
     pub(super) fn fsync(&self, request: &Request<'_>) -> Handled {
-        let args: FsyncIn = request.args()?;
-        self.vfs
-            .fsync(request.ino(), args.fsync_flags & flags::FSYNC_FDATASYNC != 0)
+        let (ino, data_only) = fsync_args(request)?;
+        self.vfs.fsync(ino, data_only)
     }
 
     pub(super) fn fallocate(&self, request: &Request<'_>) -> Handled {
@@ -113,6 +112,16 @@ impl Dispatcher {
             .copy_file_range(request.ino(), args.off_in, Ino(args.nodeid_out), args.off_out, len)?;
         Ok(copied.min(len))
     }
+}
+
+/// What an FSYNC or FSYNCDIR request asks [`keepfs_vfs::Vfs::fsync`] for. Errors: `EINVAL` if it is malformed.
+pub(super) fn fsync_of(request: Parts<'_>) -> Result<(Ino, bool), Errno> {
+    fsync_args(&Request::parse(request).map_err(|_| Errno::EINVAL)?)
+}
+
+fn fsync_args(request: &Request<'_>) -> Result<(Ino, bool), Errno> {
+    let args: FsyncIn = request.args()?;
+    Ok((request.ino(), args.fsync_flags & flags::FSYNC_FDATASYNC != 0))
 }
 
 /// How a file is opened, from the flags of open(2) and those of the request.

@@ -17,8 +17,9 @@ use crate::context::Working;
 use crate::init::Granted;
 use crate::protocol::Opcode;
 use crate::reply::ReplyBuf;
-use keepfs_vfs::{Errno, Vfs};
+use keepfs_vfs::{Errno, Ino, Vfs};
 pub(crate) use request::{Parts, Request};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,22 +115,36 @@ impl Dispatcher {
         Outcome::Reply
     }
 
+    /// Handles FSYNC and FSYNCDIR requests with one flush for all; how it went for each.
+    pub(crate) fn fsyncs<'a>(&self, requests: impl Iterator<Item = Parts<'a>>) -> Vec<Handled> {
+        let asked: Vec<Result<(Ino, bool), Errno>> = requests.map(file::fsync_of).collect();
+        let wanted: Vec<(Ino, bool)> = asked.iter().flatten().copied().collect();
+        let _span = tracing::trace_span!("request", op = Opcode::Fsync.name(), number = wanted.len()).entered();
+        let done = catch_unwind(AssertUnwindSafe(|| self.vfs.fsync_all(&wanted)));
+        let done = done.unwrap_or_else(|panic| vec![Err(self.panicked(Opcode::Fsync, 0, &*panic)); wanted.len()]);
+        let mut done = done.into_iter();
+        let one = |asked: Result<_, _>| asked.and_then(|_| done.next().unwrap_or(Err(Errno::EIO)));
+        asked.into_iter().map(one).collect()
+    }
+
     /// Runs the handler; a panic becomes `EIO`.
     fn guarded(&self, op: Opcode, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
-        catch_unwind(AssertUnwindSafe(|| self.route(op, request, reply))).unwrap_or_else(|panic| {
-            self.panics.fetch_add(1, Ordering::Relaxed);
-            let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
-            let text = text
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_default();
-            tracing::error!(
-                op = op.name(),
-                unique = request.header.unique,
-                panic = text,
-                "a handler panicked"
-            );
-            Err(Errno::EIO)
-        })
+        let handled = catch_unwind(AssertUnwindSafe(|| self.route(op, request, reply)));
+        handled.unwrap_or_else(|panic| Err(self.panicked(op, request.header.unique, &*panic)))
+    }
+
+    /// Counts and logs a panic; what the caller is told.
+    fn panicked(&self, op: Opcode, unique: u64, panic: &(dyn Any + Send)) -> Errno {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        tracing::error!(
+            op = op.name(),
+            unique,
+            panic = text.unwrap_or_default(),
+            "a handler panicked"
+        );
+        Errno::EIO
     }
 
     /// The table of operations.

@@ -3,11 +3,18 @@
 use super::*;
 use std::sync::Arc;
 
-fn job(unique: u64) -> Job {
-    Job {
+fn job(unique: u64) -> Work {
+    Work::Request(Job {
         channel: Channel::FIRST,
         unique,
         request: RequestBuf::default(),
+    })
+}
+
+fn number(work: Option<Work>) -> u64 {
+    match work {
+        Some(Work::Request(job)) => job.unique,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -17,7 +24,7 @@ fn threads_start_up_to_the_limit() {
     assert!(workers.push(job(1)));
     assert!(workers.push(job(2)));
     assert!(!workers.push(job(3)), "two are enough");
-    assert_eq!(workers.next().unwrap().unique, 1);
+    assert_eq!(number(workers.next()), 1);
     workers.ended();
     assert!(workers.push(job(4)), "one has ended");
 }
@@ -28,9 +35,9 @@ fn jobs_are_done_in_order() {
     for unique in 1..=3 {
         assert_eq!(workers.push(job(unique)), unique == 1, "one thread is the limit");
     }
-    assert_eq!(workers.next().unwrap().unique, 1);
-    assert_eq!(workers.poll().unwrap().unique, 2);
-    assert_eq!(workers.poll().unwrap().unique, 3);
+    assert_eq!(number(workers.next()), 1);
+    assert_eq!(number(workers.poll()), 2);
+    assert_eq!(number(workers.poll()), 3);
     assert!(workers.poll().is_none());
 }
 
@@ -43,8 +50,8 @@ fn stop_lets_everything_be_done_first() {
         if workers.push(job(unique)) {
             let (workers, done) = (workers.clone(), done.clone());
             threads.push(std::thread::spawn(move || {
-                while let Some(job) = workers.next() {
-                    done.lock().push(job.unique);
+                while let Some(work) = workers.next() {
+                    done.lock().push(number(Some(work)));
                 }
                 workers.ended();
             }));

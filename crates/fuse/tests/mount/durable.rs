@@ -1,7 +1,7 @@
 //! sync(2), syncfs(2) and umount(2) mean what they say on an anchored mount (PROTOCOLS section 8).
 
 use super::support::{Mount, possible};
-use crate::probe::{Lever, Probe, gate};
+use crate::probe::{Lever, Probe, gate, until_in_fsync};
 use crate::sys;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{CacheMode, How, MountConfig};
@@ -177,6 +177,49 @@ fn fsync_waits_on_a_worker_while_others_go_on() {
     });
     drop(lever);
     drop(file);
+    m.unmount().unwrap();
+}
+
+#[test]
+fn fsyncs_that_come_during_a_flush_share_the_next_one() {
+    const LATER: usize = 20;
+    let (fsync_gate, lever) = gate();
+    let probe = Probe {
+        fsync_gate: Some(fsync_gate),
+        ..Probe::default()
+    };
+    let log = probe.log.clone();
+    let config = MountConfig {
+        threads: Some(1),
+        ..MountConfig::default()
+    };
+    let Some(m) = Mount::with(Arc::new(probe), config) else {
+        return;
+    };
+    let files: Vec<File> = (0..=LATER)
+        .map(|n| File::create(m.path(format!("f{n}"))).unwrap())
+        .collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| files[0].sync_all().unwrap());
+        lever.arrived.recv().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        for file in &files[1..] {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                tell.send(sys::thread_id()).unwrap();
+                file.sync_all().unwrap();
+            });
+        }
+        (0..LATER).for_each(|_| until_in_fsync(told.recv().unwrap()));
+        // The only reader takes requests in their order: when this one is answered, it has those before it.
+        fs::write(m.path("other"), b"y").unwrap();
+        drop(lever);
+    });
+    assert_eq!(
+        (count(&log, "round of 1"), count(&log, &format!("round of {LATER}"))),
+        (1, 1)
+    );
+    drop(files);
     m.unmount().unwrap();
 }
 

@@ -42,6 +42,15 @@ impl Gate {
     }
 }
 
+/// Waits until a thread of this process sleeps in fsync(2), so that its request is with the kernel or the server.
+pub fn until_in_fsync(thread: libc::pid_t) {
+    let call = format!("{} ", libc::SYS_fsync);
+    while !std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).is_ok_and(|now| now.starts_with(&call))
+    {
+        std::thread::yield_now();
+    }
+}
+
 /// See the head of the file. Names starting with `panic` panic in lookup.
 #[derive(Default)]
 pub struct Probe {
@@ -140,6 +149,13 @@ impl Vfs for Probe {
             gate.pass();
         }
         self.model.fsync(ino, data_only)
+    }
+    fn fsync_all(&self, wanted: &[(Ino, bool)]) -> Vec<Result<()>> {
+        self.note(format!("round of {}", wanted.len()));
+        wanted
+            .iter()
+            .map(|(ino, data_only)| self.fsync(*ino, *data_only))
+            .collect()
     }
     fn syncfs(&self) -> Result<()> {
         self.note("syncfs");

@@ -1,6 +1,6 @@
 //! What only the io_uring transport has: queues that can fill, a device that only brings FORGET, and kernels that refuse.
 
-use crate::probe::{Probe, gate};
+use crate::probe::{Probe, gate, until_in_fsync};
 use crate::sys;
 use crate::uring::support::{Mount, possible};
 use keepfs_fuse::{MountConfig, TransportKind, mount};
@@ -30,16 +30,22 @@ fn waiting_fsyncs_leave_room_in_the_queue_of_their_cpu() {
     let Some(m) = Mount::with(Arc::new(probe), MountConfig::default()) else {
         return;
     };
+    let (tell, told) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         for client in 0..waiting() {
             // One file each: the kernel lets only one fsync of a file through at a time.
             let path = m.path(format!("f{client}"));
+            let tell = tell.clone();
             scope.spawn(move || {
                 sys::stay_on_cpu_0();
-                File::create(path).unwrap().sync_all().unwrap();
+                let file = File::create(path).unwrap();
+                tell.send(sys::thread_id()).unwrap();
+                file.sync_all().unwrap();
             });
         }
-        (0..waiting()).for_each(|_| lever.arrived.recv().unwrap());
+        // One is under way; the others have to wait for its flush.
+        (0..waiting()).for_each(|_| until_in_fsync(told.recv().unwrap()));
+        lever.arrived.recv().unwrap();
         let (path, data) = (m.path("other"), vec![3; 200_000]);
         let other = scope.spawn(move || {
             sys::stay_on_cpu_0();
