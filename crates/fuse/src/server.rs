@@ -216,7 +216,7 @@ impl Server {
 
     fn do_work(self: &Arc<Self>, work: Work, reply: &mut ReplyBuf) {
         let mut job = match work {
-            Work::Syncs => return self.sync_round(reply),
+            Work::Syncs => return self.sync_rounds(reply),
             Work::Request(job) => job,
         };
         self.do_job(&mut job, reply);
@@ -232,24 +232,30 @@ impl Server {
         }
     }
 
-    /// All fsyncs that wait, with one flush; the next round begins before the replies are sent.
-    fn sync_round(self: &Arc<Self>, reply: &mut ReplyBuf) {
-        let mut jobs = self.syncs.take();
+    /// Rounds of fsyncs until none waits.
+    fn sync_rounds(self: &Arc<Self>, reply: &mut ReplyBuf) {
+        loop {
+            let mut jobs = self.syncs.take();
+            if jobs.is_empty() {
+                return;
+            }
+            let results = self.fsyncs(&jobs);
+            for (job, result) in jobs.iter_mut().zip(results) {
+                match job.request.in_place() {
+                    Some((_, area)) => finish_reply(result, job.unique, &mut ReplyBuf::over(area)),
+                    None => finish_reply(result, job.unique, reply),
+                }
+                self.answer(job, reply);
+            }
+        }
+    }
+
+    /// All of `jobs` with one flush; how it went for each.
+    fn fsyncs(&self, jobs: &[Job]) -> Vec<Result<(), Errno>> {
         let ended = self.ended.hold_off();
-        let results = match *ended {
+        match *ended {
             Some(_) => vec![Err(Errno::EIO); jobs.len()],
             None => self.dispatcher.fsyncs(jobs.iter().map(|job| job.request.parts())),
-        };
-        drop(ended);
-        if self.syncs.flushed() {
-            self.hand_over(Work::Syncs);
-        }
-        for (job, result) in jobs.iter_mut().zip(results) {
-            match job.request.in_place() {
-                Some((_, area)) => finish_reply(result, job.unique, &mut ReplyBuf::over(area)),
-                None => finish_reply(result, job.unique, reply),
-            }
-            self.answer(job, reply);
         }
     }
 

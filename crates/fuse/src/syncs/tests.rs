@@ -22,8 +22,7 @@ fn one_round_takes_all_that_wait() {
     assert!(!syncs.push(job(2)), "and does for those that come before it begins");
     assert_eq!(numbers(&syncs.take()), [1, 2]);
     assert!(!syncs.push(job(3)), "a round is under way");
-    assert!(syncs.flushed(), "the next one is for what came meanwhile");
-    assert_eq!(numbers(&syncs.take()), [3]);
-    assert!(!syncs.flushed(), "nothing came");
-    assert!(syncs.push(job(4)), "so the next to come begins a round");
+    assert_eq!(numbers(&syncs.take()), [3], "the next one is for what came meanwhile");
+    assert_eq!(numbers(&syncs.take()), [], "nothing came: the worker ends");
+    assert!(syncs.push(job(4)), "so the next to come begins again");
 }
