@@ -1,139 +1,188 @@
-//! `cargo xtask bench`: Keepfs beside ext4, fuse2fs and bindfs on the same loop device, with bytes and flushes from the
-//! kernel's block statistics; the table goes into docs/RESULTS.md.
+//! `cargo xtask bench`: Keepfs beside other file systems on the same device, with bytes and flushes from the kernel's
+//! block statistics; tables go into docs/RESULTS.md, plots into docs/plots/, all figures into docs/results/.
 
-use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
-use serde_json::Value;
-
-use crate::suites::build;
-use crate::suites::process::{command, run};
 use crate::sweep::Scratch;
-use crate::{install, paths};
+use crate::{gates, paths};
 
+mod bars;
 mod device;
+mod figure;
+mod mounted;
 mod peers;
+mod plot;
+mod programs;
+mod results;
+mod run;
+mod sample;
+mod session;
+mod smoke;
 mod table;
+mod work;
 
-use device::{Counters, LoopDevice};
-use peers::{PEERS, Peer};
+use figure::{FIGURES, Figure};
+use results::Results;
+use session::Bench;
 
-/// Size of the device, in MiB.
-const DEVICE_MIB: u64 = 3072;
+const USAGE: &str = "usage: cargo xtask bench NAME... | all | list | render | smoke
+  --seconds N   seconds of a workload [2]
+  --rounds N    most rounds of a figure; peers take turns within each [3]
+  --only PEER   this peer (again for more); printed, not stored
+  --quick       everything small, once and for half a second; printed, not stored";
 
-/// What is measured: the workload, and whether the file system is mounted anew before (with empty caches).
-const WORKLOADS: &[(&str, bool)] = &[
-    ("create", false),
-    ("varmail", false),
-    ("stat", false),
-    ("write", false),
-    ("read", true),
-];
-
-/// One row: a workload on a file system.
+/// What was asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    workload: &'static str,
-    peer: &'static str,
-    operations: f64,
-    fsyncs: f64,
-    bytes: f64,
+struct Wishes<'a> {
+    names: Vec<&'a str>,
     seconds: f64,
-    device: Counters,
+    rounds: u32,
+    only: Vec<&'a str>,
+    /// Percent of the size of file sets.
+    percent: Option<usize>,
+    device_mib: u64,
 }
 
-/// `cargo xtask bench [--seconds N] [--rounds N] [--only PEER]`; the median of the rounds counts. With `--only` the table
-/// is printed and not stored.
+impl<'a> Wishes<'a> {
+    fn parse(args: &[&'a str]) -> Result<Self, String> {
+        let mut wishes = Self {
+            names: Vec::new(),
+            seconds: 2.0,
+            rounds: 3,
+            only: Vec::new(),
+            percent: None,
+            device_mib: 12 << 10,
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().copied().ok_or(format!("{arg} needs a value"));
+            match *arg {
+                "--seconds" => wishes.seconds = positive(value()?)?,
+                "--rounds" => wishes.rounds = positive(value()?)? as u32,
+                "--only" => wishes.only.push(peer(value()?)?),
+                "--quick" => {
+                    (wishes.seconds, wishes.rounds, wishes.percent) = (0.5, 1, Some(2));
+                    wishes.device_mib = 2 << 10;
+                }
+                name if name.starts_with('-') => return Err(format!("unknown argument {name}\n{USAGE}")),
+                name => wishes.names.push(name),
+            }
+        }
+        Ok(wishes)
+    }
+
+    /// Whether the results are worth keeping.
+    fn is_stored(&self) -> bool {
+        self.only.is_empty() && self.percent.is_none()
+    }
+
+    fn figures(&self) -> Result<Vec<&'static Figure>, String> {
+        if self.names == ["all"] {
+            return Ok(FIGURES.iter().collect());
+        }
+        let named = |name: &&str| figure::named(name).ok_or_else(|| format!("no figure {name}\n{}", list()));
+        self.names.iter().map(named).collect()
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|n: &f64| n.is_finite() && *n > 0.0);
+    number.ok_or_else(|| format!("{text} is not a number above 0"))
+}
+
+fn peer(name: &str) -> Result<&str, String> {
+    let names = || peers::PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ");
+    peers::named(name)
+        .map(|_| name)
+        .ok_or_else(|| format!("no peer {name}; peers: {}", names()))
+}
+
+/// The figures, a line each.
+fn list() -> String {
+    let lines = FIGURES
+        .iter()
+        .map(|figure| format!("  {:<15} {}", figure.name, figure.about));
+    format!("figures:\n{}", lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// `cargo xtask bench` with the arguments after `bench`.
 pub fn command_line(args: &[&str]) -> Result<ExitCode, String> {
-    let (mut seconds, mut rounds, mut only) = (5, 3, None);
-    for pair in args.chunks(2) {
-        match pair {
-            ["--seconds", n] => seconds = number(n)?,
-            ["--rounds", n] => rounds = number(n)?,
-            ["--only", peer] => only = Some(*peer),
-            _ => return Err("usage: cargo xtask bench [--seconds N] [--rounds N] [--only PEER]".into()),
+    match args {
+        [] => return Err(format!("{USAGE}\n{}", list())),
+        ["list"] => {
+            println!("{}", list());
+            return Ok(ExitCode::SUCCESS);
         }
+        ["render"] => {
+            render()?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {}
     }
+    let wishes = Wishes::parse(args)?;
     if !rustix::process::geteuid().is_root() {
-        return Err("the benchmark needs root: it mounts file systems on a loop device".into());
+        return gates::skip("the benchmark needs root: it mounts file systems on loop devices");
     }
-    install::peers()?;
-    let workloads = build::release("keepfs-lab", "bench")?;
-    let mut rows = Vec::new();
-    for round in 1..=rounds {
-        for peer in PEERS.iter().filter(|peer| only.is_none_or(|name| name == peer.name)) {
-            println!("round {round} of {rounds}: {}", peer.name);
-            rows.extend(measure(peer, &workloads, seconds)?);
+    let smoke = wishes.names == ["smoke"];
+    let figures = if smoke { Vec::new() } else { wishes.figures()? };
+    // Before anything is mounted: from here on a signal does not end this process at once.
+    let stop = work::Stop::on_signals()?;
+    let scratch = Scratch::new()?;
+    let bench = Bench {
+        programs: programs::Programs::build(scratch.path())?,
+        stop,
+        seconds: wishes.seconds,
+        rounds: wishes.rounds,
+        percent: wishes.percent,
+        device_mib: wishes.device_mib,
+    };
+    let done = match smoke {
+        true => smoke::run(bench),
+        false => all(&bench, &wishes, &figures),
+    };
+    // Whatever a failure left: servers first, then mounts and loop devices.
+    scratch.kill_stragglers();
+    drop(scratch);
+    done
+}
+
+fn all(bench: &Bench, wishes: &Wishes<'_>, figures: &[&'static Figure]) -> Result<ExitCode, String> {
+    let estimate: f64 = figures
+        .iter()
+        .map(|figure| figure.estimate_s(bench.seconds, bench.rounds))
+        .sum();
+    println!("{} figures, about {:.0} min", figures.len(), (estimate / 60.0).ceil());
+    let start = Instant::now();
+    for (at, figure) in figures.iter().enumerate() {
+        let so_far = start.elapsed().as_secs();
+        println!(
+            "== {} ({} of {}, {so_far} s so far)",
+            figure.name,
+            at + 1,
+            figures.len()
+        );
+        let results = Results::of(figure, bench, run::figure(bench, figure, &wishes.only)?);
+        println!("\n{}", table::section(&results));
+        if wishes.is_stored() && !results.samples.is_empty() {
+            // After each figure, so that an interrupted run keeps what it has.
+            results::store(&paths::root().join("docs/results"), &results)?;
+            render()?;
         }
     }
-    let text = table::render(&medians(&rows), seconds, rounds);
-    println!("{text}");
-    if only.is_some() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    table::store(&paths::root().join("docs/RESULTS.md"), &text)?;
+    println!("{} figures in {} s", figures.len(), start.elapsed().as_secs());
     Ok(ExitCode::SUCCESS)
 }
 
-fn number(text: &str) -> Result<u32, String> {
-    text.parse()
-        .ok()
-        .filter(|n| *n > 0)
-        .ok_or_else(|| format!("{text} is not a number above 0"))
-}
-
-/// All workloads on one peer, on a device of its own.
-fn measure(peer: &'static Peer, program: &Path, seconds: u32) -> Result<Vec<Row>, String> {
-    let scratch = Scratch::new()?;
-    let device = LoopDevice::create(&scratch.path().join("device"), DEVICE_MIB)?;
-    let dir = scratch.path().join("mnt");
-    std::fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    (peer.make)(device.node())?;
-    let mut mount = (peer.mount)(device.node(), &dir)?;
-    let mut rows = Vec::new();
-    for (workload, anew) in WORKLOADS {
-        if ["stat", "varmail"].contains(workload) {
-            work(program, &format!("{workload}-prepare"), &dir, seconds)?;
-        }
-        if *anew {
-            mount.end()?;
-            mount = (peer.mount)(device.node(), &dir)?;
-        }
-        let before = device.counters()?;
-        let done = work(program, workload, &dir, seconds)?;
-        let device = device.counters()?.since(before);
-        let figure = |name: &str| done[name].as_f64().unwrap_or_default();
-        rows.push(Row {
-            workload,
-            peer: peer.name,
-            operations: figure("operations"),
-            fsyncs: figure("fsyncs"),
-            bytes: figure("bytes"),
-            seconds: figure("seconds"),
-            device,
-        });
+/// Tables and plots from the files of results.
+fn render() -> Result<(), String> {
+    let docs = paths::root().join("docs");
+    let all = results::load(&docs.join("results"))?;
+    for results in &all {
+        plot::draw(results, &docs.join(format!("plots/{}.svg", results.figure.name)))?;
     }
-    mount.end()?;
-    Ok(rows)
+    table::store(&docs.join("RESULTS.md"), &table::render(&all))
 }
 
-fn work(program: &Path, workload: &str, dir: &Path, seconds: u32) -> Result<Value, String> {
-    let line = run(command(program, dir).arg(workload).arg(dir).arg(seconds.to_string()))?;
-    serde_json::from_str(&line).map_err(|e| format!("{workload}: {e}: {line}"))
-}
-
-/// For each workload and peer the row with the median speed.
-fn medians(rows: &[Row]) -> Vec<Row> {
-    let mut medians = Vec::new();
-    for (workload, _) in WORKLOADS {
-        for peer in PEERS {
-            let mut same: Vec<&Row> = rows
-                .iter()
-                .filter(|row| row.workload == *workload && row.peer == peer.name)
-                .collect();
-            same.sort_by(|a, b| (a.operations / a.seconds).total_cmp(&(b.operations / b.seconds)));
-            medians.extend(same.get(same.len() / 2).map(|row| (*row).clone()));
-        }
-    }
-    medians
-}
+#[cfg(test)]
+mod tests;

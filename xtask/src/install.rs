@@ -46,8 +46,14 @@ const DEMO: &[Need] = &[need("git", "git"), need("sqlite3", "sqlite3")];
 /// File systems that stand beside Keepfs in the benchmark.
 const PEERS: &[Need] = &[
     need("mkfs.ext4", "e2fsprogs"),
+    need("mkfs.xfs", "xfsprogs"),
+    need("mkfs.btrfs", "btrfs-progs"),
     need("fuse2fs", "fuse2fs"),
+    need("zfs-fuse", "zfs-fuse"),
     need("bindfs", "bindfs"),
+    need("cc", "gcc"),
+    need("pkg-config", "pkg-config"),
+    need("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c", "libfuse3-dev"),
 ];
 
 /// Suites of the crate registry: name, version.

@@ -22,7 +22,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   suite NAME [--transport dev|uring]  one suite on a pool of its own
   suite NAME --dir DIR           the same in DIR on whatever lies there
   demo                           makes a pool, works on it, kills its server, recovers; needs root
-  bench [--seconds N] [--rounds N]  speed, bytes and flushes beside other file systems; needs root
+  bench NAME | all | list        speed, bytes and flushes beside other file systems; needs root
   deny, miri, bare               one stage each, by a tool that must be installed
   install [WHAT]                 installs what the tests and the demo need (mount, suites, programs, peers, all)
 ";

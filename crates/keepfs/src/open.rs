@@ -23,6 +23,8 @@ pub struct OpenOptions {
     pub discard: bool,
     /// Read and write the device past the kernel's page cache (O_DIRECT).
     pub direct: bool,
+    /// Write the changed parts of metadata only to the log; off is for comparison (decision 0421).
+    pub compact: bool,
     /// Seal the memory's mappings: right for a server, which opens one pool in its life; they are never given back.
     pub seal: bool,
 }
@@ -38,6 +40,7 @@ impl Default for OpenOptions {
             access_times: AccessTimes::default(),
             discard: false,
             direct: false,
+            compact: true,
             seal: false,
         }
     }
@@ -54,6 +57,7 @@ impl OpenOptions {
                 seal: self.seal,
                 read_only: self.read_only,
                 discard: self.discard,
+                compact: self.compact,
                 ..StoreOptions::default()
             },
             access_times: self.access_times,

@@ -44,7 +44,7 @@ pub use pool::{FormatOptions, LOG_PAGES, Pool};
 pub use reserve::Reservation;
 pub use segment::{Adopted, Quarantine};
 pub use space::{Figures, Purpose};
-pub use stats::{DeviceErrors, Snapshot, TimesSeen};
+pub use stats::{DIRTY_SIZES, DeviceErrors, Snapshot, TimesSeen};
 pub use sync::group_pages_max;
 pub use txn::{Base, FRAMES_MAX, Meaning, Ref, Source, Txn};
 pub use view::{Totals, View};
@@ -109,6 +109,9 @@ pub struct StoreOptions {
     pub sync_each: bool,
     /// Tell the device after each checkpoint which pages became free.
     pub discard: bool,
+    /// Groups have the changed parts of metablocks only. Off: they take as many log pages as the whole metablocks would,
+    /// for comparison (ReconFS-EC, ReconFS section 5.2.3; decision 0421).
+    pub compact: bool,
 }
 
 impl Default for StoreOptions {
@@ -125,6 +128,7 @@ impl Default for StoreOptions {
             sync_each: false,
             lasting: false,
             discard: false,
+            compact: true,
         }
     }
 }

@@ -92,7 +92,18 @@ pub fn append(
     stamp: &Stamp,
     payload: &[u8],
 ) -> Result<u64, Error> {
-    let count = pages_of(payload.len());
+    append_pages(device, region, head, stamp, payload, pages_of(payload.len()))
+}
+
+/// The same in `count` pages, which the payload fits into; pages behind it are empty (S-8.2).
+pub fn append_pages(
+    device: &dyn Device,
+    region: &Region,
+    head: &mut Head,
+    stamp: &Stamp,
+    payload: &[u8],
+    count: u64,
+) -> Result<u64, Error> {
     let mut buffer = vec![0; BATCH.min(count as usize) * PAGE];
     let mut rest = payload;
     let mut left = count as usize;

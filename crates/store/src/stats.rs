@@ -5,8 +5,14 @@ use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
 use std::time::Duration;
 
+/// Bytes of an update record before its ranges: type, length, id, generation, number of ranges (S-8.5).
+const UPDATE_HEAD: usize = 18;
+
 /// Buckets of a histogram of times.
 const BUCKETS: usize = 20;
+
+/// Upper bounds of the buckets of [`Snapshot::dirty_sizes`], bytes (ReconFS Fig. 9).
+pub const DIRTY_SIZES: [usize; 8] = [64, 128, 256, 512, 1024, 2048, 3072, PAGE];
 
 /// How long something took each time: a histogram by powers of two, and the longest.
 #[derive(Default)]
@@ -65,6 +71,8 @@ macro_rules! counters {
         #[derive(Default)]
         pub struct Stats {
             $($(#[$doc])* pub $name: AtomicU64,)*
+            /// Changed bytes of each metablock in each group: how often at most so many (see [`DIRTY_SIZES`]).
+            pub dirty_sizes: [AtomicU64; DIRTY_SIZES.len()],
             /// For how long the barrier of a checkpoint kept the gate shut, withdrawn ones among them.
             pub barrier: Times,
             /// How long a transaction waited at a shut gate.
@@ -77,6 +85,8 @@ macro_rules! counters {
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Snapshot {
             $($(#[$doc])* pub $name: u64,)*
+            /// Changed bytes of each metablock in each group: how often at most so many (see [`DIRTY_SIZES`]).
+            pub dirty_sizes: [u64; DIRTY_SIZES.len()],
             /// For how long the barrier of a checkpoint kept the gate shut, withdrawn ones among them.
             pub barrier: TimesSeen,
             /// How long a transaction waited at a shut gate.
@@ -90,6 +100,7 @@ macro_rules! counters {
             pub fn snapshot(&self) -> Snapshot {
                 Snapshot {
                     $($name: self.$name.load(Ordering::Relaxed),)*
+                    dirty_sizes: core::array::from_fn(|i| self.dirty_sizes[i].load(Ordering::Relaxed)),
                     barrier: self.barrier.seen(),
                     gate: self.gate.seen(),
                     throttle: self.throttle.seen(),
@@ -128,8 +139,12 @@ counters! {
     bytes_compacted,
     /// Bytes that transactions changed in metablocks.
     bytes_dirty,
-    /// Bytes of whole pages that would have been written without compaction (ReconFS Table 3).
+    /// Bytes of whole pages if each transaction wrote the metablocks that it changed.
     bytes_full_pages,
+    /// Metablocks that groups changed, each once a group: what is written whole without compaction (ReconFS Table 3).
+    updated_pages,
+    /// Bytes of the update records that groups have instead, with their heads.
+    updated_bytes,
     /// Barriers that opened again because a transaction did not end in time (PROTOCOLS section 6).
     barriers_withdrawn,
     /// Transactions that a barrier told to abort and run again.
@@ -158,6 +173,34 @@ impl DeviceErrors {
     }
 }
 
+/// The update records of a group (S-8.5, type 1).
+#[derive(Default)]
+pub struct Updates {
+    /// How many.
+    pub pages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    dirty_sizes: [u64; DIRTY_SIZES.len()],
+}
+
+impl Updates {
+    /// Those among `records`.
+    pub fn of(records: &[Record]) -> Updates {
+        let mut updates = Updates::default();
+        for record in records {
+            let Record::Update { ranges, .. } = record else {
+                continue;
+            };
+            let dirty: usize = ranges.iter().map(|(_, bytes)| bytes.len()).sum();
+            updates.pages += 1;
+            updates.bytes += (UPDATE_HEAD + 4 * ranges.len() + dirty) as u64;
+            let bucket = DIRTY_SIZES.partition_point(|most| *most < dirty);
+            updates.dirty_sizes[bucket.min(DIRTY_SIZES.len() - 1)] += 1;
+        }
+        updates
+    }
+}
+
 impl Stats {
     /// Counts the ranges (from, to) of a metablock that a transaction changed.
     pub fn ranges_dirtied(&self, ranges: &[(u16, u16)]) {
@@ -183,7 +226,12 @@ impl Stats {
     }
 
     /// Counts a group.
-    pub fn persisted(&self, payload: usize, pages: u64, _transactions: usize) {
+    pub fn persisted(&self, payload: usize, pages: u64, updates: &Updates) {
+        self.updated_pages.fetch_add(updates.pages, Ordering::Relaxed);
+        self.updated_bytes.fetch_add(updates.bytes, Ordering::Relaxed);
+        for (sum, count) in self.dirty_sizes.iter().zip(updates.dirty_sizes) {
+            sum.fetch_add(count, Ordering::Relaxed);
+        }
         self.groups.fetch_add(1, Ordering::Relaxed);
         self.bytes_compacted.fetch_add(payload as u64, Ordering::Relaxed);
         self.bytes_persistence.fetch_add(pages * PAGE as u64, Ordering::Relaxed);

@@ -5,6 +5,7 @@ use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug};
 use crate::redo::{Group, RedoDamage, Span, compact};
 use crate::segment::RING;
+use crate::stats::Updates;
 use crate::{Store, UNFLUSHED_MAX};
 use core::sync::atomic::Ordering;
 use keepfs_format::PAGE;
@@ -159,9 +160,19 @@ impl Store {
                 self.verified_copy(&pin, &mut copy)?;
             }
         }
+        let updates = Updates::of(&group.records);
         // From here on the encoded form is all there is: a group may be long, and memory is short (P-9).
         let payload = log::encode(core::mem::take(&mut group.records));
-        Ok(Prepared { group, payload })
+        let pages = match self.options.compact {
+            true => log::pages_of(payload.len()),
+            false => pages_uncompacted(payload.len(), &updates),
+        };
+        Ok(Prepared {
+            group,
+            payload,
+            pages,
+            updates,
+        })
     }
 
     /// What [`Bug::GroupFromFrames`] does: the ranges are replaced by whole frames as they are now.
@@ -199,13 +210,13 @@ impl Store {
             seq: prepared.group.seq,
             flags,
         };
-        let pages = log::append(&*self.device, &self.pool.log, &mut head, &stamp, &prepared.payload)?;
+        let log = &self.pool.log;
+        let pages = log::append_pages(&*self.device, log, &mut head, &stamp, &prepared.payload, prepared.pages)?;
         state.told = state.durable;
         state.head = head;
         state.written = before.group;
         state.written_seq = prepared.group.seq;
-        self.stats
-            .persisted(prepared.payload.len(), pages, prepared.group.transactions);
+        self.stats.persisted(prepared.payload.len(), pages, &prepared.updates);
         Ok(())
     }
 
@@ -229,6 +240,8 @@ impl Store {
                 ..Group::default()
             },
             payload: Vec::new(),
+            pages: 1,
+            updates: Updates::default(),
         };
         if self.log_has_room(1) {
             self.write_group(&empty).map_err(|e| self.fail(e))?;
@@ -300,11 +313,21 @@ enum Cut {
 pub(crate) struct Prepared {
     pub(crate) group: Group,
     pub(crate) payload: Vec<u8>,
+    /// Log pages it takes; more than the payload needs if nothing is compacted.
+    pages: u64,
+    updates: Updates,
+}
+
+/// Log pages of a group of `payload` bytes that has the metablocks of `updates` whole instead of their ranges, within
+/// S-8.10.
+fn pages_uncompacted(payload: usize, updates: &Updates) -> u64 {
+    let whole = payload - updates.bytes as usize + updates.pages as usize * PAGE;
+    log::pages_of(whole).min(group_pages_max()).max(log::pages_of(payload))
 }
 
 impl Prepared {
     /// Log pages it takes.
     pub(crate) fn pages(&self) -> u64 {
-        log::pages_of(self.payload.len())
+        self.pages
     }
 }

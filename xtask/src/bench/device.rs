@@ -1,12 +1,42 @@
-//! A loop device over a sparse file, and what the kernel counted on it.
+//! A loop device over a sparse file or over a modelled SSD, and what the kernel counted on it.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
 
+use super::work::{end_within, server};
 use crate::suites::process::{command, run};
+
+/// What the device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// A file of this machine's disk, as fast as that is.
+    None,
+    /// The SSD of the ReconFS paper, modelled in memory (decision 0422).
+    Ssd,
+}
+
+impl Profile {
+    /// As the tables say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Ssd => "ssd",
+        }
+    }
+}
 
 /// Detached when dropped.
 pub struct LoopDevice {
     node: PathBuf,
+    ssd: Option<Ssd>,
+}
+
+/// The server of a modelled SSD.
+struct Ssd {
+    dir: PathBuf,
+    child: Child,
 }
 
 /// Writes and flushes that a device has completed.
@@ -23,10 +53,33 @@ impl LoopDevice {
     pub fn create(file: &Path, mib: u64) -> Result<Self, String> {
         let sized = std::fs::File::create(file).and_then(|made| made.set_len(mib << 20));
         sized.map_err(|e| format!("{}: {e}", file.display()))?;
-        let mut losetup = command("losetup", Path::new("/"));
-        let node = run(losetup.args(["--find", "--show", "--direct-io=on"]).arg(file))?;
         Ok(Self {
-            node: PathBuf::from(node.trim()),
+            node: attach(file)?,
+            ssd: None,
+        })
+    }
+
+    /// The same over an SSD that the program `ssd` models at the new directory `dir`.
+    pub fn modelled(ssd: &Path, dir: &Path, mib: u64) -> Result<Self, String> {
+        std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        let mut program = server(ssd, dir.parent().unwrap_or(dir));
+        program.arg(dir).arg(mib.to_string()).stdout(Stdio::piped());
+        let child = program.spawn().map_err(|e| format!("{}: {e}", ssd.display()))?;
+        let mut ssd = Ssd {
+            dir: dir.to_owned(),
+            child,
+        };
+        let mut line = String::new();
+        if let Some(pipe) = ssd.child.stdout.take() {
+            let read = BufReader::new(pipe).read_line(&mut line);
+            read.map_err(|e| format!("the modelled SSD: {e}"))?;
+        }
+        if line.trim() != "ready" {
+            return Err("the modelled SSD did not come up (its words stand above)".into());
+        }
+        Ok(Self {
+            node: attach(&dir.join("device"))?,
+            ssd: Some(ssd),
         })
     }
 
@@ -42,11 +95,44 @@ impl LoopDevice {
         let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         Counters::parse(&text).ok_or_else(|| format!("{}: {text}", path.display()))
     }
+
+    /// What the modelled SSD counted: that the requests of the loop device reach it. `None` without one.
+    pub fn modelled_counters(&self) -> Option<Counters> {
+        let text = std::fs::read_to_string(self.ssd.as_ref()?.dir.join("counters")).ok()?;
+        let counted: serde_json::Value = serde_json::from_str(&text).ok()?;
+        Some(Counters {
+            written: counted["written_bytes"].as_u64()?,
+            flushes: counted["flushes"].as_u64()?,
+        })
+    }
+}
+
+fn attach(file: &Path) -> Result<PathBuf, String> {
+    let mut losetup = command("losetup", Path::new("/"));
+    let node = run(losetup.args(["--find", "--show", "--direct-io=on"]).arg(file))?;
+    Ok(PathBuf::from(node.trim()))
 }
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        drop(command("losetup", Path::new("/")).arg("-d").arg(&self.node).output());
+        let quiet = |program: &str, args: &[&str], path: &Path| {
+            let output = command(program, Path::new("/")).args(args).arg(path).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        quiet("losetup", &["-d"], &self.node);
+        let Some(ssd) = &mut self.ssd else { return };
+        // The loop device lets go of the file a moment after it was told to.
+        let tries = (0..50).any(|_| {
+            let gone = quiet("umount", &[], &ssd.dir);
+            if !gone {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            gone
+        });
+        if !tries {
+            quiet("umount", &["-l"], &ssd.dir);
+        }
+        end_within(&mut ssd.child, Duration::from_secs(5));
     }
 }
 
@@ -64,8 +150,8 @@ impl Counters {
     /// What was counted since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
-            written: self.written - before.written,
-            flushes: self.flushes - before.flushes,
+            written: self.written.saturating_sub(before.written),
+            flushes: self.flushes.saturating_sub(before.flushes),
         }
     }
 }

@@ -1,153 +1,149 @@
 //! The file systems of the benchmark: how each is made, mounted and ended.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::path::Path;
 
-use crate::suites::build;
+use super::mounted::Mounted;
+use super::programs::Programs;
+use crate::install;
 use crate::suites::process::{command, run};
+
+mod fuse;
+mod ours;
 
 /// A file system on a device.
 pub struct Peer {
-    /// As the table says it.
+    /// As the tables say it, and as `--only` takes it.
     pub name: &'static str,
-    /// Makes it on the device.
-    pub make: fn(&Path) -> Result<(), String>,
-    /// Mounts it.
-    pub mount: fn(&Path, &Path) -> Result<Mounted, String>,
+    /// What it is.
+    pub kind: Kind,
+    /// Programs that it needs, with the package of each.
+    needs: &'static [&'static str],
+}
+
+/// Kinds of peers.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    /// Keepfs with these mount options.
+    Keepfs(&'static [&'static str]),
+    /// A file system of the kernel: how it is made, and its type.
+    Kernel(&'static [&'static str], &'static str),
+    /// fuse2fs on an ext4.
+    Fuse2fs,
+    /// zfs-fuse.
+    Zfs,
+    /// bindfs over a kernel's ext4.
+    Bindfs,
+    /// libfuse's passthrough_ll over a kernel's ext4.
+    Passthrough,
+    /// The empty file system in memory on this transport, without a device.
+    Memory(&'static str),
+}
+
+// Everything is initialised at once, so that nothing is written in the background later.
+const EXT2: &[&str] = &["mkfs.ext2", "-q", "-F", "-E", "lazy_itable_init=0"];
+const EXT3: &[&str] = &["mkfs.ext3", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+const EXT4: &[&str] = &["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+const EXT4_FC: &[&str] = &[
+    "mkfs.ext4",
+    "-q",
+    "-F",
+    "-O",
+    "fast_commit",
+    "-E",
+    "lazy_itable_init=0,lazy_journal_init=0",
+];
+const XFS: &[&str] = &["mkfs.xfs", "-q", "-f"];
+const BTRFS: &[&str] = &["mkfs.btrfs", "-q", "-f"];
+
+const fn peer(name: &'static str, kind: Kind, needs: &'static [&'static str]) -> Peer {
+    Peer { name, kind, needs }
 }
 
 /// All of them; the first is what the others stand beside.
 pub const PEERS: &[Peer] = &[
-    Peer {
-        name: "keepfs",
-        make: keepfs_create,
-        mount: keepfs_mount,
-    },
-    Peer {
-        name: "ext4",
-        make: mkfs,
-        mount: ext4_mount,
-    },
-    Peer {
-        name: "fuse2fs",
-        make: mkfs,
-        mount: fuse2fs_mount,
-    },
-    Peer {
-        name: "bindfs on ext4",
-        make: mkfs,
-        mount: bindfs_mount,
-    },
+    peer("keepfs", Kind::Keepfs(&["transport=dev"]), &[]),
+    peer("keepfs-uring", Kind::Keepfs(&["transport=uring"]), &[]),
+    peer("keepfs-ec", Kind::Keepfs(&["transport=dev", "nocompact"]), &[]),
+    peer("ext2", Kind::Kernel(EXT2, "ext2"), &["mkfs.ext2"]),
+    peer("ext3", Kind::Kernel(EXT3, "ext3"), &["mkfs.ext3"]),
+    peer("ext4", Kind::Kernel(EXT4, "ext4"), &["mkfs.ext4"]),
+    peer("ext4-fc", Kind::Kernel(EXT4_FC, "ext4"), &["mkfs.ext4"]),
+    peer("xfs", Kind::Kernel(XFS, "xfs"), &["mkfs.xfs"]),
+    peer("btrfs", Kind::Kernel(BTRFS, "btrfs"), &["mkfs.btrfs"]),
+    peer("fuse2fs", Kind::Fuse2fs, &["mkfs.ext4", "fuse2fs"]),
+    peer("zfs-fuse", Kind::Zfs, &["zfs-fuse", "zpool"]),
+    peer("bindfs", Kind::Bindfs, &["mkfs.ext4", "bindfs"]),
+    peer(
+        "passthrough_ll",
+        Kind::Passthrough,
+        &["mkfs.ext4", "cc", "pkg-config", super::programs::PASSTHROUGH],
+    ),
+    peer("memory-dev", Kind::Memory("dev"), &[]),
+    peer("memory-uring", Kind::Memory("uring"), &[]),
 ];
 
-/// A mount, ended by [`Mounted::end`] or when dropped.
-pub struct Mounted {
-    /// Unmounted in this order.
-    dirs: Vec<PathBuf>,
-    /// `keepfs unmount` instead of umount(8).
-    keepfs: Option<PathBuf>,
-    /// A server in the foreground, which ends after its unmount.
-    server: Option<Child>,
+/// The peer of this name.
+pub fn named(name: &str) -> Option<&'static Peer> {
+    PEERS.iter().find(|peer| peer.name == name)
 }
 
-impl Mounted {
-    /// Unmounts; returns when the server has ended and everything is on the device.
-    pub fn end(&mut self) -> Result<(), String> {
-        for dir in std::mem::take(&mut self.dirs) {
-            match &self.keepfs {
-                Some(keepfs) => run(command(keepfs, Path::new("/")).arg("unmount").arg(&dir))?,
-                None => run(command("umount", Path::new("/")).arg(&dir))?,
-            };
+impl Peer {
+    /// Why it cannot be measured on this machine, if it cannot.
+    pub fn missing(&self) -> Option<String> {
+        let needs = self.needs.iter().filter(|need| !install::present(need));
+        let missing: Vec<&str> = needs.copied().collect();
+        (!missing.is_empty()).then(|| format!("{} not found: cargo xtask install peers", missing.join(", ")))
+    }
+
+    /// Whether it lies on a device.
+    pub fn has_device(&self) -> bool {
+        !matches!(self.kind, Kind::Memory(_))
+    }
+
+    /// Whether it can be mounted again as it was left.
+    pub fn remounts(&self) -> bool {
+        !matches!(self.kind, Kind::Memory(_) | Kind::Zfs)
+    }
+
+    /// Whether it is Keepfs, so that its own counters can be asked.
+    pub fn is_keepfs(&self) -> bool {
+        matches!(self.kind, Kind::Keepfs(_))
+    }
+
+    /// Makes it on the device.
+    pub fn make(&self, programs: &Programs, node: &Path) -> Result<(), String> {
+        match self.kind {
+            Kind::Keepfs(_) => ours::create(programs, node),
+            Kind::Kernel(words, _) => format(words, node),
+            Kind::Fuse2fs | Kind::Bindfs | Kind::Passthrough => format(EXT4, node),
+            // Its pool is made by the server, which a mount starts.
+            Kind::Zfs | Kind::Memory(_) => Ok(()),
         }
-        if let Some(mut server) = self.server.take() {
-            server.wait().map_err(|e| format!("server: {e}"))?;
+    }
+
+    /// Mounts it at `dir`. `more`: mount options for Keepfs besides.
+    pub fn mount(&self, programs: &Programs, node: &Path, dir: &Path, more: &[&str]) -> Result<Mounted, String> {
+        match self.kind {
+            Kind::Keepfs(options) => {
+                let all: Vec<&str> = options.iter().chain(more).copied().collect();
+                ours::mount(programs, node, dir, &all)
+            }
+            Kind::Kernel(_, kind) => kernel(kind, node, dir),
+            Kind::Fuse2fs => fuse::fuse2fs(programs, node, dir),
+            Kind::Zfs => fuse::zfs(programs, node, dir),
+            Kind::Bindfs => fuse::bindfs(programs, node, dir),
+            Kind::Passthrough => fuse::passthrough(programs, node, dir),
+            Kind::Memory(transport) => ours::memory(programs, dir, transport),
         }
-        Ok(())
     }
 }
 
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // An error here follows one that was reported.
-        let _reported = self.end();
-    }
+fn format(words: &[&str], node: &Path) -> Result<(), String> {
+    run(command(words[0], Path::new("/")).args(&words[1..]).arg(node)).map(drop)
 }
 
-fn keepfs_create(device: &Path) -> Result<(), String> {
-    let keepfs = build::keepfs()?;
-    run(command(keepfs, Path::new("/")).arg("create").arg(device).arg("--force")).map(drop)
-}
-
-fn keepfs_mount(device: &Path, dir: &Path) -> Result<Mounted, String> {
-    let keepfs = build::keepfs()?;
-    let status = command(&keepfs, Path::new("/"))
-        .arg("mount")
-        .arg(device)
-        .arg(dir)
-        .status();
-    match status {
-        Ok(status) if status.success() => Ok(Mounted {
-            dirs: vec![dir.to_owned()],
-            keepfs: Some(keepfs),
-            server: None,
-        }),
-        other => Err(format!("keepfs mount: {other:?}")),
-    }
-}
-
-fn mkfs(device: &Path) -> Result<(), String> {
-    // Everything is initialised at once, so that nothing is written in the background later.
-    let lazy = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
-    run(command("mkfs.ext4", Path::new("/")).args(lazy).arg(device)).map(drop)
-}
-
-fn ext4_mount(device: &Path, dir: &Path) -> Result<Mounted, String> {
-    run(command("mount", Path::new("/"))
-        .args(["-t", "ext4"])
-        .arg(device)
-        .arg(dir))?;
-    Ok(Mounted {
-        dirs: vec![dir.to_owned()],
-        keepfs: None,
-        server: None,
-    })
-}
-
-fn fuse2fs_mount(device: &Path, dir: &Path) -> Result<Mounted, String> {
-    let mut fuse2fs = command("fuse2fs", Path::new("/"));
-    fuse2fs.arg(device).arg(dir).args(["-f", "-o", "fakeroot"]);
-    serve(fuse2fs, dir)
-}
-
-fn bindfs_mount(device: &Path, dir: &Path) -> Result<Mounted, String> {
-    let below = dir.with_extension("below");
-    std::fs::create_dir_all(&below).map_err(|e| format!("{}: {e}", below.display()))?;
-    let mut lower = ext4_mount(device, &below)?;
-    let mut bindfs = command("bindfs", Path::new("/"));
-    bindfs.arg("-f").arg(&below).arg(dir);
-    let mut upper = serve(bindfs, dir)?;
-    upper.dirs.append(&mut lower.dirs);
-    Ok(upper)
-}
-
-/// Starts a server in the foreground and returns when its mount is there.
-fn serve(mut server: std::process::Command, dir: &Path) -> Result<Mounted, String> {
-    let mut child = server
-        .stdout(Stdio::null())
-        .spawn()
-        .map_err(|e| format!("{}: {e}", dir.display()))?;
-    let mounted = || {
-        std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|text| text.contains(&format!(" {} ", dir.display())))
-    };
-    while !mounted() {
-        if let Ok(Some(status)) = child.try_wait() {
-            return Err(format!("the server of {} ended: {status}", dir.display()));
-        }
-        std::thread::yield_now();
-    }
-    Ok(Mounted {
-        dirs: vec![dir.to_owned()],
-        keepfs: None,
-        server: Some(child),
-    })
+/// Mounts a file system of the kernel.
+fn kernel(kind: &str, node: &Path, dir: &Path) -> Result<Mounted, String> {
+    run(command("mount", Path::new("/")).args(["-t", kind]).arg(node).arg(dir))?;
+    Ok(Mounted::plain(dir))
 }

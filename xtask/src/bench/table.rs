@@ -1,74 +1,224 @@
-//! The table of results, as Markdown between two markers of docs/RESULTS.md.
+//! The tables, as Markdown between two markers of docs/RESULTS.md.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::Row;
+use super::bars;
+use super::results::Results;
+use super::sample::{Rounds, rounds};
 
 const BEGIN: &str = "<!-- bench: begin (written by `cargo xtask bench`) -->";
 const END: &str = "<!-- bench: end -->";
 
-/// All rows, each with its speed beside Keepfs.
-pub fn render(rows: &[Row], seconds: u32, rounds: u32) -> String {
-    let mut text = format!(
-        "{rounds} rounds of {seconds} s, the median; every file system on a loop device of its own over a file, direct \
-         I/O. Bytes and flushes are what the kernel counted on the device. Load average at the end: {}.\n\n\
-         | workload | file system | speed | Keepfs has | KiB written an operation | flushes an operation |\n\
-         |---|---|---|---|---|---|\n",
-        load()
-    );
-    for row in rows {
-        let ours = rows
-            .iter()
-            .find(|other| other.workload == row.workload && other.peer == "keepfs");
-        let ratio = ours.map_or_else(String::new, |ours| format!("{:.2}x", speed(ours).0 / speed(row).0));
-        let (value, unit) = speed(row);
-        let (count, of) = denominator(row);
-        let kib = row.device.written as f64 / 1024.0 / count;
-        let flushes = row.device.flushes as f64 / count;
-        // Writing into a String cannot fail.
-        let _ = writeln!(
-            text,
-            "| {} | {} | {value:.0} {unit} | {ratio} | {kib:.1}{of} | {flushes:.2}{of} |",
-            row.workload, row.peer
-        );
+/// Upper bounds of the histogram of changed bytes, as the store counts them (ReconFS Fig. 9).
+const DIRTY_SIZES: [u32; 8] = [64, 128, 256, 512, 1024, 2048, 3072, 4096];
+
+/// All figures, each with its table, its bars and its plot.
+pub fn render(all: &[Results]) -> String {
+    let mut text = "Each figure is `cargo xtask bench NAME`; speed is the median of the rounds with the least and the \
+                    greatest, \"keepfs has\" is Keepfs's median divided by the row's. Bytes and flushes are what the \
+                    kernel counted on the loop device that the file system lies on, until the sync behind the \
+                    workload returned. Percentiles are of single calls.\n"
+        .to_owned();
+    for results in all {
+        text.push('\n');
+        text.push_str(&section(results));
     }
     text
 }
 
-/// Speed and its unit.
-fn speed(row: &Row) -> (f64, &'static str) {
-    match row.workload {
-        "write" | "read" => (row.bytes / row.seconds / f64::from(1 << 20), "MiB/s"),
-        _ => (row.operations / row.seconds, "op/s"),
+/// One figure.
+pub fn section(results: &Results) -> String {
+    let figure = results.figure;
+    let mut text = format!("### {}\n\n{}. {}.\n\n", figure.name, capital(figure.about), results.how);
+    let rows = rounds(&results.samples);
+    text.push_str(&table(&rows));
+    text.push_str(&dirty(&rows));
+    for line in bars::verdicts(figure.name, &rows) {
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "\n{line}");
     }
+    for missing in &results.missing {
+        let _ = writeln!(text, "\n{}: {}", missing.peer, missing.why);
+    }
+    if !rows.is_empty() {
+        let _ = writeln!(text, "\n![{0}](plots/{0}.svg)", figure.name);
+    }
+    text
 }
 
-/// What bytes and flushes are divided by: fsyncs where there are many, operations elsewhere.
-fn denominator(row: &Row) -> (f64, &'static str) {
-    if row.workload == "varmail" {
-        (row.fsyncs.max(1.0), " (fsync)")
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A column: its head, and what stands in it for a row, if anything.
+type Column = (&'static str, fn(&Rounds<'_>) -> Option<String>);
+
+const COLUMNS: &[Column] = &[
+    ("p50 us", |row| percentile(row, "p50_us")),
+    ("p99 us", |row| percentile(row, "p99_us")),
+    ("fsync p50 us", |row| percentile(row, "fsync_p50_us")),
+    ("fsync p99 us", |row| percentile(row, "fsync_p99_us")),
+    ("KiB an operation", |row| {
+        row.median.each("written").map(|bytes| format!("{:.1}", bytes / 1024.0))
+    }),
+    ("flushes an operation", |row| {
+        row.median.each("flushes").map(|n| format!("{n:.3}"))
+    }),
+    ("KiB an fsync", |row| {
+        row.median
+            .each_fsync("written")
+            .map(|bytes| format!("{:.1}", bytes / 1024.0))
+    }),
+    ("flushes an fsync", |row| {
+        row.median.each_fsync("flushes").map(|n| format!("{n:.2}"))
+    }),
+    ("own count", |row| {
+        let difference = own_difference(row)?;
+        Some(format!("{:+.1} %", 100.0 * difference))
+    }),
+    ("compaction", |row| {
+        let ratio = compaction(row)?;
+        Some(format!("{:.2} %", 100.0 * ratio))
+    }),
+    ("checkpoints", |row| {
+        row.median.get("checkpoints").map(|n| format!("{n:.0}"))
+    }),
+];
+
+fn percentile(row: &Rounds<'_>, name: &str) -> Option<String> {
+    let us = row.median.get(name).filter(|us| *us > 0.0)?;
+    Some(if us < 100.0 {
+        format!("{us:.1}")
     } else {
-        (row.operations.max(1.0), "")
+        format!("{us:.0}")
+    })
+}
+
+/// By what part Keepfs's own count of bytes differs from the kernel's.
+pub fn own_difference(row: &Rounds<'_>) -> Option<f64> {
+    let (own, kernel) = (row.median.get("own_written")?, row.median.get("written")?);
+    (kernel > 0.0).then(|| own / kernel - 1.0)
+}
+
+/// Bytes of compacted records by bytes of the whole pages (ReconFS Table 3).
+pub fn compaction(row: &Rounds<'_>) -> Option<f64> {
+    let pages = row.median.get("compaction_pages").filter(|pages| *pages > 0.0)?;
+    Some(row.median.get("compaction_bytes")? / (pages * 4096.0))
+}
+
+/// The table, with those columns that have anything in them.
+fn table(rows: &[Rounds<'_>]) -> String {
+    let columns: Vec<&Column> = COLUMNS
+        .iter()
+        .filter(|(_, cell)| rows.iter().any(|row| cell(row).is_some()))
+        .collect();
+    let compared = rows.iter().any(|row| beside(rows, row).is_some());
+    let mut head = "| workload | file system | median | least–greatest |".to_owned();
+    let mut rule = "|---|---|---|---|".to_owned();
+    if compared {
+        head.push_str(" keepfs has |");
+        rule.push_str("---|");
+    }
+    for (name, _) in &columns {
+        let _ = write!(head, " {name} |");
+        rule.push_str("---|");
+    }
+    let mut text = format!("{head}\n{rule}\n");
+    for row in rows {
+        let sample = row.median;
+        let _ = write!(
+            text,
+            "| {} | {} | {} {} | {} |",
+            sample.workload,
+            sample.peer,
+            number(sample.value),
+            sample.unit,
+            spread(row)
+        );
+        if compared {
+            let ratio = beside(rows, row).map_or_else(String::new, |ratio| format!("{ratio:.2}x"));
+            let _ = write!(text, " {ratio} |");
+        }
+        for (_, cell) in &columns {
+            let _ = write!(text, " {} |", cell(row).unwrap_or_default());
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Keepfs's median divided by this one's; nothing in a table without others.
+fn beside(rows: &[Rounds<'_>], row: &Rounds<'_>) -> Option<f64> {
+    let ours = rows
+        .iter()
+        .find(|other| other.median.workload == row.median.workload && other.median.peer == "keepfs")?;
+    let others = rows
+        .iter()
+        .any(|other| other.median.workload == row.median.workload && other.median.peer != "keepfs");
+    (others && row.median.value > 0.0).then(|| ours.median.value / row.median.value)
+}
+
+fn spread(row: &Rounds<'_>) -> String {
+    match row.count {
+        1 => "1 round".into(),
+        _ => format!("{}–{}", number(row.min), number(row.max)),
     }
 }
 
-fn load() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().unwrap_or("unknown").to_owned()
+/// Three digits or all before the point.
+pub fn number(value: f64) -> String {
+    match value {
+        v if v.abs() >= 100.0 => format!("{v:.0}"),
+        v if v.abs() >= 10.0 => format!("{v:.1}"),
+        v if v.abs() >= 1.0 => format!("{v:.2}"),
+        v => format!("{v:.4}"),
+    }
 }
 
-/// Puts the table between the markers of the file; makes them at its end, or the file, if they are not there.
-pub fn store(path: &Path, table: &str) -> Result<(), String> {
+/// How much of each metablock groups changed, percent of them (ReconFS Fig. 9); nothing where it was not counted.
+fn dirty(rows: &[Rounds<'_>]) -> String {
+    let counted: Vec<&Rounds<'_>> = rows
+        .iter()
+        .filter(|row| row.median.peer == "keepfs" && compaction(row).is_some())
+        .collect();
+    if counted.len() < 2 {
+        return String::new();
+    }
+    let bounds: Vec<String> = DIRTY_SIZES.iter().map(|bytes| format!("≤ {bytes} B")).collect();
+    let mut text = format!(
+        "\nChanged bytes of each page of metadata in a group of the log, percent of the pages:\n\n| workload | {} |\n|---|{}\n",
+        bounds.join(" | "),
+        "---|".repeat(bounds.len())
+    );
+    for row in counted {
+        let counts: Vec<f64> = (0..DIRTY_SIZES.len())
+            .map(|at| row.median.get(&format!("dirty_{at}")).unwrap_or_default())
+            .collect();
+        let all: f64 = counts.iter().sum();
+        let parts: Vec<String> = counts
+            .iter()
+            .map(|n| format!("{:.1}", 100.0 * n / all.max(1.0)))
+            .collect();
+        let _ = writeln!(text, "| {} | {} |", row.median.workload, parts.join(" | "));
+    }
+    text
+}
+
+/// Puts the text between the markers of the file; makes them at its end, or the file, if they are not there.
+pub fn store(path: &Path, text: &str) -> Result<(), String> {
     let old = std::fs::read_to_string(path).unwrap_or_else(|_| "# Results\n".to_owned());
-    std::fs::write(path, replace(&old, table)).map_err(|e| format!("{}: {e}", path.display()))
+    std::fs::write(path, replace(&old, text)).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-fn replace(old: &str, table: &str) -> String {
-    let marked = format!("{BEGIN}\n{table}{END}");
+fn replace(old: &str, text: &str) -> String {
+    let marked = format!("{BEGIN}\n{text}{END}");
     match (old.find(BEGIN), old.find(END)) {
         (Some(begin), Some(end)) if begin < end => format!("{}{marked}{}", &old[..begin], &old[end + END.len()..]),
-        _ => format!("{}\n\n## Speed beside others\n\n{marked}\n", old.trim_end()),
+        _ => format!("{}\n\n## Speed\n\n{marked}\n", old.trim_end()),
     }
 }
 

@@ -14,8 +14,17 @@ pub fn keepfs() -> Result<PathBuf, String> {
 
 /// Builds the program `bin` of `package` and says where it is. Errors are the compiler's words.
 pub fn release(package: &str, bin: &str) -> Result<PathBuf, String> {
+    built(package, "--bin", bin)
+}
+
+/// The same for an example.
+pub fn example(package: &str, example: &str) -> Result<PathBuf, String> {
+    built(package, "--example", example)
+}
+
+fn built(package: &str, kind: &str, bin: &str) -> Result<PathBuf, String> {
     let mut cargo = command("cargo", &paths::root());
-    cargo.args(["build", "--release", "--quiet", "--package", package, "--bin", bin]);
+    cargo.args(["build", "--release", "--quiet", "--package", package, kind, bin]);
     let output = output(cargo.arg("--message-format=json-render-diagnostics"))?;
     if !output.status.success() {
         return Err(format!(

@@ -174,6 +174,20 @@ pub struct WrittenFigures {
     pub transactions: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
+    /// What compaction saved of the log.
+    #[serde(default)]
+    pub compaction: CompactionFigures,
+}
+
+/// Compaction of metadata in groups of the log (ReconFS Table 3, Fig. 9).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CompactionFigures {
+    /// Metablocks changed, each once a group.
+    pub pages: u64,
+    /// Bytes of their records in the log.
+    pub bytes: u64,
+    /// How often at most 64, 128, 256, 512, 1024, 2048, 3072, 4096 bytes of one were changed.
+    pub dirty_sizes: Vec<u64>,
 }
 
 /// Bytes by class of pages.

@@ -15,6 +15,7 @@ Options of -o, separated by commas (defaults in brackets):
   nosuid, nodev, noexec, [suid, dev, exec]
   cache=[writethrough]|writeback|direct   how the kernel caches file data
   guard=[alias]|off                  protection of metadata in memory; off is for comparison only
+  [compact], nocompact               log the changed parts of metadata; nocompact is for comparison only
   discard, [nodiscard]               tell the device after each checkpoint what became free (fstrim(8) does it once)
   remount                            change ro, rw, the access times, nosuid, nodev, noexec of a mounted pool
   commit=SECONDS                     everything is made durable at least so often [5]
@@ -102,6 +103,8 @@ pub struct MountOptions {
     pub log: Option<PathBuf>,
     /// `discard`.
     pub discard: bool,
+    /// `compact`.
+    pub compact: bool,
     /// `remount`.
     pub remount: bool,
 }
@@ -127,6 +130,7 @@ impl Default for MountOptions {
             threads: None,
             log: None,
             discard: false,
+            compact: open.compact,
             remount: false,
         }
     }
@@ -178,6 +182,8 @@ impl MountOptions {
             "strictatime" | "norelatime" => self.access_times = AccessTimes::Strict,
             "discard" => self.discard = true,
             "nodiscard" => self.discard = false,
+            "compact" => self.compact = true,
+            "nocompact" => self.compact = false,
             "remount" => self.remount = true,
             "allow_other" => self.allow_other = true,
             "noallow_other" => self.allow_other = false,
@@ -222,6 +228,7 @@ impl MountOptions {
             discard: self.discard,
             direct: self.direct,
             log_free_percent: self.log_free,
+            compact: self.compact,
             seal: true,
         }
     }
@@ -261,6 +268,7 @@ impl MountOptions {
             ("transport", self.transport == other.transport),
             ("log", self.log == other.log),
             ("discard", self.discard == other.discard),
+            ("compact", self.compact == other.compact),
         ];
         fixed.into_iter().find(|(_, same)| !same).map(|(name, _)| name)
     }

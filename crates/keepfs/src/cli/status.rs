@@ -4,8 +4,8 @@ use super::args::Status as Asked;
 use super::control::{self, Silent};
 use super::failure::Failure;
 use super::figures::{
-    ArenaFigures, CauseBytes, ClassBytes, ErrorFigures, LogFigures, MountFigures, SpaceFigures, Status, StopFigures,
-    VERSION, WrittenFigures,
+    ArenaFigures, CauseBytes, ClassBytes, CompactionFigures, ErrorFigures, LogFigures, MountFigures, SpaceFigures,
+    Status, StopFigures, VERSION, WrittenFigures,
 };
 use super::logging::Ring;
 use super::options::{MountOptions, access_times_name};
@@ -264,6 +264,11 @@ fn written(store: &Store) -> WrittenFigures {
         discarded_bytes: traffic.discarded.bytes,
         transactions: counts.transactions,
         checkpoints: counts.checkpoints,
+        compaction: CompactionFigures {
+            pages: counts.updated_pages,
+            bytes: counts.updated_bytes,
+            dirty_sizes: counts.dirty_sizes.to_vec(),
+        },
     }
 }
 

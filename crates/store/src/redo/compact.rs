@@ -82,8 +82,6 @@ pub struct Group {
     pub records: Vec<Record>,
     /// Metablocks with updates, to be verified before the group goes out.
     pub touched: Vec<(MetaId, u32)>,
-    /// How many transactions.
-    pub transactions: usize,
 }
 
 /// Compacts transactions to one group: each metablock's ranges once; tails dropped that a later record of the same
@@ -93,7 +91,6 @@ pub fn compact(pending: Vec<TxnRedo>) -> Group {
         seq: pending.last().map_or(0, |t| t.seq),
         records: Vec::new(),
         touched: Vec::new(),
-        transactions: pending.len(),
     };
     let mut updates: IdMap<MetaId, Updates> = IdMap::default();
     let mut order = Vec::new();

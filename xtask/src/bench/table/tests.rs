@@ -1,47 +1,83 @@
 //! The table, and its place in the file.
 
-use super::super::device::Counters;
-use super::{BEGIN, END, Row, render, replace};
+use super::super::figure::FIGURES;
+use super::super::run::Missing;
+use super::super::sample::Sample;
+use super::*;
 
-fn row(peer: &'static str, operations: f64) -> Row {
-    let device = Counters {
-        written: 4096 * 100,
-        flushes: 100,
-    };
-    Row {
-        workload: "create",
-        peer,
-        operations,
-        fsyncs: operations,
-        bytes: 0.0,
-        seconds: 1.0,
-        device,
+fn sample(peer: &str, value: f64) -> Sample {
+    let mut sample = Sample::new("create", peer, value, "op/s");
+    let numbers = [
+        ("operations", 100.0),
+        ("written", 4096.0 * 100.0),
+        ("flushes", 150.0),
+        ("p50_us", 7.25),
+        ("p99_us", 1234.0),
+    ];
+    sample.more = numbers.map(|(name, value)| (name.to_owned(), value)).into();
+    sample
+}
+
+fn results(samples: Vec<Sample>) -> Results {
+    Results {
+        figure: &FIGURES[0],
+        how: "3 rounds".into(),
+        samples,
+        missing: vec![Missing {
+            peer: "xfs".into(),
+            why: "mkfs.xfs not found".into(),
+        }],
     }
 }
 
 #[test]
-fn a_row_has_its_ratio_bytes_and_flushes() {
-    let text = render(&[row("keepfs", 100.0), row("ext4", 50.0)], 5, 3);
+fn a_row_has_its_ratio_spread_percentiles_bytes_and_flushes() {
+    let samples = vec![
+        sample("keepfs", 100.0),
+        sample("ext4", 40.0),
+        sample("ext4", 50.0),
+        sample("ext4", 60.0),
+    ];
+    let text = section(&results(samples));
+    let head = "| workload | file system | median | least–greatest | keepfs has | p50 us | p99 us | KiB an operation | flushes an operation |\n";
+    assert!(text.contains(head), "{text}");
+    let ours = "| create | keepfs | 100 op/s | 1 round | 1.00x | 7.2 | 1234 | 4.0 | 1.500 |\n";
+    assert!(text.contains(ours), "{text}");
+    let theirs = "| create | ext4 | 50.0 op/s | 40.0–60.0 | 2.00x | 7.2 | 1234 | 4.0 | 1.500 |\n";
+    assert!(text.contains(theirs), "{text}");
+    assert!(text.contains("\nxfs: mkfs.xfs not found\n"), "{text}");
+    assert!(text.contains("(plots/varmail.svg)"), "{text}");
+}
+
+#[test]
+fn compaction_is_told_with_its_histogram() {
+    let mut samples = Vec::new();
+    for workload in ["varmail", "webproxy"] {
+        let mut sample = Sample::new(workload, "keepfs", 1.0, "op/s");
+        let numbers = [
+            ("compaction_pages", 10.0),
+            ("compaction_bytes", 2048.0),
+            ("dirty_0", 3.0),
+            ("dirty_7", 1.0),
+        ];
+        sample.more = numbers.map(|(name, value)| (name.to_owned(), value)).into();
+        samples.push(sample);
+    }
+    let text = section(&results(samples));
+    assert!(text.contains("| 5.00 % |"), "{text}");
     assert!(
-        text.contains("| create | keepfs | 100 op/s | 1.00x | 4.0 | 1.00 |\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains("| create | ext4 | 50 op/s | 2.00x | 8.0 | 2.00 |\n"),
+        text.contains("| varmail | 75.0 | 0.0 | 0.0 | 0.0 | 0.0 | 0.0 | 0.0 | 25.0 |\n"),
         "{text}"
     );
 }
 
 #[test]
-fn a_table_replaces_the_one_before() {
+fn a_text_replaces_the_one_before_and_nothing_else() {
     let once = replace("# Results\n", "one\n");
-    assert_eq!(
-        once,
-        format!("# Results\n\n## Speed beside others\n\n{BEGIN}\none\n{END}\n")
-    );
+    assert_eq!(once, format!("# Results\n\n## Speed\n\n{BEGIN}\none\n{END}\n"));
     let twice = replace(&format!("{once}\nafter\n"), "two\n");
     assert_eq!(
         twice,
-        format!("# Results\n\n## Speed beside others\n\n{BEGIN}\ntwo\n{END}\n\nafter\n")
+        format!("# Results\n\n## Speed\n\n{BEGIN}\ntwo\n{END}\n\nafter\n")
     );
 }

@@ -14,7 +14,7 @@ type Change = fn(&mut MountOptions);
 #[test]
 fn each_option_changes_its_own_field_only() {
     let plain = MountOptions::default();
-    let cases: [(&str, Change); 20] = [
+    let cases: [(&str, Change); 21] = [
         ("ro", |o| o.read_only = true),
         ("nosuid", |o| o.nosuid = true),
         ("nodev", |o| o.nodev = true),
@@ -22,6 +22,7 @@ fn each_option_changes_its_own_field_only() {
         ("noatime", |o| o.access_times = AccessTimes::Never),
         ("strictatime", |o| o.access_times = AccessTimes::Strict),
         ("discard", |o| o.discard = true),
+        ("nocompact", |o| o.compact = false),
         ("remount", |o| o.remount = true),
         ("noallow_other", |o| o.allow_other = false),
         ("cache=writeback", |o| o.cache = CacheMode::Writeback),

@@ -1,0 +1,62 @@
+//! The programs that the benchmark runs: built once, before anything is measured.
+
+use std::path::{Path, PathBuf};
+
+use crate::paths;
+use crate::suites::build;
+use crate::suites::process::{command, run};
+
+/// The source of libfuse's example, from the package libfuse3-dev.
+pub const PASSTHROUGH: &str = "/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c";
+
+/// Where they are.
+pub struct Programs {
+    /// `keepfs`.
+    pub keepfs: PathBuf,
+    /// The workloads (lab/bench).
+    pub bench: PathBuf,
+    /// The modelled SSD (lab/ssd).
+    pub ssd: PathBuf,
+    /// The empty file system in memory.
+    pub memory: PathBuf,
+    /// Many files in process (lab/src/million).
+    pub million: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Programs {
+    /// Builds them; servers will be marked with `scratch`.
+    pub fn build(scratch: &Path) -> Result<Self, String> {
+        println!("building the programs");
+        Ok(Self {
+            keepfs: build::keepfs()?,
+            bench: build::release("keepfs-lab", "bench")?,
+            ssd: build::release("keepfs-lab", "ssd")?,
+            million: build::release("keepfs-lab", "million")?,
+            memory: build::example("keepfs-fuse", "memory")?,
+            scratch: scratch.to_owned(),
+        })
+    }
+
+    /// Where the sweep finds what is left of servers.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// libfuse's passthrough_ll, compiled once.
+    pub fn passthrough(&self) -> Result<PathBuf, String> {
+        let built = paths::tools().join("bin/passthrough_ll");
+        if built.exists() {
+            return Ok(built);
+        }
+        let dir = built.parent().unwrap_or(&built);
+        std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        let flags = run(command("pkg-config", Path::new("/")).args(["--cflags", "--libs", "fuse3"]))?;
+        let part = built.with_extension("part");
+        let mut cc = command("cc", Path::new("/"));
+        cc.arg("-O2").arg(PASSTHROUGH).arg("-o").arg(&part);
+        run(cc.args(flags.split_whitespace()))?;
+        std::fs::rename(&part, &built).map_err(|e| format!("{}: {e}", built.display()))?;
+        Ok(built)
+    }
+}
