@@ -85,9 +85,11 @@ fn a_crash_shows_all_of_a_hole_or_nothing() {
             let image = log.replay_first(position + 1);
             let (_, reader) = open(&image, true);
             let seen = state(&reader);
-            let raw = reader.store().clone();
-            drop(reader);
-            let has_hole = Pending::of(&raw, ino);
+            let has_hole = Pending::of(reader.store(), ino);
+            reader.begin_writing().expect("remount,rw");
+            assert_eq!(Pending::of(reader.store(), ino), None);
+            assert!(state(&reader) == seen, "something else after remount,rw at {position}");
+            reader.unmount().expect("unmount");
             pending += u64::from(has_hole.is_some());
             if seen.0 == before.0 {
                 assert!(has_hole.is_none() && seen == before);
