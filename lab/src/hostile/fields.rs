@@ -154,13 +154,14 @@ pub const INODE: &[Field] = &[
     of("xattrs", 136, 8, Sort::Node),
     plain("reserved", 144, 8),
     plain("body area", 152, 64),
-    plain("hole from", 152, 8),
-    plain("hole to", 160, 8),
     plain("xattr area", 216, 40),
     plain("attr name length", 216, 1),
     plain("attr namespace", 217, 1),
     plain("attr value length", 218, 2),
 ];
+
+/// The pending hole in the body area of an inode with a tree (S-5.8), offsets in the inode.
+pub const HOLE: &[Field] = &[plain("from", 152, 8), plain("to", 160, 8)];
 
 /// A page entry (S-7.2).
 pub const PAGE_ENTRY: &[Field] = &[

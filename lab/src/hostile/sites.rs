@@ -5,7 +5,7 @@ use super::change::Aliens;
 use super::fields::{self, Field, Sort};
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::dir::{ENTRY_HEAD, EntryHead, FIRST, entry_size};
-use keepfs_format::inode::{self, BODY_DIRECT, Inode, LIVE, XATTR_CHAIN};
+use keepfs_format::inode::{self, BODY_DIRECT, BODY_TREE, Inode, LIVE, XATTR_CHAIN};
 use keepfs_format::map::{self, CHUNKS, Chunk, MapEntry};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::superblock::slot_page;
@@ -157,6 +157,9 @@ impl Sites {
             };
             let name = format!("inode ({kind}{body}{chain}{nameless})");
             self.add(&name, Place::Block(id), at, fields::INODE);
+            if found.body == BODY_TREE {
+                self.add("pending hole", Place::Block(id), at, fields::HOLE);
+            }
             if found.body == BODY_DIRECT {
                 for entry in 0..4 {
                     self.add(
