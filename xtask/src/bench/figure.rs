@@ -108,6 +108,7 @@ const ALL: &[&str] = &[
 const SERVERS: &[&str] = &[
     "keepfs",
     "keepfs-uring",
+    "keepfs-writeback",
     "ext2",
     "ext3",
     "ext4",
@@ -130,7 +131,7 @@ const SYNCED: &[&str] = &[
     "passthrough_ll",
 ];
 /// Those that ReconFS was compared with, and what is common today.
-const LARGE: &[&str] = &["keepfs", "ext2", "ext3", "ext4", "btrfs"];
+const LARGE: &[&str] = &["keepfs", "keepfs-writeback", "ext2", "ext3", "ext4", "btrfs"];
 const FRONT: &[&str] = &[
     "keepfs",
     "keepfs-uring",
@@ -190,7 +191,7 @@ pub const FIGURES: &[Figure] = &[
         ALL,
         3,
         Kind::Works(VARMAIL),
-        2,
+        1,
     ),
     figure(
         "varmail-ssd",
@@ -198,7 +199,7 @@ pub const FIGURES: &[Figure] = &[
         ON_SSD,
         2,
         Kind::Works(VARMAIL),
-        2,
+        1,
     )
     .ssd(),
     figure(
@@ -224,7 +225,7 @@ pub const FIGURES: &[Figure] = &[
         SERVERS,
         1,
         Kind::Works(WEBSERVER),
-        2,
+        1,
     ),
     figure(
         "webproxy",
@@ -232,7 +233,7 @@ pub const FIGURES: &[Figure] = &[
         SERVERS,
         2,
         Kind::Works(WEBPROXY),
-        3,
+        2,
     ),
     figure(
         "webproxy-ssd",
@@ -240,7 +241,7 @@ pub const FIGURES: &[Figure] = &[
         LARGE,
         2,
         Kind::Works(WEBPROXY),
-        3,
+        2,
     )
     .ssd(),
     figure(
@@ -249,7 +250,7 @@ pub const FIGURES: &[Figure] = &[
         SYNCED,
         2,
         Kind::Works(SYNC),
-        4,
+        3,
     ),
     figure(
         "sync-ssd",
@@ -257,7 +258,7 @@ pub const FIGURES: &[Figure] = &[
         ON_SSD,
         2,
         Kind::Works(SYNC),
-        4,
+        3,
     )
     .ssd(),
     figure(

@@ -63,6 +63,11 @@ const fn peer(name: &'static str, kind: Kind, needs: &'static [&'static str]) ->
 pub const PEERS: &[Peer] = &[
     peer("keepfs", Kind::Keepfs(&["transport=dev"]), &[]),
     peer("keepfs-uring", Kind::Keepfs(&["transport=uring"]), &[]),
+    peer(
+        "keepfs-writeback",
+        Kind::Keepfs(&["transport=dev", "cache=writeback"]),
+        &[],
+    ),
     peer("keepfs-ec", Kind::Keepfs(&["transport=dev", "nocompact"]), &[]),
     peer("ext2", Kind::Kernel(EXT2, "ext2"), &["mkfs.ext2"]),
     peer("ext3", Kind::Kernel(EXT3, "ext3"), &["mkfs.ext3"]),

@@ -44,11 +44,7 @@ fn every_bar_has_its_figure_and_peers() {
     for bar in BARS {
         let figure = figure::named(bar.figure).unwrap_or_else(|| panic!("{} has no figure {}", bar.id, bar.figure));
         if let Kind::Works(works) = &figure.kind {
-            assert!(
-                works.iter().any(|work| work.name.starts_with(bar.workload)),
-                "{}",
-                bar.id
-            );
+            assert!(works.iter().any(|work| bar.is_about(work.name)), "{}", bar.id);
         }
         if let Least(first, second, _) | Most(first, second, _) | Bytes(first, second, _) = bar.ask {
             for peer in [first, second] {
