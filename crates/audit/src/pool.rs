@@ -5,12 +5,16 @@ use crate::finding::Finding;
 use crate::report::Sink;
 use crate::{Image, Page};
 use keepfs_codes::crc64;
+use keepfs_format::inode;
 use keepfs_format::map::{self, MapEntry};
-use keepfs_format::metablock::MAGIC;
+use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, PoolId, Space};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+
+/// Where cur stands in an inode (S-5.2).
+const CUR: usize = 56;
 
 /// One entry of the map that is live or dead.
 #[derive(Clone, Copy, Debug)]
@@ -152,12 +156,7 @@ impl<'i> Pool<'i> {
         if !matches!(self.changed.get(&id.0), Some(Changed::Bytes(_))) {
             let bytes = match (self.load(id), zero) {
                 (Load::Live(bytes), _) => bytes,
-                (Load::Gone(_), Some(kind)) => {
-                    let mut bytes = [0; PAGE];
-                    let header = Header::new(self.tag(), id, kind, 0, 0, 1);
-                    bytes[..size_of::<Header>()].copy_from_slice(header.as_bytes());
-                    Rc::new(bytes)
-                }
+                (Load::Gone(last), Some(kind)) => Rc::new(self.first_bytes(id, kind, last)),
                 _ => return None,
             };
             self.changed.insert(id.0, Changed::Bytes(bytes));
@@ -166,6 +165,20 @@ impl<'i> Pool<'i> {
             Some(Changed::Bytes(bytes)) => Some(Rc::make_mut(bytes)),
             _ => None,
         }
+    }
+
+    /// S-3.3: what a metablock holds that is changed without having been born; `last` is its last generation.
+    fn first_bytes(&self, id: MetaId, kind: Kind, last: u32) -> Page {
+        let mut bytes = [0; PAGE];
+        let header = Header::new(self.tag(), id, kind, 0, 0, last.saturating_add(1));
+        bytes[..HEADER].copy_from_slice(header.as_bytes());
+        if kind == Kind::Inodes && last > 0 {
+            for slot in bytes[HEADER..].chunks_exact_mut(inode::SIZE) {
+                slot[..4].copy_from_slice(&inode::DEAD.to_le_bytes());
+                slot[CUR..CUR + 8].copy_from_slice(&(u64::from(last) << 32).to_le_bytes());
+            }
+        }
+        bytes
     }
 
     /// Gives the metablock these bytes.

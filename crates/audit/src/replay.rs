@@ -9,6 +9,7 @@ use crate::pool::{Load, Pool, header};
 use crate::staged::{Piece, Stage};
 use keepfs_codes::crc32c;
 use keepfs_format::bitmap::{self, BITS, COUNTS, TOTALS};
+use keepfs_format::inode;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{Record, Run, decode};
 use keepfs_format::{Header, IntoBytes, Kind, MetaId, PAGE, Space};
@@ -218,7 +219,7 @@ impl Replay<'_, '_> {
         };
         let live = match (self.pool.load(id), zero) {
             (Load::Live(bytes), _) => header(&bytes).generation.get(),
-            (Load::Gone(_), Some(_)) => 1,
+            (Load::Gone(last), Some(_)) => last.saturating_add(1),
             (Load::Gone(last), None) => last,
             (Load::Bad, _) => return self.done.damaged = true,
         };
@@ -291,6 +292,13 @@ impl Replay<'_, '_> {
                     false,
                 );
             }
+            // What made its inodes dead in this very group is not told (S-8.7), nor is a birth (S-8.9).
+            Load::Live(bytes) if header(&bytes).generation.get() == generation && self.has_no_inodes(id) => {
+                self.pool.remove(id, generation);
+            }
+            Load::Gone(last) if last.checked_add(1) == Some(generation) && self.has_no_inodes(id) => {
+                self.pool.remove(id, generation);
+            }
             Load::Bad => self.done.damaged = true,
             _ => self.finding(Finding::LogDeath {
                 group: self.group,
@@ -298,6 +306,17 @@ impl Replay<'_, '_> {
                 generation,
             }),
         }
+    }
+
+    /// S-3.3: whether this is an INODES metablock of which no number is in use.
+    fn has_no_inodes(&mut self, id: MetaId) -> bool {
+        let first = id.index().saturating_mul(inode::PER_BLOCK);
+        let free = |number: u64| match self.pool.load(MetaId::new(Space::InodeNumbers, number / BITS)) {
+            Load::Live(bytes) => !test(&bytes[HEADER..], number % BITS),
+            Load::Gone(_) => true,
+            Load::Bad => false,
+        };
+        id.space() == Some(Space::Inodes) && (first..first.saturating_add(inode::PER_BLOCK)).all(free)
     }
 
     fn bits(&mut self, space: Space, run: Run, set: bool) {

@@ -75,7 +75,12 @@ impl Volume {
             log_write_out(&error);
         }
         *before = staged.into_iter().collect();
-        Ok(self.store.sync()?)
+        self.store.sync()?;
+        // Metadata became much less: its pages come back a part at a time.
+        if self.store.figures().spare > 0 {
+            self.store.checkpoint()?;
+        }
+        Ok(())
     }
 
     /// What a wake-up does.

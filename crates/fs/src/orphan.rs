@@ -168,8 +168,10 @@ impl Volume {
     pub(crate) fn find_space(&self) -> Result<()> {
         self.reclaim_now()?;
         self.store.sync()?;
-        // Metablocks without a home count from above; once they have one, it is known how much room they left.
-        if self.store.figures().grown > 0 {
+        // Metablocks without a home count from above; once they have one, it is known how much room they left. What
+        // metadata does not need any more comes back with a checkpoint too.
+        let figures = self.store.figures();
+        if figures.grown > 0 || figures.spare > 0 {
             self.store.checkpoint()?;
         }
         Ok(())

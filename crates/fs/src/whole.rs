@@ -36,10 +36,12 @@ impl Volume {
         Ok(self.store.sync()?)
     }
 
-    /// Figures of the pool: what a write gets now, be it after a sync or by freeing what was deleted just before.
+    /// Figures of the pool: what a write gets now, be it after a sync, by freeing what was deleted just
+    /// before, or by a checkpoint that gives back what metadata needs no more.
     /// Inodes are made as long as there is space for them.
     pub(crate) fn do_statfs(&self) -> Result<StatFs> {
-        let (space, coming) = (self.store.figures(), self.reclaimable()?);
+        let space = self.store.figures();
+        let coming = self.reclaimable()?.saturating_add(space.spare);
         let available = space.obtainable(Purpose::New).saturating_add(coming).min(space.pages);
         let more = available.saturating_mul(PER_BLOCK);
         Ok(StatFs {

@@ -1,11 +1,11 @@
 //! Whether a transaction may begin: back-pressure while a checkpoint makes room (PROTOCOLS section 6).
 //!
-//! From half of the dirty limit on a checkpoint is wanted. While it runs, each transaction waits a little before it
+//! From half of the limit on a checkpoint is wanted. While it runs, each transaction waits a little before it
 //! begins, the longer the nearer the hard mark is ([`SLOW_MAX`] there), so that writers come down to the pace of
 //! the device instead of stopping dead. At the hard mark they wait for the checkpoint.
 
 use crate::checkpoint::Wish;
-use crate::error::Error;
+use crate::error::{Error, Pressure};
 use crate::{REDO_MAX, Store};
 use core::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -61,17 +61,42 @@ impl Store {
         Ok(())
     }
 
-    /// Dirty frames against the room kept for a checkpoint; frames that cannot be evicted against the arena; copies.
+    /// Frees what a transaction, rolled back now, had not enough of.
+    pub(crate) fn relieve(&self, what: Pressure) -> Result<(), Error> {
+        match what {
+            Pressure::Frames => self.checkpoint(),
+            Pressure::Checkpoint => self.checkpoint_if(|| self.is_at_limit()),
+            // It begins again behind the barrier.
+            Pressure::Barrier => {
+                self.stats.told_to_abort.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Pressure::Redo => self.sync(),
+            Pressure::Staged(slots) => {
+                self.checkpoint()?;
+                let mut table = self.staged_table.lock();
+                if !table.take_room(slots) {
+                    return Err(Error::NoSpace);
+                }
+                table.give_room(slots);
+                Ok(())
+            }
+        }
+    }
+
+    /// What waits for a checkpoint against the room kept for it (S-10.5); frames that cannot be evicted against the arena;
+    /// copies.
     fn fills(&self) -> [Fill; 3] {
         let dirty = self.cache.dirty.load(Ordering::Relaxed);
+        let most = self.rewrite_most();
         let frames = u64::from(self.arena.count());
         let held = dirty + self.in_flight.load(Ordering::Relaxed);
         let copies = self.stash.len() as u64;
         [
             Fill {
-                now: dirty,
-                soft: self.dirty_limit / 2,
-                hard: self.dirty_limit * 3 / 4,
+                now: self.weight(),
+                soft: most / 2,
+                hard: most * 3 / 4,
             },
             Fill {
                 now: held,

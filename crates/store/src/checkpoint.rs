@@ -6,6 +6,7 @@
 
 mod barrier;
 mod plan;
+mod shrink;
 mod write;
 
 use crate::arena::FrameNo;
@@ -23,6 +24,7 @@ use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Header, MetaId, PAGE};
 use keepfs_media::{Class, Device, PageNo};
 use plan::Plan;
+use shrink::Shrink;
 
 /// What only the checkpointer touches.
 pub struct Keeper {
@@ -67,8 +69,7 @@ impl Store {
     }
 
     fn checkpoint_locked<'s>(&'s self, keeper: &mut Keeper, wish: Wish, lead: Lead<'s>) -> Result<(), Error> {
-        let chunks = self.prepare_chunks(keeper)?;
-        let moment = self.barrier(keeper, &chunks)?;
+        let moment = self.moment(keeper, wish)?;
         let log_part = self.write_log_part(&moment, wish, lead);
         self.staged_table.lock().carry_done();
         let (tail, log_written, lead) = log_part?;
@@ -92,6 +93,22 @@ impl Store {
         self.install(keeper, plan, superblock, &moment, tail, &flying);
         drop(lead);
         Ok(())
+    }
+
+    /// The moment, with room for all that it has (S-10.4). Errors: `NoSpace`; nothing is lost then.
+    fn moment(&self, keeper: &mut Keeper, wish: Wish) -> Result<Moment, Error> {
+        loop {
+            let chunks = self.prepare_chunks(keeper)?;
+            let shrink = match chunks.is_empty() && wish.new_log.is_none() {
+                true => self.plan_shrink(keeper),
+                false => Shrink::default(),
+            };
+            // Where too much was changed since the room was made, the gate is open again: more room is made.
+            if let Some(moment) = self.barrier(keeper, &chunks, shrink)? {
+                return Ok(moment);
+            }
+            self.stats.barriers_withdrawn.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Transactions before the moment go to the old log, staged pages to the first group of the new one. Returns
@@ -249,10 +266,13 @@ impl Store {
         keeper.superblock = superblock;
         keeper.homes = plan.homes;
         keeper.homes.changed.clear();
+        self.space.left(|run| self.system.remove(run));
         self.release_up_to(moment.seq);
         self.sync.reached(moment.seq);
         self.open_zones(zones);
-        self.set_reserve(&keeper.homes, moment.live);
+        self.rewrites.installed();
+        self.set_reserve(&keeper.homes);
+        self.space.set_spare(self.coming_back(keeper));
         *self.checkpoint_at.lock() = std::time::Instant::now();
         self.stats.checkpoints.fetch_add(1, Ordering::Relaxed);
     }

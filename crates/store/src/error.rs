@@ -96,6 +96,8 @@ pub enum Pressure {
     Staged(usize),
     /// The barrier of a checkpoint.
     Barrier,
+    /// A checkpoint: no more may wait for it (S-10.5).
+    Checkpoint,
 }
 
 impl From<Error> for Stop {

@@ -15,6 +15,17 @@ struct Home {
 }
 
 impl Home {
+    fn taken(&self) -> u32 {
+        self.used.iter().map(|byte| byte.count_ones()).sum()
+    }
+
+    fn run(&self) -> Run {
+        Run {
+            start: self.start,
+            count: self.pages,
+        }
+    }
+
     fn is_used(&self, i: u32) -> bool {
         self.used[i as usize / 8] & (1 << (i % 8)) != 0
     }
@@ -33,9 +44,14 @@ pub struct Homes {
     chunks: Vec<Option<Home>>,
     by_start: BTreeMap<u64, usize>,
     free: u64,
+    pages: u64,
     cursor: usize,
     /// No slot below is empty.
     full_below: usize,
+    /// New homes are those with the lowest numbers, so that whole chunks become free.
+    pub compact: bool,
+    /// No chunk that starts before this page has a free one.
+    lowest: u64,
     /// HOMES metablocks that differ from the last checkpoint's.
     pub changed: BTreeSet<u64>,
     /// Pages freed since: clear in the new HOMES, but not to be used before it is durable.
@@ -69,6 +85,7 @@ impl Homes {
             return Err(format!("two chunks start at page {}", home.start));
         }
         self.free += u64::from(home.pages) - taken;
+        self.pages += u64::from(home.pages);
         self.chunks[slot] = Some(home);
         Ok(())
     }
@@ -76,16 +93,61 @@ impl Homes {
     /// All chunks, ascending by their first page.
     pub fn runs(&self) -> Vec<Run> {
         let slots = self.by_start.values().filter_map(|slot| *self.chunks.get(*slot)?);
-        let run = |home: Home| Run {
-            start: home.start,
-            count: home.pages,
+        slots.map(|home| home.run()).collect()
+    }
+
+    /// Chunks without a used page, those with the highest numbers first.
+    pub fn unused(&self) -> Vec<Run> {
+        let slots = self.by_start.values().rev();
+        let homes = slots.filter_map(|slot| self.chunks.get(*slot)?.as_ref());
+        homes.filter(|home| home.taken() == 0).map(Home::run).collect()
+    }
+
+    /// The used pages of the highest chunk that is more than half free, if those below it have room for them.
+    pub fn sparse_chunk(&self) -> Vec<u64> {
+        let homes: Vec<&Home> = self
+            .by_start
+            .values()
+            .filter_map(|slot| self.chunks.get(*slot)?.as_ref())
+            .collect();
+        let sparse = |home: &&Home| home.taken() > 0 && home.taken() * 2 < home.pages;
+        let Some(at) = homes.iter().rposition(sparse) else {
+            return Vec::new();
         };
-        slots.map(run).collect()
+        let home = homes[at];
+        let below: u32 = homes[..at].iter().map(|home| home.pages - home.taken()).sum();
+        let used = (0..home.pages).filter(|i| home.is_used(*i));
+        match below > 2 * home.taken() {
+            true => used.map(|i| home.start + u64::from(i)).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// A chunk without used pages is no chunk any more.
+    pub fn remove(&mut self, run: Run) {
+        let Some(slot) = self.by_start.remove(&run.start) else {
+            return;
+        };
+        self.chunks[slot] = None;
+        self.full_below = self.full_below.min(slot);
+        self.free -= u64::from(run.count);
+        self.pages -= u64::from(run.count);
+        self.changed.insert((slot / CHUNKS) as u64);
     }
 
     /// Pages that can be handed out.
     pub fn free(&self) -> u64 {
         self.free
+    }
+
+    /// Pages in use.
+    pub fn used(&self) -> u64 {
+        self.pages - self.free
+    }
+
+    /// HOMES metablocks.
+    pub fn blocks(&self) -> u64 {
+        self.chunks.len().div_ceil(CHUNKS) as u64
     }
 
     /// Adds a new chunk, all free.
@@ -102,7 +164,9 @@ impl Homes {
             used: [0; 32],
         });
         self.by_start.insert(start, slot);
+        self.lowest = self.lowest.min(start);
         self.free += u64::from(pages);
+        self.pages += u64::from(pages);
         self.changed.insert((slot / CHUNKS) as u64);
     }
 
@@ -111,18 +175,38 @@ impl Homes {
         if self.free == 0 {
             return None;
         }
+        let slot = match self.compact {
+            true => self.lowest_slot()?,
+            false => self.next_slot()?,
+        };
+        let home = self.chunks[slot].as_mut()?;
+        let i = home.first_free()?;
+        home.used[i as usize / 8] |= 1 << (i % 8);
+        self.free -= 1;
+        self.cursor = slot;
+        self.changed.insert((slot / CHUNKS) as u64);
+        Some(home.start + u64::from(i))
+    }
+
+    fn has_free(&self, slot: usize) -> bool {
+        let home = self.chunks.get(slot).and_then(Option::as_ref);
+        home.is_some_and(|home| home.first_free().is_some())
+    }
+
+    fn next_slot(&self) -> Option<usize> {
         let count = self.chunks.len();
-        for step in 0..count {
-            let slot = (self.cursor + step) % count;
-            let Some(home) = &mut self.chunks[slot] else { continue };
-            let Some(i) = home.first_free() else { continue };
-            home.used[i as usize / 8] |= 1 << (i % 8);
-            self.free -= 1;
-            self.cursor = slot;
-            self.changed.insert((slot / CHUNKS) as u64);
-            return Some(home.start + u64::from(i));
-        }
-        None
+        (0..count)
+            .map(|step| (self.cursor + step) % count)
+            .find(|slot| self.has_free(*slot))
+    }
+
+    fn lowest_slot(&mut self) -> Option<usize> {
+        let mut chunks = self.by_start.range(self.lowest..);
+        let (start, slot) = chunks
+            .find(|(_, slot)| self.has_free(**slot))
+            .map(|(start, slot)| (*start, *slot))?;
+        self.lowest = start;
+        Some(slot)
     }
 
     /// Frees a page with the checkpoint being made. `Err` if it is no used metadata page.
@@ -156,6 +240,7 @@ impl Homes {
             if let Some(home) = &mut self.chunks[slot] {
                 home.used[i as usize / 8] &= !(1 << (i % 8));
                 self.free += 1;
+                self.lowest = self.lowest.min(home.start);
             }
         }
     }

@@ -22,6 +22,7 @@ mod recover;
 mod redo;
 mod reserve;
 pub mod restart;
+mod rewrites;
 mod segment;
 mod space;
 mod staged;
@@ -82,6 +83,9 @@ const STAGED_MAX: usize = 2048;
 const REDO_MAX: usize = segment::RING / 4;
 /// Least frames an arena needs to hold the largest transaction beside a checkpoint.
 const FRAMES_LEAST: u32 = FRAMES_MAX as u32 * 3 / 2;
+
+/// Checkpoints that a transaction waits for, because too much waits for one, before it is let through.
+const CHECKPOINTS_FOR_ONE: u32 = 3;
 
 /// How a pool is opened.
 #[derive(Clone, Debug)]
@@ -164,6 +168,8 @@ pub struct Store {
     dirty_list: Mutex<Vec<(MetaId, FrameNo)>>,
     /// Metablocks that died and whose death is in no checkpoint yet.
     deaths: Deaths,
+    /// Indices of INODES metablocks of which an inode was freed.
+    emptied: Mutex<std::collections::BTreeSet<u64>>,
     stash: Stash,
     in_flight: AtomicU64,
     bad_copies: Mutex<Vec<map::BadCopy>>,
@@ -178,9 +184,13 @@ pub struct Store {
     carry_room: u64,
     /// Most staged pages.
     staged_limit: usize,
-    dirty_limit: u64,
     /// Most frames that one transaction may touch.
     frames_max: usize,
+    /// Most metablocks and map pages that wait for a checkpoint (SPEC S-10.5).
+    rewrite_limit: u64,
+    /// The same, but no more than the free pages of the pool allow now.
+    rewrite_now: AtomicU64,
+    rewrites: rewrites::Rewrites,
     switch_zones: AtomicBool,
     fault: Mutex<Option<Error>>,
     wanted: Arc<Wanted>,
@@ -319,6 +329,7 @@ impl Store {
             dirty_list: Mutex::default(),
             deaths: Deaths::default(),
             stash: Stash::default(),
+            emptied: Mutex::default(),
             in_flight: AtomicU64::new(0),
             bad_copies: Mutex::default(),
             unflushed: AtomicU64::new(0),
@@ -327,8 +338,10 @@ impl Store {
             checkpoint_at: Mutex::new(Instant::now()),
             carry_room: log::pages_of(staged_limit * (PAGE + 64)),
             staged_limit,
-            dirty_limit: pool.dirty_most().min(dirty_most(frames)),
             frames_max: txn::frames_max(frames),
+            rewrite_limit: pool.rewrite_most().min(dirty_most(frames)),
+            rewrite_now: AtomicU64::new(u64::MAX),
+            rewrites: rewrites::Rewrites::default(),
             switch_zones: AtomicBool::new(false),
             fault: Mutex::default(),
             wanted: Arc::new(Wanted::default()),
@@ -343,9 +356,13 @@ impl Store {
     /// All locks that protect what `f` touches are held by the caller; `f` takes none and does no I/O.
     pub fn transact<T, E: From<Error>>(&self, mut f: impl FnMut(&mut Txn<'_>) -> Result<T, Abort<E>>) -> Result<T, E> {
         let mut pins: Vec<Pin<'_>> = Vec::new();
+        let mut checkpoints = 0;
         loop {
             self.ready()?;
             let mut txn = Txn::begin(self);
+            if checkpoints > CHECKPOINTS_FOR_ONE {
+                txn = txn.unbounded();
+            }
             let stop = match f(&mut txn) {
                 Ok(value) => match txn.seal() {
                     Ok(sealed) => {
@@ -363,6 +380,7 @@ impl Store {
             match stop {
                 Stop::Miss(id) => pins.push(self.fetch(id)?),
                 Stop::Pressure(what) => {
+                    checkpoints += u32::from(what == Pressure::Checkpoint);
                     pins.clear();
                     self.relieve(what)?;
                 }
@@ -370,28 +388,6 @@ impl Store {
             }
             if pins.len() > 2 * self.frames_max {
                 pins.clear();
-            }
-        }
-    }
-
-    /// Frees what a transaction, rolled back now, had not enough of.
-    fn relieve(&self, what: Pressure) -> Result<(), Error> {
-        match what {
-            Pressure::Frames => self.checkpoint(),
-            // It begins again behind the barrier.
-            Pressure::Barrier => {
-                self.stats.told_to_abort.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }
-            Pressure::Redo => self.sync(),
-            Pressure::Staged(slots) => {
-                self.checkpoint()?;
-                let mut table = self.staged_table.lock();
-                if !table.take_room(slots) {
-                    return Err(Error::NoSpace);
-                }
-                table.give_room(slots);
-                Ok(())
             }
         }
     }

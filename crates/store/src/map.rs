@@ -5,7 +5,7 @@ mod copies;
 pub(crate) use copies::BadCopy;
 
 use crate::Store;
-use crate::arena::FrameNo;
+use crate::arena::{self, FrameNo};
 use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
 use crate::planted::{self, Bug};
@@ -13,10 +13,11 @@ use crate::pool::Pool;
 use crate::txn::newborn;
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
+use keepfs_format::inode::{self, Inode};
 use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry, NEVER};
+use keepfs_format::metablock::HEADER;
 use keepfs_format::superblock::Root;
-use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
-
+use keepfs_format::{FromBytes, FromZeros, Header, IntoBytes, Kind, MetaId, PAGE, Space};
 use parking_lot::{Mutex, RwLock};
 
 /// Locks that keep two fetches of one metablock apart, by level of map page (0 = ordinary metablocks).
@@ -229,14 +230,31 @@ impl Store {
     fn fill_from(&self, id: MetaId, entry: Option<MapEntry>, frame: FrameNo) -> Result<bool, Error> {
         let Some(entry) = entry.filter(|e| e.state == LIVE && !self.is_dead(id, e)) else {
             let Some(kind) = zero_kind(id) else { return Ok(false) };
-            let header = Header::new(self.pool.tag, id, kind, 0, 0, 1);
-            let bytes = newborn(&header);
+            let bytes = self.first_content(id, kind, entry);
             self.arena.fill(frame, &bytes, crc64::full(&*bytes));
             return Ok(true);
         };
         let bytes = self.read_copies(id, &entry)?;
         self.arena.fill(frame, &bytes, entry.crc.get());
         Ok(true)
+    }
+
+    /// What a metablock without a live entry holds before it is first changed (S-3.3).
+    fn first_content(&self, id: MetaId, kind: Kind, entry: Option<MapEntry>) -> arena::Copy {
+        let died = self.deaths.get(id);
+        let last = died.or(entry.map(|e| e.generation.get())).unwrap_or(0);
+        let mut bytes = newborn(&Header::new(self.pool.tag, id, kind, 0, 0, last.wrapping_add(1).max(1)));
+        if kind == Kind::Inodes && last > 0 {
+            // Versions go on where no earlier life of these numbers came to.
+            let mut slot = Inode::new_zeroed();
+            slot.state.set(inode::DEAD);
+            slot.cur.set(u64::from(last) << 32);
+            for i in 0..inode::PER_BLOCK as usize {
+                let at = HEADER + i * inode::SIZE;
+                bytes[at..at + inode::SIZE].copy_from_slice(slot.as_bytes());
+            }
+        }
+        bytes
     }
 
     pub(crate) fn is_dead(&self, id: MetaId, entry: &MapEntry) -> bool {

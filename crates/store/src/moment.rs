@@ -8,7 +8,7 @@
 
 use crate::arena;
 use crate::cache::{IdMap, Pin};
-use crate::error::{Error, Stop};
+use crate::error::{Error, Pressure, Stop};
 use crate::{PAGE, Store};
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
@@ -117,11 +117,15 @@ impl Deaths {
 
 impl Store {
     /// Before a transaction's first write to a frame: if a checkpoint still needs the frame as it is, it gets a copy.
-    pub(crate) fn before_first_write(&self, id: MetaId, pin: &Pin<'_>) -> Result<(), Stop> {
+    /// With `bounded`, a frame that is not dirty yet stays so where no more may wait for a checkpoint (S-10.5).
+    pub(crate) fn before_first_write(&self, id: MetaId, pin: &Pin<'_>, bounded: bool) -> Result<(), Stop> {
         let epoch = self.epoch.load(Ordering::Acquire);
         let mut state = pin.slot().state.lock();
         if state.dirty == epoch {
             return Ok(());
+        }
+        if bounded && self.is_at_limit() {
+            return Err(Stop::Pressure(Pressure::Checkpoint));
         }
         if state.dirty == 0 {
             self.cache.dirty.fetch_add(1, Ordering::Relaxed);
@@ -132,6 +136,8 @@ impl Store {
         }
         state.dirty = epoch;
         self.dirty_list.lock().push((id, pin.frame));
+        drop(state);
+        self.map_changes(id);
         Ok(())
     }
 }

@@ -53,6 +53,8 @@ bugs! {
     SuperblockInPlace = "superblock overwritten in place",
     /// Staged pages are not carried over a checkpoint.
     CarryOmitted = "staged carry-over omitted",
+    /// A chunk that a checkpoint gives back is used for data before the checkpoint is durable.
+    ChunkReusedTooEarly = "chunk reused before the checkpoint",
     /// A checkpoint writes to homes that it frees itself.
     HomesReusedAtOnce = "homes reused by the checkpoint that frees them",
     /// Frames go to log and checkpoint without a look at their sums.

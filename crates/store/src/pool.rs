@@ -98,8 +98,13 @@ impl Pool {
         }
     }
 
-    /// Most metablocks that may be dirty before transactions wait for a checkpoint; a smaller arena allows fewer.
-    pub fn dirty_most(&self) -> u64 {
+    /// Most metablocks and map pages that may wait for a checkpoint (S-10.5); a smaller arena allows fewer.
+    pub fn rewrite_most(&self) -> u64 {
+        (self.pages / 64).clamp(64, DIRTY_MAX)
+    }
+
+    /// Most metablocks that a checkpoint may have to write, for a replay (S-9.6): more than what a pool lets wait.
+    fn dirty_most(&self) -> u64 {
         (self.pages / 32).clamp(32, DIRTY_MAX)
     }
 

@@ -140,7 +140,8 @@ impl Store {
         let chunks = keeper.homes.runs();
         self.check_chunks(&chunks)?;
         chunks.iter().for_each(|run| self.system.add(*run));
-        self.set_reserve(&keeper.homes, self.live_metablocks());
+        self.space.barrier(self.totals()?.nodes.min(1 << 40));
+        self.set_reserve(&keeper.homes);
         Ok(())
     }
 
@@ -196,6 +197,8 @@ impl Store {
             OpenZone::default()
         };
         self.space.start(self.pool.pages, used, [a, b]);
+        let need = self.need(&self.keeper.lock().homes);
+        self.limit_by_space(&need);
         Ok(())
     }
 

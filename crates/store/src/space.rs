@@ -3,6 +3,7 @@
 //! The truth is the page bitmap. What lies here is recomputable: for the two open zones a mask of pages that may not
 //! be handed out (allocated, quarantined or reserved), and counters.
 
+use crate::reserve::Need;
 use keepfs_format::plog::Run;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
@@ -33,6 +34,8 @@ pub struct OpenZone {
     start: u64,
     len: u32,
     free: u32,
+    /// What it had free when it was opened.
+    free_first: u32,
     cursor: u32,
     /// Bit set: may not be handed out.
     mask: Vec<u64>,
@@ -46,12 +49,14 @@ impl OpenZone {
             start,
             len,
             free: len,
+            free_first: 0,
             cursor: 0,
             mask: vec![0; len.div_ceil(64) as usize],
         };
         (0..len)
             .filter(|i| used(start + u64::from(*i)))
             .for_each(|i| zone.hide(i));
+        zone.free_first = zone.free;
         zone
     }
 
@@ -87,9 +92,10 @@ impl OpenZone {
         (i < u64::from(self.len)).then_some(i as u32)
     }
 
-    /// Whether less than 5 % is left (ReconFS section 4).
+    /// Whether less than 5 % is left (ReconFS section 4); of a zone that had less from the beginning, a quarter of that,
+    /// so that a pool which is nearly full everywhere does not switch zones all the time.
     pub fn nearly_full(&self) -> bool {
-        self.free < self.len / 20 + 1
+        self.free < (self.len / 20).min(self.free_first / 4) + 1
     }
 
     /// Takes up to `want` pages as runs, from the cursor on, once around.
@@ -133,9 +139,38 @@ struct Inner {
     held: Vec<Run>,
     /// Pages that the device refused to write: handed out no more in this life (S-7.6).
     bad: BTreeSet<u64>,
-    /// Metablocks that had a home after the last checkpoint, from above.
-    homed: u64,
+    /// Chunks that the checkpoint under way gives back to data.
+    leaving: Vec<Run>,
+    /// What checkpoints need (S-10.5).
+    need: Need,
+    births: Births,
     figures: Figures,
+}
+
+/// Metablocks that have no home yet.
+#[derive(Default)]
+struct Births {
+    /// NODES metablocks in use now, and at the moment of the last checkpoint that is durable.
+    nodes: u64,
+    nodes_homed: u64,
+    /// The same at the moment of the checkpoint under way.
+    nodes_flying: u64,
+    /// INODES metablocks used for the first time since the last moment, and before it.
+    blocks: BTreeSet<u64>,
+    blocks_flying: BTreeSet<u64>,
+}
+
+impl Births {
+    fn count(&self) -> u64 {
+        let blocks = self.blocks.len() + self.blocks_flying.len();
+        self.nodes.saturating_sub(self.nodes_homed) + blocks as u64
+    }
+}
+
+impl Inner {
+    fn count_births(&mut self) {
+        self.figures.grown = self.need.kept(self.births.count()) - self.need.kept(0);
+    }
 }
 
 /// Counters of pages.
@@ -153,10 +188,12 @@ pub struct Figures {
     pub promised: u64,
     /// Of these: kept for checkpoints (PROTOCOLS section 6).
     pub reserve: u64,
-    /// Of these: homes of metablocks born since the last checkpoint.
+    /// Of these: for metablocks born since the last checkpoint, which need homes, and must be written anew later.
     pub grown: u64,
     /// Of these: refused by the device when they were written, and left alone since.
     pub bad: u64,
+    /// Beside `free`: pages of chunks of metadata that the next checkpoint gives back to data.
+    pub spare: u64,
 }
 
 impl Figures {
@@ -213,14 +250,11 @@ impl Space {
             quarantine,
             held,
             bad,
+            leaving,
             ..
         } = &mut *inner;
-        for run in quarantine
-            .iter()
-            .map(|q| q.run)
-            .chain(held.iter().copied())
-            .chain(singles(bad))
-        {
+        let kept = held.iter().chain(leaving.iter()).copied();
+        for run in quarantine.iter().map(|q| q.run).chain(kept).chain(singles(bad)) {
             hide_run(zones, run);
         }
     }
@@ -230,24 +264,55 @@ impl Space {
         self.inner.lock().figures
     }
 
-    /// How many pages checkpoints need to be sure of their space. The last one gave `homed` metablocks their homes.
-    pub fn set_reserve(&self, pages: u64, homed: u64) {
-        let mut inner = self.inner.lock();
-        inner.figures.reserve = pages;
-        inner.figures.grown = 0;
-        inner.homed = homed;
+    /// A checkpoint has its moment, with so many NODES metablocks in use.
+    pub fn barrier(&self, nodes: u64) {
+        let births = &mut self.inner.lock().births;
+        births.nodes = nodes;
+        births.nodes_flying = nodes;
+        let mut before = core::mem::take(&mut births.blocks);
+        births.blocks_flying.append(&mut before);
     }
 
-    /// Whether metadata may grow to `live` metablocks of `copies` pages each. Without `claim` only while there is
-    /// room before the reserve, so that the next checkpoint finds homes for all of them (promise C-7).
-    pub fn grow(&self, live: u64, copies: u64, claim: bool) -> bool {
+    /// The checkpoint of the last moment is durable, and this is what the next ones need.
+    pub fn set_need(&self, need: Need) {
         let mut inner = self.inner.lock();
-        let was = inner.figures.grown;
-        inner.figures.grown = live.saturating_sub(inner.homed) * copies;
-        if claim || inner.figures.grown <= was || inner.figures.available(Purpose::New) > 0 {
+        inner.births.nodes_homed = inner.births.nodes_flying;
+        inner.births.blocks_flying.clear();
+        inner.figures.reserve = need.kept(0);
+        inner.need = need;
+        inner.count_births();
+    }
+
+    /// Metablocks born since the last durable checkpoint, those that died taken off.
+    pub fn grown(&self) -> u64 {
+        self.inner.lock().births.count()
+    }
+
+    /// There are so many NODES metablocks now.
+    pub fn nodes_now(&self, nodes: u64) {
+        let mut inner = self.inner.lock();
+        inner.births.nodes = nodes;
+        inner.count_births();
+    }
+
+    /// Whether metadata may grow: there are so many NODES metablocks now, and `block` of INODES is used for the first
+    /// time. Without `claim` only while there is room before the reserve, so that the next checkpoint finds homes for
+    /// all of them (promise C-7).
+    pub fn grow(&self, nodes: u64, block: Option<u64>, claim: bool) -> bool {
+        let mut inner = self.inner.lock();
+        let was = (inner.births.nodes, inner.figures.grown);
+        inner.births.nodes = nodes;
+        let new =
+            block.filter(|block| !inner.births.blocks_flying.contains(block) && inner.births.blocks.insert(*block));
+        inner.count_births();
+        if claim || inner.figures.grown <= was.1 || inner.figures.available(Purpose::New) > 0 {
             return true;
         }
-        inner.figures.grown = was;
+        inner.births.nodes = was.0;
+        if let Some(block) = new {
+            inner.births.blocks.remove(&block);
+        }
+        inner.count_births();
         false
     }
 
@@ -285,7 +350,8 @@ impl Space {
     pub fn reserve_in(&self, mut zone: OpenZone, want: u32) -> Vec<Run> {
         let mut inner = self.inner.lock();
         let quarantined = inner.quarantine.iter().map(|q| q.run);
-        for run in quarantined.chain(inner.held.iter().copied()).chain(singles(&inner.bad)) {
+        let kept = inner.held.iter().chain(&inner.leaving).copied();
+        for run in quarantined.chain(kept).chain(singles(&inner.bad)) {
             hide_in(&mut zone, run);
         }
         let mut runs = Vec::new();
@@ -341,6 +407,27 @@ impl Space {
         let Inner { zones, quarantine, .. } = &mut *inner;
         hide_run(zones, run);
         quarantine.push_back(Quarantined { seq, run });
+    }
+
+    /// A chunk of metadata is data's when the checkpoint under way is durable.
+    pub fn leaving(&self, run: Run) {
+        self.inner.lock().leaving.push(run);
+    }
+
+    /// It is: `first` is told of each run before anybody is given it.
+    pub fn left(&self, first: impl Fn(Run)) {
+        let mut inner = self.inner.lock();
+        for run in core::mem::take(&mut inner.leaving) {
+            first(run);
+            inner.figures.free += u64::from(run.count);
+            let Inner { zones, bad, .. } = &mut *inner;
+            show_run(zones, bad, run);
+        }
+    }
+
+    /// So many pages of chunks come back with the next checkpoint.
+    pub fn set_spare(&self, pages: u64) {
+        self.inner.lock().figures.spare = pages;
     }
 
     /// Everything up to transaction `seq` is durable: its freed pages may be used again (S-11.1). Returns them.

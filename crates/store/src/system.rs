@@ -41,6 +41,11 @@ impl System {
         found.filter(|run| end(run) > pages.start).collect()
     }
 
+    /// A chunk of metadata is no more: its pages are data's.
+    pub fn remove(&self, run: Run) {
+        self.runs.write().remove(&run.start);
+    }
+
     /// The first page of the range that belongs to the pool itself.
     pub fn first_in(&self, pages: Range<u64>) -> Option<u64> {
         let first = self.runs_in(pages.clone()).first().map(|run| run.start);

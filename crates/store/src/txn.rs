@@ -64,6 +64,15 @@ impl Ref {
         Ref { id, kind, owner }
     }
 
+    /// A metablock of inodes.
+    pub(crate) const fn inodes(id: MetaId) -> Ref {
+        Ref {
+            id,
+            kind: Kind::Inodes,
+            owner: 0,
+        }
+    }
+
     pub(crate) const fn shared(id: MetaId, kind: Kind) -> Ref {
         Ref { id, kind, owner: 0 }
     }
@@ -167,6 +176,8 @@ pub struct Txn<'s> {
     logged: bool,
     /// Metadata may grow into the reserve.
     claim: bool,
+    /// It stops where no more may wait for a checkpoint (S-10.5).
+    bounded: bool,
     done: bool,
     gate: Option<Inside<'s>>,
 }
@@ -181,6 +192,17 @@ pub struct Sealed<'s> {
 impl<'s> Txn<'s> {
     pub(crate) fn begin(store: &'s Store) -> Txn<'s> {
         Txn::start(store, Some(store.gate.enter(&store.stats.gate)), true)
+    }
+
+    /// More than may wait for a checkpoint is changed by this transaction alone: it is let through.
+    pub(crate) fn unbounded(mut self) -> Txn<'s> {
+        self.bounded = false;
+        self
+    }
+
+    /// A transaction of a checkpoint, which holds the gate alone.
+    pub(crate) fn begin_alone(store: &'s Store) -> Txn<'s> {
+        Txn::start(store, None, true)
     }
 
     /// A transaction of the checkpoint itself, which holds the gate alone; it leaves no redo.
@@ -207,6 +229,7 @@ impl<'s> Txn<'s> {
             draft: (logged && store.oplog.is_some()).then(Draft::new),
             logged,
             claim: false,
+            bounded: gate.is_some(),
             done: false,
             gate,
         }
@@ -247,7 +270,7 @@ impl<'s> Txn<'s> {
     fn write(&mut self, i: usize) -> Result<FrameNo, Stop> {
         let t = &mut self.touched[i];
         if !t.written {
-            self.store.before_first_write(t.r.id, &t.pin)?;
+            self.store.before_first_write(t.r.id, &t.pin, self.bounded)?;
             t.written = true;
         }
         Ok(t.pin.frame)
@@ -485,6 +508,9 @@ impl<'s> Txn<'s> {
             self.store.numbers(space).used(number);
         }
         for (space, number) in self.freed.drain(..) {
+            if space == Space::InodeNumbers {
+                self.store.emptied.lock().insert(inode::block_of(number).index());
+            }
             self.store.numbers(space).freed(seq, number);
         }
         for t in self.touched.iter().filter(|t| t.written) {

@@ -6,7 +6,7 @@ use crate::stats::DeviceErrors;
 use crate::txn::{Ref, Source, check_header, kind_of};
 use crate::{Figures, Store};
 use core::sync::atomic::Ordering;
-use keepfs_format::bitmap::{BITS, COUNTS, TOTALS};
+use keepfs_format::bitmap::{BITS, TOTALS};
 use keepfs_format::map::{FANOUT, LIVE};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::Run;
@@ -92,21 +92,11 @@ impl Store {
         })
     }
 
-    /// About how many metablocks are live, from above.
-    pub(crate) fn live_metablocks(&self) -> u64 {
-        let t = self.totals().unwrap_or_default();
-        self.metablocks_of(t.nodes, t.inodes)
-    }
-
-    /// About how many metablocks so many nodes and inodes make, from above.
-    pub(crate) fn metablocks_of(&self, nodes: u64, inodes: u64) -> u64 {
-        let tables = self.pool.pages / BITS + self.pool.pages / COUNTS;
-        // TOTALS may say anything (C-8): no pool has more than 2^40 of either.
-        nodes.min(1 << 40) + inodes.min(1 << 40) / 4 + 2 * tables + 8
-    }
-
     /// Pages: in the pool, free, promised, kept for checkpoints.
     pub fn figures(&self) -> Figures {
+        if let Ok(totals) = self.totals() {
+            self.space.nodes_now(totals.nodes.min(1 << 40));
+        }
         self.space.figures()
     }
 

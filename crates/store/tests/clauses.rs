@@ -2,7 +2,7 @@
 
 use keepfs_format::Kind;
 use keepfs_media::sim::SimDevice;
-use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
+use keepfs_store::{Error, FormatOptions, Meaning, Purpose, Ref, Source, Store, StoreOptions};
 use std::sync::Arc;
 
 fn options() -> StoreOptions {
@@ -171,4 +171,54 @@ fn checkpoints_never_run_out_of_pages() {
     }
     assert!(nodes.iter().all(|r| value(&store, *r) == Some(199)));
     assert!(store.figures().free > 1024 / 4, "{:?}", store.figures());
+}
+
+/// Nodes that are born and die again, with a sync far away: their numbers do not come again, so that their dead entries
+/// lie all over the map.
+fn come_and_go(store: &Store, nodes: usize) -> Result<(), Error> {
+    const AT_ONCE: usize = 20;
+    for _ in 0..nodes.div_ceil(AT_ONCE) {
+        let born = store.transact::<_, Error>(|t| {
+            let refs: Result<Vec<Ref>, _> = (0..AT_ONCE).map(|_| t.new_node(Kind::Xattr, 0, 9)).collect();
+            Ok(refs?)
+        })?;
+        store.transact::<_, Error>(|t| Ok(born.iter().try_for_each(|r| t.free_node(*r))?))?;
+    }
+    Ok(())
+}
+
+/// S-10.4, S-10.5: however many metablocks were made and deleted, on a pool that is full but for a few pages, the next
+/// checkpoint finds room for the map pages of all of them, and deleting still works.
+#[test]
+fn a_map_of_dead_entries_fits_into_the_reserve() {
+    // What the nodes of one transaction need.
+    const LEFT: u64 = 200;
+    for (pages, meta_copies) in [(4096, 2), (4096, 1), (16_384, 2)] {
+        let device = Arc::new(SimDevice::new(pages));
+        let format = FormatOptions {
+            meta_copies,
+            ..FormatOptions::default()
+        };
+        Store::format(device.clone(), &format).expect("format");
+        let store = open(&device);
+        let nodes: Vec<Ref> = (0..200).map(|i| new_node(&store, i)).collect();
+        store.checkpoint().expect("checkpoint");
+        while store.figures().available(Purpose::New) > LEFT {
+            let some = (store.figures().available(Purpose::New) - LEFT).min(64) as u32;
+            let room = store.reserve(some, Purpose::New).expect("room");
+            let used = store.transact::<_, Error>(|t| Ok(room.runs().iter().try_for_each(|run| t.use_pages(*run))?));
+            used.expect("use");
+            room.keep();
+        }
+        for round in 0..2 {
+            come_and_go(&store, 30_000).expect("they come and go");
+            store
+                .checkpoint()
+                .unwrap_or_else(|e| panic!("{pages} pages, round {round}: {e}"));
+        }
+        for r in nodes {
+            store.transact::<_, Error>(|t| Ok(t.free_node(r)?)).expect("delete");
+        }
+        store.close().expect("close");
+    }
 }

@@ -202,7 +202,7 @@ fn planted(which: &str, given: &Arguments) -> Result<usize, String> {
     println!("{:<45}{:>8}{:>9}  caught by", "planted bug", "seconds", "images");
     let mut missed = 0;
     for bug in chosen {
-        let caught = hunt(bug, given.seed, budget);
+        let caught = hunt(bug, given.seed, budget, given.limits.only);
         let by = caught
             .by
             .map_or("NOTHING".into(), |(check, what)| format!("{check} ({what})"));

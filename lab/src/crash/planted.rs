@@ -32,8 +32,9 @@ fn by_flips(bug: Bug) -> Option<(String, String)> {
     Some(("flipped bits".to_owned(), format!("flip {escaped} reached the device")))
 }
 
-/// Plants one bug and looks for it: first by schedules of transactions, then by a campaign.
-pub fn hunt(bug: Bug, seed: u64, budget: Duration) -> Caught {
+/// Plants one bug and looks for it: first by schedules of transactions, then by a campaign of the workloads whose name
+/// begins with `only`.
+pub fn hunt(bug: Bug, seed: u64, budget: Duration, only: &'static str) -> Caught {
     let begun = Instant::now();
     plant(Some(bug));
     let by_schedule = schedule::campaign(seed, 300, 1)
@@ -45,7 +46,7 @@ pub fn hunt(bug: Bug, seed: u64, budget: Duration) -> Caught {
         goal: None,
         violations: 1,
         threads: 2,
-        only: "",
+        only,
     };
     let campaign = Campaign::new(seed, Depth::USUAL, limits).deep(seed);
     let by = by_schedule.or_else(|| {

@@ -360,6 +360,40 @@ fn born_of_zeros() {
     assert_eq!((report.findings, report.counts.directories), (vec![], 1));
 }
 
+/// S-3.3: a metablock of inodes dies only if none of its numbers is in use; used again, it goes on from there.
+#[test]
+fn inodes_die_and_are_born_again() {
+    let inodes = |index| MetaId::new(Space::Inodes, index);
+    let death = |index, generation| Record::Death {
+        id: inodes(index),
+        generation,
+    };
+    let wrong = |index, generation| {
+        [Finding::LogDeath {
+            group: 5,
+            id: inodes(index).into(),
+            generation,
+        }]
+    };
+    assert_eq!(with(&[death(0, 1)])[..1], wrong(0, 1));
+    assert_eq!(with(&[death(5, 2)]), wrong(5, 2));
+    assert_eq!(with(&[death(5, 1)]), []);
+    let again = |generation| Record::Update {
+        id: inodes(5),
+        generation,
+        ranges: vec![(100, vec![0])],
+    };
+    // A range of the life that is over is skipped, one of the next life is not, one of a later life is damage.
+    assert_eq!(with(&[death(5, 1), again(1)]), []);
+    assert_eq!(with(&[death(5, 1), again(2)]), []);
+    let never = Finding::LogUpdate {
+        group: 5,
+        id: inodes(5).into(),
+        generation: 3,
+    };
+    assert_eq!(with(&[death(5, 1), again(3)]), [never]);
+}
+
 /// S-8.5, S-8.7.
 #[test]
 fn undecodable_and_out_of_order() {

@@ -7,6 +7,7 @@ mod frozen;
 mod holes;
 mod refused;
 mod reopening;
+mod shrinking;
 mod space;
 mod sparse;
 mod threads;

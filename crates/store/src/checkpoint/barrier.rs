@@ -6,6 +6,7 @@
 //! crash forgets them, and no other checkpoint can come between.
 
 use super::Keeper;
+use super::shrink::Shrink;
 use crate::arena::FrameNo;
 use crate::error::Error;
 use crate::gate::Closed;
@@ -17,13 +18,15 @@ use crate::txn::Txn;
 use crate::{Store, pool};
 use core::sync::atomic::Ordering;
 use keepfs_format::MetaId;
-use keepfs_format::map::FANOUT;
+use keepfs_format::map::HEIGHT_MAX;
 use keepfs_format::plog::Run;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Chunks that one transaction adopts.
-const CHUNKS_AT_ONCE: usize = 32;
+pub(super) const CHUNKS_AT_ONCE: usize = 32;
+/// Most map pages that are written anew because one of them has a bad copy: it and those above and below it.
+const REWRITE_MAP: u64 = HEIGHT_MAX as u64;
 /// How long a checkpoint waits before it tries the gate again after it withdrew, at first and at most.
 const PAUSE: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(128)];
 
@@ -31,25 +34,24 @@ const PAUSE: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(12
 pub(super) struct Moment {
     pub epoch: u64,
     pub seq: u64,
-    /// Metablocks that live, from above.
-    pub live: u64,
     pub dirty: Vec<(MetaId, FrameNo)>,
     pub deaths: Arc<Died>,
     pub pending: Span,
     pub carried: Vec<Carried>,
-    /// Map pages of which a copy is bad.
+    /// Map pages of which a copy is bad, or that go to another chunk.
     pub rewrite: Vec<MetaId>,
 }
 
 impl Store {
-    /// Reserves chunks so that this checkpoint and the next have their space (S-10.4), before anybody waits.
+    /// Reserves chunks so that this checkpoint and the next have their space (S-10.4, S-10.5), before anybody waits.
     pub(super) fn prepare_chunks(&self, keeper: &Keeper) -> Result<Vec<Run>, Error> {
-        let now = self.home_need(self.cache.dirty.load(Ordering::Relaxed) + self.dirty_limit / 4 + 8);
-        let worst = self.home_need(self.dirty_limit);
+        let need = self.need(&keeper.homes);
+        let least = need.pages_for(self.weight() + REWRITE_MAP * self.bad_copies.lock().len() as u64);
+        let wanted = need.of_next(self.space.grown()).max(least);
         let mut free = keeper.homes.free();
         let mut chunks = Vec::new();
-        while free < now + worst {
-            let want = (now + worst - free).min(u64::from(self.pool.chunk_pages)) as u32;
+        while free < wanted {
+            let want = (wanted - free).min(u64::from(self.pool.chunk_pages)) as u32;
             let runs = match self.space.reserve(want, Purpose::Claimed) {
                 Ok(runs) => runs,
                 Err(_) => self.reserve_elsewhere(want),
@@ -60,29 +62,40 @@ impl Store {
             free += runs.iter().map(|r| u64::from(r.count)).sum::<u64>();
             chunks.extend(runs);
         }
-        if free < now {
+        if free < least {
             chunks.iter().for_each(|run| self.space.give_back(&[*run]));
             return Err(Error::NoSpace);
         }
         Ok(chunks)
     }
 
-    /// Pages that a checkpoint of `dirty` metablocks may need at worst.
-    pub(crate) fn home_need(&self, dirty: u64) -> u64 {
-        let live = self.live_metablocks();
-        let map_pages = (dirty * 3).min(live / (FANOUT - 1) * 2 + 12);
-        u64::from(self.pool.meta_copies) * (dirty + map_pages + live / 2000 + 4)
-    }
-
-    /// Fixes the moment while no transaction is open.
-    pub(super) fn barrier(&self, keeper: &mut Keeper, chunks: &[Run]) -> Result<Moment, Error> {
+    /// Fixes the moment while no transaction is open. `None`: more was changed meanwhile than there are pages for.
+    pub(super) fn barrier(
+        &self,
+        keeper: &mut Keeper,
+        chunks: &[Run],
+        shrink: Shrink<'_>,
+    ) -> Result<Option<Moment>, Error> {
         self.adopt_chunks(keeper, chunks)?;
-        let rewrite = self.dirty_bad_copies()?;
-        let live = self.live_metablocks();
+        self.end_chunks(keeper, &shrink)?;
+        let bad = core::mem::take(&mut *self.bad_copies.lock());
+        bad.iter().try_for_each(|copy| self.check_not_crossed(copy))?;
+        let again = bad.iter().map(|copy| copy.id).chain(shrink.moved.iter().copied());
+        let rewrite = self.write_again(again)?;
+        // What is born from here to the moment counts as if it had no home after it: from above.
+        let nodes = self.totals()?.nodes.min(1 << 40);
         let closed = self.close_gate()?;
-        let moment = self.fix_moment(live, rewrite);
+        self.end_inodes(&shrink)?;
+        let weight = self.weight() + REWRITE_MAP * rewrite.len() as u64;
+        if self.need(&keeper.homes).pages_for(weight) > keeper.homes.free() {
+            self.bad_copies.lock().extend(bad);
+            return Ok(None);
+        }
+        self.space.barrier(nodes);
+        self.rewrites.barrier();
+        let moment = self.fix_moment(rewrite);
         drop(closed);
-        Ok(moment)
+        Ok(Some(moment))
     }
 
     /// Shuts the gate, as often as it takes.
@@ -99,12 +112,11 @@ impl Store {
         }
     }
 
-    fn fix_moment(&self, live: u64, rewrite: Vec<MetaId>) -> Moment {
+    fn fix_moment(&self, rewrite: Vec<MetaId>) -> Moment {
         let mut redo = self.redo.lock();
         Moment {
             epoch: self.epoch.fetch_add(1, Ordering::AcqRel),
             seq: redo.last,
-            live,
             dirty: core::mem::take(&mut *self.dirty_list.lock()),
             deaths: self.deaths.depart(),
             pending: redo.take(),
@@ -136,16 +148,13 @@ impl Store {
         Ok(())
     }
 
-    /// Metablocks of which a bad copy was read around become dirty, so that this checkpoint writes them anew. Returns
-    /// the map pages among them.
-    fn dirty_bad_copies(&self) -> Result<Vec<MetaId>, Error> {
-        let bad = core::mem::take(&mut *self.bad_copies.lock());
-        bad.iter().try_for_each(|copy| self.check_not_crossed(copy))?;
-        let ids = bad.into_iter().map(|copy| copy.id);
+    /// Metablocks become dirty though nothing changed, so that this checkpoint writes them elsewhere. Returns the map pages
+    /// among them.
+    fn write_again(&self, ids: impl Iterator<Item = MetaId>) -> Result<Vec<MetaId>, Error> {
         let (pages, blocks): (Vec<MetaId>, Vec<MetaId>) = ids.partition(|id| id.as_map().is_some());
         for id in blocks {
             if let Some(pin) = self.cache.pin(id) {
-                self.before_first_write(id, &pin).map_err(pool::stopped)?;
+                self.before_first_write(id, &pin, false).map_err(pool::stopped)?;
             }
         }
         Ok(pages)

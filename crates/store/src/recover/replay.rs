@@ -54,7 +54,7 @@ impl Store {
 
     /// Stores bytes of a replayed record and marks the frame dirty.
     fn replay_store(&self, pin: &Pin<'_>, id: MetaId, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        self.before_first_write(id, pin).map_err(pool::stopped)?;
+        self.before_first_write(id, pin, false).map_err(pool::stopped)?;
         update::replay(&self.arena, pin.frame, offset, bytes);
         Ok(())
     }
@@ -98,11 +98,11 @@ impl Store {
             self.cache.remove(id, pin);
         }
         let pin = self.place_new(id, &header).map_err(pool::stopped)?;
-        self.before_first_write(id, &pin).map_err(pool::stopped)
+        self.before_first_write(id, &pin, false).map_err(pool::stopped)
     }
 
     fn replay_death(&self, id: MetaId, generation: u32) -> Result<(), Error> {
-        if id.space() != Some(Space::Nodes) {
+        if !matches!(id.space(), Some(Space::Nodes | Space::Inodes)) {
             return Err(Error::Damaged(format!("it ends {id}, which never ends")));
         }
         let live = self.live_generation(id)?;
@@ -111,17 +111,22 @@ impl Store {
                 "it ends {id} of generation {generation}, which is not alive"
             )));
         }
-        self.replay_bits(Space::NodeNumbers, one(id.index()), false)?;
+        if id.space() == Some(Space::Nodes) {
+            self.replay_bits(Space::NodeNumbers, one(id.index()), false)?;
+        }
         if let Some(pin) = self.cache.pin(id) {
             self.cache.remove(id, pin);
         }
         self.deaths.insert(id, generation);
+        self.map_changes(id);
         Ok(())
     }
 
-    /// The generation of a node that is alive, from the arena or the map; its content is not read.
+    /// The generation of a node that is alive, from the arena or the map; its content is not read. A metablock of
+    /// inodes is alive from its first change on, which the log does not tell if it died in the same group (S-8.9).
     fn live_generation(&self, id: MetaId) -> Result<Option<u32>, Error> {
-        if self.cache.pin(id).is_some() {
+        let born = id.space() == Some(Space::Inodes) && self.fetch_known(id)?.is_some();
+        if born || self.cache.pin(id).is_some() {
             return Ok(Some(self.header(id)?.generation.get()));
         }
         let entry = self.locate(id)?.filter(|e| e.state == LIVE && !self.is_dead(id, e));

@@ -5,6 +5,7 @@ use crate::error::{Error, Stop};
 use crate::planted::{self, Bug};
 use crate::update;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
+use keepfs_format::map::LIVE;
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
@@ -50,21 +51,24 @@ impl Txn<'_> {
         self.claim = true;
     }
 
-    /// Metadata grew. Errors: `NoSpace` if the next checkpoint could not be sure of homes for it.
-    fn grow(&mut self) -> Result<(), Stop> {
+    /// Metadata grew, with `block` of INODES maybe used for the first time. Errors: `NoSpace` if the next checkpoint
+    /// could not be sure of homes for it.
+    fn grow(&mut self, block: Option<MetaId>) -> Result<(), Stop> {
         let i = self.touch(Ref::shared(TOTALS, Kind::Totals))?;
-        let frame = self.touched[i].pin.frame;
-        let word = |offset| {
-            let mut bytes = [0; 8];
-            self.store.arena.load(frame, offset, &mut bytes);
-            u64::from_le_bytes(bytes)
+        let mut nodes = [0; 8];
+        self.store
+            .arena
+            .load(self.touched[i].pin.frame, TOTAL_NODES, &mut nodes);
+        let homeless = match block {
+            None => false,
+            Some(id) => {
+                self.store.locate_in_memory(id)?.is_none_or(|e| e.state != LIVE) || self.store.deaths.get(id).is_some()
+            }
         };
-        let live = self.store.metablocks_of(word(TOTAL_NODES), word(TOTAL_INODES));
-        match self
-            .store
-            .space
-            .grow(live, u64::from(self.store.pool.meta_copies), self.claim)
-        {
+        let block = block.filter(|_| homeless).map(|id| id.index());
+        // TOTALS may say anything (C-8): no pool has more than 2^40 nodes.
+        let nodes = u64::from_le_bytes(nodes).min(1 << 40);
+        match self.store.space.grow(nodes, block, self.claim) {
             true => Ok(()),
             false => Err(Error::NoSpace.into()),
         }
@@ -123,7 +127,7 @@ impl Txn<'_> {
         let id = MetaId::new(Space::Nodes, number);
         let generation = self.store.next_generation(id)?;
         self.total(TOTAL_NODES, 1)?;
-        self.grow()?;
+        self.grow(None)?;
         let r = Ref::node(id, kind, owner);
         let header = Header::new(self.store.pool.tag, id, kind, level, owner, generation);
         let pin = self.store.place_new(id, &header)?;
@@ -172,7 +176,7 @@ impl Txn<'_> {
     pub fn new_ino(&mut self) -> Result<u64, Stop> {
         let ino = self.new_number(Space::InodeNumbers)?;
         self.total(TOTAL_INODES, 1)?;
-        self.grow()?;
+        self.grow(Some(keepfs_format::inode::block_of(ino)))?;
         self.records.push(Record::Alloc {
             space: Space::InodeNumbers,
             run: Run { start: ino, count: 1 },
@@ -229,6 +233,22 @@ impl Txn<'_> {
             space: Space::Pages,
             run,
         });
+        Ok(())
+    }
+
+    /// Pages of a chunk without metadata are data's again.
+    pub(crate) fn leave_pages(&mut self, run: Run) -> Result<(), Stop> {
+        self.flip_run(Space::Pages, run, true)?;
+        self.total(TOTAL_PAGES, -i64::from(run.count))
+    }
+
+    /// An INODES metablock without a live inode dies; only where no other transaction is open.
+    pub(crate) fn free_inode_block(&mut self, r: Ref) -> Result<(), Stop> {
+        let i = self.touch(r)?;
+        self.write(i)?;
+        let generation = self.touched[i].generation;
+        self.deaths.push((r.id, generation));
+        self.records.push(Record::Death { id: r.id, generation });
         Ok(())
     }
 

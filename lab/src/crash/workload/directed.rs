@@ -7,18 +7,20 @@ use keepfs_vfs::ops::{Generator, Op, Profile, Rng, Verb};
 
 /// One of them by turn: name, pool and steps.
 pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
-    let (name, setting, text) = match turn % 10 {
+    let (name, setting, text) = match turn % 12 {
         0 => overtaken(rng),
-        1 => reuse(rng),
+        1 => given_back(rng),
         2 => wrap(rng),
         3 => beside(rng),
         // Dear: every other time.
-        4 if (turn / 10).is_multiple_of(2) => crowd(rng),
+        4 if (turn / 12).is_multiple_of(2) => crowd(rng),
         4 => wrap(rng),
         5 => checkpoints(rng),
         6 => scarce(rng),
         7 => long(rng),
         8 => holes(rng),
+        9 => shrunk(rng),
+        10 => reuse(rng),
         _ => full(rng),
     };
     (format!("directed/{name}"), setting, text)
@@ -181,6 +183,97 @@ fn scarce(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
         }
     }
     ("scarce", setting, steps)
+}
+
+/// Metadata grows and shrinks on a small pool: chunks go back to data, INODES metablocks die and are used again, and
+/// data takes what metadata left (S-4.7, S-3.3).
+fn shrunk(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        pages: 1024,
+        log_pages: 32,
+        zone_pages: rng.pick(&[64, 128]),
+        staged: rng.pick(&[1, 8]),
+        copies: rng.pick(&[1, 2]),
+        ..Setting::default()
+    };
+    let mut steps = parse("mkdir path=d mode=755 who=22:0:0");
+    let files = 40 + rng.below(40);
+    for file in 0..files {
+        steps.extend(parse(&format!(
+            "create path=d/{file} mode=644 who=22:0:0\nset_xattr path=d/{file} name=user.x len=300 seed={file} how=any"
+        )));
+    }
+    steps.extend(parse("!checkpoint"));
+    for file in (0..files).filter(|file| file % 16 != 3) {
+        steps.extend(parse(&format!("unlink path=d/{file}")));
+    }
+    for round in 0..12u64 {
+        let text = match rng.below(6) {
+            0 => format!(
+                "create path=d/n{round} mode=644 who=22:0:0\nwrite path=d/n{round} offset=0 len=60 seed=1 kill=no"
+            ),
+            1 => format!("unlink path=d/{}", 3 + 16 * rng.below(5)),
+            2 | 3 => format!(
+                "create path=big{round} mode=644 who=22:0:0\nwrite path=big{round} offset=0 len=400000 seed={round} kill=no"
+            ),
+            4 => "!evict".to_owned(),
+            _ => "syncfs".to_owned(),
+        };
+        steps.extend(parse(&text));
+        match rng.below(5) {
+            0 => steps.push(Step::Checkpoint),
+            // What a checkpoint gives back must not be taken beside it.
+            1 | 2 => {
+                let after = rng.below(12);
+                steps.extend(parse(&format!(
+                    "!during {after} 3\ncreate path=b{round} mode=644 who=22:0:0\nwrite path=b{round} offset=0 len=300000 seed=2 kill=no\nsyncfs"
+                )));
+            }
+            3 if rng.chance(30) => steps.push(cut(rng)),
+            3 => steps.push(Step::Remount),
+            _ => {}
+        }
+    }
+    ("shrunk", setting, steps)
+}
+
+/// A checkpoint ends chunks of metadata, and beside it a file is written and synced that needs more pages than are free
+/// without them, in zones so large that they lie in open ones (S-4.7).
+fn given_back(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        zone_pages: 512,
+        copies: rng.pick(&[1, 2]),
+        ..Setting::default()
+    };
+    let mut steps = parse("mkdir path=d mode=755 who=22:0:0");
+    let files = 150;
+    for file in 0..files {
+        steps.extend(parse(&format!(
+            "create path=d/{file} mode=644 who=22:0:0\nset_xattr path=d/{file} name=user.x len=300 seed={file} how=any"
+        )));
+    }
+    steps.extend(parse("!checkpoint\ncreate path=full mode=644 who=22:0:0"));
+    // What the kernel sends in one call; the last ones find the pool full.
+    let write = |path: &str, mib: u64| {
+        let offset = mib << 20;
+        parse(&format!("write path={path} offset={offset} len=1048576 seed=1 kill=no"))
+    };
+    (0..4).for_each(|mib| steps.extend(write("full", mib)));
+    for file in 0..files {
+        steps.extend(parse(&format!("unlink path=d/{file}")));
+    }
+    // Only what comes after a power cut is swept. The checkpoint frees the pages, that of the next step ends the chunks;
+    // a sync comes at once, since later steps may wait for the checkpoint.
+    steps.extend(parse(
+        "create path=b mode=644 who=22:0:0\nsyncfs\n!checkpoint\n!crash 0",
+    ));
+    for mib in 0..3 {
+        let after = rng.below(9);
+        steps.extend(parse(&format!("!during {after} 2")));
+        steps.extend(write("b", mib));
+        steps.extend(parse("syncfs\nunlink path=full\ncreate path=full mode=644 who=22:0:0"));
+    }
+    ("given back", setting, steps)
 }
 
 /// Cuts of files with more pages and nodes than one transaction may free, with a crash between any two of the

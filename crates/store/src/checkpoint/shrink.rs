@@ -1,0 +1,196 @@
+//! Metadata that became less (SPEC S-4.7): chunks without a used page go back to data, sparse ones are emptied, INODES
+//! metablocks without a live inode die.
+//!
+//! Invariants: (1) a chunk is given back only if the checkpoint before has no used page in it, so nothing that recovery
+//! may need lies there, and its pages are data's when this one is durable; (2) INODES metablocks die at the barrier,
+//! where no transaction is open that may be about to use one.
+
+use super::Keeper;
+use super::barrier::CHUNKS_AT_ONCE;
+use crate::cache::Pin;
+use crate::error::{Error, Stop};
+use crate::planted::{self, Bug};
+use crate::txn::{Ref, Txn};
+use crate::{Store, pool};
+use keepfs_format::map::LIVE;
+use keepfs_format::metablock::HEADER;
+use keepfs_format::plog::Run;
+use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space, inode};
+use keepfs_media::{Device, PageNo};
+use std::collections::BTreeSet;
+
+/// Most metablocks that one checkpoint moves out of a sparse chunk.
+const MOVED_MAX: u64 = 64;
+/// Most INODES metablocks that die with one checkpoint: everybody waits meanwhile.
+const DYING_MAX: usize = 64;
+
+/// What a checkpoint does because metadata became less; prepared before anybody waits.
+#[derive(Default)]
+pub(super) struct Shrink<'s> {
+    /// Chunks to give back.
+    pub chunks: Vec<Run>,
+    /// Metablocks and map pages to write anew, elsewhere.
+    pub moved: Vec<MetaId>,
+    /// INODES metablocks that had no live inode, and what is to be moved: they stay in the arena until the barrier.
+    dying: Vec<(MetaId, Pin<'s>)>,
+    _pins: Vec<Pin<'s>>,
+}
+
+impl Store {
+    /// Looks for what can be given back beyond what the next checkpoints need.
+    pub(super) fn plan_shrink(&self, keeper: &mut Keeper) -> Shrink<'_> {
+        let mut shrink = Shrink {
+            dying: self.dying_blocks(),
+            ..Shrink::default()
+        };
+        let mut spare = self.spare_in_chunks(keeper);
+        keeper.homes.compact = spare > u64::from(self.pool.chunk_pages) / 2;
+        for run in keeper.homes.unused() {
+            if u64::from(run.count) <= spare && shrink.chunks.len() < CHUNKS_AT_ONCE {
+                spare -= u64::from(run.count);
+                shrink.chunks.push(run);
+            }
+        }
+        if keeper.homes.compact && shrink.chunks.is_empty() {
+            self.empty_a_chunk(keeper, spare, &mut shrink);
+        }
+        shrink
+    }
+
+    /// Free pages of chunks beyond what checkpoints need, and a little more, so that they do not come and go.
+    fn spare_in_chunks(&self, keeper: &Keeper) -> u64 {
+        let need = self.need(&keeper.homes);
+        let keep = need.of_next(self.space.grown()) + u64::from(self.pool.chunk_pages) / 4;
+        keeper.homes.free().saturating_sub(keep)
+    }
+
+    /// Pages of chunks that the next checkpoint gives back, at least.
+    pub(super) fn coming_back(&self, keeper: &Keeper) -> u64 {
+        let spare = self.spare_in_chunks(keeper);
+        let fits = |sum: u64, run: Run| {
+            if sum + u64::from(run.count) <= spare {
+                sum + u64::from(run.count)
+            } else {
+                sum
+            }
+        };
+        keeper.homes.unused().into_iter().take(CHUNKS_AT_ONCE).fold(0, fits)
+    }
+
+    /// What lies in a sparse chunk is written anew by this checkpoint, in chunks below it. What cannot be read stays.
+    fn empty_a_chunk<'s>(&'s self, keeper: &mut Keeper, spare: u64, shrink: &mut Shrink<'s>) {
+        // Each takes its pages, and those of the map pages above it.
+        let most = MOVED_MAX.min(spare / 8) as usize;
+        let pages = keeper.homes.sparse_chunk().into_iter().take(most);
+        let ids: BTreeSet<MetaId> = pages.filter_map(|page| self.owner_of(page)).collect();
+        for id in ids {
+            match (id.as_map(), id.space()) {
+                (None, Some(Space::Homes)) => drop(keeper.homes.changed.insert(id.index())),
+                (None, _) => match self.fetch(id) {
+                    Ok(pin) => {
+                        shrink._pins.push(pin);
+                        shrink.moved.push(id);
+                    }
+                    Err(error) => tracing::debug!(metablock = %id, %error, "not moved"),
+                },
+                (Some(_), _) => shrink.moved.push(id),
+            }
+        }
+    }
+
+    /// The metablock or map page that lies on a page of a chunk.
+    fn owner_of(&self, page: u64) -> Option<MetaId> {
+        let mut bytes = [0; PAGE];
+        self.device.read(PageNo(page), &mut bytes).ok()?;
+        let (header, _) = Header::read_from_prefix(&bytes).ok()?;
+        let id = MetaId(header.id.get());
+        let entry = self.locate(id).ok()??;
+        (entry.state == LIVE && [entry.first.get(), entry.second.get()].contains(&page)).then_some(id)
+    }
+
+    /// INODES metablocks of which inodes were freed, and that have no live one left.
+    fn dying_blocks(&self) -> Vec<(MetaId, Pin<'_>)> {
+        let mut dying = Vec::new();
+        for _ in 0..DYING_MAX {
+            let Some(index) = self.emptied.lock().pop_first() else {
+                break;
+            };
+            let id = MetaId::new(Space::Inodes, index);
+            if let Ok(Some(pin)) = self.fetch_known(id)
+                && self.may_die(&pin).unwrap_or(false)
+            {
+                dying.push((id, pin));
+            }
+        }
+        dying
+    }
+
+    /// S-3.3: no inode of the metablock is live, and its versions leave room for those of its next life.
+    fn may_die(&self, pin: &Pin<'_>) -> Result<bool, Error> {
+        let mut bytes = [0; PAGE];
+        self.verified_copy(pin, &mut bytes)?;
+        let generation = Header::read_from_prefix(&bytes).map_or(0, |(h, _)| u64::from(h.generation.get()));
+        let slots = bytes[HEADER..]
+            .chunks_exact(inode::SIZE)
+            .take(inode::PER_BLOCK as usize);
+        let dead = |slot: &[u8]| {
+            inode::Inode::read_from_bytes(slot)
+                .is_ok_and(|i| matches!(i.state.get(), 0 | inode::DEAD) && i.cur.get() < generation << 32)
+        };
+        Ok(generation < u64::from(u32::MAX >> 1) && slots.into_iter().all(dead))
+    }
+
+    /// Chunks leave the bitmap and HOMES, as they are adopted: in no log, and before the gate is shut. Nobody is given
+    /// their pages before the checkpoint is durable.
+    pub(super) fn end_chunks(&self, keeper: &mut Keeper, shrink: &Shrink<'_>) -> Result<(), Error> {
+        for run in &shrink.chunks {
+            let _pins = self.pin_bits(*run)?;
+            self.space.leaving(*run);
+            let mut txn = Txn::begin_unlogged(self);
+            txn.leave_pages(*run).map_err(pool::stopped)?;
+            txn.seal().map_err(pool::stopped)?.commit();
+            keeper.homes.remove(*run);
+            if planted::is(Bug::ChunkReusedTooEarly) {
+                self.space.left(|run| self.system.remove(run));
+            }
+        }
+        Ok(())
+    }
+
+    /// Behind the shut gate: INODES metablocks die.
+    pub(super) fn end_inodes(&self, shrink: &Shrink<'_>) -> Result<(), Error> {
+        if shrink.dying.is_empty() || !self.end_blocks(&shrink.dying)? {
+            return Ok(());
+        }
+        if let Some(oplog) = self.oplog.as_ref() {
+            // Slots changed that no operation tells of: nothing before is replayed beyond here (S-12.6).
+            oplog.swap();
+            oplog.swap();
+        }
+        Ok(())
+    }
+
+    /// Ends the INODES metablocks that may still die, in one transaction; `false` if none did.
+    fn end_blocks(&self, part: &[(MetaId, Pin<'_>)]) -> Result<bool, Error> {
+        let mut txn = Txn::begin_alone(self);
+        let mut died = false;
+        for (id, pin) in part {
+            if self.may_die(pin)? {
+                txn.free_inode_block(Ref::inodes(*id)).map_err(pool::stopped)?;
+                died = true;
+            }
+        }
+        match txn.seal() {
+            Ok(sealed) => {
+                sealed.commit();
+                Ok(died)
+            }
+            Err(Stop::Pressure(_)) => {
+                // No room for redo beside what others have: another checkpoint will do it.
+                self.emptied.lock().extend(part.iter().map(|(id, _)| id.index()));
+                Ok(false)
+            }
+            Err(stop) => Err(pool::stopped(stop)),
+        }
+    }
+}
