@@ -9,8 +9,8 @@ use keepfs_vfs::ops::{Generator, Op, Profile, Rng, Verb};
 pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
     let (name, setting, text) = match turn % 12 {
         0 => overtaken(rng),
-        1 => given_back(rng),
-        2 => wrap(rng),
+        1 => reuse(rng),
+        2 => given_back(rng),
         3 => beside(rng),
         // Dear: every other time.
         4 if (turn / 12).is_multiple_of(2) => crowd(rng),
@@ -20,7 +20,7 @@ pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
         7 => long(rng),
         8 => holes(rng),
         9 => shrunk(rng),
-        10 => reuse(rng),
+        10 => wrap(rng),
         _ => full(rng),
     };
     (format!("directed/{name}"), setting, text)
