@@ -22,6 +22,7 @@ mod smoke;
 mod table;
 mod work;
 
+use device::Profile;
 use figure::{FIGURES, Figure};
 use results::Results;
 use session::Bench;
@@ -30,6 +31,7 @@ const USAGE: &str = "usage: cargo xtask bench NAME... | all | list | render | sm
   --seconds N   seconds of a workload [2]
   --rounds N    most rounds of a figure; peers take turns within each [3]
   --only PEER   this peer (again for more); printed, not stored
+  --profile P   the device: ssd (modelled) or none (this machine's disk) instead of the figure's own; not stored
   --quick       everything small, once and for half a second; printed, not stored";
 
 /// What was asked for.
@@ -42,6 +44,7 @@ struct Wishes<'a> {
     /// Percent of the size of file sets.
     percent: Option<usize>,
     device_mib: u64,
+    profile: Option<Profile>,
 }
 
 impl<'a> Wishes<'a> {
@@ -53,6 +56,7 @@ impl<'a> Wishes<'a> {
             only: Vec::new(),
             percent: None,
             device_mib: 12 << 10,
+            profile: None,
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -61,6 +65,7 @@ impl<'a> Wishes<'a> {
                 "--seconds" => wishes.seconds = positive(value()?)?,
                 "--rounds" => wishes.rounds = positive(value()?)? as u32,
                 "--only" => wishes.only.push(peer(value()?)?),
+                "--profile" => wishes.profile = Some(Profile::named(value()?)?),
                 "--quick" => {
                     (wishes.seconds, wishes.rounds, wishes.percent) = (0.5, 1, Some(2));
                     wishes.device_mib = 2 << 10;
@@ -74,7 +79,7 @@ impl<'a> Wishes<'a> {
 
     /// Whether the results are worth keeping.
     fn is_stored(&self) -> bool {
-        self.only.is_empty() && self.percent.is_none()
+        self.only.is_empty() && self.percent.is_none() && self.profile.is_none()
     }
 
     fn figures(&self) -> Result<Vec<&'static Figure>, String> {
@@ -136,6 +141,7 @@ pub fn command_line(args: &[&str]) -> Result<ExitCode, String> {
         rounds: wishes.rounds,
         percent: wishes.percent,
         device_mib: wishes.device_mib,
+        profile: wishes.profile,
     };
     let done = match smoke {
         true => smoke::run(bench),

@@ -18,6 +18,14 @@ pub enum Profile {
 }
 
 impl Profile {
+    /// The one of this name.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let found = [Self::None, Self::Ssd]
+            .into_iter()
+            .find(|profile| profile.name() == name);
+        found.ok_or_else(|| format!("no profile {name}; profiles: none, ssd"))
+    }
+
     /// As the tables say it.
     pub fn name(self) -> &'static str {
         match self {

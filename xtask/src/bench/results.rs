@@ -33,7 +33,7 @@ impl Results {
             how: format!(
                 "{rounds} rounds, {} s a workload{size}, device `{}`, {}",
                 bench.seconds,
-                figure.profile.name(),
+                bench.profile(figure).name(),
                 machine()
             ),
             samples: outcome.samples,

@@ -7,6 +7,7 @@ use super::figure::{Figure, Kind, Work};
 use super::peers::{self, Peer};
 use super::sample::Sample;
 use super::session::{Bench, Session};
+use super::table::number;
 use super::work::limited;
 use crate::suites::process::command;
 
@@ -45,17 +46,16 @@ impl Outcome {
     }
 
     fn told(&mut self, label: &str, sample: Sample) {
-        let each = |name: &str| sample.each(name).map_or_else(|| "-".to_owned(), |n| format!("{n:.2}"));
+        let counted = match (sample.each("written"), sample.each("flushes")) {
+            (Some(bytes), Some(flushes)) => {
+                format!(", {:.1} KiB and {flushes:.2} flushes an operation", bytes / 1024.0)
+            }
+            _ => String::new(),
+        };
+        let value = number(sample.value);
         println!(
-            "{label}  {} {}: {:.1} {}, {} flushes and {} KiB an operation",
-            sample.workload,
-            sample.peer,
-            sample.value,
-            sample.unit,
-            each("flushes"),
-            sample
-                .each("written")
-                .map_or_else(|| "-".to_owned(), |n| format!("{:.1}", n / 1024.0)),
+            "{label}  {} {}: {value} {}{counted}",
+            sample.workload, sample.peer, sample.unit
         );
         self.samples.push(sample);
     }
@@ -124,7 +124,7 @@ fn turns(
                 continue;
             }
             let label = format!("{} {round}/{rounds}", figure.name);
-            let done = works_on(bench, peer, figure.profile, works, &[], &label, outcome);
+            let done = works_on(bench, peer, bench.profile(figure), works, &[], &label, outcome);
             note(bench, figure, peer.name, done, outcome)?;
         }
     }
@@ -179,7 +179,7 @@ fn one_arena(
     mib: u32,
 ) -> Result<Sample, String> {
     let option = format!("arena={mib}M");
-    let mut session = Session::new(bench, peer, figure.profile, &[&option])?;
+    let mut session = Session::new(bench, peer, bench.profile(figure), &[&option])?;
     session.run(&format!("{name}-prepare"), 0.0)?;
     let work = Work {
         name,
@@ -225,7 +225,7 @@ fn unmount(bench: &Bench, figure: &Figure, chosen: &[&'static Peer], outcome: &m
 }
 
 fn worked_on<'b>(bench: &'b Bench, figure: &Figure, peer: &'static Peer, name: &str) -> Result<Session<'b>, String> {
-    let session = Session::new(bench, peer, figure.profile, &[])?;
+    let session = Session::new(bench, peer, bench.profile(figure), &[])?;
     session.run(&format!("{name}-prepare"), 0.0)?;
     // Without the sync at the end: what an unmount has to do is what is measured.
     session.run(&format!("{name}-unsynced"), 1.0)?;
@@ -243,7 +243,7 @@ fn timed_unmount(mut session: Session<'_>, what: &str, outcome: &mut Outcome) ->
 /// Files of 64 MiB and many small ones; then the server is killed, and the time of the next mount counts.
 fn recovery(bench: &Bench, figure: &Figure, peer: &'static Peer, outcome: &mut Outcome) -> Result<(), String> {
     for (name, prepare) in [("fill", None), ("create", Some("single-prepare"))] {
-        let mut session = Session::new(bench, peer, figure.profile, &[])?;
+        let mut session = Session::new(bench, peer, bench.profile(figure), &[])?;
         let work = Work {
             name,
             prepare,

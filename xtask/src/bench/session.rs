@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::device::{Counters, LoopDevice, Profile};
-use super::figure::Work;
+use super::figure::{Figure, Work};
 use super::mounted::Mounted;
 use super::peers::Peer;
 use super::programs::Programs;
@@ -32,6 +32,15 @@ pub struct Bench {
     pub percent: Option<usize>,
     /// MiB of a device.
     pub device_mib: u64,
+    /// This device instead of each figure's own.
+    pub profile: Option<Profile>,
+}
+
+impl Bench {
+    /// The device that a figure is measured on.
+    pub fn profile(&self, figure: &Figure) -> Profile {
+        self.profile.unwrap_or(figure.profile)
+    }
 }
 
 /// A mounted file system.

@@ -22,12 +22,21 @@ fn options_and_names_are_told_apart() {
         Wishes::parse(&["all"]).expect("sound").figures().expect("all").len(),
         FIGURES.len()
     );
+    let modelled = Wishes::parse(&["sync", "--profile", "ssd"]).expect("sound");
+    assert_eq!(modelled.profile, Some(Profile::Ssd));
+    assert!(!modelled.is_stored(), "it is not the figure");
     assert!(!Wishes::parse(&["all", "--quick"]).expect("sound").is_stored());
 }
 
 #[test]
 fn what_is_unknown_is_refused() {
-    for wrong in [&["--slow"][..], &["--seconds", "0"], &["--rounds"], &["--only", "ntfs"]] {
+    for wrong in [
+        &["--slow"][..],
+        &["--seconds", "0"],
+        &["--rounds"],
+        &["--only", "ntfs"],
+        &["--profile", "tape"],
+    ] {
         assert!(Wishes::parse(wrong).is_err(), "{wrong:?}");
     }
     assert!(Wishes::parse(&["ntfs"]).expect("a name").figures().is_err());
