@@ -37,8 +37,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// A peer failed, or is not there.
     fn failed(&mut self, peer: &str, why: &str) {
-        let why = why.lines().next().unwrap_or_default().to_owned();
+        // A program's last words say most; its command line stands before them.
+        let why = why
+            .lines()
+            .rfind(|line| !line.trim().is_empty())
+            .unwrap_or_default()
+            .to_owned();
         if !self.missing.iter().any(|missing| missing.peer == peer) {
             let peer = peer.to_owned();
             self.missing.push(Missing { peer, why });
@@ -104,7 +110,9 @@ fn note(
     if let Err(why) = result {
         bench.stop.check()?;
         println!("{}: {peer} failed: {why}", figure.name);
-        outcome.failed(peer, &format!("failed: {why}"));
+        // Where this run had its files says nothing to a reader of the table.
+        let why = why.replace(&*bench.programs.scratch().to_string_lossy(), "");
+        outcome.failed(peer, &why);
     }
     Ok(())
 }

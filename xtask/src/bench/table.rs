@@ -32,14 +32,20 @@ pub fn section(results: &Results) -> String {
     let figure = results.figure;
     let mut text = format!("### {}\n\n{}. {}.\n\n", figure.name, capital(figure.about), results.how);
     let rows = rounds(&results.samples);
-    text.push_str(&table(&rows));
-    text.push_str(&dirty(&rows));
+    text.push_str(&table(&rows, figure.name));
+    if figure.name == COMPACTION {
+        text.push_str(&dirty(&rows));
+    }
     for line in bars::verdicts(figure.name, &rows) {
         // Writing into a String cannot fail.
         let _ = writeln!(text, "\n{line}");
     }
     for missing in &results.missing {
-        let _ = writeln!(text, "\n{}: {}", missing.peer, missing.why);
+        let _ = writeln!(
+            text,
+            "\nNot measured, or not to the end: {}: {}",
+            missing.peer, missing.why
+        );
     }
     if !rows.is_empty() {
         let _ = writeln!(text, "\n![{0}](plots/{0}.svg)", figure.name);
@@ -110,10 +116,23 @@ pub fn compaction(row: &Rounds<'_>) -> Option<f64> {
     Some(row.median.get("compaction_bytes")? / (pages * 4096.0))
 }
 
+/// The figure that compaction belongs to; elsewhere its columns would only make the table wide.
+const COMPACTION: &str = "compaction";
+
+/// Columns that stand in the figures of this name only.
+fn belongs(column: &str, figure: &str) -> bool {
+    match column {
+        "compaction" => figure == COMPACTION,
+        "KiB an fsync" | "flushes an fsync" => figure.starts_with("varmail") || figure == COMPACTION,
+        _ => true,
+    }
+}
+
 /// The table, with those columns that have anything in them.
-fn table(rows: &[Rounds<'_>]) -> String {
+fn table(rows: &[Rounds<'_>], figure: &str) -> String {
     let columns: Vec<&Column> = COLUMNS
         .iter()
+        .filter(|(name, _)| belongs(name, figure))
         .filter(|(_, cell)| rows.iter().any(|row| cell(row).is_some()))
         .collect();
     let compared = rows.iter().any(|row| beside(rows, row).is_some());
