@@ -105,7 +105,7 @@ impl Fileset {
     pub fn make(&self) -> io::Result<u64> {
         let state = self.lock();
         let mut made = BTreeSet::new();
-        let buffer: Vec<u8> = (0..1 << 20).map(|at: u32| (at * 31 >> 3) as u8).collect();
+        let buffer: Vec<u8> = (0..1 << 20).map(|at: u32| ((at * 31) >> 3) as u8).collect();
         for path in &self.paths {
             if let Some(parent) = path.parent()
                 && made.insert(parent.to_owned())
