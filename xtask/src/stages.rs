@@ -122,7 +122,7 @@ pub const STAGES: &[Stage] = &[
     stage("fsx", 10, suite!("fsx")),
     stage("pjdfstest_uring", 5, suite!("pjdfstest", "--transport", "uring")),
     stage("fsx_uring", 10, suite!("fsx", "--transport", "uring")),
-    stage("bench", 10, &["cargo", "xtask", "bench", "smoke"]),
+    stage("bench", 15, &["cargo", "xtask", "bench", "smoke"]),
     stage("kill", 10, suite!("kill")),
     stage("enospc", 10, suite!("enospc")),
     stage("media_errors", 5, suite!("media_errors")),
