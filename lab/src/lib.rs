@@ -2,5 +2,6 @@
 
 pub mod crash;
 pub mod hostile;
+pub mod inproc;
 pub mod million;
 pub mod scribble;
