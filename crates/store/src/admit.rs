@@ -72,13 +72,13 @@ impl Store {
                 Ok(())
             }
             Pressure::Redo => self.sync(),
-            Pressure::Staged(slots) => {
+            Pressure::Staged(room) => {
                 self.checkpoint()?;
                 let mut table = self.staged_table.lock();
-                if !table.take_room(slots) {
+                if !table.take_room(room) {
                     return Err(Error::NoSpace);
                 }
-                table.give_room(slots);
+                table.give_room(room);
                 Ok(())
             }
         }

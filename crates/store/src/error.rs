@@ -92,8 +92,8 @@ pub enum Pressure {
     Frames,
     /// Room in the redo ring (S-14.4).
     Redo,
-    /// So many free staged slots (S-14.7).
-    Staged(usize),
+    /// Room for staged pages (S-14.7).
+    Staged(crate::staged::Room),
     /// The barrier of a checkpoint.
     Barrier,
     /// A checkpoint: no more may wait for it (S-10.5).

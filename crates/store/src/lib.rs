@@ -77,8 +77,10 @@ use wanted::Wanted;
 pub const ARENA_MIN: usize = 16 << 20;
 /// Data written since the last flush above which a group is preceded by a flush of its own (PROTOCOLS section 4).
 const UNFLUSHED_MAX: u64 = 64 << 20;
-/// Most staged pages: so many are copied while a checkpoint keeps transactions waiting (10 ms at most).
+/// Staged pages that writers keep to, with a log that carries as many (S-10.3).
 const STAGED_MAX: usize = 2048;
+/// Most staged pages beyond that: writers look before they stage, and several may look at the same moment.
+const STAGED_SPARE: usize = 256;
 /// Redo kept above which a transaction makes everything durable before it begins, bytes (S-14.4).
 const REDO_MAX: usize = segment::RING / 4;
 /// Least frames an arena needs to hold the largest transaction beside a checkpoint.
@@ -182,7 +184,7 @@ pub struct Store {
     checkpoint_at: Mutex<Instant>,
     /// Log pages kept for staged pages (S-10.3).
     carry_room: u64,
-    /// Most staged pages.
+    /// Staged pages that writers keep to; what they stage at the same moment may pass it by a little.
     staged_limit: usize,
     /// Most frames that one transaction may touch.
     frames_max: usize,
@@ -282,7 +284,8 @@ impl Store {
         let wanted_frames = (o.arena_bytes / PAGE) as u64;
         let frames = wanted_frames.max(frames_needed).clamp(u64::from(FRAMES_LEAST), 1 << 30) as u32;
         let staged_limit = ((pool.log.pages / 4) as usize).clamp(4, STAGED_MAX);
-        let slots = 2 * staged_limit + segment::SPARE_SLOTS;
+        let staged_most = staged_limit + (staged_limit / 8).min(STAGED_SPARE);
+        let slots = 2 * staged_most + segment::SPARE_SLOTS;
         let segment = Arc::new(Segment::new(slots, o.guard, o.seal, o.lasting)?);
         let head = log::Head {
             sequence: sb.log_seq.get(),
@@ -336,7 +339,7 @@ impl Store {
             released: Mutex::default(),
             seen_log: Mutex::default(),
             checkpoint_at: Mutex::new(Instant::now()),
-            carry_room: log::pages_of(staged_limit * (PAGE + 64)),
+            carry_room: log::pages_of(staged_most * (PAGE + 64)),
             staged_limit,
             frames_max: txn::frames_max(frames),
             rewrite_limit: pool.rewrite_most().min(dirty_most(frames)),

@@ -126,6 +126,11 @@ impl Segment {
         self.slots
     }
 
+    /// Most pages that may be staged at a time (S-14.1).
+    pub fn staged_most(&self) -> usize {
+        (self.slots as usize).saturating_sub(SPARE_SLOTS) / 2
+    }
+
     /// A word of page 0.
     pub fn word(&self, word: Word) -> u64 {
         self.region.load_u64(word as usize, Ordering::Acquire)

@@ -88,9 +88,20 @@ struct Patch<'r> {
     bytes: Option<&'r [u8]>,
 }
 
+/// What a transaction needs of the table until it is committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Room {
+    /// Free slots.
+    slots: usize,
+    /// Pages that are not staged yet.
+    pages: usize,
+}
+
 /// All staged pages, by (inode, index).
 pub struct Table {
     slots: Slots,
+    /// Pages that transactions about to commit will stage.
+    coming: usize,
     pages: BTreeMap<Key, Placed>,
     /// Bytes set while replaying a log, of pages with a base.
     patches: IdMap<Key, Box<[u64; PAGE / 64]>>,
@@ -103,6 +114,7 @@ impl Table {
     /// An empty table.
     pub fn new(segment: Arc<Segment>) -> Table {
         Table {
+            coming: 0,
             slots: Slots::new(segment.clone(), (0..segment.slots()).rev().collect()),
             pages: BTreeMap::new(),
             patches: IdMap::default(),
@@ -121,14 +133,41 @@ impl Table {
         self.pages.contains_key(&(ino, index))
     }
 
-    /// Takes room for `count` changes of pages (S-14.7).
-    pub fn take_room(&mut self, count: usize) -> bool {
-        self.slots.take_room(count)
+    /// Whether a record may need room.
+    pub fn concerns(record: &Record) -> bool {
+        matches!(
+            record,
+            Record::Tail { .. } | Record::Zero { .. } | Record::Truncate { .. }
+        )
+    }
+
+    /// What applying `records` needs (S-14.7).
+    pub fn room_for(&self, records: &[Record]) -> Room {
+        let mut room = Room::default();
+        for record in records {
+            let (slots, pages) = match record {
+                Record::Tail { ino, index, .. } | Record::Zero { ino, index, .. } => (1, !self.has(*ino, *index)),
+                Record::Truncate { .. } => (1, false),
+                _ => (0, false),
+            };
+            room.slots += slots;
+            room.pages += usize::from(pages);
+        }
+        room
+    }
+
+    /// Takes room, if there is as much.
+    pub fn take_room(&mut self, room: Room) -> bool {
+        let fits = room.pages == 0 || self.len() + self.coming + room.pages <= self.slots.segment().staged_most();
+        let taken = fits && self.slots.take_room(room.slots);
+        self.coming += if taken { room.pages } else { 0 };
+        taken
     }
 
     /// Gives room back.
-    pub fn give_room(&mut self, count: usize) {
-        self.slots.give_room(count);
+    pub fn give_room(&mut self, room: Room) {
+        self.coming -= room.pages;
+        self.slots.give_room(room.slots);
     }
 
     /// Copies a staged page. `Ok(false)` if it is not staged.
@@ -166,15 +205,6 @@ impl Table {
         let mut inodes: Vec<_> = oldest.into_iter().map(|(ino, first)| (first, ino)).collect();
         inodes.sort_unstable();
         inodes.into_iter().take(limit).map(|(_, ino)| ino).collect()
-    }
-
-    /// How many slots at most a record takes while it is applied.
-    pub fn slots_for(record: &Record) -> usize {
-        let changes = matches!(
-            record,
-            Record::Tail { .. } | Record::Zero { .. } | Record::Truncate { .. }
-        );
-        usize::from(changes)
     }
 
     /// Follows one record of a committed transaction.

@@ -18,7 +18,7 @@ use crate::gate::Inside;
 use crate::oplog::Draft;
 use crate::planted::{self, Bug};
 use crate::redo;
-use crate::staged::{Bases, Table};
+use crate::staged::{Bases, Room, Table};
 use crate::undo::UndoSlot;
 use crate::{Store, update};
 use core::sync::atomic::Ordering;
@@ -167,8 +167,8 @@ pub struct Txn<'s> {
     freed: Vec<(Space, u64)>,
     pages_used: u64,
     promised: u64,
-    /// Staged slots taken for the commit.
-    staged_room: usize,
+    /// Room for staged pages, taken for the commit.
+    staged_room: Room,
     lowered: Vec<u64>,
     /// For the operation log, if it is kept (S-12.1).
     draft: Option<Draft>,
@@ -224,7 +224,7 @@ impl<'s> Txn<'s> {
             freed: Vec::new(),
             pages_used: 0,
             promised: 0,
-            staged_room: 0,
+            staged_room: Room::default(),
             lowered: Vec::new(),
             draft: (logged && store.oplog.is_some()).then(Draft::new),
             logged,
@@ -358,11 +358,14 @@ impl<'s> Txn<'s> {
             true => Some(self.encode_redo()?),
             false => None,
         };
-        let slots = self.records.iter().map(Table::slots_for).sum();
-        if slots > 0 && !self.store.staged_table.lock().take_room(slots) {
-            return Err(Stop::Pressure(Pressure::Staged(slots)));
+        if self.records.iter().any(Table::concerns) {
+            let mut table = self.store.staged_table.lock();
+            let room = table.room_for(&self.records);
+            if !table.take_room(room) {
+                return Err(Stop::Pressure(Pressure::Staged(room)));
+            }
+            self.staged_room = room;
         }
-        self.staged_room = slots;
         Ok(Sealed { txn: self, redo })
     }
 
@@ -390,7 +393,7 @@ impl Drop for Txn<'_> {
         if !self.done {
             self.rollback();
         }
-        if self.staged_room > 0 {
+        if self.staged_room != Room::default() {
             self.store.staged_table.lock().give_room(self.staged_room);
         }
         if !self.lowered.is_empty() {

@@ -222,3 +222,35 @@ fn a_map_of_dead_entries_fits_into_the_reserve() {
         store.close().expect("close");
     }
 }
+
+/// S-14.7, S-10.3: however many threads stage, the log can carry all staged pages over a checkpoint.
+#[test]
+fn no_more_is_staged_than_the_log_carries() {
+    let device = pool(2048);
+    let store = open(&device);
+    let acknowledged: Vec<u64> = std::thread::scope(|scope| {
+        let stage_all = |first: u64| {
+            let store = &store;
+            let one = move |index: &u64| {
+                let bytes = vec![*index as u8; 4000];
+                let staged = store.transact::<_, Error>(|t| Ok(t.stage(5, *index, 1, None, 10, &bytes)?));
+                assert!(matches!(staged, Ok(()) | Err(Error::NoSpace)), "{staged:?}");
+                staged.is_ok()
+            };
+            scope.spawn(move || (first..first + 200).filter(one).collect::<Vec<_>>())
+        };
+        let threads: Vec<_> = [0, 1000, 2000, 3000].into_iter().map(stage_all).collect();
+        threads.into_iter().flat_map(|t| t.join().expect("thread")).collect()
+    });
+    assert_eq!(store.staged_total(), acknowledged.len());
+    assert!(acknowledged.len() < 800, "the limit was met");
+    store.checkpoint().expect("it carries all over");
+    store.kill();
+    drop(store);
+    let again = open(&device);
+    for index in acknowledged {
+        let mut page = [0; 4096];
+        assert!(again.staged(5, index, &mut page).expect("read"), "{index}");
+        assert_eq!(page[10..4010], [index as u8; 4000]);
+    }
+}

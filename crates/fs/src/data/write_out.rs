@@ -171,11 +171,11 @@ impl Volume {
         Ok(())
     }
 
-    /// Before a page is staged: as long as the device refuses what was staged before, no more than the log can carry
-    /// (S-10.3). Errors: [`Error::Refused`].
+    /// Before a page is staged: no more than the log can carry (S-10.3, S-14.7). Errors: [`Error::Refused`] if the device
+    /// refuses what was staged before.
     pub(crate) fn room_to_stage(&self) -> Result<()> {
         let most = 2 * self.staged_pages_max;
-        if self.store.staged_total() > most && self.lost.refusal().is_some() {
+        if self.store.staged_total() > most {
             self.write_out_down_to(most / 4)?;
             if let Some(error) = self.lost.refusal().filter(|_| self.store.staged_total() > most) {
                 return Err(Error::Refused(error));

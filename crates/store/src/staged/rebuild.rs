@@ -81,6 +81,7 @@ fn from_heads(segment: Arc<Segment>) -> Result<Table, Error> {
     outdated.iter().for_each(|o| slots.free(o.slot, o.stamp));
     Ok(Table {
         promised: pages.values().filter(|p| !p.based).count() as u64,
+        coming: 0,
         slots,
         pages,
         patches: IdMap::default(),
