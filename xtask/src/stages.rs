@@ -69,7 +69,7 @@ pub const STAGES: &[Stage] = &[
         cargo!("clippy", "--workspace", "--all-targets", "--", "-D", "warnings"),
     ),
     stage("deny", 5, cargo!("xtask", "deny")),
-    stage("unit", 20, cargo!("test", "--workspace")),
+    stage("unit", 20, cargo!("test", "--workspace", "--no-fail-fast")),
     stage("miri", 15, cargo!("xtask", "miri")),
     stage("bare", 5, cargo!("xtask", "bare")),
     stage(

@@ -7,6 +7,10 @@ use keepfs_vfs::model::Model;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// After so long nobody is between fork and exec any more.
+const BUSY_MAX: Duration = Duration::from_secs(10);
 
 /// A file system mounted on a fresh directory, served by a thread of this process.
 pub struct Mount {
@@ -77,9 +81,16 @@ impl Mount {
         self.dir.path()
     }
 
-    /// Unmounts and waits for the server's end.
+    /// Unmounts and waits for the server's end. A child that another test has just started holds copies of all open
+    /// files until its exec, so `EBUSY` counts only if it stays.
     pub fn unmount(mut self) -> Result<(), FuseError> {
-        self.unmounter.unmount(How::Gentle)?;
+        let end = Instant::now() + BUSY_MAX;
+        loop {
+            match self.unmounter.unmount(How::Gentle) {
+                Err(FuseError::Busy { .. }) if Instant::now() < end => std::thread::yield_now(),
+                unmounted => break unmounted?,
+            }
+        }
         self.join()
     }
 

@@ -260,14 +260,18 @@ impl Txn<'_> {
         let (id, offset) = bitmap::share(page);
         let r = Ref::shared(id, Kind::Shares);
         let i = self.touch(r)?;
-        let mut count = [0; 2];
-        self.store.arena.load(self.touched[i].pin.frame, offset, &mut count);
+        let (arena, frame) = (&self.store.arena, self.touched[i].pin.frame);
+        let is_shared = || {
+            let mut count = [0; 2];
+            arena.load(frame, offset, &mut count);
+            count != [0; 2]
+        };
         // What is decided from a count does not commute: while a transaction that lowered it is open, others run again.
         // A file may name a page twice: its own lowering does not stop a transaction.
-        let shared = u16::from_le_bytes(count) != 0;
-        if !self.lowered.contains(&page) && !self.store.lowering.lock().admit(page, shared) {
+        let own = self.lowered.contains(&page);
+        let Some(shared) = self.store.lowering.lock().decide(page, own, is_shared) else {
             return Err(Stop::Miss(id));
-        }
+        };
         if shared {
             self.lowered.push(page);
             let frame = self.write(i)?;
@@ -400,15 +404,18 @@ impl Txn<'_> {
 pub(crate) struct Lowering(std::collections::HashSet<u64>);
 
 impl Lowering {
-    /// Whether a transaction may decide from the count of `page`; if it will lower the count, others must not.
-    fn admit(&mut self, page: u64, lowers: bool) -> bool {
-        if self.0.contains(&page) {
-            return false;
+    /// What a transaction that frees `page` decides from its count: whether the page is shared, so that it lowers the
+    /// count and others must not decide. The count is read here, where nobody who lowered it can roll back between the
+    /// look and the decision. `None`: another one has lowered it (`own`: this one has).
+    fn decide(&mut self, page: u64, own: bool, is_shared: impl FnOnce() -> bool) -> Option<bool> {
+        if !own && self.0.contains(&page) {
+            return None;
         }
-        if lowers {
+        let shared = is_shared();
+        if shared {
             self.0.insert(page);
         }
-        true
+        Some(shared)
     }
 
     pub(crate) fn done(&mut self, pages: &[u64]) {
