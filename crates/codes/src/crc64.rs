@@ -34,7 +34,7 @@ pub fn full(data: &[u8]) -> u64 {
 /// CRC-64/NVME over the 8 little-endian bytes of `seed` followed by `data`: a record of a log chain
 /// is bound to its generation or predecessor by its seed.
 pub fn seeded(seed: u64, data: &[u8]) -> u64 {
-    !update(update_portable(!0, &seed.to_le_bytes()), data)
+    !update(word(!seed), data)
 }
 
 /// The CRC of a frame of zero bytes.
@@ -214,10 +214,25 @@ fn update(state: u64, data: &[u8]) -> u64 {
             simd::Level::Clmul(isa) => isa.crc64(state, blocks),
             simd::Level::Portable => return update_portable(state, data),
         };
-        update_portable(state, tail)
+        update_short(state, tail)
     }
     #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
     update_portable(state, data)
+}
+
+/// Advances the register over less than a block.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+fn update_short(state: u64, data: &[u8]) -> u64 {
+    let (pieces, rest) = data.as_chunks::<16>();
+    let mut state = match simd::level().clmul() {
+        Some(isa) if !pieces.is_empty() => isa.crc64_short(state, pieces),
+        _ => state,
+    };
+    let (words, tail) = rest.as_chunks::<8>();
+    for bytes in words {
+        state = word(state ^ u64::from_le_bytes(*bytes));
+    }
+    update_portable(state, tail)
 }
 
 /// Eight bytes a step by tables.
@@ -230,6 +245,16 @@ fn update_portable(mut state: u64, data: &[u8]) -> u64 {
         state = (state >> 8) ^ SLICES[0][((state as u8) ^ byte) as usize];
     }
     state
+}
+
+/// `word * x^64 mod P`.
+#[inline]
+fn word(word: u64) -> u64 {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    if let Some(clmul) = simd::level().clmul() {
+        return clmul.multiply(word, PLACES[WORDS - 1]);
+    }
+    word_portable(word)
 }
 
 /// `word * x^64 mod P` by tables.

@@ -113,6 +113,12 @@ impl Clmul {
         unsafe { crc::crc64_128(state, blocks) }
     }
 
+    /// CRC-64 register `state` advanced over `pieces` (at least one).
+    pub(crate) fn crc64_short(self, state: u64, pieces: &[[u8; 16]]) -> u64 {
+        // SAFETY: the token proves the features.
+        unsafe { crc::crc64_pieces(state, pieces) }
+    }
+
     /// CRC-64 delta of bytes from word `first` on, given the places of words.
     pub(crate) fn delta64(self, places: &[u64], first: usize, old: &[u8], new: &[u8]) -> u64 {
         // SAFETY: the token proves the features.

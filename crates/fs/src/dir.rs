@@ -17,7 +17,8 @@ use crate::errors::{Step, damaged};
 use crate::inode::Held;
 use keepfs_format::dir::{DEAD, EntryHead, FIRST, LEVEL_MAX, LeafHead, child_offset, name_key, slot_of};
 use keepfs_format::{IntoBytes, Kind, MetaId, Space};
-use keepfs_store::{Meaning, Ref, Source, Txn};
+use keepfs_store::scratch::with_page;
+use keepfs_store::{Meaning, Ref, Source, Stamp, Txn};
 use keepfs_vfs::FileKind;
 use leaf::Leaf;
 
@@ -56,13 +57,17 @@ struct Way {
     last: Option<Turn>,
 }
 
-/// A node reference of directory `ino`, if the id can be one.
-fn node(ino: u64, id: u64, kind: Kind) -> Step<Ref> {
+/// The leaf or index `id` of directory `ino`.
+fn look_at(source: &mut impl Source, ino: u64, id: u64) -> Step<Ref> {
     let id = MetaId(id);
     if id.space() != Some(Space::Nodes) {
         return Err(damaged(ino, "a directory points at no node (S-6.4)"));
     }
-    Ok(Ref::node(id, kind, ino))
+    let node = source.node(id, ino)?;
+    match node.kind {
+        Kind::DirLeaf | Kind::DirIndex => Ok(node),
+        _ => Err(damaged(ino, "a directory points at a node of another kind (S-6.4)")),
+    }
 }
 
 /// The leaf that `key` leads to.
@@ -70,17 +75,13 @@ fn descend(source: &mut impl Source, ino: u64, root: u64, key: u64) -> Step<Way>
     let mut id = root;
     let mut last = None;
     for level in 0..=LEVEL_MAX + 1 {
-        let leaf = node(ino, id, Kind::DirLeaf)?;
-        if source.kind(leaf.id)? != Kind::DirIndex {
-            return Ok(Way { leaf, last });
-        }
+        let index = match look_at(source, ino, id)? {
+            leaf if leaf.kind == Kind::DirLeaf => return Ok(Way { leaf, last }),
+            index => index,
+        };
         if level > LEVEL_MAX {
             break;
         }
-        let index = Ref {
-            kind: Kind::DirIndex,
-            ..leaf
-        };
         let slot = slot_of(key, level);
         let mut child = [0; 8];
         source.read(index, child_offset(slot), &mut child)?;
@@ -90,16 +91,54 @@ fn descend(source: &mut impl Source, ino: u64, root: u64, key: u64) -> Step<Way>
     Err(damaged(ino, "directory deeper than its key (S-6.4)"))
 }
 
+/// What a search found, and in which leaf as it was then: what is searched for once more under more locks needs no search
+/// if nothing changed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sight {
+    key: u64,
+    /// `None`: the directory had no node.
+    leaf: Option<(Ref, Stamp)>,
+    /// What has the name.
+    pub found: Option<Found>,
+}
+
 /// The live entry `name` of the directory with this root node, or `None`.
 pub(crate) fn find(source: &mut impl Source, seed: [u64; 2], ino: u64, root: u64, name: &[u8]) -> Step<Option<Found>> {
+    look(source, seed, ino, root, name).map(|sight| sight.found)
+}
+
+/// As [`find`], to be asked again later.
+pub(crate) fn look(source: &mut impl Source, seed: [u64; 2], ino: u64, root: u64, name: &[u8]) -> Step<Sight> {
     if root == 0 {
-        return Ok(None);
+        return Ok(Sight::default());
     }
     let key = name_key(seed, name);
     let way = descend(source, ino, root, key)?;
-    let mut bytes = leaf::EMPTY;
-    let leaf = Leaf::load(source, way.leaf, &mut bytes)?;
-    leaf.search(key, name).map(|search| search.found)
+    let stamp = source.stamp(way.leaf)?;
+    let search = with_page(|bytes| Leaf::load(source, way.leaf, bytes)?.search(key, name))?;
+    Ok(Sight {
+        key,
+        leaf: Some((way.leaf, stamp)),
+        found: search.found,
+    })
+}
+
+/// As [`look`], which was called for the same name and gave `before`.
+pub(crate) fn look_again(
+    source: &mut impl Source,
+    seed: [u64; 2],
+    ino: u64,
+    root: u64,
+    name: &[u8],
+    before: &Sight,
+) -> Step<Option<Found>> {
+    if let (Some((leaf, stamp)), true) = (before.leaf, root != 0) {
+        let way = descend(source, ino, root, before.key)?;
+        if way.leaf == leaf && stamp.is_still(source.stamp(leaf)?) {
+            return Ok(before.found);
+        }
+    }
+    find(source, seed, ino, root, name)
 }
 
 /// Points a live entry at another inode (rename over it, exchange).

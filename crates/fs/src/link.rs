@@ -1,7 +1,7 @@
 //! Names of what exists: lookup, link, unlink, rmdir.
 
 use crate::create::{add_name, check_create, check_name, directory, is_dots};
-use crate::dir::{self, Found};
+use crate::dir::{self, Found, Sight};
 use crate::errors::{Result, Step, refuse};
 use crate::inode::{Held, is_fixed, moment};
 use crate::orphan::hide;
@@ -26,6 +26,28 @@ impl Volume {
         directory(inode)?;
         check_name(name)?;
         match dir::find(source, self.seed, parent, inode.root.get(), name)? {
+            Some(found) => Ok(found),
+            None => refuse(Errno::ENOENT),
+        }
+    }
+
+    /// As [`Volume::child`], which may be asked again under more locks ([`Volume::child_again`]).
+    pub(crate) fn sight(&self, source: &mut impl Source, parent: u64, inode: &Inode, name: &[u8]) -> Step<Sight> {
+        directory(inode)?;
+        check_name(name)?;
+        dir::look(source, self.seed, parent, inode.root.get(), name)
+    }
+
+    /// The live entry of an ordinary name that `before` was seen of. Errors: as [`Volume::child`].
+    pub(crate) fn child_again(
+        &self,
+        source: &mut impl Source,
+        (parent, inode): (u64, &Inode),
+        name: &[u8],
+        before: &Sight,
+    ) -> Step<Found> {
+        directory(inode)?;
+        match dir::look_again(source, self.seed, parent, inode.root.get(), name, before)? {
             Some(found) => Ok(found),
             None => refuse(Errno::ENOENT),
         }
@@ -127,17 +149,20 @@ impl Volume {
     fn remove_name(&self, parent: u64, name: &[u8], as_dir: bool) -> Result<()> {
         let now = self.now();
         loop {
-            let ino = {
+            let sight = {
                 let _lock = self.locks.shared(parent);
                 self.see(|view| {
                     let inode = self.usable(view, parent)?;
                     directory(&inode)?;
                     check_dots(name, as_dir)?;
-                    self.child(view, parent, &inode, name).map(|found| found.ino)
+                    self.sight(view, parent, &inode, name)
                 })?
             };
+            let Some(ino) = sight.found.map(|found| found.ino) else {
+                return Err(Errno::ENOENT.into());
+            };
             let locks = self.locks.all([parent, ino]);
-            let tried = self.change(|txn| self.remove_step(txn, (parent, ino), name, as_dir, now))?;
+            let tried = self.change(|txn| self.remove_step(txn, (parent, ino), name, &sight, as_dir, now))?;
             let Try::Done(nlink) = tried else { continue };
             if nlink == 0 {
                 self.orphans.unlinked(ino);
@@ -156,11 +181,12 @@ impl Volume {
         txn: &mut Txn<'_>,
         (parent, ino): (u64, u64),
         name: &[u8],
+        sight: &Sight,
         as_dir: bool,
         now: Time,
     ) -> Step<Try<u32>> {
         let mut dir = self.hold(txn, parent)?;
-        let found = self.child(txn, parent, &dir.now, name)?;
+        let found = self.child_again(txn, (parent, &dir.now), name, sight)?;
         if found.ino != ino {
             return Ok(Try::Moved);
         }

@@ -1,7 +1,7 @@
 //! rename with its flags. The order of checks is that of `do_renameat2` and `vfs_rename` of Linux.
 
-use crate::create::{add_name, check_create, check_name, directory, is_dots, newborn};
-use crate::dir::{self, Found};
+use crate::create::{add_name, check_create, directory, is_dots, newborn};
+use crate::dir::{self, Found, Sight};
 use crate::errors::{Error, Result, Step, refuse};
 use crate::inode::{self, Held, moment};
 use crate::link::{Try, check_delete, drop_link};
@@ -26,9 +26,38 @@ struct Move<'a> {
     source: u64,
     /// What has the new name, or 0.
     target: u64,
+    /// Both names as they were seen.
+    seen: &'a Seen,
     /// What the way from the root forbids.
     looped: Option<Errno>,
     now: Time,
+}
+
+/// What the old and the new name led to before all locks were held.
+struct Seen {
+    old: Sight,
+    new: Sight,
+}
+
+/// Errors: what rename(2) says to `.` and `..`.
+fn check_dots(old: Place<'_>, new: Place<'_>, flags: RenameFlags) -> Step<()> {
+    if is_dots(old.1) {
+        return refuse(Errno::EBUSY);
+    }
+    match is_dots(new.1) {
+        true if flags.no_replace => refuse(Errno::EEXIST),
+        true => refuse(Errno::EBUSY),
+        false => Ok(()),
+    }
+}
+
+/// Errors: `EEXIST` and `ENOENT` as the flags say of what has the new name.
+fn check_target(found: Option<Found>, flags: RenameFlags) -> Step<()> {
+    match found {
+        Some(_) if flags.no_replace => refuse(Errno::EEXIST),
+        None if flags.exchange => refuse(Errno::ENOENT),
+        _ => Ok(()),
+    }
 }
 
 impl Volume {
@@ -41,7 +70,11 @@ impl Volume {
         // Directories move only under this lock, so who lies above whom stays true.
         let _rename = (old.0 != new.0).then(|| self.locks.rename());
         loop {
-            let (from, to) = self.guess(old, new, flags)?;
+            let seen = self.guess(old, new, flags)?;
+            let Some(from) = seen.old.found else {
+                return Err(Errno::ENOENT.into());
+            };
+            let to = seen.new.found;
             let (source, target) = (from.ino, to.map_or(0, |found| found.ino));
             let locks = self.locks.all([old.0, new.0, source, target]);
             let looped = self.check_no_loop((old.0, new.0), from, to, flags)?;
@@ -51,6 +84,7 @@ impl Volume {
                 flags,
                 source,
                 target,
+                seen: &seen,
                 looped,
                 now,
             };
@@ -68,51 +102,65 @@ impl Volume {
         }
     }
 
-    /// What both names lead to now; checked again under all locks.
-    fn guess(&self, old: Place<'_>, new: Place<'_>, flags: RenameFlags) -> Result<(Found, Option<Found>)> {
-        let dirs = |view: &mut keepfs_store::View<'_>, dir: u64| {
-            let inode = self.usable(view, dir)?;
-            directory(&inode)?;
-            if inode.nlink.get() == 0 {
-                refuse(Errno::ENOENT)
-            } else {
-                Ok(())
-            }
-        };
+    /// What both names lead to now; asked again under all locks.
+    fn guess(&self, old: Place<'_>, new: Place<'_>, flags: RenameFlags) -> Result<Seen> {
+        if old.0 == new.0 {
+            let _lock = self.locks.shared(old.0);
+            return self.see(|view| {
+                let dir = self.parent(view, old.0)?;
+                check_dots(old, new, flags)?;
+                Ok(Seen {
+                    old: self.source(view, old, &dir)?,
+                    new: self.target(view, new, &dir, flags)?,
+                })
+            });
+        }
         for dir in [old.0, new.0] {
             let _lock = self.locks.shared(dir);
-            self.see(|view| dirs(view, dir))?;
+            self.see(|view| self.parent(view, dir))?;
         }
-        if is_dots(old.1) {
-            return Err(Errno::EBUSY.into());
-        }
-        if is_dots(new.1) {
-            return Err(if flags.no_replace { Errno::EEXIST } else { Errno::EBUSY }.into());
-        }
+        crate::errors::seen(check_dots(old, new, flags))?;
         let source = {
             let _lock = self.locks.shared(old.0);
             self.see(|view| {
-                let inode = self.usable(view, old.0)?;
-                self.child(view, old.0, &inode, old.1)
+                let dir = self.usable(view, old.0)?;
+                self.source(view, old, &dir)
             })?
         };
         let _lock = self.locks.shared(new.0);
         let target = self.see(|view| {
-            let inode = self.usable(view, new.0)?;
-            self.target(view, new, &inode, flags)
+            let dir = self.usable(view, new.0)?;
+            self.target(view, new, &dir, flags)
         })?;
-        Ok((source, target))
+        Ok(Seen {
+            old: source,
+            new: target,
+        })
     }
 
-    /// What has the new name. Errors: `EEXIST` and `ENOENT` as the flags say.
-    fn target(&self, source: &mut impl Source, new: Place<'_>, dir: &Inode, flags: RenameFlags) -> Step<Option<Found>> {
-        directory(dir)?;
-        check_name(new.1)?;
-        match dir::find(source, self.seed, new.0, dir.root.get(), new.1)? {
-            Some(_) if flags.no_replace => refuse(Errno::EEXIST),
-            None if flags.exchange => refuse(Errno::ENOENT),
-            found => Ok(found),
+    /// A directory that names move from or to. Errors: `ENOTDIR`; `ENOENT` if it is gone.
+    fn parent(&self, source: &mut impl Source, ino: u64) -> Step<Inode> {
+        let inode = self.usable(source, ino)?;
+        directory(&inode)?;
+        match inode.nlink.get() {
+            0 => refuse(Errno::ENOENT),
+            _ => Ok(inode),
         }
+    }
+
+    /// What has the old name. Errors: `ENOENT`.
+    fn source(&self, source: &mut impl Source, old: Place<'_>, dir: &Inode) -> Step<Sight> {
+        match self.sight(source, old.0, dir, old.1)? {
+            sight if sight.found.is_some() => Ok(sight),
+            _ => refuse(Errno::ENOENT),
+        }
+    }
+
+    /// What has the new name. Errors: those of [`check_target`].
+    fn target(&self, source: &mut impl Source, new: Place<'_>, dir: &Inode, flags: RenameFlags) -> Step<Sight> {
+        let sight = self.sight(source, new.0, dir, new.1)?;
+        check_target(sight.found, flags)?;
+        Ok(sight)
     }
 
     /// The transaction; tells the inode that lost its last name, or 0.
@@ -127,8 +175,11 @@ impl Volume {
         if old_dir.now.nlink.get() == 0 || new_inode.nlink.get() == 0 {
             return refuse(Errno::ENOENT);
         }
-        let from = self.child(txn, m.old.0, &old_dir.now, m.old.1)?;
-        let to = self.target(txn, m.new, &new_inode, m.flags)?;
+        let from = self.child_again(txn, (m.old.0, &old_dir.now), m.old.1, &m.seen.old)?;
+        directory(&new_inode)?;
+        let (root, seen) = (new_inode.root.get(), &m.seen.new);
+        let to = dir::look_again(txn, self.seed, m.new.0, root, m.new.1, seen)?;
+        check_target(to, m.flags)?;
         if from.ino != m.source || to.map_or(0, |f| f.ino) != m.target {
             return Ok(Try::Moved);
         }

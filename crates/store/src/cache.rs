@@ -8,6 +8,7 @@
 //!     not checkpoint dirty, not in a checkpoint in flight, and their redo is in the plog.
 
 use crate::arena::FrameNo;
+use crate::young::Verified;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use keepfs_format::MetaId;
 use parking_lot::{Mutex, RwLock};
@@ -57,8 +58,8 @@ pub struct Slot {
     used: AtomicBool,
     /// Out of the index; free when the last pin goes.
     doomed: AtomicBool,
-    /// Version of the frame when it was last verified.
-    pub verified: AtomicU64,
+    /// When the frame was last verified.
+    pub verified: Verified,
     /// Checkpoint and persistence state.
     pub state: Mutex<State>,
 }
@@ -70,7 +71,7 @@ impl Slot {
             pins: AtomicU32::new(0),
             used: AtomicBool::new(false),
             doomed: AtomicBool::new(false),
-            verified: AtomicU64::new(u64::MAX),
+            verified: Verified::default(),
             state: Mutex::new(State {
                 dirty: 0,
                 in_flight: false,
@@ -199,7 +200,7 @@ impl Cache {
     pub fn give_back(&self, frame: FrameNo) {
         let slot = &self.slots[frame as usize];
         slot.id.store(0, Ordering::Release);
-        slot.verified.store(u64::MAX, Ordering::Relaxed);
+        slot.verified.clear();
         self.free.lock().push(frame);
     }
 
@@ -236,7 +237,7 @@ impl Cache {
         }
         index.remove(&id);
         slot.id.store(0, Ordering::Release);
-        slot.verified.store(u64::MAX, Ordering::Relaxed);
+        slot.verified.clear();
         Some(id)
     }
 

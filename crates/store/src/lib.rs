@@ -23,6 +23,7 @@ mod redo;
 mod reserve;
 pub mod restart;
 mod rewrites;
+pub mod scratch;
 mod segment;
 mod space;
 mod staged;
@@ -36,6 +37,7 @@ mod undo;
 mod update;
 mod view;
 mod wanted;
+mod young;
 mod zones;
 
 pub use arena::{Guard, Mismatch, Reuse};
@@ -47,7 +49,7 @@ pub use segment::{Adopted, Quarantine};
 pub use space::{Figures, Purpose};
 pub use stats::{DIRTY_SIZES, DeviceErrors, Snapshot, TimesSeen};
 pub use sync::group_pages_max;
-pub use txn::{Base, FRAMES_MAX, Meaning, Ref, Source, Txn};
+pub use txn::{Base, FRAMES_MAX, Meaning, Ref, Source, Stamp, Txn};
 pub use view::{Totals, View};
 
 use arena::{Arena, FrameNo};
@@ -118,6 +120,9 @@ pub struct StoreOptions {
     /// Groups have the changed parts of metablocks only. Off: they take as many log pages as the whole metablocks would,
     /// for comparison (ReconFS-EC, ReconFS section 5.2.3; decision 0421).
     pub compact: bool,
+    /// For how long a frame that was verified need not be verified again when a transaction touches it; what goes to the
+    /// device is verified in any case (decision 0440).
+    pub verified_for: Duration,
 }
 
 impl Default for StoreOptions {
@@ -135,6 +140,7 @@ impl Default for StoreOptions {
             lasting: false,
             discard: false,
             compact: true,
+            verified_for: Duration::from_secs(1),
         }
     }
 }
@@ -148,6 +154,7 @@ pub struct Store {
     pool: Pool,
     arena: Arena,
     cache: Cache,
+    clock: young::Clock,
     undo: UndoLog,
     oplog: Option<oplog::OpLog>,
     map: Map,
@@ -298,6 +305,7 @@ impl Store {
             device: Arc::new(Switch::new(device)),
             arena: Arena::new(frames, o.guard, o.seal)?,
             cache: Cache::new(frames),
+            clock: young::Clock::new(o.verified_for),
             undo: match o.lasting {
                 true => UndoLog::lasting(o.guard, o.seal)?,
                 false => UndoLog::new(o.guard, o.seal)?,

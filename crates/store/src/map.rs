@@ -10,7 +10,9 @@ use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
+use crate::scratch::with_page;
 use crate::txn::newborn;
+use crate::young::Tick;
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::inode::{self, Inode};
@@ -215,7 +217,7 @@ impl Store {
     /// Verifies a clean frame that is being dropped. A scribble is told and goes with the frame: the next fetch finds the
     /// metablock at home.
     pub(crate) fn look_at_evicted(&self, frame: FrameNo, id: MetaId) {
-        if let Err(m) = self.arena.verified_copy(frame, &mut [0; PAGE]) {
+        if let Err(m) = with_page(|copy| self.arena.verified_copy(frame, copy)) {
             self.stats.scribbles_dropped.fetch_add(1, Ordering::Relaxed);
             tracing::error!(
                 metablock = %id,
@@ -277,25 +279,20 @@ impl Store {
         }
     }
 
-    /// T-2: compares the frame's bytes with its rolling checksum, unless that was done for this very version.
-    pub(crate) fn verify(&self, pin: &Pin<'_>) -> Result<(), Error> {
-        let slot = pin.slot();
-        if self
-            .arena
-            .quiet_version(pin.frame)
-            .is_some_and(|v| slot.verified.load(Ordering::Relaxed) == v)
-        {
-            return Ok(());
+    /// T-2: compares the frame's bytes with its rolling checksum, unless that was done a moment ago (decision 0440).
+    #[inline]
+    pub(crate) fn verify(&self, pin: &Pin<'_>, now: Tick) -> Result<(), Error> {
+        match pin.slot().verified.is_young(&self.clock, now) {
+            true => Ok(()),
+            false => with_page(|copy| self.verified_copy(pin, copy)),
         }
-        let mut copy = [0; PAGE];
-        self.verified_copy(pin, &mut copy)
     }
 
     /// A private verified copy of a frame; a mismatch is a scribble, ends writing to the pool, and is told.
     pub(crate) fn verified_copy(&self, pin: &Pin<'_>, copy: &mut [u8; PAGE]) -> Result<(), Error> {
         match self.arena.verified_copy(pin.frame, copy) {
-            Ok(version) => {
-                pin.slot().verified.store(version, Ordering::Relaxed);
+            Ok(_) => {
+                pin.slot().verified.set(self.clock.now());
                 if planted::is(Bug::VerifyThenRead) {
                     (0..100).for_each(|_| std::thread::yield_now());
                     self.arena.load(pin.frame, 0, copy);

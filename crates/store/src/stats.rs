@@ -202,27 +202,25 @@ impl Updates {
 }
 
 impl Stats {
-    /// Counts the ranges (from, to) of a metablock that a transaction changed.
-    pub fn ranges_dirtied(&self, ranges: &[(u16, u16)]) {
-        let bytes: u64 = ranges.iter().map(|(from, to)| u64::from(to - from)).sum();
+    /// Counts the ranges (from, to) of metablocks that a transaction changed.
+    pub fn ranges_dirtied<'r>(&self, metablocks: impl Iterator<Item = &'r [(u16, u16)]>) {
+        let (mut bytes, mut pages) = (0, 0);
+        for ranges in metablocks {
+            bytes += ranges.iter().map(|(from, to)| u64::from(to - from)).sum::<u64>();
+            pages += PAGE as u64;
+        }
         self.bytes_dirty.fetch_add(bytes, Ordering::Relaxed);
-        self.bytes_full_pages.fetch_add(PAGE as u64, Ordering::Relaxed);
+        self.bytes_full_pages.fetch_add(pages, Ordering::Relaxed);
     }
 
     /// Counts what a transaction changed besides.
     pub fn bytes_dirtied(&self, records: &[Record]) {
-        for record in records {
-            match record {
-                Record::MapEntry { crcs, .. } => {
-                    self.bytes_consistency
-                        .fetch_add(40 + 4 * crcs.len() as u64, Ordering::Relaxed);
-                }
-                Record::Alloc { .. } | Record::Free { .. } | Record::Ref { .. } => {
-                    self.bytes_consistency.fetch_add(20, Ordering::Relaxed);
-                }
-                _ => {}
-            }
-        }
+        let bytes = records.iter().map(|record| match record {
+            Record::MapEntry { crcs, .. } => 40 + 4 * crcs.len() as u64,
+            Record::Alloc { .. } | Record::Free { .. } | Record::Ref { .. } => 20,
+            _ => 0,
+        });
+        self.bytes_consistency.fetch_add(bytes.sum(), Ordering::Relaxed);
     }
 
     /// Counts a group.

@@ -8,6 +8,7 @@
 //! T-4 seq is taken, and the redo copied, while the caller still holds all its locks.
 
 mod claims;
+mod diff;
 
 pub(crate) use claims::Lowering;
 
@@ -20,12 +21,14 @@ use crate::planted::{self, Bug};
 use crate::redo;
 use crate::staged::{Bases, Room, Table};
 use crate::undo::UndoSlot;
+use crate::young::Tick;
 use crate::{Store, update};
 use core::sync::atomic::Ordering;
 use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space, inode};
+use smallvec::SmallVec;
 
 /// Most frames one transaction may touch in a small arena; in a larger one see [`frames_max`].
 pub const FRAMES_MAX: usize = 256;
@@ -118,8 +121,24 @@ pub trait Source {
         Ok(level[0])
     }
 
-    /// The kind in the header of a metablock that may be of several (a directory's child: leaf or index).
-    fn kind(&mut self, id: MetaId) -> Result<Kind, Stop>;
+    /// A node of inode `owner` that may be of several kinds (a directory's child: leaf or index), by its header.
+    fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop>;
+
+    /// Tells a metablock's content from any other that it had or will have.
+    fn stamp(&mut self, r: Ref) -> Result<Stamp, Stop>;
+}
+
+/// Stands for the content of a metablock at a time: another one means that it may have changed. Taken and compared under
+/// the lock that protects the metablock; `None` inside: somebody is changing it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp(pub(crate) FrameNo, pub(crate) Option<u64>);
+
+impl Stamp {
+    /// Whether nothing has changed. A frame's version counts up with its fillings, too, so a metablock that went and came
+    /// back has another stamp.
+    pub fn is_still(self, now: Stamp) -> bool {
+        self.0 == now.0 && self.1.is_some() && self.1 == now.1
+    }
 }
 
 /// Checks that a header is the one expected. `what` is wrong otherwise.
@@ -143,13 +162,16 @@ pub(crate) fn check_header(header: &Header, r: Ref, pool_tag: u32) -> Result<(),
     )))
 }
 
+/// Ranges (from, to) of a metablock.
+type Ranges = SmallVec<[(u16, u16); 6]>;
+
 /// One frame in a transaction.
 struct Touched<'s> {
     r: Ref,
     pin: Pin<'s>,
     generation: u32,
     /// Ranges stored, merged, ascending; only of spaces that are logged as ranges.
-    ranges: Vec<(u16, u16)>,
+    ranges: Ranges,
     written: bool,
 }
 
@@ -157,6 +179,8 @@ struct Touched<'s> {
 pub struct Txn<'s> {
     store: &'s Store,
     undo: UndoSlot<'s>,
+    /// When it began.
+    now: Tick,
     touched: Vec<Touched<'s>>,
     records: Vec<Record>,
     bases: Bases,
@@ -214,8 +238,9 @@ impl<'s> Txn<'s> {
         Txn {
             store,
             undo: store.undo.open(),
+            now: store.clock.now(),
             touched: Vec::with_capacity(8),
-            records: Vec::new(),
+            records: Vec::with_capacity(8),
             bases: Bases::default(),
             staged_here: Vec::new(),
             births: Vec::new(),
@@ -246,21 +271,29 @@ impl<'s> Txn<'s> {
             }
             return Ok(i);
         }
+        let (pin, header) = self.pin_verified(r.id)?;
+        self.hold(r, pin, &header)
+    }
+
+    fn pin_verified(&self, id: MetaId) -> Result<(Pin<'s>, Header), Stop> {
         if self.touched.len() >= self.store.frames_max {
             return Err(Error::TooLarge.into());
         }
-        let pin = self.store.cache.pin(r.id).ok_or(Stop::Miss(r.id))?;
-        self.store.verify(&pin)?;
+        let pin = self.store.cache.pin(id).ok_or(Stop::Miss(id))?;
+        self.store.verify(&pin, self.now)?;
         let mut bytes = [0; HEADER];
         self.store.arena.load(pin.frame, 0, &mut bytes);
         let header = Header::read_from_bytes(&bytes).map_err(|e| Error::Logic(e.to_string()))?;
-        check_header(&header, r, self.store.pool.tag)?;
-        let generation = header.generation.get();
+        Ok((pin, header))
+    }
+
+    fn hold(&mut self, r: Ref, pin: Pin<'s>, header: &Header) -> Result<usize, Stop> {
+        check_header(header, r, self.store.pool.tag)?;
         self.touched.push(Touched {
             r,
             pin,
-            generation,
-            ranges: Vec::new(),
+            generation: header.generation.get(),
+            ranges: Ranges::new(),
             written: false,
         });
         Ok(self.touched.len() - 1)
@@ -277,50 +310,30 @@ impl<'s> Txn<'s> {
     }
 
     fn mark(&mut self, i: usize, offset: usize, len: usize) {
-        insert_range(&mut self.touched[i].ranges, offset as u16, (offset + len) as u16);
+        diff::insert_range(&mut self.touched[i].ranges, offset as u16, (offset + len) as u16);
     }
 
     /// Stores `new` at `offset`, behind the header.
     pub fn put(&mut self, r: Ref, offset: usize, new: &[u8], _meaning: Meaning) -> Result<(), Stop> {
-        if offset < HEADER || offset + new.len() > PAGE {
-            return Err(Error::Logic(format!("a write of {} bytes at {offset} leaves {}", new.len(), r.id)).into());
-        }
         if new.is_empty() {
             return Ok(());
         }
-        let i = self.touch(r)?;
-        if r.kind == Kind::Inodes {
-            self.keep_earlier(i, inode::at(r.id, offset));
-        }
-        let frame = self.write(i)?;
+        let (i, frame) = self.about_to_put(r, offset, new.len())?;
         if update::put(&self.store.arena, &mut self.undo, frame, offset, new)? {
             self.mark(i, offset, new.len());
         }
         Ok(())
     }
 
-    /// Stores the bytes of `new` that differ from `old`, as a few ranges. `old` was read in this transaction.
-    pub fn put_diff(&mut self, r: Ref, offset: usize, old: &[u8], new: &[u8], meaning: Meaning) -> Result<(), Stop> {
-        let len = old.len().min(new.len());
-        let mut at = 0;
-        while at < len {
-            if old[at] == new[at] {
-                at += 1;
-                continue;
-            }
-            let start = at;
-            let mut end = at + 1;
-            // Gaps of up to 8 equal bytes cost less than another range (4 bytes of head, another put).
-            while at < len && at < end + 8 {
-                if old[at] != new[at] {
-                    end = at + 1;
-                }
-                at += 1;
-            }
-            self.put(r, offset + start, &new[start..end], meaning)?;
-            at = end;
+    fn about_to_put(&mut self, r: Ref, offset: usize, len: usize) -> Result<(usize, FrameNo), Stop> {
+        if offset < HEADER || offset + len > PAGE {
+            return Err(Error::Logic(format!("a write of {len} bytes at {offset} leaves {}", r.id)).into());
         }
-        Ok(())
+        let i = self.touch(r)?;
+        if r.kind == Kind::Inodes {
+            self.keep_earlier(i, inode::at(r.id, offset));
+        }
+        Ok((i, self.write(i)?))
     }
 
     /// A typed record (S-8.5): create, link, unlink, truncate, map-entry.
@@ -412,21 +425,27 @@ impl Source for Txn<'_> {
         Ok(())
     }
 
-    fn kind(&mut self, id: MetaId) -> Result<Kind, Stop> {
+    fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop> {
         if let Some(t) = self.touched.iter().find(|t| t.r.id == id) {
-            return Ok(t.r.kind);
+            let r = Ref::node(id, t.r.kind, owner);
+            return self.touch(r).map(|_| r);
         }
-        let pin = self.store.cache.pin(id).ok_or(Stop::Miss(id))?;
-        self.store.verify(&pin)?;
-        let mut bytes = [0; HEADER];
-        self.store.arena.load(pin.frame, 0, &mut bytes);
-        Ok(kind_of(id, &bytes)?)
+        let (pin, header) = self.pin_verified(id)?;
+        let r = Ref::node(id, kind_of(id, &header)?, owner);
+        self.hold(r, pin, &header)?;
+        Ok(r)
+    }
+
+    fn stamp(&mut self, r: Ref) -> Result<Stamp, Stop> {
+        let i = self.touch(r)?;
+        let frame = self.touched[i].pin.frame;
+        Ok(Stamp(frame, self.store.arena.quiet_version(frame)))
     }
 }
 
 /// The kind that a header tells.
-pub(crate) fn kind_of(id: MetaId, header: &[u8; HEADER]) -> Result<Kind, Error> {
-    let number = header[core::mem::offset_of!(Header, kind)];
+pub(crate) fn kind_of(id: MetaId, header: &Header) -> Result<Kind, Error> {
+    let number = header.kind;
     Kind::of(number).ok_or_else(|| Error::Damaged(format!("{id} has the unknown kind {number} in its header")))
 }
 
@@ -497,8 +516,8 @@ impl<'s> Txn<'s> {
             .follow_staged(seq, &self.records, &mut self.bases, self.promised);
         self.promised = 0;
         self.store.stats.bytes_dirtied(&self.records);
-        let ranges = self.touched.iter().map(|t| &t.ranges).filter(|r| !r.is_empty());
-        ranges.for_each(|r| self.store.stats.ranges_dirtied(r));
+        let ranges = self.touched.iter().map(|t| &t.ranges[..]).filter(|r| !r.is_empty());
+        self.store.stats.ranges_dirtied(ranges);
         seq
     }
 
@@ -529,18 +548,6 @@ impl<'s> Txn<'s> {
         }
         self.store.stats.transactions.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// Inserts `from..to` into sorted, disjoint ranges, merging those that touch.
-fn insert_range(ranges: &mut Vec<(u16, u16)>, from: u16, to: u16) {
-    let first = ranges.partition_point(|(_, end)| *end < from);
-    let last = ranges.partition_point(|(start, _)| *start <= to);
-    if first == last {
-        ranges.insert(first, (from, to));
-        return;
-    }
-    let merged = (from.min(ranges[first].0), to.max(ranges[last - 1].1));
-    ranges.splice(first..last, [merged]);
 }
 
 /// The header of a metablock born now, as bytes followed by zeros.

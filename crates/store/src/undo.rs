@@ -20,6 +20,7 @@ use crate::failpoint;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use keepfs_codes::crc64;
 use keepfs_format::PAGE;
+use smallvec::SmallVec;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -34,6 +35,9 @@ const NAME: &str = "keepfs-session";
 const SLOT_HEAD: usize = 128;
 /// Bytes of a record's head.
 const HEAD: usize = 40;
+
+/// Bytes of a record that is put together before it is stored.
+const RECORD_FEW: usize = 128;
 
 /// How a change is undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,7 +119,7 @@ pub struct UndoSlot<'u> {
     generation: u32,
     at: usize,
     number: u32,
-    starts: Vec<u32>,
+    starts: SmallVec<[u32; 16]>,
 }
 
 impl UndoLog {
@@ -171,7 +175,7 @@ impl UndoLog {
                     generation,
                     at: SLOT_HEAD,
                     number: 0,
-                    starts: Vec::new(),
+                    starts: SmallVec::new(),
                 };
             }
             std::thread::yield_now();
@@ -206,10 +210,18 @@ impl UndoSlot<'_> {
         let crc = crc64::full(&head[..32]) ^ crc64::full(change.old);
         head[32..40].copy_from_slice(&crc.to_le_bytes());
         let base = self.slot * SLOT + self.at;
-        self.log.region.store(base + HEAD, change.old);
-        self.log
-            .region
-            .store(base + HEAD + change.old.len().next_multiple_of(8), change.new);
+        let len = change.old.len();
+        let new_at = HEAD + len.next_multiple_of(8);
+        if new_at + len <= RECORD_FEW {
+            let mut record = [0; RECORD_FEW];
+            record[HEAD..HEAD + len].copy_from_slice(change.old);
+            record[new_at..new_at + len].copy_from_slice(change.new);
+            self.log.region.store(base + HEAD, &record[HEAD..new_at + len]);
+        } else {
+            self.log.region.store(base + HEAD, change.old);
+            self.log.region.store(base + new_at, change.new);
+        }
+        // The head comes last: with it the record counts.
         self.log.region.store(base, &head);
     }
 

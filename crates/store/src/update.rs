@@ -12,6 +12,8 @@ use keepfs_format::PAGE;
 
 /// Most bytes that one change may carry.
 const BYTES_MAX: usize = PAGE;
+/// Bytes of most changes: a buffer of this size costs nothing to clear.
+const BYTES_FEW: usize = 256;
 
 /// Stores `new` at `offset`: bytes that belong to this transaction alone. Returns whether anything changed.
 pub(crate) fn put(
@@ -21,8 +23,22 @@ pub(crate) fn put(
     offset: usize,
     new: &[u8],
 ) -> Result<bool, Stop> {
-    let mut buf = [0; BYTES_MAX];
-    let old = &mut buf[..new.len()];
+    match new.len() {
+        ..=BYTES_FEW => put_over(arena, undo, frame, offset, &mut [0; BYTES_FEW][..new.len()], new),
+        len => put_over(arena, undo, frame, offset, &mut [0; BYTES_MAX][..len], new),
+    }
+}
+
+/// [`put`] with room for the old bytes.
+#[inline]
+fn put_over(
+    arena: &Arena,
+    undo: &mut UndoSlot<'_>,
+    frame: FrameNo,
+    offset: usize,
+    old: &mut [u8],
+    new: &[u8],
+) -> Result<bool, Stop> {
     arena.load(frame, offset, old);
     if old == new {
         return Ok(false);

@@ -1,16 +1,17 @@
 //! Reading outside transactions, and the pool's figures.
 
+use crate::arena::FrameNo;
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
 use crate::stats::DeviceErrors;
-use crate::txn::{Ref, Source, check_header, kind_of};
+use crate::txn::{Ref, Source, Stamp, check_header, kind_of};
 use crate::{Figures, Store};
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::{BITS, TOTALS};
 use keepfs_format::map::{FANOUT, LIVE};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::Run;
-use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
+use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space};
 use keepfs_media::{Class, Device, PageNo};
 use std::collections::BTreeSet;
 
@@ -27,20 +28,38 @@ impl Source for View<'_> {
         if offset + buf.len() > PAGE {
             return Err(Error::Logic(format!("a read at {offset} leaves {}", r.id)).into());
         }
-        if self.last.as_ref().is_none_or(|(last, _)| *last != r) {
-            self.last = Some((r, self.store.pin_checked(r)?));
-        }
-        if let Some((_, pin)) = &self.last {
-            self.store.arena.load(pin.frame, offset, buf);
-        }
+        let frame = self.at(r)?;
+        self.store.arena.load(frame, offset, buf);
         Ok(())
     }
 
-    fn kind(&mut self, id: MetaId) -> Result<Kind, Stop> {
-        let pin = self.store.fetch(id)?;
-        let mut bytes = [0; HEADER];
-        self.store.arena.load(pin.frame, 0, &mut bytes);
-        Ok(kind_of(id, &bytes)?)
+    fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop> {
+        let (pin, header) = self.store.pin_header(id)?;
+        let r = Ref::node(id, kind_of(id, &header)?, owner);
+        check_header(&header, r, self.store.pool.tag)?;
+        self.last = Some((r, pin));
+        Ok(r)
+    }
+
+    fn stamp(&mut self, r: Ref) -> Result<Stamp, Stop> {
+        let frame = self.at(r)?;
+        Ok(Stamp(frame, self.store.arena.quiet_version(frame)))
+    }
+}
+
+impl View<'_> {
+    /// The frame of a metablock, pinned until another one is read.
+    fn at(&mut self, r: Ref) -> Result<FrameNo, Stop> {
+        if let Some((last, pin)) = &self.last
+            && *last == r
+        {
+            return Ok(pin.frame);
+        }
+        let (pin, header) = self.store.pin_header(r.id)?;
+        check_header(&header, r, self.store.pool.tag)?;
+        let frame = pin.frame;
+        self.last = Some((r, pin));
+        Ok(frame)
     }
 }
 
@@ -66,16 +85,15 @@ impl Store {
         }
     }
 
-    fn pin_checked(&self, r: Ref) -> Result<Pin<'_>, Error> {
+    fn pin_header(&self, id: MetaId) -> Result<(Pin<'_>, Header), Error> {
         if self.device.is_off() {
             return Err(Error::Dead);
         }
-        let pin = self.fetch(r.id)?;
+        let pin = self.fetch(id)?;
         let mut bytes = [0; HEADER];
         self.arena.load(pin.frame, 0, &mut bytes);
         let header = Header::read_from_bytes(&bytes).map_err(|e| Error::Logic(e.to_string()))?;
-        check_header(&header, r, self.pool.tag)?;
-        Ok(pin)
+        Ok((pin, header))
     }
 
     /// Counters of the pool.

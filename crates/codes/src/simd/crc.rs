@@ -99,6 +99,24 @@ pub(super) fn crc64_128(state: u64, blocks: &[[u8; 64]]) -> u64 {
     finish_64(fold_blocks_128(&NVME_FOLDS, state, blocks))
 }
 
+/// As [`crc64_128`], of few bytes: one lane, no table that others would have to make room for in the cache.
+#[target_feature(enable = "pclmulqdq,sse4.1")]
+pub(super) fn crc64_pieces(state: u64, pieces: &[[u8; 16]]) -> u64 {
+    let (first, rest) = pieces.split_first().expect("at least one piece");
+    let mut value = _mm_xor_si128(piece(first), low(state));
+    for bytes in rest {
+        value = _mm_xor_si128(fold_128(value, NVME_FOLDS.by_128), piece(bytes));
+    }
+    finish_64(value)
+}
+
+#[inline]
+#[target_feature(enable = "sse2")]
+fn piece(bytes: &[u8; 16]) -> __m128i {
+    let words = u128::from_le_bytes(*bytes);
+    _mm_set_epi64x((words >> 64) as i64, words as i64)
+}
+
 #[target_feature(enable = "pclmulqdq,sse4.1")]
 pub(super) fn delta_128(places: &[u64], first: usize, old: &[u8], new: &[u8]) -> u64 {
     reduce(delta_words(_mm_setzero_si128(), places, first, old, new))

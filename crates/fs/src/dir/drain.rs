@@ -1,10 +1,10 @@
 //! Freeing the nodes of a directory that was removed, a bounded number at a time, from the end backwards.
 
-use super::node;
+use super::look_at;
 use crate::errors::{Step, damaged};
 use crate::inode::Held;
+use keepfs_format::Kind;
 use keepfs_format::dir::{CHILDREN, LEVEL_MAX, child_offset};
-use keepfs_format::{Kind, MetaId};
 use keepfs_store::{Meaning, Ref, Source, Txn};
 
 /// Frees up to `budget` nodes of an unlinked directory; `true` when none is left.
@@ -23,19 +23,15 @@ pub(crate) fn drain(txn: &mut Txn<'_>, dir: &mut Held, budget: usize) -> Step<bo
 
 /// Frees a node with all below; `false` if the budget ended first.
 fn drain_node(txn: &mut Txn<'_>, ino: u64, id: u64, level: u8, budget: &mut usize) -> Step<bool> {
-    let r = node(ino, id, Kind::DirLeaf)?;
-    if txn.kind(MetaId(id))? == Kind::DirIndex {
+    let r = look_at(txn, ino, id)?;
+    if r.kind == Kind::DirIndex {
         if level > LEVEL_MAX {
             return Err(damaged(ino, "directory deeper than its key (S-6.4)"));
         }
-        let index = Ref {
-            kind: Kind::DirIndex,
-            ..r
-        };
-        if !drain_children(txn, index, level, budget)? {
+        if !drain_children(txn, r, level, budget)? {
             return Ok(false);
         }
-        txn.free_node(index)?;
+        txn.free_node(r)?;
         return Ok(true);
     }
     if *budget == 0 {

@@ -9,6 +9,7 @@ use keepfs_format::dir::{
     slot_of,
 };
 use keepfs_format::{IntoBytes, Kind, PAGE};
+use keepfs_store::scratch::with_page;
 use keepfs_store::{Meaning, Ref, Txn};
 use keepfs_vfs::{Errno, FileKind, NAME_MAX};
 
@@ -37,35 +38,58 @@ pub(crate) fn insert(
     }
     let key = name_key(seed, name);
     let size = entry_size(name.len());
-    let mut bytes = leaf::EMPTY;
+    let new = New {
+        key,
+        size,
+        name,
+        child,
+        kind,
+    };
     // Each round packs or splits; a key has fewer bits than this bound.
     for _ in 0..64 {
         let way = descend(txn, dir.ino, dir.now.root.get(), key)?;
-        let leaf = Leaf::load(txn, way.leaf, &mut bytes)?;
-        let search = leaf.search(key, name)?;
-        if search.found.is_some() {
-            return refuse(Errno::EEXIST);
-        }
-        if search.twins == u8::MAX {
-            return refuse(Errno::ENOSPC);
-        }
-        if let Some(at) = place(&leaf, size)? {
-            let head = EntryHead {
-                key: (key + u64::from(search.twins.trailing_ones())).into(),
-                ino: child.into(),
-                version: dir.version().into(),
-                kind: kind as u8,
-                name_len: name.len() as u8,
-                state: LIVE,
-                reserved: 0,
-            };
-            write(txn, &leaf, at, &head, name)?;
-            dir.now.entries.set(dir.now.entries.get().saturating_add(1));
+        if with_page(|bytes| enter(txn, dir, way, bytes, &new))? {
             return Ok(());
         }
-        make_room(txn, dir, way, &leaf, size)?;
     }
     refuse(Errno::ENOSPC)
+}
+
+/// An entry to be.
+struct New<'n> {
+    key: u64,
+    size: usize,
+    name: &'n [u8],
+    child: u64,
+    kind: FileKind,
+}
+
+/// Puts the entry into its leaf; `false` if there was no room and some was made.
+fn enter(txn: &mut Txn<'_>, dir: &mut Held, way: Way, bytes: &mut [u8; PAGE], new: &New<'_>) -> Step<bool> {
+    let leaf = Leaf::load(txn, way.leaf, bytes)?;
+    let search = leaf.search(new.key, new.name)?;
+    if search.found.is_some() {
+        return refuse(Errno::EEXIST);
+    }
+    if search.twins == u8::MAX {
+        return refuse(Errno::ENOSPC);
+    }
+    let Some(at) = place(&leaf, new.size)? else {
+        make_room(txn, dir, way, &leaf, new.size)?;
+        return Ok(false);
+    };
+    let head = EntryHead {
+        key: (new.key + u64::from(search.twins.trailing_ones())).into(),
+        ino: new.child.into(),
+        version: dir.version().into(),
+        kind: new.kind as u8,
+        name_len: new.name.len() as u8,
+        state: LIVE,
+        reserved: 0,
+    };
+    write(txn, &leaf, at, &head, new.name)?;
+    dir.now.entries.set(dir.now.entries.get().saturating_add(1));
+    Ok(true)
 }
 
 /// Where an entry of `size` bytes can go at once: over a dead one of its size, or at the tail.

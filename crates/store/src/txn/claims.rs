@@ -136,7 +136,7 @@ impl Txn<'_> {
             r,
             pin,
             generation,
-            ranges: Vec::new(),
+            ranges: super::Ranges::new(),
             written: false,
         });
         let i = self.touched.len() - 1;

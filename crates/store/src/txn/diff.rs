@@ -1,0 +1,112 @@
+//! Which bytes of a metablock a change of a structure touches: eight at a time, since most are equal.
+
+use super::{Meaning, Ranges, Ref, Txn};
+use crate::error::Stop;
+use crate::update;
+use core::ops::Range;
+use smallvec::SmallVec;
+
+/// A gap of so many equal bytes is told apart in the log: another range costs 4 bytes of head there.
+const GAP: usize = 8;
+
+/// A gap of so many equal bytes is stored again with what lies around it: one change instead of two.
+const SPAN_GAP: usize = 128;
+
+/// The first range at or behind `at` in which `old` and `new`, of one length, differ, gaps of less than [`GAP`] included.
+fn next(old: &[u8], new: &[u8], at: usize) -> Option<Range<usize>> {
+    let start = first_difference(old, new, at)?;
+    let mut end = start + 1;
+    while let Some(last) = last_difference(old, new, end..(end + GAP).min(old.len())) {
+        end = last + 1;
+    }
+    Some(start..end)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    let word = bytes.get(at..)?.first_chunk()?;
+    Some(u64::from_le_bytes(*word))
+}
+
+fn first_difference(old: &[u8], new: &[u8], mut at: usize) -> Option<usize> {
+    while let (Some(a), Some(b)) = (word(old, at), word(new, at)) {
+        if a != b {
+            return Some(at + (a ^ b).trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    (at..old.len()).find(|i| old[*i] != new[*i])
+}
+
+/// The last difference of at most eight bytes.
+fn last_difference(old: &[u8], new: &[u8], window: Range<usize>) -> Option<usize> {
+    if window.len() == 8
+        && let (Some(a), Some(b)) = (word(old, window.start), word(new, window.start))
+    {
+        let differ = a ^ b;
+        return (differ != 0).then(|| window.start + 7 - differ.leading_zeros() as usize / 8);
+    }
+    window.rev().find(|i| old[*i] != new[*i])
+}
+
+impl Txn<'_> {
+    /// Stores the bytes of `new` that differ from `old`, as a few ranges. `old` was read in this transaction.
+    pub fn put_diff(&mut self, r: Ref, offset: usize, old: &[u8], new: &[u8], _meaning: Meaning) -> Result<(), Stop> {
+        let len = old.len().min(new.len());
+        let (old, new) = (&old[..len], &new[..len]);
+        let mut ahead = next(old, new, 0);
+        while let Some(first) = ahead {
+            // The door takes a whole span at once; the log gets only the ranges in it that differ.
+            let mut ranges: SmallVec<[Range<usize>; 6]> = smallvec::smallvec![first.clone()];
+            let mut end = first.end;
+            ahead = next(old, new, end);
+            while let Some(near) = ahead.clone().filter(|near| near.start - end <= SPAN_GAP) {
+                end = near.end;
+                ahead = next(old, new, end);
+                ranges.push(near);
+            }
+            self.put_span(r, offset, first.start..end, new, &ranges)?;
+        }
+        Ok(())
+    }
+
+    /// Stores the bytes `span` of `new`, which belong at `offset`; only `ranges` of them differ.
+    fn put_span(
+        &mut self,
+        r: Ref,
+        offset: usize,
+        span: Range<usize>,
+        new: &[u8],
+        ranges: &[Range<usize>],
+    ) -> Result<(), Stop> {
+        let (i, frame) = self.about_to_put(r, offset + span.start, span.len())?;
+        let changed = update::put(
+            &self.store.arena,
+            &mut self.undo,
+            frame,
+            offset + span.start,
+            &new[span],
+        )?;
+        if changed {
+            ranges
+                .iter()
+                .for_each(|range| self.mark(i, offset + range.start, range.len()));
+        }
+        Ok(())
+    }
+}
+
+/// Inserts `from..to` into sorted, disjoint ranges, merging those that touch.
+pub(super) fn insert_range(ranges: &mut Ranges, from: u16, to: u16) {
+    let first = ranges.partition_point(|(_, end)| *end < from);
+    let last = ranges.partition_point(|(start, _)| *start <= to);
+    if first == last {
+        ranges.insert(first, (from, to));
+        return;
+    }
+    let merged = (from.min(ranges[first].0), to.max(ranges[last - 1].1));
+    ranges[first] = merged;
+    ranges.drain(first + 1..last);
+}
+
+#[cfg(test)]
+mod tests;

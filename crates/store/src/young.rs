@@ -1,0 +1,55 @@
+//! When a frame was verified last, and whether that is long ago (PROTOCOLS section 2, step 0; decision 0440).
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Milliseconds since the store was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tick(u64);
+
+/// Tells ticks.
+pub(crate) struct Clock {
+    opened: Instant,
+    /// For how many ticks a frame that was verified need not be verified again.
+    young: u64,
+}
+
+impl Clock {
+    /// A frame that was verified stays so for `young`, in whole milliseconds; 0: never.
+    pub fn new(young: Duration) -> Clock {
+        Clock {
+            opened: Instant::now(),
+            young: young.as_millis() as u64,
+        }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Tick {
+        Tick(self.opened.elapsed().as_millis() as u64)
+    }
+}
+
+/// When a frame was verified last.
+#[derive(Default)]
+pub(crate) struct Verified(AtomicU64);
+
+impl Verified {
+    /// It was, just now.
+    pub fn set(&self, now: Tick) {
+        self.0.store(now.0 + 1, Ordering::Relaxed);
+    }
+
+    /// Not since it has other content.
+    pub fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether that was a moment ago.
+    pub fn is_young(&self, clock: &Clock, now: Tick) -> bool {
+        let at = self.0.load(Ordering::Relaxed);
+        at != 0 && now.0 + 1 < at + clock.young
+    }
+}
+
+#[cfg(test)]
+mod tests;
