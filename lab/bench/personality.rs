@@ -142,11 +142,13 @@ impl Personality {
 
     /// Runs all threads for `time`.
     pub fn run(&self, dir: &Path, time: Duration, percent: Option<usize>) -> io::Result<Done> {
-        let files = self.fileset(dir, percent);
-        let log = dir.join("log");
+        self.run_on(&self.fileset(dir, percent), &dir.join("log"), time)
+    }
+
+    /// The same on files that are known.
+    pub fn run_on(&self, files: &Fileset, log: &Path, time: Duration) -> io::Result<Done> {
         let start = Instant::now();
         let results: Vec<io::Result<Done>> = std::thread::scope(|scope| {
-            let (files, log) = (&files, &log);
             let thread = |seed| scope.spawn(move || Thread::new(files, log, seed, start + time).run(self.steps));
             let threads: Vec<_> = (1..=self.threads).map(thread).collect();
             let results = threads.into_iter().map(|thread| thread.join());
