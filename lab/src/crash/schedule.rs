@@ -105,8 +105,13 @@ fn schedule(seed: u64, base: &Image) -> Result<(), String> {
     }
     let (shared, truth) = (stage.shared, stage.truth);
     nothing_early(&device.recording(), &stage.absent)?;
+    let cut = device.image();
+    // A checkpoint verifies every frame that was changed (C-3), whenever it was verified last.
+    let told = stage.store.checkpoint();
+    told.map_err(|e| format!("a checkpoint of what is in memory: {e}"))?;
     stage.store.kill();
     drop(stage.store);
+    let device = Arc::new(SimDevice::over(cut));
     let store = Store::open(device, &options).map_err(|e| format!("recovery: {e}"))?;
     let bytes = read(&store, shared)?;
     if bytes != truth.durable {
