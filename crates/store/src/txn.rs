@@ -3,7 +3,7 @@
 //! Invariants:
 //! T-1 A transaction never waits: no device I/O, no lock of unknown length. What is missing stops it with [`Stop`],
 //!     it is rolled back (cheap), and run again when the thing is there.
-//! T-2 A frame is verified at the first touch, before any decision is taken from it.
+//! T-2 A frame is verified at the first touch, before any decision is taken from it, unless it was a moment ago (0440).
 //! T-3 Every byte range stored belongs to this transaction alone until it commits; shared bits and counters commute.
 //! T-4 seq is taken, and the redo copied, while the caller still holds all its locks.
 
