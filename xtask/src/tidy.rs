@@ -42,4 +42,11 @@ pub fn command() -> Result<ExitCode, String> {
 }
 
 /// Every check that needs nothing but the files.
-const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[fences::check, clauses::check, heads::check, bans::check, papers::check];
+const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
+    fences::check,
+    fences::check_unused,
+    clauses::check,
+    heads::check,
+    bans::check,
+    papers::check,
+];

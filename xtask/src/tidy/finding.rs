@@ -36,6 +36,8 @@ pub enum Finding {
     UnknownPackage(String),
     /// `unsafe` (or the lint switched off) outside the fenced files.
     Unsafe(Place),
+    /// A fenced file has no `unsafe` any more, or is gone.
+    FenceUnused(String),
     /// A clause that no test cites, and not listed as unproved.
     ClauseWithoutTest(String),
     /// A clause that no code cites, and not listed as unproved.
@@ -85,6 +87,7 @@ impl fmt::Display for Finding {
             }
             Self::UnknownPackage(name) => write!(f, "floors: package {name} has no floor (table in tidy/floors.rs)"),
             Self::Unsafe(place) => write!(f, "{place}: unsafe outside the fenced files (table in tidy/fences.rs)"),
+            Self::FenceUnused(file) => write!(f, "{file}: needs no fence any more (table in tidy/fences.rs)"),
             Self::ClauseWithoutTest(id) => write!(f, "docs/SPEC.md: clause {id} is cited by no test"),
             Self::ClauseWithoutCode(id) => write!(f, "docs/SPEC.md: clause {id} is cited by no code"),
             Self::ClauseProved(id) => write!(f, "docs/unproved.txt: clause {id} has its proof, take it off the list"),

@@ -5,11 +5,13 @@
 //! F-1 The first line of the report asks for no memory and takes no lock: it comes out whatever the others hold.
 //! F-2 The backtrace needs both. If a stopped thread holds what it needs, [`PATIENCE`] ends the wait.
 //! F-3 Faults outside guarded regions are passed on untouched.
-#![allow(unsafe_code)]
 
-use super::sys::place_of;
+use super::sys::{alarm, default_action, handle, handle_faults, place_of, send};
 use core::fmt::{self, Write};
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::thread::{Timespec, gettid, nanosleep};
 use std::sync::Once;
 
 /// Seconds that the backtrace may take.
@@ -26,13 +28,8 @@ static STOPPED: AtomicUsize = AtomicUsize::new(0);
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // On the thread's own stack: an alternate one is too small to name the functions of the backtrace.
-        handle(
-            libc::SIGSEGV,
-            on_fault as *const (),
-            libc::SA_SIGINFO | libc::SA_NODEFER,
-        );
-        handle(stop_signal(), on_stop as *const (), libc::SA_RESTART);
+        handle_faults();
+        handle(stop_signal(), on_stop);
     });
 }
 
@@ -41,50 +38,21 @@ fn stop_signal() -> libc::c_int {
     libc::SIGRTMAX() - 1
 }
 
-fn handle(signal: libc::c_int, handler: *const (), flags: libc::c_int) {
-    // SAFETY: all-zero is a valid sigaction; it is filled before use.
-    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-    action.sa_sigaction = handler as usize;
-    action.sa_flags = flags;
-    // SAFETY: the handlers given have the signatures that their flags ask for and live for ever.
-    unsafe {
-        libc::sigaction(signal, &raw const action, core::ptr::null_mut());
-    }
-}
-
-/// Back to the default action: the next occurrence ends the process.
-fn default_action(signal: libc::c_int) {
-    // SAFETY: plain system call.
-    unsafe {
-        libc::signal(signal, libc::SIG_DFL);
-    }
-}
-
-fn this_thread() -> i32 {
-    // SAFETY: plain system call.
-    unsafe { libc::gettid() }
-}
-
 /// A thread that must not run on: counts itself and never returns.
 extern "C" fn on_stop(_signal: libc::c_int) {
     STOPPED.fetch_add(1, Ordering::AcqRel);
     loop {
-        // SAFETY: plain system call; returns after other signals.
-        unsafe {
-            libc::pause();
-        }
+        sleep(3600, 0);
     }
 }
 
-/// Reports a fault inside a guarded region with address, place, thread and backtrace, then ends the process as the
-/// default action would: returning runs the instruction again.
-extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel gives a valid siginfo for SIGSEGV.
-    let address = unsafe { (*info).si_addr() } as usize;
+/// Reports a fault at `address` if that lies inside a guarded region, then ends the process as the default action would:
+/// when the handler that called this returns, the instruction runs again.
+pub(super) fn on_fault(signal: libc::c_int, address: usize) {
     let Some(place) = place_of(address) else {
         return default_action(signal); // F-3
     };
-    let thread = this_thread();
+    let thread = gettid().as_raw_nonzero().get();
     match REPORTER.compare_exchange(0, thread, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => (),
         Err(reporter) if reporter == thread => return default_action(signal), // the report itself faulted
@@ -102,11 +70,8 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context
         n => writeln!(line, "; {n} other threads could not be stopped"),
     };
     tell(line.text());
-    handle(libc::SIGALRM, on_alarm as *const (), libc::SA_NODEFER); // F-2
-    // SAFETY: plain system call.
-    unsafe {
-        libc::alarm(PATIENCE);
-    }
+    handle(libc::SIGALRM, on_alarm); // F-2
+    alarm(PATIENCE);
     let name = std::thread::current().name().unwrap_or("?").to_string();
     let trace = std::backtrace::Backtrace::force_capture();
     // Not by `eprintln`: a stopped thread may hold its lock.
@@ -118,18 +83,19 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context
 extern "C" fn on_alarm(_signal: libc::c_int) {
     tell(b"keepfs: guard: no backtrace: a stopped thread holds a lock that it needs\n");
     default_action(libc::SIGSEGV);
-    // SAFETY: plain system call; ends the process as the fault would have.
-    unsafe {
-        libc::raise(libc::SIGSEGV);
-    }
+    send(gettid().as_raw_nonzero().get(), libc::SIGSEGV);
 }
 
 /// Writes to standard error without a lock.
 fn tell(text: &[u8]) {
-    // SAFETY: the bytes live during the call.
-    unsafe {
-        libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
-    }
+    let _ = rustix::io::write(rustix::stdio::stderr(), text);
+}
+
+fn sleep(seconds: i64, nanoseconds: i64) {
+    let _ = nanosleep(&Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanoseconds,
+    });
 }
 
 /// Stops every other thread of the process. Returns how many did not answer.
@@ -141,14 +107,7 @@ fn stop_others(own: i32) -> usize {
         if STOPPED.load(Ordering::Acquire) >= asked.count {
             break;
         }
-        let millisecond = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 1_000_000,
-        };
-        // SAFETY: the request lives during the call; the rest is not asked for.
-        unsafe {
-            libc::nanosleep(&raw const millisecond, core::ptr::null_mut());
-        }
+        sleep(0, 1_000_000);
     }
     asked.count.saturating_sub(STOPPED.load(Ordering::Acquire))
 }
@@ -172,23 +131,15 @@ impl Threads {
     /// Reads the list of threads once and asks those not asked before. Returns whether there were any.
     fn ask_new(&mut self, own: i32) -> bool {
         let before = self.count;
-        // SAFETY: the path is NUL-terminated and lives during the call.
-        let list = unsafe { libc::open(c"/proc/self/task".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY) };
-        let mut entries = [0_u8; 4096];
-        loop {
-            // SAFETY: the kernel writes at most `entries.len()` bytes; a bad descriptor is refused.
-            let len = unsafe { libc::syscall(libc::SYS_getdents64, list, entries.as_mut_ptr(), entries.len()) };
-            let Some(read) = usize::try_from(len).ok().and_then(|n| entries.get(..n)) else {
-                break;
-            };
-            if read.is_empty() {
-                break;
-            }
-            ids(read).filter(|id| *id != own).for_each(|id| self.ask(id));
-        }
-        // SAFETY: the descriptor is ours, or -1, which is refused.
-        unsafe {
-            libc::close(list);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(list) = rustix::fs::open(c"/proc/self/task", flags, Mode::empty()) else {
+            return false;
+        };
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut entries = RawDir::new(list, &mut buffer);
+        while let Some(Ok(entry)) = entries.next() {
+            let id = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
+            id.filter(|id| *id != own).into_iter().for_each(|id| self.ask(id));
         }
         self.count > before
     }
@@ -199,31 +150,10 @@ impl Threads {
         }
         self.ids[self.count] = id;
         self.count += 1;
-        // SAFETY: plain system call on a thread of this process; one that has ended is refused.
-        let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, stop_signal()) };
-        if sent != 0 {
+        if !send(id, stop_signal()) {
             STOPPED.fetch_add(1, Ordering::AcqRel);
         }
     }
-}
-
-/// The numbers among the names of a getdents64 buffer: {ino:8, off:8, length:2, type:1, name}.
-fn ids(entries: &[u8]) -> impl Iterator<Item = i32> {
-    let mut rest = entries;
-    core::iter::from_fn(move || {
-        let length = usize::from(u16::from_le_bytes([*rest.get(16)?, *rest.get(17)?]));
-        let name = rest.get(19..length)?;
-        rest = &rest[length..];
-        Some(name)
-    })
-    .filter_map(|name| {
-        core::ffi::CStr::from_bytes_until_nul(name)
-            .ok()?
-            .to_str()
-            .ok()?
-            .parse()
-            .ok()
-    })
 }
 
 /// A line built without asking for memory (F-1).

@@ -1,4 +1,5 @@
-//! Guarded shared memory. With `fault.rs` the only file of the store with `unsafe`.
+//! Guarded shared memory, and the signals by which a store that misses its door is told. The only file of the store with
+//! `unsafe`.
 //!
 //! A [`Region`] is a memfd mapped twice: once read-only, where everybody reads, and once writable at a secret
 //! random address, through which only the door writes (guard level `alias`, DESIGN section 5, PROTOCOLS section 9).
@@ -468,4 +469,50 @@ pub(super) fn place_of(address: usize) -> Option<Place> {
         offset: (address - start) % 4096,
         id: word64(address - address % 4096 + ID).load(Ordering::Relaxed),
     })
+}
+
+/// Has `handler` called at each `signal`; calls that it interrupts go on.
+pub(super) fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    set_action(signal, handler as usize, libc::SA_RESTART | libc::SA_NODEFER);
+}
+
+/// Has [`super::fault::on_fault`] called at each fault. On the thread's own stack: an alternate one is too small to name
+/// the functions of the backtrace.
+pub(super) fn handle_faults() {
+    extern "C" fn on_segv(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+        // SAFETY: the kernel gives a valid siginfo for SIGSEGV.
+        super::fault::on_fault(signal, unsafe { (*info).si_addr() } as usize);
+    }
+    let handler = on_segv as *const () as usize;
+    set_action(libc::SIGSEGV, handler, libc::SA_SIGINFO | libc::SA_NODEFER);
+}
+
+fn set_action(signal: libc::c_int, handler: usize, flags: libc::c_int) {
+    // SAFETY: all-zero is a valid sigaction; it is filled before use.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = handler;
+    action.sa_flags = flags;
+    // SAFETY: the callers above give functions with the signatures that their flags ask for, and functions live for ever.
+    unsafe {
+        libc::sigaction(signal, &raw const action, core::ptr::null_mut());
+    }
+}
+
+/// Back to the default action: the next occurrence ends the process.
+pub(super) fn default_action(signal: libc::c_int) {
+    set_action(signal, libc::SIG_DFL, 0);
+}
+
+/// SIGALRM after so many seconds.
+pub(super) fn alarm(seconds: libc::c_uint) {
+    // SAFETY: plain system call.
+    unsafe {
+        libc::alarm(seconds);
+    }
+}
+
+/// Sends a signal to a thread of this process; `false` if it has ended.
+pub(super) fn send(thread: i32, signal: libc::c_int) -> bool {
+    // SAFETY: plain system call; a thread that is not of this process is refused.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) == 0 }
 }

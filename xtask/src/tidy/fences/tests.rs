@@ -1,6 +1,6 @@
 //! Unsafe code inside and outside the fences.
 
-use super::{Finding, Place, Tree, check};
+use super::{Finding, Place, Tree, UNSAFE, check, check_unused};
 
 const BLOCK: &str = "//! Head.\nfn f() {\n    unsafe { g() }\n}\n";
 
@@ -37,4 +37,12 @@ fn words_and_comments_are_not_code() {
         "// unsafe\nconst S: &str = \"unsafe\";\nfn unsafe_to() {}\n",
     );
     assert_eq!(check(&tree), []);
+}
+
+#[test]
+fn a_fence_without_unsafe_code_is_found() {
+    let all = UNSAFE.iter().fold(Tree::default(), |tree, path| tree.with(path, BLOCK));
+    assert_eq!(check_unused(&all), []);
+    let safe = all.with(UNSAFE[0], "//! Head.\nfn f() {}\n");
+    assert_eq!(check_unused(&safe), [Finding::FenceUnused(UNSAFE[0].to_owned())]);
 }
