@@ -5,9 +5,13 @@ use crate::report::Sink;
 use crate::{Image, Page, is_zero};
 use keepfs_codes::crc64;
 use keepfs_format::superblock::{
-    CLEAN, CRC_OFFSET, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, SLOTS, Superblock, VERSION, slot_page, slots_of,
+    CLEAN, CRC_OFFSET, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, SLOTS, Superblock, VERSION, slot_page,
+    slots_of,
 };
 use keepfs_format::{FromBytes, IntoBytes, PAGE, map};
+
+/// Greatest number of a protection (S-2.6).
+const PROTECT_MAX: u8 = 5;
 
 /// What a slot holds.
 enum Content {
@@ -144,7 +148,7 @@ fn broken(sb: &Superblock) -> Option<&'static str> {
     let zones = pages.checked_div(sb.zone_pages.get()).map(|whole| whole + 1);
     let in_zone = |zone: u64| zones.is_some() && zone.checked_mul(sb.zone_pages.get()).is_some_and(|p| p < pages);
     let small = |n: u64| n < 1 << 63;
-    let rules: [(bool, &'static str); 18] = [
+    let rules: [(bool, &'static str); 19] = [
         (sb.magic == MAGIC && sb.version.get() == VERSION, "version"),
         ((PAGES_MIN..=PAGES_MAX).contains(&pages), "pages"),
         (matches!(sb.meta_copies.get(), 1 | 2), "meta_copies"),
@@ -172,7 +176,11 @@ fn broken(sb: &Superblock) -> Option<&'static str> {
             sb.created_nsec.get() < 1_000_000_000 && sb.reserved0.get() == 0,
             "time of creation",
         ),
-        (sb.incompat.get() == 0, "features"),
+        (sb.incompat.get() & !INCOMPAT_PROTECT == 0, "features"),
+        (
+            sb.protect <= PROTECT_MAX && (sb.protect != 0) == (sb.incompat.get() & INCOMPAT_PROTECT != 0),
+            "protection",
+        ),
         (
             sb.roots
                 .iter()

@@ -15,6 +15,18 @@ impl Identity {
         bytes[24] = kind;
         Self(crc64::full(&bytes))
     }
+
+    /// As it stands in control words (S-13.1).
+    #[inline]
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// What stands in control words; 0 is the identity of nothing.
+    #[inline]
+    pub const fn from_word(word: u64) -> Self {
+        Self(word)
+    }
 }
 
 /// Who may change a frame (the idea of WAFL 2017, section 4.5): a change by another group is legal for the door and
@@ -45,6 +57,18 @@ impl Group {
         Self::Xattr,
         Self::Log,
     ];
+
+    /// Its number in control words (S-13.1).
+    #[inline]
+    pub const fn number(self) -> u64 {
+        self as u64
+    }
+
+    /// The group with this number.
+    #[inline]
+    pub fn of(number: u64) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
 
     /// How far this group turns. Any two numbers differ by at most 2 factors of two, so that at most 16 deltas (zero
     /// among them) look the same to two groups.

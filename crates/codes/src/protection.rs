@@ -12,7 +12,7 @@ use crate::pq::Pq;
 use crate::{FRAME, change, crc64};
 
 /// A code of S-15.1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Protection {
     /// No rolling sum, no parity: every verdict is "clean".
     Off,

@@ -18,6 +18,8 @@ pub const SLOTS: usize = 4;
 pub const PAGES_MIN: u64 = 512;
 /// Largest pool, pages.
 pub const PAGES_MAX: u64 = 1 << 40;
+/// Feature of incompat: [`Superblock::protect`] is told (S-2.6).
+pub const INCOMPAT_PROTECT: u64 = 1;
 /// Offset of the CRC.
 pub const CRC_OFFSET: usize = 4088;
 
@@ -65,7 +67,8 @@ pub struct Superblock {
     pub incompat: U64,
     pub ro_compat: U64,
     pub roots: [Root; 10],
-    pub reserved1: [u8; CRC_OFFSET - 656],
+    pub protect: u8,
+    pub reserved1: [u8; CRC_OFFSET - 657],
     pub crc: U64,
 }
 

@@ -6,7 +6,7 @@ use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::{Class, Device, PAGE, PageNo, mounts, signature};
-use keepfs_store::{ARENA_MIN, LOG_PAGES};
+use keepfs_store::{ARENA_MIN, LOG_PAGES, PROTECT_DEFAULT, Protection};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct CreateOptions {
     pub label: String,
     /// Copies of metadata on the device, 1 or 2.
     pub meta_copies: u32,
+    /// What guards metadata in memory.
+    pub protect: Protection,
     /// Overwrite whatever is there. A device in use is refused all the same.
     pub force: bool,
     /// Tell a block device first that nothing on it is needed any more.
@@ -43,6 +45,7 @@ impl Default for CreateOptions {
             log_size: None,
             label: String::new(),
             meta_copies: 2,
+            protect: PROTECT_DEFAULT,
             force: false,
             discard: true,
         }
@@ -203,6 +206,7 @@ fn format(path: &Path, device: FileDevice, options: &CreateOptions) -> Result<()
         label: options.label.clone(),
         log_pages: log_size.transpose()?,
         meta_copies: options.meta_copies,
+        protect: options.protect,
         created: (now.as_secs() as i64, now.subsec_nanos()),
         ..FormatOptions::default()
     };

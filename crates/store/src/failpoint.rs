@@ -30,11 +30,11 @@ pub(crate) const fn is_dead() -> bool {
 }
 
 #[cfg(test)]
-pub(crate) use armed::{is_armed, is_dead, ran_out, run, run_out, store};
+pub(crate) use armed::{interrupt, is_armed, is_dead, ran_out, run, run_out, store};
 
 #[cfg(test)]
 mod armed {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
     /// The thread was stopped by its failpoint.
@@ -46,12 +46,24 @@ mod armed {
         Off,
         /// So many stores may still happen.
         Left(u64),
+        /// So many stores until somebody else comes between.
+        Between(u64),
         Dead,
     }
 
     thread_local! {
         static STATE: Cell<State> = const { Cell::new(State::Off) };
         static RAN_OUT: Cell<bool> = const { Cell::new(false) };
+        static OTHER: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    }
+
+    /// Runs `f`, and `other` before its n-th store into guarded memory, as another thread might. Whether it came to that.
+    pub(crate) fn interrupt(stores: u64, other: Box<dyn FnOnce()>, f: impl FnOnce()) -> bool {
+        OTHER.set(Some(other));
+        STATE.set(State::Between(stores));
+        f();
+        STATE.set(State::Off);
+        OTHER.take().is_none()
     }
 
     /// Within [`run`]: what was to be cut is done, the next store kills.
@@ -77,6 +89,19 @@ mod armed {
         match STATE.get() {
             State::Off => true,
             State::Dead => false,
+            State::Between(0) => {
+                STATE.set(State::Off);
+                if let Some(other) = OTHER.take() {
+                    other();
+                }
+                // Steps go on being single bytes.
+                STATE.set(State::Between(u64::MAX));
+                true
+            }
+            State::Between(n) => {
+                STATE.set(State::Between(n - 1));
+                true
+            }
             State::Left(0) => {
                 STATE.set(State::Dead);
                 resume_unwind(Box::new(Killed)) // No message: nothing went wrong.

@@ -8,6 +8,7 @@ pub mod arena;
 mod cache;
 mod checkpoint;
 mod error;
+mod events;
 mod failpoint;
 mod gate;
 mod homes;
@@ -20,6 +21,7 @@ pub mod planted;
 mod pool;
 mod recover;
 mod redo;
+mod repair;
 mod reserve;
 pub mod restart;
 mod rewrites;
@@ -42,8 +44,10 @@ mod zones;
 
 pub use arena::{Guard, Mismatch, Reuse};
 pub use error::{Abort, Error, Pressure, Stop};
+pub use events::{Damage, Done, Seen};
+pub use keepfs_codes::Protection;
 pub use oplog::{EarlierState, Half, LoggedTxn};
-pub use pool::{FormatOptions, LOG_PAGES, Pool};
+pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool};
 pub use reserve::Reservation;
 pub use segment::{Adopted, Quarantine};
 pub use space::{Figures, Purpose};
@@ -100,6 +104,8 @@ pub struct StoreOptions {
     pub tiny_arena: bool,
     /// Guard level.
     pub guard: Guard,
+    /// Another code for the frames than the pool's own (S-2.6), for comparison; the pool keeps its own.
+    pub protect: Option<Protection>,
     /// Seal the mappings (servers; never given back).
     pub seal: bool,
     /// Nothing is written, the log is applied in memory only.
@@ -131,6 +137,7 @@ impl Default for StoreOptions {
             arena_bytes: 64 << 20,
             tiny_arena: false,
             guard: Guard::Alias,
+            protect: None,
             seal: false,
             read_only: false,
             background: true,
@@ -204,6 +211,7 @@ pub struct Store {
     fault: Mutex<Option<Error>>,
     wanted: Arc<Wanted>,
     stats: stats::Stats,
+    damages: events::Damages,
 }
 
 /// Frames that may be dirty at most: all but what the largest transactions need beside them.
@@ -287,7 +295,8 @@ impl Store {
         o: &StoreOptions,
         frames_needed: u64,
     ) -> Result<Store, Error> {
-        let pool = Pool::of(&sb);
+        let mut pool = Pool::of(&sb);
+        pool.protect = o.protect.unwrap_or(pool.protect);
         let wanted_frames = (o.arena_bytes / PAGE) as u64;
         let frames = wanted_frames.max(frames_needed).clamp(u64::from(FRAMES_LEAST), 1 << 30) as u32;
         let staged_limit = ((pool.log.pages / 4) as usize).clamp(4, STAGED_MAX);
@@ -303,7 +312,7 @@ impl Store {
             options: o.clone(),
             read_only: AtomicBool::new(o.read_only),
             device: Arc::new(Switch::new(device)),
-            arena: Arena::new(frames, o.guard, o.seal)?,
+            arena: Arena::protected(frames, o.guard, o.seal, pool.protect)?,
             cache: Cache::new(frames),
             clock: young::Clock::new(o.verified_for),
             undo: match o.lasting {
@@ -357,6 +366,7 @@ impl Store {
             fault: Mutex::default(),
             wanted: Arc::new(Wanted::default()),
             stats: stats::Stats::default(),
+            damages: events::Damages::default(),
             pool,
         })
     }
@@ -511,18 +521,6 @@ impl Store {
     /// Number of the last transaction that is durable.
     pub fn durable_seq(&self) -> u64 {
         self.sync.durable()
-    }
-
-    /// Pages of the log in use, and how many may be before a checkpoint must empty it.
-    pub fn log_fill(&self) -> (u64, u64) {
-        let state = self.log.lock();
-        let used = state.head.sequence - state.tail;
-        (used, self.pool.log.pages.saturating_sub(self.carry_room))
-    }
-
-    /// How long ago the last checkpoint was written; before the first one, how long ago the pool was opened.
-    pub fn since_checkpoint(&self) -> Duration {
-        self.checkpoint_at.lock().elapsed()
     }
 
     /// Drops every clean frame nobody uses; for tests of fetching.

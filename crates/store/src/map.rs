@@ -8,12 +8,11 @@ use crate::Store;
 use crate::arena::{self, FrameNo};
 use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
-use crate::planted::{self, Bug};
 use crate::pool::Pool;
+use crate::repair::kind_in;
 use crate::scratch::with_page;
 use crate::txn::newborn;
 use crate::young::Tick;
-use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::inode::{self, Inode};
 use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry, NEVER};
@@ -214,31 +213,35 @@ impl Store {
         Some(frame)
     }
 
-    /// Verifies a clean frame that is being dropped. A scribble is told and goes with the frame: the next fetch finds the
-    /// metablock at home.
-    pub(crate) fn look_at_evicted(&self, frame: FrameNo, id: MetaId) {
-        if let Err(m) = with_page(|copy| self.arena.verified_copy(frame, copy)) {
-            self.stats.scribbles_dropped.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(
-                metablock = %id,
-                found = m.found,
-                expected = m.expected,
-                "a clean frame was scribbled; it is dropped, its home is whole"
-            );
-        }
-    }
-
     /// Fills a frame with a metablock's content. `false`: no such metablock.
     fn fill_from(&self, id: MetaId, entry: Option<MapEntry>, frame: FrameNo) -> Result<bool, Error> {
-        let Some(entry) = entry.filter(|e| e.state == LIVE && !self.is_dead(id, e)) else {
-            let Some(kind) = zero_kind(id) else { return Ok(false) };
+        let content = self.content_at_home(id, entry)?;
+        if let Some((bytes, crc)) = &content {
+            self.fill(frame, id, bytes, *crc);
+        }
+        Ok(content.is_some())
+    }
+
+    /// What a metablock with this map entry, which nobody has changed since the last checkpoint, holds, and its CRC-64.
+    pub(crate) fn content_at_home(
+        &self,
+        id: MetaId,
+        entry: Option<MapEntry>,
+    ) -> Result<Option<(arena::Copy, u64)>, Error> {
+        if let Some(entry) = entry.filter(|e| e.state == LIVE && !self.is_dead(id, e)) {
+            return Ok(Some((self.read_copies(id, &entry)?, entry.crc.get())));
+        }
+        Ok(zero_kind(id).map(|kind| {
             let bytes = self.first_content(id, kind, entry);
-            self.arena.fill(frame, &bytes, crc64::full(&*bytes));
-            return Ok(true);
-        };
-        let bytes = self.read_copies(id, &entry)?;
-        self.arena.fill(frame, &bytes, entry.crc.get());
-        Ok(true)
+            let crc = crc64::full(&*bytes);
+            (bytes, crc)
+        }))
+    }
+
+    /// Fills a frame with the content of `id`, bound to it (S-15.4, S-15.5).
+    fn fill(&self, frame: FrameNo, id: MetaId, bytes: &[u8; PAGE], crc: u64) {
+        self.arena
+            .fill_as(frame, bytes, crc, self.pool.binding(id, kind_in(bytes)));
     }
 
     /// What a metablock without a live entry holds before it is first changed (S-3.3).
@@ -269,7 +272,7 @@ impl Store {
     pub(crate) fn place_new(&self, id: MetaId, header: &Header) -> Result<Pin<'_>, Stop> {
         let frame = self.evict().ok_or(Stop::Pressure(Pressure::Frames))?;
         let bytes = newborn(header);
-        self.arena.fill(frame, &bytes, crc64::full(&*bytes));
+        self.fill(frame, id, &bytes, crc64::full(&*bytes));
         match self.cache.insert(id, frame) {
             Some(pin) => Ok(pin),
             None => {
@@ -285,34 +288,6 @@ impl Store {
         match pin.slot().verified.is_young(&self.clock, now) {
             true => Ok(()),
             false => with_page(|copy| self.verified_copy(pin, copy)),
-        }
-    }
-
-    /// A private verified copy of a frame; a mismatch is a scribble, ends writing to the pool, and is told.
-    pub(crate) fn verified_copy(&self, pin: &Pin<'_>, copy: &mut [u8; PAGE]) -> Result<(), Error> {
-        match self.arena.verified_copy(pin.frame, copy) {
-            Ok(_) => {
-                pin.slot().verified.set(self.clock.now());
-                if planted::is(Bug::VerifyThenRead) {
-                    (0..100).for_each(|_| std::thread::yield_now());
-                    self.arena.load(pin.frame, 0, copy);
-                }
-                Ok(())
-            }
-            Err(_) if planted::is(Bug::VerifyOff) => Ok(()),
-            Err(m) => {
-                let error = Error::Scribble {
-                    id: pin.slot().id(),
-                    found: m.found,
-                    expected: m.expected,
-                };
-                let error = self.fail(error);
-                if planted::is(Bug::VerifyAfter) {
-                    Ok(())
-                } else {
-                    Err(error)
-                }
-            }
         }
     }
 }

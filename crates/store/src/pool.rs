@@ -1,12 +1,15 @@
 //! The pool as a superblock describes it, and the first superblock (SPEC section 2).
 
 mod choose;
+pub mod protect;
 
 pub use choose::{LOG_PAGES, choose, may_write, superblock_bytes};
+pub use protect::PROTECT_DEFAULT;
 
 use crate::error::{Error, Stop};
 use crate::log;
 use choose::ZONE_PAGES;
+use keepfs_codes::Protection;
 use keepfs_format::PoolId;
 use keepfs_format::map::CHUNK_PAGES_MAX;
 use keepfs_format::plog::Run;
@@ -34,6 +37,8 @@ pub struct Pool {
     pub log: log::Region,
     /// Label.
     pub label: String,
+    /// What guards frames in memory (S-2.6).
+    pub protect: Protection,
 }
 
 /// How a pool is made.
@@ -53,6 +58,8 @@ pub struct FormatOptions {
     pub zone_pages: Option<u64>,
     /// Time of creation, seconds and nanoseconds since 1970.
     pub created: (i64, u32),
+    /// What guards frames in memory (S-2.6).
+    pub protect: Protection,
 }
 
 impl Default for FormatOptions {
@@ -65,6 +72,7 @@ impl Default for FormatOptions {
             log_pages: None,
             zone_pages: None,
             created: (0, 0),
+            protect: PROTECT_DEFAULT,
         }
     }
 }
@@ -95,6 +103,7 @@ impl Pool {
                 pool: id,
             },
             label: String::from_utf8_lossy(label).into_owned(),
+            protect: protect::of(sb.protect).unwrap_or(PROTECT_DEFAULT),
         }
     }
 
@@ -140,6 +149,7 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
     getrandom::fill(&mut random).map_err(|e| Error::Logic(format!("no random numbers: {e}")))?;
     let word = |i: usize| random[i..i + 8].try_into().map(u64::from_le_bytes).unwrap_or(1);
     let mut sb = Superblock::blank();
+    protect::store(&mut sb, o.protect)?;
     sb.pool =
         o.id.map_or_else(|| random[..16].try_into().unwrap_or_default(), |id| id.0);
     sb.label[..o.label.len()].copy_from_slice(o.label.as_bytes());

@@ -24,6 +24,7 @@ use crate::undo::UndoSlot;
 use crate::young::Tick;
 use crate::{Store, update};
 use core::sync::atomic::Ordering;
+use keepfs_codes::identity::Group;
 use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
@@ -81,7 +82,7 @@ impl Ref {
     }
 }
 
-/// What a stored byte range means; the audits of a later issue read more from it.
+/// What a stored byte range means: who changes it (S-15.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
     /// Fields of an inode.
@@ -96,6 +97,18 @@ pub enum Meaning {
     MapNode,
     /// Extended attributes.
     Xattr,
+}
+
+impl Meaning {
+    /// The group of callers that changes such bytes (S-15.5).
+    pub(crate) fn group(self) -> Group {
+        match self {
+            Meaning::Inode => Group::Inode,
+            Meaning::Dirent | Meaning::DirNode => Group::Directory,
+            Meaning::MapEntry | Meaning::MapNode => Group::Map,
+            Meaning::Xattr => Group::Xattr,
+        }
+    }
 }
 
 /// The device page under a page that is staged for the first time.
@@ -314,12 +327,12 @@ impl<'s> Txn<'s> {
     }
 
     /// Stores `new` at `offset`, behind the header.
-    pub fn put(&mut self, r: Ref, offset: usize, new: &[u8], _meaning: Meaning) -> Result<(), Stop> {
+    pub fn put(&mut self, r: Ref, offset: usize, new: &[u8], meaning: Meaning) -> Result<(), Stop> {
         if new.is_empty() {
             return Ok(());
         }
         let (i, frame) = self.about_to_put(r, offset, new.len())?;
-        if update::put(&self.store.arena, &mut self.undo, frame, offset, new)? {
+        if update::put(&self.store.arena, &mut self.undo, (meaning.group(), frame), offset, new)? {
             self.mark(i, offset, new.len());
         }
         Ok(())

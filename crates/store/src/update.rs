@@ -1,13 +1,15 @@
 //! The door: the only code that changes a frame's bytes once others can see the frame (DESIGN section 1).
 //!
-//! Fixed order of every change, PROTOCOLS section 2: 1 undo record with the delta, 2 one more writer, 3 sum,
-//! 6 copy, 7 version + 1 and one writer less. (4 parity and 5 digest join here with their issues.)
+//! Fixed order of every change, PROTOCOLS section 2: 1 undo record with the delta, 2 one more writer, 3 sum, 4 parity,
+//! 6 copy, 7 version + 1 and one writer less. (5 digest joins here with its issue.) Sum and parity follow by the group
+//! of callers that the change comes from (S-15.5).
 //! Step 0, the verify at first touch, and the checks of identity and range are done by the transaction before.
 
 use crate::arena::{Arena, FrameNo};
 use crate::error::{Error, Stop};
 use crate::undo::{Change, Kept, Undo, UndoSlot};
 use keepfs_codes::crc64;
+use keepfs_codes::identity::Group;
 use keepfs_format::PAGE;
 
 /// Most bytes that one change may carry.
@@ -19,13 +21,20 @@ const BYTES_FEW: usize = 256;
 pub(crate) fn put(
     arena: &Arena,
     undo: &mut UndoSlot<'_>,
-    frame: FrameNo,
+    (group, frame): (Group, FrameNo),
     offset: usize,
     new: &[u8],
 ) -> Result<bool, Stop> {
     match new.len() {
-        ..=BYTES_FEW => put_over(arena, undo, frame, offset, &mut [0; BYTES_FEW][..new.len()], new),
-        len => put_over(arena, undo, frame, offset, &mut [0; BYTES_MAX][..len], new),
+        ..=BYTES_FEW => put_over(
+            arena,
+            undo,
+            (group, frame),
+            offset,
+            &mut [0; BYTES_FEW][..new.len()],
+            new,
+        ),
+        len => put_over(arena, undo, (group, frame), offset, &mut [0; BYTES_MAX][..len], new),
     }
 }
 
@@ -34,7 +43,7 @@ pub(crate) fn put(
 fn put_over(
     arena: &Arena,
     undo: &mut UndoSlot<'_>,
-    frame: FrameNo,
+    (group, frame): (Group, FrameNo),
     offset: usize,
     old: &mut [u8],
     new: &[u8],
@@ -53,7 +62,7 @@ fn put_over(
         new,
     })?;
     arena.enter(frame);
-    arena.fold(frame, delta);
+    arena.fold(frame, group, (offset, old, new), delta);
     arena.copy(frame, offset, new);
     arena.leave(frame);
     Ok(true)
@@ -79,7 +88,7 @@ pub(crate) fn flip(
         new: &[before ^ mask],
     })?;
     arena.enter(frame);
-    arena.fold(frame, delta);
+    arena.fold(frame, Group::Bitmap, (offset, &[0], &[mask]), delta);
     let old = arena.flip(frame, offset, mask);
     arena.leave(frame);
     let wrong = if from { !old & mask } else { old & mask };
@@ -174,13 +183,20 @@ impl Counter {
         crc64::delta(self.offset, &old.to_le_bytes()[..width], &new.to_le_bytes()[..width])
     }
 
+    fn fold(self, arena: &Arena, old: u64, new: u64) {
+        let (delta, width) = (self.delta(old, new), self.width());
+        let (old, new) = (old.to_le_bytes(), new.to_le_bytes());
+        let change = (self.offset, &old[..width], &new[..width]);
+        arena.fold(self.frame, Group::Bitmap, change, delta);
+    }
+
     /// Stores a value and folds; the caller holds the latch.
     pub(crate) fn store(self, arena: &Arena, old: u64, new: u64) {
         match self.undo {
             Undo::Add16 => arena.set_u16(self.frame, self.offset, new as u16),
             _ => arena.set_u64(self.frame, self.offset, new),
         }
-        arena.fold(self.frame, self.delta(old, new));
+        self.fold(arena, old, new);
     }
 
     /// The whole change, under the frame's latch, so that what a killed server leaves can be told (S-13.4):
@@ -248,7 +264,8 @@ fn take_back(arena: &Arena, undo: &UndoSlot<'_>, kept: &Kept) {
         return Counter::of(kept).take_back(arena, undo, kept);
     }
     arena.enter(frame);
-    arena.fold(frame, kept.delta);
+    let group = arena.binding(frame).group;
+    arena.fold(frame, group, (offset, &kept.new, &kept.old), kept.delta);
     match (kept.undo, kept.old.first(), kept.new.first()) {
         (Undo::Bits, Some(old), Some(new)) => {
             arena.flip(frame, offset, old ^ new);
@@ -266,7 +283,8 @@ pub(crate) fn replay(arena: &Arena, frame: FrameNo, offset: usize, new: &[u8]) {
     let old = &mut buf[..new.len()];
     arena.load(frame, offset, old);
     arena.enter(frame);
-    arena.fold(frame, crc64::delta(offset, old, new));
+    let (group, delta) = (arena.binding(frame).group, crc64::delta(offset, old, new));
+    arena.fold(frame, group, (offset, old, new), delta);
     arena.copy(frame, offset, new);
     arena.leave(frame);
 }

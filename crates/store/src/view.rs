@@ -14,6 +14,7 @@ use keepfs_format::plog::Run;
 use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space};
 use keepfs_media::{Class, Device, PageNo};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Reads metablocks outside a transaction: fetches what is missing, never asks to run again.
 ///
@@ -116,6 +117,18 @@ impl Store {
             self.space.nodes_now(totals.nodes.min(1 << 40));
         }
         self.space.figures()
+    }
+
+    /// Pages of the log in use, and how many may be before a checkpoint must empty it.
+    pub fn log_fill(&self) -> (u64, u64) {
+        let state = self.log.lock();
+        let used = state.head.sequence - state.tail;
+        (used, self.pool.log.pages.saturating_sub(self.carry_room))
+    }
+
+    /// How long ago the last checkpoint was written; before the first one, how long ago the pool was opened.
+    pub fn since_checkpoint(&self) -> Duration {
+        self.checkpoint_at.lock().elapsed()
     }
 
     /// Whether the pool has no inode at all yet.

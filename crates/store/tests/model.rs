@@ -18,6 +18,8 @@ struct Frame {
     word: AtomicU64,
     sum: AtomicU64,
     bytes: [AtomicU64; 2],
+    /// Bit i: `bytes[i]` was written since the frame was last verified.
+    written: AtomicU64,
 }
 
 impl Frame {
@@ -26,6 +28,7 @@ impl Frame {
             word: AtomicU64::new(0),
             sum: AtomicU64::new(0),
             bytes: [AtomicU64::new(0), AtomicU64::new(0)],
+            written: AtomicU64::new(0),
         }
     }
 
@@ -47,11 +50,14 @@ impl Frame {
         self.word.fetch_add(VERSION.wrapping_sub(WRITER), Ordering::AcqRel);
     }
 
-    /// `update::put`: fold, then copy.
+    /// `update::put`: mark, fold, then copy.
     fn put(&self, at: usize, new: u64) -> bool {
         let old = self.bytes[at].load(Ordering::Relaxed);
         if !self.enter() {
             return false;
+        }
+        if self.written.load(Ordering::Acquire) & 1 << at == 0 {
+            self.written.fetch_or(1 << at, Ordering::AcqRel);
         }
         self.sum.fetch_xor(old ^ new, Ordering::AcqRel);
         self.bytes[at].store(new, Ordering::Relaxed);
@@ -92,9 +98,30 @@ impl Frame {
         Some(copy)
     }
 
+    /// `Arena::try_copy` and, behind it, `Arena::verified_at`: what was verified counts as written no more.
+    fn verify(&self) -> Option<[u64; 2]> {
+        let before = self.word.load(Ordering::Acquire);
+        let copy = self.try_copy(0)?;
+        // The word that `try_copy` saw, or the exchange fails.
+        let seen = before;
+        if self.written.load(Ordering::Acquire) != 0
+            && seen & GATE == 0
+            && self
+                .word
+                .compare_exchange(seen, seen | GATE, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+        {
+            self.written.store(0, Ordering::Release);
+            self.word.fetch_and(!GATE, Ordering::AcqRel);
+        }
+        Some(copy)
+    }
+
     /// `Arena::verified_copy` after its tries: with the gate. Gives up where the real one goes on spinning.
     fn gated_copy(&self) -> Option<[u64; 2]> {
-        self.word.fetch_or(GATE, Ordering::AcqRel);
+        if self.word.fetch_or(GATE, Ordering::AcqRel) & GATE != 0 {
+            return None;
+        }
         let copy = (0..3).find_map(|_| {
             thread::yield_now();
             self.try_copy(GATE)
@@ -137,6 +164,27 @@ fn a_gate_keeps_the_copy_whole() {
         }
         let wrote = writer.join().expect("writer");
         assert_eq!(frame.try_copy(0), Some([if wrote { 7 } else { 0 }, 0]));
+    });
+}
+
+/// S-15.13: what was written since the last verification that counted is told, whoever came between.
+#[test]
+fn a_written_line_is_never_forgotten() {
+    explore(|| {
+        let frame = Arc::new(Frame::new());
+        assert!(frame.put(0, 5));
+        let other = frame.clone();
+        let writer = thread::spawn(move || other.put(0, 7));
+        let copy = frame.verify();
+        let wrote = writer.join().expect("writer");
+        let now = frame.bytes[0].load(Ordering::Acquire);
+        assert_eq!(now, if wrote { 7 } else { 5 });
+        let told = frame.written.load(Ordering::Acquire) & 1 != 0;
+        // Forgotten only if the verifier has seen the last bytes.
+        assert!(
+            told || copy.is_some_and(|copy| copy[0] == now),
+            "a line written was forgotten"
+        );
     });
 }
 

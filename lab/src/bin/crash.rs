@@ -2,12 +2,13 @@
 
 use keepfs_lab::crash::sweep::{Depth, Violation};
 use keepfs_lab::crash::{Campaign, Goal, Limits, Seed, Tally, schedule};
+use keepfs_store::Protection;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-const USAGE: &str = "usage: crash [--budget SECONDS] [--goal STATES] [--each STATES] [--seed S] [--replay FILE] [--threads N] [--only NAME] \
+const USAGE: &str = "usage: crash [--budget SECONDS] [--protect CODE] [--goal STATES] [--each STATES] [--seed S] [--replay FILE] [--threads N] [--only NAME] \
                      [--violations N] [--bugs DIR] [--save DIR] [--planted all|NAME] [--schedules N] [--json]";
 
 struct Arguments {
@@ -19,6 +20,7 @@ struct Arguments {
     planted: Option<String>,
     json: bool,
     schedules: u64,
+    protect: Option<Protection>,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -37,6 +39,7 @@ fn arguments() -> Result<Arguments, String> {
         planted: None,
         json: false,
         schedules: 1000,
+        protect: None,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -54,6 +57,7 @@ fn arguments() -> Result<Arguments, String> {
             "--save" => given.save = Some(value()?.into()),
             "--only" => given.limits.only = value()?.leak(),
             "--schedules" => given.schedules = number(value()?)?,
+            "--protect" => given.protect = Some(value()?.parse().map_err(|e| format!("--protect: {e}"))?),
             "--json" => given.json = true,
             "--planted" => given.planted = Some(value()?),
             _ => return Err(USAGE.into()),
@@ -86,7 +90,11 @@ fn run(given: &Arguments) -> Result<usize, String> {
         "{} schedules of overlapping transactions, no violation",
         given.schedules
     );
-    let campaign = Arc::new(Campaign::new(given.seed, Depth::USUAL, given.limits));
+    let campaign = Campaign::new(given.seed, Depth::USUAL, given.limits);
+    let campaign = Arc::new(match given.protect {
+        Some(level) => campaign.protected(level),
+        None => campaign,
+    });
     watch(&campaign);
     let mut violations = Vec::new();
     let seeds = match &given.replay {

@@ -8,7 +8,7 @@ use super::sweep::{Depth, Violation, sweep};
 use super::tally::Tally;
 use super::workload::Workloads;
 use keepfs_media::image::Image;
-use keepfs_store::Reuse;
+use keepfs_store::{Protection, Reuse};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -71,6 +71,13 @@ impl Campaign {
             fresh: Mutex::default(),
             at: Mutex::new(vec![None; limits.threads]),
         }
+    }
+
+    /// The same at one level of protection only.
+    #[must_use]
+    pub fn protected(mut self, level: Protection) -> Campaign {
+        self.workloads = self.workloads.protected(level);
+        self
     }
 
     /// The same with more of the workloads that are swept deeply.

@@ -53,15 +53,17 @@ pub fn recover(setting: &Setting, image: &Image) -> Result<Recovered, Failed> {
     })
 }
 
-/// Recovers `image` at the other guard: the same tree, and the same bytes written.
+/// Recovers `image` at the other guard and another level of protection: the same tree, and the same bytes written.
 pub fn recover_otherwise(setting: &Setting, image: &Image, first: &Recovered) -> Result<(), Failed> {
-    let other = Setting {
-        guard: !setting.guard,
-        ..*setting
-    };
+    let other = setting.other();
     let device = Arc::new(SimDevice::over(image.clone()));
     let tree = open_and_read(&other, device.clone())?;
-    let told = |what: &str| Err(("guard", format!("{what} with guard={}", u8::from(other.guard))));
+    let told = |what: &str| {
+        Err((
+            "guard",
+            format!("{what} with guard={} protect={}", u8::from(other.guard), other.protect),
+        ))
+    };
     match (tree == first.tree, device.image().digest() == first.image.digest()) {
         (true, true) => Ok(()),
         (false, _) => told("another tree"),

@@ -4,6 +4,7 @@
 //! is cut. What was committed and synced is there byte for byte, of what was open or failed there is no byte, and the
 //! counters are those of the committed ones. Nor was any byte of a transaction in the log before it had committed.
 
+use super::setting::LEVELS;
 use keepfs_format::{Kind, PoolId};
 use keepfs_media::Class;
 use keepfs_media::image::{Image, Page};
@@ -96,6 +97,7 @@ fn schedule(seed: u64, base: &Image) -> Result<(), String> {
         } else {
             Guard::Off
         },
+        protect: Some(LEVELS[(seed / 2 % LEVELS.len() as u64) as usize]),
         ..StoreOptions::default()
     };
     let store = Store::open(device.clone(), &options).map_err(|e| format!("open: {e}"))?;

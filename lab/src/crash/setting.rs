@@ -5,7 +5,7 @@ use keepfs_fs::{AccessTimes, Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
-use keepfs_store::{FormatOptions, Guard, Purpose, Store, StoreOptions};
+use keepfs_store::{FormatOptions, Guard, Protection, Purpose, Store, StoreOptions};
 use keepfs_vfs::ops::{Op, Session};
 use keepfs_vfs::{Time, Vfs};
 use std::fmt;
@@ -28,6 +28,8 @@ pub struct Setting {
     pub copies: u32,
     /// Whether frames are guarded.
     pub guard: bool,
+    /// What guards the frames (S-2.6).
+    pub protect: Protection,
     /// Staged pages above which they are written out.
     pub staged: usize,
     /// Sparse files there from the beginning, with two metablocks each: more than the arena holds.
@@ -50,6 +52,7 @@ impl Default for Setting {
             frames: 320,
             copies: 2,
             guard: true,
+            protect: Protection::Crc,
             staged: 8,
             crowd: 0,
             atime: false,
@@ -63,13 +66,14 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "pages={} log={} zone={} frames={} copies={} guard={} staged={} crowd={} atime={} free={} each={}",
+            "pages={} log={} zone={} frames={} copies={} guard={} protect={} staged={} crowd={} atime={} free={} each={}",
             self.pages,
             self.log_pages,
             self.zone_pages,
             self.frames,
             self.copies,
             u8::from(self.guard),
+            self.protect,
             self.staged,
             self.crowd,
             u8::from(self.atime),
@@ -86,6 +90,10 @@ impl FromStr for Setting {
         let mut setting = Setting::default();
         for word in line.split_whitespace() {
             let (name, value) = word.split_once('=').ok_or(format!("{word}: no ="))?;
+            if name == "protect" {
+                setting.protect = value.parse().map_err(|e| format!("{word}: {e}"))?;
+                continue;
+            }
             let value: u64 = value.parse().map_err(|e| format!("{word}: {e}"))?;
             match name {
                 "pages" => setting.pages = value,
@@ -103,6 +111,29 @@ impl FromStr for Setting {
             }
         }
         Ok(setting)
+    }
+}
+
+/// The levels of protection that take turns.
+pub const LEVELS: [Protection; 6] = [
+    Protection::Crc,
+    Protection::Pcrc,
+    Protection::Off,
+    Protection::Pq,
+    Protection::Evenodd64,
+    Protection::Evenodd256,
+];
+
+impl Setting {
+    /// The same at the other guard and at the next level of protection.
+    #[must_use]
+    pub fn other(&self) -> Setting {
+        let own = LEVELS.iter().position(|level| *level == self.protect);
+        Setting {
+            guard: !self.guard,
+            protect: LEVELS[own.map_or(0, |at| (at + 1) % LEVELS.len())],
+            ..*self
+        }
     }
 }
 
@@ -132,6 +163,7 @@ impl Setting {
             arena_bytes: self.frames as usize * keepfs_format::PAGE,
             tiny_arena: true,
             guard: if self.guard { Guard::Alias } else { Guard::Off },
+            protect: Some(self.protect),
             background: false,
             sync_each: self.each,
             ..StoreOptions::default()
@@ -178,6 +210,7 @@ impl Setting {
             name_seed: Some([1, 2]),
             log_pages: Some(self.log_pages),
             zone_pages: Some(self.zone_pages),
+            protect: self.protect,
             ..FormatOptions::default()
         };
         Store::format(device.clone(), &options).map_err(|e| format!("format: {e}"))?;

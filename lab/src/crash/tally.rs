@@ -121,7 +121,7 @@ impl fmt::Display for Tally {
         )?;
         writeln!(
             f,
-            "{} states (trees that differ after recovery), each at guard alias and at guard off ({} recoveries more)",
+            "{} states (trees that differ after recovery), each at guard alias and at guard off, at two levels of protection ({} recoveries more)",
             self.states, self.otherwise
         )?;
         writeln!(

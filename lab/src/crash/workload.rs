@@ -4,8 +4,9 @@ mod broad;
 mod directed;
 
 use super::seed::Seed;
-use super::setting::Setting;
+use super::setting::{LEVELS, Setting};
 use super::step::Step;
+use keepfs_store::Protection;
 use keepfs_vfs::ops::{Generator, Profile, Rng, Verb, ace};
 
 /// Makes workloads by number.
@@ -13,6 +14,8 @@ pub struct Workloads {
     seed: u64,
     turns: u64,
     ace: Vec<ace::Step>,
+    /// The level of protection; `None`: all take turns.
+    protect: Option<Protection>,
 }
 
 /// How many workloads take turns: five that are swept deeply, the others broad.
@@ -29,6 +32,7 @@ impl Workloads {
             seed,
             turns: TURNS,
             ace: ace::steps(),
+            protect: None,
         }
     }
 
@@ -40,11 +44,20 @@ impl Workloads {
         }
     }
 
-    /// Number `number`. The kinds take turns.
+    /// The same at one level of protection.
+    #[must_use]
+    pub fn protected(self, level: Protection) -> Workloads {
+        Workloads {
+            protect: Some(level),
+            ..self
+        }
+    }
+
+    /// Number `number`. The kinds take turns, and the levels of protection.
     pub fn nth(&self, number: u64) -> Seed {
         let mut rng = Rng::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let turn = number / self.turns;
-        let (name, setting, steps) = match number % self.turns {
+        let (name, mut setting, steps) = match number % self.turns {
             0 => self.ace_one(2 * turn),
             1 => self.ace_one(2 * turn + 1),
             2 => self.ace_two(&mut rng),
@@ -52,6 +65,8 @@ impl Workloads {
             4 => directed::workload(turn, &mut rng),
             _ => ("broad/".into(), broad::setting(number), broad::steps(&mut rng)),
         };
+        let level = LEVELS[(number / 2 % LEVELS.len() as u64) as usize];
+        setting.protect = self.protect.unwrap_or(level);
         Seed {
             number,
             name,

@@ -87,7 +87,8 @@ pub const SUPERBLOCK: &[Field] = &[
     plain("incompat", 240, 8),
     plain("ro_compat", 248, 8),
     plain("root 0", 256, 40),
-    plain("reserved1", 656, 8),
+    plain("protect", 656, 1),
+    plain("reserved1", 657, 7),
 ];
 
 /// A map entry (S-4.3).

@@ -118,7 +118,7 @@ fn superblocks() {
 #[test]
 fn superblock_fields() {
     type Edit = fn(&mut keepfs_format::superblock::Superblock);
-    let cases: [(&'static str, Edit); 21] = [
+    let cases: [(&'static str, Edit); 24] = [
         ("version", |sb| sb.version = 2.into()),
         ("version", |sb| sb.magic[7] = 2),
         ("generation", |sb| sb.generation = (u64::MAX / 2 + 1).into()),
@@ -137,7 +137,13 @@ fn superblock_fields() {
         ("zone_next", |sb| sb.zone_next = u64::MAX.into()),
         ("chunk_pages", |sb| sb.chunk_pages = 257.into()),
         ("time of creation", |sb| sb.created_nsec = 1_000_000_000.into()),
-        ("features", |sb| sb.incompat = 1.into()),
+        ("features", |sb| sb.incompat = 2.into()),
+        ("protection", |sb| sb.incompat = 1.into()),
+        ("protection", |sb| sb.protect = 2),
+        ("protection", |sb| {
+            sb.protect = 6;
+            sb.incompat = 1.into();
+        }),
         ("height of a root", |sb| sb.roots[1].height = 9),
         ("reserved bytes", |sb| sb.reserved1[0] = 1),
     ];

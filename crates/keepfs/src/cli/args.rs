@@ -2,6 +2,7 @@
 
 use super::size::Size;
 use clap::{Args as Fields, Parser, Subcommand};
+use keepfs::Protection;
 use std::path::PathBuf;
 
 const CODES: &str = "\
@@ -85,6 +86,10 @@ pub struct Create {
     /// Copies of metadata on the device
     #[arg(long, value_name = "COPIES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
     pub meta_copies: u32,
+    /// What guards metadata in memory: crc (checksums), pcrc (repairs stray writes of up to 64 bytes), pq (two such),
+    /// evenodd64, evenodd256 (codes of the literature, for comparison), off (nothing, for comparison)
+    #[arg(long, value_name = "CODE", default_value_t = keepfs_store::PROTECT_DEFAULT, value_parser = protection)]
+    pub protect: Protection,
     /// Overwrite whatever is there; a mounted device is refused all the same
     #[arg(long, short)]
     pub force: bool,
@@ -94,6 +99,13 @@ pub struct Create {
     /// Answer in JSON
     #[arg(long)]
     pub json: bool,
+}
+
+fn protection(name: &str) -> Result<Protection, String> {
+    match name.parse() {
+        Ok(Protection::Adler) | Err(_) => Err("one of pcrc, pq, evenodd64, evenodd256, crc, off".into()),
+        Ok(code) => Ok(code),
+    }
 }
 
 /// `keepfs mount`.

@@ -16,6 +16,7 @@ pub fn run(args: &Create) -> Outcome {
         log_size: args.log_size.map(|size| size.0),
         label: args.label.clone(),
         meta_copies: args.meta_copies,
+        protect: args.protect,
         force: args.force,
         discard: !args.no_discard,
     };
@@ -31,15 +32,17 @@ pub fn run(args: &Create) -> Outcome {
         let answer = json!({
             "version": 1, "pool": args.pool, "id": made.pool, "label": made.label, "size_bytes": size.0,
             "meta_copies": made.meta_copies, "log_bytes": made.log_pages * keepfs_format::PAGE as u64,
+            "protect": args.protect.name(),
         });
         println!("{answer:#}");
     } else {
         let log = Size(made.log_pages * keepfs_format::PAGE as u64);
         println!(
-            "{}: pool {} of {size}, metadata {} times, log {log}",
+            "{}: pool {} of {size}, metadata {} times, log {log}, protect {}",
             args.pool.display(),
             made.pool,
-            made.meta_copies
+            made.meta_copies,
+            args.protect
         );
     }
     Ok(0)

@@ -122,6 +122,18 @@ pub struct ArenaFigures {
     pub fetched: u64,
     /// `guard=`.
     pub guard: String,
+    /// What guards the frames, as `create --protect` chose it; empty: the server is older than this.
+    #[serde(default)]
+    pub protect: String,
+    /// Damaged frames that the code repaired.
+    #[serde(default)]
+    pub repaired: u64,
+    /// Damaged clean frames that were read again from the device.
+    #[serde(default)]
+    pub read_again: u64,
+    /// Repairs that were refused because they would have changed bytes just written.
+    #[serde(default)]
+    pub repairs_refused: u64,
 }
 
 /// Waiting for checkpoints. In the histograms value i counts waits of less than 2^i microseconds and not less than half

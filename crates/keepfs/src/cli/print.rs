@@ -22,6 +22,13 @@ pub fn text(s: &Status) -> String {
     if let Some(arena) = &s.arena {
         lines.add("arena", &self::arena(arena));
     }
+    if let Some(arena) = s
+        .arena
+        .as_ref()
+        .filter(|a| a.repaired + a.read_again + a.repairs_refused > 0)
+    {
+        lines.add("mended", &mended(arena));
+    }
     if let Some(log) = &s.log {
         lines.add("log", &self::log(log, s.mount.is_some()));
     }
@@ -133,13 +140,21 @@ fn space(s: &SpaceFigures) -> String {
 
 fn arena(a: &ArenaFigures) -> String {
     format!(
-        "{} frames ({}), {} dirty, {} evictions, {} fetched, guard {}",
+        "{} frames ({}), {} dirty, {} evictions, {} fetched, guard {}, protect {}",
         a.frames,
         Size(a.frames * keepfs_format::PAGE as u64),
         a.dirty_frames,
         a.evictions,
         a.fetched,
-        a.guard
+        a.guard,
+        a.protect
+    )
+}
+
+fn mended(a: &ArenaFigures) -> String {
+    format!(
+        "{} frames repaired, {} read again; {} repairs refused",
+        a.repaired, a.read_again, a.repairs_refused
     )
 }
 

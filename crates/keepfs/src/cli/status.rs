@@ -115,6 +115,10 @@ impl Live {
             evictions,
             fetched: counts.fetched,
             guard: self.options.guard_name().into(),
+            protect: pool.protect.name().into(),
+            repaired: counts.repaired,
+            read_again: counts.read_again,
+            repairs_refused: counts.repairs_refused,
         });
         status.stops = Some(StopFigures {
             barrier_us_max: counts.barrier.ns_max / 1000,
@@ -195,6 +199,18 @@ fn degraded(store: &Store, status: &mut Status) {
             format!("{bad} copies of metadata were bad; the other copies were good"),
             "copies of metadata were bad",
             "see to the device; unmount it and run `keepfs check`",
+        );
+    }
+    let mended = status
+        .arena
+        .as_ref()
+        .map_or(0, |arena| arena.repaired + arena.read_again);
+    if mended > 0 {
+        let blocks = counted(mended, "block");
+        status.degraded(
+            format!("{blocks} of metadata changed in memory behind the pool's back and mended"),
+            "metadata was damaged in memory; it was repaired, nothing of it was written",
+            "test the memory (memtest86+, EDAC in dmesg); `keepfs events` names the blocks",
         );
     }
     if status.scribbles_dropped > 0 {

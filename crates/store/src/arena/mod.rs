@@ -1,22 +1,29 @@
-//! The arena: 4 KiB frames under guard, each with a rolling checksum and a word {version:48, gate:1, latch:1,
-//! writers:14} (S-13.1).
+//! The arena: 4 KiB frames under guard, each with control words (S-13.1) and parity (S-15.1) in regions of their own.
 //!
 //! Invariants:
-//! A-1 A frame's bytes change only by [`Arena::fill`] (whole frame, nobody else may see it) and by the door.
-//! A-2 Between [`Arena::enter`] and [`Arena::leave`] of the last writer the sum equals the CRC-64 of the bytes only
-//!     when nobody scribbled; outside it always does.
+//! A-1 A frame's bytes change only by [`Arena::fill`] (whole frame, nobody else may see it), by a repair that holds the
+//!     frame ([`hold`]), and by the door.
+//! A-2 Between [`Arena::enter`] and [`Arena::leave`] of the last writer sum and parity are those of the bytes only
+//!     when nobody scribbled; outside it they always are.
 //! A-3 What is verified is a private copy, and what goes to the device is that copy (PROTOCOLS section 3).
 
+mod control;
 mod fault;
+mod hold;
 mod reuse;
 pub mod sys;
 
+pub use control::Lines;
+pub(crate) use control::UNBOUND;
+pub(crate) use hold::Held;
 pub use reuse::Reuse;
 pub use sys::{Guard, Region};
 
 use crate::error::Error;
+use control::{CONTROL, GATE, WRITERS};
 use core::sync::atomic::Ordering;
-use keepfs_codes::crc64;
+use keepfs_codes::identity::{Binding, Group};
+use keepfs_codes::{Code, PARITY_MAX, Protection, Verified, crc64};
 use keepfs_format::PAGE;
 use std::sync::Arc;
 
@@ -25,29 +32,21 @@ pub type FrameNo = u32;
 /// A private copy of a frame.
 pub type Copy = Box<[u8; PAGE]>;
 
-/// Bytes of a frame's control words: word, sum.
-const CONTROL: usize = 16;
-/// Word: one writer.
-const WRITER: u64 = 1;
-/// Word: mask of the writers.
-const WRITERS: u64 = 0x3fff;
-/// Word: somebody is changing a counter of the frame (S-13.4).
-const LATCH: u64 = 0x4000;
-/// Word: a verifier asks writers to wait.
-const GATE: u64 = 0x8000;
-/// Word: one version.
-const VERSION: u64 = 0x1_0000;
 /// How often a verifier tries before it sets the gate (PROTOCOLS section 3).
 const TRIES: u32 = 8;
+/// Parity of most codes: a buffer of this size costs nothing to clear.
+const PARITY_FEW: usize = 128;
 
-/// Frames and their control words.
+/// Frames, their control words and their parity.
 pub struct Arena {
     frames: Region,
     control: Region,
+    parity: Region,
     count: u32,
+    code: Protection,
 }
 
-/// A frame's bytes are not what its rolling checksum says.
+/// A frame's bytes are not what its rolling checksum says; if both are equal, its parity is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// CRC-64 of the bytes found.
@@ -57,16 +56,36 @@ pub struct Mismatch {
 }
 
 impl Arena {
-    /// An arena of `count` frames, all zero, with the sums of zero frames.
+    /// An arena of `count` frames, all zero, with the code `crc`.
     pub fn new(count: u32, guard: Guard, seal: bool) -> Result<Arena, Error> {
-        let bytes = count as usize * PAGE;
+        Arena::protected(count, guard, seal, Protection::Crc)
+    }
+
+    /// The same with any code whose sums merge by XOR.
+    pub fn protected(count: u32, guard: Guard, seal: bool, code: Protection) -> Result<Arena, Error> {
+        if code == Protection::Adler {
+            return Err(Error::BadPool("adler is a code for comparison only".into()));
+        }
+        let bytes = count as usize * (PAGE + CONTROL + code.parity_len());
         let memory = |source| Error::Memory {
             bytes,
             source: Arc::new(source),
         };
         let frames = Region::new("keepfs-arena", bytes, guard, seal).map_err(memory)?;
         let control = Region::new("keepfs-sums", count as usize * CONTROL, guard, seal).map_err(memory)?;
-        Ok(Arena { frames, control, count })
+        let parity = Region::new("keepfs-parity", count as usize * code.parity_len(), guard, seal).map_err(memory)?;
+        Ok(Arena {
+            frames,
+            control,
+            parity,
+            count,
+            code,
+        })
+    }
+
+    /// What guards the frames (S-15.1).
+    pub fn code(&self) -> Protection {
+        self.code
     }
 
     /// Number of frames.
@@ -79,14 +98,6 @@ impl Arena {
         &self.frames
     }
 
-    fn word_at(frame: FrameNo) -> usize {
-        frame as usize * CONTROL
-    }
-
-    fn sum_at(frame: FrameNo) -> usize {
-        frame as usize * CONTROL + 8
-    }
-
     /// Copies bytes out of a frame. The range is within the frame.
     #[inline]
     pub fn load(&self, frame: FrameNo, offset: usize, buf: &mut [u8]) {
@@ -94,53 +105,65 @@ impl Arena {
         self.frames.load(frame as usize * PAGE + offset, buf);
     }
 
-    /// The rolling checksum.
-    pub fn sum(&self, frame: FrameNo) -> u64 {
-        self.control.load_u64(Self::sum_at(frame), Ordering::Acquire)
+    /// Fills a frame that nobody else can see with `bytes`, whose CRC-64 is `crc`; it belongs to no metablock.
+    pub fn fill(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
+        self.fill_as(frame, bytes, crc, UNBOUND);
     }
 
-    /// Version of a frame, if nobody is writing.
-    #[inline]
-    pub fn quiet_version(&self, frame: FrameNo) -> Option<u64> {
-        let word = self.control.load_u64(Self::word_at(frame), Ordering::Acquire);
-        (word & WRITERS == 0).then_some(word >> 16)
+    /// Fills a frame that nobody else can see with `bytes` of a metablock, whose CRC-64 is `crc` (fetch, birth).
+    pub(crate) fn fill_as(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64, binding: Binding) {
+        self.bind(frame, binding);
+        self.put_whole(frame, bytes, crc);
+        self.next_version(frame);
     }
 
-    /// Fills a frame that nobody else can see with `bytes`, whose CRC-64 is `sum` (fetch, birth).
-    pub fn fill(&self, frame: FrameNo, bytes: &[u8; PAGE], sum: u64) {
-        self.frames.store(frame as usize * PAGE, bytes);
-        self.control.store_u64(Self::sum_at(frame), sum, Ordering::Release);
-        self.control.add_u64(Self::word_at(frame), VERSION);
-    }
-
-    /// Replaces a frame's content by other verified bytes whose CRC-64 is `sum` (map pages, after a checkpoint).
-    pub(crate) fn refill(&self, frame: FrameNo, bytes: &[u8; PAGE], sum: u64) {
+    /// Replaces a frame's content by other verified bytes whose CRC-64 is `crc` (map pages, after a checkpoint).
+    pub(crate) fn refill(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
         self.enter(frame);
-        self.frames.store(frame as usize * PAGE, bytes);
-        self.control.store_u64(Self::sum_at(frame), sum, Ordering::Release);
+        self.put_whole(frame, bytes, crc);
         self.leave(frame);
     }
 
-    /// Door, step 2: one more writer. Spins while a verifier holds the gate (bounded by one copy of a frame).
-    #[inline]
-    pub(crate) fn enter(&self, frame: FrameNo) {
-        loop {
-            let word = self.control.add_u64(Self::word_at(frame), WRITER);
-            if word & GATE == 0 {
-                // Whoever sees a byte stored after this sees the writer, too: an atomic addition alone does not order
-                // later stores (found by the model of the frame word).
-                core::sync::atomic::fence(Ordering::Release);
-                return;
-            }
-            self.control.add_u64(Self::word_at(frame), WRITER.wrapping_neg());
-            std::thread::yield_now();
+    /// Bytes, parity and sum, absolutely.
+    fn put_whole(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
+        self.frames.store(frame as usize * PAGE, bytes);
+        self.encode(frame, bytes, crc);
+        self.clear_written(frame);
+    }
+
+    /// Parity and sum of bytes whose CRC-64 is known to be `crc`. Of others no parity is encoded (S-15.3); the sum tells.
+    fn encode(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
+        if self.code.parity_len() > 0
+            && let Some(content) = Verified::by_crc(bytes, crc)
+        {
+            self.encode_parity(frame, content);
+        }
+        if self.code != Protection::Off {
+            self.set_sum(frame, crc);
         }
     }
 
-    /// Door, step 3: the rolling checksum absorbs a delta, one atomic XOR.
+    fn encode_parity(&self, frame: FrameNo, content: Verified<'_>) {
+        let len = self.code.parity_len();
+        let mut parity = [0; PARITY_MAX];
+        self.code.encode(content, &mut parity[..len]);
+        self.parity.store(frame as usize * len, &parity[..len]);
+    }
+
+    /// Door, steps 3 and 4: sum and parity absorb a change by a caller of `group`. `delta`: its CRC-64 delta.
     #[inline]
-    pub(crate) fn fold(&self, frame: FrameNo, delta: u64) {
-        self.control.xor_u64(Self::sum_at(frame), delta);
+    pub(crate) fn fold(&self, frame: FrameNo, group: Group, (offset, old, new): (usize, &[u8], &[u8]), delta: u64) {
+        self.mark_written(frame, offset..offset + new.len());
+        if self.code == Protection::Off {
+            return;
+        }
+        self.xor_sum(frame, group.fold(delta));
+        let base = frame as usize * self.code.parity_len();
+        self.code.fold(offset, old, new, |word, xor| {
+            if xor != 0 {
+                self.parity.xor_u64(base + 8 * word, xor);
+            }
+        });
     }
 
     /// Door, step 6: the bytes go through the window.
@@ -155,27 +178,6 @@ impl Arena {
     pub(crate) fn flip(&self, frame: FrameNo, offset: usize, mask: u8) -> u8 {
         assert!(offset < PAGE, "write beyond the frame");
         self.frames.xor_u8(frame as usize * PAGE + offset, mask)
-    }
-
-    /// Door, before a counter is read: no other counter of the frame changes until [`Arena::unlatch`] (S-13.4).
-    /// The caller is a writer; spins for as long as another one takes for a handful of stores.
-    #[inline]
-    pub(crate) fn latch(&self, frame: FrameNo) {
-        let mut tries = 0u32;
-        while self.control.or_u64(Self::word_at(frame), LATCH) & LATCH != 0 {
-            tries += 1;
-            if tries.is_multiple_of(64) {
-                std::thread::yield_now();
-            } else {
-                core::hint::spin_loop();
-            }
-        }
-    }
-
-    /// Door, after a counter was changed.
-    #[inline]
-    pub(crate) fn unlatch(&self, frame: FrameNo) {
-        self.control.and_u64(Self::word_at(frame), !LATCH);
     }
 
     /// Door, step 6 for counters of 8 bytes, under the latch.
@@ -200,65 +202,70 @@ impl Arena {
         self.frames.store(frame as usize * PAGE + offset, bytes);
     }
 
-    /// Restart: the sum of restored bytes, absolutely (S-13.6).
-    pub(crate) fn restore_sum(&self, frame: FrameNo, sum: u64) {
-        self.control.store_u64(Self::sum_at(frame), sum, Ordering::Release);
+    /// Restart: parity and sum of an image that was proved, absolutely (S-13.6); the sum last.
+    pub(crate) fn restore_codes(&self, frame: FrameNo, image: &[u8; PAGE]) {
+        let content = Verified::made(image);
+        self.encode_parity(frame, content);
+        self.set_sum(frame, content.crc());
     }
 
-    /// Restart: nobody writes, holds the latch or verifies any more.
-    pub(crate) fn restore_word(&self, frame: FrameNo) {
-        let at = Self::word_at(frame);
-        let word = self.control.load_u64(at, Ordering::Acquire);
-        if word & (WRITERS | LATCH | GATE) != 0 {
-            let quiet = (word & !(WRITERS | LATCH | GATE)).wrapping_add(VERSION);
-            self.control.store_u64(at, quiet, Ordering::Release);
+    /// A private copy of the frame, verified against sum and parity while others may write (PROTOCOLS section 3).
+    pub fn verified_copy(&self, frame: FrameNo, copy: &mut [u8; PAGE]) -> Result<u64, Mismatch> {
+        match self.code.parity_len() {
+            len @ ..=PARITY_FEW => self.verified(frame, copy, &mut [0; PARITY_FEW][..len]),
+            len => self.verified(frame, copy, &mut [0; PARITY_MAX][..len]),
         }
     }
 
-    /// Door, step 7: version + 1, one writer less.
-    #[inline]
-    pub(crate) fn leave(&self, frame: FrameNo) {
-        self.control.add_u64(Self::word_at(frame), VERSION.wrapping_sub(WRITER));
-    }
-
-    /// A private copy of the frame, verified against the rolling checksum while others may write (PROTOCOLS section 3).
-    pub fn verified_copy(&self, frame: FrameNo, copy: &mut [u8; PAGE]) -> Result<u64, Mismatch> {
+    /// The same with room for the parity.
+    fn verified(&self, frame: FrameNo, copy: &mut [u8; PAGE], parity: &mut [u8]) -> Result<u64, Mismatch> {
         for _ in 0..TRIES {
-            if let Some(result) = self.try_copy(frame, copy, 0) {
+            if let Some(result) = self.try_copy(frame, copy, parity, 0) {
                 return result;
             }
             core::hint::spin_loop();
         }
-        self.control.or_u64(Self::word_at(frame), GATE);
+        self.shut_gate(frame);
         let result = loop {
-            if let Some(result) = self.try_copy(frame, copy, GATE) {
+            if let Some(result) = self.try_copy(frame, copy, parity, GATE) {
                 break result;
             }
             std::thread::yield_now();
         };
-        self.control.and_u64(Self::word_at(frame), !GATE);
+        self.open_gate(frame);
         result
     }
 
     /// One attempt: `None` if somebody wrote meanwhile, else the version or the mismatch.
-    fn try_copy(&self, frame: FrameNo, copy: &mut [u8; PAGE], gate: u64) -> Option<Result<u64, Mismatch>> {
-        let before = self.control.load_u64(Self::word_at(frame), Ordering::Acquire);
+    fn try_copy(
+        &self,
+        frame: FrameNo,
+        copy: &mut [u8; PAGE],
+        parity: &mut [u8],
+        gate: u64,
+    ) -> Option<Result<u64, Mismatch>> {
+        let before = self.word(frame);
         if before & WRITERS != 0 {
             return None;
         }
         self.load(frame, 0, copy);
+        self.load_parity(frame, parity);
         let expected = self.sum(frame);
         core::sync::atomic::fence(Ordering::Acquire);
-        let after = self.control.load_u64(Self::word_at(frame), Ordering::Acquire);
+        let after = self.word(frame);
         if (before | gate) != (after | gate) {
             return None;
         }
+        if self.code.verify(copy, parity, expected) {
+            self.verified_at(frame, after);
+            return Some(Ok(after >> 16));
+        }
         let found = crc64::full(copy);
-        Some(if found == expected {
-            Ok(after >> 16)
-        } else {
-            Err(Mismatch { found, expected })
-        })
+        Some(Err(Mismatch { found, expected }))
+    }
+
+    fn load_parity(&self, frame: FrameNo, parity: &mut [u8]) {
+        self.parity.load(frame as usize * parity.len(), parity);
     }
 }
 

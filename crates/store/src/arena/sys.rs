@@ -291,6 +291,16 @@ impl Region {
         word64(self.window(offset, 8)).fetch_and(mask, Ordering::AcqRel)
     }
 
+    /// Replaces a word that is `old` through the window; `false`: it is another.
+    #[inline]
+    pub fn replace_u64(&self, offset: usize, old: u64, new: u64) -> bool {
+        self.check_word(offset, 8);
+        let new = if failpoint::store() { new } else { old };
+        let word = word64(self.window(offset, 8));
+        word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
     /// Stores a 16-bit word through the window.
     #[inline]
     pub fn store_u16(&self, offset: usize, value: u16, order: Ordering) {

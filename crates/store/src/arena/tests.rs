@@ -5,6 +5,7 @@ use crate::undo::UndoLog;
 use crate::update;
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use keepfs_codes::crc64;
+use keepfs_codes::identity::Group;
 
 fn arena(guard: Guard) -> Arena {
     let arena = Arena::new(4, guard, false).expect("arena");
@@ -30,7 +31,14 @@ fn sums_follow_two_writers() {
                     for i in 0..PUTS {
                         let mut slot = undo.open();
                         let at = 32 + half * 2000 + (i as usize * 13) % 1900;
-                        update::put(arena, &mut slot, 1, at, &i.to_le_bytes()[..1 + i as usize % 8]).expect("put");
+                        update::put(
+                            arena,
+                            &mut slot,
+                            (Group::Bitmap, 1),
+                            at,
+                            &i.to_le_bytes()[..1 + i as usize % 8],
+                        )
+                        .expect("put");
                     }
                 }
             };

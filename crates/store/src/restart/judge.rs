@@ -5,7 +5,7 @@ use crate::arena::{Arena, Copy, FrameNo};
 use crate::undo::{Kept, Undo};
 use crate::update::Counter;
 use core::ops::Range;
-use keepfs_codes::crc64;
+use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
 
 /// A frame, what it was before the open transactions (counters excepted), and whether that is proved.
@@ -28,11 +28,11 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
-    /// Writes the image, then, if it is proved, its sum, absolutely.
+    /// Writes the image, then, if it is proved, its parity and its sum, absolutely.
     pub(super) fn write(&self, arena: &Arena) {
         arena.restore(self.frame, self.span.start, &self.image[self.span.clone()]);
         if self.proved {
-            arena.restore_sum(self.frame, self.found);
+            arena.restore_codes(self.frame, &self.image);
         }
     }
 
@@ -81,8 +81,10 @@ pub(super) fn judge(arena: &Arena, frame: FrameNo, open: &[Open]) -> Judgement {
     // All slots are marked before the first frame is written.
     let restarted = open.iter().all(|o| o.head.restarted);
     let found = crc64::full(&*image);
+    let sums = arena.code() != Protection::Off;
     let held = deltas.held(found ^ arena.sum(frame), restarted);
     let inside = match &held {
+        _ if !sums => Vec::new(),
         Some(held) => strays(&live, &image, &parts, restarted, held),
         None => strays(&live, &image, &parts, restarted, &Held::unknown(&deltas)),
     };
@@ -94,7 +96,7 @@ pub(super) fn judge(arena: &Arena, frame: FrameNo, open: &[Open]) -> Judgement {
         frame,
         image,
         span: start..end,
-        proved: held.is_some(),
+        proved: held.is_some() || !sums,
         found,
         expected,
         perhaps: deltas.perhaps.iter().map(|(_, d)| *d).collect(),

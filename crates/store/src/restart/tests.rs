@@ -6,9 +6,12 @@ use crate::arena::Guard;
 use crate::failpoint;
 use crate::undo::UndoSlot;
 use crate::update;
-use keepfs_codes::crc64;
+use keepfs_codes::identity::Group;
+use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
 
+/// Without parity, and with it.
+const CODES: [Protection; 2] = [Protection::Crc, Protection::Pcrc];
 const FRAMES: u32 = 3;
 /// The frame that the writers share.
 const SHARED: FrameNo = 1;
@@ -37,9 +40,9 @@ fn first_bytes(frame: FrameNo) -> Box<Bytes> {
 }
 
 impl World {
-    fn new() -> World {
+    fn new(code: Protection) -> World {
         let mut world = World {
-            arena: Arena::new(FRAMES, Guard::Off, false).expect("arena"),
+            arena: Arena::protected(FRAMES, Guard::Off, false, code).expect("arena"),
             undo: UndoLog::new(Guard::Off, false).expect("undo"),
             right: Vec::new(),
         };
@@ -99,7 +102,14 @@ fn new_bytes(offset: usize, len: usize) -> Vec<u8> {
 }
 
 fn put(world: &World, slot: &mut UndoSlot<'_>, frame: FrameNo, offset: usize, len: usize) {
-    update::put(&world.arena, slot, frame, offset, &new_bytes(offset, len)).expect("put");
+    update::put(
+        &world.arena,
+        slot,
+        (Group::Bitmap, frame),
+        offset,
+        &new_bytes(offset, len),
+    )
+    .expect("put");
 }
 
 /// One change, or a few.
@@ -122,7 +132,7 @@ fn many(w: &World, s: &mut UndoSlot<'_>) {
     put(w, s, SHARED, 101, 29);
     add64(w, s);
     put(w, s, 2, 64, 16);
-    update::put(&w.arena, s, SHARED, 96, &[0xEE; 12]).expect("put");
+    update::put(&w.arena, s, (Group::Bitmap, SHARED), 96, &[0xEE; 12]).expect("put");
     flip(w, s);
     add16(w, s);
     add64(w, s);
@@ -189,50 +199,54 @@ fn each_cut(world: &mut World, before: &dyn Fn(&mut World), act: Act, mut check:
 /// S-13.5, S-13.6, S-13.7
 #[test]
 fn a_kill_at_every_store_is_rolled_back_exactly() {
-    let mut world = World::new();
-    for act in [put_long, flip, add64, add16, many, many_and_back] as [Act; 6] {
-        let mut cuts = 0;
-        each_cut(&mut world, &|_| {}, act, |world, cut| {
-            let report = roll_back(&world.arena, &world.undo);
-            assert_eq!(report.findings, [], "cut {cut}");
-            world.assert_right(&format!("cut {cut}"));
-            assert_eq!(roll_back(&world.arena, &world.undo).findings, [], "again, cut {cut}");
-            retire(&world.undo);
-            assert_eq!(roll_back(&world.arena, &world.undo), Report::default());
-            world.assert_right(&format!("cut {cut}, retired"));
-            cuts += 1;
-        });
-        assert!(cuts > 20, "only {cuts} cuts");
+    for code in CODES {
+        let mut world = World::new(code);
+        for act in [put_long, flip, add64, add16, many, many_and_back] as [Act; 6] {
+            let mut cuts = 0;
+            each_cut(&mut world, &|_| {}, act, |world, cut| {
+                let report = roll_back(&world.arena, &world.undo);
+                assert_eq!(report.findings, [], "cut {cut}");
+                world.assert_right(&format!("cut {cut}"));
+                assert_eq!(roll_back(&world.arena, &world.undo).findings, [], "again, cut {cut}");
+                retire(&world.undo);
+                assert_eq!(roll_back(&world.arena, &world.undo), Report::default());
+                world.assert_right(&format!("cut {cut}, retired"));
+                cuts += 1;
+            });
+            assert!(cuts > 20, "only {cuts} cuts");
+        }
     }
 }
 
 /// The rollback itself is killed at every store, twice in a row. S-13.7
 #[test]
 fn a_kill_at_every_store_of_the_rollback() {
-    let mut world = World::new();
-    let step = if cfg!(miri) { 97 } else { 1 };
-    for act in [put_long, add64, many, many_and_back] as [Act; 4] {
-        let mut last = 0;
-        each_cut(&mut world, &|_| {}, act, |_, cut| last = cut);
-        for cut in (0..=last).step_by(step) {
-            // A long transaction has hundreds of cuts; each meets other cuts of the rollback.
-            let stride = if last > 200 { 7 } else { 1 };
-            for stop in (cut % stride..).step_by(stride as usize) {
-                world.reset();
-                run_until(&world, act, cut);
-                let (arena, undo) = (&world.arena, &world.undo);
-                let cut_short = failpoint::run(stop, || roll_back(arena, undo)).is_err();
-                let _ = failpoint::run(stop / 2, || roll_back(arena, undo));
-                let report = roll_back(arena, undo);
-                assert_eq!(report.findings, [], "cut {cut}, stop {stop}");
-                world.assert_right(&format!("cut {cut}, stop {stop}"));
-                for stop in [0, 1, 5, 70] {
-                    let _ = failpoint::run(stop, || retire(&world.undo));
-                    assert_eq!(roll_back(&world.arena, &world.undo).findings, []);
-                }
-                world.assert_right(&format!("cut {cut}, stop {stop}, retired"));
-                if !cut_short {
-                    break;
+    for code in CODES {
+        let mut world = World::new(code);
+        let step = if cfg!(miri) { 97 } else { 1 };
+        for act in [put_long, add64, many, many_and_back] as [Act; 4] {
+            let mut last = 0;
+            each_cut(&mut world, &|_| {}, act, |_, cut| last = cut);
+            for cut in (0..=last).step_by(step) {
+                // A long transaction has hundreds of cuts; each meets other cuts of the rollback.
+                let stride = if last > 200 { 7 } else { 1 };
+                for stop in (cut % stride..).step_by(stride as usize) {
+                    world.reset();
+                    run_until(&world, act, cut);
+                    let (arena, undo) = (&world.arena, &world.undo);
+                    let cut_short = failpoint::run(stop, || roll_back(arena, undo)).is_err();
+                    let _ = failpoint::run(stop / 2, || roll_back(arena, undo));
+                    let report = roll_back(arena, undo);
+                    assert_eq!(report.findings, [], "cut {cut}, stop {stop}");
+                    world.assert_right(&format!("cut {cut}, stop {stop}"));
+                    for stop in [0, 1, 5, 70] {
+                        let _ = failpoint::run(stop, || retire(&world.undo));
+                        assert_eq!(roll_back(&world.arena, &world.undo).findings, []);
+                    }
+                    world.assert_right(&format!("cut {cut}, stop {stop}, retired"));
+                    if !cut_short {
+                        break;
+                    }
                 }
             }
         }
@@ -242,38 +256,40 @@ fn a_kill_at_every_store_of_the_rollback() {
 /// Two transactions half-way in one frame, a committed one between them. S-13.4, S-13.6
 #[test]
 fn a_second_writer_half_way_in_the_same_frame() {
-    let mut world = World::new();
-    let firsts: [Act; 3] = [put_long, flip, many];
-    let seconds: [Act; 2] = [second_put, second_flip];
-    for first in firsts {
-        let mut long = 0;
-        each_cut(&mut world, &|_| {}, first, |_, cut| long = cut);
-        for second in seconds {
-            for half in 0..200 {
-                let mut ended = false;
-                let before = |world: &mut World| {
-                    run_until(world, second, half);
-                };
-                let mut last = 0;
-                // Every cut of the short ones; some of the long one.
-                let stride = if long > 200 { 1 + 17 * (half % 2 + 1) } else { 1 };
-                for cut in (half % stride..).step_by(stride as usize) {
+    for code in CODES {
+        let mut world = World::new(code);
+        let firsts: [Act; 3] = [put_long, flip, many];
+        let seconds: [Act; 2] = [second_put, second_flip];
+        for first in firsts {
+            let mut long = 0;
+            each_cut(&mut world, &|_| {}, first, |_, cut| long = cut);
+            for second in seconds {
+                for half in 0..200 {
+                    let mut ended = false;
+                    let before = |world: &mut World| {
+                        run_until(world, second, half);
+                    };
+                    let mut last = 0;
+                    // Every cut of the short ones; some of the long one.
+                    let stride = if long > 200 { 1 + 17 * (half % 2 + 1) } else { 1 };
+                    for cut in (half % stride..).step_by(stride as usize) {
+                        world.reset();
+                        before(&mut world);
+                        let killed = run_until(&world, first, cut);
+                        let report = roll_back(&world.arena, &world.undo);
+                        assert_eq!(report.findings, [], "half {half}, cut {cut}");
+                        world.assert_right(&format!("half {half}, cut {cut}"));
+                        last = cut;
+                        if !killed {
+                            break;
+                        }
+                    }
+                    assert!(last > 20);
                     world.reset();
-                    before(&mut world);
-                    let killed = run_until(&world, first, cut);
-                    let report = roll_back(&world.arena, &world.undo);
-                    assert_eq!(report.findings, [], "half {half}, cut {cut}");
-                    world.assert_right(&format!("half {half}, cut {cut}"));
-                    last = cut;
-                    if !killed {
+                    ended |= !run_until(&world, second, half);
+                    if ended {
                         break;
                     }
-                }
-                assert!(last > 20);
-                world.reset();
-                ended |= !run_until(&world, second, half);
-                if ended {
-                    break;
                 }
             }
         }
@@ -283,28 +299,30 @@ fn a_second_writer_half_way_in_the_same_frame() {
 /// Counters: others, committed and open, have changed them since. S-13.4
 #[test]
 fn counters_of_three_transactions() {
-    let mut world = World::new();
-    for act in [put_long, add64, add16, many, many_and_back] as [Act; 5] {
-        let before = |world: &mut World| {
-            assert!(!run_until(world, second_adds, u64::MAX));
-            commit(world);
-        };
-        each_cut(&mut world, &before, act, |world, cut| {
-            let report = roll_back(&world.arena, &world.undo);
-            assert_eq!(
-                (report.open, report.findings),
-                (expected_open(cut), vec![]),
-                "cut {cut}"
-            );
-            world.assert_right(&format!("cut {cut}"));
-        });
-        // The committed one comes last.
-        world.reset();
-        assert!(!run_until(&world, second_adds, u64::MAX));
-        assert!(!run_until(&world, many, u64::MAX));
-        commit(&mut world);
-        assert_eq!(roll_back(&world.arena, &world.undo).findings, []);
-        world.assert_right("committed last");
+    for code in CODES {
+        let mut world = World::new(code);
+        for act in [put_long, add64, add16, many, many_and_back] as [Act; 5] {
+            let before = |world: &mut World| {
+                assert!(!run_until(world, second_adds, u64::MAX));
+                commit(world);
+            };
+            each_cut(&mut world, &before, act, |world, cut| {
+                let report = roll_back(&world.arena, &world.undo);
+                assert_eq!(
+                    (report.open, report.findings),
+                    (expected_open(cut), vec![]),
+                    "cut {cut}"
+                );
+                world.assert_right(&format!("cut {cut}"));
+            });
+            // The committed one comes last.
+            world.reset();
+            assert!(!run_until(&world, second_adds, u64::MAX));
+            assert!(!run_until(&world, many, u64::MAX));
+            commit(&mut world);
+            assert_eq!(roll_back(&world.arena, &world.undo).findings, []);
+            world.assert_right("committed last");
+        }
     }
 }
 
@@ -316,69 +334,73 @@ fn expected_open(cut: u64) -> usize {
 /// A stray write of 8 bytes inside the range of an open put: undone, and told, whatever the kill left. S-13.6
 #[test]
 fn a_scribble_inside_is_undone_and_told() {
-    let mut world = World::new();
-    let (mut told, mut unlisted) = (0, 0);
-    for offset in [101, 108, 120, 122] {
-        for second in [None, Some(second_put as Act)] {
-            let before = |world: &mut World| {
-                second.into_iter().for_each(|act| {
-                    run_until(world, act, 150);
-                })
-            };
-            each_cut(&mut world, &before, put_long, |world, cut| {
-                let counts = world.undo.slots().any(|slot| {
-                    let head = world.undo.head(slot);
-                    let records = world.undo.records(slot, &head).unwrap_or_default();
-                    head.state == Some(State::Open) && records.iter().any(|k| k.offset == 101)
+    for code in CODES {
+        let mut world = World::new(code);
+        let (mut told, mut unlisted) = (0, 0);
+        for offset in [101, 108, 120, 122] {
+            for second in [None, Some(second_put as Act)] {
+                let before = |world: &mut World| {
+                    second.into_iter().for_each(|act| {
+                        run_until(world, act, 150);
+                    })
+                };
+                each_cut(&mut world, &before, put_long, |world, cut| {
+                    let counts = world.undo.slots().any(|slot| {
+                        let head = world.undo.head(slot);
+                        let records = world.undo.records(slot, &head).unwrap_or_default();
+                        head.state == Some(State::Open) && records.iter().any(|k| k.offset == 101)
+                    });
+                    world.scribble(SHARED, offset);
+                    let listed = second.is_some() || counts;
+                    let report = roll_back(&world.arena, &world.undo);
+                    if counts {
+                        let inside = Finding::Inside {
+                            frame: SHARED,
+                            offset,
+                            len: 8,
+                        };
+                        assert_eq!(report.findings, [inside], "offset {offset}, cut {cut}");
+                        world.assert_right(&format!("offset {offset}, cut {cut}"));
+                        assert_eq!(roll_back(&world.arena, &world.undo), report);
+                        told += 1;
+                    } else {
+                        // No change is open there: an ordinary stray write, which the next verify tells.
+                        assert_eq!(report.findings.len(), usize::from(listed));
+                        assert!(world.arena.verified_copy(SHARED, &mut [0; PAGE]).is_err());
+                        unlisted += 1;
+                    }
                 });
-                world.scribble(SHARED, offset);
-                let listed = second.is_some() || counts;
-                let report = roll_back(&world.arena, &world.undo);
-                if counts {
-                    let inside = Finding::Inside {
-                        frame: SHARED,
-                        offset,
-                        len: 8,
-                    };
-                    assert_eq!(report.findings, [inside], "offset {offset}, cut {cut}");
-                    world.assert_right(&format!("offset {offset}, cut {cut}"));
-                    assert_eq!(roll_back(&world.arena, &world.undo), report);
-                    told += 1;
-                } else {
-                    // No change is open there: an ordinary stray write, which the next verify tells.
-                    assert_eq!(report.findings.len(), usize::from(listed));
-                    assert!(world.arena.verified_copy(SHARED, &mut [0; PAGE]).is_err());
-                    unlisted += 1;
-                }
-            });
+            }
         }
+        assert!(told > 200 && unlisted > 200, "{told} {unlisted}");
     }
-    assert!(told > 200 && unlisted > 200, "{told} {unlisted}");
 }
 
 /// A stray write elsewhere in the frame: told with the checksum that the right bytes have; open ranges still come
 /// back; nothing blesses it, however often the rollback is cut. S-13.8
 #[test]
 fn a_scribble_outside_is_told_and_not_blessed() {
-    let mut world = World::new();
-    for act in [put_long, many] as [Act; 2] {
-        let mut last = 0;
-        each_cut(&mut world, &|_| {}, act, |_, cut| last = cut);
-        for cut in (0..=last).step_by(if last > 200 { 5 } else { 1 }) {
-            let mut reports = Vec::new();
-            for stop in [None, Some(0), Some(3), Some(9), Some(20), Some(31), Some(40), Some(55)] {
-                world.reset();
-                run_until(&world, act, cut);
-                world.scribble(SHARED, 3000);
-                if let Some(stop) = stop {
-                    let _ = failpoint::run(stop, || roll_back(&world.arena, &world.undo));
+    for code in CODES {
+        let mut world = World::new(code);
+        for act in [put_long, many] as [Act; 2] {
+            let mut last = 0;
+            each_cut(&mut world, &|_| {}, act, |_, cut| last = cut);
+            for cut in (0..=last).step_by(if last > 200 { 5 } else { 1 }) {
+                let mut reports = Vec::new();
+                for stop in [None, Some(0), Some(3), Some(9), Some(20), Some(31), Some(40), Some(55)] {
+                    world.reset();
+                    run_until(&world, act, cut);
+                    world.scribble(SHARED, 3000);
+                    if let Some(stop) = stop {
+                        let _ = failpoint::run(stop, || roll_back(&world.arena, &world.undo));
+                    }
+                    let report = roll_back(&world.arena, &world.undo);
+                    assert_outside(&world, &report, cut);
+                    reports.push(report);
                 }
-                let report = roll_back(&world.arena, &world.undo);
-                assert_outside(&world, &report, cut);
-                reports.push(report);
+                reports.dedup();
+                assert_eq!(reports.len(), 1, "cut {cut}: {reports:?}");
             }
-            reports.dedup();
-            assert_eq!(reports.len(), 1, "cut {cut}: {reports:?}");
         }
     }
 }
@@ -417,61 +439,65 @@ fn assert_outside(world: &World, report: &Report, cut: u64) {
 /// A stray write over the sum, over a counter in flight, over an undo record, over a slot's words. S-13.2, S-13.3, S-13.8
 #[test]
 fn damaged_control_words_are_told() {
-    let mut world = World::new();
-    run_until(&world, put_long, u64::MAX);
-    world.arena.fold(SHARED, 1 << 17);
-    let report = roll_back(&world.arena, &world.undo);
-    assert!(matches!(report.findings[..], [Finding::Frame { frame: SHARED, .. }]));
-
-    for (word, value) in [(0, 1 << 40), (16, 1), (16, 3), (16, 1 << 33)] {
-        world.reset();
-        run_until(&world, many, u64::MAX);
-        let slot = world
-            .undo
-            .slots()
-            .find(|s| world.undo.head(*s).state == Some(State::Open));
-        world.undo.scribble(slot.expect("open"), word, value);
-        let report = roll_back(&world.arena, &world.undo);
-        assert!(
-            matches!(report.findings[..], [Finding::Slot { .. }]),
-            "{word}: {report:?}"
-        );
-    }
-    for byte in 0..64 {
-        world.reset();
+    for code in CODES {
+        let mut world = World::new(code);
         run_until(&world, put_long, u64::MAX);
-        let slot = world
-            .undo
-            .slots()
-            .find(|s| world.undo.head(*s).state == Some(State::Open));
-        world
-            .undo
-            .scribble(slot.expect("open"), 128 + byte / 8 * 8, 1 << (byte % 8 * 8));
+        world.arena.damage_sum(SHARED, 1 << 17);
         let report = roll_back(&world.arena, &world.undo);
-        assert!(
-            matches!(report.findings[..], [Finding::Slot { .. }]),
-            "{byte}: {report:?}"
-        );
+        assert!(matches!(report.findings[..], [Finding::Frame { frame: SHARED, .. }]));
+
+        for (word, value) in [(0, 1 << 40), (16, 1), (16, 3), (16, 1 << 33)] {
+            world.reset();
+            run_until(&world, many, u64::MAX);
+            let slot = world
+                .undo
+                .slots()
+                .find(|s| world.undo.head(*s).state == Some(State::Open));
+            world.undo.scribble(slot.expect("open"), word, value);
+            let report = roll_back(&world.arena, &world.undo);
+            assert!(
+                matches!(report.findings[..], [Finding::Slot { .. }]),
+                "{word}: {report:?}"
+            );
+        }
+        for byte in 0..64 {
+            world.reset();
+            run_until(&world, put_long, u64::MAX);
+            let slot = world
+                .undo
+                .slots()
+                .find(|s| world.undo.head(*s).state == Some(State::Open));
+            world
+                .undo
+                .scribble(slot.expect("open"), 128 + byte / 8 * 8, 1 << (byte % 8 * 8));
+            let report = roll_back(&world.arena, &world.undo);
+            assert!(
+                matches!(report.findings[..], [Finding::Slot { .. }]),
+                "{byte}: {report:?}"
+            );
+        }
     }
 }
 
 /// Committed slots are retired, never undone. S-13.5
 #[test]
 fn what_is_committed_stays() {
-    let mut world = World::new();
-    let end = failpoint::run(u64::MAX, || {
-        let mut slot = world.undo.open();
-        put_long(&world, &mut slot);
-        slot.commit(9);
-        failpoint::run_out();
-        drop(slot);
-    });
-    assert!(end.is_err());
-    let range = 101..130;
-    world.right[SHARED as usize][range.clone()].copy_from_slice(&new_bytes(range.start, range.len()));
-    let report = roll_back(&world.arena, &world.undo);
-    assert_eq!((report.open, report.committed, report.findings), (0, 1, vec![]));
-    world.assert_right("committed");
-    retire(&world.undo);
-    assert_eq!(roll_back(&world.arena, &world.undo).committed, 0);
+    for code in CODES {
+        let mut world = World::new(code);
+        let end = failpoint::run(u64::MAX, || {
+            let mut slot = world.undo.open();
+            put_long(&world, &mut slot);
+            slot.commit(9);
+            failpoint::run_out();
+            drop(slot);
+        });
+        assert!(end.is_err());
+        let range = 101..130;
+        world.right[SHARED as usize][range.clone()].copy_from_slice(&new_bytes(range.start, range.len()));
+        let report = roll_back(&world.arena, &world.undo);
+        assert_eq!((report.open, report.committed, report.findings), (0, 1, vec![]));
+        world.assert_right("committed");
+        retire(&world.undo);
+        assert_eq!(roll_back(&world.arena, &world.undo).committed, 0);
+    }
 }

@@ -4,6 +4,7 @@ use super::{Base, Ref, Touched, Txn};
 use crate::error::{Error, Stop};
 use crate::planted::{self, Bug};
 use crate::update;
+use keepfs_codes::identity::Group;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
 use keepfs_format::map::LIVE;
 use keepfs_format::oplog::Action;
@@ -18,7 +19,8 @@ impl Txn<'_> {
         if planted::is(Bug::BitsUndoneAsBytes) {
             let mut byte = [0];
             self.store.arena.load(frame, offset, &mut byte);
-            return update::put(&self.store.arena, &mut self.undo, frame, offset, &[byte[0] ^ mask]).map(drop);
+            let place = (Group::Bitmap, frame);
+            return update::put(&self.store.arena, &mut self.undo, place, offset, &[byte[0] ^ mask]).map(drop);
         }
         update::flip(&self.store.arena, &mut self.undo, frame, offset, mask, from)
     }

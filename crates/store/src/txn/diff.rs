@@ -50,7 +50,7 @@ fn last_difference(old: &[u8], new: &[u8], window: Range<usize>) -> Option<usize
 
 impl Txn<'_> {
     /// Stores the bytes of `new` that differ from `old`, as a few ranges. `old` was read in this transaction.
-    pub fn put_diff(&mut self, r: Ref, offset: usize, old: &[u8], new: &[u8], _meaning: Meaning) -> Result<(), Stop> {
+    pub fn put_diff(&mut self, r: Ref, offset: usize, old: &[u8], new: &[u8], meaning: Meaning) -> Result<(), Stop> {
         let len = old.len().min(new.len());
         let (old, new) = (&old[..len], &new[..len]);
         let mut ahead = next(old, new, 0);
@@ -64,7 +64,7 @@ impl Txn<'_> {
                 ahead = next(old, new, end);
                 ranges.push(near);
             }
-            self.put_span(r, offset, first.start..end, new, &ranges)?;
+            self.put_span((r, meaning), offset, first.start..end, new, &ranges)?;
         }
         Ok(())
     }
@@ -72,7 +72,7 @@ impl Txn<'_> {
     /// Stores the bytes `span` of `new`, which belong at `offset`; only `ranges` of them differ.
     fn put_span(
         &mut self,
-        r: Ref,
+        (r, meaning): (Ref, Meaning),
         offset: usize,
         span: Range<usize>,
         new: &[u8],
@@ -82,7 +82,7 @@ impl Txn<'_> {
         let changed = update::put(
             &self.store.arena,
             &mut self.undo,
-            frame,
+            (meaning.group(), frame),
             offset + span.start,
             &new[span],
         )?;

@@ -1,0 +1,214 @@
+//! What happens when a frame does not verify (S-15.14): the code's repair, then the copy on the device, then the end of
+//! writing.
+//!
+//! Invariants:
+//! P-1 A correction of the code counts only if the sum confirms it, and only if it changes no byte of a line that was
+//!     written since the frame was last verified (S-15.11): there the bytes may be right and the sums wrong.
+//! P-2 Bytes change only while the frame is held; the device is read before that.
+//! P-3 A frame is read again from the device only if it was clean before and is still the same behind the reading.
+
+use crate::Store;
+use crate::arena::{FrameNo, Held, Lines};
+use crate::cache::{Pin, State};
+use crate::error::Error;
+use crate::events::{Damage, Done, Seen};
+use crate::planted::{self, Bug};
+use crate::scratch::with_page;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+use keepfs_codes::identity::Binding;
+use keepfs_codes::{Repair, Verdict};
+use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
+
+/// How often a frame is mended before its verifier gives up: somebody scribbles faster than that.
+const TRIES: u32 = 3;
+/// Kinds that a metablock of space NODES can have.
+const NODE_KINDS: [Kind; 4] = [Kind::DirLeaf, Kind::DirIndex, Kind::BlockMap, Kind::Xattr];
+
+/// The number of the kind in a metablock's header.
+pub(crate) fn kind_in(bytes: &[u8; PAGE]) -> u8 {
+    bytes[offset_of!(Header, kind)]
+}
+
+/// The kinds that metablock `id` can have.
+fn kinds(id: MetaId) -> &'static [Kind] {
+    match (id.as_map(), id.space()) {
+        (Some(_), _) => &[Kind::Map],
+        (_, Some(Space::Nodes)) => &NODE_KINDS,
+        (_, Some(Space::Inodes)) => &[Kind::Inodes],
+        (_, Some(Space::Shares)) => &[Kind::Shares],
+        (_, Some(Space::Totals)) => &[Kind::Totals],
+        (_, Some(Space::Homes)) => &[Kind::Homes],
+        (_, Some(Space::Pages | Space::NodeNumbers | Space::InodeNumbers | Space::Orphans)) => &[Kind::Bitmap],
+        (None, None) => &[],
+    }
+}
+
+impl Store {
+    /// A private verified copy of a frame. What is wrong with it is mended if it can be; if not, it ends writing to the
+    /// pool. Errors: `Scribble`.
+    pub(crate) fn verified_copy(&self, pin: &Pin<'_>, copy: &mut [u8; PAGE]) -> Result<(), Error> {
+        let id = pin.slot().id();
+        let mut tries = 0;
+        loop {
+            match self.arena.verified_copy(pin.frame, copy) {
+                Ok(_) if self.is_bound(pin.frame, id, kind_in(copy)) => {
+                    pin.slot().verified.set(self.clock.now());
+                    if planted::is(Bug::VerifyThenRead) {
+                        (0..100).for_each(|_| std::thread::yield_now());
+                        self.arena.load(pin.frame, 0, copy);
+                    }
+                    return Ok(());
+                }
+                _ if planted::is(Bug::VerifyOff) => return Ok(()),
+                _ if tries < TRIES && !planted::is(Bug::VerifyAfter) && self.mend(pin, id) => tries += 1,
+                _ => return self.beyond_repair(pin, id),
+            }
+        }
+    }
+
+    fn beyond_repair(&self, pin: &Pin<'_>, id: MetaId) -> Result<(), Error> {
+        let held = self.arena.hold(pin.frame);
+        let binding = self.binding_of(&held, id);
+        let damage = self.damage(pin.frame, id, &held, &held.locate(binding));
+        let (found, expected) = (keepfs_codes::crc64::full(held.bytes()), held.expected(binding));
+        drop(held);
+        self.tell(&damage, Done::Nothing);
+        let error = self.fail(Error::Scribble { id, found, expected });
+        match planted::is(Bug::VerifyAfter) {
+            true => Ok(()),
+            false => Err(error),
+        }
+    }
+
+    /// Whether the control words name the metablock `id` (S-15.4), whose header says this kind.
+    fn is_bound(&self, frame: FrameNo, id: MetaId, kind: u8) -> bool {
+        self.arena.binding(frame) == self.pool.binding(id, kind)
+    }
+
+    /// Whose frame it is: the kind is the one that the control words agree with, else what the header says.
+    fn binding_of(&self, held: &Held<'_>, id: MetaId) -> Binding {
+        let kept = held.binding();
+        let mut possible = kinds(id).iter().map(|kind| self.pool.binding(id, *kind as u8));
+        let only = kinds(id).len() == 1;
+        let said = self.pool.binding(id, kind_in(held.bytes()));
+        match possible.find(|binding| *binding == kept || only) {
+            Some(binding) => binding,
+            None => said,
+        }
+    }
+
+    /// One attempt to mend a frame. Whether it may verify now.
+    fn mend(&self, pin: &Pin<'_>, id: MetaId) -> bool {
+        self.mend_by_code(pin.frame, id, may_apply) || self.read_again(pin, id)
+    }
+
+    /// The code's rung; `may` says whether a repair may be applied where these lines were written.
+    fn mend_by_code(&self, frame: FrameNo, id: MetaId, may: impl Fn(&Repair, Lines) -> bool) -> bool {
+        let mut held = self.arena.hold(frame);
+        let binding = self.binding_of(&held, id);
+        let verdict = held.locate(binding);
+        let damage = self.damage(frame, id, &held, &verdict);
+        let is_bound = held.binding() == binding;
+        match &verdict {
+            // Somebody else mended it, or only the name was wrong.
+            Verdict::Clean if is_bound => return true,
+            Verdict::Clean => {}
+            Verdict::ParityBad => held.encode_parity(binding),
+            Verdict::SumBad { right } => held.set_sum(*right),
+            Verdict::Repair(repair) if may(repair, held.written()) => held.correct(repair),
+            Verdict::Repair(_) => {
+                self.stats.repairs_refused.fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+            Verdict::Ambiguous | Verdict::Uncorrectable { .. } => return false,
+        }
+        held.bind(binding);
+        let right = held.verifies();
+        drop(held);
+        if right {
+            self.stats.repaired.fetch_add(1, Ordering::Relaxed);
+            self.tell(&damage, Done::Repaired);
+        }
+        right
+    }
+
+    /// The rung of the device: a frame that nobody has changed gets its content from home (P-2, P-3).
+    fn read_again(&self, pin: &Pin<'_>, id: MetaId) -> bool {
+        let Some(version) = self.clean_version(pin) else {
+            return false;
+        };
+        let content = self.locate(id).and_then(|entry| self.content_at_home(id, entry));
+        let Ok(Some((bytes, crc))) = content else {
+            return false;
+        };
+        let Some(state) = pin.slot().state.try_lock() else {
+            return false;
+        };
+        let mut held = self.arena.hold(pin.frame);
+        if !is_clean(*state) || held.version() != version {
+            return false;
+        }
+        let verdict = held.locate(self.binding_of(&held, id));
+        let damage = self.damage(pin.frame, id, &held, &verdict);
+        let damage = damage.against(held.bytes(), &bytes, self.address(pin.frame));
+        held.bind(self.pool.binding(id, kind_in(&bytes)));
+        held.replace(&bytes, crc);
+        let right = held.verifies();
+        drop(held);
+        drop(state);
+        if right {
+            self.stats.read_again.fetch_add(1, Ordering::Relaxed);
+            self.tell(&damage, Done::ReadAgain);
+        }
+        right
+    }
+
+    /// The version of a frame that is clean and that nobody writes to.
+    fn clean_version(&self, pin: &Pin<'_>) -> Option<u64> {
+        let version = self.arena.quiet_version(pin.frame)?;
+        let clean = pin.slot().state.try_lock().is_some_and(|state| is_clean(*state));
+        clean.then_some(version)
+    }
+
+    /// Verifies a clean frame that is being dropped. A scribble is told and goes with the frame: the next fetch finds the
+    /// metablock at home.
+    pub(crate) fn look_at_evicted(&self, frame: FrameNo, id: MetaId) {
+        let right = with_page(|copy| self.arena.verified_copy(frame, copy).is_ok());
+        if right {
+            return;
+        }
+        let held = self.arena.hold(frame);
+        let verdict = held.locate(self.binding_of(&held, id));
+        let damage = self.damage(frame, id, &held, &verdict);
+        drop(held);
+        self.stats.scribbles_dropped.fetch_add(1, Ordering::Relaxed);
+        self.tell(&damage, Done::Dropped);
+    }
+
+    fn damage(&self, frame: FrameNo, id: MetaId, held: &Held<'_>, verdict: &Verdict) -> Damage {
+        Damage {
+            id,
+            frame,
+            seen: Seen::of(verdict, held.bytes(), self.address(frame)),
+        }
+    }
+
+    /// Where everybody reads the frame.
+    fn address(&self, frame: FrameNo) -> usize {
+        self.arena.frames().shown_address() + frame as usize * PAGE
+    }
+}
+
+/// P-1.
+fn may_apply(repair: &Repair, written: Lines) -> bool {
+    !repair.ranges().any(|range| Lines::of(range).meet(written))
+}
+
+/// Whether the device has what the frame should hold.
+fn is_clean(state: State) -> bool {
+    state.dirty == 0 && !state.in_flight
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! Scribbles in live frames: what the code repairs, what it must not, and what is told (S-15.11, S-15.13, S-15.14, S-15.15).
+
+use super::*;
+use crate::failpoint;
+use crate::update;
+use crate::{FormatOptions, Guard, Meaning, Protection, Ref, StoreOptions};
+use keepfs_codes::identity::Group;
+use keepfs_media::ram::RamDevice;
+use std::sync::Arc;
+
+const CODES: [Protection; 5] = [
+    Protection::Crc,
+    Protection::Pcrc,
+    Protection::Pq,
+    Protection::Evenodd64,
+    Protection::Evenodd256,
+];
+const OWNER: u64 = 7;
+
+struct World {
+    store: Arc<Store>,
+    node: Ref,
+}
+
+/// A pool with a node full of bytes, dirty since the last checkpoint.
+fn world(code: Protection) -> World {
+    let device = Arc::new(RamDevice::new(4096));
+    let format = FormatOptions {
+        protect: code,
+        ..FormatOptions::default()
+    };
+    Store::format(device.clone(), &format).expect("format");
+    let options = StoreOptions {
+        tiny_arena: true,
+        arena_bytes: 0,
+        background: false,
+        guard: Guard::Off,
+        // Every touch verifies.
+        verified_for: std::time::Duration::ZERO,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(device, &options).expect("open");
+    assert_eq!(store.pool().protect, code);
+    let node = store.transact::<_, Error>(|t| {
+        let node = t.new_node(Kind::Xattr, 0, OWNER)?;
+        let bytes: Vec<u8> = (0..4000u32).map(|i| (i * 31 + i / 256) as u8).collect();
+        t.put(node, 64, &bytes, Meaning::Xattr)?;
+        Ok(node)
+    });
+    World {
+        store,
+        node: node.expect("node"),
+    }
+}
+
+impl World {
+    fn pin(&self) -> Pin<'_> {
+        self.store.fetch(self.node.id).expect("pin")
+    }
+
+    /// Verifies, so that nothing counts as written since.
+    fn verify(&self) -> [u8; PAGE] {
+        let mut copy = [0; PAGE];
+        self.store.verified_copy(&self.pin(), &mut copy).expect("verified");
+        assert_eq!(self.store.arena.written(self.pin().frame), Lines::default());
+        copy
+    }
+
+    /// A stray write: past the door.
+    fn scribble(&self, offset: usize, bytes: &[u8]) {
+        self.store.arena.copy(self.pin().frame, offset, bytes);
+    }
+
+    fn live(&self) -> [u8; PAGE] {
+        let mut live = [0; PAGE];
+        self.store.arena.load(self.pin().frame, 0, &mut live);
+        live
+    }
+
+    fn put(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        self.store
+            .transact::<_, Error>(|t| Ok(t.put(self.node, offset, bytes, Meaning::Xattr)?))
+    }
+}
+
+/// S-2.6: the code is the pool's, whoever opens it; a pool that tells none has crc.
+#[test]
+fn a_pool_keeps_its_code() {
+    for code in CODES.into_iter().chain([Protection::Off]) {
+        world(code).verify();
+    }
+    let mut sb = keepfs_format::superblock::Superblock::blank();
+    assert_eq!(crate::Pool::of(&sb).protect, Protection::Crc);
+    assert!(crate::pool::protect::store(&mut sb, Protection::Adler).is_err());
+}
+
+/// Bits that flip: every code with sums repairs them, and says which.
+#[test]
+fn flipped_bits_are_repaired_by_every_code() {
+    for code in CODES {
+        let world = world(code);
+        let right = world.verify();
+        for (byte, bit) in [(5usize, 0u8), (64, 7), (2000, 3), (4095, 1)] {
+            world.scribble(byte, &[right[byte] ^ 1 << bit]);
+            assert!(world.verify() == right, "{code}");
+            let (damage, done) = world.store.damages().pop().expect("told");
+            assert_eq!(done, Done::Repaired);
+            assert_eq!(damage.id, world.node.id);
+            assert_eq!(damage.seen, Seen::Flips(vec![(byte, bit)]), "{code}");
+        }
+        assert_eq!(world.store.stats().repaired, 4);
+        world.store.checkpoint().expect("nothing is wrong any more");
+    }
+}
+
+/// A stray write of 1 to 64 bytes at any place: pcrc and pq repair it, and tell its address, length, old and new bytes.
+#[test]
+fn a_stray_write_is_repaired_and_described() {
+    for code in [Protection::Pcrc, Protection::Pq] {
+        let world = world(code);
+        let right = world.verify();
+        for (offset, len) in [(0, 32), (33, 8), (100, 64), (1000, 17), (4032, 64), (3001, 3)] {
+            let noise: Vec<u8> = right[offset..offset + len].iter().map(|b| !b).collect();
+            world.scribble(offset, &noise);
+            assert!(world.verify() == right, "{code} at {offset}");
+            let (damage, _) = world.store.damages().pop().expect("told");
+            let frame = world.pin().frame as usize;
+            let expected = Seen::StrayWrite {
+                address: world.store.frames().shown_address() + frame * PAGE + offset,
+                offset,
+                old: right[offset..offset + len].to_vec(),
+                new: noise,
+            };
+            assert_eq!(damage.seen, expected);
+        }
+        assert_eq!(world.store.fault().map(|e| e.to_string()), None);
+    }
+}
+
+/// Parity, sum and control words that are changed instead of the frame.
+#[test]
+fn damaged_parity_sum_and_words_are_made_right() {
+    let world = world(Protection::Pcrc);
+    let right = world.verify();
+    let arena = &world.store.arena;
+    let frame = world.pin().frame;
+    let told = |seen: Seen| {
+        assert!(world.verify() == right);
+        let (damage, done) = world.store.damages().pop().expect("told");
+        assert_eq!((damage.seen, done), (seen, Done::Repaired));
+    };
+    arena.damage_parity(frame, 3, 0x1234);
+    told(Seen::Parity);
+    arena.damage_sum(frame, 1 << 40);
+    told(Seen::Sum);
+    arena.damage_binding(frame);
+    told(Seen::Words);
+    // The parity that was encoded anew is good for a repair.
+    world.scribble(777, b"scribble");
+    assert!(world.verify() == right);
+}
+
+/// Damage beyond the code in a frame that the device has: it is read again. The same in a dirty one ends writing.
+#[test]
+fn a_clean_frame_is_read_again_and_a_dirty_one_ends_writing() {
+    for code in [Protection::Crc, Protection::Pcrc, Protection::Evenodd256] {
+        let world = world(code);
+        world.store.checkpoint().expect("checkpoint");
+        let right = world.verify();
+        world.scribble(500, &[0xA5; 700]);
+        world.scribble(3000, &[0x5A; 300]);
+        assert!(world.verify() == right, "{code}");
+        let (damage, done) = world.store.damages().pop().expect("told");
+        assert_eq!(done, Done::ReadAgain);
+        assert!(
+            matches!(damage.seen, Seen::StrayWrite { offset: 500, .. }),
+            "{:?}",
+            damage.seen
+        );
+        assert_eq!(world.store.stats().read_again, 1);
+        world.put(64, b"dirty").expect("put");
+        world.verify();
+        world.scribble(500, &[0xA5; 700]);
+        world.scribble(3000, &[0x5A; 300]);
+        let found = world.store.checkpoint();
+        assert!(matches!(found, Err(Error::Scribble { .. })), "{code}: {found:?}");
+        let (damage, done) = world.store.damages().pop().expect("told");
+        assert_eq!((damage.seen, done), (Seen::Unknown, Done::Nothing));
+        assert!(world.store.fault().is_some());
+    }
+}
+
+/// Map pages are clean always, whatever the code.
+#[test]
+fn a_map_page_is_read_again() {
+    let world = world(Protection::Crc);
+    world.store.checkpoint().expect("checkpoint");
+    let id = MetaId::map(Space::Nodes, 0, 0);
+    let pin = world.store.fetch(id).expect("map page");
+    let mut right = [0; PAGE];
+    world.store.verified_copy(&pin, &mut right).expect("verified");
+    world.store.arena.copy(pin.frame, 40, &[0xEE; 900]);
+    let mut copy = [0; PAGE];
+    world.store.verified_copy(&pin, &mut copy).expect("read again");
+    assert!(copy == right);
+}
+
+/// The trap: a scribble over exactly the bytes that the next put writes, before that put and at every step of it. What a
+/// put has written is right, whatever the sums say; so never may a repair make other bytes of it. S-15.11
+#[test]
+fn a_scribble_under_the_next_put_is_never_repaired_into_wrong_bytes() {
+    let tally = trap(may_apply);
+    assert_eq!(tally.wrong, 0, "{tally:?}");
+    assert!(tally.refused > 200 && tally.right > 200, "{tally:?}");
+}
+
+/// The test above sees the fault that it is for: with the rule of S-15.11 taken away there are wrong repairs.
+#[test]
+fn the_trap_catches_who_goes_without_the_rule() {
+    let tally = trap(|_, _| true);
+    // Every place of every code with parity, where the scribble falls before the put.
+    assert_eq!(tally.wrong, 12 * 4, "{tally:?}");
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    /// The frame verified and held bytes that are not the put's.
+    wrong: usize,
+    /// It did not verify.
+    refused: usize,
+    /// It verified and was right.
+    right: usize,
+}
+
+/// For every code, many places, and every step of the door: the scribble falls there, the put goes on, the frame is
+/// verified and, if it does not, mended by the code.
+fn trap(may: impl Fn(&Repair, Lines) -> bool + Copy) -> Tally {
+    let mut tally = Tally::default();
+    for code in CODES {
+        let world = world(code);
+        let before = world.verify();
+        for place in 0..12 {
+            let (offset, len) = (200 + place * 307, 1 + place * 3 % 16);
+            let steps = core::iter::once(None).chain((0..).map(Some));
+            for step in steps {
+                if !world.trapped((offset, len), step, may, &mut tally) {
+                    break;
+                }
+                world.reset(&before);
+            }
+        }
+    }
+    tally
+}
+
+impl World {
+    fn reset(&self, bytes: &[u8; PAGE]) {
+        let mut held = self.store.arena.hold(self.pin().frame);
+        held.replace(bytes, keepfs_codes::crc64::full(bytes));
+    }
+
+    /// A put of `len` bytes at `offset` and a scribble under it, before the put's store number `step` or before the put.
+    /// Whether the put has so many steps.
+    fn trapped(
+        &self,
+        (offset, len): (usize, usize),
+        step: Option<u64>,
+        may: impl Fn(&Repair, Lines) -> bool,
+        tally: &mut Tally,
+    ) -> bool {
+        let frame = self.pin().frame;
+        let mut right = self.live();
+        right[offset..offset + len]
+            .iter_mut()
+            .for_each(|b| *b = b.wrapping_add(0x35));
+        let store = self.store.clone();
+        let rogue = move || store.arena.copy(frame, offset, &[0x77; 16][..len]);
+        let mut undo = self.store.undo.open();
+        let put = || {
+            let place = (Group::Xattr, frame);
+            let put = update::put(
+                &self.store.arena,
+                &mut undo,
+                place,
+                offset,
+                &right[offset..offset + len],
+            );
+            assert!(put.expect("put"));
+        };
+        match step {
+            Some(step) => {
+                if !failpoint::interrupt(step, Box::new(rogue), put) {
+                    return false;
+                }
+            }
+            None => {
+                rogue();
+                let mut put = put;
+                put();
+            }
+        }
+        let mut copy = [0; PAGE];
+        let arena = &self.store.arena;
+        let verified = arena.verified_copy(frame, &mut copy).is_ok()
+            || self.store.mend_by_code(frame, self.node.id, may) && arena.verified_copy(frame, &mut copy).is_ok();
+        match verified {
+            true if copy == right => tally.right += 1,
+            true => tally.wrong += 1,
+            false => tally.refused += 1,
+        }
+        true
+    }
+}
