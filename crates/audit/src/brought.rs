@@ -11,13 +11,18 @@ pub(crate) struct Named {
     pub pages: BTreeMap<(u64, u64), (u64, u32)>,
     /// Who named a page so far.
     by_page: BTreeMap<u64, Vec<(u64, u64)>>,
-    /// Runs that got references.
-    shared: Vec<Run>,
+    /// Runs that got references, and when.
+    shared: Vec<(usize, Run)>,
+    /// When a named page was freed last.
+    freed: BTreeMap<u64, usize>,
+    /// Records followed.
+    seen: usize,
 }
 
 impl Named {
     /// Follows one record of the group.
     pub fn see(&mut self, record: &Record) {
+        self.seen += 1;
         match record {
             Record::MapEntry {
                 ino,
@@ -48,6 +53,7 @@ impl Named {
                 let freed = run.start..run.start.saturating_add(run.count.into());
                 let gone: Vec<u64> = self.by_page.range(freed).map(|(page, _)| *page).collect();
                 for page in gone {
+                    self.freed.insert(page, self.seen);
                     for at in self.by_page.remove(&page).unwrap_or_default() {
                         if self.pages.get(&at).is_some_and(|(named, _)| *named == page) {
                             self.pages.remove(&at);
@@ -55,19 +61,22 @@ impl Named {
                     }
                 }
             }
-            Record::Ref { run, delta: 1.. } => self.shared.push(*run),
+            Record::Ref { run, delta: 1.. } => self.shared.push((self.seen, *run)),
             _ => {}
         }
     }
 
     /// The pages that must have arrived: of those named, not the ones that are named as often as they got a reference,
-    /// which were there before.
+    /// which were there before; both counted from the last free on.
     pub fn brought(mut self) -> BTreeMap<(u64, u64), (u64, u32)> {
         let mut own: BTreeMap<u64, usize> = self.by_page.iter().map(|(page, by)| (*page, by.len())).collect();
-        for run in &self.shared {
+        for (seen, run) in &self.shared {
             let end = run.start.saturating_add(run.count.into());
-            own.range_mut(run.start..end)
-                .for_each(|(_, n)| *n = n.saturating_sub(1));
+            for (page, n) in own.range_mut(run.start..end) {
+                if self.freed.get(page).is_none_or(|freed| freed < seen) {
+                    *n = n.saturating_sub(1);
+                }
+            }
         }
         self.pages.retain(|_, (page, _)| own.get(page) != Some(&0));
         self.pages

@@ -33,6 +33,8 @@ bugs! {
     GroupWithoutData = "group accepted without its data",
     /// Freed pages are handed out at once.
     ReuseTooEarly = "page reused too early",
+    /// A page whose allocation went into an earlier group is handed out as soon as it is freed.
+    YoungForever = "page of an earlier group reused at once",
     /// The map is flushed, the metablocks it names are written after that.
     MapBeforeMetablocks = "map before metablocks",
     /// The log is empty for writers before the superblock that says so is durable.

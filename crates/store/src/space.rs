@@ -3,10 +3,17 @@
 //! The truth is the page bitmap. What lies here is recomputable: for the two open zones a mask of pages that may not
 //! be handed out (allocated, quarantined or reserved), and counters.
 
+mod zone;
+
+pub use zone::OpenZone;
+
 use crate::reserve::Need;
 use keepfs_format::plog::Run;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
+
+/// Most runs freed young that are remembered.
+const AGAIN_MAX: usize = 256;
 
 /// For what pages are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,105 +33,6 @@ pub enum Refused {
     Zones,
 }
 
-/// One zone open for allocation.
-#[derive(Default)]
-pub struct OpenZone {
-    /// Number of the zone.
-    pub number: u64,
-    start: u64,
-    len: u32,
-    free: u32,
-    /// What it had free when it was opened.
-    free_first: u32,
-    cursor: u32,
-    /// Bit set: may not be handed out.
-    mask: Vec<u64>,
-}
-
-impl OpenZone {
-    /// A zone of `len` pages from `start`; `used` tells which pages are allocated.
-    pub fn new(number: u64, start: u64, len: u32, used: impl Fn(u64) -> bool) -> OpenZone {
-        let mut zone = OpenZone {
-            number,
-            start,
-            len,
-            free: len,
-            free_first: 0,
-            cursor: 0,
-            mask: vec![0; len.div_ceil(64) as usize],
-        };
-        (0..len)
-            .filter(|i| used(start + u64::from(*i)))
-            .for_each(|i| zone.hide(i));
-        zone.free_first = zone.free;
-        zone
-    }
-
-    fn hidden(&self, i: u32) -> bool {
-        self.mask[i as usize / 64] & (1 << (i % 64)) != 0
-    }
-
-    fn hide(&mut self, i: u32) {
-        if !self.hidden(i) {
-            self.mask[i as usize / 64] |= 1 << (i % 64);
-            self.free -= 1;
-        }
-    }
-
-    fn show(&mut self, i: u32) {
-        if self.hidden(i) {
-            self.mask[i as usize / 64] &= !(1 << (i % 64));
-            self.free += 1;
-        }
-    }
-
-    /// Pages for which `used` says so may not be handed out.
-    pub fn hide_those(&mut self, used: impl Fn(u64) -> bool) {
-        for i in 0..self.len {
-            if used(self.start + u64::from(i)) {
-                self.hide(i);
-            }
-        }
-    }
-
-    fn index_of(&self, page: u64) -> Option<u32> {
-        let i = page.checked_sub(self.start)?;
-        (i < u64::from(self.len)).then_some(i as u32)
-    }
-
-    /// Whether less than 5 % is left (ReconFS section 4); of a zone that had less from the beginning, a quarter of that,
-    /// so that a pool which is nearly full everywhere does not switch zones all the time.
-    pub fn nearly_full(&self) -> bool {
-        self.free < (self.len / 20).min(self.free_first / 4) + 1
-    }
-
-    /// Takes up to `want` pages as runs, from the cursor on, once around.
-    fn take(&mut self, want: u32, runs: &mut Vec<Run>) -> u32 {
-        let (mut got, mut i, mut seen) = (0, self.cursor.min(self.len.saturating_sub(1)), 0);
-        while got < want && seen < self.len && self.free > 0 {
-            if i.is_multiple_of(64) && self.mask[i as usize / 64] == u64::MAX && self.len - i >= 64 {
-                (i, seen) = ((i + 64) % self.len, seen + 64);
-                continue;
-            }
-            if !self.hidden(i) {
-                self.hide(i);
-                got += 1;
-                push_page(runs, self.start + u64::from(i));
-            }
-            (i, seen) = ((i + 1) % self.len, seen + 1);
-        }
-        self.cursor = i;
-        got
-    }
-}
-
-fn push_page(runs: &mut Vec<Run>, page: u64) {
-    match runs.last_mut() {
-        Some(run) if run.start + u64::from(run.count) == page => run.count += 1,
-        _ => runs.push(Run { start: page, count: 1 }),
-    }
-}
-
 /// Pages freed by a transaction whose free is not durable yet.
 struct Quarantined {
     seq: u64,
@@ -135,6 +43,8 @@ struct Quarantined {
 struct Inner {
     zones: [OpenZone; 2],
     quarantine: VecDeque<Quarantined>,
+    /// Runs that were freed young: their old bytes may still be on their way to the device, and new ones take their place.
+    again: VecDeque<Run>,
     /// Runs of reservations that are neither kept nor given back.
     held: Vec<Run>,
     /// Pages that the device refused to write: handed out no more in this life (S-7.6).
@@ -168,6 +78,46 @@ impl Births {
 }
 
 impl Inner {
+    /// The run may be handed out, but for the pages that the device refused.
+    fn show(&mut self, run: Run) {
+        self.figures.bad += self.bad.range(run.start..run.start + u64::from(run.count)).count() as u64;
+        show_run(&mut self.zones, &self.bad, run);
+    }
+
+    /// The run in parts, each with whether it is young.
+    fn by_age(&self, run: Run) -> Vec<(Run, bool)> {
+        let mut parts: Vec<(Run, bool)> = Vec::with_capacity(1);
+        for page in run.start..run.start + u64::from(run.count) {
+            let young = self.zones.iter().any(|zone| zone.is_young(page));
+            match parts.last_mut() {
+                Some((part, age)) if *age == young => part.count += 1,
+                _ => parts.push((Run { start: page, count: 1 }, young)),
+            }
+        }
+        parts
+    }
+
+    /// A run freed young that has room for all of `want`: the latest, whose bytes are the least likely to have left.
+    fn take_again(&mut self, want: u32) -> Option<Run> {
+        for at in (0..self.again.len()).rev() {
+            let run = self.again[at];
+            if run.count < want {
+                continue;
+            }
+            let taken = self.zones.iter_mut().find_map(|zone| zone.take_run(run, want));
+            if taken.is_none() || run.count == want {
+                self.again.remove(at);
+            } else {
+                self.again[at].start += u64::from(want);
+                self.again[at].count -= want;
+            }
+            if taken.is_some() {
+                return taken;
+            }
+        }
+        None
+    }
+
     fn count_births(&mut self) {
         self.figures.grown = self.need.kept(self.births.count()) - self.need.kept(0);
     }
@@ -399,14 +349,36 @@ impl Space {
         inner.figures.free = inner.figures.free.saturating_sub(pages);
     }
 
-    /// Pages freed by transaction `seq`: from now on in quarantine.
+    /// Pages allocated by a transaction that commits now.
+    pub fn born(&self, run: Run) {
+        let zones = &mut self.inner.lock().zones;
+        zones.iter_mut().for_each(|zone| zone.set_young(run));
+    }
+
+    /// A group is cut now: with what was allocated before it, pages freed after it may not be used at once (S-11.2).
+    pub fn cut(&self) {
+        let zones = &mut self.inner.lock().zones;
+        zones.iter_mut().for_each(|zone| zone.young.fill(0));
+    }
+
+    /// Pages freed by transaction `seq`, which commits now: in quarantine from now on, but for those that the same group
+    /// allocates, which are free at once (S-11.2).
     pub fn freed(&self, seq: u64, run: Run) {
         let mut inner = self.inner.lock();
         inner.figures.free += u64::from(run.count);
-        inner.figures.quarantined += u64::from(run.count);
-        let Inner { zones, quarantine, .. } = &mut *inner;
-        hide_run(zones, run);
-        quarantine.push_back(Quarantined { seq, run });
+        for (part, young) in inner.by_age(run) {
+            if young {
+                inner.show(part);
+                inner.again.push_back(part);
+                if inner.again.len() > AGAIN_MAX {
+                    inner.again.pop_front();
+                }
+            } else {
+                inner.figures.quarantined += u64::from(part.count);
+                hide_run(&mut inner.zones, part);
+                inner.quarantine.push_back(Quarantined { seq, run: part });
+            }
+        }
     }
 
     /// A chunk of metadata is data's when the checkpoint under way is durable.
@@ -437,11 +409,7 @@ impl Space {
         while inner.quarantine.front().is_some_and(|q| q.seq <= seq) {
             let Some(q) = inner.quarantine.pop_front() else { break };
             inner.figures.quarantined -= u64::from(q.run.count);
-            let Inner {
-                zones, bad, figures, ..
-            } = &mut *inner;
-            figures.bad += bad.range(q.run.start..q.run.start + u64::from(q.run.count)).count() as u64;
-            show_run(zones, bad, q.run);
+            inner.show(q.run);
             released.push(q.run);
         }
         released
@@ -476,7 +444,13 @@ impl Space {
 
 fn take_open(inner: &mut Inner, want: u32) -> (Vec<Run>, u32) {
     let mut runs = Vec::new();
-    let mut got = inner.zones[0].take(want, &mut runs);
+    let mut got = match inner.take_again(want) {
+        Some(run) => {
+            runs.push(run);
+            want
+        }
+        None => inner.zones[0].take(want, &mut runs),
+    };
     if got < want {
         got += inner.zones[1].take(want - got, &mut runs);
     }
@@ -533,3 +507,6 @@ fn show_run(zones: &mut [OpenZone; 2], bad: &BTreeSet<u64>, run: Run) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

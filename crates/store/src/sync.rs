@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug};
-use crate::redo::{Group, RedoDamage, Span, compact};
+use crate::redo::{Group, Redo, RedoDamage, Span, compact};
 use crate::segment::RING;
 use crate::stats::Updates;
 use crate::{Store, UNFLUSHED_MAX};
@@ -130,7 +130,7 @@ impl Store {
     }
 
     fn cut_and_flush(&self) -> Result<Cut, Error> {
-        let pending = self.redo.lock().take();
+        let pending = self.cut(&mut self.redo.lock());
         if !pending.is_empty() {
             let group = self.prepare(&pending)?;
             if !self.log_has_room(group.pages()) {
@@ -140,6 +140,15 @@ impl Store {
             self.write_group(&group)?;
         }
         self.flush_log()
+    }
+
+    /// Takes all redo for a group. Under the lock of redo, so that each transaction is before the cut with its number, its
+    /// allocations and its frees, or behind it with all of them (S-11.2).
+    pub(crate) fn cut(&self, redo: &mut Redo) -> Span {
+        if !planted::is(Bug::YoungForever) {
+            self.space.cut();
+        }
+        redo.take()
     }
 
     /// Compacts and verifies: every entry must be what its checksum says (S-14.4), and every frame that the group touches

@@ -514,15 +514,21 @@ impl<'s> Txn<'s> {
             return seq;
         }
         for record in &self.records {
-            if let Record::Free {
-                space: Space::Pages,
-                run,
-            } = record
-            {
-                self.store.space.freed(seq, *run);
-                if planted::is(Bug::ReuseTooEarly) {
-                    self.store.space.release(seq);
+            match record {
+                Record::Alloc {
+                    space: Space::Pages,
+                    run,
+                } => self.store.space.born(*run),
+                Record::Free {
+                    space: Space::Pages,
+                    run,
+                } => {
+                    self.store.space.freed(seq, *run);
+                    if planted::is(Bug::ReuseTooEarly) {
+                        self.store.space.release(seq);
+                    }
                 }
+                _ => {}
             }
         }
         self.store

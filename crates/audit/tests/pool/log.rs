@@ -172,7 +172,15 @@ fn data_no_longer_named() {
         index: 9,
         page: 700,
     }];
-    assert_eq!(with(&[alloc, brought(700), other]), expected);
+    assert_eq!(with(&[alloc.clone(), brought(700), other]), expected);
+    // S-11.2: used again by the same group. What its first owners shared says nothing about the last one.
+    let share = Record::Ref {
+        run: run(700, 1),
+        delta: 1,
+    };
+    let life = [alloc, brought(700), share, brought(700), free];
+    let again = [&life[..], &life[..2]].concat();
+    assert_eq!(with(&again)[0], expected[0]);
 }
 
 /// S-8.5, S-8.6.

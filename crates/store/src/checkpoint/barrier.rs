@@ -119,7 +119,7 @@ impl Store {
             seq: redo.last,
             dirty: core::mem::take(&mut *self.dirty_list.lock()),
             deaths: self.deaths.depart(),
-            pending: redo.take(),
+            pending: self.cut(&mut redo),
             carried: self.staged_table.lock().carry(),
             rewrite,
         }

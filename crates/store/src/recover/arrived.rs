@@ -4,7 +4,7 @@ use crate::error::Error;
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::Space;
-use keepfs_format::plog::Record;
+use keepfs_format::plog::{Record, Run};
 use keepfs_media::{Device, PageNo};
 use std::collections::BTreeMap;
 
@@ -30,48 +30,55 @@ pub fn data_is_there(device: &dyn Device, pages: u64, group: u64, records: &[Rec
     Ok(true)
 }
 
+/// A page that map-entry records name.
+struct Named {
+    crc: u32,
+    /// How often it was named, the references that it got taken off.
+    brought: i64,
+    /// The record that freed it last, before it was named.
+    since: usize,
+}
+
 /// The pages that records bring and name at their end, and what CRC-32C they must have. A page that is named as often as
 /// it got a reference was there before: if it is bad, that is one file's loss, not the log's end.
 fn wanted(records: &[Record]) -> BTreeMap<u64, u32> {
-    let mut wanted = named(records);
-    let mut own: BTreeMap<u64, usize> = BTreeMap::new();
-    for record in records {
-        if let Record::MapEntry { page, crcs, .. } = record {
-            (*page..)
-                .zip(crcs)
-                .for_each(|(page, _)| *own.entry(page).or_default() += 1);
-        }
-    }
-    for record in records {
-        if let Record::Ref { run, delta: 1.. } = record {
-            let pages = own.range_mut(run.start..run.start + u64::from(run.count));
-            pages.for_each(|(_, n)| *n = n.saturating_sub(1));
-        }
-    }
-    wanted.retain(|page, _| own.get(page) != Some(&0));
-    wanted
-}
-
-/// The pages that map-entry records name and no later record frees.
-fn named(records: &[Record]) -> BTreeMap<u64, u32> {
-    let mut wanted: BTreeMap<u64, u32> = BTreeMap::new();
-    for record in records {
+    let mut named: BTreeMap<u64, Named> = BTreeMap::new();
+    let mut freed: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut shared = Vec::new();
+    let pages = |run: &Run| run.start..run.start + u64::from(run.count);
+    for (at, record) in records.iter().enumerate() {
         match record {
-            Record::MapEntry { page, crcs, .. } if *page != 0 => wanted.extend((*page..).zip(crcs.iter().copied())),
+            Record::MapEntry { page, crcs, .. } => {
+                for (page, crc) in (*page..).zip(crcs) {
+                    let first = || Named {
+                        crc: *crc,
+                        brought: 0,
+                        since: freed.get(&page).copied().unwrap_or(0),
+                    };
+                    let found = named.entry(page).or_insert_with(first);
+                    (found.crc, found.brought) = (*crc, found.brought + 1);
+                }
+            }
+            Record::Ref { run, delta: 1.. } => shared.push((at, run)),
             Record::Free {
                 space: Space::Pages,
                 run,
             } => {
-                let freed = run.start..run.start + u64::from(run.count);
-                let gone: Vec<u64> = wanted.range(freed).map(|(page, _)| *page).collect();
-                gone.iter().for_each(|page| {
-                    wanted.remove(page);
-                });
+                let gone: Vec<u64> = named.range(pages(run)).map(|(page, _)| *page).collect();
+                for page in gone {
+                    named.remove(&page);
+                    freed.insert(page, at);
+                }
             }
             _ => {}
         }
     }
-    wanted
+    for (at, run) in shared {
+        let before = named.range_mut(pages(run)).filter(|(_, named)| named.since <= at);
+        before.for_each(|(_, named)| named.brought -= 1);
+    }
+    let brought = named.into_iter().filter(|(_, named)| named.brought != 0);
+    brought.map(|(page, named)| (page, named.crc)).collect()
 }
 
 /// The first page of a run of neighbours that cannot be read or has another CRC.
@@ -86,3 +93,6 @@ fn first_missing(device: &dyn Device, run: &[(u64, u32)], bytes: &mut [u8]) -> O
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,6 +86,16 @@ impl Adopted {
 impl Quarantine {
     fn add(&mut self, seq: u64, record: &Record) {
         match record {
+            Record::Alloc {
+                space: Space::Pages,
+                run,
+            } => {
+                self.pages = self
+                    .pages
+                    .iter()
+                    .flat_map(|(seq, old)| left(*seq, *old, *run))
+                    .collect()
+            }
             Record::Free {
                 space: Space::Pages,
                 run,
@@ -98,6 +108,17 @@ impl Quarantine {
             _ => {}
         }
     }
+}
+
+/// What is left of a run when `used` is taken out of it.
+fn left(seq: u64, run: Run, used: Run) -> impl Iterator<Item = (u64, Run)> {
+    let (end, used_end) = (run.start + u64::from(run.count), used.start + u64::from(used.count));
+    let parts = [(run.start, end.min(used.start)), (run.start.max(used_end), end)];
+    let some = parts.into_iter().filter(|(from, to)| from < to);
+    some.map(move |(start, to)| {
+        let count = (to - start) as u32;
+        (seq, Run { start, count })
+    })
 }
 
 fn damaged(RedoDamage { seq }: RedoDamage) -> Error {

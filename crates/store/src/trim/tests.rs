@@ -97,6 +97,7 @@ fn the_range_and_the_least_length_are_kept() {
 fn what_is_freed_but_not_durably_is_left_alone() {
     let (device, store) = store(false);
     let pages = fill(&store, 64);
+    store.sync().unwrap();
     free(&store, &pages);
     // Not through `trim`, which would sync.
     store.discard_free(0..PAGES, 1).unwrap();
@@ -105,6 +106,20 @@ fn what_is_freed_but_not_durably_is_left_alone() {
     store.sync().unwrap();
     store.discard_free(0..PAGES, 1).unwrap();
     assert!(pages.iter().all(|page| is_zero(&device, *page)));
+}
+
+/// S-11.2: pages that one group allocates and frees are used again before it is cut; a group, cut, ends that.
+#[test]
+fn what_dies_within_its_group_gives_its_pages_to_the_next() {
+    let (_, store) = store(false);
+    let pages = fill(&store, 64);
+    free(&store, &pages[..32]);
+    assert_eq!(store.figures().quarantined, 0);
+    assert_eq!(fill(&store, 32), pages[..32]);
+    store.checkpoint().unwrap();
+    free(&store, &pages);
+    assert_eq!(store.figures().quarantined, 64);
+    assert!(fill(&store, 64).iter().all(|page| !pages.contains(page)));
 }
 
 #[test]
