@@ -43,6 +43,8 @@ impl Times {
 pub struct Done {
     /// Operations, as the workload counts them.
     pub operations: u64,
+    /// Threads that did them.
+    pub threads: u64,
     /// fsync calls among them.
     pub fsyncs: u64,
     /// Bytes of file data read and written.
@@ -61,6 +63,7 @@ impl Default for Done {
     fn default() -> Done {
         Done {
             operations: 0,
+            threads: 1,
             fsyncs: 0,
             bytes: 0,
             seconds: 0.0,
@@ -102,8 +105,9 @@ impl Done {
     /// One line.
     pub fn json(&self) -> String {
         format!(
-            r#"{{"operations":{},"fsyncs":{},"bytes":{},"seconds":{},"sync_seconds":{},"p50_us":{},"p99_us":{},"fsync_p50_us":{},"fsync_p99_us":{}}}"#,
+            r#"{{"operations":{},"threads":{},"fsyncs":{},"bytes":{},"seconds":{},"sync_seconds":{},"p50_us":{},"p99_us":{},"fsync_p50_us":{},"fsync_p99_us":{}}}"#,
             self.operations,
+            self.threads,
             self.fsyncs,
             self.bytes,
             self.seconds,

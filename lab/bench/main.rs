@@ -41,6 +41,7 @@ fn dispatch(workload: &str, dir: &Path, time: Duration, percent: Option<usize>) 
         "random-prepare" => blocks::prepare_random(dir),
         "create" => single::create(dir, time),
         "append10" => single::append(dir, time, 10),
+        "append1" => single::append(dir, time, 1),
         "append1000" => single::append(dir, time, 1000),
         "delete" => single::delete(dir, percent),
         "bare-create" => single::bare_create(dir, time),

@@ -158,6 +158,7 @@ impl Personality {
         });
         let mut sum = Done {
             seconds: start.elapsed().as_secs_f64(),
+            threads: self.threads,
             ..Done::default()
         };
         for done in results {

@@ -1,18 +1,21 @@
-//! The library in process, without FUSE: how long single operations take, by one thread and by two (BARS P-5, P-8).
+//! The library in process, without FUSE: how long single operations take, by one thread and by two (BARS P-5, P-8), and
+//! beside it a file system of the kernel that is asked for the same.
 //!
 //! Each thread has a directory of its own. An operation is timed alone, with the cost of reading the clock taken off;
 //! beside it stands the processor time of the thread, which a loaded machine does not stretch.
 
+pub mod calls;
+pub mod kernel;
+pub mod library;
 pub mod ops;
 pub mod varmail;
 
-use crate::million::{Failure, new_inode};
+use crate::million::Failure;
 use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::Device;
-use keepfs_media::file::{FileDevice, FileOptions};
+use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::ram::RamDevice;
 use keepfs_store::{FormatOptions, StoreOptions};
-use keepfs_vfs::{FileKind, Ino, Vfs};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,9 +27,11 @@ pub enum Medium<'p> {
     Ram,
     /// In a new file.
     File(&'p Path),
+    /// On a block device, whatever was on it.
+    Device(&'p Path),
 }
 
-/// A new pool of `pages` pages on `medium`, mounted in this process.
+/// A new pool of `pages` pages on `medium` (on a device: of all it has), mounted in this process.
 pub fn mount(medium: Medium<'_>, pages: u64, arena_mib: usize) -> Result<Arc<Volume>, Failure> {
     let device: Arc<dyn Device> = match medium {
         Medium::Ram => Arc::new(RamDevice::new(pages)),
@@ -37,6 +42,7 @@ pub fn mount(medium: Medium<'_>, pages: u64, arena_mib: usize) -> Result<Arc<Vol
             }
             Arc::new(FileDevice::create(path, pages, FileOptions::default())?)
         }
+        Medium::Device(path) => Arc::new(FileDevice::open(path, OpenMode::ReadWrite, FileOptions::default())?),
     };
     Volume::format(device.clone(), &FormatOptions::default())?;
     let options = VolumeOptions {
@@ -47,12 +53,6 @@ pub fn mount(medium: Medium<'_>, pages: u64, arena_mib: usize) -> Result<Arc<Vol
         ..VolumeOptions::default()
     };
     Ok(Volume::open(device, &options)?)
-}
-
-/// A new directory in the root.
-pub fn directory(volume: &Volume, name: &str) -> Result<Ino, Failure> {
-    let entry = volume.mknod(Ino::ROOT, name.as_bytes(), &new_inode(FileKind::Dir))?;
-    Ok(entry.attr.ino)
 }
 
 /// What one kind of operation cost.
@@ -116,7 +116,7 @@ fn clock_ns() -> u64 {
 }
 
 /// Processor time of the calling thread (proc(5), schedstat).
-fn cpu_ns() -> u64 {
+pub(crate) fn cpu_ns() -> u64 {
     // The kernel brings the figure up to date when the thread gives up the processor.
     std::thread::yield_now();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

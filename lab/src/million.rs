@@ -4,6 +4,7 @@
 pub mod barrier;
 pub mod big_dir;
 pub mod files;
+pub mod grow;
 pub mod memory;
 pub mod order;
 

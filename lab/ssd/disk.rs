@@ -29,6 +29,7 @@ struct Counters {
 pub struct Disk {
     memory: File,
     bytes: u64,
+    profile: Profile,
     queue: Mutex<Queue>,
     counters: Counters,
 }
@@ -41,6 +42,7 @@ impl Disk {
         Ok(Disk {
             memory: memory.into(),
             bytes,
+            profile,
             queue: Mutex::new(Queue::new(profile, Instant::now())),
             counters: Counters::default(),
         })
@@ -97,9 +99,12 @@ impl Disk {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (reads, read_bytes, writes) = (of(reads), of(read_bytes), of(writes));
         format!(
-            "{{\"reads\":{reads},\"read_bytes\":{read_bytes},\"writes\":{writes},\"written_bytes\":{},\"flushes\":{}}}\n",
+            "{{\"reads\":{reads},\"read_bytes\":{read_bytes},\"writes\":{writes},\"written_bytes\":{},\"flushes\":{},\
+             \"flush_us\":{},\"write_bytes_s\":{}}}\n",
             of(written_bytes),
-            of(flushes)
+            of(flushes),
+            self.profile.flush.as_micros(),
+            self.profile.write.bytes
         )
     }
 }

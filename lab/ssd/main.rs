@@ -2,7 +2,7 @@
 //!
 //! A loop device with direct I/O on that file is a block device that every file system can be given (decision 0422): reads,
 //! writes and flushes of the loop device become READ, WRITE and FSYNC here, and are answered when the model says so. The
-//! file `counters` tells how many there were.
+//! file `counters` tells how many there were, and how long a flush and a byte in order take.
 
 use keepfs_fuse::{CacheMode, MountConfig, TransportKind, mount};
 use std::num::NonZeroU64;

@@ -10,6 +10,8 @@ use crate::{gates, paths};
 mod bars;
 mod device;
 mod figure;
+mod floor;
+mod glance;
 mod mounted;
 mod peers;
 mod plot;
@@ -27,7 +29,7 @@ use figure::{FIGURES, Figure};
 use results::Results;
 use session::Bench;
 
-const USAGE: &str = "usage: cargo xtask bench NAME... | all | list | render | smoke
+const USAGE: &str = "usage: cargo xtask bench NAME... | all (without huge) | list | render | smoke
   --seconds N   seconds of a workload [2]
   --rounds N    most rounds of a figure; peers take turns within each [3]
   --only PEER   this peer (again for more); printed, not stored
@@ -84,7 +86,7 @@ impl<'a> Wishes<'a> {
 
     fn figures(&self) -> Result<Vec<&'static Figure>, String> {
         if self.names == ["all"] {
-            return Ok(FIGURES.iter().collect());
+            return Ok(FIGURES.iter().filter(|figure| figure.in_all()).collect());
         }
         let named = |name: &&str| figure::named(name).ok_or_else(|| format!("no figure {name}\n{}", list()));
         self.names.iter().map(named).collect()
@@ -160,6 +162,7 @@ fn all(bench: &Bench, wishes: &Wishes<'_>, figures: &[&'static Figure]) -> Resul
         .sum();
     println!("{} figures, about {:.0} min", figures.len(), (estimate / 60.0).ceil());
     let start = Instant::now();
+    let mut took = Vec::new();
     for (at, figure) in figures.iter().enumerate() {
         let so_far = start.elapsed().as_secs();
         println!(
@@ -175,6 +178,10 @@ fn all(bench: &Bench, wishes: &Wishes<'_>, figures: &[&'static Figure]) -> Resul
             results::store(&paths::root().join("docs/results"), &results)?;
             render()?;
         }
+        took.push((figure.name, start.elapsed().as_secs() - so_far));
+    }
+    for (name, seconds) in &took {
+        println!("{name:<15} {seconds:5} s");
     }
     println!("{} figures in {} s", figures.len(), start.elapsed().as_secs());
     Ok(ExitCode::SUCCESS)

@@ -43,7 +43,7 @@ const PROGRAMS: &[Need] = &[
 /// The programs of the demo.
 const DEMO: &[Need] = &[need("git", "git"), need("sqlite3", "sqlite3")];
 
-/// File systems that stand beside Keepfs in the benchmark.
+/// File systems that stand beside Keepfs in the benchmark, and what profiles it.
 const PEERS: &[Need] = &[
     need("mkfs.ext4", "e2fsprogs"),
     need("mkfs.xfs", "xfsprogs"),
@@ -53,6 +53,7 @@ const PEERS: &[Need] = &[
     need("bindfs", "bindfs"),
     need("cc", "gcc"),
     need("pkg-config", "pkg-config"),
+    need("perf", "linux-perf"),
     need("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c", "libfuse3-dev"),
 ];
 

@@ -1,8 +1,10 @@
 //! The library in process: single operations by one thread and by two, and varmail. Prints one JSON object.
 //!
 //! `cargo run --release -p keepfs-lab --bin inproc -- [--files N] [--threads N] [--arena MIB]
-//! [--varmail SECONDS] [--image PATH]`: without an image the pool lies in memory.
+//! [--varmail SECONDS] [--image PATH | --device NODE | --dir DIR]`: without any of the last three the pool lies in memory;
+//! with `--dir` there is no pool, and the file system mounted there is asked for the same by system calls.
 
+use keepfs_lab::inproc::kernel::Kernel;
 use keepfs_lab::inproc::{Medium, Row, ops, varmail};
 use keepfs_lab::million::Failure;
 use std::path::PathBuf;
@@ -15,8 +17,10 @@ struct Wishes {
     threads: usize,
     arena_mib: usize,
     /// Seconds of varmail; 0 = none.
-    varmail_s: u64,
+    varmail_s: f64,
     image: Option<PathBuf>,
+    device: Option<PathBuf>,
+    dir: Option<PathBuf>,
 }
 
 fn wishes() -> Result<Wishes, String> {
@@ -24,8 +28,10 @@ fn wishes() -> Result<Wishes, String> {
         files: 50_000,
         threads: 2,
         arena_mib: 64,
-        varmail_s: 5,
+        varmail_s: 5.0,
         image: None,
+        device: None,
+        dir: None,
     };
     let mut args = std::env::args().skip(1);
     while let Some(flag) = args.next() {
@@ -35,36 +41,73 @@ fn wishes() -> Result<Wishes, String> {
             "--files" => w.files = number()?,
             "--threads" => w.threads = number()?,
             "--arena" => w.arena_mib = number()?,
-            "--varmail" => w.varmail_s = number()? as u64,
+            "--varmail" => w.varmail_s = value.parse().map_err(|e| format!("{flag} {value}: {e}"))?,
             "--image" => w.image = Some(value.into()),
+            "--device" => w.device = Some(value.into()),
+            "--dir" => w.dir = Some(value.into()),
             _ => return Err(format!("unknown option {flag}")),
         }
     }
     Ok(w)
 }
 
-fn run(w: &Wishes) -> Result<String, Failure> {
-    let medium = w.image.as_deref().map_or(Medium::Ram, Medium::File);
-    let all = ops::Wishes {
-        medium,
-        arena_mib: w.arena_mib,
-        files: w.files,
-    };
-    let mut rows: Vec<Row> = Vec::new();
-    for threads in 1..=w.threads {
-        rows.extend(ops::run(&all, threads)?);
+impl Wishes {
+    fn medium(&self) -> Medium<'_> {
+        match (&self.device, &self.image) {
+            (Some(device), _) => Medium::Device(device),
+            (None, Some(image)) => Medium::File(image),
+            (None, None) => Medium::Ram,
+        }
     }
-    let rows: Vec<String> = rows.iter().map(Row::json).collect();
-    let mail = match w.varmail_s {
-        0 => "null".into(),
-        s => varmail::run(medium, w.arena_mib, Duration::from_secs(s))?.json(),
-    };
+
+    fn place(&self) -> &'static str {
+        match (&self.dir, self.medium()) {
+            (Some(_), _) => "kernel",
+            (None, Medium::Ram) => "memory",
+            (None, Medium::File(_)) => "file",
+            (None, Medium::Device(_)) => "device",
+        }
+    }
+}
+
+/// Single operations, with 1 to the most threads.
+fn operations(w: &Wishes) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    // Without files only varmail was asked for.
+    for threads in (1..=w.threads).filter(|_| w.files > 0) {
+        rows.extend(match &w.dir {
+            Some(dir) => ops::on(&Kernel::at(dir)?, threads, w.files)?,
+            None => ops::run(
+                &ops::Wishes {
+                    medium: w.medium(),
+                    arena_mib: w.arena_mib,
+                    files: w.files,
+                },
+                threads,
+            )?,
+        });
+    }
+    Ok(rows)
+}
+
+fn mail(w: &Wishes) -> Result<String, Failure> {
+    let time = Duration::try_from_secs_f64(w.varmail_s)?;
+    match &w.dir {
+        _ if time.is_zero() => Ok("null".into()),
+        Some(dir) => Ok(varmail::on(&Kernel::at(dir)?, time)?.json()),
+        None => Ok(varmail::run(w.medium(), w.arena_mib, time)?.json()),
+    }
+}
+
+fn run(w: &Wishes) -> Result<String, Failure> {
+    let rows: Vec<String> = operations(w)?.iter().map(Row::json).collect();
+    let mail = mail(w)?;
     if let Some(image) = &w.image {
         std::fs::remove_file(image)?;
     }
     Ok(format!(
         r#"{{"bench":"inproc","medium":"{}","arena_mib":{},"files":{},"rows":[{}],"varmail":{mail}}}"#,
-        if w.image.is_some() { "file" } else { "memory" },
+        w.place(),
         w.arena_mib,
         w.files,
         rows.join(",")

@@ -2,10 +2,11 @@
 //! The walk judges what a crash left; more than `--beside` MiB in memory beside the arena is a failure.
 //!
 //! `cargo run --release -p keepfs-lab --bin million -- [--files N] [--changes N] [--entries N] [--arena MIB]
-//! [--barrier MIB] [--beside MIB] [--remove 0|1] [--image PATH]`
+//! [--barrier MIB] [--beside MIB] [--remove 0|1] [--image PATH]`, or instead of all that `--grow FILES [--dirs N]
+//! [--changes N]`: operations at 10^3, 10^4, … files, a JSON object in a line for each.
 
 use keepfs_lab::million::memory::Sampler;
-use keepfs_lab::million::{Failure, Pool, Seen, Start, barrier, big_dir, files, tell, tell_stops};
+use keepfs_lab::million::{Failure, Pool, Seen, Start, barrier, big_dir, files, grow, tell, tell_stops};
 use keepfs_vfs::Vfs;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -17,6 +18,10 @@ struct Wishes {
     /// Entries of the one large directory; 0 = none.
     entries: u64,
     arena_mib: usize,
+    /// Files of the growth; 0 = none.
+    grow: u64,
+    /// Directories of the growth.
+    dirs: u64,
     /// Arena of the measurement of the barrier; 0 = none.
     barrier_mib: usize,
     /// Most MiB beside the arena.
@@ -31,6 +36,8 @@ fn wishes() -> Result<Wishes, String> {
         files: 1_000_000,
         changes: 100_000,
         entries: 0,
+        grow: 0,
+        dirs: 16,
         arena_mib: 64,
         barrier_mib: 0,
         beside_mib: 64,
@@ -45,6 +52,8 @@ fn wishes() -> Result<Wishes, String> {
             "--files" => w.files = number()?,
             "--changes" => w.changes = number()?,
             "--entries" => w.entries = number()?,
+            "--grow" => w.grow = number()?,
+            "--dirs" => w.dirs = number()?,
             "--arena" => w.arena_mib = number()? as usize,
             "--barrier" => w.barrier_mib = number()? as usize,
             "--beside" => w.beside_mib = number()?,
@@ -101,6 +110,27 @@ fn big_directory(w: &Wishes) -> Result<(), Failure> {
     walk(w)
 }
 
+/// Growth alone; its last lines are the memory beside the arena and the times of unmount, mount and mount after a cut.
+fn growth(w: &Wishes) -> Result<(), Failure> {
+    let sampler = Sampler::start();
+    // The metadata has two copies, and half as much again as reserve.
+    let pool = Pool::create(&w.image, w.grow / 2 + 262_144, w.arena_mib)?;
+    let wishes = grow::Wishes {
+        files: w.grow,
+        dirs: w.dirs,
+        each: w.changes,
+    };
+    grow::run(&pool, wishes, &sampler)?;
+    pool.volume.syncfs()?;
+    pool.cut();
+    let pool = Pool::open(&w.image, w.arena_mib, "mount after a power cut", &sampler)?;
+    pool.close(&sampler)?;
+    let pool = Pool::open(&w.image, w.arena_mib, "mount after unmount", &sampler)?;
+    pool.close(&sampler)?;
+    println!("peak beside the arena: {} MiB", sampler.peak_kib() >> 10);
+    Ok(())
+}
+
 /// What the offline walk says.
 fn walk(w: &Wishes) -> Result<(), Failure> {
     use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
@@ -116,6 +146,10 @@ fn walk(w: &Wishes) -> Result<(), Failure> {
 }
 
 fn run(w: &Wishes) -> Result<(), Failure> {
+    if w.grow > 0 {
+        growth(w)?;
+        return Ok(std::fs::remove_file(&w.image)?);
+    }
     if w.barrier_mib > 0 {
         println!("longest barrier: {} us", barrier::run(w.barrier_mib, 3)?);
     }

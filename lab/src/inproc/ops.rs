@@ -1,10 +1,10 @@
 //! Single operations: create, lookup, 1 KiB append, rename, unlink; 4 KiB reads and writes.
 
-use super::{Failure, Medium, Row, directory, measure, mount};
-use crate::million::new_inode;
+use super::calls::Calls;
+use super::library::Library;
+use super::{Failure, Medium, Row, measure, mount};
 use crate::million::order::Shuffled;
-use keepfs_fs::Volume;
-use keepfs_vfs::{Errno, FileKind, Ino, RenameFlags, Vfs, WriteHow};
+use std::io::{Error, Result};
 use std::sync::Mutex;
 
 /// Files of a thread that are appended to, in turn.
@@ -23,111 +23,111 @@ pub struct Wishes<'p> {
     pub files: usize,
 }
 
-/// A thread's files.
-struct Place {
-    dir: Ino,
-    made: Mutex<Vec<Ino>>,
-}
-
-fn name(i: usize) -> String {
-    format!("file-{i:012}")
-}
-
-fn make(volume: &Volume, place: &Place, i: usize) -> Result<Ino, Errno> {
-    let entry = volume.mknod(place.dir, name(i).as_bytes(), &new_inode(FileKind::File))?;
-    Ok(entry.attr.ino)
-}
-
 /// All operations with `threads` threads, on a pool of their own.
-pub fn run(w: &Wishes<'_>, threads: usize) -> Result<Vec<Row>, Failure> {
-    let files = w.files;
-    let volume = &*mount(w.medium, (threads * files) as u64 * 2 + 262_144, w.arena_mib)?;
-    let mut places = Vec::new();
-    for t in 0..threads {
-        let dir = directory(volume, &format!("thread{t}"))?;
-        places.push(Place {
-            dir,
-            made: Mutex::new(Vec::with_capacity(files)),
-        });
-    }
-    let order: Vec<usize> = Shuffled::new(files as u64).map(|i| i as usize).collect();
-    let names: Vec<String> = (0..files).map(name).collect();
-    let others: Vec<String> = (0..files).map(|i| format!("name-{i:012}")).collect();
-    let mut rows = Vec::new();
-    rows.push(measure("create", threads, files, |t, i| {
-        let new = volume.mknod(places[t].dir, names[i].as_bytes(), &new_inode(FileKind::File))?;
-        places[t].made.lock().expect("not poisoned").push(new.attr.ino);
-        Ok::<(), Errno>(())
-    })?);
-    forget_all(volume, &places);
-    rows.push(measure("lookup", threads, files, |t, i| {
-        let entry = volume.lookup(places[t].dir, names[order[i]].as_bytes())?;
-        volume.forget(entry.attr.ino, 1);
-        Ok::<(), Errno>(())
-    })?);
-    rows.extend(append(volume, &places, threads, files)?);
-    rows.push(measure("rename", threads, files, |t, i| {
-        let (from, to) = (names[order[i]].as_bytes(), others[order[i]].as_bytes());
-        volume.rename(places[t].dir, from, places[t].dir, to, RenameFlags::default())
-    })?);
-    rows.push(measure("unlink", threads, files, |t, i| {
-        volume.unlink(places[t].dir, others[order[i]].as_bytes())
-    })?);
-    volume.reclaim_now()?;
-    rows.extend(pages(volume, &places, threads, files)?);
-    volume.unmount()?;
+pub fn run(w: &Wishes<'_>, threads: usize) -> std::result::Result<Vec<Row>, Failure> {
+    let volume = &*mount(w.medium, (threads * w.files) as u64 * 2 + 262_144, w.arena_mib)?;
+    let rows = on(&Library(volume), threads, w.files)?;
+    keepfs_vfs::Vfs::unmount(volume)?;
     Ok(rows)
 }
 
-fn forget_all(volume: &Volume, places: &[Place]) {
-    for place in places {
-        let made = core::mem::take(&mut *place.made.lock().expect("not poisoned"));
-        made.into_iter().for_each(|ino| volume.forget(ino, 1));
-    }
-}
-
-/// 1 KiB at the end of one of [`LOGS`] files in turn: three in four are staged, the fourth completes a page.
-fn append(volume: &Volume, places: &[Place], threads: usize, count: usize) -> Result<Vec<Row>, Failure> {
-    let mut logs = Vec::new();
-    for place in places {
-        let made: Result<Vec<Ino>, Errno> = (0..LOGS).map(|i| make(volume, place, 1_000_000_000 + i)).collect();
-        logs.push(made?);
-    }
-    let how = WriteHow {
-        append: true,
-        ..WriteHow::default()
+/// All operations with `threads` threads, each in a new directory of its own.
+pub fn on<C: Calls>(calls: &C, threads: usize, files: usize) -> Result<Vec<Row>> {
+    let dirs: Result<Vec<C::Dir>> = (0..threads)
+        .map(|t| calls.directory(&format!("{threads}threads-{t}")))
+        .collect();
+    let work = Work {
+        calls,
+        dirs: dirs?,
+        files,
     };
-    let row = measure("append 1 KiB", threads, count, |t, i| {
-        volume.write(logs[t][i % LOGS], 0, &[i as u8; 1024], how).map(drop)
-    })?;
-    for (place, logs) in places.iter().zip(&logs) {
-        for (i, ino) in logs.iter().enumerate() {
-            volume.forget(*ino, 1);
-            volume.unlink(place.dir, name(1_000_000_000 + i).as_bytes())?;
-        }
-    }
-    Ok(vec![row])
+    let mut rows = work.names()?;
+    // In the order in which they stand in the tables: appends before renames.
+    rows.insert(2, work.appends()?);
+    calls.settle()?;
+    rows.extend(work.pages()?);
+    Ok(rows)
 }
 
-fn pages(volume: &Volume, places: &[Place], threads: usize, count: usize) -> Result<Vec<Row>, Failure> {
-    let mut files = Vec::new();
-    for place in places {
-        let ino = make(volume, place, 0)?;
-        for index in 0..PAGES / 256 {
-            volume.write(ino, index << 20, &vec![7; 1 << 20], WriteHow::default())?;
-        }
-        files.push(ino);
+/// Work on a file system, in a directory for each thread.
+struct Work<'c, C: Calls> {
+    calls: &'c C,
+    dirs: Vec<C::Dir>,
+    /// Files of each thread, and how often each other operation is done.
+    files: usize,
+}
+
+impl<C: Calls> Work<'_, C> {
+    fn measure(&self, what: &'static str, f: impl Fn(usize, usize) -> Result<()> + Sync) -> Result<Row> {
+        measure(what, self.dirs.len(), self.files, f)
     }
-    let at = |t: usize, i: usize| ((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20).wrapping_add(t as u64) % PAGES;
-    let read = measure("read 4 KiB", threads, count, |t, i| {
-        let mut page = [0; 4096];
-        volume.read(files[t], at(t, i) * 4096, &mut page).map(drop)
-    })?;
-    let write = measure("write 4 KiB", threads, count, |t, i| {
-        let page = [i as u8; 4096];
-        volume
-            .write(files[t], at(t, i) * 4096, &page, WriteHow::default())
-            .map(drop)
-    })?;
-    Ok(vec![read, write])
+
+    /// Create, lookup, rename, unlink.
+    fn names(&self) -> Result<Vec<Row>> {
+        let (calls, dirs) = (self.calls, &self.dirs);
+        let order: Vec<usize> = Shuffled::new(self.files as u64).map(|i| i as usize).collect();
+        let names = |stem: &str| -> Vec<String> { (0..self.files).map(|i| format!("{stem}-{i:012}")).collect() };
+        let (names, others) = (names("file"), names("name"));
+        let made = || Mutex::new(Vec::with_capacity(self.files));
+        let made: Vec<Mutex<Vec<C::Made>>> = dirs.iter().map(|_| made()).collect();
+        let create = self.measure("create", |t, i| {
+            let new = calls.make(&dirs[t], names[i].as_bytes())?;
+            made[t].lock().expect("not poisoned").push(new);
+            Ok(())
+        })?;
+        for made in made {
+            let made = made.into_inner().map_err(|_| Error::other("a thread panicked"))?;
+            made.into_iter().for_each(|made| calls.release(made));
+        }
+        let lookup = self.measure("lookup", |t, i| calls.lookup(&dirs[t], names[order[i]].as_bytes()))?;
+        let rename = self.measure("rename", |t, i| {
+            calls.rename(&dirs[t], names[order[i]].as_bytes(), others[order[i]].as_bytes())
+        })?;
+        let unlink = self.measure("unlink", |t, i| calls.unlink(&dirs[t], others[order[i]].as_bytes()))?;
+        Ok(vec![create, lookup, rename, unlink])
+    }
+
+    /// 1 KiB at the end of one of [`LOGS`] files in turn: three in four are staged, the fourth completes a page.
+    fn appends(&self) -> Result<Row> {
+        let calls = self.calls;
+        let name = |log: usize| format!("log-{log:02}");
+        let logs =
+            |dir| -> Result<Vec<C::File>> { (0..LOGS).map(|log| calls.create(dir, name(log).as_bytes())).collect() };
+        let logs: Result<Vec<Vec<C::File>>> = self.dirs.iter().map(logs).collect();
+        let logs = logs?;
+        let row = self.measure("append 1 KiB", |t, i| {
+            calls.append(&logs[t][i % LOGS], &[i as u8; 1024])
+        })?;
+        for (dir, logs) in self.dirs.iter().zip(logs) {
+            logs.into_iter().for_each(|log| calls.close(log));
+            (0..LOGS).try_for_each(|log| calls.unlink(dir, name(log).as_bytes()))?;
+        }
+        Ok(row)
+    }
+
+    /// Pages of a file of its own for each thread.
+    fn pages(&self) -> Result<Vec<Row>> {
+        let calls = self.calls;
+        let mut files = Vec::new();
+        for dir in &self.dirs {
+            let made = calls.make(dir, b"pages")?;
+            calls.release(made);
+            let file = calls.open(dir, b"pages", false)?;
+            for index in 0..PAGES / 256 {
+                calls.write(&file, index << 20, &vec![7; 1 << 20])?;
+            }
+            files.push(file);
+        }
+        let at =
+            |t: usize, i: usize| ((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20).wrapping_add(t as u64) % PAGES;
+        let read = self.measure("read 4 KiB", |t, i| {
+            let mut page = [0; 4096];
+            calls.read(&files[t], at(t, i) * 4096, &mut page).map(drop)
+        })?;
+        let write = self.measure("write 4 KiB", |t, i| {
+            calls.write(&files[t], at(t, i) * 4096, &[i as u8; 4096])
+        })?;
+        files.into_iter().for_each(|file| calls.close(file));
+        Ok(vec![read, write])
+    }
 }

@@ -4,11 +4,12 @@
 //! open, read all, close: 13 operations. 1,000 names, four in five of them files of 16 KiB on average (here uniform up to
 //! 32 KiB); an append is 0 to 16 KiB, uniform. A thread draws its files from its own part of the names.
 
-use super::{Failure, Medium, directory, mount};
-use crate::million::new_inode;
-use keepfs_fs::Volume;
+use super::calls::Calls;
+use super::library::Library;
+use super::{Failure, Medium, mount};
+use keepfs_vfs::Vfs;
 use keepfs_vfs::ops::Rng;
-use keepfs_vfs::{Errno, FileKind, Ino, Vfs, WriteHow};
+use std::io::Result;
 use std::time::{Duration, Instant};
 
 const THREADS: usize = 16;
@@ -46,16 +47,16 @@ impl Done {
 }
 
 /// A thread's part of the names: which are files.
-struct Part<'v> {
-    volume: &'v Volume,
-    dir: Ino,
+struct Part<'c, C: Calls> {
+    calls: &'c C,
+    dir: &'c C::Dir,
     files: Vec<usize>,
     free: Vec<usize>,
     random: Rng,
     buffer: Vec<u8>,
 }
 
-impl Part<'_> {
+impl<C: Calls> Part<'_, C> {
     fn name(i: usize) -> String {
         format!("{i:08}")
     }
@@ -64,46 +65,41 @@ impl Part<'_> {
         self.random.below(self.files.len() as u64) as usize
     }
 
-    fn create(&mut self, append: u64) -> Result<(), Errno> {
+    fn create(&mut self, append: u64) -> Result<()> {
         let at = self.random.below(self.free.len() as u64) as usize;
         let i = self.free.swap_remove(at);
-        let new = new_inode(FileKind::File);
-        let entry = self.volume.mknod(self.dir, Self::name(i).as_bytes(), &new)?;
-        self.append(entry.attr.ino, append)?;
-        self.volume.forget(entry.attr.ino, 1);
+        let file = self.calls.create(self.dir, Self::name(i).as_bytes())?;
+        self.append(&file, append)?;
+        self.calls.close(file);
         self.files.push(i);
         Ok(())
     }
 
-    fn append(&mut self, ino: Ino, len: u64) -> Result<(), Errno> {
-        let how = WriteHow {
-            append: true,
-            ..WriteHow::default()
-        };
-        self.volume.write(ino, 0, &vec![b'a'; len as usize], how)?;
-        self.volume.fsync(ino, false)
+    fn append(&self, file: &C::File, len: u64) -> Result<()> {
+        self.calls.append(file, &vec![b'a'; len as usize])?;
+        self.calls.fsync(file)
     }
 
-    fn read(&mut self, i: usize, append: Option<u64>) -> Result<(), Errno> {
-        let ino = self.volume.lookup(self.dir, Self::name(i).as_bytes())?.attr.ino;
+    fn read(&mut self, i: usize, append: Option<u64>) -> Result<()> {
+        let file = self.calls.open(self.dir, Self::name(i).as_bytes(), true)?;
         let mut at = 0;
         loop {
-            match self.volume.read(ino, at, &mut self.buffer)? {
+            match self.calls.read(&file, at, &mut self.buffer)? {
                 0 => break,
                 n => at += n as u64,
             }
         }
         if let Some(len) = append {
-            self.append(ino, len)?;
+            self.append(&file, len)?;
         }
-        self.volume.forget(ino, 1);
+        self.calls.close(file);
         Ok(())
     }
 
-    fn round(&mut self) -> Result<(), Errno> {
+    fn round(&mut self) -> Result<()> {
         let at = self.draw();
         let gone = self.files.swap_remove(at);
-        self.volume.unlink(self.dir, Self::name(gone).as_bytes())?;
+        self.calls.unlink(self.dir, Self::name(gone).as_bytes())?;
         self.free.push(gone);
         let len = self.random.below(APPEND);
         self.create(len)?;
@@ -115,52 +111,65 @@ impl Part<'_> {
 }
 
 /// Runs all threads for `time`, a round each at least, on a new pool.
-pub fn run(medium: Medium<'_>, arena_mib: usize, time: Duration) -> Result<Done, Failure> {
+pub fn run(medium: Medium<'_>, arena_mib: usize, time: Duration) -> std::result::Result<Done, Failure> {
     let volume = &*mount(medium, 1 << 20, arena_mib)?;
-    let dir = directory(volume, "mail")?;
-    let mut parts = Vec::new();
-    for t in 0..THREADS {
-        let names = (0..NAMES).filter(|i| i % THREADS == t);
-        let mut part = Part {
-            volume,
-            dir,
-            files: Vec::new(),
-            free: names.collect(),
-            random: Rng::new(t as u64 + 1),
-            buffer: vec![0; 1 << 20],
-        };
-        while part.files.len() < part.free.len() * 4 {
-            let len = part.random.below(2 * APPEND);
-            part.create(len)?;
-        }
-        parts.push(part);
-    }
-    let (before, start) = (volume.store().traffic(), Instant::now());
-    let rounds: Result<Vec<u64>, Errno> = std::thread::scope(|scope| {
-        let work = |mut part: Part<'_>| {
-            let mut rounds = 0;
-            loop {
-                part.round()?;
-                rounds += 1;
-                if start.elapsed() >= time {
-                    return Ok(rounds);
-                }
-            }
-        };
-        let threads: Vec<_> = parts.into_iter().map(|part| scope.spawn(move || work(part))).collect();
+    let done = on(&Library(volume), time)?;
+    volume.unmount()?;
+    Ok(done)
+}
+
+/// The same on any file system, in a new directory.
+pub fn on<C: Calls>(calls: &C, time: Duration) -> Result<Done> {
+    let dir = &calls.directory("mail")?;
+    let parts = (0..THREADS).map(|thread| part(calls, dir, thread));
+    let parts = parts.collect::<Result<Vec<_>>>()?;
+    let (before, start) = (calls.traffic()?, Instant::now());
+    let rounds: Result<Vec<u64>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = parts
+            .into_iter()
+            .map(|part| scope.spawn(move || work(part, start, time)))
+            .collect();
         threads
             .into_iter()
             .map(|t| t.join().expect("a thread panicked"))
             .collect()
     });
-    let (seconds, after) = (start.elapsed().as_secs_f64(), volume.store().traffic());
+    let (seconds, after) = (start.elapsed().as_secs_f64(), calls.traffic()?);
     let rounds: u64 = rounds?.into_iter().sum();
-    volume.unmount()?;
     Ok(Done {
         operations: 13 * rounds,
         fsyncs: 2 * rounds,
         seconds,
-        bytes_written: (after - before).all_written().bytes,
-        flushes: (after - before).flushes,
+        bytes_written: after.bytes - before.bytes,
+        flushes: after.flushes - before.flushes,
     })
+}
+
+/// A thread's names, four in five of them files already.
+fn part<'c, C: Calls>(calls: &'c C, dir: &'c C::Dir, thread: usize) -> Result<Part<'c, C>> {
+    let mut part = Part {
+        calls,
+        dir,
+        files: Vec::new(),
+        free: (0..NAMES).filter(|i| i % THREADS == thread).collect(),
+        random: Rng::new(thread as u64 + 1),
+        buffer: vec![0; 1 << 20],
+    };
+    while part.files.len() < part.free.len() * 4 {
+        let len = part.random.below(2 * APPEND);
+        part.create(len)?;
+    }
+    Ok(part)
+}
+
+/// Rounds until the time is over.
+fn work<C: Calls>(mut part: Part<'_, C>, start: Instant, time: Duration) -> Result<u64> {
+    let mut rounds = 0;
+    loop {
+        part.round()?;
+        rounds += 1;
+        if start.elapsed() >= time {
+            return Ok(rounds);
+        }
+    }
 }

@@ -1,108 +1,171 @@
-//! The bars that a figure is held against, and whether they are met.
+//! The bars that a figure is held against, whether they are met, and what a miss would need.
 
+use super::floor;
 use super::sample::Rounds;
 use super::table::{compaction, number};
 
-/// What is asked.
-enum Ask {
-    /// The first peer's median is at least so many times the second's.
-    Least(&'static str, &'static str, f64),
-    /// The first peer's median is at most so many times the second's.
-    Most(&'static str, &'static str, f64),
-    /// Bytes an operation of the first are at most so many times the second's.
-    Bytes(&'static str, &'static str, f64),
-    /// Keepfs's median is at most this.
-    Below(f64),
-    /// KiB an operation of Keepfs are at most this.
-    Kib(f64),
-    /// Flushes an operation of Keepfs are at most this.
-    Flushes(f64),
-    /// KiB an fsync of Keepfs are at most this.
-    KibFsync(f64),
-    /// Flushes an fsync of Keepfs are at most this.
-    FlushesFsync(f64),
-    /// Compacted bytes by whole pages are at most this part.
-    Compaction(f64),
-    /// All rows of the workload lie within this part of the greatest.
+/// What of a row is held against a bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// The figure itself, in its unit.
+    Value,
+    /// All threads together, operations a second.
+    PerSecond,
+    /// KiB written for an operation.
+    Kib,
+    /// Flushes for an operation.
+    Flushes,
+    /// KiB written for an fsync.
+    KibFsync,
+    /// Flushes for an fsync.
+    FlushesFsync,
+    /// Compacted records by whole pages, percent.
+    Compaction,
+}
+
+/// How much it may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bound {
+    /// At most this.
+    Most(f64),
+    /// At most so many times what the other file system has.
+    MostOf(f64, &'static str),
+    /// At least so many times what the other file system has.
+    LeastOf(f64, &'static str),
+    /// All rows of the workload that begin with the bar's file system lie within so many percent of the greatest.
     Flat(f64),
 }
 
-/// A bar: its id, the figure and the workload that it is about (with `*` at its end: all that begin so).
+/// A bar: its id, the figure, the workload that it is about (with `*` at its end: all that begin so), the file system.
 struct Bar {
     id: &'static str,
     figure: &'static str,
     workload: &'static str,
-    ask: Ask,
+    peer: &'static str,
+    what: What,
+    bound: Bound,
 }
 
-const fn bar(id: &'static str, figure: &'static str, workload: &'static str, ask: Ask) -> Bar {
-    Bar {
-        id,
-        figure,
-        workload,
-        ask,
+/// A line for each bar.
+macro_rules! bars {
+    ($($id:literal $figure:literal $workload:literal $peer:literal $what:ident $bound:expr;)*) => {
+        const BARS: &[Bar] = &[$(Bar {
+            id: $id,
+            figure: $figure,
+            workload: $workload,
+            peer: $peer,
+            what: What::$what,
+            bound: $bound,
+        }),*];
+    };
+}
+
+use Bound::{Flat, LeastOf, Most, MostOf};
+
+bars! {
+    "P-1"  "sync" "create" "keepfs" Kib Most(4.0);
+    "P-1"  "sync" "create" "keepfs" Flushes Most(1.0);
+    "P-2"  "varmail" "varmail" "keepfs" Value LeastOf(1.5, "passthrough_ll");
+    "P-2"  "varmail" "varmail" "keepfs-uring" Value LeastOf(1.8, "passthrough_ll");
+    "P-2"  "varmail" "varmail" "keepfs" Value LeastOf(5.0, "fuse2fs");
+    "P-2"  "varmail" "varmail" "keepfs" KibFsync Most(12.0);
+    "P-2"  "varmail" "varmail" "keepfs" FlushesFsync Most(0.25);
+    "P-2"  "inproc" "varmail" "keepfs" PerSecond LeastOf(1.0, "ext4");
+    "P-3"  "ops" "*" "keepfs" Value LeastOf(0.9, "memory-dev");
+    "P-3"  "ops" "*" "keepfs-uring" Value LeastOf(0.9, "memory-uring");
+    "P-3"  "ops" "*" "keepfs" Value LeastOf(2.0, "fuse2fs");
+    "P-3"  "ops" "*" "keepfs" Value LeastOf(2.0, "zfs-fuse");
+    "P-4"  "sequential" "write" "keepfs" Value LeastOf(0.8, "memory-dev");
+    "P-4"  "sequential" "reread" "keepfs" Value LeastOf(0.8, "memory-dev");
+    "P-4"  "sequential" "write" "keepfs-uring" Value LeastOf(0.8, "memory-uring");
+    "P-4"  "sequential" "reread" "keepfs" Value LeastOf(0.9, "ext4");
+    "P-5"  "inproc" "create" "keepfs" Value Most(2.0);
+    "P-5"  "inproc" "append 1 KiB" "keepfs" Value Most(2.0);
+    "P-5"  "inproc" "rename" "keepfs" Value Most(2.0);
+    "P-5"  "inproc" "unlink" "keepfs" Value Most(2.0);
+    "P-5"  "inproc" "lookup" "keepfs" Value Most(2.0);
+    "P-7"  "growth" "mount after a power cut" "keepfs" Value Most(1.0);
+    "P-7"  "growth" "mount after unmount" "keepfs" Value Most(0.05);
+    "P-7"  "growth" "unmount" "keepfs" Value Most(2.0);
+    "P-8"  "inproc" "create" "keepfs, 2 threads" PerSecond LeastOf(1.7, "keepfs");
+    "P-8"  "inproc" "append 1 KiB" "keepfs, 2 threads" PerSecond LeastOf(1.7, "keepfs");
+    "P-8"  "inproc" "rename" "keepfs, 2 threads" PerSecond LeastOf(1.7, "keepfs");
+    "P-8"  "inproc" "unlink" "keepfs, 2 threads" PerSecond LeastOf(1.7, "keepfs");
+    "P-8"  "inproc" "lookup" "keepfs, 2 threads" PerSecond LeastOf(1.7, "keepfs");
+    "P-8"  "inproc" "read 4 KiB" "keepfs, 2 threads" PerSecond LeastOf(1.7, "keepfs");
+    "P-8"  "inproc" "write 4 KiB" "keepfs, 2 threads" PerSecond LeastOf(1.7, "keepfs");
+    "P-8"  "huge" "create*" "10^" Value Flat(20.0);
+    "P-8"  "huge" "lookup*" "10^" Value Flat(20.0);
+    "P-8"  "huge" "unlink*" "10^" Value Flat(20.0);
+    "P-9"  "growth" "peak beside the arena" "keepfs" Value Most(64.0);
+    "P-9"  "huge" "peak beside the arena*" "keepfs" Value Most(64.0);
+    "M-16" "varmail-ssd" "varmail" "keepfs" Value LeastOf(1.5, "ext2");
+    "M-16" "varmail-ssd" "varmail" "keepfs" Value LeastOf(1.5, "ext4");
+    "M-16" "varmail-ssd" "varmail" "keepfs" Kib MostOf(0.70, "ext2");
+    "M-16" "fileserver-ssd" "fileserver" "keepfs" Kib MostOf(0.80, "ext2");
+    "M-16" "webproxy-ssd" "webproxy" "keepfs" Kib MostOf(0.90, "ext2");
+    "M-16" "fileserver-ssd" "fileserver" "keepfs-writeback" Kib MostOf(0.80, "ext2");
+    "M-16" "webproxy-ssd" "webproxy" "keepfs-writeback" Kib MostOf(0.90, "ext2");
+    "M-17" "sync-ssd" "create" "keepfs" Value LeastOf(3.0, "ext2");
+    "M-17" "sync-ssd" "append10" "keepfs" Value LeastOf(5.0, "ext2");
+    "M-17" "sync-ssd" "append1000" "keepfs" Value LeastOf(1.0, "ext2");
+    "M-17" "sync-ssd" "append1000" "keepfs-writeback" Value LeastOf(1.0, "ext2");
+    "M-17" "sync-ssd" "delete" "keepfs" Value LeastOf(1.0, "ext2");
+    "M-18" "compaction" "varmail" "keepfs" Compaction Most(3.5);
+    "M-18" "compaction" "fileserver" "keepfs" Compaction Most(40.0);
+    "M-18" "compaction" "webproxy" "keepfs" Compaction Most(42.0);
+    "M-18" "compaction" "webserver" "keepfs" Compaction Most(35.0);
+    "M-19" "recovery" "mount*" "keepfs" Value Most(1.0);
+    "M-20" "arenas" "varmail" "arena" Value Flat(10.0);
+    "M-21" "unmount" "varmail, at once" "keepfs" Value MostOf(1.1, "ext2");
+    "M-21" "unmount" "fileserver, at once" "keepfs" Value MostOf(1.1, "ext2");
+    "M-21" "unmount" "varmail, after*" "keepfs" Value Most(1.0);
+    "M-21" "unmount" "fileserver, after*" "keepfs" Value Most(1.0);
+}
+
+/// A bar held against a figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Of the bar.
+    pub id: &'static str,
+    /// The figure.
+    pub figure: &'static str,
+    /// The workload, as the figure calls it.
+    pub workload: String,
+    /// What is asked.
+    pub asked: String,
+    /// What was measured.
+    pub measured: String,
+    /// Whether it is met.
+    pub met: bool,
+    /// What the bare transport and the device of the same run would give if the file system cost nothing.
+    pub floor: Option<Floor>,
+}
+
+/// A floor in the terms of a bar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Floor {
+    /// What would be measured.
+    pub ratio: String,
+    /// Whether that would meet the bar.
+    pub reaches: bool,
+}
+
+impl Verdict {
+    /// One line for the section of the figure.
+    pub fn line(&self) -> String {
+        let met = if self.met { "met" } else { "**not met**" };
+        let floor = match &self.floor {
+            None => String::new(),
+            Some(floor) if floor.reaches => format!("; its floor gives {}", floor.ratio),
+            Some(floor) => format!("; its floor gives {}: out of reach here", floor.ratio),
+        };
+        format!(
+            "{}: {}, {}: {}, {met}{floor}.",
+            self.id, self.workload, self.asked, self.measured
+        )
     }
 }
-
-use Ask::{Below, Bytes, Compaction, Flat, Flushes, FlushesFsync, Kib, KibFsync, Least, Most};
-
-const BARS: &[Bar] = &[
-    bar("P-2", "varmail", "varmail", Least("keepfs", "passthrough_ll", 1.5)),
-    bar(
-        "P-2",
-        "varmail",
-        "varmail",
-        Least("keepfs-uring", "passthrough_ll", 1.8),
-    ),
-    bar("P-2", "varmail", "varmail", Least("keepfs", "fuse2fs", 5.0)),
-    bar("P-2", "varmail", "varmail", KibFsync(12.0)),
-    bar("P-2", "varmail", "varmail", FlushesFsync(0.25)),
-    bar("M-16", "varmail-ssd", "varmail", Least("keepfs", "ext2", 1.5)),
-    bar("M-16", "varmail-ssd", "varmail", Least("keepfs", "ext4", 1.5)),
-    bar("M-16", "varmail-ssd", "varmail", Bytes("keepfs", "ext2", 0.70)),
-    bar("M-16", "fileserver-ssd", "fileserver", Bytes("keepfs", "ext2", 0.80)),
-    bar("M-16", "webproxy-ssd", "webproxy", Bytes("keepfs", "ext2", 0.90)),
-    bar(
-        "M-16",
-        "fileserver-ssd",
-        "fileserver",
-        Bytes("keepfs-writeback", "ext2", 0.80),
-    ),
-    bar(
-        "M-16",
-        "webproxy-ssd",
-        "webproxy",
-        Bytes("keepfs-writeback", "ext2", 0.90),
-    ),
-    bar("P-1", "sync", "create", Kib(4.0)),
-    bar("P-1", "sync", "create", Flushes(1.0)),
-    bar("M-17", "sync-ssd", "create", Least("keepfs", "ext2", 3.0)),
-    bar("M-17", "sync-ssd", "append10", Least("keepfs", "ext2", 5.0)),
-    bar("M-17", "sync-ssd", "append1000", Least("keepfs", "ext2", 1.0)),
-    bar("M-17", "sync-ssd", "delete", Least("keepfs", "ext2", 1.0)),
-    bar("P-3", "ops", "*", Least("keepfs", "memory-dev", 0.9)),
-    bar("P-3", "ops", "*", Least("keepfs-uring", "memory-uring", 0.9)),
-    bar("P-3", "ops", "*", Least("keepfs", "fuse2fs", 2.0)),
-    bar("P-3", "ops", "*", Least("keepfs", "zfs-fuse", 2.0)),
-    bar("P-4", "sequential", "write", Least("keepfs", "memory-dev", 0.8)),
-    bar("P-4", "sequential", "reread", Least("keepfs", "memory-dev", 0.8)),
-    bar("P-4", "sequential", "write", Least("keepfs-uring", "memory-uring", 0.8)),
-    bar("P-4", "sequential", "reread", Least("keepfs", "ext4", 0.9)),
-    bar("M-20", "arenas", "varmail", Flat(0.10)),
-    bar("M-18", "compaction", "varmail", Compaction(0.035)),
-    bar("M-18", "compaction", "fileserver", Compaction(0.40)),
-    bar("M-18", "compaction", "webproxy", Compaction(0.42)),
-    bar("M-18", "compaction", "webserver", Compaction(0.35)),
-    bar("M-21", "unmount", "varmail, at once", Most("keepfs", "ext2", 1.1)),
-    bar("M-21", "unmount", "fileserver, at once", Most("keepfs", "ext2", 1.1)),
-    bar("M-21", "unmount", "varmail, after*", Below(1.0)),
-    bar("M-21", "unmount", "fileserver, after*", Below(1.0)),
-    bar("M-19", "recovery", "mount*", Below(1.0)),
-    bar("P-7", "growth", "mount after a power cut", Below(1.0)),
-    bar("P-7", "growth", "mount after unmount", Below(0.05)),
-    bar("P-7", "growth", "unmount", Below(2.0)),
-    bar("P-9", "growth", "peak beside the arena", Below(64.0)),
-];
 
 impl Bar {
     fn is_about(&self, workload: &str) -> bool {
@@ -111,11 +174,123 @@ impl Bar {
             None => workload == self.workload,
         }
     }
+
+    /// Judges rows of one workload; nothing if one that it needs is missing.
+    fn judge(&self, workload: &str, rows: &[&Rounds<'_>]) -> Option<Verdict> {
+        let (asked, measured, met) = match self.bound {
+            Flat(percent) => self.flat(rows, percent)?,
+            Most(bound) => {
+                let row = row(rows, self.peer)?;
+                let value = self.what.of(row)?;
+                let asked = format!("≤ {bound} {}{}", self.what.words(row), self.whose());
+                (asked, format!("{}{}", number(value), self.what.sign()), value <= bound)
+            }
+            MostOf(bound, other) => {
+                let ratio = self.ratio(rows, other)?;
+                let asked = format!("{}{} ≤ {bound}x {other}", self.what.owned(), self.peer);
+                (asked, format!("{ratio:.2}x"), ratio <= bound)
+            }
+            LeastOf(bound, other) => {
+                let ratio = self.ratio(rows, other)?;
+                let asked = format!("{} ≥ {bound}x {other}", self.peer);
+                (asked, format!("{ratio:.2}x"), ratio >= bound)
+            }
+        };
+        Some(Verdict {
+            id: self.id,
+            figure: self.figure,
+            workload: workload.to_owned(),
+            asked,
+            measured,
+            met,
+            floor: if met { None } else { self.floor(rows) },
+        })
+    }
+
+    fn ratio(&self, rows: &[&Rounds<'_>], other: &str) -> Option<f64> {
+        let of = |peer| self.what.of(row(rows, peer)?).filter(|value| *value > 0.0);
+        Some(of(self.peer)? / of(other)?)
+    }
+
+    fn flat(&self, rows: &[&Rounds<'_>], percent: f64) -> Option<(String, String, bool)> {
+        let rows = rows.iter().filter(|row| row.median.peer.starts_with(self.peer));
+        let values: Vec<f64> = rows.filter_map(|row| self.what.of(row)).collect();
+        let (min, max) = (
+            values.iter().copied().fold(f64::MAX, f64::min),
+            values.iter().copied().fold(0.0, f64::max),
+        );
+        let apart = 100.0 * (1.0 - min / max);
+        let asked = format!("within {percent:.0} % over {} sizes", values.len());
+        (values.len() > 1).then(|| (asked, format!("{apart:.1} %"), apart <= percent))
+    }
+
+    /// What would be measured against the other if only transport and device cost anything.
+    fn floor(&self, rows: &[&Rounds<'_>]) -> Option<Floor> {
+        let LeastOf(bound, other) = self.bound else { return None };
+        let best = floor::best(rows, self.peer, other)?;
+        let ratio = best / self.what.of(row(rows, other)?).filter(|value| *value > 0.0)?;
+        Some(Floor {
+            ratio: format!("{ratio:.2}x"),
+            reaches: ratio >= bound,
+        })
+    }
+
+    /// Whose figure it is, where that is not plain.
+    fn whose(&self) -> String {
+        match self.peer {
+            "keepfs" => String::new(),
+            peer => format!(" by {peer}"),
+        }
+    }
 }
 
-/// One line for each bar of the figure that there are rows for.
-pub fn verdicts(figure: &str, rows: &[Rounds<'_>]) -> Vec<String> {
-    let mut lines = Vec::new();
+fn row<'r, 's>(rows: &[&'r Rounds<'s>], peer: &str) -> Option<&'r Rounds<'s>> {
+    rows.iter().find(|row| row.median.peer == peer).copied()
+}
+
+impl What {
+    fn of(self, row: &Rounds<'_>) -> Option<f64> {
+        let kib = |bytes: f64| bytes / 1024.0;
+        match self {
+            Self::Value => Some(row.median.value),
+            Self::PerSecond => row.median.get("per_second"),
+            Self::Kib => row.median.each("written").map(kib),
+            Self::Flushes => row.median.each("flushes"),
+            Self::KibFsync => row.median.each_fsync("written").map(kib),
+            Self::FlushesFsync => row.median.each_fsync("flushes"),
+            Self::Compaction => compaction(row).map(|part| 100.0 * part),
+        }
+    }
+
+    fn words<'r>(self, row: &'r Rounds<'_>) -> &'r str {
+        match self {
+            Self::Value => &row.median.unit,
+            Self::PerSecond => "op/s",
+            Self::Kib => "KiB an operation",
+            Self::Flushes => "flushes an operation",
+            Self::KibFsync => "KiB an fsync",
+            Self::FlushesFsync => "flushes an fsync",
+            Self::Compaction => "% of whole pages",
+        }
+    }
+
+    /// Before the name of a file system.
+    fn owned(self) -> &'static str {
+        match self {
+            Self::Kib => "bytes an operation of ",
+            Self::Flushes => "flushes an operation of ",
+            _ => "",
+        }
+    }
+
+    fn sign(self) -> &'static str {
+        if self == Self::Compaction { " %" } else { "" }
+    }
+}
+
+/// Each bar of the figure that there are rows for.
+pub fn verdicts(figure: &str, rows: &[Rounds<'_>]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
     for bar in BARS.iter().filter(|bar| bar.figure == figure) {
         let mut workloads: Vec<&str> = Vec::new();
         for row in rows {
@@ -126,78 +301,10 @@ pub fn verdicts(figure: &str, rows: &[Rounds<'_>]) -> Vec<String> {
         }
         for workload in workloads {
             let same: Vec<&Rounds<'_>> = rows.iter().filter(|row| row.median.workload == workload).collect();
-            if let Some((asked, value, met)) = bar.ask.judge(&same) {
-                let met = if met { "met" } else { "**not met**" };
-                lines.push(format!("{}: {workload}, {asked}: {value}, {met}.", bar.id));
-            }
+            verdicts.extend(bar.judge(workload, &same));
         }
     }
-    lines
-}
-
-impl Ask {
-    /// What is asked in words, the value, and whether it is met; nothing if a row is missing.
-    fn judge(&self, rows: &[&Rounds<'_>]) -> Option<(String, String, bool)> {
-        let of = |peer: &str| rows.iter().find(|row| row.median.peer == peer);
-        let ours = || of("keepfs").map(|row| row.median);
-        let value = |peer| of(peer).map(|row| row.median.value).filter(|value| *value > 0.0);
-        let kib = |bytes: f64| bytes / 1024.0;
-        let most = |asked: String, value: f64, bound: f64| Some((asked, number(value), value <= bound));
-        match self {
-            Least(first, second, bound) => {
-                let ratio = value(first)? / value(second)?;
-                let asked = format!("{first} ≥ {bound}x {second}");
-                Some((asked, format!("{ratio:.2}x"), ratio >= *bound))
-            }
-            Most(first, second, bound) => {
-                let ratio = value(first)? / value(second)?;
-                let asked = format!("{first} ≤ {bound}x {second}");
-                Some((asked, format!("{ratio:.2}x"), ratio <= *bound))
-            }
-            Bytes(first, second, bound) => {
-                let bytes = |peer| of(peer)?.median.each("written").filter(|bytes| *bytes > 0.0);
-                let ratio = bytes(first)? / bytes(second)?;
-                let asked = format!("bytes an operation of {first} ≤ {bound}x {second}");
-                Some((asked, format!("{ratio:.2}x"), ratio <= *bound))
-            }
-            Below(bound) => {
-                let ours = ours()?;
-                most(format!("≤ {bound} {}", ours.unit), ours.value, *bound)
-            }
-            Kib(bound) => most(
-                format!("≤ {bound} KiB an operation"),
-                kib(ours()?.each("written")?),
-                *bound,
-            ),
-            Flushes(bound) => most(
-                format!("≤ {bound} flushes an operation"),
-                ours()?.each("flushes")?,
-                *bound,
-            ),
-            KibFsync(bound) => most(
-                format!("≤ {bound} KiB an fsync"),
-                kib(ours()?.each_fsync("written")?),
-                *bound,
-            ),
-            FlushesFsync(bound) => most(
-                format!("≤ {bound} flushes an fsync"),
-                ours()?.each_fsync("flushes")?,
-                *bound,
-            ),
-            Compaction(bound) => {
-                let ratio = compaction(of("keepfs")?)?;
-                let asked = format!("≤ {:.1} % of whole pages", 100.0 * bound);
-                Some((asked, format!("{:.2} %", 100.0 * ratio), ratio <= *bound))
-            }
-            Flat(bound) => {
-                let values = rows.iter().map(|row| row.median.value);
-                let (min, max) = (values.clone().fold(f64::MAX, f64::min), values.fold(0.0, f64::max));
-                let apart = 1.0 - min / max;
-                let asked = format!("within {:.0} % over {} sizes", 100.0 * bound, rows.len());
-                (rows.len() > 1).then(|| (asked, format!("{:.1} %", 100.0 * apart), apart <= *bound))
-            }
-        }
-    }
+    verdicts
 }
 
 #[cfg(test)]

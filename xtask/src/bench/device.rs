@@ -47,6 +47,15 @@ struct Ssd {
     child: Child,
 }
 
+/// What a modelled device takes for what nobody can do without.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Model {
+    /// A flush.
+    pub flush_us: f64,
+    /// Writes in order.
+    pub write_bytes_s: f64,
+}
+
 /// Writes and flushes that a device has completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -106,12 +115,25 @@ impl LoopDevice {
 
     /// What the modelled SSD counted: that the requests of the loop device reach it. `None` without one.
     pub fn modelled_counters(&self) -> Option<Counters> {
-        let text = std::fs::read_to_string(self.ssd.as_ref()?.dir.join("counters")).ok()?;
-        let counted: serde_json::Value = serde_json::from_str(&text).ok()?;
+        let told = self.told()?;
         Some(Counters {
-            written: counted["written_bytes"].as_u64()?,
-            flushes: counted["flushes"].as_u64()?,
+            written: told["written_bytes"].as_u64()?,
+            flushes: told["flushes"].as_u64()?,
         })
+    }
+
+    /// The rates of the modelled SSD, as it tells them. `None` without one.
+    pub fn model(&self) -> Option<Model> {
+        let told = self.told()?;
+        Some(Model {
+            flush_us: told["flush_us"].as_f64()?,
+            write_bytes_s: told["write_bytes_s"].as_f64()?,
+        })
+    }
+
+    fn told(&self) -> Option<serde_json::Value> {
+        let text = std::fs::read_to_string(self.ssd.as_ref()?.dir.join("counters")).ok()?;
+        serde_json::from_str(&text).ok()
     }
 }
 

@@ -2,6 +2,11 @@
 
 use super::device::Profile;
 
+mod works;
+
+pub use works::Work;
+use works::{COMPACTION, FILESERVER, OPS, SEQUENTIAL, SYNC, VARMAIL, WEBPROXY, WEBSERVER, WHERE};
+
 /// A figure of the benchmark: one table, one plot, one command.
 pub struct Figure {
     /// `cargo xtask bench NAME`.
@@ -32,68 +37,19 @@ pub enum Kind {
     Recovery,
     /// Many files, in process.
     Growth,
+    /// Single operations and varmail in process, beside the kernel's file systems.
+    InProcess,
+    /// Samples of the processor's clock during each of these: where the time of an operation goes.
+    Where(&'static [Work]),
+    /// 10^7 files and a directory of 10^6, in process; not part of `all`.
+    Huge,
 }
-
-/// A workload.
-pub struct Work {
-    /// As the program calls it.
-    pub name: &'static str,
-    /// What prepares it.
-    pub prepare: Option<&'static str>,
-    /// Whether the file system is mounted anew before, with empty caches. Not done with one that cannot be.
-    pub anew: bool,
-    /// Its part of the seconds that were asked for; 0 for a job that ends by itself.
-    pub share: f64,
-}
-
-const fn work(name: &'static str, prepare: Option<&'static str>, share: f64) -> Work {
-    Work {
-        name,
-        prepare,
-        anew: false,
-        share,
-    }
-}
-
-const VARMAIL: &[Work] = &[work("varmail", Some("varmail-prepare"), 1.0)];
-const FILESERVER: &[Work] = &[work("fileserver", Some("fileserver-prepare"), 1.0)];
-const WEBSERVER: &[Work] = &[work("webserver", Some("webserver-prepare"), 1.0)];
-const WEBPROXY: &[Work] = &[work("webproxy", Some("webproxy-prepare"), 1.0)];
-const SYNC: &[Work] = &[
-    work("create", Some("single-prepare"), 0.4),
-    work("append10", None, 0.4),
-    work("append1000", None, 0.4),
-    work("delete", Some("delete-prepare"), 0.0),
-];
-const OPS: &[Work] = &[
-    work("bare-create", Some("single-prepare"), 0.2),
-    work("stat", None, 0.2),
-    work("open", None, 0.2),
-    work("rename", None, 0.2),
-    work("unlink", None, 0.2),
-    work("read4k", Some("random-prepare"), 0.2),
-    work("write4k", None, 0.2),
-];
-const SEQUENTIAL: &[Work] = &[
-    work("write", None, 0.0),
-    Work {
-        name: "read",
-        prepare: None,
-        anew: true,
-        share: 0.0,
-    },
-    work("reread", None, 0.0),
-];
-const COMPACTION: &[Work] = &[
-    work("varmail", Some("varmail-prepare"), 1.0),
-    work("fileserver", Some("fileserver-prepare"), 1.0),
-    work("webproxy", Some("webproxy-prepare"), 1.0),
-    work("webserver", Some("webserver-prepare"), 1.0),
-];
 
 const ALL: &[&str] = &[
     "keepfs",
     "keepfs-uring",
+    "memory-dev",
+    "memory-uring",
     "ext2",
     "ext3",
     "ext4",
@@ -118,9 +74,23 @@ const SERVERS: &[&str] = &[
     "passthrough_ll",
 ];
 const ON_SSD: &[&str] = &["keepfs", "ext2", "ext3", "ext4", "ext4-fc", "xfs", "btrfs"];
+/// With what the transport alone gives: it has no device.
+const SYNCED_SSD: &[&str] = &[
+    "keepfs",
+    "keepfs-writeback",
+    "memory-dev",
+    "ext2",
+    "ext3",
+    "ext4",
+    "ext4-fc",
+    "xfs",
+    "btrfs",
+];
 const SYNCED: &[&str] = &[
     "keepfs",
     "keepfs-uring",
+    "keepfs-writeback",
+    "memory-dev",
     "ext2",
     "ext4",
     "ext4-fc",
@@ -135,6 +105,7 @@ const LARGE: &[&str] = &["keepfs", "keepfs-writeback", "ext2", "ext3", "ext4", "
 const FRONT: &[&str] = &[
     "keepfs",
     "keepfs-uring",
+    "keepfs-writeback",
     "memory-dev",
     "memory-uring",
     "ext4",
@@ -154,171 +125,61 @@ const BULK: &[&str] = &[
     "fuse2fs",
     "passthrough_ll",
 ];
+const PAIR: &[&str] = &["keepfs", "keepfs-uring"];
+const COMPACTED: &[&str] = &["keepfs", "keepfs-ec", "ext2"];
+const UNMOUNTED: &[&str] = &["keepfs", "ext2", "ext4"];
+const INPROC: &[&str] = &["keepfs", "ext4", "ext2"];
+const ALONE: &[&str] = &["keepfs"];
 
-const fn figure(
-    name: &'static str,
-    about: &'static str,
-    peers: &'static [&'static str],
-    rounds_max: u32,
-    kind: Kind,
-    overhead_s: u32,
-) -> Figure {
-    Figure {
-        name,
-        about,
-        profile: Profile::None,
-        peers,
-        rounds_max,
-        kind,
-        overhead_s,
-    }
+/// A line for each figure: name, device, file systems, most rounds, seconds beside the workloads, kind, about.
+macro_rules! figures {
+    ($($name:literal $profile:ident $peers:ident $rounds:literal $overhead:literal $kind:expr, $about:literal;)*) => {
+        /// All figures, in the order of `bench all`.
+        pub const FIGURES: &[Figure] = &[$(Figure {
+            name: $name,
+            about: $about,
+            profile: Profile::$profile,
+            peers: $peers,
+            rounds_max: $rounds,
+            kind: $kind,
+            overhead_s: $overhead,
+        }),*];
+    };
 }
 
-impl Figure {
-    const fn ssd(self) -> Figure {
-        Figure {
-            profile: Profile::Ssd,
-            ..self
-        }
-    }
-}
+use Kind::Works;
 
-/// All figures, in the order of `bench all`.
-pub const FIGURES: &[Figure] = &[
-    figure(
-        "varmail",
-        "filebench's varmail, 16 threads (P-2)",
-        ALL,
-        3,
-        Kind::Works(VARMAIL),
-        1,
-    ),
-    figure(
-        "varmail-ssd",
-        "the same on the modelled SSD (M-16; ReconFS Fig. 5, 6)",
-        ON_SSD,
-        2,
-        Kind::Works(VARMAIL),
-        1,
-    )
-    .ssd(),
-    figure(
-        "fileserver",
-        "filebench's fileserver, 50 threads",
-        SERVERS,
-        2,
-        Kind::Works(FILESERVER),
-        4,
-    ),
-    figure(
-        "fileserver-ssd",
-        "the same on the modelled SSD (M-16)",
-        LARGE,
-        2,
-        Kind::Works(FILESERVER),
-        6,
-    )
-    .ssd(),
-    figure(
-        "webserver",
-        "filebench's webserver, 100 threads",
-        SERVERS,
-        1,
-        Kind::Works(WEBSERVER),
-        1,
-    ),
-    figure(
-        "webproxy",
-        "filebench's webproxy, 100 threads",
-        SERVERS,
-        2,
-        Kind::Works(WEBPROXY),
-        2,
-    ),
-    figure(
-        "webproxy-ssd",
-        "the same on the modelled SSD (M-16)",
-        LARGE,
-        2,
-        Kind::Works(WEBPROXY),
-        2,
-    )
-    .ssd(),
-    figure(
-        "sync",
-        "one thread: create + 1 KiB + fsync (P-1), appends of 4 KiB with an fsync each 10 and each 1000, delete and sync",
-        SYNCED,
-        2,
-        Kind::Works(SYNC),
-        3,
-    ),
-    figure(
-        "sync-ssd",
-        "the same on the modelled SSD (M-17; ReconFS Fig. 7)",
-        ON_SSD,
-        2,
-        Kind::Works(SYNC),
-        3,
-    )
-    .ssd(),
-    figure(
-        "ops",
-        "one thread, one call at a time, beside the transports alone (P-3)",
-        FRONT,
-        2,
-        Kind::Works(OPS),
-        3,
-    ),
-    figure(
-        "sequential",
-        "256 MiB in calls of 1 MiB: written and fsynced, read from the device, read again; beside the transports alone (P-4)",
-        BULK,
-        2,
-        Kind::Works(SEQUENTIAL),
-        4,
-    ),
-    figure(
-        "arenas",
-        "varmail and fileserver with five sizes of the arena (M-20; ReconFS Fig. 10)",
-        &["keepfs"],
-        2,
-        Kind::Arenas(&["varmail", "fileserver"]),
-        3,
-    ),
-    figure(
-        "compaction",
-        "bytes with compaction, without it (keepfs-ec) and of ext2; what groups changed of each page (M-18; ReconFS \
-         Table 3, Fig. 8, 9)",
-        &["keepfs", "keepfs-ec", "ext2"],
-        1,
-        Kind::Works(COMPACTION),
-        6,
-    ),
-    figure(
-        "unmount",
-        "time of the unmount at once after varmail and fileserver, and after 90 seconds (M-21; ReconFS Fig. 11, 12)",
-        &["keepfs", "ext2", "ext4"],
-        1,
-        Kind::Unmount,
-        6,
-    ),
-    figure(
-        "recovery",
-        "mount after the server was killed, behind much data and many files (M-19; ReconFS Fig. 13)",
-        &["keepfs"],
-        1,
-        Kind::Recovery,
-        60,
-    ),
-    figure(
-        "growth",
-        "up to 10^6 files in process on an arena of 64 MiB; mounts and unmount (P-7, P-8, P-9)",
-        &["keepfs"],
-        1,
-        Kind::Growth,
-        90,
-    ),
-];
+figures! {
+    "varmail" None ALL 3 1 Works(VARMAIL), "filebench's varmail, 16 threads (P-2)";
+    "varmail-ssd" Ssd ON_SSD 2 1 Works(VARMAIL), "the same on the modelled SSD (M-16; ReconFS Fig. 5, 6)";
+    "fileserver" None SERVERS 1 4 Works(FILESERVER), "filebench's fileserver, 50 threads";
+    "fileserver-ssd" Ssd LARGE 2 6 Works(FILESERVER), "the same on the modelled SSD (M-16)";
+    "webserver" None SERVERS 1 1 Works(WEBSERVER), "filebench's webserver, 100 threads";
+    "webproxy" None SERVERS 1 2 Works(WEBPROXY), "filebench's webproxy, 100 threads";
+    "webproxy-ssd" Ssd LARGE 2 2 Works(WEBPROXY), "the same on the modelled SSD (M-16)";
+    "sync" None SYNCED 2 3 Works(SYNC), "one thread: create + 1 KiB + fsync (P-1), appends of 4 KiB with an fsync \
+        each 10 and each 1000, delete and sync";
+    "sync-ssd" Ssd SYNCED_SSD 2 3 Works(SYNC), "the same on the modelled SSD (M-17; ReconFS Fig. 7)";
+    "ops" None FRONT 2 3 Works(OPS), "one thread, one call at a time, beside the transports alone (P-3)";
+    "where" None PAIR 1 4 Kind::Where(WHERE), "where the time of an operation goes: samples of the processors' clocks \
+        by call stack, us an operation";
+    "sequential" None BULK 2 4 Works(SEQUENTIAL), "256 MiB in calls of 1 MiB: written and fsynced, read from the \
+        device, read again; beside the transports alone (P-4)";
+    "inproc" None INPROC 2 4 Kind::InProcess, "the library in process beside the kernel's file systems, which the same \
+        calls reach through system calls: single operations and varmail (P-2, P-5, P-8)";
+    "arenas" None ALONE 2 3 Kind::Arenas(&["varmail", "fileserver"]), "varmail and fileserver with five sizes of the \
+        arena (M-20; ReconFS Fig. 10)";
+    "compaction" None COMPACTED 1 6 Works(COMPACTION), "bytes with compaction, without it (keepfs-ec) and of ext2; what \
+        groups changed of each page (M-18; ReconFS Table 3, Fig. 8, 9)";
+    "unmount" None UNMOUNTED 1 6 Kind::Unmount, "time of the unmount at once after varmail and fileserver, and after \
+        90 seconds (M-21; ReconFS Fig. 11, 12)";
+    "recovery" None ALONE 1 60 Kind::Recovery, "mount after the server was killed, behind much data and many files \
+        (M-19; ReconFS Fig. 13)";
+    "growth" None ALONE 1 90 Kind::Growth, "up to 10^6 files in process on an arena of 64 MiB; mounts and unmount \
+        (P-7, P-8, P-9)";
+    "huge" None ALONE 1 900 Kind::Huge, "10^7 files in 100 directories on an arena of 256 MiB, and 10^6 in one \
+        directory, in process: operations on files drawn at random at each size (P-8, P-9)";
+}
 
 /// The figure of this name.
 pub fn named(name: &str) -> Option<&'static Figure> {
@@ -326,6 +187,11 @@ pub fn named(name: &str) -> Option<&'static Figure> {
 }
 
 impl Figure {
+    /// Whether it is part of `bench all`: it takes minutes, not a quarter of an hour.
+    pub fn in_all(&self) -> bool {
+        !matches!(self.kind, Kind::Huge)
+    }
+
     /// How long it takes about, seconds, with so many seconds and rounds.
     pub fn estimate_s(&self, seconds: f64, rounds: u32) -> f64 {
         let rounds = f64::from(rounds.min(self.rounds_max));
@@ -334,13 +200,20 @@ impl Figure {
         let slow = if self.peers.contains(&"zfs-fuse") { 20.0 } else { 0.0 };
         let overhead = f64::from(self.overhead_s);
         match &self.kind {
-            Kind::Works(works) => {
+            Works(works) | Kind::Where(works) => {
                 let share: f64 = works.iter().map(|work| work.share).sum();
-                rounds * peers * (share * seconds + overhead) + slow
+                let profiled = if matches!(self.kind, Works(_)) {
+                    0.0
+                } else {
+                    2.0 * works.len() as f64
+                };
+                rounds * peers * (share * seconds + overhead + profiled) + slow
             }
             Kind::Arenas(names) => rounds * 5.0 * names.len() as f64 * (seconds + overhead),
             Kind::Unmount => 4.0 * peers * (seconds + overhead) + 90.0,
-            Kind::Recovery | Kind::Growth => overhead,
+            // Keepfs in memory besides.
+            Kind::InProcess => rounds * (peers + 1.0) * (seconds + overhead),
+            Kind::Recovery | Kind::Growth | Kind::Huge => overhead,
         }
     }
 }

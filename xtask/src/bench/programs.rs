@@ -21,6 +21,8 @@ pub struct Programs {
     pub memory: PathBuf,
     /// Many files in process (lab/src/million).
     pub million: PathBuf,
+    /// Single operations and varmail in process (lab/src/inproc).
+    pub inproc: PathBuf,
     scratch: PathBuf,
 }
 
@@ -33,6 +35,7 @@ impl Programs {
             bench: build::release("keepfs-lab", "bench")?,
             ssd: build::release("keepfs-lab", "ssd")?,
             million: build::release("keepfs-lab", "million")?,
+            inproc: build::release("keepfs-lab", "inproc")?,
             memory: build::example("keepfs-fuse", "memory")?,
             scratch: scratch.to_owned(),
         })

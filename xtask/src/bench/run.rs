@@ -12,6 +12,9 @@ use super::work::limited;
 use crate::suites::process::command;
 
 mod growth;
+mod huge;
+mod inproc;
+mod profile;
 
 /// Sizes of the arena of the memory sweep, MiB.
 const ARENAS_MIB: [u32; 5] = [16, 32, 64, 128, 256];
@@ -94,7 +97,13 @@ pub fn figure(bench: &Bench, figure: &Figure, only: &[&str]) -> Result<Outcome, 
             let failed = growth::run(bench, &mut outcome);
             note(bench, figure, chosen[0].name, failed, &mut outcome)?;
         }
-        Kind::Arenas(_) | Kind::Recovery | Kind::Growth => {}
+        Kind::InProcess => inproc::run(bench, figure, &chosen, rounds, &mut outcome)?,
+        Kind::Where(works) => profile::run(bench, figure, works, &chosen, &mut outcome)?,
+        Kind::Huge if !chosen.is_empty() => {
+            let failed = huge::run(bench, &mut outcome);
+            note(bench, figure, chosen[0].name, failed, &mut outcome)?;
+        }
+        Kind::Arenas(_) | Kind::Recovery | Kind::Growth | Kind::Huge => {}
     }
     Ok(outcome)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::device::{Counters, LoopDevice, Profile};
+use super::device::{Counters, LoopDevice, Model, Profile};
 use super::figure::{Figure, Work};
 use super::mounted::Mounted;
 use super::peers::Peer;
@@ -59,6 +59,19 @@ pub struct Session<'b> {
 impl<'b> Session<'b> {
     /// Makes the file system on a new device and mounts it; `options` are for Keepfs.
     pub fn new(bench: &'b Bench, peer: &'static Peer, profile: Profile, options: &[&str]) -> Result<Self, String> {
+        let mut session = Self::on_device(bench, peer, profile, options)?;
+        peer.make(&bench.programs, session.node())?;
+        session.mount()?;
+        Ok(session)
+    }
+
+    /// A new device with nothing on it, for a file system that is not mounted.
+    pub fn on_device(
+        bench: &'b Bench,
+        peer: &'static Peer,
+        profile: Profile,
+        options: &[&str],
+    ) -> Result<Self, String> {
         bench.stop.check()?;
         let scratch = Scratch::within(bench.programs.scratch())?;
         let device = match (peer.has_device(), profile) {
@@ -71,7 +84,7 @@ impl<'b> Session<'b> {
         };
         let dir = scratch.path().join("mnt");
         std::fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-        let mut session = Self {
+        Ok(Self {
             bench,
             peer,
             mounted: None,
@@ -79,13 +92,16 @@ impl<'b> Session<'b> {
             dir,
             options: options.iter().map(|option| (*option).to_owned()).collect(),
             _scratch: scratch,
-        };
-        peer.make(&bench.programs, session.node())?;
-        session.mount()?;
-        Ok(session)
+        })
     }
 
-    fn node(&self) -> &std::path::Path {
+    /// Where it is mounted.
+    pub fn dir(&self) -> &std::path::Path {
+        &self.dir
+    }
+
+    /// The device; nothing for a file system in memory.
+    pub fn node(&self) -> &std::path::Path {
         self.device.as_ref().map_or(std::path::Path::new(""), LoopDevice::node)
     }
 
@@ -107,6 +123,14 @@ impl<'b> Session<'b> {
     /// Kills the server of Keepfs and takes the dead mount away.
     pub fn kill(&mut self) -> Result<(), String> {
         self.mounted.take().map_or(Ok(()), Mounted::kill)
+    }
+
+    /// The process that serves Keepfs.
+    pub fn server_pid(&self) -> Result<i64, String> {
+        let mounted = self.mounted.as_ref().ok_or("nothing is mounted")?;
+        mounted.status()?["server_pid"]
+            .as_i64()
+            .ok_or_else(|| "status has no server_pid".into())
     }
 
     /// Runs a workload and returns what it printed.
@@ -151,6 +175,7 @@ impl<'b> Session<'b> {
                 return Ok(Counted {
                     device: Some(counters),
                     modelled: device.modelled_counters(),
+                    model: device.model(),
                     own: again,
                 });
             }
@@ -172,6 +197,7 @@ impl<'b> Session<'b> {
 pub struct Counted {
     device: Option<Counters>,
     modelled: Option<Counters>,
+    model: Option<Model>,
     /// `written` of `keepfs status`.
     own: Option<Value>,
 }
@@ -200,6 +226,10 @@ impl Counted {
         both(["modelled_written", "modelled_flushes"], self.modelled, before.modelled);
         let own = |counted: &Self| counted.own.as_ref().map(own_counters);
         both(["own_written", "own_flushes"], own(self), own(before));
+        if let Some(model) = self.model {
+            put("model_flush_us", model.flush_us);
+            put("model_write_bytes_s", model.write_bytes_s);
+        }
         let (Some(after), Some(before)) = (&self.own, &before.own) else {
             return;
         };

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use super::device::Profile;
 use super::figure::{FIGURES, Kind, Work};
-use super::peers;
 use super::sample::{Sample, rounds};
 use super::session::{Bench, Session};
 use super::table::own_difference;
+use super::{peers, run};
+use crate::install;
 
 /// Seconds of a workload.
 const SECONDS: f64 = 1.0;
@@ -39,6 +40,7 @@ pub fn run(mut bench: Bench) -> Result<ExitCode, String> {
         session.unmount()?;
     }
     modelled(&bench)?;
+    others(&mut bench)?;
     let least = judge(&total, 0.0)?;
     println!(
         "{} workloads; {:.0} MB and {:.0} flushes by the kernel's count, own count {least:+.2} %",
@@ -78,6 +80,29 @@ fn judge(sample: &Sample, little: f64) -> Result<f64, String> {
         )),
         false => Ok(100.0 * difference),
     }
+}
+
+/// Figures of other kinds, as small as can be: each gives rows on Keepfs and, where it stands beside others, on ext4.
+fn others(bench: &mut Bench) -> Result<(), String> {
+    (bench.seconds, bench.rounds, bench.percent) = (0.2, 1, Some(1));
+    for figure in FIGURES {
+        if !matches!(figure.kind, Kind::InProcess | Kind::Where(_) | Kind::Huge) {
+            continue;
+        }
+        let outcome = run::figure(bench, figure, &["keepfs", "ext4"])?;
+        let not_there = |peer: &str| peers::named(peer).is_some_and(|peer| peer.missing().is_some());
+        let profiler = matches!(figure.kind, Kind::Where(_)) && !install::present("perf");
+        match outcome
+            .missing
+            .iter()
+            .find(|missing| !profiler && !not_there(&missing.peer))
+        {
+            Some(missing) => return Err(format!("{}: {}: {}", figure.name, missing.peer, missing.why)),
+            None if outcome.samples.is_empty() && !profiler => return Err(format!("{} has no rows", figure.name)),
+            None => println!("{}: {} rows", figure.name, rounds(&outcome.samples).len()),
+        }
+    }
+    Ok(())
 }
 
 /// On the modelled SSD an fsync costs its flush, and what the loop device counts reaches the model.

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::bars;
+use super::figure::Kind;
 use super::results::Results;
 use super::sample::{Rounds, rounds};
+use super::{bars, glance};
 
 const BEGIN: &str = "<!-- bench: begin (written by `cargo xtask bench`) -->";
 const END: &str = "<!-- bench: end -->";
@@ -20,6 +21,10 @@ pub fn render(all: &[Results]) -> String {
                     kernel counted on the loop device that the file system lies on, until the sync behind the \
                     workload returned. Percentiles are of single calls.\n"
         .to_owned();
+    let glance = glance::table(all);
+    if !glance.is_empty() {
+        let _ = write!(text, "\n{glance}");
+    }
     for results in all {
         text.push('\n');
         text.push_str(&section(results));
@@ -33,12 +38,15 @@ pub fn section(results: &Results) -> String {
     let mut text = format!("### {}\n\n{}. {}.\n\n", figure.name, capital(figure.about), results.how);
     let rows = rounds(&results.samples);
     text.push_str(&table(&rows, figure.name));
+    if matches!(figure.kind, Kind::Where(_)) {
+        text.push_str(PARTS);
+    }
     if figure.name == COMPACTION {
         text.push_str(&dirty(&rows));
     }
-    for line in bars::verdicts(figure.name, &rows) {
+    for verdict in bars::verdicts(figure.name, &rows) {
         // Writing into a String cannot fail.
-        let _ = writeln!(text, "\n{line}");
+        let _ = writeln!(text, "\n{}", verdict.line());
     }
     for missing in &results.missing {
         let _ = writeln!(
@@ -59,6 +67,13 @@ fn capital(text: &str) -> String {
         .next()
         .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
+
+/// What the columns of a profile mean.
+const PARTS: &str = "\nPerf's `cpu-clock` on all processors, by the innermost frame of ours with all that it calls: the \
+                     caller's program; the kernel for the caller (VFS, FUSE); transport (taking requests and giving replies, \
+                     the kernel's side too); dispatch; fs; door (the store: transactions, codes, log); device (reads, writes \
+                     and flushes of the pool, and the loop device below); waking and switching threads; idle is what is \
+                     left of the time. Parts that ran side by side add up to more than the time.\n";
 
 /// A column: its head, and what stands in it for a row, if anything.
 type Column = (&'static str, fn(&Rounds<'_>) -> Option<String>);
@@ -90,6 +105,19 @@ const COLUMNS: &[Column] = &[
         let ratio = compaction(row)?;
         Some(format!("{:.2} %", 100.0 * ratio))
     }),
+    ("op/s", |row| row.median.get("per_second").map(|n| format!("{n:.0}"))),
+    ("processor us", |row| percentile(row, "processor_us")),
+    ("evictions an operation", |row| row.median.each("evictions").map(number)),
+    ("caller us", |row| part(row, "client_us")),
+    ("kernel us", |row| part(row, "kernel_us")),
+    ("transport us", |row| part(row, "transport_us")),
+    ("dispatch us", |row| part(row, "dispatch_us")),
+    ("fs us", |row| part(row, "fs_us")),
+    ("door us", |row| part(row, "door_us")),
+    ("device us", |row| part(row, "device_us")),
+    ("not known us", |row| part(row, "unknown_us")),
+    ("switches us", |row| part(row, "switch_us")),
+    ("idle us", |row| part(row, "idle_us")),
     ("checkpoints", |row| {
         row.median.get("checkpoints").map(|n| format!("{n:.0}"))
     }),
@@ -102,6 +130,11 @@ fn percentile(row: &Rounds<'_>, name: &str) -> Option<String> {
     } else {
         format!("{us:.0}")
     })
+}
+
+/// A part of the time of an operation.
+fn part(row: &Rounds<'_>, name: &str) -> Option<String> {
+    row.median.get(name).map(|us| format!("{us:.1}"))
 }
 
 /// By what part Keepfs's own count of bytes differs from the kernel's.

@@ -54,8 +54,22 @@ impl Stop {
 
 /// Runs to the end and returns standard output; killed after `limit` or when a signal comes.
 pub fn limited(command: &mut Command, limit: Duration, stop: &Stop) -> Result<String, String> {
+    waited_for(command.stdout(Stdio::piped()).stderr(Stdio::piped()), limit, stop)
+}
+
+/// The same of a program that tells on standard error how far it is.
+pub fn limited_telling(command: &mut Command, limit: Duration, stop: &Stop) -> Result<String, String> {
+    waited_for(command.stdout(Stdio::piped()).stderr(Stdio::inherit()), limit, stop)
+}
+
+/// Runs to the end with its output in a file; killed after `limit` or when a signal comes.
+pub fn limited_to(command: &mut Command, output: std::fs::File, limit: Duration, stop: &Stop) -> Result<(), String> {
+    waited_for(command.stdout(output), limit, stop).map(drop)
+}
+
+fn waited_for(command: &mut Command, limit: Duration, stop: &Stop) -> Result<String, String> {
     let shown = format!("{command:?}");
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = command.spawn();
     let mut child = child.map_err(|e| format!("{shown}: {e}"))?;
     let end = Instant::now() + limit;
     let status = loop {

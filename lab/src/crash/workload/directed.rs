@@ -276,17 +276,33 @@ fn given_back(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     ("given back", setting, steps)
 }
 
-/// Cuts of files with more pages and nodes than one transaction may free, with a crash between any two of the
-/// transactions (S-5.6).
-fn long(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
-    let setting = Setting {
+/// A pool for files of more than 1,000 pages.
+fn many_pages(rng: &mut Rng) -> Setting {
+    Setting {
         pages: 6144,
         log_pages: 256,
         zone_pages: 512,
         copies: rng.pick(&[1, 2]),
         guard: rng.chance(50),
-        each: true,
         ..Setting::default()
+    }
+}
+
+/// A file `s` with one page in each of so many nodes, more than one transaction visits; `step` makes a page of it.
+fn scattered(nodes: u64, step: impl Fn(u64, u64) -> String) -> Vec<Step> {
+    let mut steps = parse("create path=s mode=644 who=22:0:0");
+    for page in 0..nodes {
+        steps.extend(parse(&step(page << 21, page)));
+    }
+    steps
+}
+
+/// Cuts of files with more pages and nodes than one transaction may free, with a crash between any two of the
+/// transactions (S-5.6).
+fn long(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        each: true,
+        ..many_pages(rng)
     };
     let mut steps = parse("mkdir path=d mode=755 who=22:0:0");
     for (file, mode) in [("f", "allocate"), ("g", "keep_size"), ("h", "allocate")] {
@@ -301,14 +317,9 @@ fn long(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
             )));
         }
     }
-    // One page in each of more nodes than one transaction visits.
-    steps.extend(parse("create path=s mode=644 who=22:0:0"));
-    for page in 0..42u64 {
-        let offset = page << 21;
-        steps.extend(parse(&format!(
-            "fallocate path=s mode=allocate offset={offset} len=4096"
-        )));
-    }
+    steps.extend(scattered(42, |offset, _| {
+        format!("fallocate path=s mode=allocate offset={offset} len=4096")
+    }));
     // Only the life after the last power cut is swept: that of the cuts.
     steps.extend(parse("!checkpoint\n!crash 0"));
     let cut = |file: &str, rng: &mut Rng| match rng.below(5) {
@@ -334,15 +345,8 @@ fn long(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
 /// Holes of more pages and nodes than one transaction may free, with a crash between any two of the transactions, and
 /// checkpoints, evictions, and writes into them (S-5.8).
 fn holes(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
-    let setting = Setting {
-        pages: 6144,
-        log_pages: 256,
-        zone_pages: 512,
-        copies: rng.pick(&[1, 2]),
-        guard: rng.chance(50),
-        each: rng.chance(75),
-        ..Setting::default()
-    };
+    let mut setting = many_pages(rng);
+    setting.each = rng.chance(75);
     let mut steps = Vec::new();
     let pages = [1050 + rng.below(400), 1050 + rng.below(400)];
     for (file, pages) in ["f", "g"].iter().zip(pages) {
@@ -358,14 +362,9 @@ fn holes(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
             )));
         }
     }
-    // One page in each of more nodes than one transaction visits.
-    steps.extend(parse("create path=s mode=644 who=22:0:0"));
-    for page in 0..45u64 {
-        let offset = page << 21;
-        steps.extend(parse(&format!(
-            "write path=s offset={offset} len=4096 seed={page} kill=no"
-        )));
-    }
+    steps.extend(scattered(45, |offset, page| {
+        format!("write path=s offset={offset} len=4096 seed={page} kill=no")
+    }));
     // Shared pages lose a reference each.
     steps.extend(parse(
         "create path=c mode=644 who=22:0:0\ncopy_range from=f from_offset=0 to=c to_offset=0 len=1000000",

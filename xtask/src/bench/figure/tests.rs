@@ -13,13 +13,15 @@ fn names_are_distinct_and_peers_exist() {
         );
         for name in figure.peers {
             let peer = peers::named(name).unwrap_or_else(|| panic!("{}: no peer {name}", figure.name));
-            assert!(peer.has_device() || figure.profile == Profile::None);
+            let timed = matches!(figure.kind, Kind::Works(_));
+            assert!(peer.has_device() || timed, "{}: {name} lies on nothing", figure.name);
         }
     }
 }
 
 #[test]
 fn the_whole_set_takes_minutes() {
-    let all: f64 = FIGURES.iter().map(|figure| figure.estimate_s(2.0, 3)).sum();
+    let all = FIGURES.iter().filter(|figure| figure.in_all());
+    let all: f64 = all.map(|figure| figure.estimate_s(2.0, 3)).sum();
     assert!((600.0..1500.0).contains(&all), "{all} s");
 }

@@ -23,7 +23,7 @@ pub fn run(bench: &Bench, outcome: &mut Outcome) -> Result<(), String> {
 }
 
 /// `what  N in S s = U us each, …`, or the peak of memory.
-fn line(line: &str) -> Option<Sample> {
+pub fn line(line: &str) -> Option<Sample> {
     if let Some(peak) = line.strip_prefix("peak beside the arena: ") {
         let mib = peak.strip_suffix(" MiB")?.parse().ok()?;
         return Some(Sample::new("peak beside the arena", "keepfs", mib, "MiB"));
