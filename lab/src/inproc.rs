@@ -15,10 +15,13 @@ use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::ram::RamDevice;
-use keepfs_store::{FormatOptions, StoreOptions};
+use keepfs_store::{FormatOptions, PROTECT_DEFAULT, Protection, StoreOptions};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+
+/// What guards the frames of the pools, if not the default.
+pub static PROTECT: OnceLock<Protection> = OnceLock::new();
 
 /// Where the pool lies.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +47,11 @@ pub fn mount(medium: Medium<'_>, pages: u64, arena_mib: usize) -> Result<Arc<Vol
         }
         Medium::Device(path) => Arc::new(FileDevice::open(path, OpenMode::ReadWrite, FileOptions::default())?),
     };
-    Volume::format(device.clone(), &FormatOptions::default())?;
+    let format = FormatOptions {
+        protect: PROTECT.get().copied().unwrap_or(PROTECT_DEFAULT),
+        ..FormatOptions::default()
+    };
+    Volume::format(device.clone(), &format)?;
     let options = VolumeOptions {
         store: StoreOptions {
             arena_bytes: arena_mib << 20,

@@ -14,6 +14,8 @@ mod gate;
 mod homes;
 mod log;
 mod map;
+#[cfg(feature = "measure")]
+pub mod measure;
 mod moment;
 mod numbers;
 mod oplog;

@@ -60,7 +60,12 @@ fn child() {
     if order == "staged" {
         return child_of_a_store();
     }
-    let arena = arena(Guard::Alias, false);
+    let (order, guard) = match order.split_once('/') {
+        Some((order, "sealed")) => (order.to_owned(), Guard::Sealed),
+        Some((order, _)) => (order.to_owned(), Guard::Mprotect),
+        None => (order, Guard::Alias),
+    };
+    let arena = arena(guard, false);
     println!("target {:#x}", target(&arena));
     if order == "witness" {
         std::thread::spawn(|| {
@@ -103,7 +108,13 @@ fn stray_store(at: usize) {
 
 #[test]
 fn a_stray_store_dies_with_a_report_that_names_it() {
-    let output = run_child("frame");
+    for order in ["frame", "frame/sealed", "frame/mprotect"] {
+        dies_with_a_report(order);
+    }
+}
+
+fn dies_with_a_report(order: &str) {
+    let output = run_child(order);
     assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{output:?}");
     let told = String::from_utf8_lossy(&output.stderr);
     let said = String::from_utf8_lossy(&output.stdout);

@@ -14,7 +14,7 @@ Options of -o, separated by commas (defaults in brackets):
   noatime, [relatime], strictatime   when access times move
   nosuid, nodev, noexec, [suid, dev, exec]
   cache=[writethrough]|writeback|direct   how the kernel caches file data
-  guard=[alias]|off                  protection of metadata in memory; off is for comparison only
+  guard=[alias]|sealed|pkey|mprotect|off  protection of metadata in memory; mprotect and off are for comparison only
   [compact], nocompact               log the changed parts of metadata; nocompact is for comparison only
   discard, [nodiscard]               tell the device after each checkpoint what became free (fstrim(8) does it once)
   remount                            change ro, rw, the access times, nosuid, nodev, noexec of a mounted pool
@@ -299,7 +299,13 @@ const ACCESS_TIMES: [(&str, AccessTimes); 3] = [
     ("noatime", AccessTimes::Never),
     ("strictatime", AccessTimes::Strict),
 ];
-const GUARDS: [(&str, Guard); 2] = [("alias", Guard::Alias), ("off", Guard::Off)];
+const GUARDS: [(&str, Guard); 5] = [
+    ("alias", Guard::Alias),
+    ("sealed", Guard::Sealed),
+    ("pkey", Guard::Pkey),
+    ("mprotect", Guard::Mprotect),
+    ("off", Guard::Off),
+];
 const WAYS: [(&str, bool); 2] = [("buffered", false), ("direct", true)];
 const TRANSPORTS: [(&str, TransportKind); 3] = [
     ("auto", TransportKind::Auto),

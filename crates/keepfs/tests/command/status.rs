@@ -80,7 +80,7 @@ fn the_mount_line_says_the_options() {
     ] {
         assert!(line.contains(part), "{part}: {line}");
     }
-    assert!(bed.line(&bed.dir(), "arena").ends_with("guard alias"));
+    assert!(bed.line(&bed.dir(), "arena").ends_with("guard alias, protect crc"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod fault;
 mod hold;
 mod reuse;
 pub mod sys;
+mod window;
 
 pub use control::Lines;
 pub(crate) use control::UNBOUND;

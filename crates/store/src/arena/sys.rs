@@ -2,7 +2,8 @@
 //! `unsafe`.
 //!
 //! A [`Region`] is a memfd mapped twice: once read-only, where everybody reads, and once writable at a secret
-//! random address, through which only the door writes (guard level `alias`, DESIGN section 5, PROTOCOLS section 9).
+//! random address, through which only the door writes (guard level `alias`, DESIGN section 5, PROTOCOLS section 9). The
+//! other levels (`window`) have the same first mapping and another way to write.
 //!
 //! Invariants of this file:
 //! R-1 No `&` or `&mut` into a region ever exists. Bytes go in and out by copy, word-wise, with atomics.
@@ -12,11 +13,12 @@
 #![allow(unsafe_code)]
 
 use super::reuse::{self, Written};
-use crate::failpoint;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use parking_lot::RwLock;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 /// Most regions that may live in one process at a time.
 const REGIONS: usize = 4096;
@@ -37,16 +39,26 @@ pub enum Guard {
     /// Mapped read-only; the door writes through a second mapping at a secret address.
     #[default]
     Alias,
+    /// Mapped read-only, and no writable mapping at all: the door writes by pwrite(2).
+    Sealed,
+    /// As `Alias`, and the second mapping has a protection key that only the door's thread opens, while it writes.
+    Pkey,
+    /// One mapping, read-only; the door makes its pages writable while it writes (Greenan & Miller, Fig. 3).
+    Mprotect,
     /// One writable mapping, for comparison only.
     Off,
 }
 
 /// Guarded shared memory of a fixed length.
 pub struct Region {
-    shown: usize,
+    pub(super) shown: usize,
     len: usize,
     number: usize,
-    guard: Guard,
+    pub(super) guard: Guard,
+    /// Held by who writes where writing takes more than a store ([`Guard::Sealed`], [`Guard::Mprotect`]).
+    pub(super) writing: RwLock<()>,
+    /// What a sealed region is written through.
+    pub(super) sealed: Option<OwnedFd>,
     /// Where it was written, if it is kept for another life ([`reuse`]).
     written: Option<Written>,
     /// Kept only if somebody shall be able to adopt the memory.
@@ -60,7 +72,7 @@ impl Region {
     /// addresses are never given back.
     pub fn new(name: &str, len: usize, guard: Guard, seal: bool) -> io::Result<Region> {
         let len = len.next_multiple_of(4096).max(4096);
-        let kept = !seal && reuse::is_on();
+        let kept = !seal && reuse::is_on() && matches!(guard, Guard::Alias | Guard::Off);
         if let Some(region) = kept.then(|| reuse::take(name, len, guard)).flatten() {
             return Ok(region);
         }
@@ -111,17 +123,22 @@ impl Region {
         SHOWN[number].1.store(len, Ordering::Release);
         SHOWN[number]
             .0
-            .store(if guard == Guard::Alias { shown } else { 0 }, Ordering::Release);
+            .store(if guard == Guard::Off { 0 } else { shown }, Ordering::Release);
         WINDOWS[number].store(window, Ordering::Release);
-        if seal && guard == Guard::Alias {
+        if seal && !matches!(guard, Guard::Off | Guard::Mprotect) {
             mseal(shown, len);
-            mseal(window, len);
+            if window != 0 {
+                mseal(window, len);
+            }
         }
+        let sealed = (guard == Guard::Sealed).then(|| writable.try_clone().map(out_of_the_way));
         Ok(Region {
             shown,
             len,
             number,
             guard,
+            writing: RwLock::new(()),
+            sealed: sealed.transpose()?,
             written: None,
             memory: None,
         })
@@ -146,6 +163,8 @@ impl Region {
             len: self.len,
             number: self.number,
             guard: self.guard,
+            writing: RwLock::new(()),
+            sealed: None,
             written: Some(written),
             memory: None,
         });
@@ -162,7 +181,7 @@ impl Region {
     }
 
     #[inline]
-    fn check(&self, offset: usize, len: usize) {
+    pub(super) fn check(&self, offset: usize, len: usize) {
         assert!(
             offset <= self.len && len <= self.len - offset,
             "access beyond the region"
@@ -171,7 +190,7 @@ impl Region {
 
     /// The address in the window through which `len` bytes at `offset` are going to be written.
     #[inline]
-    fn window(&self, offset: usize, len: usize) -> usize {
+    pub(super) fn window(&self, offset: usize, len: usize) -> usize {
         if let Some(written) = &self.written {
             written.mark(offset, len);
         }
@@ -200,121 +219,6 @@ impl Region {
             at += 1;
         }
     }
-
-    /// The word at `offset`, a multiple of 8.
-    #[inline]
-    pub fn load_u64(&self, offset: usize, order: Ordering) -> u64 {
-        self.check_word(offset, 8);
-        word64(self.shown + offset).load(order)
-    }
-
-    /// Stores bytes through the window. Part of the door: called by `update` and `install` only.
-    #[inline]
-    pub fn store(&self, offset: usize, bytes: &[u8]) {
-        self.check(offset, bytes.len());
-        if failpoint::ARMED && failpoint::is_armed() {
-            return self.store_byte_by_byte(offset, bytes);
-        }
-        let mut at = self.window(offset, bytes.len());
-        let mut rest = bytes;
-        while !at.is_multiple_of(8) && !rest.is_empty() {
-            byte(at).store(rest[0], Ordering::Relaxed);
-            rest = &rest[1..];
-            at += 1;
-        }
-        let (words, rest) = rest.as_chunks();
-        for word in words {
-            word64(at).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
-            at += 8;
-        }
-        for b in rest {
-            byte(at).store(*b, Ordering::Relaxed);
-            at += 1;
-        }
-    }
-
-    /// Under a failpoint each byte is a step of its own: a copy can be torn anywhere.
-    fn store_byte_by_byte(&self, offset: usize, bytes: &[u8]) {
-        for (at, b) in (self.window(offset, bytes.len())..).zip(bytes) {
-            if failpoint::store() {
-                byte(at).store(*b, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Stores a word through the window.
-    #[inline]
-    pub fn store_u64(&self, offset: usize, value: u64, order: Ordering) {
-        self.check_word(offset, 8);
-        if failpoint::store() {
-            word64(self.window(offset, 8)).store(value, order);
-        }
-    }
-
-    /// Atomic XOR of a byte through the window; returns the old byte.
-    #[inline]
-    pub fn xor_u8(&self, offset: usize, mask: u8) -> u8 {
-        self.check(offset, 1);
-        let mask = if failpoint::store() { mask } else { 0 };
-        byte(self.window(offset, 1)).fetch_xor(mask, Ordering::AcqRel)
-    }
-
-    /// Atomic XOR of a word through the window; returns the old word.
-    #[inline]
-    pub fn xor_u64(&self, offset: usize, mask: u64) -> u64 {
-        self.check_word(offset, 8);
-        let mask = if failpoint::store() { mask } else { 0 };
-        word64(self.window(offset, 8)).fetch_xor(mask, Ordering::AcqRel)
-    }
-
-    /// Atomic addition to a word through the window; returns the old word.
-    #[inline]
-    pub fn add_u64(&self, offset: usize, delta: u64) -> u64 {
-        self.check_word(offset, 8);
-        let delta = if failpoint::store() { delta } else { 0 };
-        word64(self.window(offset, 8)).fetch_add(delta, Ordering::AcqRel)
-    }
-
-    /// Atomic OR of a word through the window; returns the old word.
-    #[inline]
-    pub fn or_u64(&self, offset: usize, mask: u64) -> u64 {
-        self.check_word(offset, 8);
-        let mask = if failpoint::store() { mask } else { 0 };
-        word64(self.window(offset, 8)).fetch_or(mask, Ordering::AcqRel)
-    }
-
-    /// Atomic AND of a word through the window; returns the old word.
-    #[inline]
-    pub fn and_u64(&self, offset: usize, mask: u64) -> u64 {
-        self.check_word(offset, 8);
-        let mask = if failpoint::store() { mask } else { !0 };
-        word64(self.window(offset, 8)).fetch_and(mask, Ordering::AcqRel)
-    }
-
-    /// Replaces a word that is `old` through the window; `false`: it is another.
-    #[inline]
-    pub fn replace_u64(&self, offset: usize, old: u64, new: u64) -> bool {
-        self.check_word(offset, 8);
-        let new = if failpoint::store() { new } else { old };
-        let word = word64(self.window(offset, 8));
-        word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
-    }
-
-    /// Stores a 16-bit word through the window.
-    #[inline]
-    pub fn store_u16(&self, offset: usize, value: u16, order: Ordering) {
-        self.check_word(offset, 2);
-        if failpoint::store() {
-            word16(self.window(offset, 2)).store(value, order);
-        }
-    }
-
-    #[inline]
-    fn check_word(&self, offset: usize, size: usize) {
-        self.check(offset, size);
-        assert!(offset.is_multiple_of(size), "word access is not aligned");
-    }
 }
 
 impl Drop for Region {
@@ -331,7 +235,7 @@ impl Drop for Region {
         unsafe {
             libc::munmap(self.shown as *mut libc::c_void, self.len);
         }
-        if self.guard == Guard::Alias {
+        if matches!(self.guard, Guard::Alias | Guard::Pkey) {
             // SAFETY: as above.
             unsafe {
                 libc::munmap(window as *mut libc::c_void, self.len);
@@ -343,7 +247,7 @@ impl Drop for Region {
 
 /// The atomic byte at an address inside a region.
 #[inline]
-fn byte<'a>(at: usize) -> &'a AtomicU8 {
+pub(super) fn byte<'a>(at: usize) -> &'a AtomicU8 {
     // SAFETY: the caller checked the address against its region, which stays mapped while it is borrowed;
     // all accesses to regions are atomic.
     unsafe { AtomicU8::from_ptr(at as *mut u8) }
@@ -351,14 +255,14 @@ fn byte<'a>(at: usize) -> &'a AtomicU8 {
 
 /// The atomic 16-bit word at an aligned address inside a region.
 #[inline]
-fn word16<'a>(at: usize) -> &'a AtomicU16 {
+pub(super) fn word16<'a>(at: usize) -> &'a AtomicU16 {
     // SAFETY: as for `byte`, and the caller checked the alignment.
     unsafe { AtomicU16::from_ptr(at as *mut u16) }
 }
 
 /// The atomic word at an aligned address inside a region.
 #[inline]
-fn word64<'a>(at: usize) -> &'a AtomicU64 {
+pub(super) fn word64<'a>(at: usize) -> &'a AtomicU64 {
     // SAFETY: as for `byte`, and the caller checked the alignment.
     unsafe { AtomicU64::from_ptr(at as *mut u64) }
 }
@@ -410,9 +314,15 @@ fn out_of_the_way(memory: OwnedFd) -> OwnedFd {
 
 /// Maps the memfd; returns (address to read, address to write).
 fn map_both(fd: &OwnedFd, len: usize, guard: Guard) -> io::Result<(usize, usize)> {
-    let window = map(fd, len, libc::PROT_READ | libc::PROT_WRITE, secret_hint())?;
-    if guard == Guard::Off {
-        return Ok((window, window));
+    let window = match guard {
+        Guard::Sealed => 0,
+        Guard::Mprotect => map(fd, len, libc::PROT_READ, secret_hint())?,
+        _ => map(fd, len, libc::PROT_READ | libc::PROT_WRITE, secret_hint())?,
+    };
+    match guard {
+        Guard::Off | Guard::Mprotect => return Ok((window, window)),
+        Guard::Pkey => lock_by_key(window, len)?,
+        Guard::Alias | Guard::Sealed => {}
     }
     // A read-only re-open: mprotect cannot make this mapping writable (PROTOCOLS section 9).
     let shown = std::fs::File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))
@@ -421,6 +331,64 @@ fn map_both(fd: &OwnedFd, len: usize, guard: Guard) -> io::Result<(usize, usize)
     shown.map(|s| (s, window)).inspect_err(|_| unsafe {
         libc::munmap(window as *mut libc::c_void, len);
     })
+}
+
+/// Makes pages that a region mapped writable, or read-only again ([`Guard::Mprotect`]).
+pub(super) fn set_writable(at: usize, len: usize, writable: bool) -> io::Result<()> {
+    let write = if writable { libc::PROT_WRITE } else { 0 };
+    // SAFETY: whole pages of a mapping that the caller's region owns; nothing but atomic accesses go there.
+    match unsafe { libc::mprotect(at as *mut libc::c_void, len, libc::PROT_READ | write) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The protection key of all windows; every thread is born without the right to it.
+static KEY: OnceLock<Option<u32>> = OnceLock::new();
+
+/// Takes a key for all windows, once a process, closed for the thread that asks, too.
+fn key() -> io::Result<u32> {
+    const NO_ACCESS: libc::c_long = 1;
+    // SAFETY: a plain system call; it answers with an error where the processor or the kernel has no keys.
+    let key = KEY.get_or_init(|| u32::try_from(unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, NO_ACCESS) }).ok());
+    key.ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, NO_KEYS))
+}
+
+/// What is said where there are none.
+pub(super) const NO_KEYS: &str =
+    "this processor (or kernel) has no memory protection keys; mount with -o guard=alias or guard=sealed";
+
+/// Puts a mapping under the key.
+fn lock_by_key(at: usize, len: usize) -> io::Result<()> {
+    let (key, prot) = (key()?, libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: the range was just mapped by the caller.
+    match unsafe { libc::syscall(libc::SYS_pkey_mprotect, at, len, prot, key) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Opens (or closes) the key's memory for this thread; returns what its rights were.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn set_rights(rights: Option<u32>) -> u32 {
+    let mut before: u32;
+    // SAFETY: reads this thread's rights; the processor has keys, for a region with one exists.
+    unsafe { core::arch::asm!("rdpkru", in("ecx") 0, out("eax") before, out("edx") _) };
+    let open = KEY
+        .get()
+        .copied()
+        .flatten()
+        .map_or(before, |key| before & !(3 << (2 * key)));
+    let after = rights.unwrap_or(open);
+    // SAFETY: changes this thread's rights to memory that only windows use; a barrier for the compiler.
+    unsafe { core::arch::asm!("wrpkru", in("eax") after, in("ecx") 0, in("edx") 0) };
+    before
+}
+
+/// No keys here: no region has one.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn set_rights(_rights: Option<u32>) -> u32 {
+    0
 }
 
 /// A random page-aligned address in the middle of the address space; the kernel takes it if it is free.

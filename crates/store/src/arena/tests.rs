@@ -4,11 +4,11 @@ use super::*;
 use crate::undo::UndoLog;
 use crate::update;
 use core::sync::atomic::{AtomicBool, AtomicU64};
-use keepfs_codes::crc64;
 use keepfs_codes::identity::Group;
+use keepfs_codes::{Protection, crc64};
 
 fn arena(guard: Guard) -> Arena {
-    let arena = Arena::new(4, guard, false).expect("arena");
+    let arena = Arena::protected(4, guard, false, Protection::Pq).expect("arena");
     for frame in 0..4 {
         arena.fill(frame, &[0; PAGE], crc64::of_zeros());
     }
@@ -18,8 +18,13 @@ fn arena(guard: Guard) -> Arena {
 /// Two threads change one frame without a lock while a verifier runs: no false alarm, no lost delta (WAFL 4.4). S-13.1
 #[test]
 fn sums_follow_two_writers() {
-    const PUTS: u64 = if cfg!(miri) { 50 } else { 200_000 };
-    for guard in [Guard::Alias, Guard::Off] {
+    for (guard, puts) in [
+        (Guard::Alias, 200_000),
+        (Guard::Off, 200_000),
+        (Guard::Sealed, 3000),
+        (Guard::Mprotect, 3000),
+    ] {
+        let puts: u64 = if cfg!(miri) { 50 } else { puts };
         let arena = arena(guard);
         let undo = UndoLog::new(guard, false).expect("undo");
         let stop = AtomicBool::new(false);
@@ -28,7 +33,7 @@ fn sums_follow_two_writers() {
             let writer = |half: usize| {
                 let (arena, undo) = (&arena, &undo);
                 move || {
-                    for i in 0..PUTS {
+                    for i in 0..puts {
                         let mut slot = undo.open();
                         let at = 32 + half * 2000 + (i as usize * 13) % 1900;
                         update::put(
@@ -59,6 +64,18 @@ fn sums_follow_two_writers() {
         arena.verified_copy(1, &mut copy).expect("no lost delta");
         assert_eq!(crc64::full(&copy), arena.sum(1));
         assert!(checks.load(Ordering::Relaxed) > 0);
+    }
+}
+
+/// A guard that this processor may not have: it works, or it is refused with what to do.
+#[test]
+fn keys_work_or_are_refused_in_words() {
+    match Arena::new(4, Guard::Pkey, false) {
+        Ok(arena) => {
+            arena.fill(1, &[7; PAGE], crc64::full(&[7; PAGE]));
+            arena.verified_copy(1, &mut [0; PAGE]).expect("verified");
+        }
+        Err(refused) => assert!(refused.to_string().contains("memory protection keys"), "{refused}"),
     }
 }
 

@@ -205,6 +205,50 @@ fn a_map_page_is_read_again() {
     assert!(copy == right);
 }
 
+/// Who changes a frame of another group leaves a sum that does not verify, legal as the call was: one bug a group.
+/// S-15.5
+#[test]
+fn a_call_by_the_wrong_group_is_told() {
+    for group in Group::ALL {
+        for code in [Protection::Crc, Protection::Pcrc] {
+            let world = world(code);
+            world.verify();
+            let mut undo = world.store.undo.open();
+            let place = (group, world.pin().frame);
+            let put = update::put(&world.store.arena, &mut undo, place, 300, b"by another group");
+            assert!(put.expect("put"));
+            undo.commit(world.store.last_seq());
+            let told = world.store.verified_copy(&world.pin(), &mut [0; PAGE]);
+            let own = group == Group::Xattr;
+            assert_eq!(told.is_ok(), own, "{group:?}: {told:?}");
+            if !own {
+                let (damage, done) = world.store.damages().pop().expect("told");
+                assert_eq!((damage.seen, done), (Seen::Unknown, Done::Nothing));
+            }
+        }
+    }
+}
+
+/// A frame that stands under another metablock's number is told, though its bytes and sum agree. S-15.4
+#[test]
+fn a_misdirected_frame_is_told() {
+    let world = world(Protection::Crc);
+    let other = world
+        .store
+        .transact::<_, Error>(|t| Ok(t.new_node(Kind::Xattr, 0, OWNER)?))
+        .expect("node");
+    let bytes = world.verify();
+    let crc = keepfs_codes::crc64::full(&bytes);
+    let pin = world.store.fetch(other.id).expect("pin");
+    let wrong = world.store.pool.binding(world.node.id, Kind::Xattr as u8);
+    world.store.arena.fill_as(pin.frame, &bytes, crc, wrong);
+    let told = world.store.verified_copy(&pin, &mut [0; PAGE]);
+    assert!(
+        matches!(told, Err(Error::Scribble { id, .. }) if id == other.id),
+        "{told:?}"
+    );
+}
+
 /// The trap: a scribble over exactly the bytes that the next put writes, before that put and at every step of it. What a
 /// put has written is right, whatever the sums say; so never may a repair make other bytes of it. S-15.11
 #[test]

@@ -1,0 +1,213 @@
+//! How a region is written, at every guard level: the ways through which bytes leave the door.
+//!
+//! Invariants:
+//! W-1 What may be written is open for as long as one change takes, and for who makes it: all of it behind the secret
+//!     address (`alias`), this thread (`pkey`), these pages (`mprotect`), nothing (`sealed`).
+//! W-2 A change of a word is one change for everybody: an atomic, or under the region's lock where the system writes.
+
+use super::sys::{Guard, Region, byte, set_rights, set_writable, word16, word64};
+use crate::failpoint;
+use core::sync::atomic::Ordering;
+use std::os::fd::AsFd;
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
+/// Bytes that a sealed region takes at a time.
+const PIECE: usize = 4096;
+
+/// Closes the key when the change is made, whatever becomes of it.
+struct Rights(u32);
+
+impl Drop for Rights {
+    fn drop(&mut self) {
+        set_rights(Some(self.0));
+    }
+}
+
+/// Makes pages read-only again when the change is made, whatever becomes of it.
+struct Pages(usize, usize);
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // If the kernel cannot, the next look at the guard finds a page that is open: not worse than `off`.
+        let _ = set_writable(self.0, self.1, false);
+    }
+}
+
+impl Region {
+    /// Calls `change` with the address where `len` bytes at `offset` may be written meanwhile.
+    #[inline]
+    fn write<T>(&self, offset: usize, len: usize, change: impl FnOnce(usize) -> T) -> T {
+        match self.guard {
+            Guard::Alias | Guard::Off => change(self.window(offset, len)),
+            _ => self.write_guarded(offset, len, change),
+        }
+    }
+
+    #[inline(never)]
+    fn write_guarded<T>(&self, offset: usize, len: usize, change: impl FnOnce(usize) -> T) -> T {
+        match self.guard {
+            Guard::Pkey => {
+                let _rights = Rights(set_rights(None));
+                change(self.window(offset, len))
+            }
+            Guard::Mprotect => {
+                let _alone = self.writing.write();
+                let at = self.window(offset, len);
+                let start = at - at % PAGE;
+                let pages = Pages(start, (at + len).next_multiple_of(PAGE) - start);
+                // A page that stays closed faults at the change, which names it.
+                let _ = set_writable(pages.0, pages.1, true);
+                change(at)
+            }
+            _ => self.write_sealed(offset, len, change),
+        }
+    }
+
+    /// The change is made on a private copy, which the system writes. Longer ones come in pieces.
+    fn write_sealed<T>(&self, offset: usize, len: usize, change: impl FnOnce(usize) -> T) -> T {
+        let _alone = self.writing.write();
+        let first = offset - offset % 8;
+        let mut words = [0u64; PIECE / 8 + 1];
+        assert!(offset + len <= first + PIECE + 8, "a longer change than a frame");
+        let count = (offset + len - first).div_ceil(8);
+        for (i, word) in words[..count].iter_mut().enumerate() {
+            *word = word64(self.shown + first + 8 * i).load(Ordering::Relaxed);
+        }
+        let result = change(words.as_mut_ptr() as usize + offset % 8);
+        let bytes: Vec<u8> = words[..count].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let bytes = &bytes[offset % 8..offset % 8 + len];
+        let memory = self.sealed.as_ref().map(AsFd::as_fd);
+        let written = memory.map(|memory| rustix::io::pwrite(memory, bytes, offset as u64));
+        assert!(
+            matches!(written, Some(Ok(n)) if n == len),
+            "guarded memory could not be written: {written:?}"
+        );
+        result
+    }
+
+    /// The word at `offset`, a multiple of 8.
+    #[inline]
+    pub fn load_u64(&self, offset: usize, order: Ordering) -> u64 {
+        self.check_word(offset, 8);
+        // The system writes bytes, not words (W-2).
+        let _whole = (self.guard == Guard::Sealed).then(|| self.writing.read());
+        word64(self.shown + offset).load(order)
+    }
+
+    /// Stores bytes through the window. Part of the door: called by `update` and `install` only.
+    #[inline]
+    pub fn store(&self, offset: usize, bytes: &[u8]) {
+        self.check(offset, bytes.len());
+        if failpoint::ARMED && failpoint::is_armed() {
+            return self.store_byte_by_byte(offset, bytes);
+        }
+        if self.guard == Guard::Sealed && bytes.len() > PIECE {
+            let pieces = bytes.chunks(PIECE).enumerate();
+            return pieces.for_each(|(i, piece)| self.store(offset + i * PIECE, piece));
+        }
+        self.write(offset, bytes.len(), |at| store_at(at, bytes));
+    }
+
+    /// Under a failpoint each byte is a step of its own: a copy can be torn anywhere.
+    fn store_byte_by_byte(&self, offset: usize, bytes: &[u8]) {
+        for (i, b) in bytes.iter().enumerate() {
+            if failpoint::store() {
+                self.write(offset + i, 1, |at| byte(at).store(*b, Ordering::Relaxed));
+            }
+        }
+    }
+
+    /// Stores a word through the window.
+    #[inline]
+    pub fn store_u64(&self, offset: usize, value: u64, order: Ordering) {
+        self.check_word(offset, 8);
+        if failpoint::store() {
+            self.write(offset, 8, |at| word64(at).store(value, order));
+        }
+    }
+
+    /// Atomic XOR of a byte through the window; returns the old byte.
+    #[inline]
+    pub fn xor_u8(&self, offset: usize, mask: u8) -> u8 {
+        self.check(offset, 1);
+        let mask = if failpoint::store() { mask } else { 0 };
+        self.write(offset, 1, |at| byte(at).fetch_xor(mask, Ordering::AcqRel))
+    }
+
+    /// Atomic XOR of a word through the window; returns the old word.
+    #[inline]
+    pub fn xor_u64(&self, offset: usize, mask: u64) -> u64 {
+        self.check_word(offset, 8);
+        let mask = if failpoint::store() { mask } else { 0 };
+        self.write(offset, 8, |at| word64(at).fetch_xor(mask, Ordering::AcqRel))
+    }
+
+    /// Atomic addition to a word through the window; returns the old word.
+    #[inline]
+    pub fn add_u64(&self, offset: usize, delta: u64) -> u64 {
+        self.check_word(offset, 8);
+        let delta = if failpoint::store() { delta } else { 0 };
+        self.write(offset, 8, |at| word64(at).fetch_add(delta, Ordering::AcqRel))
+    }
+
+    /// Atomic OR of a word through the window; returns the old word.
+    #[inline]
+    pub fn or_u64(&self, offset: usize, mask: u64) -> u64 {
+        self.check_word(offset, 8);
+        let mask = if failpoint::store() { mask } else { 0 };
+        self.write(offset, 8, |at| word64(at).fetch_or(mask, Ordering::AcqRel))
+    }
+
+    /// Atomic AND of a word through the window; returns the old word.
+    #[inline]
+    pub fn and_u64(&self, offset: usize, mask: u64) -> u64 {
+        self.check_word(offset, 8);
+        let mask = if failpoint::store() { mask } else { !0 };
+        self.write(offset, 8, |at| word64(at).fetch_and(mask, Ordering::AcqRel))
+    }
+
+    /// Replaces a word that is `old` through the window; `false`: it is another.
+    #[inline]
+    pub fn replace_u64(&self, offset: usize, old: u64, new: u64) -> bool {
+        self.check_word(offset, 8);
+        let new = if failpoint::store() { new } else { old };
+        let exchange = |at| word64(at).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
+        self.write(offset, 8, exchange).is_ok()
+    }
+
+    /// Stores a 16-bit word through the window.
+    #[inline]
+    pub fn store_u16(&self, offset: usize, value: u16, order: Ordering) {
+        self.check_word(offset, 2);
+        if failpoint::store() {
+            self.write(offset, 2, |at| word16(at).store(value, order));
+        }
+    }
+
+    #[inline]
+    fn check_word(&self, offset: usize, size: usize) {
+        self.check(offset, size);
+        assert!(offset.is_multiple_of(size), "word access is not aligned");
+    }
+}
+
+/// Stores bytes at an address that may be written, word by word.
+#[inline]
+fn store_at(mut at: usize, bytes: &[u8]) {
+    let mut rest = bytes;
+    while !at.is_multiple_of(8) && !rest.is_empty() {
+        byte(at).store(rest[0], Ordering::Relaxed);
+        rest = &rest[1..];
+        at += 1;
+    }
+    let (words, rest) = rest.as_chunks();
+    for word in words {
+        word64(at).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        at += 8;
+    }
+    for b in rest {
+        byte(at).store(*b, Ordering::Relaxed);
+        at += 1;
+    }
+}
