@@ -343,6 +343,10 @@ impl<'s> Txn<'s> {
             return Err(Error::Logic(format!("a write of {len} bytes at {offset} leaves {}", r.id)).into());
         }
         let i = self.touch(r)?;
+        let held = self.touched[i].pin.slot().id();
+        if held != r.id {
+            return Err(Error::Logic(format!("the frame of {} holds {held}", r.id)).into());
+        }
         if r.kind == Kind::Inodes {
             self.keep_earlier(i, inode::at(r.id, offset));
         }

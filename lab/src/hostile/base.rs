@@ -8,13 +8,14 @@ use crate::crash::setting::LabClock;
 use keepfs_format::PAGE;
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
+use keepfs_store::Protection;
 use keepfs_vfs::{Errno, FallocMode, Ino, NewInode, RenameFlags, S_IFMT, SetAttr, Vfs, WriteHow, XattrHow};
 use std::sync::Arc;
 
 /// Names of the bases.
 pub const NAMES: [&str; 3] = ["clean", "crashed", "single"];
 
-/// The pool of the bases: `single` keeps one copy of metadata.
+/// The pool of the bases: `single` keeps one copy of metadata. Each has another level of protection.
 pub fn setting(name: &str) -> Setting {
     Setting {
         pages: 2048,
@@ -23,6 +24,11 @@ pub fn setting(name: &str) -> Setting {
         frames: 400,
         copies: if name == "single" { 1 } else { 2 },
         guard: false,
+        protect: match name {
+            "clean" => Protection::Crc,
+            "crashed" => Protection::Pcrc,
+            _ => Protection::Evenodd256,
+        },
         staged: 64,
         ..Setting::default()
     }
