@@ -34,6 +34,7 @@ fn small_pool(device: Arc<dyn keepfs_media::Device>) -> Result<(Arc<Store>, Ref)
         tiny_arena: true,
         arena_bytes: 4 << 20,
         background: false,
+        audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     };
     let store = Store::open(device, &options)?;

@@ -19,6 +19,7 @@
 mod bitmap;
 mod body;
 mod brought;
+pub mod digest;
 mod dir;
 mod finding;
 mod image;

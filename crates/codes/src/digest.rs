@@ -84,18 +84,29 @@ impl Digest {
     /// An item comes in `times` times; it goes out if that is negative.
     pub fn add_times(&mut self, key: &Key, item: u64, times: i64) {
         let one = Self::of(key, Extent { start: item, len: 1 });
+        *self = self.plus(one.times(times));
+    }
+
+    #[inline]
+    fn times(self, times: i64) -> Self {
         let factor = times as u64;
-        *self = self.plus(Self {
-            count: one.count.wrapping_mul(times),
-            sum: one.sum.wrapping_mul(factor),
-            keyed: (one.keyed.0.wrapping_mul(factor), one.keyed.1.wrapping_mul(factor)),
-        });
+        Self {
+            count: self.count.wrapping_mul(times),
+            sum: self.sum.wrapping_mul(factor),
+            keyed: (self.keyed.0.wrapping_mul(factor), self.keyed.1.wrapping_mul(factor)),
+        }
     }
 
     /// A pair comes in, such as (directory, entry's inode); its first number counts in `sum`. Pairs and items do not
     /// mix in one digest if extents of it shall be named.
     pub fn add_pair(&mut self, key: &Key, first: u64, second: u64) {
         *self = self.plus(Self::of_pair(key, first, second));
+    }
+
+    /// A pair comes in `times` times; it goes out if that is negative.
+    #[inline]
+    pub fn add_pair_times(&mut self, key: &Key, first: u64, second: u64, times: i64) {
+        *self = self.plus(Self::of_pair(key, first, second).times(times));
     }
 
     /// A pair goes out.

@@ -9,6 +9,7 @@ use crate::volume::Volume;
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Source, Txn};
 use keepfs_vfs::{
     Entry, Errno, FileKind, Ino, InodeFlags, LINK_MAX, NAME_MAX, NewInode, S_IFMT, S_ISGID, SYMLINK_MAX, Time,
@@ -100,10 +101,12 @@ pub(crate) fn newborn(txn: &mut Txn<'_>, parent: &Held, new: &NewInode, now: Tim
     stamp_all(&mut child, now);
     tell_created(txn, &child, now)?;
     acl::inherit(txn, (parent.ino, &parent.now), &mut child, new.umask)?;
-    txn.note(Record::Create {
-        ino,
-        born: child.now.born.get(),
-    });
+    if !planted::has(Logic::CreateNotTold) {
+        txn.note(Record::Create {
+            ino,
+            born: child.now.born.get(),
+        });
+    }
     Ok(child)
 }
 
@@ -146,7 +149,9 @@ pub(crate) fn add_name(
     dir::insert(txn, seed, parent, name, child.ino, child.kind())?;
     if child.kind() == FileKind::Dir {
         parent.add_links(1);
-        child.now.parent.set(parent.ino);
+        if child.now.parent.get() == 0 || !planted::has(Logic::ParentKept) {
+            child.now.parent.set(parent.ino);
+        }
     }
     parent.modified(now);
     txn.note(Record::Link {

@@ -17,6 +17,7 @@ use crate::errors::{Step, damaged};
 use crate::inode::Held;
 use keepfs_format::dir::{DEAD, EntryHead, FIRST, LEVEL_MAX, LeafHead, child_offset, name_key, slot_of};
 use keepfs_format::{IntoBytes, Kind, MetaId, Space};
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::scratch::with_page;
 use keepfs_store::{Meaning, Ref, Source, Stamp, Txn};
 use keepfs_vfs::FileKind;
@@ -144,7 +145,8 @@ pub(crate) fn look_again(
 /// Points a live entry at another inode (rename over it, exchange).
 pub(crate) fn replace(txn: &mut Txn<'_>, found: &Found, ino: u64, kind: FileKind) -> Step<()> {
     txn.put(found.leaf, found.at + ENTRY_INO, &ino.to_le_bytes(), Meaning::Dirent)?;
-    if kind != found.kind {
+    let keeps = planted::has(Logic::KindKept) && kind != FileKind::Dir && found.kind != FileKind::Dir;
+    if kind != found.kind && !keeps {
         txn.put(found.leaf, found.at + ENTRY_KIND, &[kind as u8], Meaning::Dirent)?;
     }
     Ok(())
@@ -163,6 +165,9 @@ pub(crate) fn remove(txn: &mut Txn<'_>, dir: &mut Held, found: &Found) -> Step<(
         head.dead.set(head.dead.get().saturating_add(found.size as u16));
         txn.put(found.leaf, found.at + ENTRY_STATE, &[DEAD], Meaning::Dirent)?;
     }
+    if head.live.get() > 0 && planted::has(Logic::LeafStillCounts) {
+        head.live = found.head.live;
+    }
     txn.put_diff(
         found.leaf,
         leaf::HEAD,
@@ -170,7 +175,8 @@ pub(crate) fn remove(txn: &mut Txn<'_>, dir: &mut Held, found: &Found) -> Step<(
         head.as_bytes(),
         Meaning::DirNode,
     )?;
-    dir.now.entries.set(dir.now.entries.get().saturating_sub(1));
+    let gone = u64::from(!planted::has(Logic::EntryStillCounts));
+    dir.now.entries.set(dir.now.entries.get().saturating_sub(gone));
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use keepfs_format::inode::{
 };
 use keepfs_format::oplog::{Action, Moment};
 use keepfs_format::{FromZeros, IntoBytes, blockmap};
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Meaning, Ref, Source, Txn};
 use keepfs_vfs::{Attr, Errno, FileKind, Ino, InodeFlags, Time};
 
@@ -31,6 +32,7 @@ impl Held {
         let old = raw(source, ino)?;
         let born = match old.state.get() {
             0 => 1,
+            inode::DEAD if planted::has(Logic::GenerationAgain) => old.cur.get(),
             inode::DEAD => old.cur.get().saturating_add(1),
             _ => return Err(damaged(ino, "a free inode number is in use")),
         };

@@ -9,6 +9,7 @@ use crate::volume::Volume;
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Source, Txn};
 use keepfs_vfs::{Entry, Errno, FileKind, LINK_MAX, Time};
 
@@ -100,7 +101,7 @@ impl Volume {
             check_create(txn, self.seed, (parent, &dir.now), name)?;
             self.check_link(txn, &dir, &file, name)?;
             add_name(txn, self.seed, &mut dir, name, &mut file, now)?;
-            if file.now.nlink.get() == 0 {
+            if file.now.nlink.get() == 0 && !planted::has(Logic::NotUnhidden) {
                 txn.set_orphan(ino, false)?;
             }
             let link = Action::Link {
@@ -108,7 +109,9 @@ impl Volume {
                 time: moment(now),
             };
             txn.op(ino, link)?;
-            file.add_links(1);
+            if file.now.nlink.get() == 0 || !planted::has(Logic::LinkNotCounted) {
+                file.add_links(1);
+            }
             file.changed(now);
             file.put(txn)?;
             dir.put(txn)?;
@@ -254,13 +257,15 @@ pub(crate) fn drop_link(txn: &mut Txn<'_>, victim: &mut Held, parent: u64, now: 
     txn.op(victim.ino, unlink)?;
     victim.now.nlink.set(left);
     victim.changed(now);
-    txn.note(Record::Unlink {
-        ino: victim.ino,
-        dir: parent,
-        nlink: left,
-        born: victim.now.born.get(),
-    });
-    if left == 0 {
+    if !planted::has(Logic::UnlinkNotTold) {
+        txn.note(Record::Unlink {
+            ino: victim.ino,
+            dir: parent,
+            nlink: left,
+            born: victim.now.born.get(),
+        });
+    }
+    if left == 0 && !planted::has(Logic::NotHidden) {
         hide(txn, victim)?;
     }
     Ok(())

@@ -13,6 +13,7 @@ use crate::xattr;
 use keepfs_format::inode::DEAD;
 use keepfs_format::oplog::Action;
 use keepfs_format::{Kind, Space, bitmap};
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Ref, Source, Txn};
 use keepfs_vfs::FileKind;
 use parking_lot::Mutex;
@@ -221,7 +222,9 @@ fn reclaim_step(txn: &mut Txn<'_>, ino: u64) -> Step<bool> {
     inode.put(txn)?;
     if done {
         txn.op(ino, Action::Free {})?;
-        txn.free_ino(ino)?;
+        if !planted::has(Logic::NumberKept) {
+            txn.free_ino(ino)?;
+        }
     }
     Ok(done)
 }

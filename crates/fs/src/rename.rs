@@ -9,6 +9,7 @@ use crate::volume::Volume;
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Source, Txn};
 use keepfs_vfs::{Errno, FileKind, Ino, LINK_MAX, NewInode, RenameFlags, Time};
 
@@ -395,7 +396,11 @@ fn tell_point(txn: &mut Txn<'_>, (dir, name): Place<'_>, child: &Held, was: &Hel
     let point = Action::Point {
         child: child.ino,
         kind: child.kind() as u8,
-        was: was.ino,
+        was: if planted::has(Logic::PointToldWrong) {
+            child.ino
+        } else {
+            was.ino
+        },
         was_kind: was.kind() as u8,
         time: moment(now),
         name,
@@ -435,17 +440,23 @@ fn exchange(
         new_dir.step();
         new_dir.modified(m.now);
         for (moved, gains, loses) in [(&*source, 1, -1), (&*target, -1, 1)] {
-            if moved.kind() == FileKind::Dir {
+            if moved.kind() == FileKind::Dir && !planted::has(Logic::ExchangeKeepsLinks) {
                 new_dir.add_links(gains);
                 old_dir.add_links(loses);
             }
         }
     }
-    for (moved, dir) in [(source, new_ino), (target, old_dir.ino)] {
+    for (moved, was, dir) in [(source, old_dir.ino, new_ino), (target, new_ino, old_dir.ino)] {
         if moved.kind() == FileKind::Dir {
             moved.now.parent.set(dir);
         }
         moved.changed(m.now);
+        txn.note(Record::Unlink {
+            ino: moved.ino,
+            dir: was,
+            nlink: moved.now.nlink.get(),
+            born: moved.now.born.get(),
+        });
         txn.note(Record::Link { ino: moved.ino, dir });
     }
     Ok(())

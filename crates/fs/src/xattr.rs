@@ -12,6 +12,7 @@ use keepfs_format::metablock::HEADER;
 use keepfs_format::oplog::Action;
 use keepfs_format::xattr::{ChainHead, PAYLOAD, PAYLOAD_OFFSET, TOTAL_MAX};
 use keepfs_format::{FromZeros, IntoBytes, Kind, MetaId, PAGE, Space};
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Meaning, Ref, Source, Txn};
 
 /// Most metablocks of a chain.
@@ -101,7 +102,10 @@ fn write_node(txn: &mut Txn<'_>, r: Ref, next: Option<Ref>, payload: &[u8]) -> S
     txn.read(r, HEADER, &mut old[HEADER..])?;
     let head = ChainHead {
         next: next.map_or(0, |next| next.id.0).into(),
-        used: (payload.len() as u16).into(),
+        used: match planted::has(Logic::UsedKept) {
+            true => [old[HEADER + 8], old[HEADER + 9]].into(),
+            false => (payload.len() as u16).into(),
+        },
         reserved: [0; 6],
     };
     let mut new = [0; PAGE];

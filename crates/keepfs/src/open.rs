@@ -1,7 +1,7 @@
 //! How a pool is opened.
 
 use keepfs_fs::{AccessTimes, StoreOptions, VolumeOptions};
-use keepfs_store::Guard;
+use keepfs_store::{Equations, Guard};
 use std::time::Duration;
 
 /// How a pool is opened.
@@ -15,6 +15,8 @@ pub struct OpenOptions {
     pub log_free_percent: u32,
     /// How metadata in memory is protected.
     pub guard: Guard,
+    /// Equations that every transaction must satisfy to commit.
+    pub audit: Equations,
     /// Everything is made durable at least this often.
     pub commit_interval: Duration,
     /// When reading stamps the access time.
@@ -36,6 +38,7 @@ impl Default for OpenOptions {
             arena_bytes: StoreOptions::default().arena_bytes,
             log_free_percent: StoreOptions::default().log_free_percent,
             guard: Guard::default(),
+            audit: Equations::default(),
             commit_interval: Duration::from_secs(5),
             access_times: AccessTimes::default(),
             discard: false,
@@ -54,6 +57,7 @@ impl OpenOptions {
                 arena_bytes: self.arena_bytes,
                 log_free_percent: self.log_free_percent,
                 guard: self.guard,
+                audit: self.audit,
                 seal: self.seal,
                 read_only: self.read_only,
                 discard: self.discard,

@@ -44,6 +44,9 @@ pub enum Error {
         /// Number of the transaction.
         seq: u64,
     },
+    /// A transaction contradicted itself; it was rolled back (SPEC section 17).
+    #[error("a change contradicted itself and was taken back: {0}; nothing is damaged, please report it")]
+    Unbalanced(crate::Unbalanced),
     /// Keepfs itself asked for something impossible.
     #[error("internal error: {0}; please report it")]
     Logic(String),

@@ -5,6 +5,7 @@
 
 mod admit;
 pub mod arena;
+mod audit;
 mod cache;
 mod checkpoint;
 mod error;
@@ -45,8 +46,10 @@ mod young;
 mod zones;
 
 pub use arena::{Guard, Mismatch, Reuse};
+pub use audit::Unbalanced;
 pub use error::{Abort, Error, Pressure, Stop};
 pub use events::{Damage, Done, Seen};
+pub use keepfs_audit::digest::Equations;
 pub use keepfs_codes::Protection;
 pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool};
@@ -120,6 +123,8 @@ pub struct StoreOptions {
     pub lasting: bool,
     /// Keep the operation log and the state table (SPEC section 12); off for comparison.
     pub oplog: bool,
+    /// Equations that every transaction must satisfy to commit (SPEC section 17).
+    pub audit: Equations,
     /// Everything is made durable before each transaction begins, so that a crash may fall between any two
     /// (simulations).
     pub sync_each: bool,
@@ -145,6 +150,7 @@ impl Default for StoreOptions {
             background: true,
             log_free_percent: 5,
             oplog: true,
+            audit: Equations::ALL,
             sync_each: false,
             lasting: false,
             discard: false,
@@ -166,6 +172,7 @@ pub struct Store {
     clock: young::Clock,
     undo: UndoLog,
     oplog: Option<oplog::OpLog>,
+    audits: audit::Audits,
     map: Map,
     gate: Gate,
     /// Guarded memory of redo and staged pages (S-14).
@@ -321,6 +328,7 @@ impl Store {
                 true => UndoLog::lasting(o.guard, o.seal)?,
                 false => UndoLog::new(o.guard, o.seal)?,
             },
+            audits: audit::Audits::new(o.audit, pool.name_seed)?,
             oplog: o.oplog.then(|| oplog::OpLog::new(o.guard, o.seal)).transpose()?,
             map: Map::new(sb.roots),
             gate: Gate::default(),

@@ -4,27 +4,35 @@
 //! this reaches a program.
 
 macro_rules! bugs {
-    ($( $(#[doc = $doc:literal])* $name:ident = $word:literal, )*) => {
+    ($bugs:ident: $( $(#[doc = $doc:literal])* $name:ident = $word:literal, )*) => {
         /// A bug that can be planted.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u32)]
-        pub enum Bug {
+        pub enum $bugs {
             $( $(#[doc = $doc])* $name, )*
         }
 
-        impl Bug {
+        impl $bugs {
             /// All of them.
-            pub const ALL: &'static [Bug] = &[$( Bug::$name ),*];
+            pub const ALL: &'static [$bugs] = &[$( $bugs::$name ),*];
 
             /// Its name in tables.
             pub fn word(self) -> &'static str {
-                match self { $( Bug::$name => $word, )* }
+                match self { $( $bugs::$name => $word, )* }
             }
         }
     };
 }
 
-bugs! {
+mod logic;
+
+pub use logic::Logic;
+#[doc(hidden)]
+pub use logic::has;
+#[cfg(feature = "planted")]
+pub use logic::plant_logic;
+
+bugs! { Bug:
     /// No flush between the metablocks and the superblock.
     NoFlushBeforeSuperblock = "no flush before the superblock",
     /// No flush behind the superblock.

@@ -7,6 +7,7 @@
 //! T-3 Every byte range stored belongs to this transaction alone until it commits; shared bits and counters commute.
 //! T-4 seq is taken, and the redo copied, while the caller still holds all its locks.
 
+mod audited;
 mod claims;
 mod diff;
 
@@ -381,9 +382,12 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Ends the open part: the audit equations must balance (they come with their issue), and there must be room for
+    /// Ends the open part: the audit equations must balance (SPEC section 17), and there must be room for
     /// redo and staged pages (S-14.4, S-14.7), so that nothing can fail from the state word on.
     pub fn seal(mut self) -> Result<Sealed<'s>, Stop> {
+        if !self.is_empty() {
+            self.audit()?;
+        }
         let redo = match self.logged && !self.is_empty() {
             true => Some(self.encode_redo()?),
             false => None,
@@ -514,6 +518,7 @@ impl<'s> Txn<'s> {
         if let Some(appended) = appended {
             appended.publish();
         }
+        self.store.audits.ledger.told(&self.records);
         if !self.logged {
             return seq;
         }

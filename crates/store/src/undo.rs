@@ -105,6 +105,32 @@ pub(crate) struct Change<'a> {
     pub new: &'a [u8],
 }
 
+/// One record of an open transaction, as its own server reads it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told<'b> {
+    pub undo: Undo,
+    pub frame: FrameNo,
+    pub offset: usize,
+    pub old: &'b [u8],
+    pub new: &'b [u8],
+}
+
+impl<'b> Told<'b> {
+    /// The record that begins here (S-13.3).
+    fn of(bytes: &'b [u8]) -> Option<Told<'b>> {
+        let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
+        let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+        let len = usize::from(half(14));
+        Some(Told {
+            undo: Undo::of(head[16])?,
+            frame: u32::from(half(8)) | u32::from(half(10)) << 16,
+            offset: usize::from(half(12)),
+            old: rest.get(..len)?,
+            new: rest.get(len.next_multiple_of(8)..)?.get(..len)?,
+        })
+    }
+}
+
 /// All slots.
 pub struct UndoLog {
     region: Region,
@@ -256,6 +282,16 @@ impl UndoSlot<'_> {
         starts
             .filter_map(|at| self.log.read(self.slot, *at as usize, self.generation))
             .collect()
+    }
+
+    /// The records, in order, for who judges the whole transaction; `buf` gets their bytes.
+    pub(crate) fn forwards<'b>(&self, buf: &'b mut Vec<u8>) -> impl Iterator<Item = Told<'b>> + use<'b, '_> {
+        buf.resize(self.at - SLOT_HEAD, 0);
+        self.log.region.load(self.slot * SLOT + SLOT_HEAD, buf);
+        let bytes = &*buf;
+        self.starts
+            .iter()
+            .filter_map(move |at| Told::of(bytes.get(*at as usize - SLOT_HEAD..)?))
     }
 
     /// The slot and its generation, for the redo entry (S-14.2).

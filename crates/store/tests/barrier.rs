@@ -15,6 +15,7 @@ fn open() -> Arc<Store> {
     let o = StoreOptions {
         arena_bytes: 16 << 20,
         background: false,
+        audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     };
     Store::open(device, &o).expect("open")

@@ -14,6 +14,7 @@ fn options(compact: bool) -> StoreOptions {
     StoreOptions {
         background: false,
         compact,
+        audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     }
 }

@@ -62,6 +62,7 @@ fn open(device: &Arc<Held>) -> Arc<Store> {
     let o = StoreOptions {
         arena_bytes: 16 << 20,
         background: false,
+        audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     };
     Store::open(device.clone(), &o).expect("open")

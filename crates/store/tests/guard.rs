@@ -91,6 +91,7 @@ fn child_of_a_store() {
         tiny_arena: true,
         arena_bytes: 1 << 20,
         background: false,
+        audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     };
     let store = Store::open(device, &options).expect("open");

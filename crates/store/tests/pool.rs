@@ -11,6 +11,7 @@ fn options() -> StoreOptions {
         arena_bytes: 2 << 20,
         tiny_arena: true,
         background: false,
+        audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     }
 }

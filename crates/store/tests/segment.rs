@@ -21,6 +21,7 @@ fn open(device: &Arc<dyn Device>) -> Arc<Store> {
         arena_bytes: 2 << 20,
         tiny_arena: true,
         background: false,
+        audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     };
     Store::open(device.clone(), &options).expect("open")

@@ -14,6 +14,7 @@ fn options(guard: Guard) -> StoreOptions {
         tiny_arena: true,
         background: true,
         guard,
+        audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     }
 }

@@ -98,6 +98,7 @@ fn schedule(seed: u64, base: &Image) -> Result<(), String> {
             Guard::Off
         },
         protect: Some(LEVELS[(seed / 2 % LEVELS.len() as u64) as usize]),
+        audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     };
     let store = Store::open(device.clone(), &options).map_err(|e| format!("open: {e}"))?;

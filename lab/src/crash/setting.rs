@@ -166,6 +166,12 @@ impl Setting {
             protect: Some(self.protect),
             background: false,
             sync_each: self.each,
+            // Planted ordering bugs are for the crash checks to find.
+            audit: if cfg!(feature = "planted") {
+                keepfs_store::Equations::NONE
+            } else {
+                keepfs_store::Equations::ALL
+            },
             ..StoreOptions::default()
         }
     }

@@ -14,6 +14,7 @@ pub fn run(arena_mib: usize, rounds: u32) -> Result<u64, Error> {
     let options = StoreOptions {
         arena_bytes: arena_mib << 20,
         background: false,
+        audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     };
     let store = Store::open(device, &options)?;

@@ -7,6 +7,7 @@ use keepfs_format::blockmap::{Child, FANOUT, PageEntry, coverage, entry_offset};
 use keepfs_format::inode::{BODY, BODY_DIRECT, BODY_NONE, BODY_TREE, DIRECT};
 use keepfs_format::oplog::Action;
 use keepfs_format::{IntoBytes, MetaId, Space, bitmap};
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Meaning, Ref, Txn};
 use std::collections::BTreeSet;
 
@@ -73,7 +74,7 @@ pub(crate) fn clear(
         let clear = Action::Clear {
             from,
             to,
-            freed: freed.len() as u64,
+            freed: freed.len() as u64 - u64::from(planted::has(Logic::ClearToldShort)),
             emptied: u8::from(file.now.body != body),
         };
         txn.op(file.ino, clear)?;
@@ -119,7 +120,9 @@ fn clear_tree(
     };
     let outcome = pass.node(txn, root, file.now.height, 0)?;
     if outcome.empty {
-        txn.free_node(root)?;
+        if file.now.height == 1 || !planted::has(Logic::RootKept) {
+            txn.free_node(root)?;
+        }
         file.now.body = BODY_NONE;
         file.now.body_area = [0; BODY];
         file.now.height = 0;

@@ -7,6 +7,7 @@ use keepfs_format::blockmap::{Child, FANOUT, HEIGHT_MAX, PageEntry, entry_offset
 use keepfs_format::inode::{BODY, BODY_DIRECT, BODY_INLINE, BODY_NONE, BODY_TREE, DIRECT};
 use keepfs_format::oplog::Action;
 use keepfs_format::{IntoBytes, Kind};
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Meaning, Ref, Source, Txn};
 
 /// Sets the entries of pages `first ..` to `new` and tells what they were in `old` (as long as `new`).
@@ -54,7 +55,11 @@ fn count(file: &mut Held, new: &[PageEntry], old: &[PageEntry]) -> Step<()> {
         check(file.ino, entry)?;
     }
     let pages = file.now.pages.get().saturating_add(allocated(new));
-    file.now.pages.set(pages.saturating_sub(allocated(old)));
+    let gone = match planted::has(Logic::PagesCountedTwice) {
+        true => 0,
+        false => allocated(old),
+    };
+    file.now.pages.set(pages.saturating_sub(gone));
     Ok(())
 }
 
@@ -121,7 +126,7 @@ fn raise(txn: &mut Txn<'_>, file: &mut Held) -> Step<()> {
 
 /// Stores a child in an inner node.
 fn link(txn: &mut Txn<'_>, r: Ref, slot: u64, below: Ref) -> Step<()> {
-    let generation = txn.node_generation(below)?;
+    let generation = txn.node_generation(below)? - u32::from(planted::has(Logic::ChildGenerationOld));
     let child = Child {
         id: below.id.0.into(),
         generation: generation.into(),

@@ -9,6 +9,7 @@ use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry, UNWRITTEN};
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_format::oplog::Action;
 use keepfs_store::Purpose;
+use keepfs_store::planted::{self, Logic};
 use keepfs_vfs::{Errno, FallocMode, FileKind, InodeFlags};
 
 impl Volume {
@@ -110,7 +111,9 @@ impl Volume {
             for run in fresh.runs() {
                 txn.use_pages(*run)?;
             }
-            note_entries(txn, &file, first, &new);
+            if !planted::has(Logic::UnwrittenNotTold) {
+                note_entries(txn, &file, first, &new);
+            }
             file.put(txn)
         })?;
         fresh.keep();

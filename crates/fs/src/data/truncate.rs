@@ -14,6 +14,7 @@ use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
 use keepfs_store::Txn;
+use keepfs_store::planted::{self, Logic};
 
 /// A change of size, prepared outside the transaction.
 pub(crate) struct Cut {
@@ -126,7 +127,8 @@ pub(crate) fn free_pages(txn: &mut Txn<'_>, file: &Held, freed: &[Freed]) -> Ste
         note_holes(txn, file, last.index, run as u64);
         left = &left[..left.len() - run];
     }
-    for Freed { entry, .. } in freed.iter().rev() {
+    let kept = usize::from(planted::has(Logic::PageKept));
+    for Freed { entry, .. } in freed.iter().rev().skip(kept) {
         if blockmap::has_page(entry) {
             txn.free_page(entry.page())?;
         }

@@ -11,6 +11,7 @@ use keepfs_format::PAGE;
 use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry};
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
 use keepfs_format::oplog::{Action, Attrs, attr};
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Purpose, Txn};
 use keepfs_vfs::{Errno, InodeFlags, Time, WriteHow};
 
@@ -152,13 +153,19 @@ impl Volume {
                 bytes: if plan.is_none() { data } else { &[] },
             };
             txn.op(ino, write)?;
-            file.step();
+            if !planted::has(Logic::VersionKept) {
+                file.step();
+            }
+            let before = file.now.size;
             let size = file.now.size.get().max(end);
             match &plan {
                 None => file.now.body_area[offset as usize..end as usize].copy_from_slice(data),
                 Some(plan) => apply(txn, &mut file, plan, size)?,
             }
             file.now.size.set(size);
+            if planted::has(Logic::SizeKept) {
+                file.now.size = before;
+            }
             contents_changed(txn, &mut file, how.kill_suidgid, now)?;
             if how.writeback {
                 let attrs = Attrs {

@@ -5,10 +5,11 @@ use super::{Turn, Way, descend};
 use crate::errors::{Step, damaged, refuse};
 use crate::inode::Held;
 use keepfs_format::dir::{
-    CHILDREN, DEPTH_MAX, ENTRY_HEAD, EntryHead, FIRST, LEVEL_MAX, LIVE, LeafHead, child_offset, entry_size, name_key,
-    slot_of,
+    CHILDREN, DEPTH_MAX, ENTRY_HEAD, EntryHead, FIRST, LEVEL_MAX, LIVE, LeafHead, TWINS, child_offset, entry_size,
+    name_key, slot_of,
 };
 use keepfs_format::{IntoBytes, Kind, PAGE};
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::scratch::with_page;
 use keepfs_store::{Meaning, Ref, Txn};
 use keepfs_vfs::{Errno, FileKind, NAME_MAX};
@@ -78,8 +79,9 @@ fn enter(txn: &mut Txn<'_>, dir: &mut Held, way: Way, bytes: &mut [u8; PAGE], ne
         make_room(txn, dir, way, &leaf, new.size)?;
         return Ok(false);
     };
+    let wrong = if planted::has(Logic::KeyWrong) { TWINS } else { 0 };
     let head = EntryHead {
-        key: (new.key + u64::from(search.twins.trailing_ones())).into(),
+        key: ((new.key ^ wrong) + u64::from(search.twins.trailing_ones())).into(),
         ino: new.child.into(),
         version: dir.version().into(),
         kind: new.kind as u8,

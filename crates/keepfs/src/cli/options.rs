@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::size::Size;
-use keepfs::{AccessTimes, Guard, OpenOptions};
+use keepfs::{AccessTimes, Equations, Guard, OpenOptions};
 use keepfs_fuse::{CacheMode, MountConfig, TransportKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +15,7 @@ Options of -o, separated by commas (defaults in brackets):
   nosuid, nodev, noexec, [suid, dev, exec]
   cache=[writethrough]|writeback|direct   how the kernel caches file data
   guard=[alias]|sealed|pkey|mprotect|off  protection of metadata in memory; mprotect and off are for comparison only
+  audit=[on]|off|without:NAME:NAME   equations that every change must satisfy (SPEC section 17), or all but those named
   [compact], nocompact               log the changed parts of metadata; nocompact is for comparison only
   discard, [nodiscard]               tell the device after each checkpoint what became free (fstrim(8) does it once)
   remount                            change ro, rw, the access times, nosuid, nodev, noexec of a mounted pool
@@ -85,6 +86,8 @@ pub struct MountOptions {
     pub cache: CacheMode,
     /// `guard=`.
     pub guard: Guard,
+    /// `audit=`.
+    pub audit: Equations,
     /// `commit=`.
     pub commit: Duration,
     /// `arena=`, bytes.
@@ -121,6 +124,7 @@ impl Default for MountOptions {
             allow_other: true,
             cache: CacheMode::default(),
             guard: open.guard,
+            audit: open.audit,
             commit: open.commit_interval,
             arena: open.arena_bytes as u64,
             direct: open.direct,
@@ -199,6 +203,7 @@ impl MountOptions {
         match name {
             "cache" => self.cache = one_of(value, &CACHES)?,
             "guard" => self.guard = one_of(value, &GUARDS)?,
+            "audit" => self.audit = value.parse()?,
             "anchor" => self.anchor = one_of(value, &ANCHORS)?,
             "transport" => self.transport = one_of(value, &TRANSPORTS)?,
             "commit" => self.commit = Duration::from_secs(number(value, 1, 3600, "seconds")?),
@@ -220,6 +225,7 @@ impl MountOptions {
             read_only: self.read_only,
             arena_bytes: self.arena as usize,
             guard: self.guard,
+            audit: self.audit,
             commit_interval: self.commit,
             access_times: match self.read_only {
                 true => AccessTimes::Never,
@@ -259,6 +265,7 @@ impl MountOptions {
             ("allow_other", self.allow_other == other.allow_other),
             ("cache", self.cache == other.cache),
             ("guard", self.guard == other.guard),
+            ("audit", self.audit == other.audit),
             ("commit", self.commit == other.commit),
             ("arena", self.arena == other.arena),
             ("io", self.direct == other.direct),

@@ -86,6 +86,7 @@ impl Store {
         let nodes = self.totals()?.nodes.min(1 << 40);
         let closed = self.close_gate()?;
         self.end_inodes(&shrink)?;
+        self.check_totals()?;
         let weight = self.weight() + REWRITE_MAP * rewrite.len() as u64;
         if self.need(&keeper.homes).pages_for(weight) > keeper.homes.free() {
             self.bad_copies.lock().extend(bad);

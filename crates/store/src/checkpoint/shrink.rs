@@ -149,6 +149,7 @@ impl Store {
             let mut txn = Txn::begin_unlogged(self);
             txn.leave_pages(*run).map_err(pool::stopped)?;
             txn.seal().map_err(pool::stopped)?.commit();
+            self.audits.ledger.left(u64::from(run.count));
             keeper.homes.remove(*run);
             if planted::is(Bug::ChunkReusedTooEarly) {
                 self.space.left(|run| self.system.remove(run));

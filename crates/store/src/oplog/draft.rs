@@ -58,6 +58,11 @@ impl Draft {
         }
     }
 
+    /// The operations so far, back to back.
+    pub fn operations(&self) -> &[u8] {
+        self.bytes.get(TXN_HEAD..).unwrap_or_default()
+    }
+
     /// The objects changed, as they were.
     pub fn earlier(&self) -> &[Earlier] {
         &self.earlier

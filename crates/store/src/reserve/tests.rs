@@ -57,6 +57,7 @@ fn how_much_is_kept() {
             guard: Guard::Off,
             background: false,
             oplog: false,
+            audit: crate::Equations::NONE,
             ..StoreOptions::default()
         };
         let store = Store::open(device, &options).expect("open");

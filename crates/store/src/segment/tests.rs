@@ -19,6 +19,7 @@ fn store() -> Arc<Store> {
         tiny_arena: true,
         background: false,
         lasting: true,
+        audit: crate::Equations::NONE,
         ..StoreOptions::default()
     };
     Store::open(device, &options).expect("open")

@@ -17,6 +17,7 @@ fn store(discard: bool) -> (Arc<RamDevice>, Arc<Store>) {
         tiny_arena: true,
         background: false,
         discard,
+        audit: crate::Equations::NONE,
         ..StoreOptions::default()
     };
     let store = Store::open(device.clone(), &options).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{Base, Ref, Touched, Txn};
 use crate::error::{Error, Stop};
-use crate::planted::{self, Bug};
+use crate::planted::{self, Bug, Logic};
 use crate::update;
 use keepfs_codes::identity::Group;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
@@ -143,7 +143,7 @@ impl Txn<'_> {
         });
         let i = self.touched.len() - 1;
         self.write(i)?;
-        if !planted::is(Bug::BirthOmitted) {
+        if !planted::is(Bug::BirthOmitted) && !planted::has(Logic::BirthNotTold) {
             self.records.push(Record::Birth {
                 id,
                 generation,
@@ -167,7 +167,9 @@ impl Txn<'_> {
         self.write(i)?;
         let generation = self.touched[i].generation;
         self.free_number(Space::NodeNumbers, r.id.index())?;
-        self.total(TOTAL_NODES, -1)?;
+        if !planted::has(Logic::NodeNotTotalled) {
+            self.total(TOTAL_NODES, -1)?;
+        }
         self.touched[i].ranges.clear();
         self.deaths.push((r.id, generation));
         self.records.push(Record::Death { id: r.id, generation });
@@ -177,7 +179,9 @@ impl Txn<'_> {
     /// A free inode number; the caller writes the inode.
     pub fn new_ino(&mut self) -> Result<u64, Stop> {
         let ino = self.new_number(Space::InodeNumbers)?;
-        self.total(TOTAL_INODES, 1)?;
+        if !planted::has(Logic::InodeNotTotalled) {
+            self.total(TOTAL_INODES, 1)?;
+        }
         self.grow(Some(keepfs_format::inode::block_of(ino)))?;
         self.records.push(Record::Alloc {
             space: Space::InodeNumbers,
@@ -201,6 +205,9 @@ impl Txn<'_> {
     pub fn free_ino(&mut self, ino: u64) -> Result<(), Stop> {
         self.free_number(Space::InodeNumbers, ino)?;
         self.total(TOTAL_INODES, -1)?;
+        if planted::has(Logic::NumberNotTold) {
+            return Ok(());
+        }
         self.records.push(Record::Free {
             space: Space::InodeNumbers,
             run: Run { start: ino, count: 1 },
@@ -212,6 +219,9 @@ impl Txn<'_> {
     pub fn set_orphan(&mut self, ino: u64, on: bool) -> Result<(), Stop> {
         self.flip(Space::Orphans, ino, !on)?;
         self.op(ino, Action::Orphan { on: u8::from(on) })?;
+        if !on && planted::has(Logic::UnhidingNotTold) {
+            return Ok(());
+        }
         let run = Run { start: ino, count: 1 };
         self.records.push(match on {
             true => Record::Alloc {
@@ -230,10 +240,16 @@ impl Txn<'_> {
     pub fn use_pages(&mut self, run: Run) -> Result<(), Stop> {
         self.flip_run(Space::Pages, run, false)?;
         self.total(TOTAL_PAGES, i64::from(run.count))?;
-        self.pages_used += u64::from(run.count);
+        if !planted::has(Logic::UsedNotCounted) {
+            self.pages_used += u64::from(run.count);
+        }
+        let short = u32::from(planted::has(Logic::AllocShort) && run.count > 1);
         self.records.push(Record::Alloc {
             space: Space::Pages,
-            run,
+            run: Run {
+                count: run.count - short,
+                ..run
+            },
         });
         Ok(())
     }
@@ -280,20 +296,28 @@ impl Txn<'_> {
             if !update::add16(&self.store.arena, &mut self.undo, frame, offset, -1)? {
                 return Err(Stop::Miss(id));
             }
-            self.total(TOTAL_SHARES, -1)?;
-            self.records.push(Record::Ref {
-                run: Run { start: page, count: 1 },
-                delta: -1,
-            });
+            if !planted::has(Logic::ShareNotTotalled) {
+                self.total(TOTAL_SHARES, -1)?;
+            }
+            if !planted::has(Logic::RefOmitted) {
+                self.records.push(Record::Ref {
+                    run: Run { start: page, count: 1 },
+                    delta: -1,
+                });
+            }
             return Ok(());
         }
         self.flip(Space::Pages, page, true)?;
-        self.total(TOTAL_PAGES, -1)?;
+        if !planted::has(Logic::FreeNotTotalled) {
+            self.total(TOTAL_PAGES, -1)?;
+        }
         match self.records.last_mut() {
             Some(Record::Free {
                 space: Space::Pages,
                 run,
-            }) if run.start + u64::from(run.count) == page => run.count += 1,
+            }) if run.start + u64::from(run.count) == page => {
+                run.count += u32::from(!planted::has(Logic::FreeShort));
+            }
             _ => self.records.push(Record::Free {
                 space: Space::Pages,
                 run: Run { start: page, count: 1 },

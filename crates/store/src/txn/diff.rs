@@ -2,6 +2,7 @@
 
 use super::{Meaning, Ranges, Ref, Txn};
 use crate::error::Stop;
+use crate::planted::{self, Logic};
 use crate::update;
 use core::ops::Range;
 use smallvec::SmallVec;
@@ -87,8 +88,11 @@ impl Txn<'_> {
             &new[span],
         )?;
         if changed {
-            ranges
-                .iter()
+            let told = match planted::has(Logic::RangeOmitted) {
+                true => &ranges[..1],
+                false => ranges,
+            };
+            told.iter()
                 .for_each(|range| self.mark(i, offset + range.start, range.len()));
         }
         Ok(())

@@ -1,0 +1,234 @@
+//! Changes of inodes (SPEC section 5).
+
+use super::equation::Equation;
+use super::input::{Nature, Transaction};
+use super::sink::Sink;
+use super::walk::{Carried, Changed, Image, Walk};
+use super::{Block, local};
+use keepfs_format::blockmap::PageEntry;
+use keepfs_format::inode::{self, BODY_DIRECT, BODY_TREE, DIRECT, Inode, LIVE};
+use keepfs_format::metablock::HEADER;
+use keepfs_format::{FromBytes, MetaId, Space, bitmap};
+
+/// `mode >> 12` of a directory.
+pub(super) const DIRECTORY: u8 = 4;
+/// Number of the root directory, which has no name (S-5.1).
+const ROOT: u64 = 1;
+
+/// What an inode is.
+pub(super) fn kind(inode: &Inode) -> u8 {
+    (inode.mode.get() >> 12) as u8
+}
+
+fn is_live(inode: &Inode) -> bool {
+    inode.state.get() == LIVE
+}
+
+fn is_named_directory(inode: &Inode) -> bool {
+    is_live(inode) && kind(inode) == DIRECTORY && inode.nlink.get() > 0
+}
+
+/// Directory entries that an inode says to have (S-5.6).
+fn names(inode: &Inode) -> i64 {
+    match (is_live(inode), kind(inode)) {
+        (false, _) => 0,
+        (true, DIRECTORY) => i64::from(inode.nlink.get() > 0),
+        (true, _) => i64::from(inode.nlink.get()),
+    }
+}
+
+/// Subdirectories that an inode says to have (S-5.6).
+fn subdirectories(inode: &Inode) -> i64 {
+    match is_named_directory(inode) {
+        true => i64::from(inode.nlink.get()) - 2,
+        false => 0,
+    }
+}
+
+/// LIVE without a name (S-5.6).
+fn is_hidden(inode: &Inode) -> bool {
+    is_live(inode) && inode.nlink.get() == 0
+}
+
+fn parent(ino: u64, inode: &Inode) -> Option<u64> {
+    (is_named_directory(inode) && ino != ROOT).then_some(inode.parent.get())
+}
+
+fn direct(inode: &Inode) -> [PageEntry; DIRECT as usize] {
+    match is_live(inode) && inode.body == BODY_DIRECT {
+        true => <[PageEntry; DIRECT as usize]>::read_from_bytes(&inode.body_area).unwrap_or_default(),
+        false => Default::default(),
+    }
+}
+
+fn live_or<V: Default>(inode: &Inode, value: impl Fn(&Inode) -> V) -> V {
+    match is_live(inode) {
+        true => value(inode),
+        false => V::default(),
+    }
+}
+
+impl<T: Transaction, S: Sink> Walk<'_, T, S> {
+    /// An INODES metablock: every slot that changed.
+    pub(super) fn inodes(&mut self, block: &Block, changes: &[(usize, usize)], image: &mut Image) {
+        let mut slots = 0_u32;
+        for change in changes.iter().filter_map(|(_, at)| self.txn.changes().get(*at)) {
+            let slot = |offset: usize| offset.saturating_sub(HEADER) / inode::SIZE;
+            (slot(change.offset)..=slot(change.offset + change.new.len() - 1)).for_each(|s| slots |= 1 << s);
+        }
+        for slot in (0..inode::PER_BLOCK as usize).filter(|s| slots >> s & 1 == 1) {
+            let start = HEADER + slot * inode::SIZE;
+            let span = start..start + inode::SIZE;
+            self.image(block, changes, span.clone(), image);
+            let read = |bytes: &[u8]| Inode::read_from_bytes(bytes).ok();
+            if let (Some(before), Some(after)) = (read(&image.before[span.clone()]), read(&image.after[span])) {
+                let ino = inode::at(block.id, start);
+                self.inode(ino, &before, &after);
+                self.changed.push(Changed { ino, before, after });
+            }
+        }
+    }
+
+    fn inode(&mut self, ino: u64, before: &Inode, after: &Inode) {
+        let more = i64::from(is_live(after)) - i64::from(is_live(before));
+        if more != 0 {
+            self.sink.run(Equation::InodeStates, ino, 1, more);
+        }
+        self.life(ino, before, after);
+        let delta = |of: fn(&Inode) -> i64| of(after).wrapping_sub(of(before));
+        let pages = delta(|i| live_or(i, |i| i.pages.get() as i64));
+        self.sink.pair(Equation::InodePages, ino, 0, pages);
+        if ino != ROOT {
+            self.sink.pair(Equation::Links, ino, 0, delta(names));
+        }
+        self.sink.pair(Equation::Subdirectories, ino, 0, delta(subdirectories));
+        let entries = delta(|i| live_or(i, |i| i.entries.get() as i64));
+        self.sink.pair(Equation::DirEntries, ino, 0, entries);
+        let (was, is) = (parent(ino, before), parent(ino, after));
+        if was != is {
+            was.into_iter()
+                .for_each(|p| self.sink.pair(Equation::Parents, ino, p, -1));
+            is.into_iter()
+                .for_each(|p| self.sink.pair(Equation::Parents, ino, p, 1));
+        }
+        for node in [|i: &Inode| i.root.get(), |i: &Inode| i.xattrs.get()] {
+            self.reference(live_or(before, node), live_or(after, node));
+        }
+        self.body(ino, before, after);
+    }
+
+    /// S-5.5: births, ends, versions.
+    fn life(&mut self, ino: u64, before: &Inode, after: &Inode) {
+        let (was, is) = (before.cur.get(), after.cur.get());
+        let versions = match (is_live(before), is_live(after)) {
+            (false, true) => {
+                let born = after.born.get();
+                self.sink.pair(Equation::LivesTold, ino, born, 1);
+                self.equal(Equation::Generations, ino, born, was.wrapping_add(1));
+                is.wrapping_sub(born)
+            }
+            (true, true) => {
+                self.equal(Equation::Generations, ino, before.born.get(), after.born.get());
+                self.equal(Equation::Generations, ino, is, is.max(was));
+                is.wrapping_sub(was)
+            }
+            _ => {
+                self.equal(Equation::Generations, ino, is, was);
+                0
+            }
+        };
+        if self.txn.operations().is_some() {
+            self.sink.pair(Equation::Versions, ino, 0, versions as i64);
+        }
+    }
+
+    /// A reference to a node became another one; 0 is none.
+    pub(super) fn reference(&mut self, was: u64, is: u64) {
+        if was == is {
+            return;
+        }
+        for (id, times) in [(was, -1), (is, 1)] {
+            if id != 0 {
+                self.sink.run(Equation::NodeReferences, MetaId(id).index(), 1, times);
+            }
+        }
+    }
+
+    /// Page entries of the body area. Those that a body of four entries hands over to a tree are looked for there.
+    fn body(&mut self, ino: u64, before: &Inode, after: &Inode) {
+        let raised = is_live(before) && before.body == BODY_DIRECT && is_live(after) && after.body == BODY_TREE;
+        for (slot, (was, is)) in (0..).zip(direct(before).into_iter().zip(direct(after))) {
+            if raised && !was.is_hole() {
+                self.carried.push(Carried { ino, slot, entry: was });
+            } else {
+                self.entry(ino, &was, &is);
+            }
+        }
+    }
+
+    /// What was looked for in trees and not found was lost.
+    pub(super) fn carried_nowhere(&mut self) {
+        for carried in core::mem::take(&mut self.carried) {
+            self.entry(carried.ino, &carried.entry, &PageEntry::HOLE);
+        }
+    }
+
+    /// S-5.6: the hidden list. A bit that changes for an inode that is not without names belongs to a cut or a hole.
+    pub(super) fn hidden(&mut self) {
+        if !self.sink.wants(Equation::Hidden) && !self.sink.wants(Equation::Unhidden) {
+            return;
+        }
+        let flips = self.orphan_flips();
+        for (ino, before, after) in core::mem::take(&mut self.changed)
+            .iter()
+            .map(|c| (c.ino, c.before, c.after))
+        {
+            let flip = flips.iter().find(|(number, _)| *number == ino).map(|(_, on)| *on);
+            match (is_hidden(&before), is_hidden(&after)) {
+                (false, true) => {
+                    let listed = flip.unwrap_or_else(|| self.was_listed(ino));
+                    self.equal(Equation::Hidden, ino, 1, u64::from(listed));
+                }
+                (true, false) => self.equal(Equation::Unhidden, ino, 1, u64::from(flip == Some(false))),
+                _ => {}
+            }
+            self.changed.push(Changed { ino, before, after });
+        }
+        for (ino, on) in flips {
+            let gone = |hidden: fn(&Inode) -> bool| {
+                self.changed
+                    .iter()
+                    .any(|c| c.ino == ino && hidden(&c.before) != hidden(&c.after))
+            };
+            if !gone(is_hidden) && !self.inode_now(ino).is_some_and(|inode| local::may_be_cut(&inode)) {
+                let equation = if on { Equation::Hidden } else { Equation::Unhidden };
+                self.sink.pair(equation, ino, 0, -1);
+            }
+        }
+    }
+
+    /// Bits of ORPHANS that changed: inode number, set.
+    fn orphan_flips(&self) -> Vec<(u64, bool)> {
+        let mut flips = Vec::new();
+        for change in self.txn.changes().iter().filter(|c| c.nature == Nature::Bits) {
+            let id = self.txn.block(change.block).id;
+            let (Some(old), Some(new), Some(Space::Orphans)) = (change.old.first(), change.new.first(), id.space())
+            else {
+                continue;
+            };
+            let first = id.index() * bitmap::BITS + (change.offset.saturating_sub(HEADER) as u64) * 8;
+            let changed = (0..8).filter(|bit| (old ^ new) >> bit & 1 == 1);
+            flips.extend(changed.map(|bit| (first + bit, new >> bit & 1 == 1)));
+        }
+        flips
+    }
+
+    /// Whether ORPHANS has an inode whose bit the transaction did not change. The bit belongs to who may change the inode.
+    fn was_listed(&self, ino: u64) -> bool {
+        let (id, offset, mask): (MetaId, usize, u8) = bitmap::bit(Space::Orphans, ino);
+        let Some(block) = self.find(id) else { return false };
+        let mut byte = [0];
+        self.txn.load(block, offset, &mut byte);
+        byte[0] & mask != 0
+    }
+}

@@ -1,0 +1,99 @@
+//! What the operations tell (S-12.5).
+
+use super::equation::Equation;
+use super::input::Transaction;
+use super::sink::Sink;
+use super::walk::Walk;
+use keepfs_format::inode::{LIVE, XATTR_CHAIN};
+use keepfs_format::metablock::HEADER;
+use keepfs_format::oplog::{Action, Operation};
+use keepfs_format::xattr::{ChainHead, TOTAL_MAX};
+use keepfs_format::{FromZeros, IntoBytes, MetaId};
+
+impl<T: Transaction, S: Sink> Walk<'_, T, S> {
+    /// All operations.
+    pub(super) fn operations(&mut self) {
+        let Some(mut rest) = self.txn.operations() else { return };
+        // The last word on each list of attributes.
+        let mut lists: Vec<(u64, u32)> = Vec::new();
+        while let Some((operation, behind)) = Operation::decode(rest) {
+            rest = behind;
+            self.operation(&operation);
+            if let Action::SetXattr { total, .. } | Action::RemoveXattr { total, .. } = operation.action {
+                lists.retain(|(object, _)| *object != operation.object);
+                lists.push((operation.object, total));
+            }
+        }
+        for (object, total) in lists {
+            self.list(object, total);
+        }
+    }
+
+    fn operation(&mut self, operation: &Operation<'_>) {
+        let object = operation.object;
+        match operation.action {
+            Action::Enter { child, .. } => self.names(object, child, 0),
+            Action::Leave { child, .. } => self.names(object, 0, child),
+            Action::Point { child, was, .. } => self.names(object, child, was),
+            Action::Exchange { .. } => self.names(object, 0, 0),
+            Action::Write { .. }
+            | Action::Copy { .. }
+            | Action::Fallocate { .. }
+            | Action::Revise { .. }
+            | Action::Truncate { .. } => self.version(object),
+            Action::Map { was, entries, .. } => {
+                let mapped = entries.iter().filter(|e| !e.is_hole()).count() as i64;
+                self.sink
+                    .pair(Equation::PagesDone, object, 0, (was as i64).wrapping_sub(mapped));
+            }
+            Action::Clear { freed, .. } => self.sink.pair(Equation::PagesDone, object, 0, freed as i64),
+            _ => {}
+        }
+    }
+
+    /// An entry of a directory names one inode more, or one less; 0 is none.
+    fn names(&mut self, dir: u64, more: u64, less: u64) {
+        self.version(dir);
+        for (child, times) in [(more, -1), (less, 1)] {
+            if child != 0 {
+                self.sink.pair(Equation::NamesDone, child, dir, times);
+            }
+        }
+    }
+
+    fn version(&mut self, object: u64) {
+        self.sink.pair(Equation::Versions, object, 0, -1);
+    }
+
+    /// The length of an inode's list of attributes, if all of it was touched.
+    fn list(&mut self, object: u64, total: u32) {
+        if !self.sink.wants(Equation::XattrLengths) {
+            return;
+        }
+        let Some(inode) = self.inode_now(object).filter(|inode| inode.state.get() == LIVE) else {
+            return;
+        };
+        let len = match inode.xattr.get() {
+            XATTR_CHAIN => self.chain(inode.xattrs.get()),
+            len => Some(u64::from(len)),
+        };
+        if let Some(len) = len {
+            self.equal(Equation::XattrLengths, object, len, u64::from(total));
+        }
+    }
+
+    /// Bytes of the payloads of a chain.
+    fn chain(&self, first: u64) -> Option<u64> {
+        let (mut next, mut len) = (first, 0);
+        for _ in 0..TOTAL_MAX {
+            if next == 0 {
+                return Some(len);
+            }
+            let mut head = ChainHead::new_zeroed();
+            self.txn.load(self.find(MetaId(next))?, HEADER, head.as_mut_bytes());
+            len += u64::from(head.used.get());
+            next = head.next.get();
+        }
+        None
+    }
+}

@@ -1,0 +1,109 @@
+//! Audits of transactions in the store: which equations are on, and what they found (SPEC section 17).
+
+mod totals;
+
+use crate::error::Error;
+use core::fmt;
+use keepfs_audit::digest::{Auditor, Equations, Imbalance, Key};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Transactions that did not balance and are remembered.
+const REMEMBERED: usize = 64;
+
+/// What was wrong with a transaction that was rolled back.
+#[derive(Clone, Debug)]
+pub struct Unbalanced(Arc<Vec<Imbalance>>);
+
+impl Unbalanced {
+    /// Each equation that did not balance, with the items that one side has alone.
+    pub fn imbalances(&self) -> &[Imbalance] {
+        &self.0
+    }
+}
+
+impl From<Arc<Vec<Imbalance>>> for Unbalanced {
+    fn from(imbalances: Arc<Vec<Imbalance>>) -> Unbalanced {
+        Unbalanced(imbalances)
+    }
+}
+
+impl fmt::Display for Unbalanced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, imbalance) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { " | " };
+            write!(f, "{comma}{imbalance}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The auditor of a store and what it found.
+pub(crate) struct Audits {
+    auditor: Option<Auditor>,
+    found: Mutex<VecDeque<Unbalanced>>,
+    /// Totals against records.
+    pub ledger: totals::Ledger,
+}
+
+impl Audits {
+    /// An auditor with a key of its own. Errors: `Logic` if there are no random numbers.
+    pub fn new(equations: Equations, name_seed: [u64; 2]) -> Result<Audits, Error> {
+        let auditor = match equations.is_empty() {
+            true => None,
+            false => {
+                let mut random = [0; Key::RANDOM];
+                getrandom::fill(&mut random).map_err(|e| Error::Logic(format!("no random numbers: {e}")))?;
+                Some(Auditor::new(Key::new(&random), name_seed, equations))
+            }
+        };
+        Ok(Audits {
+            auditor,
+            found: Mutex::default(),
+            ledger: totals::Ledger::default(),
+        })
+    }
+
+    /// The auditor, if any equation is on.
+    #[inline]
+    pub fn auditor(&self) -> Option<&Auditor> {
+        self.auditor.as_ref()
+    }
+
+    /// A transaction did not balance: told, and remembered.
+    pub fn found(&self, imbalances: &Arc<Vec<Imbalance>>) {
+        let unbalanced = Unbalanced(imbalances.clone());
+        tracing::error!(%unbalanced, "a logic bug: a transaction did not balance and was rolled back");
+        let mut found = self.found.lock();
+        if found.len() == REMEMBERED {
+            found.pop_front();
+        }
+        found.push_back(unbalanced);
+    }
+
+    /// The transactions that did not balance, the oldest first.
+    pub fn all(&self) -> Vec<Unbalanced> {
+        self.found.lock().iter().cloned().collect()
+    }
+}
+
+impl crate::Store {
+    /// Behind a shut gate: TOTALS are what all transactions since the last checkpoint told (S-17.6). Errors: `Damaged`, and
+    /// nothing is written any more.
+    pub(crate) fn check_totals(&self) -> Result<(), Error> {
+        if self.audits.auditor().is_none() || self.cache.pin(keepfs_format::bitmap::TOTALS).is_none() {
+            return Ok(());
+        }
+        let found = self.totals()?;
+        self.audits.ledger.check(found).map_err(|expected| {
+            let what = format!("the pool's totals are {found:?}, but transactions told {expected:?} (S-17.6)");
+            self.fail(Error::Damaged(what))
+        })
+    }
+
+    /// Transactions that did not balance since the pool was opened, the oldest first, at most 64; each was rolled back.
+    pub fn unbalanced(&self) -> Vec<Unbalanced> {
+        self.audits.all()
+    }
+}

@@ -1,0 +1,6 @@
+//! Audits under test: which planted logic bug is found by which equation (SPEC section 17), and what audits cost.
+
+pub mod cost;
+#[cfg(feature = "planted")]
+pub mod matrix;
+pub mod script;

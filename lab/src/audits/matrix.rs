@@ -1,0 +1,89 @@
+//! Every planted logic bug against every equation: a bug counts as found if a transaction is rolled back for it, its caller
+//! gets EIO, and the pool that is left is sound.
+
+use super::script;
+use keepfs_audit::digest::{Equation, Equations};
+use keepfs_audit::{Image, Options, walk};
+use keepfs_fs::Volume;
+use keepfs_media::ram::RamDevice;
+use keepfs_media::{Device, PageNo};
+use keepfs_store::planted::{Logic, plant_logic};
+use keepfs_vfs::{Errno, Vfs};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Pages of a pool.
+const PAGES: u64 = 16 << 10;
+
+/// What became of one planted bug.
+pub struct Caught {
+    /// The bug; `None`: nothing was planted.
+    pub bug: Option<Logic>,
+    /// Equations that did not balance.
+    pub by: BTreeSet<Equation>,
+    /// Steps that were answered with EIO.
+    pub refused: Vec<&'static str>,
+    /// What the first transaction that was rolled back told.
+    pub told: Option<String>,
+    /// Findings of a walk over the pool that is left.
+    pub findings: Vec<String>,
+}
+
+impl Caught {
+    /// The one equation that found the bug, if there is exactly one.
+    pub fn alone(&self) -> Option<Equation> {
+        match self.by.len() {
+            1 => self.by.first().copied(),
+            _ => None,
+        }
+    }
+}
+
+struct Seen<'a>(&'a dyn Device);
+
+impl Image for Seen<'_> {
+    fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+
+    fn read(&self, page: u64, buf: &mut [u8; 4096]) -> Result<(), String> {
+        self.0.read(PageNo(page), buf).map_err(|e| e.to_string())
+    }
+}
+
+/// Plants a bug and goes through all steps. Errors: the pool could not be made.
+pub fn try_bug(bug: Option<Logic>, equations: Equations) -> Result<Caught, String> {
+    let device: Arc<dyn Device> = Arc::new(RamDevice::new(PAGES));
+    script::format(device.clone()).map_err(|e| e.to_string())?;
+    let options = script::options(equations);
+    let volume = Volume::open(device.clone(), &options).map_err(|e| e.to_string())?;
+    let unbalanced = |e: Errno| format!("{e}, unbalanced: {:?}", volume.store().unbalanced());
+    script::prepare(&volume).map_err(unbalanced)?;
+    volume.unmount().map_err(unbalanced)?;
+    drop(volume);
+    let volume = Volume::open(device.clone(), &options).map_err(|e| e.to_string())?;
+    plant_logic(bug);
+    let refused: Vec<&str> = script::STEPS
+        .iter()
+        .filter(|(_, step)| step(&volume) == Err(Errno::EIO))
+        .map(|(name, _)| *name)
+        .collect();
+    plant_logic(None);
+    let unbalanced = volume.store().unbalanced();
+    let by = unbalanced
+        .iter()
+        .flat_map(|u| u.imbalances())
+        .map(|i| i.equation)
+        .collect();
+    let told = unbalanced.first().map(ToString::to_string);
+    volume.unmount().map_err(|e| e.to_string())?;
+    drop(volume);
+    let report = walk(&Seen(&*device), &Options { data: true, limit: 20 });
+    Ok(Caught {
+        bug,
+        by,
+        refused,
+        told,
+        findings: report.findings.iter().map(ToString::to_string).collect(),
+    })
+}
