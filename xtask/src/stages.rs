@@ -93,6 +93,11 @@ pub const STAGES: &[Stage] = &[
         lab!(with ["--release", "--features", "planted"] "crash", "--planted", "all"),
     ),
     stage(
+        "audits",
+        15,
+        lab!(with ["--release", "--features", "planted"] "audits", "matrix"),
+    ),
+    stage(
         "million",
         10,
         lab!("million", "--files", "250000", "--changes", "20000", "--arena", "32"),

@@ -51,7 +51,10 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
                 self.sink.run(Equation::NodesTold, start, len, times);
                 self.sink.count(Equation::NodesTotal, times * len as i64);
             }
-            (Space::Orphans, _) => self.sink.run(Equation::OrphansTold, start, len, times),
+            (Space::Orphans, _) => {
+                self.orphans.extend((start..start + len).map(|ino| (ino, set)));
+                self.sink.run(Equation::OrphansTold, start, len, times);
+            }
             _ => {}
         }
     }

@@ -30,11 +30,10 @@ struct Entries<'p> {
 
 impl<'p> Entries<'p> {
     fn of(page: &'p Page) -> Self {
-        let tail = u16::from_le_bytes([page[HEADER], page[HEADER + 1]]);
         Entries {
             page,
             at: FIRST,
-            tail: usize::from(tail).min(PAGE),
+            tail: tail(page),
         }
     }
 }
@@ -56,6 +55,11 @@ impl<'p> Iterator for Entries<'p> {
     }
 }
 
+/// Where the entries of a leaf end.
+fn tail(page: &Page) -> usize {
+    usize::from(u16::from_le_bytes([page[HEADER], page[HEADER + 1]])).min(PAGE)
+}
+
 fn live(page: &Page) -> u64 {
     let (head, _) = LeafHead::read_from_prefix(&page[HEADER..]).unwrap_or_default();
     u64::from(head.live.get())
@@ -64,7 +68,10 @@ fn live(page: &Page) -> u64 {
 impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     /// A directory leaf: the live entries that came and went.
     pub(super) fn leaf(&mut self, block: &Block, changes: &[(usize, usize)], image: &mut Image) {
-        self.image(block, changes, HEADER..PAGE, image);
+        // What lies behind both tails is not read.
+        self.image(block, changes, HEADER..FIRST, image);
+        let end = tail(&image.before).max(tail(&image.after)).max(FIRST);
+        self.image(block, changes, FIRST..end, image);
         let told = live(&image.after).wrapping_sub(live(&image.before)) as i64;
         let (mut before, mut after) = (Entries::of(&image.before), Entries::of(&image.after));
         let mut found = 0;

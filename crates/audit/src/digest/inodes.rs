@@ -1,7 +1,7 @@
 //! Changes of inodes (SPEC section 5).
 
 use super::equation::Equation;
-use super::input::{Nature, Transaction};
+use super::input::Transaction;
 use super::sink::Sink;
 use super::walk::{Carried, Changed, Image, Walk};
 use super::{Block, local};
@@ -175,52 +175,27 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
 
     /// S-5.6: the hidden list. A bit that changes for an inode that is not without names belongs to a cut or a hole.
     pub(super) fn hidden(&mut self) {
-        if !self.sink.wants(Equation::Hidden) && !self.sink.wants(Equation::Unhidden) {
-            return;
-        }
-        let flips = self.orphan_flips();
-        for (ino, before, after) in core::mem::take(&mut self.changed)
-            .iter()
-            .map(|c| (c.ino, c.before, c.after))
-        {
-            let flip = flips.iter().find(|(number, _)| *number == ino).map(|(_, on)| *on);
-            match (is_hidden(&before), is_hidden(&after)) {
-                (false, true) => {
-                    let listed = flip.unwrap_or_else(|| self.was_listed(ino));
-                    self.equal(Equation::Hidden, ino, 1, u64::from(listed));
+        let (flips, changed) = (core::mem::take(&mut self.orphans), core::mem::take(&mut self.changed));
+        let moved = |c: &&Changed| is_hidden(&c.before) != is_hidden(&c.after);
+        for Changed { ino, after, .. } in changed.iter().filter(moved) {
+            let flip = flips.iter().find(|(number, _)| number == ino).map(|(_, on)| *on);
+            match is_hidden(after) {
+                true => {
+                    let listed = flip.unwrap_or_else(|| self.was_listed(*ino));
+                    self.equal(Equation::Hidden, *ino, 1, u64::from(listed));
                 }
-                (true, false) => self.equal(Equation::Unhidden, ino, 1, u64::from(flip == Some(false))),
-                _ => {}
+                false => self.equal(Equation::Unhidden, *ino, 1, u64::from(flip == Some(false))),
             }
-            self.changed.push(Changed { ino, before, after });
         }
-        for (ino, on) in flips {
-            let gone = |hidden: fn(&Inode) -> bool| {
-                self.changed
-                    .iter()
-                    .any(|c| c.ino == ino && hidden(&c.before) != hidden(&c.after))
-            };
-            if !gone(is_hidden) && !self.inode_now(ino).is_some_and(|inode| local::may_be_cut(&inode)) {
+        let is_moved = |ino: u64| changed.iter().filter(moved).any(|c| c.ino == ino);
+        let others: Vec<(u64, bool)> = flips.into_iter().filter(|(ino, _)| !is_moved(*ino)).collect();
+        self.changed = changed;
+        for (ino, on) in others {
+            if !self.inode_now(ino).is_some_and(|inode| local::may_be_cut(&inode)) {
                 let equation = if on { Equation::Hidden } else { Equation::Unhidden };
                 self.sink.pair(equation, ino, 0, -1);
             }
         }
-    }
-
-    /// Bits of ORPHANS that changed: inode number, set.
-    fn orphan_flips(&self) -> Vec<(u64, bool)> {
-        let mut flips = Vec::new();
-        for change in self.txn.changes().iter().filter(|c| c.nature == Nature::Bits) {
-            let id = self.txn.block(change.block).id;
-            let (Some(old), Some(new), Some(Space::Orphans)) = (change.old.first(), change.new.first(), id.space())
-            else {
-                continue;
-            };
-            let first = id.index() * bitmap::BITS + (change.offset.saturating_sub(HEADER) as u64) * 8;
-            let changed = (0..8).filter(|bit| (old ^ new) >> bit & 1 == 1);
-            flips.extend(changed.map(|bit| (first + bit, new >> bit & 1 == 1)));
-        }
-        flips
     }
 
     /// Whether ORPHANS has an inode whose bit the transaction did not change. The bit belongs to who may change the inode.

@@ -71,6 +71,8 @@ pub(super) struct Walk<'t, T, S> {
     pub runs: Runs,
     pub carried: Vec<Carried>,
     pub changed: Vec<Changed>,
+    /// Bits of ORPHANS that changed: inode number, set.
+    pub orphans: Vec<(u64, bool)>,
     /// Page entries that are no holes, gained less lost, of the inode looked at last.
     pub entries: (u64, i64),
 }
@@ -84,6 +86,7 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
             runs: Runs::default(),
             carried: Vec::new(),
             changed: Vec::new(),
+            orphans: Vec::new(),
             entries: (0, 0),
         }
     }
