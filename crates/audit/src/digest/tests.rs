@@ -7,11 +7,14 @@ use keepfs_format::dir::child_offset;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{Header, IntoBytes, Kind, MetaId, PAGE, Space};
 
+/// Metablock, offset, nature, old and new bytes.
+type MadeChange = (usize, usize, Nature, Vec<u8>, Vec<u8>);
+
 /// Metablocks with their bytes after the transaction, and what changed them.
 #[derive(Default)]
 struct Made {
     blocks: Vec<(Block, Box<[u8; PAGE]>)>,
-    changes: Vec<(usize, usize, Nature, Vec<u8>, Vec<u8>)>,
+    changes: Vec<MadeChange>,
     records: Vec<Record>,
     pages_used: u64,
     ranges: Vec<(u16, u16)>,

@@ -164,9 +164,10 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
         }
         let all = self.txn.changes();
         let ranges = changes.iter().filter_map(|(_, at)| all.get(*at));
-        ranges.fold(PAGE..HEADER, |span, change| {
-            span.start.min(change.offset)..span.end.max(change.offset + change.new.len())
-        })
+        let (start, end) = ranges.fold((PAGE, HEADER), |(start, end), change| {
+            (start.min(change.offset), end.max(change.offset + change.new.len()))
+        });
+        start.min(end)..end
     }
 
     /// Fills both images within `span` (S-17.3).
