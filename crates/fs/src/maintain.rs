@@ -12,11 +12,27 @@ use std::time::{Duration, Instant};
 /// Inodes whose staged pages are looked at in one interval.
 const BATCH: usize = 1024;
 
+/// How long what is not urgent waits for more of its kind: a wake-up for each unlinked file costs as much as the unlink.
+const GATHER: Duration = Duration::from_millis(10);
+
 /// What the thread is told.
 #[derive(Default)]
 struct Orders {
     wake: bool,
+    /// Something that is not urgent waits until then.
+    soon: Option<Instant>,
     stop: bool,
+}
+
+impl Orders {
+    /// Takes what is to be done now: whether there are errands. `None`: nothing yet.
+    fn take(&mut self, now: Instant, due: Instant) -> Option<bool> {
+        let errands = self.wake || self.soon.is_some_and(|soon| soon <= now);
+        if errands {
+            (self.wake, self.soon) = (false, None);
+        }
+        (errands || now >= due).then_some(errands)
+    }
 }
 
 #[derive(Default)]
@@ -37,6 +53,15 @@ impl Worker {
     pub fn wake(&self) {
         self.signal.orders.lock().wake = true;
         self.signal.changed.notify_one();
+    }
+
+    /// There is something to do before the interval is over, which can wait for more of its kind.
+    pub fn wake_soon(&self) {
+        let mut orders = self.signal.orders.lock();
+        if orders.soon.is_none() {
+            orders.soon = Some(Instant::now() + GATHER);
+            self.signal.changed.notify_one();
+        }
     }
 
     /// Ends the thread and waits for it, unless this is it.
@@ -125,11 +150,16 @@ fn run(volume: &Weak<Volume>, signal: &Signal, interval: Duration) {
     loop {
         let woken = {
             let mut orders = signal.orders.lock();
-            while !orders.wake && !orders.stop && !signal.changed.wait_until(&mut orders, due).timed_out() {}
-            if orders.stop {
-                return;
+            loop {
+                if orders.stop {
+                    return;
+                }
+                if let Some(errands) = orders.take(Instant::now(), due) {
+                    break errands;
+                }
+                let until = orders.soon.map_or(due, |soon| soon.min(due));
+                signal.changed.wait_until(&mut orders, until);
             }
-            core::mem::take(&mut orders.wake)
         };
         let Some(volume) = volume.upgrade() else { return };
         if woken && let Err(error) = volume.errands() {
@@ -143,3 +173,6 @@ fn run(volume: &Weak<Volume>, signal: &Signal, interval: Duration) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

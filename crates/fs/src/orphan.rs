@@ -119,7 +119,7 @@ impl Volume {
     /// Called without locks after an inode lost its last name or its last holder.
     pub(crate) fn unlinked_more(&self, ino: u64) {
         if self.background {
-            self.worker.wake();
+            self.worker.wake_soon();
         } else if let Err(error) = self.reclaim(ino) {
             tracing::warn!(ino, %error, "an unlinked inode stays on the hidden list");
         }

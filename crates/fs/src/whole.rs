@@ -60,6 +60,10 @@ impl Volume {
         let end = start.saturating_add(len) / PAGE as u64;
         let range = start.div_ceil(PAGE as u64)..end;
         let least = min_len.div_ceil(PAGE as u64).max(1);
+        // What was unlinked just now may still wait for the background.
+        if !self.is_read_only() {
+            self.reclaim_now()?;
+        }
         match self.store.trim(range, least)? {
             Some(pages) => Ok(pages * PAGE as u64),
             None => Err(Errno::EOPNOTSUPP.into()),

@@ -1,11 +1,13 @@
 //! An empty file system in memory behind a transport: what the kernel and the transport cost, without a file system
 //! below. BARS P-3 and P-4 are ratios to it.
 //!
-//! `memory DIR [dev|uring] [writethrough|writeback|direct] [workers]` mounts on DIR, says the transport in use in one line, and
-//! serves until DIR is unmounted. Files, directories, their attributes and contents; no links, no attributes beside
+//! `memory DIR [dev|uring] [writethrough|writeback|direct] [plain] [workers]` mounts on DIR as `keepfs mount` does (on an anchor,
+//! so that RELEASE is waited for, decision 0121; `plain`: without), says the transport in use in one line, and serves
+//! until DIR is unmounted. Files, directories, their attributes and contents; no links, no attributes beside
 //! those of stat(2). Sharded, so that it costs next to nothing and scales like nothing would.
 
-use keepfs_fuse::{CacheMode, MountConfig, TransportKind, mount};
+use keepfs_fuse::anchor::LoopAnchor;
+use keepfs_fuse::{CacheMode, FuseError, MountConfig, Session, TransportKind, mount};
 use keepfs_vfs::*;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -312,8 +314,17 @@ impl Vfs for Memory {
     }
 }
 
+const USAGE: &str = "usage: memory DIR [dev|uring] [writethrough|writeback|direct] [plain] [workers]";
+
+/// Mounts, with an anchor unless `plain`.
+fn mounted(mut config: MountConfig, plain: bool) -> core::result::Result<Session, FuseError> {
+    let anchor = (!plain).then(|| LoopAnchor::attach("memory")).transpose()?;
+    config.anchor = anchor.as_ref().map(|anchor| anchor.path().to_owned());
+    mount(Arc::new(Memory::new()), &config)
+}
+
 fn main() {
-    let mut config = MountConfig::default();
+    let (mut config, mut plain) = (MountConfig::default(), false);
     for (number, word) in std::env::args_os().skip(1).enumerate() {
         match word.to_str() {
             Some("dev") if number > 0 => config.transport = TransportKind::Dev,
@@ -321,13 +332,14 @@ fn main() {
             Some("writethrough") if number > 0 => config.cache = CacheMode::Writethrough,
             Some("writeback") if number > 0 => config.cache = CacheMode::Writeback,
             Some("direct") if number > 0 => config.cache = CacheMode::Direct,
+            Some("plain") if number > 0 => plain = true,
             // Large reads and writes go to workers always (decision 0302).
             Some("workers") if number > 0 => config.offload_bytes = 128 << 10,
             _ if number == 0 => config.mountpoint = PathBuf::from(word),
-            _ => return eprintln!("usage: memory DIR [dev|uring] [writethrough|writeback|direct] [workers]"),
+            _ => return eprintln!("{USAGE}"),
         }
     }
-    let session = match mount(Arc::new(Memory::new()), &config) {
+    let session = match mounted(config, plain) {
         Ok(session) => session,
         Err(error) => return eprintln!("{error}"),
     };

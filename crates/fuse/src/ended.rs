@@ -3,12 +3,9 @@
 //! Every request holds a lock for reading, so that the end waits for those under way. One lock would be a cache line that
 //! all CPUs write at every request; so there is one for each of a few groups of threads, and the end takes them all.
 
+use crate::group::{self, GROUPS};
 use keepfs_vfs::Errno;
 use parking_lot::{RwLock, RwLockReadGuard};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Groups of threads.
-const GROUPS: usize = 8;
 
 /// How the file system was unmounted, once it was.
 type State = Option<Result<(), Errno>>;
@@ -24,17 +21,10 @@ pub(crate) struct Ended {
     groups: [Group; GROUPS],
 }
 
-static NEXT: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    /// The group of this thread.
-    static GROUP: usize = NEXT.fetch_add(1, Ordering::Relaxed) % GROUPS;
-}
-
 impl Ended {
     /// Holds the end off until the guard is dropped; it says whether the end has come.
     pub(crate) fn hold_off(&self) -> RwLockReadGuard<'_, State> {
-        self.groups[GROUP.with(|group| *group)].0.read()
+        self.groups[group::mine()].0.read()
     }
 
     /// Runs `end` when no request is under way any more; the first call decides, later ones repeat its result.

@@ -10,6 +10,7 @@ use crate::protocol::Opcode;
 use crate::protocol::request::{InHeader, ReadIn, WriteIn};
 use crate::reply::ReplyBuf;
 use crate::syncs::Syncs;
+use crate::tally::Tally;
 use crate::transport::{Channel, RequestBuf, Service, Transport, io_flusher};
 use crate::workers::{Job, Work, Workers};
 use keepfs_vfs::{Errno, Ino};
@@ -38,6 +39,7 @@ pub(crate) struct Server {
     reads: Pace,
     writes: Pace,
     others: Pace,
+    tally: Arc<Tally>,
     ended: Ended,
 }
 
@@ -71,6 +73,7 @@ impl Server {
             reads: Pace::default(),
             writes: Pace::default(),
             others: Pace::default(),
+            tally: Arc::default(),
             ended: Ended::default(),
         }
     }
@@ -81,6 +84,10 @@ impl Server {
 
     pub(crate) fn granted(&self) -> Granted {
         self.granted
+    }
+
+    pub(crate) fn tally(&self) -> &Arc<Tally> {
+        &self.tally
     }
 
     /// Waits until the workers have done all that is queued and have ended, so that nobody holds the `Vfs` any more.
@@ -140,18 +147,18 @@ impl Server {
         }
     }
 
-    /// Handles a request whose time counts. `true`: the reply is to be sent; it is in `reply`, or where `request` says.
-    fn handle_timed(&self, request: &mut RequestBuf, reply: &mut ReplyBuf) -> bool {
+    /// Handles a request whose time counts. `waited`: how long it was handed over. `true`: the reply is to be sent; it is
+    /// in `reply`, or where `request` says.
+    fn handle_timed(&self, request: &mut RequestBuf, reply: &mut ReplyBuf, waited: Option<Duration>) -> bool {
         let started = Instant::now();
         let (answer, len) = self.handle_where_it_lies(request, reply);
-        let Ok((header, _)) = InHeader::read_from_prefix(request.bytes()) else {
+        let took = started.elapsed();
+        let Some((header, op)) = asked(request) else {
             return answer;
         };
-        let Some(op) = Opcode::from_wire(header.opcode) else {
-            return answer;
-        };
+        self.tally.handled(op, waited, took);
         if !is_long_by_nature(op) {
-            self.pace(op).took(started.elapsed(), request.parts().len().max(len));
+            self.pace(op).took(took, request.parts().len().max(len));
         }
         if op == Opcode::Ioctl {
             // chattr changes ctime, but the kernel believes what it has cached.
@@ -180,9 +187,13 @@ impl Server {
     }
 
     fn answer(&self, job: &mut Job, reply: &ReplyBuf) {
+        let started = Instant::now();
         if let Err(error) = self.transport.answer(job.channel, &mut job.request, reply) {
             // Nobody waits any more after an abort.
             tracing::debug!(%error, "a reply was not delivered");
+        }
+        if let Some((_, op)) = asked(&job.request) {
+            self.tally.replied(op, started.elapsed());
         }
     }
 
@@ -239,8 +250,13 @@ impl Server {
             if jobs.is_empty() {
                 return;
             }
+            let begun = Instant::now();
             let results = self.fsyncs(&jobs);
+            let took = begun.elapsed();
             for (job, result) in jobs.iter_mut().zip(results) {
+                if let Some((_, op)) = asked(&job.request) {
+                    self.tally.handled(op, Some(begun - job.arrived), took);
+                }
                 match job.request.in_place() {
                     Some((_, area)) => finish_reply(result, job.unique, &mut ReplyBuf::over(area)),
                     None => finish_reply(result, job.unique, reply),
@@ -260,15 +276,19 @@ impl Server {
     }
 
     fn do_job(self: &Arc<Self>, job: &mut Job, reply: &mut ReplyBuf) {
-        let opcode = InHeader::read_from_prefix(job.request.bytes()).ok();
-        let opcode = opcode.and_then(|(header, _)| Opcode::from_wire(header.opcode));
-        let answer = match opcode {
+        let begun = Instant::now();
+        let waited = begun - job.arrived;
+        let answer = match asked(&job.request).map(|(_, op)| op) {
             Some(Opcode::Destroy) => {
                 finish_reply(self.finish(), job.unique, reply);
                 true
             }
-            Some(Opcode::Syncfs) => self.sync_by_deadline(job, reply),
-            _ => self.handle_timed(&mut job.request, reply),
+            Some(Opcode::Syncfs) => {
+                let answer = self.sync_by_deadline(job, reply);
+                self.tally.handled(Opcode::Syncfs, Some(waited), begun.elapsed());
+                answer
+            }
+            _ => self.handle_timed(&mut job.request, reply, Some(waited)),
         };
         if answer {
             self.answer(job, reply);
@@ -312,6 +332,12 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// The head of a request, and which operation it asks for, if that is known.
+fn asked(request: &RequestBuf) -> Option<(InHeader, Opcode)> {
+    let (header, _) = InHeader::read_from_prefix(request.bytes()).ok()?;
+    Some((header, Opcode::from_wire(header.opcode)?))
+}
+
 /// Requests whose time says nothing about the device: they go to workers anyway.
 fn is_long_by_nature(op: Opcode) -> bool {
     matches!(
@@ -347,7 +373,7 @@ impl Service for Arc<Server> {
     fn serve(&self, channel: Channel, request: &mut RequestBuf, reply: &mut ReplyBuf) -> bool {
         let by = self.who(request);
         if by == By::Reader {
-            return self.handle_timed(request, reply);
+            return self.handle_timed(request, reply, None);
         }
         let unique = InHeader::read_from_prefix(request.bytes()).map_or(0, |(header, _)| header.unique);
         let taken = match request.bytes().len() {
@@ -357,6 +383,7 @@ impl Service for Arc<Server> {
         let job = Job {
             channel,
             unique,
+            arrived: Instant::now(),
             request: taken,
         };
         if by == By::Worker {
@@ -365,6 +392,12 @@ impl Service for Arc<Server> {
             self.hand_over(Work::Syncs);
         }
         false
+    }
+
+    fn replied(&self, request: &RequestBuf, took: Duration) {
+        if let Some((_, op)) = asked(request) {
+            self.tally.replied(op, took);
+        }
     }
 
     fn reply_size(&self) -> usize {

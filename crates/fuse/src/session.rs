@@ -11,6 +11,7 @@ use crate::protocol::flags::init::OVER_IO_URING;
 use crate::protocol::reply::OutHeader;
 use crate::protocol::request::{InHeader, InitIn};
 use crate::server::Server;
+use crate::tally::Tally;
 use crate::transport::{DevTransport, Transport};
 use crate::uring::Prepared;
 use crate::{sys, tune};
@@ -220,6 +221,14 @@ impl Session {
     /// The transport in use, under the name it has as a mount option: `dev` or `uring`.
     pub fn transport(&self) -> &'static str {
         self.server.as_ref().map_or("none", |server| server.transport().name())
+    }
+
+    /// What this mount was asked for and where the server's time went; it can be kept and asked while the mount is served.
+    pub fn tally(&self) -> Arc<Tally> {
+        self.server
+            .as_ref()
+            .map(|server| server.tally().clone())
+            .unwrap_or_default()
     }
 
     /// What was agreed with the kernel.

@@ -5,6 +5,7 @@
 use crate::transport::{Channel, RequestBuf};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
+use std::time::Instant;
 
 /// Big request buffers kept for the next big request.
 const SPARES_MAX: usize = 8;
@@ -14,6 +15,8 @@ const SPARES_MAX: usize = 8;
 pub(crate) struct Job {
     pub(crate) channel: Channel,
     pub(crate) unique: u64,
+    /// When it was handed over.
+    pub(crate) arrived: Instant,
     pub(crate) request: RequestBuf,
 }
 

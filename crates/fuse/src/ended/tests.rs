@@ -1,7 +1,7 @@
 //! The end waits for every thread, comes once, and is seen by all.
 
 use super::*;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::transport::{Channel, RequestBuf};
+use std::time::Instant;
 
 fn job(unique: u64) -> Job {
     Job {
         channel: Channel::FIRST,
         unique,
+        arrived: Instant::now(),
         request: RequestBuf::default(),
     }
 }

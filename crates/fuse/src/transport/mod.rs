@@ -11,6 +11,7 @@ use crate::protocol::request::{InHeader, WriteIn};
 use crate::reply::ReplyBuf;
 use crate::uring::Slot;
 use std::io;
+use std::time::Duration;
 
 /// Moves requests and replies. `dev` is the one that survives its server's death (pump.md); `uring` is faster.
 pub trait Transport: Send + Sync {
@@ -45,6 +46,11 @@ pub trait Service: Sync {
     /// answered later through [`Transport::answer`], or needs no answer; the service may have taken `request` away
     /// (it is empty then).
     fn serve(&self, channel: Channel, request: &mut RequestBuf, reply: &mut ReplyBuf) -> bool;
+
+    /// The transport has sent the reply to `request` itself, and needed `took` for it.
+    fn replied(&self, request: &RequestBuf, took: Duration) {
+        let _ = (request, took);
+    }
 
     /// Bytes of payload a reply can have.
     fn reply_size(&self) -> usize;

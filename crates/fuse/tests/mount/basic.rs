@@ -1,6 +1,9 @@
 //! The calls every program makes.
 
+use super::TRANSPORT;
 use super::support::Mount;
+use keepfs_fuse::protocol::Opcode;
+use keepfs_fuse::{OpTimes, TransportKind};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -139,4 +142,32 @@ fn appends_from_many_threads_lose_nothing() {
     let log = fs::read(&path).unwrap();
     assert_eq!(log.len(), 100_000);
     assert!(log.chunks(100).all(|chunk| chunk.iter().all(|b| *b == chunk[0])));
+}
+
+#[test]
+fn a_mount_tells_what_it_was_asked_for_and_where_the_time_went() {
+    let Some(m) = Mount::model() else { return };
+    let mut file = File::create(m.path("f")).unwrap();
+    file.write_all(b"x").unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    let tally = m.tally.clone();
+    // Replies are counted after they are sent.
+    m.unmount().unwrap();
+    let all: Vec<OpTimes> = tally.all();
+    let of = |op| *all.iter().find(|times| times.op == op).unwrap();
+    for op in [Opcode::Create, Opcode::Write, Opcode::Fsync] {
+        assert_eq!(of(op).requests, 1);
+        assert!(!of(op).handled.is_zero());
+    }
+    let fsync = of(Opcode::Fsync);
+    assert_eq!(fsync.handed_over, 1, "an fsync may sleep");
+    assert!(!fsync.waited.is_zero() && !fsync.replied.is_zero());
+    if TRANSPORT == TransportKind::Dev {
+        assert!(!of(Opcode::Create).replied.is_zero());
+    }
+    assert!(
+        !all.iter().any(|times| times.op == Opcode::Symlink),
+        "nobody asked for that"
+    );
 }

@@ -1,7 +1,7 @@
 //! A mount for one test.
 
 use super::TRANSPORT;
-use keepfs_fuse::{FuseError, How, MountConfig, Notifier, Session, TransportKind, Unmounter, mount};
+use keepfs_fuse::{FuseError, How, MountConfig, Notifier, Session, Tally, TransportKind, Unmounter, mount};
 use keepfs_vfs::Vfs;
 use keepfs_vfs::model::Model;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ pub struct Mount {
     dir: tempfile::TempDir,
     pub unmounter: Unmounter,
     pub notifier: Notifier,
+    pub tally: Arc<Tally>,
     server: Option<JoinHandle<Result<(), FuseError>>>,
 }
 
@@ -61,12 +62,13 @@ impl Mount {
         let dir = tempfile::tempdir().unwrap();
         config.mountpoint = dir.path().to_owned();
         let session = mount_here(vfs, &config).unwrap();
-        let (unmounter, notifier) = (session.unmounter(), session.notifier());
+        let (unmounter, notifier, tally) = (session.unmounter(), session.notifier(), session.tally());
         let server = Some(std::thread::spawn(move || session.run()));
         Some(Mount {
             dir,
             unmounter,
             notifier,
+            tally,
             server,
         })
     }

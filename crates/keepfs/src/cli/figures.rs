@@ -1,5 +1,9 @@
 //! The status of a pool as a value: what programs get as JSON, and what is printed.
 
+mod serving;
+
+pub use serving::{OperationFigures, ServingFigures, ThreadFigures};
+
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +42,9 @@ pub struct Status {
     /// For how long checkpoints made transactions wait since it was mounted.
     #[serde(default)]
     pub stops: Option<StopFigures>,
+    /// What the kernel asked for since it was mounted, and where the server's time went.
+    #[serde(default)]
+    pub serving: Option<ServingFigures>,
     /// The log.
     pub log: Option<LogFigures>,
     /// What the server wrote since it was mounted.
@@ -244,6 +251,7 @@ impl Status {
             space: None,
             arena: None,
             stops: None,
+            serving: None,
             log: None,
             written: None,
             device_errors: ErrorFigures::default(),

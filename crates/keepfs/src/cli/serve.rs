@@ -10,7 +10,7 @@ use super::unmount::patiently;
 use super::{Outcome, follow, status, table};
 use keepfs::Pool;
 use keepfs_fuse::anchor::LoopAnchor;
-use keepfs_fuse::{FuseError, How, MountConfig, Session, Unmounter};
+use keepfs_fuse::{FuseError, How, MountConfig, Session, Tally, Unmounter};
 use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -112,7 +112,8 @@ fn begin(pool: &Path, dir: &Path, options: &MountOptions, given: &[String], ring
             .map_or(0, |since| since.as_nanos() as u64),
         options: given.to_vec(),
     };
-    let control = listen(record, &opened, options, (anchored, session.transport()), ring);
+    let way = (anchored, session.transport(), session.tally());
+    let control = listen(record, &opened, options, way, ring);
     Ok(Mounted { session, control })
 }
 
@@ -197,7 +198,7 @@ fn listen(
     record: Record,
     pool: &Pool,
     options: &MountOptions,
-    way: (bool, &'static str),
+    way: (bool, &'static str, Arc<Tally>),
     ring: Ring,
 ) -> Option<Control> {
     let live = Arc::new(status::Live::new(

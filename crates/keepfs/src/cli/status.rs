@@ -1,5 +1,7 @@
 //! `keepfs status`: how pools are, from their servers if they are mounted, else from their devices.
 
+mod serving;
+
 use super::args::Status as Asked;
 use super::control::{self, Silent};
 use super::failure::Failure;
@@ -13,14 +15,15 @@ use super::registry::{self, Record};
 use super::{Outcome, offline, print, reader, table};
 use keepfs_format::PAGE;
 use keepfs_fs::Volume;
+use keepfs_fuse::Tally;
 use keepfs_media::Class;
 use keepfs_store::{Abort, Error as StoreError, Purpose, Store};
 use keepfs_vfs::Vfs;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::path::Path;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 /// What a server needs to say how its pool is.
 pub struct Live {
@@ -32,6 +35,8 @@ pub struct Live {
     pub anchored: bool,
     /// The transport in use.
     pub transport: &'static str,
+    /// What the kernel asked for.
+    pub tally: Arc<Tally>,
     /// What it noticed.
     pub ring: Ring,
     /// The file system, as long as it is served.
@@ -43,11 +48,11 @@ pub struct Live {
 }
 
 impl Live {
-    /// At the moment of the mount: with an anchor or not, and by which transport.
+    /// At the moment of the mount: with an anchor or not, by which transport, and the counters of its requests.
     pub fn new(
         record: Record,
         options: MountOptions,
-        (anchored, transport): (bool, &'static str),
+        (anchored, transport, tally): (bool, &'static str, Arc<Tally>),
         ring: Ring,
         volume: Weak<Volume>,
     ) -> Live {
@@ -58,6 +63,7 @@ impl Live {
             options,
             anchored,
             transport,
+            tally,
             ring,
             volume,
         }
@@ -69,6 +75,7 @@ impl Live {
         status.server_pid = Some(self.record.pid);
         status.dir = Some(self.record.dir.clone());
         status.mount = Some(self.mount());
+        status.serving = Some(serving::serving(&self.tally));
         status.events = self.ring.count();
         match self.volume.upgrade() {
             Some(volume) => self.figures(&volume, &mut status),

@@ -123,6 +123,32 @@ fn work_moves_the_figures() {
     assert!(number(&later, "/log/last_seq") > number(&later, "/log/durable_seq"));
 }
 
+/// How often the server was asked for the operation `name`, and its threads `fuse-…` began to run.
+fn asked(status: &Value, name: &str) -> (u64, u64) {
+    let list = |path| status.pointer(path).and_then(Value::as_array).into_iter().flatten();
+    let of = list("/serving/operations").find(|operation| operation["name"] == name);
+    let fuse = |thread: &&Value| thread["name"].as_str().is_some_and(|name| name.starts_with("fuse-"));
+    let runs = list("/serving/threads").filter(fuse);
+    (
+        of.map_or(0, |operation| number(operation, "/requests")),
+        runs.map(|thread| number(thread, "/runs")).sum(),
+    )
+}
+
+#[test]
+fn a_server_tells_what_it_was_asked_for() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    let before = bed.status();
+    assert_eq!(asked(&before, "CREATE").0, 0);
+    for number in 0..10 {
+        fs::write(bed.on(&format!("file{number}")), "x").unwrap();
+    }
+    let after = bed.status();
+    let (creates, runs) = asked(&after, "CREATE");
+    assert_eq!(creates, 10);
+    assert!(runs > asked(&before, "CREATE").1);
+}
+
 #[test]
 fn more_metadata_than_memory_is_evicted_and_checkpointed() {
     let Some(bed) = Bed::mounted("arena=16M,commit=3600") else {

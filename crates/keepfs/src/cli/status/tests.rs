@@ -38,7 +38,13 @@ fn live_of(path: &Path, volume: &Arc<Volume>) -> Live {
         options: Vec::new(),
     };
     let volume = Arc::downgrade(volume);
-    Live::new(record, MountOptions::default(), (false, "dev"), Ring::default(), volume)
+    Live::new(
+        record,
+        MountOptions::default(),
+        (false, "dev", Arc::default()),
+        Ring::default(),
+        volume,
+    )
 }
 
 fn pool(dir: &tempfile::TempDir) -> Pool {
