@@ -1,7 +1,6 @@
 //! Running the programs of the benchmark: with a time limit, and stopped by ctrl-c.
 
 use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
