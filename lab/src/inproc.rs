@@ -34,10 +34,13 @@ pub enum Medium<'p> {
     Device(&'p Path),
 }
 
+/// Pages of a pool in memory that are there from the beginning: the log and the zones that a run comes to.
+const MEMORY: u64 = 160 << 10;
+
 /// A new pool of `pages` pages on `medium` (on a device: of all it has), mounted in this process.
 pub fn mount(medium: Medium<'_>, pages: u64, arena_mib: usize) -> Result<Arc<Volume>, Failure> {
     let device: Arc<dyn Device> = match medium {
-        Medium::Ram => Arc::new(RamDevice::new(pages)),
+        Medium::Ram => Arc::new(RamDevice::with_memory(pages, MEMORY)),
         Medium::File(path) => {
             match std::fs::remove_file(path) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e.into()),

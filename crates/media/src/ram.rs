@@ -30,6 +30,14 @@ impl RamDevice {
         }
     }
 
+    /// The same with memory for the first `count` pages there already, so that writing one of them costs a copy and not
+    /// the kernel's work of giving memory: for measuring.
+    pub fn with_memory(pages: u64, count: u64) -> Self {
+        let device = Self::new(pages);
+        (0..count.min(pages)).for_each(|page| device.write_page(page, &[0; PAGE]));
+        device
+    }
+
     /// Pages that take space, for tests of discarding.
     pub fn stored(&self) -> u64 {
         self.shards.iter().map(|s| s.read().len() as u64).sum()
