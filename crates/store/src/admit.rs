@@ -1,12 +1,13 @@
 //! Whether a transaction may begin: back-pressure while a checkpoint makes room (PROTOCOLS section 6).
 //!
-//! From half of the limit on a checkpoint is wanted. While it runs, each transaction waits a little before it
-//! begins, the longer the nearer the hard mark is ([`SLOW_MAX`] there), so that writers come down to the pace of
-//! the device instead of stopping dead. At the hard mark they wait for the checkpoint.
+//! From the soft mark on a checkpoint is wanted: there is room for what changes while it is written. From half the way to
+//! the hard mark on each transaction waits a little before it begins, the longer the nearer the hard mark is ([`SLOW_MAX`]
+//! there), so that writers come down to the pace of the device instead of stopping dead. At the hard mark they wait for the
+//! checkpoint.
 
 use crate::checkpoint::Wish;
 use crate::error::{Error, Pressure};
-use crate::{REDO_MAX, Store};
+use crate::{REDO_MAX, REDO_SOFT, Store};
 use core::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ const SLOW_MAX: Duration = Duration::from_millis(4);
 /// Copies that may be kept for a checkpoint before transactions wait for it: they lie beside the arena (P-9).
 pub const STASH_MAX: usize = 2048;
 
-/// How full something is: `now` of `hard`, slow from `soft` on.
+/// How full something is: `now` of `hard`, a checkpoint is wanted from `soft` on.
 #[derive(Clone, Copy)]
 struct Fill {
     now: u64,
@@ -28,10 +29,15 @@ impl Fill {
         self.now > self.hard
     }
 
-    /// How far between the soft and the hard mark, in 1024ths.
+    fn is_soft(self) -> bool {
+        self.now > self.soft
+    }
+
+    /// How far on the second half of the way from the soft to the hard mark, in 1024ths.
     fn way(self) -> u64 {
-        let span = self.hard.saturating_sub(self.soft).max(1);
-        (self.now.saturating_sub(self.soft) * 1024 / span).min(1024)
+        let slow = self.soft.midpoint(self.hard);
+        let span = self.hard.saturating_sub(slow).max(1);
+        (self.now.saturating_sub(slow) * 1024 / span).min(1024)
     }
 }
 
@@ -48,15 +54,26 @@ impl Store {
             let made = self.checkpoint_if(|| self.fills().iter().any(|f| f.is_hard()));
             self.stats.throttle.count(started.elapsed());
             made?;
-        } else if let Some(way) = fills.iter().map(|f| f.way()).max().filter(|way| *way > 0) {
+        } else if fills.iter().any(|f| f.is_soft()) {
             self.want_checkpoint();
-            self.slow_down(way);
+            self.slow_down(fills.iter().map(|f| f.way()).max().unwrap_or(0));
         }
-        if self.options.sync_each || self.segment.ring_in_use() > REDO_MAX {
-            self.sync()?;
-        }
+        self.keep_redo_short()?;
         if self.wanted.is_set() && !self.options.background {
             self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// The ring of redo never fills: what waits is made durable in the background, and here only if that does not keep up
+    /// (S-14.4).
+    fn keep_redo_short(&self) -> Result<(), Error> {
+        let waiting = self.segment.ring_in_use();
+        if self.options.sync_each || waiting > REDO_MAX {
+            return self.sync();
+        }
+        if waiting > REDO_SOFT && self.options.background {
+            self.cutter.ask();
         }
         Ok(())
     }
@@ -96,7 +113,7 @@ impl Store {
             Fill {
                 now: self.weight(),
                 soft: most / 2,
-                hard: most * 3 / 4,
+                hard: most * 7 / 8,
             },
             Fill {
                 now: held,

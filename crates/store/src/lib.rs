@@ -8,6 +8,7 @@ pub mod arena;
 mod audit;
 mod cache;
 mod checkpoint;
+mod cutter;
 mod error;
 mod events;
 mod failpoint;
@@ -65,6 +66,7 @@ use arena::{Arena, FrameNo};
 use cache::{Cache, Pin};
 use checkpoint::{Keeper, Wish};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use cutter::Cutter;
 use gate::Gate;
 use keepfs_format::plog::Record;
 use keepfs_format::{MetaId, PAGE, Space as MetaSpace};
@@ -92,7 +94,9 @@ const UNFLUSHED_MAX: u64 = 64 << 20;
 const STAGED_MAX: usize = 2048;
 /// Most staged pages beyond that: writers look before they stage, and several may look at the same moment.
 const STAGED_SPARE: usize = 256;
-/// Redo kept above which a transaction makes everything durable before it begins, bytes (S-14.4).
+/// Redo kept above which everything is made durable in the background, if there is one, bytes (S-14.4).
+const REDO_SOFT: usize = segment::RING / 8;
+/// Redo kept above which a transaction does that itself before it begins.
 const REDO_MAX: usize = segment::RING / 4;
 /// Least frames an arena needs to hold the largest transaction beside a checkpoint.
 const FRAMES_LEAST: u32 = FRAMES_MAX as u32 * 3 / 2;
@@ -219,6 +223,7 @@ pub struct Store {
     switch_zones: AtomicBool,
     fault: Mutex<Option<Error>>,
     wanted: Arc<Wanted>,
+    cutter: Arc<Cutter>,
     stats: stats::Stats,
     damages: events::Damages,
 }
@@ -292,7 +297,7 @@ impl Store {
         }
         let store = Arc::new(recover::open(device, options)?);
         if options.background && !options.read_only {
-            wanted::spawn(&store)?;
+            store.spawn()?;
         }
         Ok(store)
     }
@@ -375,6 +380,7 @@ impl Store {
             switch_zones: AtomicBool::new(false),
             fault: Mutex::default(),
             wanted: Arc::new(Wanted::default()),
+            cutter: Arc::new(Cutter::default()),
             stats: stats::Stats::default(),
             damages: events::Damages::default(),
             pool,
@@ -421,6 +427,17 @@ impl Store {
                 pins.clear();
             }
         }
+    }
+
+    /// Starts the threads of the background.
+    fn spawn(self: &Arc<Store>) -> Result<(), Error> {
+        wanted::spawn(self)?;
+        cutter::spawn(self)
+    }
+
+    fn stop_threads(&self) {
+        self.wanted.stop();
+        self.cutter.stop();
     }
 
     fn want_checkpoint(&self) {
@@ -540,7 +557,7 @@ impl Store {
 
     /// Makes everything durable, writes a last checkpoint, marks the pool as closed properly.
     pub fn close(&self) -> Result<(), Error> {
-        self.wanted.stop();
+        self.stop_threads();
         self.settle()
     }
 
@@ -574,7 +591,7 @@ impl Store {
         drop(keeper);
         self.read_only.store(false, Ordering::Release);
         match self.options.background {
-            true => wanted::spawn(self),
+            true => self.spawn(),
             false => Ok(()),
         }
     }
@@ -590,13 +607,13 @@ impl Store {
 
     /// As if power were cut: nothing reaches the device any more, every call fails from here on.
     pub fn kill(&self) {
-        self.wanted.stop();
+        self.stop_threads();
         self.device.turn_off();
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.wanted.stop();
+        self.stop_threads();
     }
 }

@@ -204,3 +204,38 @@ fn groups_are_bounded() {
     assert!(seen.group_pages_max <= group_pages_max(), "{}", seen.group_pages_max);
     store.close().expect("close");
 }
+
+/// S-14.4: while a flush is on its way transactions go on beyond an eighth of the ring; somebody else makes the redo durable.
+#[test]
+fn nobody_waits_while_redo_is_made_durable() {
+    const EIGHTH: usize = 1 << 20;
+    let device = held(16_384);
+    let o = FormatOptions::default();
+    Store::format(device.clone(), &o).expect("format");
+    let options = StoreOptions {
+        arena_bytes: 16 << 20,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(device.clone(), &options).expect("open");
+    let r = new_node(&store);
+    let before = device.counters().flushes;
+    device.hooks.hold(true);
+    let change_much = |n: u64| {
+        let bytes = n.to_le_bytes().repeat(400);
+        let put = store.transact::<_, Error>(|t| Ok(t.put(r, 64, &bytes, Meaning::Xattr)?));
+        put.expect("change");
+    };
+    // Half as much again as what the thread is asked at: if a caller flushed, it would wait here for ever.
+    let changes = (3 * EIGHTH / 2 / 3300) as u64;
+    (0..changes).for_each(change_much);
+    device.hooks.until_one_waits();
+    assert!(store.durable_seq() < store.last_seq());
+    device.hooks.hold(false);
+    while store.durable_seq() == 0 {
+        std::thread::yield_now();
+    }
+    assert!(device.counters().flushes > before);
+    // Without a pause the ring does not fill either.
+    (0..8 * changes).for_each(change_much);
+    store.close().expect("close");
+}

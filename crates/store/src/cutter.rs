@@ -1,0 +1,64 @@
+//! The thread that makes redo durable before its ring is full, so that no caller pays for what all have left (S-14.4).
+
+use crate::Store;
+use crate::error::Error;
+use core::sync::atomic::{AtomicBool, Ordering};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+
+/// A wish for a group.
+#[derive(Default)]
+pub struct Cutter {
+    /// Somebody has asked since the thread began to cut; looked at before every transaction.
+    asked: AtomicBool,
+    stop: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Cutter {
+    /// Asks for everything committed so far to be made durable soon.
+    pub fn ask(&self) {
+        if !self.asked.swap(true, Ordering::AcqRel) {
+            // Under the lock, so that the thread is not between its look and its sleep.
+            let _stop = self.stop.lock();
+            self.changed.notify_one();
+        }
+    }
+
+    /// No more groups from the thread.
+    pub fn stop(&self) {
+        *self.stop.lock() = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits until somebody asks; `false`: to stop.
+    fn wait(&self) -> bool {
+        let mut stop = self.stop.lock();
+        while !*stop && !self.asked.load(Ordering::Acquire) {
+            self.changed.wait(&mut stop);
+        }
+        !*stop
+    }
+}
+
+/// Starts the thread. It ends when the store is closed or gone.
+pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
+    let cutter = store.cutter.clone();
+    let store = Arc::downgrade(store);
+    let work = move || {
+        while cutter.wait() {
+            let Some(store) = store.upgrade() else { return };
+            let done = store.sync();
+            // What was committed while the group was cut asks again.
+            cutter.asked.store(false, Ordering::Release);
+            if let Err(error) = done {
+                tracing::error!(%error, "redo could not be made durable in the background");
+                return;
+            }
+        }
+    };
+    let spawned = std::thread::Builder::new().name("keepfs-log".into()).spawn(work);
+    spawned
+        .map(drop)
+        .map_err(|e| Error::Logic(format!("cannot start a thread: {e}")))
+}
