@@ -371,7 +371,8 @@ impl Store {
             released: Mutex::default(),
             seen_log: Mutex::default(),
             checkpoint_at: Mutex::new(Instant::now()),
-            carry_room: log::pages_of(staged_most * (PAGE + 64)),
+            // Four small pages with their heads take more than a whole one.
+            carry_room: log::pages_of(staged_most * (PAGE + 4 * 48)),
             staged_limit,
             frames_max: txn::frames_max(frames),
             rewrite_limit: pool.rewrite_most().min(dirty_most(frames)),

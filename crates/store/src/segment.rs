@@ -22,12 +22,16 @@ use std::sync::Arc;
 pub const RING: usize = 8 << 20;
 /// Bytes of a slot's head.
 pub const HEAD: usize = 64;
-/// Slots beyond twice the most staged pages: for pages about to replace others.
+/// Whole slots beyond twice the most staged pages: for pages about to replace others.
 pub const SPARE_SLOTS: usize = 256;
+/// Bytes of a page that a small slot has; behind them the page is zeros.
+pub const SMALL: usize = PAGE / 4;
+/// Small slots for each whole one: as much as may be staged, all of it small, and what replaces it.
+const SMALL_EACH: usize = 2;
 
 const NAME: &str = "keepfs-staging";
 const MAGIC: u64 = 0x3147_5453_5346_504B;
-const LAYOUT: u64 = 1;
+const LAYOUT: u64 = 2;
 const RING_AT: usize = PAGE;
 const HEADS_AT: usize = RING_AT + RING;
 /// Most slots that a header may tell.
@@ -49,21 +53,41 @@ pub enum Word {
 pub struct Segment {
     region: Region,
     incarnation: u64,
+    /// Whole slots; those behind them are small.
     slots: u32,
     /// Bytes of the ring that nobody holds; follows from the entries kept.
     room: AtomicU64,
 }
 
-/// How much a segment of `slots` slots has: (where the pages begin, all bytes).
-const fn extent(slots: usize) -> (usize, usize) {
-    let pages_at = (HEADS_AT + slots * HEAD).next_multiple_of(PAGE);
-    (pages_at, pages_at + slots * PAGE)
+/// Where the parts of a segment begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Extent {
+    /// The pages of whole slots.
+    pages_at: usize,
+    /// Those of small slots.
+    small_at: usize,
+    /// Nothing more.
+    end: usize,
+}
+
+impl Extent {
+    /// Of a segment of `slots` whole slots.
+    const fn of(slots: usize) -> Extent {
+        let heads = slots * (1 + SMALL_EACH);
+        let pages_at = (HEADS_AT + heads * HEAD).next_multiple_of(PAGE);
+        let small_at = pages_at + slots * PAGE;
+        Extent {
+            pages_at,
+            small_at,
+            end: (small_at + slots * SMALL_EACH * SMALL).next_multiple_of(PAGE),
+        }
+    }
 }
 
 impl Segment {
-    /// A new, empty segment of `slots` slots. If it is `lasting`, its descriptor is kept for whoever adopts it.
+    /// A new, empty segment of `slots` whole slots. If it is `lasting`, its descriptor is kept for whoever adopts it.
     pub fn new(slots: usize, guard: Guard, seal: bool, lasting: bool) -> Result<Segment, Error> {
-        let bytes = extent(slots).1;
+        let bytes = Extent::of(slots).end;
         let make = if lasting { Region::lasting } else { Region::new };
         let region = make(NAME, bytes, guard, seal).map_err(|source| memory(bytes, source))?;
         Segment::begin(region, slots)
@@ -77,7 +101,7 @@ impl Segment {
         let word = |i: usize| header[8 * i..].first_chunk().map_or(0, |w| u64::from_le_bytes(*w));
         let right = [word(0), word(1), word(3), word(5)] == [MAGIC, LAYOUT, RING as u64, crc64::full(&header[..40])];
         let slots = word(4);
-        if !right || slots > SLOTS_MAX || extent(slots as usize).1 != region.bytes() {
+        if !right || slots > SLOTS_MAX || Extent::of(slots as usize).end != region.bytes() {
             return Err(Error::Damaged(
                 "the session segment is not one that this version left".into(),
             ));
@@ -121,12 +145,22 @@ impl Segment {
         self.incarnation
     }
 
-    /// Number of staged slots.
+    /// Number of staged slots, small ones too: the whole ones come first.
     pub fn slots(&self) -> u32 {
-        self.slots
+        self.slots * (1 + SMALL_EACH as u32)
     }
 
-    /// Most pages that may be staged at a time (S-14.1).
+    /// Whether a slot has only the first [`SMALL`] bytes of a page.
+    pub fn is_small(&self, slot: u32) -> bool {
+        slot >= self.slots
+    }
+
+    /// Bytes of a page that a slot has.
+    pub fn len_of(&self, slot: u32) -> usize {
+        if self.is_small(slot) { SMALL } else { PAGE }
+    }
+
+    /// Most whole pages that may be staged at a time (S-14.7).
     pub fn staged_most(&self) -> usize {
         (self.slots as usize).saturating_sub(SPARE_SLOTS) / 2
     }
@@ -181,14 +215,18 @@ impl Segment {
 
     /// Where the head of a slot lies in [`Segment::region`].
     pub fn head_place(&self, slot: u32) -> usize {
-        assert!(slot < self.slots, "no such slot"); // G-2
+        assert!(slot < self.slots(), "no such slot"); // G-2
         HEADS_AT + slot as usize * HEAD
     }
 
     /// Where the page of a slot lies in [`Segment::region`].
     pub fn page_at(&self, slot: u32) -> usize {
-        assert!(slot < self.slots, "no such slot"); // G-2
-        extent(self.slots as usize).0 + slot as usize * PAGE
+        assert!(slot < self.slots(), "no such slot"); // G-2
+        let extent = Extent::of(self.slots as usize);
+        match slot.checked_sub(self.slots) {
+            Some(small) => extent.small_at + small as usize * SMALL,
+            None => extent.pages_at + slot as usize * PAGE,
+        }
     }
 
     /// The head of a slot.
@@ -213,12 +251,14 @@ impl Segment {
 
     /// Loads the page of a slot.
     pub fn load_page(&self, slot: u32, page: &mut [u8; PAGE]) {
-        self.region.load(self.page_at(slot), page);
+        let (has, lacks) = page.split_at_mut(self.len_of(slot));
+        self.region.load(self.page_at(slot), has);
+        lacks.fill(0);
     }
 
-    /// Stores the page of a free slot.
+    /// Stores the page of a free slot; what a small one lacks is zeros.
     pub fn store_page(&self, slot: u32, page: &[u8; PAGE]) {
-        self.region.store(self.page_at(slot), page);
+        self.region.store(self.page_at(slot), &page[..self.len_of(slot)]);
     }
 }
 

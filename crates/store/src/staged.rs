@@ -12,10 +12,10 @@ pub use rebuild::rebuild;
 
 use crate::cache::IdMap;
 use crate::error::Error;
-use crate::segment::{Segment, Word};
+use crate::segment::{SMALL, Segment, Word};
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
-use slots::{Head, Slots};
+use slots::{Head, Slots, is_small};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,7 +29,12 @@ struct Placed {
     first: u64,
     /// A device page lies under it.
     based: bool,
+    /// It has no more than its first quarter: the rest is zeros.
+    small: bool,
 }
+
+/// Quarters of a page that a whole one counts as.
+const WHOLE: usize = PAGE / SMALL;
 
 /// Damage found in a staged page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,21 +96,25 @@ struct Patch<'r> {
 /// What a transaction needs of the table until it is committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Room {
-    /// Free slots.
+    /// Free whole slots.
     slots: usize,
-    /// Pages that are not staged yet.
-    pages: usize,
+    /// Quarters of pages by which what is staged may grow.
+    quarters: usize,
 }
 
 /// All staged pages, by (inode, index).
 pub struct Table {
     slots: Slots,
-    /// Pages that transactions about to commit will stage.
+    /// Quarters of pages that are staged...
+    quarters: usize,
+    /// ...and that transactions about to commit may add.
     coming: usize,
     pages: BTreeMap<Key, Placed>,
     /// Bytes set while replaying a log, of pages with a base.
     patches: IdMap<Key, Box<[u64; PAGE / 64]>>,
     stamp: u64,
+    /// What was staged up to this stamp was there at the moment of the last checkpoint.
+    seen_by_checkpoint: u64,
     /// Staged pages that have no device page under them: each is promised one.
     pub promised: u64,
 }
@@ -114,11 +123,13 @@ impl Table {
     /// An empty table.
     pub fn new(segment: Arc<Segment>) -> Table {
         Table {
+            quarters: 0,
             coming: 0,
-            slots: Slots::new(segment.clone(), (0..segment.slots()).rev().collect()),
+            slots: Slots::new(segment.clone(), (0..segment.slots()).rev()),
             pages: BTreeMap::new(),
             patches: IdMap::default(),
             stamp: 0,
+            seen_by_checkpoint: 0,
             promised: 0,
         }
     }
@@ -126,6 +137,11 @@ impl Table {
     /// Number of staged pages.
     pub fn len(&self) -> usize {
         self.pages.len()
+    }
+
+    /// How much is staged, in whole pages: a page that is zeros behind its first quarter counts as a quarter.
+    pub fn weight(&self) -> usize {
+        self.quarters.div_ceil(WHOLE)
     }
 
     /// Whether a page is staged.
@@ -145,28 +161,32 @@ impl Table {
     pub fn room_for(&self, records: &[Record]) -> Room {
         let mut room = Room::default();
         for record in records {
-            let (slots, pages) = match record {
-                Record::Tail { ino, index, .. } | Record::Zero { ino, index, .. } => (1, !self.has(*ino, *index)),
-                Record::Truncate { .. } => (1, false),
-                _ => (0, false),
+            let (slots, quarters) = match record {
+                Record::Tail { ino, index, .. } | Record::Zero { ino, index, .. } => {
+                    let staged = self.pages.get(&(*ino, *index));
+                    (1, WHOLE - staged.map_or(0, |p| p.quarters()))
+                }
+                Record::Truncate { .. } => (1, 0),
+                _ => (0, 0),
             };
             room.slots += slots;
-            room.pages += usize::from(pages);
+            room.quarters += quarters;
         }
         room
     }
 
     /// Takes room, if there is as much.
     pub fn take_room(&mut self, room: Room) -> bool {
-        let fits = room.pages == 0 || self.len() + self.coming + room.pages <= self.slots.segment().staged_most();
+        let most = self.slots.segment().staged_most() * WHOLE;
+        let fits = room.quarters == 0 || self.quarters + self.coming + room.quarters <= most;
         let taken = fits && self.slots.take_room(room.slots);
-        self.coming += if taken { room.pages } else { 0 };
+        self.coming += if taken { room.quarters } else { 0 };
         taken
     }
 
     /// Gives room back.
     pub fn give_room(&mut self, room: Room) {
-        self.coming -= room.pages;
+        self.coming -= room.quarters;
         self.slots.give_room(room.slots);
     }
 
@@ -197,14 +217,27 @@ impl Table {
 
     /// Up to `limit` inodes with staged pages, the longest staged first.
     pub fn inodes(&self, limit: usize) -> Vec<u64> {
+        self.oldest(limit, |_| true)
+    }
+
+    fn oldest(&self, limit: usize, wanted: impl Fn(&Placed) -> bool) -> Vec<u64> {
         let mut oldest: BTreeMap<u64, u64> = BTreeMap::new();
-        for ((ino, _), placed) in &self.pages {
+        for ((ino, _), placed) in self.pages.iter().filter(|(_, placed)| wanted(placed)) {
             let first = oldest.entry(*ino).or_insert(placed.first);
             *first = (*first).min(placed.first);
         }
         let mut inodes: Vec<_> = oldest.into_iter().map(|(ino, first)| (first, ino)).collect();
         inodes.sort_unstable();
         inodes.into_iter().take(limit).map(|(_, ino)| ino).collect()
+    }
+
+    /// Those among [`Table::inodes`] that the last checkpoint carried over: they have outlived the log that they came with.
+    pub fn inodes_carried(&self, limit: usize) -> Vec<u64> {
+        let carried = |placed: &Placed| placed.first <= self.seen_by_checkpoint;
+        match self.pages.values().any(carried) {
+            true => self.oldest(limit, carried),
+            false => Vec::new(),
+        }
     }
 
     /// Follows one record of a committed transaction.
@@ -310,7 +343,9 @@ impl Table {
         };
         let slot = self.slots.put(&head, &page)?;
         self.promised += u64::from(staging.base == 0);
-        self.pages.insert(staging.key, Placed::of(slot, &head));
+        let placed = Placed::of(slot, &head, is_small(&page));
+        self.quarters += placed.quarters();
+        self.pages.insert(staging.key, placed);
         if staging.base != 0 && matches!(under, Under::Later) {
             let mut set = Box::new([0; PAGE / 64]);
             patch.mark(&mut set);
@@ -335,8 +370,10 @@ impl Table {
         let now = Placed {
             slot,
             stamp: self.stamp,
+            small: is_small(&page),
             ..placed
         };
+        self.quarters = self.quarters + now.quarters() - placed.quarters();
         self.pages.insert(key, now);
         if let Some(set) = self.patches.get_mut(&key) {
             patch.mark(set);
@@ -347,6 +384,7 @@ impl Table {
     fn remove(&mut self, key: Key) {
         if let Some(gone) = self.pages.remove(&key) {
             self.promised -= u64::from(!gone.based);
+            self.quarters -= gone.quarters();
             self.slots.free(gone.slot, gone.stamp);
             self.patches.remove(&key);
         }
@@ -404,13 +442,18 @@ impl Table {
 }
 
 impl Placed {
-    fn of(slot: u32, head: &Head) -> Placed {
+    fn of(slot: u32, head: &Head, small: bool) -> Placed {
         Placed {
             slot,
             stamp: head.stamp,
             first: head.first,
             based: head.base != 0,
+            small,
         }
+    }
+
+    fn quarters(&self) -> usize {
+        if self.small { 1 } else { WHOLE }
     }
 }
 

@@ -267,12 +267,22 @@ impl Store {
         self.staged_table.lock().inodes(limit)
     }
 
+    /// Up to `limit` inodes with pages that were staged before the last checkpoint, the longest staged first.
+    pub fn staged_before_checkpoint(&self, limit: usize) -> Vec<u64> {
+        self.staged_table.lock().inodes_carried(limit)
+    }
+
     /// Number of staged pages.
     pub fn staged_total(&self) -> usize {
         self.staged_table.lock().len()
     }
 
-    /// Above so many staged pages the caller writes some out.
+    /// How much is staged, in whole pages; small ones count as quarters (S-14.7).
+    pub fn staged_weight(&self) -> usize {
+        self.staged_table.lock().weight()
+    }
+
+    /// Above so much [`Store::staged_weight`] the caller writes some out.
     pub fn staged_soft_limit(&self) -> usize {
         (self.staged_limit / 2).max(1)
     }

@@ -160,9 +160,10 @@ impl Volume {
 
     /// Writes out the oldest staged pages while more than `most` are staged.
     pub(crate) fn write_out_down_to(&self, most: usize) -> Result<()> {
-        while self.store.staged_total() > most {
+        while self.store.staged_weight() > most {
             let before = self.store.staged_total();
-            let surplus = before - most;
+            // Of small pages it takes four to come down by one.
+            let surplus = 4 * (self.store.staged_weight() - most);
             self.write_out_inodes(&self.store.staged_inodes(surplus.min(ROUND)))?;
             if self.store.staged_total() >= before {
                 break;
@@ -175,9 +176,9 @@ impl Volume {
     /// refuses what was staged before.
     pub(crate) fn room_to_stage(&self) -> Result<()> {
         let most = 2 * self.staged_pages_max;
-        if self.store.staged_total() > most {
+        if self.store.staged_weight() > most {
             self.write_out_down_to(most / 4)?;
-            if let Some(error) = self.lost.refusal().filter(|_| self.store.staged_total() > most) {
+            if let Some(error) = self.lost.refusal().filter(|_| self.store.staged_weight() > most) {
                 return Err(Error::Refused(error));
             }
         }
@@ -186,7 +187,7 @@ impl Volume {
 
     /// Called after a write, without locks: keeps the number of staged pages in bounds.
     pub(crate) fn staged_more(&self) {
-        let staged = self.store.staged_total();
+        let staged = self.store.staged_weight();
         if staged <= self.staged_pages_max {
             return;
         }

@@ -8,6 +8,7 @@ mod holes;
 mod refused;
 mod reopening;
 mod shrinking;
+mod small_files;
 mod space;
 mod sparse;
 mod threads;

@@ -325,8 +325,8 @@ fn refused_staged_pages_stay_in_the_log() {
     let mut taken = Vec::new();
     for i in 0..100 {
         let file = bed.file(&format!("s{i}"));
-        match bed.write(file, 0, &[i; 1000], WriteHow::default()) {
-            Ok(1000) => taken.push((file, i)),
+        match bed.write(file, 0, &[i; 2000], WriteHow::default()) {
+            Ok(2000) => taken.push((file, i)),
             Err(Errno::EIO) => {}
             other => panic!("{other:?}"),
         }
@@ -334,7 +334,7 @@ fn refused_staged_pages_stay_in_the_log() {
     assert!((17..30).contains(&taken.len()), "{}", taken.len());
     let look = |bed: &Bed, taken: &[(Ino, u8)]| {
         for (file, i) in taken {
-            assert_eq!(bed.read(*file, 0, 2000), Ok(vec![*i; 1000]));
+            assert_eq!(bed.read(*file, 0, 3000), Ok(vec![*i; 2000]));
         }
     };
     bed.volume.syncfs().expect("the log takes it");
@@ -346,7 +346,7 @@ fn refused_staged_pages_stay_in_the_log() {
     let bed = bed.crash();
     look(&bed, &taken);
     let more = bed.file("more");
-    assert_eq!(bed.write(more, 0, &[7; 1000], WriteHow::default()), Ok(1000));
+    assert_eq!(bed.write(more, 0, &[7; 2000], WriteHow::default()), Ok(2000));
     taken.push((more, 7));
     bed.refuse(When::From(1));
     let Bed {

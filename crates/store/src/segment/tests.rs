@@ -93,7 +93,7 @@ fn adopt(store: Arc<Store>) -> Adopted {
 #[test]
 fn a_kill_anywhere_in_a_transaction_is_seen_whole_or_not_at_all() {
     let mut seen = [0, 0];
-    for stores in (0..).step_by(43) {
+    for stores in (0..).step_by(17) {
         let store = store();
         work(&store);
         let before = store.last_seq();

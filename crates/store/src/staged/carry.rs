@@ -2,8 +2,7 @@
 
 use super::{Key, StagedDamage, Table};
 use crate::segment::Segment;
-use crate::staged::slots::Found;
-use keepfs_codes::crc32c;
+use crate::staged::slots::{Found, checksum};
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
 
@@ -22,6 +21,7 @@ impl Table {
     /// have no base that the log names.
     pub fn carry(&mut self) -> Vec<Carried> {
         self.slots.carry(self.stamp);
+        self.seen_by_checkpoint = self.stamp;
         let carried = |(key, placed): (&Key, &super::Placed)| {
             let found = match self.slots.found(placed.slot) {
                 Found::Page(head, crc) if head.key == *key => Some((head, crc)),
@@ -49,7 +49,7 @@ impl Carried {
         let (ino, index) = self.key;
         let mut page = [0; PAGE];
         segment.load_page(self.slot, &mut page);
-        if self.crc != Some(crc32c::of(&page)) {
+        if self.crc != Some(checksum(segment, self.slot, &page)) {
             return Err(StagedDamage { ino, index });
         }
         let len = page.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);

@@ -69,7 +69,7 @@ fn from_heads(segment: Arc<Segment>) -> Result<Table, Error> {
             }
             Found::Page(head, _) => {
                 stamp = stamp.max(head.stamp);
-                let now = Placed::of(slot, &head);
+                let now = Placed::of(slot, &head, segment.is_small(slot));
                 match pages.get(&head.key).copied() {
                     Some(other) if other.stamp > now.stamp => outdated.push(now),
                     _ => outdated.extend(pages.insert(head.key, now)),
@@ -77,14 +77,17 @@ fn from_heads(segment: Arc<Segment>) -> Result<Table, Error> {
             }
         }
     }
-    let mut slots = Slots::new(segment, free);
+    let mut slots = Slots::new(segment, free.into_iter());
     outdated.iter().for_each(|o| slots.free(o.slot, o.stamp));
     Ok(Table {
         promised: pages.values().filter(|p| !p.based).count() as u64,
+        quarters: pages.values().map(|p| p.quarters()).sum(),
         coming: 0,
         slots,
         pages,
         patches: IdMap::default(),
         stamp,
+        // The checkpoint that follows a restart makes it known again.
+        seen_by_checkpoint: 0,
     })
 }

@@ -1,7 +1,7 @@
 //! Slots of the session segment that hold staged pages (S-14.5, S-14.6).
 
 use super::{Full, Key, Placed};
-use crate::segment::{HEAD, Segment};
+use crate::segment::{HEAD, SMALL, Segment};
 use keepfs_codes::{crc32c, crc64};
 use keepfs_format::PAGE;
 use std::sync::Arc;
@@ -42,23 +42,39 @@ pub enum Found {
 }
 
 /// Which slots are free.
+///
+/// Small slots are taken while there are any; what a transaction counts on are whole ones, which fit any page.
 pub struct Slots {
     segment: Arc<Segment>,
     free: Vec<u32>,
+    free_small: Vec<u32>,
     /// Free, but a checkpoint still carries them over.
     held: Vec<u32>,
     /// A checkpoint carries over what was stored up to this stamp; 0 = none does.
     carried: u64,
-    /// Free slots that transactions about to commit count on.
+    /// Free whole slots that transactions about to commit count on.
     taken: usize,
+}
+
+/// Whether a page fits into a small slot.
+pub fn is_small(page: &[u8; PAGE]) -> bool {
+    let (parts, _) = page[SMALL..].as_chunks::<64>();
+    parts.iter().all(|part| *part == [0; 64])
+}
+
+/// CRC-32C of what a slot has of a page.
+pub fn checksum(segment: &Segment, slot: u32, page: &[u8; PAGE]) -> u32 {
+    crc32c::of(&page[..segment.len_of(slot)])
 }
 
 impl Slots {
     /// These slots are free.
-    pub fn new(segment: Arc<Segment>, free: Vec<u32>) -> Slots {
+    pub fn new(segment: Arc<Segment>, free: impl Iterator<Item = u32>) -> Slots {
+        let (free_small, free) = free.partition(|slot| segment.is_small(*slot));
         Slots {
             segment,
             free,
+            free_small,
             held: Vec::new(),
             carried: 0,
             taken: 0,
@@ -67,8 +83,8 @@ impl Slots {
 
     /// The free slots, for tests.
     #[cfg(test)]
-    pub fn free_list(&self) -> &[u32] {
-        &self.free
+    pub fn free_list(&self) -> Vec<u32> {
+        [&self.free[..], &self.free_small].concat()
     }
 
     pub fn segment(&self) -> &Segment {
@@ -91,9 +107,10 @@ impl Slots {
 
     /// Stores a page in a free slot; the last store decides.
     pub fn put(&mut self, head: &Head, page: &[u8; PAGE]) -> Result<u32, Full> {
-        let slot = self.free.pop().ok_or(Full)?;
+        let small = if is_small(page) { self.free_small.pop() } else { None };
+        let slot = small.or_else(|| self.free.pop()).ok_or(Full)?;
         self.segment.store_page(slot, page);
-        let bytes = encode(self.segment.incarnation(), head, crc32c::of(page));
+        let bytes = encode(self.segment.incarnation(), head, checksum(&self.segment, slot, page));
         self.segment.set_head(slot, &bytes);
         Ok(slot)
     }
@@ -103,6 +120,13 @@ impl Slots {
         self.segment.clear_head(slot);
         match stamp <= self.carried {
             true => self.held.push(slot),
+            false => self.give_back(slot),
+        }
+    }
+
+    fn give_back(&mut self, slot: u32) {
+        match self.segment.is_small(slot) {
+            true => self.free_small.push(slot),
             false => self.free.push(slot),
         }
     }
@@ -116,7 +140,9 @@ impl Slots {
     /// The checkpoint has written what it carries over.
     pub fn carry_done(&mut self) {
         self.carried = 0;
-        self.free.append(&mut self.held);
+        for slot in core::mem::take(&mut self.held) {
+            self.give_back(slot);
+        }
     }
 
     /// What a slot's head says.
@@ -128,7 +154,9 @@ impl Slots {
     pub fn load(&self, key: Key, slot: u32, page: &mut [u8; PAGE]) -> Option<Head> {
         self.segment.load_page(slot, page);
         match self.found(slot) {
-            Found::Page(head, crc) if head.key == key && !head.damaged && crc == crc32c::of(page) => Some(head),
+            Found::Page(head, crc) if head.key == key && !head.damaged => {
+                (crc == checksum(&self.segment, slot, page)).then_some(head)
+            }
             _ => None,
         }
     }

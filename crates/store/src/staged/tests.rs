@@ -6,7 +6,7 @@ use super::*;
 use crate::arena::Guard;
 use crate::failpoint;
 use crate::redo::TxnRedo;
-use crate::segment::SPARE_SLOTS;
+use crate::segment::{SMALL, SPARE_SLOTS};
 use std::collections::BTreeSet;
 
 const SLOTS: usize = 24;
@@ -101,7 +101,7 @@ fn rebuilt(segment: &Segment, redo: &[TxnRedo]) -> Table {
 
 fn free_slots(table: &Table) -> BTreeSet<u32> {
     let free = |slot: &u32| table.slots.found(*slot) == Found::Free;
-    (0..SLOTS as u32).filter(free).collect()
+    (0..3 * SLOTS as u32).filter(free).collect()
 }
 
 /// A transaction of everything that changes staged pages.
@@ -197,20 +197,20 @@ fn a_kill_at_every_store_is_finished_by_the_restart() {
         assert_eq!(pages, whole.pages.keys().collect::<Vec<_>>(), "{stores} stores");
         assert!(contents(&again) == contents(&whole), "{stores} stores");
         assert_eq!(again.promised, whole.promised, "{stores} stores");
-        assert_eq!(free_slots(&again).len(), SLOTS - whole.len(), "{stores} stores");
+        assert_eq!(free_slots(&again).len(), 3 * SLOTS - whole.len(), "{stores} stores");
         assert_eq!(segment.word(Word::Followed), 2);
         if cut.is_ok() {
             break;
         }
         // A page is copied byte by byte here: not each byte needs a kill, but each store of a head does.
-        let within = stores % (PAGE as u64 + 57);
-        stores += if (60..PAGE as u64 - 16).contains(&within) {
+        let within = stores % (SMALL as u64 + 57);
+        stores += if (60..SMALL as u64 - 16).contains(&within) {
             97
         } else {
             1
         };
     }
-    assert!(stores > 7 * PAGE as u64);
+    assert!(stores > 7 * SMALL as u64 + PAGE as u64);
 }
 
 /// S-14.6: a changed byte of a page is told by every reader, also after the page was changed, and never carried over.
@@ -219,7 +219,7 @@ fn a_changed_byte_of_a_page_is_told() {
     let (segment, mut table) = start();
     let damage = StagedDamage { ino: 5, index: 0 };
     let place = table.place(5, 0).expect("staged");
-    segment.region().xor_u8(place + 4000, 1);
+    segment.region().xor_u8(place + SMALL - 1, 1);
     let mut page = [0; PAGE];
     assert_eq!(table.read(5, 0, &mut page), Err(damage));
     follow(&mut table, 2, &[tail(5, 0, 100, b"a change does not bless it")]);
@@ -277,7 +277,7 @@ fn carried_pages_stay() {
     let before = table.slots.free_list().len();
     table.carry_done();
     assert_eq!(table.slots.free_list().len(), before + 3);
-    assert_eq!(table.slots.free_list().len(), SLOTS - table.len());
+    assert_eq!(table.slots.free_list().len(), 3 * SLOTS - table.len());
 }
 
 /// S-14.7: room is taken before; slots as there are, pages as the log can carry over. What is staged already needs no
@@ -288,22 +288,32 @@ fn there_is_only_so_much_room() {
     for index in 0..2 {
         table.apply(&tail(1, index, 0, b"x"), &mut Under::Later).expect("room");
     }
+    assert_eq!((table.len(), table.weight()), (2, 1), "small pages are quarters");
     let one = table.room_for(&[tail(1, 2, 0, b"x"), tail(1, 0, 1, b"x"), mapped(1, 7, 1)]);
-    assert_eq!(one, Room { slots: 2, pages: 1 });
+    assert_eq!(
+        one,
+        Room {
+            slots: 2,
+            quarters: 4 + 3
+        }
+    );
     assert!(table.take_room(one));
     assert!(table.take_room(one));
-    assert!(!table.take_room(one), "four pages are all");
+    assert!(!table.take_room(one), "four whole pages are all");
+    table
+        .apply(&tail(1, 0, SMALL as u16, b"x"), &mut Under::Later)
+        .expect("room");
     let again = table.room_for(&[tail(1, 0, 1, b"x"), Record::Truncate { ino: 1, size: 5 }]);
-    assert_eq!(again, Room { slots: 2, pages: 0 });
-    assert!(table.take_room(again), "no new page");
+    assert_eq!(again, Room { slots: 2, quarters: 0 });
+    assert!(table.take_room(again), "what is whole does not grow");
     table.give_room(one);
-    assert!(table.take_room(one));
-    let slots = SPARE_SLOTS + 2 * 4 - 2 - 6;
+    assert!(table.take_room(Room { slots: 2, quarters: 4 }));
+    let slots = SPARE_SLOTS + 2 * 4 - 1 - 6;
     assert!(!table.take_room(Room {
         slots: slots + 1,
-        pages: 0
+        quarters: 0
     }));
-    assert!(table.take_room(Room { slots, pages: 0 }));
+    assert!(table.take_room(Room { slots, quarters: 0 }));
 }
 
 /// S-9.4, S-14.5: at replay the bases come last.
@@ -328,6 +338,38 @@ fn bases_are_put_under_replayed_pages() {
     right[100..111].copy_from_slice(b"firstsecond");
     assert!(contents(&table)[&(5, 1)] == right);
     let mut full = Table::new(segment(1));
-    full.apply(&tail(1, 1, 0, b"x"), &mut Under::Later).expect("one fits");
-    assert_eq!(full.apply(&tail(1, 2, 0, b"x"), &mut Under::Later), Err(Full));
+    full.apply(&tail(1, 1, 0, &[1; PAGE]), &mut Under::Later)
+        .expect("one fits");
+    assert_eq!(full.apply(&tail(1, 2, 0, &[1; PAGE]), &mut Under::Later), Err(Full));
+}
+
+/// S-14.5: a page that is zeros behind its first quarter lies in a small slot while there is one, moves as it grows and
+/// shrinks, and what it counts as follows.
+#[test]
+fn small_pages_take_small_slots() {
+    let segment = segment(3);
+    let mut table = Table::new(segment.clone());
+    let is_small = |table: &Table, index| segment.is_small(table.pages[&(1, index)].slot);
+    for index in 0..7 {
+        follow(&mut table, index + 1, &[tail(1, index, 0, &[index as u8 + 1; SMALL])]);
+    }
+    let small = (0..7).filter(|index| is_small(&table, *index)).count();
+    assert_eq!((small, table.quarters, table.weight()), (6, 7, 2));
+    follow(&mut table, 8, &[tail(1, 0, SMALL as u16, b"x")]);
+    assert!(!is_small(&table, 0));
+    assert_eq!(table.quarters, 6 + 4);
+    assert_eq!(
+        rebuilt(&segment, &[]).quarters,
+        5 + 4 + 4,
+        "a small page in a whole slot"
+    );
+    follow(&mut table, 9, &[Record::Truncate { ino: 1, size: 9 }]);
+    assert!(is_small(&table, 0));
+    assert_eq!((table.len(), table.quarters), (1, 1));
+    follow(&mut table, 10, &[mapped(1, 0, 1)]);
+    assert_eq!((table.quarters, table.slots.free_list().len()), (0, 9));
+    let mut page = [0xff; PAGE];
+    follow(&mut table, 11, &[tail(1, 0, 3, b"y")]);
+    assert_eq!(table.read(1, 0, &mut page), Ok(true));
+    assert_eq!(page.iter().map(|b| usize::from(*b)).sum::<usize>(), usize::from(b'y'));
 }
