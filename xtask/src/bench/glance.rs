@@ -19,7 +19,7 @@ pub fn table(all: &[Results]) -> String {
     let met = verdicts.iter().filter(|verdict| verdict.met).count();
     let beyond = verdicts.iter().filter(|verdict| out_of_reach(verdict)).count();
     let mut text = format!(
-        "### Bars at a glance\n\n{met} of {} are met; {beyond} cannot be met here by any file system behind this transport. \
+        "### Bars at a glance\n\n{met} of {} are met; {beyond} are out of reach of any file system behind this transport on this device. \
          Of a bar that is missed, \"floor\" is what would be measured if the file system cost nothing: the speed of the \
          empty file system in memory behind the same transport in the same run and, on the modelled device with one \
          thread, one flush for each fsync and each byte written once.\n\n\
@@ -40,7 +40,7 @@ fn out_of_reach(verdict: &Verdict) -> bool {
 fn row(verdict: &Verdict) -> String {
     let met = match (verdict.met, out_of_reach(verdict)) {
         (true, _) => "yes",
-        (false, true) => "no: below the floor",
+        (false, true) => "no: out of reach",
         (false, false) => "**no**",
     };
     let floor = verdict.floor.as_ref().map_or("", |floor| &floor.ratio);

@@ -37,11 +37,11 @@ fn rows_are_in_order_and_floors_stand_beside_misses() {
     assert_eq!(
         rows,
         [
-            "| M-17 | [sync-ssd](#sync-ssd) | delete | keepfs ≥ 1x ext2 | 0.20x | no: below the floor | 0.40x |",
+            "| M-17 | [sync-ssd](#sync-ssd) | delete | keepfs ≥ 1x ext2 | 0.20x | no: out of reach | 0.40x |",
             "| P-3 | [ops](#ops) | stat | keepfs ≥ 0.9x memory-dev | 0.50x | **no** |  |",
             "| P-7 | [growth](#growth) | unmount | ≤ 2 s | 0.5000 | yes |  |",
         ]
     );
-    assert!(text.contains("\n1 of 3 are met; 1 cannot be met here"), "{text}");
+    assert!(text.contains("\n1 of 3 are met; 1 are out of reach"), "{text}");
     assert_eq!(table(&[]), "");
 }
