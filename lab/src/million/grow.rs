@@ -221,3 +221,6 @@ pub fn run(pool: &Pool, wishes: Wishes, sampler: &Sampler) -> Result<(), Failure
         false => Err(format!("{made} files were made, {entries} entries listed").into()),
     }
 }
+
+#[cfg(test)]
+mod tests;
