@@ -18,6 +18,9 @@ pub enum Error {
         /// What the kernel said.
         source: Arc<std::io::Error>,
     },
+    /// The guard that was asked for cannot be had.
+    #[error("cannot guard metadata in memory as asked: {0}")]
+    Guard(String),
     /// The bytes are not a pool that this version can use.
     #[error("not a usable Keepfs pool: {0}")]
     BadPool(String),

@@ -295,6 +295,8 @@ impl Store {
                 ARENA_MIN >> 20
             )));
         }
+        let available = options.guard.available();
+        available.map_err(|e| Error::Guard(e.to_string()))?;
         let store = Arc::new(recover::open(device, options)?);
         if options.background && !options.read_only {
             store.spawn()?;

@@ -66,7 +66,7 @@ fn the_mount_line_says_the_options() {
     ] {
         assert!(line.contains(part), "{part}: {line}");
     }
-    assert!(bed.line(&bed.dir(), "arena").ends_with("guard off"));
+    assert!(bed.line(&bed.dir(), "arena").ends_with("guard off, protect crc"));
     bed.unmount();
     bed.mount("ro,noatime,anchor=loop,io=direct");
     let line = bed.line(&bed.dir(), "mount");

@@ -354,8 +354,18 @@ fn key() -> io::Result<u32> {
     key.ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, NO_KEYS))
 }
 
+impl Guard {
+    /// Whether this machine can have it. Errors: what it lacks, and what to ask for instead.
+    pub fn available(self) -> io::Result<()> {
+        match self {
+            Guard::Pkey => key().map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What is said where there are none.
-pub(super) const NO_KEYS: &str =
+const NO_KEYS: &str =
     "this processor (or kernel) has no memory protection keys; mount with -o guard=alias or guard=sealed";
 
 /// Puts a mapping under the key.

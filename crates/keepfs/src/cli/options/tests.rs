@@ -14,7 +14,7 @@ type Change = fn(&mut MountOptions);
 #[test]
 fn each_option_changes_its_own_field_only() {
     let plain = MountOptions::default();
-    let cases: [(&str, Change); 22] = [
+    let cases: [(&str, Change); 25] = [
         ("ro", |o| o.read_only = true),
         ("nosuid", |o| o.nosuid = true),
         ("nodev", |o| o.nodev = true),
@@ -28,6 +28,9 @@ fn each_option_changes_its_own_field_only() {
         ("cache=writeback", |o| o.cache = CacheMode::Writeback),
         ("guard=off", |o| o.guard = Guard::Off),
         ("audit=off", |o| o.audit = keepfs::Equations::NONE),
+        ("guard=sealed", |o| o.guard = Guard::Sealed),
+        ("guard=pkey", |o| o.guard = Guard::Pkey),
+        ("guard=mprotect", |o| o.guard = Guard::Mprotect),
         ("commit=30", |o| o.commit = Duration::from_secs(30)),
         ("arena=128M", |o| o.arena = 128 << 20),
         ("io=direct", |o| o.direct = true),
