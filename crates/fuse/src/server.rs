@@ -10,6 +10,7 @@ use crate::protocol::Opcode;
 use crate::protocol::request::{InHeader, ReadIn, WriteIn};
 use crate::reply::ReplyBuf;
 use crate::syncs::Syncs;
+use crate::sys;
 use crate::tally::Tally;
 use crate::transport::{Channel, RequestBuf, Service, Transport, io_flusher};
 use crate::workers::{Job, Work, Workers};
@@ -150,15 +151,20 @@ impl Server {
     /// Handles a request whose time counts. `waited`: how long it was handed over. `true`: the reply is to be sent; it is
     /// in `reply`, or where `request` says.
     fn handle_timed(&self, request: &mut RequestBuf, reply: &mut ReplyBuf, waited: Option<Duration>) -> bool {
+        let Some((header, op)) = asked(request) else {
+            return self.handle_where_it_lies(request, reply).0;
+        };
+        let pace = self.pace(op);
+        let before = pace.is_watched().then(sys::times_slept);
         let started = Instant::now();
         let (answer, len) = self.handle_where_it_lies(request, reply);
         let took = started.elapsed();
-        let Some((header, op)) = asked(request) else {
-            return answer;
-        };
         self.tally.handled(op, waited, took);
-        if !is_long_by_nature(op) {
-            self.pace(op).took(took, request.parts().len().max(len));
+        let bytes = request.parts().len().max(len);
+        match before {
+            _ if is_long_by_nature(op) => {}
+            Some(Ok(before)) => pace.watched(took, sys::times_slept().is_ok_and(|now| now != before), bytes),
+            Some(Err(_)) | None => pace.took(took, bytes),
         }
         if op == Opcode::Ioctl {
             // chattr changes ctime, but the kernel believes what it has cached.

@@ -86,6 +86,16 @@ fn umount_and_exit(target: &CStr, flags: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
+/// How often the calling thread has slept since it began; what others' turns on its CPU cost it does not count.
+/// Errors: none that are documented.
+pub(crate) fn times_slept() -> io::Result<i64> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel writes one `rusage`, which lives until the call returns.
+    check(unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) })?;
+    // SAFETY: numbers only, all zero before the call, written by it.
+    Ok(unsafe { usage.assume_init() }.ru_nvcsw)
+}
+
 /// Gives the calling thread a mount namespace of its own, with a copy of all mounts; it cannot come back.
 pub(crate) fn leave_mount_namespace() -> io::Result<()> {
     // SAFETY: unshare takes plain numbers; with this flag only the calling thread's view of mounts and directories changes.

@@ -45,3 +45,18 @@ fn copying_much_is_not_a_device() {
     (0..100).for_each(|_| pace.took(1000 * US, 1 << 20));
     assert!(pace.is_slow());
 }
+
+#[test]
+fn a_cpu_that_others_have_is_not_a_device() {
+    let pace = Pace::default();
+    feed(&pace, 5 * US, 100);
+    assert!(!pace.is_watched());
+    feed(&pace, 200 * US, 2);
+    assert!(pace.is_watched());
+    (0..100).for_each(|_| pace.watched(4000 * US, false, 100));
+    assert!(!pace.is_slow());
+    (0..100).for_each(|_| pace.watched(100 * US, true, 100));
+    assert!(pace.is_slow());
+    (0..100).for_each(|_| pace.watched(4000 * US, false, 100));
+    assert!(!pace.is_slow());
+}
