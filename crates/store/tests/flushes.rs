@@ -214,6 +214,7 @@ fn nobody_waits_while_redo_is_made_durable() {
     Store::format(device.clone(), &o).expect("format");
     let options = StoreOptions {
         arena_bytes: 16 << 20,
+        audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     };
     let store = Store::open(device.clone(), &options).expect("open");
