@@ -97,6 +97,36 @@ impl Store {
         Ok((pin, header))
     }
 
+    /// The guarded memory of the frames, for fault injection and tests.
+    pub fn frames(&self) -> &crate::arena::Region {
+        self.arena.frames()
+    }
+
+    /// The guarded memory of redo and staged pages (S-14.1), for fault injection and tests.
+    pub fn staging(&self) -> &crate::arena::Region {
+        self.segment.region()
+    }
+
+    /// Where in [`Store::staging`] a staged page lies, for fault injection and tests.
+    pub fn staged_place(&self, ino: u64, index: u64) -> Option<usize> {
+        self.staged_table.lock().place(ino, index)
+    }
+
+    /// Number of the last committed transaction.
+    pub fn last_seq(&self) -> u64 {
+        self.redo.lock().last
+    }
+
+    /// Number of the last transaction that is durable.
+    pub fn durable_seq(&self) -> u64 {
+        self.sync.durable()
+    }
+
+    /// Drops every clean frame nobody uses; for tests of fetching.
+    pub fn drop_clean_frames(&self) {
+        self.cache.shrink(u64::MAX, |frame, id| self.look_at_evicted(frame, id));
+    }
+
     /// Counters of the pool.
     pub fn totals(&self) -> Result<Totals, Error> {
         let pin = self.fetch(TOTALS)?;
