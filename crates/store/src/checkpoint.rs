@@ -123,7 +123,7 @@ impl Store {
         if let Some(head) = wish.new_log {
             let mut state = self.log.lock();
             (state.head, state.tail) = (head, head.sequence);
-            state.incarnation += 1;
+            state.incarnation = (state.incarnation + 1) % pool::COUNT_MAX;
         }
         let before = self.log.lock().head;
         let mut lead = Some(lead);

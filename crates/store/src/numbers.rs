@@ -19,7 +19,7 @@ struct Inner {
     cursor: u64,
     /// Freed by a transaction (seq, number).
     quarantine: VecDeque<(u64, u64)>,
-    /// The numbers in `quarantine` or held by open transactions.
+    /// The numbers in `quarantine`, and those that open transactions take or free.
     busy: HashSet<u64>,
     released: u64,
     lowest: u64,
@@ -59,10 +59,12 @@ impl Numbers {
         Err(inner.cursor)
     }
 
-    /// Fills the stock with numbers found clear; the next look begins at `next`.
-    pub fn fill(&self, found: &[u64], next: u64) {
+    /// Fills an empty stock with the numbers that `scan` finds clear in the bitmap, and begins there next time: it gives
+    /// both. It runs under the lock: what is clear meanwhile and not free is busy.
+    pub fn look(&self, scan: impl FnOnce() -> (Vec<u64>, u64)) {
         let mut inner = self.inner.lock();
         if inner.stock.is_empty() {
+            let (found, next) = scan();
             let Inner { stock, busy, .. } = &mut *inner;
             stock.extend(found.iter().filter(|n| !busy.contains(n)));
             inner.cursor = next;
@@ -78,6 +80,16 @@ impl Numbers {
 
     /// A transaction that took `number` committed.
     pub fn used(&self, number: u64) {
+        self.inner.lock().busy.remove(&number);
+    }
+
+    /// An open transaction is about to clear the bit of `number`: nobody may have it, whether that commits or not.
+    pub fn freeing(&self, number: u64) {
+        self.inner.lock().busy.insert(number);
+    }
+
+    /// That transaction was rolled back, and the bit is set again.
+    pub fn not_freed(&self, number: u64) {
         self.inner.lock().busy.remove(&number);
     }
 
@@ -107,3 +119,6 @@ impl Numbers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

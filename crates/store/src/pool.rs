@@ -3,6 +3,7 @@
 mod choose;
 pub mod protect;
 
+pub(crate) use choose::COUNT_MAX;
 pub use choose::{LOG_PAGES, choose, may_write, superblock_bytes};
 pub use protect::PROTECT_DEFAULT;
 

@@ -418,6 +418,9 @@ impl<'s> Txn<'s> {
         for (space, number) in core::mem::take(&mut self.taken).into_iter().rev() {
             self.store.numbers(space).put_back(number);
         }
+        for (space, number) in core::mem::take(&mut self.freed) {
+            self.store.numbers(space).not_freed(number);
+        }
         self.store.space.promise_back(self.promised);
     }
 }

@@ -9,7 +9,7 @@ use keepfs_store::planted::{Bug, plant};
 use std::time::{Duration, Instant};
 
 /// Bits that are flipped before a bug of verification counts as not found.
-const FLIPS: u64 = 400;
+const FLIPS: u64 = 3000;
 
 /// What became of one planted bug.
 pub struct Caught {

@@ -34,10 +34,10 @@ impl fmt::Display for Imbalance {
         let e = self.equation;
         write!(f, "E-{} {} ({})", e as u8, e.word(), e.clauses())?;
         for item in &self.items {
-            let (side, times) = match item.times > 0 {
-                true => (e.left(), item.times),
-                false => (e.right(), -item.times),
-            };
+            let (side, times) = (
+                if item.times > 0 { e.left() } else { e.right() },
+                item.times.unsigned_abs(),
+            );
             write!(
                 f,
                 "; {times} more of {}/{:#x} on the side of {side}",
@@ -76,7 +76,7 @@ impl Exact {
             |(e, i): &(Equation, Item), (f, j): &(Equation, Item)| (e, i.object, i.value) == (f, j.object, j.value);
         let mut left: Vec<(Equation, Item)> = Vec::new();
         for equal in self.items.chunk_by(same) {
-            let times = equal.iter().map(|(_, item)| item.times).sum();
+            let times = equal.iter().fold(0i64, |sum, (_, item)| sum.wrapping_add(item.times));
             left.extend(equal.first().map(|(e, item)| (*e, Item { times, ..*item })));
         }
         left.retain(|(_, item)| item.times != 0);

@@ -144,34 +144,22 @@ fn punch_with(reads: u64) -> (Arc<SimDevice>, Arc<Volume>, Ino, Result<()>) {
     (device, volume, ino, answer)
 }
 
+fn resize(volume: &Volume, ino: Ino, size: u64) {
+    let change = SetAttr {
+        size: Some(size),
+        ..SetAttr::default()
+    };
+    volume.setattr(ino, &change).expect("resize");
+}
+
 /// A hole that a failing device left pending is finished by the next change, and shown whole until then.
 #[test]
 fn an_error_leaves_it_pending_and_the_next_change_ends_it() {
     type Change = fn(&Volume, Ino);
     let changes: [(&str, Change); 6] = [
         ("write", |v, ino| write(v, ino, 1000 * PAGE, &[5; 9000])),
-        ("truncate", |v, ino| {
-            let size = Some(500 * PAGE);
-            v.setattr(
-                ino,
-                &SetAttr {
-                    size,
-                    ..SetAttr::default()
-                },
-            )
-            .expect("truncate");
-        }),
-        ("grow", |v, ino| {
-            let size = Some(3000 * PAGE);
-            v.setattr(
-                ino,
-                &SetAttr {
-                    size,
-                    ..SetAttr::default()
-                },
-            )
-            .expect("truncate");
-        }),
+        ("truncate", |v, ino| resize(v, ino, 500 * PAGE)),
+        ("grow", |v, ino| resize(v, ino, 3000 * PAGE)),
         ("punch again", |v, ino| {
             v.fallocate(ino, FallocMode::PunchHole, 0, 10 * PAGE).expect("punch");
         }),

@@ -18,7 +18,7 @@ pub const LOG_PAGES: core::ops::RangeInclusive<u64> = 32..=1 << 20;
 /// Pages of a zone, least and most.
 pub const ZONE_PAGES: core::ops::RangeInclusive<u64> = 16..=32_512;
 /// Counters stay below this, so that sums of them never overflow.
-const COUNT_MAX: u64 = 1 << 63;
+pub(crate) const COUNT_MAX: u64 = 1 << 63;
 
 /// What a slot holds.
 enum Content {

@@ -2,6 +2,7 @@
 
 use super::{Base, Ref, Touched, Txn};
 use crate::error::{Error, Stop};
+use crate::numbers::STOCK;
 use crate::planted::{self, Bug, Logic};
 use crate::update;
 use keepfs_codes::identity::Group;
@@ -99,28 +100,29 @@ impl Txn<'_> {
         }
         let block = cursor / BITS;
         let i = self.touch(Ref::shared(MetaId::new(space, block), Kind::Bitmap))?;
-        let mut bytes = [0; PAGE];
-        self.store.arena.load(self.touched[i].pin.frame, 0, &mut bytes);
-        let mut found = Vec::with_capacity(crate::numbers::STOCK);
-        let mut next = ((block + 1) * BITS).min(limit);
-        for number in cursor..next {
-            let (_, offset, mask) = bitmap::bit(space, number);
-            if bytes[offset] & mask == 0 {
-                found.push(number);
-                if found.len() == crate::numbers::STOCK {
-                    next = number + 1;
-                    break;
-                }
-            }
-        }
-        self.store.numbers(space).fill(&found, next);
+        let (store, frame) = (self.store, self.touched[i].pin.frame);
+        store.numbers(space).look(|| {
+            let mut bytes = [0; PAGE];
+            store.arena.load(frame, 0, &mut bytes);
+            let end = ((block + 1) * BITS).min(limit);
+            let is_clear = |number: &u64| {
+                let (_, offset, mask) = bitmap::bit(space, *number);
+                bytes[offset] & mask == 0
+            };
+            let found: Vec<u64> = (cursor..end).filter(is_clear).take(STOCK).collect();
+            let next = match found.last() {
+                Some(last) if found.len() == STOCK => last + 1,
+                _ => end,
+            };
+            (found, next)
+        });
         Ok(())
     }
 
     fn free_number(&mut self, space: Space, number: u64) -> Result<(), Stop> {
-        self.flip(space, number, true)?;
+        self.store.numbers(space).freeing(number);
         self.freed.push((space, number));
-        Ok(())
+        self.flip(space, number, true)
     }
 
     /// A new NODES metablock: header and zeros.
