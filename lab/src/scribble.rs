@@ -204,6 +204,31 @@ pub fn flip(puts: u64, offset: usize) -> Result<Fate, Error> {
     })
 }
 
+/// Flips a bit of a frame at the moment between the two looks of a planted bug, while a checkpoint writes the frame.
+#[cfg(feature = "planted")]
+pub fn flip_between() -> Result<Fate, Error> {
+    use keepfs_store::planted::set_between;
+    let device = Arc::new(SimDevice::new(2048));
+    let (store, node) = small_pool(device.clone())?;
+    Writer::new(0).batch(&store, node, 3)?;
+    // What goes to the log is not the frame; only the checkpoint looks at it then.
+    store.sync()?;
+    let window = Window::of(node.id).map_err(|e| Error::Logic(format!("the frame was not found: {e}")))?;
+    let flipped = AtomicBool::new(false);
+    set_between(Some(Box::new(move |id| {
+        if id == node.id && !flipped.swap(true, Ordering::Relaxed) {
+            window.flip(FIRST + 3000).expect("a bit flips");
+        }
+    })));
+    let told = store.checkpoint().is_err();
+    set_between(None);
+    Ok(match (escaped(&device, node.id), told) {
+        (true, _) => Fate::Escaped,
+        (false, true) => Fate::Told,
+        (false, false) => Fate::Absent,
+    })
+}
+
 /// Flips a bit of a frame that is clean and evicts it. Returns how many scribbles were told, and whether the metablock is
 /// whole when it is fetched again.
 pub fn flip_evicted(offset: usize) -> Result<(u64, bool), Error> {

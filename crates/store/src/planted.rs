@@ -86,6 +86,33 @@ pub fn plant(bug: Option<Bug>) {
     PLANTED.store(bug.map_or(u32::MAX, |b| b as u32), core::sync::atomic::Ordering::SeqCst);
 }
 
+/// What happens between the look at a frame and the second look of [`Bug::VerifyThenRead`], told which metablock it is.
+#[cfg(feature = "planted")]
+type Between = Box<dyn Fn(keepfs_format::MetaId) + Send>;
+
+#[cfg(feature = "planted")]
+static BETWEEN: parking_lot::Mutex<Option<Between>> = parking_lot::Mutex::new(None);
+
+/// Sets what happens there.
+#[cfg(feature = "planted")]
+pub fn set_between(between: Option<Between>) {
+    *BETWEEN.lock() = between;
+}
+
+/// The moment between the two looks.
+#[cfg(feature = "planted")]
+#[doc(hidden)]
+pub fn between(id: keepfs_format::MetaId) {
+    if let Some(between) = &*BETWEEN.lock() {
+        between(id);
+    }
+}
+
+/// The moment between the two looks: there is none in this build.
+#[cfg(not(feature = "planted"))]
+#[doc(hidden)]
+pub const fn between(_: keepfs_format::MetaId) {}
+
 /// Whether `bug` is planted.
 #[cfg(feature = "planted")]
 #[inline]

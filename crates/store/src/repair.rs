@@ -55,7 +55,7 @@ impl Store {
                 Ok(_) if self.is_bound(pin.frame, id, kind_in(copy)) => {
                     pin.slot().verified.set(self.clock.now());
                     if planted::is(Bug::VerifyThenRead) {
-                        (0..100).for_each(|_| std::thread::yield_now());
+                        planted::between(id);
                         self.arena.load(pin.frame, 0, copy);
                     }
                     return Ok(());

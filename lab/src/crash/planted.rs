@@ -9,7 +9,7 @@ use keepfs_store::planted::{Bug, plant};
 use std::time::{Duration, Instant};
 
 /// Bits that are flipped before a bug of verification counts as not found.
-const FLIPS: u64 = 3000;
+const FLIPS: u64 = 400;
 
 /// What became of one planted bug.
 pub struct Caught {
@@ -27,6 +27,11 @@ pub struct Caught {
 fn by_flips(bug: Bug) -> Option<(String, String)> {
     if ![Bug::VerifyOff, Bug::VerifyThenRead, Bug::VerifyAfter].contains(&bug) {
         return None;
+    }
+    if bug == Bug::VerifyThenRead {
+        let fate = scribble::flip_between();
+        return matches!(fate, Ok(Fate::Escaped))
+            .then(|| ("flipped bit".to_owned(), "it reached the device".to_owned()));
     }
     let escaped = (0..FLIPS).find(|i| matches!(scribble::flip(i * 7, *i as usize * 331), Ok(Fate::Escaped)))?;
     Some(("flipped bits".to_owned(), format!("flip {escaped} reached the device")))
