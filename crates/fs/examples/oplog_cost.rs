@@ -30,13 +30,7 @@ fn volume(oplog: bool) -> Arc<Volume> {
 }
 
 fn file(volume: &Volume, name: &str) -> Ino {
-    let new = NewInode {
-        mode: FileKind::File.type_bits() | 0o644,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
+    let new = NewInode::by_root(FileKind::File.type_bits() | 0o644);
     let entry = volume.mknod(Ino::ROOT, name.as_bytes(), &new).expect("mknod");
     entry.attr.ino
 }

@@ -9,13 +9,7 @@ const DIRS: u32 = 100;
 const FILES: u32 = 1000;
 
 fn new(kind: FileKind) -> NewInode {
-    NewInode {
-        mode: kind.type_bits() | 0o755,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    }
+    NewInode::by_root(kind.type_bits() | 0o755)
 }
 
 fn make(volume: &Volume, parent: Ino, name: &str, kind: FileKind) -> Result<Ino> {

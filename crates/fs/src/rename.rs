@@ -319,13 +319,7 @@ impl Volume {
         old_dir.step();
         let mut gone = 0;
         if m.flags.whiteout {
-            let white = NewInode {
-                mode: FileKind::Char.type_bits(),
-                umask: 0,
-                uid: 0,
-                gid: 0,
-                rdev: 0,
-            };
+            let white = NewInode::by_root(FileKind::Char.type_bits());
             let mut whiteout = newborn(txn, old_dir, &white, m.now)?;
             whiteout.now.nlink.set(1);
             let (dir, time) = (old_dir.ino, moment(m.now));

@@ -76,13 +76,7 @@ impl Memory {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             next: AtomicU64::new(2),
         };
-        let root = NewInode {
-            mode: FileKind::Dir.type_bits() | 0o777,
-            umask: 0,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
+        let root = NewInode::by_root(FileKind::Dir.type_bits() | 0o777);
         memory.add(Ino::ROOT, &root);
         memory
     }

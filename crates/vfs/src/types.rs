@@ -167,6 +167,19 @@ pub struct NewInode {
     pub rdev: u32,
 }
 
+impl NewInode {
+    /// One that root makes, without umask; no device node.
+    pub const fn by_root(mode: u32) -> NewInode {
+        NewInode {
+            mode,
+            umask: 0,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+        }
+    }
+}
+
 /// Flags of rename.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RenameFlags {

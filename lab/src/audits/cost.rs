@@ -25,13 +25,7 @@ impl Runner {
         let device = Arc::new(RamDevice::new(PAGES));
         script::format(device.clone())?;
         let volume = Volume::open(device, &script::options(audit)).map_err(Errno::from)?;
-        let new = NewInode {
-            mode: FileKind::Dir.type_bits() | 0o755,
-            umask: 0,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
+        let new = NewInode::by_root(FileKind::Dir.type_bits() | 0o755);
         let dir = volume.mknod(Ino::ROOT, b"dir", &new)?.attr.ino;
         Ok(Runner { volume, dir, done: 0 })
     }
@@ -40,13 +34,7 @@ impl Runner {
     fn one(&mut self) -> Result<(), Errno> {
         let name = format!("f{}", self.done % 40);
         self.done += 1;
-        let new = NewInode {
-            mode: FileKind::File.type_bits() | 0o644,
-            umask: 0,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
+        let new = NewInode::by_root(FileKind::File.type_bits() | 0o644);
         let ino = self.volume.mknod(self.dir, name.as_bytes(), &new)?.attr.ino;
         for _ in 0..2 {
             self.volume.write(ino, 0, &[1; 4096], WriteHow::default())?;

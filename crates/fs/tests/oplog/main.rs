@@ -340,13 +340,7 @@ fn pending_holes_are_replayed() {
     let store = volume.store();
     let mut before = inodes(store);
     store.swap_operations();
-    let how = NewInode {
-        mode: FileKind::File.type_bits() | 0o644,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
+    let how = NewInode::by_root(FileKind::File.type_bits() | 0o644);
     let mut codes = BTreeMap::new();
     for (name, end) in [(b"part", 1500), (b"full", 1800)] {
         let ino = volume.mknod(Ino::ROOT, name, &how).expect("mknod").attr.ino;

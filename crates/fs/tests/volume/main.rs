@@ -85,13 +85,7 @@ impl Pool {
 
 /// An inode as root makes it.
 fn new(kind: FileKind) -> NewInode {
-    NewInode {
-        mode: kind.type_bits() | 0o755,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    }
+    NewInode::by_root(kind.type_bits() | 0o755)
 }
 
 /// Makes a file or directory and gives its lookup back.

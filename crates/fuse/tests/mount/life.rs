@@ -40,13 +40,7 @@ fn notifications_make_the_kernel_look_again() {
     assert!(!m.path("late").exists());
     let ino = Ino(fs::metadata(m.path("f")).unwrap().ino());
     model.write(ino, 0, b"newer", Default::default()).unwrap();
-    let new = keepfs_vfs::NewInode {
-        mode: 0o100644,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
+    let new = keepfs_vfs::NewInode::by_root(0o100644);
     model.mknod(Ino::ROOT, b"late", &new).unwrap();
     assert_eq!(
         fs::read(m.path("f")).unwrap(),

@@ -67,14 +67,16 @@ impl Arena {
         if code == Protection::Adler {
             return Err(Error::BadPool("adler is a code for comparison only".into()));
         }
-        let bytes = count as usize * (PAGE + CONTROL + code.parity_len());
-        let memory = |source| Error::Memory {
-            bytes,
-            source: Arc::new(source),
+        let region = |name, each| {
+            let bytes = count as usize * each;
+            Region::new(name, bytes, guard, seal).map_err(|source| Error::Memory {
+                bytes,
+                source: Arc::new(source),
+            })
         };
-        let frames = Region::new("keepfs-arena", bytes, guard, seal).map_err(memory)?;
-        let control = Region::new("keepfs-sums", count as usize * CONTROL, guard, seal).map_err(memory)?;
-        let parity = Region::new("keepfs-parity", count as usize * code.parity_len(), guard, seal).map_err(memory)?;
+        let frames = region("keepfs-arena", PAGE)?;
+        let control = region("keepfs-sums", CONTROL)?;
+        let parity = region("keepfs-parity", code.parity_len())?;
         Ok(Arena {
             frames,
             control,

@@ -17,6 +17,14 @@ fn arena(guard: Guard) -> Arena {
 
 /// Two threads change one frame without a lock while a verifier runs: no false alarm, no lost delta (WAFL 4.4). S-13.1
 #[test]
+fn a_region_has_what_its_frames_need_and_no_more() {
+    let arena = Arena::protected(64, Guard::Alias, false, Protection::Pcrc).expect("arena");
+    assert_eq!(arena.frames.bytes(), 64 * PAGE);
+    assert_eq!(arena.control.bytes(), 64 * CONTROL);
+    assert_eq!(arena.parity.bytes(), 64 * Protection::Pcrc.parity_len());
+}
+
+#[test]
 fn sums_follow_two_writers() {
     for (guard, puts) in [
         (Guard::Alias, 200_000),

@@ -138,13 +138,7 @@ impl State {
     }
 
     fn leave_whiteout(&mut self, at: Place<'_>, now: Time) -> Result<()> {
-        let new = NewInode {
-            mode: FileKind::Char.type_bits(),
-            umask: 0,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
+        let new = NewInode::by_root(FileKind::Char.type_bits());
         let whiteout = self.mknod(at.0, at.1, &new, now)?;
         self.forget(whiteout.attr.ino, 1);
         Ok(())

@@ -75,13 +75,7 @@ fn the_walk_hashes_as_the_snapshot_does() {
 fn holes_and_zeros_are_the_same() {
     let with = |mode| {
         let model = Model::default();
-        let new = crate::NewInode {
-            mode: 0o100644,
-            umask: 0,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
+        let new = crate::NewInode::by_root(0o100644);
         let f = model.mknod(Ino::ROOT, b"f", &new).unwrap().attr.ino;
         model.write(f, 200_000, &[7; 70_000], WriteHow::default()).unwrap();
         model.fallocate(f, mode, 4096, 100_000).unwrap();

@@ -16,13 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A regular file of root's.
-const NEW: NewInode = NewInode {
-    mode: FileKind::File.type_bits() | 0o644,
-    umask: 0,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
+const NEW: NewInode = NewInode::by_root(FileKind::File.type_bits() | 0o644);
 
 fn live(pool: &Pool) -> Live {
     live_of(pool.path(), pool.volume())
