@@ -5,7 +5,7 @@
 //! that backs a loop device is refused too while that is in use (see [`crate::mounts`]).
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -51,6 +51,9 @@ pub struct FileDevice {
     bounce: Option<Mutex<Vec<Box<Bounce>>>>,
     meter: Meter,
 }
+
+/// Most parts that one system call takes (IOV_MAX).
+const PARTS_MAX: usize = 1024;
 
 /// Pages of the aligned buffer that direct transfers go through.
 const BOUNCE_PAGES: usize = 64;
@@ -253,6 +256,47 @@ impl FileDevice {
             Ok(())
         })
     }
+
+    /// Parts one behind the other, in as few calls as can be.
+    fn write_parts(&self, file: &File, mut to: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let Some(buffers) = &self.bounce else {
+            return parts.chunks(PARTS_MAX).try_for_each(|some| {
+                write_all_vectored_at(file, to, some)?;
+                to += some.iter().map(|part| part.len() as u64).sum::<u64>();
+                Ok(())
+            });
+        };
+        let pages: Vec<&[u8]> = parts.iter().flat_map(|part| part.chunks(PAGE)).collect();
+        bounced(buffers, |bounce| {
+            for some in pages.chunks(BOUNCE_PAGES) {
+                let aligned = &mut bounce.0[..some.len() * PAGE];
+                for (room, page) in aligned.chunks_exact_mut(PAGE).zip(some) {
+                    room.copy_from_slice(page);
+                }
+                file.write_all_at(aligned, to)?;
+                to += aligned.len() as u64;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// pwritev(2) until all is written.
+fn write_all_vectored_at(file: &File, mut to: u64, parts: &[&[u8]]) -> io::Result<()> {
+    let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+    let mut left = &mut slices[..];
+    while !left.is_empty() {
+        match rustix::io::pwritev(file, left, to) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                to += written as u64;
+                IoSlice::advance_slices(&mut left, written);
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Runs `f` with an aligned buffer of its own, so that transfers do not wait for one another.
@@ -283,6 +327,16 @@ impl Device for FileDevice {
         self.write_bytes(file, at.0 * PAGE_BYTES, data)
             .map_err(|source| self.fails("write", at, source))?;
         self.meter.write(class, data.len());
+        Ok(())
+    }
+
+    fn write_vectored(&self, at: PageNo, parts: &[&[u8]], class: Class) -> Result<(), DeviceError> {
+        let file = self.writable()?;
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        check_span(self.pages, at, bytes)?;
+        self.write_parts(file, at.0 * PAGE_BYTES, parts)
+            .map_err(|source| self.fails("write", at, source))?;
+        self.meter.write(class, bytes);
         Ok(())
     }
 

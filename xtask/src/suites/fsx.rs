@@ -44,7 +44,7 @@ pub fn run(bench: &Bench) -> Result<String, String> {
     install::suites()?;
     let config = bench.scratch.path().join("fsx.toml");
     std::fs::write(&config, CONFIG).map_err(|e| format!("{}: {e}", config.display()))?;
-    let operations = if bench.long { 100_000 } else { 20_000 };
+    let operations = if bench.long { 100_000 } else { 10_000 };
     let config = config.as_path();
     let results: Vec<Result<(), String>> = std::thread::scope(|scope| {
         let run = |cache: &'static str| scope.spawn(move || with_cache(bench, cache, config, operations));

@@ -27,6 +27,8 @@ fn round_trip(options: FileOptions) -> Option<()> {
     };
     let data = pattern(BOUNCE_PAGES * 2 + 3);
     device.write(PageNo(5), &data, Class::Data).unwrap();
+    let parts: Vec<&[u8]> = data.chunks(2 * PAGE).collect();
+    device.write_vectored(PageNo(150), &parts, Class::Metadata).unwrap();
     device.flush().unwrap();
     drop(device);
     let device = FileDevice::open(&path, OpenMode::ReadOnly, options).unwrap();
@@ -35,6 +37,8 @@ fn round_trip(options: FileOptions) -> Option<()> {
     device.read(PageNo(5), &mut seen).unwrap();
     assert_eq!(seen, data);
     assert_eq!(device.counters().read.bytes, data.len() as u64);
+    device.read(PageNo(150), &mut seen).unwrap();
+    assert_eq!(seen, data);
     Some(())
 }
 
@@ -167,4 +171,19 @@ fn a_file_that_was_replaced_is_not_written() {
     let said = device.begin_writing().unwrap_err().to_string();
     assert!(said.contains("another file"), "{said}");
     assert!(device.read_only());
+}
+
+#[test]
+fn parts_are_more_than_one_call_takes_and_end_at_the_end() {
+    let (_folder, path) = place();
+    let pages = PARTS_MAX + 7;
+    let device = FileDevice::create(&path, pages as u64, PLAIN).unwrap();
+    let data = pattern(pages);
+    let parts: Vec<&[u8]> = data.chunks(PAGE).collect();
+    device.write_vectored(PageNo(0), &parts, Class::Metadata).unwrap();
+    let mut seen = vec![0; data.len()];
+    device.read(PageNo(0), &mut seen).unwrap();
+    assert_eq!(seen, data);
+    let error = device.write_vectored(PageNo(1), &parts, Class::Metadata).unwrap_err();
+    assert!(matches!(error, DeviceError::OutOfRange { .. }), "{error}");
 }

@@ -93,9 +93,15 @@ impl Written {
     /// Offsets of the pieces written since the last call.
     pub fn take(&self) -> impl Iterator<Item = usize> + '_ {
         self.bits.iter().enumerate().flat_map(|(at, word)| {
-            let bits = word.swap(0, Ordering::Relaxed);
-            let set = (0..64).filter(move |bit| bits >> bit & 1 == 1);
-            set.map(move |bit| (at * 64 + bit) * PIECE)
+            let mut bits = match word.load(Ordering::Relaxed) {
+                0 => 0,
+                _ => word.swap(0, Ordering::Relaxed),
+            };
+            core::iter::from_fn(move || {
+                let bit = bits.trailing_zeros() as usize;
+                bits &= bits.wrapping_sub(1);
+                (bit < 64).then_some((at * 64 + bit) * PIECE)
+            })
         })
     }
 }

@@ -48,14 +48,25 @@ impl DataHash {
     pub fn add(&mut self, offset: u64, bytes: &[u8]) {
         let first = offset / PAGE_BYTES;
         for (index, page) in bytes.chunks(PAGE_BYTES as usize).enumerate() {
-            let Some(last) = page.iter().rposition(|&b| b != 0) else {
+            let page = without_zeros(page);
+            if page.is_empty() {
                 continue;
-            };
+            }
             let mut words = Words::new(first + index as u64);
-            words.bytes(&page[..=last]);
+            words.bytes(page);
             self.0 = self.0.wrapping_add(words.finish());
         }
     }
+}
+
+/// What is in front of the zeros at the end, found by whole chunks first: the walk of a tree spends its time here.
+fn without_zeros(page: &[u8]) -> &[u8] {
+    const CHUNK: usize = 64;
+    let whole = page
+        .rchunks_exact(CHUNK)
+        .take_while(|chunk| chunk.iter().fold(0, |all, b| all | b) == 0);
+    let front = &page[..page.len() - CHUNK * whole.count()];
+    &front[..front.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1)]
 }
 
 impl fmt::Display for DataHash {

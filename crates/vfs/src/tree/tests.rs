@@ -98,3 +98,17 @@ fn a_walk_gives_every_lookup_back_and_reads_no_further_than_data() {
     tree.unlink(Ino::ROOT, b"f").unwrap();
     assert_eq!(tree.inode_count(), before - 1);
 }
+
+#[test]
+fn zeros_at_the_end_of_a_page_are_no_content() {
+    let mut page = [0; 4096];
+    let mut seen = std::collections::HashSet::new();
+    for last in 0..page.len() {
+        page[last] = 1;
+        let (mut whole, mut part) = (DataHash::default(), DataHash::default());
+        whole.add(0, &page);
+        part.add(0, &page[..=last]);
+        assert_eq!(whole, part, "{last}");
+        assert!(seen.insert(whole.to_string()), "{last}");
+    }
+}
