@@ -22,6 +22,7 @@ mod brought;
 pub mod digest;
 mod dir;
 mod finding;
+pub mod history;
 mod image;
 mod index;
 mod inode;

@@ -10,7 +10,7 @@ use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_format::{FromBytes, MetaId, PAGE, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Slots, log region (S-2.4) and chunks (S-4.5): the pages that no file may have. Checks HOMES on the way.
+/// Slots, log region (S-2.4), history (S-2.7) and chunks (S-4.5): the pages that no file may have. Checks HOMES on the way.
 pub(crate) fn system_pages(walk: &mut Walk<'_>) {
     let pages = walk.pool.pages();
     for slot in 0..SLOTS {
@@ -18,6 +18,10 @@ pub(crate) fn system_pages(walk: &mut Walk<'_>) {
     }
     walk.system
         .add_run(walk.pool.sb.log_start.get(), walk.pool.sb.log_pages.get());
+    walk.system.add_run(
+        walk.pool.sb.history_start.get(),
+        walk.pool.sb.history_pages.get().into(),
+    );
     walk.pool.homes.sort_unstable();
     let mut chunks = Set::default();
     let mut bad = walk.pool.holes.any(Space::Homes);

@@ -5,10 +5,10 @@ use crate::report::Sink;
 use crate::{Image, Page, is_zero};
 use keepfs_codes::crc64;
 use keepfs_format::superblock::{
-    CLEAN, CRC_OFFSET, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, SLOTS, Superblock, VERSION, slot_page,
-    slots_of,
+    CLEAN, CRC_OFFSET, INCOMPAT_HISTORY, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, SLOTS, Superblock,
+    VERSION, slot_page, slots_of,
 };
-use keepfs_format::{FromBytes, IntoBytes, PAGE, map};
+use keepfs_format::{FromBytes, IntoBytes, PAGE, history, map};
 
 /// Greatest number of a protection (S-2.6).
 const PROTECT_MAX: u8 = 5;
@@ -148,7 +148,7 @@ fn broken(sb: &Superblock) -> Option<&'static str> {
     let zones = pages.checked_div(sb.zone_pages.get()).map(|whole| whole + 1);
     let in_zone = |zone: u64| zones.is_some() && zone.checked_mul(sb.zone_pages.get()).is_some_and(|p| p < pages);
     let small = |n: u64| n < 1 << 63;
-    let rules: [(bool, &'static str); 19] = [
+    let rules: [(bool, &'static str); 20] = [
         (sb.magic == MAGIC && sb.version.get() == VERSION, "version"),
         ((PAGES_MIN..=PAGES_MAX).contains(&pages), "pages"),
         (matches!(sb.meta_copies.get(), 1 | 2), "meta_copies"),
@@ -176,7 +176,11 @@ fn broken(sb: &Superblock) -> Option<&'static str> {
             sb.created_nsec.get() < 1_000_000_000 && sb.reserved0.get() == 0,
             "time of creation",
         ),
-        (sb.incompat.get() & !INCOMPAT_PROTECT == 0, "features"),
+        (
+            sb.incompat.get() & !(INCOMPAT_PROTECT | INCOMPAT_HISTORY) == 0,
+            "features",
+        ),
+        (history_fits(sb), "history"),
         (
             sb.protect <= PROTECT_MAX && (sb.protect != 0) == (sb.incompat.get() & INCOMPAT_PROTECT != 0),
             "protection",
@@ -188,11 +192,29 @@ fn broken(sb: &Superblock) -> Option<&'static str> {
             "height of a root",
         ),
         (
-            sb.reserved1.iter().all(|b| *b == 0) && sb.roots[0].as_bytes().iter().all(|b| *b == 0),
+            sb.reserved1.iter().chain(&sb.reserved2).all(|b| *b == 0) && sb.roots[0].as_bytes().iter().all(|b| *b == 0),
             "reserved bytes",
         ),
     ];
     rules.iter().find(|(holds, _)| !holds).map(|(_, field)| *field)
+}
+
+/// The history lies in the pool, over no slot and not over the log, or there is none (S-2.7).
+fn history_fits(sb: &Superblock) -> bool {
+    let (start, count) = (sb.history_start.get(), sb.history_pages.get());
+    let told = sb.incompat.get() & INCOMPAT_HISTORY != 0;
+    if count == 0 || !told {
+        return start == 0 && count == 0 && !told;
+    }
+    let Some(end) = start.checked_add(u64::from(count)) else {
+        return false;
+    };
+    let log = sb.log_start.get()..sb.log_start.get().saturating_add(sb.log_pages.get());
+    history::PAGES.contains(&count)
+        && count.is_multiple_of(2)
+        && end <= sb.pages.get()
+        && !slot_within(start, end, sb.pages.get())
+        && (end <= log.start || start >= log.end)
 }
 
 fn slot_within(start: u64, end: u64, pages: u64) -> bool {

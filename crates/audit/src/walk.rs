@@ -82,7 +82,7 @@ pub(crate) struct Walk<'i> {
     pub orphans: Set,
     /// Nodes that an inode or node refers to.
     pub nodes: Set,
-    /// Pages of superblock slots, log and chunks.
+    /// Pages of superblock slots, log, history and chunks.
     pub system: Set,
     /// Pages that block maps name.
     pub data: Set,

@@ -6,6 +6,7 @@
 pub mod bitmap;
 pub mod blockmap;
 pub mod dir;
+pub mod history;
 pub mod id;
 pub mod inode;
 pub mod map;

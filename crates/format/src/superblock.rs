@@ -20,6 +20,8 @@ pub const PAGES_MIN: u64 = 512;
 pub const PAGES_MAX: u64 = 1 << 40;
 /// Feature of incompat: [`Superblock::protect`] is told (S-2.6).
 pub const INCOMPAT_PROTECT: u64 = 1;
+/// Feature of incompat: the pool has a history (S-2.7).
+pub const INCOMPAT_HISTORY: u64 = 2;
 /// Offset of the CRC.
 pub const CRC_OFFSET: usize = 4088;
 
@@ -68,12 +70,16 @@ pub struct Superblock {
     pub ro_compat: U64,
     pub roots: [Root; 10],
     pub protect: u8,
-    pub reserved1: [u8; CRC_OFFSET - 657],
+    pub reserved1: [u8; 7],
+    pub history_start: U64,
+    pub history_pages: U32,
+    pub reserved2: [u8; CRC_OFFSET - 676],
     pub crc: U64,
 }
 
 const _: () = assert!(size_of::<Root>() == 40);
 const _: () = assert!(core::mem::offset_of!(Superblock, roots) == 256);
+const _: () = assert!(core::mem::offset_of!(Superblock, history_start) == 664);
 const _: () = assert!(core::mem::offset_of!(Superblock, crc) == CRC_OFFSET);
 const _: () = assert!(size_of::<Superblock>() == crate::PAGE);
 

@@ -47,7 +47,9 @@ impl Store {
     /// Writes a checkpoint now.
     pub fn checkpoint(&self) -> Result<(), Error> {
         self.alive()?;
-        self.checkpoint_as(Wish::default())
+        let done = self.checkpoint_as(Wish::default());
+        self.keep_history();
+        done
     }
 
     /// A checkpoint with a wish. Errors after the barrier end writing to the pool. Lock order: keeper, lead.

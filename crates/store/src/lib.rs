@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod failpoint;
 mod gate;
+mod history;
 mod homes;
 mod log;
 mod map;
@@ -21,6 +22,7 @@ pub mod measure;
 mod moment;
 mod numbers;
 mod oplog;
+mod options;
 pub mod planted;
 mod pool;
 mod recover;
@@ -50,9 +52,11 @@ pub use arena::{Guard, Mismatch, Reuse};
 pub use audit::Unbalanced;
 pub use error::{Abort, Error, Pressure, Stop};
 pub use events::{Damage, Done, Seen};
+pub use history::History;
 pub use keepfs_audit::digest::Equations;
 pub use keepfs_codes::Protection;
 pub use oplog::{EarlierState, Half, LoggedTxn};
+pub use options::StoreOptions;
 pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool};
 pub use reserve::Reservation;
 pub use segment::{Adopted, Quarantine};
@@ -79,7 +83,7 @@ use redo::Redo;
 use segment::Segment;
 use staged::{Bases, Table, Under};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use switch::Switch;
 use sync::LogState;
 use system::System;
@@ -103,66 +107,6 @@ const FRAMES_LEAST: u32 = FRAMES_MAX as u32 * 3 / 2;
 
 /// Checkpoints that a transaction waits for, because too much waits for one, before it is let through.
 const CHECKPOINTS_FOR_ONE: u32 = 3;
-
-/// How a pool is opened.
-#[derive(Clone, Debug)]
-pub struct StoreOptions {
-    /// Bytes of the arena, at least [`ARENA_MIN`] unless `tiny_arena`.
-    pub arena_bytes: usize,
-    /// Allow an arena just large enough for the largest transaction (simulations).
-    pub tiny_arena: bool,
-    /// Guard level.
-    pub guard: Guard,
-    /// Another code for the frames than the pool's own (S-2.6), for comparison; the pool keeps its own.
-    pub protect: Option<Protection>,
-    /// Seal the mappings (servers; never given back).
-    pub seal: bool,
-    /// Nothing is written, the log is applied in memory only.
-    pub read_only: bool,
-    /// Run checkpoints in a thread of their own; otherwise whoever needs one runs it.
-    pub background: bool,
-    /// A checkpoint starts when this much of the log is left, percent.
-    pub log_free_percent: u32,
-    /// Keep the descriptors of memory that a restarted server adopts (S-14.8).
-    pub lasting: bool,
-    /// Keep the operation log and the state table (SPEC section 12); off for comparison.
-    pub oplog: bool,
-    /// Equations that every transaction must satisfy to commit (SPEC section 17).
-    pub audit: Equations,
-    /// Everything is made durable before each transaction begins, so that a crash may fall between any two
-    /// (simulations).
-    pub sync_each: bool,
-    /// Tell the device after each checkpoint which pages became free.
-    pub discard: bool,
-    /// Groups have the changed parts of metablocks only. Off: they take as many log pages as the whole metablocks would,
-    /// for comparison (ReconFS-EC, ReconFS section 5.2.3; decision 0421).
-    pub compact: bool,
-    /// For how long a frame that was verified need not be verified again when a transaction touches it; what goes to the
-    /// device is verified in any case (decision 0440).
-    pub verified_for: Duration,
-}
-
-impl Default for StoreOptions {
-    fn default() -> StoreOptions {
-        StoreOptions {
-            arena_bytes: 64 << 20,
-            tiny_arena: false,
-            guard: Guard::Alias,
-            protect: None,
-            seal: false,
-            read_only: false,
-            background: true,
-            log_free_percent: 5,
-            oplog: true,
-            audit: Equations::ALL,
-            sync_each: false,
-            lasting: false,
-            discard: false,
-            compact: true,
-            verified_for: Duration::from_secs(1),
-        }
-    }
-}
 
 /// An open pool.
 pub struct Store {
@@ -226,6 +170,7 @@ pub struct Store {
     cutter: Arc<Cutter>,
     stats: stats::Stats,
     damages: events::Damages,
+    history: Arc<history::History>,
 }
 
 /// Frames that may be dirty at most: all but what the largest transactions need beside them.
@@ -324,10 +269,12 @@ impl Store {
             group: sb.group.get(),
             chain: sb.chain.get(),
         };
+        let device = Arc::new(Switch::new(device));
+        let history = history::History::new(device.clone(), pool.id, pool.history);
         Ok(Store {
             options: o.clone(),
             read_only: AtomicBool::new(o.read_only),
-            device: Arc::new(Switch::new(device)),
+            device,
             arena: Arena::protected(frames, o.guard, o.seal, pool.protect)?,
             cache: Cache::new(frames),
             clock: young::Clock::new(o.verified_for),
@@ -386,6 +333,7 @@ impl Store {
             cutter: Arc::new(Cutter::default()),
             stats: stats::Stats::default(),
             damages: events::Damages::default(),
+            history: Arc::new(history),
             pool,
         })
     }
@@ -435,12 +383,14 @@ impl Store {
     /// Starts the threads of the background.
     fn spawn(self: &Arc<Store>) -> Result<(), Error> {
         wanted::spawn(self)?;
-        cutter::spawn(self)
+        cutter::spawn(self)?;
+        history::spawn(self)
     }
 
     fn stop_threads(&self) {
         self.wanted.stop();
         self.cutter.stop();
+        self.history.stop();
     }
 
     fn want_checkpoint(&self) {
@@ -531,7 +481,9 @@ impl Store {
     /// Makes everything durable, writes a last checkpoint, marks the pool as closed properly.
     pub fn close(&self) -> Result<(), Error> {
         self.stop_threads();
-        self.settle()
+        let settled = self.settle();
+        self.keep_history();
+        settled
     }
 
     /// As [`Store::close`], but the store may be used on.

@@ -1,6 +1,7 @@
 //! The pool as a superblock describes it, and the first superblock (SPEC section 2).
 
 mod choose;
+pub mod history;
 pub mod protect;
 
 pub(crate) use choose::COUNT_MAX;
@@ -36,6 +37,8 @@ pub struct Pool {
     pub chunk_pages: u32,
     /// The log region.
     pub log: log::Region,
+    /// Where the history lies (S-2.7).
+    pub history: Option<Run>,
     /// Label.
     pub label: String,
     /// What guards frames in memory (S-2.6).
@@ -61,6 +64,8 @@ pub struct FormatOptions {
     pub created: (i64, u32),
     /// What guards frames in memory (S-2.6).
     pub protect: Protection,
+    /// Pages of the history (S-2.7); chosen by size if `None`, 0 = none.
+    pub history_pages: Option<u32>,
 }
 
 impl Default for FormatOptions {
@@ -74,6 +79,7 @@ impl Default for FormatOptions {
             zone_pages: None,
             created: (0, 0),
             protect: PROTECT_DEFAULT,
+            history_pages: None,
         }
     }
 }
@@ -103,6 +109,7 @@ impl Pool {
                 pages: sb.log_pages.get(),
                 pool: id,
             },
+            history: history::of(sb),
             label: String::from_utf8_lossy(label).into_owned(),
             protect: protect::of(sb.protect).unwrap_or(PROTECT_DEFAULT),
         }
@@ -176,10 +183,11 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
     sb.created_sec = o.created.0.into();
     sb.created_nsec = o.created.1.into();
     sb.zone_next = 1.into();
+    history::place(&mut sb, o.history_pages);
     Ok(sb)
 }
 
-/// Runs that the page bitmap of an empty pool has set: superblock slots and log (S-2.4).
+/// Runs that the page bitmap of an empty pool has set: superblock slots, log and history (S-2.4, S-2.7).
 pub fn fixed_runs(pool: &Pool) -> Vec<Run> {
     let mut runs = vec![Run {
         start: pool.log.start,
@@ -189,6 +197,7 @@ pub fn fixed_runs(pool: &Pool) -> Vec<Run> {
         start: superblock::slot_page(s, pool.pages),
         count: 1,
     }));
+    runs.extend(pool.history);
     runs
 }
 

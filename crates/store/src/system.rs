@@ -1,4 +1,4 @@
-//! Pages that no file may have, whatever block maps and bitmaps say: superblock slots, the log, and the chunks of
+//! Pages that no file may have, whatever block maps and bitmaps say: superblock slots, the log, the history, and the chunks of
 //! metadata (S-2.4, S-4.5; promise C-8: a bitmap that lies costs space, never the pool).
 
 use crate::pool::{self, Pool};

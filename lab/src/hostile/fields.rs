@@ -89,6 +89,9 @@ pub const SUPERBLOCK: &[Field] = &[
     plain("root 0", 256, 40),
     plain("protect", 656, 1),
     plain("reserved1", 657, 7),
+    of("history_start", 664, 8, Sort::Page),
+    plain("history_pages", 672, 4),
+    plain("reserved2", 676, 4),
 ];
 
 /// A map entry (S-4.3).

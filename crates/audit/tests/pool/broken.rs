@@ -118,7 +118,7 @@ fn superblocks() {
 #[test]
 fn superblock_fields() {
     type Edit = fn(&mut keepfs_format::superblock::Superblock);
-    let cases: [(&'static str, Edit); 24] = [
+    let cases: [(&'static str, Edit); 28] = [
         ("version", |sb| sb.version = 2.into()),
         ("version", |sb| sb.magic[7] = 2),
         ("generation", |sb| sb.generation = (u64::MAX / 2 + 1).into()),
@@ -137,7 +137,15 @@ fn superblock_fields() {
         ("zone_next", |sb| sb.zone_next = u64::MAX.into()),
         ("chunk_pages", |sb| sb.chunk_pages = 257.into()),
         ("time of creation", |sb| sb.created_nsec = 1_000_000_000.into()),
-        ("features", |sb| sb.incompat = 2.into()),
+        ("features", |sb| sb.incompat = (1 << 40).into()),
+        ("history", |sb| sb.incompat = 2.into()),
+        ("history", |sb| sb.history_start = 9.into()),
+        ("history", |sb| {
+            (sb.incompat, sb.history_start, sb.history_pages) = (2.into(), 254.into(), 8.into())
+        }),
+        ("history", |sb| {
+            (sb.incompat, sb.history_start, sb.history_pages) = (2.into(), 129.into(), 7.into())
+        }),
         ("protection", |sb| sb.incompat = 1.into()),
         ("protection", |sb| sb.protect = 2),
         ("protection", |sb| {

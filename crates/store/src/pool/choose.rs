@@ -1,13 +1,13 @@
 //! Choosing the superblock that a pool is opened with (S-2.1, S-2.3): only the newest one will do, and nothing that a
 //! slot holds is believed before it was checked (promise C-8).
 
-use super::protect;
+use super::{history, protect};
 use crate::error::Error;
 use keepfs_codes::crc64;
 use keepfs_format::map::{CHUNK_PAGES_MAX, HEIGHT_MAX};
 use keepfs_format::superblock::{
-    self, CLEAN, CRC_OFFSET, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, Root, SLOTS, Superblock, VERSION,
-    slot_page, slots_of,
+    self, CLEAN, CRC_OFFSET, INCOMPAT_HISTORY, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, Root, SLOTS,
+    Superblock, VERSION, slot_page, slots_of,
 };
 use keepfs_format::{FromBytes, PAGE};
 use keepfs_media::signature;
@@ -197,7 +197,7 @@ fn refuse(sb: &Superblock, slot: usize, page: u64, device_pages: u64) -> Option<
             sb.version
         ));
     }
-    let unknown = sb.incompat.get() & !INCOMPAT_PROTECT;
+    let unknown = sb.incompat.get() & !(INCOMPAT_PROTECT | INCOMPAT_HISTORY);
     if unknown != 0 {
         return Some(format!(
             "names features that this Keepfs does not know (incompat {unknown:#x}); use a newer Keepfs"
@@ -236,7 +236,7 @@ fn broken(sb: &Superblock) -> Option<(&'static str, u64)> {
     let over_slot = |end: u64| (0..SLOTS).any(|slot| (log_start..end).contains(&slot_page(slot, pages)));
     let count = |n: u64| n < COUNT_MAX;
     let roots = || sb.roots.iter();
-    let rules: [(bool, &'static str, u64); 22] = [
+    let rules: [(bool, &'static str, u64); 24] = [
         ((PAGES_MIN..=PAGES_MAX).contains(&pages), "number of pages", pages),
         (
             matches!(sb.meta_copies.get(), 1 | 2),
@@ -282,6 +282,16 @@ fn broken(sb: &Superblock) -> Option<(&'static str, u64)> {
             sb.reserved1.iter().all(|b| *b == 0),
             "reserved byte behind the roots",
             sb.reserved1.iter().copied().find(|b| *b != 0).unwrap_or(0).into(),
+        ),
+        (
+            sb.reserved2.iter().all(|b| *b == 0),
+            "reserved byte behind the history",
+            sb.reserved2.iter().copied().find(|b| *b != 0).unwrap_or(0).into(),
+        ),
+        (
+            history::is_right(sb),
+            "place of the history (and its feature)",
+            sb.history_start.get(),
         ),
         (protect::is_right(sb), "protection (and its feature)", sb.protect.into()),
         (sb.roots[0] == Root::default(), "reserved root 0", 0),

@@ -1,0 +1,224 @@
+//! The history of a pool: what was noticed, what is damaged, and small named records, in a region of its own
+//! (SPEC section 18).
+//!
+//! It lies beside all that a mount needs: it is written without a transaction, a log or a checkpoint, so it can tell why
+//! these have ended.
+//!
+//! Invariants:
+//! H-1 A half is written only when the write of the other one was flushed: one of them is always whole (S-18.3).
+//! H-2 Nothing that goes wrong here is told here: an error of writing goes to the log of the server only.
+//! H-3 Nobody waits for the device to tell something: it is written by a thread, and where the pool is made durable.
+
+mod keeping;
+mod lists;
+mod region;
+
+pub use keeping::spawn;
+
+use crate::error::Error;
+use crate::switch::Switch;
+use keepfs_format::history::{self, DAMAGE, EVENTS, Event, Lasting, NAME_MAX};
+use keepfs_format::plog::Run;
+use keepfs_format::{PAGE, PoolId};
+use lists::Lists;
+use parking_lot::{Condvar, Mutex};
+use region::{Failed, Region};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the history holds, and where it is written.
+pub struct History {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Only one writes (H-1).
+    region: Mutex<Option<Region>>,
+    /// Bytes of records that a half takes.
+    room: usize,
+}
+
+/// Room of a pool that has no region: everything is in memory only.
+const ROOM_WITHOUT: usize = 32 * PAGE;
+
+#[derive(Default)]
+struct State {
+    lists: Lists,
+    records: BTreeMap<String, Vec<u8>>,
+    /// Counts changes.
+    version: u64,
+    /// The version that was written last, or could not be.
+    kept: u64,
+    stop: bool,
+}
+
+impl History {
+    /// The history of a pool. Nothing is read before somebody asks: no mount needs it.
+    pub(crate) fn new(device: Arc<Switch>, pool: PoolId, run: Option<Run>) -> History {
+        let region = run.map(|run| Region::new(device, pool, run));
+        History {
+            room: region.as_ref().map_or(ROOM_WITHOUT, Region::room),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            region: Mutex::new(region),
+        }
+    }
+
+    /// What is on the device comes before what was told since; a half that is damaged counts as if it were not there.
+    fn load(&self) {
+        let mut region = self.region.lock();
+        let Some(found) = region.as_mut().and_then(Region::load) else {
+            return;
+        };
+        let mut state = self.state.lock();
+        for (name, bytes) in found {
+            match name.as_str() {
+                EVENTS => state.lists.put_before(Event::decode_all(&bytes).unwrap_or_default()),
+                DAMAGE => {
+                    let earlier = Lasting::decode_all(&bytes).unwrap_or_default();
+                    state.lists.damage_before(earlier, self.room / 4);
+                }
+                _ => {
+                    state.records.entry(name).or_insert(bytes);
+                }
+            }
+        }
+    }
+
+    /// Keeps `bytes` under a name, instead of what was there. It is in memory at once, and on the device soon.
+    /// Errors: `Logic` for a name that is empty, longer than 32 bytes, or of the lists; `NoSpace` if all named records
+    /// together have no room, a quarter of a half (S-18.4).
+    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        if !(1..=NAME_MAX).contains(&name.len()) || [EVENTS, DAMAGE].contains(&name) {
+            return Err(Error::Logic(format!(
+                "the history takes no record of the name {name:?}"
+            )));
+        }
+        self.load();
+        let mut state = self.state.lock();
+        let others = state.records.iter().filter(|(other, _)| *other != name);
+        let used: usize = others.map(|(name, bytes)| history::size_of_record(name, bytes)).sum();
+        if used + history::size_of_record(name, bytes) > self.room / 4 {
+            return Err(Error::NoSpace);
+        }
+        state.records.insert(name.to_owned(), bytes.to_vec());
+        self.change(&mut state);
+        Ok(())
+    }
+
+    /// What was put under a name.
+    pub fn get(&self, name: &str) -> Option<Vec<u8>> {
+        self.load();
+        self.state.lock().records.get(name).cloned()
+    }
+
+    /// There is no record of this name any more.
+    pub fn remove(&self, name: &str) {
+        self.load();
+        let mut state = self.state.lock();
+        if state.records.remove(name).is_some() {
+            self.change(&mut state);
+        }
+    }
+
+    /// Adds an event, which gets its number, and what it says of lasting damage. Never waits (H-3).
+    pub fn tell(&self, event: Event, lasting: Option<Lasting>) {
+        let mut state = self.state.lock();
+        state.lists.add(event);
+        if let Some(lasting) = lasting {
+            state.lists.note(lasting, self.room / 4);
+        }
+        self.change(&mut state);
+    }
+
+    /// Adds to the list of damages only: what was told already.
+    pub fn note(&self, lasting: Lasting) {
+        let mut state = self.state.lock();
+        state.lists.note(lasting, self.room / 4);
+        self.change(&mut state);
+    }
+
+    /// The events with numbers above `after` that are kept, oldest first.
+    pub fn events(&self, after: u64) -> Vec<Event> {
+        self.load();
+        let state = self.state.lock();
+        state
+            .lists
+            .events
+            .iter()
+            .filter(|e| e.number > after)
+            .cloned()
+            .collect()
+    }
+
+    /// The list of damages, in the order in which they were met first.
+    pub fn damage(&self) -> Vec<Lasting> {
+        self.load();
+        self.state.lock().lists.damage.clone()
+    }
+
+    /// Gives entries that lack a path the one that `path_of` tells of their inode.
+    pub fn name(&self, path_of: impl Fn(u64) -> Option<String>) {
+        let lacking = |entry: &Lasting| entry.inode != 0 && entry.path.is_empty();
+        let inodes: Vec<u64> = self.damage().iter().filter(|e| lacking(e)).map(|e| e.inode).collect();
+        let paths: BTreeMap<u64, String> = inodes
+            .into_iter()
+            .filter_map(|ino| Some((ino, path_of(ino)?)))
+            .collect();
+        if paths.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        for entry in state.lists.damage.iter_mut().filter(|e| lacking(e)) {
+            entry.path = paths.get(&entry.inode).cloned().unwrap_or_default();
+        }
+        self.change(&mut state);
+    }
+
+    /// The list of damages is empty from here on; returns how many entries it had.
+    pub fn clear_damage(&self) -> usize {
+        self.load();
+        let mut state = self.state.lock();
+        let count = core::mem::take(&mut state.lists.damage).len();
+        self.change(&mut state);
+        count
+    }
+
+    fn change(&self, state: &mut State) {
+        state.version += 1;
+        self.changed.notify_all();
+    }
+
+    /// Writes what was changed since it was written last. What cannot be written waits for the next change.
+    pub(crate) fn keep(&self) -> Result<(), Failed> {
+        if !self.is_changed() {
+            return Ok(());
+        }
+        self.load();
+        let mut region = self.region.lock();
+        let Some(region) = &mut *region else { return Ok(()) };
+        let bytes = {
+            let mut state = self.state.lock();
+            state.kept = state.version;
+            state.encode(self.room)
+        };
+        region.write(&bytes)
+    }
+
+    fn is_changed(&self) -> bool {
+        let state = self.state.lock();
+        state.version != state.kept
+    }
+}
+
+impl State {
+    /// All records (S-18.4), of the events as many as there is room for, the last ones.
+    fn encode(&self, room: usize) -> Vec<u8> {
+        let damage = self.lists.encode_damage();
+        let events = self.lists.encode_events(room / 2 - 2 * NAME_MAX);
+        let lists = [(EVENTS, &events[..]), (DAMAGE, &damage[..])];
+        let records = self.records.iter().map(|(name, bytes)| (&name[..], &bytes[..]));
+        history::encode(lists.into_iter().chain(records))
+    }
+}
+
+#[cfg(test)]
+mod tests;

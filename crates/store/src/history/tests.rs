@@ -1,0 +1,162 @@
+//! The history across openings, torn halves and floods (S-18.1, S-2.7).
+
+use super::*;
+use crate::{FormatOptions, Guard, Store, StoreOptions};
+use keepfs_media::ram::RamDevice;
+use keepfs_media::{Class, Device, PageNo};
+
+fn device() -> Arc<RamDevice> {
+    let device = Arc::new(RamDevice::new(4096));
+    Store::format(device.clone(), &FormatOptions::default()).expect("format");
+    device
+}
+
+fn open(device: &Arc<RamDevice>) -> Arc<Store> {
+    let options = StoreOptions {
+        tiny_arena: true,
+        arena_bytes: 0,
+        background: false,
+        guard: Guard::Off,
+        ..StoreOptions::default()
+    };
+    Store::open(device.clone(), &options).expect("open")
+}
+
+fn event(text: &str) -> Event {
+    Event {
+        seconds: 77,
+        place: 1,
+        verdict: 2,
+        done: 3,
+        id: 0x0100_0000_0000_0005,
+        old: vec![1, 2, 3],
+        new: vec![4, 5],
+        text: text.to_owned(),
+        ..Event::default()
+    }
+}
+
+fn lasting(inode: u64, last: i64) -> Lasting {
+    Lasting {
+        place: 3,
+        inode,
+        from: 4096,
+        length: 4096,
+        first: last,
+        last,
+        count: 1,
+        ..Lasting::default()
+    }
+}
+
+/// S-18.4, S-18.5, S-18.6: all of it is there again behind the next opening, and numbers go on.
+#[test]
+fn what_was_put_and_told_is_there_again() {
+    let device = device();
+    let store = open(&device);
+    store.history().put("scrub", b"half way").expect("put");
+    store.history().tell(event("one"), Some(lasting(9, 100)));
+    store.history().tell(event("two"), Some(lasting(9, 200)));
+    store.keep_history();
+    drop(store);
+    let store = open(&device);
+    // Told before anything was read: the number is known when it is.
+    store.history().tell(event("three"), None);
+    assert_eq!(store.history().get("scrub").as_deref(), Some(&b"half way"[..]));
+    let told: Vec<(u64, String)> = store
+        .history()
+        .events(0)
+        .into_iter()
+        .map(|e| (e.number, e.text))
+        .collect();
+    assert_eq!(told, [(1, "one".into()), (2, "two".into()), (3, "three".into())]);
+    assert_eq!(
+        store.history().events(1)[0],
+        Event {
+            number: 2,
+            ..event("two")
+        }
+    );
+    let damage = store.history().damage();
+    assert_eq!(
+        (damage.len(), damage[0].count, damage[0].first, damage[0].last),
+        (1, 2, 100, 200)
+    );
+    store.history().name(|ino| (ino == 9).then(|| "/a/b".to_owned()));
+    store.keep_history();
+    drop(store);
+    let store = open(&device);
+    assert_eq!(store.history().damage()[0].path, "/a/b");
+    assert_eq!(store.history().clear_damage(), 1);
+    store.history().remove("scrub");
+    store.close().expect("close");
+    let store = open(&device);
+    assert!(store.history().damage().is_empty() && store.history().get("scrub").is_none());
+}
+
+/// S-18.2, S-18.3: a half that was torn while it was written leaves the one before it.
+#[test]
+fn a_torn_half_leaves_the_other() {
+    let device = device();
+    let store = open(&device);
+    let run = store.pool().history.expect("region");
+    for n in 0..4u8 {
+        store.history().put("scrub", &[n; 100]).expect("put");
+        store.keep_history();
+    }
+    drop(store);
+    // Generation 4 lies in half 0, 3 in half 1.
+    let mut page = [0; PAGE];
+    device.read(PageNo(run.start), &mut page).expect("read");
+    page[2000..].fill(0);
+    page[100] ^= 1;
+    device.write(PageNo(run.start), &page, Class::Metadata).expect("tear");
+    let store = open(&device);
+    assert_eq!(store.history().get("scrub"), Some(vec![2; 100]));
+    store.history().put("scrub", b"on").expect("put");
+    store.keep_history();
+    drop(store);
+    assert_eq!(open(&device).history().get("scrub").as_deref(), Some(&b"on"[..]));
+}
+
+/// S-18.4: nothing grows without bound, and a flood of events leaves the records alone.
+#[test]
+fn floods_are_bounded() {
+    let device = device();
+    let store = open(&device);
+    store.history().put("scrub", &[7; 1000]).expect("put");
+    for n in 0..5000u64 {
+        let mut long = event(&"long ".repeat(100));
+        long.old = vec![1; 64];
+        store.history().tell(long, Some(lasting(n, n as i64)));
+    }
+    assert!(store.history().put("big", &vec![0; store.history().room / 4]).is_err());
+    assert!(store.history().put("events", b"").is_err());
+    store.keep_history();
+    drop(store);
+    let store = open(&device);
+    let events = store.history().events(0);
+    assert!(events.len() > 5, "{}", events.len());
+    // They count on behind those that made room, the last one is there.
+    assert_eq!(events.last().map(|e| e.number), Some(5000));
+    let damage = store.history().damage();
+    assert_eq!(damage.last().map(|d| d.inode), Some(4999));
+    assert_eq!(store.history().get("scrub"), Some(vec![7; 1000]));
+}
+
+/// A pool without a region has a history in memory (S-2.7), and its pages are data's.
+#[test]
+fn a_pool_without_a_region_keeps_nothing() {
+    let device = Arc::new(RamDevice::new(4096));
+    let format = FormatOptions {
+        history_pages: Some(0),
+        ..FormatOptions::default()
+    };
+    Store::format(device.clone(), &format).expect("format");
+    let store = open(&device);
+    store.history().put("scrub", b"here").expect("put");
+    store.keep_history();
+    assert_eq!(store.history().get("scrub").as_deref(), Some(&b"here"[..]));
+    drop(store);
+    assert_eq!(open(&device).history().get("scrub"), None);
+}

@@ -1,0 +1,66 @@
+//! How a pool is opened.
+
+use crate::arena::Guard;
+use keepfs_audit::digest::Equations;
+use keepfs_codes::Protection;
+use std::time::Duration;
+
+/// How a pool is opened.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Bytes of the arena, at least [`crate::ARENA_MIN`] unless `tiny_arena`.
+    pub arena_bytes: usize,
+    /// Allow an arena just large enough for the largest transaction (simulations).
+    pub tiny_arena: bool,
+    /// Guard level.
+    pub guard: Guard,
+    /// Another code for the frames than the pool's own (S-2.6), for comparison; the pool keeps its own.
+    pub protect: Option<Protection>,
+    /// Seal the mappings (servers; never given back).
+    pub seal: bool,
+    /// Nothing is written, the log is applied in memory only.
+    pub read_only: bool,
+    /// Run checkpoints in a thread of their own; otherwise whoever needs one runs it.
+    pub background: bool,
+    /// A checkpoint starts when this much of the log is left, percent.
+    pub log_free_percent: u32,
+    /// Keep the descriptors of memory that a restarted server adopts (S-14.8).
+    pub lasting: bool,
+    /// Keep the operation log and the state table (SPEC section 12); off for comparison.
+    pub oplog: bool,
+    /// Equations that every transaction must satisfy to commit (SPEC section 17).
+    pub audit: Equations,
+    /// Everything is made durable before each transaction begins, so that a crash may fall between any two
+    /// (simulations).
+    pub sync_each: bool,
+    /// Tell the device after each checkpoint which pages became free.
+    pub discard: bool,
+    /// Groups have the changed parts of metablocks only. Off: they take as many log pages as the whole metablocks would,
+    /// for comparison (ReconFS-EC, ReconFS section 5.2.3; decision 0421).
+    pub compact: bool,
+    /// For how long a frame that was verified need not be verified again when a transaction touches it; what goes to the
+    /// device is verified in any case (decision 0440).
+    pub verified_for: Duration,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            arena_bytes: 64 << 20,
+            tiny_arena: false,
+            guard: Guard::Alias,
+            protect: None,
+            seal: false,
+            read_only: false,
+            background: true,
+            log_free_percent: 5,
+            oplog: true,
+            audit: Equations::ALL,
+            sync_each: false,
+            lasting: false,
+            discard: false,
+            compact: true,
+            verified_for: Duration::from_secs(1),
+        }
+    }
+}
