@@ -129,6 +129,7 @@ pub const STAGES: &[Stage] = &[
     stage("fsx_uring", 10, suite!("fsx", "--transport", "uring")),
     stage("bench", 15, &["cargo", "xtask", "bench", "smoke"]),
     stage("kill", 10, suite!("kill")),
+    stage("keeper", 5, suite!("keeper")),
     stage("enospc", 10, suite!("enospc")),
     stage("media_errors", 5, suite!("media_errors")),
     stage("tar", 5, suite!("tar")),

@@ -13,6 +13,7 @@ pub mod build;
 pub mod compare;
 mod enospc;
 mod fsx;
+mod keeper;
 mod kill;
 mod media_errors;
 mod pjdfstest;
@@ -43,6 +44,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("pjdfstest", pjdfstest::run),
     ("fsx", fsx::run),
     ("kill", kill::run),
+    ("keeper", keeper::run),
     ("enospc", enospc::run),
     ("media_errors", media_errors::run),
     ("git", programs::git::run),

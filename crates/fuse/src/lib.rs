@@ -7,6 +7,7 @@
 
 pub mod anchor;
 mod config;
+mod connection;
 mod context;
 mod cpus;
 mod dispatch;
@@ -19,6 +20,7 @@ mod notify;
 mod pace;
 pub mod protocol;
 mod reply;
+mod requests;
 mod server;
 mod session;
 mod syncs;
@@ -30,6 +32,7 @@ mod uring;
 mod workers;
 
 pub use config::{CacheMode, MountConfig, TransportKind};
+pub use connection::Connection;
 pub use context::{Caller, RequestId, current_request};
 pub use dispatch::{Dispatcher, Outcome};
 pub use error::FuseError;
@@ -37,6 +40,7 @@ pub use init::{Granted, negotiate};
 pub use mountpoint::{How, remount, unmount};
 pub use notify::Notifier;
 pub use reply::ReplyBuf;
-pub use session::{Session, Unmounter, mount};
+pub use requests::{Before, Requests};
+pub use session::{Session, Unmounter, mount, resume};
 pub use sys::keep_descriptors_private;
 pub use tally::{OpTimes, Tally};

@@ -79,6 +79,15 @@ impl Server {
         }
     }
 
+    pub(crate) fn dispatcher(&self) -> &Dispatcher {
+        &self.dispatcher
+    }
+
+    /// From here on every request is answered `EIO`, and the file system is not asked.
+    pub(crate) fn refuse_all(&self) {
+        let _ = self.ended.come(|| Err(Errno::EIO));
+    }
+
     pub(crate) fn transport(&self) -> &Arc<dyn Transport> {
         &self.transport
     }

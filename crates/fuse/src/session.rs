@@ -1,15 +1,17 @@
 //! A mount and its server: from mount(2) and the handshake to the last reply.
 
 use crate::config::{MountConfig, TransportKind};
+use crate::connection::Connection;
 use crate::dispatch::Dispatcher;
 use crate::error::FuseError;
 use crate::init::{Granted, negotiate};
 use crate::mountpoint::{self, How, Mounted};
 use crate::notify::{Notifications, Notifier};
-use crate::protocol::Opcode;
 use crate::protocol::flags::init::OVER_IO_URING;
 use crate::protocol::reply::OutHeader;
 use crate::protocol::request::{InHeader, InitIn};
+use crate::protocol::{NOTIFY_RESEND, Opcode};
+use crate::requests::Requests;
 use crate::server::Server;
 use crate::tally::Tally;
 use crate::transport::{DevTransport, Transport};
@@ -37,8 +39,8 @@ pub struct Session {
 /// Takes one certain mount down; usable from any thread, also while it is served.
 #[derive(Clone, Debug)]
 pub struct Unmounter {
-    path: PathBuf,
-    mounted: Mounted,
+    pub(crate) path: PathBuf,
+    pub(crate) mounted: Mounted,
 }
 
 impl Unmounter {
@@ -70,21 +72,7 @@ pub fn mount(vfs: Arc<dyn Vfs>, config: &MountConfig) -> Result<Session, FuseErr
     match connect(channel, rings, config) {
         Ok((transport, granted)) => {
             tune::tune(&unmounter.mounted, config);
-            let dispatcher = Dispatcher::new(vfs, config, granted);
-            let (notifier, notifications) = Notifier::new();
-            let server = Some(Arc::new(Server::new(
-                dispatcher,
-                transport,
-                config,
-                granted,
-                notifier.clone(),
-            )));
-            Ok(Session {
-                server,
-                notifier,
-                notifications: Some(notifications),
-                unmounter,
-            })
+            Ok(Session::new(vfs, config, transport, granted, unmounter))
         }
         Err(error) => {
             // The channel is closed by now, so the kernel waits for nobody.
@@ -92,6 +80,24 @@ pub fn mount(vfs: Arc<dyn Vfs>, config: &MountConfig) -> Result<Session, FuseErr
             Err(error)
         }
     }
+}
+
+/// Goes on with a connection that another server served and left (it died, or made room), through `/dev/fuse`. What that
+/// server had read and not answered comes again; [`Session::remember_requests`] before [`Session::run`] if none of it may be
+/// executed twice. Errors: [`FuseError::Handshake`] if it is no connection.
+pub fn resume(vfs: Arc<dyn Vfs>, config: &MountConfig, connection: Connection) -> Result<Session, FuseError> {
+    let (granted, unmounter, channels) = connection.parts()?;
+    let transport = DevTransport::new(channels);
+    let resend = OutHeader {
+        len: size_of::<OutHeader>() as u32,
+        error: NOTIFY_RESEND,
+        unique: 0,
+    };
+    if let Err(error) = transport.notify(resend.as_bytes()) {
+        // It was unmounted meanwhile, or aborted; the readers will hear of it.
+        tracing::warn!(%error, "the kernel did not send again what the last server had not answered");
+    }
+    Ok(Session::new(vfs, config, Arc::new(transport), granted, unmounter))
 }
 
 /// The rings, if io_uring is wanted and possible.
@@ -186,6 +192,56 @@ fn open_error(error: std::io::Error) -> FuseError {
 }
 
 impl Session {
+    fn new(
+        vfs: Arc<dyn Vfs>,
+        config: &MountConfig,
+        transport: Arc<dyn Transport>,
+        granted: Granted,
+        unmounter: Unmounter,
+    ) -> Session {
+        let dispatcher = Dispatcher::new(vfs, config, granted);
+        let (notifier, notifications) = Notifier::new();
+        let server = Server::new(dispatcher, transport, config, granted, notifier.clone());
+        Session {
+            server: Some(Arc::new(server)),
+            notifier,
+            notifications: Some(notifications),
+            unmounter,
+        }
+    }
+
+    /// What a keeper needs to hold before [`Session::run`], so that the mount outlives this server; `None` over io_uring,
+    /// whose requests die with their server. Errors: [`FuseError::Device`] without free descriptors.
+    pub fn connection(&self) -> Result<Option<Connection>, FuseError> {
+        let Some(server) = &self.server else {
+            return Ok(None);
+        };
+        let descriptors = server.transport().descriptors().map_err(FuseError::Device)?;
+        let connection = Connection::of(server.granted(), &self.unmounter, descriptors);
+        Ok((!connection.descriptors.is_empty()).then_some(connection))
+    }
+
+    /// See [`Dispatcher::remember_requests`].
+    pub fn remember_requests(&self, requests: Arc<dyn Requests>) {
+        if let Some(server) = &self.server {
+            server.dispatcher().remember_requests(requests);
+        }
+    }
+
+    /// See [`Dispatcher::refuse_changes`].
+    pub fn refuse_changes(&self) {
+        if let Some(server) = &self.server {
+            server.dispatcher().refuse_changes();
+        }
+    }
+
+    /// From here on every request is answered `EIO`, without asking the file system.
+    pub fn refuse_all(&self) {
+        if let Some(server) = &self.server {
+            server.refuse_all();
+        }
+    }
+
     /// Serves until the file system is unmounted, then calls [`Vfs::unmount`], unless the kernel's DESTROY has done
     /// so before (with an anchor). Errors: [`FuseError::Aborted`], [`FuseError::Device`], [`FuseError::Thread`],
     /// [`FuseError::Unclean`].

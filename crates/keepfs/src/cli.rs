@@ -12,6 +12,7 @@ mod failure;
 mod figures;
 mod follow;
 mod image;
+mod keep;
 mod links;
 mod logging;
 mod mount;
@@ -24,8 +25,10 @@ mod remount;
 mod serve;
 mod size;
 mod status;
+mod succeed;
 mod table;
 mod unmount;
+mod upgrade;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -70,7 +73,7 @@ fn own(words: Vec<OsString>) -> (Manners, Outcome) {
 fn dispatch(command: Command) -> Outcome {
     match command {
         // A server logs elsewhere, and its starter says everything itself.
-        Command::Serve(_) | Command::Mount(_) => {}
+        Command::Serve(_) | Command::Keep(_) | Command::Mount(_) => {}
         _ => logging::to_stderr(),
     }
     if matches!(command, Command::Check(_) | Command::Dump(_) | Command::Completion(_)) {
@@ -80,7 +83,9 @@ fn dispatch(command: Command) -> Outcome {
         Command::Create(args) => create::run(&args),
         Command::Mount(args) => mount::run(&args),
         Command::Serve(args) => serve::in_background(&args),
+        Command::Keep(args) => keep::run(&args),
         Command::Unmount(args) => unmount::run(&args),
+        Command::Upgrade(args) => upgrade::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Dump(args) => dump::run(&args),

@@ -9,6 +9,7 @@ use keepfs_fs::Volume;
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_vfs::{Errno, FileKind, NewInode, RenameFlags, SetAttr, Vfs};
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 pub struct Pool {
     volume: Arc<Volume>,
     path: PathBuf,
+    device: Arc<FileDevice>,
 }
 
 impl Pool {
@@ -28,15 +30,34 @@ impl Pool {
     /// [`Error::Device`] if it is in use or cannot be read, [`Error::Pool`] if it is no pool or damaged.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Pool> {
         let path = path.as_ref().to_owned();
-        let mode = match options.read_only {
-            true => OpenMode::ReadOnly,
-            false => OpenMode::ReadWrite,
-        };
-        let device = Arc::new(FileDevice::open(&path, mode, FileOptions { direct: options.direct })?);
-        match Volume::open(device, &options.volume()) {
-            Ok(volume) => Ok(Pool { volume, path }),
+        let device = FileDevice::open(&path, mode(options), FileOptions { direct: options.direct })?;
+        Pool::on(device, path, options)
+    }
+
+    /// Opens a pool of which another process of ours held the device, open and locked, and handed it to this one.
+    ///
+    /// # Errors
+    /// As [`Pool::open`].
+    pub fn open_handed(path: impl AsRef<Path>, device: OwnedFd, options: &OpenOptions) -> Result<Pool> {
+        let path = path.as_ref().to_owned();
+        let device = FileDevice::adopt(&path, device, mode(options), FileOptions { direct: options.direct })?;
+        Pool::on(device, path, options)
+    }
+
+    fn on(device: FileDevice, path: PathBuf, options: &OpenOptions) -> Result<Pool> {
+        let device = Arc::new(device);
+        match Volume::open(device.clone(), &options.volume()) {
+            Ok(volume) => Ok(Pool { volume, path, device }),
             Err(source) => Err(Error::Pool { pool: path, source }),
         }
+    }
+
+    /// The pool's device once more, with its lock, for [`Pool::open_handed`] in another process.
+    ///
+    /// # Errors
+    /// [`Error::Device`] without a free descriptor.
+    pub fn device(&self) -> Result<OwnedFd> {
+        Ok(self.device.descriptor()?)
     }
 
     /// The file system itself, for a mount and for its figures.
@@ -320,6 +341,13 @@ impl Pool {
             Ok(Held::over(&self.volume, entry))
         });
         made.map_err(Error::file(what, path))
+    }
+}
+
+fn mode(options: &OpenOptions) -> OpenMode {
+    match options.read_only {
+        true => OpenMode::ReadOnly,
+        false => OpenMode::ReadWrite,
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -104,11 +105,40 @@ impl FileDevice {
         Self::over(path, file, Kind::Regular, OpenMode::ReadWrite, options)
     }
 
+    /// A device that another process of ours opened and locked, and that was handed to this one with its lock.
+    ///
+    /// # Errors
+    /// `Busy` if the lock went astray and somebody else has taken it, `Open` if it is no device that works.
+    pub fn adopt(path: &Path, descriptor: OwnedFd, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
+        let file = File::from(descriptor);
+        let meta = file.metadata().map_err(|source| open_error(path, source))?;
+        let kind = match meta.file_type().is_block_device() {
+            true => Kind::Block,
+            false => Kind::Regular,
+        };
+        // What was asked of its path was asked when it was opened; by now our own mount uses it.
+        lock(path, &file, mode)?;
+        Self::locked(path, file, kind, mode, options)
+    }
+
+    /// The open device once more, with its lock: whoever holds it keeps others out.
+    ///
+    /// # Errors
+    /// `Open` without a free descriptor.
+    pub fn descriptor(&self) -> Result<OwnedFd, DeviceError> {
+        let copy = self.file.try_clone();
+        Ok(copy.map_err(|source| open_error(&self.path, source))?.into())
+    }
+
     fn over(path: &Path, file: File, kind: Kind, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
         lock(path, &file, mode)?;
         if mode == OpenMode::ReadWrite {
             refuse_if_unwritable(path, kind)?;
         }
+        Self::locked(path, file, kind, mode, options)
+    }
+
+    fn locked(path: &Path, file: File, kind: Kind, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
         let bytes = match kind {
             Kind::Regular => file.metadata().map(|meta| meta.len()),
             Kind::Block => sys::block_device_bytes(&file),

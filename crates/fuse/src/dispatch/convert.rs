@@ -12,7 +12,7 @@ const BLOCK_SIZE: u32 = 4096;
 
 impl Dispatcher {
     /// An entry as the kernel wants it.
-    pub(super) fn entry_out(&self, entry: &Entry) -> EntryOut {
+    pub(crate) fn entry_out(&self, entry: &Entry) -> EntryOut {
         EntryOut {
             nodeid: entry.attr.ino.0,
             generation: entry.attr.generation,

@@ -24,7 +24,7 @@ impl Dispatcher {
     }
 
     /// The reply to every open of a file: no handle, and how the kernel shall cache.
-    pub(super) fn open_out(&self) -> OpenOut {
+    pub(crate) fn open_out(&self) -> OpenOut {
         let open_flags = match self.cache {
             CacheMode::Writeback | CacheMode::Writethrough if self.keep_cache => flags::FOPEN_KEEP_CACHE,
             CacheMode::Writeback | CacheMode::Writethrough => 0,
@@ -52,7 +52,9 @@ impl Dispatcher {
         {
             return Err(Errno::EFBIG);
         }
-        let wrote = self.vfs.write(request.ino(), args.offset, data, write_how(&args))?;
+        let wrote = self
+            .vfs
+            .write(request.ino(), args.offset, data, write_how(&args, request))?;
         reply.push_struct(&WriteOut {
             size: wrote.min(data.len()) as u32,
             padding: 0,
@@ -138,12 +140,13 @@ pub(super) fn open_how(open: u32, request: u32) -> OpenHow {
 /// How a write is done.
 ///
 /// `O_APPEND` counts unless the flags are guessed (from the page cache) or pieces of one write may overtake each
-/// other (`O_DIRECT`): the offset, which the kernel took from the size under its inode lock, is right then.
-fn write_how(args: &WriteIn) -> WriteHow {
+/// other (`O_DIRECT`): the offset, which the kernel took from the size under its inode lock, is right then. Nor if the
+/// write was sent to a server that died: if that had appended already, the end is another by now.
+fn write_how(args: &WriteIn, request: &Request<'_>) -> WriteHow {
     let open = args.flags as i32;
     let writeback = args.write_flags & flags::WRITE_CACHE != 0;
     WriteHow {
-        append: open & libc::O_APPEND != 0 && open & libc::O_DIRECT == 0 && !writeback,
+        append: open & libc::O_APPEND != 0 && open & libc::O_DIRECT == 0 && !writeback && !request.caller().resent,
         kill_suidgid: args.write_flags & flags::WRITE_KILL_SUIDGID != 0,
         writeback,
     }

@@ -17,12 +17,13 @@ use crate::context::Working;
 use crate::init::Granted;
 use crate::protocol::Opcode;
 use crate::reply::ReplyBuf;
+use crate::requests::Requests;
 use keepfs_vfs::{Errno, Ino, Vfs};
 pub(crate) use request::{Parts, Request};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What shall happen after a request was handled.
@@ -46,10 +47,14 @@ pub struct Dispatcher {
     entry_timeout: Duration,
     negative_timeout: Duration,
     panics: AtomicU64,
+    /// Who remembers requests over the death of a server, if anybody does.
+    requests: OnceLock<Arc<dyn Requests>>,
+    /// All changes are refused, before they reach the file system.
+    read_only: AtomicBool,
 }
 
 /// What a handler returns: it has put the payload into the reply buffer, or an error.
-type Handled = Result<(), Errno>;
+pub(crate) type Handled = Result<(), Errno>;
 
 impl Dispatcher {
     /// A dispatcher for a connection on which `granted` was agreed.
@@ -63,6 +68,8 @@ impl Dispatcher {
             entry_timeout: config.entry_timeout,
             negative_timeout: config.negative_timeout,
             panics: AtomicU64::new(0),
+            requests: OnceLock::new(),
+            read_only: AtomicBool::new(false),
         }
     }
 
@@ -74,6 +81,22 @@ impl Dispatcher {
     /// The file system that is served.
     pub fn vfs(&self) -> &Arc<dyn Vfs> {
         &self.vfs
+    }
+
+    /// From here on requests that must not be executed twice are remembered by `requests`; the first call decides.
+    pub fn remember_requests(&self, requests: Arc<dyn Requests>) {
+        // Told once, when the server begins.
+        let _ = self.requests.set(requests);
+    }
+
+    /// Who remembers requests.
+    pub(crate) fn requests(&self) -> Option<&dyn Requests> {
+        self.requests.get().map(|requests| &**requests)
+    }
+
+    /// From here on every change is refused with `EROFS`, whatever the kernel lets through.
+    pub fn refuse_changes(&self) {
+        self.read_only.store(true, Ordering::Release);
     }
 
     /// Panics caught so far; each is a bug in the file system below or here.
@@ -129,7 +152,13 @@ impl Dispatcher {
 
     /// Runs the handler; a panic becomes `EIO`.
     fn guarded(&self, op: Opcode, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
-        let handled = catch_unwind(AssertUnwindSafe(|| self.route(op, request, reply)));
+        if changes(op) && self.read_only.load(Ordering::Acquire) {
+            return Err(Errno::EROFS);
+        }
+        let handled = catch_unwind(AssertUnwindSafe(|| match self.once(op, request, reply) {
+            Some(answered) => answered,
+            None => self.route(op, request, reply),
+        }));
         handled.unwrap_or_else(|panic| Err(self.panicked(op, request.header.unique, &*panic)))
     }
 
@@ -199,4 +228,29 @@ impl Dispatcher {
             Opcode::Bmap | Opcode::Poll | Opcode::Setupmapping | Opcode::Removemapping => Err(Errno::ENOSYS),
         }
     }
+}
+
+/// Whether `op` changes the file system, and not only in what the kernel has cached of it.
+fn changes(op: Opcode) -> bool {
+    matches!(
+        op,
+        Opcode::Setattr
+            | Opcode::Symlink
+            | Opcode::Mknod
+            | Opcode::Mkdir
+            | Opcode::Create
+            | Opcode::Tmpfile
+            | Opcode::Link
+            | Opcode::Unlink
+            | Opcode::Rmdir
+            | Opcode::Rename
+            | Opcode::Rename2
+            | Opcode::Write
+            | Opcode::Fallocate
+            | Opcode::CopyFileRange
+            | Opcode::CopyFileRange64
+            | Opcode::Setxattr
+            | Opcode::Removexattr
+            | Opcode::Ioctl
+    )
 }

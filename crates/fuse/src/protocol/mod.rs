@@ -26,6 +26,8 @@ pub const UNIQUE_RESEND: u64 = 1 << 63;
 pub const NOTIFY_INVAL_INODE: i32 = 2;
 /// Notification code: drop a cached name.
 pub const NOTIFY_INVAL_ENTRY: i32 = 3;
+/// Notification code: send again what was read and not answered.
+pub const NOTIFY_RESEND: i32 = 7;
 
 /// Alignment of directory entries in READDIR replies.
 pub const fn align8(n: usize) -> usize {

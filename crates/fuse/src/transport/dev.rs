@@ -9,6 +9,7 @@ use crate::error::FuseError;
 use crate::reply::ReplyBuf;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -159,6 +160,13 @@ impl Transport for DevTransport {
     fn notify(&self, message: &[u8]) -> io::Result<()> {
         let mut channel = self.channels.first().ok_or(io::ErrorKind::NotFound)?;
         channel.write_all(message)
+    }
+
+    fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        self.channels
+            .iter()
+            .map(|channel| Ok(channel.try_clone()?.into()))
+            .collect()
     }
 
     fn name(&self) -> &'static str {

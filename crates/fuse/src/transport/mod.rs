@@ -11,6 +11,7 @@ use crate::protocol::request::{InHeader, WriteIn};
 use crate::reply::ReplyBuf;
 use crate::uring::Slot;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Moves requests and replies. `dev` is the one that survives its server's death (pump.md); `uring` is faster.
@@ -26,6 +27,12 @@ pub trait Transport: Send + Sync {
 
     /// Sends a notification. Errors: `ENOENT` if the kernel has nothing cached of what it is about.
     fn notify(&self, message: &[u8]) -> io::Result<()>;
+
+    /// All its descriptors of the connection once more; none if they do not carry all of it.
+    /// Errors: those of dup(2).
+    fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        Ok(Vec::new())
+    }
 
     /// Its name, as in the mount option.
     fn name(&self) -> &'static str;

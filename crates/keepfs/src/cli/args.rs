@@ -31,9 +31,14 @@ pub enum Command {
     /// The server of a mount, started by `mount`
     #[command(hide = true)]
     Serve(Serve),
+    /// The keeper of a mount's server, started by `mount`
+    #[command(hide = true)]
+    Keep(Keep),
     /// Unmount; returns when everything is durable
     #[command(alias = "umount")]
     Unmount(Unmount),
+    /// Let another program take the place of a mount's server, while the mount is in use
+    Upgrade(Upgrade),
     /// Say how pools are
     Status(Status),
     /// Check a pool that is not mounted; changes nothing
@@ -137,6 +142,33 @@ pub struct Serve {
     /// Unknown options are passed over
     #[arg(long)]
     pub sloppy: bool,
+    /// A keeper is at the other end of the standard input
+    #[arg(long)]
+    pub kept: bool,
+    /// Stay with the terminal
+    #[arg(long)]
+    pub foreground: bool,
+}
+
+/// `keepfs keep`.
+#[derive(Fields, Debug)]
+pub struct Keep {
+    /// The pool, an absolute path
+    pub pool: PathBuf,
+    /// The mount point, an absolute path
+    pub dir: PathBuf,
+    /// As of `mount`
+    #[arg(short = 'o')]
+    pub options: Vec<String>,
+    /// Unknown options are passed over
+    #[arg(long)]
+    pub sloppy: bool,
+    /// Stay with the terminal
+    #[arg(long)]
+    pub foreground: bool,
+    /// A server is at the other end of the standard input, whose keeper has died
+    #[arg(long)]
+    pub adopt: bool,
 }
 
 /// `keepfs unmount`.
@@ -150,6 +182,15 @@ pub struct Unmount {
     /// Abort what is under way (programs get errors), then unmount
     #[arg(short, long, conflicts_with = "lazy")]
     pub force: bool,
+}
+
+/// `keepfs upgrade`.
+#[derive(Fields, Debug)]
+pub struct Upgrade {
+    /// The mount point
+    pub dir: PathBuf,
+    /// The program; this one without
+    pub program: Option<PathBuf>,
 }
 
 /// `keepfs status`.

@@ -17,15 +17,16 @@ use std::time::Duration;
 /// How long a client may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest question, bytes.
-const QUESTION_MAX: u64 = 64;
+const QUESTION_MAX: u64 = 8192;
 
 /// What a server answers to a question; `None` if it does not know it.
 pub type Answers = dyn Fn(&str) -> Option<Value> + Send + Sync;
 
 /// The server's end.
 pub struct Control {
-    record: Record,
+    record: Mutex<Record>,
     waiters: Arc<Mutex<Vec<UnixStream>>>,
+    listener: OwnedFd,
 }
 
 impl Control {
@@ -36,7 +37,12 @@ impl Control {
         let socket = record.socket();
         // A process of this number died here before us.
         let _ = std::fs::remove_file(&socket);
-        let listener = UnixListener::bind(&socket)?;
+        Control::over(UnixListener::bind(&socket)?, record, answers)
+    }
+
+    /// Listens where a server before this one did; who connected since then is answered too.
+    pub fn over(listener: UnixListener, record: Record, answers: Arc<Answers>) -> io::Result<Control> {
+        let kept = listener.try_clone()?.into();
         let waiters = Arc::new(Mutex::new(Vec::new()));
         let shared = waiters.clone();
         thread::Builder::new().name("keepfs-control".into()).spawn(move || {
@@ -46,12 +52,28 @@ impl Control {
                 }
             }
         })?;
-        Ok(Control { record, waiters })
+        Ok(Control {
+            record: Mutex::new(record),
+            waiters,
+            listener: kept,
+        })
+    }
+
+    /// The listening socket once more, for whoever keeps it. Errors: no free descriptor.
+    pub fn listener(&self) -> io::Result<OwnedFd> {
+        self.listener.try_clone()
+    }
+
+    /// The mount has another keeper from now on. Errors: those of the file system.
+    pub fn move_to(&self, keeper_pid: u32) -> io::Result<()> {
+        let mut record = self.record.lock();
+        *record = record.moved_to(keeper_pid)?;
+        Ok(())
     }
 
     /// The pool is closed and free for others: takes the record away, and tells those who wait how it went.
-    pub fn close(self, result: Result<(), String>) {
-        self.record.withdraw();
+    pub fn close(&self, result: Result<(), String>) {
+        self.record.lock().withdraw();
         let answer = match result {
             Ok(()) => json!({"durable": true}),
             Err(error) => json!({"durable": false, "error": error}),
@@ -102,16 +124,44 @@ pub enum Silent {
     Nonsense(#[from] serde_json::Error),
 }
 
-/// Asks the server of `record` one question.
+/// Asks the server of `record` one question; if it dies over it and has a keeper, the next server.
 pub fn ask(record: &Record, question: &str) -> Result<Value, Silent> {
-    let stream = connect(record)?;
-    writeln!(&stream, "{question}")?;
-    let mut answer = String::new();
-    BufReader::new(&stream).read_line(&mut answer)?;
-    if answer.is_empty() {
-        return Err(Silent::Dead);
+    for _ in 0..TRIES {
+        match ask_once(record, question) {
+            Err(Silent::Dead) if record.kept && process_of(record).is_ok() => {}
+            other => return other,
+        }
     }
-    Ok(serde_json::from_str(&answer)?)
+    Err(Silent::Dead)
+}
+
+/// Servers that may die over a question.
+const TRIES: usize = 8;
+
+/// As [`ask`], but of one server only.
+pub fn ask_once(record: &Record, question: &str) -> Result<Value, Silent> {
+    let stream = connect(record)?;
+    writeln!(&stream, "{question}").map_err(broken)?;
+    let mut answer = String::new();
+    BufReader::new(&stream).read_line(&mut answer).map_err(broken)?;
+    match answer.is_empty() {
+        true => Err(Silent::Dead),
+        false => Ok(serde_json::from_str(&answer)?),
+    }
+}
+
+/// A connection that breaks is a server that died.
+fn broken(error: io::Error) -> Silent {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Silent::Dead,
+        _ => Silent::Io(error),
+    }
+}
+
+/// The process whose end is the end of the mount's server, if `record` says which that is.
+fn process_of(record: &Record) -> Result<OwnedFd, Silent> {
+    let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
+    pidfd(pid.ok_or(Silent::Dead)?)
 }
 
 fn connect(record: &Record) -> Result<UnixStream, Silent> {
@@ -125,6 +175,7 @@ fn connect(record: &Record) -> Result<UnixStream, Silent> {
 pub struct Wait {
     stream: BufReader<UnixStream>,
     process: OwnedFd,
+    record: Record,
 }
 
 /// How a server ended.
@@ -142,23 +193,43 @@ impl Wait {
     /// From here on the end of the server cannot be missed. Begin before unmounting.
     pub fn begin(record: &Record) -> Result<Wait, Silent> {
         let stream = connect(record)?;
-        let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(io::Error::from)?;
-        let process = pidfd(peer.pid)?;
-        writeln!(&stream, "wait")?;
-        let mut stream = BufReader::new(stream);
-        let mut hello = String::new();
-        stream.read_line(&mut hello)?;
-        match hello.is_empty() {
-            true => Err(Silent::Dead),
-            false => Ok(Wait { stream, process }),
+        let process = match record.kept {
+            true => process_of(record)?,
+            // Its listening socket tells who it is, whoever has had its number since.
+            false => pidfd(
+                rustix::net::sockopt::socket_peercred(&stream)
+                    .map_err(io::Error::from)?
+                    .pid,
+            )?,
+        };
+        drop(stream);
+        for _ in 0..TRIES {
+            match (queue(record), record.kept) {
+                (Ok(stream), _) => {
+                    let record = record.clone();
+                    return Ok(Wait {
+                        stream,
+                        process,
+                        record,
+                    });
+                }
+                (Err(Silent::Dead), true) => {}
+                (Err(error), _) => return Err(error),
+            }
         }
+        Err(Silent::Dead)
     }
 
     /// Waits until the server's process is gone, and with it its lock on the pool.
     pub fn end(mut self) -> Ended {
         let mut last = String::new();
-        // A connection that breaks is a server that died.
-        let _ = self.stream.read_line(&mut last);
+        // A connection that breaks is a server that died; the next one, if there is a keeper, ends what it began.
+        while self.stream.read_line(&mut last).is_err() || last.is_empty() {
+            match queue(&self.record) {
+                Ok(stream) if self.record.kept => self.stream = stream,
+                _ => break,
+            }
+        }
         let _ = poll(&mut [PollFd::new(&self.process, PollFlags::IN)], None);
         match serde_json::from_str::<Value>(&last) {
             Ok(answer) if answer["durable"] == true => Ended::Durable,
@@ -174,6 +245,19 @@ impl Wait {
             tv_nsec: 0,
         };
         poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&limit)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// In the queue of those who are told of the end.
+fn queue(record: &Record) -> Result<BufReader<UnixStream>, Silent> {
+    let stream = connect(record)?;
+    writeln!(&stream, "wait").map_err(broken)?;
+    let mut stream = BufReader::new(stream);
+    let mut hello = String::new();
+    stream.read_line(&mut hello).map_err(broken)?;
+    match hello.is_empty() {
+        true => Err(Silent::Dead),
+        false => Ok(stream),
     }
 }
 

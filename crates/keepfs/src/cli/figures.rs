@@ -31,6 +31,9 @@ pub struct Status {
     pub scrub: String,
     /// Process of the server.
     pub server_pid: Option<u32>,
+    /// The process that outlives the server, if there is one.
+    #[serde(default)]
+    pub keeper: Option<KeeperFigures>,
     /// Where it is mounted, even if its server is dead.
     pub dir: Option<PathBuf>,
     /// How it is mounted.
@@ -88,6 +91,30 @@ pub struct MountFigures {
     pub commit_s: u64,
     /// When it was mounted, seconds since 1970.
     pub since_s: u64,
+}
+
+/// The keeper of a mount.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct KeeperFigures {
+    /// Its process.
+    pub pid: u32,
+    /// Servers that the mount had, this one included.
+    pub servers: u64,
+    /// How many of them died.
+    pub deaths: u64,
+    /// How the last did.
+    pub last_death: Option<DeathFigures>,
+}
+
+/// The death of a server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DeathFigures {
+    /// `signal N`, `exit code N`, or `unknown`.
+    pub how: String,
+    /// When, seconds since 1970.
+    pub at_s: u64,
+    /// From then until requests were answered again.
+    pub pause_ms: u64,
 }
 
 /// Errors of the device by class, as zpool(8) counts them.
@@ -246,6 +273,7 @@ impl Status {
             action: None,
             scrub: SCRUB.into(),
             server_pid: None,
+            keeper: None,
             dir: None,
             mount: None,
             space: None,

@@ -1,9 +1,9 @@
 //! `keepfs mount`: starts a server in the background and returns when the mount is usable, or with the reason why not.
 
-use super::args::Mount;
+use super::args::{Keep, Mount};
 use super::failure::Failure;
 use super::options::MountOptions;
-use super::{Outcome, registry, remount, serve};
+use super::{Outcome, keep, registry, remount, serve};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,12 +26,24 @@ pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foregrou
             "only root can mount a pool; for a user, root mounts it and gives the user its files (chown, ACLs)".into(),
         ));
     }
+    let kept = parsed.is_kept()?;
+    if foreground && kept {
+        let (options, adopt) = (options.to_vec(), false);
+        return keep::run(&Keep {
+            pool,
+            dir,
+            options,
+            sloppy,
+            foreground,
+            adopt,
+        });
+    }
     if foreground {
         return serve::in_foreground(&pool, &dir, &parsed, options);
     }
     keepfs_fuse::keep_descriptors_private().map_err(Failure::io("mark descriptors of", Path::new("/proc/self/fd")))?;
     let mut server = Command::new("/proc/self/exe");
-    server.arg("serve").arg(&pool).arg(&dir);
+    server.arg(if kept { "keep" } else { "serve" }).arg(&pool).arg(&dir);
     for list in options {
         server.arg("-o").arg(list);
     }

@@ -26,6 +26,8 @@ Options of -o, separated by commas (defaults in brackets):
   anchor=[loop]|none                 with a loop device (without data) sync(2) and umount(2) wait for the server
   threads=N                          reader threads [one per CPU]
   transport=[auto]|dev|uring         how requests come from the kernel; auto is dev; uring (FUSE over io_uring) needs Linux 6.14
+  keeper=[on]|off                    a process that outlives the server and starts another when it dies; with uring always off
+  restarts=N                         servers that may die within a minute before changes are refused [5]
   [allow_other], noallow_other       whether other users may enter; permissions are checked in any case
   log=FILE                           where the server writes its log [nowhere; `keepfs events` has the last]
 
@@ -55,6 +57,9 @@ const NOT_OURS: &[&str] = &[
     "user_xattr",
     "default_permissions",
 ];
+
+/// Whether a mount has a keeper if nobody says anything.
+const KEPT_BY_DEFAULT: bool = false;
 
 /// What makes sync(2) and umount(2) wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +105,10 @@ pub struct MountOptions {
     pub anchor: Anchor,
     /// `transport=`.
     pub transport: TransportKind,
+    /// `keeper=`; `None`: if the transport can have one.
+    pub keeper: Option<bool>,
+    /// `restarts=`, a minute.
+    pub restarts: usize,
     /// `threads=`.
     pub threads: Option<usize>,
     /// `log=`.
@@ -131,6 +140,8 @@ impl Default for MountOptions {
             log_free: open.log_free_percent,
             anchor: Anchor::Auto,
             transport: TransportKind::default(),
+            keeper: None,
+            restarts: 5,
             threads: None,
             log: None,
             discard: false,
@@ -206,6 +217,8 @@ impl MountOptions {
             "audit" => self.audit = value.parse()?,
             "anchor" => self.anchor = one_of(value, &ANCHORS)?,
             "transport" => self.transport = one_of(value, &TRANSPORTS)?,
+            "keeper" => self.keeper = Some(one_of(value, &KEEPERS)?),
+            "restarts" => self.restarts = number(value, 0, 1_000_000, "restarts")? as usize,
             "commit" => self.commit = Duration::from_secs(number(value, 1, 3600, "seconds")?),
             "threads" => self.threads = Some(number(value, 1, 256, "threads")? as usize),
             "arena" | "meta-cache" => self.arena = arena(value)?,
@@ -217,6 +230,17 @@ impl MountOptions {
             _ => return Ok(name.starts_with("x-") || name.starts_with("X-")),
         }
         Ok(true)
+    }
+
+    /// Whether a keeper shall outlive the server. Errors: one is wanted where none can be.
+    pub fn is_kept(&self) -> Result<bool, Failure> {
+        match (self.keeper, self.transport) {
+            (Some(true), TransportKind::Uring) => Err(Failure::Usage(
+                "keeper=on needs transport=dev: requests that came by io_uring die with their server".into(),
+            )),
+            (Some(wanted), _) => Ok(wanted),
+            (None, transport) => Ok(KEPT_BY_DEFAULT && transport != TransportKind::Uring),
+        }
     }
 
     /// How the pool is opened.
@@ -271,6 +295,8 @@ impl MountOptions {
             ("io", self.direct == other.direct),
             ("log-free", self.log_free == other.log_free),
             ("anchor", self.anchor == other.anchor),
+            ("keeper", self.keeper == other.keeper),
+            ("restarts", self.restarts == other.restarts),
             ("threads", self.threads == other.threads),
             ("transport", self.transport == other.transport),
             ("log", self.log == other.log),
@@ -319,6 +345,7 @@ const TRANSPORTS: [(&str, TransportKind); 3] = [
     ("dev", TransportKind::Dev),
     ("uring", TransportKind::Uring),
 ];
+const KEEPERS: [(&str, bool); 2] = [("on", true), ("off", false)];
 const ANCHORS: [(&str, Anchor); 3] = [("auto", Anchor::Auto), ("loop", Anchor::Loop), ("none", Anchor::None)];
 
 /// The option that says so.

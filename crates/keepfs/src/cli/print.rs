@@ -1,6 +1,8 @@
 //! The status of a pool as text, in the order that users of zpool(8) know.
 
-use super::figures::{ArenaFigures, ErrorFigures, LogFigures, SpaceFigures, Status, WrittenFigures};
+use super::figures::{
+    ArenaFigures, DeathFigures, ErrorFigures, KeeperFigures, LogFigures, SpaceFigures, Status, WrittenFigures,
+};
 use super::size::Size;
 use std::fmt::Write;
 
@@ -117,14 +119,26 @@ fn mount(s: &Status) -> String {
     };
     let anchor = if m.anchored { "anchored" } else { "not anchored" };
     format!(
-        "{dir} ({mode}, {}, cache {}, io {}, commit every {} s, {anchor}, transport {}), server {}",
+        "{dir} ({mode}, {}, cache {}, io {}, commit every {} s, {anchor}, transport {}), server {}{}",
         m.access_times,
         m.cache,
         m.io,
         m.commit_s,
         m.transport,
-        s.server_pid.map_or("unknown".into(), |pid| pid.to_string())
+        s.server_pid.map_or("unknown".into(), |pid| pid.to_string()),
+        s.keeper.as_ref().map_or_else(String::new, keeper)
     )
+}
+
+fn keeper(k: &KeeperFigures) -> String {
+    let death = |death: &DeathFigures| {
+        format!(
+            " (the last by {}, at {}, {} ms until the next answered)",
+            death.how, death.at_s, death.pause_ms
+        )
+    };
+    let deaths = k.last_death.as_ref().map_or_else(String::new, death);
+    format!(", keeper {}, {} deaths{deaths}", k.pid, k.deaths)
 }
 
 fn space(s: &SpaceFigures) -> String {

@@ -13,8 +13,11 @@ const FOLDER: &str = "/run/keepfs";
 /// A server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// Its process.
+    /// Its process; of a mount with a keeper, the keeper's: servers come and go.
     pub pid: u32,
+    /// Whether there is a keeper.
+    #[serde(default)]
+    pub kept: bool,
     /// Its pool, an absolute path.
     pub pool: PathBuf,
     /// Where it is mounted.
@@ -55,6 +58,17 @@ impl Record {
         fs::rename(part, self.file())
     }
 
+    /// The mount has another keeper from now on: its files change their names. Errors: those of the file system.
+    pub fn moved_to(&self, pid: u32) -> io::Result<Record> {
+        let moved = Record { pid, ..self.clone() };
+        fs::rename(self.socket(), moved.socket())?;
+        // Not there with a log of its own.
+        let _ = fs::rename(words_of(self.pid), words_of(pid));
+        moved.publish()?;
+        fs::remove_file(self.file())?;
+        Ok(moved)
+    }
+
     /// Takes file and socket away.
     pub fn withdraw(&self) {
         for file in [self.file(), self.socket(), words_of(self.pid)] {
@@ -74,10 +88,13 @@ impl Record {
     }
 }
 
-/// A file for the standard error of the server `pid`. Errors: those of the file system.
-pub fn words_file(pid: u32) -> io::Result<File> {
+/// A file for the standard error of the servers of `pid` (see [`Record`]), and what the one before wrote there.
+/// Errors: those of the file system.
+pub fn words_file(pid: u32) -> io::Result<(File, String)> {
     fs::create_dir_all(FOLDER)?;
-    File::create(words_of(pid))
+    let before = fs::read(words_of(pid)).unwrap_or_default();
+    let before = String::from_utf8_lossy(&before).trim().to_owned();
+    Ok((File::create(words_of(pid))?, before))
 }
 
 /// Takes the file of a server away that never served.

@@ -3,19 +3,21 @@
 use super::args::Serve;
 use super::control::{Answers, Control};
 use super::failure::Failure;
+use super::keep::{self, held::Held, kept::Kept};
 use super::logging::{self, LogTo, Ring};
 use super::options::{Anchor, MountOptions};
 use super::registry::{self, Record};
 use super::unmount::patiently;
-use super::{Outcome, follow, status, table};
+use super::{Outcome, follow, status, succeed, table};
 use keepfs::Pool;
 use keepfs_fuse::anchor::LoopAnchor;
-use keepfs_fuse::{FuseError, How, MountConfig, Session, Tally, Unmounter};
+use keepfs_fuse::{FuseError, How, MountConfig, Session, Unmounter};
 use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,42 +28,92 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const READY: &str = "ready";
 
 /// What is served, and where.
-struct Mounted {
-    session: Session,
-    control: Option<Control>,
+pub struct Mounted {
+    /// The mount.
+    pub session: Session,
+    /// The control socket, if there is one.
+    pub control: Option<Arc<Control>>,
+    /// The keeper, if there is one.
+    pub kept: Option<Arc<Kept>>,
+}
+
+/// What stands by a server from its first moment.
+struct Beside {
+    ring: Ring,
+    kept: Option<Arc<Kept>>,
 }
 
 /// The hidden command `serve`: the first line on standard output says `ready`, or what went wrong.
 pub fn in_background(args: &Serve) -> Outcome {
     match begin_in_background(args) {
         Ok(mounted) => {
+            let told = tell_keeper(mounted.kept.as_deref());
             let said = say_ready(args);
             let served = mounted.serve();
-            said.and(served).map(|()| 0)
+            told.and(said).and(served).map(|()| 0)
         }
         Err(failure) => {
-            registry::forget_words(std::process::id());
             println!("{failure}");
+            // For the next server, if a keeper starts one.
+            eprintln!("{failure}");
+            if !args.kept {
+                registry::forget_words(std::process::id());
+            }
             Ok(1)
         }
     }
 }
 
+/// Everything that must outlive this server is with the keeper by now.
+fn tell_keeper(kept: Option<&Kept>) -> Result<(), Failure> {
+    let told = kept.map_or(Ok(()), |kept| kept.say("ready", b""));
+    told.map_err(|e| Failure::Other(format!("cannot tell the keeper: {e}")))
+}
+
 fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
     let options = MountOptions::parse(&args.options, args.sloppy)?;
+    let (kept, handed) = match args.kept {
+        true => {
+            let begun = Kept::begin(keep::words(args)).map_err(|e| Failure::Other(format!("no keeper: {e}")))?;
+            (Some(Arc::new(begun.0)), begun.1)
+        }
+        false => (None, Held::default()),
+    };
     let log = options.log.as_deref().map(open_log).transpose()?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
-    let stderr = match &log {
-        Some(log) => log.try_clone(),
-        None => registry::words_file(std::process::id()).or_else(|_| File::options().write(true).open("/dev/null")),
+    let last_words = match args.foreground {
+        true => String::new(),
+        false => leave_the_starter(args, log.as_ref(), kept.as_deref())?,
     };
-    let stderr = stderr.map_err(Failure::io("open the log of", &args.pool))?;
-    // The starter's terminal is not ours: not its signals, not its directory, not its standard error.
+    let to = match (log, args.foreground) {
+        (Some(log), _) => LogTo::File(log),
+        (None, true) => LogTo::Stderr,
+        (None, false) => LogTo::Ring,
+    };
+    let beside = Beside {
+        ring: logging::of_server(to),
+        kept,
+    };
+    match (&beside.kept, handed.is_empty()) {
+        (Some(kept), false) => succeed::begin(args, &options, beside.ring, kept, handed, &last_words),
+        _ => begin(&args.pool, &args.dir, &options, &args.options, beside),
+    }
+}
+
+/// The starter's terminal is not ours: not its signals, not its directory, not its standard error. Returns what the server
+/// before this one wrote there.
+fn leave_the_starter(args: &Serve, log: Option<&File>, kept: Option<&Kept>) -> Result<String, Failure> {
+    let named_after = kept.map_or_else(std::process::id, |kept| kept.told().keeper_pid);
+    let nowhere = |_| Ok((File::options().write(true).open("/dev/null")?, String::new()));
+    let stderr = match log {
+        Some(log) => log.try_clone().map(|log| (log, String::new())),
+        None => registry::words_file(named_after).or_else(nowhere),
+    };
+    let (stderr, last_words) = stderr.map_err(Failure::io("open the log of", &args.pool))?;
     rustix::process::setsid().map_err(|e| Failure::Other(format!("cannot leave the terminal: {e}")))?;
     rustix::stdio::dup2_stderr(&stderr).map_err(|e| Failure::Other(format!("cannot redirect standard error: {e}")))?;
     std::env::set_current_dir("/").map_err(Failure::io("go to", Path::new("/")))?;
-    let to = log.map_or(LogTo::Ring, LogTo::File);
-    begin(&args.pool, &args.dir, &options, &args.options, logging::of_server(to))
+    Ok(last_words)
 }
 
 fn open_log(path: &Path) -> Result<File, Failure> {
@@ -86,24 +138,30 @@ fn say_ready(args: &Serve) -> Result<(), Failure> {
 pub fn in_foreground(pool: &Path, dir: &Path, options: &MountOptions, given: &[String]) -> Outcome {
     let log = options.log.as_deref().map(open_log).transpose()?;
     let ring = logging::of_server(log.map_or(LogTo::Stderr, LogTo::File));
-    begin(pool, dir, options, given, ring)?.serve()?;
+    begin(pool, dir, options, given, Beside { ring, kept: None })?.serve()?;
     Ok(0)
 }
 
 /// Everything up to the moment when the mount can be used. `given`: the words of the options.
-fn begin(pool: &Path, dir: &Path, options: &MountOptions, given: &[String], ring: Ring) -> Result<Mounted, Failure> {
-    rustix::process::umask(Mode::from_raw_mode(0o077));
-    if let Err(error) = rustix::process::configure_io_flusher_behavior(true) {
-        tracing::debug!(%error, "not allowed to be an I/O flusher");
-    }
-    ignore_limit_signals()?;
+fn begin(
+    pool: &Path,
+    dir: &Path,
+    options: &MountOptions,
+    given: &[String],
+    beside: Beside,
+) -> Result<Mounted, Failure> {
+    stand_by()?;
+    let Beside { ring, kept } = beside;
     let opened = open(pool, options)?;
     let (session, anchored) = attach(&opened, dir, options)?;
     let unmounter = session.unmounter();
-    unmount_at_signals(unmounter.clone()).map_err(|e| Failure::Other(format!("cannot wait for signals: {e}")))?;
+    unmount_at_signals(unmounter.clone())?;
     let mount = table::at(unmounter.path());
     let record = Record {
-        pid: std::process::id(),
+        pid: kept
+            .as_ref()
+            .map_or_else(std::process::id, |kept| kept.told().keeper_pid),
+        kept: kept.is_some(),
         pool: pool.to_owned(),
         dir: unmounter.path().to_owned(),
         device: mount.map(|mount| mount.device).unwrap_or_default(),
@@ -112,9 +170,22 @@ fn begin(pool: &Path, dir: &Path, options: &MountOptions, given: &[String], ring
             .map_or(0, |since| since.as_nanos() as u64),
         options: given.to_vec(),
     };
-    let way = (anchored, session.transport(), session.tally());
-    let control = listen(record, &opened, options, way, ring);
-    Ok(Mounted { session, control })
+    let live = live(record, &opened, options, (anchored, &session), ring, kept.as_ref());
+    let control = listen(live.clone(), None);
+    if let Some(kept) = &kept {
+        succeed::hand_over(kept, &opened, &session, &live, control.as_deref())?;
+        succeed::watch(kept, &opened, control.as_ref())?;
+    }
+    Ok(Mounted { session, control, kept })
+}
+
+/// What every server does before it touches a pool.
+pub fn stand_by() -> Result<(), Failure> {
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    if let Err(error) = rustix::process::configure_io_flusher_behavior(true) {
+        tracing::debug!(%error, "not allowed to be an I/O flusher");
+    }
+    ignore_limit_signals()
 }
 
 fn open(pool: &Path, options: &MountOptions) -> Result<Pool, Failure> {
@@ -173,8 +244,9 @@ fn ignore_limit_signals() -> Result<(), Failure> {
 }
 
 /// SIGTERM and SIGINT unmount. If the mount is in use its name goes at once, and the server with its last user.
-fn unmount_at_signals(unmounter: Unmounter) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+pub fn unmount_at_signals(unmounter: Unmounter) -> Result<(), Failure> {
+    let failed = |error| Failure::Other(format!("cannot wait for signals: {error}"));
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(failed)?;
     let wait = move || {
         for signal in signals.forever() {
             let done = match unmounter.unmount(How::Gentle) {
@@ -189,49 +261,57 @@ fn unmount_at_signals(unmounter: Unmounter) -> io::Result<()> {
             }
         }
     };
-    thread::Builder::new().name("keepfs-signals".into()).spawn(wait)?;
-    Ok(())
+    let thread = thread::Builder::new().name("keepfs-signals".into()).spawn(wait);
+    thread.map(drop).map_err(failed)
 }
 
-/// Opens the control socket. A mount without one works, but `status` knows little of it.
-fn listen(
+/// What the control socket answers from.
+pub fn live(
     record: Record,
     pool: &Pool,
     options: &MountOptions,
-    way: (bool, &'static str, Arc<Tally>),
+    (anchored, session): (bool, &Session),
     ring: Ring,
-) -> Option<Control> {
-    let live = Arc::new(status::Live::new(
-        record.clone(),
-        options.clone(),
-        way,
-        ring.clone(),
-        Arc::downgrade(pool.volume()),
-    ));
+    kept: Option<&Arc<Kept>>,
+) -> Arc<status::Live> {
+    let events = registry::events_file(&pool.volume().store().pool().id.to_string());
+    if let Err(error) = ring.keep_in(&events) {
+        tracing::warn!(%error, file = %events.display(), "events are not kept");
+    }
+    let way = (anchored, session.transport(), session.tally());
+    let mut live = status::Live::new(record, options.clone(), way, ring, Arc::downgrade(pool.volume()));
+    live.kept = kept.cloned();
+    Arc::new(live)
+}
+
+/// Opens the control socket, or goes on with one that was open before. A mount without one works, but `status` knows
+/// little of it.
+pub fn listen(live: Arc<status::Live>, listener: Option<UnixListener>) -> Option<Arc<Control>> {
     if let Err(error) = follow::watch(live.clone()) {
         tracing::warn!(%error, "a remount by mount(2) is not noticed; `keepfs mount -o remount` is");
     }
+    let record = live.record.clone();
     let answers: Arc<Answers> = Arc::new(move |question: &str| match question {
         "status" => serde_json::to_value(live.status()).ok(),
         "sync" => Some(live.sync()),
         "follow" => Some(live.follow()),
         "write" => Some(live.begin_writing()),
         "events" => serde_json::to_value(live.ring.events()).ok(),
-        _ => None,
+        other => other
+            .strip_prefix("upgrade ")
+            .map(|program| live.upgrade(Path::new(program))),
     });
-    match Control::open(record, answers) {
-        Ok(control) => {
-            let events = registry::events_file(&pool.volume().store().pool().id.to_string());
-            if let Err(error) = ring.keep_in(&events) {
-                tracing::warn!(%error, file = %events.display(), "events are not kept");
-            }
-            Some(control)
-        }
-        Err(error) => {
-            tracing::warn!(%error, "no control socket: `keepfs status` cannot ask this server");
-            None
-        }
-    }
+    opened(match listener {
+        Some(listener) => Control::over(listener, record, answers),
+        None => Control::open(record, answers),
+    })
+}
+
+/// A mount without a control socket works, but `status` knows little of it.
+pub fn opened(control: io::Result<Control>) -> Option<Arc<Control>> {
+    let failed =
+        |error: &io::Error| tracing::warn!(%error, "no control socket: `keepfs status` cannot ask this server");
+    control.inspect_err(failed).ok().map(Arc::new)
 }
 
 impl Mounted {
@@ -243,6 +323,12 @@ impl Mounted {
         }
         if let Some(control) = self.control {
             control.close(served.as_ref().map(drop).map_err(ToString::to_string));
+        }
+        if let Some(kept) = self.kept {
+            let code = u8::from(served.is_err());
+            if let Err(error) = kept.say(&format!("ended {code}"), b"") {
+                tracing::error!(%error, "the keeper was not told of the end");
+            }
         }
         Ok(served?)
     }

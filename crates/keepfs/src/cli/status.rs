@@ -6,9 +6,11 @@ use super::args::Status as Asked;
 use super::control::{self, Silent};
 use super::failure::Failure;
 use super::figures::{
-    ArenaFigures, CauseBytes, ClassBytes, CompactionFigures, ErrorFigures, LogFigures, MountFigures, SpaceFigures,
-    Status, StopFigures, VERSION, WrittenFigures,
+    ArenaFigures, CauseBytes, ClassBytes, CompactionFigures, DeathFigures, ErrorFigures, KeeperFigures, LogFigures,
+    MountFigures, SpaceFigures, Status, StopFigures, VERSION, WrittenFigures,
 };
+use super::keep::kept::Kept;
+use super::keep::lives::{Begin, Mode};
 use super::logging::Ring;
 use super::options::{MountOptions, access_times_name};
 use super::registry::{self, Record};
@@ -22,7 +24,7 @@ use keepfs_vfs::Vfs;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// What a server needs to say how its pool is.
@@ -43,6 +45,10 @@ pub struct Live {
     pub volume: Weak<Volume>,
     /// Whether all changes are refused now, as the table of mounts said last.
     pub read_only: AtomicBool,
+    /// Its keeper, if there is one.
+    pub kept: Option<Arc<Kept>>,
+    /// How long the mount stood still for this server to take the place of one that died, milliseconds.
+    pub pause_ms: AtomicU64,
     /// Held by who does what the table of mounts says.
     pub following: Mutex<()>,
 }
@@ -59,6 +65,8 @@ impl Live {
         Live {
             read_only: AtomicBool::new(options.read_only),
             following: Mutex::default(),
+            kept: None,
+            pause_ms: AtomicU64::new(0),
             record,
             options,
             anchored,
@@ -72,7 +80,8 @@ impl Live {
     /// How the pool is now.
     pub fn status(&self) -> Status {
         let mut status = Status::unknown(&self.record.pool);
-        status.server_pid = Some(self.record.pid);
+        status.server_pid = Some(std::process::id());
+        status.keeper = self.kept.as_ref().map(|kept| self.keeper(&kept.told()));
         status.dir = Some(self.record.dir.clone());
         status.mount = Some(self.mount());
         status.serving = Some(serving::serving(&self.tally));
@@ -82,6 +91,19 @@ impl Live {
             None => status.say("OFFLINE", "it is being unmounted", "wait until its server has ended"),
         }
         status
+    }
+
+    fn keeper(&self, told: &Begin) -> KeeperFigures {
+        KeeperFigures {
+            pid: told.keeper_pid,
+            servers: told.lives,
+            deaths: told.deaths,
+            last_death: told.last_death.as_ref().map(|death| DeathFigures {
+                how: death.how.clone(),
+                at_s: death.at_s,
+                pause_ms: self.pause_ms.load(Ordering::Relaxed),
+            }),
+        }
     }
 
     /// Makes everything durable that the server knows of.
@@ -162,6 +184,18 @@ impl Live {
         let ended = self.ended(store, status);
         if let Some(mount) = &mut status.mount {
             mount.writing_ended = ended;
+        }
+        if let Some(told) = self.kept.as_ref().map(|kept| kept.told())
+            && told.mode == Mode::ReadOnly
+        {
+            status
+                .errors
+                .push(format!("{} servers of this mount died", told.deaths));
+            status.say(
+                "FAULTED",
+                "servers died too often; changes are refused",
+                "see `keepfs events`; unmount it, check it, and mount it again",
+            );
         }
     }
 
@@ -401,7 +435,10 @@ fn dead(record: &Record) -> Status {
     let action = format!("keepfs unmount {dir}, then mount it again; what was synced is there");
     status.say(
         "UNAVAIL",
-        &format!("its server (process {}) has died", record.pid),
+        &match record.kept {
+            true => format!("its server and its keeper (process {}) have died", record.pid),
+            false => format!("its server (process {}) has died", record.pid),
+        },
         &action,
     );
     status.errors.push(format!("every access to {dir} fails"));

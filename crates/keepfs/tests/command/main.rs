@@ -5,6 +5,7 @@ mod borrowed;
 mod crash;
 mod create;
 mod json;
+mod keeper;
 mod life;
 mod offline;
 mod options;

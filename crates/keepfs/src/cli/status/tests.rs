@@ -25,6 +25,7 @@ fn live(pool: &Pool) -> Live {
 fn live_of(path: &Path, volume: &Arc<Volume>) -> Live {
     let record = Record {
         pid: 1,
+        kept: false,
         pool: path.to_owned(),
         dir: "/nowhere".into(),
         device: "0:0".into(),

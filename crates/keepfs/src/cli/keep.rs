@@ -1,0 +1,175 @@
+//! `keepfs keep`: the keeper of a mount. It holds what must outlive a server, and starts the next one when one dies.
+//!
+//! It is a descriptor store with a child and knows nothing of file systems: what it holds is named and opaque (see
+//! [`wire`]). It has one thread, is locked in memory and is the last that the kernel kills when memory is short
+//! (PROTOCOLS section 8, decision 0530).
+
+pub mod held;
+pub mod kept;
+pub mod life;
+pub mod lives;
+mod wire;
+
+use super::Outcome;
+use super::args::{Keep, Serve};
+use super::failure::Failure;
+use super::options::MountOptions;
+use held::Held;
+use life::{Child, End, Program};
+use lives::{Begin, Death, Lives};
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// A keeper, between the lives of its servers.
+struct Keeper {
+    program: Program,
+    held: Held,
+    lives: Lives,
+    begin: Begin,
+    /// Signals arrive here as bytes.
+    signals: UnixStream,
+    /// Somebody wants the mount gone; told to every server until one obeys.
+    unmount: bool,
+}
+
+/// The hidden command `keep`: its first server answers the starter on the standard output.
+pub fn run(args: &Keep) -> Outcome {
+    match begin(args) {
+        Ok(keeper) if args.adopt => keeper.adopt(),
+        Ok(keeper) => keeper.keep(true),
+        Err(failure) => {
+            println!("{failure}");
+            Ok(1)
+        }
+    }
+}
+
+fn begin(args: &Keep) -> Result<Keeper, Failure> {
+    let options = MountOptions::parse(&args.options, args.sloppy)?;
+    if !args.foreground {
+        leave_the_starter()?;
+    }
+    let program = Program::of(args);
+    endure();
+    Ok(Keeper {
+        program,
+        held: Held::default(),
+        lives: Lives::new(options.restarts),
+        begin: Begin::first(std::process::id()),
+        signals: signals().map_err(|e| Failure::Other(format!("cannot wait for signals: {e}")))?,
+        unmount: false,
+    })
+}
+
+/// The starter's terminal is not ours: not its signals, not its directory, not its standard error.
+fn leave_the_starter() -> Result<(), Failure> {
+    // A server that started us has a session of its own already, and we may lead a group.
+    if let Err(error) = rustix::process::setsid() {
+        tracing::debug!(%error, "stays in its session");
+    }
+    let null = File::options().write(true).open("/dev/null");
+    let null = null.map_err(Failure::io("open", Path::new("/dev/null")))?;
+    rustix::stdio::dup2_stderr(&null).map_err(|e| Failure::Other(format!("cannot redirect standard error: {e}")))?;
+    std::env::set_current_dir("/").map_err(Failure::io("go to", Path::new("/")))
+}
+
+/// What can be had of a life longer than others'; nothing of it is needed for the work.
+fn endure() {
+    // Not in a container without these rights.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
+    let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+}
+
+fn signals() -> io::Result<UnixStream> {
+    let (arrive, raise) = UnixStream::pair()?;
+    arrive.set_nonblocking(true)?;
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::low_level::pipe::register(signal, raise.try_clone()?)?;
+    }
+    // A terminal that goes away means nothing to a mount.
+    signal_hook::flag::register(SIGHUP, std::sync::Arc::default())?;
+    Ok(arrive)
+}
+
+impl Keeper {
+    /// One server after another until one ends in order. `first`: the next is the first, whose failure is its starter's.
+    fn keep(mut self, mut first: bool) -> Outcome {
+        loop {
+            let child = Child::start(&self.program, first, &self.held, &self.begin);
+            let child = child.map_err(Failure::io("start", self.program.path()))?;
+            if first {
+                // The server has the starter's pipe; kept open here it would seem that more may come.
+                let null = File::options().write(true).open("/dev/null");
+                let null = null.map_err(Failure::io("open", Path::new("/dev/null")))?;
+                let silent = rustix::stdio::dup2_stdout(&null);
+                silent.map_err(|e| Failure::Other(format!("cannot redirect standard output: {e}")))?;
+            }
+            if let Some(code) = self.see_to_its_end(child, first) {
+                return Ok(code);
+            }
+            first = false;
+        }
+    }
+
+    /// Takes over a server whose keeper has died, and its successors.
+    fn adopt(mut self) -> Outcome {
+        let child = Child::adopt(&mut self.held, &mut self.begin);
+        let child = child.map_err(|e| Failure::Other(format!("cannot take over: {e}")))?;
+        self.begin.keeper_pid = std::process::id();
+        match self.see_to_its_end(child, false) {
+            Some(code) => Ok(code),
+            None => self.keep(false),
+        }
+    }
+
+    /// Serves `child` until it ends; the exit code, if it was the last.
+    fn see_to_its_end(&mut self, mut child: Child, first: bool) -> Option<u8> {
+        let end = child.attend(&mut self.held, &self.signals, &mut self.unmount);
+        let how = match end {
+            End::Orderly(code) => return Some(code),
+            // It never served: its starter knows why.
+            End::Died { code, .. } if first && !child.was_ready() => return Some(code.unwrap_or(1)),
+            End::MadeRoom(path) => {
+                self.program.replace(path);
+                self.begin.next(None);
+                return None;
+            }
+            End::Died { how, .. } => how,
+        };
+        if self.program.restore(child.was_ready()) {
+            // The new program does not even start: back to the one that did.
+            self.begin.next(Some(Death::now(how)));
+            return None;
+        }
+        self.begin.next(Some(Death::now(how)));
+        match self.lives.died(lives::now()) {
+            Some(mode) => {
+                self.begin.mode = mode;
+                None
+            }
+            // Not even a server that refuses everything lives: the mount ends as without a keeper.
+            None => Some(1),
+        }
+    }
+}
+
+/// The words after `keep --adopt` for a new keeper of the server that was started as `args` says.
+pub fn words(args: &Serve) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec![args.pool.clone().into(), args.dir.clone().into()];
+    for list in &args.options {
+        words.extend(["-o".into(), list.into()]);
+    }
+    words.extend(args.sloppy.then(|| "--sloppy".into()));
+    words.extend(args.foreground.then(|| "--foreground".into()));
+    words
+}
+
+/// What SIGTERM is to a server.
+const UNMOUNT: Signal = Signal::TERM;

@@ -1,0 +1,261 @@
+//! One server, as its keeper sees it: started or taken over, attended until it ends.
+
+use super::UNMOUNT;
+use super::held::{Held, Item};
+use super::lives::Begin;
+use super::wire::{self, Message};
+use crate::cli::args::Keep;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, ExitStatus, Stdio};
+
+/// What is started as server.
+pub struct Program {
+    path: PathBuf,
+    /// What it was before it was replaced by one that has not served yet.
+    former: Option<PathBuf>,
+    words: Vec<OsString>,
+    foreground: bool,
+}
+
+impl Program {
+    /// This program, with the words of `args`.
+    pub fn of(args: &Keep) -> Program {
+        let mut words = vec![
+            "serve".into(),
+            "--kept".into(),
+            args.pool.clone().into(),
+            args.dir.clone().into(),
+        ];
+        for list in &args.options {
+            words.extend(["-o".into(), list.into()]);
+        }
+        words.extend(args.sloppy.then(|| "--sloppy".into()));
+        words.extend(args.foreground.then(|| "--foreground".into()));
+        Program {
+            path: "/proc/self/exe".into(),
+            former: None,
+            words,
+            foreground: args.foreground,
+        }
+    }
+
+    /// What is started.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// From here on `path` is started.
+    pub fn replace(&mut self, path: PathBuf) {
+        self.former = Some(std::mem::replace(&mut self.path, path));
+    }
+
+    /// The server of the last replacement has ended, and `served` before or not. If not, it is taken back; whether it was.
+    pub fn restore(&mut self, served: bool) -> bool {
+        match self.former.take().filter(|_| !served) {
+            Some(former) => {
+                self.path = former;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// How a server ended.
+#[derive(PartialEq, Eq, Debug)]
+pub enum End {
+    /// It said that all is done, and with which exit code.
+    Orderly(u8),
+    /// It made room for another program.
+    MadeRoom(PathBuf),
+    /// Anything else.
+    Died {
+        /// By what, in words.
+        how: String,
+        /// Its exit code, if it had one.
+        code: Option<u8>,
+    },
+}
+
+/// A server.
+pub struct Child {
+    /// `None` of a server that another process started.
+    process: Option<process::Child>,
+    pidfd: OwnedFd,
+    socket: OwnedFd,
+    ready: bool,
+    ended: Option<End>,
+}
+
+impl Child {
+    /// Starts a server, hands it all that is held, and tells it to begin. `first`: it answers the starter on our
+    /// standard output. Errors: it could not be started.
+    pub fn start(program: &Program, first: bool, held: &Held, begin: &Begin) -> io::Result<Child> {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let mut command = Command::new(&program.path);
+        command.args(&program.words).stdin(Stdio::from(theirs));
+        if !first {
+            command.stdout(Stdio::null());
+        }
+        if !program.foreground {
+            command.stderr(Stdio::null());
+        }
+        let process = command.spawn()?;
+        // It closes our copy of the server's end.
+        drop(command);
+        let pid = Pid::from_child(&process);
+        // The kernel may kill it before us.
+        let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "0");
+        let child = Child {
+            pidfd: pidfd_open(pid, PidfdFlags::empty())?,
+            process: Some(process),
+            socket: ours,
+            ready: false,
+            ended: None,
+        };
+        let text = serde_json::to_vec(begin)?;
+        let told = wire::send_all(child.socket.as_fd(), held)
+            .and_then(|()| wire::send(child.socket.as_fd(), "begin", &text, &[]));
+        match told {
+            // It died at once; `attend` sees how.
+            Err(error) if !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                Err(error)
+            }
+            _ => Ok(child),
+        }
+    }
+
+    /// Takes over the server at the other end of the standard input. Errors: it does not say what a server says then.
+    pub fn adopt(held: &mut Held, begin: &mut Begin) -> io::Result<Child> {
+        let socket = rustix::stdio::stdin().try_clone_to_owned()?;
+        loop {
+            let message = wire::receive(socket.as_fd(), true)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            match words(&message)[..] {
+                ["put", name] => {
+                    let name = name.to_owned();
+                    held.put(&name, message.into());
+                }
+                ["serving", pid] => {
+                    let pid = pid.parse().ok().and_then(Pid::from_raw);
+                    let pid = pid.ok_or(io::ErrorKind::InvalidData)?;
+                    *begin = serde_json::from_slice(&message.bytes)?;
+                    return Ok(Child {
+                        process: None,
+                        pidfd: pidfd_open(pid, PidfdFlags::empty())?,
+                        socket,
+                        ready: true,
+                        ended: None,
+                    });
+                }
+                _ => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+    }
+
+    /// Whether it has begun to serve.
+    pub fn was_ready(&self) -> bool {
+        self.ready
+    }
+
+    /// Holds what the server puts, and passes the wish to unmount on, until the process is gone.
+    pub fn attend(&mut self, held: &mut Held, mut signals: &UnixStream, unmount: &mut bool) -> End {
+        let mut listening = true;
+        loop {
+            let socket = match listening {
+                true => PollFlags::IN,
+                false => PollFlags::empty(),
+            };
+            let mut fds = [
+                PollFd::new(&self.pidfd, PollFlags::IN),
+                PollFd::new(&self.socket, socket),
+                PollFd::new(signals, PollFlags::IN),
+            ];
+            // Interrupted by the signal that arrives: looked at in the next round.
+            if poll(&mut fds, None).is_err() {
+                continue;
+            }
+            let [gone, said, signal] = fds.map(|fd| !fd.revents().is_empty());
+            if signal {
+                while signals.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0) {}
+                *unmount = true;
+                self.pass_on(*unmount);
+            }
+            if said && listening {
+                listening = self.listen(held, *unmount);
+            }
+            if gone {
+                while listening && self.listen(held, false) {}
+                return self.reap();
+            }
+        }
+    }
+
+    /// A server that does not serve yet has no ear for signals and would die of it.
+    fn pass_on(&self, unmount: bool) {
+        if unmount && self.ready {
+            // Gone: the next one is told.
+            let _ = pidfd_send_signal(&self.pidfd, UNMOUNT);
+        }
+    }
+
+    /// Takes one message; `false` if none comes any more, or none now.
+    fn listen(&mut self, held: &mut Held, unmount: bool) -> bool {
+        // A message that makes no sense ends the talk, and the server's death shows.
+        let Ok(Some(message)) = wire::receive(self.socket.as_fd(), false) else {
+            return false;
+        };
+        match words(&message)[..] {
+            ["put", name] => {
+                let name = name.to_owned();
+                held.put(&name, Item::from(message));
+            }
+            ["ready"] => {
+                self.ready = true;
+                self.pass_on(unmount);
+            }
+            ["ended", code] => self.ended = Some(End::Orderly(code.parse().unwrap_or(1))),
+            ["upgrade"] => self.ended = Some(End::MadeRoom(OsString::from_vec(message.bytes).into())),
+            _ => {}
+        }
+        true
+    }
+
+    fn reap(&mut self) -> End {
+        let status = self.process.as_mut().map(process::Child::wait);
+        if let Some(end) = self.ended.take() {
+            return end;
+        }
+        match status {
+            Some(Ok(status)) => died(status),
+            _ => End::Died {
+                how: "unknown".into(),
+                code: None,
+            },
+        }
+    }
+}
+
+fn died(status: ExitStatus) -> End {
+    let how = match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("signal {signal}"),
+        (None, Some(code)) => format!("exit code {code}"),
+        (None, None) => "unknown".into(),
+    };
+    End::Died {
+        how,
+        code: status.code().and_then(|code| u8::try_from(code).ok()),
+    }
+}
+
+fn words(message: &Message) -> Vec<&str> {
+    message.words.iter().map(String::as_str).collect()
+}

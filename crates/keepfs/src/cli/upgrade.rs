@@ -1,0 +1,72 @@
+//! `keepfs upgrade`: another program takes the server's place under a live mount, the way a new server takes that of a dead one.
+
+use super::Outcome;
+use super::args::Upgrade;
+use super::control::{self, Silent};
+use super::failure::Failure;
+use super::registry::{self, Record};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// What of a server tells it from others.
+#[derive(PartialEq, Eq)]
+struct Which {
+    pid: u64,
+    servers: u64,
+}
+
+/// Replaces the server of the mount.
+pub fn run(args: &Upgrade) -> Outcome {
+    let (mount, record) = registry::at_dir(&args.dir)?;
+    let dir = mount.dir.display();
+    let failed = |why: &str| Failure::Other(format!("{dir}: {why}"));
+    let record = record.ok_or_else(|| failed("its server cannot be asked: only root may"))?;
+    if !record.kept {
+        return Err(failed(
+            "it has no keeper (mounted with keeper=off or transport=uring): unmount it and mount it again",
+        ));
+    }
+    let program = program(args.program.as_deref())?;
+    let text = program.to_str().filter(|text| !text.contains('\n'));
+    let text = text.ok_or_else(|| failed("the program's path cannot be said in a line of text"))?;
+    let before = which(&record)?;
+    match control::ask_once(&record, &format!("upgrade {text}")) {
+        // It ended instead of answering.
+        Err(Silent::Dead) => {}
+        Ok(answer) => {
+            return Err(failed(
+                answer["error"].as_str().unwrap_or("its server did not make room"),
+            ));
+        }
+        Err(error) => return Err(failed(&error.to_string())),
+    }
+    let after = which(&record)?;
+    let runs = std::fs::read_link(format!("/proc/{}/exe", after.pid)).ok();
+    match runs {
+        Some(runs) if runs == program && after != before => {
+            println!("{dir}: server {} runs {}", after.pid, program.display());
+            Ok(0)
+        }
+        _ => Err(failed(
+            "the new program did not come to serve; the one before goes on (see `keepfs events`)",
+        )),
+    }
+}
+
+/// What shall run: the path that was given, or this program.
+fn program(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    match given {
+        Some(path) => path.canonicalize().map_err(Failure::io("find", path)),
+        None => std::env::current_exe().map_err(Failure::io("find", Path::new("/proc/self/exe"))),
+    }
+}
+
+fn which(record: &Record) -> Result<Which, Failure> {
+    let status =
+        control::ask(record, "status").map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
+    let number = |value: &Value| value.as_u64().unwrap_or_default();
+    Ok(Which {
+        pid: number(&status["server_pid"]),
+        servers: number(&status["keeper"]["servers"]),
+    })
+}

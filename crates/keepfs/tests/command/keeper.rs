@@ -1,0 +1,245 @@
+//! A mount with a keeper: servers die, the mount does not.
+
+use super::bed::{Bed, done, fails, keepfs};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::fs;
+use std::io::{Read, Seek, Write};
+use std::process::{Command, Stdio};
+
+fn keeper(bed: &Bed) -> Pid {
+    let pid = bed.status()["keeper"]["pid"].as_i64().unwrap();
+    Pid::from_raw(pid as i32).unwrap()
+}
+
+fn deaths(bed: &Bed) -> u64 {
+    bed.status()["keeper"]["deaths"].as_u64().unwrap()
+}
+
+/// Kills a process and waits until it is gone.
+fn end(pid: Pid, signal: Signal) {
+    let process = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+    kill_process(pid, signal).unwrap();
+    poll(&mut [PollFd::new(&process, PollFlags::IN)], None).unwrap();
+}
+
+/// Waits until a process is gone that nobody here started.
+fn gone(pid: Pid) {
+    if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
+        poll(&mut [PollFd::new(&process, PollFlags::IN)], None).unwrap();
+    }
+}
+
+#[test]
+fn a_killed_server_is_replaced_and_open_files_go_on() {
+    let Some(bed) = Bed::mounted("keeper=on,commit=3600") else {
+        return;
+    };
+    let mut file = fs::File::create_new(bed.on("open")).unwrap();
+    file.write_all(b"before").unwrap();
+    file.sync_all().unwrap();
+    let first = bed.server();
+    for _ in 0..3 {
+        bed.end_server(Signal::KILL);
+        file.write_all(b" again").unwrap();
+        file.sync_all().unwrap();
+    }
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "before again again again");
+    drop(file);
+    assert_ne!(bed.server(), first);
+    assert_eq!(deaths(&bed), 3);
+    let status = bed.status();
+    assert_eq!(status["keeper"]["servers"], 4);
+    assert_eq!(status["keeper"]["last_death"]["how"], "signal 9");
+    assert_eq!(fs::read(bed.on("open")).unwrap(), text.as_bytes());
+    let events = done(keepfs(["events"]).arg(bed.dir()));
+    assert!(
+        events.contains("a server of this mount died") && events.contains("signal 9"),
+        "{events}"
+    );
+    bed.unmount();
+    bed.check();
+}
+
+/// The command returns when the last process that holds the pool is gone.
+#[test]
+fn unmount_ends_keeper_and_server() {
+    for options in ["keeper=on,anchor=loop", "keeper=on,anchor=none"] {
+        let Some(bed) = Bed::mounted(options) else { return };
+        let (keeper, server) = (keeper(&bed), bed.server());
+        assert_ne!(keeper, server);
+        fs::write(bed.on("file"), "text").unwrap();
+        bed.end_server(Signal::KILL);
+        fs::write(bed.on("file"), "text").unwrap();
+        bed.unmount();
+        assert!(!bed.is_mounted());
+        // Nobody holds the pool: it can be had alone.
+        bed.check();
+        gone(keeper);
+    }
+}
+
+#[test]
+fn a_plain_umount_ends_both() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let keeper = keeper(&bed);
+    bed.end_server(Signal::KILL);
+    fs::write(bed.on("file"), "text").unwrap();
+    done(Command::new("umount").arg(bed.dir()));
+    gone(keeper);
+    bed.check();
+    bed.mount("keeper=on");
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+}
+
+#[test]
+fn a_signal_to_the_keeper_unmounts() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    fs::write(bed.on("file"), "text").unwrap();
+    end(keeper(&bed), Signal::TERM);
+    assert!(!bed.is_mounted());
+    bed.check();
+}
+
+#[test]
+fn a_dead_keeper_is_replaced_by_its_server() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let (first, server) = (keeper(&bed), bed.server());
+    fs::write(bed.on("file"), "text").unwrap();
+    end(first, Signal::KILL);
+    // The record's move is what a command waits for.
+    let second = loop {
+        let output = keepfs(["status", "--json"]).arg(bed.dir()).output().unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        match status["keeper"]["pid"].as_i64() {
+            Some(pid) if pid as i32 != first.as_raw_nonzero().get() => break Pid::from_raw(pid as i32).unwrap(),
+            _ => std::thread::yield_now(),
+        }
+    };
+    assert_eq!(bed.server(), server);
+    // The new one does what the old one did.
+    bed.end_server(Signal::KILL);
+    fs::write(bed.on("more"), "text").unwrap();
+    assert_eq!(keeper(&bed), second);
+    assert_eq!(deaths(&bed), 1);
+    bed.unmount();
+    gone(second);
+    bed.check();
+}
+
+#[test]
+fn servers_that_die_too_often_may_change_nothing_then_do_nothing() {
+    let Some(bed) = Bed::mounted("keeper=on,restarts=1") else {
+        return;
+    };
+    fs::write(bed.on("file"), "text").unwrap();
+    done(Command::new("sync").arg("-f").arg(bed.dir()));
+    let kill = |times: usize| (0..times).for_each(|_| bed.end_server(Signal::KILL));
+    kill(2);
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+    let refused = fs::write(bed.on("new"), "").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    assert_eq!(bed.line(&bed.dir(), "state"), "FAULTED");
+    assert!(bed.line(&bed.dir(), "status").contains("changes are refused"));
+    kill(2);
+    assert!(bed.line(&bed.dir(), "status").contains("every access fails"));
+    let refused = fs::metadata(bed.on("never asked")).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
+    // It can be unmounted, and what was there is there.
+    drop(keepfs(["unmount"]).arg(bed.dir()).output().unwrap());
+    assert!(!bed.is_mounted());
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+}
+
+#[test]
+fn a_remount_outlives_its_server() {
+    let Some(bed) = Bed::mounted("keeper=on,ro") else {
+        return;
+    };
+    done(&mut bed.mounting("remount,rw"));
+    fs::write(bed.on("file"), "text").unwrap();
+    fs::File::open(bed.on("file")).unwrap().sync_all().unwrap();
+    bed.end_server(Signal::KILL);
+    fs::write(bed.on("file"), "more").unwrap();
+    done(&mut bed.mounting("remount,ro"));
+    bed.end_server(Signal::KILL);
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"more");
+    let refused = fs::write(bed.on("new"), "").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    bed.unmount();
+    bed.check();
+}
+
+#[test]
+fn a_mount_that_fails_leaves_no_keeper_and_says_why() {
+    let bed = Bed::empty();
+    if !super::bed::possible() {
+        return;
+    }
+    fs::write(bed.pool(), vec![0; 1 << 20]).unwrap();
+    let (code, said) = fails(&mut bed.mounting("keeper=on"));
+    assert_eq!(code, 1);
+    assert!(said.contains("pool"), "{said}");
+    let (code, said) = fails(&mut bed.mounting("keeper=on,transport=uring"));
+    assert_eq!(code, 2);
+    assert!(said.contains("keeper=on needs transport=dev"), "{said}");
+}
+
+#[test]
+fn a_mount_in_the_foreground_has_a_keeper_too() {
+    if !super::bed::possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let mut mount = bed.mounting("keeper=on");
+    let mut foreground = mount
+        .arg("--foreground")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 5];
+    foreground.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+    bed.end_server(Signal::KILL);
+    fs::write(bed.on("file"), "text").unwrap();
+    assert_eq!(
+        u64::from(foreground.id()),
+        bed.status()["keeper"]["pid"].as_u64().unwrap()
+    );
+    bed.unmount();
+    assert!(foreground.wait().unwrap().success());
+}
+
+#[test]
+fn another_program_takes_the_servers_place() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let mut file = fs::File::create_new(bed.on("open")).unwrap();
+    file.write_all(b"before").unwrap();
+    let (copy, broken) = (bed.path("keepfs-new"), bed.path("broken"));
+    fs::copy(super::bed::KEEPFS, &copy).unwrap();
+    let said = done(keepfs(["upgrade"]).arg(bed.dir()).arg(&copy));
+    assert!(said.contains("keepfs-new"), "{said}");
+    file.write_all(b" after").unwrap();
+    assert_eq!(fs::read(bed.on("open")).unwrap(), b"before after");
+    let exe = fs::read_link(format!("/proc/{}/exe", bed.server())).unwrap();
+    assert_eq!(exe, copy);
+    // It is no death, and one that dies is replaced by the new program.
+    assert_eq!(deaths(&bed), 0);
+    bed.end_server(Signal::KILL);
+    let exe = fs::read_link(format!("/proc/{}/exe", bed.server())).unwrap();
+    assert_eq!(exe, copy);
+    // A program that does not serve is taken back.
+    fs::copy("/bin/true", &broken).unwrap();
+    let (code, said) = fails(keepfs(["upgrade"]).arg(bed.dir()).arg(&broken));
+    assert_eq!(code, 1);
+    assert!(said.contains("the one before goes on"), "{said}");
+    file.write_all(b" all").unwrap();
+    drop(file);
+    assert_eq!(fs::read(bed.on("open")).unwrap(), b"before after all");
+    bed.unmount();
+    bed.check();
+}
