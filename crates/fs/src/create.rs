@@ -204,6 +204,7 @@ impl Volume {
             set_target(txn, &mut child, target)?;
             child.put(txn)?;
             dir.put(txn)?;
+            txn.answers(child.ino);
             Ok((child.ino, child.now))
         })?;
         let entry = self.entry_of(ino, &inode);
@@ -231,9 +232,11 @@ impl Volume {
             let mut child = newborn(txn, &dir, &new, now)?;
             child.put(txn)?;
             txn.set_orphan(child.ino, true)?;
+            txn.answers(child.ino);
             Ok((child.ino, child.now))
         })?;
         let entry = self.entry_of(ino, &inode);
+        self.lookups.set_linkable(ino, true);
         self.orphans.nameless(ino);
         Ok(entry)
     }

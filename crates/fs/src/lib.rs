@@ -1,8 +1,8 @@
 //! Names and files: a [`Volume`] is a POSIX file system (the `Vfs` seam) kept in the metablocks and pages of a store.
 //!
 //! Every change is one store transaction, or several behind the persistent orphan mark where a transaction's bounds
-//! would be exceeded (PROTOCOLS section 2). Nothing that cannot be recomputed from the store lives here: locks,
-//! lookup counts and accelerators only (DESIGN section 1).
+//! would be exceeded (PROTOCOLS section 2). Nothing that cannot be recomputed from the store lives here: locks
+//! and accelerators only (DESIGN section 1); lookup counts lie in memory that outlives the server.
 
 mod acl;
 mod attr;
@@ -20,11 +20,14 @@ mod maintain;
 mod orphan;
 mod readdir;
 mod rename;
+mod resume;
 mod vfs;
 mod volume;
 mod whole;
 mod xattr;
 
 pub use errors::Error;
+pub use keepfs_store::{Answered, Remains, Resumed};
 pub use keepfs_store::{FormatOptions, StoreOptions};
+pub use resume::Answer;
 pub use volume::{AccessTimes, Clock, Volume, VolumeOptions};

@@ -115,10 +115,12 @@ impl Volume {
             file.changed(now);
             file.put(txn)?;
             dir.put(txn)?;
+            txn.answers(ino);
             Ok(file.now)
         })?;
         if inode.nlink.get() == 1 {
             self.orphans.left(ino);
+            self.lookups.set_linkable(ino, false);
         }
         Ok(self.entry_of(ino, &inode))
     }
@@ -128,7 +130,7 @@ impl Volume {
         let nlink = file.now.nlink.get();
         let errno = if is_fixed(&file.now) || file.kind() == FileKind::Dir {
             Errno::EPERM
-        } else if nlink == 0 && !self.orphans.is_linkable(file.ino) {
+        } else if nlink == 0 && !self.lookups.is_linkable(file.ino) {
             Errno::ENOENT
         } else if nlink >= LINK_MAX {
             Errno::EMLINK
@@ -217,6 +219,7 @@ impl Volume {
         drop_link(txn, &mut victim, parent, now)?;
         victim.put(txn)?;
         dir.put(txn)?;
+        txn.answers(0);
         Ok(Try::Done(victim.now.nlink.get()))
     }
 }

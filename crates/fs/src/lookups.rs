@@ -1,77 +1,258 @@
-//! Lookup counts: how often each inode number was handed out and not yet forgotten.
+//! Lookup counts: how often each inode number was handed out and not yet forgotten (S-16.7).
+//!
+//! They lie in guarded memory that outlives the server: one word of 4 bytes an inode number, in a memory file as long as the
+//! largest number that the pool can have. Pages of it that are zero again are given back.
+//!
+//! Invariants:
+//! L-1 A count leaves zero, and becomes zero, under the lock of its shard only; other changes are one compare and exchange.
+//! L-2 A page is given back under that lock, while all of its counts are zero.
 
+use keepfs_store::arena::{Guard, Region};
+use keepfs_store::planted::{self, Second};
+use keepfs_store::{Error, Pool};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Number of shards.
 const SHARDS: u64 = 64;
+/// Bytes of a page of counts, and of the header.
+const PAGE: u64 = 4096;
+/// Inode numbers a page.
+const A_PAGE: u64 = PAGE / 4;
+/// Pages of a shard that are zero before they are given back together.
+const GIVE_BACK: usize = 8;
+/// The count; it stays at its greatest value.
+const COUNT: u32 = 0x7fff_ffff;
+/// The inode has no name and never had one: it may get one.
+const LINKABLE: u32 = 1 << 31;
+/// Numbers that a pool may hand out beyond the inodes that it has room for: stock and quarantine.
+const BEYOND: u64 = 1 << 17;
+/// Inodes in a page of the device.
+const INODES_A_PAGE: u64 = 15;
 
-/// Spreads inode numbers, which nobody outside chooses.
+const NAME: &str = "keepfs-lookups";
+const MAGIC: u64 = 0x3155_4B4C_5346_504B;
+
+/// What a shard knows of its pages.
 #[derive(Default)]
-struct InoHasher(u64);
+struct Shard {
+    /// Counts that are not zero, by page; none is zero.
+    pages: HashMap<u64, u32>,
+    /// Pages that were written and became zero.
+    zero: Vec<u64>,
+}
 
-impl Hasher for InoHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
+/// The counts of a volume. They belong to the mount, not to the pool.
+pub(crate) struct Lookups {
+    region: Region,
+    /// Numbers from here on, which no pool hands out, count as held until the mount ends.
+    end: u64,
+    shards: Box<[Mutex<Shard>]>,
+}
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
+/// Numbers that have a count.
+fn end_of(pool: &Pool) -> u64 {
+    (pool.pages * INODES_A_PAGE + BEYOND)
+        .min(1 << 40)
+        .next_multiple_of(A_PAGE)
+}
 
-    fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+fn failed(bytes: u64) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::Memory {
+        bytes: bytes as usize,
+        source: Arc::new(source),
     }
 }
 
-type Counts = HashMap<u64, u64, BuildHasherDefault<InoHasher>>;
-
-/// The counts of a volume. They belong to the mount, not to the pool, so they start empty.
-pub(crate) struct Lookups {
-    shards: Box<[Mutex<Counts>]>,
+/// Magic, identity of the pool.
+fn header(pool: &Pool) -> [u8; 24] {
+    let mut header = [0; 24];
+    header[..8].copy_from_slice(&MAGIC.to_le_bytes());
+    header[8..].copy_from_slice(&pool.id.0);
+    header
 }
 
 impl Lookups {
-    /// No inode is looked up.
-    pub fn new() -> Lookups {
+    /// No inode is looked up. Errors: `Memory`.
+    pub fn new(pool: &Pool, guard: Guard, seal: bool) -> Result<Lookups, Error> {
+        let end = end_of(pool);
+        let bytes = PAGE + 4 * end;
+        let region = Region::sparse(NAME, bytes as usize, guard, seal).map_err(failed(bytes))?;
+        region.store(0, &header(pool));
+        Ok(Lookups::over(region, end))
+    }
+
+    /// The counts as an earlier life of the server left them. Errors: `Memory`; `Damaged` if they are not of this pool.
+    pub fn adopt(memory: OwnedFd, pool: &Pool, guard: Guard, seal: bool) -> Result<Lookups, Error> {
+        let end = end_of(pool);
+        let region = Region::adopt(memory, guard, seal).map_err(failed(0))?;
+        let mut found = [0; 24];
+        region.load(0, &mut found);
+        if region.bytes() as u64 != PAGE + 4 * end || found != header(pool) {
+            return Err(Error::Damaged("the lookup counts are not those of this pool".into()));
+        }
+        let lookups = Lookups::over(region, end);
+        lookups.count_again().map_err(failed(0))?;
+        Ok(lookups)
+    }
+
+    fn over(region: Region, end: u64) -> Lookups {
         Lookups {
+            region,
+            end,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
         }
     }
 
-    fn shard(&self, ino: u64) -> &Mutex<Counts> {
-        &self.shards[(ino % SHARDS) as usize]
+    /// For who holds the memory beyond this process.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.region.descriptor()
+    }
+
+    /// Finds the counts that are not zero.
+    fn count_again(&self) -> std::io::Result<()> {
+        for range in self.region.written_ranges()? {
+            let pages = (range.start as u64 / PAGE).max(1)..(range.end as u64).div_ceil(PAGE);
+            for page in pages.map(|page| page - 1).filter(|page| page * A_PAGE < self.end) {
+                let inos = page * A_PAGE..(page + 1) * A_PAGE;
+                let count = inos.filter(|ino| self.word(*ino) & COUNT != 0).count() as u32;
+                let mut shard = self.shard(page * A_PAGE).lock();
+                match count {
+                    0 => shard.zero.push(page),
+                    _ => drop(shard.pages.insert(page, count)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn shard(&self, ino: u64) -> &Mutex<Shard> {
+        &self.shards[(ino / A_PAGE % SHARDS) as usize]
+    }
+
+    /// Where the word of two inodes lies that has `ino`'s count, and how far up that stands.
+    fn place(ino: u64) -> (usize, u32) {
+        ((PAGE + 4 * (ino & !1)) as usize, 32 * (ino & 1) as u32)
+    }
+
+    fn word(&self, ino: u64) -> u32 {
+        let (at, shift) = Lookups::place(ino);
+        (self.region.load_u64(at, Ordering::Acquire) >> shift) as u32
+    }
+
+    /// Replaces the word of `ino` by what `next` makes of it, if it makes something. Returns what it was.
+    fn change(&self, ino: u64, next: impl Fn(u32) -> Option<u32>) -> Result<u32, u32> {
+        let (at, shift) = Lookups::place(ino);
+        loop {
+            let both = self.region.load_u64(at, Ordering::Acquire);
+            let now = (both >> shift) as u32;
+            let Some(new) = next(now) else { return Err(now) };
+            let new = both ^ (u64::from(now ^ new) << shift);
+            if self.region.replace_u64(at, both, new) {
+                return Ok(now);
+            }
+        }
     }
 
     /// One more lookup of `ino`.
     pub fn raise(&self, ino: u64) {
+        if ino >= self.end {
+            return;
+        }
+        let more = |word: u32| match word & COUNT {
+            COUNT => word,
+            _ => word + 1,
+        };
+        if self.change(ino, |word| (word & COUNT != 0).then(|| more(word))).is_ok() {
+            return;
+        }
         let mut shard = self.shard(ino).lock();
-        let count = shard.entry(ino).or_insert(0);
-        *count = count.saturating_add(1);
+        let page = ino / A_PAGE;
+        if self.change(ino, |word| Some(more(word))) == Ok(0) {
+            *shard.pages.entry(page).or_insert(0) += 1;
+        }
     }
 
     /// `by` lookups less; `true` if none is left. Unknown numbers are ignored.
     pub fn lower(&self, ino: u64, by: u64) -> bool {
-        let mut shard = self.shard(ino).lock();
-        let Some(count) = shard.get_mut(&ino) else { return false };
-        *count = count.saturating_sub(by);
-        let gone = *count == 0;
-        if gone {
-            shard.remove(&ino);
+        if ino >= self.end || by == 0 {
+            return false;
         }
-        gone
+        let by = u32::try_from(by).unwrap_or(COUNT);
+        let some_left = |word: u32| match word & COUNT {
+            COUNT => Some(word),
+            count if count > by => Some(word - by),
+            _ => None,
+        };
+        if self.change(ino, some_left).is_ok() {
+            return false;
+        }
+        let mut shard = self.shard(ino).lock();
+        // Somebody may have raised it meanwhile.
+        let was = self.change(ino, |word| Some(some_left(word).unwrap_or(0)));
+        let (Ok(was) | Err(was)) = was;
+        if was & COUNT == 0 || some_left(was).is_some() {
+            return false;
+        }
+        self.one_less(&mut shard, ino / A_PAGE);
+        true
+    }
+
+    fn one_less(&self, shard: &mut Shard, page: u64) {
+        let Some(left) = shard.pages.get_mut(&page) else { return };
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        shard.pages.remove(&page);
+        shard.zero.push(page);
+        if shard.zero.len() >= GIVE_BACK {
+            let Shard { pages, zero } = shard;
+            zero.sort_unstable();
+            zero.dedup();
+            for page in zero.drain(..).filter(|page| !pages.contains_key(page)) {
+                let start = (PAGE + page * PAGE) as usize;
+                self.region.give_back(start..start + PAGE as usize);
+            }
+        }
+    }
+
+    /// Whether the inode, which is held, never had a name and may get one.
+    pub fn set_linkable(&self, ino: u64, may: bool) {
+        let next = |word| match may {
+            true => word | LINKABLE,
+            false => word & !LINKABLE,
+        };
+        if ino < self.end {
+            let _ = self.change(ino, |word| (word & COUNT != 0).then(|| next(word)));
+        }
+    }
+
+    /// Whether that is so.
+    pub fn is_linkable(&self, ino: u64) -> bool {
+        ino < self.end && self.word(ino) & LINKABLE != 0 && !planted::forgets(Second::LinkableForgotten)
     }
 
     /// The mount ends: nobody holds anything.
     pub fn clear(&self) {
-        self.shards.iter().for_each(|shard| shard.lock().clear());
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let pages: Vec<u64> = shard.pages.drain().map(|(page, _)| page).collect();
+            for page in pages {
+                self.region.store((PAGE + page * PAGE) as usize, &[0; PAGE as usize]);
+                shard.zero.push(page);
+            }
+        }
     }
 
     /// Whether somebody holds `ino`.
     pub fn held(&self, ino: u64) -> bool {
-        self.shard(ino).lock().contains_key(&ino)
+        ino >= self.end || self.word(ino) & COUNT != 0
     }
 }
+
+#[cfg(test)]
+mod tests;

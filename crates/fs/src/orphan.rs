@@ -1,7 +1,8 @@
 //! The hidden list: inodes without names, freed when nobody holds them; cuts and holes that are not finished (S-5.6,
 //! S-5.8).
 //!
-//! What this keeps in memory follows from the ORPHANS bitmap and the lookup counts; `linkable` belongs to the mount.
+//! What this keeps in memory follows from the ORPHANS bitmap and the lookup counts. Whether an inode without a name may get
+//! one stands with its lookup count.
 
 use crate::blockmap::{self, Budget};
 use crate::data::free_pages;
@@ -36,8 +37,6 @@ struct Lists {
     unlinked: BTreeSet<u64>,
     /// nlink > 0, entries behind the size or in a pending hole left.
     trimming: BTreeSet<u64>,
-    /// Made without a name and never named: may be linked.
-    linkable: BTreeSet<u64>,
 }
 
 impl Orphans {
@@ -48,22 +47,14 @@ impl Orphans {
 
     /// An inode was made without a name.
     pub fn nameless(&self, ino: u64) {
-        let mut lists = self.lists.lock();
-        lists.unlinked.insert(ino);
-        lists.linkable.insert(ino);
+        self.lists.lock().unlinked.insert(ino);
     }
 
     /// A nameless inode got a name, or is gone.
     pub fn left(&self, ino: u64) {
         let mut lists = self.lists.lock();
         lists.unlinked.remove(&ino);
-        lists.linkable.remove(&ino);
         lists.trimming.remove(&ino);
-    }
-
-    /// Whether a nameless inode may get a name.
-    pub fn is_linkable(&self, ino: u64) -> bool {
-        self.lists.lock().linkable.contains(&ino)
     }
 
     /// Whether `ino` is without names.

@@ -226,6 +226,7 @@ impl Volume {
         {
             held.put(txn)?;
         }
+        txn.answers(0);
         Ok(Try::Done(gone))
     }
 

@@ -10,6 +10,7 @@ use crate::maintain::Worker;
 use crate::orphan::Orphans;
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_media::Device;
+use keepfs_store::planted::{self, Point, Second};
 use keepfs_store::{FormatOptions, Source, Store, StoreOptions, Txn, View};
 use keepfs_vfs::{Attr, Entry, Errno, Time};
 use parking_lot::Mutex;
@@ -123,13 +124,19 @@ impl Volume {
 
     /// A volume over an open store.
     pub fn over(store: Arc<Store>, options: &VolumeOptions) -> Result<Arc<Volume>> {
-        let read_only = options.store.read_only;
+        let lookups = Lookups::new(store.pool(), options.store.guard, options.store.seal)?;
+        Volume::assembled(store, lookups, options)
+    }
+
+    /// A volume over an open store, with what is held of it already.
+    pub(crate) fn assembled(store: Arc<Store>, lookups: Lookups, options: &VolumeOptions) -> Result<Arc<Volume>> {
+        let read_only = store.is_read_only();
         let volume = Arc::new(Volume {
             seed: store.name_seed(),
             staged_pages_max: options.staged_pages_max.unwrap_or_else(|| store.staged_soft_limit()),
             store,
             locks: Locks::new(),
-            lookups: Lookups::new(),
+            lookups,
             orphans: Orphans::default(),
             worker: Worker::default(),
             lost: LostPages::default(),
@@ -251,7 +258,13 @@ impl Volume {
 
     /// The answer to a lookup; raises the lookup count. Called with the inode's or its parent's lock held.
     pub(crate) fn entry_of(&self, ino: u64, inode: &Inode) -> Entry {
-        self.lookups.raise(ino);
+        planted::step(Point::BeforeRaise);
+        if !planted::forgets(Second::LookupAfterReply) {
+            self.lookups.raise(ino);
+        }
+        planted::step(Point::BeforeNote);
+        // If this answers a request that changed something, a restarted server need not count the lookup again (S-16.3).
+        self.store.request_raised();
         Entry {
             attr: self.attr_of(ino, inode),
         }

@@ -27,9 +27,12 @@ pub mod planted;
 mod pool;
 mod recover;
 mod redo;
+mod remains;
 mod repair;
+mod requests;
 mod reserve;
 pub mod restart;
+mod resume;
 mod rewrites;
 pub mod scratch;
 mod segment;
@@ -58,8 +61,10 @@ pub use keepfs_codes::Protection;
 pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use options::StoreOptions;
 pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool};
+pub use remains::{LOOKUPS, NAMES, Remains};
+pub use requests::Again;
 pub use reserve::Reservation;
-pub use segment::{Adopted, Quarantine};
+pub use resume::{Answered, Evidence, Parts, Resumed};
 pub use space::{Figures, Purpose};
 pub use stats::{DIRTY_SIZES, DeviceErrors, Snapshot, TimesSeen};
 pub use sync::group_pages_max;
@@ -119,6 +124,10 @@ pub struct Store {
     cache: Cache,
     clock: young::Clock,
     undo: UndoLog,
+    /// Requests under way, if they outlive the server.
+    requests: Option<requests::Requests>,
+    /// What a dead server left, as long as this one, which may not write, owes what is in it.
+    inherited: Option<Remains>,
     oplog: Option<oplog::OpLog>,
     audits: audit::Audits,
     map: Map,
@@ -242,7 +251,12 @@ impl Store {
         }
         let available = options.guard.available();
         available.map_err(|e| Error::Guard(e.to_string()))?;
-        let store = Arc::new(recover::open(device, options)?);
+        recover::open(device, options)?.start(options)
+    }
+
+    /// From here on others may use it.
+    fn start(self, options: &StoreOptions) -> Result<Arc<Store>, Error> {
+        let store = Arc::new(self);
         if options.background && !options.read_only {
             store.spawn()?;
         }
@@ -275,13 +289,21 @@ impl Store {
             options: o.clone(),
             read_only: AtomicBool::new(o.read_only),
             device,
-            arena: Arena::protected(frames, o.guard, o.seal, pool.protect)?,
+            arena: match o.lasting {
+                true => Arena::lasting(frames, o.guard, o.seal, pool.protect)?,
+                false => Arena::protected(frames, o.guard, o.seal, pool.protect)?,
+            },
             cache: Cache::new(frames),
             clock: young::Clock::new(o.verified_for),
             undo: match o.lasting {
                 true => UndoLog::lasting(o.guard, o.seal)?,
                 false => UndoLog::new(o.guard, o.seal)?,
             },
+            requests: match o.lasting {
+                true => Some(requests::Requests::new(o.guard, o.seal, segment.incarnation())?),
+                false => None,
+            },
+            inherited: None,
             audits: audit::Audits::new(o.audit, pool.name_seed)?,
             oplog: o.oplog.then(|| oplog::OpLog::new(o.guard, o.seal)).transpose()?,
             map: Map::new(sb.roots),
@@ -413,6 +435,9 @@ impl Store {
         let mut fault = self.fault.lock();
         if fault.is_none() && !self.device.is_off() {
             tracing::error!(%error, "the pool is read-only from here on");
+            if matches!(error, Error::Device(_)) {
+                self.segment.note_device_failed();
+            }
             *fault = Some(error.clone());
         }
         error

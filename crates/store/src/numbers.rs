@@ -100,12 +100,6 @@ impl Numbers {
         inner.quarantine.push_back((seq, number));
     }
 
-    /// What is in quarantine, and which transaction freed it.
-    #[cfg(test)]
-    pub(crate) fn quarantined(&self) -> Vec<(u64, u64)> {
-        self.inner.lock().quarantine.iter().copied().collect()
-    }
-
     /// Everything up to transaction `seq` is durable.
     pub fn release(&self, seq: u64) {
         let mut inner = self.inner.lock();

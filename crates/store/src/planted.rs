@@ -24,8 +24,14 @@ macro_rules! bugs {
     };
 }
 
+mod kills;
 mod logic;
 
+pub use kills::{Point, Second};
+#[doc(hidden)]
+pub use kills::{forgets, step};
+#[cfg(feature = "planted")]
+pub use kills::{kill_at, plant_second};
 pub use logic::Logic;
 #[doc(hidden)]
 pub use logic::has;

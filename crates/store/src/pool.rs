@@ -92,6 +92,11 @@ const OPEN_FRAMES: u64 = 1 << 15;
 const LOG_MAX: u64 = 65_536;
 
 impl Pool {
+    /// The pool on a device, by its newest superblock (S-2.3). Errors: there is none.
+    pub fn on(device: &dyn Device) -> Result<Pool, Error> {
+        choose(device).map(|sb| Pool::of(&sb))
+    }
+
     /// The constants of a superblock that was checked.
     pub fn of(sb: &Superblock) -> Pool {
         let id = PoolId(sb.pool);

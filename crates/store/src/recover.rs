@@ -11,8 +11,9 @@ mod replay;
 use crate::checkpoint::{Keeper, Wish};
 use crate::error::Error;
 use crate::log::{self, Found, Head, Scan};
-use crate::planted::{self, Bug};
+use crate::planted::{self, Bug, Point, Second};
 use crate::pool::Pool;
+use crate::segment::Adopted;
 use crate::space::OpenZone;
 use crate::{Store, StoreOptions, pool};
 use demand::Demand;
@@ -20,7 +21,7 @@ use keepfs_codes::crc32c;
 use keepfs_format::map::LIVE;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record, Run};
 use keepfs_format::superblock::Superblock;
-use keepfs_format::{MetaId, Space};
+use keepfs_format::{MetaId, PAGE, Space};
 use keepfs_media::{Device, PageNo};
 use std::sync::Arc;
 
@@ -29,6 +30,16 @@ pub type SeenLog = (u64, u64);
 
 /// Opens a pool. With `read_only`, the log is applied in memory and nothing is written.
 pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store, Error> {
+    open_owing(device, options, None).map(|(store, _)| store)
+}
+
+/// Opens a pool with what its dead server owed: the redo that the log does not have, as one more group (S-16.5). The second
+/// value: the last transaction that the log has.
+pub fn open_owing(
+    device: Arc<dyn Device>,
+    options: &StoreOptions,
+    mut owed: Option<&mut Adopted>,
+) -> Result<(Store, u64), Error> {
     let sb = pool::choose(&*device)?;
     if !options.read_only {
         pool::may_write(&sb)?;
@@ -47,6 +58,18 @@ pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store, Er
         seq: sb.seq.get(),
     };
     let mut scan = log::scan(&*device, &pool.log, head, &before)?;
+    if owed.is_some() {
+        // Whoever wrote these groups had written their data before, and no power was cut since.
+        scan.durable = u64::MAX;
+    }
+    let mut logged = scan.groups.last().map_or(sb.seq.get(), |group| group.seq);
+    if planted::forgets(Second::RedoTwice) {
+        logged = 0;
+    }
+    let owes = match &mut owed {
+        Some(owed) => owe(owed, &mut scan, logged)?,
+        None => false,
+    };
     let frames = keep_taken(&*device, &sb, &pool, &mut scan)?;
     let store = Store::build(device, sb, options, frames)?;
     store.check_roots()?;
@@ -59,13 +82,42 @@ pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store, Er
     }
     store.settle_staged()?;
     store.start_space(&sb)?;
-    let seen = (scan.seen > head.sequence).then_some((scan.seen, scan.head.group));
+    if let Some(owed) = owed.filter(|_| owes && !planted::forgets(Second::QuarantineForgotten)) {
+        store.space.quarantine(owed.freed_pages(logged)?);
+    }
+    planted::step(Point::Replayed);
+    let seen = (owes || scan.seen > head.sequence).then_some((scan.seen, scan.head.group));
     match seen.filter(|_| !options.read_only) {
         Some(seen) => store.begin_new_log(&mut store.keeper.lock(), seen)?,
         None => store.sync.reached(store.redo.lock().last),
     }
     *store.seen_log.lock() = seen.filter(|_| options.read_only);
-    Ok(store)
+    Ok((store, logged))
+}
+
+/// Adds the redo beyond `logged` to the groups of a log. Whether there is any.
+fn owe(owed: &mut Adopted, scan: &mut Scan, logged: u64) -> Result<bool, Error> {
+    if owed.last_seq() <= logged || planted::forgets(Second::RedoForgotten) {
+        return Ok(false);
+    }
+    let mut payload = owed.next_group(logged)?;
+    if planted::forgets(Second::StagedDropped) {
+        payload = without_tails(&payload)?;
+    }
+    scan.groups.push(Found {
+        group: scan.head.group,
+        seq: owed.last_seq(),
+        flags: FLAG_DATA_FLUSHED,
+        payload,
+    });
+    Ok(true)
+}
+
+/// What [`Second::StagedDropped`] leaves of a group.
+fn without_tails(payload: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut records = plog::decode(payload).map_err(|e| Error::Logic(e.what.into()))?;
+    records.retain(|record| !matches!(record, Record::Tail { .. }));
+    Ok(log::encode(records))
 }
 
 /// What [`open`] did not do because the pool was opened read-only. The keeper is the caller's.
@@ -167,25 +219,27 @@ impl Store {
 
     /// Puts the device pages under pages staged over them.
     fn settle_staged(&self) -> Result<(), Error> {
-        let pages = self.pool.pages;
         let mut table = self.staged_table.lock();
-        table.settle(|page, crc, buf| {
-            if page >= pages {
-                return Err(Error::Damaged(format!(
-                    "staged data lies over page {page}, but the pool has only {pages}"
-                )));
-            }
-            self.device.read(PageNo(page), buf)?;
-            if crc32c::of(buf) == crc {
-                Ok(())
-            } else {
-                Err(Error::Damaged(format!(
-                    "page {page}, which lies under staged data, has a wrong checksum"
-                )))
-            }
-        })?;
+        table.settle(|page, crc, buf| self.base(page, crc, buf))?;
         self.space.promise_again(table.promised);
         Ok(())
+    }
+
+    /// A page that lies under staged data. Errors: it is not what its CRC says.
+    pub(crate) fn base(&self, page: u64, crc: u32, buf: &mut [u8; PAGE]) -> Result<(), Error> {
+        let pages = self.pool.pages;
+        if page >= pages {
+            return Err(Error::Damaged(format!(
+                "staged data lies over page {page}, but the pool has only {pages}"
+            )));
+        }
+        self.device.read(PageNo(page), buf)?;
+        match crc32c::of(buf) == crc {
+            true => Ok(()),
+            false => Err(Error::Damaged(format!(
+                "page {page}, which lies under staged data, has a wrong checksum"
+            ))),
+        }
     }
 
     fn start_space(&self, sb: &Superblock) -> Result<(), Error> {
@@ -205,6 +259,8 @@ impl Store {
     /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5).
     /// `seen`: the page sequence number behind the last page seen, and the number of the next group.
     fn begin_new_log(&self, keeper: &mut Keeper, seen: SeenLog) -> Result<(), Error> {
+        // What was read may not be durable: a killed server's writes are seen before they are flushed (S-9.5).
+        self.flush_device()?;
         let (sequence, group) = seen;
         let head = Head {
             sequence: sequence + self.pool.log.pages,

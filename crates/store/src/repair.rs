@@ -30,6 +30,12 @@ pub(crate) fn kind_in(bytes: &[u8; PAGE]) -> u8 {
     bytes[offset_of!(Header, kind)]
 }
 
+/// The metablock that a metablock's header names.
+pub(crate) fn id_in(bytes: &[u8; PAGE]) -> MetaId {
+    let word = bytes[offset_of!(Header, id)..].first_chunk();
+    MetaId(word.map_or(0, |word| u64::from_le_bytes(*word)))
+}
+
 /// The kinds that metablock `id` can have.
 fn kinds(id: MetaId) -> &'static [Kind] {
     match (id.as_map(), id.space()) {

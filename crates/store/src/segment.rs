@@ -8,7 +8,7 @@
 
 mod adopt;
 
-pub use adopt::{Adopted, Quarantine};
+pub use adopt::Adopted;
 
 use crate::arena::{Guard, Region};
 use crate::error::Error;
@@ -47,7 +47,12 @@ pub enum Word {
     Last = 72,
     /// The last transaction that the staged slots hold.
     Followed = 80,
+    /// Whether writing has ended because the device failed.
+    Fault = 88,
 }
+
+/// What [`Word::Fault`] is then; anything else says nothing (S-1.3).
+const DEVICE_FAILED: u64 = 0x4D9A_36C5_B265_3A1B;
 
 /// The mapped segment.
 pub struct Segment {
@@ -173,6 +178,16 @@ impl Segment {
     /// Stores a word of page 0; what was stored before it is seen by whoever sees it.
     pub fn set_word(&self, word: Word, value: u64) {
         self.region.store_u64(word as usize, value, Ordering::Release);
+    }
+
+    /// Writing to the pool has ended because the device failed: a restarted server does not write either (S-16.6).
+    pub fn note_device_failed(&self) {
+        self.set_word(Word::Fault, DEVICE_FAILED);
+    }
+
+    /// Whether that was noted.
+    pub fn device_failed(&self) -> bool {
+        self.word(Word::Fault) == DEVICE_FAILED
     }
 
     /// Takes room for an entry of `bytes` (S-14.4). `false` if there is none.

@@ -381,6 +381,17 @@ impl Space {
         }
     }
 
+    /// Pages that transactions of the life before freed, up to `seq`, are clear in the bitmap, but not durably: nobody gets
+    /// them before that (S-11.1, S-16.5). Called once, behind [`Space::start`].
+    pub fn quarantine(&self, freed: Vec<(u64, Run)>) {
+        let mut inner = self.inner.lock();
+        for (seq, run) in freed {
+            inner.figures.quarantined += u64::from(run.count);
+            hide_run(&mut inner.zones, run);
+            inner.quarantine.push_back(Quarantined { seq, run });
+        }
+    }
+
     /// A chunk of metadata is data's when the checkpoint under way is durable.
     pub fn leaving(&self, run: Run) {
         self.inner.lock().leaving.push(run);

@@ -207,6 +207,11 @@ impl Table {
         Some(self.slots.page_at(placed.slot))
     }
 
+    /// Inode and index of all staged pages, ascending.
+    pub fn keys(&self) -> Vec<(u64, u64)> {
+        self.pages.keys().copied().collect()
+    }
+
     /// The indices of an inode's staged pages, ascending.
     pub fn of(&self, ino: u64) -> Vec<u64> {
         self.pages

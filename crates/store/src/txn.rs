@@ -10,6 +10,7 @@
 mod audited;
 mod claims;
 mod diff;
+mod publish;
 
 pub(crate) use claims::Lowering;
 
@@ -18,13 +19,11 @@ use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
 use crate::gate::Inside;
 use crate::oplog::Draft;
-use crate::planted::{self, Bug};
 use crate::redo;
 use crate::staged::{Bases, Room, Table};
 use crate::undo::UndoSlot;
 use crate::young::Tick;
 use crate::{Store, update};
-use core::sync::atomic::Ordering;
 use keepfs_codes::identity::Group;
 use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::oplog::{Action, Operation};
@@ -216,6 +215,8 @@ pub struct Txn<'s> {
     claim: bool,
     /// It stops where no more may wait for a checkpoint (S-10.5).
     bounded: bool,
+    /// It does what this thread's request shall, whose reply names that inode or 0 (S-16.2).
+    answers: Option<u64>,
     done: bool,
     gate: Option<Inside<'s>>,
 }
@@ -269,6 +270,7 @@ impl<'s> Txn<'s> {
             logged,
             claim: false,
             bounded: gate.is_some(),
+            answers: None,
             done: false,
             gate,
         }
@@ -352,6 +354,12 @@ impl<'s> Txn<'s> {
             self.keep_earlier(i, inode::at(r.id, offset));
         }
         Ok((i, self.write(i)?))
+    }
+
+    /// With this transaction the request that the thread works on ([`Store::begin_request`]) has done what it shall; its
+    /// reply names inode `ino`, or 0 (S-16.2).
+    pub fn answers(&mut self, ino: u64) {
+        self.answers = Some(ino);
     }
 
     /// A typed record (S-8.5): create, link, unlink, truncate, map-entry.
@@ -484,100 +492,6 @@ impl Sealed<'_> {
         let seq = txn.publish(self.redo);
         txn.settle(seq);
         seq
-    }
-}
-
-impl<'s> Txn<'s> {
-    /// The records with, last, the final bytes of every range of this transaction (T-3: they are still its own).
-    fn encode_redo(&mut self) -> Result<redo::Encoded<'s>, Stop> {
-        let mut draft = redo::Draft::new();
-        self.records.iter().for_each(|record| draft.push(record));
-        let changed = self.touched.iter().filter(|t| !t.ranges.is_empty());
-        for t in changed {
-            draft.push_update(t.r.id, t.generation, &t.ranges, |from, bytes| {
-                self.store.arena.load(t.pin.frame, usize::from(from), bytes);
-            });
-        }
-        draft.seal(&self.store.segment)
-    }
-
-    /// Takes the number, stores the state word, publishes the redo and lets the staged table follow, in the order of
-    /// S-14.3 (T-4).
-    fn publish(&mut self, mut encoded: Option<redo::Encoded<'_>>) -> u64 {
-        let mut redo = self.store.redo.lock();
-        let (slot, generation) = self.undo.place();
-        let seq = match &mut encoded {
-            Some(encoded) => redo.write(encoded, slot, generation),
-            None => redo.last,
-        };
-        let appended = match (&self.store.oplog, &mut self.draft) {
-            (Some(oplog), Some(draft)) if !draft.is_empty() => Some(oplog.append(seq, draft)),
-            _ => None,
-        };
-        self.undo.commit(seq);
-        if let Some(encoded) = encoded {
-            redo.publish(encoded);
-        }
-        if let Some(appended) = appended {
-            appended.publish();
-        }
-        self.store.audits.ledger.told(&self.records);
-        if !self.logged {
-            return seq;
-        }
-        for record in &self.records {
-            match record {
-                Record::Alloc {
-                    space: Space::Pages,
-                    run,
-                } => self.store.space.born(*run),
-                Record::Free {
-                    space: Space::Pages,
-                    run,
-                } => {
-                    self.store.space.freed(seq, *run);
-                    if planted::is(Bug::ReuseTooEarly) {
-                        self.store.space.release(seq);
-                    }
-                }
-                _ => {}
-            }
-        }
-        self.store
-            .follow_staged(seq, &self.records, &mut self.bases, self.promised);
-        self.promised = 0;
-        self.store.stats.bytes_dirtied(&self.records);
-        let ranges = self.touched.iter().map(|t| &t.ranges[..]).filter(|r| !r.is_empty());
-        self.store.stats.ranges_dirtied(ranges);
-        seq
-    }
-
-    /// Everything after the state word: idempotent, and nobody waits for it.
-    fn settle(&mut self, seq: u64) {
-        if self.logged {
-            self.store.space.used(self.pages_used);
-        }
-        for (space, number) in self.taken.drain(..) {
-            self.store.numbers(space).used(number);
-        }
-        for (space, number) in self.freed.drain(..) {
-            if space == Space::InodeNumbers {
-                self.store.emptied.lock().insert(inode::block_of(number).index());
-            }
-            self.store.numbers(space).freed(seq, number);
-        }
-        for t in self.touched.iter().filter(|t| t.written) {
-            let mut state = t.pin.slot().state.lock();
-            state.redo = state.redo.max(seq);
-        }
-        for (id, generation) in core::mem::take(&mut self.deaths) {
-            self.store.deaths.insert(id, generation);
-            if let Some(i) = self.touched.iter().position(|t| t.r.id == id) {
-                let t = self.touched.swap_remove(i);
-                self.store.cache.remove(id, t.pin);
-            }
-        }
-        self.store.stats.transactions.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -124,6 +124,7 @@ impl Volume {
             }
             tell_changed(txn, ino, now)?;
             held.changed(now);
+            txn.answers(0);
             held.put(txn)
         })
     }
@@ -144,6 +145,7 @@ impl Volume {
             store(txn, &mut held, &packed)?;
             tell_changed(txn, ino, now)?;
             held.changed(now);
+            txn.answers(0);
             held.put(txn)
         })
     }

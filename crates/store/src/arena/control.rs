@@ -144,11 +144,6 @@ impl Arena {
         self.control.add_u64(Self::at(frame, 0), VERSION.wrapping_sub(WRITER));
     }
 
-    /// Another content, which nobody could see change.
-    pub(super) fn next_version(&self, frame: FrameNo) {
-        self.control.add_u64(Self::at(frame, 0), VERSION);
-    }
-
     /// Door, before a counter is read: no other counter of the frame changes until [`Arena::unlatch`] (S-13.4).
     /// The caller is a writer; spins for as long as another one takes for a handful of stores.
     #[inline]

@@ -7,10 +7,12 @@
 //!     when nobody scribbled; outside it they always are.
 //! A-3 What is verified is a private copy, and what goes to the device is that copy (PROTOCOLS section 3).
 
+mod adopt;
 mod control;
 mod fault;
 mod hold;
 mod reuse;
+mod sparse;
 pub mod sys;
 mod window;
 
@@ -64,12 +66,26 @@ impl Arena {
 
     /// The same with any code whose sums merge by XOR.
     pub fn protected(count: u32, guard: Guard, seal: bool, code: Protection) -> Result<Arena, Error> {
+        Arena::made_by(Region::new, count, (guard, seal), code)
+    }
+
+    /// The same, and its descriptors are kept for who comes after this process (S-16.1).
+    pub(crate) fn lasting(count: u32, guard: Guard, seal: bool, code: Protection) -> Result<Arena, Error> {
+        Arena::made_by(Region::lasting, count, (guard, seal), code)
+    }
+
+    fn made_by(
+        make: impl Fn(&str, usize, Guard, bool) -> std::io::Result<Region>,
+        count: u32,
+        (guard, seal): (Guard, bool),
+        code: Protection,
+    ) -> Result<Arena, Error> {
         if code == Protection::Adler {
             return Err(Error::BadPool("adler is a code for comparison only".into()));
         }
         let region = |name, each| {
             let bytes = count as usize * each;
-            Region::new(name, bytes, guard, seal).map_err(|source| Error::Memory {
+            make(name, bytes, guard, seal).map_err(|source| Error::Memory {
                 bytes,
                 source: Arc::new(source),
             })
@@ -115,9 +131,11 @@ impl Arena {
 
     /// Fills a frame that nobody else can see with `bytes` of a metablock, whose CRC-64 is `crc` (fetch, birth).
     pub(crate) fn fill_as(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64, binding: Binding) {
+        // A writer, so that whoever finds it half filled after a kill knows that (S-16.4).
+        self.enter(frame);
         self.bind(frame, binding);
         self.put_whole(frame, bytes, crc);
-        self.next_version(frame);
+        self.leave(frame);
     }
 
     /// Replaces a frame's content by other verified bytes whose CRC-64 is `crc` (map pages, after a checkpoint).

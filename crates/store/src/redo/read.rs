@@ -64,8 +64,9 @@ impl Span {
 }
 
 /// The ring as a killed server left it; nothing is in a group (S-14.8). `committed` tells the number of the transaction
-/// that an undo slot committed in a generation. Errors: something in it is not right; it must not be used.
-pub fn rebuild(segment: Arc<Segment>, committed: impl Fn(u16, u32) -> Option<u64>) -> Result<Redo, RedoDamage> {
+/// that an undo slot committed in a generation. If something in it is not right, it has what is before that, and that
+/// is told.
+pub fn rebuild(segment: Arc<Segment>, committed: impl Fn(u16, u32) -> Option<u64>) -> (Redo, Option<RedoDamage>) {
     let cursor = segment.word(Word::Cursor);
     let (start, end) = (cursor as u32 as usize, (cursor >> 32) as usize);
     let mut redo = Redo {
@@ -76,17 +77,19 @@ pub fn rebuild(segment: Arc<Segment>, committed: impl Fn(u16, u32) -> Option<u64
         kept: Default::default(),
         taken: 0,
     };
-    let possible = start < RING && end < RING && start.is_multiple_of(8) && end.is_multiple_of(8);
-    let mut left = (end + RING).wrapping_sub(start) % RING;
-    let damage = |redo: &Redo| RedoDamage { seq: redo.last + 1 };
-    if !possible {
-        return Err(damage(&redo));
+    if start >= RING || end >= RING || !start.is_multiple_of(8) || !end.is_multiple_of(8) {
+        let seq = redo.last + 1;
+        return (redo, Some(RedoDamage { seq }));
     }
+    let mut left = (end + RING - start) % RING;
     while left > 0 {
-        let whole = Whole::at(&segment, redo.end).filter(|w| w.len() <= left);
         let first = redo.kept.is_empty();
-        let next = whole.filter(|w| w.seq == redo.last + 1 || first && w.seq <= redo.last);
-        let whole = next.ok_or_else(|| damage(&redo))?;
+        let next = Whole::at(&segment, redo.end)
+            .filter(|w| w.len() <= left && (w.seq == redo.last + 1 || first && w.seq <= redo.last));
+        let Some(whole) = next else {
+            let seq = redo.last + 1;
+            return (redo, Some(RedoDamage { seq }));
+        };
         left -= whole.len();
         redo.adopt(&whole);
     }
@@ -95,9 +98,8 @@ pub fn rebuild(segment: Arc<Segment>, committed: impl Fn(u16, u32) -> Option<u64
         .filter(|w| w.seq == redo.last + 1 && committed(w.slot, w.generation) == Some(w.seq));
     if let Some(whole) = beyond {
         redo.adopt(&whole);
-        redo.store_cursor();
     }
-    Ok(redo)
+    (redo, None)
 }
 
 impl Redo {

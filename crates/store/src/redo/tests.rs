@@ -58,9 +58,12 @@ impl World {
 
     fn rebuild(&self) -> Result<(Redo, Vec<TxnRedo>), RedoDamage> {
         let segment = self.adopt();
-        let mut redo = rebuild(segment.clone(), |slot, generation| {
+        let (mut redo, damage) = rebuild(segment.clone(), |slot, generation| {
             self.undo.committed(slot, generation)
-        })?;
+        });
+        if let Some(damage) = damage {
+            return Err(damage);
+        }
         let span = redo.take();
         let transactions = span.read(&segment)?;
         Ok((redo, transactions))

@@ -1,9 +1,11 @@
 //! What a killed server left in its staging segment, for the one that comes after it (S-14.8, S-14.9).
 //!
 //! The keeper holds the descriptor; the undo slots tell which transactions are committed; the log on the device tells
-//! which of them it has.
+//! which of them it has. What the server owes the device is the redo that the log does not have: with it the log is
+//! what a sync would have made of it, and staged pages follow from the log (S-8.8). So nothing else is used; the staged pages
+//! in the segment are compared with those, as evidence.
 
-use super::Segment;
+use super::{Segment, Word};
 use crate::arena::Guard;
 use crate::error::Error;
 use crate::log;
@@ -15,45 +17,46 @@ use keepfs_format::{PAGE, Space};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Redo and staged pages as they were, half-done changes finished.
+/// The redo of a killed server.
 pub struct Adopted {
     segment: Arc<Segment>,
     redo: Redo,
-    staged: Table,
-}
-
-/// What was freed and may not be used again yet, with the transaction that freed it (S-11.1).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Quarantine {
-    /// Pages.
-    pub pages: Vec<(u64, Run)>,
-    /// Numbers of metablocks.
-    pub nodes: Vec<(u64, u64)>,
-    /// Numbers of inodes.
-    pub inodes: Vec<(u64, u64)>,
+    damage: Option<RedoDamage>,
 }
 
 impl Adopted {
-    /// Reads a segment. The undo slots, not yet retired, tell what is committed; `read` gives a device page that has a
-    /// CRC-32C. Errors: `Memory`; `Damaged` or `Redo` if something in it is not
-    /// right: then it must not be used, and the pool is opened as after a power cut.
-    pub fn new(
-        descriptor: OwnedFd,
-        (guard, seal): (Guard, bool),
-        undo: &UndoLog,
-        read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), Error>,
-    ) -> Result<Adopted, Error> {
-        let segment = Arc::new(Segment::adopt(descriptor, guard, seal)?);
-        let redo =
-            redo::rebuild(segment.clone(), |slot, generation| undo.committed(slot, generation)).map_err(damaged)?;
-        let transactions = redo.kept().read(&segment).map_err(damaged)?;
-        let staged = staged::rebuild(segment.clone(), &transactions, read)?;
-        Ok(Adopted { segment, redo, staged })
+    /// Reads a segment; nothing in it is changed. The undo slots, not yet retired, tell what is committed; without them the
+    /// last transaction may be taken as not committed, if nobody has heard of it. Errors: `Memory`; `Damaged` if it is no
+    /// segment.
+    pub fn new(descriptor: OwnedFd, guard: Guard, undo: Option<&UndoLog>) -> Result<Adopted, Error> {
+        let segment = Arc::new(Segment::adopt(descriptor, guard, false)?);
+        let committed = |slot, generation| undo.and_then(|undo| undo.committed(slot, generation));
+        let (redo, damage) = redo::rebuild(segment.clone(), committed);
+        Ok(Adopted { segment, redo, damage })
     }
 
-    /// Number of the last committed transaction.
+    /// Which life of the pool it is of.
+    pub fn incarnation(&self) -> u64 {
+        self.segment.incarnation()
+    }
+
+    /// Number of the last committed transaction whose redo is whole, and that of all before it.
     pub fn last_seq(&self) -> u64 {
         self.redo.last
+    }
+
+    /// Committed transactions, up to the last, that are neither here whole nor in a log that has `logged`.
+    pub fn lost(&self, logged: u64) -> u64 {
+        let known = self.redo.last.max(logged);
+        match &self.damage {
+            Some(RedoDamage { seq }) => self.segment.word(Word::Followed).max(*seq).saturating_sub(known),
+            None => 0,
+        }
+    }
+
+    /// Writing to the pool had ended because the device failed.
+    pub fn device_failed(&self) -> bool {
+        self.segment.device_failed()
     }
 
     /// The records of the next group, encoded (S-8.4), when the log has everything up to transaction `logged`.
@@ -63,50 +66,36 @@ impl Adopted {
         Ok(log::encode(compact(transactions).records))
     }
 
-    /// Copies a staged page; `false` if it is not staged.
-    pub fn staged(&self, ino: u64, index: u64, page: &mut [u8; PAGE]) -> Result<bool, Error> {
-        Ok(self.staged.read(ino, index, page)?)
+    /// The staged pages as the server had them, half-done changes finished; `read` gives a device page that has a CRC-32C.
+    /// Errors: a slot is not right; those of `read`.
+    pub fn staged(&self, read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), Error>) -> Result<Table, Error> {
+        let transactions = self.redo.kept().read(&self.segment).map_err(damaged)?;
+        staged::rebuild(self.segment.clone(), &transactions, read)
     }
 
-    /// Number of staged pages.
-    pub fn staged_total(&self) -> usize {
-        self.staged.len()
-    }
-
-    /// What the transactions kept have freed (S-14.9).
-    pub fn quarantine(&self) -> Result<Quarantine, Error> {
-        let mut freed = Quarantine::default();
-        for TxnRedo { seq, records } in self.redo.kept().read(&self.segment).map_err(damaged)? {
-            records.iter().for_each(|record| freed.add(seq, record));
+    /// Pages that transactions beyond `logged` have freed and none of them has taken again, with the transaction
+    /// (S-14.9).
+    pub fn freed_pages(&self, logged: u64) -> Result<Vec<(u64, Run)>, Error> {
+        let mut freed = Vec::new();
+        let kept = self.redo.kept().read(&self.segment).map_err(damaged)?;
+        for TxnRedo { seq, records } in kept.into_iter().filter(|txn| txn.seq > logged) {
+            records.iter().for_each(|record| follow(&mut freed, seq, record));
         }
         Ok(freed)
     }
 }
 
-impl Quarantine {
-    fn add(&mut self, seq: u64, record: &Record) {
-        match record {
-            Record::Alloc {
-                space: Space::Pages,
-                run,
-            } => {
-                self.pages = self
-                    .pages
-                    .iter()
-                    .flat_map(|(seq, old)| left(*seq, *old, *run))
-                    .collect()
-            }
-            Record::Free {
-                space: Space::Pages,
-                run,
-            } => self.pages.push((seq, *run)),
-            Record::Free {
-                space: Space::InodeNumbers,
-                run,
-            } => self.inodes.push((seq, run.start)),
-            Record::Death { id, .. } => self.nodes.push((seq, id.index())),
-            _ => {}
-        }
+fn follow(freed: &mut Vec<(u64, Run)>, seq: u64, record: &Record) {
+    match record {
+        Record::Alloc {
+            space: Space::Pages,
+            run,
+        } => *freed = freed.iter().flat_map(|(seq, old)| left(*seq, *old, *run)).collect(),
+        Record::Free {
+            space: Space::Pages,
+            run,
+        } => freed.push((seq, *run)),
+        _ => {}
     }
 }
 

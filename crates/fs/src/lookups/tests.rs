@@ -1,0 +1,156 @@
+//! Lookup counts by several threads, over several lives, in little memory (S-16.7).
+
+use super::*;
+use keepfs_media::Device;
+use keepfs_media::ram::RamDevice;
+use keepfs_store::{FormatOptions, Store};
+
+fn pool() -> Pool {
+    let device: Arc<dyn Device> = Arc::new(RamDevice::new(4096));
+    Store::format(device.clone(), &FormatOptions::default()).expect("format");
+    Pool::on(&*device).expect("a pool")
+}
+
+fn lookups() -> Lookups {
+    Lookups::new(&pool(), Guard::Alias, false).expect("memory")
+}
+
+/// Memory that is in use, bytes.
+fn used(lookups: &Lookups) -> usize {
+    let ranges = lookups.region.written_ranges().expect("ranges");
+    ranges.into_iter().map(|range| range.len()).sum()
+}
+
+#[test]
+fn counts_go_up_and_down() {
+    let lookups = lookups();
+    assert!(!lookups.held(7) && !lookups.lower(7, 1));
+    lookups.raise(7);
+    lookups.raise(7);
+    lookups.raise(6);
+    assert!(lookups.held(7) && lookups.held(6) && !lookups.held(5));
+    assert!(!lookups.lower(7, 1) && lookups.held(7));
+    assert!(lookups.lower(7, 1) && !lookups.held(7) && lookups.held(6));
+    lookups.raise(8);
+    assert!(lookups.lower(8, 9) && !lookups.held(8), "more than there are");
+    lookups.clear();
+    assert!(!lookups.held(6));
+}
+
+#[test]
+fn numbers_beyond_the_pool_count_as_held() {
+    let lookups = lookups();
+    let beyond = lookups.end;
+    lookups.raise(beyond - 1);
+    lookups.raise(beyond);
+    assert!(!lookups.lower(beyond, 1) && lookups.held(beyond) && lookups.held(u64::MAX));
+    assert!(lookups.lower(beyond - 1, 1));
+}
+
+#[test]
+fn a_full_count_stays() {
+    let lookups = lookups();
+    lookups.change(5, |_| Some(COUNT)).expect("set");
+    lookups.raise(5);
+    assert!(!lookups.lower(5, 1 << 40) && lookups.held(5) && !lookups.held(4));
+}
+
+#[test]
+fn who_never_had_a_name_stands_with_the_count() {
+    let lookups = lookups();
+    lookups.set_linkable(5, true);
+    assert!(!lookups.is_linkable(5), "nobody holds it");
+    lookups.raise(5);
+    lookups.set_linkable(5, true);
+    lookups.raise(5);
+    assert!(lookups.is_linkable(5) && !lookups.is_linkable(4));
+    assert!(!lookups.lower(5, 1) && lookups.is_linkable(5));
+    lookups.set_linkable(5, false);
+    assert!(!lookups.is_linkable(5) && lookups.held(5));
+    lookups.set_linkable(5, true);
+    assert!(lookups.lower(5, 1) && !lookups.is_linkable(5));
+}
+
+/// Each held inode is held in the next life, and pages are known again.
+#[test]
+fn the_next_life_has_the_counts() {
+    let (pool, first) = (pool(), lookups());
+    let pool = Pool { id: pool.id, ..pool };
+    let first = Lookups {
+        region: {
+            first.region.store(0, &header(&pool));
+            first.region
+        },
+        ..first
+    };
+    for ino in (1..60_000).step_by(7) {
+        first.raise(ino);
+        first.raise(ino);
+    }
+    let memory = first
+        .descriptor()
+        .expect("it lasts")
+        .try_clone_to_owned()
+        .expect("again");
+    let next = Lookups::adopt(memory, &pool, Guard::Alias, false).expect("adopted");
+    for ino in 1..60_000 {
+        assert_eq!(next.held(ino), ino % 7 == 1, "{ino}");
+    }
+    for ino in (1..60_000).step_by(7) {
+        assert!(!next.lower(ino, 1) && next.lower(ino, 1));
+    }
+    assert!(
+        used(&next) <= (1 + SHARDS as usize * GIVE_BACK) * PAGE as usize,
+        "{}",
+        used(&next)
+    );
+    let other = Pool { pages: 8192, ..pool };
+    let memory = next
+        .descriptor()
+        .expect("it lasts")
+        .try_clone_to_owned()
+        .expect("again");
+    assert!(Lookups::adopt(memory, &other, Guard::Alias, false).is_err());
+}
+
+/// P-9: what is forgotten takes no memory.
+#[test]
+fn pages_without_counts_are_given_back() {
+    let lookups = lookups();
+    let most = lookups.end;
+    for ino in 1..most {
+        lookups.raise(ino);
+        lookups.lower(ino, 1);
+    }
+    assert!(
+        most > 150_000 && used(&lookups) < 200_000,
+        "{} of {most}",
+        used(&lookups)
+    );
+}
+
+/// L-1, L-2: threads raise and lower neighbours, pages come and go meanwhile, no count is lost.
+#[test]
+fn threads_do_not_lose_counts() {
+    let lookups = lookups();
+    let kept: Vec<u64> = (0..40).map(|i| 1 + i * A_PAGE * SHARDS / 16).collect();
+    std::thread::scope(|s| {
+        for thread in 0..4 {
+            let (lookups, kept) = (&lookups, &kept);
+            s.spawn(move || {
+                for round in 0..500 {
+                    for ino in kept.iter().map(|ino| ino + (round + thread) % 3) {
+                        lookups.raise(ino);
+                        assert!(lookups.held(ino));
+                        lookups.lower(ino, 1);
+                    }
+                }
+                kept.iter().for_each(|ino| lookups.raise(*ino));
+            });
+        }
+    });
+    for ino in kept {
+        assert!(!lookups.lower(ino, 3) && lookups.lower(ino, 1), "{ino}");
+        assert!(!lookups.held(ino + 1) && !lookups.held(ino + 2));
+    }
+}

@@ -1,0 +1,98 @@
+//! The second life of a volume: what the server before left is taken up (SPEC section 16).
+
+use crate::errors::Result;
+use crate::inode::live;
+use crate::lookups::Lookups;
+use crate::volume::{Volume, VolumeOptions};
+use keepfs_media::Device;
+use keepfs_store::planted::{self, Second};
+use keepfs_store::{Again, LOOKUPS, Pool, Remains, Resumed, Store};
+use keepfs_vfs::Entry;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How a request that the kernel sends again is to be answered.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// It was executed: its reply is success, with this entry if it names an inode. The lookup is counted already.
+    Done(Option<Entry>),
+    /// It is to be executed. It was begun in so many lives before, each of which ended.
+    Execute(u32),
+}
+
+impl Volume {
+    /// Opens the pool of a server that died, with what it left; its process is gone (waitpid(2) has returned). Whatever was
+    /// acknowledged is there, what was not is whole or absent, and inodes that are looked up stay. Then
+    /// [`Volume::remains`] is what the keeper shall hold instead of `remains`, all at once.
+    ///
+    /// It may be killed at any moment and run again with the same `remains`.
+    ///
+    /// Errors: as [`Volume::open`]. Memory that cannot be used is no error: what it held is told in [`Resumed`].
+    pub fn resume(
+        device: Arc<dyn Device>,
+        options: &VolumeOptions,
+        mut remains: Remains,
+    ) -> Result<(Arc<Volume>, Resumed)> {
+        let pool = Pool::on(&*device)?;
+        let (guard, seal) = (options.store.guard, options.store.seal);
+        let left = remains
+            .take(LOOKUPS)
+            .filter(|_| !planted::forgets(Second::LookupsForgotten));
+        let (lookups, lost) = match left.map(|left: OwnedFd| Lookups::adopt(left, &pool, guard, seal)) {
+            Some(Ok(lookups)) => (lookups, None),
+            Some(Err(error)) => (Lookups::new(&pool, guard, seal)?, Some(error.to_string())),
+            None => (Lookups::new(&pool, guard, seal)?, Some("they are missing".into())),
+        };
+        let (store, mut resumed) = Store::resume(device, &options.store, remains, |ino| lookups.raise(ino))?;
+        if let Some(lost) = lost {
+            tracing::error!(%lost, "lookup counts of the server that died are not known: open files without names are lost");
+            resumed.findings.push(keepfs_store::Evidence::Memory(LOOKUPS, lost));
+        }
+        let begun = Instant::now();
+        let volume = Volume::assembled(store, lookups, options)?;
+        resumed.parts.volume = begun.elapsed();
+        Ok((volume, resumed))
+    }
+
+    /// The memory that a restarted server needs, of a volume whose store was opened with `lasting`. Errors: no descriptors
+    /// are left.
+    pub fn remains(&self) -> Result<Remains> {
+        let mut remains = self.store.remains()?;
+        if let Some(lookups) = self.lookups.descriptor() {
+            let lookups = lookups.try_clone_to_owned();
+            let source = |source| keepfs_store::Error::Memory {
+                bytes: 0,
+                source: Arc::new(source),
+            };
+            remains.add(LOOKUPS, lookups.map_err(source)?);
+        }
+        Ok(remains)
+    }
+
+    /// This thread works on the kernel's request `unique` (without the resend bit) from here on: called before each
+    /// operation of it.
+    pub fn begin_request(&self, unique: u64) {
+        self.store.begin_request(unique);
+    }
+
+    /// How a request that the kernel sends again is to be answered; called before [`Volume::begin_request`]. Errors: those of
+    /// reading the inode.
+    pub fn answer(&self, unique: u64) -> Result<Answer> {
+        match self.store.request_again(unique) {
+            None => Ok(Answer::Execute(0)),
+            Some(Again::Begun(lives)) => Ok(Answer::Execute(lives)),
+            Some(Again::Done(None)) => Ok(Answer::Done(None)),
+            Some(Again::Done(Some(ino))) => {
+                let _lock = self.locks.shared(ino);
+                let inode = self.see(|view| live(view, ino))?;
+                if inode.nlink.get() == 0 {
+                    // Made without a name: only its maker could have named it.
+                    self.lookups.set_linkable(ino, true);
+                }
+                let attr = self.attr_of(ino, &inode);
+                Ok(Answer::Done(Some(Entry { attr })))
+            }
+        }
+    }
+}

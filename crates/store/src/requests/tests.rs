@@ -1,0 +1,181 @@
+//! Slots of requests over several lives (S-16.2, S-16.3).
+
+use super::slots::State;
+use super::*;
+use crate::undo::UndoLog;
+
+const GUARD: Guard = Guard::Off;
+
+/// Requests and the undo slots that they name.
+struct Life {
+    requests: Requests,
+    undo: UndoLog,
+}
+
+impl Life {
+    fn new() -> Life {
+        Life {
+            requests: Requests::new(GUARD, false, 7).expect("slots"),
+            undo: UndoLog::lasting(GUARD, false).expect("undo"),
+        }
+    }
+
+    /// What the next life finds when transactions up to `last` are recovered.
+    fn left(&self, last: u64) -> Vec<Met> {
+        let memory = self.requests.descriptor().expect("it lasts");
+        let left = Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, 7).expect("slots");
+        let (mut met, damaged) = left.met(&self.undo, last);
+        assert_eq!(damaged, []);
+        met.sort_by_key(|met| met.unique);
+        met
+    }
+
+    /// The next life.
+    fn next(&self, last: u64) -> Life {
+        let next = Life::new();
+        next.requests.carry(self.left(last));
+        next
+    }
+}
+
+fn begun(unique: u64, attempts: u32) -> Met {
+    Met {
+        unique,
+        done: false,
+        ino: 0,
+        raised: false,
+        attempts,
+    }
+}
+
+fn done(unique: u64, ino: u64, raised: bool) -> Met {
+    Met {
+        done: true,
+        ino,
+        raised,
+        ..begun(unique, 1)
+    }
+}
+
+#[test]
+fn states_are_far_apart() {
+    let states = [State::Free, State::Begun, State::Named, State::Done, State::Raised];
+    for (i, a) in states.iter().enumerate() {
+        for b in &states[i + 1..] {
+            let distance = (a.constant() ^ b.constant()).count_ones();
+            assert!(distance >= 8, "{a:?} and {b:?}: {distance}");
+        }
+    }
+}
+
+#[test]
+fn a_request_is_done_with_its_transaction() {
+    let life = Life::new();
+    assert_eq!(life.left(9), []);
+    life.requests.begin(100);
+    assert_eq!(life.left(9), [begun(100, 1)]);
+    let slot = life.undo.open();
+    life.requests.name(slot.place(), 55);
+    assert_eq!(life.left(9), [begun(100, 1)]);
+    slot.commit(5);
+    assert_eq!(life.left(9), [done(100, 55, false)]);
+    assert_eq!(life.left(4), [begun(100, 1)], "the transaction is lost");
+    life.requests.done(5);
+    drop(slot);
+    assert_eq!(life.left(9), [done(100, 55, false)]);
+    assert_eq!(life.left(4), [begun(100, 1)], "the transaction is lost");
+    life.requests.raised();
+    assert_eq!(life.left(9), [done(100, 55, true)]);
+    life.requests.begin(100);
+    assert_eq!(life.left(9), [done(100, 55, true)], "the same request goes on");
+    life.requests.begin(102);
+    assert_eq!(life.left(9), [begun(102, 1)]);
+    life.requests.raised();
+    assert_eq!(life.left(9), [begun(102, 1)], "a lookup alone");
+}
+
+#[test]
+fn another_generation_of_an_undo_slot_proves_nothing() {
+    let life = Life::new();
+    life.requests.begin(100);
+    let slot = life.undo.open();
+    life.requests.name(slot.place(), 0);
+    drop(slot);
+    let slot = life.undo.open();
+    slot.commit(5);
+    assert_eq!(life.left(9), [begun(100, 1)]);
+}
+
+#[test]
+fn requests_are_carried_until_they_are_met() {
+    let first = Life::new();
+    first.requests.begin(100);
+    let slot = first.undo.open();
+    first.requests.name(slot.place(), 55);
+    slot.commit(5);
+    let second = first.next(5);
+    let third = second.next(0);
+    assert_eq!(third.left(0), [done(100, 55, false)], "nobody has asked for it");
+    assert_eq!(third.requests.again(102), None);
+    assert_eq!(third.requests.again(100), Some(Again::Done(Some(55))));
+    assert_eq!(third.requests.again(100), None, "it is this thread's now");
+    assert_eq!(third.left(0), [done(100, 55, false)], "until its reply is sent");
+    third.requests.begin(104);
+    assert_eq!(third.left(0), [begun(104, 1)]);
+}
+
+/// PROTOCOLS section 8: a slot counts the lives that ended in it.
+#[test]
+fn lives_are_counted() {
+    let mut life = Life::new();
+    for attempts in 1..4 {
+        let again = (attempts > 1).then_some(Again::Begun(attempts - 1));
+        assert_eq!(life.requests.again(100), again);
+        life.requests.begin(100);
+        assert_eq!(life.left(0), [begun(100, attempts)]);
+        life = life.next(0);
+    }
+    let idle = life.next(0);
+    assert_eq!(
+        idle.left(0),
+        [begun(100, 3)],
+        "a life that did not begin it does not count"
+    );
+}
+
+#[test]
+fn the_newest_are_carried() {
+    let life = Life::new();
+    life.requests.carry((1..=3000).map(|unique| begun(unique, 1)).collect());
+    let met = life.left(0);
+    assert_eq!((met.len(), met[0].unique), (CARRIED_MAX, 3001 - CARRIED_MAX as u64));
+}
+
+#[test]
+fn damage_is_told_and_another_life_refused() {
+    let life = Life::new();
+    life.requests.begin(100);
+    for at in [0, 8, 16] {
+        let slot = SLOTS_AT;
+        life.requests.0.region.xor_u8(slot + at + 4, 1);
+        let memory = life.requests.descriptor().expect("it lasts");
+        let left = Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, 7).expect("slots");
+        assert_eq!(left.met(&life.undo, 0), (Vec::new(), vec![0]), "byte {at}");
+        life.requests.0.region.xor_u8(slot + at + 4, 1);
+    }
+    let memory = life.requests.descriptor().expect("it lasts");
+    assert!(Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, 8).is_err());
+}
+
+/// Where the first slot lies.
+const SLOTS_AT: usize = 4096;
+
+/// A thread that ends gives its slot back.
+#[test]
+fn threads_come_and_go() {
+    let life = Life::new();
+    for unique in 0..2 * SLOTS as u64 {
+        std::thread::scope(|s| s.spawn(|| life.requests.begin(unique + 1)).join().expect("begun"));
+    }
+    assert!(life.left(0).len() < 10);
+}

@@ -1,0 +1,274 @@
+//! The second life of a mounted pool: a restarted server finishes the sync that the dead one owed, and recovers as after a
+//! power cut (SPEC section 16; decision 0520).
+//!
+//! Invariants:
+//! Z-1 Of the dead server's memory only redo, requests and lookup counts are used, each by its own checksum or rule; the
+//!     arena is evidence.
+//! Z-2 A death anywhere in here repeats it with the same memory and comes to the same state: the memory that the keeper
+//!     holds changes only in ways that say the same again, and the device by the recovery's checkpoint alone.
+
+mod evidence;
+
+pub use evidence::Evidence;
+
+use crate::arena::Arena;
+use crate::error::Error;
+use crate::planted::{self, Point, Second};
+use crate::remains::{ARENA, PARITY, REQUESTS, SESSION, STAGING, SUMS};
+use crate::requests::{Left, Met};
+use crate::segment::Adopted;
+use crate::undo::UndoLog;
+use crate::{Pool, Protection, Remains, Store, StoreOptions, recover};
+use keepfs_media::Device;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A request that the dead server had executed and perhaps not answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answered {
+    /// The kernel's number of it, without the resend bit.
+    pub unique: u64,
+    /// The inode that its reply names.
+    pub ino: Option<u64>,
+}
+
+/// What the parts of a resume took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Parts {
+    /// Mapping what was left.
+    pub adopt: Duration,
+    /// Rolling the old arena back.
+    pub roll_back: Duration,
+    /// Log and redo, and the checkpoint behind them.
+    pub recover: Duration,
+    /// Looking at every frame of the old arena.
+    pub evidence: Duration,
+    /// Requests and lookup counts.
+    pub requests: Duration,
+    /// What the floor above does: the hidden list.
+    pub volume: Duration,
+}
+
+impl Parts {
+    /// All of it.
+    pub fn total(&self) -> Duration {
+        self.adopt + self.roll_back + self.recover + self.evidence + self.requests + self.volume
+    }
+}
+
+/// What a resume found and did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Resumed {
+    /// Transactions that were acknowledged, perhaps, and could not be recovered: the redo ring was damaged. 0: nothing is
+    /// lost.
+    pub lost: u64,
+    /// Transactions that were open, and are as if they had never begun.
+    pub open: usize,
+    /// Transactions committed beyond the log.
+    pub beyond: u64,
+    /// What was wrong in the memory that the dead server left.
+    pub findings: Vec<Evidence>,
+    /// Requests that were executed; see [`Store::request_again`].
+    pub answered: Vec<Answered>,
+    /// Requests that were begun and not executed, and in how many lives.
+    pub begun: Vec<(u64, u32)>,
+    /// Writing had ended in the life before, because the device failed: this one does not write either.
+    pub device_failed: bool,
+    /// How long it took.
+    pub parts: Parts,
+}
+
+/// What could be mapped of what a dead server left.
+struct Dead {
+    undo: Option<UndoLog>,
+    arena: Option<Arena>,
+    adopted: Option<Adopted>,
+    requests: Option<Left>,
+}
+
+impl Dead {
+    fn adopt(mut remains: Remains, options: &StoreOptions, code: Protection, findings: &mut Vec<Evidence>) -> Dead {
+        let guard = options.guard;
+        let mut right = |what: &'static str, result: Option<Result<(), Error>>| match result {
+            Some(Ok(())) => {}
+            Some(Err(error)) => findings.push(Evidence::Memory(what, error.to_string())),
+            None => findings.push(Evidence::Memory(what, "it is missing".into())),
+        };
+        let undo = remains.take(SESSION).map(|memory| UndoLog::adopt(memory, guard, false));
+        let (undo, told) = apart(undo);
+        right(SESSION, told);
+        let adopted = remains
+            .take(STAGING)
+            .map(|memory| Adopted::new(memory, guard, undo.as_ref()));
+        let (adopted, told) = apart(adopted);
+        right(STAGING, told);
+        let incarnation = adopted.as_ref().map_or(0, Adopted::incarnation);
+        let requests = remains
+            .take(REQUESTS)
+            .map(|memory| Left::adopt(memory, guard, incarnation));
+        let (requests, told) = apart(requests);
+        right(REQUESTS, told);
+        let frames = [ARENA, SUMS, PARITY].map(|name| remains.take(name));
+        let arena = match frames {
+            [Some(frames), Some(sums), Some(parity)] => Some(Arena::adopt([frames, sums, parity], guard, code)),
+            _ => None,
+        };
+        let (arena, told) = apart(arena);
+        right(ARENA, told);
+        Dead {
+            undo,
+            arena,
+            adopted,
+            requests,
+        }
+    }
+}
+
+/// The value, and whether there is one.
+fn apart<T>(result: Option<Result<T, Error>>) -> (Option<T>, Option<Result<(), Error>>) {
+    match result {
+        Some(Ok(value)) => (Some(value), Some(Ok(()))),
+        Some(Err(error)) => (None, Some(Err(error))),
+        None => (None, None),
+    }
+}
+
+impl Store {
+    /// Opens the pool of a server that died (its process is gone) with what it left (S-16.5). `raise` counts the lookup of an
+    /// inode that a reply names which is to be sent again. With `read_only`, or if the device had failed, nothing is written
+    /// and [`Store::remains`] stays what it was.
+    ///
+    /// Errors: as [`Store::open`]. Memory that cannot be used is no error: what it held is told as lost.
+    pub fn resume(
+        device: Arc<dyn Device>,
+        options: &StoreOptions,
+        remains: Remains,
+        mut raise: impl FnMut(u64),
+    ) -> Result<(Arc<Store>, Resumed), Error> {
+        let mut resumed = Resumed::default();
+        let mut clock = Lap::begin();
+        let inherited = remains.duplicate()?;
+        let code = options.protect.unwrap_or(Pool::on(&*device)?.protect);
+        let mut dead = Dead::adopt(remains, options, code, &mut resumed.findings);
+        resumed.device_failed = dead.adopted.as_ref().is_some_and(Adopted::device_failed);
+        let options = StoreOptions {
+            lasting: true,
+            read_only: options.read_only || resumed.device_failed,
+            ..options.clone()
+        };
+        resumed.parts.adopt = clock.lap();
+        planted::step(Point::Adopted);
+        let half_done = evidence::roll_back(&dead.arena, &dead.undo, &mut resumed);
+        resumed.parts.roll_back = clock.lap();
+        planted::step(Point::RolledBack);
+        let (mut store, logged) = recover::open_owing(device, &options, dead.adopted.as_mut())?;
+        resumed.parts.recover = clock.lap();
+        planted::step(Point::Recovered);
+        let last = store.redo.lock().last;
+        resumed.beyond = last.saturating_sub(logged);
+        resumed.lost = match &dead.adopted {
+            Some(adopted) => adopted.lost(logged),
+            None => 1,
+        };
+        if let Some(adopted) = dead.adopted.as_ref().filter(|_| resumed.lost == 0) {
+            evidence::compare_staged(&store, adopted, &mut resumed.findings);
+        }
+        if let Some(arena) = &dead.arena {
+            evidence::look(&store, arena, &half_done, &mut resumed.findings);
+        }
+        resumed.parts.evidence = clock.lap();
+        let met = dead.met(last, &mut resumed);
+        store.carry(met, dead.requests.as_ref(), &mut raise);
+        if options.read_only {
+            store.inherited = Some(inherited);
+        }
+        if resumed.device_failed {
+            let why = "the device failed in the life before; unmount the pool and mount it again";
+            *store.fault.lock() = Some(Error::ReadOnly(why.into()));
+        }
+        planted::step(Point::Carried);
+        resumed.parts.requests = clock.lap();
+        resumed.tell();
+        Ok((store.start(&options)?, resumed))
+    }
+
+    /// Carries the requests of earlier lives on, their lookups counted.
+    fn carry(&self, mut met: Vec<Met>, left: Option<&Left>, raise: &mut impl FnMut(u64)) {
+        for met in met.iter_mut().filter(|met| met.done && !met.raised) {
+            raise(met.ino);
+            met.raised = true;
+            if let Some(left) = left {
+                left.note_raised(met.unique);
+            }
+        }
+        if planted::forgets(Second::CarryOmitted) {
+            met.retain(|met| !met.done);
+        }
+        if let Some(requests) = &self.requests {
+            requests.carry(met);
+        }
+    }
+}
+
+impl Dead {
+    /// The requests of the lives before.
+    fn met(&self, last: u64, resumed: &mut Resumed) -> Vec<Met> {
+        let (Some(requests), Some(undo)) = (&self.requests, &self.undo) else {
+            return Vec::new();
+        };
+        let (met, damaged) = requests.met(undo, last);
+        resumed.findings.extend(damaged.into_iter().map(Evidence::Request));
+        for met in &met {
+            match met.done {
+                true => resumed.answered.push(Answered {
+                    unique: met.unique,
+                    ino: (met.ino != 0).then_some(met.ino),
+                }),
+                false => resumed.begun.push((met.unique, met.attempts)),
+            }
+        }
+        resumed.answered.sort_unstable_by_key(|answered| answered.unique);
+        resumed.begun.sort_unstable();
+        met
+    }
+}
+
+impl Resumed {
+    /// As events.
+    fn tell(&self) {
+        for finding in &self.findings {
+            tracing::error!(%finding, "memory of the server that died was changed by something else");
+        }
+        if self.lost > 0 {
+            let lost = self.lost;
+            tracing::error!(
+                lost,
+                "changes that were acknowledged and not synced are lost: the redo in memory was damaged"
+            );
+        }
+        tracing::info!(
+            open = self.open,
+            beyond = self.beyond,
+            answered = self.answered.len(),
+            pause = ?self.parts.total(),
+            "resumed after the server died"
+        );
+    }
+}
+
+/// Measures one part after another.
+struct Lap(Instant);
+
+impl Lap {
+    fn begin() -> Lap {
+        Lap(Instant::now())
+    }
+
+    fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now - core::mem::replace(&mut self.0, now)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! What the memory of a dead server tells about its death: its arena, rolled back and looked at frame by frame (S-16.4).
+
+use super::Resumed;
+use crate::arena::{Arena, FrameNo};
+use crate::events::{Damage, Seen};
+use crate::restart::{self, Finding};
+use crate::segment::Adopted;
+use crate::undo::{State, UndoLog};
+use crate::{Store, repair};
+use core::fmt;
+use keepfs_format::{MetaId, PAGE};
+use std::collections::BTreeSet;
+
+/// Something that was wrong in the memory of a dead server. Nothing of it was used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Evidence {
+    /// A memory file is missing, or none of a server of this version: its name, and what is wrong.
+    Memory(&'static str, String),
+    /// A rollback found it.
+    Rollback(Finding),
+    /// A frame's bytes are not what its sum says. Addresses count from the beginning of the arena's memory.
+    Frame(Damage),
+    /// A staged page (inode, index) was not what log and redo say, or could not be read.
+    Staged(Option<(u64, u64)>),
+    /// A request's slot is damaged: its request is executed again.
+    Request(usize),
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Evidence::Memory(name, what) => write!(f, "{name}: {what}"),
+            Evidence::Rollback(Finding::Inside { frame, offset, len }) => {
+                write!(f, "frame {frame}: {len} bytes at {offset}, inside an open change")
+            }
+            Evidence::Rollback(Finding::Frame {
+                frame, found, expected, ..
+            }) => {
+                write!(f, "frame {frame}: checksum {found:#018x}, expected {expected:#018x}")
+            }
+            Evidence::Rollback(Finding::Slot { slot }) => write!(f, "undo slot {slot}"),
+            Evidence::Frame(Damage { id, frame, seen }) => write!(f, "frame {frame} of {id}: {seen}"),
+            Evidence::Staged(Some((ino, index))) => write!(f, "staged page {index} of inode {ino}"),
+            Evidence::Staged(None) => f.write_str("staged pages"),
+            Evidence::Request(slot) => write!(f, "request slot {slot}"),
+        }
+    }
+}
+
+/// Rolls the old arena back. Returns the frames that were being filled when the server died.
+pub(super) fn roll_back(arena: &Option<Arena>, undo: &Option<UndoLog>, resumed: &mut Resumed) -> BTreeSet<FrameNo> {
+    let (Some(arena), Some(undo)) = (arena, undo) else {
+        return BTreeSet::new();
+    };
+    let mut half_done: BTreeSet<FrameNo> = (0..arena.count()).filter(|frame| arena.has_writer(*frame)).collect();
+    for slot in undo.slots() {
+        let head = undo.head(slot);
+        let records = match head.state {
+            Some(State::Open | State::Committed) => undo.records(slot, &head).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        for kept in records {
+            half_done.remove(&kept.frame);
+        }
+    }
+    let report = restart::roll_back(arena, undo);
+    resumed.open = report.open;
+    resumed
+        .findings
+        .extend(report.findings.into_iter().map(Evidence::Rollback));
+    half_done
+}
+
+/// Looks at every frame that was ever filled. The new store has what should stand there.
+pub(super) fn look(store: &Store, arena: &Arena, half_done: &BTreeSet<FrameNo>, findings: &mut Vec<Evidence>) {
+    let mut copy = [0; PAGE];
+    for frame in (0..arena.count()).filter(|frame| arena.is_filled(*frame) && !half_done.contains(frame)) {
+        if arena.verified_copy(frame, &mut copy).is_err() && !was_told(frame, findings) {
+            findings.push(Evidence::Frame(damage(store, arena, frame)));
+        }
+    }
+}
+
+/// Compares the staged pages that the dead server had with those that follow from log and redo.
+pub(super) fn compare_staged(store: &Store, adopted: &Adopted, findings: &mut Vec<Evidence>) {
+    let old = adopted.staged(|page, crc, bytes| store.base(page, crc, bytes));
+    let Ok(old) = old else {
+        return findings.push(Evidence::Staged(None));
+    };
+    let new = store.staged_table.lock();
+    let (mut was, mut is) = ([0; PAGE], [0; PAGE]);
+    for (ino, index) in old.keys().into_iter().chain(new.keys()) {
+        let same = old.read(ino, index, &mut was) == Ok(true) && new.read(ino, index, &mut is) == Ok(true) && was == is;
+        if !same && !findings.contains(&Evidence::Staged(Some((ino, index)))) {
+            findings.push(Evidence::Staged(Some((ino, index))));
+        }
+    }
+}
+
+/// Whether the rollback has told the frame.
+fn was_told(frame: FrameNo, findings: &[Evidence]) -> bool {
+    findings
+        .iter()
+        .any(|finding| matches!(finding, Evidence::Rollback(Finding::Frame { frame: told, .. }) if *told == frame))
+}
+
+fn damage(store: &Store, arena: &Arena, frame: FrameNo) -> Damage {
+    let address = frame as usize * PAGE;
+    let held = arena.hold(frame);
+    let verdict = held.locate(held.binding());
+    let found = *held.bytes();
+    drop(held);
+    let damage = Damage {
+        id: repair::id_in(&found),
+        frame,
+        seen: Seen::of(&verdict, &found, address),
+    };
+    let mut right = [0; PAGE];
+    match store.content(damage.id, &mut right) {
+        true => damage.against(&found, &right, address),
+        false => damage,
+    }
+}
+
+impl Store {
+    /// The content of a metablock, if there is such a one.
+    fn content(&self, id: MetaId, copy: &mut [u8; PAGE]) -> bool {
+        let known = self.fetch_known(id).ok().flatten();
+        known.is_some_and(|pin| self.verified_copy(&pin, copy).is_ok())
+    }
+}

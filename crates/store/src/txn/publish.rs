@@ -1,0 +1,114 @@
+//! What a sealed transaction does from its number on: redo, the state word, and what follows from it (S-14.3).
+
+use super::{Stop, Txn};
+use crate::planted::{self, Bug, Point};
+use crate::redo;
+use core::sync::atomic::Ordering;
+use keepfs_format::plog::Record;
+use keepfs_format::{Space, inode};
+
+impl<'s> Txn<'s> {
+    /// The records with, last, the final bytes of every range of this transaction (T-3: they are still its own).
+    pub(super) fn encode_redo(&mut self) -> Result<redo::Encoded<'s>, Stop> {
+        let mut draft = redo::Draft::new();
+        self.records.iter().for_each(|record| draft.push(record));
+        let changed = self.touched.iter().filter(|t| !t.ranges.is_empty());
+        for t in changed {
+            draft.push_update(t.r.id, t.generation, &t.ranges, |from, bytes| {
+                self.store.arena.load(t.pin.frame, usize::from(from), bytes);
+            });
+        }
+        draft.seal(&self.store.segment)
+    }
+
+    /// Takes the number, stores the state word, publishes the redo and lets the staged table follow, in the order of
+    /// S-14.3 (T-4).
+    pub(super) fn publish(&mut self, mut encoded: Option<redo::Encoded<'_>>) -> u64 {
+        let mut redo = self.store.redo.lock();
+        let (slot, generation) = self.undo.place();
+        let seq = match &mut encoded {
+            Some(encoded) => redo.write(encoded, slot, generation),
+            None => redo.last,
+        };
+        let appended = match (&self.store.oplog, &mut self.draft) {
+            (Some(oplog), Some(draft)) if !draft.is_empty() => Some(oplog.append(seq, draft)),
+            _ => None,
+        };
+        let request = self.store.requests.as_ref().zip(self.answers);
+        if let Some((requests, ino)) = request {
+            requests.name((slot, generation), ino);
+        }
+        planted::step(Point::EntryStored);
+        self.undo.commit(seq);
+        planted::step(Point::Committed);
+        if let Some(encoded) = encoded {
+            redo.publish(encoded);
+        }
+        planted::step(Point::CursorMoved);
+        if let Some((requests, _)) = request {
+            requests.done(seq);
+        }
+        planted::step(Point::RequestDone);
+        if let Some(appended) = appended {
+            appended.publish();
+        }
+        self.store.audits.ledger.told(&self.records);
+        if !self.logged {
+            return seq;
+        }
+        for record in &self.records {
+            match record {
+                Record::Alloc {
+                    space: Space::Pages,
+                    run,
+                } => self.store.space.born(*run),
+                Record::Free {
+                    space: Space::Pages,
+                    run,
+                } => {
+                    self.store.space.freed(seq, *run);
+                    if planted::is(Bug::ReuseTooEarly) {
+                        self.store.space.release(seq);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.store
+            .follow_staged(seq, &self.records, &mut self.bases, self.promised);
+        planted::step(Point::StagedFollowed);
+        self.promised = 0;
+        self.store.stats.bytes_dirtied(&self.records);
+        let ranges = self.touched.iter().map(|t| &t.ranges[..]).filter(|r| !r.is_empty());
+        self.store.stats.ranges_dirtied(ranges);
+        seq
+    }
+
+    /// Everything after the state word: idempotent, and nobody waits for it.
+    pub(super) fn settle(&mut self, seq: u64) {
+        if self.logged {
+            self.store.space.used(self.pages_used);
+        }
+        for (space, number) in self.taken.drain(..) {
+            self.store.numbers(space).used(number);
+        }
+        for (space, number) in self.freed.drain(..) {
+            if space == Space::InodeNumbers {
+                self.store.emptied.lock().insert(inode::block_of(number).index());
+            }
+            self.store.numbers(space).freed(seq, number);
+        }
+        for t in self.touched.iter().filter(|t| t.written) {
+            let mut state = t.pin.slot().state.lock();
+            state.redo = state.redo.max(seq);
+        }
+        for (id, generation) in core::mem::take(&mut self.deaths) {
+            self.store.deaths.insert(id, generation);
+            if let Some(i) = self.touched.iter().position(|t| t.r.id == id) {
+                let t = self.touched.swap_remove(i);
+                self.store.cache.remove(id, t.pin);
+            }
+        }
+        self.store.stats.transactions.fetch_add(1, Ordering::Relaxed);
+    }
+}
