@@ -31,7 +31,7 @@ pub fn command() -> Result<ExitCode, String> {
     let mut pool = timed("create", &format!("{POOL_MIB} MiB in a file"), || {
         create(scratch.path())
     })?;
-    timed("mount", "", || pool.mount(&[]))?;
+    timed("mount", "", || pool.mount(&["keeper=off"]))?;
     println!("\nWork");
     let copies = copy_in(pool.point())?;
     git(pool.point())?;
@@ -195,7 +195,7 @@ fn crash(pool: &mut Pool) -> Result<(), String> {
     if empty {
         return Err("the dead mount looks like an empty directory".into());
     }
-    timed("remount", "recovery", || pool.remount(&[]))?;
+    timed("remount", "recovery", || pool.remount(&["keeper=off"]))?;
     writer::verify(&pool.point().join("written"), acknowledged)?;
     say(
         "fsynced",

@@ -27,6 +27,8 @@ pub struct OpenOptions {
     pub direct: bool,
     /// Write the changed parts of metadata only to the log; off is for comparison (decision 0421).
     pub compact: bool,
+    /// Keep descriptors of the memory that another process can take up when this one has died ([`crate::Pool::remains`]).
+    pub lasting: bool,
     /// Seal the memory's mappings: right for a server, which opens one pool in its life; they are never given back.
     pub seal: bool,
 }
@@ -44,6 +46,7 @@ impl Default for OpenOptions {
             discard: false,
             direct: false,
             compact: true,
+            lasting: false,
             seal: false,
         }
     }
@@ -59,6 +62,7 @@ impl OpenOptions {
                 guard: self.guard,
                 audit: self.audit,
                 seal: self.seal,
+                lasting: self.lasting,
                 read_only: self.read_only,
                 discard: self.discard,
                 compact: self.compact,

@@ -7,6 +7,7 @@ use crate::open::OpenOptions;
 use crate::paths::{Held, Last, Walk};
 use keepfs_fs::Volume;
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
+use keepfs_store::{Remains, Resumed};
 use keepfs_vfs::{Errno, FileKind, NewInode, RenameFlags, SetAttr, Vfs};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -34,14 +35,24 @@ impl Pool {
         Pool::on(device, path, options)
     }
 
-    /// Opens a pool of which another process of ours held the device, open and locked, and handed it to this one.
+    /// Takes the place of a server that died: of the pool it had open, `device` (with its lock), and of the memory that it
+    /// left. Everything that was acknowledged is there (SPEC section 16).
     ///
     /// # Errors
     /// As [`Pool::open`].
-    pub fn open_handed(path: impl AsRef<Path>, device: OwnedFd, options: &OpenOptions) -> Result<Pool> {
+    pub fn resume(
+        path: impl AsRef<Path>,
+        device: OwnedFd,
+        options: &OpenOptions,
+        remains: Remains,
+    ) -> Result<(Pool, Resumed)> {
         let path = path.as_ref().to_owned();
         let device = FileDevice::adopt(&path, device, mode(options), FileOptions { direct: options.direct })?;
-        Pool::on(device, path, options)
+        let device = Arc::new(device);
+        match Volume::resume(device.clone(), &options.volume(), remains) {
+            Ok((volume, resumed)) => Ok((Pool { volume, path, device }, resumed)),
+            Err(source) => Err(Error::Pool { pool: path, source }),
+        }
     }
 
     fn on(device: FileDevice, path: PathBuf, options: &OpenOptions) -> Result<Pool> {
@@ -52,7 +63,19 @@ impl Pool {
         }
     }
 
-    /// The pool's device once more, with its lock, for [`Pool::open_handed`] in another process.
+    /// The memory that another process can take up when this one has died, if the pool was opened with
+    /// [`OpenOptions::lasting`].
+    ///
+    /// # Errors
+    /// [`Error::Pool`] without a free descriptor.
+    pub fn remains(&self) -> Result<Remains> {
+        self.volume.remains().map_err(|source| Error::Pool {
+            pool: self.path.clone(),
+            source,
+        })
+    }
+
+    /// The pool's device once more, with its lock, for [`Pool::resume`] in another process.
     ///
     /// # Errors
     /// [`Error::Device`] without a free descriptor.

@@ -11,6 +11,9 @@ use crate::install;
 /// Kills; ten times as many with `--long`.
 const KILLS: usize = 20;
 
+/// The death of the server must be the death of the mount here; with a keeper see the suite `keeper`.
+const UNKEPT: &str = "keeper=off";
+
 /// Threads that write and fsync.
 const WRITERS: usize = 4;
 
@@ -25,7 +28,7 @@ pub fn run(bench: &Bench) -> Result<String, String> {
         return Err("needs a server to kill; runs on a pool only".into());
     }
     let mut pool = bench.pool("mnt", 2048)?;
-    pool.mount(&[])?;
+    pool.mount(&[UNKEPT])?;
     let mut random = Random(1);
     let mut acknowledged = 0;
     let kills = if bench.long { 10 * KILLS } else { KILLS };
@@ -34,7 +37,7 @@ pub fn run(bench: &Bench) -> Result<String, String> {
         if round.is_multiple_of(10) {
             pool.unmount()?;
             pool.check()?;
-            pool.mount(&[])?;
+            pool.mount(&[UNKEPT])?;
         }
     }
     pool.unmount()?;
@@ -59,7 +62,7 @@ fn kill(pool: &mut Pool, round: usize, random: &mut Random) -> Result<usize, Str
         println!("{count} acknowledged, then: {error}");
         written.push(count);
     }
-    pool.remount(&[])?;
+    pool.remount(&[UNKEPT])?;
     for (dir, count) in dirs.iter().zip(&written) {
         verify(dir, *count)?;
     }

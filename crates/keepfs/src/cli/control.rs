@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -71,9 +72,13 @@ impl Control {
         Ok(())
     }
 
-    /// The pool is closed and free for others: takes the record away, and tells those who wait how it went.
-    pub fn close(&self, result: Result<(), String>) {
-        self.record.lock().withdraw();
+    /// The pool is closed: tells those who wait how it went. The record is taken away, unless a keeper still holds the pool,
+    /// which does it then; returns its files.
+    pub fn close(&self, result: Result<(), String>) -> [PathBuf; 3] {
+        let record = self.record.lock();
+        if !record.kept {
+            record.withdraw();
+        }
         let answer = match result {
             Ok(()) => json!({"durable": true}),
             Err(error) => json!({"durable": false, "error": error}),
@@ -82,6 +87,7 @@ impl Control {
             // A client that does not wait any more does not matter.
             let _ = writeln!(waiter, "{answer}");
         }
+        record.files()
     }
 }
 

@@ -133,7 +133,15 @@ impl Keeper {
     fn see_to_its_end(&mut self, mut child: Child, first: bool) -> Option<u8> {
         let end = child.attend(&mut self.held, &self.signals, &mut self.unmount);
         let how = match end {
-            End::Orderly(code) => return Some(code),
+            End::Orderly { code, files } => {
+                // Who finds the files gone finds the pool free.
+                self.held = Held::default();
+                for file in files {
+                    // It may never have been there.
+                    let _ = std::fs::remove_file(file);
+                }
+                return Some(code);
+            }
             // It never served: its starter knows why.
             End::Died { code, .. } if first && !child.was_ready() => return Some(code.unwrap_or(1)),
             End::MadeRoom(path) => {

@@ -59,7 +59,7 @@ const NOT_OURS: &[&str] = &[
 ];
 
 /// Whether a mount has a keeper if nobody says anything.
-const KEPT_BY_DEFAULT: bool = false;
+const KEPT_BY_DEFAULT: bool = true;
 
 /// What makes sync(2) and umount(2) wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -259,6 +259,7 @@ impl MountOptions {
             direct: self.direct,
             log_free_percent: self.log_free,
             compact: self.compact,
+            lasting: self.is_kept().unwrap_or_default(),
             seal: true,
         }
     }

@@ -71,13 +71,18 @@ impl Record {
 
     /// Takes file and socket away.
     pub fn withdraw(&self) {
-        for file in [self.file(), self.socket(), words_of(self.pid)] {
+        for file in self.files() {
             if let Err(error) = fs::remove_file(&file)
                 && error.kind() != io::ErrorKind::NotFound
             {
                 tracing::warn!(file = %file.display(), %error, "cannot remove");
             }
         }
+    }
+
+    /// All its files.
+    pub fn files(&self) -> [PathBuf; 3] {
+        [self.file(), self.socket(), words_of(self.pid)]
     }
 
     /// Whether the mount is in the table of mounts. Its device number alone proves nothing: it may be another's by now.

@@ -15,10 +15,12 @@ use keepfs_fuse::{FuseError, How, MountConfig, Session, Unmounter};
 use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -123,6 +125,9 @@ fn open_log(path: &Path) -> Result<File, Failure> {
 
 /// The last word to the starter, who reads until here.
 fn say_ready(args: &Serve) -> Result<(), Failure> {
+    if args.foreground {
+        return Ok(());
+    }
     println!("{READY}");
     let said = io::stdout()
         .flush()
@@ -173,6 +178,7 @@ fn begin(
     let live = live(record, &opened, options, (anchored, &session), ring, kept.as_ref());
     let control = listen(live.clone(), None);
     if let Some(kept) = &kept {
+        session.remember_requests(Arc::new(succeed::Once::new(opened.volume(), &kept.told())));
         succeed::hand_over(kept, &opened, &session, &live, control.as_deref())?;
         succeed::watch(kept, &opened, control.as_ref())?;
     }
@@ -321,12 +327,14 @@ impl Mounted {
         if let Err(error) = &served {
             tracing::error!(%error, "the mount has ended");
         }
-        if let Some(control) = self.control {
-            control.close(served.as_ref().map(drop).map_err(ToString::to_string));
-        }
+        let closed = self
+            .control
+            .map(|control| control.close(served.as_ref().map(drop).map_err(ToString::to_string)));
         if let Some(kept) = self.kept {
+            let files = closed.map(|files| files.map(PathBuf::into_os_string).join(OsStr::new("\n")));
+            let files = files.unwrap_or_default();
             let code = u8::from(served.is_err());
-            if let Err(error) = kept.say(&format!("ended {code}"), b"") {
+            if let Err(error) = kept.say(&format!("ended {code}"), files.as_bytes()) {
                 tracing::error!(%error, "the keeper was not told of the end");
             }
         }

@@ -13,9 +13,11 @@ use super::registry::Record;
 use super::serve::{self, Mounted};
 use super::status::Live;
 use keepfs::Pool;
-use keepfs_fuse::{Connection, Session};
-use keepfs_vfs::Vfs;
+use keepfs_fs::{Answer, Volume};
+use keepfs_fuse::{Before, Connection, RequestId, Requests, Session};
+use keepfs_store::{Remains, Resumed};
 use keepfs_vfs::model::Model;
+use keepfs_vfs::{Errno, Vfs};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;
@@ -31,6 +33,8 @@ const DEVICE: &str = "device";
 const CONNECTION: &str = "connection";
 /// The control socket, listening.
 const CONTROL: &str = "control";
+/// The memory that a restarted server needs; its bytes are the names of the descriptors, a line each.
+const REMAINS: &str = "remains";
 /// [`Place`].
 const PLACE: &str = "place";
 
@@ -61,6 +65,7 @@ pub fn hand_over(
     let connection = connection.ok_or_else(|| Failure::Other("this connection cannot change hands".into()))?;
     put(CONNECTION, &connection.description, connection.descriptors)?;
     put(DEVICE, b"", vec![pool.device()?])?;
+    leave_remains(kept, pool)?;
     let place = Place {
         record: live.record.clone(),
         anchored: live.anchored,
@@ -74,6 +79,19 @@ pub fn hand_over(
         put(CONTROL, b"", vec![listener])?;
     }
     Ok(())
+}
+
+/// The memory of this server takes the place of the last one's, all of it at once.
+fn leave_remains(kept: &Kept, pool: &Pool) -> Result<(), Failure> {
+    let (names, descriptors): (Vec<&str>, Vec<OwnedFd>) = pool.remains()?.into_named().into_iter().unzip();
+    let put = kept.put(REMAINS, names.join("\n").as_bytes(), descriptors);
+    put.map_err(|e| Failure::Other(format!("the keeper cannot take this server's memory: {e}")))
+}
+
+fn remains(item: Item) -> Remains {
+    let names = String::from_utf8_lossy(&item.bytes).into_owned();
+    let names = names.lines().map(str::to_owned);
+    Remains::from_named(names.zip(item.descriptors).collect())
 }
 
 /// Sees to it that there is a keeper.
@@ -126,8 +144,14 @@ pub fn begin(
     }
     let device = item(&mut handed, DEVICE)?.descriptors.into_iter().next();
     let device = device.ok_or_else(|| lost(DEVICE, &"it is closed"))?;
-    let pool = Pool::open_handed(&args.pool, device, &options.open())?;
+    let remains = remains(item(&mut handed, REMAINS)?);
+    tell(&told, last_words);
+    let (pool, resumed) = Pool::resume(&args.pool, device, &options.open(), remains)?;
+    // From here on a death is resumed from this server's memory; before, from the last one's.
+    leave_remains(kept, &pool)?;
+    tell_resumed(&resumed);
     let session = keepfs_fuse::resume(pool.volume().clone(), &config, connection)?;
+    session.remember_requests(Arc::new(Once::new(pool.volume(), &told)));
     if told.mode == Mode::ReadOnly {
         session.refuse_changes();
     }
@@ -136,7 +160,6 @@ pub fn begin(
     let live = serve::live(place.record, &pool, options, way, ring, Some(kept));
     // What was remounted since must hold for the first request.
     drop(live.follow());
-    tell(&told, last_words);
     if let Some(death) = told.last_death.as_ref().filter(|_| told.after_death) {
         live.pause_ms.store(death.ago_ms(), Ordering::Relaxed);
     }
@@ -206,6 +229,59 @@ fn tell(told: &Begin, last_words: &str) {
             how = %death.how, deaths = told.deaths, last_words = %words,
             "a server of this mount died; this one took its place"
         ),
+    }
+}
+
+/// Tells what of the work of the server before could not be taken up, if anything.
+fn tell_resumed(resumed: &Resumed) {
+    if resumed.lost > 0 {
+        tracing::error!(
+            transactions = resumed.lost,
+            "acknowledged operations that were not synced are lost: the memory of the server that died was damaged"
+        );
+    }
+    for finding in &resumed.findings {
+        tracing::warn!(?finding, "found in the memory of the server that died; it was not used");
+    }
+    tracing::info!(parts = ?resumed.parts, beyond = resumed.beyond, "resumed");
+}
+
+/// Requests over the death of a server, as the volume remembers them.
+pub struct Once {
+    volume: Arc<Volume>,
+    /// The server before this one was killed from outside: no request is to blame.
+    was_killed: bool,
+}
+
+/// Servers that may die over the same request.
+const DEADLY: u32 = 2;
+
+impl Once {
+    /// For a server that was told `told`.
+    pub fn new(volume: &Arc<Volume>, told: &Begin) -> Once {
+        let how = told.last_death.as_ref().map(|death| death.how.as_str());
+        Once {
+            volume: volume.clone(),
+            was_killed: how == Some("signal 9"),
+        }
+    }
+}
+
+impl Requests for Once {
+    fn begin(&self, request: RequestId) {
+        self.volume.begin_request(request.0);
+    }
+
+    fn before(&self, request: RequestId) -> Result<Before, Errno> {
+        match self.volume.answer(request.0) {
+            Ok(Answer::Done(entry)) => Ok(Before::Done(entry)),
+            Ok(Answer::Execute(lives)) if lives >= DEADLY && !self.was_killed => Ok(Before::Deadly),
+            Ok(Answer::Execute(_)) => Ok(Before::Nothing),
+            Err(error) => {
+                tracing::error!(%error, unique = request.0, "what became of a request cannot be told");
+                Err(Errno::EIO)
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 
 fn dead() -> Option<Bed> {
-    let bed = Bed::mounted("commit=3600")?;
+    let bed = Bed::mounted("keeper=off,commit=3600")?;
     let mut file = fs::File::create(bed.on("synced")).unwrap();
     file.write_all(b"kept").unwrap();
     file.sync_all().unwrap();
@@ -93,7 +93,7 @@ fn a_mount_at_the_place_of_a_dead_one_is_the_one_that_answers() {
 
 #[test]
 fn what_a_dying_server_wrote_is_shown() {
-    let Some(bed) = Bed::mounted("") else { return };
+    let Some(bed) = Bed::mounted("keeper=off") else { return };
     let pid = bed.server().as_raw_nonzero();
     let stderr = fs::read_link(format!("/proc/{pid}/fd/2")).unwrap();
     assert_eq!(fs::metadata(&stderr).unwrap().len(), 0, "a healthy server says nothing");

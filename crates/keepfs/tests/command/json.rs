@@ -77,7 +77,7 @@ fn answers_about_a_mounted_pool_and_a_dead_one() {
         return;
     }
     let bed = Bed::new();
-    bed.mount("");
+    bed.mount("keeper=off");
     fs::write(bed.on("file"), "text").unwrap();
     let status = hold("status", &done(keepfs(["status", "--json"]).arg(bed.dir())));
     assert_eq!(status["state"], "ONLINE");

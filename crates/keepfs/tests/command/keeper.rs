@@ -196,14 +196,12 @@ fn a_mount_in_the_foreground_has_a_keeper_too() {
     }
     let bed = Bed::new();
     let mut mount = bed.mounting("keeper=on");
-    let mut foreground = mount
-        .arg("--foreground")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut ready = [0; 5];
-    foreground.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+    let mut foreground = mount.arg("--foreground").stdin(Stdio::null()).spawn().unwrap();
+    let mut status = keepfs(["status"]);
+    while !bed.is_mounted() || !status.arg(bed.dir()).output().unwrap().status.success() {
+        assert!(foreground.try_wait().unwrap().is_none(), "it ended");
+        status = keepfs(["status"]);
+    }
     bed.end_server(Signal::KILL);
     fs::write(bed.on("file"), "text").unwrap();
     assert_eq!(

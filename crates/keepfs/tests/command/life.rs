@@ -96,7 +96,7 @@ fn forced_unmount_keeps_what_was_committed() {
 #[test]
 fn sigterm_unmounts_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {
-        let Some(bed) = Bed::mounted("") else { return };
+        let Some(bed) = Bed::mounted("keeper=off") else { return };
         fs::write(bed.on("file"), "text").unwrap();
         bed.end_server(signal);
         assert!(!bed.is_mounted());
@@ -111,7 +111,7 @@ fn the_foreground_server_stays() {
         return;
     }
     let bed = Bed::new();
-    let mut server = bed.mounting("").arg("--foreground").spawn().unwrap();
+    let mut server = bed.mounting("keeper=off").arg("--foreground").spawn().unwrap();
     let mut status = keepfs(["status", "--json"]);
     status.arg(bed.dir());
     // It says nothing when it is ready, so it is asked until it answers.

@@ -116,7 +116,9 @@ fn check_refuses_what_it_cannot_check() {
 
 #[test]
 fn dump_shows_what_was_made() {
-    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    let Some(bed) = Bed::mounted("keeper=off,commit=3600") else {
+        return;
+    };
     fs::create_dir(bed.on("dir")).unwrap();
     fs::write(bed.on("dir/note"), "inline text").unwrap();
     fs::File::open(bed.on("dir/note")).unwrap().sync_all().unwrap();
@@ -152,7 +154,9 @@ fn dump_shows_what_was_made() {
 
 #[test]
 fn a_read_only_mount_writes_nothing() {
-    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    let Some(bed) = Bed::mounted("keeper=off,commit=3600") else {
+        return;
+    };
     fs::write(bed.on("file"), vec![3; 20_000]).unwrap();
     fs::File::open(bed.on("file")).unwrap().sync_all().unwrap();
     bed.end_server(rustix::process::Signal::KILL);

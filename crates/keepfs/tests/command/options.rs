@@ -81,7 +81,9 @@ fn remount_changes_access_times_and_flags() {
 
 #[test]
 fn remount_ro_closes_the_pool_and_rw_opens_it() {
-    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    let Some(bed) = Bed::mounted("keeper=off,commit=3600") else {
+        return;
+    };
     let mut open = fs::File::create(bed.on("open")).unwrap();
     let (code, said) = fails(&mut bed.mounting("remount,ro"));
     assert_eq!(code, 1);
@@ -121,10 +123,12 @@ fn cut_off(bed: &Bed) {
 /// S-9.5: what was applied in memory is recovered on the device before the first write.
 #[test]
 fn a_pool_mounted_ro_becomes_rw() {
-    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    let Some(bed) = Bed::mounted("keeper=off,commit=3600") else {
+        return;
+    };
     cut_off(&bed);
     let before = fs::read(bed.pool()).unwrap();
-    bed.mount("ro,commit=3600");
+    bed.mount("keeper=off,ro,commit=3600");
     assert_eq!(fs::read(bed.on("synced")).unwrap(), b"text");
     let refused = fs::write(bed.on("new"), "1").unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);

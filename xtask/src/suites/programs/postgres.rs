@@ -34,7 +34,7 @@ const DIGEST: &str = "SELECT sum(abalance::numeric * aid), count(*) FROM pgbench
 /// Runs the same single-client load in both places, then crashes under four clients.
 pub fn run(bench: &Bench) -> Result<String, String> {
     install::programs()?;
-    let mut place = bench.place("mnt", 2048, &[])?;
+    let mut place = bench.place("mnt", 2048, &["keeper=off"])?;
     let here = prepare(bench, place.dir(), "here")?;
     let beside = prepare(bench, &bench.beside("beside")?, "beside")?;
     let (a, b) = (here.sql(DIGEST)?, beside.sql(DIGEST)?);
@@ -97,7 +97,7 @@ fn crash(place: &mut Place, cluster: &Cluster, number: usize) -> Result<u64, Str
     cluster.kill()?;
     load.wait().map_err(|e| format!("pgbench: {e}"))?;
     if let Place::Pool(pool) = place {
-        pool.remount(&[])?;
+        pool.remount(&["keeper=off"])?;
     }
     cluster.start()?;
     cluster.logged_lines(&log)

@@ -73,8 +73,13 @@ impl Program {
 /// How a server ended.
 #[derive(PartialEq, Eq, Debug)]
 pub enum End {
-    /// It said that all is done, and with which exit code.
-    Orderly(u8),
+    /// It said that all is done.
+    Orderly {
+        /// The exit code.
+        code: u8,
+        /// What is to be removed when nothing is held any more.
+        files: Vec<PathBuf>,
+    },
     /// It made room for another program.
     MadeRoom(PathBuf),
     /// Anything else.
@@ -222,7 +227,13 @@ impl Child {
                 self.ready = true;
                 self.pass_on(unmount);
             }
-            ["ended", code] => self.ended = Some(End::Orderly(code.parse().unwrap_or(1))),
+            ["ended", code] => {
+                let code = code.parse().unwrap_or(1);
+                let lines = message.bytes.split(|byte| *byte == b'\n');
+                let paths = lines.filter(|line| !line.is_empty());
+                let files = paths.map(|path| OsString::from_vec(path.to_vec()).into()).collect();
+                self.ended = Some(End::Orderly { code, files });
+            }
             ["upgrade"] => self.ended = Some(End::MadeRoom(OsString::from_vec(message.bytes).into())),
             _ => {}
         }

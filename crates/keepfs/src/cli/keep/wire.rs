@@ -1,7 +1,7 @@
 //! What keeper and server say to each other: messages of a SOCK_SEQPACKET pair, each a line of words, bytes, and descriptors.
 //!
 //! From the server: `put NAME` (bytes and descriptors replace what has the name), `ready`, `ended CODE` (in order: no other
-//! server shall come), `upgrade` (bytes: a program; the server makes room for it). To a new server: `put NAME` for all that
+//! server shall come; bytes: paths, a line each, to be removed when nothing is held any more), `upgrade` (bytes: a program; the server makes room for it). To a new server: `put NAME` for all that
 //! is held, then `begin` (bytes: [`super::lives::Begin`]). To a new keeper of a running server: the same, then `serving PID`.
 //! The words are described for other implementations in docs/decisions/0530.
 
