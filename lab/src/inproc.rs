@@ -15,13 +15,16 @@ use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::ram::RamDevice;
-use keepfs_store::{FormatOptions, PROTECT_DEFAULT, Protection, StoreOptions};
+use keepfs_store::{Equations, FormatOptions, PROTECT_DEFAULT, Protection, StoreOptions};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// What guards the frames of the pools, if not the default.
 pub static PROTECT: OnceLock<Protection> = OnceLock::new();
+
+/// Which equations transactions must satisfy, if not all.
+pub static AUDIT: OnceLock<Equations> = OnceLock::new();
 
 /// Where the pool lies.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +61,7 @@ pub fn mount(medium: Medium<'_>, pages: u64, arena_mib: usize) -> Result<Arc<Vol
     let options = VolumeOptions {
         store: StoreOptions {
             arena_bytes: arena_mib << 20,
+            audit: AUDIT.get().copied().unwrap_or_default(),
             ..StoreOptions::default()
         },
         ..VolumeOptions::default()

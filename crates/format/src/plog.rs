@@ -1,7 +1,9 @@
 //! Log pages and records (SPEC section 8).
 
+mod raw;
 mod record;
 
+pub use raw::{Raw, RawUpdate, Raws, raw};
 pub use record::{DecodeError, RUN_MAX, Record, Run, decode, encode_update};
 
 use crate::le::{U16, U32, U64};

@@ -9,8 +9,8 @@
 //! G-3 Transactions are told to abort only while the gate is being shut.
 
 use crate::stats::Times;
-use core::sync::atomic::{AtomicBool, Ordering};
-use parking_lot::{Condvar, Mutex};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How long open transactions may take to finish by themselves.
@@ -28,16 +28,17 @@ enum Phase {
     Closed,
 }
 
-#[derive(Default)]
-struct State {
-    inside: usize,
-    phase: Phase,
-}
+/// Bit of [`Gate::inside`]: the phase is not open.
+const SHUT: u64 = 1 << 63;
 
 /// Open transactions are inside; a barrier closes it.
 #[derive(Default)]
 pub struct Gate {
-    state: Mutex<State>,
+    /// Who is inside, or has found the gate shut and is about to go again; [`SHUT`]. While the gate is open nothing else is
+    /// looked at.
+    inside: AtomicU64,
+    /// Changes together with [`SHUT`].
+    phase: Mutex<Phase>,
     /// The phase became open.
     opened: Condvar,
     /// The last one left, or the phase became open.
@@ -58,17 +59,13 @@ pub struct Closed<'g> {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.inside -= 1;
-        if state.inside == 0 && state.phase != Phase::Open {
-            self.0.emptied.notify_all();
-        }
+        self.0.leave();
     }
 }
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        self.gate.open(&mut self.gate.state.lock());
+        self.gate.open(&mut self.gate.phase.lock());
         self.times.count(self.started.elapsed());
     }
 }
@@ -76,29 +73,61 @@ impl Drop for Closed<'_> {
 impl Gate {
     /// Enters; waits while the gate is shut, which is counted in `waits`.
     pub fn enter(&self, waits: &Times) -> Inside<'_> {
-        let mut state = self.state.lock();
-        if state.phase != Phase::Open {
+        if !self.try_enter() {
             let started = Instant::now();
-            loop {
-                match state.phase {
-                    Phase::Open => break,
-                    Phase::Closed => self.opened.wait(&mut state),
-                    Phase::Closing(until) => {
-                        if self.opened.wait_until(&mut state, until).timed_out() && state.phase == Phase::Closing(until)
-                        {
-                            self.open(&mut state);
-                        }
-                    }
-                }
+            while !self.try_enter() {
+                self.wait_open();
             }
             waits.count(started.elapsed());
         }
-        state.inside += 1;
         Inside(self)
     }
 
-    fn open(&self, state: &mut State) {
-        state.phase = Phase::Open;
+    /// One more inside, unless the gate is shut: one word tells both, so nobody comes in between (G-1).
+    fn try_enter(&self) -> bool {
+        if self.inside.fetch_add(1, Ordering::AcqRel) & SHUT == 0 {
+            return true;
+        }
+        self.leave();
+        false
+    }
+
+    fn leave(&self) {
+        if self.inside.fetch_sub(1, Ordering::AcqRel) == SHUT + 1 {
+            // Under the lock, so that who waits for it is not between its look and its sleep.
+            let _phase = self.phase.lock();
+            self.emptied.notify_all();
+        }
+    }
+
+    /// Waits until nobody is inside or the gate is open again. Whether nobody was: while it is shut nobody comes, though who
+    /// has just found that out counts for a moment.
+    fn wait_empty(&self, phase: &mut MutexGuard<'_, Phase>, until: Instant) -> bool {
+        let is_empty = || self.inside.load(Ordering::Acquire) & !SHUT == 0;
+        while !is_empty() {
+            if **phase == Phase::Open || self.emptied.wait_until(phase, until).timed_out() {
+                return is_empty();
+            }
+        }
+        true
+    }
+
+    fn wait_open(&self) {
+        let mut phase = self.phase.lock();
+        match *phase {
+            Phase::Open => {}
+            Phase::Closed => self.opened.wait(&mut phase),
+            Phase::Closing(until) => {
+                if self.opened.wait_until(&mut phase, until).timed_out() && *phase == Phase::Closing(until) {
+                    self.open(&mut phase);
+                }
+            }
+        }
+    }
+
+    fn open(&self, phase: &mut Phase) {
+        *phase = Phase::Open;
+        self.inside.fetch_and(!SHUT, Ordering::AcqRel);
         self.hurry.store(false, Ordering::Relaxed);
         self.opened.notify_all();
         self.emptied.notify_all();
@@ -114,23 +143,25 @@ impl Gate {
     /// the gate is open again (G-2).
     pub fn close<'g>(&'g self, times: &'g Times) -> Option<Closed<'g>> {
         let started = Instant::now();
-        let mut state = self.state.lock();
-        state.phase = Phase::Closing(started + FINISH + RETREAT);
+        let mut phase = self.phase.lock();
+        *phase = Phase::Closing(started + FINISH + RETREAT);
+        self.inside.fetch_or(SHUT, Ordering::AcqRel);
+        let mut empty = false;
         for until in [started + FINISH, started + FINISH + RETREAT] {
-            while state.inside > 0
-                && state.phase != Phase::Open
-                && !self.emptied.wait_until(&mut state, until).timed_out()
-            {}
-            let closing = state.phase != Phase::Open;
-            self.hurry.store(closing && state.inside > 0, Ordering::Relaxed);
+            empty = self.wait_empty(&mut phase, until);
+            if empty || *phase == Phase::Open {
+                break;
+            }
+            self.hurry.store(true, Ordering::Relaxed);
         }
-        if state.inside > 0 || state.phase == Phase::Open {
-            self.open(&mut state);
+        if !empty || *phase == Phase::Open {
+            self.open(&mut phase);
             times.count(started.elapsed().min(FINISH + RETREAT));
             return None;
         }
-        state.phase = Phase::Closed;
-        drop(state);
+        self.hurry.store(false, Ordering::Relaxed);
+        *phase = Phase::Closed;
+        drop(phase);
         Some(Closed {
             gate: self,
             started,

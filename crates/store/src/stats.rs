@@ -190,20 +190,12 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// Those among `records`.
-    pub fn of(records: &[Record]) -> Updates {
-        let mut updates = Updates::default();
-        for record in records {
-            let Record::Update { ranges, .. } = record else {
-                continue;
-            };
-            let dirty: usize = ranges.iter().map(|(_, bytes)| bytes.len()).sum();
-            updates.pages += 1;
-            updates.bytes += (UPDATE_HEAD + 4 * ranges.len() + dirty) as u64;
-            let bucket = DIRTY_SIZES.partition_point(|most| *most < dirty);
-            updates.dirty_sizes[bucket.min(DIRTY_SIZES.len() - 1)] += 1;
-        }
-        updates
+    /// One more, of so many ranges with so many bytes.
+    pub fn count(&mut self, ranges: usize, dirty: usize) {
+        self.pages += 1;
+        self.bytes += (UPDATE_HEAD + 4 * ranges + dirty) as u64;
+        let bucket = DIRTY_SIZES.partition_point(|most| *most < dirty);
+        self.dirty_sizes[bucket.min(DIRTY_SIZES.len() - 1)] += 1;
     }
 }
 

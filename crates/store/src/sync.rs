@@ -10,7 +10,7 @@ use crate::{Store, UNFLUSHED_MAX};
 use core::sync::atomic::Ordering;
 use keepfs_format::PAGE;
 use keepfs_format::metablock::HEADER;
-use keepfs_format::plog::{FLAG_DATA_FLUSHED, Record};
+use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record};
 use keepfs_media::Device;
 use parking_lot::{Condvar, Mutex};
 
@@ -154,14 +154,13 @@ impl Store {
     /// Compacts and verifies: every entry must be what its checksum says (S-14.4), and every frame that the group touches
     /// what its rolling checksum says (C-3).
     pub(crate) fn prepare(&self, pending: &Span) -> Result<Prepared, Error> {
-        let transactions = pending.read(&self.segment);
-        let mut group = compact(transactions.map_err(|RedoDamage { seq }| Error::Redo { seq })?);
-        if planted::is(Bug::GroupFromFrames) {
-            self.cut_from_frames(&mut group);
-        }
-        if planted::is(Bug::TailDropped) {
-            let last = group.records.iter().rposition(|r| matches!(r, Record::Tail { .. }));
-            last.map(|at| group.records.remove(at));
+        let read = pending.records(&self.segment);
+        let (records, count) = read.map_err(|RedoDamage { seq }| Error::Redo { seq })?;
+        let seq = pending.last();
+        let mut group = compact(seq, &records, count).ok_or(Error::Redo { seq })?;
+        drop(records);
+        if planted::is(Bug::GroupFromFrames) || planted::is(Bug::TailDropped) {
+            self.spoil(&mut group);
         }
         let mut copy = [0; PAGE];
         for (id, _) in &group.touched {
@@ -169,24 +168,31 @@ impl Store {
                 self.verified_copy(&pin, &mut copy)?;
             }
         }
-        let updates = Updates::of(&group.records);
-        // From here on the encoded form is all there is: a group may be long, and memory is short (P-9).
-        let payload = log::encode(core::mem::take(&mut group.records));
         let pages = match self.options.compact {
-            true => log::pages_of(payload.len()),
-            false => pages_uncompacted(payload.len(), &updates),
+            true => log::pages_of(group.payload.len()),
+            false => pages_uncompacted(group.payload.len(), &group.updates),
         };
-        Ok(Prepared {
-            group,
-            payload,
-            pages,
-            updates,
-        })
+        Ok(Prepared { group, pages })
     }
 
-    /// What [`Bug::GroupFromFrames`] does: the ranges are replaced by whole frames as they are now.
-    fn cut_from_frames(&self, group: &mut Group) {
-        for record in &mut group.records {
+    /// What [`Bug::GroupFromFrames`] and [`Bug::TailDropped`] do to a group.
+    fn spoil(&self, group: &mut Group) {
+        let Ok(mut records) = plog::decode(&group.payload) else {
+            return;
+        };
+        match planted::is(Bug::GroupFromFrames) {
+            true => self.cut_from_frames(&mut records),
+            false => {
+                let last = records.iter().rposition(|r| matches!(r, Record::Tail { .. }));
+                last.map(|at| records.remove(at));
+            }
+        }
+        group.payload = log::encode(records);
+    }
+
+    /// The ranges are replaced by whole frames as they are now.
+    fn cut_from_frames(&self, records: &mut [Record]) {
+        for record in records {
             let Record::Update { id, ranges, .. } = record else {
                 continue;
             };
@@ -220,12 +226,20 @@ impl Store {
             flags,
         };
         let log = &self.pool.log;
-        let pages = log::append_pages(&*self.device, log, &mut head, &stamp, &prepared.payload, prepared.pages)?;
+        let pages = log::append_pages(
+            &*self.device,
+            log,
+            &mut head,
+            &stamp,
+            &prepared.group.payload,
+            prepared.pages,
+        )?;
         state.told = state.durable;
         state.head = head;
         state.written = before.group;
         state.written_seq = prepared.group.seq;
-        self.stats.persisted(prepared.payload.len(), pages, &prepared.updates);
+        let group = &prepared.group;
+        self.stats.persisted(group.payload.len(), pages, &group.updates);
         Ok(())
     }
 
@@ -248,9 +262,7 @@ impl Store {
                 seq,
                 ..Group::default()
             },
-            payload: Vec::new(),
             pages: 1,
-            updates: Updates::default(),
         };
         if self.log_has_room(1) {
             self.write_group(&empty).map_err(|e| self.fail(e))?;
@@ -321,10 +333,8 @@ enum Cut {
 /// A group ready to be written.
 pub(crate) struct Prepared {
     pub(crate) group: Group,
-    pub(crate) payload: Vec<u8>,
     /// Log pages it takes; more than the payload needs if nothing is compacted.
     pages: u64,
-    updates: Updates,
 }
 
 /// Log pages of a group of `payload` bytes that has the metablocks of `updates` whole instead of their ranges, within

@@ -24,6 +24,7 @@ use crate::staged::{Bases, Room, Table};
 use crate::undo::UndoSlot;
 use crate::young::Tick;
 use crate::{Store, update};
+use keepfs_audit::digest::Fate;
 use keepfs_codes::identity::Group;
 use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::oplog::{Action, Operation};
@@ -186,6 +187,18 @@ struct Touched<'s> {
     /// Ranges stored, merged, ascending; only of spaces that are logged as ranges.
     ranges: Ranges,
     written: bool,
+    /// Whether it begins or ends with the transaction.
+    fate: Fate,
+}
+
+impl Touched<'_> {
+    fn is_born(&self) -> bool {
+        matches!(self.fate, Fate::Born | Fate::Passes)
+    }
+
+    fn dies(&self) -> bool {
+        matches!(self.fate, Fate::Dies | Fate::Passes)
+    }
 }
 
 /// An open transaction. Dropped without [`Txn::seal`] and commit, it is rolled back.
@@ -198,11 +211,13 @@ pub struct Txn<'s> {
     records: Vec<Record>,
     bases: Bases,
     staged_here: Vec<(u64, u64)>,
-    births: Vec<MetaId>,
-    deaths: Vec<(MetaId, u32)>,
     taken: Vec<(Space, u64)>,
     freed: Vec<(Space, u64)>,
     pages_used: u64,
+    /// Changes of TOTALS that wait for the seal.
+    totals: [i64; 4],
+    /// Bits in PAGES that wait to be cleared: number of the byte's first page, mask.
+    free_bits: Option<(u64, u8)>,
     promised: u64,
     /// Room for staged pages, taken for the commit.
     staged_room: Room,
@@ -258,11 +273,11 @@ impl<'s> Txn<'s> {
             records: Vec::with_capacity(8),
             bases: Bases::default(),
             staged_here: Vec::new(),
-            births: Vec::new(),
-            deaths: Vec::new(),
             taken: Vec::new(),
             freed: Vec::new(),
             pages_used: 0,
+            totals: [0; 4],
+            free_bits: None,
             promised: 0,
             staged_room: Room::default(),
             lowered: Vec::new(),
@@ -311,6 +326,7 @@ impl<'s> Txn<'s> {
             generation: header.generation.get(),
             ranges: Ranges::new(),
             written: false,
+            fate: Fate::Stays,
         });
         Ok(self.touched.len() - 1)
     }
@@ -393,6 +409,7 @@ impl<'s> Txn<'s> {
     /// Ends the open part: the audit equations must balance (SPEC section 17), and there must be room for
     /// redo and staged pages (S-14.4, S-14.7), so that nothing can fail from the state word on.
     pub fn seal(mut self) -> Result<Sealed<'s>, Stop> {
+        self.catch_up()?;
         if !self.is_empty() {
             self.audit()?;
         }
@@ -417,11 +434,8 @@ impl<'s> Txn<'s> {
 
     fn rollback(&mut self) {
         update::take_all_back(&self.store.arena, &mut self.undo);
-        for id in core::mem::take(&mut self.births) {
-            if let Some(i) = self.touched.iter().position(|t| t.r.id == id) {
-                let t = self.touched.swap_remove(i);
-                self.store.cache.remove(id, t.pin);
-            }
+        for t in self.touched.extract_if(.., |t| t.is_born()) {
+            self.store.cache.remove(t.r.id, t.pin);
         }
         for (space, number) in core::mem::take(&mut self.taken).into_iter().rev() {
             self.store.numbers(space).put_back(number);

@@ -1,69 +1,151 @@
-//! What audits cost: the same changes with and without them, in turns, by the processor time of the thread.
+//! What protection costs: the same load at each level, in turns, by the processor time of the thread (BARS M-9, M-10, P-6).
 
+use super::load::{Kind, Load};
 use super::script;
 use keepfs_audit::digest::Equations;
-use keepfs_fs::Volume;
+use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::ram::RamDevice;
-use keepfs_vfs::{Errno, FileKind, Ino, NewInode, Vfs, WriteHow};
+use keepfs_store::{FormatOptions, Guard, PROTECT_DEFAULT, Protection, StoreOptions};
+use keepfs_vfs::Errno;
 use std::sync::Arc;
 
 /// Pages of a pool.
 const PAGES: u64 = 64 << 10;
-/// Operations between two changes of turn.
-const TURN: usize = 500;
 
-/// A volume that takes turns.
-pub struct Runner {
-    volume: Arc<Volume>,
-    dir: Ino,
-    done: usize,
+/// How much is protected.
+#[derive(Clone, Copy, Debug)]
+pub struct Level {
+    /// In tables.
+    pub name: &'static str,
+    guard: Guard,
+    protect: Protection,
+    audit: Equations,
 }
 
-impl Runner {
-    /// On a pool of its own in memory. Errors: it could not be made.
-    pub fn new(audit: Equations) -> Result<Runner, Errno> {
+/// One more protection a level; the first is what the others are compared with.
+pub const LEVELS: [Level; 5] = [
+    Level {
+        name: "off",
+        guard: Guard::Off,
+        protect: Protection::Off,
+        audit: Equations::NONE,
+    },
+    Level {
+        name: "sums",
+        guard: Guard::Off,
+        protect: PROTECT_DEFAULT,
+        audit: Equations::NONE,
+    },
+    Level {
+        name: "sums + audits",
+        guard: Guard::Off,
+        protect: PROTECT_DEFAULT,
+        audit: Equations::ALL,
+    },
+    Level {
+        name: "+ alias (default)",
+        guard: Guard::Alias,
+        protect: PROTECT_DEFAULT,
+        audit: Equations::ALL,
+    },
+    Level {
+        name: "+ mprotect",
+        guard: Guard::Mprotect,
+        protect: PROTECT_DEFAULT,
+        audit: Equations::ALL,
+    },
+];
+
+impl Level {
+    /// The default with other equations.
+    pub fn audited(audit: Equations) -> Level {
+        Level {
+            name: "",
+            audit,
+            ..LEVELS[3]
+        }
+    }
+
+    /// A new pool in memory with this level. Nothing runs beside the caller.
+    pub fn volume(&self) -> Result<Arc<Volume>, Errno> {
         let device = Arc::new(RamDevice::new(PAGES));
-        script::format(device.clone())?;
-        let volume = Volume::open(device, &script::options(audit)).map_err(Errno::from)?;
-        let new = NewInode::by_root(FileKind::Dir.type_bits() | 0o755);
-        let dir = volume.mknod(Ino::ROOT, b"dir", &new)?.attr.ino;
-        Ok(Runner { volume, dir, done: 0 })
-    }
-
-    /// Creates a file, writes a page, writes it again, removes it.
-    fn one(&mut self) -> Result<(), Errno> {
-        let name = format!("f{}", self.done % 40);
-        self.done += 1;
-        let new = NewInode::by_root(FileKind::File.type_bits() | 0o644);
-        let ino = self.volume.mknod(self.dir, name.as_bytes(), &new)?.attr.ino;
-        for _ in 0..2 {
-            self.volume.write(ino, 0, &[1; 4096], WriteHow::default())?;
-        }
-        self.volume.forget(ino, 1);
-        self.volume.unlink(self.dir, name.as_bytes())
-    }
-
-    /// A turn. Errors: those of the volume.
-    pub fn turn(&mut self) -> Result<(), Errno> {
-        (0..TURN).try_for_each(|_| self.one())
+        let format = FormatOptions {
+            protect: self.protect,
+            ..FormatOptions::default()
+        };
+        Volume::format(device.clone(), &format).map_err(Errno::from)?;
+        let options = VolumeOptions {
+            store: StoreOptions {
+                guard: self.guard,
+                ..script::options(self.audit).store
+            },
+            ..script::options(self.audit)
+        };
+        Volume::open(device, &options).map_err(Errno::from)
     }
 }
 
-/// Processor time a turn, nanoseconds: with `first` and with `second`, the median of `rounds` turns each.
-pub fn compare(first: Equations, second: Equations, rounds: usize) -> Result<(u64, u64), Errno> {
-    let mut runners = [Runner::new(first)?, Runner::new(second)?];
-    let mut times = [Vec::new(), Vec::new()];
-    for _ in 0..rounds {
-        for (runner, times) in runners.iter_mut().zip(&mut times) {
-            let before = crate::inproc::cpu_ns();
-            runner.turn()?;
-            times.push(crate::inproc::cpu_ns() - before);
-        }
-    }
-    let median = |times: &mut Vec<u64>| {
-        times.sort_unstable();
-        times.get(times.len() / 2).copied().unwrap_or(0)
+/// What a level costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Processor time of a turn, nanoseconds, median.
+    pub turn_ns: u64,
+    /// How many times as much as the first level took in the same round: median, and the bounds between which it lies with
+    /// a confidence of 95 %.
+    pub ratio: f64,
+    /// See `ratio`.
+    pub bounds: (f64, f64),
+}
+
+/// Median, and between which values it lies with a confidence of 95 % whatever the values are distributed like: the order
+/// statistics of ranks n/2 ± 0.98 √n.
+pub fn median(values: &mut [f64]) -> (f64, (f64, f64)) {
+    values.sort_unstable_by(f64::total_cmp);
+    let half = values.len() as f64 / 2.0;
+    let off = 0.98 * (values.len() as f64).sqrt();
+    let at = |rank: f64| {
+        let last = values.len().saturating_sub(1);
+        values.get((rank.max(0.0) as usize).min(last)).copied().unwrap_or(0.0)
     };
-    let [a, b] = &mut times;
-    Ok((median(a), median(b)))
+    (at(half), (at((half - off).floor()), at((half + off).ceil())))
 }
+
+/// Does `rounds` turns of a load at each level, in turns, and tells what each costs.
+pub fn compare(kind: Kind, levels: &[Level], rounds: usize) -> Result<Vec<Cost>, Errno> {
+    let volumes: Result<Vec<Arc<Volume>>, Errno> = levels.iter().map(Level::volume).collect();
+    let volumes = volumes?;
+    let loads: Result<Vec<Load<'_>>, Errno> = volumes.iter().map(|volume| Load::new(volume, kind)).collect();
+    let mut loads = loads?;
+    let mut times = vec![Vec::with_capacity(rounds); levels.len()];
+    // The first round fills caches and pages and does not count.
+    for round in 0..=rounds {
+        for at in 0..levels.len() {
+            // Each level begins as often as any other.
+            let level = (at + round) % levels.len();
+            let load = &mut loads[level];
+            load.prepare()?;
+            let before = crate::inproc::cpu_ns();
+            load.turn()?;
+            let spent = crate::inproc::cpu_ns() - before;
+            if round > 0 {
+                times[level].push(spent);
+            }
+        }
+    }
+    Ok(times.iter().map(|own| cost(own, &times[0])).collect())
+}
+
+fn cost(own: &[u64], first: &[u64]) -> Cost {
+    let mut turns: Vec<f64> = own.iter().map(|ns| *ns as f64).collect();
+    let ratio = |(own, first): (&u64, &u64)| *own as f64 / (*first).max(1) as f64;
+    let mut ratios: Vec<f64> = own.iter().zip(first).map(ratio).collect();
+    let (ratio, bounds) = median(&mut ratios);
+    Cost {
+        turn_ns: median(&mut turns).0 as u64,
+        ratio,
+        bounds,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,20 +1,25 @@
 //! Audits: `audits matrix` plants every logic bug and prints which equation found it (needs `--features planted`); `audits
-//! cost [ROUNDS]` compares a volume with audits to one without; `audits run TURNS [EQUATION|all|off]` only runs, for a
-//! profiler: all equations but the one named.
+//! cost [ROUNDS [LOAD]]` compares each level of protection with none (BARS M-9, M-10, P-6); `audits run TURNS LOAD
+//! [EQUATION|all|off]` only runs, for a profiler: all equations but the one named.
 
 use keepfs_audit::digest::{Equation, Equations};
-use keepfs_lab::audits::cost;
+use keepfs_lab::audits::cost::{self, LEVELS, Level};
+use keepfs_lab::audits::load::{Kind, Load};
+
+/// Rounds of a comparison, if nothing else is asked.
+const ROUNDS: &str = "25";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["matrix"] => matrix(),
-        ["cost"] => costs(21),
-        ["cost", rounds] => rounds.parse().map_err(|e| format!("{rounds}: {e}")).and_then(costs),
-        ["run", turns] => run(turns, "all"),
-        ["run", turns, which] => run(turns, which),
-        _ => Err("audits matrix | cost [ROUNDS] | run TURNS [EQUATION|all|off]".into()),
+        ["cost"] => costs(ROUNDS, None),
+        ["cost", rounds] => costs(rounds, None),
+        ["cost", rounds, load] => costs(rounds, Some(load)),
+        ["run", turns, load] => run(turns, load, "all"),
+        ["run", turns, load, which] => run(turns, load, which),
+        _ => Err("audits matrix | cost [ROUNDS [LOAD]] | run TURNS LOAD [EQUATION|all|off]".into()),
     };
     if let Err(error) = result {
         eprintln!("audits: {error}");
@@ -22,19 +27,41 @@ fn main() {
     }
 }
 
-fn costs(rounds: usize) -> Result<(), String> {
-    let say = |name: &str, (with, without): (u64, u64)| {
-        let percent = (with as f64 / without.max(1) as f64 - 1.0) * 100.0;
-        println!("{name:<20}{with:>12}{without:>12}{percent:>9.2} %");
-    };
-    println!("{:<20}{:>12}{:>12}{:>11}", "equations", "with ns", "without ns", "more");
-    let cost = |with, without| cost::compare(with, without, rounds).map_err(|e| format!("{e:?}"));
-    say("all", cost(Equations::ALL, Equations::NONE)?);
+fn number(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|e| format!("{text}: {e}"))
+}
+
+fn load(word: &str) -> Result<Kind, String> {
+    let found = Kind::ALL.into_iter().find(|kind| kind.word().starts_with(word));
+    found.ok_or_else(|| format!("no load {word}"))
+}
+
+/// One table a load, as RESULTS has them.
+fn costs(rounds: &str, only: Option<&str>) -> Result<(), String> {
+    let rounds = number(rounds)?;
+    let only = only.map(load).transpose()?;
+    for kind in Kind::ALL.into_iter().filter(|kind| only.is_none_or(|o| o == *kind)) {
+        let (unit, count) = kind.unit();
+        println!("{}: {rounds} alternating rounds, processor time\n", kind.word());
+        println!("| level | ns a {unit} | more than off | 95 % |\n|---|---|---|---|");
+        let costs = cost::compare(kind, &LEVELS, rounds).map_err(|e| format!("{e:?}"))?;
+        for (level, cost) in LEVELS.iter().zip(costs) {
+            let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+            println!(
+                "| {} | {} | {:.1} % | {:.1} to {:.1} % |",
+                level.name,
+                cost.turn_ns / count,
+                percent(cost.ratio),
+                percent(cost.bounds.0),
+                percent(cost.bounds.1),
+            );
+        }
+        println!();
+    }
     Ok(())
 }
 
-fn run(turns: &str, which: &str) -> Result<(), String> {
-    let turns: usize = turns.parse().map_err(|e| format!("{turns}: {e}"))?;
+fn run(turns: &str, kind: &str, which: &str) -> Result<(), String> {
     let equations = match which {
         "all" => Equations::ALL,
         "off" => Equations::NONE,
@@ -43,8 +70,13 @@ fn run(turns: &str, which: &str) -> Result<(), String> {
             Equations::ALL.without(*found.ok_or(format!("no equation {word}"))?)
         }
     };
-    let mut runner = cost::Runner::new(equations).map_err(|e| format!("{e:?}"))?;
-    (0..turns).try_for_each(|_| runner.turn()).map_err(|e| format!("{e:?}"))
+    let (turns, kind) = (number(turns)?, load(kind)?);
+    let run = || {
+        let volume = Level::audited(equations).volume()?;
+        let mut load = Load::new(&volume, kind)?;
+        (0..turns).try_for_each(|_| load.prepare().and_then(|()| load.turn()))
+    };
+    run().map_err(|e: keepfs_vfs::Errno| format!("{e:?}"))
 }
 
 #[cfg(feature = "planted")]

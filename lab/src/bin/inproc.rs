@@ -1,11 +1,12 @@
 //! The library in process: single operations by one thread and by two, and varmail. Prints one JSON object.
 //!
 //! `cargo run --release -p keepfs-lab --bin inproc -- [--files N] [--threads N] [--arena MIB]
-//! [--varmail SECONDS] [--protect CODE] [--image PATH | --device NODE | --dir DIR]`: without any of the last three the pool lies in memory;
-//! with `--dir` there is no pool, and the file system mounted there is asked for the same by system calls.
+//! [--varmail SECONDS] [--protect CODE] [--audit on|off|without:NAME] [--image PATH | --device NODE | --dir DIR]`: without any
+//! of the last three the pool lies in memory; with `--dir` there is no pool, and the file system mounted there is asked for
+//! the same by system calls.
 
 use keepfs_lab::inproc::kernel::Kernel;
-use keepfs_lab::inproc::{Medium, PROTECT, Row, ops, varmail};
+use keepfs_lab::inproc::{AUDIT, Medium, PROTECT, Row, ops, varmail};
 use keepfs_lab::million::Failure;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,6 +46,9 @@ fn wishes() -> Result<Wishes, String> {
             "--protect" => {
                 let code = value.parse().map_err(|e| format!("{flag}: {e}"))?;
                 let _ = PROTECT.set(code);
+            }
+            "--audit" => {
+                let _ = AUDIT.set(value.parse().map_err(|e| format!("{flag}: {e}"))?);
             }
             "--image" => w.image = Some(value.into()),
             "--device" => w.device = Some(value.into()),

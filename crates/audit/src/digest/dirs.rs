@@ -7,10 +7,17 @@ use super::input::{Fate, Transaction};
 use super::sink::Sink;
 use super::walk::{Image, Walk};
 use crate::Page;
-use keepfs_format::dir::{ENTRY_HEAD, EntryHead, FIRST, LIVE, LeafHead, TWINS, entry_size, name_key};
+use keepfs_format::dir::{ENTRY_HEAD, EntryHead, FIRST, LIVE, LeafHead, NAME_MAX, TWINS, entry_size, name_key};
 use keepfs_format::inode;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::{FromBytes, PAGE};
+
+/// Bytes of the largest entry.
+const ENTRY_MAX: usize = entry_size(NAME_MAX);
+/// Most parts of a leaf that are looked at one by one.
+const PARTS: usize = 4;
+/// Offset of the length of the name in an entry.
+const NAME_LEN: usize = core::mem::offset_of!(EntryHead, name_len);
 
 /// An entry of a leaf.
 #[derive(Clone, Copy)]
@@ -21,37 +28,59 @@ struct Entry<'p> {
     bytes: &'p [u8],
 }
 
-/// The entries of an image of a leaf, dead ones too; ends where one does not fit.
-struct Entries<'p> {
-    page: &'p Page,
+/// Going through the entries of an image of a leaf, dead ones too; ends where one does not fit.
+#[derive(Clone, Copy)]
+struct Cursor {
     at: usize,
     tail: usize,
 }
 
-impl<'p> Entries<'p> {
-    fn of(page: &'p Page) -> Self {
-        Entries {
-            page,
-            at: FIRST,
-            tail: tail(page),
-        }
+impl Cursor {
+    /// The entry under the cursor, which goes on to the next one, or behind every entry.
+    fn next<'p>(&mut self, page: &'p Page) -> Option<Entry<'p>> {
+        let entry = self.entry(page);
+        self.at = entry.map_or(usize::MAX, |e| self.at + e.bytes.len());
+        entry
     }
-}
 
-impl<'p> Iterator for Entries<'p> {
-    type Item = Entry<'p>;
-
-    fn next(&mut self) -> Option<Entry<'p>> {
-        let bytes = self.page.get(self.at..self.tail)?;
+    fn entry<'p>(&self, page: &'p Page) -> Option<Entry<'p>> {
+        let bytes = page.get(self.at..self.tail)?;
         let (head, _) = EntryHead::read_from_prefix(bytes).ok()?;
         let len = usize::from(head.name_len);
         let bytes = bytes.get(..entry_size(len))?;
-        self.at += bytes.len();
-        Some(Entry {
-            head,
-            name: bytes.get(ENTRY_HEAD..ENTRY_HEAD + len)?,
-            bytes,
-        })
+        let name = bytes.get(ENTRY_HEAD..ENTRY_HEAD + len)?;
+        Some(Entry { head, name, bytes })
+    }
+}
+
+/// Parts of a leaf in which its two images may differ, ascending, at least [`ENTRY_MAX`] apart.
+#[derive(Default)]
+struct Parts {
+    parts: [(usize, usize); PARTS],
+    count: usize,
+}
+
+impl Parts {
+    /// One more; if there are too many, all of them are one.
+    fn add(&mut self, mut start: usize, mut end: usize) {
+        let near =
+            |(from, to): (usize, usize), start: usize, end: usize| from <= end + ENTRY_MAX && start <= to + ENTRY_MAX;
+        let mut at = 0;
+        while at < self.count {
+            let part = self.parts[at];
+            if near(part, start, end) || self.count == PARTS {
+                (start, end) = (start.min(part.0), end.max(part.1));
+                self.count -= 1;
+                self.parts[at] = self.parts[self.count];
+                // The part has grown: others may be near now.
+                at = 0;
+            } else {
+                at += 1;
+            }
+        }
+        self.parts[self.count] = (start, end);
+        self.count += 1;
+        self.parts[..self.count].sort_unstable();
     }
 }
 
@@ -66,39 +95,115 @@ fn live(page: &Page) -> u64 {
 }
 
 impl<T: Transaction, S: Sink> Walk<'_, T, S> {
-    /// A directory leaf: the live entries that came and went.
+    /// A directory leaf: the live entries that came and went. Equal bytes are equal entries where both images begin an
+    /// entry at the same place, so only the parts that changed are decoded, and the heads on the way to them.
     pub(super) fn leaf(&mut self, block: &Block, changes: &[(usize, usize)], image: &mut Image) {
+        let Some((index, _)) = changes.first() else { return };
         // What lies behind both tails is not read.
         self.image(block, changes, HEADER..FIRST, image);
-        let end = tail(&image.before).max(tail(&image.after)).max(FIRST);
-        self.image(block, changes, FIRST..end, image);
+        let (was, is) = (tail(&image.before), tail(&image.after));
         let told = live(&image.after).wrapping_sub(live(&image.before)) as i64;
-        let (mut before, mut after) = (Entries::of(&image.before), Entries::of(&image.after));
+        let parts = self.parts(block, changes, (was, is));
+        let cursor = |tail| Cursor { at: FIRST, tail };
+        let mut cursors = (cursor(was), cursor(is));
         let mut found = 0;
-        loop {
-            let (was, is) = (before.next(), after.next());
-            if was.is_none() && is.is_none() {
-                break;
+        for (start, end) in &parts.parts[..parts.count] {
+            if cursors.0.at == cursors.1.at && cursors.0.at < *start {
+                let at = self.skip(*index, cursors.0.at, *start);
+                (cursors.0.at, cursors.1.at) = (at, at);
             }
-            // The same entry at the same place, which is most of them, did not change.
-            if let (Some(was), Some(is)) = (&was, &is)
-                && was.bytes == is.bytes
-            {
-                continue;
-            }
-            for (entry, times) in [(was, -1), (is, 1)] {
-                let Some(entry) = entry.filter(|e| e.head.state == LIVE) else {
-                    continue;
-                };
-                found += times;
-                self.dirent(block.owner, &entry, times);
-                if times > 0 && block.fate == Fate::Stays {
-                    self.new_entry(&entry);
-                }
-            }
+            found += self.part(block, changes, image, &mut cursors, *end);
         }
         self.sink.pair(Equation::DirEntries, block.owner, 0, -found);
         self.sink.pair(Equation::LeafLive, block.id.0, 0, told - found);
+    }
+
+    /// Where the images may differ: the bytes that changed, and all between two tails.
+    fn parts(&self, block: &Block, changes: &[(usize, usize)], (was, is): (usize, usize)) -> Parts {
+        let (least, most) = (was.min(is).max(FIRST), was.max(is).max(FIRST));
+        let mut parts = Parts::default();
+        if block.fate != Fate::Stays {
+            parts.add(FIRST, most);
+            return parts;
+        }
+        if least < most {
+            parts.add(least, most);
+        }
+        let all = self.txn.changes();
+        for change in changes.iter().filter_map(|(_, at)| all.get(*at)) {
+            let (start, end) = (change.offset.max(FIRST), (change.offset + change.new.len()).min(most));
+            if start < end {
+                parts.add(start, end);
+            }
+        }
+        parts
+    }
+
+    /// From the entry at `at` on to the one that `to` lies in, by the lengths of names, which are equal before and after.
+    fn skip(&self, index: usize, mut at: usize, to: usize) -> usize {
+        while at + ENTRY_HEAD <= to {
+            let mut len = [0];
+            self.txn.load(index, at + NAME_LEN, &mut len);
+            let next = at + entry_size(usize::from(len[0]));
+            if next > to {
+                break;
+            }
+            at = next;
+        }
+        at
+    }
+
+    /// The entries from the cursors on, until both are at the same place behind `end`, or behind all. Returns by how many
+    /// more are live.
+    fn part(
+        &mut self,
+        block: &Block,
+        changes: &[(usize, usize)],
+        image: &mut Image,
+        (before, after): &mut (Cursor, Cursor),
+        end: usize,
+    ) -> i64 {
+        let most = before.tail.max(after.tail).max(FIRST);
+        let mut loaded = before.at.min(after.at).min(most);
+        let mut found = 0;
+        while before.at != after.at || (before.at < end && before.at != usize::MAX) {
+            let at = before.at.min(after.at);
+            if at.saturating_add(ENTRY_MAX) > loaded && loaded < most {
+                let to = (at.max(end) + ENTRY_MAX).min(most);
+                self.image(block, changes, loaded..to, image);
+                loaded = to;
+            }
+            let was = if before.at == at {
+                before.next(&image.before)
+            } else {
+                None
+            };
+            let is = if after.at == at { after.next(&image.after) } else { None };
+            found += self.came_and_went(block, was, is);
+        }
+        found
+    }
+
+    /// What stood at a place and what stands there now.
+    fn came_and_went(&mut self, block: &Block, was: Option<Entry<'_>>, is: Option<Entry<'_>>) -> i64 {
+        if let (Some(was), Some(is)) = (&was, &is)
+            && was.bytes == is.bytes
+        {
+            return 0;
+        }
+        let counts = |entry: &Entry<'_>| entry.head.state == LIVE;
+        let (was, is) = (was.filter(counts), is.filter(counts));
+        if let Some(was) = &was {
+            self.dirent(block.owner, was, -1);
+        }
+        if let Some(is) = &is {
+            self.dirent(block.owner, is, 1);
+            if block.fate == Fate::Stays {
+                let keeps_key = was.is_some_and(|was| was.head.key == is.head.key && was.name == is.name);
+                self.new_entry(is, keeps_key);
+            }
+        }
+        i64::from(is.is_some()) - i64::from(was.is_some())
     }
 
     fn dirent(&mut self, dir: u64, entry: &Entry<'_>, times: i64) {
@@ -115,9 +220,9 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     }
 
     /// What a new entry says of itself. Inodes that the transaction did not touch are not known; an entry that only moved
-    /// within its leaf is looked at, too.
-    fn new_entry(&mut self, entry: &Entry<'_>) {
-        if self.sink.wants(Equation::Keys) {
+    /// within its leaf is looked at, too. One that `keeps_key` has the name and the key that stood there before.
+    fn new_entry(&mut self, entry: &Entry<'_>, keeps_key: bool) {
+        if !keeps_key && self.sink.wants(Equation::Keys) {
             let key = name_key(self.name_seed, entry.name);
             let told = entry.head.key.get() & !(TWINS - 1);
             self.equal(Equation::Keys, entry.head.ino.get(), told, key);
@@ -134,3 +239,6 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -157,7 +157,13 @@ impl Equations {
 
     /// In the order of their numbers.
     pub fn iter(self) -> impl Iterator<Item = Equation> {
-        Equation::ALL.iter().copied().filter(move |e| self.has(*e))
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let number = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            // They are numbered from 1 on without a gap.
+            Equation::ALL.get((number as usize).wrapping_sub(1)).copied()
+        })
     }
 }
 

@@ -156,6 +156,10 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
 
     /// Page entries of the body area. Those that a body of four entries hands over to a tree are looked for there.
     fn body(&mut self, ino: u64, before: &Inode, after: &Inode) {
+        let same = is_live(before) == is_live(after) && before.body == after.body;
+        if same && before.body_area == after.body_area {
+            return;
+        }
         let raised = is_live(before) && before.body == BODY_DIRECT && is_live(after) && after.body == BODY_TREE;
         for (slot, (was, is)) in (0..).zip(direct(before).into_iter().zip(direct(after))) {
             if raised && !was.is_hole() {
@@ -168,14 +172,14 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
 
     /// What was looked for in trees and not found was lost.
     pub(super) fn carried_nowhere(&mut self) {
-        for carried in core::mem::take(&mut self.carried) {
+        while let Some(carried) = self.carried.pop() {
             self.entry(carried.ino, &carried.entry, &PageEntry::HOLE);
         }
     }
 
     /// S-5.6: the hidden list. A bit that changes for an inode that is not without names belongs to a cut or a hole.
     pub(super) fn hidden(&mut self) {
-        let (flips, changed) = (core::mem::take(&mut self.orphans), core::mem::take(&mut self.changed));
+        let (mut flips, changed) = (core::mem::take(&mut self.orphans), core::mem::take(&mut self.changed));
         let moved = |c: &&Changed| is_hidden(&c.before) != is_hidden(&c.after);
         for Changed { ino, after, .. } in changed.iter().filter(moved) {
             let flip = flips.iter().find(|(number, _)| number == ino).map(|(_, on)| *on);
@@ -188,14 +192,15 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
             }
         }
         let is_moved = |ino: u64| changed.iter().filter(moved).any(|c| c.ino == ino);
-        let others: Vec<(u64, bool)> = flips.into_iter().filter(|(ino, _)| !is_moved(*ino)).collect();
+        flips.retain(|(ino, _)| !is_moved(*ino));
         self.changed = changed;
-        for (ino, on) in others {
+        for (ino, on) in flips.drain(..) {
             if !self.inode_now(ino).is_some_and(|inode| local::may_be_cut(&inode)) {
                 let equation = if on { Equation::Hidden } else { Equation::Unhidden };
                 self.sink.pair(equation, ino, 0, -1);
             }
         }
+        self.orphans = flips;
     }
 
     /// Whether ORPHANS has an inode whose bit the transaction did not change. The bit belongs to who may change the inode.

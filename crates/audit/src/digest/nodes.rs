@@ -51,13 +51,15 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         let Some((index, _)) = changes.first() else { return };
         let mut level = [0];
         self.txn.load(*index, core::mem::offset_of!(Header, level), &mut level);
-        for at in span.step_by(ENTRY) {
-            let (was, is) = (&image.before[at..at + ENTRY], &image.after[at..at + ENTRY]);
+        let first = (span.start - HEADER) / ENTRY;
+        let entries = |page| <[u8]>::as_chunks::<ENTRY>(page).0.iter();
+        let (before, after) = (entries(&image.before[span.clone()]), entries(&image.after[span]));
+        for (at, (was, is)) in before.zip(after).enumerate() {
             if was == is {
                 continue;
             }
             match level[0] {
-                1 => self.page_entry(block, ((at - HEADER) / ENTRY) as u64, was, is),
+                1 => self.page_entry(block, (first + at) as u64, was, is),
                 _ => self.child(was, is),
             }
         }

@@ -12,16 +12,16 @@ type MadeChange = (usize, usize, Nature, Vec<u8>, Vec<u8>);
 
 /// Metablocks with their bytes after the transaction, and what changed them.
 #[derive(Default)]
-struct Made {
+pub(super) struct Made {
     blocks: Vec<(Block, Box<[u8; PAGE]>)>,
     changes: Vec<MadeChange>,
-    records: Vec<Record>,
+    pub records: Vec<Record>,
     pages_used: u64,
     ranges: Vec<(u16, u16)>,
 }
 
 impl Made {
-    fn block(&mut self, id: MetaId, kind: Kind, owner: u64, fate: Fate) -> usize {
+    pub fn block(&mut self, id: MetaId, kind: Kind, owner: u64, fate: Fate) -> usize {
         let mut bytes = Box::new([0; PAGE]);
         let level = u8::from(kind == Kind::BlockMap);
         bytes[..32].copy_from_slice(Header::new(0, id, kind, level, owner, 1).as_bytes());
@@ -29,7 +29,17 @@ impl Made {
         self.blocks.len() - 1
     }
 
-    fn put(&mut self, block: usize, offset: usize, new: &[u8]) {
+    pub fn bytes(&self, block: usize) -> &[u8; PAGE] {
+        &self.blocks[block].1
+    }
+
+    /// What was put so far was there before.
+    pub fn forget_changes(&mut self) {
+        self.changes.clear();
+        self.ranges.clear();
+    }
+
+    pub fn put(&mut self, block: usize, offset: usize, new: &[u8]) {
         let at = offset..offset + new.len();
         let old = self.blocks[block].1[at.clone()].to_vec();
         self.blocks[block].1[at].copy_from_slice(new);
@@ -52,7 +62,7 @@ impl Made {
             .push((block, offset, Nature::Counter, bytes(old), bytes(new)));
     }
 
-    fn judge(&self, auditor: &Auditor, among: Equations) -> Vec<(Equation, Vec<Item>)> {
+    pub fn judge(&self, auditor: &Auditor, among: Equations) -> Vec<(Equation, Vec<Item>)> {
         let changes = self.changes.iter().map(|(block, offset, nature, old, new)| Change {
             block: *block,
             offset: *offset,
@@ -101,7 +111,7 @@ impl Transaction for Seen<'_> {
     }
 }
 
-fn auditor(equations: Equations) -> Auditor {
+pub(super) fn auditor(equations: Equations) -> Auditor {
     Auditor::new(Key::new(&core::array::from_fn(|i| i as u8)), [1, 2], equations)
 }
 

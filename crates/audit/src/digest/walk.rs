@@ -17,8 +17,39 @@ pub(super) struct Image {
     pub after: Page,
 }
 
+/// What a walk needs and leaves to the next one of its thread, so that nothing is allocated as a rule.
+#[derive(Default)]
+struct Spare {
+    image: Option<Box<Image>>,
+    order: Vec<(usize, usize)>,
+    carried: Vec<Carried>,
+    changed: Vec<Changed>,
+    orphans: Vec<(u64, bool)>,
+}
+
+/// Longest lists that are kept.
+const KEEP_MAX: usize = 1024;
+
 thread_local! {
-    static SPARE: Cell<Option<Box<Image>>> = const { Cell::new(None) };
+    static SPARE: Cell<Option<Box<Spare>>> = const { Cell::new(None) };
+}
+
+impl Spare {
+    fn take() -> Box<Spare> {
+        SPARE.take().unwrap_or_default()
+    }
+
+    /// Keeps the lists, emptied.
+    fn give(mut self: Box<Spare>) {
+        self.order.clear();
+        self.carried.clear();
+        self.changed.clear();
+        self.orphans.clear();
+        let longest = [self.order.capacity(), self.changed.capacity(), self.orphans.capacity()];
+        if longest.iter().all(|capacity| *capacity <= KEEP_MAX) {
+            SPARE.set(Some(self));
+        }
+    }
 }
 
 /// Numbers that follow each other, put together before they are told.
@@ -73,33 +104,36 @@ pub(super) struct Walk<'t, T, S> {
     pub changed: Vec<Changed>,
     /// Bits of ORPHANS that changed: inode number, set.
     pub orphans: Vec<(u64, bool)>,
+    spare: Box<Spare>,
     /// Page entries that are no holes, gained less lost, of the inode looked at last.
     pub entries: (u64, i64),
 }
 
 impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
     pub fn new(txn: &'t T, name_seed: [u64; 2], sink: S) -> Self {
+        let mut spare = Spare::take();
         Walk {
             txn,
             name_seed,
             sink,
             runs: Runs::default(),
-            carried: Vec::new(),
-            changed: Vec::new(),
-            orphans: Vec::new(),
+            carried: core::mem::take(&mut spare.carried),
+            changed: core::mem::take(&mut spare.changed),
+            orphans: core::mem::take(&mut spare.orphans),
+            spare,
             entries: (0, 0),
         }
     }
 
     /// The whole walk; gives the sink back.
     pub fn go(mut self) -> S {
-        let mut image = SPARE.take().unwrap_or_else(|| {
+        let mut image = self.spare.image.take().unwrap_or_else(|| {
             Box::new(Image {
                 before: [0; PAGE],
                 after: [0; PAGE],
             })
         });
-        let mut order: Vec<(usize, usize)> = Vec::new();
+        let mut order = core::mem::take(&mut self.spare.order);
         for (at, change) in self.txn.changes().iter().enumerate() {
             match change.nature {
                 Nature::Bytes => order.push((change.block, at)),
@@ -118,7 +152,15 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
         self.operations();
         self.redo(&order);
         self.tell_runs();
-        SPARE.set(Some(image));
+        let spare = Spare {
+            image: Some(image),
+            order,
+            carried: self.carried,
+            changed: self.changed,
+            orphans: self.orphans,
+        };
+        *self.spare = spare;
+        self.spare.give();
         self.sink
     }
 

@@ -101,9 +101,9 @@ pub struct DecodeError {
 }
 
 /// Type number of an update.
-const UPDATE: u8 = 1;
+pub(super) const UPDATE: u8 = 1;
 /// Bit of a map-entry's count: the entries are unwritten.
-const UNWRITTEN: u32 = 1 << 31;
+pub(super) const UNWRITTEN: u32 = 1 << 31;
 /// Most numbers of a run (S-8.5).
 pub const RUN_MAX: u32 = 32_512;
 /// Longest body that the 24-bit length can tell.

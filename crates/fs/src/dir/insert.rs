@@ -75,7 +75,10 @@ fn enter(txn: &mut Txn<'_>, dir: &mut Held, way: Way, bytes: &mut [u8; PAGE], ne
     if search.twins == u8::MAX {
         return refuse(Errno::ENOSPC);
     }
-    let Some(at) = place(&leaf, new.size)? else {
+    let tail = usize::from(leaf.head.tail.get());
+    // At once: over a dead one of its size, or at the tail.
+    let dead = search.dead.filter(|_| usize::from(leaf.head.dead.get()) >= new.size);
+    let Some(at) = dead.or((tail + new.size <= PAGE).then_some(tail)) else {
         make_room(txn, dir, way, &leaf, new.size)?;
         return Ok(false);
     };
@@ -92,15 +95,6 @@ fn enter(txn: &mut Txn<'_>, dir: &mut Held, way: Way, bytes: &mut [u8; PAGE], ne
     write(txn, &leaf, at, &head, new.name)?;
     dir.now.entries.set(dir.now.entries.get().saturating_add(1));
     Ok(true)
-}
-
-/// Where an entry of `size` bytes can go at once: over a dead one of its size, or at the tail.
-fn place(leaf: &Leaf<'_>, size: usize) -> Step<Option<usize>> {
-    if let Some(at) = leaf.dead_of(size)? {
-        return Ok(Some(at));
-    }
-    let tail = usize::from(leaf.head.tail.get());
-    Ok((tail + size <= PAGE).then_some(tail))
 }
 
 fn write(txn: &mut Txn<'_>, leaf: &Leaf<'_>, at: usize, entry: &EntryHead, name: &[u8]) -> Step<()> {

@@ -10,6 +10,9 @@ use keepfs_vfs::FileKind;
 
 /// Offset of the leaf's head.
 pub(super) const HEAD: usize = HEADER;
+const _: () =
+    assert!(core::mem::offset_of!(EntryHead, name_len) == 21 && core::mem::offset_of!(EntryHead, state) == 22);
+
 /// Offset of the local depth in the header.
 const DEPTH: usize = core::mem::offset_of!(keepfs_format::Header, level);
 
@@ -33,10 +36,19 @@ pub(super) struct Entry<'a> {
 }
 
 /// What a search of a leaf tells.
+#[derive(Default)]
 pub(super) struct Search {
     pub found: Option<Found>,
     /// Which of the eight keys of the name are taken.
     pub twins: u8,
+    /// The first dead entry of exactly the size that the name takes.
+    pub dead: Option<usize>,
+}
+
+/// The words of an entry's head: key, inode, and {version:32, kind:8, length of the name:8, state:8, 0} (S-6.2).
+fn words(head: &[u8; ENTRY_HEAD]) -> [u64; 3] {
+    let (words, _) = head.as_chunks::<8>();
+    core::array::from_fn(|i| words.get(i).map_or(0, |word| u64::from_le_bytes(*word)))
 }
 
 impl Entry<'_> {
@@ -69,9 +81,13 @@ impl<'a> Walk<'a> {
 }
 
 impl<'b> Leaf<'b> {
-    /// Copies a leaf out of the store and checks its head.
+    /// Copies a leaf out of the store up to its tail, and checks its head. Behind the tail `bytes` stay what they were.
     pub fn load(source: &mut impl Source, r: Ref, bytes: &'b mut [u8; PAGE]) -> Step<Leaf<'b>> {
-        source.read(r, 0, bytes)?;
+        source.read(r, 0, &mut bytes[..FIRST])?;
+        let tail = usize::from(u16::from_le_bytes([bytes[HEAD], bytes[HEAD + 1]]));
+        if let Some(entries) = bytes.get_mut(FIRST..tail) {
+            source.read(r, FIRST, entries)?;
+        }
         let head = LeafHead::read_from_bytes(&bytes[HEAD..FIRST]).unwrap_or_default();
         let leaf = Leaf { r, bytes, head };
         if !(FIRST..=PAGE).contains(&usize::from(leaf.head.tail.get())) || leaf.depth() > DEPTH_MAX {
@@ -106,19 +122,32 @@ impl<'b> Leaf<'b> {
         Some(Entry { at, size, head, name })
     }
 
-    /// Looks for `name` whose first key is `key`.
+    /// Looks for `name` whose first key is `key`; damage if an entry does not fit.
     pub fn search(&self, key: u64, name: &[u8]) -> Step<Search> {
-        let mut search = Search { found: None, twins: 0 };
-        let mut walk = self.walk();
-        while let Some(entry) = walk.next()? {
-            let found_key = entry.head.key.get();
-            if found_key & !(TWINS - 1) != key || !entry.is_live() {
-                continue;
+        let mut search = Search::default();
+        let wanted = entry_size(name.len());
+        let entries = &self.bytes[..usize::from(self.head.tail.get())];
+        let mut at = FIRST;
+        // The head of an entry is looked at as words: most entries are others.
+        while at < entries.len() {
+            let head = entries.get(at..).and_then(|rest| rest.first_chunk::<ENTRY_HEAD>());
+            let [found_key, _, rest] = head.map(words).unwrap_or_default();
+            let (len, state) = (usize::from((rest >> 40) as u8), (rest >> 48) as u8);
+            let size = entry_size(len);
+            if len == 0 || at + size > entries.len() || (state != LIVE && state != DEAD) {
+                return Err(self.damage("directory entry out of bounds (S-6.2)"));
             }
-            search.twins |= 1 << (found_key & (TWINS - 1));
-            if entry.name == name {
-                search.found = Some(self.found(&entry)?);
+            if state == DEAD {
+                if size == wanted && search.dead.is_none() {
+                    search.dead = Some(at);
+                }
+            } else if found_key & !(TWINS - 1) == key {
+                search.twins |= 1 << (found_key & (TWINS - 1));
+                if let Some(entry) = self.entry(at).filter(|entry| entry.name == name) {
+                    search.found = Some(self.found(&entry)?);
+                }
             }
+            at += size;
         }
         Ok(search)
     }
@@ -139,20 +168,6 @@ impl<'b> Leaf<'b> {
             head: self.head,
             size: entry.size,
         })
-    }
-
-    /// The first dead entry of exactly `size` bytes.
-    pub fn dead_of(&self, size: usize) -> Step<Option<usize>> {
-        if usize::from(self.head.dead.get()) < size {
-            return Ok(None);
-        }
-        let mut walk = self.walk();
-        while let Some(entry) = walk.next()? {
-            if !entry.is_live() && entry.size == size {
-                return Ok(Some(entry.at));
-            }
-        }
-        Ok(None)
     }
 
     /// The bytes behind the header with only the live entries that `keep` wants, packed; what lies behind the tail

@@ -6,6 +6,49 @@ use keepfs_codes::crc64;
 use keepfs_format::plog;
 use std::sync::Arc;
 
+/// The head of an entry, as it lies there.
+struct Head {
+    bytes: [u8; HEAD],
+    seq: u64,
+    slot: u16,
+    generation: u32,
+    /// Bytes of its records.
+    payload: usize,
+    count: u32,
+}
+
+impl Head {
+    /// The head at an offset of the ring, if its length is possible.
+    fn at(segment: &Segment, at: usize) -> Option<Head> {
+        let mut bytes = [0; HEAD];
+        segment.ring_load(at, &mut bytes);
+        let half = |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
+        let payload = half(24) as usize;
+        (payload <= ENTRY_MAX - HEAD).then(|| Head {
+            seq: u64::from(half(8)) | u64::from(half(12)) << 32,
+            slot: half(20) as u16,
+            generation: half(16),
+            payload,
+            count: half(28),
+            bytes,
+        })
+    }
+
+    /// Bytes of the entry.
+    fn len(&self) -> usize {
+        (HEAD + self.payload).next_multiple_of(8)
+    }
+
+    /// Loads the records; whether head and records are what the CRC says.
+    fn load(&self, segment: &Segment, at: usize, records: &mut [u8]) -> bool {
+        segment.ring_load((at + HEAD) % RING, records);
+        let crc = crc64::seeded(segment.incarnation(), &self.bytes[8..]) ^ crc64::full(records);
+        self.bytes
+            .first_chunk()
+            .is_some_and(|told| crc == u64::from_le_bytes(*told))
+    }
+}
+
 /// Head and records of an entry that is what its CRC says.
 struct Whole {
     seq: u64,
@@ -22,23 +65,14 @@ impl Whole {
 
     /// The entry at an offset of the ring, if there is one.
     fn at(segment: &Segment, at: usize) -> Option<Whole> {
-        let mut head = [0; HEAD];
-        segment.ring_load(at, &mut head);
-        let half = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
-        let word = |i: usize| u64::from(half(i)) | u64::from(half(i + 4)) << 32;
-        let len = half(24) as usize;
-        if len > ENTRY_MAX - HEAD {
-            return None;
-        }
-        let mut payload = vec![0; len];
-        segment.ring_load((at + HEAD) % RING, &mut payload);
-        let crc = crc64::seeded(segment.incarnation(), &head[8..]) ^ crc64::full(&payload);
-        (crc == word(0)).then(|| Whole {
-            seq: word(8),
-            slot: half(20) as u16,
-            generation: half(16),
+        let head = Head::at(segment, at)?;
+        let mut payload = vec![0; head.payload];
+        head.load(segment, at, &mut payload).then_some(Whole {
+            seq: head.seq,
+            slot: head.slot,
+            generation: head.generation,
             payload,
-            count: half(28),
+            count: head.count,
         })
     }
 
@@ -49,6 +83,31 @@ impl Whole {
 }
 
 impl Span {
+    /// The records of all transactions, one behind the other, and how many they are. Errors: the first entry that is not
+    /// what its checksum says.
+    pub fn records(&self, segment: &Segment) -> Result<(Vec<u8>, u32), RedoDamage> {
+        let mut at = self.at;
+        let bytes = self.entries.iter().map(|entry| entry.len as usize).sum();
+        let (mut records, mut count) = (Vec::with_capacity(bytes), 0);
+        for entry in &self.entries {
+            let head = Head::at(segment, at).filter(|h| h.seq == entry.seq && h.len() == entry.len as usize);
+            let head = head.ok_or(RedoDamage { seq: entry.seq })?;
+            let start = records.len();
+            records.resize(start + head.payload, 0);
+            if !head.load(segment, at, &mut records[start..]) {
+                return Err(RedoDamage { seq: entry.seq });
+            }
+            count += head.count;
+            at = (at + entry.len as usize) % RING;
+        }
+        Ok((records, count))
+    }
+
+    /// Number of the last transaction, or 0.
+    pub fn last(&self) -> u64 {
+        self.entries.last().map_or(0, |entry| entry.seq)
+    }
+
     /// The transactions. Errors: the first whose entry is not what its checksum says.
     pub fn read(&self, segment: &Segment) -> Result<Vec<TxnRedo>, RedoDamage> {
         let mut at = self.at;

@@ -8,7 +8,6 @@
 use super::{Segment, Word};
 use crate::arena::Guard;
 use crate::error::Error;
-use crate::log;
 use crate::redo::{self, Redo, RedoDamage, TxnRedo, compact};
 use crate::staged::{self, Table};
 use crate::undo::UndoLog;
@@ -62,8 +61,11 @@ impl Adopted {
     /// The records of the next group, encoded (S-8.4), when the log has everything up to transaction `logged`.
     pub fn next_group(&mut self, logged: u64) -> Result<Vec<u8>, Error> {
         self.redo.taken_up_to(logged);
-        let transactions = self.redo.take().read(&self.segment).map_err(damaged)?;
-        Ok(log::encode(compact(transactions).records))
+        let pending = self.redo.take();
+        let (records, count) = pending.records(&self.segment).map_err(damaged)?;
+        let seq = pending.last();
+        let group = compact(seq, &records, count).ok_or(Error::Redo { seq })?;
+        Ok(group.payload)
     }
 
     /// The staged pages as the server had them, half-done changes finished; `read` gives a device page that has a CRC-32C.

@@ -1,18 +1,19 @@
 //! A transaction as the auditor sees it (SPEC section 17): the changes from its undo records, which the door wrote, and
 //! what was told besides.
 
-use super::Txn;
+use super::{Touched, Txn};
 use crate::arena::FrameNo;
 use crate::error::{Error, Stop};
 use crate::undo::Undo;
 use core::cell::Cell;
 use keepfs_audit::digest::{Block, Change, Equations, Fate, Nature, Transaction};
-use keepfs_format::Space;
+use keepfs_format::Kind;
 use keepfs_format::plog::Record;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Touched metablocks from which a sorted list of their frames is worth making.
-const MANY: usize = 12;
+/// Changes that are listed without asking for memory.
+const FEW: usize = 24;
 
 thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -21,11 +22,12 @@ thread_local! {
 /// What the auditor is shown.
 struct Seen<'t, 's> {
     txn: &'t Txn<'s>,
-    changes: Vec<Change<'t>>,
+    changes: SmallVec<[Change<'t>; FEW]>,
 }
 
 impl Txn<'_> {
-    /// The audit equations must balance before a transaction may commit. Errors: [`Error::Unbalanced`] (S-17.1).
+    /// The audit equations must balance before a transaction may commit. Errors: [`Error::Unbalanced`] (S-17.1); `Logic` if
+    /// the door changed a frame that the transaction does not hold.
     pub(super) fn audit(&self) -> Result<(), Stop> {
         let among = match self.logged {
             true => Equations::ALL,
@@ -35,8 +37,9 @@ impl Txn<'_> {
             return Ok(());
         };
         let mut bytes = SPARE.take();
-        let found = auditor.judge(&self.seen(&mut bytes), among);
+        let found = self.seen(&mut bytes).map(|seen| auditor.judge(&seen, among));
         SPARE.set(bytes);
+        let found = found?;
         if found.is_empty() {
             return Ok(());
         }
@@ -45,22 +48,21 @@ impl Txn<'_> {
         Err(Error::Unbalanced(found.into()).into())
     }
 
-    fn seen<'t>(&'t self, bytes: &'t mut Vec<u8>) -> Seen<'t, 't> {
-        let mut frames: Vec<(FrameNo, usize)> = Vec::new();
-        if self.touched.len() > MANY {
-            frames.extend(self.touched.iter().enumerate().map(|(i, t)| (t.pin.frame, i)));
-            frames.sort_unstable();
-        }
-        let block_of = |frame: FrameNo| match frames.is_empty() {
-            true => self.touched.iter().position(|t| t.pin.frame == frame),
-            false => frames
-                .binary_search_by_key(&frame, |(f, _)| *f)
-                .ok()
-                .map(|i| frames[i].1),
-        };
-        let change = |told: crate::undo::Told<'t>| {
-            Some(Change {
-                block: block_of(told.frame)?,
+    /// Errors: `Logic`, see [`Txn::audit`].
+    fn seen<'t>(&'t self, bytes: &'t mut Vec<u8>) -> Result<Seen<'t, 't>, Error> {
+        let mut changes = SmallVec::new();
+        let mut places = Places::of(self);
+        for told in self.undo.forwards(bytes) {
+            let block = places.find(told.frame).ok_or_else(|| {
+                let what = format!(
+                    "frame {} was changed by a transaction that does not hold it",
+                    told.frame
+                );
+                tracing::error!("a logic bug: {what}");
+                Error::Logic(what)
+            })?;
+            changes.push(Change {
+                block,
                 offset: told.offset,
                 nature: match told.undo {
                     Undo::Bytes => Nature::Bytes,
@@ -69,32 +71,71 @@ impl Txn<'_> {
                 },
                 old: told.old,
                 new: told.new,
-            })
+            });
+        }
+        Ok(Seen { txn: self, changes })
+    }
+}
+
+/// Finds the metablock of a frame among those that a transaction touched.
+struct Places<'t, 's> {
+    touched: &'t [Touched<'s>],
+    /// Of many: their frames, sorted, with their places.
+    sorted: Vec<(FrameNo, usize)>,
+    /// The one found last.
+    last: usize,
+}
+
+impl<'t, 's> Places<'t, 's> {
+    /// Touched metablocks from which a sorted list of their frames is worth making.
+    const MANY: usize = 12;
+
+    fn of(txn: &'t Txn<'s>) -> Self {
+        let touched = &txn.touched[..];
+        let mut sorted = Vec::new();
+        if touched.len() > Self::MANY {
+            sorted.extend(touched.iter().enumerate().map(|(i, t)| (t.pin.frame, i)));
+            sorted.sort_unstable();
+        }
+        Places {
+            touched,
+            sorted,
+            last: 0,
+        }
+    }
+
+    fn find(&mut self, frame: FrameNo) -> Option<usize> {
+        if self.touched.get(self.last).is_some_and(|t| t.pin.frame == frame) {
+            return Some(self.last);
+        }
+        self.last = match self.sorted.is_empty() {
+            true => self.touched.iter().position(|t| t.pin.frame == frame)?,
+            false => {
+                let at = self.sorted.binary_search_by_key(&frame, |(f, _)| *f).ok()?;
+                self.sorted[at].1
+            }
         };
-        let changes = self.undo.forwards(bytes).filter_map(change).collect();
-        Seen { txn: self, changes }
+        Some(self.last)
     }
 }
 
 impl Transaction for Seen<'_, '_> {
+    #[inline]
     fn count(&self) -> usize {
         self.txn.touched.len()
     }
 
+    #[inline]
     fn block(&self, index: usize) -> Block {
-        let r = self.txn.touched[index].r;
-        let is_node = r.id.space() == Some(Space::Nodes);
-        let born = is_node && self.txn.births.contains(&r.id);
-        let dies = is_node && self.txn.deaths.iter().any(|(id, _)| *id == r.id);
+        let t = &self.txn.touched[index];
         Block {
-            id: r.id,
-            kind: r.kind,
-            owner: r.owner,
-            fate: match (born, dies) {
-                (false, false) => Fate::Stays,
-                (true, false) => Fate::Born,
-                (false, true) => Fate::Dies,
-                (true, true) => Fate::Passes,
+            id: t.r.id,
+            kind: t.r.kind,
+            owner: t.r.owner,
+            fate: match t.r.kind {
+                // What it held was told before it dies.
+                Kind::Inodes => Fate::Stays,
+                _ => t.fate,
             },
         }
     }
@@ -124,3 +165,6 @@ impl Transaction for Seen<'_, '_> {
         self.txn.pages_used
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,9 +5,11 @@ use crate::error::{Error, Stop};
 use crate::numbers::STOCK;
 use crate::planted::{self, Bug, Logic};
 use crate::update;
+use keepfs_audit::digest::Fate;
 use keepfs_codes::identity::Group;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
 use keepfs_format::map::LIVE;
+use keepfs_format::metablock::HEADER;
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
@@ -43,10 +45,65 @@ impl Txn<'_> {
         Ok(())
     }
 
-    fn total(&mut self, offset: usize, add: i64) -> Result<(), Stop> {
+    /// Several bits of the byte that begins with `first`.
+    fn flip_byte(&mut self, space: Space, first: u64, mask: u8, from: bool) -> Result<(), Stop> {
+        if planted::is(Bug::BitsUndoneAsBytes) {
+            let bits = (first..first + 8).filter(|number| mask >> (number - first) & 1 == 1);
+            return bits.into_iter().try_for_each(|number| self.flip(space, number, from));
+        }
+        let (id, offset, _) = bitmap::bit(space, first);
+        let i = self.touch(Ref::shared(id, Kind::Bitmap))?;
+        let frame = self.write(i)?;
+        update::flip(&self.store.arena, &mut self.undo, frame, offset, mask, from)
+    }
+
+    /// TOTALS of pages, inodes and shares change when the transaction is sealed, each once: all transactions share their
+    /// frame.
+    fn total(&mut self, which: usize, add: i64) {
+        self.totals[(which - HEADER) / 8] += add;
+    }
+
+    /// One total, now: of nodes, from which it is decided whether there may be more.
+    fn add_total(&mut self, offset: usize, add: i64) -> Result<(), Stop> {
         let i = self.touch(Ref::shared(TOTALS, Kind::Totals))?;
         let frame = self.write(i)?;
         update::add64(&self.store.arena, &mut self.undo, frame, offset, add)
+    }
+
+    /// Changes what was put off to the end: bits of the last pages freed, and totals.
+    pub(super) fn catch_up(&mut self) -> Result<(), Stop> {
+        self.free_bits()?;
+        let totals = core::mem::take(&mut self.totals);
+        for (i, add) in totals.into_iter().enumerate().filter(|(_, add)| *add != 0) {
+            self.add_total(HEADER + 8 * i, add)?;
+        }
+        Ok(())
+    }
+
+    /// The bit of a freed page is cleared with those of its neighbours in the same byte, when another byte's turn comes.
+    fn free_bit(&mut self, page: u64) -> Result<(), Stop> {
+        let (first, bit) = (page - page % 8, 1 << (page % 8));
+        match &mut self.free_bits {
+            Some((at, mask)) if *at == first && *mask & bit != 0 => {
+                Err(Error::Logic(format!("page {page} was freed twice by one transaction")).into())
+            }
+            Some((at, mask)) if *at == first => {
+                *mask |= bit;
+                Ok(())
+            }
+            _ => {
+                self.free_bits()?;
+                self.free_bits = Some((first, bit));
+                Ok(())
+            }
+        }
+    }
+
+    fn free_bits(&mut self) -> Result<(), Stop> {
+        match self.free_bits.take() {
+            Some((first, mask)) => self.flip_byte(Space::Pages, first, mask, true),
+            None => Ok(()),
+        }
     }
 
     /// This transaction places data that was told to be there: its metadata may grow into the reserve (promise C-7).
@@ -125,23 +182,28 @@ impl Txn<'_> {
         self.flip(space, number, true)
     }
 
+    fn dies(&mut self, i: usize) {
+        let t = &mut self.touched[i];
+        t.fate = if t.is_born() { Fate::Passes } else { Fate::Dies };
+    }
+
     /// A new NODES metablock: header and zeros.
     pub fn new_node(&mut self, kind: Kind, level: u8, owner: u64) -> Result<Ref, Stop> {
         let number = self.new_number(Space::NodeNumbers)?;
         let id = MetaId::new(Space::Nodes, number);
         let generation = self.store.next_generation(id)?;
-        self.total(TOTAL_NODES, 1)?;
+        self.add_total(TOTAL_NODES, 1)?;
         self.grow(None)?;
         let r = Ref::node(id, kind, owner);
         let header = Header::new(self.store.pool.tag, id, kind, level, owner, generation);
         let pin = self.store.place_new(id, &header)?;
-        self.births.push(id);
         self.touched.push(Touched {
             r,
             pin,
             generation,
             ranges: super::Ranges::new(),
             written: false,
+            fate: Fate::Born,
         });
         let i = self.touched.len() - 1;
         self.write(i)?;
@@ -170,10 +232,10 @@ impl Txn<'_> {
         let generation = self.touched[i].generation;
         self.free_number(Space::NodeNumbers, r.id.index())?;
         if !planted::has(Logic::NodeNotTotalled) {
-            self.total(TOTAL_NODES, -1)?;
+            self.add_total(TOTAL_NODES, -1)?;
         }
         self.touched[i].ranges.clear();
-        self.deaths.push((r.id, generation));
+        self.dies(i);
         self.records.push(Record::Death { id: r.id, generation });
         Ok(())
     }
@@ -182,7 +244,7 @@ impl Txn<'_> {
     pub fn new_ino(&mut self) -> Result<u64, Stop> {
         let ino = self.new_number(Space::InodeNumbers)?;
         if !planted::has(Logic::InodeNotTotalled) {
-            self.total(TOTAL_INODES, 1)?;
+            self.total(TOTAL_INODES, 1);
         }
         self.grow(Some(keepfs_format::inode::block_of(ino)))?;
         self.records.push(Record::Alloc {
@@ -195,7 +257,7 @@ impl Txn<'_> {
     /// Takes this inode number (the root directory's).
     pub fn claim_ino(&mut self, ino: u64) -> Result<(), Stop> {
         self.flip(Space::InodeNumbers, ino, false)?;
-        self.total(TOTAL_INODES, 1)?;
+        self.total(TOTAL_INODES, 1);
         self.records.push(Record::Alloc {
             space: Space::InodeNumbers,
             run: Run { start: ino, count: 1 },
@@ -206,7 +268,7 @@ impl Txn<'_> {
     /// An inode number becomes free; its staged pages are gone.
     pub fn free_ino(&mut self, ino: u64) -> Result<(), Stop> {
         self.free_number(Space::InodeNumbers, ino)?;
-        self.total(TOTAL_INODES, -1)?;
+        self.total(TOTAL_INODES, -1);
         if planted::has(Logic::NumberNotTold) {
             return Ok(());
         }
@@ -241,7 +303,7 @@ impl Txn<'_> {
     /// Reserved pages become allocated.
     pub fn use_pages(&mut self, run: Run) -> Result<(), Stop> {
         self.flip_run(Space::Pages, run, false)?;
-        self.total(TOTAL_PAGES, i64::from(run.count))?;
+        self.total(TOTAL_PAGES, i64::from(run.count));
         if !planted::has(Logic::UsedNotCounted) {
             self.pages_used += u64::from(run.count);
         }
@@ -259,7 +321,8 @@ impl Txn<'_> {
     /// Pages of a chunk without metadata are data's again.
     pub(crate) fn leave_pages(&mut self, run: Run) -> Result<(), Stop> {
         self.flip_run(Space::Pages, run, true)?;
-        self.total(TOTAL_PAGES, -i64::from(run.count))
+        self.total(TOTAL_PAGES, -i64::from(run.count));
+        Ok(())
     }
 
     /// An INODES metablock without a live inode dies; only where no other transaction is open.
@@ -267,7 +330,7 @@ impl Txn<'_> {
         let i = self.touch(r)?;
         self.write(i)?;
         let generation = self.touched[i].generation;
-        self.deaths.push((r.id, generation));
+        self.dies(i);
         self.records.push(Record::Death { id: r.id, generation });
         Ok(())
     }
@@ -299,7 +362,7 @@ impl Txn<'_> {
                 return Err(Stop::Miss(id));
             }
             if !planted::has(Logic::ShareNotTotalled) {
-                self.total(TOTAL_SHARES, -1)?;
+                self.total(TOTAL_SHARES, -1);
             }
             if !planted::has(Logic::RefOmitted) {
                 self.records.push(Record::Ref {
@@ -309,9 +372,9 @@ impl Txn<'_> {
             }
             return Ok(());
         }
-        self.flip(Space::Pages, page, true)?;
+        self.free_bit(page)?;
         if !planted::has(Logic::FreeNotTotalled) {
-            self.total(TOTAL_PAGES, -1)?;
+            self.total(TOTAL_PAGES, -1);
         }
         match self.records.last_mut() {
             Some(Record::Free {
@@ -340,7 +403,7 @@ impl Txn<'_> {
                 return Ok(false);
             }
         }
-        self.total(TOTAL_SHARES, i64::from(run.count))?;
+        self.total(TOTAL_SHARES, i64::from(run.count));
         self.records.push(Record::Ref { run, delta: 1 });
         Ok(true)
     }

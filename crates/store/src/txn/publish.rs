@@ -102,12 +102,9 @@ impl<'s> Txn<'s> {
             let mut state = t.pin.slot().state.lock();
             state.redo = state.redo.max(seq);
         }
-        for (id, generation) in core::mem::take(&mut self.deaths) {
-            self.store.deaths.insert(id, generation);
-            if let Some(i) = self.touched.iter().position(|t| t.r.id == id) {
-                let t = self.touched.swap_remove(i);
-                self.store.cache.remove(id, t.pin);
-            }
+        for t in self.touched.extract_if(.., |t| t.dies()) {
+            self.store.deaths.insert(t.r.id, t.generation);
+            self.store.cache.remove(t.r.id, t.pin);
         }
         self.store.stats.transactions.fetch_add(1, Ordering::Relaxed);
     }
