@@ -22,6 +22,7 @@ mod print;
 mod reader;
 mod registry;
 mod remount;
+mod rights;
 mod serve;
 mod size;
 mod status;

@@ -8,7 +8,7 @@ use super::logging::{self, LogTo, Ring};
 use super::options::{Anchor, MountOptions};
 use super::registry::{self, Record};
 use super::unmount::patiently;
-use super::{Outcome, follow, status, succeed, table};
+use super::{Outcome, follow, rights, status, succeed, table};
 use keepfs::Pool;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{FuseError, How, MountConfig, Session, Unmounter};
@@ -188,6 +188,9 @@ fn begin(
 /// What every server does before it touches a pool.
 pub fn stand_by() -> Result<(), Failure> {
     rustix::process::umask(Mode::from_raw_mode(0o077));
+    if let Err(error) = rights::give_up() {
+        tracing::warn!(%error, "this server keeps rights that it does not need");
+    }
     if let Err(error) = rustix::process::configure_io_flusher_behavior(true) {
         tracing::debug!(%error, "not allowed to be an I/O flusher");
     }

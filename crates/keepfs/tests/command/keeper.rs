@@ -241,3 +241,73 @@ fn another_program_takes_the_servers_place() {
     bed.unmount();
     bed.check();
 }
+
+/// Every end that is not in order is survived, whatever signal it was.
+#[test]
+fn a_server_that_crashes_is_replaced() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    for signal in [Signal::SEGV, Signal::ABORT, Signal::ILL] {
+        if signal == Signal::SEGV {
+            // The guard's handler takes the first for a fault that will come again.
+            kill_process(bed.server(), signal).unwrap();
+        }
+        bed.end_server(signal);
+        fs::write(bed.on("file"), format!("{signal:?}")).unwrap();
+        let how = format!("signal {}", signal.as_raw());
+        assert_eq!(bed.status()["keeper"]["last_death"]["how"], how.as_str());
+    }
+    bed.unmount();
+    bed.check();
+}
+
+/// What was acknowledged and never synced is there after a death: with `commit=3600` nothing else brings it.
+#[test]
+fn nothing_acknowledged_is_lost_without_a_sync() {
+    let Some(bed) = Bed::mounted("keeper=on,commit=3600") else {
+        return;
+    };
+    for round in 0..3 {
+        for n in 0..50 {
+            fs::write(bed.on(&format!("file{round}-{n}")), vec![n; 100 * usize::from(n)]).unwrap();
+        }
+        fs::create_dir(bed.on(&format!("dir{round}"))).unwrap();
+        fs::rename(bed.on(&format!("file{round}-0")), bed.on(&format!("dir{round}/moved"))).unwrap();
+        fs::remove_file(bed.on(&format!("file{round}-1"))).unwrap();
+        bed.end_server(Signal::KILL);
+        assert!(!bed.on(&format!("file{round}-0")).exists());
+        assert!(!bed.on(&format!("file{round}-1")).exists());
+        assert_eq!(fs::read(bed.on(&format!("dir{round}/moved"))).unwrap(), b"");
+        for n in 2..50 {
+            let found = fs::read(bed.on(&format!("file{round}-{n}"))).unwrap();
+            assert_eq!(found, vec![n; 100 * usize::from(n)], "{round} {n}");
+        }
+    }
+    bed.unmount();
+    bed.check();
+}
+
+/// Decision 0532: of all threads of the server, the first as well as a later one's.
+#[test]
+fn a_server_has_given_up_what_it_does_not_need() {
+    let Some(bed) = Bed::mounted("") else { return };
+    for _ in 0..2 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", bed.server())).unwrap();
+        for task in tasks.map(Result::unwrap) {
+            let status = fs::read_to_string(task.path().join("status")).unwrap();
+            let field = |name: &str| {
+                status
+                    .lines()
+                    .find_map(|line| line.strip_prefix(name))
+                    .unwrap()
+                    .trim()
+                    .to_owned()
+            };
+            assert_eq!(field("NoNewPrivs:"), "1");
+            // DAC_OVERRIDE, DAC_READ_SEARCH, IPC_LOCK, SYS_ADMIN, SYS_RESOURCE by their numbers; fewer in a container.
+            let needed = 1 << 1 | 1 << 2 | 1 << 14 | 1 << 21 | 1u64 << 24;
+            let has = u64::from_str_radix(&field("CapPrm:"), 16).unwrap();
+            assert_eq!(has & !needed, 0, "{has:#x}");
+        }
+        bed.end_server(Signal::KILL);
+    }
+}
