@@ -5,8 +5,8 @@ use crate::report::Sink;
 use crate::{Image, Page, is_zero};
 use keepfs_codes::crc64;
 use keepfs_format::superblock::{
-    CLEAN, CRC_OFFSET, INCOMPAT_HISTORY, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, SLOTS, Superblock,
-    VERSION, slot_page, slots_of,
+    CLEAN, CRC_OFFSET, INCOMPAT_HISTORY, INCOMPAT_KNOWN, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, SLOTS,
+    Superblock, VERSION, slot_page, slots_of,
 };
 use keepfs_format::{FromBytes, IntoBytes, PAGE, history, map};
 
@@ -176,10 +176,7 @@ fn broken(sb: &Superblock) -> Option<&'static str> {
             sb.created_nsec.get() < 1_000_000_000 && sb.reserved0.get() == 0,
             "time of creation",
         ),
-        (
-            sb.incompat.get() & !(INCOMPAT_PROTECT | INCOMPAT_HISTORY) == 0,
-            "features",
-        ),
+        (sb.incompat.get() & !INCOMPAT_KNOWN == 0, "features"),
         (history_fits(sb), "history"),
         (
             sb.protect <= PROTECT_MAX && (sb.protect != 0) == (sb.incompat.get() & INCOMPAT_PROTECT != 0),

@@ -22,6 +22,10 @@ pub const PAGES_MAX: u64 = 1 << 40;
 pub const INCOMPAT_PROTECT: u64 = 1;
 /// Feature of incompat: the pool has a history (S-2.7).
 pub const INCOMPAT_HISTORY: u64 = 2;
+/// Feature of incompat: a pool for tests, faults may be injected into it (S-2.8).
+pub const INCOMPAT_TEST: u64 = 4;
+/// All features of incompat that there are.
+pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PROTECT | INCOMPAT_HISTORY | INCOMPAT_TEST;
 /// Offset of the CRC.
 pub const CRC_OFFSET: usize = 4088;
 

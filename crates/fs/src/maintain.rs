@@ -126,6 +126,7 @@ impl Volume {
 
     /// Ends the volume: nobody holds anything any more, all is made durable.
     pub(crate) fn do_unmount(&self) -> Result<()> {
+        self.scrubber.stop();
         self.worker.stop();
         self.lookups.clear();
         if !self.is_read_only() {
@@ -138,6 +139,7 @@ impl Volume {
 
 impl Drop for Volume {
     fn drop(&mut self) {
+        self.scrubber.stop();
         self.worker.stop();
     }
 }

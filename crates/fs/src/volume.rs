@@ -8,6 +8,7 @@ use crate::locks::Locks;
 use crate::lookups::Lookups;
 use crate::maintain::Worker;
 use crate::orphan::Orphans;
+use crate::scrub::{ScrubOptions, Scrubber, Scrubs};
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_media::Device;
 use keepfs_store::planted::{self, Point, Second};
@@ -62,6 +63,8 @@ pub struct VolumeOptions {
     pub commit_interval: Duration,
     /// Staged pages above which they are written out to pages of their own; `None`: what the store advises.
     pub staged_pages_max: Option<usize>,
+    /// When scrubs begin by themselves; only with `background`.
+    pub scrub: ScrubOptions,
     /// The clock that stamps inodes.
     pub clock: Clock,
 }
@@ -74,6 +77,7 @@ impl Default for VolumeOptions {
             background: true,
             commit_interval: Duration::from_secs(5),
             staged_pages_max: None,
+            scrub: ScrubOptions::default(),
             clock: Arc::new(system_time),
         }
     }
@@ -98,6 +102,8 @@ pub struct Volume {
     pub(crate) orphans: Orphans,
     pub(crate) worker: Worker,
     pub(crate) lost: LostPages,
+    pub(crate) scrubs: Scrubs,
+    pub(crate) scrubber: Scrubber,
     /// Key of the name hash (S-6.3).
     pub(crate) seed: [u64; 2],
     pub(crate) access_times: AccessTimesNow,
@@ -140,6 +146,8 @@ impl Volume {
             orphans: Orphans::default(),
             worker: Worker::default(),
             lost: LostPages::default(),
+            scrubs: Scrubs::new(options.scrub),
+            scrubber: Scrubber::default(),
             access_times: AccessTimesNow::new(match read_only {
                 true => AccessTimes::Never,
                 false => options.access_times,
@@ -167,6 +175,7 @@ impl Volume {
         self.take_up_orphans()?;
         if self.background {
             self.start_worker(self.commit_interval);
+            self.start_scrubber();
         }
         Ok(())
     }

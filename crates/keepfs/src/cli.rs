@@ -12,6 +12,7 @@ mod failure;
 mod figures;
 mod follow;
 mod image;
+mod inject;
 mod keep;
 mod links;
 mod logging;
@@ -23,6 +24,7 @@ mod reader;
 mod registry;
 mod remount;
 mod rights;
+mod scrub;
 mod serve;
 mod size;
 mod status;
@@ -91,6 +93,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Check(args) => check::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Events(args) => events::run(&args),
+        Command::Scrub(args) => scrub::run(&args),
+        Command::Inject(args) => inject::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::InstallLinks(args) => links::run(&args),
         Command::Version => {

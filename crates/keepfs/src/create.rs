@@ -36,6 +36,8 @@ pub struct CreateOptions {
     pub force: bool,
     /// Tell a block device first that nothing on it is needed any more.
     pub discard: bool,
+    /// Make it a pool for tests, into which `keepfs inject` may put faults; for ever, and every mount says so.
+    pub test: bool,
 }
 
 impl Default for CreateOptions {
@@ -48,6 +50,7 @@ impl Default for CreateOptions {
             protect: PROTECT_DEFAULT,
             force: false,
             discard: true,
+            test: false,
         }
     }
 }
@@ -207,6 +210,7 @@ fn format(path: &Path, device: FileDevice, options: &CreateOptions) -> Result<()
         log_pages: log_size.transpose()?,
         meta_copies: options.meta_copies,
         protect: options.protect,
+        test: options.test,
         created: (now.as_secs() as i64, now.subsec_nanos()),
         ..FormatOptions::default()
     };

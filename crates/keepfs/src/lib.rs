@@ -36,7 +36,7 @@ mod pool;
 pub use create::CreateOptions;
 pub use error::{Error, Result};
 pub use file::File;
-pub use keepfs_fs::AccessTimes;
+pub use keepfs_fs::{AccessTimes, ScrubOptions};
 pub use keepfs_store::{Equations, Guard, Protection};
 pub use keepfs_vfs::{Errno, FileKind, Time};
 pub use metadata::{Entry, Metadata};

@@ -1,6 +1,6 @@
 //! How a pool is opened.
 
-use keepfs_fs::{AccessTimes, StoreOptions, VolumeOptions};
+use keepfs_fs::{AccessTimes, ScrubOptions, StoreOptions, VolumeOptions};
 use keepfs_store::{Equations, Guard};
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub struct OpenOptions {
     pub compact: bool,
     /// Keep descriptors of the memory that another process can take up when this one has died ([`crate::Pool::remains`]).
     pub lasting: bool,
+    /// When memory and device are looked at by themselves.
+    pub scrub: ScrubOptions,
     /// Seal the memory's mappings: right for a server, which opens one pool in its life; they are never given back.
     pub seal: bool,
 }
@@ -47,6 +49,7 @@ impl Default for OpenOptions {
             direct: false,
             compact: true,
             lasting: false,
+            scrub: ScrubOptions::default(),
             seal: false,
         }
     }
@@ -70,6 +73,7 @@ impl OpenOptions {
             },
             access_times: self.access_times,
             commit_interval: self.commit_interval,
+            scrub: self.scrub,
             ..VolumeOptions::default()
         }
     }

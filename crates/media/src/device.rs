@@ -37,6 +37,11 @@ pub trait Device: Send + Sync {
     /// Fills `buf` from page `at` on. What was never written reads as zeros or as anything.
     fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError>;
 
+    /// The same from the medium itself if that can be told from what the system remembers of it (a scrub).
+    fn read_fresh(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.read(at, buf)
+    }
+
     /// Writes `data` from page `at` on, counted as `class`.
     fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError>;
 

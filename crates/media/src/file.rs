@@ -351,6 +351,14 @@ impl Device for FileDevice {
         Ok(())
     }
 
+    fn read_fresh(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        check_span(self.pages, at, buf.len())?;
+        if self.bounce.is_none() {
+            sys::forget_cached(&self.file, at.0 * PAGE_BYTES, buf.len() as u64);
+        }
+        self.read(at, buf)
+    }
+
     fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
         let file = self.writable()?;
         check_span(self.pages, at, data.len())?;

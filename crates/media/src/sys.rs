@@ -57,3 +57,13 @@ pub(crate) fn punch_hole(file: &File, start: u64, len: u64) -> io::Result<()> {
         check(unsafe { libc::fallocate64(file.as_raw_fd(), mode, start, len) })
     })
 }
+
+/// Asks the system to forget what it remembers of `len` clean bytes from `start` on, so that a read meets the medium. It
+/// may go on remembering; then the read is as good as any other.
+pub(crate) fn forget_cached(file: &File, start: u64, len: u64) {
+    let range = (libc::off64_t::try_from(start), libc::off64_t::try_from(len));
+    if let (Ok(start), Ok(len)) = range {
+        // SAFETY: posix_fadvise takes numbers only; the descriptor is open.
+        unsafe { libc::posix_fadvise64(file.as_raw_fd(), start, len, libc::POSIX_FADV_DONTNEED) };
+    }
+}

@@ -163,6 +163,12 @@ impl Cache {
         Some(pin)
     }
 
+    /// The same, and it counts as no use of the frame (a scrub).
+    pub fn peek(&self, id: MetaId) -> Option<Pin<'_>> {
+        let index = self.shard(id).read();
+        Some(self.pinned(*index.get(&id)?))
+    }
+
     /// Puts a filled frame into the index and pins it. `None` if another one is there already.
     pub fn insert(&self, id: MetaId, frame: FrameNo) -> Option<Pin<'_>> {
         let mut index = self.shard(id).write();

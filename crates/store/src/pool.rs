@@ -15,7 +15,7 @@ use keepfs_codes::Protection;
 use keepfs_format::PoolId;
 use keepfs_format::map::CHUNK_PAGES_MAX;
 use keepfs_format::plog::Run;
-use keepfs_format::superblock::{self, PAGES_MAX, PAGES_MIN, Superblock};
+use keepfs_format::superblock::{self, INCOMPAT_TEST, PAGES_MAX, PAGES_MIN, Superblock};
 use keepfs_media::Device;
 
 /// What never changes while a pool is open.
@@ -43,6 +43,10 @@ pub struct Pool {
     pub label: String,
     /// What guards frames in memory (S-2.6).
     pub protect: Protection,
+    /// When it was made, seconds since 1970.
+    pub created_s: i64,
+    /// It was made for tests: faults may be injected into it (S-2.8).
+    pub is_test: bool,
 }
 
 /// How a pool is made.
@@ -66,6 +70,8 @@ pub struct FormatOptions {
     pub protect: Protection,
     /// Pages of the history (S-2.7); chosen by size if `None`, 0 = none.
     pub history_pages: Option<u32>,
+    /// Make it a pool for tests, into which faults may be injected (S-2.8).
+    pub test: bool,
 }
 
 impl Default for FormatOptions {
@@ -80,6 +86,7 @@ impl Default for FormatOptions {
             created: (0, 0),
             protect: PROTECT_DEFAULT,
             history_pages: None,
+            test: false,
         }
     }
 }
@@ -117,6 +124,8 @@ impl Pool {
             history: history::of(sb),
             label: String::from_utf8_lossy(label).into_owned(),
             protect: protect::of(sb.protect).unwrap_or(PROTECT_DEFAULT),
+            created_s: sb.created_sec.get(),
+            is_test: sb.incompat.get() & INCOMPAT_TEST != 0,
         }
     }
 
@@ -163,6 +172,9 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
     let word = |i: usize| random[i..i + 8].try_into().map(u64::from_le_bytes).unwrap_or(1);
     let mut sb = Superblock::blank();
     protect::store(&mut sb, o.protect)?;
+    if o.test {
+        sb.incompat = (sb.incompat.get() | INCOMPAT_TEST).into();
+    }
     sb.pool =
         o.id.map_or_else(|| random[..16].try_into().unwrap_or_default(), |id| id.0);
     sb.label[..o.label.len()].copy_from_slice(o.label.as_bytes());

@@ -88,7 +88,7 @@ impl Store {
     }
 
     /// Whether the control words name the metablock `id` (S-15.4), whose header says this kind.
-    fn is_bound(&self, frame: FrameNo, id: MetaId, kind: u8) -> bool {
+    pub(crate) fn is_bound(&self, frame: FrameNo, id: MetaId, kind: u8) -> bool {
         self.arena.binding(frame) == self.pool.binding(id, kind)
     }
 

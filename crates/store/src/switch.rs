@@ -1,5 +1,10 @@
 //! The device behind a switch: once off, nothing reaches it any more (the shutdown ioctl; a power cut for tests).
 
+mod injected;
+
+pub(crate) use injected::Injected;
+pub use injected::{DeviceFault, DeviceOp, Injection};
+
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};
 use std::sync::Arc;
@@ -9,6 +14,7 @@ pub struct Switch {
     device: Arc<dyn Device>,
     off: AtomicBool,
     refused: Refused,
+    injected: Injected,
 }
 
 /// Operations that the device failed, since the pool was opened.
@@ -29,6 +35,7 @@ impl Switch {
             device,
             off: AtomicBool::new(false),
             refused: Refused::default(),
+            injected: Injected::default(),
         }
     }
 
@@ -45,6 +52,18 @@ impl Switch {
     /// Whether it was turned off.
     pub fn is_off(&self) -> bool {
         self.off.load(Ordering::SeqCst)
+    }
+
+    /// Faults put before its operations on purpose.
+    pub fn injected(&self) -> &Injected {
+        &self.injected
+    }
+
+    /// The device, if it is on and this operation shall not fail.
+    fn for_op(&self, op: DeviceOp, at: PageNo) -> Result<&dyn Device, DeviceError> {
+        let device = self.on()?;
+        self.injected.before(op, at, || device.describe())?;
+        Ok(device)
     }
 
     fn on(&self) -> Result<&dyn Device, DeviceError> {
@@ -67,16 +86,35 @@ impl Device for Switch {
         self.device.pages()
     }
     fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
-        counted(self.on()?.read(at, buf), &self.refused.reads)
+        counted(
+            self.for_op(DeviceOp::Read, at).and_then(|d| d.read(at, buf)),
+            &self.refused.reads,
+        )
+    }
+    fn read_fresh(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        counted(
+            self.for_op(DeviceOp::Read, at).and_then(|d| d.read_fresh(at, buf)),
+            &self.refused.reads,
+        )
     }
     fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
-        counted(self.on()?.write(at, data, class), &self.refused.writes)
+        counted(
+            self.for_op(DeviceOp::Write, at).and_then(|d| d.write(at, data, class)),
+            &self.refused.writes,
+        )
     }
     fn write_vectored(&self, at: PageNo, parts: &[&[u8]], class: Class) -> Result<(), DeviceError> {
-        counted(self.on()?.write_vectored(at, parts, class), &self.refused.writes)
+        counted(
+            self.for_op(DeviceOp::Write, at)
+                .and_then(|d| d.write_vectored(at, parts, class)),
+            &self.refused.writes,
+        )
     }
     fn flush(&self) -> Result<(), DeviceError> {
-        counted(self.on()?.flush(), &self.refused.flushes)
+        counted(
+            self.for_op(DeviceOp::Flush, PageNo(0)).and_then(|d| d.flush()),
+            &self.refused.flushes,
+        )
     }
     fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
         self.on()?.discard(at, pages)

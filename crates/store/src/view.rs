@@ -168,20 +168,24 @@ impl Store {
 
     /// Inode numbers on the hidden list.
     pub fn orphans(&self) -> Result<Vec<u64>, Error> {
-        let mut blocks: BTreeSet<u64> = self.mapped(Space::Orphans)?.into_iter().collect();
-        let dirty = self.dirty_list.lock().iter().map(|(id, _)| *id).collect::<Vec<_>>();
-        let born = dirty.into_iter().filter(|id| id.space() == Some(Space::Orphans));
-        blocks.extend(born.map(|id| id.index()));
         let mut orphans = Vec::new();
-        for block in blocks {
+        for block in self.blocks_of(Space::Orphans)? {
             self.set_bits(Space::Orphans, block, &mut orphans)?;
         }
         Ok(orphans)
     }
 
+    /// Indices of the metablocks of a space that the map names or that were born since.
+    pub(crate) fn blocks_of(&self, space: Space) -> Result<BTreeSet<u64>, Error> {
+        let mut blocks: BTreeSet<u64> = self.mapped(space)?.into_iter().collect();
+        let dirty = self.dirty_list.lock().iter().map(|(id, _)| *id).collect::<Vec<_>>();
+        blocks.extend(dirty.iter().filter(|id| id.space() == Some(space)).map(|id| id.index()));
+        Ok(blocks)
+    }
+
     /// Indices of the metablocks of a space that the map names, ascending: as much work as there are map pages, however
     /// far apart they lie (C-8).
-    fn mapped(&self, space: Space) -> Result<Vec<u64>, Error> {
+    pub(crate) fn mapped(&self, space: Space) -> Result<Vec<u64>, Error> {
         let root = self.map.roots.read()[space as usize];
         let mut numbers = if root.height == 0 { Vec::new() } else { vec![0] };
         for level in (0..root.height).rev() {
@@ -203,7 +207,7 @@ impl Store {
         Ok(numbers)
     }
 
-    fn set_bits(&self, space: Space, block: u64, found: &mut Vec<u64>) -> Result<(), Error> {
+    pub(crate) fn set_bits(&self, space: Space, block: u64, found: &mut Vec<u64>) -> Result<(), Error> {
         let pin = self.fetch(MetaId::new(space, block))?;
         let mut bytes = [0; PAGE];
         self.verified_copy(&pin, &mut bytes)?;
@@ -246,6 +250,12 @@ impl Store {
         self.check_data_pages(page, (bytes.len() / PAGE) as u64)?;
         self.unflushed.fetch_add(bytes.len() as u64, Ordering::AcqRel);
         Ok(self.device.write(PageNo(page), bytes, Class::Data)?)
+    }
+
+    /// The same for a scrub: from the device itself, not from the system's cache.
+    pub fn read_data_fresh(&self, page: u64, buf: &mut [u8]) -> Result<(), Error> {
+        self.check_data_pages(page, (buf.len() / PAGE) as u64)?;
+        Ok(self.device.read_fresh(PageNo(page), buf)?)
     }
 
     /// Reads whole pages of file data. The caller checks the CRC-32C.

@@ -44,6 +44,11 @@ impl Verified {
         self.0.store(0, Ordering::Relaxed);
     }
 
+    /// When, as a number that grows; 0: not since it has other content.
+    pub fn at(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Whether that was a moment ago.
     pub fn is_young(&self, clock: &Clock, now: Tick) -> bool {
         let at = self.0.load(Ordering::Relaxed);

@@ -39,7 +39,8 @@ impl LostPages {
         self.known.lock().range((ino, 0)..=(ino, u64::MAX)).next().is_some()
     }
 
-    fn inodes(&self) -> Vec<u64> {
+    /// Inodes with pages that are remembered, ascending.
+    pub fn inodes(&self) -> Vec<u64> {
         let mut inodes: Vec<u64> = self.known.lock().keys().map(|(ino, _)| *ino).collect();
         inodes.dedup();
         inodes

@@ -47,6 +47,10 @@ pub enum Command {
     Dump(Dump),
     /// Show what a mounted pool's server noticed
     Events(Events),
+    /// Look at everything, in memory and on the device, while the pool is in use
+    Scrub(super::scrub::Scrub),
+    /// Put faults into a pool that was made for tests
+    Inject(super::inject::Inject),
     /// Print the completion script of a shell
     Completion(Completion),
     /// Make the links by which mount(8), mkfs(8) and fsck(8) find this program
@@ -101,6 +105,9 @@ pub struct Create {
     /// Do not tell a block device first that nothing on it is needed any more
     #[arg(long)]
     pub no_discard: bool,
+    /// A pool for tests, for ever: `keepfs inject` may put faults into it, and every mount of it says so
+    #[arg(long)]
+    pub test: bool,
     /// Answer in JSON
     #[arg(long)]
     pub json: bool,

@@ -19,6 +19,7 @@ pub fn run(args: &Create) -> Outcome {
         protect: args.protect,
         force: args.force,
         discard: !args.no_discard,
+        test: args.test,
     };
     patiently(&args.pool, || Ok(Pool::create(&args.pool, &options)?))?;
     let image = super::image::DeviceImage::open(&args.pool)?;
@@ -32,17 +33,22 @@ pub fn run(args: &Create) -> Outcome {
         let answer = json!({
             "version": 1, "pool": args.pool, "id": made.pool, "label": made.label, "size_bytes": size.0,
             "meta_copies": made.meta_copies, "log_bytes": made.log_pages * keepfs_format::PAGE as u64,
-            "protect": args.protect.name(),
+            "protect": args.protect.name(), "test": args.test,
         });
         println!("{answer:#}");
     } else {
         let log = Size(made.log_pages * keepfs_format::PAGE as u64);
         println!(
-            "{}: pool {} of {size}, metadata {} times, log {log}, protect {}",
+            "{}: pool {} of {size}, metadata {} times, log {log}, protect {}{}",
             args.pool.display(),
             made.pool,
             made.meta_copies,
-            args.protect
+            args.protect,
+            if args.test {
+                ", for tests: faults may be injected"
+            } else {
+                ""
+            }
         );
     }
     Ok(0)

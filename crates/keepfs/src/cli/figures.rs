@@ -29,6 +29,9 @@ pub struct Status {
     pub action: Option<String>,
     /// The last scrub.
     pub scrub: String,
+    /// It was made for tests: faults may be injected (S-2.8).
+    #[serde(default)]
+    pub test: bool,
     /// Process of the server.
     pub server_pid: Option<u32>,
     /// The process that outlives the server, if there is one.
@@ -257,8 +260,8 @@ pub struct CauseBytes {
     pub persistence: u64,
 }
 
-/// What scrub will say until it is built.
-pub const SCRUB: &str = "none (not built yet; `keepfs check` reads everything of an unmounted pool)";
+/// What is known of scrubs of a pool that is not mounted.
+pub const SCRUB: &str = "told while it is mounted; `keepfs check` reads everything of an unmounted pool";
 
 impl Status {
     /// A pool of which nothing is known but that nothing is wrong.
@@ -272,6 +275,7 @@ impl Status {
             status: None,
             action: None,
             scrub: SCRUB.into(),
+            test: false,
             server_pid: None,
             keeper: None,
             dir: None,

@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use super::size::Size;
 use keepfs::{AccessTimes, Equations, Guard, OpenOptions};
+use keepfs_fs::ScrubOptions;
 use keepfs_fuse::{CacheMode, MountConfig, TransportKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +19,7 @@ Options of -o, separated by commas (defaults in brackets):
   audit=[on]|off|without:NAME:NAME   equations that every change must satisfy (SPEC section 17), or all but those named
   [compact], nocompact               log the changed parts of metadata; nocompact is for comparison only
   discard, [nodiscard]               tell the device after each checkpoint what became free (fstrim(8) does it once)
+  scrub=[30d]|PERIOD|off             look at the whole device so often (12h, 7d), and at memory every 5 minutes
   remount                            change ro, rw, the access times, nosuid, nodev, noexec of a mounted pool
   commit=SECONDS                     everything is made durable at least so often [5]
   arena=SIZE                         memory for metadata, at least 16M [64M]
@@ -117,6 +119,8 @@ pub struct MountOptions {
     pub discard: bool,
     /// `compact`.
     pub compact: bool,
+    /// `scrub=`.
+    pub scrub: ScrubOptions,
     /// `remount`.
     pub remount: bool,
 }
@@ -146,6 +150,7 @@ impl Default for MountOptions {
             log: None,
             discard: false,
             compact: open.compact,
+            scrub: open.scrub,
             remount: false,
         }
     }
@@ -222,6 +227,7 @@ impl MountOptions {
             "commit" => self.commit = Duration::from_secs(number(value, 1, 3600, "seconds")?),
             "threads" => self.threads = Some(number(value, 1, 256, "threads")? as usize),
             "arena" | "meta-cache" => self.arena = arena(value)?,
+            "scrub" => self.scrub = scrub(value)?,
             "io" => self.direct = one_of(value, &WAYS)?,
             "log-free" => self.log_free = number(value, 1, 50, "percent")? as u32,
             "log" if value.is_empty() => return Err("a file name is missing".into()),
@@ -260,6 +266,7 @@ impl MountOptions {
             log_free_percent: self.log_free,
             compact: self.compact,
             lasting: self.is_kept().unwrap_or_default(),
+            scrub: self.scrub,
             seal: true,
         }
     }
@@ -303,6 +310,7 @@ impl MountOptions {
             ("log", self.log == other.log),
             ("discard", self.discard == other.discard),
             ("compact", self.compact == other.compact),
+            ("scrub", self.scrub == other.scrub),
         ];
         fixed.into_iter().find(|(_, same)| !same).map(|(name, _)| name)
     }
@@ -376,6 +384,25 @@ fn name_of<T: PartialEq>(value: T, table: &[(&'static str, T)]) -> &'static str 
 fn number(value: &str, least: u64, most: u64, what: &str) -> Result<u64, String> {
     let number = value.parse().ok().filter(|number| (least..=most).contains(number));
     number.ok_or_else(|| format!("'{value}' is not a number of {what} from {least} to {most}"))
+}
+
+/// How often the device is scrubbed; `off` also ends the looks at memory.
+fn scrub(value: &str) -> Result<ScrubOptions, String> {
+    if value == "off" {
+        return Ok(ScrubOptions {
+            arena_every: None,
+            rest_every: None,
+        });
+    }
+    let hours = match (value.strip_suffix('d'), value.strip_suffix('h')) {
+        (Some(days), _) => number(days, 1, 3650, "days")? * 24,
+        (_, Some(hours)) => number(hours, 1, 87_600, "hours")?,
+        _ => return Err(format!("'{value}' is neither off nor a period such as 12h or 30d")),
+    };
+    Ok(ScrubOptions {
+        rest_every: Some(Duration::from_secs(hours * 3600)),
+        ..ScrubOptions::default()
+    })
 }
 
 fn arena(value: &str) -> Result<u64, String> {

@@ -19,6 +19,9 @@ pub fn text(s: &Status) -> String {
     lines.add("status", s.status.as_deref().unwrap_or("nothing to report"));
     lines.add("action", s.action.as_deref().unwrap_or("none needed"));
     lines.add("scrub", &s.scrub);
+    if s.test {
+        lines.add("test", "a pool for tests: `keepfs inject` may put faults into it");
+    }
     lines.add("mount", &mount(s));
     lines.add("space", &s.space.as_ref().map_or("unknown".into(), space));
     if let Some(arena) = &s.arena {

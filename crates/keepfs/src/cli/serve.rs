@@ -198,7 +198,11 @@ pub fn stand_by() -> Result<(), Failure> {
 }
 
 fn open(pool: &Path, options: &MountOptions) -> Result<Pool, Failure> {
-    patiently(pool, || Ok(Pool::open(pool, &options.open())?))
+    let opened: Pool = patiently(pool, || Ok(Pool::open(pool, &options.open())?))?;
+    if opened.volume().store().pool().is_test {
+        tracing::warn!("this is a pool for tests: faults may be injected into it");
+    }
+    Ok(opened)
 }
 
 /// Mounts; whether with an anchor.
@@ -306,9 +310,10 @@ pub fn listen(live: Arc<status::Live>, listener: Option<UnixListener>) -> Option
         "follow" => Some(live.follow()),
         "write" => Some(live.begin_writing()),
         "events" => serde_json::to_value(live.ring.events()).ok(),
-        other => other
-            .strip_prefix("upgrade ")
-            .map(|program| live.upgrade(Path::new(program))),
+        other => match other.strip_prefix("upgrade ") {
+            Some(program) => Some(live.upgrade(Path::new(program))),
+            None => live.answer_more(other),
+        },
     });
     opened(match listener {
         Some(listener) => Control::over(listener, record, answers),

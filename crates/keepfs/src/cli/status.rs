@@ -14,7 +14,7 @@ use super::keep::lives::{Begin, Mode};
 use super::logging::Ring;
 use super::options::{MountOptions, access_times_name};
 use super::registry::{self, Record};
-use super::{Outcome, offline, print, reader, table};
+use super::{Outcome, inject, offline, print, reader, scrub, table};
 use keepfs_format::PAGE;
 use keepfs_fs::Volume;
 use keepfs_fuse::Tally;
@@ -106,6 +106,17 @@ impl Live {
         }
     }
 
+    /// Questions with words behind them. `None`: it is none that is known.
+    pub fn answer_more(&self, question: &str) -> Option<Value> {
+        let (word, rest) = question.split_once(' ')?;
+        let volume = self.volume.upgrade()?;
+        match word {
+            "scrub" => scrub::answer(&volume, rest),
+            "inject" => inject::answer(&volume, rest),
+            _ => None,
+        }
+    }
+
     /// Makes everything durable that the server knows of.
     pub fn sync(&self) -> Value {
         match self.volume.upgrade().map(|volume| volume.syncfs()) {
@@ -136,6 +147,8 @@ impl Live {
         status.label.clone_from(&pool.label);
         status.id = pool.id.to_string();
         status.space = space(store);
+        status.scrub = scrub::one_line(volume);
+        status.test = pool.is_test;
         let (frames, dirty, evictions) = store.arena_figures();
         let counts = store.stats();
         status.arena = Some(ArenaFigures {

@@ -28,7 +28,7 @@ fn a_healthy_mount_and_the_same_pool_unmounted() {
     assert_eq!(of("status"), "nothing to report");
     assert_eq!(of("action"), "none needed");
     assert_eq!(of("errors"), "no known errors");
-    assert!(of("scrub").starts_with("none (not built yet"));
+    assert!(of("scrub").starts_with("none yet"));
     assert_eq!(of("pool"), format!("bed ({})", bed.pool().display()));
     assert!(of("mount").starts_with(bed.dir().to_str().unwrap()));
     assert!(of("mount").contains(&format!("server {}", bed.status()["server_pid"])));

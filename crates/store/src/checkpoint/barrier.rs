@@ -17,9 +17,9 @@ use crate::staged::Carried;
 use crate::txn::Txn;
 use crate::{Store, pool};
 use core::sync::atomic::Ordering;
-use keepfs_format::MetaId;
 use keepfs_format::map::HEIGHT_MAX;
 use keepfs_format::plog::Run;
+use keepfs_format::{MetaId, Space};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,7 +80,12 @@ impl Store {
         self.end_chunks(keeper, &shrink)?;
         let bad = core::mem::take(&mut *self.bad_copies.lock());
         bad.iter().try_for_each(|copy| self.check_not_crossed(copy))?;
-        let again = bad.iter().map(|copy| copy.id).chain(shrink.moved.iter().copied());
+        let (homes, others): (Vec<MetaId>, Vec<MetaId>) = bad
+            .iter()
+            .map(|copy| copy.id)
+            .partition(|id| id.space() == Some(Space::Homes));
+        keeper.homes.changed.extend(homes.iter().map(|id| id.index()));
+        let again = others.into_iter().chain(shrink.moved.iter().copied());
         let rewrite = self.write_again(again)?;
         // What is born from here to the moment counts as if it had no home after it: from above.
         let nodes = self.totals()?.nodes.min(1 << 40);
@@ -154,7 +159,9 @@ impl Store {
     fn write_again(&self, ids: impl Iterator<Item = MetaId>) -> Result<Vec<MetaId>, Error> {
         let (pages, blocks): (Vec<MetaId>, Vec<MetaId>) = ids.partition(|id| id.as_map().is_some());
         for id in blocks {
-            if let Some(pin) = self.cache.pin(id) {
+            // Whoever found the bad copy may not have kept the metablock in memory. If it cannot be had any more, it is lost
+            // and was told.
+            if let Ok(Some(pin)) = self.fetch_known(id) {
                 self.before_first_write(id, &pin, false).map_err(pool::stopped)?;
             }
         }

@@ -70,9 +70,27 @@ impl Store {
     fn read_copy(&self, id: MetaId, entry: &MapEntry, page: u64, bytes: &mut [u8; PAGE]) -> Result<(), Flaw> {
         let read = self.device.read(PageNo(page), bytes);
         self.stats.fetched.fetch_add(1, Ordering::Relaxed);
-        if read.is_err() {
-            return Err(Flaw::Unreadable);
+        match read {
+            Ok(()) => self.judge_copy(id, entry, bytes),
+            Err(_) => Err(Flaw::Unreadable),
         }
+    }
+
+    /// The copies of a live metablock that are bad, read from the device itself (scrub, S-19.3). Tells nobody.
+    pub(crate) fn flaws_at_rest(&self, id: MetaId, entry: &MapEntry) -> Vec<BadCopy> {
+        let mut bytes: arena::Copy = Box::new([0; PAGE]);
+        let pages = [entry.first.get(), entry.second.get()];
+        let look = |page: u64| {
+            let read = self.device.read_fresh(PageNo(page), &mut *bytes);
+            let read = read.map_err(|_| Flaw::Unreadable);
+            let flaw = read.and_then(|()| self.judge_copy(id, entry, &bytes)).err()?;
+            Some(BadCopy { id, page, flaw })
+        };
+        pages.into_iter().filter(|page| *page != 0).filter_map(look).collect()
+    }
+
+    /// What is wrong with the bytes of a copy.
+    fn judge_copy(&self, id: MetaId, entry: &MapEntry, bytes: &[u8; PAGE]) -> Result<(), Flaw> {
         let whole = crc64::full(bytes) == entry.crc.get();
         if whole && self.names_itself(id, entry, bytes) {
             return Ok(());
@@ -102,7 +120,7 @@ impl Store {
         })
     }
 
-    fn tell_bad(&self, copy: BadCopy) -> BadCopy {
+    pub(crate) fn tell_bad(&self, copy: BadCopy) -> BadCopy {
         self.count_bad_checksum(copy.flaw != Flaw::Unreadable);
         self.stats.bad_copies.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(metablock = %copy.id, page = copy.page, "a copy of metadata is bad: its page {}", copy.flaw);
@@ -110,7 +128,7 @@ impl Store {
     }
 
     /// Bad copies were read around; the next checkpoint writes the metablock anew (never in place).
-    fn rewrite_later(&self, bad: &[BadCopy]) {
+    pub(crate) fn rewrite_later(&self, bad: &[BadCopy]) {
         if !bad.is_empty() {
             self.bad_copies.lock().extend_from_slice(bad);
         }

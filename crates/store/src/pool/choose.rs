@@ -6,8 +6,8 @@ use crate::error::Error;
 use keepfs_codes::crc64;
 use keepfs_format::map::{CHUNK_PAGES_MAX, HEIGHT_MAX};
 use keepfs_format::superblock::{
-    self, CLEAN, CRC_OFFSET, INCOMPAT_HISTORY, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, Root, SLOTS,
-    Superblock, VERSION, slot_page, slots_of,
+    self, CLEAN, CRC_OFFSET, INCOMPAT_KNOWN, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, Root, SLOTS, Superblock, VERSION,
+    slot_page, slots_of,
 };
 use keepfs_format::{FromBytes, PAGE};
 use keepfs_media::signature;
@@ -197,7 +197,7 @@ fn refuse(sb: &Superblock, slot: usize, page: u64, device_pages: u64) -> Option<
             sb.version
         ));
     }
-    let unknown = sb.incompat.get() & !(INCOMPAT_PROTECT | INCOMPAT_HISTORY);
+    let unknown = sb.incompat.get() & !INCOMPAT_KNOWN;
     if unknown != 0 {
         return Some(format!(
             "names features that this Keepfs does not know (incompat {unknown:#x}); use a newer Keepfs"

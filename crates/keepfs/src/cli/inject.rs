@@ -1,0 +1,266 @@
+//! `keepfs inject`: puts faults into a pool for tests, from outside: bytes in the server's memory and on the device are
+//! written by this process, which asks the server only where a structure lies (S-2.8).
+
+mod args;
+mod memory;
+mod pattern;
+mod serving;
+
+pub use args::Inject;
+pub use serving::answer;
+
+use super::Outcome;
+use super::failure::Failure;
+use super::registry::Record;
+use super::scrub::server;
+use super::{control, image};
+use args::{Device, Kind, Place, Scribble, What, Wild};
+use keepfs_audit::read::View;
+use keepfs_format::superblock::INCOMPAT_TEST;
+use keepfs_format::{MetaId, PAGE, Space, bitmap, inode};
+use memory::Arena;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Where a structure lies, as the server tells it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Where {
+    /// The metablock; of file data the page of the file.
+    name: String,
+    /// Where in it the structure begins, bytes.
+    base: usize,
+    /// Its frame.
+    frame: u64,
+    /// Address of the first frame in the server.
+    arena: u64,
+    /// Pages of its copies on the device; 0: none.
+    pages: [u64; 2],
+}
+
+/// Injects.
+pub fn run(args: &Inject) -> Outcome {
+    match &args.what {
+        What::Scribble(what) => scribble(&args.of, what),
+        What::Wild(what) => wild(&args.of, what),
+        What::Device(what) => device(&args.of, what),
+        What::List => list(&args.of),
+        What::Cancel { number } => {
+            let number = number.map_or(String::new(), |number| format!(" {number}"));
+            let answer = told(&server(&args.of)?, &format!("inject cancel{number}"))?;
+            println!("{} taken back", answer["canceled"]);
+            Ok(0)
+        }
+    }
+}
+
+/// Asks a server; an error that it answers is a failure.
+fn told(record: &Record, question: &str) -> Result<Value, Failure> {
+    let answer = control::ask(record, question);
+    let answer = answer.map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
+    match answer["error"].as_str() {
+        Some(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
+        None => Ok(answer),
+    }
+}
+
+fn scribble(of: &Path, what: &Scribble) -> Outcome {
+    let at_rest = what.at == Place::Device || what.kind == Kind::Data;
+    let record = match server(of) {
+        Ok(record) => record,
+        Err(_) if at_rest => return offline(of, what),
+        Err(failure) => return Err(failure),
+    };
+    let question = format!(
+        "inject where {} {} {} {}",
+        what.kind.word(),
+        what.ino,
+        what.offset,
+        if at_rest { "rest" } else { "memory" }
+    );
+    let answer = told(&record, &question)?;
+    let place: Where = serde_json::from_value(answer).map_err(|e| Failure::Other(e.to_string()))?;
+    match at_rest {
+        true => on_device(&record.pool, what, &place),
+        false => in_memory(&record, what, &place),
+    }
+}
+
+fn in_memory(record: &Record, what: &Scribble, place: &Where) -> Outcome {
+    let at = within(what, place)?;
+    let arena = Arena::open(record.pid, place.arena)?;
+    let offset = place.frame * PAGE as u64 + at as u64;
+    let (old, new) = change(what, |old| arena.read(offset, old), |new| arena.write(offset, new))?;
+    println!(
+        "{} in memory: frame {}, offset {at}, address {:#x}: {} was {}",
+        place.name,
+        place.frame,
+        place.arena + offset,
+        hex(&new),
+        hex(&old)
+    );
+    println!("it is found when somebody needs it, or by `keepfs scrub start --arena --wait`; `keepfs events` tells");
+    Ok(0)
+}
+
+fn on_device(pool: &Path, what: &Scribble, place: &Where) -> Outcome {
+    let at = within(what, place)?;
+    let page = place.pages[what.copy];
+    if page == 0 {
+        return Err(Failure::Other(format!(
+            "{} has no copy {} on the device",
+            place.name, what.copy
+        )));
+    }
+    let file = File::options().read(true).write(true).open(pool);
+    let file = file.map_err(Failure::io("open", pool))?;
+    let offset = page * PAGE as u64 + at as u64;
+    let (old, new) = change(
+        what,
+        |old| file.read_exact_at(old, offset).map_err(Failure::io("read", pool)),
+        |new| file.write_all_at(new, offset).map_err(Failure::io("write", pool)),
+    )?;
+    file.sync_data().map_err(Failure::io("sync", pool))?;
+    println!(
+        "{} on the device: copy {}, page {page}, offset {at}: {} was {}",
+        place.name,
+        what.copy,
+        hex(&new),
+        hex(&old)
+    );
+    println!("it is found when somebody reads it, or by `keepfs scrub start --rest --wait`; `keepfs events` tells");
+    Ok(0)
+}
+
+/// The old bytes are read, the new ones made of them and written. Both.
+fn change(
+    what: &Scribble,
+    read: impl FnOnce(&mut [u8]) -> Result<(), Failure>,
+    write: impl FnOnce(&[u8]) -> Result<(), Failure>,
+) -> Result<(Vec<u8>, Vec<u8>), Failure> {
+    let mut old = vec![0; what.length];
+    read(&mut old)?;
+    let new = what.pattern.over(&old)?;
+    write(&new)?;
+    Ok((old, new))
+}
+
+/// Where in the metablock the scribble begins.
+fn within(what: &Scribble, place: &Where) -> Result<usize, Failure> {
+    let in_page = if what.kind == Kind::Data {
+        what.offset % PAGE as u64
+    } else {
+        what.offset
+    };
+    let at = place.base.saturating_add(usize::try_from(in_page).unwrap_or(PAGE));
+    match at.checked_add(what.length).is_some_and(|end| end <= PAGE) && what.length > 0 {
+        true => Ok(at),
+        false => Err(Failure::Usage(format!(
+            "{} bytes at offset {} do not lie in {}, which has {} there",
+            what.length,
+            what.offset,
+            place.name,
+            PAGE - place.base
+        ))),
+    }
+}
+
+/// A pool that is not mounted.
+fn offline(pool: &Path, what: &Scribble) -> Outcome {
+    let failed = |source| Failure::Read {
+        path: pool.to_owned(),
+        source,
+    };
+    let image = image::DeviceImage::open(pool)?;
+    let mut view = View::open(&image).map_err(failed)?;
+    if view.superblock().incompat.get() & INCOMPAT_TEST == 0 {
+        return Err(Failure::Other(format!(
+            "{}: faults are injected into pools for tests only; make one with `keepfs create --test`",
+            pool.display()
+        )));
+    }
+    let node = view.inode(what.ino).map_err(failed)?;
+    let (id, base) = match what.kind {
+        Kind::Inode => (inode::block_of(what.ino), inode::offset_of(what.ino)),
+        Kind::Bitmap => (MetaId::new(Space::InodeNumbers, what.ino / bitmap::BITS), 0),
+        Kind::Dir | Kind::Map => (MetaId(node.root.get()), 0),
+        Kind::Xattr => (MetaId(node.xattrs.get()), 0),
+        Kind::Data => {
+            return Err(Failure::Other(
+                "mount the pool to scribble over file data; its place is asked from there".into(),
+            ));
+        }
+    };
+    let entry = view.lookup(id);
+    let entry =
+        entry.ok_or_else(|| Failure::Other(format!("inode {} has no {} on the device", what.ino, what.kind.word())))?;
+    let place = Where {
+        name: id.to_string(),
+        base,
+        frame: 0,
+        arena: 0,
+        pages: [entry.first, entry.second],
+    };
+    drop(view);
+    drop(image);
+    on_device(pool, what, &place)
+}
+
+fn wild(of: &Path, what: &Wild) -> Outcome {
+    let record = server(of)?;
+    let answer = told(&record, "inject arena")?;
+    let arena = Arena::open(record.pid, answer["arena"].as_u64().unwrap_or(0))?;
+    let done = memory::wild(&arena, what.threads, what.count, what.seed)?;
+    println!(
+        "{} stray writes, {} bytes, all over {} MiB of metadata in memory",
+        done.writes,
+        done.bytes,
+        arena.len() >> 20
+    );
+    Ok(0)
+}
+
+fn device(of: &Path, what: &Device) -> Outcome {
+    let fault = match what.error {
+        args::Fault::Eio => "eio".to_owned(),
+        args::Fault::Latency => format!("latency={}", what.ms),
+    };
+    let question = format!("inject device {} {fault} {}", what.op.word(), what.count);
+    let answer = told(&server(of)?, &question)?;
+    println!(
+        "number {}: the next {} {}s of the device: {fault}",
+        answer["number"],
+        what.count,
+        what.op.word()
+    );
+    Ok(0)
+}
+
+fn list(of: &Path) -> Outcome {
+    let answer = told(&server(of)?, "inject list")?;
+    match answer["injections"].as_array().filter(|all| !all.is_empty()) {
+        None => println!("nothing waits to happen"),
+        Some(all) => all.iter().for_each(|one| {
+            println!(
+                "{}: {} {} ({} left)",
+                one["number"],
+                text(&one["op"]),
+                text(&one["fault"]),
+                one["left"]
+            );
+        }),
+    }
+    Ok(0)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+/// At most 64 bytes in hexadecimal.
+fn hex(bytes: &[u8]) -> String {
+    let shown: String = bytes.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
+    shown + if bytes.len() > 64 { "…" } else { "" }
+}

@@ -1,0 +1,169 @@
+//! The words of `keepfs inject`.
+
+use super::pattern::Pattern;
+use clap::{Args as Fields, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// `keepfs inject`.
+#[derive(Fields, Debug)]
+pub struct Inject {
+    /// The mount point, or the pool; one that was made with `create --test`
+    pub of: PathBuf,
+    /// What to do to it
+    #[command(subcommand)]
+    pub what: What,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum What {
+    /// Overwrite bytes of one structure, in memory or on the device
+    Scribble(Scribble),
+    /// Stray writes of 1 to 64 bytes all over metadata in memory
+    Wild(Wild),
+    /// Let the next operations of the device fail or take long
+    Device(Device),
+    /// Show the faults of the device that wait to happen
+    List,
+    /// Take back the fault with this number, or all
+    Cancel {
+        /// Its number
+        number: Option<u64>,
+    },
+}
+
+/// `keepfs inject scribble`.
+#[derive(Fields, Debug)]
+pub struct Scribble {
+    /// Which structure
+    #[arg(long, value_enum)]
+    pub kind: Kind,
+    /// Of which inode (`ls -i` tells it; the root directory is 1)
+    #[arg(long)]
+    pub ino: u64,
+    /// Where in it, bytes; of data, where in the file
+    #[arg(long, default_value_t = 0)]
+    pub offset: u64,
+    /// How many bytes
+    #[arg(long, default_value_t = 1)]
+    pub length: usize,
+    /// `flip` (one bit of each byte), `random`, `zero`, or hexadecimal digits, repeated
+    #[arg(long, default_value = "flip")]
+    pub pattern: Pattern,
+    /// In the server's memory, or in the pool's file
+    #[arg(long, value_enum, default_value = "memory")]
+    pub at: Place,
+    /// Of metadata on the device, which of its two copies
+    #[arg(long, default_value_t = 0, value_parser = copy)]
+    pub copy: usize,
+}
+
+fn copy(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|copy| *copy < 2)
+        .ok_or_else(|| "0 or 1".into())
+}
+
+/// A structure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Kind {
+    /// The inode itself
+    Inode,
+    /// The root node of a directory
+    Dir,
+    /// The root node of a block map, of a file of more than four pages
+    #[value(alias = "blockmap")]
+    Map,
+    /// The bitmap of inode numbers
+    Bitmap,
+    /// Extended attributes too large for the inode
+    Xattr,
+    /// File data, always on the device
+    Data,
+}
+
+impl Kind {
+    /// As the server knows it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Inode => "inode",
+            Kind::Dir => "dir",
+            Kind::Map => "map",
+            Kind::Bitmap => "bitmap",
+            Kind::Xattr => "xattr",
+            Kind::Data => "data",
+        }
+    }
+}
+
+/// Where to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Place {
+    /// The server's memory
+    Memory,
+    /// The pool's file or device
+    Device,
+}
+
+/// `keepfs inject wild`.
+#[derive(Fields, Debug)]
+pub struct Wild {
+    /// How many threads write
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub threads: u64,
+    /// How many writes in all
+    #[arg(long, default_value_t = 1)]
+    pub count: u64,
+    /// The same number makes the same writes again
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `keepfs inject device`.
+#[derive(Fields, Debug)]
+pub struct Device {
+    /// What happens
+    #[arg(long, value_enum)]
+    pub error: Fault,
+    /// To which operations
+    #[arg(long, value_enum)]
+    pub op: Op,
+    /// To how many
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: u64,
+    /// How long a latency is, milliseconds
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub ms: u64,
+}
+
+/// A fault of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Fault {
+    /// It fails
+    Eio,
+    /// It takes long
+    Latency,
+}
+
+/// An operation of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Op {
+    /// Reading
+    Read,
+    /// Writing
+    Write,
+    /// Making durable
+    Flush,
+}
+
+impl Op {
+    /// As the server knows it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::Flush => "flush",
+        }
+    }
+}

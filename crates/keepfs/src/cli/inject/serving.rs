@@ -1,0 +1,98 @@
+//! The server's answers to `keepfs inject`: where structures lie, and faults of its device. Refused by a pool that was not
+//! made for tests.
+
+use super::Where;
+use keepfs_format::PAGE;
+use keepfs_fs::{Part, Volume};
+use keepfs_store::{DeviceFault, DeviceOp, Injection, Structure};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Answers the words behind `inject`. `None`: they make no sense.
+pub fn answer(volume: &Volume, words: &str) -> Option<Value> {
+    let words: Vec<&str> = words.split_ascii_whitespace().collect();
+    let answer = match words[..] {
+        ["where", kind, ino, offset, place] => {
+            place_of(volume, kind, ino.parse().ok()?, offset.parse().ok()?, place == "rest")
+        }
+        ["arena"] => {
+            let totals = volume.store().structure(keepfs_format::bitmap::TOTALS, false);
+            totals
+                .map(|found| json!({"arena": found.arena}))
+                .map_err(|e| e.to_string())
+        }
+        ["device", op, fault, count] => device(volume, op, fault, count.parse().ok()?)?,
+        ["list"] => Ok(json!({"injections": volume.store().injections().iter().map(shown).collect::<Vec<_>>()})),
+        ["cancel"] => Ok(json!({"canceled": volume.store().cancel_injections(None)})),
+        ["cancel", number] => Ok(json!({"canceled": volume.store().cancel_injections(Some(number.parse().ok()?))})),
+        _ => return None,
+    };
+    Some(answer.unwrap_or_else(|error| json!({"error": error})))
+}
+
+fn place_of(volume: &Volume, kind: &str, ino: u64, offset: u64, at_rest: bool) -> Result<Value, String> {
+    // A pool that is none for tests tells nothing at all.
+    let store = volume.store();
+    store
+        .structure(keepfs_format::bitmap::TOTALS, false)
+        .map_err(|e| e.to_string())?;
+    if kind == "data" {
+        let index = offset / PAGE as u64;
+        let page = volume.data_page_of(ino, index).map_err(|e| e.to_string())?;
+        let page = page.ok_or_else(|| format!("inode {ino} has no page {index} on the device"))?;
+        return told(&format!("page {index} of inode {ino}"), 0, None, [page, 0]);
+    }
+    let part = match kind {
+        "inode" => Part::Inode,
+        "dir" => Part::Dir,
+        "map" => Part::Map,
+        "bitmap" => Part::Bitmap,
+        "xattr" => Part::Xattr,
+        _ => return Err(format!("there is no structure '{kind}'")),
+    };
+    let found = volume.part_of(ino, part).map_err(|e| e.to_string())?;
+    let (id, base) = found.ok_or_else(|| format!("inode {ino} has no metablock of the kind '{kind}'"))?;
+    let place = store.structure(id, at_rest).map_err(|e| e.to_string())?;
+    told(&id.to_string(), base, Some(place), place.pages)
+}
+
+fn told(name: &str, base: usize, place: Option<Structure>, pages: [u64; 2]) -> Result<Value, String> {
+    let place = Where {
+        name: name.into(),
+        base,
+        frame: place.map_or(0, |place| place.frame.into()),
+        arena: place.map_or(0, |place| place.arena as u64),
+        pages,
+    };
+    serde_json::to_value(place).map_err(|e| e.to_string())
+}
+
+fn device(volume: &Volume, op: &str, fault: &str, count: u64) -> Option<Result<Value, String>> {
+    let op = OPS.iter().find(|(_, name)| *name == op)?.0;
+    let fault = match fault.split_once('=') {
+        None if fault == "eio" => DeviceFault::Eio,
+        Some(("latency", ms)) => DeviceFault::Latency(Duration::from_millis(ms.parse().ok()?)),
+        _ => return None,
+    };
+    let number = volume.store().inject_device(op, fault, count);
+    Some(
+        number
+            .map(|number| json!({"number": number}))
+            .map_err(|e| e.to_string()),
+    )
+}
+
+const OPS: [(DeviceOp, &str); 3] = [
+    (DeviceOp::Read, "read"),
+    (DeviceOp::Write, "write"),
+    (DeviceOp::Flush, "flush"),
+];
+
+fn shown(one: &Injection) -> Value {
+    let fault = match one.fault {
+        DeviceFault::Eio => "eio".to_owned(),
+        DeviceFault::Latency(time) => format!("latency of {} ms", time.as_millis()),
+    };
+    let op = OPS.iter().find(|(op, _)| *op == one.op).map_or("?", |(_, name)| name);
+    json!({"number": one.number, "op": op, "fault": fault, "left": one.left})
+}

@@ -1,0 +1,68 @@
+//! Injection is refused without the flag, and hits what it names with it (S-2.8).
+
+use super::*;
+use crate::{FormatOptions, StoreOptions};
+use keepfs_format::bitmap::TOTALS;
+use keepfs_media::ram::RamDevice;
+use std::sync::Arc;
+
+fn pool(test: bool) -> Arc<Store> {
+    let device = Arc::new(RamDevice::new(4096));
+    let format = FormatOptions {
+        test,
+        ..FormatOptions::default()
+    };
+    Store::format(device.clone(), &format).expect("format");
+    let options = StoreOptions {
+        tiny_arena: true,
+        arena_bytes: 0,
+        background: false,
+        ..StoreOptions::default()
+    };
+    Store::open(device, &options).expect("open")
+}
+
+/// S-2.8: the flag is the pool's, for ever, and without it nothing is injected.
+#[test]
+fn only_a_pool_for_tests_takes_faults() {
+    let store = pool(false);
+    assert!(!store.pool().is_test);
+    let refused = store.structure(TOTALS, false).expect_err("refused").to_string();
+    assert!(refused.contains("keepfs create --test"), "{refused}");
+    assert!(store.inject_device(DeviceOp::Flush, DeviceFault::Eio, 1).is_err());
+    assert!(pool(true).pool().is_test);
+}
+
+/// The frame that is told holds the structure, and so do the pages.
+#[test]
+fn a_structure_is_where_it_is_told_to_be() {
+    let store = pool(true);
+    let told = store.structure(TOTALS, true).expect("told");
+    assert_eq!(store.cache.peek(TOTALS).expect("cached").frame, told.frame);
+    for page in told.pages {
+        let mut bytes = [0; keepfs_format::PAGE];
+        store.device.injected().cancel(None);
+        keepfs_media::Device::read(&*store.device, keepfs_media::PageNo(page), &mut bytes).expect("read");
+        assert_eq!(bytes[8..16], TOTALS.0.to_le_bytes());
+    }
+}
+
+/// A fault happens as often as was asked, to its operation only, and can be taken back.
+#[test]
+fn device_faults_are_counted() {
+    let store = pool(true);
+    let flush = || keepfs_media::Device::flush(&*store.device);
+    let number = store
+        .inject_device(DeviceOp::Flush, DeviceFault::Eio, 2)
+        .expect("armed");
+    assert_eq!(store.injections().len(), 1);
+    assert!(keepfs_media::Device::read(&*store.device, keepfs_media::PageNo(0), &mut [0; keepfs_format::PAGE]).is_ok());
+    assert!(flush().is_err() && flush().is_err());
+    assert!(flush().is_ok() && store.injections().is_empty());
+    store
+        .inject_device(DeviceOp::Flush, DeviceFault::Eio, 1)
+        .expect("armed");
+    assert_eq!(store.cancel_injections(Some(number)), 0);
+    assert_eq!(store.cancel_injections(None), 1);
+    assert!(flush().is_ok());
+}

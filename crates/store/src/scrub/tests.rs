@@ -1,0 +1,168 @@
+//! Damage in memory and at rest that nobody but a scrub looks at.
+
+use crate::scratch::with_page;
+use crate::{Error, FormatOptions, Guard, Looked, Meaning, Protection, Ref, RestPlace, Store, StoreOptions};
+use keepfs_format::superblock::{SLOTS, slot_page};
+use keepfs_format::{Kind, MetaId, PAGE, Space};
+use keepfs_media::ram::RamDevice;
+use keepfs_media::{Class, Device, PageNo};
+use std::sync::Arc;
+
+const NODES: u64 = 300;
+
+struct World {
+    device: Arc<RamDevice>,
+    store: Arc<Store>,
+    nodes: Vec<Ref>,
+}
+
+/// A pool with some hundred nodes, everything at rest.
+fn world() -> World {
+    let device = Arc::new(RamDevice::new(8192));
+    let format = FormatOptions {
+        protect: Protection::Pcrc,
+        ..FormatOptions::default()
+    };
+    Store::format(device.clone(), &format).expect("format");
+    let options = StoreOptions {
+        tiny_arena: true,
+        arena_bytes: 8 << 20,
+        background: false,
+        guard: Guard::Off,
+        audit: crate::Equations::NONE,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(device.clone(), &options).expect("open");
+    let node = |n| {
+        store.transact::<_, Error>(|t| {
+            let node = t.new_node(Kind::Xattr, 0, n)?;
+            t.put(node, 64, &n.to_le_bytes(), Meaning::Xattr)?;
+            Ok(node)
+        })
+    };
+    let nodes = (1..=NODES).map(|n| node(n).expect("node")).collect();
+    store.checkpoint().expect("checkpoint");
+    World { device, store, nodes }
+}
+
+impl World {
+    fn scribble_at_rest(&self, id: MetaId, copy: usize) {
+        let entry = self.store.locate(id).expect("map").expect("live");
+        let page = PageNo([entry.first.get(), entry.second.get()][copy]);
+        with_page(|bytes| {
+            self.device.read(page, bytes).expect("read");
+            bytes[1000] ^= 1;
+            self.device.write(page, bytes, Class::Data).expect("write");
+        });
+    }
+
+    fn scrub_rest(&self) -> Looked {
+        let (mut looked, mut place) = (self.store.scrub_superblocks(), Some(RestPlace::START));
+        while let Some(at) = place {
+            let (more, next) = self.store.scrub_rest(at).expect("scrub");
+            assert!(next.is_none_or(|next| next > at), "{at:?} {next:?}");
+            looked += more;
+            place = next;
+        }
+        looked
+    }
+}
+
+/// S-19.1: a frame that nobody touches is found and mended; the others are what they were.
+#[test]
+fn frames_that_nobody_touches_are_mended() {
+    let world = world();
+    let frames = world.store.arena.count();
+    let clean: u64 = (0..frames).map(|frame| world.store.scrub_frame(frame).pages).sum();
+    assert!(clean >= NODES, "{clean}");
+    let frame = world.store.cache.peek(world.nodes[77].id).expect("cached").frame;
+    world.store.arena.copy(frame, 500, b"stray");
+    let mut all = Looked::default();
+    (0..frames).for_each(|frame| all += world.store.scrub_frame(frame));
+    assert_eq!((all.bad, all.mended), (1, 1));
+    assert_eq!(world.store.stats().repaired, 1);
+    assert_eq!(world.store.scrub_frame(frame).bad, 0);
+}
+
+/// S-19.2: which frames come first, which hold an inode's metadata, which hold an address.
+#[test]
+fn frames_are_chosen_by_age_owner_and_address() {
+    let world = world();
+    let node = world.nodes[5];
+    let frame = world.store.cache.peek(node.id).expect("cached").frame;
+    assert_eq!(world.store.frames_of(&[node.owner].into()), vec![frame]);
+    let at = world.store.frames().shown_address() + frame as usize * PAGE + 17;
+    assert_eq!(world.store.frames_at(at..at + 1), frame..frame + 1);
+    assert_eq!(world.store.frames_at(at..at + PAGE), frame..frame + 2);
+    assert!(world.store.frames_at(0..0).is_empty());
+    world.store.cache.slot(frame).verified.clear();
+    let ages = world.store.frames_by_age();
+    assert_eq!(ages.len(), world.store.arena.count() as usize);
+    let place = ages.iter().position(|f| *f == frame).expect("all frames");
+    let first_verified = ages.iter().position(|f| world.store.cache.slot(*f).verified.at() != 0);
+    assert!(first_verified.is_none_or(|first| place < first));
+}
+
+/// S-19.3: either copy of a metablock, of a map page, and of a superblock; the next checkpoint makes it good.
+#[test]
+fn bad_copies_are_found_and_written_anew() {
+    let world = world();
+    let pristine = world.scrub_rest();
+    assert_eq!((pristine.bad, pristine.mended), (0, 0));
+    assert!(pristine.pages >= 2 * NODES, "{pristine:?}");
+    let victims = [
+        (world.nodes[3].id, 0),
+        (world.nodes[250].id, 1),
+        (MetaId::map(Space::Nodes, 0, 1), 1),
+        (MetaId::map(Space::Nodes, 1, 0), 0),
+        (MetaId::new(Space::Pages, 0), 0),
+        (MetaId::new(Space::Homes, 0), 1),
+    ];
+    victims.iter().for_each(|(id, copy)| world.scribble_at_rest(*id, *copy));
+    world.store.drop_clean_frames();
+    let found = world.scrub_rest();
+    assert_eq!((found.bad, found.mended), (6, 6));
+    assert!(world.store.has_bad_copies());
+    world.store.checkpoint().expect("checkpoint");
+    assert_eq!(world.scrub_rest().bad, 0);
+    assert!(world.store.fault().is_none());
+}
+
+/// Both copies bad: told as lost unless the arena has it, which then makes it good again.
+#[test]
+fn both_copies_bad_is_a_loss_unless_memory_has_it() {
+    let world = world();
+    let kept = world.nodes[9].id;
+    (0..2).for_each(|copy| world.scribble_at_rest(kept, copy));
+    let found = world.scrub_rest();
+    assert_eq!((found.bad, found.lost()), (2, 0));
+    world.store.checkpoint().expect("checkpoint");
+    assert_eq!(world.scrub_rest().bad, 0);
+
+    (0..2).for_each(|copy| world.scribble_at_rest(kept, copy));
+    world.store.drop_clean_frames();
+    let found = world.scrub_rest();
+    assert_eq!((found.bad, found.lost()), (2, 2));
+    world.store.checkpoint().expect("a checkpoint goes on without it");
+}
+
+/// S-19.3: the superblock in force and its copy.
+#[test]
+fn a_bad_superblock_copy_is_found() {
+    let world = world();
+    let generation = world.store.keeper.lock().superblock.generation.get();
+    let slot = 2 + generation as usize % 2;
+    assert!(slot < SLOTS);
+    let page = PageNo(slot_page(slot, world.store.pool().pages));
+    world.device.write(page, &[7; PAGE], Class::Superblock).expect("write");
+    assert_eq!(
+        world.store.scrub_superblocks(),
+        Looked {
+            pages: 2,
+            bad: 1,
+            mended: 1
+        }
+    );
+    world.store.checkpoint().expect("checkpoint");
+    assert_eq!(world.store.scrub_superblocks().bad, 0);
+}
