@@ -83,7 +83,9 @@ impl RequestBuf {
     /// A buffer for requests of up to `size` bytes. The data of a WRITE lies in whole pages, so that the kernel copies
     /// page to page.
     pub fn new(size: usize) -> RequestBuf {
-        let mut bytes = vec![0; size + PAGE];
+        // Not zeros, which would be pages that are not there yet: if the server is killed while the kernel fetches one to put a
+        // request into it, the kernel answers that request EIO instead of keeping it for the next server (decision 0533).
+        let mut bytes = vec![1; size + PAGE];
         let start = to_page(&bytes, WRITE_HEAD);
         bytes.truncate(start + size);
         RequestBuf {
