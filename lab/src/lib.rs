@@ -6,3 +6,4 @@ pub mod hostile;
 pub mod inproc;
 pub mod million;
 pub mod scribble;
+pub mod second;

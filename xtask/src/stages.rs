@@ -92,6 +92,18 @@ pub const STAGES: &[Stage] = &[
         15,
         lab!(with ["--release", "--features", "planted"] "crash", "--planted", "all"),
     ),
+    stage("second", 5, lab!("second", "--kills", "200")),
+    stage(
+        "second_points",
+        10,
+        lab!(with ["--release", "--features", "planted"] "second", "points"),
+    ),
+    stage(
+        "second_mutants",
+        10,
+        lab!(with ["--release", "--features", "planted"] "second", "mutants"),
+    ),
+    stage("second_long", 20, lab!("second", "--kills", "5000", "--seed", "100")).long(),
     stage(
         "audits",
         15,

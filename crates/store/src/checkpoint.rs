@@ -13,7 +13,7 @@ use crate::arena::FrameNo;
 use crate::error::Error;
 use crate::homes::Homes;
 use crate::log::{self, Head, Stamp};
-use crate::planted::{self, Bug};
+use crate::planted::{self, Bug, Point};
 use crate::sync::Lead;
 use crate::{Store, pool};
 use barrier::Moment;
@@ -223,8 +223,10 @@ impl Store {
             let slot = if planted::is(Bug::SuperblockInPlace) { 0 } else { slot };
             let page = PageNo(superblock::slot_page(slot, self.pool.pages));
             self.device.write(page, &bytes[..], Class::Superblock)?;
+            planted::step(Point::SuperblockWritten);
             if i == 0 && !planted::is(Bug::NoSecondFlush) {
                 self.device.flush()?;
+                planted::step(Point::SuperblockFlushed);
             }
         }
         Ok(())

@@ -170,10 +170,12 @@ impl Store {
             Some(adopted) => adopted.lost(logged),
             None => 1,
         };
-        if let Some(adopted) = dead.adopted.as_ref().filter(|_| resumed.lost == 0) {
+        // A life that nobody has heard of may have written more to the log than this memory knows.
+        let is_last = |adopted: &&Adopted| resumed.lost == 0 && logged <= adopted.last_seq();
+        if let Some(adopted) = dead.adopted.as_ref().filter(is_last) {
             evidence::compare_staged(&store, adopted, &mut resumed.findings);
         }
-        if let Some(arena) = &dead.arena {
+        if let Some(arena) = dead.arena.as_ref().filter(|_| dead.undo.is_some()) {
             evidence::look(&store, arena, &half_done, &mut resumed.findings);
         }
         resumed.parts.evidence = clock.lap();

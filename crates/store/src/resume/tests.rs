@@ -1,1 +1,105 @@
-//! To be told.
+//! What a resume makes of damaged memory, and of a device that had failed (S-16.4, S-16.6). The rest: `segment/tests.rs`, and
+//! the lab's servers that are killed.
+
+use super::*;
+use crate::restart::Finding;
+use crate::{Equations, FormatOptions, Meaning, Ref, Source};
+use keepfs_format::Kind;
+use keepfs_media::ram::RamDevice;
+
+fn options() -> StoreOptions {
+    StoreOptions {
+        arena_bytes: 2 << 20,
+        tiny_arena: true,
+        background: false,
+        lasting: true,
+        audit: Equations::NONE,
+        ..StoreOptions::default()
+    }
+}
+
+/// A pool with a node that is not synced.
+fn pool() -> (Arc<dyn Device>, Arc<Store>, Ref) {
+    let device: Arc<dyn Device> = Arc::new(RamDevice::new(4096));
+    Store::format(device.clone(), &FormatOptions::default()).expect("format");
+    let store = Store::open(device.clone(), &options()).expect("open");
+    let made = store.transact::<_, Error>(|t| {
+        let r = t.new_node(Kind::Xattr, 0, 9)?;
+        t.put(r, 64, b"not synced", Meaning::Xattr)?;
+        Ok(r)
+    });
+    (device, store, made.expect("node"))
+}
+
+fn resume(device: &Arc<dyn Device>, remains: Remains) -> (Arc<Store>, Resumed) {
+    Store::resume(device.clone(), &options(), remains, |_| {}).expect("resumed")
+}
+
+fn content(store: &Store, r: Ref) -> [u8; 10] {
+    let mut found = [0; 10];
+    store.view().read(r, 64, &mut found).expect("read");
+    found
+}
+
+/// A stray write into the arena of the dead server is told with its bytes, and nowhere in the new one.
+#[test]
+fn a_scribbled_frame_is_evidence_only() {
+    let (device, store, r) = pool();
+    let frame = store.cache.pin(r.id).expect("in the arena").frame;
+    store.arena.frames().xor_u8(frame as usize * 4096 + 66, 0x20);
+    let remains = store.remains().expect("it lasts");
+    drop(store);
+    let (store, resumed) = resume(&device, remains);
+    assert_eq!(content(&store, r), *b"not synced");
+    let seen = crate::Seen::Flips(vec![(66, 5)]);
+    let damage = crate::Damage { id: r.id, frame, seen };
+    assert_eq!(resumed.findings, [Evidence::Frame(damage)]);
+    assert_eq!(resumed.lost, 0);
+}
+
+/// A damaged undo slot costs nothing that was acknowledged.
+#[test]
+fn a_damaged_undo_slot_is_told() {
+    let (device, store, r) = pool();
+    store.undo.scribble(3, 0, 0xFF00);
+    let remains = store.remains().expect("it lasts");
+    drop(store);
+    let (store, resumed) = resume(&device, remains);
+    assert_eq!(content(&store, r), *b"not synced");
+    let slot = Finding::Slot { slot: 3 };
+    assert_eq!(
+        (resumed.lost, &resumed.findings[..]),
+        (0, &[Evidence::Rollback(slot)][..])
+    );
+}
+
+/// Without memory it is a recovery after a power cut, and that is told.
+#[test]
+fn without_memory_it_is_a_power_cut() {
+    let (device, store, r) = pool();
+    drop(store);
+    let (store, resumed) = resume(&device, Remains::default());
+    assert!(store.view().read(r, 64, &mut [0; 10]).is_err());
+    assert_eq!((resumed.lost, resumed.findings.len()), (1, 4));
+}
+
+/// S-16.6: after a failure of the device nothing is written, what was acknowledged is read, in every life.
+#[test]
+fn a_device_that_failed_is_not_written_by_the_next_life() {
+    let (device, store, r) = pool();
+    store.segment.note_device_failed();
+    let mut remains = store.remains().expect("it lasts");
+    drop(store);
+    let mut before = vec![0; 4096 * 4096];
+    device.read(keepfs_media::PageNo(0), &mut before).expect("read");
+    for _ in 0..2 {
+        let (store, resumed) = resume(&device, remains);
+        assert!(resumed.device_failed && store.is_read_only() && store.fault().is_some());
+        assert_eq!(content(&store, r), *b"not synced");
+        assert!(store.begin_writing().is_err());
+        remains = store.remains().expect("it lasts");
+    }
+    let mut after = vec![0; 4096 * 4096];
+    device.read(keepfs_media::PageNo(0), &mut after).expect("read");
+    assert!(before == after);
+}
