@@ -82,7 +82,7 @@ pub fn open_owing(
     }
     store.settle_staged()?;
     store.start_space(&sb)?;
-    if let Some(owed) = owed.filter(|_| owes && !planted::forgets(Second::QuarantineForgotten)) {
+    if let Some(owed) = owed.filter(|_| owes) {
         store.space.quarantine(owed.freed_pages(logged)?);
     }
     planted::step(Point::Replayed);

@@ -122,6 +122,11 @@ mod planted {
         for bug in Second::ALL {
             let mut plan = plan(args, value(args, "--kills", 150)?)?;
             plan.more = ["--forget", bug.word()].map(str::to_owned).to_vec();
+            if matches!(bug, Second::MarkOmitted | Second::CarryOmitted) {
+                // The moment between commit and reply is short.
+                plan.more
+                    .extend(["--kill", Point::BeforeRaise.word(), "5"].map(str::to_owned));
+            }
             match run(&plan) {
                 Err(why) => println!("{}: noticed: {}", bug.word(), why.chars().take(120).collect::<String>()),
                 Ok(_) => missed.push(bug.word()),

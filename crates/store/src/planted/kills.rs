@@ -39,8 +39,6 @@ bugs! { Second:
     RedoTwice = "redo applied twice",
     /// Staged pages that only the redo has are dropped.
     StagedDropped = "staged page dropped",
-    /// What the redo freed is not in quarantine while the recovery's checkpoint is written.
-    QuarantineForgotten = "quarantine forgotten",
     /// A request is not marked by the transaction that does what it shall.
     MarkOmitted = "request mark omitted",
     /// Requests of the life before the last are forgotten.

@@ -83,6 +83,34 @@ fn without_memory_it_is_a_power_cut() {
     assert_eq!((resumed.lost, resumed.findings.len()), (1, 4));
 }
 
+/// S-11.1, S-16.5: what the redo freed is nobody's before the checkpoint that ends the recovery is durable, and free then.
+#[test]
+fn freed_pages_wait_for_the_checkpoint() {
+    let (device, store, _) = pool();
+    let pages = store.reserve(4, crate::Purpose::New).expect("pages");
+    let runs = pages.runs().to_vec();
+    let used = store.transact::<_, Error>(|t| Ok(runs.iter().try_for_each(|run| t.use_pages(*run))?));
+    used.expect("used");
+    pages.keep();
+    store.sync().expect("sync");
+    let freed = store.transact::<_, Error>(|t| Ok(t.free_page(runs[0].start)?));
+    freed.expect("freed");
+    let quarantine = store.space.quarantined();
+    assert_eq!(quarantine.len(), 1);
+    let remains = store.remains().expect("it lasts");
+    drop(store);
+    let read_only = StoreOptions {
+        read_only: true,
+        ..options()
+    };
+    let again = remains.duplicate().expect("again");
+    let (store, _) = Store::resume(device.clone(), &read_only, again, |_| {}).expect("resumed");
+    assert_eq!(store.space.quarantined(), quarantine);
+    drop(store);
+    let (store, _) = resume(&device, remains);
+    assert_eq!(store.space.quarantined(), []);
+}
+
 /// S-16.6: after a failure of the device nothing is written, what was acknowledged is read, in every life.
 #[test]
 fn a_device_that_failed_is_not_written_by_the_next_life() {

@@ -1,7 +1,7 @@
 //! What a sealed transaction does from its number on: redo, the state word, and what follows from it (S-14.3).
 
 use super::{Stop, Txn};
-use crate::planted::{self, Bug, Point};
+use crate::planted::{self, Bug, Point, Second};
 use crate::redo;
 use core::sync::atomic::Ordering;
 use keepfs_format::plog::Record;
@@ -34,7 +34,8 @@ impl<'s> Txn<'s> {
             (Some(oplog), Some(draft)) if !draft.is_empty() => Some(oplog.append(seq, draft)),
             _ => None,
         };
-        let request = self.store.requests.as_ref().zip(self.answers);
+        let answers = self.answers.filter(|_| !planted::forgets(Second::MarkOmitted));
+        let request = self.store.requests.as_ref().zip(answers);
         if let Some((requests, ino)) = request {
             requests.name((slot, generation), ino);
         }
