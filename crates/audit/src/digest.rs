@@ -57,7 +57,7 @@ impl Auditor {
         if equations.is_empty() {
             return Vec::new();
         }
-        let mut sums = Walk::new(txn, self.name_seed, Sums::new(&self.key, equations)).go();
+        let sums = Walk::new(txn, self.name_seed, Sums::new(&self.key, equations)).go();
         let unbalanced = sums.unbalanced();
         if unbalanced.is_empty() {
             return Vec::new();

@@ -2,6 +2,7 @@
 
 use super::equation::{Equation, Equations};
 use keepfs_codes::digest::{Digest, Extent, Key};
+use std::cell::Cell;
 
 /// Takes items. `times` is how often an item comes in; negative: it goes out.
 pub(super) trait Sink {
@@ -38,10 +39,41 @@ impl Waiting {
 pub(super) struct Sums<'k> {
     key: &'k Key,
     equations: Equations,
-    /// Equations that have anything in the two below.
+    /// Equations that have anything in `places`.
     told: Equations,
+    places: Box<Places>,
+}
+
+/// One place an equation.
+struct Places {
     waiting: [Waiting; PLACES],
     digests: [Digest; PLACES],
+}
+
+thread_local! {
+    /// Places with nothing in them, for the next transaction of the thread.
+    static SPARE: Cell<Option<Box<Places>>> = const { Cell::new(None) };
+}
+
+impl Places {
+    fn take() -> Box<Places> {
+        let empty = || Places {
+            waiting: [Waiting::default(); PLACES],
+            digests: [Digest::default(); PLACES],
+        };
+        SPARE.take().unwrap_or_else(|| Box::new(empty()))
+    }
+}
+
+impl Sums<'_> {
+    /// Leaves empty places to the next transaction.
+    fn give(mut self) {
+        for equation in self.told.iter() {
+            self.places.waiting[equation as usize] = Waiting::default();
+            self.places.digests[equation as usize] = Digest::default();
+        }
+        SPARE.set(Some(self.places));
+    }
 }
 
 impl<'k> Sums<'k> {
@@ -51,8 +83,7 @@ impl<'k> Sums<'k> {
             key,
             equations,
             told: Equations::NONE,
-            waiting: [Waiting::default(); PLACES],
-            digests: [Digest::default(); PLACES],
+            places: Places::take(),
         }
     }
 
@@ -62,7 +93,7 @@ impl<'k> Sums<'k> {
             return;
         }
         self.told = self.told.with(equation);
-        let waiting = &mut self.waiting[equation as usize];
+        let waiting = &mut self.places.waiting[equation as usize];
         if waiting.is_same(&item) {
             waiting.times = waiting.times.wrapping_add(item.times);
             return;
@@ -73,7 +104,7 @@ impl<'k> Sums<'k> {
 
     /// An item that waited goes into its digest.
     fn digest(&mut self, equation: Equation, item: Waiting) {
-        let (digest, key) = (&mut self.digests[equation as usize], self.key);
+        let (digest, key) = (&mut self.places.digests[equation as usize], self.key);
         let Waiting {
             first,
             second,
@@ -92,22 +123,24 @@ impl<'k> Sums<'k> {
 
     /// Equations whose sides differ. What comes and goes in one transaction counts in neither of E-1 and E-2
     /// (S-17.2).
-    pub fn unbalanced(&mut self) -> Equations {
+    pub fn unbalanced(mut self) -> Equations {
         let mut found = Equations::NONE;
         for equation in self.told.iter() {
-            let waiting = core::mem::take(&mut self.waiting[equation as usize]);
+            let waiting = core::mem::take(&mut self.places.waiting[equation as usize]);
             self.digest(equation, waiting);
-            if self.digests[equation as usize] != Digest::default() {
+            if self.places.digests[equation as usize] != Digest::default() {
                 found = found.with(equation);
             }
         }
-        let at = |e: Equation| self.digests[e as usize];
+        let at = |e: Equation| self.places.digests[e as usize];
         if both_pages(self.equations) && at(Equation::PagesGained) == at(Equation::PagesLost) {
             found = found.without(Equation::PagesGained).without(Equation::PagesLost);
         }
+        let both = both_pages(self.equations);
+        self.give();
         // The exact look needs both of them to cancel what comes and goes.
         match found.has(Equation::PagesGained) || found.has(Equation::PagesLost) {
-            true if both_pages(self.equations) => found.with(Equation::PagesGained).with(Equation::PagesLost),
+            true if both => found.with(Equation::PagesGained).with(Equation::PagesLost),
             _ => found,
         }
     }
@@ -149,7 +182,7 @@ impl Sink for Sums<'_> {
     fn count(&mut self, equation: Equation, times: i64) {
         if self.wants(equation) && times != 0 {
             self.told = self.told.with(equation);
-            let digest = &mut self.digests[equation as usize];
+            let digest = &mut self.places.digests[equation as usize];
             digest.count = digest.count.wrapping_add(times);
         }
     }
