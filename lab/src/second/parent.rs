@@ -11,7 +11,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// Pages of the pool.
 const PAGES: u64 = 16_384;
@@ -203,7 +202,7 @@ fn lives(plan: &Plan, board: &Board) -> Result<(Outcome, Server), String> {
         let mut server = start(plan, &remains, true)?;
         // One of three dies while it resumes, but not the first, which has nothing to resume.
         if random.below(3) == 0 && !remains.is_empty() {
-            wait(Duration::from_micros(random.below(30_000)), &mut server);
+            server.control.gone_within(random.below(30_000));
             kill(server)?;
             outcome.early += 1;
             continue;
@@ -219,7 +218,7 @@ fn lives(plan: &Plan, board: &Board) -> Result<(Outcome, Server), String> {
         };
         remains = now;
         serve(&server, board, plan)?;
-        wait(Duration::from_micros(random.below(12_000)), &mut server);
+        server.control.gone_within(random.below(12_000));
         board.with(|now| now.lines.clear());
         kill(server)?;
     }
@@ -307,14 +306,6 @@ fn serve(server: &Server, board: &Board, plan: &Plan) -> Result<(), String> {
         now.lines = ours.into_iter().map(|end| Some(Arc::new(end))).collect();
     });
     Ok(())
-}
-
-/// Waits so long, or until the server has killed itself.
-fn wait(time: Duration, server: &mut Server) {
-    let until = Instant::now() + time;
-    while Instant::now() < until && matches!(server.child.try_wait(), Ok(None)) {
-        std::thread::sleep(Duration::from_micros(200));
-    }
 }
 
 fn kill(mut server: Server) -> Result<(), String> {

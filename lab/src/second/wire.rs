@@ -1,5 +1,6 @@
 //! What parent and child say to each other: one packet a message, words in text, descriptors beside them.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -28,6 +29,16 @@ impl End {
     /// An end that somebody gave.
     pub fn over(socket: OwnedFd) -> End {
         End(socket)
+    }
+
+    /// Waits so many microseconds, or until the other end is gone.
+    pub fn gone_within(&self, micros: u64) {
+        let time = Timespec {
+            tv_sec: 0,
+            tv_nsec: micros as i64 * 1000,
+        };
+        // Errors: it was no wait, which is as good as a short one.
+        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::empty())], Some(&time));
     }
 
     /// Sends a message. Errors: the other end is gone.

@@ -1,4 +1,4 @@
-//! Sets of memory files.
+//! Sets of memory files (S-16.1).
 
 use super::*;
 
