@@ -32,6 +32,8 @@ struct Where {
     name: String,
     /// Where in it the structure begins, bytes.
     base: usize,
+    /// The process that has it in memory, which with a keeper is not the one of the record.
+    pid: u32,
     /// Its frame.
     frame: u64,
     /// Address of the first frame in the server.
@@ -84,13 +86,13 @@ fn scribble(of: &Path, what: &Scribble) -> Outcome {
     let place: Where = serde_json::from_value(answer).map_err(|e| Failure::Other(e.to_string()))?;
     match at_rest {
         true => on_device(&record.pool, what, &place),
-        false => in_memory(&record, what, &place),
+        false => in_memory(what, &place),
     }
 }
 
-fn in_memory(record: &Record, what: &Scribble, place: &Where) -> Outcome {
+fn in_memory(what: &Scribble, place: &Where) -> Outcome {
     let at = within(what, place)?;
-    let arena = Arena::open(record.pid, place.arena)?;
+    let arena = Arena::open(place.pid, place.arena)?;
     let offset = place.frame * PAGE as u64 + at as u64;
     let (old, new) = change(what, |old| arena.read(offset, old), |new| arena.write(offset, new))?;
     println!(
@@ -199,6 +201,7 @@ fn offline(pool: &Path, what: &Scribble) -> Outcome {
     let place = Where {
         name: id.to_string(),
         base,
+        pid: 0,
         frame: 0,
         arena: 0,
         pages: [entry.first, entry.second],
@@ -211,7 +214,10 @@ fn offline(pool: &Path, what: &Scribble) -> Outcome {
 fn wild(of: &Path, what: &Wild) -> Outcome {
     let record = server(of)?;
     let answer = told(&record, "inject arena")?;
-    let arena = Arena::open(record.pid, answer["arena"].as_u64().unwrap_or(0))?;
+    let arena = Arena::open(
+        answer["pid"].as_u64().unwrap_or(0) as u32,
+        answer["arena"].as_u64().unwrap_or(0),
+    )?;
     let done = memory::wild(&arena, what.threads, what.count, what.seed)?;
     println!(
         "{} stray writes, {} bytes, all over {} MiB of metadata in memory",

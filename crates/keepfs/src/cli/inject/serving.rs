@@ -18,7 +18,7 @@ pub fn answer(volume: &Volume, words: &str) -> Option<Value> {
         ["arena"] => {
             let totals = volume.store().structure(keepfs_format::bitmap::TOTALS, false);
             totals
-                .map(|found| json!({"arena": found.arena}))
+                .map(|found| json!({"arena": found.arena, "pid": std::process::id()}))
                 .map_err(|e| e.to_string())
         }
         ["device", op, fault, count] => device(volume, op, fault, count.parse().ok()?)?,
@@ -60,6 +60,7 @@ fn told(name: &str, base: usize, place: Option<Structure>, pages: [u64; 2]) -> R
     let place = Where {
         name: name.into(),
         base,
+        pid: std::process::id(),
         frame: place.map_or(0, |place| place.frame.into()),
         arena: place.map_or(0, |place| place.arena as u64),
         pages,
