@@ -19,6 +19,7 @@ mod locks;
 mod lookups;
 mod maintain;
 mod orphan;
+mod paths;
 mod readdir;
 mod rename;
 mod resume;

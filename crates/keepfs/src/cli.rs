@@ -6,11 +6,13 @@ mod check;
 mod completion;
 mod control;
 mod create;
+mod damage;
 mod dump;
 mod events;
 mod failure;
 mod figures;
 mod follow;
+mod history;
 mod image;
 mod inject;
 mod keep;
@@ -95,6 +97,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Events(args) => events::run(&args),
         Command::Scrub(args) => scrub::run(&args),
         Command::Inject(args) => inject::run(&args),
+        Command::Damage(args) => damage::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::InstallLinks(args) => links::run(&args),
         Command::Version => {

@@ -12,6 +12,7 @@ mod write;
 use crate::arena::FrameNo;
 use crate::error::Error;
 use crate::homes::Homes;
+use crate::ladder::LogStart;
 use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug, Point};
 use crate::sync::Lead;
@@ -131,10 +132,10 @@ impl Store {
         let mut lead = Some(lead);
         let mut keep_lead = wish.new_log.is_some();
         if !moment.pending.is_empty() && !keep_lead {
-            let old = self.prepare(&moment.pending)?;
-            match self.log_has_room(old.pages()) {
-                true => self.write_group(&old)?,
-                false => keep_lead = true,
+            let old = self.unless_redo_is_damaged(self.prepare(&moment.pending))?;
+            match old.filter(|old| self.log_has_room(old.pages())) {
+                Some(old) => self.write_group(&old)?,
+                None => keep_lead = true,
             }
         }
         let tail = if planted::is(Bug::OldGroupInNewLog) {
@@ -285,6 +286,7 @@ impl Store {
         let mut state = self.log.lock();
         state.tail = tail.sequence;
         state.base = superblock.generation.get();
+        state.start = LogStart::of(superblock);
         state.durable = state.durable.max(superblock.durable.get());
         // The superblock tells it too (S-9.2), so no empty group needs to.
         state.told = state.told.max(superblock.durable.get());

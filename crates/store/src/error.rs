@@ -39,6 +39,12 @@ pub enum Error {
         /// The rolling checksum.
         expected: u64,
     },
+    /// A metablock that could not be repaired (S-15.17).
+    #[error("{id} was damaged in memory beyond repair and is fenced off: `keepfs damage list` says whose it is")]
+    Fenced {
+        /// Which metablock.
+        id: MetaId,
+    },
     /// Redo in the session segment changed other than by a commit (S-14.4, promise C-3).
     #[error(
         "the redo of transaction {seq} was changed in memory by something else; its group was not written, remount the pool"

@@ -1,6 +1,10 @@
 //! What was found wrong in memory and what was done about it, as values and as events (S-15.15).
 
-use crate::Store;
+mod telling;
+
+pub use telling::Place;
+pub(crate) use telling::{Told, owner_of};
+
 use core::fmt;
 use core::ops::Range;
 use keepfs_codes::Verdict;
@@ -35,6 +39,16 @@ pub enum Seen {
     Sum,
     /// The control words named another metablock, the bytes are right.
     Words,
+    /// The bytes are another metablock's.
+    Misdirected(MetaId),
+    /// A write that reached the device in part.
+    Torn,
+    /// The medium does not give it back.
+    Medium,
+    /// A transaction contradicted itself.
+    Logic,
+    /// It is not what its checksum says, and nothing tells more.
+    Checksum,
     /// The code cannot tell.
     Unknown,
 }
@@ -55,8 +69,33 @@ impl Seen {
         }
     }
 
+    /// The verdict's number (S-18.5).
+    pub(crate) fn number(&self) -> u8 {
+        match self {
+            Seen::Flips(_) => 1,
+            Seen::StrayWrite { .. } => 2,
+            Seen::Parity => 3,
+            Seen::Sum => 4,
+            Seen::Words => 5,
+            Seen::Misdirected(_) => 6,
+            Seen::Torn => 7,
+            Seen::Medium => 8,
+            Seen::Logic => 9,
+            Seen::Checksum => 10,
+            Seen::Unknown => 11,
+        }
+    }
+
+    /// The same of a page on the device, of which nothing is said if more than a stray write of 64 bytes is wrong.
+    pub(crate) fn small(right: &[u8; PAGE], found: &[u8; PAGE]) -> Seen {
+        match differing(right, found).len() {
+            ..=SHOWN => Seen::between(right, found, 0),
+            _ => Seen::Checksum,
+        }
+    }
+
     /// From the bytes that should be there.
-    fn between(right: &[u8; PAGE], found: &[u8; PAGE], address: usize) -> Seen {
+    pub(crate) fn between(right: &[u8; PAGE], found: &[u8; PAGE], address: usize) -> Seen {
         let flips = right.iter().zip(found).enumerate().flat_map(|(at, (a, b))| {
             let bits = a ^ b;
             (0..8).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| (at, bit))
@@ -81,17 +120,29 @@ fn differing(a: &[u8; PAGE], b: &[u8; PAGE]) -> Range<usize> {
     start..end
 }
 
-/// What was done about it.
+/// What was done about it; the numbers are those of S-18.5.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Done {
     /// The code has repaired the frame.
-    Repaired,
+    Repaired = 1,
+    /// The bytes were right; parity and sum were made anew from the witness (S-15.16).
+    SumsRebuilt = 2,
+    /// The content was made anew from the device, the log and the transactions since (S-15.16).
+    Rebuilt = 3,
     /// The frame was clean; it was read again from the device.
-    ReadAgain,
+    ReadAgain = 4,
+    /// The other copy on the device was taken.
+    OtherCopy = 5,
     /// The frame was clean and on its way out; it was dropped.
-    Dropped,
+    Dropped = 6,
+    /// The transaction was rolled back.
+    RolledBack = 7,
+    /// What needs the metablock gets EIO (S-15.17).
+    Fenced = 8,
     /// Nothing can be done: writing to the pool has ended.
-    Nothing,
+    Ended = 9,
+    /// Nothing can be done: reading it is an error.
+    Nothing = 10,
 }
 
 /// A frame that did not verify.
@@ -103,13 +154,17 @@ pub struct Damage {
     pub frame: u32,
     /// What the code says.
     pub seen: Seen,
+    /// Whose it is, 0 = of no single file.
+    pub owner: u64,
+    /// Milliseconds since it was last seen to be right, if anybody knows.
+    pub window_ms: Option<u32>,
 }
 
 impl Damage {
     /// The same, with the right bytes known from elsewhere: they tell what the code cannot.
     pub(crate) fn against(self, found: &[u8; PAGE], right: &[u8; PAGE], address: usize) -> Damage {
         match self.seen {
-            Seen::Unknown if found != right => Damage {
+            Seen::Unknown | Seen::Sum if found != right => Damage {
                 seen: Seen::between(right, found, address),
                 ..self
             },
@@ -152,6 +207,11 @@ impl fmt::Display for Seen {
             Seen::Parity => f.write_str("the parity was changed, the bytes are right"),
             Seen::Sum => f.write_str("the checksum was changed, the bytes are right"),
             Seen::Words => f.write_str("the control words were changed, the bytes are right"),
+            Seen::Misdirected(other) => write!(f, "misdirected: there stands {other}"),
+            Seen::Torn => f.write_str("torn: a part of a write"),
+            Seen::Medium => f.write_str("the medium cannot be read"),
+            Seen::Logic => f.write_str("a logic bug: a transaction did not balance"),
+            Seen::Checksum => f.write_str("not what its checksum says"),
             Seen::Unknown => f.write_str("unknown: more than the code can tell"),
         }
     }
@@ -161,31 +221,19 @@ impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Done::Repaired => "repaired by the code",
+            Done::SumsRebuilt => "the bytes are what device and log tell; parity and sum were made anew from them",
+            Done::Rebuilt => "made anew from the device, the log and the transactions since",
             Done::ReadAgain => "read again from the device, which has it whole",
+            Done::OtherCopy => "the other copy is whole; the next checkpoint writes this one anew",
             Done::Dropped => "dropped, the device has it whole",
-            Done::Nothing => "not repaired; nothing is written any more",
+            Done::RolledBack => "taken back; nothing of it was written",
+            Done::Fenced => "not repaired; what needs it gets EIO, all else goes on",
+            Done::Ended => "not repaired; nothing is written any more",
+            Done::Nothing => "not repaired; reading it is an error",
         })
     }
 }
 
-/// The last damages.
+/// The last damages of frames.
 #[derive(Default)]
 pub(crate) struct Damages(Mutex<VecDeque<(Damage, Done)>>);
-
-impl Store {
-    /// Tells a damage: as an event, and in [`Store::damages`].
-    pub(crate) fn tell(&self, damage: &Damage, done: Done) {
-        let (metablock, frame) = (damage.id, damage.frame);
-        tracing::error!(%metablock, frame, verdict = %damage.seen, %done, "metadata in memory was changed by something else");
-        let mut kept = self.damages.0.lock();
-        if kept.len() == KEPT {
-            kept.pop_front();
-        }
-        kept.push_back((damage.clone(), done));
-    }
-
-    /// What was found wrong in memory since the pool was opened, at most the last 256, oldest first.
-    pub fn damages(&self) -> Vec<(Damage, Done)> {
-        self.damages.0.lock().iter().cloned().collect()
-    }
-}

@@ -12,10 +12,12 @@ mod cutter;
 mod error;
 mod events;
 mod failpoint;
+mod fence;
 mod gate;
 mod history;
 mod homes;
 mod inject;
+mod ladder;
 mod log;
 mod map;
 #[cfg(feature = "measure")]
@@ -56,11 +58,13 @@ mod zones;
 pub use arena::{Guard, Mismatch, Reuse};
 pub use audit::Unbalanced;
 pub use error::{Abort, Error, Pressure, Stop};
-pub use events::{Damage, Done, Seen};
+pub use events::{Damage, Done, Place, Seen};
 pub use history::History;
 pub use inject::Structure;
 pub use keepfs_audit::digest::Equations;
 pub use keepfs_codes::Protection;
+pub use ladder::Rungs;
+pub use map::CopiesSeen;
 pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use options::StoreOptions;
 pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool};
@@ -185,6 +189,9 @@ pub struct Store {
     stats: stats::Stats,
     damages: events::Damages,
     history: Arc<history::History>,
+    fences: fence::Fences,
+    /// Redo and undo tell all that frames have beyond the log: not while a recovery applies it.
+    is_witnessed: AtomicBool,
 }
 
 /// Frames that may be dirty at most: all but what the largest transactions need beside them.
@@ -325,6 +332,7 @@ impl Store {
             log: Mutex::new(LogState {
                 head,
                 tail: head.sequence,
+                start: ladder::LogStart::of(&sb),
                 durable: sb.durable.get(),
                 told: sb.durable.get(),
                 written: head.group - 1,
@@ -361,6 +369,8 @@ impl Store {
             stats: stats::Stats::default(),
             damages: events::Damages::default(),
             history: Arc::new(history),
+            fences: fence::Fences::default(),
+            is_witnessed: AtomicBool::new(false),
             pool,
         })
     }

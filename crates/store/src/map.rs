@@ -3,6 +3,7 @@
 mod copies;
 
 pub(crate) use copies::BadCopy;
+pub use copies::CopiesSeen;
 
 use crate::Store;
 use crate::arena::{self, FrameNo};

@@ -1,6 +1,7 @@
 //! How a pool is opened.
 
 use crate::arena::Guard;
+use crate::ladder::Rungs;
 use keepfs_audit::digest::Equations;
 use keepfs_codes::Protection;
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub struct StoreOptions {
     /// For how long a frame that was verified need not be verified again when a transaction touches it; what goes to the
     /// device is verified in any case (decision 0440).
     pub verified_for: Duration,
+    /// What is tried when a frame does not verify (S-15.14, S-15.16); fewer than all in tests of one rung.
+    pub rungs: Rungs,
 }
 
 impl Default for StoreOptions {
@@ -61,6 +64,7 @@ impl Default for StoreOptions {
             discard: false,
             compact: true,
             verified_for: Duration::from_secs(1),
+            rungs: Rungs::ALL,
         }
     }
 }

@@ -91,6 +91,7 @@ pub fn open_owing(
         Some(seen) => store.begin_new_log(&mut store.keeper.lock(), seen)?,
         None => store.sync.reached(store.redo.lock().last),
     }
+    store.is_witnessed.store(true, core::sync::atomic::Ordering::Release);
     *store.seen_log.lock() = seen.filter(|_| options.read_only);
     Ok((store, logged))
 }

@@ -148,6 +148,19 @@ impl Redo {
         }
     }
 
+    /// The entries of all transactions after `seq`; `None` if one of them was given up.
+    pub fn beyond(&self, seq: u64) -> Option<Span> {
+        if self.kept.front().map_or(self.last, |first| first.seq - 1) > seq {
+            return None;
+        }
+        let before = self.kept.iter().take_while(|e| e.seq <= seq);
+        let (count, bytes) = before.fold((0, 0), |(count, bytes), e| (count + 1, bytes + e.len as usize));
+        Some(Span {
+            at: (self.start + bytes) % RING,
+            entries: self.kept.iter().skip(count).copied().collect(),
+        })
+    }
+
     /// The log has everything up to transaction `seq`.
     pub fn taken_up_to(&mut self, seq: u64) {
         self.taken = self.kept.iter().take_while(|e| e.seq <= seq).count();

@@ -1,5 +1,5 @@
-//! What happens when a frame does not verify (S-15.14): the code's repair, then the copy on the device, then the end of
-//! writing.
+//! What happens when a frame does not verify (S-15.14): the rungs of the code and of the device, and what is left when
+//! none helps. The order of the rungs is [`crate::ladder`]'s.
 //!
 //! Invariants:
 //! P-1 A correction of the code counts only if the sum confirms it, and only if it changes no byte of a line that was
@@ -11,14 +11,14 @@ use crate::Store;
 use crate::arena::{FrameNo, Held, Lines};
 use crate::cache::{Pin, State};
 use crate::error::Error;
-use crate::events::{Damage, Done, Seen};
+use crate::events::{Damage, Done, Seen, owner_of};
 use crate::planted::{self, Bug};
 use crate::scratch::with_page;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use keepfs_codes::identity::Binding;
 use keepfs_codes::{Repair, Verdict};
-use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
+use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 
 /// How often a frame is mended before its verifier gives up: somebody scribbles faster than that.
 const TRIES: u32 = 3;
@@ -55,6 +55,9 @@ impl Store {
     /// pool. Errors: `Scribble`.
     pub(crate) fn verified_copy(&self, pin: &Pin<'_>, copy: &mut [u8; PAGE]) -> Result<(), Error> {
         let id = pin.slot().id();
+        if self.fences.has(id) {
+            return Err(Error::Fenced { id }); // N-1
+        }
         let mut tries = 0;
         loop {
             match self.arena.verified_copy(pin.frame, copy) {
@@ -79,7 +82,16 @@ impl Store {
         let damage = self.damage(pin.frame, id, &held, &held.locate(binding));
         let (found, expected) = (keepfs_codes::crc64::full(held.bytes()), held.expected(binding));
         drop(held);
-        self.tell(&damage, Done::Nothing);
+        if !planted::is(Bug::VerifyAfter)
+            && let Some(is_new) = self.fence(id)
+        {
+            if is_new {
+                pin.slot().verified.clear();
+                self.tell(&damage, Done::Fenced);
+            }
+            return Err(Error::Fenced { id });
+        }
+        self.tell(&damage, Done::Ended);
         let error = self.fail(Error::Scribble { id, found, expected });
         match planted::is(Bug::VerifyAfter) {
             true => Ok(()),
@@ -93,7 +105,7 @@ impl Store {
     }
 
     /// Whose frame it is: the kind is the one that the control words agree with, else what the header says.
-    fn binding_of(&self, held: &Held<'_>, id: MetaId) -> Binding {
+    pub(crate) fn binding_of(&self, held: &Held<'_>, id: MetaId) -> Binding {
         let kept = held.binding();
         let mut possible = kinds(id).iter().map(|kind| self.pool.binding(id, *kind as u8));
         let only = kinds(id).len() == 1;
@@ -104,13 +116,8 @@ impl Store {
         }
     }
 
-    /// One attempt to mend a frame. Whether it may verify now.
-    fn mend(&self, pin: &Pin<'_>, id: MetaId) -> bool {
-        self.mend_by_code(pin.frame, id, may_apply) || self.read_again(pin, id)
-    }
-
     /// The code's rung; `may` says whether a repair may be applied where these lines were written.
-    fn mend_by_code(&self, frame: FrameNo, id: MetaId, may: impl Fn(&Repair, Lines) -> bool) -> bool {
+    pub(crate) fn mend_by_code(&self, frame: FrameNo, id: MetaId, may: impl Fn(&Repair, Lines) -> bool) -> bool {
         let mut held = self.arena.hold(frame);
         let binding = self.binding_of(&held, id);
         let verdict = held.locate(binding);
@@ -140,7 +147,7 @@ impl Store {
     }
 
     /// The rung of the device: a frame that nobody has changed gets its content from home (P-2, P-3).
-    fn read_again(&self, pin: &Pin<'_>, id: MetaId) -> bool {
+    pub(crate) fn read_again(&self, pin: &Pin<'_>, id: MetaId) -> bool {
         let Some(version) = self.clean_version(pin) else {
             return false;
         };
@@ -192,22 +199,33 @@ impl Store {
         self.tell(&damage, Done::Dropped);
     }
 
-    fn damage(&self, frame: FrameNo, id: MetaId, held: &Held<'_>, verdict: &Verdict) -> Damage {
+    pub(crate) fn damage(&self, frame: FrameNo, id: MetaId, held: &Held<'_>, verdict: &Verdict) -> Damage {
+        let mut seen = Seen::of(verdict, held.bytes(), self.address(frame));
+        // A repair of the code says more than the header does.
+        let other = self.metablock_in(held.bytes()).filter(|other| *other != id);
+        if let (Seen::Unknown | Seen::Words, Some(other)) = (&seen, other) {
+            seen = Seen::Misdirected(other);
+        }
+        let header = Header::read_from_prefix(&held.bytes()[..])
+            .ok()
+            .map(|(header, _)| header);
         Damage {
             id,
             frame,
-            seen: Seen::of(verdict, held.bytes(), self.address(frame)),
+            seen,
+            owner: owner_of(id, header.as_ref()),
+            window_ms: self.cache.slot(frame).verified.ago(self.clock.now()),
         }
     }
 
     /// Where everybody reads the frame.
-    fn address(&self, frame: FrameNo) -> usize {
+    pub(crate) fn address(&self, frame: FrameNo) -> usize {
         self.arena.frames().shown_address() + frame as usize * PAGE
     }
 }
 
 /// P-1.
-fn may_apply(repair: &Repair, written: Lines) -> bool {
+pub(crate) fn may_apply(repair: &Repair, written: Lines) -> bool {
     !repair.ranges().any(|range| Lines::of(range).meet(written))
 }
 

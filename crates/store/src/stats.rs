@@ -127,6 +127,8 @@ counters! {
     scribbles_dropped,
     /// Frames that the code repaired (S-15.14).
     repaired,
+    /// Frames that were made anew from device, log and redo (S-15.16).
+    rebuilt,
     /// Clean frames that were damaged and read again from the device.
     read_again,
     /// Repairs that the code offered and that would have changed bytes just written (S-15.11).

@@ -1,6 +1,7 @@
 //! Making transactions durable: groups cut from redo, one flush shared by all who wait (PROTOCOLS section 4).
 
 use crate::error::Error;
+use crate::events::{Done, Place, Seen, Told};
 use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug};
 use crate::redo::{Group, Redo, RedoDamage, Span, compact};
@@ -38,6 +39,8 @@ pub struct LogState {
     pub head: Head,
     /// Sequence number of the first page that recovery still needs.
     pub tail: u64,
+    /// Where the log behind the checkpoint in force begins, for the witness (S-15.16).
+    pub start: crate::ladder::LogStart,
     /// Highest group whose flush returned.
     pub durable: u64,
     /// The `durable` that the last page written tells.
@@ -132,11 +135,11 @@ impl Store {
     fn cut_and_flush(&self) -> Result<Cut, Error> {
         let pending = self.cut(&mut self.redo.lock());
         if !pending.is_empty() {
-            let group = self.prepare(&pending)?;
-            if !self.log_has_room(group.pages()) {
+            let group = self.unless_redo_is_damaged(self.prepare(&pending))?;
+            let Some(group) = group.filter(|group| self.log_has_room(group.pages())) else {
                 self.redo.lock().give_back(pending);
                 return Ok(Cut::Full);
-            }
+            };
             self.write_group(&group)?;
         }
         self.flush_log()
@@ -165,7 +168,7 @@ impl Store {
         let mut copy = [0; PAGE];
         for (id, _) in &group.touched {
             if let Some(pin) = self.cache.pin(*id) {
-                self.verified_copy(&pin, &mut copy)?;
+                self.unless_fenced(self.verified_copy(&pin, &mut copy))?;
             }
         }
         let pages = match self.options.compact {
@@ -173,6 +176,26 @@ impl Store {
             false => pages_uncompacted(group.payload.len(), &group.updates),
         };
         Ok(Prepared { group, pages })
+    }
+
+    /// `None`: redo is not what its checksum says, so this group is not written; a checkpoint, which needs no redo, makes
+    /// durable what it should hold (S-14.4).
+    pub(crate) fn unless_redo_is_damaged(&self, prepared: Result<Prepared, Error>) -> Result<Option<Prepared>, Error> {
+        match prepared {
+            Ok(prepared) => Ok(Some(prepared)),
+            Err(Error::Redo { seq }) => {
+                self.tell_of(&Told {
+                    place: Place::Redo(seq),
+                    seen: &Seen::Checksum,
+                    done: Done::Dropped,
+                    owner: 0,
+                    window_ms: None,
+                    more: "a checkpoint makes the transaction durable instead".into(),
+                });
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// What [`Bug::GroupFromFrames`] and [`Bug::TailDropped`] do to a group.
@@ -326,7 +349,7 @@ impl Store {
 enum Cut {
     /// Durable up to this transaction.
     Durable(u64),
-    /// The log has no room: a checkpoint must empty it.
+    /// The log has no room, or redo is damaged: a checkpoint must make everything durable.
     Full,
 }
 

@@ -10,6 +10,7 @@
 mod audited;
 mod claims;
 mod diff;
+mod encode;
 mod publish;
 
 pub(crate) use claims::Lowering;

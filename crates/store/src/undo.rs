@@ -131,6 +131,19 @@ impl<'b> Told<'b> {
     }
 }
 
+impl Told<'_> {
+    /// Stores what it has of the bytes from offset `from` on.
+    pub fn show(&self, from: usize, bytes: &mut [u8]) {
+        let (start, end) = (
+            self.offset.max(from),
+            (self.offset + self.new.len()).min(from + bytes.len()),
+        );
+        if start < end {
+            bytes[start - from..end - from].copy_from_slice(&self.new[start - self.offset..end - self.offset]);
+        }
+    }
+}
+
 /// All slots.
 pub struct UndoLog {
     region: Region,

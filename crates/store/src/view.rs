@@ -91,6 +91,8 @@ impl Store {
             return Err(Error::Dead);
         }
         let pin = self.fetch(id)?;
+        // T-2, for who only reads.
+        self.verify(&pin, self.clock.now())?;
         let mut bytes = [0; HEADER];
         self.arena.load(pin.frame, 0, &mut bytes);
         let header = Header::read_from_bytes(&bytes).map_err(|e| Error::Logic(e.to_string()))?;

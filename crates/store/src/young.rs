@@ -49,6 +49,12 @@ impl Verified {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// How many milliseconds ago, if it was.
+    pub fn ago(&self, now: Tick) -> Option<u32> {
+        let at = self.0.load(Ordering::Relaxed).checked_sub(1)?;
+        u32::try_from(now.0.saturating_sub(at)).ok()
+    }
+
     /// Whether that was a moment ago.
     pub fn is_young(&self, clock: &Clock, now: Tick) -> bool {
         let at = self.0.load(Ordering::Relaxed);

@@ -83,6 +83,7 @@ impl Volume {
                 page = index,
                 "a page of this inode cannot be read back as it was written; write it anew, or restore the file"
             );
+            self.store.tell_bad_data(ino, index, entry.page());
         }
         Error::BadPage { ino, index }
     }

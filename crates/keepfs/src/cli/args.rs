@@ -51,6 +51,8 @@ pub enum Command {
     Scrub(super::scrub::Scrub),
     /// Put faults into a pool that was made for tests
     Inject(super::inject::Inject),
+    /// Show what of a pool was damaged, or forget it
+    Damage(Damage),
     /// Print the completion script of a shell
     Completion(Completion),
     /// Make the links by which mount(8), mkfs(8) and fsck(8) find this program
@@ -268,7 +270,39 @@ pub enum What {
 pub struct Events {
     /// The mount point or the pool
     pub of: PathBuf,
-    /// Answer in JSON
+    /// Go on with what is noticed from now on, until the server ends
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Answer in JSON; with --follow a line for each event
     #[arg(long)]
     pub json: bool,
+}
+
+/// `keepfs damage`.
+#[derive(Fields, Debug)]
+pub struct Damage {
+    /// What to do
+    #[command(subcommand)]
+    pub what: DamageWhat,
+}
+
+/// What `damage` does.
+#[derive(Subcommand, Debug)]
+pub enum DamageWhat {
+    /// Show what was damaged and what was done; exit code 1 if something is lost
+    List {
+        /// The mount point or the pool
+        of: PathBuf,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget the list; nothing is repaired by it
+    Clear {
+        /// The mount point or the pool
+        of: PathBuf,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
 }

@@ -3,14 +3,19 @@
 use super::args::Events;
 use super::control::{self, Silent};
 use super::failure::Failure;
+use super::history::{self, Noticed};
 use super::image::DeviceImage;
 use super::logging::{Event, journal};
-use super::registry::{self, Record};
+use super::registry;
 use super::unmount::patiently;
 use super::{Outcome, figures, reader};
 use keepfs_audit::read::View;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a server is asked for new events.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The answer for programs.
 #[derive(Serialize)]
@@ -21,6 +26,8 @@ struct Answer {
     /// What a server that died wrote to standard error at its end.
     last_words: Option<String>,
     events: Vec<Event>,
+    /// What the pool itself remembers (S-18.5), from before the machine was started too.
+    history: Vec<Noticed>,
 }
 
 /// How the pool's server is.
@@ -36,28 +43,61 @@ enum Server {
 pub fn run(args: &Events) -> Outcome {
     let answer = gather(&args.of)?;
     reader::end_with_the_reader();
+    if args.follow {
+        return follow(&args.of, &answer, args.json);
+    }
     if args.json {
         let text = serde_json::to_string_pretty(&answer).map_err(|e| Failure::Other(e.to_string()))?;
         println!("{text}");
         return Ok(0);
     }
-    for event in &answer.events {
+    answer.history.iter().for_each(|event| println!("{}", line(event)));
+    // What the pool remembers was told there as well.
+    let told = |event: &&Event| answer.history.iter().any(|noticed| noticed.text == event.text);
+    for event in answer.events.iter().filter(|event| !told(event)) {
         println!("{} {} {}: {}", event.time_s, event.level, event.part, event.text);
     }
     match (answer.server, &answer.last_words) {
         (Server::Dead, Some(words)) => println!("its server has died; its last words:\n{words}"),
         (Server::Dead, None) => println!("its server has died without a word; unmount it and mount it again"),
-        _ if answer.events.is_empty() => println!("nothing was noticed since the machine was started"),
+        _ if answer.events.is_empty() && answer.history.is_empty() => {
+            println!("nothing was noticed since the machine was started")
+        }
         _ => {}
     }
     Ok(0)
 }
 
+fn line(event: &Noticed) -> String {
+    format!("{} {} #{}: {}", event.time_s, event.verdict, event.number, event.text)
+}
+
+/// Tells each event when it is noticed, those that are kept first, until the server ends.
+fn follow(of: &Path, answer: &Answer, json: bool) -> Outcome {
+    let record = history::server_of(of);
+    let record = record.ok_or_else(|| Failure::Other(format!("{}: nobody serves it", of.display())))?;
+    let mut last = 0;
+    let mut tell = |events: &[Noticed]| {
+        for event in events {
+            last = event.number;
+            match json.then(|| serde_json::to_string(event)) {
+                Some(Ok(text)) => println!("{text}"),
+                _ => println!("{}", line(event)),
+            }
+        }
+        last
+    };
+    let mut after = tell(&answer.history);
+    while let Some(events) = history::ask::<Vec<Noticed>>(&record, &format!("history {after}"))? {
+        after = tell(&events);
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(0)
+}
+
 fn gather(of: &Path) -> Result<Answer, Failure> {
-    let at_dir = registry::at_dir(of).ok().and_then(|(_, record)| record);
-    let record = at_dir.or_else(|| registry::of_pool(of).into_iter().find(Record::is_mounted));
-    let Some(record) = record else {
-        return Ok(kept(registry::settled(of), &id_on_device(of)?, Server::None));
+    let Some(record) = history::server_of(of) else {
+        return kept(registry::settled(of), of, Server::None);
     };
     match control::ask(&record, "events") {
         Ok(events) => Ok(Answer {
@@ -65,6 +105,7 @@ fn gather(of: &Path) -> Result<Answer, Failure> {
             pool: record.pool.clone(),
             server: Server::Serving,
             last_words: None,
+            history: history::ask(&record, "history 0")?.unwrap_or_default(),
             events: serde_json::from_value(events).map_err(|e| {
                 Failure::Other(format!(
                     "{}: its server is of another version ({e})",
@@ -75,20 +116,25 @@ fn gather(of: &Path) -> Result<Answer, Failure> {
         // Its lock on the pool went with it.
         Err(Silent::Dead) => Ok(Answer {
             last_words: record.last_words(),
-            ..kept(record.pool.clone(), &id_on_device(&record.pool)?, Server::Dead)
+            ..kept(record.pool.clone(), &record.pool, Server::Dead)?
         }),
         Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
     }
 }
 
-fn kept(pool: PathBuf, id: &str, server: Server) -> Answer {
-    Answer {
+fn kept(pool: PathBuf, device: &Path, server: Server) -> Result<Answer, Failure> {
+    Ok(Answer {
         version: figures::VERSION,
         pool,
         server,
         last_words: None,
-        events: journal::read(&registry::events_file(id)),
-    }
+        events: journal::read(&registry::events_file(&id_on_device(device)?)),
+        history: history::on_device(device)?
+            .events
+            .into_iter()
+            .map(Noticed::from)
+            .collect(),
+    })
 }
 
 fn id_on_device(pool: &Path) -> Result<String, Failure> {

@@ -8,7 +8,7 @@ use super::logging::{self, LogTo, Ring};
 use super::options::{Anchor, MountOptions};
 use super::registry::{self, Record};
 use super::unmount::patiently;
-use super::{Outcome, follow, rights, status, succeed, table};
+use super::{Outcome, follow, history, rights, status, succeed, table};
 use keepfs::Pool;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{FuseError, How, MountConfig, Session, Unmounter};
@@ -312,7 +312,10 @@ pub fn listen(live: Arc<status::Live>, listener: Option<UnixListener>) -> Option
         "events" => serde_json::to_value(live.ring.events()).ok(),
         other => match other.strip_prefix("upgrade ") {
             Some(program) => Some(live.upgrade(Path::new(program))),
-            None => live.answer_more(other),
+            None => match live.answer_more(other) {
+                None => history::answer(&*live.volume.upgrade()?, other),
+                answer => answer,
+            },
         },
     });
     opened(match listener {

@@ -14,7 +14,7 @@ use super::keep::lives::{Begin, Mode};
 use super::logging::Ring;
 use super::options::{MountOptions, access_times_name};
 use super::registry::{self, Record};
-use super::{Outcome, inject, offline, print, reader, scrub, table};
+use super::{Outcome, history, inject, offline, print, reader, scrub, table};
 use keepfs_format::PAGE;
 use keepfs_fs::Volume;
 use keepfs_fuse::Tally;
@@ -194,6 +194,7 @@ impl Live {
     /// State, status, action and errors; the worst that is known decides.
     fn judge(&self, store: &Store, status: &mut Status) {
         degraded(store, status);
+        damaged(store, status);
         let ended = self.ended(store, status);
         if let Some(mount) = &mut status.mount {
             mount.writing_ended = ended;
@@ -258,7 +259,8 @@ fn degraded(store: &Store, status: &mut Status) {
     let mended = status
         .arena
         .as_ref()
-        .map_or(0, |arena| arena.repaired + arena.read_again);
+        .map_or(0, |arena| arena.repaired + arena.read_again)
+        + store.stats().rebuilt;
     if mended > 0 {
         let blocks = counted(mended, "block");
         status.degraded(
@@ -281,6 +283,19 @@ fn degraded(store: &Store, status: &mut Status) {
             format!("{files} with lost data"),
             "file data is lost: reading it gives EIO",
             "see to the device; restore the files that `keepfs events` names, or write what is lost anew",
+        );
+    }
+}
+
+/// Objects that are damaged and not mended, with what to do.
+fn damaged(store: &Store, status: &mut Status) {
+    let list = store.history().damage();
+    let lost = list.iter().filter(|entry| history::is_lost(entry)).count() as u64;
+    if lost > 0 {
+        status.degraded(
+            format!("{} damaged and not repaired: reading gives EIO", counted(lost, "object")),
+            "some objects are damaged; all else works",
+            "`keepfs damage list` names them: write or restore them, then `keepfs damage clear`; run `keepfs check` when it is unmounted",
         );
     }
 }

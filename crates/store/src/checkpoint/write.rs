@@ -74,7 +74,12 @@ impl Store {
             return self.stash.take(id);
         }
         let mut copy: arena::Copy = Box::new([0; PAGE]);
-        self.verified_copy(&pin, &mut copy)?;
+        if !self.unless_fenced(self.verified_copy(&pin, &mut copy))? {
+            // N-2: what it lacks is told with the fence.
+            state.dirty = 0;
+            self.cache.dirty.fetch_sub(1, Ordering::Relaxed);
+            return Ok(self.fenced_content(id));
+        }
         state.dirty = 0;
         state.in_flight = true;
         self.cache.dirty.fetch_sub(1, Ordering::Relaxed);

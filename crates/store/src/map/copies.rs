@@ -6,6 +6,7 @@
 //! would do so is refused instead (S-4.6).
 
 use crate::error::Error;
+use crate::events::{Done, Place, Seen, Told, owner_of};
 use crate::{Store, arena};
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -48,22 +49,48 @@ pub(crate) struct BadCopy {
     flaw: Flaw,
 }
 
+/// A bad copy with what was read.
+struct Found {
+    what: BadCopy,
+    /// The first or the second.
+    copy: u8,
+    bytes: arena::Copy,
+}
+
+/// Copies of a metablock that were read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CopiesSeen {
+    /// How many.
+    pub read: u32,
+    /// How many of them were bad.
+    pub bad: u32,
+}
+
 impl Store {
     /// Reads a live metablock, from its second copy if the first is bad. Errors: every copy is bad, and why.
     pub(crate) fn read_copies(&self, id: MetaId, entry: &MapEntry) -> Result<arena::Copy, Error> {
         let mut bytes: arena::Copy = Box::new([0; PAGE]);
-        let mut bad: Vec<BadCopy> = Vec::new();
+        let mut bad: Vec<Found> = Vec::new();
         let pages = [entry.first.get(), entry.second.get()];
-        for page in pages.into_iter().filter(|page| *page != 0) {
+        for (copy, page) in (0..).zip(pages).filter(|(_, page)| *page != 0) {
             match self.read_copy(id, entry, page, &mut bytes) {
                 Ok(()) => {
-                    self.rewrite_later(&bad);
+                    bad.iter().for_each(|found| self.tell_found(found, Some(&bytes)));
+                    self.rewrite_found(&bad);
                     return Ok(bytes);
                 }
-                Err(flaw) => bad.push(self.tell_bad(BadCopy { id, page, flaw })),
+                Err(flaw) => bad.push(Found {
+                    what: BadCopy { id, page, flaw },
+                    copy,
+                    bytes: bytes.clone(),
+                }),
             }
         }
-        let why: Vec<String> = bad.iter().map(|c| format!("page {} {}", c.page, c.flaw)).collect();
+        bad.iter().for_each(|found| self.tell_found(found, None));
+        let why: Vec<String> = bad
+            .iter()
+            .map(|c| format!("page {} {}", c.what.page, c.what.flaw))
+            .collect();
         Err(Error::Damaged(format!("{id} is bad in every copy: {}", why.join(", "))))
     }
 
@@ -103,7 +130,7 @@ impl Store {
     }
 
     /// Which metablock of this pool a page holds, as its header says; nobody vouches for the rest of it.
-    fn metablock_in(&self, bytes: &[u8; PAGE]) -> Option<MetaId> {
+    pub(crate) fn metablock_in(&self, bytes: &[u8; PAGE]) -> Option<MetaId> {
         let (header, _) = Header::read_from_prefix(bytes).ok()?;
         let ours = header.magic.get() == metablock::MAGIC && header.pool.get() == self.pool.tag;
         ours.then(|| MetaId(header.id.get()))
@@ -120,6 +147,74 @@ impl Store {
         })
     }
 
+    /// A bad copy; `right` is what the other one has, if that is good.
+    fn tell_found(&self, found: &Found, right: Option<&[u8; PAGE]>) {
+        let BadCopy { id, page, flaw } = found.what;
+        self.count_bad_checksum(flaw != Flaw::Unreadable);
+        self.stats.bad_copies.fetch_add(1, Ordering::Relaxed);
+        let seen = match (flaw, right) {
+            (Flaw::Unreadable, _) => Seen::Medium,
+            (Flaw::Holds(other), _) => Seen::Misdirected(other),
+            (Flaw::Checksum, Some(right)) => Seen::small(right, &found.bytes),
+            (Flaw::Checksum | Flaw::Header, _) => Seen::Checksum,
+        };
+        let header = right.and_then(|right| Header::read_from_prefix(&right[..]).ok());
+        self.tell_of(&Told {
+            place: Place::Copy {
+                id,
+                copy: found.copy,
+                page,
+            },
+            seen: &seen,
+            done: right.map_or(Done::Nothing, |_| Done::OtherCopy),
+            owner: owner_of(id, header.map(|(header, _)| header).as_ref()),
+            window_ms: None,
+            more: format!("its page {flaw}"),
+        });
+    }
+
+    /// Bad copies were read around; the next checkpoint writes the metablock anew (never in place).
+    fn rewrite_found(&self, bad: &[Found]) {
+        if !bad.is_empty() {
+            self.bad_copies.lock().extend(bad.iter().map(|found| found.what));
+        }
+    }
+
+    /// Reads every copy of a metablock or map page, for a scrub: what is bad is told and written anew by the next
+    /// checkpoint (S-4.6). Returns how many were read and how many of them were bad; none, if it does not live on the
+    /// device. Errors: those of the map above it.
+    pub fn check_copies(&self, id: MetaId) -> Result<CopiesSeen, Error> {
+        let mut seen = CopiesSeen::default();
+        let Some(entry) = self.locate(id)?.filter(|e| e.state == LIVE && !self.is_dead(id, e)) else {
+            return Ok(seen);
+        };
+        let mut bytes: arena::Copy = Box::new([0; PAGE]);
+        let (mut bad, mut right) = (Vec::new(), None);
+        let pages = [entry.first.get(), entry.second.get()];
+        for (copy, page) in (0..).zip(pages).filter(|(_, page)| *page != 0) {
+            seen.read += 1;
+            match self.read_copy(id, &entry, page, &mut bytes) {
+                Ok(()) => right = Some(bytes.clone()),
+                Err(flaw) => bad.push(Found {
+                    what: BadCopy { id, page, flaw },
+                    copy,
+                    bytes: bytes.clone(),
+                }),
+            }
+        }
+        // A checkpoint may have moved it meanwhile: then these pages are somebody else's.
+        if bad.is_empty() || self.locate(id)? != Some(entry) {
+            return Ok(seen);
+        }
+        seen.bad = bad.len() as u32;
+        bad.iter().for_each(|found| self.tell_found(found, right.as_deref()));
+        if right.is_some() {
+            self.rewrite_found(&bad);
+        }
+        Ok(seen)
+    }
+
+    /// A bad copy, for who does not keep its bytes.
     pub(crate) fn tell_bad(&self, copy: BadCopy) -> BadCopy {
         self.count_bad_checksum(copy.flaw != Flaw::Unreadable);
         self.stats.bad_copies.fetch_add(1, Ordering::Relaxed);
@@ -127,11 +222,9 @@ impl Store {
         copy
     }
 
-    /// Bad copies were read around; the next checkpoint writes the metablock anew (never in place).
+    /// As [`Store::rewrite_found`], for who does not keep the bytes.
     pub(crate) fn rewrite_later(&self, bad: &[BadCopy]) {
-        if !bad.is_empty() {
-            self.bad_copies.lock().extend_from_slice(bad);
-        }
+        self.bad_copies.lock().extend_from_slice(bad);
     }
 
     /// A page that a bad copy was read from may be freed: no other metablock lives there (S-4.6). Errors: one does, so the

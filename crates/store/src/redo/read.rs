@@ -83,6 +83,22 @@ impl Whole {
 }
 
 impl Span {
+    /// The transactions before the first whose entry is not what its checksum says.
+    pub fn read_whole(&self, segment: &Segment) -> Vec<TxnRedo> {
+        let mut whole = Vec::new();
+        for end in 1..=self.entries.len() {
+            let one = Span {
+                at: (self.at + self.entries[..end - 1].iter().map(|e| e.len as usize).sum::<usize>()) % RING,
+                entries: self.entries[end - 1..end].to_vec(),
+            };
+            match one.read(segment) {
+                Ok(read) => whole.extend(read),
+                Err(_) => break,
+            }
+        }
+        whole
+    }
+
     /// The records of all transactions, one behind the other, and how many they are. Errors: the first entry that is not
     /// what its checksum says.
     pub fn records(&self, segment: &Segment) -> Result<(Vec<u8>, u32), RedoDamage> {

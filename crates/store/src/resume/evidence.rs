@@ -39,7 +39,7 @@ impl fmt::Display for Evidence {
                 write!(f, "frame {frame}: checksum {found:#018x}, expected {expected:#018x}")
             }
             Evidence::Rollback(Finding::Slot { slot }) => write!(f, "undo slot {slot}"),
-            Evidence::Frame(Damage { id, frame, seen }) => write!(f, "frame {frame} of {id}: {seen}"),
+            Evidence::Frame(Damage { id, frame, seen, .. }) => write!(f, "frame {frame} of {id}: {seen}"),
             Evidence::Staged(Some((ino, index))) => write!(f, "staged page {index} of inode {ino}"),
             Evidence::Staged(None) => f.write_str("staged pages"),
             Evidence::Request(slot) => write!(f, "request slot {slot}"),
@@ -114,6 +114,8 @@ fn damage(store: &Store, arena: &Arena, frame: FrameNo) -> Damage {
         id: repair::id_in(&found),
         frame,
         seen: Seen::of(&verdict, &found, address),
+        owner: 0,
+        window_ms: None,
     };
     let mut right = [0; PAGE];
     match store.content(damage.id, &mut right) {

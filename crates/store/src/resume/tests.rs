@@ -52,7 +52,13 @@ fn a_scribbled_frame_is_evidence_only() {
     let (store, resumed) = resume(&device, remains);
     assert_eq!(content(&store, r), *b"not synced");
     let seen = crate::Seen::Flips(vec![(66, 5)]);
-    let damage = crate::Damage { id: r.id, frame, seen };
+    let damage = crate::Damage {
+        id: r.id,
+        frame,
+        seen,
+        owner: 0,
+        window_ms: None,
+    };
     assert_eq!(resumed.findings, [Evidence::Frame(damage)]);
     assert_eq!(resumed.lost, 0);
 }

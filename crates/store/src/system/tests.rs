@@ -13,13 +13,13 @@ fn system() -> System {
     System::of(&Pool::of(&sb))
 }
 
-/// S-2.4: slots 0, 256, 512, 768 and the log behind the first one.
+/// S-2.4, S-2.7: slots 0, 256, 512, 768, the log behind the first one and the history behind the second.
 #[test]
-fn slots_and_log_belong_to_the_pool() {
+fn slots_log_and_history_belong_to_the_pool() {
     let system = system();
     let found: Vec<u64> = (0..1024).filter(|page| system.has(*page)).collect();
     let log = 0..=32;
-    assert_eq!(found, log.chain([256, 512, 768]).collect::<Vec<u64>>());
+    assert_eq!(found, log.chain(256..=260).chain([512, 768]).collect::<Vec<u64>>());
 }
 
 /// A chunk counts from the moment it is added.

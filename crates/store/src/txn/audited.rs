@@ -45,6 +45,7 @@ impl Txn<'_> {
         }
         let found = Arc::new(found);
         self.store.audits.found(&found);
+        self.store.tell_unbalanced(&found.clone().into());
         Err(Error::Unbalanced(found.into()).into())
     }
 

@@ -1,26 +1,13 @@
 //! What a sealed transaction does from its number on: redo, the state word, and what follows from it (S-14.3).
 
-use super::{Stop, Txn};
+use super::Txn;
 use crate::planted::{self, Bug, Point, Second};
 use crate::redo;
 use core::sync::atomic::Ordering;
 use keepfs_format::plog::Record;
 use keepfs_format::{Space, inode};
 
-impl<'s> Txn<'s> {
-    /// The records with, last, the final bytes of every range of this transaction (T-3: they are still its own).
-    pub(super) fn encode_redo(&mut self) -> Result<redo::Encoded<'s>, Stop> {
-        let mut draft = redo::Draft::new();
-        self.records.iter().for_each(|record| draft.push(record));
-        let changed = self.touched.iter().filter(|t| !t.ranges.is_empty());
-        for t in changed {
-            draft.push_update(t.r.id, t.generation, &t.ranges, |from, bytes| {
-                self.store.arena.load(t.pin.frame, usize::from(from), bytes);
-            });
-        }
-        draft.seal(&self.store.segment)
-    }
-
+impl Txn<'_> {
     /// Takes the number, stores the state word, publishes the redo and lets the staged table follow, in the order of
     /// S-14.3 (T-4).
     pub(super) fn publish(&mut self, mut encoded: Option<redo::Encoded<'_>>) -> u64 {

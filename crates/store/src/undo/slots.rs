@@ -183,8 +183,29 @@ impl UndoLog {
         self.set(slot, NOTE, RESTARTED | place);
     }
 
-    /// The records of a slot that count, in order; `None` if one of them is damaged.
-    pub(crate) fn records(&self, slot: usize, head: &Head) -> Option<Vec<Kept>> {
+    /// What the open transaction of a slot, if there is one, has changed in a frame that nobody writes to now, and whether
+    /// the last of these changes may be in flight. Nobody commits meanwhile. `None`: the slot is damaged.
+    pub(crate) fn open_records(&self, slot: usize, frame: u32) -> Option<(Vec<Kept>, bool)> {
+        loop {
+            let head = self.head(slot);
+            if head.state? != State::Open {
+                return Some((Vec::new(), false));
+            }
+            let records = self.counted(slot, &head).map(|(records, _)| records);
+            let now = self.head(slot);
+            if (now.state, now.generation) != (head.state, head.generation) {
+                continue;
+            }
+            let mut records = records?;
+            records.truncate(head.left.unwrap_or(u32::MAX) as usize);
+            let in_flight = records.last().is_some_and(|last| last.frame == frame);
+            records.retain(|kept| kept.frame == frame);
+            return Some((records, in_flight));
+        }
+    }
+
+    /// The records that count, and where they end.
+    fn counted(&self, slot: usize, head: &Head) -> Option<(Vec<Kept>, usize)> {
         let mut records = Vec::new();
         let mut at = SLOT_HEAD;
         for number in 0..head.count {
@@ -195,6 +216,12 @@ impl UndoLog {
             at += size_of(kept.old.len());
             records.push(kept);
         }
+        Some((records, at))
+    }
+
+    /// The records of a slot that count, in order; `None` if one of them is damaged.
+    pub(crate) fn records(&self, slot: usize, head: &Head) -> Option<Vec<Kept>> {
+        let (records, mut at) = self.counted(slot, head)?;
         // One record may be complete before it counts (U-1); two mean that the count is damaged.
         let mut beyond = 0;
         while let Some(kept) = self.read(slot, at, head.generation) {

@@ -1,0 +1,59 @@
+//! Paths of inodes, for people who are told of damage: files do not know their names, so the tree is walked.
+
+use crate::volume::Volume;
+use keepfs_vfs::{FileKind, Ino, Vfs};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Names that a walk looks at, at most.
+const NAMES_MAX: usize = 1_000_000;
+/// Longest path that is told, bytes.
+const PATH_MAX: usize = 1024;
+
+impl Volume {
+    /// A path of each of these inodes that the walk comes upon; directories that cannot be read are passed over.
+    pub fn paths_of(&self, wanted: &BTreeSet<u64>) -> BTreeMap<u64, String> {
+        let mut found = BTreeMap::new();
+        if wanted.contains(&1) {
+            found.insert(1, "/".to_owned());
+        }
+        let mut names = 0;
+        let mut directories = VecDeque::from([(1, String::new())]);
+        while let Some((ino, path)) = directories.pop_front() {
+            if found.len() == wanted.len() || names >= NAMES_MAX {
+                break;
+            }
+            let mut look = |entry: keepfs_vfs::DirEntry<'_>| {
+                names += 1;
+                if entry.name == b"." || entry.name == b".." {
+                    return true;
+                }
+                let path = format!("{path}/{}", String::from_utf8_lossy(entry.name));
+                if wanted.contains(&entry.ino.0) {
+                    found.entry(entry.ino.0).or_insert_with(|| path.clone());
+                }
+                if entry.kind == FileKind::Dir && path.len() < PATH_MAX {
+                    directories.push_back((entry.ino.0, path));
+                }
+                names < NAMES_MAX
+            };
+            // What cannot be listed may be what is damaged.
+            let _ = self.readdir(Ino(ino), 0, &mut look);
+        }
+        found
+    }
+
+    /// Gives entries of the list of damages the paths of their inodes, where they lack one (S-18.6).
+    pub fn name_damage(&self) {
+        let history = self.store().history();
+        let lacking = history
+            .damage()
+            .into_iter()
+            .filter(|e| e.inode != 0 && e.path.is_empty());
+        let wanted: BTreeSet<u64> = lacking.map(|entry| entry.inode).collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let paths = self.paths_of(&wanted);
+        history.name(|ino| paths.get(&ino).cloned());
+    }
+}

@@ -1,0 +1,89 @@
+//! `keepfs damage`: what of a pool was damaged, whose it is, and what was done (S-18.6).
+
+use super::args::{Damage, DamageWhat};
+use super::failure::Failure;
+use super::history::{self, Damaged};
+use super::{Outcome, figures, reader};
+use keepfs::{OpenOptions, Pool};
+use serde_json::json;
+use std::path::Path;
+
+/// Lists or clears.
+pub fn run(args: &Damage) -> Outcome {
+    match &args.what {
+        DamageWhat::List { of, json } => list(of, *json),
+        DamageWhat::Clear { of, json } => clear(of, *json),
+    }
+}
+
+/// Exit code 0: nothing is lost; 1: something is.
+fn list(of: &Path, json: bool) -> Outcome {
+    let list = gather(of)?;
+    reader::end_with_the_reader();
+    let code = u8::from(list.iter().any(|entry| entry.lost));
+    if json {
+        println!("{:#}", json!({"version": figures::VERSION, "damage": list}));
+        return Ok(code);
+    }
+    if list.is_empty() {
+        println!("nothing was damaged");
+    }
+    list.iter().for_each(|entry| println!("{}", line(entry)));
+    Ok(code)
+}
+
+fn line(entry: &Damaged) -> String {
+    let whose = match (&entry.path[..], entry.inode) {
+        ("", 0) => "the pool".to_owned(),
+        ("", inode) => format!("inode {inode}"),
+        (path, inode) => format!("{path} (inode {inode})"),
+    };
+    let what = match &entry.metablock {
+        Some(id) => format!("metadata {id}"),
+        None => format!("bytes {} to {}", entry.from, entry.from + entry.length),
+    };
+    let lost = if entry.lost { "LOST" } else { "mended" };
+    format!(
+        "{lost} {whose}: {what} ({}): {}; {}; {} times, first {}, last {}",
+        entry.place, entry.verdict, entry.done, entry.count, entry.first_s, entry.last_s
+    )
+}
+
+fn gather(of: &Path) -> Result<Vec<Damaged>, Failure> {
+    let server = history::server_of(of);
+    if let Some(record) = &server
+        && let Some(list) = history::ask(record, "damage")?
+    {
+        return Ok(list);
+    }
+    let pool = server.map_or_else(|| of.to_owned(), |record| record.pool);
+    Ok(history::on_device(&pool)?
+        .damage
+        .into_iter()
+        .map(Damaged::from)
+        .collect())
+}
+
+fn clear(of: &Path, json: bool) -> Outcome {
+    let server = history::server_of(of);
+    let asked = server
+        .as_ref()
+        .map(|record| history::ask::<u64>(record, "damage clear"));
+    let cleared = match asked.transpose()?.flatten() {
+        Some(cleared) => cleared,
+        None => clear_on_device(server.as_ref().map_or(of, |record| &record.pool))?,
+    };
+    match json {
+        true => println!("{:#}", json!({"version": figures::VERSION, "cleared": cleared})),
+        false => println!("{cleared} entries cleared"),
+    }
+    Ok(0)
+}
+
+/// A pool that nobody serves is opened for it, and recovered if it was not closed.
+fn clear_on_device(pool: &Path) -> Result<u64, Failure> {
+    let pool = Pool::open(pool, &OpenOptions::default())?;
+    let cleared = pool.volume().store().history().clear_damage() as u64;
+    pool.close()?;
+    Ok(cleared)
+}

@@ -1,0 +1,210 @@
+//! What a pool's history holds, as words (SPEC section 18): from its server if it is mounted, else from its device.
+
+use super::control::{self, Silent};
+use super::failure::Failure;
+use super::image::DeviceImage;
+use super::registry::{self, Record};
+use super::unmount::patiently;
+use keepfs_audit::history as offline;
+use keepfs_format::MetaId;
+use keepfs_format::history::{Event, Lasting};
+use keepfs_fs::Volume;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Names of places by their number (S-18.5).
+const PLACES: [&str; 9] = [
+    "memory",
+    "device",
+    "data",
+    "redo",
+    "transaction",
+    "log",
+    "outside",
+    "staged",
+    "undo",
+];
+/// Names of verdicts by their number (S-18.5).
+const VERDICTS: [&str; 11] = [
+    "bit flip",
+    "stray write",
+    "parity",
+    "sum",
+    "control words",
+    "misdirected",
+    "torn",
+    "media",
+    "logic bug",
+    "checksum",
+    "unknown",
+];
+/// Names of what was done, by their number (S-18.5).
+const DEEDS: [&str; 10] = [
+    "repaired by the code",
+    "sums rebuilt",
+    "rebuilt from the log",
+    "read again",
+    "other copy taken",
+    "dropped",
+    "taken back",
+    "fenced",
+    "writing ended",
+    "nothing",
+];
+
+fn name(names: &[&str], number: u8) -> String {
+    let name = names.get(usize::from(number).wrapping_sub(1));
+    name.map_or_else(|| format!("kind {number}"), |name| (*name).to_owned())
+}
+
+/// An event of the history.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Noticed {
+    /// Its number; a pool's events are numbered without gaps.
+    pub number: u64,
+    /// Seconds since 1970.
+    pub time_s: i64,
+    /// Where it was noticed.
+    pub place: String,
+    /// What it was.
+    pub verdict: String,
+    /// What was done.
+    pub done: String,
+    /// The metablock or inode, 0 = none.
+    pub id: u64,
+    /// Page of the device, 0 = none.
+    pub page: u64,
+    /// First byte that was wrong.
+    pub offset: u32,
+    /// Bytes up to the last that was wrong.
+    pub length: u32,
+    /// Milliseconds since it was last seen to be right.
+    pub window_ms: Option<u32>,
+    /// What should stand there, hexadecimal, at most 64 bytes.
+    pub old: String,
+    /// What was found.
+    pub new: String,
+    /// All of it in a sentence.
+    pub text: String,
+}
+
+impl From<Event> for Noticed {
+    fn from(event: Event) -> Noticed {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Noticed {
+            number: event.number,
+            time_s: event.seconds,
+            place: name(&PLACES, event.place),
+            verdict: name(&VERDICTS, event.verdict),
+            done: name(&DEEDS, event.done),
+            id: event.id,
+            page: event.page,
+            offset: event.offset,
+            length: event.length,
+            window_ms: (event.window_ms != u32::MAX).then_some(event.window_ms),
+            old: hex(&event.old),
+            new: hex(&event.new),
+            text: event.text,
+        }
+    }
+}
+
+/// An entry of the list of damages.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Damaged {
+    /// Whose it is, 0 = of no single file.
+    pub inode: u64,
+    /// Its path when it was met, empty if unknown.
+    pub path: String,
+    /// Where: in memory, on the device, data.
+    pub place: String,
+    /// The metablock, if it is one.
+    pub metablock: Option<String>,
+    /// First byte of the file or metablock.
+    pub from: u64,
+    /// Bytes.
+    pub length: u64,
+    /// What it was.
+    pub verdict: String,
+    /// What was done the last time.
+    pub done: String,
+    /// Whether something is lost until it is written anew or restored.
+    pub lost: bool,
+    /// When it was met first, seconds since 1970.
+    pub first_s: i64,
+    /// And last.
+    pub last_s: i64,
+    /// How often.
+    pub count: u32,
+}
+
+/// Whether what was done leaves something lost: fenced, writing ended, nothing.
+pub fn is_lost(entry: &Lasting) -> bool {
+    entry.done >= 8
+}
+
+impl From<Lasting> for Damaged {
+    fn from(entry: Lasting) -> Damaged {
+        Damaged {
+            inode: entry.inode,
+            place: name(&PLACES, entry.place),
+            metablock: (entry.id != 0).then(|| MetaId(entry.id).to_string()),
+            from: entry.from,
+            length: entry.length,
+            verdict: name(&VERDICTS, entry.verdict),
+            done: name(&DEEDS, entry.done),
+            lost: is_lost(&entry),
+            first_s: entry.first,
+            last_s: entry.last,
+            count: entry.count,
+            path: entry.path,
+        }
+    }
+}
+
+/// What the server of a volume answers to `history N`, `damage` and `damage clear`.
+pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
+    let history = volume.store().history();
+    if let Some(after) = question.strip_prefix("history ") {
+        let events = history.events(after.parse().ok()?);
+        return serde_json::to_value(events.into_iter().map(Noticed::from).collect::<Vec<_>>()).ok();
+    }
+    match question {
+        "damage" => {
+            volume.name_damage();
+            let list = history.damage().into_iter().map(Damaged::from);
+            serde_json::to_value(list.collect::<Vec<_>>()).ok()
+        }
+        "damage clear" => Some(json!(history.clear_damage())),
+        _ => None,
+    }
+}
+
+/// The server of a mount point or pool, if it has one.
+pub fn server_of(of: &Path) -> Option<Record> {
+    let at_dir = registry::at_dir(of).ok().and_then(|(_, record)| record);
+    at_dir.or_else(|| registry::of_pool(of).into_iter().find(Record::is_mounted))
+}
+
+/// Asks a server. `None`: it is dead.
+pub fn ask<T: DeserializeOwned>(record: &Record, question: &str) -> Result<Option<T>, Failure> {
+    let dir = record.dir.display();
+    match control::ask(record, question) {
+        Ok(answer) => serde_json::from_value(answer)
+            .map(Some)
+            .map_err(|e| Failure::Other(format!("{dir}: its server is of another version ({e})"))),
+        Err(Silent::Dead) => Ok(None),
+        Err(error) => Err(Failure::Other(format!("{dir}: {error}"))),
+    }
+}
+
+/// The history on the device of a pool that nobody serves.
+pub fn on_device(pool: &Path) -> Result<offline::History, Failure> {
+    let image = patiently(pool, || DeviceImage::open(pool))?;
+    offline::of(&image).map_err(|source| Failure::Read {
+        path: pool.to_owned(),
+        source,
+    })
+}

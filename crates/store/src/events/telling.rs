@@ -1,0 +1,259 @@
+//! Where everything that was noticed is told: the log of the server, the last damages, and the history (S-15.15, S-18.5).
+
+use super::{Damage, Damages, Done, KEPT, SHOWN, Seen};
+use crate::Store;
+use crate::audit::Unbalanced;
+use core::ops::Range;
+use keepfs_format::history::{Event, Lasting};
+use keepfs_format::{Header, MetaId, PAGE, Space, inode};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where it was noticed (S-18.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A frame.
+    Frame(MetaId, u32),
+    /// A copy of a metablock on the device.
+    Copy {
+        /// The metablock.
+        id: MetaId,
+        /// The first or the second.
+        copy: u8,
+        /// Page of the device.
+        page: u64,
+    },
+    /// A page of a file.
+    Data {
+        /// The file.
+        ino: u64,
+        /// Page of the file.
+        index: u64,
+        /// Page of the device.
+        page: u64,
+    },
+    /// The redo of a transaction.
+    Redo(u64),
+    /// A transaction.
+    Transaction,
+    /// A group of the log.
+    Log(u64),
+    /// Memory outside the frames.
+    Outside(u64),
+    /// A page of a file that is staged.
+    Staged {
+        /// The file.
+        ino: u64,
+        /// Page of the file.
+        index: u64,
+    },
+}
+
+impl Place {
+    /// Number of the place, id, at, page.
+    fn fields(self) -> (u8, u64, u64, u64) {
+        match self {
+            Place::Frame(id, frame) => (1, id.0, frame.into(), 0),
+            Place::Copy { id, copy, page } => (2, id.0, copy.into(), page),
+            Place::Data { ino, index, page } => (3, ino, index, page),
+            Place::Redo(seq) => (4, 0, seq, 0),
+            Place::Transaction => (5, 0, 0, 0),
+            Place::Log(group) => (6, 0, group, 0),
+            Place::Outside(address) => (7, 0, address, 0),
+            Place::Staged { ino, index } => (8, ino, index, 0),
+        }
+    }
+
+    /// Inode, metablock, first byte and length of what is damaged, if it is something that lasts.
+    fn lasting(self, owner: u64) -> Option<(u64, u64, u64, u64)> {
+        match self {
+            Place::Frame(id, _) | Place::Copy { id, .. } => Some((owner, id.0, 0, PAGE as u64)),
+            Place::Data { ino, index, .. } | Place::Staged { ino, index } => {
+                Some((ino, 0, index.saturating_mul(PAGE as u64), PAGE as u64))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Something to tell.
+pub(crate) struct Told<'t> {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub seen: &'t Seen,
+    /// What was done.
+    pub done: Done,
+    /// Whose it is, 0 = of no single file.
+    pub owner: u64,
+    /// Milliseconds since it was right.
+    pub window_ms: Option<u32>,
+    /// More words.
+    pub more: String,
+}
+
+impl Told<'_> {
+    fn event(&self, (seconds, nanoseconds): (i64, u32)) -> Event {
+        let (place, id, at, page) = self.place.fields();
+        let (range, old, new) = shown(self.seen);
+        let more = if self.more.is_empty() { "" } else { "; " };
+        Event {
+            number: 0,
+            seconds,
+            nanoseconds,
+            place,
+            verdict: self.seen.number(),
+            done: self.done as u8,
+            id,
+            at,
+            page,
+            offset: range.start as u32,
+            length: range.len() as u32,
+            window_ms: self.window_ms.unwrap_or(u32::MAX),
+            old,
+            new,
+            text: format!("{}: {}; {}{more}{}", Where(self.place), self.seen, self.done, self.more),
+        }
+    }
+}
+
+/// Range that is wrong, the first bytes that should stand there, and those found.
+fn shown(seen: &Seen) -> (Range<usize>, Vec<u8>, Vec<u8>) {
+    match seen {
+        Seen::Flips(flips) => {
+            let start = flips.iter().map(|(at, _)| *at).min().unwrap_or(0);
+            let end = flips.iter().map(|(at, _)| *at + 1).max().unwrap_or(0);
+            (start..end, Vec::new(), Vec::new())
+        }
+        Seen::StrayWrite { offset, old, new, .. } => {
+            let first = |bytes: &Vec<u8>| bytes.iter().take(SHOWN).copied().collect();
+            (*offset..*offset + new.len(), first(old), first(new))
+        }
+        _ => (0..0, Vec::new(), Vec::new()),
+    }
+}
+
+/// A place in words.
+struct Where(Place);
+
+impl core::fmt::Display for Where {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            Place::Frame(id, frame) => write!(f, "{id} in memory (frame {frame})"),
+            Place::Copy { id, copy, page } => write!(f, "copy {copy} of {id} on the device (page {page})"),
+            Place::Data { ino, index, page } => write!(f, "page {index} of inode {ino} (page {page} of the device)"),
+            Place::Redo(seq) => write!(f, "redo of transaction {seq} in memory"),
+            Place::Transaction => f.write_str("a transaction"),
+            Place::Log(group) => write!(f, "log group {group}"),
+            Place::Outside(address) => write!(f, "memory at {address:#x}"),
+            Place::Staged { ino, index } => write!(f, "page {index} of inode {ino}, staged in memory"),
+        }
+    }
+}
+
+fn now() -> (i64, u32) {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
+}
+
+/// Whose metablock it is, by its id and header: an inode of it for INODES, 0 if it is nobody's alone.
+pub(crate) fn owner_of(id: MetaId, header: Option<&Header>) -> u64 {
+    match id.space() {
+        Some(Space::Inodes) => id.index().saturating_mul(inode::PER_BLOCK),
+        Some(Space::Nodes) => header.map_or(0, |h| h.owner.get()),
+        _ => 0,
+    }
+}
+
+impl Store {
+    /// Tells one thing, at every place.
+    pub(crate) fn tell_of(&self, told: &Told<'_>) {
+        let time = now();
+        let event = told.event(time);
+        match told.done {
+            Done::Ended | Done::Fenced | Done::Nothing => tracing::error!("{}", event.text),
+            _ => tracing::warn!("{}", event.text),
+        }
+        let lasting = told.place.lasting(told.owner).map(|(inode, id, from, length)| Lasting {
+            place: event.place,
+            verdict: event.verdict,
+            done: event.done,
+            inode,
+            id,
+            from,
+            length,
+            first: time.0,
+            last: time.0,
+            count: 1,
+            path: String::new(),
+        });
+        self.history.tell(event, lasting);
+    }
+
+    /// Tells a damage of a frame: as an event, and in [`Store::damages`].
+    pub(crate) fn tell(&self, damage: &Damage, done: Done) {
+        self.tell_of(&Told {
+            place: Place::Frame(damage.id, damage.frame),
+            seen: &damage.seen,
+            done,
+            owner: damage.owner,
+            window_ms: damage.window_ms,
+            more: String::new(),
+        });
+        self.damages.push(damage.clone(), done);
+    }
+
+    /// A transaction did not balance and was rolled back.
+    pub(crate) fn tell_unbalanced(&self, unbalanced: &Unbalanced) {
+        self.tell_of(&Told {
+            place: Place::Transaction,
+            seen: &Seen::Logic,
+            done: Done::RolledBack,
+            owner: 0,
+            window_ms: None,
+            more: unbalanced.to_string(),
+        });
+    }
+
+    /// A page of a file cannot be read back as it was written.
+    pub fn tell_bad_data(&self, ino: u64, index: u64, page: u64) {
+        self.tell_of(&Told {
+            place: Place::Data { ino, index, page },
+            seen: &Seen::Checksum,
+            done: Done::Nothing,
+            owner: ino,
+            window_ms: None,
+            more: String::new(),
+        });
+    }
+
+    /// A store missed the door in an earlier life of the server, which a guard ended; `report` is what it said.
+    pub fn tell_guard_fault(&self, address: u64, report: &str) {
+        self.tell_of(&Told {
+            place: Place::Outside(address),
+            seen: &Seen::Unknown,
+            done: Done::RolledBack,
+            owner: 0,
+            window_ms: None,
+            more: report.to_owned(),
+        });
+    }
+
+    /// What was found wrong in frames since the pool was opened, at most the last 256, oldest first.
+    pub fn damages(&self) -> Vec<(Damage, Done)> {
+        self.damages.all()
+    }
+}
+
+impl Damages {
+    fn push(&self, damage: Damage, done: Done) {
+        let mut kept = self.0.lock();
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        kept.push_back((damage, done));
+    }
+
+    fn all(&self) -> Vec<(Damage, Done)> {
+        self.0.lock().iter().cloned().collect()
+    }
+}

@@ -1,0 +1,115 @@
+//! The ladder: what is tried, in order, when a frame does not verify (S-15.14, S-15.16; promise C-6).
+//!
+//! 1. the code's repair, where the bytes it changes were not written since (S-15.11);
+//! 2. the witness: the last durable page, the log since, committed redo, and the records of open transactions; it tells
+//!    whether bytes or sums are wrong, and the content;
+//! 3. a copy on the device, for a frame that nobody has changed since.
+//!
+//! What no rung mends is fenced ([`crate::fence`]).
+//!
+//! Invariants:
+//! L-1 Behind each rung the frame is verified again; only then is it mended.
+//! L-2 The witness takes nothing from the frame that it judges, nor from anything that was copied out of it.
+
+mod past;
+mod witness;
+
+pub(crate) use past::LogStart;
+
+use crate::Store;
+use crate::cache::Pin;
+use crate::error::Error;
+use crate::events::{Damage, Done, Seen};
+use crate::repair::{kind_in, may_apply};
+use crate::scratch::with_page;
+use core::sync::atomic::Ordering;
+use keepfs_format::MetaId;
+use witness::Judged;
+
+/// Rungs that are tried. All of them, but for tests of one alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rungs(u8);
+
+impl Rungs {
+    /// None: what does not verify ends writing, or is fenced.
+    pub const NONE: Rungs = Rungs(0);
+    /// The code's repair.
+    pub const CODE: Rungs = Rungs(1);
+    /// The witness.
+    pub const LOG: Rungs = Rungs(2);
+    /// A copy on the device.
+    pub const DEVICE: Rungs = Rungs(4);
+    /// All.
+    pub const ALL: Rungs = Rungs(7);
+
+    /// These and others.
+    #[must_use]
+    pub const fn with(self, other: Rungs) -> Rungs {
+        Rungs(self.0 | other.0)
+    }
+
+    /// Whether those of `other` are among them.
+    pub const fn has(self, other: Rungs) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl Store {
+    /// One attempt to mend a frame. Whether it may verify now (L-1).
+    pub(crate) fn mend(&self, pin: &Pin<'_>, id: MetaId) -> bool {
+        let rungs = self.options.rungs;
+        rungs.has(Rungs::CODE) && self.mend_by_code(pin.frame, id, may_apply)
+            || rungs.has(Rungs::LOG) && self.mend_by_witness(pin, id)
+            || rungs.has(Rungs::DEVICE) && self.read_again(pin, id)
+    }
+
+    /// The rung of the witness.
+    fn mend_by_witness(&self, pin: &Pin<'_>, id: MetaId) -> bool {
+        let Some(past) = self.past(id) else { return false };
+        let mut held = self.arena.hold(pin.frame);
+        let binding = self.binding_of(&held, id);
+        let Some(evidence) = self.evidence(id, pin.frame, past, held.bytes()) else {
+            return false;
+        };
+        let right = match evidence.judge(held.bytes(), held.expected(binding)) {
+            Judged::Content(bytes) => bytes,
+            Judged::Nothing => return false,
+        };
+        let done = match *right == *held.bytes() {
+            true => Done::SumsRebuilt,
+            false => Done::Rebuilt,
+        };
+        let verdict = held.locate(binding);
+        let damage = self.damage(pin.frame, id, &held, &verdict);
+        let damage = match done {
+            Done::SumsRebuilt => Damage {
+                seen: Seen::Sum,
+                ..damage
+            },
+            _ => damage.against(held.bytes(), &right, self.address(pin.frame)),
+        };
+        held.bind(self.pool.binding(id, kind_in(&right)));
+        held.replace(&right, keepfs_codes::crc64::full(&*right));
+        let verified = held.verifies();
+        drop(held);
+        if verified {
+            self.stats.rebuilt.fetch_add(1, Ordering::Relaxed);
+            self.tell(&damage, done);
+        }
+        verified
+    }
+
+    /// Verifies frame `frame`, for a sweep of the arena; what is wrong is mended, told or fenced as at any other time.
+    /// `None`: no metablock is in it. Else whether it is right now. Errors: `Scribble`: writing to the pool has ended.
+    pub fn sweep_frame(&self, frame: u32) -> Result<Option<bool>, Error> {
+        let slot_id = (frame < self.arena.count()).then(|| self.cache.slot(frame).id());
+        let Some(pin) = slot_id.filter(|id| id.0 != 0).and_then(|id| self.cache.pin(id)) else {
+            return Ok(None);
+        };
+        let verified = with_page(|copy| self.verified_copy(&pin, copy));
+        self.unless_fenced(verified).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! A metablock as the device tells it: its last durable page with the log since (the first half of the witness, L-2).
+
+use crate::error::Error;
+use crate::log::{self, Head};
+use crate::map::zero_kind;
+use crate::txn::newborn;
+use crate::{Store, arena};
+use keepfs_format::bitmap::{self, BITS, COUNTS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
+use keepfs_format::inode::{self, Inode};
+use keepfs_format::metablock::HEADER;
+use keepfs_format::plog::{self, Record, Run};
+use keepfs_format::superblock::Superblock;
+use keepfs_format::{FromBytes, FromZeros, Header, IntoBytes, Kind, MetaId, Space};
+
+/// Where the log behind the checkpoint in force begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogStart {
+    /// Its first page.
+    pub head: Head,
+    /// Last transaction before it.
+    pub seq: u64,
+    /// Which life of the log.
+    pub incarnation: u64,
+    /// Generation of the superblock.
+    pub base: u64,
+}
+
+impl LogStart {
+    /// As a superblock tells it.
+    pub fn of(sb: &Superblock) -> LogStart {
+        LogStart {
+            head: Head {
+                sequence: sb.log_seq.get(),
+                group: sb.group.get(),
+                chain: sb.chain.get(),
+            },
+            seq: sb.seq.get(),
+            incarnation: sb.incarnation.get(),
+            base: sb.generation.get(),
+        }
+    }
+}
+
+/// The content of a metablock after some transaction.
+pub(super) struct Past {
+    /// `None`: it does not exist then.
+    pub content: Option<arena::Copy>,
+    /// That transaction.
+    pub seq: u64,
+}
+
+impl Past {
+    /// Applies a record that concerns metablock `id` (S-8.5). Records are of logs and redo that were checked.
+    pub fn apply(&mut self, tag: u32, id: MetaId, record: &Record) {
+        match record {
+            Record::Update {
+                id: of,
+                generation,
+                ranges,
+            } if *of == id => self.update(*generation, ranges),
+            Record::Birth {
+                id: of,
+                generation,
+                kind,
+                level,
+                owner,
+            } => {
+                if *of == id
+                    && let Some(kind) = Kind::of(*kind)
+                {
+                    self.content = Some(newborn(&Header::new(tag, id, kind, *level, *owner, *generation)));
+                }
+                self.bits(id, Space::NodeNumbers, one(of.index()), true);
+                self.total(id, TOTAL_NODES, 1);
+            }
+            Record::Death { id: of, generation } => {
+                if *of == id {
+                    self.death(tag, id, *generation);
+                }
+                if of.space() == Some(Space::Nodes) {
+                    self.bits(id, Space::NodeNumbers, one(of.index()), false);
+                    self.total(id, TOTAL_NODES, -1);
+                }
+            }
+            Record::Alloc { space, run } => self.number(id, *space, *run, true),
+            Record::Free { space, run } => self.number(id, *space, *run, false),
+            Record::Ref { run, delta } => self.shares(id, *run, *delta),
+            _ => {}
+        }
+    }
+
+    fn generation(&self) -> Option<u32> {
+        let (header, _) = Header::read_from_prefix(&self.content.as_ref()?[..]).ok()?;
+        Some(header.generation.get())
+    }
+
+    fn update(&mut self, generation: u32, ranges: &[(u16, Vec<u8>)]) {
+        if self.generation() != Some(generation) {
+            return;
+        }
+        let Some(content) = &mut self.content else { return };
+        for (offset, bytes) in ranges {
+            if let Some(to) = content.get_mut(usize::from(*offset)..usize::from(*offset) + bytes.len()) {
+                to.copy_from_slice(bytes);
+            }
+        }
+    }
+
+    fn death(&mut self, tag: u32, id: MetaId, generation: u32) {
+        if self.generation() != Some(generation) {
+            return;
+        }
+        self.content = zero_kind(id)
+            .filter(|kind| *kind == Kind::Inodes)
+            .map(|kind| reborn(tag, id, kind, generation));
+    }
+
+    fn number(&mut self, id: MetaId, space: Space, run: Run, on: bool) {
+        self.bits(id, space, run, on);
+        let count = i64::from(run.count) * if on { 1 } else { -1 };
+        match space {
+            Space::Pages => self.total(id, TOTAL_PAGES, count),
+            Space::InodeNumbers => self.total(id, TOTAL_INODES, count),
+            _ => {}
+        }
+    }
+
+    fn bits(&mut self, id: MetaId, space: Space, run: Run, on: bool) {
+        if id.space() != Some(space) {
+            return;
+        }
+        let Some(content) = &mut self.content else { return };
+        let own = id.index() * BITS..(id.index() + 1) * BITS;
+        let (from, to) = (
+            run.start.max(own.start),
+            (run.start + u64::from(run.count)).min(own.end),
+        );
+        for number in from..to {
+            let (_, offset, mask) = bitmap::bit(space, number);
+            match on {
+                true => content[offset] |= mask,
+                false => content[offset] &= !mask,
+            }
+        }
+    }
+
+    fn shares(&mut self, id: MetaId, run: Run, delta: i32) {
+        self.total(id, TOTAL_SHARES, i64::from(run.count) * i64::from(delta));
+        if id.space() != Some(Space::Shares) {
+            return;
+        }
+        let Some(content) = &mut self.content else { return };
+        let own = id.index() * COUNTS..(id.index() + 1) * COUNTS;
+        let (from, to) = (
+            run.start.max(own.start),
+            (run.start + u64::from(run.count)).min(own.end),
+        );
+        for page in from..to {
+            let (_, at) = bitmap::share(page);
+            let count = u16::from_le_bytes([content[at], content[at + 1]]);
+            content[at..at + 2].copy_from_slice(&count.wrapping_add_signed(delta as i16).to_le_bytes());
+        }
+    }
+
+    fn total(&mut self, id: MetaId, offset: usize, add: i64) {
+        if id != TOTALS {
+            return;
+        }
+        let Some(content) = &mut self.content else { return };
+        if let Some(word) = content[offset..].first_chunk::<8>() {
+            let now = u64::from_le_bytes(*word).wrapping_add_signed(add);
+            content[offset..offset + 8].copy_from_slice(&now.to_le_bytes());
+        }
+    }
+}
+
+fn one(start: u64) -> Run {
+    Run { start, count: 1 }
+}
+
+/// What a metablock of inodes holds behind its death in `generation` (S-3.3).
+fn reborn(tag: u32, id: MetaId, kind: Kind, generation: u32) -> arena::Copy {
+    let mut bytes = newborn(&Header::new(tag, id, kind, 0, 0, generation.wrapping_add(1).max(1)));
+    let mut slot = Inode::new_zeroed();
+    slot.state.set(inode::DEAD);
+    slot.cur.set(u64::from(generation) << 32);
+    for i in 0..inode::PER_BLOCK as usize {
+        let at = HEADER + i * inode::SIZE;
+        bytes[at..at + inode::SIZE].copy_from_slice(slot.as_bytes());
+    }
+    bytes
+}
+
+impl Store {
+    /// What the device has of a metablock. `None`: it cannot be read, or a checkpoint came between.
+    pub(super) fn past(&self, id: MetaId) -> Option<Past> {
+        if !self.is_witnessed.load(core::sync::atomic::Ordering::Acquire) || id.as_map().is_some() {
+            return None;
+        }
+        // The start of the log before the map: if a checkpoint comes between, its log is read over a newer page, and
+        // what bytes and bits are set to last is the same.
+        let start = self.log.lock().start;
+        let entry = self.locate(id).ok()?;
+        let mut past = Past {
+            content: self.content_at_home(id, entry).ok()?.map(|(bytes, _)| bytes),
+            seq: start.seq,
+        };
+        self.apply_log(id, &start, &mut past).ok()?;
+        (self.log.lock().start.base == start.base).then_some(past)
+    }
+
+    fn apply_log(&self, id: MetaId, start: &LogStart, past: &mut Past) -> Result<(), Error> {
+        let before = log::Before {
+            incarnation: start.incarnation,
+            bases: start.base.saturating_sub(1)..start.base + 1,
+            seq: start.seq,
+        };
+        let scan = log::scan(&*self.device, &self.pool.log, start.head, &before)?;
+        let last = self.redo.lock().last;
+        // A group beyond the last transaction was not taken by the recovery (S-9.3).
+        for group in scan.groups.iter().filter(|group| group.seq <= last) {
+            let records = plog::decode(&group.payload).map_err(|e| Error::Damaged(e.what.to_string()))?;
+            records.iter().for_each(|record| past.apply(self.pool.tag, id, record));
+            past.seq = past.seq.max(group.seq);
+        }
+        Ok(())
+    }
+}

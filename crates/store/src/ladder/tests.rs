@@ -1,0 +1,324 @@
+//! Any byte of any kind of metablock, stray writes of 1 to 64 bytes, in memory and at rest: repaired, or an error of exactly
+//! that metablock, never silent (R-5; S-15.14, S-15.16, S-15.17, S-4.6).
+
+use super::*;
+use crate::{FormatOptions, Guard, Meaning, Protection, Ref, Source, StoreOptions};
+use keepfs_format::bitmap::{self, TOTALS};
+use keepfs_format::plog::Run;
+use keepfs_format::{Kind, PAGE, Space};
+use keepfs_media::ram::RamDevice;
+use keepfs_media::{Class, Device, PageNo};
+use std::sync::Arc;
+
+const CODES: [Protection; 5] = [
+    Protection::Crc,
+    Protection::Pcrc,
+    Protection::Pq,
+    Protection::Evenodd64,
+    Protection::Evenodd256,
+];
+const OWNER: u64 = 7;
+/// Bytes of a stray write; 0 is one flipped bit.
+const LENGTHS: [usize; 6] = [0, 1, 8, 17, 40, 64];
+
+struct World {
+    device: Arc<RamDevice>,
+    store: Arc<Store>,
+    nodes: Vec<(Ref, Meaning)>,
+}
+
+fn world(code: Protection, rungs: Rungs) -> World {
+    let device = Arc::new(RamDevice::new(4096));
+    let format = FormatOptions {
+        protect: code,
+        ..FormatOptions::default()
+    };
+    Store::format(device.clone(), &format).expect("format");
+    let options = StoreOptions {
+        tiny_arena: true,
+        arena_bytes: 0,
+        background: false,
+        guard: Guard::Off,
+        verified_for: std::time::Duration::ZERO,
+        audit: crate::Equations::NONE,
+        rungs,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(device.clone(), &options).expect("open");
+    let kinds = [
+        (Kind::DirLeaf, Meaning::Dirent),
+        (Kind::DirIndex, Meaning::DirNode),
+        (Kind::BlockMap, Meaning::MapEntry),
+        (Kind::Xattr, Meaning::Xattr),
+    ];
+    let made = store.transact::<_, Error>(|t| {
+        let mut nodes = vec![(Ref::inode_block(t.new_ino()?), Meaning::Inode)];
+        for (kind, meaning) in kinds {
+            nodes.push((t.new_node(kind, 0, OWNER)?, meaning));
+        }
+        t.share_pages(Run { start: 3000, count: 3 })?;
+        Ok(nodes)
+    });
+    let world = World {
+        device,
+        store,
+        nodes: made.expect("made"),
+    };
+    world.change(1);
+    world.store.sync().expect("sync");
+    world.change(2);
+    world
+}
+
+impl World {
+    /// Puts bytes at several places of every node.
+    fn change(&self, salt: u8) {
+        let changed = self.store.transact::<_, Error>(|t| {
+            for (r, meaning) in &self.nodes {
+                for at in [40usize, 333, 2048, 4000] {
+                    let bytes: Vec<u8> = (0..60).map(|i: u8| i.wrapping_mul(salt) ^ at as u8).collect();
+                    t.put(*r, at, &bytes, *meaning)?;
+                }
+            }
+            t.share_pages(Run { start: 3001, count: 2 })?;
+            Ok(())
+        });
+        changed.expect("changed");
+    }
+
+    /// One of every kind of metablock.
+    fn ids(&self) -> Vec<MetaId> {
+        let spaces = [Space::Pages, Space::NodeNumbers, Space::InodeNumbers];
+        let mut ids: Vec<MetaId> = self.nodes.iter().map(|(r, _)| r.id).collect();
+        ids.extend(spaces.map(|space| MetaId::new(space, 0)));
+        ids.extend([TOTALS, bitmap::share(3000).0]);
+        ids
+    }
+
+    fn content(&self, id: MetaId) -> Result<[u8; PAGE], Error> {
+        let pin = self.store.fetch(id)?;
+        let mut copy = [0; PAGE];
+        self.store.verified_copy(&pin, &mut copy)?;
+        Ok(copy)
+    }
+
+    /// Somebody writes into the frame: `len` bytes that all differ from what stands there, or one bit.
+    fn stray(&self, id: MetaId, right: &[u8; PAGE], at: usize, len: usize) {
+        let pin = self.store.fetch(id).expect("pin");
+        let end = (at + len.max(1)).min(PAGE);
+        let mask = if len == 0 { 0x10 } else { 0xFF };
+        let bytes: Vec<u8> = right[at..end].iter().map(|b| b ^ mask).collect();
+        self.store.arena.copy(pin.frame, at, &bytes);
+    }
+}
+
+/// What became of the injections.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tally {
+    repaired: usize,
+    fenced: usize,
+    ended: usize,
+    silent: usize,
+}
+
+impl Tally {
+    fn count(&mut self, found: &Result<[u8; PAGE], Error>, right: &[u8; PAGE]) {
+        match found {
+            Ok(bytes) if bytes == right => self.repaired += 1,
+            Ok(_) => self.silent += 1,
+            Err(Error::Fenced { .. }) => self.fenced += 1,
+            Err(_) => self.ended += 1,
+        }
+    }
+}
+
+/// State of the frames while somebody writes into them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Clean,
+    Dirty,
+    Open,
+}
+
+/// Every kind, offsets `step` apart, all lengths.
+fn sweep(world: &World, step: usize, tally: &mut Tally) {
+    for (nth, id) in world.ids().into_iter().enumerate() {
+        let right = world.content(id).expect("right");
+        for (n, at) in (nth..PAGE).step_by(step).enumerate() {
+            world.stray(id, &right, at, LENGTHS[n % LENGTHS.len()]);
+            tally.count(&world.content(id), &right);
+        }
+    }
+}
+
+fn matrix(code: Protection, phase: Phase, rungs: Rungs, step: usize) -> Tally {
+    let mut tally = Tally::default();
+    let world = world(code, rungs);
+    match phase {
+        Phase::Dirty => sweep(&world, step, &mut tally),
+        Phase::Clean => {
+            world.store.checkpoint().expect("checkpoint");
+            sweep(&world, step, &mut tally);
+        }
+        Phase::Open => {
+            let end = world.store.transact::<(), Error>(|t| {
+                for (r, meaning) in &world.nodes {
+                    t.put(*r, 700, b"of an open transaction", *meaning)?;
+                    t.put(*r, 710, b"over it", *meaning)?;
+                }
+                t.share_pages(Run { start: 3000, count: 1 })?;
+                sweep(&world, step, &mut tally);
+                Ok(())
+            });
+            end.expect("commits");
+        }
+    }
+    // The pool is as it was meant, and goes on.
+    if tally.fenced + tally.ended == 0 {
+        let right: Vec<[u8; PAGE]> = world
+            .ids()
+            .iter()
+            .map(|id| world.content(*id).expect("right"))
+            .collect();
+        world.store.close().expect("close");
+        let again = Store::open(world.device.clone(), &world.store.options).expect("open");
+        for (r, _) in &world.nodes {
+            let at = world.ids().iter().position(|id| *id == r.id).expect("listed");
+            let mut found = [0; 3000];
+            again.view().read(*r, 64, &mut found).expect("read");
+            assert!(found[..] == right[at][64..3064], "{code} {phase:?}: {}", r.id);
+        }
+    }
+    tally
+}
+
+/// Offsets so far apart are tried; with KEEPFS_EVERY_BYTE=1 in the environment, every one.
+fn step(sampled: usize) -> usize {
+    match std::env::var_os("KEEPFS_EVERY_BYTE") {
+        Some(_) => 1,
+        None => sampled,
+    }
+}
+
+/// R-5 in memory: every code, clean, dirty and with an open transaction.
+#[test]
+fn strays_in_memory_are_repaired_in_every_state() {
+    for code in CODES {
+        for phase in [Phase::Clean, Phase::Dirty, Phase::Open] {
+            let tally = matrix(code, phase, Rungs::ALL, step(509));
+            assert_eq!(
+                (tally.silent, tally.ended, tally.fenced),
+                (0, 0, 0),
+                "{code} {phase:?}: {tally:?}"
+            );
+            assert!(tally.repaired >= 80, "{tally:?}");
+            println!("{code} {phase:?}: {tally:?}");
+        }
+    }
+}
+
+/// The same with the rung of the witness alone, whose bytes are newer than any copy on the device.
+#[test]
+fn the_witness_alone_repairs_in_every_state() {
+    for phase in [Phase::Clean, Phase::Dirty, Phase::Open] {
+        let tally = matrix(Protection::Crc, phase, Rungs::LOG, step(307));
+        assert_eq!(
+            (tally.silent, tally.ended, tally.fenced),
+            (0, 0, 0),
+            "{phase:?}: {tally:?}"
+        );
+    }
+}
+
+/// R-5 at rest: a bad copy is read around, told, and written anew by the next checkpoint; with both copies bad it is an
+/// error of this metablock alone. S-4.6
+#[test]
+fn copies_on_the_device_are_read_around() {
+    let world = world(Protection::Pcrc, Rungs::ALL);
+    world.store.checkpoint().expect("checkpoint");
+    for (n, id) in world.ids().into_iter().enumerate() {
+        for copy in 0..2 {
+            let right = world.content(id).expect("right");
+            let entry = world.store.locate(id).expect("map").expect("lives");
+            let pages = [entry.first.get(), entry.second.get()];
+            world.damage(pages[copy], 100 * n + 3, LENGTHS[n % LENGTHS.len()]);
+            world.store.drop_clean_frames();
+            let seen = world.store.check_copies(id).expect("map");
+            assert_eq!((seen.read, seen.bad), (2, 1), "{id}");
+            assert!(world.content(id).expect("the other copy") == right, "{id}");
+            let told = world.store.history().events(0);
+            assert!(
+                told.iter()
+                    .any(|e| (e.place, e.id, e.page, e.done) == (2, id.0, pages[copy], Done::OtherCopy as u8)),
+                "{id}: {told:?}"
+            );
+            world.store.checkpoint().expect("writes it anew");
+            assert_eq!(world.store.check_copies(id).expect("map").bad, 0, "{id}");
+        }
+    }
+    let (lost, other) = (world.nodes[1].0, world.nodes[2].0);
+    let entry = world.store.locate(lost.id).expect("map").expect("lives");
+    for page in [entry.first, entry.second] {
+        world.damage(page.get(), 64, 8);
+    }
+    world.store.drop_clean_frames();
+    assert!(matches!(world.content(lost.id), Err(Error::Damaged(_))));
+    assert!(world.content(other.id).is_ok() && world.store.fault().is_none());
+    world.store.checkpoint().expect("all else goes on");
+    let listed = world.store.history().damage();
+    assert!(
+        listed
+            .iter()
+            .any(|d| (d.id, d.done) == (lost.id.0, Done::Nothing as u8)),
+        "{listed:?}"
+    );
+}
+
+impl World {
+    fn damage(&self, page: u64, at: usize, len: usize) {
+        let mut bytes = [0; PAGE];
+        self.device.read(PageNo(page), &mut bytes).expect("read");
+        bytes[at..at + len.max(1)].iter_mut().for_each(|b| *b ^= 0x10);
+        self.device.write(PageNo(page), &bytes, Class::Metadata).expect("write");
+    }
+}
+
+/// S-15.17: redo that is damaged takes the witness away; the metablock is fenced, what it lacks is the change that only
+/// redo had, the others go on, and the pool recovers from a crash at any time after.
+#[test]
+fn a_fenced_metablock_loses_what_only_damaged_redo_had() {
+    let world = world(Protection::Crc, Rungs::ALL);
+    world.store.sync().expect("in the log");
+    let (fenced, other) = (world.nodes[4].0, world.nodes[2].0);
+    let put = |r: Ref, bytes: &[u8], meaning| {
+        world
+            .store
+            .transact::<_, Error>(|t| Ok(t.put(r, 1000, bytes, meaning)?))
+    };
+    put(fenced, b"only in redo", Meaning::Xattr).expect("put");
+    let region = world.store.staging();
+    let mut all = vec![0; region.bytes()];
+    region.load(0, &mut all);
+    let place = all.windows(12).position(|w| w == b"only in redo").expect("redo");
+    region.xor_u8(place, 1);
+    let right = world.content(fenced.id).expect("right");
+    world.stray(fenced.id, &right, 2000, 64);
+    assert!(matches!(world.content(fenced.id), Err(Error::Fenced { .. })));
+    put(other, b"it goes on", Meaning::DirNode).expect("put");
+    world.store.sync().expect("sync");
+    assert!(world.store.fault().is_none());
+    assert!(put(fenced, b"no", Meaning::Xattr).is_err());
+    world.store.kill();
+    let again = Store::open(world.device.clone(), &world.store.options).expect("recovers");
+    let mut found = [0; 10];
+    again.view().read(other, 1000, &mut found).expect("read");
+    assert_eq!(&found, b"it goes on");
+    again
+        .view()
+        .read(fenced, 1000, &mut found)
+        .expect("it is whole as it was before");
+    assert_eq!(found, [0; 10]);
+    again.view().read(fenced, 2000, &mut found).expect("read");
+    assert_eq!(found, right[2000..2010]);
+    assert!(again.history().events(0).iter().any(|e| e.done == Done::Fenced as u8));
+}

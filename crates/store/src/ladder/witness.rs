@@ -1,0 +1,150 @@
+//! The witness of a frame: what device, log and redo tell, with the records of open transactions over it (S-15.16).
+
+use super::past::Past;
+use crate::arena::FrameNo;
+use crate::undo::{Kept, Undo};
+use crate::{Store, arena};
+use keepfs_codes::crc64;
+use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space};
+
+/// Most contents that are possible because changes are in flight.
+const POSSIBLE_MAX: usize = 64;
+
+/// What a frame may hold.
+pub(super) struct Evidence {
+    /// Contents that are possible; more than one if changes are in flight.
+    possible: Vec<arena::Copy>,
+    /// All changes of it are ranges in the log, so the witness alone tells the content (S-8.5). Else a sum must agree.
+    is_whole: bool,
+}
+
+/// What is right.
+pub(super) enum Judged {
+    /// This.
+    Content(arena::Copy),
+    /// Nobody can tell.
+    Nothing,
+}
+
+impl Evidence {
+    /// Bytes that have the sum are right; bytes that the witness has are right; where neither holds, the witness is
+    /// right if it tells one content only.
+    pub fn judge(mut self, live: &[u8; PAGE], sum: u64) -> Judged {
+        let with_sum = self.possible.iter().position(|bytes| crc64::full(&**bytes) == sum);
+        let as_live = || self.possible.iter().position(|bytes| **bytes == *live);
+        let only = (self.possible.len() == 1).then_some(0);
+        let right = with_sum.or_else(|| self.is_whole.then(|| as_live().or(only)).flatten());
+        match right {
+            Some(at) => Judged::Content(self.possible.swap_remove(at)),
+            None => Judged::Nothing,
+        }
+    }
+}
+
+/// Records of one open transaction for one frame.
+struct Part {
+    records: Vec<Kept>,
+    /// The change of the last one may not be made, or may be taken back.
+    in_flight: bool,
+}
+
+impl Store {
+    /// What the frame of `id`, which the caller holds, may contain. `None`: the past does not reach the redo that is kept,
+    /// or that is damaged.
+    pub(super) fn evidence(&self, id: MetaId, frame: FrameNo, mut past: Past, live: &[u8; PAGE]) -> Option<Evidence> {
+        // While this is locked nobody commits: a transaction's records are in its slot, or in the redo, or in the past.
+        let redo = self.redo.lock();
+        let since = redo.beyond(past.seq)?.read(&self.segment).ok()?;
+        let parts = self.parts(frame)?;
+        drop(redo);
+        for record in since.iter().flat_map(|txn| &txn.records) {
+            past.apply(self.pool.tag, id, record);
+        }
+        let is_known = past.content.is_some();
+        let first = past.content.or_else(|| self.unborn(id, live))?;
+        let mut possible = vec![first];
+        for part in &parts {
+            part.add_to(&mut possible)?;
+        }
+        possible.dedup();
+        Some(Evidence {
+            possible,
+            is_whole: is_known && matches!(id.space(), Some(Space::Nodes | Space::Inodes)),
+        })
+    }
+
+    /// What device, log and the redo before the first entry that is damaged tell of a metablock.
+    pub(crate) fn told_content(&self, id: MetaId) -> Option<arena::Copy> {
+        let mut past = self.past(id)?;
+        let redo = self.redo.lock();
+        let since = redo.beyond(past.seq)?.read_whole(&self.segment);
+        drop(redo);
+        for record in since.iter().flat_map(|txn| &txn.records) {
+            past.apply(self.pool.tag, id, record);
+        }
+        past.content
+    }
+
+    /// A node that an open transaction has made: only its frame has the header, which its sum must confirm.
+    fn unborn(&self, id: MetaId, live: &[u8; PAGE]) -> Option<arena::Copy> {
+        let (header, _) = Header::read_from_prefix(&live[..]).ok()?;
+        (header.id.get() == id.0 && id.space() == Some(Space::Nodes)).then(|| crate::txn::newborn(&header))
+    }
+
+    /// What open transactions have recorded for the frame. `None`: a slot is damaged.
+    fn parts(&self, frame: FrameNo) -> Option<Vec<Part>> {
+        let mut parts = Vec::new();
+        for slot in self.undo.slots() {
+            let (records, in_flight) = self.undo.open_records(slot, frame)?;
+            if !records.is_empty() {
+                parts.push(Part { records, in_flight });
+            }
+        }
+        Some(parts)
+    }
+}
+
+impl Part {
+    /// Each content that is possible with the changes of this transaction over it.
+    fn add_to(&self, possible: &mut Vec<arena::Copy>) -> Option<()> {
+        let (last, sure) = match self.in_flight {
+            true => self.records.split_last().map(|(last, sure)| (Some(last), sure))?,
+            false => (None, &self.records[..]),
+        };
+        possible
+            .iter_mut()
+            .for_each(|bytes| sure.iter().for_each(|kept| put(bytes, kept)));
+        if let Some(last) = last {
+            let mut with = possible.clone();
+            with.iter_mut().for_each(|bytes| put(bytes, last));
+            possible.extend(with);
+        }
+        (possible.len() <= POSSIBLE_MAX).then_some(())
+    }
+}
+
+/// Makes a recorded change.
+fn put(bytes: &mut [u8; PAGE], kept: &Kept) {
+    let Some(to) = bytes.get_mut(kept.offset..kept.offset + kept.new.len()) else {
+        return;
+    };
+    match kept.undo {
+        Undo::Bytes => to.copy_from_slice(&kept.new),
+        Undo::Bits => {
+            let changed = kept.old.iter().zip(&kept.new);
+            to.iter_mut()
+                .zip(changed)
+                .for_each(|(to, (old, new))| *to = *to & !(old ^ new) | new & (old ^ new));
+        }
+        Undo::Add64 | Undo::Add16 => {
+            let word = |bytes: &[u8]| {
+                let mut word = [0; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                u64::from_le_bytes(word)
+            };
+            let now = word(to).wrapping_add(word(&kept.new)).wrapping_sub(word(&kept.old));
+            let len = to.len();
+            to.copy_from_slice(&now.to_le_bytes()[..len]);
+        }
+    }
+}
