@@ -11,7 +11,7 @@ use keepfs_store::arena::{Guard, Region};
 use keepfs_store::planted::{self, Second};
 use keepfs_store::{Error, Pool};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,8 +22,8 @@ const SHARDS: u64 = 64;
 const PAGE: u64 = 4096;
 /// Inode numbers a page.
 const A_PAGE: u64 = PAGE / 4;
-/// Pages of a shard that are zero before they are given back together.
-const GIVE_BACK: usize = 8;
+/// Pages of a shard that are zero before they are given back together: one that is used again soon is not worth it.
+const GIVE_BACK: usize = 16;
 /// The count; it stays at its greatest value.
 const COUNT: u32 = 0x7fff_ffff;
 /// The inode has no name and never had one: it may get one.
@@ -41,8 +41,8 @@ const MAGIC: u64 = 0x3155_4B4C_5346_504B;
 struct Shard {
     /// Counts that are not zero, by page; none is zero.
     pages: HashMap<u64, u32>,
-    /// Pages that were written and became zero.
-    zero: Vec<u64>,
+    /// Pages that were written and are zero now.
+    zero: HashSet<u64>,
 }
 
 /// The counts of a volume. They belong to the mount, not to the pool.
@@ -121,7 +121,7 @@ impl Lookups {
                 let count = inos.filter(|ino| self.word(*ino) & COUNT != 0).count() as u32;
                 let mut shard = self.shard(page * A_PAGE).lock();
                 match count {
-                    0 => shard.zero.push(page),
+                    0 => drop(shard.zero.insert(page)),
                     _ => drop(shard.pages.insert(page, count)),
                 }
             }
@@ -172,7 +172,11 @@ impl Lookups {
         let mut shard = self.shard(ino).lock();
         let page = ino / A_PAGE;
         if self.change(ino, |word| Some(more(word))) == Ok(0) {
-            *shard.pages.entry(page).or_insert(0) += 1;
+            let Shard { pages, zero } = &mut *shard;
+            *pages.entry(page).or_insert_with(|| {
+                zero.remove(&page);
+                0
+            }) += 1;
         }
     }
 
@@ -208,12 +212,9 @@ impl Lookups {
             return;
         }
         shard.pages.remove(&page);
-        shard.zero.push(page);
+        shard.zero.insert(page);
         if shard.zero.len() >= GIVE_BACK {
-            let Shard { pages, zero } = shard;
-            zero.sort_unstable();
-            zero.dedup();
-            for page in zero.drain(..).filter(|page| !pages.contains_key(page)) {
+            for page in shard.zero.drain() {
                 let start = (PAGE + page * PAGE) as usize;
                 self.region.give_back(start..start + PAGE as usize);
             }
@@ -243,7 +244,7 @@ impl Lookups {
             let pages: Vec<u64> = shard.pages.drain().map(|(page, _)| page).collect();
             for page in pages {
                 self.region.store((PAGE + page * PAGE) as usize, &[0; PAGE as usize]);
-                shard.zero.push(page);
+                shard.zero.insert(page);
             }
         }
     }
