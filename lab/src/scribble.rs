@@ -142,7 +142,7 @@ pub fn puts(count: u64) -> Result<Tally, Error> {
 /// What became of a flipped bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// The store told it and stopped.
+    /// The store told it, and mended it or stopped.
     Told,
     /// Nobody told it, and it is in no byte that the device received.
     Absent,
@@ -195,7 +195,7 @@ pub fn flip(puts: u64, offset: usize) -> Result<Fate, Error> {
         stop.store(true, Ordering::Relaxed);
         let ends = [writer, saver].map(|t| t.join().unwrap_or(Err(Error::Dead)));
         flipped.map_err(|e| Error::Logic(format!("no bit was flipped: {e}")))?;
-        Ok::<_, Error>(ends.iter().any(Result::is_err))
+        Ok::<_, Error>(ends.iter().any(Result::is_err) || !store.damages().is_empty())
     })?;
     Ok(match (escaped(&device, node.id), told) {
         (true, _) => Fate::Escaped,
@@ -220,7 +220,7 @@ pub fn flip_between() -> Result<Fate, Error> {
             window.flip(FIRST + 3000).expect("a bit flips");
         }
     })));
-    let told = store.checkpoint().is_err();
+    let told = store.checkpoint().is_err() || !store.damages().is_empty();
     set_between(None);
     Ok(match (escaped(&device, node.id), told) {
         (true, _) => Fate::Escaped,

@@ -1,4 +1,4 @@
-//! How fast a scrub goes: a limit of bytes a second, and giving way to who works on the pool.
+//! How fast a scrub goes: a limit of bytes a second, and giving way to who works on the pool (S-19.7).
 
 use keepfs_format::PAGE;
 use keepfs_store::Store;

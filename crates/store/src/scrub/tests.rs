@@ -128,6 +128,22 @@ fn bad_copies_are_found_and_written_anew() {
     assert!(world.store.fault().is_none());
 }
 
+/// S-19.4: what stands in the log is for the next recovery to judge.
+#[test]
+fn pages_of_the_log_are_not_looked_at() {
+    let world = world();
+    let before = world.scrub_rest();
+    let log = world.store.pool().log;
+    for page in log.start..log.start + log.pages {
+        world
+            .device
+            .write(PageNo(page), &[7; PAGE], Class::Plog)
+            .expect("write");
+    }
+    let after = world.scrub_rest();
+    assert_eq!((after.pages, after.bad), (before.pages, 0));
+}
+
 /// Both copies bad: told as lost unless the arena has it, which then makes it good again.
 #[test]
 fn both_copies_bad_is_a_loss_unless_memory_has_it() {
