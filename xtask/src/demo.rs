@@ -1,4 +1,5 @@
-//! `cargo xtask demo`: a pool is made, worked on with real input, its server killed in the middle, and recovered.
+//! `cargo xtask demo`: a pool is made, worked on with real input, its server killed under the work, its memory damaged
+//! and mended, crashed for good, and recovered.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +16,10 @@ use crate::{install, paths};
 /// Size of the pool, in MiB; its file is sparse.
 const POOL_MIB: u64 = 4096;
 
-/// Files written and fsynced before the server is killed.
+/// Deaths of the server under one tar(1): as many as a keeper bears within a minute.
+const KILLS: usize = 5;
+
+/// Files written and fsynced before the server is killed for good.
 const WRITTEN: usize = 500;
 
 /// Installs what is missing, tells the story, and fails if any of it does not hold.
@@ -31,13 +35,17 @@ pub fn command() -> Result<ExitCode, String> {
     let mut pool = timed("create", &format!("{POOL_MIB} MiB in a file"), || {
         create(scratch.path())
     })?;
-    timed("mount", "", || pool.mount(&["keeper=off"]))?;
+    timed("mount", "", || pool.mount(&[]))?;
     println!("\nWork");
     let copies = copy_in(pool.point())?;
     git(pool.point())?;
     sqlite(pool.point())?;
     timed("sync", "all of it is on the device", || sync(pool.point()))?;
     figures(&pool.status()?);
+    println!("\nA server that dies");
+    outlive(&mut pool)?;
+    println!("\nDamage in memory");
+    damage(&pool)?;
     println!("\nA crash");
     crash(&mut pool)?;
     println!("\nWhat is there");
@@ -70,7 +78,8 @@ fn timed<T>(what: &str, words: &str, action: impl FnOnce() -> Result<T, String>)
 }
 
 fn create(dir: &Path) -> Result<Pool, String> {
-    Pool::create(dir, "demo", POOL_MIB)
+    // Faults may be injected into it, and its code repairs.
+    Pool::create_with(dir, "demo", POOL_MIB, &["--test", "--protect", "pcrc"])
 }
 
 fn sync(dir: &Path) -> Result<(), String> {
@@ -184,8 +193,71 @@ fn numbers(name: &str, value: &Value, lines: &mut Vec<String>) {
     }
 }
 
+/// Kills the server again and again under tar(1), which must not notice.
+fn outlive(pool: &mut Pool) -> Result<(), String> {
+    let again = pool.point().join("again");
+    std::fs::create_dir(&again).map_err(|e| format!("{}: {e}", again.display()))?;
+    let script = format!(
+        "tar -C '{}' -cf - . | tar -xf -",
+        pool.point().join("project").display()
+    );
+    let start = Instant::now();
+    let mut tar = program("sh", &again)
+        .args(["-c", &script])
+        .spawn()
+        .map_err(|e| format!("tar: {e}"))?;
+    let mut kills = 0;
+    while kills < KILLS && tar.try_wait().map_err(|e| format!("tar: {e}"))?.is_none() {
+        pool.kill_server()?;
+        kills += 1;
+    }
+    let status = tar.wait().map_err(|e| format!("tar: {e}"))?;
+    if !status.success() {
+        return Err(format!("tar noticed that its file system's server died: {status}"));
+    }
+    let words = format!("tar copied this project while the server was killed {kills} times");
+    say("tar", &format!("{:7.2} s  {words}", start.elapsed().as_secs_f64()));
+    timed("compare", "equal, and nobody was told of an error", || {
+        compare::same(&pool.point().join("project"), &again)
+    })?;
+    let last = &pool.status()?["keeper"]["last_death"];
+    say("status", &format!("the last death: {last}"));
+    Ok(())
+}
+
+/// Scribbles on the inode of a directory in the server's memory from another process; the server tells and mends it.
+fn damage(pool: &Pool) -> Result<(), String> {
+    let victim = std::fs::metadata(pool.point().join("project")).map_err(|e| format!("project: {e}"))?;
+    let ino = std::os::unix::fs::MetadataExt::ino(&victim).to_string();
+    let place = [
+        "--kind",
+        "inode",
+        "--ino",
+        &ino,
+        "--offset",
+        "8",
+        "--length",
+        "16",
+        "--pattern",
+        "random",
+    ];
+    let done = pool.ask(&["inject"], &[&["scribble"][..], &place].concat())?;
+    say("inject", done.lines().next().unwrap_or_default());
+    timed("scrub", "every block of metadata in memory was looked at", || {
+        pool.ask(&["scrub", "start"], &["--arena", "--wait"])
+    })?;
+    let events = pool.ask(&["events"], &[])?;
+    let told = events.lines().find(|line| line.contains("stray write"));
+    say("events", told.ok_or("the stray write was not told")?);
+    Ok(())
+}
+
 /// Kills the server while files are written and fsynced, remounts, and looks for each that was acknowledged.
 fn crash(pool: &mut Pool) -> Result<(), String> {
+    timed("mount", "again, without a keeper that starts another server", || {
+        pool.unmount()?;
+        pool.mount(&["keeper=off"])
+    })?;
     let writer = writer::Writer::start(pool.point().join("written"));
     writer.wait_for(WRITTEN)?;
     pool.kill_server()?;

@@ -23,6 +23,11 @@ pub struct Pool {
 impl Pool {
     /// Makes a pool of `mib` MiB named `name` under `dir`, not yet mounted.
     pub fn create(dir: &Path, name: &str, mib: u64) -> Result<Self, String> {
+        Self::create_with(dir, name, mib, &[])
+    }
+
+    /// The same with more arguments of `keepfs create`.
+    pub fn create_with(dir: &Path, name: &str, mib: u64, more: &[&str]) -> Result<Self, String> {
         let pool = Self {
             binary: build::keepfs()?,
             image: dir.join(format!("{name}.pool")),
@@ -32,7 +37,11 @@ impl Pool {
         };
         std::fs::create_dir_all(&pool.point).map_err(|e| format!("{}: {e}", pool.point.display()))?;
         let size = format!("{mib}M");
-        run(pool.keepfs(&["create"]).arg(&pool.image).args(["--size", &size]))?;
+        run(pool
+            .keepfs(&["create"])
+            .arg(&pool.image)
+            .args(["--size", &size])
+            .args(more))?;
         Ok(pool)
     }
 
@@ -97,6 +106,11 @@ impl Pool {
     pub fn status(&self) -> Result<Value, String> {
         let text = run(self.keepfs(&["status"]).arg(&self.point).arg("--json"))?;
         serde_json::from_str(&text).map_err(|e| format!("keepfs status --json: {e}\n{text}"))
+    }
+
+    /// Another command of `keepfs` on the mount: its words, the mount point, more words. Returns what it said.
+    pub fn ask(&self, words: &[&str], more: &[&str]) -> Result<String, String> {
+        run(self.keepfs(words).arg(&self.point).args(more))
     }
 
     /// Kills the server with SIGKILL and returns when it is gone; the mount is left dead, as a crash leaves it.

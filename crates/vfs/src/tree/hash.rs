@@ -25,6 +25,15 @@ impl Words {
     fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         let (words, rest) = bytes.as_chunks::<8>();
+        // Four chains beside one another: in a single one each product waits for the last.
+        let (fours, words) = words.as_chunks::<4>();
+        let mut chains = [1, 2, 3, 4].map(|n| Words(self.0.wrapping_add(n)));
+        for four in fours {
+            for (chain, word) in chains.iter_mut().zip(four) {
+                chain.word(u64::from_le_bytes(*word));
+            }
+        }
+        chains.into_iter().for_each(|chain| self.word(chain.0));
         for word in words {
             self.word(u64::from_le_bytes(*word));
         }

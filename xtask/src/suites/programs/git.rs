@@ -1,4 +1,5 @@
-//! git: clone of a repository of 20,000 files and 200 MB, fsck, checkout; the work tree equals the source's.
+//! git: clone of a repository of 20,000 files and 200 MB (half of it without `--long`), fsck, checkout; the work tree
+//! equals the source's.
 
 use std::path::Path;
 
@@ -11,12 +12,16 @@ const SIZE: Size = Size {
     files: 20_000,
     bytes: 210_000_000,
 };
+const HALF: Size = Size {
+    files: SIZE.files / 2,
+    bytes: SIZE.bytes / 2,
+};
 
 /// A repository made beside, cloned onto the file system under test and, from there, once more within it.
 pub fn run(bench: &Bench) -> Result<String, String> {
     install::programs()?;
     let origin = bench.beside("origin")?;
-    make(&origin, SIZE, 1)?;
+    make(&origin, if bench.long { SIZE } else { HALF }, 1)?;
     commit_all(&origin)?;
     let beside = bench.scratch.path().join("clone");
     clone(&origin, &beside)?;
