@@ -16,11 +16,20 @@ pub enum Class {
     Plog,
     /// File data.
     Data,
+    /// Events, damages and named records.
+    History,
 }
 
 impl Class {
     /// All classes, in the order of their counters.
-    pub const ALL: [Class; 5] = [Class::Superblock, Class::Map, Class::Metadata, Class::Plog, Class::Data];
+    pub const ALL: [Class; 6] = [
+        Class::Superblock,
+        Class::Map,
+        Class::Metadata,
+        Class::Plog,
+        Class::Data,
+        Class::History,
+    ];
 
     /// The class's name in reports.
     pub const fn name(self) -> &'static str {
@@ -30,6 +39,7 @@ impl Class {
             Class::Metadata => "metadata",
             Class::Plog => "plog",
             Class::Data => "data",
+            Class::History => "history",
         }
     }
 }
@@ -58,7 +68,7 @@ impl Sub for Traffic {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Writes, in the order of [`Class::ALL`].
-    pub written: [Traffic; 5],
+    pub written: [Traffic; Class::ALL.len()],
     /// Reads.
     pub read: Traffic,
     /// Flushes.

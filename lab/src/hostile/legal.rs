@@ -29,6 +29,8 @@ const HOMES_MAX: u64 = 1 << 12;
 enum Use {
     Slot,
     Log,
+    /// Events and damages (S-18), which nothing depends on.
+    History,
     /// It lies in a chunk, where a metablock has it.
     Home,
     /// It lies in a chunk, where nobody has it.
@@ -46,6 +48,7 @@ enum Use {
 pub struct Ground {
     pages: u64,
     log: Range<u64>,
+    history: Range<u64>,
     /// Chunks by their first page.
     chunks: BTreeMap<u64, Chunk>,
     /// The page bitmap; `None` where it is bad.
@@ -64,7 +67,7 @@ impl Ground {
         let walked = Walked(image);
         let mut view = View::open(&walked).ok()?;
         let sb = *view.superblock();
-        let (pages, log) = (sb.pages.get(), sb.log_start.get());
+        let (pages, log, history) = (sb.pages.get(), sb.log_start.get(), sb.history_start.get());
         let bits = (0..pages.div_ceil(bitmap::BITS)).map(|block| {
             let found = view.metablock(MetaId::new(Space::Pages, block));
             found.ok().map(|bytes| Box::new(bytes.unwrap_or([0; 4096])))
@@ -82,6 +85,7 @@ impl Ground {
         Some(Ground {
             pages,
             log: log..log + sb.log_pages.get(),
+            history: history..history + u64::from(sb.history_pages.get()),
             chunks,
             bits,
             said: view.findings().iter().map(ToString::to_string).collect(),
@@ -103,6 +107,9 @@ impl Ground {
         if self.log.contains(&page) {
             return Use::Log;
         }
+        if self.history.contains(&page) {
+            return Use::History;
+        }
         let chunk = self.chunks.range(..=page).next_back();
         if let Some((start, chunk)) = chunk.filter(|(start, chunk)| page - **start < u64::from(chunk.pages())) {
             let i = (page - start) as usize;
@@ -123,10 +130,11 @@ impl Ground {
     /// Whether something of this class (`None`: a discard) may be written to a page, if nothing was since.
     fn allows(&self, class: Option<Class>, page: u64) -> bool {
         match (class, self.used(page)) {
-            (Some(Class::Superblock | Class::Plog), Use::Unknown) => false,
+            (Some(Class::Superblock | Class::Plog | Class::History), Use::Unknown) => false,
             (_, Use::Unknown) => true,
             (Some(Class::Superblock), used) => used == Use::Slot,
             (Some(Class::Plog), used) => used == Use::Log,
+            (Some(Class::History), used) => used == Use::History,
             (Some(Class::Data) | None, used) => used == Use::Free,
             (_, used) => matches!(used, Use::Free | Use::FreeHome),
         }
@@ -134,7 +142,7 @@ impl Ground {
 
     /// Whether the page belongs to the pool itself, whatever is allocated: these never change while it is open.
     fn is_fixed(&self, page: u64) -> bool {
-        matches!(self.used(page), Use::Slot | Use::Log | Use::Beyond)
+        matches!(self.used(page), Use::Slot | Use::Log | Use::History | Use::Beyond)
     }
 }
 

@@ -248,6 +248,8 @@ pub struct ClassBytes {
     pub metadata: u64,
     pub map: u64,
     pub superblock: u64,
+    /// Events, damages and named records (SPEC section 18).
+    pub history: u64,
 }
 
 /// Bytes by cause.

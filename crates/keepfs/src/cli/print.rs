@@ -77,6 +77,7 @@ impl Lines {
             ("metadata", class.metadata),
             ("map", class.map),
             ("superblock", class.superblock),
+            ("history", class.history),
         ];
         let causes = [
             ("eviction", cause.eviction),

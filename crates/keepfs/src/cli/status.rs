@@ -337,6 +337,7 @@ fn written(store: &Store) -> WrittenFigures {
             metadata: of(Class::Metadata),
             map: of(Class::Map),
             superblock: of(Class::Superblock),
+            history: of(Class::History),
         },
         cause_bytes: CauseBytes {
             eviction: counts.bytes_eviction,

@@ -108,7 +108,7 @@ impl Region {
         bytes[HEAD..HEAD + records.len()].copy_from_slice(records);
         (self.generation, self.flushed) = (generation, false);
         self.device
-            .write(self.page_of(generation % 2), &bytes, Class::Metadata)
+            .write(self.page_of(generation % 2), &bytes, Class::History)
             .map_err(Failed::Write)?;
         self.device.flush().map_err(Failed::Flush)?;
         self.flushed = true;
