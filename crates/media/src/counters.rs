@@ -108,7 +108,7 @@ impl Sub for Counters {
 /// The running counters inside a device.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    written: [Pair; 5],
+    written: [Pair; Class::ALL.len()],
     read: Pair,
     flushes: AtomicU64,
     discarded: Pair,

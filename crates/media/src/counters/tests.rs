@@ -18,8 +18,8 @@ fn classes_are_counted_apart_and_differences_hold() {
     assert_eq!(
         before.all_written(),
         Traffic {
-            operations: 5,
-            bytes: 15 * 4096
+            operations: 6,
+            bytes: 21 * 4096
         }
     );
     assert_eq!(after.of(Class::Plog), one(8192));
