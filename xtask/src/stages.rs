@@ -82,7 +82,7 @@ pub const STAGES: &[Stage] = &[
             "--each",
             "10000",
             "--budget",
-            "720",
+            "600",
             "--schedules",
             "100000"
         ),
@@ -114,8 +114,17 @@ pub const STAGES: &[Stage] = &[
         10,
         lab!("million", "--files", "250000", "--changes", "20000", "--arena", "32"),
     ),
-    stage("hostile", 15, checked!("hostile", "--eight", "--budget", "10")),
-    stage("hostile_all", 20, checked!("hostile", "--alien", "--budget", "600")).long(),
+    stage(
+        "hostile",
+        15,
+        checked!("hostile", "--eight", "--every", "2", "--budget", "10"),
+    ),
+    stage(
+        "hostile_all",
+        20,
+        checked!("hostile", "--eight", "--alien", "--budget", "600"),
+    )
+    .long(),
     stage(
         "crash_long",
         20,

@@ -1,8 +1,8 @@
 //! Hostile images (promise C-8):
-//! `hostile [--eight] [--alien] [--budget SECONDS] [--jobs N] [--seed N] [--case "LINE"] [--list]`.
+//! `hostile [--eight] [--every N] [--alien] [--budget SECONDS] [--jobs N] [--seed N] [--case "LINE"] [--list]`.
 //!
 //! First the sound images and the seeds of lab/hostile-seeds; with `--eight` every field of every structure with the eight
-//! mutations, with `--alien` every field with values that mean something elsewhere; then random ones for the budget (0
+//! mutations (with `--every N` one in N of these), with `--alien` every field with values that mean something elsewhere; then random ones for the budget (0
 //! unless told). Exit code 1 if any image did what C-8 forbids. Run it with `--profile checked`, so that overflow is a
 //! violation.
 
@@ -24,6 +24,8 @@ struct Options {
     case: Option<String>,
     list: bool,
     eight: bool,
+    /// Of the eight mutations, in their order, one in so many.
+    every: usize,
     alien: bool,
     jobs: usize,
 }
@@ -35,6 +37,7 @@ fn options() -> Result<Options, String> {
         case: None,
         list: false,
         eight: false,
+        every: 1,
         alien: false,
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
     };
@@ -48,6 +51,7 @@ fn options() -> Result<Options, String> {
             "--jobs" => options.jobs = value()?.parse::<usize>().map_err(|e| format!("{e}"))?.max(1),
             "--list" => options.list = true,
             "--eight" => options.eight = true,
+            "--every" => options.every = value()?.parse::<usize>().map_err(|e| format!("{e}"))?.max(1),
             "--alien" => options.alien = true,
             _ => return Err(format!("{word}: unknown")),
         }
@@ -242,7 +246,10 @@ fn cases<'s>(
         base: name.into(),
         deed: Deed::Nothing,
     });
-    let eight = if options.eight { eight } else { Vec::new() };
+    let eight: Vec<Case> = match options.eight {
+        true => eight.into_iter().step_by(options.every).collect(),
+        false => Vec::new(),
+    };
     let aliens = if options.alien { aliens } else { Vec::new() };
     let budget = options.budget;
     let mut end: Option<Instant> = None;
@@ -293,7 +300,7 @@ fn run() -> Result<bool, String> {
     println!(
         "{seed_count} seeds; eight mutations: {} of {eight} images; alien values: {} of {aliens}; {images} in all, {} of them \
          equal to another; {took:.1} s with {} workers, {:.0} images a second; the longest took {} ms: {}",
-        ran(options.eight, eight),
+        ran(options.eight, eight.div_ceil(options.every)),
         ran(options.alien, aliens),
         told.repeated,
         options.jobs,

@@ -21,7 +21,8 @@ const HALF: Size = Size {
 pub fn run(bench: &Bench) -> Result<String, String> {
     install::programs()?;
     let origin = bench.beside("origin")?;
-    make(&origin, if bench.long { SIZE } else { HALF }, 1)?;
+    let size = if bench.long { SIZE } else { HALF };
+    make(&origin, size, 1)?;
     commit_all(&origin)?;
     let beside = bench.scratch.path().join("clone");
     clone(&origin, &beside)?;
@@ -43,7 +44,7 @@ pub fn run(bench: &Bench) -> Result<String, String> {
     place.close()?;
     Ok(format!(
         "git: 2 clones of {} files, fsck clean, {entries} entries equal",
-        SIZE.files
+        size.files
     ))
 }
 
