@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Where pages come from.
 enum Source {
     /// A device that nobody writes to meanwhile.
-    Alone(FileDevice),
+    Alone(Box<FileDevice>),
     /// A file that is looked at although somebody may write to it.
     Live { file: File, pages: u64 },
 }
@@ -30,7 +30,7 @@ impl DeviceImage {
     pub fn open(path: &Path) -> Result<DeviceImage, Failure> {
         let device = FileDevice::open(path, OpenMode::ReadOnly, FileOptions::default())?;
         Ok(DeviceImage {
-            source: Source::Alone(device),
+            source: Source::Alone(Box::new(device)),
             read: AtomicU64::new(0),
         })
     }
