@@ -25,6 +25,7 @@ use parking_lot::{Condvar, Mutex};
 use region::{Failed, Region};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 /// What the history holds, and where it is written.
 pub struct History {
@@ -34,6 +35,8 @@ pub struct History {
     region: Mutex<Option<Region>>,
     /// Bytes of records that a half takes.
     room: usize,
+    /// Who writes; it holds the device.
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Room of a pool that has no region: everything is in memory only.
@@ -59,6 +62,7 @@ impl History {
             state: Mutex::default(),
             changed: Condvar::new(),
             region: Mutex::new(region),
+            thread: Mutex::default(),
         }
     }
 

@@ -37,7 +37,8 @@ impl Scrubber {
     pub fn stop(&self) {
         self.signal.orders.lock().stop = true;
         self.signal.changed.notify_one();
-        if let Some(thread) = self.thread.lock().take()
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
             && thread.join().is_err()
         {

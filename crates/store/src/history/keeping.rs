@@ -28,10 +28,17 @@ impl super::History {
         }
     }
 
-    /// The thread ends.
+    /// Ends the thread and waits for it, unless this is it: whoever closed the pool may open it again at once.
     pub(crate) fn stop(&self) {
         self.state.lock().stop = true;
         self.changed.notify_all();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that writes the history panicked");
+        }
     }
 }
 
@@ -61,6 +68,7 @@ impl Store {
 /// Starts the thread. It ends when the store is closed or gone.
 pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
     let history = store.history.clone();
+    let place = history.clone();
     let store = Arc::downgrade(store);
     let work = move || {
         let mut last = None;
@@ -71,7 +79,7 @@ pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
         }
     };
     let spawned = std::thread::Builder::new().name("keepfs-history".into()).spawn(work);
-    spawned
-        .map(drop)
-        .map_err(|e| Error::Logic(format!("cannot start a thread: {e}")))
+    let thread = spawned.map_err(|e| Error::Logic(format!("cannot start a thread: {e}")))?;
+    *place.thread.lock() = Some(thread);
+    Ok(())
 }
