@@ -32,7 +32,7 @@ pub enum Before {
 
 /// Whether a second execution of `op` does not give what the first gave. Reads, writes at an offset, truncation, syncs and
 /// changes of attributes do.
-fn is_once(op: Opcode) -> bool {
+pub(crate) fn is_once(op: Opcode) -> bool {
     matches!(
         op,
         Opcode::Mknod

@@ -251,14 +251,7 @@ impl Store {
         let last = died.or(entry.map(|e| e.generation.get())).unwrap_or(0);
         let mut bytes = newborn(&Header::new(self.pool.tag, id, kind, 0, 0, last.wrapping_add(1).max(1)));
         if kind == Kind::Inodes && last > 0 {
-            // Versions go on where no earlier life of these numbers came to.
-            let mut slot = Inode::new_zeroed();
-            slot.state.set(inode::DEAD);
-            slot.cur.set(u64::from(last) << 32);
-            for i in 0..inode::PER_BLOCK as usize {
-                let at = HEADER + i * inode::SIZE;
-                bytes[at..at + inode::SIZE].copy_from_slice(slot.as_bytes());
-            }
+            dead_since(&mut bytes, last);
         }
         bytes
     }
@@ -321,6 +314,18 @@ impl Pool {
             Some((_, field)) => Err(entry_damage(id, field)),
             None => Ok(()),
         }
+    }
+}
+
+/// All inodes of a metablock born now are dead, and their versions go on where no earlier life of these numbers, up to
+/// `generation` of the metablock, came to (S-3.3).
+pub(crate) fn dead_since(bytes: &mut [u8; PAGE], generation: u32) {
+    let mut slot = Inode::new_zeroed();
+    slot.state.set(inode::DEAD);
+    slot.cur.set(u64::from(generation) << 32);
+    for i in 0..inode::PER_BLOCK as usize {
+        let at = HEADER + i * inode::SIZE;
+        bytes[at..at + inode::SIZE].copy_from_slice(slot.as_bytes());
     }
 }
 

@@ -17,7 +17,7 @@ use crate::context::Working;
 use crate::init::Granted;
 use crate::protocol::Opcode;
 use crate::reply::ReplyBuf;
-use crate::requests::Requests;
+use crate::requests::{Requests, is_once};
 use keepfs_vfs::{Errno, Ino, Vfs};
 pub(crate) use request::{Parts, Request};
 use std::any::Any;
@@ -232,25 +232,14 @@ impl Dispatcher {
 
 /// Whether `op` changes the file system, and not only in what the kernel has cached of it.
 fn changes(op: Opcode) -> bool {
-    matches!(
+    let again = matches!(
         op,
         Opcode::Setattr
-            | Opcode::Symlink
-            | Opcode::Mknod
-            | Opcode::Mkdir
-            | Opcode::Create
-            | Opcode::Tmpfile
-            | Opcode::Link
-            | Opcode::Unlink
-            | Opcode::Rmdir
-            | Opcode::Rename
-            | Opcode::Rename2
             | Opcode::Write
             | Opcode::Fallocate
             | Opcode::CopyFileRange
             | Opcode::CopyFileRange64
-            | Opcode::Setxattr
-            | Opcode::Removexattr
             | Opcode::Ioctl
-    )
+    );
+    again || is_once(op)
 }

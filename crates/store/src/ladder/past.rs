@@ -2,15 +2,13 @@
 
 use crate::error::Error;
 use crate::log::{self, Head};
-use crate::map::zero_kind;
+use crate::map::{dead_since, zero_kind};
 use crate::txn::newborn;
 use crate::{Store, arena};
 use keepfs_format::bitmap::{self, BITS, COUNTS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
-use keepfs_format::inode::{self, Inode};
-use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{self, Record, Run};
 use keepfs_format::superblock::Superblock;
-use keepfs_format::{FromBytes, FromZeros, Header, IntoBytes, Kind, MetaId, Space};
+use keepfs_format::{FromBytes, Header, Kind, MetaId, Space};
 
 /// Where the log behind the checkpoint in force begins.
 #[derive(Clone, Copy, Debug)]
@@ -181,13 +179,7 @@ fn one(start: u64) -> Run {
 /// What a metablock of inodes holds behind its death in `generation` (S-3.3).
 fn reborn(tag: u32, id: MetaId, kind: Kind, generation: u32) -> arena::Copy {
     let mut bytes = newborn(&Header::new(tag, id, kind, 0, 0, generation.wrapping_add(1).max(1)));
-    let mut slot = Inode::new_zeroed();
-    slot.state.set(inode::DEAD);
-    slot.cur.set(u64::from(generation) << 32);
-    for i in 0..inode::PER_BLOCK as usize {
-        let at = HEADER + i * inode::SIZE;
-        bytes[at..at + inode::SIZE].copy_from_slice(slot.as_bytes());
-    }
+    dead_since(&mut bytes, generation);
     bytes
 }
 
