@@ -12,6 +12,7 @@ mod events;
 mod failure;
 mod figures;
 mod follow;
+mod get;
 mod history;
 mod image;
 mod inject;
@@ -22,12 +23,14 @@ mod mount;
 mod offline;
 mod options;
 mod print;
+mod properties;
 mod reader;
 mod registry;
 mod remount;
 mod rights;
 mod scrub;
 mod serve;
+mod set;
 mod size;
 mod status;
 mod succeed;
@@ -92,6 +95,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Unmount(args) => unmount::run(&args),
         Command::Upgrade(args) => upgrade::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Set(args) => set::run(&args),
+        Command::Get(args) => get::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Events(args) => events::run(&args),

@@ -37,7 +37,7 @@ pub use create::CreateOptions;
 pub use error::{Error, Result};
 pub use file::File;
 pub use keepfs_fs::{AccessTimes, ScrubOptions};
-pub use keepfs_store::{Equations, Guard, Protection};
+pub use keepfs_store::{Equations, Guard, Protection, Settings};
 pub use keepfs_vfs::{Errno, FileKind, Time};
 pub use metadata::{Entry, Metadata};
 pub use open::OpenOptions;

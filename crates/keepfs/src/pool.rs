@@ -7,7 +7,7 @@ use crate::open::OpenOptions;
 use crate::paths::{Held, Last, Walk};
 use keepfs_fs::Volume;
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
-use keepfs_store::{Remains, Resumed};
+use keepfs_store::{Remains, Resumed, Settings};
 use keepfs_vfs::{Errno, FileKind, NewInode, RenameFlags, SetAttr, Vfs};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -86,6 +86,32 @@ impl Pool {
     /// The file system itself, for a mount and for its figures.
     pub fn volume(&self) -> &Arc<Volume> {
         &self.volume
+    }
+
+    /// Changes what of a pool may change while it lives. When this returns everything is durable; what guards metadata in
+    /// memory is another from the next opening on. Returns whether anything was to change.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let place = tempfile::tempdir()?;
+    /// # let path = place.path().join("pool");
+    /// # use keepfs::{CreateOptions, OpenOptions, Pool, Protection, Settings};
+    /// # Pool::create(&path, &CreateOptions { size: Some(64 << 20), ..CreateOptions::default() })?;
+    /// # let pool = Pool::open(&path, &OpenOptions::default())?;
+    /// let pq = Settings { protect: Some(Protection::Pq), ..Settings::default() };
+    /// assert!(pool.set(&pq)?);
+    /// assert!(!pool.set(&pq)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Pool`]: no pool can have them, it is read-only, or nothing can be written.
+    pub fn set(&self, settings: &Settings) -> Result<bool> {
+        self.volume.store().set(settings).map_err(|source| Error::Pool {
+            pool: self.path.clone(),
+            source: source.into(),
+        })
     }
 
     /// Where the pool is.

@@ -67,7 +67,7 @@ pub use ladder::Rungs;
 pub use map::CopiesSeen;
 pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use options::StoreOptions;
-pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool};
+pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool, Settings};
 pub use remains::{LOOKUPS, NAMES, Remains};
 pub use requests::Again;
 pub use reserve::Reservation;
@@ -290,6 +290,7 @@ impl Store {
         let staged_most = staged_limit + (staged_limit / 8).min(STAGED_SPARE);
         let slots = 2 * staged_most + segment::SPARE_SLOTS;
         let segment = Arc::new(Segment::new(slots, o.guard, o.seal, o.lasting)?);
+        segment.note_code(pool.protect);
         let head = log::Head {
             sequence: sb.log_seq.get(),
             group: sb.group.get(),

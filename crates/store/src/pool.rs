@@ -3,10 +3,12 @@
 mod choose;
 pub mod history;
 pub mod protect;
+mod settings;
 
 pub(crate) use choose::COUNT_MAX;
 pub use choose::{LOG_PAGES, choose, may_write, superblock_bytes};
 pub use protect::PROTECT_DEFAULT;
+pub use settings::Settings;
 
 use crate::error::{Error, Stop};
 use crate::log;
@@ -18,7 +20,7 @@ use keepfs_format::plog::Run;
 use keepfs_format::superblock::{self, INCOMPAT_TEST, PAGES_MAX, PAGES_MIN, Superblock};
 use keepfs_media::Device;
 
-/// What never changes while a pool is open.
+/// What never changes in memory while a pool is open; [`Settings`] are changed on the device for the next opening.
 #[derive(Clone, Debug)]
 pub struct Pool {
     /// Its identity.
@@ -164,9 +166,6 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
     if pages < PAGES_MIN {
         return Err(Error::BadPool(format!("a pool needs at least {} KiB", PAGES_MIN * 4)));
     }
-    if o.label.len() > 64 || o.label.contains('\0') {
-        return Err(Error::BadPool("a label has at most 64 bytes".into()));
-    }
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|e| Error::Logic(format!("no random numbers: {e}")))?;
     let word = |i: usize| random[i..i + 8].try_into().map(u64::from_le_bytes).unwrap_or(1);
@@ -177,7 +176,7 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
     }
     sb.pool =
         o.id.map_or_else(|| random[..16].try_into().unwrap_or_default(), |id| id.0);
-    sb.label[..o.label.len()].copy_from_slice(o.label.as_bytes());
+    settings::store_label(&mut sb, &o.label)?;
     sb.meta_copies = o.meta_copies.clamp(1, 2).into();
     sb.pages = pages.into();
     sb.generation = 1.into();

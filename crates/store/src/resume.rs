@@ -109,6 +109,8 @@ impl Dead {
         let (requests, told) = apart(requests);
         right(REQUESTS, told);
         let frames = [ARENA, SUMS, PARITY].map(|name| remains.take(name));
+        // The superblock may have another one by now (S-2.9).
+        let code = adopted.as_ref().and_then(Adopted::code).unwrap_or(code);
         let arena = match frames {
             [Some(frames), Some(sums), Some(parity)] => Some(Arena::adopt([frames, sums, parity], guard, code)),
             _ => None,

@@ -12,8 +12,9 @@ pub use adopt::Adopted;
 
 use crate::arena::{Guard, Region};
 use crate::error::Error;
+use crate::pool::protect;
 use core::sync::atomic::{AtomicU64, Ordering};
-use keepfs_codes::crc64;
+use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub enum Word {
     Followed = 80,
     /// Whether writing has ended because the device failed.
     Fault = 88,
+    /// 1 + number of the code of the frames in the same set (S-2.6); 0: that of the superblock.
+    Code = 96,
 }
 
 /// What [`Word::Fault`] is then; anything else says nothing (S-1.3).
@@ -188,6 +191,20 @@ impl Segment {
     /// Whether that was noted.
     pub fn device_failed(&self) -> bool {
         self.word(Word::Fault) == DEVICE_FAILED
+    }
+
+    /// The frames of the same set have this code.
+    pub fn note_code(&self, code: Protection) {
+        self.set_word(
+            Word::Code,
+            protect::number(code).map_or(0, |number| u64::from(number) + 1),
+        );
+    }
+
+    /// The code that was noted, if any.
+    pub fn code(&self) -> Option<Protection> {
+        let number = self.word(Word::Code).checked_sub(1)?;
+        u8::try_from(number).ok().and_then(protect::of)
     }
 
     /// Takes room for an entry of `bytes` (S-14.4). `false` if there is none.

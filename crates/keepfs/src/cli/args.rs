@@ -41,6 +41,10 @@ pub enum Command {
     Upgrade(Upgrade),
     /// Say how pools are
     Status(Status),
+    /// Change properties of a pool, while it is mounted too
+    Set(super::set::Set),
+    /// Show properties of a pool and of its mount
+    Get(super::get::Get),
     /// Check a pool that is not mounted; changes nothing
     Check(Check),
     /// Show what stands in a pool, for people who debug
@@ -115,7 +119,8 @@ pub struct Create {
     pub json: bool,
 }
 
-fn protection(name: &str) -> Result<Protection, String> {
+/// A code that a pool can have. Errors: which there are.
+pub fn protection(name: &str) -> Result<Protection, String> {
     match name.parse() {
         Ok(Protection::Adler) | Err(_) => Err("one of pcrc, pq, evenodd64, evenodd256, crc, off".into()),
         Ok(code) => Ok(code),

@@ -159,9 +159,12 @@ pub struct ArenaFigures {
     pub fetched: u64,
     /// `guard=`.
     pub guard: String,
-    /// What guards the frames, as `create --protect` chose it; empty: the server is older than this.
+    /// What guards the frames, as `create --protect` or `keepfs set` chose it; empty: the server is older than this.
     #[serde(default)]
     pub protect: String,
+    /// `audit=`; empty: the server is older than this.
+    #[serde(default)]
+    pub audit: String,
     /// Damaged frames that the code repaired.
     #[serde(default)]
     pub repaired: u64,

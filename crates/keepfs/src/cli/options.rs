@@ -326,8 +326,23 @@ impl MountOptions {
     }
 
     /// As [`MountOptions::cache_name`].
+    pub fn scrub_name(&self) -> String {
+        period_name(self.scrub)
+    }
+
+    /// As [`MountOptions::cache_name`].
     pub fn guard_name(&self) -> &'static str {
         name_of(self.guard, &GUARDS)
+    }
+}
+
+/// The period of scrubs, as `scrub=` takes it.
+fn period_name(scrub: ScrubOptions) -> String {
+    let hours = scrub.rest_every.map(|every| every.as_secs() / 3600);
+    match hours {
+        None => "off".into(),
+        Some(hours) if hours.is_multiple_of(24) => format!("{}d", hours / 24),
+        Some(hours) => format!("{hours}h"),
     }
 }
 

@@ -26,6 +26,7 @@ pub fn text(s: &Status) -> String {
     lines.add("space", &s.space.as_ref().map_or("unknown".into(), space));
     if let Some(arena) = &s.arena {
         lines.add("arena", &self::arena(arena));
+        lines.add("watched", &watched(arena));
     }
     if let Some(arena) = s
         .arena
@@ -158,14 +159,21 @@ fn space(s: &SpaceFigures) -> String {
 
 fn arena(a: &ArenaFigures) -> String {
     format!(
-        "{} frames ({}), {} dirty, {} evictions, {} fetched, guard {}, protect {}",
+        "{} frames ({}), {} dirty, {} evictions, {} fetched",
         a.frames,
         Size(a.frames * keepfs_format::PAGE as u64),
         a.dirty_frames,
         a.evictions,
-        a.fetched,
-        a.guard,
-        a.protect
+        a.fetched
+    )
+}
+
+/// What watches metadata in memory, each with the way to change it.
+fn watched(a: &ArenaFigures) -> String {
+    let audit = if a.audit.is_empty() { "unknown" } else { &a.audit };
+    format!(
+        "protect {} (keepfs set), guard {}, audit {audit} (mount options)",
+        a.protect, a.guard
     )
 }
 

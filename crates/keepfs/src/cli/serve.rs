@@ -310,6 +310,7 @@ pub fn listen(live: Arc<status::Live>, listener: Option<UnixListener>) -> Option
         "follow" => Some(live.follow()),
         "write" => Some(live.begin_writing()),
         "events" => serde_json::to_value(live.ring.events()).ok(),
+        "get" => live.properties(),
         other => match other.strip_prefix("upgrade ") {
             Some(program) => Some(live.upgrade(Path::new(program))),
             None => match live.answer_more(other) {

@@ -15,6 +15,7 @@ use super::logging::Ring;
 use super::options::{MountOptions, access_times_name};
 use super::registry::{self, Record};
 use super::{Outcome, history, inject, offline, print, reader, scrub, table};
+use keepfs::AccessTimes;
 use keepfs_format::PAGE;
 use keepfs_fs::Volume;
 use keepfs_fuse::Tally;
@@ -109,6 +110,9 @@ impl Live {
     /// Questions with words behind them. `None`: it is none that is known.
     pub fn answer_more(&self, question: &str) -> Option<Value> {
         let (word, rest) = question.split_once(' ')?;
+        if word == "set" {
+            return self.set(rest);
+        }
         let volume = self.volume.upgrade()?;
         match word {
             "scrub" => scrub::answer(&volume, rest),
@@ -125,9 +129,15 @@ impl Live {
         }
     }
 
-    fn mount(&self) -> MountFigures {
+    /// When access times move now, as the table of mounts says.
+    pub fn access_times(&self) -> AccessTimes {
         let seen = table::of_device(&self.record.device, &self.record.dir);
-        let times = seen.map_or(self.options.access_times, |mount| mount.access_times());
+        seen.map_or(self.options.access_times, |mount| mount.access_times())
+    }
+
+    /// How it is mounted now.
+    pub fn mount(&self) -> MountFigures {
+        let times = self.access_times();
         MountFigures {
             read_only: self.read_only.load(Ordering::Acquire),
             writing_ended: false,
@@ -158,6 +168,7 @@ impl Live {
             fetched: counts.fetched,
             guard: self.options.guard_name().into(),
             protect: pool.protect.name().into(),
+            audit: self.options.audit.to_string(),
             repaired: counts.repaired,
             read_again: counts.read_again,
             repairs_refused: counts.repairs_refused,

@@ -61,6 +61,8 @@ fn answers_about_a_pool_that_is_not_mounted() {
     assert_eq!(status["id"], made["id"]);
     hold("check", &done(keepfs(["check", "--data", "--json"]).arg(bed.pool())));
     hold("events", &done(keepfs(["events", "--json"]).arg(bed.pool())));
+    hold("set", &done(keepfs(["set", "--json", "protect=pq"]).arg(bed.pool())));
+    hold("get", &done(keepfs(["get", "--json", "all"]).arg(bed.pool())));
     for what in ["superblock", "map", "plog"] {
         hold("dump", &done(keepfs(["dump", "--json"]).arg(bed.pool()).arg(what)));
     }
@@ -82,6 +84,8 @@ fn answers_about_a_mounted_pool_and_a_dead_one() {
     let status = hold("status", &done(keepfs(["status", "--json"]).arg(bed.dir())));
     assert_eq!(status["state"], "ONLINE");
     hold("status_all", &done(&mut keepfs(["status", "--json"])));
+    hold("set", &done(keepfs(["set", "--json", "protect=crc"]).arg(bed.dir())));
+    hold("get", &done(keepfs(["get", "--json", "all"]).arg(bed.dir())));
     let events = hold("events", &done(keepfs(["events", "--json"]).arg(bed.dir())));
     assert_eq!(events["server"], "serving");
     hold("check", &done(keepfs(["check", "--live", "--json"]).arg(bed.pool())));

@@ -11,5 +11,6 @@ mod offline;
 mod options;
 mod refusals;
 mod schema;
+mod set;
 mod status;
 mod users;

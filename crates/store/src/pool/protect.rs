@@ -25,11 +25,16 @@ pub fn of(number: u8) -> Option<Protection> {
     CODES.get(usize::from(number)).copied()
 }
 
+/// The code's number. `None`: no pool can have it.
+pub fn number(code: Protection) -> Option<u8> {
+    CODES.iter().position(|known| *known == code).map(|number| number as u8)
+}
+
 /// Writes the code into a superblock. Errors: no pool can have it.
 pub fn store(sb: &mut Superblock, code: Protection) -> Result<(), Error> {
-    let number = CODES.iter().position(|known| *known == code);
-    let number = number.ok_or_else(|| Error::BadPool(format!("{code} guards no pool; it is for comparison only")))?;
-    sb.protect = number as u8;
+    let number =
+        number(code).ok_or_else(|| Error::BadPool(format!("{code} guards no pool; it is for comparison only")))?;
+    sb.protect = number;
     let told = if number == 0 { 0 } else { INCOMPAT_PROTECT };
     sb.incompat = (sb.incompat.get() & !INCOMPAT_PROTECT | told).into();
     Ok(())

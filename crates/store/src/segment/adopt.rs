@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::redo::{self, Redo, RedoDamage, TxnRedo, compact};
 use crate::staged::{self, Table};
 use crate::undo::UndoLog;
+use keepfs_codes::Protection;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{PAGE, Space};
 use std::os::fd::OwnedFd;
@@ -56,6 +57,11 @@ impl Adopted {
     /// Writing to the pool had ended because the device failed.
     pub fn device_failed(&self) -> bool {
         self.segment.device_failed()
+    }
+
+    /// The code of the frames that this server left, if it told (S-2.9).
+    pub fn code(&self) -> Option<Protection> {
+        self.segment.code()
     }
 
     /// The records of the next group, encoded (S-8.4), when the log has everything up to transaction `logged`.

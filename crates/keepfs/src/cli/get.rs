@@ -1,0 +1,132 @@
+//! `keepfs get`: properties of a pool, and of its mount if it is mounted.
+
+use super::failure::Failure;
+use super::image::DeviceImage;
+use super::properties::{self, Property};
+use super::unmount::patiently;
+use super::{Outcome, figures, history, reader};
+use clap::{Args as Fields, ValueEnum};
+use keepfs_audit::read::View;
+use keepfs_store::Pool;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// For `--help`.
+pub const HELP: &str = "\
+Sources: local (kept in the pool, `keepfs set` changes it), temporary (an option of this mount), default, - (never changes).";
+
+/// `keepfs get`.
+#[derive(Fields, Debug)]
+#[command(after_help = HELP)]
+pub struct Get {
+    /// Which properties, separated by commas, or all
+    #[arg(value_name = "all|NAME,NAME...", value_delimiter = ',', required = true)]
+    pub names: Vec<String>,
+    /// The mount point or the pool
+    #[arg(value_name = "DIR|POOL")]
+    pub of: PathBuf,
+    /// For scripts: no heading, columns separated by one tab
+    #[arg(short = 'H')]
+    pub script: bool,
+    /// Sizes in bytes
+    #[arg(short = 'p')]
+    pub exact: bool,
+    /// Which columns
+    #[arg(
+        short = 'o',
+        value_name = "COLUMNS",
+        value_delimiter = ',',
+        default_value = "name,property,value,source"
+    )]
+    pub columns: Vec<Column>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Column {
+    /// Of what
+    Name,
+    /// Its name
+    Property,
+    /// Its value
+    Value,
+    /// Where it comes from
+    Source,
+}
+
+/// Shows them.
+pub fn run(args: &Get) -> Outcome {
+    let wants_all = args.names.iter().any(|name| name == "all");
+    if let Some(name) = args.names.iter().find(|name| !wants_all && !properties::is_known(name)) {
+        return Err(Failure::Usage(format!(
+            "there is no property '{name}'; `keepfs get all` shows those there are"
+        )));
+    }
+    let all = gather(&args.of)?;
+    let shown: Vec<&Property> = match wants_all {
+        true => all.iter().collect(),
+        // As they were asked for; what an unmounted pool does not have is left out.
+        false => args
+            .names
+            .iter()
+            .filter_map(|name| all.iter().find(|p| p.name == *name))
+            .collect(),
+    };
+    reader::end_with_the_reader();
+    match args.json {
+        true => println!(
+            "{:#}",
+            json!({"version": figures::VERSION, "of": args.of, "properties": shown})
+        ),
+        false => print!("{}", table(args, &shown)),
+    }
+    Ok(0)
+}
+
+fn gather(of: &Path) -> Result<Vec<Property>, Failure> {
+    let server = history::server_of(of);
+    if let Some(record) = &server
+        && let Some(list) = history::ask(record, "get")?
+    {
+        return Ok(list);
+    }
+    let pool = server.map_or_else(|| of.to_owned(), |record| record.pool);
+    let image = patiently(&pool, || DeviceImage::open(&pool))?;
+    let view = View::open(&image).map_err(|source| Failure::Read {
+        path: pool.clone(),
+        source,
+    })?;
+    Ok(properties::of_pool(&Pool::of(view.superblock())))
+}
+
+fn table(args: &Get, shown: &[&Property]) -> String {
+    let of = args.of.display().to_string();
+    let cell = |column: &Column, property: &Property| match column {
+        Column::Name => of.clone(),
+        Column::Property => property.name.clone(),
+        Column::Value => property.shown(args.exact),
+        Column::Source => property.source.clone(),
+    };
+    let row = |property: &&Property| args.columns.iter().map(|column| cell(column, property)).collect();
+    let mut rows: Vec<Vec<String>> = shown.iter().map(row).collect();
+    if args.script {
+        return rows.iter().map(|row| row.join("\t") + "\n").collect();
+    }
+    let heading = |column: &Column| format!("{column:?}").to_uppercase();
+    rows.insert(0, args.columns.iter().map(heading).collect());
+    let width = |at: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(at))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    let widths: Vec<usize> = (0..args.columns.len()).map(|at| width(at).unwrap_or(0)).collect();
+    let padded = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(padded).collect()
+}

@@ -1,0 +1,223 @@
+//! Properties of a pool by name, as people and programs see and set them: those that the pool keeps, and those of its mount.
+
+use super::args::protection;
+use super::failure::Failure;
+use super::options::{MountOptions, access_times_name};
+use super::size::Size;
+use keepfs::Settings;
+use keepfs_format::PAGE;
+use keepfs_store::Pool;
+use serde::{Deserialize, Serialize};
+
+/// A property with its value.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Property {
+    /// Its name.
+    pub name: String,
+    /// Its value; of a size the number of bytes.
+    pub value: String,
+    /// Whether the value is a number of bytes.
+    pub is_size: bool,
+    /// Where it comes from: `local` (`keepfs set`), `temporary` (an option of the mount), `default`, `-` (it never changes).
+    pub source: String,
+}
+
+/// Those that `keepfs set` takes.
+pub const SETTABLE: [&str; 3] = ["protect", "label", "scrub-limit"];
+/// Those that were decided when the pool was made.
+const DECIDED: [&str; 6] = ["id", "size", "meta-copies", "log-size", "created", "test"];
+/// Options of the mount.
+const OF_MOUNT: [&str; 14] = [
+    "readonly",
+    "atime",
+    "guard",
+    "audit",
+    "arena",
+    "cache",
+    "io",
+    "commit",
+    "transport",
+    "keeper",
+    "restarts",
+    "scrub",
+    "log-free",
+    "discard",
+];
+
+/// What is to change.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Wanted {
+    /// `protect=`.
+    pub protect: Option<String>,
+    /// `label=`.
+    pub label: Option<String>,
+    /// `scrub-limit=`, bytes a second, 0 = none.
+    pub scrub_limit: Option<u64>,
+}
+
+impl Wanted {
+    /// Takes one `NAME=VALUE`. Errors: a sentence that says what is wrong with it.
+    pub fn take(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+        let wrong = |why: &str| Failure::Usage(format!("'{value}' is no {name}: {why}"));
+        match name {
+            "protect" => {
+                let code = protection(value).map_err(|why| wrong(&format!("it is {why}")))?;
+                self.protect = Some(code.name().into());
+            }
+            "label" if value.len() > 64 => return Err(wrong("a label has at most 64 bytes")),
+            "label" => self.label = Some(value.into()),
+            "scrub-limit" => {
+                let bytes = match value {
+                    "none" => Ok(0),
+                    _ => value.parse().map(|Size(bytes)| bytes),
+                };
+                self.scrub_limit = Some(bytes.map_err(|why| wrong(&why))?);
+            }
+            _ => return Err(Failure::Usage(refusal(name))),
+        }
+        Ok(())
+    }
+
+    /// What of it the pool's superblock keeps (S-2.9). `None`: no pool can have that protection.
+    pub fn settings(&self) -> Option<Settings> {
+        let protect = self.protect.as_deref().map(protection).transpose().ok()?;
+        Some(Settings {
+            protect,
+            label: self.label.clone(),
+        })
+    }
+
+    /// `name=value` of all.
+    pub fn words(&self) -> Vec<String> {
+        let limit = self.scrub_limit.map(limit_text);
+        let named = [
+            ("protect", &self.protect),
+            ("label", &self.label),
+            ("scrub-limit", &limit),
+        ];
+        let given = named
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        given.map(|(name, value)| format!("{name}={value}")).collect()
+    }
+}
+
+/// Why a property cannot be set.
+fn refusal(name: &str) -> String {
+    if DECIDED.contains(&name) {
+        return format!("{name} cannot change: it was decided when the pool was made (keepfs create)");
+    }
+    let settable = SETTABLE.join(", ");
+    match name {
+        "readonly" | "atime" => format!(
+            "{name} is an option of the mount: keepfs mount -o remount,... changes it (ro, rw, noatime, relatime, strictatime)"
+        ),
+        _ if OF_MOUNT.contains(&name) => {
+            format!("{name} is an option of the mount: unmount the pool and mount it again with -o {name}=...")
+        }
+        _ => format!("there is no property '{name}'; those that can be set are {settable}"),
+    }
+}
+
+/// Whether there is a property of this name, of this pool or another one.
+pub fn is_known(name: &str) -> bool {
+    [&SETTABLE[..], &DECIDED, &OF_MOUNT]
+        .iter()
+        .any(|names| names.contains(&name))
+}
+
+/// What the pool keeps.
+pub fn of_pool(pool: &Pool) -> Vec<Property> {
+    let yes = |is: bool| if is { "yes" } else { "no" };
+    vec![
+        Property::new("protect", pool.protect.name(), "local"),
+        Property::new("label", &pool.label, "local"),
+        Property::new("id", &pool.id.to_string(), "-"),
+        Property::size("size", pool.pages * PAGE as u64, "-"),
+        Property::new("meta-copies", &pool.meta_copies.to_string(), "-"),
+        Property::size("log-size", pool.log.pages * PAGE as u64, "-"),
+        Property::new("created", &pool.created_s.to_string(), "-"),
+        Property::new("test", yes(pool.is_test), "-"),
+    ]
+}
+
+/// The limit of scrubs, bytes a second.
+pub fn of_scrub(limit: u64) -> Property {
+    let source = if limit == 0 { "default" } else { "local" };
+    match limit {
+        0 => Property::new("scrub-limit", &limit_text(limit), source),
+        bytes => Property::size("scrub-limit", bytes, source),
+    }
+}
+
+fn limit_text(limit: u64) -> String {
+    match limit {
+        0 => "none".into(),
+        bytes => bytes.to_string(),
+    }
+}
+
+/// Options of a mount; the transport in use and whether it has a keeper.
+pub fn of_mount(options: &MountOptions, transport: &str, is_kept: bool) -> Vec<Property> {
+    let now = mounted(options, transport, is_kept);
+    let usual = mounted(&MountOptions::default(), "dev", true);
+    let source = |same: bool| if same { "default" } else { "temporary" };
+    now.into_iter()
+        .zip(usual)
+        .map(|(now, usual)| Property {
+            source: source(now.value == usual.value).into(),
+            ..now
+        })
+        .collect()
+}
+
+fn mounted(o: &MountOptions, transport: &str, is_kept: bool) -> Vec<Property> {
+    let on = |is: bool| if is { "on" } else { "off" };
+    let text = |name, value: &str| Property::new(name, value, "");
+    vec![
+        text("readonly", on(o.read_only)),
+        text("atime", access_times_name(o.access_times)),
+        text("guard", o.guard_name()),
+        text("audit", &o.audit.to_string()),
+        Property::size("arena", o.arena, ""),
+        text("cache", o.cache_name()),
+        text("io", o.io_name()),
+        text("commit", &o.commit.as_secs().to_string()),
+        text("transport", transport),
+        text("keeper", on(is_kept)),
+        text("restarts", &o.restarts.to_string()),
+        text("scrub", &o.scrub_name()),
+        text("log-free", &o.log_free.to_string()),
+        text("discard", on(o.discard)),
+    ]
+}
+
+impl Property {
+    fn new(name: &str, value: &str, source: &str) -> Property {
+        Property {
+            name: name.into(),
+            value: value.into(),
+            is_size: false,
+            source: source.into(),
+        }
+    }
+
+    fn size(name: &str, bytes: u64, source: &str) -> Property {
+        Property {
+            is_size: true,
+            ..Property::new(name, &bytes.to_string(), source)
+        }
+    }
+
+    /// The value for people: sizes in units unless they are wanted exact.
+    pub fn shown(&self, exact: bool) -> String {
+        match self.value.parse() {
+            Ok(bytes) if self.is_size && !exact => Size(bytes).to_string(),
+            _ if self.value.is_empty() => "-".into(),
+            _ => self.value.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! `keepfs set`: changes properties of a pool, while it is mounted too.
+//!
+//! What the superblock keeps is changed by a checkpoint (S-2.9). Of a mounted pool the server does it and then makes room
+//! for another one that has its memory by the new settings, as `upgrade` does: programs notice a pause only.
+
+mod serving;
+
+use super::control::{self, Silent};
+use super::failure::Failure;
+use super::properties::Wanted;
+use super::registry::Record;
+use super::unmount::patiently;
+use super::{Outcome, figures, history};
+use clap::Args as Fields;
+use keepfs::{OpenOptions, Pool};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// For `--help`.
+pub const HELP: &str = "\
+Properties:
+  protect=pcrc|pq|evenodd64|evenodd256|crc|off   what guards metadata in memory (see `keepfs create --help`)
+  label=TEXT                                     a name for people, at most 64 bytes
+  scrub-limit=SIZE|none                          bytes a second that a scrub reads; while it is mounted only
+
+Of a mounted pool protect and label need a keeper (mount option keeper=on, the default): the server makes room for another
+one, and programs notice a pause only. Other properties that `keepfs get` shows are options of the mount.";
+
+/// `keepfs set`.
+#[derive(Fields, Debug)]
+#[command(after_help = HELP)]
+pub struct Set {
+    /// The mount point or the pool, and what it shall have; in any order
+    #[arg(value_names = ["DIR|POOL", "NAME=VALUE"], num_args = 2.., required = true, value_hint = clap::ValueHint::AnyPath)]
+    pub words: Vec<String>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Changes what is asked for, all of it or nothing but the limit of scrubs.
+pub fn run(args: &Set) -> Outcome {
+    let (of, wanted) = sort(&args.words)?;
+    let server = history::server_of(&of);
+    if let (Some(limit), None) = (wanted.scrub_limit, &server) {
+        let limit = if limit == 0 { "none".into() } else { limit.to_string() };
+        return Err(Failure::Other(format!(
+            "{}: scrub-limit={limit} can be set while it is mounted only",
+            of.display()
+        )));
+    }
+    let pid = match &server {
+        Some(record) => Some(live(record, &wanted)?),
+        None => {
+            offline(&of, &wanted)?;
+            None
+        }
+    };
+    let words = wanted.words();
+    match args.json {
+        true => println!(
+            "{:#}",
+            json!({"version": figures::VERSION, "of": of, "set": words, "server_pid": pid})
+        ),
+        false => words.iter().for_each(|word| println!("{}: {word}", of.display())),
+    }
+    Ok(0)
+}
+
+/// What is to be changed, and how. Errors: not one path, or a property that is none.
+fn sort(words: &[String]) -> Result<(PathBuf, Wanted), Failure> {
+    let mut wanted = Wanted::default();
+    let mut paths = Vec::new();
+    for word in words {
+        match word.split_once('=').filter(|(name, _)| is_name(name)) {
+            Some((name, value)) => wanted.take(name, value)?,
+            None => paths.push(PathBuf::from(word)),
+        }
+    }
+    match (paths.pop(), paths.is_empty(), wanted == Wanted::default()) {
+        (Some(of), true, false) => Ok((of, wanted)),
+        (_, _, true) => Err(Failure::Usage("say what to change, such as protect=pcrc".into())),
+        _ => Err(Failure::Usage("name one mount point or pool".into())),
+    }
+}
+
+/// No path is taken for a property unless it could be one.
+fn is_name(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+}
+
+/// A pool that nobody serves is opened for it, and recovered if it was not closed.
+fn offline(of: &Path, wanted: &Wanted) -> Result<(), Failure> {
+    let settings = wanted.settings().ok_or_else(|| no_such(of))?;
+    let pool: Pool = patiently(of, || Ok(Pool::open(of, &OpenOptions::default())?))?;
+    let set = pool.set(&settings);
+    let closed = pool.close();
+    set?;
+    Ok(closed?)
+}
+
+fn no_such(of: &Path) -> Failure {
+    Failure::Other(format!("{}: no pool can have that", of.display()))
+}
+
+/// Of a mounted pool: the process of the server that has it.
+fn live(record: &Record, wanted: &Wanted) -> Result<u64, Failure> {
+    let dir = record.dir.display();
+    let failed = |why: &str| Failure::Other(format!("{dir}: {why}"));
+    if let Some(limit) = wanted.scrub_limit {
+        ask(record, &format!("scrub limit {limit}"))?;
+    }
+    let question = serde_json::to_string(wanted).map_err(|e| failed(&e.to_string()))?;
+    match control::ask_once(record, &format!("set {question}")) {
+        // It made room for one that has it.
+        Err(Silent::Dead) => {}
+        answer => no_error(record, answer)?,
+    }
+    let status = ask(record, "status")?;
+    let has = |value: &Value, wanted: &Option<String>| wanted.is_none() || value.as_str() == wanted.as_deref();
+    if !has(&status["arena"]["protect"], &wanted.protect) || !has(&status["label"], &wanted.label) {
+        return Err(failed(
+            "no server came to serve with the new settings; see `keepfs status` and `keepfs events`",
+        ));
+    }
+    Ok(status["server_pid"].as_u64().unwrap_or_default())
+}
+
+fn ask(record: &Record, question: &str) -> Result<Value, Failure> {
+    let answer = control::ask(record, question);
+    if let Ok(value) = &answer
+        && value["error"].is_null()
+    {
+        return Ok(value.clone());
+    }
+    no_error(record, answer).map(|()| Value::Null)
+}
+
+/// Whether the answer tells no error.
+fn no_error(record: &Record, answer: Result<Value, Silent>) -> Result<(), Failure> {
+    let dir = record.dir.display();
+    let answer = answer.map_err(|e| Failure::Other(format!("{dir}: {e}")))?;
+    match answer["error"].as_str() {
+        Some(why) => Err(Failure::Other(format!("{dir}: {why}"))),
+        None => Ok(()),
+    }
+}

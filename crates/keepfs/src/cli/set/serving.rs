@@ -1,0 +1,75 @@
+//! The server's answers to `keepfs set` and `keepfs get`.
+
+use crate::cli::keep::lives::Mode;
+use crate::cli::properties::{self, Wanted};
+use crate::cli::status::Live;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+impl Live {
+    /// Changes what the pool keeps (S-2.9), then makes room for a server that has its memory so; the answer says why not, or
+    /// that nothing was to do. `None`: the words make no sense.
+    pub fn set(&self, words: &str) -> Option<Value> {
+        let wanted: Wanted = serde_json::from_str(words).ok()?;
+        let settings = wanted.settings()?;
+        let volume = self.volume.upgrade()?;
+        let store = volume.store();
+        let has = store.pool();
+        let as_wanted = settings.protect.is_none_or(|code| code == has.protect)
+            && settings.label.as_ref().is_none_or(|label| *label == has.label);
+        if let Some(why) = self.cannot_change() {
+            return Some(match as_wanted {
+                true => json!({}),
+                false => json!({"error": why}),
+            });
+        }
+        if let Err(error) = store.set(&settings) {
+            return Some(json!({"error": error.to_string()}));
+        }
+        let kept = self.kept.as_ref().filter(|_| !as_wanted);
+        Some(match kept.map(|kept| kept.make_room(&own_program())) {
+            None | Some(Ok(())) => json!({}),
+            Some(Err(error)) => {
+                json!({"error": format!("it is changed and holds from the next mount on, but its keeper was not told: {error}")})
+            }
+        })
+    }
+
+    /// Why the pool's settings cannot change now.
+    fn cannot_change(&self) -> Option<String> {
+        let Some(kept) = &self.kept else {
+            let pool = self.record.pool.display();
+            return Some(format!(
+                "it has no keeper (mounted with keeper=off or transport=uring), which would replace its server: unmount it, keepfs set {pool} ..., and mount it again"
+            ));
+        };
+        if kept.told().mode != Mode::Normal {
+            return Some("its servers died too often and changes are refused: unmount it and mount it again".into());
+        }
+        let read_only = self.read_only.load(Ordering::Acquire);
+        read_only.then(|| "it is mounted read-only: keepfs mount -o remount,rw lets it be changed".into())
+    }
+
+    /// All properties.
+    pub fn properties(&self) -> Option<Value> {
+        let volume = self.volume.upgrade()?;
+        let mut all = properties::of_pool(&volume.store().pool_in_force());
+        all.push(properties::of_scrub(volume.scrub_record().limit));
+        let mut options = self.options.clone();
+        let mount = self.mount();
+        options.read_only = mount.read_only;
+        options.access_times = self.access_times();
+        all.extend(properties::of_mount(&options, &mount.transport, self.kept.is_some()));
+        serde_json::to_value(all).ok()
+    }
+}
+
+/// What this server runs. One that was replaced on disk meanwhile is its keeper's as well.
+fn own_program() -> PathBuf {
+    let own = PathBuf::from("/proc/self/exe");
+    match std::fs::read_link(&own) {
+        Ok(path) if path.exists() => path,
+        _ => own,
+    }
+}

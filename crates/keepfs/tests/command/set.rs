@@ -1,0 +1,218 @@
+//! `keepfs set` and `keepfs get`: of a pool that is not mounted, and of one that programs are using.
+
+use super::bed::{Bed, done, fails, keepfs, possible, run};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const LEVELS: [&str; 6] = ["pcrc", "pq", "evenodd64", "evenodd256", "off", "crc"];
+
+fn set(of: &Path, words: &[&str]) -> String {
+    done(keepfs(["set"]).arg(of).args(words))
+}
+
+fn refused(of: &Path, words: &[&str]) -> (i32, String) {
+    fails(keepfs(["set"]).arg(of).args(words))
+}
+
+/// One value, as scripts get it.
+fn get(of: &Path, name: &str) -> String {
+    done(keepfs(["get", "-H", "-p", "-o", "value", name]).arg(of))
+        .trim_end()
+        .to_owned()
+}
+
+#[test]
+fn a_pool_that_is_not_mounted_changes_its_level_and_label() {
+    let bed = Bed::new();
+    assert_eq!(get(&bed.pool(), "protect"), "crc");
+    for level in LEVELS {
+        assert!(set(&bed.pool(), &[&format!("protect={level}")]).contains(&format!("protect={level}")));
+        assert_eq!(get(&bed.pool(), "protect"), level);
+        let superblock = done(keepfs(["dump"]).arg(bed.pool()).arg("superblock"));
+        assert!(superblock.contains("clean"), "{superblock}");
+        bed.check();
+    }
+    // As zfs(8) has it: what, then of what; more than one at once.
+    done(keepfs(["set", "label=tax 2026", "protect=pq"]).arg(bed.pool()));
+    assert_eq!(
+        (get(&bed.pool(), "label").as_str(), get(&bed.pool(), "protect").as_str()),
+        ("tax 2026", "pq")
+    );
+    let shown = done(keepfs(["get", "all"]).arg(bed.pool()));
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].starts_with("NAME") && lines[0].ends_with("SOURCE"), "{shown}");
+    let line = lines.iter().find(|line| line.contains(" size ")).unwrap();
+    assert!(line.contains("64.0M") && line.ends_with('-'), "{shown}");
+    assert_eq!(get(&bed.pool(), "size"), (64 << 20).to_string());
+    assert_eq!(
+        done(keepfs(["get", "-H", "label,protect"]).arg(bed.pool()))
+            .lines()
+            .count(),
+        2
+    );
+    if possible() {
+        bed.mount("");
+        assert!(
+            bed.line(&bed.dir(), "watched")
+                .contains("protect pq (keepfs set), guard alias, audit on")
+        );
+        assert!(bed.line(&bed.dir(), "pool").contains("tax 2026"));
+    }
+}
+
+#[test]
+fn what_cannot_be_set_is_refused_with_a_reason() {
+    let bed = Bed::new();
+    let before = fs::read(bed.pool()).unwrap();
+    for (words, code, said) in [
+        (&["protect=adler"][..], 2, "one of pcrc, pq"),
+        (&["colour=red"], 2, "there is no property 'colour'"),
+        (&["guard=pkey"], 2, "-o guard="),
+        (&["size=1G"], 2, "cannot change"),
+        (&["protect"], 2, "say what to change"),
+        (&["protect=pq", "colour=red"], 2, "colour"),
+        (&["scrub-limit=10M"], 1, "while it is mounted only"),
+    ] {
+        let (is, says) = refused(&bed.pool(), words);
+        assert!(is == code && says.contains(said), "{words:?}: {is} {says}");
+        assert_eq!(says.trim_end().lines().count(), 1, "one sentence: {says}");
+    }
+    let (code, said) = fails(keepfs(["get", "colour"]).arg(bed.pool()));
+    assert!(code == 2 && said.contains("colour"), "{said}");
+    let (code, said) = fails(keepfs(["set", "protect=pq"]).arg(bed.path("nothing")));
+    assert!(code == 1 && said.contains("nothing"), "{said}");
+    assert!(fs::read(bed.pool()).unwrap() == before, "a refusal wrote something");
+}
+
+/// Two programs at work while all levels take turns: each file is what its writer made it.
+#[test]
+fn a_level_changes_under_load() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    let stop = AtomicBool::new(false);
+    let worker = |name: &str| {
+        let (mut made, dir) = (Vec::new(), bed.on(name));
+        fs::create_dir(&dir).unwrap();
+        for n in 0u32.. {
+            let (new, old) = (dir.join(format!("new{n}")), dir.join(format!("{n}")));
+            let bytes = vec![n as u8; (n as usize * 37) % 9000];
+            fs::write(&new, &bytes).unwrap();
+            fs::rename(&new, &old).unwrap();
+            assert_eq!(fs::read(&old).unwrap(), bytes);
+            made.push((old, bytes));
+            if n % 3 == 0 && n > 30 {
+                let (gone, _) = made.swap_remove(n as usize % 17);
+                fs::remove_file(gone).unwrap();
+            }
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        (dir, made)
+    };
+    let (mut servers, mut made) = (vec![bed.server()], Vec::new());
+    std::thread::scope(|scope| {
+        let workers = [scope.spawn(|| worker("a")), scope.spawn(|| worker("b"))];
+        for level in LEVELS.iter().cycle().take(12) {
+            set(&bed.dir(), &[&format!("protect={level}")]);
+            assert_eq!(bed.status()["arena"]["protect"], *level);
+            servers.push(bed.server());
+        }
+        stop.store(true, Ordering::Relaxed);
+        made.extend(workers.map(|worker| worker.join().unwrap()));
+    });
+    // Each change had a server of its own, and none of them died.
+    servers.dedup();
+    assert_eq!(servers.len(), 13);
+    assert_eq!(bed.status()["keeper"]["deaths"], 0);
+    compare(&made);
+    let events = done(keepfs(["events"]).arg(bed.dir()));
+    assert!(!events.contains("memory of the server"), "{events}");
+    bed.unmount();
+    bed.check();
+    bed.mount("");
+    compare(&made);
+    assert_eq!(get(&bed.dir(), "protect"), "crc");
+}
+
+/// A directory, and the files that were made in it, with their bytes.
+type Made = (PathBuf, Vec<(PathBuf, Vec<u8>)>);
+
+fn compare(made: &[Made]) {
+    for (dir, files) in made {
+        let mut names: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut expected: Vec<PathBuf> = files.iter().map(|(path, _)| path.clone()).collect();
+        names.sort();
+        expected.sort();
+        assert_eq!(names, expected);
+        for (path, bytes) in files {
+            assert!(fs::read(path).unwrap() == *bytes, "{}", path.display());
+        }
+    }
+}
+
+/// What is not synced outlives the change, and a server that dies behind it is followed by one with the new level.
+#[test]
+fn a_changed_level_outlives_its_server() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    fs::write(bed.on("file"), "unsynced").unwrap();
+    let said = done(
+        keepfs(["set", "--json"])
+            .arg(bed.pool())
+            .args(["protect=evenodd64", "label=new"]),
+    );
+    let answer: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(answer["server_pid"], bed.status()["server_pid"]);
+    let server = bed.server();
+    // The same again changes nothing, and needs no other server.
+    set(&bed.dir(), &["protect=evenodd64"]);
+    assert_eq!(bed.server(), server);
+    bed.end_server(rustix::process::Signal::KILL);
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"unsynced");
+    let status = bed.status();
+    assert_eq!(
+        (&status["arena"]["protect"], &status["label"]),
+        (&"evenodd64".into(), &"new".into())
+    );
+    assert_eq!(
+        (get(&bed.dir(), "label").as_str(), get(&bed.dir(), "keeper").as_str()),
+        ("new", "on")
+    );
+    bed.unmount();
+    bed.check();
+}
+
+#[test]
+fn without_a_keeper_or_read_only_it_is_refused() {
+    let Some(bed) = Bed::mounted("keeper=off,guard=sealed") else {
+        return;
+    };
+    let (code, said) = refused(&bed.dir(), &["protect=pq"]);
+    assert!(
+        code == 1 && said.contains("unmount it, keepfs set") && said.contains("pool"),
+        "{said}"
+    );
+    // What is so already is no error, and the limit of scrubs needs nobody.
+    set(&bed.dir(), &["protect=crc", "scrub-limit=10M"]);
+    assert_eq!(get(&bed.dir(), "scrub-limit"), (10 << 20).to_string());
+    set(&bed.dir(), &["scrub-limit=none"]);
+    assert_eq!(get(&bed.dir(), "scrub-limit"), "none");
+    let shown = done(keepfs(["get", "-H", "-o", "property,value,source", "all"]).arg(bed.dir()));
+    for line in [
+        "protect\tcrc\tlocal",
+        "guard\tsealed\ttemporary",
+        "audit\ton\tdefault",
+        "keeper\toff\ttemporary",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line} in {shown}");
+    }
+    bed.unmount();
+    bed.mount("ro");
+    let (code, said) = refused(&bed.dir(), &["protect=pq"]);
+    assert!(code == 1 && said.contains("remount,rw"), "{said}");
+    assert_eq!(get(&bed.dir(), "readonly"), "on");
+    done(&mut bed.mounting("remount,rw"));
+    set(&bed.dir(), &["protect=pq"]);
+    assert_eq!(bed.status()["arena"]["protect"], "pq");
+    assert!(run(keepfs(["get", "all"]).arg(bed.dir())).status.success());
+}

@@ -1,0 +1,78 @@
+//! What of a pool may change while it lives: its protection and its label, by a checkpoint (S-2.9).
+
+use super::{Pool, protect};
+use crate::checkpoint::Wish;
+use crate::error::Error;
+use crate::{Protection, Store};
+use keepfs_format::superblock::Superblock;
+
+/// What is to change; `None` stays as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Settings {
+    /// What guards frames in memory, from the next opening on (S-2.6).
+    pub protect: Option<Protection>,
+    /// Label, at most 64 bytes.
+    pub label: Option<String>,
+}
+
+impl Settings {
+    /// Writes what is to change into a superblock. Errors: `BadPool`, no pool can have it; some may be written then.
+    fn store(&self, sb: &mut Superblock) -> Result<(), Error> {
+        if let Some(code) = self.protect {
+            protect::store(sb, code)?;
+        }
+        self.label.as_deref().map_or(Ok(()), |label| store_label(sb, label))
+    }
+}
+
+/// Writes the label into a superblock. Errors: it is too long, or has a NUL.
+pub(super) fn store_label(sb: &mut Superblock, label: &str) -> Result<(), Error> {
+    let too_long = || Error::BadPool("a label has at most 64 bytes, and no NUL".into());
+    if label.contains('\0') {
+        return Err(too_long());
+    }
+    let mut bytes = [0; 64];
+    bytes
+        .get_mut(..label.len())
+        .ok_or_else(too_long)?
+        .copy_from_slice(label.as_bytes());
+    sb.label = bytes;
+    Ok(())
+}
+
+impl Store {
+    /// Changes settings of the pool (S-2.9): when this returns they and everything before are durable, and whoever opens the
+    /// pool next has them. This store goes on with the memory that it has. Returns whether anything was to change.
+    ///
+    /// Errors: `ReadOnly`; `BadPool`, no pool can have them; those of a checkpoint. With `NoSpace` nothing has changed.
+    pub fn set(&self, settings: &Settings) -> Result<bool, Error> {
+        self.alive()?;
+        if self.is_read_only() {
+            return Err(Error::ReadOnly("it was opened so".into()));
+        }
+        let mut keeper = self.keeper.lock();
+        let before = keeper.superblock;
+        let mut after = before;
+        settings.store(&mut after)?;
+        if after == before {
+            return Ok(false);
+        }
+        // The next checkpoint has what stands here; nobody else makes one meanwhile.
+        keeper.superblock = after;
+        let done = self.checkpoint_with(&mut keeper, Wish::default());
+        if done.is_err() {
+            keeper.superblock = before;
+        }
+        drop(keeper);
+        self.keep_history();
+        done.map(|()| true)
+    }
+
+    /// The pool as the superblock in force tells it: its settings are those of the next opening.
+    pub fn pool_in_force(&self) -> Pool {
+        Pool::of(&self.keeper.lock().superblock)
+    }
+}
+
+#[cfg(test)]
+mod tests;
