@@ -24,9 +24,14 @@ macro_rules! bugs {
     };
 }
 
+mod groups;
 mod kills;
 mod logic;
 
+#[doc(hidden)]
+pub use groups::caller;
+#[cfg(feature = "planted")]
+pub use groups::plant_caller;
 pub use kills::{Point, Second};
 #[doc(hidden)]
 pub use kills::{forgets, step};

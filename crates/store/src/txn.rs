@@ -15,11 +15,12 @@ mod publish;
 
 pub(crate) use claims::Lowering;
 
-use crate::arena::FrameNo;
+use crate::arena::{FrameNo, is_within};
 use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
 use crate::gate::Inside;
 use crate::oplog::Draft;
+use crate::planted;
 use crate::redo;
 use crate::staged::{Bases, Room, Table};
 use crate::undo::UndoSlot;
@@ -352,14 +353,15 @@ impl<'s> Txn<'s> {
             return Ok(());
         }
         let (i, frame) = self.about_to_put(r, offset, new.len())?;
-        if update::put(&self.store.arena, &mut self.undo, (meaning.group(), frame), offset, new)? {
+        let group = planted::caller(meaning.group());
+        if update::put(&self.store.arena, &mut self.undo, (group, frame), offset, new)? {
             self.mark(i, offset, new.len());
         }
         Ok(())
     }
 
     fn about_to_put(&mut self, r: Ref, offset: usize, len: usize) -> Result<(usize, FrameNo), Stop> {
-        if offset < HEADER || offset + len > PAGE {
+        if offset < HEADER || !is_within(offset, len) {
             return Err(Error::Logic(format!("a write of {len} bytes at {offset} leaves {}", r.id)).into());
         }
         let i = self.touch(r)?;
@@ -464,7 +466,7 @@ impl Drop for Txn<'_> {
 
 impl Source for Txn<'_> {
     fn read(&mut self, r: Ref, offset: usize, buf: &mut [u8]) -> Result<(), Stop> {
-        if offset + buf.len() > PAGE {
+        if !is_within(offset, buf.len()) {
             return Err(Error::Logic(format!("a read at {offset} leaves {}", r.id)).into());
         }
         let i = self.touch(r)?;
@@ -516,3 +518,6 @@ pub(crate) fn newborn(header: &Header) -> Box<[u8; PAGE]> {
     bytes[..HEADER].copy_from_slice(header.as_bytes());
     bytes
 }
+
+#[cfg(test)]
+mod tests;

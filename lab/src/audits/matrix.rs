@@ -4,10 +4,11 @@
 use super::script;
 use keepfs_audit::digest::{Equation, Equations};
 use keepfs_audit::{Image, Options, walk};
+use keepfs_codes::identity::Group;
 use keepfs_fs::Volume;
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Device, PageNo};
-use keepfs_store::planted::{Logic, plant_logic};
+use keepfs_store::planted::{Logic, plant_caller, plant_logic};
 use keepfs_vfs::{Errno, Vfs};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -49,6 +50,44 @@ impl Image for Seen<'_> {
     fn read(&self, page: u64, buf: &mut [u8; 4096]) -> Result<(), String> {
         self.0.read(PageNo(page), buf).map_err(|e| e.to_string())
     }
+}
+
+/// What became of a call of the door by the wrong group (S-15.5).
+pub struct Foreign {
+    /// What was told: the metablock, what was seen, what was done.
+    pub told: Vec<String>,
+    /// Steps that were not done.
+    pub refused: Vec<&'static str>,
+    /// Findings of a walk over the pool that is left.
+    pub findings: Vec<String>,
+}
+
+/// Has one change made by `caller` instead of its own group (`None`: by its own), and goes through all steps. Errors: the pool
+/// could not be made, or nobody made a change.
+pub fn try_caller(caller: Option<Group>) -> Result<Foreign, String> {
+    let device: Arc<dyn Device> = Arc::new(RamDevice::new(PAGES));
+    script::format(device.clone()).map_err(|e| e.to_string())?;
+    let volume = Volume::open(device.clone(), &script::options(Equations::ALL)).map_err(|e| e.to_string())?;
+    script::prepare(&volume).map_err(|e| e.to_string())?;
+    plant_caller(caller);
+    let refused = script::STEPS.iter().filter(|(_, step)| step(&volume).is_err());
+    let refused = refused.map(|(name, _)| *name).collect();
+    if plant_caller(None) {
+        return Err("no change was made".into());
+    }
+    let closed = volume.unmount();
+    let told = volume.store().damages().into_iter();
+    let told = told
+        .map(|(damage, done)| format!("{}: {}, {done:?}", damage.id, damage.seen))
+        .collect();
+    drop(volume);
+    closed.map_err(|e| format!("unmount: {e}, told: {told:?}"))?;
+    let report = walk(&Seen(&*device), &Options { data: true, limit: 20 });
+    Ok(Foreign {
+        told,
+        refused,
+        findings: report.findings.iter().map(ToString::to_string).collect(),
+    })
 }
 
 /// Plants a bug and goes through all steps. Errors: the pool could not be made.

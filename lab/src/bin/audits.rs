@@ -113,10 +113,38 @@ fn matrix() -> Result<(), String> {
             );
         }
     }
+    wrong += callers()?;
     match wrong {
         0 => Ok(()),
-        n => Err(format!("{n} bugs are not found by their equation alone")),
+        n => Err(format!("{n} bugs are not found by what shall find them alone")),
     }
+}
+
+/// A change by the wrong group, one bug a group: told once by the sums, and the pool that is left is sound. Returns how many
+/// were not.
+#[cfg(feature = "planted")]
+fn callers() -> Result<usize, String> {
+    use keepfs_codes::identity::Group;
+    use keepfs_lab::audits::matrix::try_caller;
+
+    let mut wrong = 0;
+    println!("\n{:<30}told", "a change by the wrong group");
+    for caller in [None].into_iter().chain(Group::ALL.map(Some)) {
+        let foreign = try_caller(caller)?;
+        let asked = usize::from(caller.is_some());
+        let good = foreign.told.len() == asked && foreign.refused.is_empty() && foreign.findings.is_empty();
+        wrong += usize::from(!good);
+        let name = caller.map_or("none".into(), |group| format!("{group:?}"));
+        println!(
+            "{name:<30}{} {}",
+            foreign.told.join("; "),
+            if good { "" } else { "WRONG" }
+        );
+        if !good {
+            println!("    {:?} {:?}", foreign.refused, foreign.findings);
+        }
+    }
+    Ok(wrong)
 }
 
 #[cfg(not(feature = "planted"))]

@@ -120,7 +120,7 @@ impl Arena {
     /// Copies bytes out of a frame. The range is within the frame.
     #[inline]
     pub fn load(&self, frame: FrameNo, offset: usize, buf: &mut [u8]) {
-        assert!(offset + buf.len() <= PAGE, "read beyond the frame");
+        assert!(is_within(offset, buf.len()), "read beyond the frame");
         self.frames.load(frame as usize * PAGE + offset, buf);
     }
 
@@ -190,21 +190,21 @@ impl Arena {
     /// Door, step 6: the bytes go through the window.
     #[inline]
     pub(crate) fn copy(&self, frame: FrameNo, offset: usize, bytes: &[u8]) {
-        assert!(offset + bytes.len() <= PAGE, "write beyond the frame");
+        assert!(is_within(offset, bytes.len()), "write beyond the frame");
         self.frames.store(frame as usize * PAGE + offset, bytes);
     }
 
     /// Door, step 6 for bits: atomic XOR of one byte; returns the old byte.
     #[inline]
     pub(crate) fn flip(&self, frame: FrameNo, offset: usize, mask: u8) -> u8 {
-        assert!(offset < PAGE, "write beyond the frame");
+        assert!(is_within(offset, 1), "write beyond the frame");
         self.frames.xor_u8(frame as usize * PAGE + offset, mask)
     }
 
     /// Door, step 6 for counters of 8 bytes, under the latch.
     #[inline]
     pub(crate) fn set_u64(&self, frame: FrameNo, offset: usize, value: u64) {
-        assert!(offset + 8 <= PAGE, "write beyond the frame");
+        assert!(is_within(offset, 8), "write beyond the frame");
         self.frames
             .store_u64(frame as usize * PAGE + offset, value, Ordering::Release);
     }
@@ -212,14 +212,14 @@ impl Arena {
     /// Door, step 6 for counters of 2 bytes, under the latch.
     #[inline]
     pub(crate) fn set_u16(&self, frame: FrameNo, offset: usize, value: u16) {
-        assert!(offset + 2 <= PAGE, "write beyond the frame");
+        assert!(is_within(offset, 2), "write beyond the frame");
         self.frames
             .store_u16(frame as usize * PAGE + offset, value, Ordering::Release);
     }
 
     /// Restart: the bytes of a frame as they were before the open transactions, while nobody else is there.
     pub(crate) fn restore(&self, frame: FrameNo, offset: usize, bytes: &[u8]) {
-        assert!(offset + bytes.len() <= PAGE, "write beyond the frame");
+        assert!(is_within(offset, bytes.len()), "write beyond the frame");
         self.frames.store(frame as usize * PAGE + offset, bytes);
     }
 
@@ -288,6 +288,12 @@ impl Arena {
     fn load_parity(&self, frame: FrameNo, parity: &mut [u8]) {
         self.parity.load(frame as usize * parity.len(), parity);
     }
+}
+
+/// Whether so many bytes from there on lie in a frame, whatever the numbers are.
+#[inline]
+pub(crate) fn is_within(offset: usize, len: usize) -> bool {
+    offset <= PAGE && len <= PAGE - offset
 }
 
 #[cfg(test)]

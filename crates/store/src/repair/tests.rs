@@ -251,6 +251,45 @@ fn a_call_by_the_wrong_group_is_told() {
     }
 }
 
+/// The same for every frame of every group: what is told depends on the two groups alone, and nobody else's frame is. The log
+/// has none in the arena. S-15.5
+#[test]
+fn a_call_by_the_wrong_group_is_told_whose_frame_it_may_be() {
+    for (own, meaning) in [
+        (Group::Inode, Some(Kind::Inodes)),
+        (Group::Directory, Some(Kind::DirLeaf)),
+        (Group::Map, Some(Kind::BlockMap)),
+        (Group::Xattr, Some(Kind::Xattr)),
+        (Group::Bitmap, None),
+    ] {
+        for caller in Group::ALL {
+            let world = world(Protection::Crc);
+            let id = match meaning {
+                None => keepfs_format::bitmap::TOTALS,
+                Some(Kind::Inodes) => {
+                    let made = world.store.transact::<_, Error>(|t| Ok(t.new_ino()?));
+                    Ref::inode_block(made.expect("inode")).id
+                }
+                Some(kind) => {
+                    let made = world.store.transact::<_, Error>(|t| Ok(t.new_node(kind, 0, OWNER)?));
+                    made.expect("node").id
+                }
+            };
+            let pin = world.store.fetch(id).expect("pin");
+            world.store.verified_copy(&pin, &mut [0; PAGE]).expect("verified");
+            let mut undo = world.store.undo.open();
+            let put = update::put(&world.store.arena, &mut undo, (caller, pin.frame), 300, b"by whom?");
+            assert!(put.expect("put"));
+            undo.commit(world.store.last_seq());
+            // What becomes of it then is the ladder's: a clean frame is read again, another one is fenced or ends writing.
+            let told = world.store.verified_copy(&pin, &mut [0; PAGE]);
+            let events = world.store.damages().len();
+            assert_eq!(events, usize::from(caller != own), "{caller:?} in {own:?}: {told:?}");
+            assert!(told.is_ok() || caller != own, "{caller:?} in {own:?}: {told:?}");
+        }
+    }
+}
+
 /// A frame that stands under another metablock's number is told, though its bytes and sum agree. S-15.4
 #[test]
 fn a_misdirected_frame_is_told() {

@@ -1,0 +1,83 @@
+//! What the door looks at before it opens a window (PROTOCOLS section 2, step 0): range, frame, identity.
+
+use super::*;
+use crate::{Equations, FormatOptions, StoreOptions};
+use keepfs_media::Device;
+use keepfs_media::ram::RamDevice;
+use std::sync::Arc;
+
+fn world() -> (Arc<Store>, Ref) {
+    let device: Arc<dyn Device> = Arc::new(RamDevice::new(4096));
+    Store::format(device.clone(), &FormatOptions::default()).expect("format");
+    let options = StoreOptions {
+        arena_bytes: 2 << 20,
+        tiny_arena: true,
+        background: false,
+        audit: Equations::NONE,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(device, &options).expect("open");
+    let node = store.transact::<_, Error>(|t| Ok(t.new_node(Kind::Xattr, 0, 9)?));
+    (store, node.expect("node"))
+}
+
+fn refused(result: Result<(), Stop>) -> String {
+    match result {
+        Err(Stop::Error(e @ (Error::Logic(_) | Error::Damaged(_)))) => e.to_string(),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+/// Into the header, over the end by one byte, and by lengths that meet the end of all numbers: nothing is changed by it.
+#[test]
+fn a_range_that_leaves_the_frame_is_refused() {
+    let (store, r) = world();
+    let frame = store.cache.pin(r.id).expect("in the arena").frame;
+    let (mut before, mut after) = ([0; PAGE], [0; PAGE]);
+    store.arena.load(frame, 0, &mut before);
+    for (offset, len) in [
+        (0, 8),
+        (HEADER - 1, 1),
+        (PAGE - 7, 8),
+        (PAGE, 1),
+        (PAGE + 64, 8),
+        (usize::MAX - 3, 8),
+        (HEADER, PAGE),
+    ] {
+        let mut txn = Txn::begin(&store);
+        let said = refused(txn.put(r, offset, &vec![0xEE; len], Meaning::Xattr));
+        assert!(said.contains("leaves"), "{offset} {len}: {said}");
+        let read = txn.read(r, offset.max(PAGE - 7), &mut vec![0; len.max(8)]);
+        assert!(refused(read).contains("leaves"), "{offset} {len}");
+        store.arena.load(frame, 0, &mut after);
+        assert!(before == after && txn.is_empty(), "{offset} {len}");
+    }
+}
+
+/// Under the caller's name stands another metablock: by its header at the first touch, by the index at each later one.
+#[test]
+fn another_metablock_than_the_caller_named_is_refused() {
+    let (store, r) = world();
+    for wrong in [
+        Ref { owner: 8, ..r },
+        Ref {
+            kind: Kind::BlockMap,
+            ..r
+        },
+    ] {
+        let said = refused(Txn::begin(&store).put(wrong, 100, b"x", Meaning::Xattr));
+        assert!(said.contains("was expected as"), "{said}");
+    }
+    let mut txn = Txn::begin(&store);
+    txn.put(r, 100, b"x", Meaning::Xattr).expect("put");
+    let said = refused(txn.put(Ref { owner: 8, ..r }, 100, b"y", Meaning::Xattr));
+    assert!(said.contains("as two things"), "{said}");
+    // The index took the frame away from under the transaction.
+    let frame = store.cache.pin(r.id).expect("in the arena").frame;
+    store.cache.give_back(frame);
+    let said = refused(txn.put(r, 100, b"z", Meaning::Xattr));
+    assert!(said.contains("holds"), "{said}");
+    let mut byte = [0];
+    store.arena.load(frame, 100, &mut byte);
+    assert_eq!(byte, *b"x");
+}
