@@ -5,11 +5,11 @@
 mod sys;
 
 use keepfs_codes::crc64;
-use keepfs_format::PAGE;
+use keepfs_format::{Kind, PAGE};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
 use keepfs_store::arena::Arena;
-use keepfs_store::{Error, FormatOptions, Guard, Store, StoreOptions};
+use keepfs_store::{Error, FormatOptions, Guard, Meaning, Ref, Source, Store, StoreOptions};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
@@ -37,6 +37,26 @@ fn target(arena: &Arena) -> usize {
     arena.frames().shown_address() + FRAME as usize * PAGE + OFFSET
 }
 
+/// The same byte behind the secret address, which whoever looks into the table of mappings finds.
+fn window(arena: &Arena) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+    let mut ours = maps.lines().filter(|line| line.contains("memfd:keepfs-arena"));
+    let line = ours.find(|line| line.contains(" rw-s ")).expect("a window");
+    let start = line.split('-').next().map(|start| usize::from_str_radix(start, 16));
+    let start = start.expect("an address").expect("an address");
+    start + target(arena) - arena.frames().shown_address()
+}
+
+/// Whether the processor has protection keys; where they must be there (a guest made for it), it has.
+fn has_keys() -> bool {
+    let available = Guard::Pkey.available();
+    if let Err(why) = &available {
+        assert!(std::env::var_os("KEEPFS_KEYS").is_none(), "{why}");
+        eprintln!("SKIPPED: {why}");
+    }
+    available.is_ok()
+}
+
 fn is_whole(arena: &Arena) -> bool {
     arena.verified_copy(FRAME, &mut [0; PAGE]).is_ok()
 }
@@ -62,11 +82,16 @@ fn child() {
     }
     let (order, guard) = match order.split_once('/') {
         Some((order, "sealed")) => (order.to_owned(), Guard::Sealed),
+        Some((order, "pkey")) => (order.to_owned(), Guard::Pkey),
         Some((order, _)) => (order.to_owned(), Guard::Mprotect),
         None => (order, Guard::Alias),
     };
     let arena = arena(guard, false);
-    println!("target {:#x}", target(&arena));
+    if order == "told" {
+        let before = is_whole(&arena);
+        sys::store_byte(window(&arena), 0xFF);
+        return println!("whole before: {before}, after: {}", is_whole(&arena));
+    }
     if order == "witness" {
         std::thread::spawn(|| {
             loop {
@@ -77,8 +102,10 @@ fn child() {
     let culprit = std::thread::Builder::new().name("culprit".into());
     let at = match order.as_str() {
         "frame" | "witness" => target(&arena),
+        "window" => window(&arena),
         _ => 8, // A null pointer with an offset: none of ours.
     };
+    println!("target {at:#x}");
     let thread = culprit.spawn(move || stray_store(at)).expect("thread");
     thread.join().expect("never reached");
 }
@@ -112,6 +139,69 @@ fn a_stray_store_dies_with_a_report_that_names_it() {
     for order in ["frame", "frame/sealed", "frame/mprotect"] {
         dies_with_a_report(order);
     }
+}
+
+/// Guard `pkey`: the window is closed to a store that knows its address. In a guest with such a processor:
+/// `cargo xtask suite pkey`.
+#[test]
+fn keys_stop_a_store_through_either_mapping() {
+    if has_keys() {
+        ["frame/pkey", "window/pkey"].into_iter().for_each(dies_with_a_report);
+    }
+}
+
+/// Guard `alias`: nothing stops a store through the secret address; the next look tells.
+#[test]
+fn a_store_through_the_window_is_told_by_the_next_verify() {
+    let output = run_child("told");
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("whole before: true, after: false"), "{said}");
+}
+
+/// Guard `pkey`: threads that change the pool through the door notice nothing of it.
+#[test]
+fn legal_changes_work_under_keys() {
+    if !has_keys() {
+        return;
+    }
+    let device: Arc<dyn Device> = Arc::new(RamDevice::new(4096));
+    Store::format(device.clone(), &FormatOptions::default()).expect("format");
+    let options = StoreOptions {
+        tiny_arena: true,
+        arena_bytes: 2 << 20,
+        guard: Guard::Pkey,
+        audit: keepfs_store::Equations::NONE,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(device.clone(), &options).expect("open");
+    let made = std::thread::scope(|scope| {
+        let work = |n: u8| {
+            let store = &store;
+            let nodes = (0..50u8).map(move |round| node(store, [n, round])).collect::<Vec<_>>();
+            store.checkpoint().expect("checkpoint");
+            nodes
+        };
+        let workers = [1, 2].map(|n| scope.spawn(move || work(n)));
+        workers.map(|worker| worker.join().expect("worker")).concat()
+    });
+    store.close().expect("close");
+    drop(store);
+    let store = Store::open(device, &options).expect("open");
+    for (made, bytes) in made {
+        let mut found = [0; 2];
+        store.view().read(made, 64, &mut found).expect("read");
+        assert_eq!(found, bytes);
+    }
+}
+
+fn node(store: &Store, bytes: [u8; 2]) -> (Ref, [u8; 2]) {
+    let made = store.transact::<_, Error>(|t| {
+        let r = t.new_node(Kind::Xattr, 0, 9)?;
+        t.put(r, 64, &bytes, Meaning::Xattr)?;
+        Ok(r)
+    });
+    (made.expect("node"), bytes)
 }
 
 fn dies_with_a_report(order: &str) {

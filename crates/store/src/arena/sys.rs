@@ -447,15 +447,21 @@ pub(super) struct Place {
     pub id: u64,
 }
 
-/// Which guarded region an address lies in. Safe in a signal handler: no lock, no memory is asked for.
+/// Which guarded region an address lies in, by the mapping that everybody reads or by the window, where a store faults only
+/// while a key closes it ([`Guard::Pkey`]). Safe in a signal handler: no lock, no memory is asked for.
 pub(super) fn place_of(address: usize) -> Option<Place> {
-    let regions = SHOWN.iter().take(HIGH.load(Ordering::Acquire));
-    let mut starts = regions.map(|(start, len)| (start.load(Ordering::Acquire), len.load(Ordering::Acquire)));
-    let (start, _) = starts.find(|(start, len)| *start != 0 && address >= *start && address - start < *len)?;
+    let regions = SHOWN.iter().zip(&WINDOWS).take(HIGH.load(Ordering::Acquire));
+    let mut regions = regions.map(|((shown, len), window)| {
+        let [shown, len, window] = [shown, len, window].map(|word| word.load(Ordering::Acquire));
+        let offset = |start: usize| address.checked_sub(start).filter(|offset| start != 0 && *offset < len);
+        (shown, offset(shown).or_else(|| offset(window).filter(|_| shown != 0)))
+    });
+    let (shown, offset) = regions.find_map(|(shown, offset)| Some((shown, offset?)))?;
     Some(Place {
-        frame: (address - start) / 4096,
-        offset: (address - start) % 4096,
-        id: word64(address - address % 4096 + ID).load(Ordering::Relaxed),
+        frame: offset / 4096,
+        offset: offset % 4096,
+        // Where everybody may read.
+        id: word64(shown + offset - offset % 4096 + ID).load(Ordering::Relaxed),
     })
 }
 
