@@ -268,6 +268,7 @@ impl Server {
             let begun = Instant::now();
             let results = self.fsyncs(&jobs);
             let took = begun.elapsed();
+            self.syncs.took(took);
             for (job, result) in jobs.iter_mut().zip(results) {
                 if let Some((_, op)) = asked(&job.request) {
                     self.tally.handled(op, Some(begun - job.arrived), took);
@@ -390,7 +391,8 @@ impl Service for Arc<Server> {
         if by == By::Reader {
             return self.handle_timed(request, reply, None);
         }
-        let unique = InHeader::read_from_prefix(request.bytes()).map_or(0, |(header, _)| header.unique);
+        let (unique, task) =
+            InHeader::read_from_prefix(request.bytes()).map_or((0, 0), |(header, _)| (header.unique, header.pid));
         let taken = match request.bytes().len() {
             0..=COPY_MAX => request.take_small(),
             _ => request.replace(self.workers.spare(self.request_size())),
@@ -398,6 +400,7 @@ impl Service for Arc<Server> {
         let job = Job {
             channel,
             unique,
+            task,
             arrived: Instant::now(),
             request: taken,
         };

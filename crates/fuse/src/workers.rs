@@ -15,6 +15,8 @@ const SPARES_MAX: usize = 8;
 pub(crate) struct Job {
     pub(crate) channel: Channel,
     pub(crate) unique: u64,
+    /// The thread that asks.
+    pub(crate) task: u32,
     /// When it was handed over.
     pub(crate) arrived: Instant,
     pub(crate) request: RequestBuf,

@@ -1,13 +1,14 @@
-//! Who begins a round, and what it takes.
+//! Who begins a round, what it takes, and for whom it waits.
 
 use super::*;
 use crate::transport::{Channel, RequestBuf};
-use std::time::Instant;
 
+/// A request of the task of the same number.
 fn job(unique: u64) -> Job {
     Job {
         channel: Channel::FIRST,
         unique,
+        task: unique as u32,
         arrived: Instant::now(),
         request: RequestBuf::default(),
     }
@@ -27,4 +28,66 @@ fn one_round_takes_all_that_wait() {
     assert_eq!(numbers(&syncs.take()), [3], "the next one is for what came meanwhile");
     assert_eq!(numbers(&syncs.take()), [], "nothing came: the worker ends");
     assert!(syncs.push(job(4)), "so the next to come begins again");
+}
+
+#[test]
+fn a_task_alone_never_waits() {
+    let mut state = State {
+        mean: LONGEST,
+        ..State::default()
+    };
+    assert_eq!(state.patience(), None, "nobody waits");
+    for _ in 0..3 {
+        state.waiting.push(job(1));
+        assert_eq!(state.patience(), None);
+        state.begin();
+    }
+}
+
+#[test]
+fn a_round_waits_for_tasks_that_synced_lately() {
+    let mut state = State {
+        mean: LONGEST,
+        trust: STEPS,
+        ..State::default()
+    };
+    state.waiting = vec![job(1), job(2)];
+    state.begin();
+    state.waiting = vec![job(3)];
+    assert_eq!(state.patience(), Some(LONGEST / PART), "two more are about to come");
+    state.waiting.push(job(1));
+    assert_eq!(state.patience(), None, "as many as in the round before");
+    state.begin();
+    state.waiting = vec![job(1), job(2)];
+    assert_eq!(
+        state.patience(),
+        Some(LONGEST / PART),
+        "1, 2 and 3 synced in the last two rounds"
+    );
+    state.begin();
+    state.waiting = vec![job(1)];
+    assert_eq!(state.patience(), Some(LONGEST / PART));
+    state.begin();
+    state.waiting = vec![job(1)];
+    state.begin();
+    state.waiting = vec![job(1)];
+    assert_eq!(state.patience(), None, "the others are forgotten after two rounds");
+}
+
+#[test]
+fn waits_that_bring_nobody_become_short() {
+    let mut state = State {
+        mean: LONGEST * 100,
+        expected: 2,
+        waiting: vec![job(1)],
+        ..State::default()
+    };
+    state.waited(true);
+    assert_eq!(state.patience(), Some(LONGEST), "however long a round is");
+    for _ in 0..9 {
+        state.waited(false);
+    }
+    assert_eq!(state.patience(), Some(LONGEST / STEPS));
+    state.waited(true);
+    assert_eq!(state.patience(), Some(LONGEST), "one that paid makes them long again");
 }

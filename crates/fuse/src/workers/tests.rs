@@ -7,6 +7,7 @@ fn job(unique: u64) -> Work {
     Work::Request(Job {
         channel: Channel::FIRST,
         unique,
+        task: 0,
         arrived: Instant::now(),
         request: RequestBuf::default(),
     })

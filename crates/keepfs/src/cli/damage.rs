@@ -3,6 +3,7 @@
 use super::args::{Damage, DamageWhat};
 use super::failure::Failure;
 use super::history::{self, Damaged};
+use super::unmount::patiently;
 use super::{Outcome, figures, reader};
 use keepfs::{OpenOptions, Pool};
 use serde_json::json;
@@ -82,7 +83,7 @@ fn clear(of: &Path, json: bool) -> Outcome {
 
 /// A pool that nobody serves is opened for it, and recovered if it was not closed.
 fn clear_on_device(pool: &Path) -> Result<u64, Failure> {
-    let pool = Pool::open(pool, &OpenOptions::default())?;
+    let pool = patiently(pool, || Ok(Pool::open(pool, &OpenOptions::default())?))?;
     let cleared = pool.volume().store().history().clear_damage() as u64;
     pool.close()?;
     Ok(cleared)

@@ -13,6 +13,7 @@ use super::Outcome;
 use super::failure::Failure;
 use super::registry::Record;
 use super::scrub::server;
+use super::unmount::patiently;
 use super::{control, image};
 use args::{Device, Kind, Place, Scribble, What, Wild};
 use keepfs_audit::read::View;
@@ -175,7 +176,7 @@ fn offline(pool: &Path, what: &Scribble) -> Outcome {
         path: pool.to_owned(),
         source,
     };
-    let image = image::DeviceImage::open(pool)?;
+    let image = patiently(pool, || image::DeviceImage::open(pool))?;
     let mut view = View::open(&image).map_err(failed)?;
     if view.superblock().incompat.get() & INCOMPAT_TEST == 0 {
         return Err(Failure::Other(format!(

@@ -9,9 +9,14 @@ use keepfs_fuse::{FuseError, How};
 use keepfs_media::DeviceError;
 use std::fs::File;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// How long a server whose mount is gone may take to end, for those who want its pool next.
 const ENDING_S: i64 = 10;
+/// How long its keeper may take then, and how often it is looked.
+const LEAVING: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Unmounts.
 pub fn run(args: &Unmount) -> Outcome {
@@ -93,16 +98,29 @@ fn begin(record: &Record) -> Result<Option<Wait>, Failure> {
     }
 }
 
-/// Opens a pool. A plain umount(8) may return a moment before the server has let go of the pool: if it is in use by a
-/// server that is mounted nowhere any more, waits for that server's end and tries once more. If a server of ours has it
-/// mounted, the failure says where.
+/// Opens a pool. A plain umount(8) may return a moment before the server, and then its keeper, have let go of the pool: if
+/// it is in use by a server that is mounted nowhere any more, waits for that server's end, and for the keeper, which tells
+/// nobody when it ends, tries again for a moment. If a server of ours has it mounted, the failure says where.
 pub fn patiently<T>(pool: &Path, open: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
     match open() {
         Err(failure) if failure.is_busy() => {
             wait_for_ending_servers(pool);
-            open().map_err(|failure| mounted_where(pool, failure))
+            open_left(pool, open).map_err(|failure| mounted_where(pool, failure))
         }
         other => other,
+    }
+}
+
+/// Opens a pool that whoever has it open is about to leave, unless it is mounted.
+fn open_left<T>(pool: &Path, open: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
+    let until = Instant::now() + LEAVING;
+    loop {
+        let opened = open();
+        let is_busy = opened.as_ref().is_err_and(Failure::is_busy);
+        if !is_busy || Instant::now() > until || registry::of_pool(pool).iter().any(Record::is_mounted) {
+            return opened;
+        }
+        thread::sleep(LOOK);
     }
 }
 
@@ -127,3 +145,6 @@ fn wait_for_ending_servers(pool: &Path) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
