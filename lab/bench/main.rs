@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 mod blocks;
 mod figures;
 mod fileset;
+mod metadata;
 mod personality;
 mod random;
 mod single;
@@ -31,6 +32,9 @@ fn dispatch(workload: &str, dir: &Path, time: Duration, percent: Option<usize>) 
         && let Some(personality) = Personality::named(name)
     {
         return personality.prepare(dir, percent);
+    }
+    if let Some(files) = workload.strip_prefix("metadata-") {
+        return metadata::run(dir, files, percent);
     }
     match workload {
         "single-prepare" => {

@@ -2,8 +2,10 @@
 
 pub mod audits;
 pub mod crash;
+pub mod greenan;
 pub mod hostile;
 pub mod inproc;
 pub mod million;
 pub mod scribble;
 pub mod second;
+pub mod told;

@@ -13,6 +13,7 @@ mod figure;
 mod floor;
 mod glance;
 mod mounted;
+mod papers;
 mod peers;
 mod plot;
 mod programs;
@@ -26,10 +27,11 @@ mod work;
 
 use device::Profile;
 use figure::{FIGURES, Figure};
+pub use papers::PAPERS;
 use results::Results;
 use session::Bench;
 
-const USAGE: &str = "usage: cargo xtask bench NAME... | all (without huge) | list | render | smoke
+const USAGE: &str = "usage: cargo xtask bench NAME... | all (without huge and papers) | list | render | smoke
   --seconds N   seconds of a workload [2]
   --rounds N    most rounds of a figure; peers take turns within each [3]
   --only PEER   this peer (again for more); printed, not stored
@@ -103,6 +105,13 @@ fn peer(name: &str) -> Result<&str, String> {
     peers::named(name)
         .map(|_| name)
         .ok_or_else(|| format!("no peer {name}; peers: {}", names()))
+}
+
+/// The names of a paper's figures, or of all papers'.
+pub fn figures_of_paper(paper: &str) -> Vec<&'static str> {
+    let names = FIGURES.iter().map(|figure| figure.name);
+    let wanted = |name: &&str| papers::of(name).is_some_and(|of| paper == "all" || of == paper);
+    names.filter(wanted).collect()
 }
 
 /// The figures, a line each.

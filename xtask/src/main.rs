@@ -7,6 +7,7 @@ mod demo;
 mod gates;
 mod install;
 mod licences;
+mod papers;
 mod paths;
 mod run;
 mod stages;
@@ -23,6 +24,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   suite NAME --dir DIR           the same in DIR on whatever lies there
   demo                           makes a pool, works on it, kills its server, recovers; needs root
   bench NAME | all | list        speed, bytes and flushes beside other file systems; needs root
+  papers greenan | wafl | all     the papers' experiments on their terms, as figures of bench; needs root
   deny, miri, bare               one stage each, by a tool that must be installed
   install [WHAT]                 installs what the tests and the demo need (mount, suites, programs, peers, all)
 ";
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::command(),
         ["test", rest @ ..] => run::command(rest),
         ["bench", rest @ ..] => bench::command_line(rest),
+        ["papers", rest @ ..] => papers::command(rest),
         ["demo"] => demo::command(),
         ["suite", rest @ ..] => suites::command(rest),
         ["deny"] => gates::deny(),

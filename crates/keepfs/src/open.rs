@@ -27,6 +27,8 @@ pub struct OpenOptions {
     pub direct: bool,
     /// Write the changed parts of metadata only to the log; off is for comparison (decision 0421).
     pub compact: bool,
+    /// Keep the operation log and the state table (SPEC section 12); off is for comparison.
+    pub oplog: bool,
     /// Keep descriptors of the memory that another process can take up when this one has died ([`crate::Pool::remains`]).
     pub lasting: bool,
     /// When memory and device are looked at by themselves.
@@ -48,6 +50,7 @@ impl Default for OpenOptions {
             discard: false,
             direct: false,
             compact: true,
+            oplog: true,
             lasting: false,
             scrub: ScrubOptions::default(),
             seal: false,
@@ -69,6 +72,7 @@ impl OpenOptions {
                 read_only: self.read_only,
                 discard: self.discard,
                 compact: self.compact,
+                oplog: self.oplog,
                 ..StoreOptions::default()
             },
             access_times: self.access_times,

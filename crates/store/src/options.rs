@@ -31,6 +31,9 @@ pub struct StoreOptions {
     pub oplog: bool,
     /// Equations that every transaction must satisfy to commit (SPEC section 17).
     pub audit: Equations,
+    /// Copy metablocks before they change and compare them at the seal, as Recon does, for comparison.
+    #[cfg(feature = "measure")]
+    pub recon: bool,
     /// Everything is made durable before each transaction begins, so that a crash may fall between any two
     /// (simulations).
     pub sync_each: bool,
@@ -59,6 +62,8 @@ impl Default for StoreOptions {
             log_free_percent: 5,
             oplog: true,
             audit: Equations::ALL,
+            #[cfg(feature = "measure")]
+            recon: false,
             sync_each: false,
             lasting: false,
             discard: false,

@@ -12,8 +12,12 @@ mod claims;
 mod diff;
 mod encode;
 mod publish;
+#[cfg(feature = "measure")]
+pub mod recon;
 
 pub(crate) use claims::Lowering;
+#[cfg(feature = "measure")]
+pub(crate) use diff::insert_range;
 
 use crate::arena::{FrameNo, is_within};
 use crate::cache::Pin;
@@ -179,7 +183,7 @@ pub(crate) fn check_header(header: &Header, r: Ref, pool_tag: u32) -> Result<(),
 }
 
 /// Ranges (from, to) of a metablock.
-type Ranges = SmallVec<[(u16, u16); 6]>;
+pub(crate) type Ranges = SmallVec<[(u16, u16); 6]>;
 
 /// One frame in a transaction.
 struct Touched<'s> {
@@ -235,6 +239,9 @@ pub struct Txn<'s> {
     /// It does what this thread's request shall, whose reply names that inode or 0 (S-16.2).
     answers: Option<u64>,
     done: bool,
+    /// For audits in the style of Recon.
+    #[cfg(feature = "measure")]
+    copies: recon::Copies,
     gate: Option<Inside<'s>>,
 }
 
@@ -289,6 +296,8 @@ impl<'s> Txn<'s> {
             bounded: gate.is_some(),
             answers: None,
             done: false,
+            #[cfg(feature = "measure")]
+            copies: recon::Copies::default(),
             gate,
         }
     }
@@ -339,6 +348,10 @@ impl<'s> Txn<'s> {
         if !t.written {
             self.store.before_first_write(t.r.id, &t.pin, self.bounded)?;
             t.written = true;
+            #[cfg(feature = "measure")]
+            if self.store.options.recon {
+                self.copies.keep(&self.store.arena, t.pin.frame);
+            }
         }
         Ok(t.pin.frame)
     }
@@ -414,6 +427,8 @@ impl<'s> Txn<'s> {
     pub fn seal(mut self) -> Result<Sealed<'s>, Stop> {
         self.catch_up()?;
         if !self.is_empty() {
+            #[cfg(feature = "measure")]
+            self.copies.compare(&self.store.arena);
             self.audit()?;
         }
         let redo = match self.logged && !self.is_empty() {

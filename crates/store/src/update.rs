@@ -63,9 +63,21 @@ fn put_over(
     })?;
     arena.enter(frame);
     arena.fold(frame, group, (offset, old, new), delta);
-    arena.copy(frame, offset, new);
+    let good = arena.copy(frame, offset, new);
     arena.leave(frame);
-    Ok(true)
+    checked(good, frame).map(|()| true)
+}
+
+/// What was stored did not check (Greenan & Miller, figure 3, line 12): the transaction is taken back.
+#[inline]
+fn checked(good: bool, frame: FrameNo) -> Result<(), Stop> {
+    if good {
+        return Ok(());
+    }
+    Err(Error::Damaged(format!(
+        "frame {frame} was changed by something else while it was written"
+    ))
+    .into())
 }
 
 /// Flips the bits of `mask` in one byte, which must all be `from` before: bits commute, the byte is shared.
@@ -89,8 +101,9 @@ pub(crate) fn flip(
     })?;
     arena.enter(frame);
     arena.fold(frame, Group::Bitmap, (offset, &[0], &[mask]), delta);
-    let old = arena.flip(frame, offset, mask);
+    let (old, good) = arena.flip(frame, offset, mask);
     arena.leave(frame);
+    checked(good, frame)?;
     let wrong = if from { !old & mask } else { old & mask };
     if wrong != 0 {
         let what = if from { "freed twice" } else { "allocated twice" };
@@ -190,13 +203,14 @@ impl Counter {
         arena.fold(self.frame, Group::Bitmap, change, delta);
     }
 
-    /// Stores a value and folds; the caller holds the latch.
-    pub(crate) fn store(self, arena: &Arena, old: u64, new: u64) {
-        match self.undo {
+    /// Stores a value and folds; the caller holds the latch. Returns what [`Arena::copy`] does.
+    pub(crate) fn store(self, arena: &Arena, old: u64, new: u64) -> bool {
+        let good = match self.undo {
             Undo::Add16 => arena.set_u16(self.frame, self.offset, new as u16),
             _ => arena.set_u64(self.frame, self.offset, new),
-        }
+        };
         self.fold(arena, old, new);
+        good
     }
 
     /// The whole change, under the frame's latch, so that what a killed server leaves can be told (S-13.4):
@@ -225,11 +239,9 @@ impl Counter {
             old: &old.to_le_bytes()[..width],
             new: &new.to_le_bytes()[..width],
         });
-        if kept.is_ok() {
-            self.store(arena, old, new);
-        }
+        let good = kept.is_err() || self.store(arena, old, new);
         undo.intent_done();
-        kept
+        kept.and_then(|()| checked(good, self.frame))
     }
 
     /// Takes a record's change back.
@@ -238,7 +250,8 @@ impl Counter {
         arena.latch(self.frame);
         let old = self.load(arena);
         undo.intend_back(kept.number, old);
-        self.store(arena, old, self.less(old, kept));
+        // What does not check is told when the frame is verified; here and below.
+        let _later = self.store(arena, old, self.less(old, kept));
         undo.taken_back(kept.number);
         undo.intent_done();
         arena.unlatch(self.frame);
@@ -266,12 +279,10 @@ fn take_back(arena: &Arena, undo: &UndoSlot<'_>, kept: &Kept) {
     arena.enter(frame);
     let group = arena.binding(frame).group;
     arena.fold(frame, group, (offset, &kept.new, &kept.old), kept.delta);
-    match (kept.undo, kept.old.first(), kept.new.first()) {
-        (Undo::Bits, Some(old), Some(new)) => {
-            arena.flip(frame, offset, old ^ new);
-        }
+    let _later = match (kept.undo, kept.old.first(), kept.new.first()) {
+        (Undo::Bits, Some(old), Some(new)) => arena.flip(frame, offset, old ^ new).1,
         _ => arena.copy(frame, offset, &kept.old),
-    }
+    };
     arena.leave(frame);
     undo.taken_back(kept.number);
 }
@@ -285,6 +296,6 @@ pub(crate) fn replay(arena: &Arena, frame: FrameNo, offset: usize, new: &[u8]) {
     arena.enter(frame);
     let (group, delta) = (arena.binding(frame).group, crc64::delta(offset, old, new));
     arena.fold(frame, group, (offset, old, new), delta);
-    arena.copy(frame, offset, new);
+    let _later = arena.copy(frame, offset, new);
     arena.leave(frame);
 }

@@ -2,6 +2,7 @@
 
 use super::load::{Kind, Load};
 use super::script;
+use crate::told::Told;
 use keepfs_audit::digest::Equations;
 use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::ram::RamDevice;
@@ -20,6 +21,10 @@ pub struct Level {
     guard: Guard,
     protect: Protection,
     audit: Equations,
+    /// The operation log.
+    oplog: bool,
+    /// Audits compare copies besides.
+    recon: bool,
 }
 
 /// One more protection a level; the first is what the others are compared with.
@@ -29,34 +34,98 @@ pub const LEVELS: [Level; 5] = [
         guard: Guard::Off,
         protect: Protection::Off,
         audit: Equations::NONE,
+        oplog: true,
+        recon: false,
     },
     Level {
         name: "sums",
         guard: Guard::Off,
         protect: PROTECT_DEFAULT,
         audit: Equations::NONE,
+        oplog: true,
+        recon: false,
     },
     Level {
         name: "sums + audits",
         guard: Guard::Off,
         protect: PROTECT_DEFAULT,
         audit: Equations::ALL,
+        oplog: true,
+        recon: false,
     },
     Level {
         name: "+ alias (default)",
         guard: Guard::Alias,
         protect: PROTECT_DEFAULT,
         audit: Equations::ALL,
+        oplog: true,
+        recon: false,
     },
     Level {
         name: "+ mprotect",
         guard: Guard::Mprotect,
         protect: PROTECT_DEFAULT,
         audit: Equations::ALL,
+        oplog: true,
+        recon: false,
     },
 ];
 
 impl Level {
+    /// The settings of Greenan & Miller's figure 7, and whether each is one of the slow ones. `NO_MPROT` has the codes
+    /// follow each change, `ALL_PROT` runs their figure 3 as printed; audits, which the paper does not have, are off.
+    pub fn of_greenan() -> [(Level, bool); 6] {
+        let level = |name, guard, protect, oplog| Level {
+            name,
+            guard,
+            protect,
+            audit: Equations::NONE,
+            oplog,
+            recon: false,
+        };
+        use Protection::{Evenodd64, Evenodd256, Off};
+        [
+            (level("none", Guard::Off, Off, false), false),
+            (level("log only", Guard::Off, Off, true), false),
+            (level("NO_MPROT 64", Guard::Off, Evenodd64, true), false),
+            (level("NO_MPROT 256", Guard::Off, Evenodd256, true), false),
+            (level("ALL_PROT 64", Guard::Mprotect, Evenodd64, true), true),
+            (level("ALL_PROT 256", Guard::Mprotect, Evenodd256, true), true),
+        ]
+    }
+
+    /// The levels of WAFL's figures: [`LEVELS`], and sums and audits in the style of Recon.
+    pub fn of_wafl() -> [Level; 6] {
+        let [off, sums, audits, alias, mprotect] = LEVELS;
+        let recon = Level {
+            name: "sums + Recon",
+            recon: true,
+            ..audits
+        };
+        [
+            off,
+            sums,
+            audits,
+            alias.named("keepfs"),
+            mprotect.named("keepfs, mprotect"),
+            recon,
+        ]
+    }
+
+    /// The same by another name.
+    pub fn named(self, name: &'static str) -> Level {
+        Level { name, ..self }
+    }
+
+    /// The same without audits, by another name.
+    pub fn without_audits(self, name: &'static str) -> Level {
+        Level {
+            name,
+            audit: Equations::NONE,
+            ..self
+        }
+    }
+
     /// The default with other equations.
     pub fn audited(audit: Equations) -> Level {
         Level {
@@ -77,6 +146,8 @@ impl Level {
         let options = VolumeOptions {
             store: StoreOptions {
                 guard: self.guard,
+                oplog: self.oplog,
+                recon: self.recon,
                 ..script::options(self.audit).store
             },
             ..script::options(self.audit)
@@ -95,6 +166,24 @@ pub struct Cost {
     pub ratio: f64,
     /// See `ratio`.
     pub bounds: (f64, f64),
+}
+
+/// [`compare`] at the levels of WAFL's figures: what each takes for the load's unit, and between which times of the first
+/// level that lies with a confidence of 95 %.
+pub fn tell(kind: Kind, rounds: usize, mut tell: impl FnMut(Told)) -> Result<(), Errno> {
+    let levels = Level::of_wafl();
+    let (unit, count) = kind.unit();
+    for (level, cost) in levels.iter().zip(compare(kind, &levels, rounds)?) {
+        let each = cost.turn_ns as f64 / count as f64;
+        let told = Told::new(format!("{}, {unit}", kind.word()), level.name, each, "ns");
+        let (low, high) = cost.bounds;
+        tell(
+            told.with("ratio", cost.ratio)
+                .with("ratio_low", low)
+                .with("ratio_high", high),
+        );
+    }
+    Ok(())
 }
 
 /// Median, and between which values it lies with a confidence of 95 % whatever the values are distributed like: the order

@@ -123,6 +123,11 @@ impl<'v> Load<'v> {
         self.volume.syncfs()
     }
 
+    /// One operation of the OLTP mix.
+    pub fn step(&mut self) -> Result<()> {
+        self.oltp()
+    }
+
     /// One turn.
     pub fn turn(&mut self) -> Result<()> {
         match self.kind {

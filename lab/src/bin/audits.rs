@@ -1,4 +1,5 @@
-//! Audits: `audits matrix` plants every logic bug and prints which equation found it (needs `--features planted`); `audits
+//! Audits: `audits matrix` plants every logic bug and prints which equation found it (needs `--features planted`;
+//! `matrix-told` counts for `cargo xtask papers`); `audits
 //! cost [ROUNDS [LOAD]]` compares each level of protection with none (BARS M-9, M-10, P-6); `audits run TURNS LOAD
 //! [EQUATION|all|off]` only runs, for a profiler: all equations but the one named.
 
@@ -14,6 +15,7 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["matrix"] => matrix(),
+        ["matrix-told"] => matrix_told(),
         ["cost"] => costs(ROUNDS, None),
         ["cost", rounds] => costs(rounds, None),
         ["cost", rounds, load] => costs(rounds, Some(load)),
@@ -145,6 +147,43 @@ fn callers() -> Result<usize, String> {
         }
     }
     Ok(wrong)
+}
+
+/// How many planted bugs are found by their own equation and no other, their transactions taken back and nothing wrong left;
+/// and how many equations have found one so.
+#[cfg(feature = "planted")]
+fn matrix_told() -> Result<(), String> {
+    use keepfs_lab::audits::matrix::try_bug;
+    use keepfs_lab::told::Told;
+    use keepfs_store::planted::Logic;
+
+    let (mut found, mut equations) = (0.0, std::collections::BTreeSet::new());
+    for bug in Logic::ALL {
+        let caught = try_bug(Some(*bug), Equations::ALL)?;
+        if let Some(equation) = caught
+            .alone()
+            .filter(|_| caught.findings.is_empty() && !caught.refused.is_empty())
+        {
+            found += 1.0;
+            equations.insert(equation);
+        }
+    }
+    let planted = Logic::ALL.len() as f64;
+    let told = Told::new("planted logic bugs, found by one equation", "keepfs", found, "bugs");
+    println!("{}", told.with("planted", planted).json());
+    let told = Told::new(
+        "equations that find one alone",
+        "keepfs",
+        equations.len() as f64,
+        "equations",
+    );
+    println!("{}", told.with("equations", Equation::ALL.len() as f64).json());
+    Ok(())
+}
+
+#[cfg(not(feature = "planted"))]
+fn matrix_told() -> Result<(), String> {
+    matrix()
 }
 
 #[cfg(not(feature = "planted"))]

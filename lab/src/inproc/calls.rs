@@ -35,6 +35,12 @@ pub trait Calls: Sync {
     fn fsync(&self, file: &Self::File) -> Result<()>;
     /// Renames within a directory.
     fn rename(&self, dir: &Self::Dir, from: &[u8], to: &[u8]) -> Result<()>;
+    /// Another name in the same directory.
+    fn link(&self, dir: &Self::Dir, from: &[u8], to: &[u8]) -> Result<()>;
+    /// Other permissions for a directory.
+    fn chmod(&self, dir: &Self::Dir, mode: u32) -> Result<()>;
+    /// Sets the times of a file to now.
+    fn touch(&self, dir: &Self::Dir, name: &[u8]) -> Result<()>;
     /// Unlinks.
     fn unlink(&self, dir: &Self::Dir, name: &[u8]) -> Result<()>;
     /// Waits until what was unlinked is freed.

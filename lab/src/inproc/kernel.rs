@@ -1,7 +1,7 @@
 //! A mounted file system: the same calls, each through the kernel.
 
 use super::calls::{Calls, Traffic};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use std::fs::File;
 use std::io::{Error, Result};
 use std::os::fd::OwnedFd;
@@ -25,6 +25,14 @@ impl Kernel {
             stat: format!("/sys/dev/block/{major}:{minor}/stat").into(),
         };
         kernel.traffic().map(|_| kernel)
+    }
+
+    /// What is mounted at `root`, whose device, if it has one, is not asked for its traffic.
+    pub fn unasked(root: &Path) -> Kernel {
+        Kernel {
+            root: root.to_owned(),
+            stat: PathBuf::new(),
+        }
     }
 
     fn opened(dir: &OwnedFd, name: &[u8], flags: OFlags) -> Result<File> {
@@ -78,6 +86,23 @@ impl Calls for Kernel {
     }
     fn rename(&self, dir: &OwnedFd, from: &[u8], to: &[u8]) -> Result<()> {
         Ok(rustix::fs::renameat(dir, from, dir, to)?)
+    }
+    fn link(&self, dir: &OwnedFd, from: &[u8], to: &[u8]) -> Result<()> {
+        Ok(rustix::fs::linkat(dir, from, dir, to, AtFlags::empty())?)
+    }
+    fn chmod(&self, dir: &OwnedFd, mode: u32) -> Result<()> {
+        Ok(rustix::fs::fchmod(dir, Mode::from_raw_mode(mode))?)
+    }
+    fn touch(&self, dir: &OwnedFd, name: &[u8]) -> Result<()> {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_NOW,
+        };
+        let times = Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
+        Ok(rustix::fs::utimensat(dir, name, &times, AtFlags::empty())?)
     }
     fn unlink(&self, dir: &OwnedFd, name: &[u8]) -> Result<()> {
         Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?)

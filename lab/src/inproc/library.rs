@@ -3,7 +3,7 @@
 use super::calls::{Calls, Traffic};
 use crate::million::new_inode;
 use keepfs_fs::Volume;
-use keepfs_vfs::{Errno, FileKind, Ino, RenameFlags, Vfs, WriteHow};
+use keepfs_vfs::{Errno, FileKind, Ino, RenameFlags, SetAttr, SetTime, Vfs, WriteHow};
 use std::io::{Error, Result};
 
 /// A volume in this process.
@@ -74,6 +74,30 @@ impl Calls for Library<'_> {
     fn rename(&self, dir: &Ino, from: &[u8], to: &[u8]) -> Result<()> {
         let done = self.0.rename(*dir, from, *dir, to, RenameFlags::default());
         done.map_err(error)
+    }
+    fn link(&self, dir: &Ino, from: &[u8], to: &[u8]) -> Result<()> {
+        let ino = self.0.lookup(*dir, from).map_err(error)?.attr.ino;
+        let linked = self.0.link(ino, *dir, to).map(|_| self.0.forget(ino, 1));
+        self.0.forget(ino, 1);
+        linked.map_err(error)
+    }
+    fn chmod(&self, dir: &Ino, mode: u32) -> Result<()> {
+        let change = SetAttr {
+            mode: Some(mode),
+            ..SetAttr::default()
+        };
+        self.0.setattr(*dir, &change).map(drop).map_err(error)
+    }
+    fn touch(&self, dir: &Ino, name: &[u8]) -> Result<()> {
+        let change = SetAttr {
+            atime: Some(SetTime::Now),
+            mtime: Some(SetTime::Now),
+            ..SetAttr::default()
+        };
+        let ino = self.0.lookup(*dir, name).map_err(error)?.attr.ino;
+        let touched = self.0.setattr(ino, &change).map(drop);
+        self.0.forget(ino, 1);
+        touched.map_err(error)
     }
     fn unlink(&self, dir: &Ino, name: &[u8]) -> Result<()> {
         self.0.unlink(*dir, name).map_err(error)

@@ -1,11 +1,13 @@
 //! The figures: what is done on which file systems, on which device.
 
 use super::device::Profile;
+use super::papers;
+use super::run::Teller;
 
 mod works;
 
 pub use works::Work;
-use works::{COMPACTION, FILESERVER, OPS, SEQUENTIAL, SYNC, VARMAIL, WEBPROXY, WEBSERVER, WHERE};
+use works::{COMPACTION, FILESERVER, METADATA, OPS, SEQUENTIAL, SYNC, VARMAIL, WEBPROXY, WEBSERVER, WHERE};
 
 /// A figure of the benchmark: one table, one plot, one command.
 pub struct Figure {
@@ -43,6 +45,8 @@ pub enum Kind {
     Where(&'static [Work]),
     /// 10^7 files and a directory of 10^6, in process; not part of `all`.
     Huge,
+    /// What programs of the lab tell; not part of `all`.
+    Told(&'static [Teller]),
 }
 
 const ALL: &[&str] = &[
@@ -130,6 +134,17 @@ const COMPACTED: &[&str] = &["keepfs", "keepfs-ec", "ext2"];
 const UNMOUNTED: &[&str] = &["keepfs", "ext2", "ext4"];
 const INPROC: &[&str] = &["keepfs", "ext4", "ext2"];
 const ALONE: &[&str] = &["keepfs"];
+/// The settings of Greenan & Miller's figure 7, and ours.
+const PROTECTED: &[&str] = &[
+    "keepfs",
+    "keepfs-noaudit",
+    "none",
+    "log-only",
+    "no-mprot-64",
+    "no-mprot-256",
+    "all-prot-64",
+    "all-prot-256",
+];
 
 /// A line for each figure: name, device, file systems, most rounds, seconds beside the workloads, kind, about.
 macro_rules! figures {
@@ -147,7 +162,7 @@ macro_rules! figures {
     };
 }
 
-use Kind::Works;
+use Kind::{Told, Works};
 
 figures! {
     "varmail" None ALL 3 1 Works(VARMAIL), "filebench's varmail, 16 threads (P-2)";
@@ -179,6 +194,20 @@ figures! {
         (P-7, P-8, P-9)";
     "huge" None ALONE 1 900 Kind::Huge, "10^7 files in 100 directories on an arena of 256 MiB, and 10^6 in one \
         directory, in process: operations on files drawn at random at each size (P-8, P-9)";
+    "greenan-metadata" None ALONE 9 60 Told(&[Teller::Papers(&["metadata"])]), "the metadata workload of Greenan & Miller's \
+        section 5.3 in process, in the paper's settings (`none` to `ALL_PROT`) and ours: operations a second of \
+        processor time (M-3; figure 7)";
+    "greenan-fuse" None PROTECTED 9 3 Works(METADATA), "the same through FUSE with 20 directories (M-3, P-6; figure 7)";
+    "greenan-writes" None ALONE 9 10 Told(&[Teller::Papers(&["writes"])]), "writes of 16 bytes to a protected region: bare \
+        (`NOTHING`), encoded (`NPND`), and checked (`NO_PROT`), with mprotect (`ALL`), as figure 3 of Greenan & Miller has \
+        it, and by sums and parity that follow each change behind `alias` (M-4; figure 8)";
+    "greenan-parts" None ALONE 9 10 Told(&[Teller::Papers(&["breakdown"])]), "the parts of an update of 8 bytes behind \
+        `alias` (M-4; figure 9)";
+    "wafl-cost" None ALONE 9 25 Told(&[Teller::Papers(&["cost"])]), "what protection costs in process, level by level, in \
+        turns: processor time (M-9, M-10, P-6; WAFL sections 7.1 and 7.2)";
+    "wafl-curve" None ALONE 9 15 Told(&[Teller::Papers(&["curve"])]), "the OLTP mix of SPC-1, which arrives at a percentage \
+        of what `off` can do: mean latency (M-9; WAFL figures 1 and 2)";
+    "wafl-audits" None ALONE 1 60 Told(&[Teller::Planted]), "planted logic bugs and audit equations (M-12; WAFL section 7.5)";
 }
 
 /// The figure of this name.
@@ -189,7 +218,7 @@ pub fn named(name: &str) -> Option<&'static Figure> {
 impl Figure {
     /// Whether it is part of `bench all`: it takes minutes, not a quarter of an hour.
     pub fn in_all(&self) -> bool {
-        !matches!(self.kind, Kind::Huge)
+        !matches!(self.kind, Kind::Huge) && papers::of(self.name).is_none()
     }
 
     /// How long it takes about, seconds, with so many seconds and rounds.
@@ -213,6 +242,7 @@ impl Figure {
             Kind::Unmount => 4.0 * peers * (seconds + overhead) + 90.0,
             // Keepfs in memory besides.
             Kind::InProcess => rounds * (peers + 1.0) * (seconds + overhead),
+            Kind::Told(_) => rounds * overhead,
             Kind::Recovery | Kind::Growth | Kind::Huge => overhead,
         }
     }

@@ -25,6 +25,8 @@ pub struct Peer {
 pub enum Kind {
     /// Keepfs with these mount options.
     Keepfs(&'static [&'static str]),
+    /// Keepfs made with these arguments of `create`, with these mount options: a setting to compare with.
+    Setting(&'static [&'static str], &'static [&'static str]),
     /// A file system of the kernel: how it is made, and its type.
     Kernel(&'static [&'static str], &'static str),
     /// fuse2fs on an ext4.
@@ -59,6 +61,13 @@ const fn peer(name: &'static str, kind: Kind, needs: &'static [&'static str]) ->
     Peer { name, kind, needs }
 }
 
+/// What the settings of Greenan & Miller have in common: the transport of `keepfs`, and no audits, which they do not have.
+const BARE: [&str; 2] = ["transport=dev", "audit=off"];
+
+const fn setting(name: &'static str, create: &'static [&'static str], mount: &'static [&'static str]) -> Peer {
+    peer(name, Kind::Setting(create, mount), &[])
+}
+
 /// All of them; the first is what the others stand beside.
 pub const PEERS: &[Peer] = &[
     peer("keepfs", Kind::Keepfs(&["transport=dev"]), &[]),
@@ -69,6 +78,33 @@ pub const PEERS: &[Peer] = &[
         &[],
     ),
     peer("keepfs-ec", Kind::Keepfs(&["transport=dev", "nocompact"]), &[]),
+    peer("keepfs-noaudit", Kind::Keepfs(&["transport=dev", "audit=off"]), &[]),
+    setting(
+        "none",
+        &["--protect", "off"],
+        &[BARE[0], BARE[1], "guard=off", "nooplog"],
+    ),
+    setting("log-only", &["--protect", "off"], &[BARE[0], BARE[1], "guard=off"]),
+    setting(
+        "no-mprot-64",
+        &["--protect", "evenodd64"],
+        &[BARE[0], BARE[1], "guard=off"],
+    ),
+    setting(
+        "no-mprot-256",
+        &["--protect", "evenodd256"],
+        &[BARE[0], BARE[1], "guard=off"],
+    ),
+    setting(
+        "all-prot-64",
+        &["--protect", "evenodd64"],
+        &[BARE[0], BARE[1], "guard=mprotect"],
+    ),
+    setting(
+        "all-prot-256",
+        &["--protect", "evenodd256"],
+        &[BARE[0], BARE[1], "guard=mprotect"],
+    ),
     peer("ext2", Kind::Kernel(EXT2, "ext2"), &["mkfs.ext2"]),
     peer("ext3", Kind::Kernel(EXT3, "ext3"), &["mkfs.ext3"]),
     peer("ext4", Kind::Kernel(EXT4, "ext4"), &["mkfs.ext4"]),
@@ -112,13 +148,14 @@ impl Peer {
 
     /// Whether it is Keepfs, so that its own counters can be asked.
     pub fn is_keepfs(&self) -> bool {
-        matches!(self.kind, Kind::Keepfs(_))
+        matches!(self.kind, Kind::Keepfs(_) | Kind::Setting(..))
     }
 
     /// Makes it on the device.
     pub fn make(&self, programs: &Programs, node: &Path) -> Result<(), String> {
         match self.kind {
-            Kind::Keepfs(_) => ours::create(programs, node),
+            Kind::Keepfs(_) => ours::create(programs, node, &[]),
+            Kind::Setting(create, _) => ours::create(programs, node, create),
             Kind::Kernel(words, _) => format(words, node),
             Kind::Fuse2fs | Kind::Bindfs | Kind::Passthrough => format(EXT4, node),
             // Its pool is made by the server, which a mount starts.
@@ -129,7 +166,7 @@ impl Peer {
     /// Mounts it at `dir`. `more`: mount options for Keepfs besides.
     pub fn mount(&self, programs: &Programs, node: &Path, dir: &Path, more: &[&str]) -> Result<Mounted, String> {
         match self.kind {
-            Kind::Keepfs(options) => {
+            Kind::Keepfs(options) | Kind::Setting(_, options) => {
                 let all: Vec<&str> = options.iter().chain(more).copied().collect();
                 ours::mount(programs, node, dir, &all)
             }

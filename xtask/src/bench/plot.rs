@@ -5,9 +5,12 @@ use std::path::Path;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::figure::Kind;
 use super::results::Results;
 use super::sample::{Rounds, rounds};
 use super::table::number;
+
+mod curve;
 
 /// Width of a plot, pixels.
 const WIDTH: u32 = 900;
@@ -28,7 +31,11 @@ pub fn draw(results: &Results, path: &Path) -> Result<(), String> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir).map_err(|e| failed(&e))?;
     }
-    let text = svg(results).map_err(|e| failed(&e))?;
+    let text = match results.figure.kind {
+        Kind::Told(_) if results.figure.name.ends_with("-curve") => curve::svg(results),
+        _ => svg(results),
+    };
+    let text = text.map_err(|e| failed(&e))?;
     std::fs::write(path, text).map_err(|e| failed(&e))
 }
 

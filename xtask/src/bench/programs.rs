@@ -23,6 +23,8 @@ pub struct Programs {
     pub million: PathBuf,
     /// Single operations and varmail in process (lab/src/inproc).
     pub inproc: PathBuf,
+    /// The papers' experiments in process (lab/src/bin/papers.rs).
+    pub papers: PathBuf,
     scratch: PathBuf,
 }
 
@@ -36,6 +38,7 @@ impl Programs {
             ssd: build::release("keepfs-lab", "ssd")?,
             million: build::release("keepfs-lab", "million")?,
             inproc: build::release("keepfs-lab", "inproc")?,
+            papers: build::release("keepfs-lab", "papers")?,
             memory: build::example("keepfs-fuse", "memory")?,
             scratch: scratch.to_owned(),
         })

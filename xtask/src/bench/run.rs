@@ -15,6 +15,9 @@ mod growth;
 mod huge;
 mod inproc;
 mod profile;
+mod told;
+
+pub use told::Teller;
 
 /// Sizes of the arena of the memory sweep, MiB.
 const ARENAS_MIB: [u32; 5] = [16, 32, 64, 128, 256];
@@ -99,11 +102,15 @@ pub fn figure(bench: &Bench, figure: &Figure, only: &[&str]) -> Result<Outcome, 
         }
         Kind::InProcess => inproc::run(bench, figure, &chosen, rounds, &mut outcome)?,
         Kind::Where(works) => profile::run(bench, figure, works, &chosen, &mut outcome)?,
+        Kind::Told(tellers) if !chosen.is_empty() => {
+            let failed = told::run(bench, figure.name, tellers, rounds, &mut outcome);
+            note(bench, figure, chosen[0].name, failed, &mut outcome)?;
+        }
         Kind::Huge if !chosen.is_empty() => {
             let failed = huge::run(bench, &mut outcome);
             note(bench, figure, chosen[0].name, failed, &mut outcome)?;
         }
-        Kind::Arenas(_) | Kind::Recovery | Kind::Growth | Kind::Huge => {}
+        Kind::Arenas(_) | Kind::Recovery | Kind::Growth | Kind::Huge | Kind::Told(_) => {}
     }
     Ok(outcome)
 }

@@ -4,11 +4,12 @@
 use std::process::ExitCode;
 
 use super::device::Profile;
-use super::figure::{FIGURES, Kind, Work};
+use super::figure::{FIGURES, Figure, Kind, Work};
+use super::run::Teller;
 use super::sample::{Sample, rounds};
 use super::session::{Bench, Session};
 use super::table::own_difference;
-use super::{peers, run};
+use super::{papers, peers, run};
 use crate::install;
 
 /// Seconds of a workload.
@@ -24,7 +25,8 @@ pub fn run(mut bench: Bench) -> Result<ExitCode, String> {
     let peer = peers::named("keepfs").ok_or("no keepfs")?;
     let mut done: Vec<&str> = Vec::new();
     let mut total = Sample::new("all", "keepfs", 0.0, "op/s");
-    for figure in FIGURES.iter().filter(|figure| figure.profile == Profile::None) {
+    let own = |figure: &&Figure| figure.profile == Profile::None && papers::of(figure.name).is_none();
+    for figure in FIGURES.iter().filter(own) {
         let Kind::Works(works) = &figure.kind else { continue };
         if works.iter().all(|work| done.contains(&work.name)) {
             continue;
@@ -87,10 +89,16 @@ fn judge(sample: &Sample, little: f64) -> Result<f64, String> {
 fn others(bench: &mut Bench) -> Result<(), String> {
     (bench.seconds, bench.rounds, bench.percent) = (0.2, 1, Some(1));
     for figure in FIGURES {
-        if !matches!(figure.kind, Kind::InProcess | Kind::Where(_) | Kind::Huge) {
+        let small = match figure.kind {
+            Kind::InProcess | Kind::Where(_) | Kind::Huge => true,
+            // Planted bugs have a stage of their own.
+            Kind::Told(tellers) => !tellers.contains(&Teller::Planted),
+            _ => papers::of(figure.name).is_some(),
+        };
+        if !small {
             continue;
         }
-        let outcome = run::figure(bench, figure, &["keepfs", "ext4"])?;
+        let outcome = run::figure(bench, figure, &["keepfs", "ext4", "none"])?;
         let not_there = |peer: &str| peers::named(peer).is_some_and(|peer| peer.missing().is_some());
         let profiler = matches!(figure.kind, Kind::Where(_)) && !install::present("perf");
         match outcome

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::figure::Kind;
 use super::results::Results;
 use super::sample::{Rounds, rounds};
-use super::{bars, glance};
+use super::{bars, glance, papers};
 
 const BEGIN: &str = "<!-- bench: begin (written by `cargo xtask bench`) -->";
 const END: &str = "<!-- bench: end -->";
@@ -24,6 +24,10 @@ pub fn render(all: &[Results]) -> String {
     let glance = glance::table(all);
     if !glance.is_empty() {
         let _ = write!(text, "\n{glance}");
+    }
+    let papers = papers::table(all);
+    if !papers.is_empty() {
+        let _ = write!(text, "\n{papers}");
     }
     for results in all {
         text.push('\n');
@@ -106,6 +110,7 @@ const COLUMNS: &[Column] = &[
         Some(format!("{:.2} %", 100.0 * ratio))
     }),
     ("op/s", |row| row.median.get("per_second").map(|n| format!("{n:.0}"))),
+    ("its ratio to the first, 95 %", ratio_bounds),
     ("processor us", |row| percentile(row, "processor_us")),
     ("evictions an operation", |row| row.median.each("evictions").map(number)),
     ("caller us", |row| part(row, "client_us")),
@@ -130,6 +135,13 @@ fn percentile(row: &Rounds<'_>, name: &str) -> Option<String> {
     } else {
         format!("{us:.0}")
     })
+}
+
+/// Between which bounds the ratio of a setting to the first one lies.
+fn ratio_bounds(row: &Rounds<'_>) -> Option<String> {
+    let number = |name: &str| row.median.get(name);
+    let (ratio, low, high) = (number("ratio")?, number("ratio_low")?, number("ratio_high")?);
+    Some(format!("{ratio:.3} ({low:.3} to {high:.3})"))
 }
 
 /// A part of the time of an operation.

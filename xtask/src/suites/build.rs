@@ -14,17 +14,23 @@ pub fn keepfs() -> Result<PathBuf, String> {
 
 /// Builds the program `bin` of `package` and says where it is. Errors are the compiler's words.
 pub fn release(package: &str, bin: &str) -> Result<PathBuf, String> {
-    built(package, "--bin", bin)
+    built(package, "--bin", bin, &[])
+}
+
+/// The same with a feature.
+pub fn release_with(package: &str, bin: &str, feature: &str) -> Result<PathBuf, String> {
+    built(package, "--bin", bin, &["--features", feature])
 }
 
 /// The same for an example.
 pub fn example(package: &str, example: &str) -> Result<PathBuf, String> {
-    built(package, "--example", example)
+    built(package, "--example", example, &[])
 }
 
-fn built(package: &str, kind: &str, bin: &str) -> Result<PathBuf, String> {
+fn built(package: &str, kind: &str, bin: &str, more: &[&str]) -> Result<PathBuf, String> {
     let mut cargo = command("cargo", &paths::root());
     cargo.args(["build", "--release", "--quiet", "--package", package, kind, bin]);
+    cargo.args(more);
     let output = output(cargo.arg("--message-format=json-render-diagnostics"))?;
     if !output.status.success() {
         return Err(format!(

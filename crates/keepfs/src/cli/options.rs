@@ -18,6 +18,7 @@ Options of -o, separated by commas (defaults in brackets):
   guard=[alias]|sealed|pkey|mprotect|off  protection of metadata in memory; mprotect and off are for comparison only
   audit=[on]|off|without:NAME:NAME   equations that every change must satisfy (SPEC section 17), or all but those named
   [compact], nocompact               log the changed parts of metadata; nocompact is for comparison only
+  [oplog], nooplog                   log operations for checkers; nooplog is for comparison only
   discard, [nodiscard]               tell the device after each checkpoint what became free (fstrim(8) does it once)
   scrub=[30d]|PERIOD|off             look at the whole device so often (12h, 7d), and at memory every 5 minutes
   remount                            change ro, rw, the access times, nosuid, nodev, noexec of a mounted pool
@@ -119,6 +120,8 @@ pub struct MountOptions {
     pub discard: bool,
     /// `compact`.
     pub compact: bool,
+    /// `oplog`.
+    pub oplog: bool,
     /// `scrub=`.
     pub scrub: ScrubOptions,
     /// `remount`.
@@ -150,6 +153,7 @@ impl Default for MountOptions {
             log: None,
             discard: false,
             compact: open.compact,
+            oplog: open.oplog,
             scrub: open.scrub,
             remount: false,
         }
@@ -204,6 +208,8 @@ impl MountOptions {
             "nodiscard" => self.discard = false,
             "compact" => self.compact = true,
             "nocompact" => self.compact = false,
+            "oplog" => self.oplog = true,
+            "nooplog" => self.oplog = false,
             "remount" => self.remount = true,
             "allow_other" => self.allow_other = true,
             "noallow_other" => self.allow_other = false,
@@ -265,6 +271,7 @@ impl MountOptions {
             direct: self.direct,
             log_free_percent: self.log_free,
             compact: self.compact,
+            oplog: self.oplog,
             lasting: self.is_kept().unwrap_or_default(),
             scrub: self.scrub,
             seal: true,
@@ -310,6 +317,7 @@ impl MountOptions {
             ("log", self.log == other.log),
             ("discard", self.discard == other.discard),
             ("compact", self.compact == other.compact),
+            ("oplog", self.oplog == other.oplog),
             ("scrub", self.scrub == other.scrub),
         ];
         fixed.into_iter().find(|(_, same)| !same).map(|(name, _)| name)

@@ -11,6 +11,7 @@ mod adopt;
 mod control;
 mod fault;
 mod hold;
+mod printed;
 mod reuse;
 mod sparse;
 pub mod sys;
@@ -179,6 +180,10 @@ impl Arena {
             return;
         }
         self.xor_sum(frame, group.fold(delta));
+        if self.is_printed() {
+            // The parity is encoded when the bytes are stored.
+            return;
+        }
         let base = frame as usize * self.code.parity_len();
         self.code.fold(offset, old, new, |word, xor| {
             if xor != 0 {
@@ -187,34 +192,55 @@ impl Arena {
         });
     }
 
-    /// Door, step 6: the bytes go through the window.
+    /// Door, step 6: the bytes go through the window. `false`: they did not check afterwards, where that is looked at
+    /// ([`printed`]).
     #[inline]
-    pub(crate) fn copy(&self, frame: FrameNo, offset: usize, bytes: &[u8]) {
+    pub(crate) fn copy(&self, frame: FrameNo, offset: usize, bytes: &[u8]) -> bool {
         assert!(is_within(offset, bytes.len()), "write beyond the frame");
+        if self.is_printed() {
+            return self.write_blocks(frame, offset, bytes, true);
+        }
         self.frames.store(frame as usize * PAGE + offset, bytes);
+        true
     }
 
-    /// Door, step 6 for bits: atomic XOR of one byte; returns the old byte.
+    /// Door, step 6 for bits: atomic XOR of one byte; returns the old byte, and `false` as [`Arena::copy`] does.
     #[inline]
-    pub(crate) fn flip(&self, frame: FrameNo, offset: usize, mask: u8) -> u8 {
+    pub(crate) fn flip(&self, frame: FrameNo, offset: usize, mask: u8) -> (u8, bool) {
         assert!(is_within(offset, 1), "write beyond the frame");
-        self.frames.xor_u8(frame as usize * PAGE + offset, mask)
+        if self.is_printed() {
+            let mut old = 0;
+            let good = self.write_printed(frame, offset..offset + 1, &mut |_, byte| {
+                old = byte[0];
+                byte[0] ^= mask;
+            });
+            return (old, good);
+        }
+        (self.frames.xor_u8(frame as usize * PAGE + offset, mask), true)
     }
 
-    /// Door, step 6 for counters of 8 bytes, under the latch.
+    /// Door, step 6 for counters of 8 bytes, under the latch; as [`Arena::copy`].
     #[inline]
-    pub(crate) fn set_u64(&self, frame: FrameNo, offset: usize, value: u64) {
+    pub(crate) fn set_u64(&self, frame: FrameNo, offset: usize, value: u64) -> bool {
         assert!(is_within(offset, 8), "write beyond the frame");
-        self.frames
-            .store_u64(frame as usize * PAGE + offset, value, Ordering::Release);
+        if self.is_printed() {
+            return self.write_blocks(frame, offset, &value.to_ne_bytes(), true);
+        }
+        let at = frame as usize * PAGE + offset;
+        self.frames.store_u64(at, value, Ordering::Release);
+        true
     }
 
-    /// Door, step 6 for counters of 2 bytes, under the latch.
+    /// Door, step 6 for counters of 2 bytes, under the latch; as [`Arena::copy`].
     #[inline]
-    pub(crate) fn set_u16(&self, frame: FrameNo, offset: usize, value: u16) {
+    pub(crate) fn set_u16(&self, frame: FrameNo, offset: usize, value: u16) -> bool {
         assert!(is_within(offset, 2), "write beyond the frame");
-        self.frames
-            .store_u16(frame as usize * PAGE + offset, value, Ordering::Release);
+        if self.is_printed() {
+            return self.write_blocks(frame, offset, &value.to_ne_bytes(), true);
+        }
+        let at = frame as usize * PAGE + offset;
+        self.frames.store_u16(at, value, Ordering::Release);
+        true
     }
 
     /// Restart: the bytes of a frame as they were before the open transactions, while nobody else is there.

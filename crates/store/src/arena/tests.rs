@@ -92,18 +92,32 @@ fn keys_work_or_are_refused_in_words() {
 fn nothing_is_written_beyond_frame_and_arena() {
     type Call = (&'static str, fn(&Arena));
     let calls: [Call; 10] = [
-        ("bytes over the end", |a| a.copy(1, PAGE - 3, &[1; 4])),
-        ("bytes from the end", |a| a.copy(1, PAGE, &[1])),
-        ("bytes over all numbers", |a| a.copy(1, usize::MAX - 3, &[1; 8])),
+        ("bytes over the end", |a| {
+            a.copy(1, PAGE - 3, &[1; 4]);
+        }),
+        ("bytes from the end", |a| {
+            a.copy(1, PAGE, &[1]);
+        }),
+        ("bytes over all numbers", |a| {
+            a.copy(1, usize::MAX - 3, &[1; 8]);
+        }),
         ("restored bytes", |a| a.restore(1, PAGE - 3, &[1; 4])),
         ("bits", |a| {
             a.flip(1, PAGE, 1);
         }),
-        ("a counter of 8", |a| a.set_u64(1, PAGE, 1)),
-        ("a counter of 2", |a| a.set_u16(1, PAGE, 1)),
-        ("no frame", |a| a.copy(4, 0, &[1])),
+        ("a counter of 8", |a| {
+            a.set_u64(1, PAGE, 1);
+        }),
+        ("a counter of 2", |a| {
+            a.set_u16(1, PAGE, 1);
+        }),
+        ("no frame", |a| {
+            a.copy(4, 0, &[1]);
+        }),
         ("a writer of no frame", |a| a.enter(1 << 20)),
-        ("far away", |a| a.copy(u32::MAX, 8, &[1])),
+        ("far away", |a| {
+            a.copy(u32::MAX, 8, &[1]);
+        }),
     ];
     for guard in [Guard::Alias, Guard::Off, Guard::Sealed, Guard::Mprotect] {
         for (what, call) in calls {

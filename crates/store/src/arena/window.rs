@@ -8,6 +8,7 @@
 use super::sys::{Guard, Region, byte, set_rights, set_writable, word16, word64};
 use crate::failpoint;
 use core::sync::atomic::Ordering;
+use parking_lot::RwLockWriteGuard;
 use std::os::fd::AsFd;
 
 /// Bytes of a page.
@@ -25,7 +26,7 @@ impl Drop for Rights {
 }
 
 /// Makes pages read-only again when the change is made, whatever becomes of it.
-struct Pages(usize, usize);
+pub(super) struct Pages(usize, usize);
 
 impl Drop for Pages {
     fn drop(&mut self) {
@@ -34,7 +35,46 @@ impl Drop for Pages {
     }
 }
 
+impl Pages {
+    /// Opens the pages of `len` bytes at address `at`. One that stays closed faults at the change, which names it.
+    fn open(at: usize, len: usize) -> Pages {
+        let start = at - at % PAGE;
+        let pages = Pages(start, (at + len).next_multiple_of(PAGE) - start);
+        let _ = set_writable(pages.0, pages.1, true);
+        pages
+    }
+}
+
 impl Region {
+    /// How it is guarded.
+    #[inline]
+    pub(super) fn guard(&self) -> Guard {
+        self.guard
+    }
+
+    /// Nobody else changes the region meanwhile; only for guards that write under the region's lock, and `off`.
+    pub(super) fn alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.writing.write()
+    }
+
+    /// Opens the pages of `len` bytes at `offset` until the answer is dropped, if the guard closes them.
+    pub(super) fn opened(&self, offset: usize, len: usize) -> Option<Pages> {
+        self.check(offset, len);
+        (self.guard == Guard::Mprotect).then(|| Pages::open(self.window(offset, len), len))
+    }
+
+    /// Stores bytes into pages that are open.
+    pub(super) fn store_opened(&self, offset: usize, bytes: &[u8]) {
+        self.check(offset, bytes.len());
+        let at = self.window(offset, bytes.len());
+        if !failpoint::ARMED || !failpoint::is_armed() {
+            return store_at(at, bytes);
+        }
+        for (i, b) in bytes.iter().enumerate().filter(|_| failpoint::store()) {
+            byte(at + i).store(*b, Ordering::Relaxed);
+        }
+    }
+
     /// Calls `change` with the address where `len` bytes at `offset` may be written meanwhile.
     #[inline]
     fn write<T>(&self, offset: usize, len: usize, change: impl FnOnce(usize) -> T) -> T {
@@ -54,10 +94,7 @@ impl Region {
             Guard::Mprotect => {
                 let _alone = self.writing.write();
                 let at = self.window(offset, len);
-                let start = at - at % PAGE;
-                let pages = Pages(start, (at + len).next_multiple_of(PAGE) - start);
-                // A page that stays closed faults at the change, which names it.
-                let _ = set_writable(pages.0, pages.1, true);
+                let _open = Pages::open(at, len);
                 change(at)
             }
             _ => self.write_sealed(offset, len, change),

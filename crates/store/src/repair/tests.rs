@@ -420,7 +420,9 @@ impl World {
             .iter_mut()
             .for_each(|b| *b = b.wrapping_add(0x35));
         let store = self.store.clone();
-        let rogue = move || store.arena.copy(frame, offset, &[0x77; 16][..len]);
+        let rogue = move || {
+            store.arena.copy(frame, offset, &[0x77; 16][..len]);
+        };
         let mut undo = self.store.undo.open();
         let put = || {
             let place = (Group::Xattr, frame);

@@ -100,7 +100,7 @@ impl Txn<'_> {
 }
 
 /// Inserts `from..to` into sorted, disjoint ranges, merging those that touch.
-pub(super) fn insert_range(ranges: &mut Ranges, from: u16, to: u16) {
+pub(crate) fn insert_range(ranges: &mut Ranges, from: u16, to: u16) {
     let first = ranges.partition_point(|(_, end)| *end < from);
     let last = ranges.partition_point(|(start, _)| *start <= to);
     if first == last {

@@ -52,7 +52,7 @@ fn every_bar_has_its_figure_and_peers() {
         }
         let other = match bar.bound {
             LeastOf(_, other) | MostOf(_, other) => Some(other),
-            Most(_) | Flat(_) => None,
+            Most(_) | Least(_) | Flat(_) => None,
         };
         // Rows of other kinds are called by sizes and threads.
         for peer in [Some(bar.peer), other].into_iter().flatten() {

@@ -57,6 +57,15 @@ pub const WHERE: &[Work] = &[
     work("rename", None, 0.25),
     work("unlink", None, 0.25),
 ];
+/// The metadata workload of Greenan & Miller (section 5.3), by files of a directory.
+pub const METADATA: &[Work] = &[
+    work("metadata-100", None, 0.0),
+    work("metadata-180", None, 0.0),
+    work("metadata-260", None, 0.0),
+    work("metadata-340", None, 0.0),
+    work("metadata-420", None, 0.0),
+    work("metadata-500", None, 0.0),
+];
 /// One large file.
 pub const SEQUENTIAL: &[Work] = &[
     work("write", None, 0.0),

@@ -9,10 +9,10 @@ use super::super::programs::Programs;
 use super::super::work::server;
 use crate::suites::process::{command, run};
 
-/// Makes a pool.
-pub fn create(programs: &Programs, node: &Path) -> Result<(), String> {
+/// Makes a pool, with these arguments besides.
+pub fn create(programs: &Programs, node: &Path, more: &[&str]) -> Result<(), String> {
     let mut create = command(&programs.keepfs, Path::new("/"));
-    run(create.arg("create").arg(node).arg("--force")).map(drop)
+    run(create.arg("create").arg(node).arg("--force").args(more)).map(drop)
 }
 
 /// Mounts a pool. A mount that gets another transport than it asked for is no mount.

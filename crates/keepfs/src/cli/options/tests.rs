@@ -14,7 +14,7 @@ type Change = fn(&mut MountOptions);
 #[test]
 fn each_option_changes_its_own_field_only() {
     let plain = MountOptions::default();
-    let cases: [(&str, Change); 25] = [
+    let cases: [(&str, Change); 26] = [
         ("ro", |o| o.read_only = true),
         ("nosuid", |o| o.nosuid = true),
         ("nodev", |o| o.nodev = true),
@@ -23,6 +23,7 @@ fn each_option_changes_its_own_field_only() {
         ("strictatime", |o| o.access_times = AccessTimes::Strict),
         ("discard", |o| o.discard = true),
         ("nocompact", |o| o.compact = false),
+        ("nooplog", |o| o.oplog = false),
         ("remount", |o| o.remount = true),
         ("noallow_other", |o| o.allow_other = false),
         ("cache=writeback", |o| o.cache = CacheMode::Writeback),
