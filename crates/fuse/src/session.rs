@@ -55,6 +55,11 @@ impl Unmounter {
         }
     }
 
+    /// Of the mount that a [`Connection`] is described to be of. Errors: [`FuseError::Handshake`] if the description is none.
+    pub fn of(description: &[u8]) -> Result<Unmounter, FuseError> {
+        Connection::mount_of(description)
+    }
+
     /// Where it is mounted, an absolute path without links.
     pub fn path(&self) -> &Path {
         &self.path
@@ -68,7 +73,42 @@ pub fn mount(vfs: Arc<dyn Vfs>, config: &MountConfig) -> Result<Session, FuseErr
     let channel = sys::open_fuse().map_err(open_error)?;
     let rings = prepare_rings(&channel, config);
     let mounted = mountpoint::attach(&channel, &path, config)?;
-    let unmounter = Unmounter { path, mounted };
+    begin(vfs, config, channel, rings, Unmounter { path, mounted })
+}
+
+/// Mounts as `config` says and leaves the handshake to [`mount_attached`], which needs no right to mount: the connection has
+/// one descriptor. Errors: every kind of [`FuseError`] that is about mounting; nothing stays mounted then.
+pub fn attach(config: &MountConfig) -> Result<Connection, FuseError> {
+    let path = mountpoint::resolve(&config.mountpoint)?;
+    let channel = sys::open_fuse().map_err(open_error)?;
+    let mounted = mountpoint::attach(&channel, &path, config)?;
+    let nothing_yet = Granted {
+        minor: 0,
+        flags: 0,
+        max_write: 0,
+    };
+    let channel = vec![channel.into()];
+    Ok(Connection::of(nothing_yet, &Unmounter { path, mounted }, channel))
+}
+
+/// Shakes hands over a connection of [`attach`] and goes on as [`mount`], through `/dev/fuse`.
+/// Errors: [`FuseError::Handshake`], [`FuseError::OldKernel`], [`FuseError::Device`]; it is for the caller to unmount then.
+pub fn mount_attached(vfs: Arc<dyn Vfs>, config: &MountConfig, attached: Connection) -> Result<Session, FuseError> {
+    let (_, unmounter, channels) = attached.parts()?;
+    let channel = channels.into_iter().next().ok_or(FuseError::Handshake {
+        what: "no descriptor of the connection was handed over",
+    })?;
+    begin(vfs, config, channel, None, unmounter)
+}
+
+/// From the mount to the session.
+fn begin(
+    vfs: Arc<dyn Vfs>,
+    config: &MountConfig,
+    channel: File,
+    rings: Option<Prepared>,
+    unmounter: Unmounter,
+) -> Result<Session, FuseError> {
     match connect(channel, rings, config) {
         Ok((transport, granted)) => {
             tune::tune(&unmounter.mounted, config);

@@ -1,9 +1,11 @@
 //! The command line: from the words that were typed to an exit code.
 
 mod args;
+mod attach;
 mod borrowed;
 mod check;
 mod completion;
+mod confine;
 mod control;
 mod create;
 mod damage;
@@ -22,6 +24,8 @@ mod logging;
 mod mount;
 mod offline;
 mod options;
+#[cfg(feature = "planted")]
+mod planted;
 mod print;
 mod properties;
 mod reader;
@@ -81,7 +85,7 @@ fn own(words: Vec<OsString>) -> (Manners, Outcome) {
 fn dispatch(command: Command) -> Outcome {
     match command {
         // A server logs elsewhere, and its starter says everything itself.
-        Command::Serve(_) | Command::Keep(_) | Command::Mount(_) => {}
+        Command::Serve(_) | Command::Keep(_) | Command::Mount(_) | Command::Attach(_) | Command::Detach(_) => {}
         _ => logging::to_stderr(),
     }
     if matches!(command, Command::Check(_) | Command::Dump(_) | Command::Completion(_)) {
@@ -92,6 +96,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Mount(args) => mount::run(&args),
         Command::Serve(args) => serve::in_background(&args),
         Command::Keep(args) => keep::run(&args),
+        Command::Attach(args) => attach::run(&args),
+        Command::Detach(args) => attach::detach(&args),
         Command::Unmount(args) => unmount::run(&args),
         Command::Upgrade(args) => upgrade::run(&args),
         Command::Status(args) => status::run(&args),

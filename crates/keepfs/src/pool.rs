@@ -83,6 +83,11 @@ impl Pool {
         Ok(self.device.descriptor()?)
     }
 
+    /// Opens what a later remount for writing will need, for a process that will not be allowed to open files then.
+    pub fn prepare_writing(&self) {
+        self.device.prepare_writing();
+    }
+
     /// The file system itself, for a mount and for its figures.
     pub fn volume(&self) -> &Arc<Volume> {
         &self.volume

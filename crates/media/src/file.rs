@@ -48,6 +48,8 @@ pub struct FileDevice {
     mode: OpenMode,
     /// The same opened for writing, if it was opened for reading first.
     writing: OnceLock<File>,
+    /// What will be `writing`, opened before it was wanted ([`FileDevice::prepare_writing`]); `None`: it is protected.
+    prepared: OnceLock<Option<File>>,
     /// Buffers of direct transfers that nobody uses; `None`: transfers go through the page cache.
     bounce: Option<Mutex<Vec<Box<Bounce>>>>,
     meter: Meter,
@@ -154,6 +156,7 @@ impl FileDevice {
             pages,
             mode,
             writing: OnceLock::new(),
+            prepared: OnceLock::new(),
             bounce: options.direct.then(Mutex::default),
             meter: Meter::default(),
         })
@@ -226,6 +229,23 @@ impl FileDevice {
         file.ok_or_else(|| DeviceError::ReadOnly {
             device: self.describe(),
         })
+    }
+
+    /// Opens what [`Device::begin_writing`] will need, for a process that will not be allowed to open files then. Nothing is
+    /// written or locked. What cannot be opened now, but for protection, is tried again by `begin_writing`.
+    pub fn prepare_writing(&self) {
+        let prepared = match self.read_only().then(|| self.open_writable()) {
+            Some(Ok(file)) => Some(file),
+            Some(Err(DeviceError::Protected { .. })) => None,
+            _ => return,
+        };
+        let _ = self.prepared.set(prepared);
+    }
+
+    fn open_writable(&self) -> Result<File, DeviceError> {
+        let file = self.open_again()?;
+        refuse_if_unwritable(&self.path, self.kind)?;
+        Ok(file)
     }
 
     /// Opens the same once more, for writing. Errors: it cannot be, or at that path is another one now.
@@ -425,8 +445,14 @@ impl Device for FileDevice {
         if !self.read_only() {
             return Ok(());
         }
-        let file = self.open_again()?;
-        refuse_if_unwritable(&self.path, self.kind)?;
+        let file = match self.prepared.get() {
+            Some(Some(file)) => file.try_clone().map_err(|source| open_error(&self.path, source))?,
+            Some(None) => {
+                let path = self.path.clone();
+                return Err(DeviceError::Protected { path });
+            }
+            None => self.open_writable()?,
+        };
         self.lock_alone()?;
         // Whoever was faster has opened the same.
         let _ = self.writing.set(file);

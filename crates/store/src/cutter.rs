@@ -2,6 +2,7 @@
 
 use crate::Store;
 use crate::error::Error;
+use crate::worker::Worker;
 use core::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ pub struct Cutter {
     asked: AtomicBool,
     stop: Mutex<bool>,
     changed: Condvar,
+    thread: Worker,
 }
 
 impl Cutter {
@@ -31,6 +33,11 @@ impl Cutter {
         self.changed.notify_one();
     }
 
+    /// Waits for the end of the thread that was told to stop.
+    pub fn join(&self) {
+        self.thread.join();
+    }
+
     /// Waits until somebody asks; `false`: to stop.
     fn wait(&self) -> bool {
         let mut stop = self.stop.lock();
@@ -44,6 +51,7 @@ impl Cutter {
 /// Starts the thread. It ends when the store is closed or gone.
 pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
     let cutter = store.cutter.clone();
+    let place = cutter.clone();
     let store = Arc::downgrade(store);
     let work = move || {
         while cutter.wait() {
@@ -58,7 +66,7 @@ pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
         }
     };
     let spawned = std::thread::Builder::new().name("keepfs-log".into()).spawn(work);
-    spawned
-        .map(drop)
-        .map_err(|e| Error::Logic(format!("cannot start a thread: {e}")))
+    let thread = spawned.map_err(|e| Error::Logic(format!("cannot start a thread: {e}")))?;
+    place.thread.put(thread);
+    Ok(())
 }

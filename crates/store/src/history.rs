@@ -17,6 +17,7 @@ pub use keeping::spawn;
 
 use crate::error::Error;
 use crate::switch::Switch;
+use crate::worker::Worker;
 use keepfs_format::history::{self, DAMAGE, EVENTS, Event, Lasting, NAME_MAX};
 use keepfs_format::plog::Run;
 use keepfs_format::{PAGE, PoolId};
@@ -25,7 +26,6 @@ use parking_lot::{Condvar, Mutex};
 use region::{Failed, Region};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// What the history holds, and where it is written.
 pub struct History {
@@ -36,7 +36,7 @@ pub struct History {
     /// Bytes of records that a half takes.
     room: usize,
     /// Who writes; it holds the device.
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Worker,
 }
 
 /// Room of a pool that has no region: everything is in memory only.
@@ -62,7 +62,7 @@ impl History {
             state: Mutex::default(),
             changed: Condvar::new(),
             region: Mutex::new(region),
-            thread: Mutex::default(),
+            thread: Worker::default(),
         }
     }
 

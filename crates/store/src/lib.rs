@@ -52,6 +52,7 @@ mod undo;
 mod update;
 mod view;
 mod wanted;
+mod worker;
 mod young;
 mod zones;
 
@@ -431,6 +432,13 @@ impl Store {
         self.history.stop();
     }
 
+    /// The threads hold the device while they work: whoever closed the pool may open it again at once.
+    fn end_threads(&self) {
+        self.stop_threads();
+        self.wanted.join();
+        self.cutter.join();
+    }
+
     fn want_checkpoint(&self) {
         self.wanted.set();
     }
@@ -521,7 +529,7 @@ impl Store {
 
     /// Makes everything durable, writes a last checkpoint, marks the pool as closed properly.
     pub fn close(&self) -> Result<(), Error> {
-        self.stop_threads();
+        self.end_threads();
         let settled = self.settle();
         self.keep_history();
         settled
@@ -580,6 +588,6 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.stop_threads();
+        self.end_threads();
     }
 }

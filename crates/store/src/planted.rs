@@ -32,9 +32,9 @@ mod logic;
 pub use groups::caller;
 #[cfg(feature = "planted")]
 pub use groups::plant_caller;
-pub use kills::{Point, Second};
+pub use kills::{DEADLY, Point, Second};
 #[doc(hidden)]
-pub use kills::{forgets, step};
+pub use kills::{forgets, step, touch};
 #[cfg(feature = "planted")]
 pub use kills::{kill_at, plant_second};
 pub use logic::Logic;

@@ -192,6 +192,12 @@ impl Store {
         }
         planted::step(Point::Carried);
         resumed.parts.requests = clock.lap();
+        for finding in &resumed.findings {
+            store.tell_evidence(finding);
+        }
+        if resumed.lost > 0 {
+            store.tell_lost(resumed.lost);
+        }
         resumed.tell();
         Ok((store.start(&options)?, resumed))
     }
@@ -240,16 +246,6 @@ impl Dead {
 impl Resumed {
     /// As events.
     fn tell(&self) {
-        for finding in &self.findings {
-            tracing::error!(%finding, "memory of the server that died was changed by something else");
-        }
-        if self.lost > 0 {
-            let lost = self.lost;
-            tracing::error!(
-                lost,
-                "changes that were acknowledged and not synced are lost: the redo in memory was damaged"
-            );
-        }
         tracing::info!(
             open = self.open,
             beyond = self.beyond,

@@ -104,6 +104,14 @@ impl Store {
         self.arena.frames()
     }
 
+    /// Address of the first frame that holds a metablock, for the store that the guard must stop.
+    #[cfg(feature = "planted")]
+    pub fn guarded_address(&self) -> usize {
+        let mut frames = 0..self.arena.count();
+        let frame = frames.find(|frame| self.arena.is_filled(*frame)).unwrap_or(0);
+        self.arena.frames().shown_address() + frame as usize * keepfs_format::PAGE
+    }
+
     /// The guarded memory of redo and staged pages (S-14.1), for fault injection and tests.
     pub fn staging(&self) -> &crate::arena::Region {
         self.segment.region()

@@ -2,6 +2,7 @@
 
 use crate::Store;
 use crate::error::Error;
+use crate::worker::Worker;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,6 +33,7 @@ pub struct Wanted {
     state: Mutex<State>,
     changed: Condvar,
     ended: Condvar,
+    thread: Worker,
 }
 
 impl Wanted {
@@ -71,6 +73,11 @@ impl Wanted {
         self.changed.notify_all();
     }
 
+    /// Waits for the end of the thread that was told to stop.
+    pub fn join(&self) {
+        self.thread.join();
+    }
+
     /// A group was flushed.
     pub fn flushed(&self) {
         let mut state = self.state.lock();
@@ -103,6 +110,7 @@ impl Wanted {
 /// Starts the thread. It ends when the store is closed or gone.
 pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
     let wanted = store.wanted.clone();
+    let place = wanted.clone();
     let store = Arc::downgrade(store);
     let work = move || {
         loop {
@@ -120,7 +128,7 @@ pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
         }
     };
     let spawned = std::thread::Builder::new().name("keepfs-checkpoint".into()).spawn(work);
-    spawned
-        .map(drop)
-        .map_err(|e| Error::Logic(format!("cannot start a thread: {e}")))
+    let thread = spawned.map_err(|e| Error::Logic(format!("cannot start a thread: {e}")))?;
+    place.thread.put(thread);
+    Ok(())
 }

@@ -12,7 +12,7 @@ const SEEDS: u32 = 10;
 
 /// All operations have a weight, so one that the file system refuses is a failure. (No operation of no bytes: fsx would
 /// take the EINVAL of posix_fallocate(3) for a failure.)
-const CONFIG: &str = "flen = 1048576
+pub const CONFIG: &str = "flen = 1048576
 
 [opsize]
 min = 1

@@ -1,193 +1,180 @@
-//! kill -9 of the server of a mount with a keeper, again and again, under clients that must not notice.
+//! kill -9 of the servers of mounts with a keeper, again and again, at each level of protection, under clients that must not
+//! notice (R-4). Keepers die too, and servers make room for others.
 
 mod client;
+mod crowd;
+mod killer;
+mod residents;
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::Bench;
 use super::pool::Pool;
-use super::sample::Random;
 use crate::install;
-use client::{Client, Slow};
+use client::Slow;
+use crowd::{CLIENTS, Crowd, Shared};
+use killer::{Done, Killer};
+use residents::Residents;
 
-/// Kills; with `--long` as many as R-4 asks.
+/// Kills of servers; with `--long` as many as R-4 asks, for each level of protection a part.
 const KILLS: usize = 60;
 const KILLS_LONG: usize = 1000;
-/// Clients at work.
-const CLIENTS: usize = 16;
 /// Longest pause that a caller may notice, milliseconds (R-4); more is reported, not failed: a machine under load is slow.
 const PAUSE_BAR_MS: u128 = 200;
-/// Every so many kills the next server dies too, while it begins.
-const TWICE: usize = 4;
-/// Files made and removed between two kills, at most.
-const BETWEEN: u64 = 60;
+/// Files of the pool whose servers are killed last, with `--long`, and kills of them.
+const MANY: usize = 100_000;
+const KILLS_OF_MANY: usize = 20;
 
-/// What all clients share.
+/// Levels of protection: the code that the pool is made with, the guard that it is mounted with.
+const LEVELS: [(&str, &str); 6] = [
+    ("pcrc", "alias"),
+    ("pq", "sealed"),
+    ("off", "off"),
+    ("evenodd64", "mprotect"),
+    ("evenodd256", "alias"),
+    ("adler", "alias"),
+];
+
+/// The sum over all mounts.
 #[derive(Default)]
-struct Shared {
-    stop: AtomicBool,
-    /// The first thing that went wrong.
-    wrong: Mutex<Option<String>>,
-    /// Who made which name in the directory where all make the same names.
-    winners: Mutex<Vec<u64>>,
-    calls: AtomicU64,
-    slow: Mutex<Vec<Slow>>,
+struct Sum {
+    deaths: u64,
+    keepers: usize,
+    upgrades: usize,
+    calls: u64,
+    waits_ms: Vec<u128>,
+    back_ms: Vec<u64>,
 }
 
-/// Kills, and after the last compares everything and checks the pool.
+/// Kills at each level; after the last of each compares everything and checks the pool.
 pub fn run(bench: &Bench) -> Result<String, String> {
     install::mount()?;
+    install::suites()?;
     if bench.dir.is_some() {
         return Err("needs a server to kill; runs on a pool only".into());
     }
     let kills = if bench.long { KILLS_LONG } else { KILLS };
-    let mut pool = bench.pool("mnt", 1024)?;
-    pool.mount(&["keeper=on", "restarts=1000000"])?;
-    let shared = Arc::new(Shared::default());
-    let race = pool.point().join("race");
-    fs::create_dir(&race).map_err(|e| format!("{}: {e}", race.display()))?;
-    let clients: Vec<_> = (0..CLIENTS)
-        .map(|n| start(pool.point(), n, shared.clone()))
-        .collect::<Result<_, String>>()?;
-    let killed = kill_all(&pool, kills, &shared);
-    shared.stop.store(true, Ordering::Release);
-    let ended = clients.into_iter().map(JoinHandle::join).collect::<Vec<_>>();
-    if let Some(wrong) = shared.wrong.lock().map_err(|_| "a client panicked")?.take() {
-        return Err(wrong);
+    let mut sum = Sum::default();
+    for (seed, (protect, guard)) in (1..).zip(LEVELS) {
+        let kills = kills.div_ceil(LEVELS.len());
+        let level = format!("protect={protect}, guard={guard}");
+        let said = at_level(bench, (protect, guard), kills, seed, &mut sum);
+        println!("{level}: {}", said.map_err(|wrong| format!("{level}: {wrong}"))?);
     }
-    let at = killed?;
-    for client in ended {
-        client.map_err(|_| "a client panicked")?.verify()?;
-    }
-    one_winner_each(&race, &shared)?;
+    let many = match bench.long {
+        true => format!("; {}", with_many_files(bench)?),
+        false => String::new(),
+    };
+    let times = sum.times();
+    Ok(format!(
+        "keeper: {} deaths of servers and {} of keepers, {} upgrades, at {} levels of protection, under {CLIENTS} clients, a shell and \
+         fsx: {} calls, none failed, none done twice; {times}{many}",
+        sum.deaths,
+        sum.keepers,
+        sum.upgrades,
+        LEVELS.len(),
+        sum.calls
+    ))
+}
+
+/// One mount; says what was done.
+fn at_level(bench: &Bench, level: (&str, &str), kills: usize, seed: u64, sum: &mut Sum) -> Result<String, String> {
+    let (protect, guard) = level;
+    let name = format!("{protect}-{guard}");
+    let mut pool = Pool::create_with(bench.scratch.path(), &name, 1024, &["--protect", protect])?;
+    pool.mount(&["keeper=on", "restarts=1000000", &format!("guard={guard}")])?;
+    let crowd = Crowd::begin(pool.point(), seed)?;
+    let residents = Residents::begin(pool.point(), bench.scratch.path(), &crowd.shared)?;
+    let done = Killer::of(&pool).and_then(|mut killer| killer.kill_all(kills, seed, &crowd.shared));
+    crowd.shared.stop.store(true, Ordering::Release);
+    let residents = residents.end();
+    // Why a client stopped says more than that it stopped.
+    let shared = crowd.end(pool.point())?;
+    let residents = residents?;
+    let done = done?;
     let status = pool.status()?;
     let deaths = status["keeper"]["deaths"].as_u64().unwrap_or_default();
     pool.unmount()?;
     pool.check()?;
-    let calls = shared.calls.load(Ordering::Relaxed);
+    sum.add(deaths, done, &shared);
+    Ok(format!("{deaths} deaths; {residents}"))
+}
+
+impl Sum {
+    fn add(&mut self, deaths: u64, done: Done, shared: &Shared) {
+        self.deaths += deaths;
+        self.keepers += done.keepers;
+        self.upgrades += done.upgrades;
+        self.calls += shared.calls.load(Ordering::Relaxed);
+        self.back_ms.extend(done.back_ms);
+        if let Ok(slow) = shared.slow.lock() {
+            self.waits_ms.extend(waits(&done.at, &slow));
+        }
+    }
+
+    fn times(&mut self) -> String {
+        let ms = &mut self.waits_ms;
+        ms.sort_unstable();
+        for (from, to) in [
+            (0, 10),
+            (10, 20),
+            (20, 50),
+            (50, 100),
+            (100, 200),
+            (200, 500),
+            (500, u128::MAX),
+        ] {
+            let number = ms.iter().filter(|ms| (from..to).contains(ms)).count();
+            println!("pause from {from} ms: {number}");
+        }
+        let over = ms.iter().filter(|ms| **ms > PAUSE_BAR_MS).count();
+        format!(
+            "longest wait of a call over a kill: {}; {over} of {} above {PAUSE_BAR_MS} ms; service back {}",
+            quantiles(ms),
+            ms.len(),
+            quantiles(&mut self.back_ms)
+        )
+    }
+}
+
+/// Median, ninth tenth and maximum.
+fn quantiles<T: Ord + Copy + Default + std::fmt::Display>(ms: &mut [T]) -> String {
+    ms.sort_unstable();
+    let of = |percent: usize| ms.get((ms.len() * percent / 100).min(ms.len().saturating_sub(1)));
+    let of = |percent| of(percent).copied().unwrap_or_default();
+    format!("median {} ms, p90 {}, max {}", of(50), of(90), of(100))
+}
+
+/// How long the mount of a pool with many files, all of them known to the kernel, stands still.
+fn with_many_files(bench: &Bench) -> Result<String, String> {
+    let mut pool = Pool::create(bench.scratch.path(), "many", 2048)?;
+    pool.mount(&["keeper=on", "restarts=1000000"])?;
+    for n in 0..MANY {
+        let dir = pool.point().join(format!("dir{}", n / 1000));
+        if n.is_multiple_of(1000) {
+            fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        }
+        let path = dir.join(format!("file{n}"));
+        File::create_new(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    let mut killer = Killer::of(&pool)?;
+    let mut back_ms = Vec::new();
+    for _ in 0..KILLS_OF_MANY {
+        killer.kill_server()?;
+        back_ms.extend(pool.status()?["keeper"]["last_death"]["pause_ms"].as_u64());
+    }
+    pool.unmount()?;
+    pool.check()?;
     Ok(format!(
-        "keeper: {deaths} deaths of servers under {CLIENTS} clients, {calls} calls, none failed, none done twice; {}",
-        pauses(&at, &shared)
+        "with {MANY} files looked up: service back {}",
+        quantiles(&mut back_ms)
     ))
 }
 
-/// A client that works until it is told to stop, or something is wrong.
-fn start(root: &Path, number: usize, shared: Arc<Shared>) -> Result<JoinHandle<Client>, String> {
-    let mut client = Client::new(root.join(format!("client{number}")), number as u64 + 1)?;
-    let race = root.join("race");
-    Ok(thread::spawn(move || {
-        for round in 0.. {
-            if shared.stop.load(Ordering::Acquire) {
-                break;
-            }
-            let done = client.step().and_then(|()| compete(&race, round / 64, round, &shared));
-            if let Err(wrong) = done {
-                if let Ok(mut first) = shared.wrong.lock() {
-                    first.get_or_insert(wrong);
-                }
-                shared.stop.store(true, Ordering::Release);
-            }
-        }
-        shared.calls.fetch_add(client.calls, Ordering::Relaxed);
-        if let Ok(mut slow) = shared.slow.lock() {
-            slow.append(&mut client.slow);
-        }
-        client
-    }))
-}
-
-/// All clients make the same names with O_EXCL: for each exactly one may succeed.
-fn compete(race: &Path, name: u64, round: u64, shared: &Shared) -> Result<(), String> {
-    if !round.is_multiple_of(64) {
-        return Ok(());
-    }
-    let path = race.join(format!("r{name}"));
-    let won = match File::create_new(&path) {
-        Ok(_) => 1,
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => 0,
-        Err(e) => return Err(format!("create {}: {e}", path.display())),
-    };
-    let mut winners = shared.winners.lock().map_err(|_| "a client panicked")?;
-    let name = usize::try_from(name).unwrap_or(usize::MAX);
-    if winners.len() <= name {
-        winners.resize(name + 1, 0);
-    }
-    winners[name] += won;
-    Ok(())
-}
-
-fn one_winner_each(race: &Path, shared: &Shared) -> Result<(), String> {
-    let winners = shared.winners.lock().map_err(|_| "a client panicked")?;
-    match winners.iter().position(|won| *won != 1) {
-        Some(name) => Err(format!(
-            "{}: {} clients made it, each as the only one",
-            race.join(format!("r{name}")).display(),
-            winners[name]
-        )),
-        None => Ok(()),
-    }
-}
-
-/// The instants of the kills.
-fn kill_all(pool: &Pool, kills: usize, shared: &Shared) -> Result<Vec<Instant>, String> {
-    let status = pool.status()?;
-    let keeper = status["keeper"]["pid"].as_u64().ok_or("the mount has no keeper")?;
-    let mut random = Random(7);
-    let mut at = Vec::new();
-    let mut last = None;
-    for kill in 0..kills {
-        let own = pool.point().join("between");
-        for _ in 0..random.below(BETWEEN) {
-            let made = File::create_new(&own).and_then(|_| fs::remove_file(&own));
-            made.map_err(|e| format!("{}: {e}", own.display()))?;
-        }
-        if shared.stop.load(Ordering::Acquire) {
-            return Err("a client stopped".into());
-        }
-        at.push(Instant::now());
-        last = Some(kill_child(keeper, last)?);
-        if kill.is_multiple_of(TWICE) {
-            last = Some(kill_child(keeper, last)?);
-        }
-    }
-    // The last server has answered when this returns.
-    pool.status()?;
-    Ok(at)
-}
-
-/// Kills the child of `keeper` as soon as there is one that is not `last`; its number.
-fn kill_child(keeper: u64, last: Option<Pid>) -> Result<Pid, String> {
-    let list = PathBuf::from(format!("/proc/{keeper}/task/{keeper}/children"));
-    loop {
-        let children = fs::read_to_string(&list).map_err(|e| format!("the keeper is gone: {e}"))?;
-        let mut pids = children.split_whitespace().filter_map(|pid| pid.parse().ok());
-        let Some(pid) = pids.find_map(Pid::from_raw).filter(|pid| Some(*pid) != last) else {
-            thread::yield_now();
-            continue;
-        };
-        // It may be gone by itself: looked for again.
-        let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
-            continue;
-        };
-        kill_process(pid, Signal::KILL).map_err(|e| format!("kill {pid}: {e}"))?;
-        poll(&mut [PollFd::new(&process, PollFlags::IN)], None).map_err(|e| format!("server {pid}: {e}"))?;
-        return Ok(pid);
-    }
-}
-
 /// For how long the longest call of each kill waited.
-fn pauses(kills: &[Instant], shared: &Shared) -> String {
-    let Ok(slow) = shared.slow.lock() else {
-        return String::new();
-    };
+fn waits(kills: &[Instant], slow: &[Slow]) -> Vec<u128> {
     let next = |n: usize| kills.get(n + 1).copied();
     let mut ms: Vec<u128> = Vec::new();
     for (n, kill) in kills.iter().enumerate() {
@@ -197,27 +184,5 @@ fn pauses(kills: &[Instant], shared: &Shared) -> String {
         let waited = concerned.map(|(begun, ended)| (*ended - *begun.max(kill)).as_millis());
         ms.push(waited.max().unwrap_or_default());
     }
-    ms.sort_unstable();
-    let of = |percent: usize| ms.get((ms.len() * percent / 100).min(ms.len().saturating_sub(1)));
-    let of = |percent| of(percent).copied().unwrap_or_default();
-    for (from, to) in [
-        (0, 10),
-        (10, 20),
-        (20, 50),
-        (50, 100),
-        (100, 200),
-        (200, 500),
-        (500, u128::MAX),
-    ] {
-        let number = ms.iter().filter(|ms| (from..to).contains(ms)).count();
-        println!("pause from {from} ms: {number}");
-    }
-    let over = ms.iter().filter(|ms| **ms > PAUSE_BAR_MS).count();
-    format!(
-        "longest wait of a call over a kill: median {} ms, p90 {}, max {}; {over} of {} above {PAUSE_BAR_MS} ms",
-        of(50),
-        of(90),
-        of(100),
-        ms.len()
-    )
+    ms
 }

@@ -3,6 +3,7 @@
 use super::size::Size;
 use clap::{Args as Fields, Parser, Subcommand};
 use keepfs::Protection;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 const CODES: &str = "\
@@ -34,6 +35,12 @@ pub enum Command {
     /// The keeper of a mount's server, started by `mount`
     #[command(hide = true)]
     Keep(Keep),
+    /// Mounts for a server that has not the right to, started by it
+    #[command(hide = true)]
+    Attach(Attach),
+    /// Unmounts for a keeper, started by it
+    #[command(hide = true)]
+    Detach(Detach),
     /// Unmount; returns when everything is durable
     #[command(alias = "umount")]
     Unmount(Unmount),
@@ -183,6 +190,28 @@ pub struct Keep {
     /// A server is at the other end of the standard input, whose keeper has died
     #[arg(long)]
     pub adopt: bool,
+}
+
+/// `keepfs attach`.
+#[derive(Fields, Debug)]
+pub struct Attach {
+    /// The pool, an absolute path
+    pub pool: PathBuf,
+    /// The mount point, an absolute path
+    pub dir: PathBuf,
+    /// As of `mount`
+    #[arg(short = 'o')]
+    pub options: Vec<String>,
+    /// Unknown options are passed over
+    #[arg(long)]
+    pub sloppy: bool,
+}
+
+/// `keepfs detach`.
+#[derive(Fields, Debug)]
+pub struct Detach {
+    /// Which mount, as a server describes it to its keeper
+    pub description: OsString,
 }
 
 /// `keepfs unmount`.

@@ -54,6 +54,16 @@ const DEEDS: [&str; 10] = [
     "nothing",
 ];
 
+/// The place of frames.
+pub const MEMORY: u8 = 1;
+/// What was dropped because the device has it whole.
+pub const DROPPED: u8 = 6;
+
+/// Whether what was done has made a frame right again.
+pub fn is_mended(done: u8) -> bool {
+    (1..=4).contains(&done)
+}
+
 fn name(names: &[&str], number: u8) -> String {
     let name = names.get(usize::from(number).wrapping_sub(1));
     name.map_or_else(|| format!("kind {number}"), |name| (*name).to_owned())

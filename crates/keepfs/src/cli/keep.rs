@@ -1,25 +1,27 @@
 //! `keepfs keep`: the keeper of a mount. It holds what must outlive a server, and starts the next one when one dies.
 //!
 //! It is a descriptor store with a child and knows nothing of file systems: what it holds is named and opaque (see
-//! [`wire`]). It has one thread, is locked in memory and is the last that the kernel kills when memory is short
+//! [`wire`]). What its servers may not do it has done by others: unmounting by `keepfs detach`, and being the next keeper by
+//! a [`spare`]. It has one thread, is locked in memory and is the last that the kernel kills when memory is short
 //! (PROTOCOLS section 8, decision 0530).
 
 pub mod held;
 pub mod kept;
 pub mod life;
 pub mod lives;
-mod wire;
+mod spare;
+pub mod wire;
 
-use super::Outcome;
-use super::args::{Keep, Serve};
+use super::args::Keep;
 use super::failure::Failure;
 use super::options::MountOptions;
+use super::{Outcome, succeed};
 use held::Held;
 use life::{Child, End, Program};
 use lives::{Begin, Death, Lives};
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use spare::{SPARE, Spare};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -34,7 +36,13 @@ struct Keeper {
     begin: Begin,
     /// Signals arrive here as bytes.
     signals: UnixStream,
-    /// Somebody wants the mount gone; told to every server until one obeys.
+    /// The words of this keeper, for the next one.
+    words: Vec<OsString>,
+    /// The next keeper, if this one dies.
+    spare: Option<Spare>,
+    /// So many more are started when they die.
+    spares_left: u32,
+    /// Somebody wants the mount gone; tried with every server until one obeys.
     unmount: bool,
 }
 
@@ -62,6 +70,9 @@ fn begin(args: &Keep) -> Result<Keeper, Failure> {
         held: Held::default(),
         lives: Lives::new(options.restarts),
         begin: Begin::first(std::process::id()),
+        words: words(args),
+        spare: None,
+        spares_left: SPARES,
         signals: signals().map_err(|e| Failure::Other(format!("cannot wait for signals: {e}")))?,
         unmount: false,
     })
@@ -102,6 +113,7 @@ impl Keeper {
     /// One server after another until one ends in order. `first`: the next is the first, whose failure is its starter's.
     fn keep(mut self, mut first: bool) -> Outcome {
         loop {
+            self.provide_spare();
             let child = Child::start(&self.program, first, &self.held, &self.begin);
             let child = child.map_err(Failure::io("start", self.program.path()))?;
             if first {
@@ -123,19 +135,59 @@ impl Keeper {
         let child = Child::adopt(&mut self.held, &mut self.begin);
         let child = child.map_err(|e| Failure::Other(format!("cannot take over: {e}")))?;
         self.begin.keeper_pid = std::process::id();
+        if let Err(error) = succeed::moved(&mut self.held, self.begin.keeper_pid) {
+            tracing::error!(%error, "`keepfs status` will not find this mount");
+        }
+        self.provide_spare();
+        // A server that is gone is seen below.
+        let _ = child.hand_spare(&self.held);
         match self.see_to_its_end(child, false) {
             Some(code) => Ok(code),
             None => self.keep(false),
         }
     }
 
+    /// Sees to it that there is a spare, of the program that servers are started from.
+    fn provide_spare(&mut self) {
+        if self.spare.is_some() {
+            return;
+        }
+        match Spare::start(self.program.path(), &self.words) {
+            Ok((spare, item)) => {
+                self.held.put(SPARE, item);
+                self.spare = Some(spare);
+            }
+            // Without one the death of this keeper is the death of the mount when its server dies.
+            Err(error) => tracing::error!(%error, "no keeper stands ready"),
+        }
+    }
+
+    /// There is none any more, or it is not wanted.
+    fn drop_spare(&mut self) {
+        drop(self.held.take(SPARE));
+        self.spare.take().into_iter().for_each(Spare::end);
+    }
+
     /// Serves `child` until it ends; the exit code, if it was the last.
     fn see_to_its_end(&mut self, mut child: Child, first: bool) -> Option<u8> {
-        let end = child.attend(&mut self.held, &self.signals, &mut self.unmount);
+        let end = loop {
+            let ended = child.attend(&mut self.held, &self.signals, self.spare.as_ref(), &mut self.unmount);
+            if let Some(end) = ended {
+                break end;
+            }
+            // The spare has died. One that cannot live is not started again and again.
+            self.drop_spare();
+            if self.spares_left > 0 {
+                self.spares_left -= 1;
+                self.provide_spare();
+                let _ = child.hand_spare(&self.held);
+            }
+        };
         let how = match end {
             End::Orderly { code, files } => {
                 // Who finds the files gone finds the pool free.
                 self.held = Held::default();
+                self.drop_spare();
                 for file in files {
                     // It may never have been there.
                     let _ = std::fs::remove_file(file);
@@ -146,6 +198,8 @@ impl Keeper {
             End::Died { code, .. } if first && !child.was_ready() => return Some(code.unwrap_or(1)),
             End::MadeRoom(path) => {
                 self.program.replace(path);
+                // The next keeper is of the new program too.
+                self.drop_spare();
                 self.begin.next(None);
                 return None;
             }
@@ -153,6 +207,7 @@ impl Keeper {
         };
         if self.program.restore(child.was_ready()) {
             // The new program does not even start: back to the one that did.
+            self.drop_spare();
             self.begin.next(Some(Death::now(how)));
             return None;
         }
@@ -168,8 +223,11 @@ impl Keeper {
     }
 }
 
-/// The words after `keep --adopt` for a new keeper of the server that was started as `args` says.
-pub fn words(args: &Serve) -> Vec<OsString> {
+/// Spares that may die before none is started any more.
+const SPARES: u32 = 16;
+
+/// The words after `keep --adopt` for the next keeper of what `args` says.
+fn words(args: &Keep) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![args.pool.clone().into(), args.dir.clone().into()];
     for list in &args.options {
         words.extend(["-o".into(), list.into()]);
@@ -178,6 +236,3 @@ pub fn words(args: &Serve) -> Vec<OsString> {
     words.extend(args.foreground.then(|| "--foreground".into()));
     words
 }
-
-/// What SIGTERM is to a server.
-const UNMOUNT: Signal = Signal::TERM;

@@ -1,17 +1,17 @@
 //! The server of a mount: opens the pool, mounts it, serves until it is unmounted, closes the pool.
 
 use super::args::Serve;
+use super::attach::Helper;
 use super::control::{Answers, Control};
 use super::failure::Failure;
-use super::keep::{self, held::Held, kept::Kept};
+use super::keep::{held::Held, kept::Kept};
 use super::logging::{self, LogTo, Ring};
-use super::options::{Anchor, MountOptions};
+use super::options::MountOptions;
 use super::registry::{self, Record};
 use super::unmount::patiently;
-use super::{Outcome, follow, history, rights, status, succeed, table};
+use super::{Outcome, attach, confine, follow, history, rights, status, succeed, table};
 use keepfs::Pool;
-use keepfs_fuse::anchor::LoopAnchor;
-use keepfs_fuse::{FuseError, How, MountConfig, Session, Unmounter};
+use keepfs_fuse::{Session, Unmounter};
 use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -43,6 +43,8 @@ pub struct Mounted {
 struct Beside {
     ring: Ring,
     kept: Option<Arc<Kept>>,
+    /// Mounts, if this process will not have the right to.
+    helper: Option<Helper>,
 }
 
 /// The hidden command `serve`: the first line on standard output says `ready`, or what went wrong.
@@ -51,6 +53,9 @@ pub fn in_background(args: &Serve) -> Outcome {
         Ok(mounted) => {
             let told = tell_keeper(mounted.kept.as_deref());
             let said = say_ready(args);
+            if mounted.kept.is_some() {
+                confine::begin();
+            }
             let served = mounted.serve();
             told.and(said).and(served).map(|()| 0)
         }
@@ -76,10 +81,14 @@ fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
     let options = MountOptions::parse(&args.options, args.sloppy)?;
     let (kept, handed) = match args.kept {
         true => {
-            let begun = Kept::begin(keep::words(args)).map_err(|e| Failure::Other(format!("no keeper: {e}")))?;
+            let begun = Kept::begin().map_err(|e| Failure::Other(format!("no keeper: {e}")))?;
             (Some(Arc::new(begun.0)), begun.1)
         }
         false => (None, Held::default()),
+    };
+    let helper = match args.kept && handed.is_empty() {
+        true => Some(Helper::start(args).map_err(|e| Failure::Other(format!("cannot start what mounts: {e}")))?),
+        false => None,
     };
     let log = options.log.as_deref().map(open_log).transpose()?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
@@ -95,6 +104,7 @@ fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
     let beside = Beside {
         ring: logging::of_server(to),
         kept,
+        helper,
     };
     match (&beside.kept, handed.is_empty()) {
         (Some(kept), false) => succeed::begin(args, &options, beside.ring, kept, handed, &last_words),
@@ -143,7 +153,18 @@ fn say_ready(args: &Serve) -> Result<(), Failure> {
 pub fn in_foreground(pool: &Path, dir: &Path, options: &MountOptions, given: &[String]) -> Outcome {
     let log = options.log.as_deref().map(open_log).transpose()?;
     let ring = logging::of_server(log.map_or(LogTo::Stderr, LogTo::File));
-    begin(pool, dir, options, given, Beside { ring, kept: None })?.serve()?;
+    begin(
+        pool,
+        dir,
+        options,
+        given,
+        Beside {
+            ring,
+            kept: None,
+            helper: None,
+        },
+    )?
+    .serve()?;
     Ok(0)
 }
 
@@ -155,12 +176,15 @@ fn begin(
     given: &[String],
     beside: Beside,
 ) -> Result<Mounted, Failure> {
-    stand_by()?;
-    let Beside { ring, kept } = beside;
+    let Beside { ring, kept, helper } = beside;
+    stand_by(kept.is_some())?;
     let opened = open(pool, options)?;
-    let (session, anchored) = attach(&opened, dir, options)?;
+    let (session, anchored) = match &helper {
+        Some(helper) => helper.mount(&opened, dir, options)?,
+        None => attach::here(&opened, dir, options)?,
+    };
     let unmounter = session.unmounter();
-    unmount_at_signals(unmounter.clone())?;
+    unmount_at_signals(unmounter.clone(), kept.clone())?;
     let mount = table::at(unmounter.path());
     let record = Record {
         pid: kept
@@ -182,17 +206,21 @@ fn begin(
         succeed::hand_over(kept, &opened, &session, &live, control.as_deref())?;
         succeed::watch(kept, &opened, control.as_ref())?;
     }
+    helper.map(Helper::release);
+    opened.prepare_writing();
     Ok(Mounted { session, control, kept })
 }
 
-/// What every server does before it touches a pool.
-pub fn stand_by() -> Result<(), Failure> {
+/// What every server does before it touches a pool. `kept`: it has a keeper, which has the rights that it needs no more.
+pub fn stand_by(kept: bool) -> Result<(), Failure> {
+    #[cfg(feature = "planted")]
+    super::planted::begin().map_err(Failure::Other)?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
-    if let Err(error) = rights::give_up() {
-        tracing::warn!(%error, "this server keeps rights that it does not need");
-    }
     if let Err(error) = rustix::process::configure_io_flusher_behavior(true) {
         tracing::debug!(%error, "not allowed to be an I/O flusher");
+    }
+    if let Err(error) = rights::give_up(kept) {
+        tracing::warn!(%error, "this server keeps rights that it does not need");
     }
     ignore_limit_signals()
 }
@@ -205,47 +233,6 @@ fn open(pool: &Path, options: &MountOptions) -> Result<Pool, Failure> {
     Ok(opened)
 }
 
-/// Mounts; whether with an anchor.
-fn attach(pool: &Pool, dir: &Path, options: &MountOptions) -> Result<(Session, bool), Failure> {
-    let mut config = options.mount(pool.path(), dir);
-    let anchor = anchor(&pool.path().display().to_string(), options.anchor)?;
-    config.anchor = anchor.as_ref().map(|anchor| anchor.path().to_owned());
-    let session = keepfs_fuse::mount(pool.volume().clone(), &config);
-    match (session, anchor) {
-        (Ok(session), anchor) => Ok((session, anchor.is_some())),
-        (Err(error), None) => Err(error.into()),
-        (Err(error), Some(anchor)) => {
-            let detached = anchor.detach();
-            if options.anchor == Anchor::Loop {
-                return Err(error.into());
-            }
-            without_anchor(pool, config, detached.err().unwrap_or(error))
-        }
-    }
-}
-
-/// A kernel that refuses the anchor may still mount without.
-fn without_anchor(pool: &Pool, mut config: MountConfig, error: FuseError) -> Result<(Session, bool), Failure> {
-    config.anchor = None;
-    let session = keepfs_fuse::mount(pool.volume().clone(), &config)?;
-    tracing::warn!(%error, "mounted without an anchor: sync(2) and umount(2) do not wait, fsync(2) and `keepfs unmount` do");
-    Ok((session, false))
-}
-
-fn anchor(label: &str, wanted: Anchor) -> Result<Option<LoopAnchor>, Failure> {
-    if wanted == Anchor::None {
-        return Ok(None);
-    }
-    match LoopAnchor::attach(label) {
-        Ok(anchor) => Ok(Some(anchor)),
-        Err(error) if wanted == Anchor::Loop => Err(error.into()),
-        Err(error) => {
-            tracing::warn!(%error, "no anchor: sync(2) and umount(2) do not wait, fsync(2) and `keepfs unmount` do");
-            Ok(None)
-        }
-    }
-}
-
 /// A file that may not grow is an error of a write, not the end of the server.
 fn ignore_limit_signals() -> Result<(), Failure> {
     let noticed = Arc::new(AtomicBool::new(false));
@@ -256,18 +243,16 @@ fn ignore_limit_signals() -> Result<(), Failure> {
     Ok(())
 }
 
-/// SIGTERM and SIGINT unmount. If the mount is in use its name goes at once, and the server with its last user.
-pub fn unmount_at_signals(unmounter: Unmounter) -> Result<(), Failure> {
+/// SIGTERM and SIGINT unmount, or have the keeper do it. If the mount is in use its name goes at once, and the server with
+/// its last user.
+pub fn unmount_at_signals(unmounter: Unmounter, kept: Option<Arc<Kept>>) -> Result<(), Failure> {
     let failed = |error| Failure::Other(format!("cannot wait for signals: {error}"));
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(failed)?;
     let wait = move || {
         for signal in signals.forever() {
-            let done = match unmounter.unmount(How::Gentle) {
-                Err(FuseError::Busy { path }) => {
-                    tracing::warn!(signal, path = %path.display(), "in use: unmounted lazily");
-                    unmounter.unmount(How::Lazy)
-                }
-                other => other,
+            let done = match &kept {
+                Some(kept) => kept.say("unmount", b"").map_err(|error| error.to_string()),
+                None => attach::unmount(&unmounter).map_err(|error| error.to_string()),
             };
             if let Err(error) = done {
                 tracing::warn!(signal, %error, "cannot unmount");

@@ -13,6 +13,8 @@ use super::keep::kept::Kept;
 use super::keep::lives::{Begin, Mode};
 use super::logging::Ring;
 use super::options::{MountOptions, access_times_name};
+#[cfg(feature = "planted")]
+use super::planted;
 use super::registry::{self, Record};
 use super::{Outcome, history, inject, offline, print, reader, scrub, table};
 use keepfs::AccessTimes;
@@ -117,6 +119,8 @@ impl Live {
         match word {
             "scrub" => scrub::answer(&volume, rest),
             "inject" => inject::answer(&volume, rest),
+            #[cfg(feature = "planted")]
+            "planted" => planted::answer(&volume, rest),
             _ => None,
         }
     }
@@ -204,7 +208,7 @@ impl Live {
 
     /// State, status, action and errors; the worst that is known decides.
     fn judge(&self, store: &Store, status: &mut Status) {
-        degraded(store, status);
+        degraded(store, &Told::since(store, self.record.since_ns), status);
         damaged(store, status);
         let ended = self.ended(store, status);
         if let Some(mount) = &mut status.mount {
@@ -245,8 +249,29 @@ impl Live {
     }
 }
 
+/// What the history tells of the memory of this mount: a server knows only what it did itself, not what those before it did.
+#[derive(Default)]
+struct Told {
+    mended: u64,
+    dropped: u64,
+}
+
+impl Told {
+    /// Since the mount was made, nanoseconds since 1970.
+    fn since(store: &Store, since_ns: u64) -> Told {
+        let mut told = Told::default();
+        let since_s = i64::try_from(since_ns / 1_000_000_000).unwrap_or(i64::MAX);
+        let events = store.history().events(0).into_iter();
+        for event in events.filter(|event| event.seconds >= since_s && event.place == history::MEMORY) {
+            told.mended += u64::from(history::is_mended(event.done));
+            told.dropped += u64::from(event.done == history::DROPPED);
+        }
+        told
+    }
+}
+
 /// What failed although writing goes on; the worst comes last.
-fn degraded(store: &Store, status: &mut Status) {
+fn degraded(store: &Store, told: &Told, status: &mut Status) {
     let failed = status.device_errors;
     if failed != ErrorFigures::default() {
         let errors = format!(
@@ -272,6 +297,7 @@ fn degraded(store: &Store, status: &mut Status) {
         .as_ref()
         .map_or(0, |arena| arena.repaired + arena.read_again)
         + store.stats().rebuilt;
+    let mended = mended.max(told.mended);
     if mended > 0 {
         let blocks = counted(mended, "block");
         status.degraded(
@@ -280,8 +306,9 @@ fn degraded(store: &Store, status: &mut Status) {
             "test the memory (memtest86+, EDAC in dmesg); `keepfs events` names the blocks",
         );
     }
-    if status.scribbles_dropped > 0 {
-        let blocks = counted(status.scribbles_dropped, "block");
+    let dropped = status.scribbles_dropped.max(told.dropped);
+    if dropped > 0 {
+        let blocks = counted(dropped, "block");
         status.degraded(
             format!("{blocks} of metadata changed in memory behind the pool's back"),
             "metadata was damaged in memory; it was dropped, the device has it whole",
@@ -457,7 +484,7 @@ fn of_path(of: &Path) -> Result<Status, Failure> {
 /// What the server says; if it is dead, that.
 fn live(record: &Record) -> Result<Status, Failure> {
     match control::ask(record, "status") {
-        Ok(answer) => serde_json::from_value(answer).map_err(|e| {
+        Ok(answer) => serde_json::from_value(answer).map(with_threads).map_err(|e| {
             Failure::Other(format!(
                 "{}: its server is of another version ({e})",
                 record.dir.display()
@@ -466,6 +493,14 @@ fn live(record: &Record) -> Result<Status, Failure> {
         Err(Silent::Dead) if record.is_mounted() => Ok(dead(record)),
         Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
     }
+}
+
+/// What its server may not look at itself.
+fn with_threads(mut status: Status) -> Status {
+    if let (Some(serving), Some(server)) = (&mut status.serving, status.server_pid) {
+        serving.threads = serving::threads_of(server);
+    }
+    status
 }
 
 fn dead(record: &Record) -> Status {

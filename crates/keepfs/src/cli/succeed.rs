@@ -15,7 +15,8 @@ use super::status::Live;
 use keepfs::Pool;
 use keepfs_fs::{Answer, Volume};
 use keepfs_fuse::{Before, Connection, RequestId, Requests, Session};
-use keepfs_store::{Remains, Resumed};
+use keepfs_store::Remains;
+use keepfs_store::arena::named_fault;
 use keepfs_vfs::model::Model;
 use keepfs_vfs::{Errno, Vfs};
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,8 @@ use std::sync::atomic::Ordering;
 
 /// The pool's device, open and locked.
 const DEVICE: &str = "device";
-/// The connection to the kernel.
-const CONNECTION: &str = "connection";
+/// The connection to the kernel; its bytes say which mount it is.
+pub const CONNECTION: &str = "connection";
 /// The control socket, listening.
 const CONTROL: &str = "control";
 /// The memory that a restarted server needs; its bytes are the names of the descriptors, a line each.
@@ -43,6 +44,17 @@ const PLACE: &str = "place";
 struct Place {
     record: Record,
     anchored: bool,
+}
+
+/// The mount has the keeper `pid` from now on, which holds `held`: where others look for it follows. Errors: those of the file
+/// system; there is nothing of the place in `held`.
+pub fn moved(held: &mut Held, pid: u32) -> io::Result<()> {
+    let item = held.get(PLACE).ok_or(io::ErrorKind::NotFound)?;
+    let mut place: Place = serde_json::from_slice(&item.bytes)?;
+    place.record = place.record.moved_to(pid)?;
+    let (bytes, descriptors) = (serde_json::to_vec(&place)?, Vec::new());
+    held.put(PLACE, Item { bytes, descriptors });
+    Ok(())
 }
 
 /// Leaves with the keeper what the next server needs. Errors: too many descriptors, or none is free.
@@ -104,8 +116,8 @@ pub fn watch(kept: &Arc<Kept>, pool: &Pool, control: Option<&Arc<Control>>) -> R
     };
     let after = move |told: &Begin| {
         tracing::warn!(pid = told.keeper_pid, "there is a keeper again");
-        if let Some(Err(error)) = control.as_ref().map(|control| control.move_to(told.keeper_pid)) {
-            tracing::error!(%error, "`keepfs status` will not find this server");
+        if let Some(control) = &control {
+            control.moved_to(told.keeper_pid);
         }
     };
     let watched = kept.clone().watch(before, after);
@@ -121,7 +133,7 @@ pub fn begin(
     mut handed: Held,
     last_words: &str,
 ) -> Result<Mounted, Failure> {
-    serve::stand_by()?;
+    serve::stand_by(true)?;
     let told = kept.told();
     let place = item(&mut handed, PLACE)?;
     let mut place: Place = serde_json::from_slice(&place.bytes).map_err(|e| lost(PLACE, &e))?;
@@ -149,13 +161,16 @@ pub fn begin(
     let (pool, resumed) = Pool::resume(&args.pool, device, &options.open(), remains)?;
     // From here on a death is resumed from this server's memory; before, from the last one's.
     leave_remains(kept, &pool)?;
-    tell_resumed(&resumed);
+    tracing::info!(parts = ?resumed.parts, beyond = resumed.beyond, "resumed");
+    if let Some((address, report)) = named_fault(last_words).filter(|_| told.after_death) {
+        pool.volume().store().tell_guard_fault(address, &report);
+    }
     let session = keepfs_fuse::resume(pool.volume().clone(), &config, connection)?;
     session.remember_requests(Arc::new(Once::new(pool.volume(), &told)));
     if told.mode == Mode::ReadOnly {
         session.refuse_changes();
     }
-    serve::unmount_at_signals(session.unmounter())?;
+    serve::unmount_at_signals(session.unmounter(), Some(kept.clone()))?;
     let way = (place.anchored, &session);
     let live = serve::live(place.record, &pool, options, way, ring, Some(kept));
     // What was remounted since must hold for the first request.
@@ -165,6 +180,7 @@ pub fn begin(
     }
     let control = serve::listen(live, listener);
     watch(kept, &pool, control.as_ref())?;
+    pool.prepare_writing();
     Ok(Mounted {
         session,
         control,
@@ -180,7 +196,7 @@ fn failing(
     kept: &Arc<Kept>,
     listener: Option<UnixListener>,
 ) -> Result<Mounted, Failure> {
-    serve::unmount_at_signals(session.unmounter())?;
+    serve::unmount_at_signals(session.unmounter(), Some(kept.clone()))?;
     let told = kept.told();
     tracing::error!(
         deaths = told.deaths,
@@ -222,6 +238,10 @@ fn tell(told: &Begin, last_words: &str) {
         return;
     }
     match last_words {
+        // Told of by the pool's history too, once that is open.
+        _ if named_fault(last_words).is_some() => {
+            tracing::error!(how = %death.how, deaths = told.deaths, "a guard ended a server of this mount; this one took its place");
+        }
         "" => {
             tracing::error!(how = %death.how, deaths = told.deaths, "a server of this mount died; this one took its place")
         }
@@ -230,20 +250,6 @@ fn tell(told: &Begin, last_words: &str) {
             "a server of this mount died; this one took its place"
         ),
     }
-}
-
-/// Tells what of the work of the server before could not be taken up, if anything.
-fn tell_resumed(resumed: &Resumed) {
-    if resumed.lost > 0 {
-        tracing::error!(
-            transactions = resumed.lost,
-            "acknowledged operations that were not synced are lost: the memory of the server that died was damaged"
-        );
-    }
-    for finding in &resumed.findings {
-        tracing::warn!(?finding, "found in the memory of the server that died; it was not used");
-    }
-    tracing::info!(parts = ?resumed.parts, beyond = resumed.beyond, "resumed");
 }
 
 /// Requests over the death of a server, as the volume remembers them.

@@ -1,8 +1,10 @@
 //! The kernel's table of mounts, as far as it is about Keepfs (proc(5), mountinfo). Never asks a server.
 
 use keepfs::AccessTimes;
+use parking_lot::Mutex;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -43,9 +45,31 @@ impl Mount {
     }
 }
 
+/// The table, open, in a process that may not open it when it wants to know.
+static OPEN: Mutex<Option<File>> = Mutex::new(None);
+
+const TABLE: &str = "/proc/self/mountinfo";
+
+/// Opens the table for the rest of the life of this process. Errors: those of the file system.
+pub fn keep_open() -> io::Result<()> {
+    *OPEN.lock() = Some(File::open(TABLE)?);
+    Ok(())
+}
+
+fn read() -> io::Result<Vec<u8>> {
+    let mut open = OPEN.lock();
+    let Some(table) = open.as_mut() else {
+        return fs::read(TABLE);
+    };
+    let mut text = Vec::new();
+    table.rewind()?;
+    table.read_to_end(&mut text)?;
+    Ok(text)
+}
+
 /// All mounts, in the order in which they were made.
 pub fn mounts() -> Vec<Mount> {
-    let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let text = read().unwrap_or_default();
     text.split(|b| *b == b'\n').filter_map(parse).collect()
 }
 

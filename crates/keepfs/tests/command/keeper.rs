@@ -286,28 +286,69 @@ fn nothing_acknowledged_is_lost_without_a_sync() {
     bed.check();
 }
 
-/// Decision 0532: of all threads of the server, the first as well as a later one's.
+/// Decisions 0532, 0580, 0581: of all threads of the server, the first as well as a later one's.
 #[test]
 fn a_server_has_given_up_what_it_does_not_need() {
-    let Some(bed) = Bed::mounted("") else { return };
-    for _ in 0..2 {
-        let tasks = fs::read_dir(format!("/proc/{}/task", bed.server())).unwrap();
-        for task in tasks.map(Result::unwrap) {
-            let status = fs::read_to_string(task.path().join("status")).unwrap();
-            let field = |name: &str| {
-                status
-                    .lines()
-                    .find_map(|line| line.strip_prefix(name))
-                    .unwrap()
-                    .trim()
-                    .to_owned()
-            };
-            assert_eq!(field("NoNewPrivs:"), "1");
-            // DAC_OVERRIDE, DAC_READ_SEARCH, IPC_LOCK, SYS_ADMIN, SYS_RESOURCE by their numbers; fewer in a container.
-            let needed = 1 << 1 | 1 << 2 | 1 << 14 | 1 << 21 | 1u64 << 24;
-            let has = u64::from_str_radix(&field("CapPrm:"), 16).unwrap();
-            assert_eq!(has & !needed, 0, "{has:#x}");
+    // DAC_OVERRIDE and DAC_READ_SEARCH by their numbers; fewer in a container.
+    let pools = 1 << 1 | 1 << 2;
+    // SYS_ADMIN and IPC_LOCK: who has no keeper unmounts itself and may open files.
+    let alone = 1 << 21 | 1u64 << 14;
+    for (options, needed, filter) in [("keeper=on", pools, "2"), ("keeper=off", pools | alone, "0")] {
+        let Some(bed) = Bed::mounted(options) else { return };
+        for _ in 0..2 {
+            let tasks = fs::read_dir(format!("/proc/{}/task", bed.server())).unwrap();
+            for task in tasks.map(Result::unwrap) {
+                let status = fs::read_to_string(task.path().join("status")).unwrap();
+                let field = |name: &str| {
+                    let mut lines = status.lines();
+                    lines
+                        .find_map(|line| line.strip_prefix(name))
+                        .unwrap()
+                        .trim()
+                        .to_owned()
+                };
+                assert_eq!(field("NoNewPrivs:"), "1");
+                assert_eq!(field("Seccomp:"), filter, "{options}");
+                let has = u64::from_str_radix(&field("CapPrm:"), 16).unwrap();
+                assert_eq!(has & !needed, 0, "{options}: {has:#x}");
+            }
+            if options == "keeper=off" {
+                break;
+            }
+            bed.end_server(Signal::KILL);
         }
-        bed.end_server(Signal::KILL);
+        bed.unmount();
     }
+}
+
+/// Decision 0580: a keeper stands ready, and one that dies is followed by another; none of them outlives the mount.
+#[test]
+fn keepers_die_one_after_the_other() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let server = bed.server();
+    for round in 0..3 {
+        let first = keeper(&bed);
+        end(first, Signal::KILL);
+        while try_keeper(&bed).is_none_or(|now| now == first) {
+            std::thread::yield_now();
+        }
+        assert_eq!(bed.server(), server);
+        fs::write(bed.on(&format!("file{round}")), "text").unwrap();
+    }
+    let last = keeper(&bed);
+    bed.end_server(Signal::KILL);
+    fs::write(bed.on("more"), "text").unwrap();
+    // What unmounts at a signal is the keeper, also when the server gets it.
+    let server = pidfd_open(bed.server(), PidfdFlags::empty()).unwrap();
+    kill_process(bed.server(), Signal::TERM).unwrap();
+    poll(&mut [PollFd::new(&server, PollFlags::IN)], None).unwrap();
+    gone(last);
+    assert!(!bed.is_mounted());
+    bed.check();
+}
+
+fn try_keeper(bed: &Bed) -> Option<Pid> {
+    let output = keepfs(["status", "--json"]).arg(bed.dir()).output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    Pid::from_raw(status["keeper"]["pid"].as_i64()? as i32)
 }

@@ -160,6 +160,32 @@ fn a_reader_becomes_a_writer_when_it_is_alone() {
     open(OpenMode::ReadWrite).unwrap();
 }
 
+/// Opened before, it is the same file whatever stands at its path when it is wanted.
+#[test]
+fn what_is_prepared_needs_no_path() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    drop(FileDevice::create(&path, 16, FileOptions::default()).unwrap());
+    let open = |mode| FileDevice::open(&path, mode, FileOptions::default());
+    let device = open(OpenMode::ReadOnly).unwrap();
+    device.prepare_writing();
+    assert!(device.read_only());
+    // Other readers are not disturbed, and whoever writes is still alone.
+    let other = open(OpenMode::ReadOnly).unwrap();
+    assert!(matches!(device.begin_writing(), Err(DeviceError::Busy { .. })));
+    drop(other);
+    let moved = dir.path().join("moved");
+    std::fs::rename(&path, &moved).unwrap();
+    device.begin_writing().unwrap();
+    device.write(PageNo(1), &[9; PAGE], Class::Data).unwrap();
+    device.flush().unwrap();
+    drop(device);
+    let device = FileDevice::open(&moved, OpenMode::ReadOnly, FileOptions::default()).unwrap();
+    let mut read = [0; PAGE];
+    device.read(PageNo(1), &mut read).unwrap();
+    assert_eq!(read, [9; PAGE]);
+}
+
 #[test]
 fn a_file_that_was_replaced_is_not_written() {
     let dir = tempfile::tempdir().unwrap();

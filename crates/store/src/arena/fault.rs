@@ -5,14 +5,19 @@
 //! F-1 The first line of the report asks for no memory and takes no lock: it comes out whatever the others hold.
 //! F-2 The backtrace needs both. If a stopped thread holds what it needs, [`PATIENCE`] ends the wait.
 //! F-3 Faults outside guarded regions are passed on untouched.
+//! F-4 A process that may not open files names its functions by their distance from one that every copy of the program has;
+//!     [`named`] turns distances into names, in the next process of the same program.
 
 use super::sys::{alarm, default_action, handle, handle_faults, place_of, send};
 use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-use rustix::fs::{Mode, OFlags, RawDir};
+use keepfs_format::MetaId;
+use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 use rustix::thread::{Timespec, gettid, nanosleep};
-use std::sync::Once;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Once, OnceLock};
 
 /// Seconds that the backtrace may take.
 const PATIENCE: libc::c_uint = 10;
@@ -23,6 +28,77 @@ const STOPPING: u32 = 200;
 static REPORTER: AtomicI32 = AtomicI32::new(0);
 /// How many threads have stopped.
 static STOPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// The list of threads, open, in a process that may not open it when it must stop them.
+static TASKS: OnceLock<OwnedFd> = OnceLock::new();
+const TASK_FOLDER: &core::ffi::CStr = c"/proc/self/task";
+
+/// Begins every report.
+const GUARD: &str = "keepfs: guard: ";
+/// Stands before the address in the first line of a report.
+const ADDRESS: &str = "at address 0x";
+/// Begins the place of a function by its distance: of the instruction that faulted, and of those behind calls.
+const FAULTED: &str = "  faulted at distance 0x";
+const CALLED: &str = "  called before distance 0x";
+
+/// From here on this process may not be allowed to open files: a report says where functions are, not what they are called,
+/// and another process makes names of it ([`named`]). Errors: those of opening the list of threads.
+pub fn report_by_others() -> io::Result<()> {
+    let tasks = rustix::fs::open(TASK_FOLDER, TASK_FLAGS, Mode::empty())?;
+    let _ = TASKS.set(tasks);
+    Ok(())
+}
+
+const TASK_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A report of a process of this program that has died, the distances in it as names of functions; and the address that was
+/// aimed at. `None` if `words` has no report.
+pub fn named(words: &str) -> Option<(u64, String)> {
+    let report = &words[words.find(GUARD)?..];
+    let address = report.split_once(ADDRESS)?.1;
+    let address: String = address.chars().take_while(char::is_ascii_hexdigit).collect();
+    let address = u64::from_str_radix(&address, 16).ok()?;
+    let mut text = String::new();
+    for line in report.lines() {
+        let distance = |start| u64::from_str_radix(line.strip_prefix(start)?, 16).ok();
+        let name = match (distance(FAULTED), distance(CALLED)) {
+            (Some(at), _) => name_before(at.wrapping_add(1)),
+            (_, Some(behind)) => name_before(behind),
+            _ => line.to_owned(),
+        };
+        let _ = writeln!(text, "{name}");
+    }
+    Some((address, text.trim_end().to_owned()))
+}
+
+/// The function before a distance (a call is before what it returns to) and its line of source; with those that it was made a
+/// part of, but without those of the library of Rust.
+fn name_before(distance: u64) -> String {
+    let behind = here().wrapping_add(distance as usize);
+    let (mut ours, mut first) = (Vec::new(), None);
+    backtrace::resolve(behind as *mut core::ffi::c_void, |symbol| {
+        let function = symbol.name().map_or("?".into(), |name| format!("{name:#}"));
+        let file = symbol.filename().map(|file| file.display().to_string());
+        let place = match (&file, symbol.lineno()) {
+            (Some(file), Some(line)) => format!(" ({file}:{line})"),
+            _ => String::new(),
+        };
+        first.get_or_insert(format!("{function}{place}"));
+        if file.is_some_and(|file| !file.starts_with("/rustc/")) {
+            ours.push(format!("{function}{place}"));
+        }
+    });
+    match (ours.is_empty(), first) {
+        (false, _) => format!("  {}", ours.join(" in ")),
+        (true, Some(first)) => format!("  {first}"),
+        (true, None) => "  outside this program".into(),
+    }
+}
+
+/// What distances are measured from.
+fn here() -> usize {
+    install as *const () as usize
+}
 
 /// Installs the handlers, once a process.
 pub fn install() {
@@ -48,7 +124,7 @@ extern "C" fn on_stop(_signal: libc::c_int) {
 
 /// Reports a fault at `address` if that lies inside a guarded region, then ends the process as the default action would:
 /// when the handler that called this returns, the instruction runs again.
-pub(super) fn on_fault(signal: libc::c_int, address: usize) {
+pub(super) fn on_fault(signal: libc::c_int, address: usize, instruction: usize) {
     let Some(place) = place_of(address) else {
         return default_action(signal); // F-3
     };
@@ -62,8 +138,11 @@ pub(super) fn on_fault(signal: libc::c_int, address: usize) {
     let mut line = Line::default();
     let _ = write!(
         line,
-        "keepfs: guard: stray write to protected metadata at address {address:#x} (frame {}, offset {}, metablock {:#018x}), thread {thread}",
-        place.frame, place.offset, place.id
+        "{GUARD}stray write to protected metadata {ADDRESS}{address:x} (frame {}, offset {}, metablock {:#018x}: {}), thread {thread}, instruction {instruction:#x}",
+        place.frame,
+        place.offset,
+        place.id,
+        MetaId(place.id)
     );
     let _ = match running {
         0 => writeln!(line, "; all other threads are stopped"),
@@ -73,10 +152,34 @@ pub(super) fn on_fault(signal: libc::c_int, address: usize) {
     handle(libc::SIGALRM, on_alarm); // F-2
     alarm(PATIENCE);
     let name = std::thread::current().name().unwrap_or("?").to_string();
-    let trace = std::backtrace::Backtrace::force_capture();
     // Not by `eprintln`: a stopped thread may hold its lock.
-    tell(format!("keepfs: guard: thread {thread} is called ({name}); it was here:\n{trace}\n").as_bytes());
+    tell(format!("{GUARD}thread {thread} is called ({name}); it was here:\n").as_bytes());
+    match TASKS.get() {
+        Some(_) => tell_distances(instruction),
+        None => tell(format!("{}\n", std::backtrace::Backtrace::force_capture()).as_bytes()),
+    }
     default_action(signal);
+}
+
+/// The functions that were under way, from the one that faulted on (F-4).
+fn tell_distances(instruction: usize) {
+    let mut begun = false;
+    tell_distance(FAULTED, instruction);
+    backtrace::trace(|frame| {
+        let at = frame.ip() as usize;
+        if begun {
+            tell_distance(CALLED, at);
+        }
+        // Before it are the handler's own.
+        begun |= at == instruction;
+        true
+    });
+}
+
+fn tell_distance(what: &str, at: usize) {
+    let mut line = Line::default();
+    let _ = writeln!(line, "{what}{:x}", at.wrapping_sub(here()));
+    tell(line.text());
 }
 
 /// The backtrace does not come: a stopped thread holds what it needs.
@@ -131,10 +234,20 @@ impl Threads {
     /// Reads the list of threads once and asks those not asked before. Returns whether there were any.
     fn ask_new(&mut self, own: i32) -> bool {
         let before = self.count;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let Ok(list) = rustix::fs::open(c"/proc/self/task", flags, Mode::empty()) else {
-            return false;
+        let opened;
+        let list = match TASKS.get() {
+            Some(list) => list,
+            None => match rustix::fs::open(TASK_FOLDER, TASK_FLAGS, Mode::empty()) {
+                Ok(list) => {
+                    opened = list;
+                    &opened
+                }
+                Err(_) => return false,
+            },
         };
+        if rustix::fs::seek(list, SeekFrom::Start(0)).is_err() {
+            return false;
+        }
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut entries = RawDir::new(list, &mut buffer);
         while let Some(Ok(entry)) = entries.next() {
@@ -158,14 +271,14 @@ impl Threads {
 
 /// A line built without asking for memory (F-1).
 struct Line {
-    bytes: [u8; 256],
+    bytes: [u8; 320],
     len: usize,
 }
 
 impl Default for Line {
     fn default() -> Line {
         Line {
-            bytes: [0; 256],
+            bytes: [0; 320],
             len: 0,
         }
     }

@@ -19,6 +19,7 @@ mod window;
 
 pub use control::Lines;
 pub(crate) use control::UNBOUND;
+pub use fault::{named as named_fault, report_by_others};
 pub(crate) use hold::Held;
 pub use reuse::Reuse;
 pub use sys::{Guard, Region};

@@ -473,12 +473,44 @@ pub(super) fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
 /// Has [`super::fault::on_fault`] called at each fault. On the thread's own stack: an alternate one is too small to name
 /// the functions of the backtrace.
 pub(super) fn handle_faults() {
-    extern "C" fn on_segv(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    extern "C" fn on_segv(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the kernel gives a valid siginfo for SIGSEGV.
-        super::fault::on_fault(signal, unsafe { (*info).si_addr() } as usize);
+        let address = unsafe { (*info).si_addr() } as usize;
+        super::fault::on_fault(signal, address, instruction(context.cast()));
     }
     let handler = on_segv as *const () as usize;
     set_action(libc::SIGSEGV, handler, libc::SA_SIGINFO | libc::SA_NODEFER);
+}
+
+/// The bug that the guard is for: a store that misses the door.
+#[cfg(feature = "planted")]
+#[inline(never)]
+pub fn stray_store(at: usize) {
+    // SAFETY: none: that is what is planted. The page is mapped, and read-only wherever there is a guard.
+    unsafe { (at as *mut u8).write_volatile(0xA5) };
+}
+
+/// Any system call, for tests of what a process may still do.
+#[cfg(feature = "planted")]
+pub fn call(number: libc::c_long, arguments: [usize; 5]) -> io::Result<i64> {
+    let [a, b, c, d, e] = arguments;
+    // SAFETY: the tests give calls that change nothing of this process, or must be refused.
+    match unsafe { libc::syscall(number, a, b, c, d, e) } {
+        -1 => Err(io::Error::last_os_error()),
+        value => Ok(value),
+    }
+}
+
+/// The instruction that was interrupted; 0 where it is not known how to tell.
+fn instruction(context: *const libc::ucontext_t) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the kernel gives a valid context to a handler with SA_SIGINFO.
+    return unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] } as usize;
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the kernel gives a valid context to a handler with SA_SIGINFO.
+    return unsafe { (*context).uc_mcontext.pc } as usize;
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return 0;
 }
 
 fn set_action(signal: libc::c_int, handler: usize, flags: libc::c_int) {

@@ -46,6 +46,8 @@ pub enum Place {
         /// Page of the file.
         index: u64,
     },
+    /// An undo slot.
+    Undo(u64),
 }
 
 impl Place {
@@ -60,6 +62,7 @@ impl Place {
             Place::Log(group) => (6, 0, group, 0),
             Place::Outside(address) => (7, 0, address, 0),
             Place::Staged { ino, index } => (8, ino, index, 0),
+            Place::Undo(slot) => (9, 0, slot, 0),
         }
     }
 
@@ -146,6 +149,7 @@ impl core::fmt::Display for Where {
             Place::Log(group) => write!(f, "log group {group}"),
             Place::Outside(address) => write!(f, "memory at {address:#x}"),
             Place::Staged { ino, index } => write!(f, "page {index} of inode {ino}, staged in memory"),
+            Place::Undo(slot) => write!(f, "undo slot {slot} in memory"),
         }
     }
 }

@@ -32,13 +32,7 @@ impl super::History {
     pub(crate) fn stop(&self) {
         self.state.lock().stop = true;
         self.changed.notify_all();
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that writes the history panicked");
-        }
+        self.thread.join();
     }
 }
 
@@ -80,6 +74,6 @@ pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
     };
     let spawned = std::thread::Builder::new().name("keepfs-history".into()).spawn(work);
     let thread = spawned.map_err(|e| Error::Logic(format!("cannot start a thread: {e}")))?;
-    *place.thread.lock() = Some(thread);
+    place.thread.put(thread);
     Ok(())
 }

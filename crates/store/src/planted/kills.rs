@@ -86,6 +86,24 @@ mod armed {
     }
 }
 
+/// Whoever does something to this name dies of it.
+pub const DEADLY: &[u8] = b"planted-abort";
+
+/// Something is done to a name.
+#[cfg(feature = "planted")]
+#[doc(hidden)]
+pub fn touch(name: &[u8]) {
+    if name == DEADLY {
+        std::process::abort();
+    }
+}
+
+/// Something is done to a name: nothing happens in this build.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+#[doc(hidden)]
+pub const fn touch(_: &[u8]) {}
+
 #[cfg(feature = "planted")]
 pub use armed::{forgets, kill_at, plant_second, step};
 

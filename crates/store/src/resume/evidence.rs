@@ -2,7 +2,7 @@
 
 use super::Resumed;
 use crate::arena::{Arena, FrameNo};
-use crate::events::{Damage, Seen};
+use crate::events::{Damage, Done, Place, Seen, Told};
 use crate::restart::{self, Finding};
 use crate::segment::Adopted;
 use crate::undo::{State, UndoLog};
@@ -44,6 +44,57 @@ impl fmt::Display for Evidence {
             Evidence::Staged(None) => f.write_str("staged pages"),
             Evidence::Request(slot) => write!(f, "request slot {slot}"),
         }
+    }
+}
+
+impl Evidence {
+    /// Where it was, and what (S-18.5).
+    fn place(&self) -> (Place, Seen) {
+        match self {
+            Evidence::Memory(..) | Evidence::Request(_) => (Place::Outside(0), Seen::Checksum),
+            Evidence::Rollback(Finding::Inside { frame, .. } | Finding::Frame { frame, .. }) => {
+                (Place::Frame(MetaId(0), *frame), Seen::Checksum)
+            }
+            Evidence::Rollback(Finding::Slot { slot }) => (Place::Undo(*slot as u64), Seen::Checksum),
+            Evidence::Frame(damage) => (Place::Frame(damage.id, damage.frame), damage.seen.clone()),
+            Evidence::Staged(Some((ino, index))) => (
+                Place::Staged {
+                    ino: *ino,
+                    index: *index,
+                },
+                Seen::Checksum,
+            ),
+            Evidence::Staged(None) => (Place::Outside(0), Seen::Checksum),
+        }
+    }
+}
+
+impl Store {
+    /// Tells what a resume found, in the log and in the history: it was in the memory of a server that died, and was not used.
+    pub(super) fn tell_evidence(&self, evidence: &Evidence) {
+        let (place, seen) = evidence.place();
+        self.tell_of(&Told {
+            place,
+            seen: &seen,
+            done: Done::Dropped,
+            owner: 0,
+            window_ms: None,
+            more: format!("in the memory of a server that died: {evidence}; nothing of it was used"),
+        });
+    }
+
+    /// Tells that changes are lost which were acknowledged and not synced.
+    pub(super) fn tell_lost(&self, transactions: u64) {
+        self.tell_of(&Told {
+            place: Place::Redo(self.last_seq()),
+            seen: &Seen::Checksum,
+            done: Done::Nothing,
+            owner: 0,
+            window_ms: None,
+            more: format!(
+                "changes that were acknowledged and not synced are lost, {transactions} transactions: the redo of a server that died was damaged"
+            ),
+        });
     }
 }
 

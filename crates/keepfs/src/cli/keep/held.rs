@@ -37,6 +37,11 @@ impl Held {
         self.0.insert(name.to_owned(), item);
     }
 
+    /// An item.
+    pub fn get(&self, name: &str) -> Option<&Item> {
+        self.0.get(name)
+    }
+
     /// Takes an item out.
     pub fn take(&mut self, name: &str) -> Option<Item> {
         self.0.remove(name)

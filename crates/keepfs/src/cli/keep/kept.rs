@@ -2,23 +2,19 @@
 
 use super::held::{Held, Item};
 use super::lives::Begin;
+use super::spare::SPARE;
 use super::wire;
 use parking_lot::Mutex;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 
 /// A server's keeper.
 pub struct Kept {
     state: Mutex<State>,
-    /// Words after `keep`, for a new one.
-    words: Vec<OsString>,
 }
 
 struct State {
@@ -26,14 +22,13 @@ struct State {
     /// What was put, once more, for a new keeper.
     put: Held,
     begin: Begin,
-    /// The keeper, if this server started it.
-    keeper: Option<Child>,
+    /// The keeper that stands ready: its process, and a socket to it.
+    spare: Option<(u32, OwnedFd)>,
 }
 
 impl Kept {
-    /// The keeper at the other end of the standard input, and what it holds. `words`: those of a new keeper, after `keep`.
-    /// Errors: there is none.
-    pub fn begin(words: Vec<OsString>) -> io::Result<(Kept, Held)> {
+    /// The keeper at the other end of the standard input, and what it holds. Errors: there is none.
+    pub fn begin() -> io::Result<(Kept, Held)> {
         let socket = rustix::stdio::stdin().try_clone_to_owned()?;
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
         let mut handed = Held::default();
@@ -47,14 +42,15 @@ impl Kept {
                 }
                 ["begin"] => {
                     let begin = serde_json::from_slice(&message.bytes)?;
+                    let spare = handed.take(SPARE).and_then(spare);
                     let state = State {
                         socket,
                         put: handed.try_clone()?,
                         begin,
-                        keeper: None,
+                        spare,
                     };
                     let state = Mutex::new(state);
-                    return Ok((Kept { state, words }, handed));
+                    return Ok((Kept { state }, handed));
                 }
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             }
@@ -85,7 +81,7 @@ impl Kept {
     }
 
     /// Sees to it that there is always a keeper: when it dies, `before` is called (which makes everything durable) and
-    /// another is started, then `after` with what changed. Errors: no thread, no descriptor.
+    /// the one that stands ready gets everything, then `after` with what changed. Errors: no thread, no descriptor.
     pub fn watch(
         self: Arc<Self>,
         before: impl Fn() + Send + 'static,
@@ -94,11 +90,17 @@ impl Kept {
         let mut socket = self.state.lock().socket.try_clone()?;
         let watch = move || {
             loop {
-                // Nothing is said to a server that serves; a keeper that talks nonsense is none.
-                while let Ok(Some(_)) = wire::receive(socket.as_fd(), true) {}
-                tracing::error!("the keeper of this mount has died; making everything durable and starting another");
+                // A keeper that talks nonsense is none.
+                while let Ok(Some(message)) = wire::receive(socket.as_fd(), true) {
+                    if message.words == ["put", SPARE] {
+                        self.state.lock().spare = spare(message.into());
+                    }
+                }
+                tracing::error!(
+                    "the keeper of this mount has died; making everything durable and going on with another"
+                );
                 before();
-                match self.start_keeper() {
+                match self.change_keeper() {
                     Ok(new) => socket = new,
                     Err(error) => {
                         tracing::error!(%error, "there is no keeper any more: the mount ends with this server");
@@ -112,27 +114,16 @@ impl Kept {
         Ok(())
     }
 
-    /// Starts a keeper and hands it everything; the socket to it once more.
-    fn start_keeper(&self) -> io::Result<OwnedFd> {
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    /// Hands everything to the keeper that stands ready; the socket to it once more.
+    fn change_keeper(&self) -> io::Result<OwnedFd> {
         let mut state = self.state.lock();
-        if let Some(mut dead) = state.keeper.take() {
-            dead.wait()?;
-        }
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .args(["keep", "--adopt"])
-            .args(&self.words)
-            .stdin(Stdio::from(theirs));
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        drop(command);
-        state.begin.keeper_pid = child.id();
-        state.keeper = Some(child);
-        wire::send_all(ours.as_fd(), &state.put)?;
+        let (pid, socket) = state.spare.take().ok_or(io::ErrorKind::NotFound)?;
+        state.begin.keeper_pid = pid;
+        wire::send_all(socket.as_fd(), &state.put)?;
         let begin = serde_json::to_vec(&state.begin)?;
-        wire::send(ours.as_fd(), &format!("serving {}", std::process::id()), &begin, &[])?;
-        state.socket = ours.try_clone()?;
-        Ok(ours)
+        wire::send(socket.as_fd(), &format!("serving {}", std::process::id()), &begin, &[])?;
+        state.socket = socket.try_clone()?;
+        Ok(socket)
     }
 
     /// Ends this process so that the keeper starts `program` in its place; the mount goes on. Errors: the keeper was not
@@ -143,6 +134,12 @@ impl Kept {
         wire::send(state.socket.as_fd(), "upgrade", program.as_os_str().as_bytes(), &[])?;
         std::process::exit(0)
     }
+}
+
+/// Process and socket of the keeper that stands ready.
+fn spare(item: Item) -> Option<(u32, OwnedFd)> {
+    let pid = std::str::from_utf8(&item.bytes).ok()?.parse().ok()?;
+    Some((pid, item.descriptors.into_iter().next()?))
 }
 
 /// A keeper that is gone is the watch's affair.

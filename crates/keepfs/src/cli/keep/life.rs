@@ -1,13 +1,15 @@
 //! One server, as its keeper sees it: started or taken over, attended until it ends.
 
-use super::UNMOUNT;
 use super::held::{Held, Item};
 use super::lives::Begin;
+use super::spare::{SPARE, Spare};
 use super::wire::{self, Message};
 use crate::cli::args::Keep;
+use crate::cli::attach;
+use crate::cli::succeed::CONNECTION;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -99,6 +101,8 @@ pub struct Child {
     socket: OwnedFd,
     ready: bool,
     ended: Option<End>,
+    /// Unmounts.
+    detach: Option<process::Child>,
 }
 
 impl Child {
@@ -126,6 +130,7 @@ impl Child {
             socket: ours,
             ready: false,
             ended: None,
+            detach: None,
         };
         let text = serde_json::to_vec(begin)?;
         let told = wire::send_all(child.socket.as_fd(), held)
@@ -159,6 +164,7 @@ impl Child {
                         socket,
                         ready: true,
                         ended: None,
+                        detach: None,
                     });
                 }
                 _ => return Err(io::ErrorKind::InvalidData.into()),
@@ -171,8 +177,22 @@ impl Child {
         self.ready
     }
 
-    /// Holds what the server puts, and passes the wish to unmount on, until the process is gone.
-    pub fn attend(&mut self, held: &mut Held, mut signals: &UnixStream, unmount: &mut bool) -> End {
+    /// Hands the running server what is held of the spare. Errors: it is gone.
+    pub fn hand_spare(&self, held: &Held) -> io::Result<()> {
+        match held.get(SPARE) {
+            Some(item) => wire::send_item(self.socket.as_fd(), SPARE, item),
+            None => Ok(()),
+        }
+    }
+
+    /// Holds what the server puts, and unmounts if that is wanted, until the process is gone; `None` if the spare is gone.
+    pub fn attend(
+        &mut self,
+        held: &mut Held,
+        mut signals: &UnixStream,
+        spare: Option<&Spare>,
+        unmount: &mut bool,
+    ) -> Option<End> {
         let mut listening = true;
         loop {
             let socket = match listening {
@@ -183,37 +203,51 @@ impl Child {
                 PollFd::new(&self.pidfd, PollFlags::IN),
                 PollFd::new(&self.socket, socket),
                 PollFd::new(signals, PollFlags::IN),
+                spare.map_or(PollFd::new(signals, PollFlags::empty()), Spare::ends),
             ];
             // Interrupted by the signal that arrives: looked at in the next round.
             if poll(&mut fds, None).is_err() {
                 continue;
             }
-            let [gone, said, signal] = fds.map(|fd| !fd.revents().is_empty());
+            let [gone, said, signal, no_spare] = fds.map(|fd| !fd.revents().is_empty());
             if signal {
                 while signals.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0) {}
                 *unmount = true;
-                self.pass_on(*unmount);
+                self.unmount(held, *unmount);
             }
             if said && listening {
-                listening = self.listen(held, *unmount);
+                listening = self.listen(held, unmount);
             }
             if gone {
-                while listening && self.listen(held, false) {}
-                return self.reap();
+                while listening && self.listen(held, &mut false) {}
+                return Some(self.reap());
+            }
+            if no_spare && spare.is_some() {
+                return None;
             }
         }
     }
 
-    /// A server that does not serve yet has no ear for signals and would die of it.
-    fn pass_on(&self, unmount: bool) {
-        if unmount && self.ready {
-            // Gone: the next one is told.
-            let _ = pidfd_send_signal(&self.pidfd, UNMOUNT);
+    /// Unmounts, by another process: it waits until the server has made everything durable. A server that does not serve yet
+    /// is waited for.
+    fn unmount(&mut self, held: &Held, unmount: bool) {
+        let Some(connection) = held.get(CONNECTION).filter(|_| unmount && self.ready) else {
+            return;
+        };
+        // One at a time; the one before may have found the mount busy in another way than by being in use.
+        if let Some(detach) = &mut self.detach
+            && detach.try_wait().is_ok_and(|ended| ended.is_none())
+        {
+            return;
+        }
+        match attach::start_detach(&connection.bytes) {
+            Ok(detach) => self.detach = Some(detach),
+            Err(error) => tracing::error!(%error, "cannot unmount"),
         }
     }
 
     /// Takes one message; `false` if none comes any more, or none now.
-    fn listen(&mut self, held: &mut Held, unmount: bool) -> bool {
+    fn listen(&mut self, held: &mut Held, unmount: &mut bool) -> bool {
         // A message that makes no sense ends the talk, and the server's death shows.
         let Ok(Some(message)) = wire::receive(self.socket.as_fd(), false) else {
             return false;
@@ -225,7 +259,11 @@ impl Child {
             }
             ["ready"] => {
                 self.ready = true;
-                self.pass_on(unmount);
+                self.unmount(held, *unmount);
+            }
+            ["unmount"] => {
+                *unmount = true;
+                self.unmount(held, *unmount);
             }
             ["ended", code] => {
                 let code = code.parse().unwrap_or(1);

@@ -5,15 +5,14 @@
 use super::Event;
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Seek, Write};
+use std::path::Path;
 
 /// Lines after which the file is written anew with the last events only.
 const LINES_MAX: usize = 1024;
 
 /// An open file of events.
 pub struct Journal {
-    path: PathBuf,
     file: File,
     lines: usize,
 }
@@ -23,28 +22,27 @@ impl Journal {
     pub fn begin<'e>(path: &Path, events: impl Iterator<Item = &'e Event>) -> io::Result<Journal> {
         let part = path.with_extension("part");
         let mut file = File::create(&part)?;
-        let mut text = Vec::new();
-        let mut lines = 0;
-        for event in events {
-            serde_json::to_writer(&mut text, event)?;
-            text.push(b'\n');
-            lines += 1;
-        }
+        let (text, lines) = text(events)?;
         file.write_all(&text)?;
         fs::rename(part, path)?;
-        Ok(Journal {
-            path: path.to_owned(),
-            file,
-            lines,
-        })
+        Ok(Journal { file, lines })
+    }
+
+    /// Writes it anew where it is: by now this process may not be allowed to make files. Who reads it meanwhile misses some.
+    fn again<'e>(&mut self, events: impl Iterator<Item = &'e Event>) -> io::Result<()> {
+        let (text, lines) = text(events)?;
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(&text)?;
+        self.lines = lines;
+        Ok(())
     }
 
     /// Adds the last of `events`, which are all that shall be kept. Errors: those of the file system; what the file lacks
     /// then is written with the next one.
     pub fn add(&mut self, events: &VecDeque<Event>) -> io::Result<()> {
         if self.lines >= LINES_MAX {
-            *self = Journal::begin(&self.path, events.iter())?;
-            return Ok(());
+            return self.again(events.iter());
         }
         let Some(last) = events.back() else { return Ok(()) };
         let mut line = serde_json::to_vec(last)?;
@@ -56,6 +54,18 @@ impl Journal {
         };
         written
     }
+}
+
+/// Events as lines, and how many.
+fn text<'e>(events: impl Iterator<Item = &'e Event>) -> io::Result<(Vec<u8>, usize)> {
+    let mut text = Vec::new();
+    let mut lines = 0;
+    for event in events {
+        serde_json::to_writer(&mut text, event)?;
+        text.push(b'\n');
+        lines += 1;
+    }
+    Ok((text, lines))
 }
 
 /// The events in a file, oldest first; none if there is no file. A line that was cut by a dying server is left out.

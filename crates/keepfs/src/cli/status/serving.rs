@@ -1,4 +1,4 @@
-//! What the server knows of its own work: the counters of its mount, and its threads as the system sees them.
+//! What a server has done: the counters of its mount, and its threads as the system sees them.
 
 use crate::cli::figures::{OperationFigures, ServingFigures, ThreadFigures};
 use keepfs_fuse::{OpTimes, Tally};
@@ -6,15 +6,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Where the threads of this process are told of.
-const THREADS: &str = "/proc/self/task";
-
-/// What the mount of `tally` was asked for, and what the threads of this process have done.
+/// What the mount of `tally` was asked for. The threads are for the asker to look at ([`threads_of`]): a server may not open
+/// files.
 pub fn serving(tally: &Tally) -> ServingFigures {
     ServingFigures {
         operations: tally.all().iter().map(operation).collect(),
-        threads: threads(Path::new(THREADS)),
+        threads: Vec::new(),
     }
+}
+
+/// What the threads of a server have done.
+pub fn threads_of(server_pid: u32) -> Vec<ThreadFigures> {
+    threads(Path::new(&format!("/proc/{server_pid}/task")))
 }
 
 fn operation(times: &OpTimes) -> OperationFigures {

@@ -1,0 +1,52 @@
+//! The keeper's spare: a keeper that stands ready, because a server may not start programs (decision 0580).
+//!
+//! It is `keepfs keep --adopt`, and waits at one end of a socket for a server to hand everything over. The other end is held by
+//! keeper and server: a keeper that dies leaves it to the server; when both are gone the spare ends.
+
+use super::held::Item;
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// The name under which the other end of its socket is held; the bytes are its process number.
+pub const SPARE: &str = "spare";
+
+/// A keeper that stands ready.
+pub struct Spare {
+    process: Child,
+    pidfd: OwnedFd,
+}
+
+impl Spare {
+    /// Starts `program` as one; `words` come after `keep --adopt`. Returns what to hold as [`SPARE`] too.
+    /// Errors: it cannot be started.
+    pub fn start(program: &Path, words: &[OsString]) -> io::Result<(Spare, Item)> {
+        let (held, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let mut command = Command::new(program);
+        command.args(["keep", "--adopt"]).args(words).stdin(Stdio::from(theirs));
+        let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let pidfd = pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
+        let item = Item {
+            bytes: process.id().to_string().into_bytes(),
+            descriptors: vec![held],
+        };
+        Ok((Spare { process, pidfd }, item))
+    }
+
+    /// To wait for its end.
+    pub fn ends(&self) -> PollFd<'_> {
+        PollFd::new(&self.pidfd, PollFlags::IN)
+    }
+
+    /// It is not wanted any more, or gone: nothing is left of it when this returns.
+    pub fn end(mut self) {
+        // Gone is what it shall be.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,124 @@
+//! Servers that misbehave, in a build with the feature `planted`: what a server that was taken over gets from the kernel, a store
+//! that misses the door, a request that kills every server (decisions 0581, 0582; SPEC S-16.3, S-18.5).
+
+#[path = "command/bed.rs"]
+#[allow(dead_code)]
+mod bed;
+
+use bed::{Bed, done, keepfs};
+use rustix::io::Errno;
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+/// Asks the server of a mount; `None` if it dies over it.
+fn ask(bed: &Bed, question: &str) -> Option<Value> {
+    let keeper = bed.status()["keeper"]["pid"].as_u64().unwrap();
+    let mut stream = UnixStream::connect(format!("/run/keepfs/{keeper}.sock")).unwrap();
+    writeln!(stream, "{question}").unwrap();
+    let mut answer = String::new();
+    // A server that dies breaks the connection.
+    let _ = BufReader::new(stream).read_line(&mut answer);
+    serde_json::from_str(&answer).ok()
+}
+
+fn deaths(bed: &Bed) -> u64 {
+    bed.status()["keeper"]["deaths"].as_u64().unwrap()
+}
+
+/// One line of /proc/PID/status.
+fn of_process(pid: i32, name: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_server_that_was_taken_over_gets_nothing() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    for life in 0..2 {
+        let server = bed.server().as_raw_nonzero().get();
+        // Files of other users (1, 2), nothing else.
+        assert_eq!(of_process(server, "CapEff"), "0000000000000006");
+        assert_eq!(of_process(server, "CapPrm"), "0000000000000006");
+        assert_eq!(of_process(server, "NoNewPrivs"), "1");
+        assert_eq!(of_process(server, "Seccomp"), "2");
+        for what in [
+            "open",
+            "create",
+            "unlink",
+            "rename",
+            "mkdir",
+            "socket",
+            "exec",
+            "spawn",
+            "ptrace",
+            "kill",
+            "write to a process",
+            "mount",
+            "unmount",
+            "memory as code",
+            "io_uring",
+            "bpf",
+            "unshare",
+        ] {
+            let answer = ask(&bed, &format!("planted try {what}"));
+            assert_eq!(answer, Some(Errno::PERM.raw_os_error().into()), "{what}");
+        }
+        fs::write(bed.on("file"), "text").unwrap();
+        if life == 0 {
+            bed.end_server(rustix::process::Signal::KILL);
+        }
+    }
+    bed.unmount();
+    bed.check();
+}
+
+/// The store faults, the handler reports, the next server makes names of the report and tells it: to `keepfs events` and to
+/// the history, which is still there when the pool is not mounted.
+#[test]
+fn a_store_that_misses_the_door_is_named_and_only_a_pause() {
+    for options in ["keeper=on", "keeper=on,guard=sealed"] {
+        let Some(bed) = Bed::mounted(options) else { return };
+        let mut open = fs::File::create_new(bed.on("open")).unwrap();
+        open.write_all(b"before").unwrap();
+        assert_eq!(ask(&bed, "planted store"), None);
+        open.write_all(b" after").unwrap();
+        assert_eq!(fs::read(bed.on("open")).unwrap(), b"before after");
+        assert_eq!(deaths(&bed), 1);
+        assert_eq!(bed.status()["keeper"]["last_death"]["how"], "signal 11");
+        let told = done(keepfs(["events"]).arg(bed.dir()));
+        for what in [
+            "keepfs: guard: stray write",
+            "offset 100",
+            "all other threads are stopped",
+            "(keepfs-control)",
+            "stray_store",
+            "src/arena/sys.rs",
+            "cli/planted.rs",
+        ] {
+            assert!(told.contains(what), "no {what:?} in: {told}");
+        }
+        drop(open);
+        bed.unmount();
+        bed.check();
+        let kept = done(keepfs(["events"]).arg(bed.pool()));
+        assert!(kept.contains("keepfs: guard: stray write"), "{kept}");
+        assert!(kept.contains("stray_store"), "{kept}");
+    }
+}
+
+/// The second death on the same request answers EIO (S-16.2); everything else goes on.
+#[test]
+fn a_request_that_kills_every_server_is_answered() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let refused = fs::create_dir(bed.on("planted-abort")).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(Errno::IO.raw_os_error()));
+    assert_eq!(deaths(&bed), 2);
+    assert_eq!(bed.status()["keeper"]["last_death"]["how"], "signal 6");
+    fs::create_dir(bed.on("another")).unwrap();
+    assert!(!bed.on("planted-abort").exists());
+    bed.unmount();
+    bed.check();
+}
