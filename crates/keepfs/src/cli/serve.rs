@@ -206,7 +206,9 @@ fn begin(
         succeed::hand_over(kept, &opened, &session, &live, control.as_deref())?;
         succeed::watch(kept, &opened, control.as_ref())?;
     }
-    helper.map(Helper::release);
+    if let Some(helper) = helper {
+        helper.release();
+    }
     opened.prepare_writing();
     Ok(Mounted { session, control, kept })
 }
