@@ -5,7 +5,7 @@
 //! A call that is not on it fails with EPERM: the caller goes on with an error, as after any other that fails.
 //! Calls without conditions cost nothing: the kernel keeps a bitmap of what a filter always allows.
 
-use super::table;
+use super::{set, table};
 use keepfs_store::arena;
 use libc::c_long;
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
@@ -114,6 +114,7 @@ const IOCTLS: &[u64] = &[0x1277];
 /// Confines this process, all its threads, for good. What cannot be is said and the server goes on: a kernel without the
 /// filter, or one process that is traced.
 pub fn begin() {
+    set::remember_program();
     if let Err(error) = table::keep_open().and_then(|()| arena::report_by_others()) {
         tracing::warn!(%error, "what happens around this server is not seen");
     }

@@ -5,6 +5,8 @@
 
 mod serving;
 
+pub use serving::remember_program;
+
 use super::control::{self, Silent};
 use super::failure::Failure;
 use super::properties::Wanted;

@@ -5,6 +5,7 @@ use crate::cli::properties::{self, Wanted};
 use crate::cli::status::Live;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 impl Live {
@@ -65,8 +66,20 @@ impl Live {
     }
 }
 
-/// What this server runs. One that was replaced on disk meanwhile is its keeper's as well.
+/// What this server runs, looked up while it may still look.
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// Looks up what this server runs, for a time when it may not.
+pub fn remember_program() {
+    PROGRAM.get_or_init(find_program);
+}
+
 fn own_program() -> PathBuf {
+    PROGRAM.get_or_init(find_program).clone()
+}
+
+/// One that was replaced on disk meanwhile is its keeper's as well.
+fn find_program() -> PathBuf {
     let own = PathBuf::from("/proc/self/exe");
     match std::fs::read_link(&own) {
         Ok(path) if path.exists() => path,
