@@ -8,6 +8,7 @@
 pub mod campaign;
 pub mod history;
 pub mod judge;
+pub mod killed;
 pub mod kinds;
 pub mod memo;
 pub mod pause;

@@ -123,3 +123,15 @@ fn a_lost_operation_is_told() {
     history.hashes[4] ^= 1;
     assert!(keepfs_lab::crash::judge::prefix_of(&history, end, last).is_err());
 }
+
+/// S-9.5: what a killed server wrote is made durable before recovery writes.
+#[test]
+fn recovery_flushes_before_it_writes() {
+    for copies in [1, 2] {
+        let setting = Setting {
+            copies,
+            ..Setting::default()
+        };
+        keepfs_lab::crash::killed::flushes_first(&setting).expect("a flush first");
+    }
+}

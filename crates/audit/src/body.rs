@@ -102,6 +102,20 @@ fn descend(walk: &mut Walk<'_>, file: &mut File, child: &Child, level: u8, base:
     node(walk, file, child.id.get(), level, Some(child.generation.get()), base);
 }
 
+/// S-7.2, S-7.6: what an entry that is no hole says by itself, in a file that lives from `born` to `cur`.
+pub(crate) fn wrong_entry(entry: &PageEntry, (born, cur): (u64, u64)) -> Option<&'static str> {
+    let (page, flags) = (entry.page(), entry.flags());
+    let held = matches!(flags, WRITTEN | UNWRITTEN);
+    let rules = [
+        (held || flags == LOST, "flag"),
+        (!held || page != 0, "page"),
+        (flags == WRITTEN || entry.crc.get() == 0, "CRC of an unwritten page"),
+        (flags != LOST || page == 0, "page of a lost one"),
+        (in_life(entry.version.get(), born, cur), "version"),
+    ];
+    rules.iter().find(|(holds, _)| !holds).map(|(_, field)| *field)
+}
+
 /// S-7.2, S-7.3, S-7.6: one page of a file.
 fn page_entry(walk: &mut Walk<'_>, file: &mut File, index: u64, entry: &PageEntry) {
     if entry.page_and_flags.get() == 0 && entry.crc.get() == 0 && entry.version.get() == 0 {
@@ -110,15 +124,14 @@ fn page_entry(walk: &mut Walk<'_>, file: &mut File, index: u64, entry: &PageEntr
     let (ino, page, flags) = (file.ino, entry.page(), entry.flags());
     file.found += u64::from(!entry.is_hole());
     let held = matches!(flags, WRITTEN | UNWRITTEN);
-    let rules = [
-        (held || flags == LOST, "flag"),
-        (!held || (1..walk.pool.pages()).contains(&page), "page"),
-        (flags == WRITTEN || entry.crc.get() == 0, "CRC of an unwritten page"),
-        (flags != LOST || page == 0, "page of a lost one"),
-        (in_life(entry.version.get(), file.born, file.cur), "version"),
-        (index < INDEX_END, "index"),
-    ];
-    if let Some((_, field)) = rules.iter().find(|(holds, _)| !holds) {
+    let wrong = wrong_entry(entry, (file.born, file.cur)).or_else(|| {
+        let rules = [
+            (!held || page < walk.pool.pages(), "page"),
+            (index < INDEX_END, "index"),
+        ];
+        rules.iter().find(|(holds, _)| !holds).map(|(_, field)| *field)
+    });
+    if let Some(field) = wrong {
         walk.finding(Finding::PageEntry { ino, index, field });
         // A page that is named all the same is in use; of anything else nothing is known.
         if !(held && (1..walk.pool.pages()).contains(&page)) {

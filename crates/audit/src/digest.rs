@@ -4,7 +4,8 @@
 //! [`judge`] looks at the bytes that changed, as SPEC.md lays them out, and at what was told besides: log records,
 //! operations, counts in memory. Each [`Equation`] has two sides that are fed from different places of the engine. Both go
 //! into one multiset digest, one side in, the other out: it is empty if they are equal. Only if one is not, the items
-//! themselves are collected and sorted, and the [`Imbalance`] names those that one side has alone.
+//! themselves are collected and sorted, and the [`Imbalance`] names those that one side has alone. Local rules, which one
+//! structure must obey whatever others say, go the same way ([`Equations::LOCAL`]).
 
 mod bits;
 mod dirs;
@@ -23,6 +24,7 @@ pub use equation::{Equation, Equations};
 pub use exact::{Imbalance, Item};
 pub use input::{Block, Change, Fate, Nature, Transaction};
 pub use keepfs_codes::digest::Key;
+pub use local::Geometry;
 
 use exact::Exact;
 use sink::Sums;
@@ -33,15 +35,17 @@ pub struct Auditor {
     key: Key,
     /// Key of the name hash (S-6.3).
     name_seed: [u64; 2],
+    geometry: Geometry,
     equations: Equations,
 }
 
 impl Auditor {
     /// An auditor of these equations. `key` is random.
-    pub fn new(key: Key, name_seed: [u64; 2], equations: Equations) -> Auditor {
+    pub fn new(key: Key, name_seed: [u64; 2], geometry: Geometry, equations: Equations) -> Auditor {
         Auditor {
             key,
             name_seed,
+            geometry,
             equations,
         }
     }
@@ -57,12 +61,13 @@ impl Auditor {
         if equations.is_empty() {
             return Vec::new();
         }
-        let sums = Walk::new(txn, self.name_seed, Sums::new(&self.key, equations)).go();
+        let pool = (self.name_seed, &self.geometry, among == Equations::OF_CHECKPOINTS);
+        let sums = Walk::new(txn, pool, Sums::new(&self.key, equations)).go();
         let unbalanced = sums.unbalanced();
         if unbalanced.is_empty() {
             return Vec::new();
         }
-        Walk::new(txn, self.name_seed, Exact::new(unbalanced)).go().imbalances()
+        Walk::new(txn, pool, Exact::new(unbalanced)).go().imbalances()
     }
 }
 

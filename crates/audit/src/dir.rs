@@ -211,7 +211,7 @@ pub(crate) fn entries(bytes: &Page) -> Vec<(u64, u8, u64, Vec<u8>)> {
 }
 
 /// S-6.2, S-6.6: what an entry says by itself.
-fn wrong_entry(entry: &EntryHead, name: &[u8], padding: &[u8]) -> Option<&'static str> {
+pub(crate) fn wrong_entry(entry: &EntryHead, name: &[u8], padding: &[u8]) -> Option<&'static str> {
     let bad = name.is_empty() || name == b"." || name == b".." || name.iter().any(|b| matches!(b, 0 | b'/'));
     let rules = [
         (matches!(entry.state, LIVE | DEAD), "state"),

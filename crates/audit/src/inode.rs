@@ -122,7 +122,7 @@ fn live(walk: &mut Walk<'_>, ino: u64, inode: &Inode) {
         subdirs: 0,
         named_in: 0,
     };
-    for field in wrong_fields(inode, facts.kind) {
+    for (_, field) in rules(inode, facts.kind).iter().filter(|(holds, _)| !holds) {
         walk.finding(Finding::Inode { ino, field });
     }
     if let Some(field) = wrong_hole(inode, facts.kind) {
@@ -141,15 +141,16 @@ fn live(walk: &mut Walk<'_>, ino: u64, inode: &Inode) {
     }
 }
 
-/// The fields that S-5.2 to S-5.4 do not allow.
-fn wrong_fields(inode: &Inode, kind: u8) -> Vec<&'static str> {
+/// What S-5.2 to S-5.4 say of the fields of a live inode: whether it holds, and which field it is about.
+#[inline]
+pub(crate) fn rules(inode: &Inode, kind: u8) -> [(bool, &'static str); 17] {
     let dir = kind == DIR;
     let content = kind == FILE || kind == SYMLINK;
     let size = inode.size.get();
     let tree = inode.body == BODY_TREE;
     let chain = inode.xattr.get() == XATTR_CHAIN;
     let nsec = [inode.atime_nsec, inode.mtime_nsec, inode.ctime_nsec, inode.btime_nsec];
-    let rules = [
+    [
         (
             inode.mode.get() >> 16 == 0 && (dir || content || SPECIAL.contains(&kind)),
             "mode",
@@ -186,12 +187,7 @@ fn wrong_fields(inode: &Inode, kind: u8) -> Vec<&'static str> {
         (dir || inode.entries.get() == 0, "entries"),
         (dir || tree == (inode.root.get() != 0), "root"),
         (inode.reserved.get() == 0, "reserved field"),
-    ];
-    rules
-        .iter()
-        .filter(|(holds, _)| !holds)
-        .map(|(_, field)| *field)
-        .collect()
+    ]
 }
 
 /// The pending hole of a tree (S-5.8): from and to, both 0 if there is none.
@@ -204,7 +200,7 @@ pub(crate) fn pending(inode: &Inode) -> (u64, u64) {
 }
 
 /// What S-5.8 does not allow of a pending hole.
-fn wrong_hole(inode: &Inode, kind: u8) -> Option<&'static str> {
+pub(crate) fn wrong_hole(inode: &Inode, kind: u8) -> Option<&'static str> {
     let (from, to) = pending(inode);
     let none = (from, to) == (0, 0);
     let rules = [

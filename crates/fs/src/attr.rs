@@ -10,6 +10,7 @@ use keepfs_format::blockmap::FILE_SIZE_MAX;
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::{Action, Attrs, attr};
 use keepfs_store::Txn;
+use keepfs_store::planted::{self, Logic};
 use keepfs_vfs::{Attr, Entry, Errno, FileKind, InodeFlags, OpenHow, SetAttr, SetTime, Time};
 
 /// Permission bits of a mode, set-id and sticky bits included.
@@ -158,9 +159,12 @@ fn apply(txn: &mut Txn<'_>, held: &mut Held, change: &SetAttr, cut: Option<&Cut>
         held.now.gid.set(gid);
     }
     if let Some(mode) = change.mode {
-        held.now
-            .mode
-            .set(held.now.mode.get() & !PERMISSIONS | mode & PERMISSIONS);
+        let kept = if planted::has(Logic::TypeDropped) {
+            0
+        } else {
+            !PERMISSIONS
+        };
+        held.now.mode.set(held.now.mode.get() & kept | mode & PERMISSIONS);
         acl::chmod(txn, held, mode)?;
     }
     let moment = |set: SetTime| match set {

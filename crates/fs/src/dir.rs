@@ -162,7 +162,12 @@ pub(crate) fn remove(txn: &mut Txn<'_>, dir: &mut Held, found: &Found) -> Step<(
     } else if found.at + found.size == usize::from(head.tail.get()) {
         head.tail.set(found.at as u16);
     } else {
-        head.dead.set(head.dead.get().saturating_add(found.size as u16));
+        let dead = if planted::has(Logic::DeadNotCounted) {
+            0
+        } else {
+            found.size
+        };
+        head.dead.set(head.dead.get().saturating_add(dead as u16));
         txn.put(found.leaf, found.at + ENTRY_STATE, &[DEAD], Meaning::Dirent)?;
     }
     if head.live.get() > 0 && planted::has(Logic::LeafStillCounts) {

@@ -9,6 +9,7 @@
 
 mod arena;
 mod data;
+mod nodes;
 mod pace;
 mod record;
 mod run;

@@ -28,7 +28,7 @@ fn node(ino: u64, id: u64) -> Step<Ref> {
 }
 
 /// The metablocks of the chain with their heads, in order.
-fn chain(source: &mut impl Source, ino: u64, inode: &Inode) -> Step<Vec<(Ref, ChainHead)>> {
+pub(crate) fn chain(source: &mut impl Source, ino: u64, inode: &Inode) -> Step<Vec<(Ref, ChainHead)>> {
     let mut nodes = Vec::new();
     if inode.xattr.get() != XATTR_CHAIN {
         return Ok(nodes);

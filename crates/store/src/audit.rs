@@ -3,8 +3,9 @@
 mod totals;
 
 use crate::error::Error;
+use crate::pool::{self, Pool};
 use core::fmt;
-use keepfs_audit::digest::{Auditor, Equations, Imbalance, Key};
+use keepfs_audit::digest::{Auditor, Equations, Geometry, Imbalance, Key};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,13 +50,18 @@ pub(crate) struct Audits {
 
 impl Audits {
     /// An auditor with a key of its own. Errors: `Logic` if there are no random numbers.
-    pub fn new(equations: Equations, name_seed: [u64; 2]) -> Result<Audits, Error> {
+    pub fn new(equations: Equations, pool: &Pool) -> Result<Audits, Error> {
         let auditor = match equations.is_empty() {
             true => None,
             false => {
                 let mut random = [0; Key::RANDOM];
                 getrandom::fill(&mut random).map_err(|e| Error::Logic(format!("no random numbers: {e}")))?;
-                Some(Auditor::new(Key::new(&random), name_seed, equations))
+                let runs = pool::fixed_runs(pool).into_iter();
+                let geometry = Geometry {
+                    pages: pool.pages,
+                    fixed: runs.map(|run| run.start..run.start + u64::from(run.count)).collect(),
+                };
+                Some(Auditor::new(Key::new(&random), pool.name_seed, geometry, equations))
             }
         };
         Ok(Audits {

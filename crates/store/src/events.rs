@@ -41,7 +41,7 @@ pub enum Seen {
     Words,
     /// The bytes are another metablock's.
     Misdirected(MetaId),
-    /// A write that reached the device in part.
+    /// A page with parts of two writes: sectors of its metablock behind the header of another one.
     Torn,
     /// The medium does not give it back.
     Medium,

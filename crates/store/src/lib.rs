@@ -318,7 +318,7 @@ impl Store {
                 false => None,
             },
             inherited: None,
-            audits: audit::Audits::new(o.audit, pool.name_seed)?,
+            audits: audit::Audits::new(o.audit, &pool)?,
             oplog: o.oplog.then(|| oplog::OpLog::new(o.guard, o.seal)).transpose()?,
             map: Map::new(sb.roots),
             gate: Gate::default(),

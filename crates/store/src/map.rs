@@ -2,8 +2,8 @@
 
 mod copies;
 
-pub(crate) use copies::BadCopy;
 pub use copies::CopiesSeen;
+pub(crate) use copies::{AtRest, BadCopy};
 
 use crate::Store;
 use crate::arena::{self, FrameNo};

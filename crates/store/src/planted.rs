@@ -4,7 +4,7 @@
 //! this reaches a program.
 
 macro_rules! bugs {
-    ($bugs:ident: $( $(#[doc = $doc:literal])* $name:ident = $word:literal, )*) => {
+    ($bugs:ident: $( $(#[doc = $doc:literal])* $name:ident = $word:literal $(from $source:literal)?, )*) => {
         /// A bug that can be planted.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u32)]
@@ -20,6 +20,11 @@ macro_rules! bugs {
             pub fn word(self) -> &'static str {
                 match self { $( $bugs::$name => $word, )* }
             }
+
+            /// The published bug that it is modelled on; `None`: it is of our own making.
+            pub fn source(self) -> Option<&'static str> {
+                match self { $( $bugs::$name => None$(.or(Some($source)))?, )* }
+            }
         }
     };
 }
@@ -27,6 +32,7 @@ macro_rules! bugs {
 mod groups;
 mod kills;
 mod logic;
+mod rungs;
 
 #[doc(hidden)]
 pub use groups::caller;
@@ -42,32 +48,44 @@ pub use logic::Logic;
 pub use logic::has;
 #[cfg(feature = "planted")]
 pub use logic::plant_logic;
+pub use rungs::Rung;
+#[doc(hidden)]
+pub use rungs::ignores;
+#[cfg(feature = "planted")]
+pub use rungs::plant_rung;
 
 bugs! { Bug:
     /// No flush between the metablocks and the superblock.
-    NoFlushBeforeSuperblock = "no flush before the superblock",
+    NoFlushBeforeSuperblock = "no flush before the superblock"
+        from "jbd: Issue cache flush after checkpointing (353b67d8ced4)",
     /// No flush behind the superblock.
-    NoSecondFlush = "no second flush of the checkpoint",
+    NoSecondFlush = "no second flush of the checkpoint"
+        from "jbd: Write journal superblock with WRITE_FUA after checkpointing (fd2cbd4dfa3d)",
     /// A group is taken without looking at its data pages.
-    GroupWithoutData = "group accepted without its data",
+    GroupWithoutData = "group accepted without its data"
+        from "ext4, jbd2: Add barriers for file systems with external journals (cc3e1bea5d87)",
     /// Freed pages are handed out at once.
-    ReuseTooEarly = "page reused too early",
+    ReuseTooEarly = "page reused too early"
+        from "Btrfs: fix extent pinning bugs in the tree log (e688b7252f78)",
     /// A page whose allocation went into an earlier group is handed out as soon as it is freed.
     YoungForever = "page of an earlier group reused at once",
     /// The map is flushed, the metablocks it names are written after that.
     MapBeforeMetablocks = "map before metablocks",
     /// The log is empty for writers before the superblock that says so is durable.
-    LogTruncatedEarly = "log truncated before the second flush",
+    LogTruncatedEarly = "log truncated before the second flush"
+        from "jbd: Write journal superblock with WRITE_FUA after checkpointing (fd2cbd4dfa3d)",
     /// A group says of itself that its flush has returned.
     DurableOverstated = "durable overstated by one",
     /// Births are not logged.
-    BirthOmitted = "birth record omitted",
+    BirthOmitted = "birth record omitted"
+        from "xfs: Ensure inode allocation buffers are fully replayed (ccf7c23fc129)",
     /// A flipped bit is undone by storing the old byte.
     BitsUndoneAsBytes = "Bits undo replaced by Bytes",
     /// A group is cut from live frames, uncommitted bytes included.
     GroupFromFrames = "group cut from live frames",
     /// The last tail record of each group is lost.
-    TailDropped = "tail record dropped",
+    TailDropped = "tail record dropped"
+        from "ext4: fast commit may miss file actions (bdc8a53a6f2f)",
     /// The group of transactions before the barrier counts as part of the new log.
     OldGroupInNewLog = "old group mixed into the new log",
     /// Every superblock goes to the same slot.
@@ -75,7 +93,8 @@ bugs! { Bug:
     /// Staged pages are not carried over a checkpoint.
     CarryOmitted = "staged carry-over omitted",
     /// A chunk that a checkpoint gives back is used for data before the checkpoint is durable.
-    ChunkReusedTooEarly = "chunk reused before the checkpoint",
+    ChunkReusedTooEarly = "chunk reused before the checkpoint"
+        from "Btrfs: fix extent pinning bugs in the tree log (e688b7252f78)",
     /// A checkpoint writes to homes that it frees itself.
     HomesReusedAtOnce = "homes reused by the checkpoint that frees them",
     /// Frames go to log and checkpoint without a look at their sums.
@@ -86,6 +105,13 @@ bugs! { Bug:
     VerifyAfter = "frame verified after the write",
     /// Recovery takes a file with a pending hole off the hidden list and frees nothing.
     HoleForgotten = "pending hole not finished at recovery",
+    /// Recovery writes over what a killed server had not flushed.
+    NoFlushBeforeRecovery = "no flush before recovery's first write"
+        from "jbd: Issue cache flush after checkpointing (353b67d8ced4): a journal that is replayed and wiped",
+    /// Of a transaction's changes only the first one is kept for undo.
+    UndoOmitted = "undo record omitted",
+    /// The second home of a metablock keeps what it held.
+    StaleCopy = "second copy of a metablock not written",
 }
 
 #[cfg(feature = "planted")]

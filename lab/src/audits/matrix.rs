@@ -26,6 +26,8 @@ pub struct Caught {
     pub refused: Vec<&'static str>,
     /// What the first transaction that was rolled back told.
     pub told: Option<String>,
+    /// Frames that did not have their sum, and what was done.
+    pub damages: Vec<String>,
     /// Findings of a walk over the pool that is left.
     pub findings: Vec<String>,
 }
@@ -37,6 +39,30 @@ impl Caught {
             1 => self.by.first().copied(),
             _ => None,
         }
+    }
+
+    /// Whether it was found as it should be: by its equation and nothing else; or, where a source of the auditor or the
+    /// door was taken away, by some equations, or by the sum alone. The pool that is left is sound.
+    pub fn is_right(&self) -> bool {
+        let Some(bug) = self.bug else {
+            return self.by.is_empty()
+                && self.refused.is_empty()
+                && self.damages.is_empty()
+                && self.findings.is_empty();
+        };
+        let (equations, sums) = (
+            !self.by.is_empty() && !self.refused.is_empty(),
+            !self.damages.is_empty(),
+        );
+        let found = match bug {
+            Logic::PastTheDoor => sums && self.by.is_empty(),
+            Logic::BitsUnseen | Logic::CountersUnseen | Logic::LeavesUnseen => equations && !sums,
+            bug => {
+                let its = |e: Equation| bug.word().starts_with(&format!("E-{}:", e as u8));
+                equations && !sums && self.alone().is_some_and(its)
+            }
+        };
+        found && self.findings.is_empty()
     }
 }
 
@@ -116,6 +142,8 @@ pub fn try_bug(bug: Option<Logic>, equations: Equations) -> Result<Caught, Strin
         .collect();
     let told = unbalanced.first().map(ToString::to_string);
     volume.unmount().map_err(|e| e.to_string())?;
+    let damages = volume.store().damages();
+    let damages = damages.iter().map(|damage| format!("{damage:?}")).collect();
     drop(volume);
     let report = walk(&Seen(&*device), &Options { data: true, limit: 20 });
     Ok(Caught {
@@ -123,6 +151,7 @@ pub fn try_bug(bug: Option<Logic>, equations: Equations) -> Result<Caught, Strin
         by,
         refused,
         told,
+        damages,
         findings: report.findings.iter().map(ToString::to_string).collect(),
     })
 }

@@ -221,6 +221,7 @@ fn planted(which: &str, given: &Arguments) -> Result<usize, String> {
             caught.time.as_secs_f64(),
             caught.images
         );
+        println!("    {}", bug.source().unwrap_or("of our own making"));
     }
     Ok(missed)
 }

@@ -2,8 +2,9 @@
 //! feature `planted`; crates/store/src/planted.rs says what each one does.
 
 use super::campaign::{Campaign, Limits};
-use super::schedule;
+use super::setting::Setting;
 use super::sweep::Depth;
+use super::{killed, schedule};
 use crate::scribble::{self, Fate};
 use keepfs_store::planted::{Bug, plant};
 use std::time::{Duration, Instant};
@@ -37,6 +38,15 @@ fn by_flips(bug: Bug) -> Option<(String, String)> {
     Some(("flipped bits".to_owned(), format!("flip {escaped} reached the device")))
 }
 
+/// What recovery does first shows in the order of its writes and flushes.
+fn by_order(bug: Bug) -> Option<(String, String)> {
+    if bug != Bug::NoFlushBeforeRecovery {
+        return None;
+    }
+    let what = killed::flushes_first(&Setting::default()).err()?;
+    Some(("order of recovery".to_owned(), what))
+}
+
 /// Plants one bug and looks for it: first by schedules of transactions, then by a campaign of the workloads whose name
 /// begins with `only`.
 pub fn hunt(bug: Bug, seed: u64, budget: Duration, only: &'static str) -> Caught {
@@ -45,7 +55,7 @@ pub fn hunt(bug: Bug, seed: u64, budget: Duration, only: &'static str) -> Caught
     let by_schedule = schedule::campaign(seed, 300, 1)
         .err()
         .map(|e| ("schedule".to_owned(), e));
-    let by_schedule = by_schedule.or_else(|| by_flips(bug));
+    let by_schedule = by_schedule.or_else(|| by_flips(bug)).or_else(|| by_order(bug));
     let limits = Limits {
         time: Some(budget),
         goal: None,

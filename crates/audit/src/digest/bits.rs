@@ -30,6 +30,9 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
 
     fn bit_run(&mut self, space: Space, start: u64, len: u64, set: bool) {
         let times = if set { 1 } else { -1 };
+        if space != Space::Pages {
+            self.numbers(space, start, len, set);
+        }
         match (space, set) {
             (Space::Pages, true) => {
                 if let Some(run) = self.runs.set.more(start, len) {
@@ -77,6 +80,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     }
 
     fn share(&mut self, page: u64, more: i64) {
+        self.numbers(Space::Shares, page, 1, more > 0);
         match more > 0 {
             true => self.sink.run(Equation::PagesGained, page, 1, -more),
             false => self.sink.run(Equation::PagesLost, page, 1, more),

@@ -7,7 +7,7 @@ use super::input::{Fate, Transaction};
 use super::sink::Sink;
 use super::walk::{Image, Walk};
 use crate::Page;
-use keepfs_format::dir::{ENTRY_HEAD, EntryHead, FIRST, LIVE, LeafHead, NAME_MAX, TWINS, entry_size, name_key};
+use keepfs_format::dir::{DEAD, ENTRY_HEAD, EntryHead, FIRST, LIVE, LeafHead, NAME_MAX, TWINS, entry_size, name_key};
 use keepfs_format::inode;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::{FromBytes, PAGE};
@@ -26,6 +26,27 @@ struct Entry<'p> {
     name: &'p [u8],
     /// All its bytes.
     bytes: &'p [u8],
+}
+
+impl<'p> Entry<'p> {
+    /// The bytes behind its name.
+    fn padding(&self) -> &'p [u8] {
+        self.bytes.get(ENTRY_HEAD + self.name.len()..).unwrap_or_default()
+    }
+}
+
+/// By how many entries more are live, and how many bytes more are dead.
+#[derive(Clone, Copy, Default)]
+struct More {
+    live: i64,
+    dead: i64,
+}
+
+impl core::ops::AddAssign for More {
+    fn add_assign(&mut self, other: More) {
+        self.live += other.live;
+        self.dead += other.dead;
+    }
 }
 
 /// Going through the entries of an image of a leaf, dead ones too; ends where one does not fit.
@@ -89,9 +110,13 @@ fn tail(page: &Page) -> usize {
     usize::from(u16::from_le_bytes([page[HEADER], page[HEADER + 1]])).min(PAGE)
 }
 
-fn live(page: &Page) -> u64 {
-    let (head, _) = LeafHead::read_from_prefix(&page[HEADER..]).unwrap_or_default();
-    u64::from(head.live.get())
+fn head(page: &Page) -> LeafHead {
+    LeafHead::read_from_prefix(&page[HEADER..]).unwrap_or_default().0
+}
+
+/// How much more a field of a leaf's head says.
+fn told(was: keepfs_format::le::U16, is: keepfs_format::le::U16) -> i64 {
+    i64::from(is.get()) - i64::from(was.get())
 }
 
 impl<T: Transaction, S: Sink> Walk<'_, T, S> {
@@ -102,11 +127,13 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         // What lies behind both tails is not read.
         self.image(block, changes, HEADER..FIRST, image);
         let (was, is) = (tail(&image.before), tail(&image.after));
-        let told = live(&image.after).wrapping_sub(live(&image.before)) as i64;
+        let heads = (head(&image.before), head(&image.after));
+        self.level(block, *index);
+        self.leaf_fields(block, &heads.0, &heads.1);
         let parts = self.parts(block, changes, (was, is));
         let cursor = |tail| Cursor { at: FIRST, tail };
         let mut cursors = (cursor(was), cursor(is));
-        let mut found = 0;
+        let mut found = More::default();
         for (start, end) in &parts.parts[..parts.count] {
             if cursors.0.at == cursors.1.at && cursors.0.at < *start {
                 let at = self.skip(*index, cursors.0.at, *start);
@@ -114,8 +141,10 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
             }
             found += self.part(block, changes, image, &mut cursors, *end);
         }
-        self.sink.pair(Equation::DirEntries, block.owner, 0, -found);
-        self.sink.pair(Equation::LeafLive, block.id.0, 0, told - found);
+        self.sink.pair(Equation::DirEntries, block.owner, 0, -found.live);
+        let (live, dead) = (told(heads.0.live, heads.1.live), told(heads.0.dead, heads.1.dead));
+        self.sink.pair(Equation::LeafLive, block.id.0, 0, live - found.live);
+        self.sink.pair(Equation::LeafDead, block.id.0, 0, dead - found.dead);
     }
 
     /// Where the images may differ: the bytes that changed, and all between two tails.
@@ -154,7 +183,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     }
 
     /// The entries from the cursors on, until both are at the same place behind `end`, or behind all. Returns by how many
-    /// more are live.
+    /// more are live and dead.
     fn part(
         &mut self,
         block: &Block,
@@ -162,10 +191,10 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         image: &mut Image,
         (before, after): &mut (Cursor, Cursor),
         end: usize,
-    ) -> i64 {
+    ) -> More {
         let most = before.tail.max(after.tail).max(FIRST);
         let mut loaded = before.at.min(after.at).min(most);
-        let mut found = 0;
+        let mut found = More::default();
         while before.at != after.at || (before.at < end && before.at != usize::MAX) {
             let at = before.at.min(after.at);
             if at.saturating_add(ENTRY_MAX) > loaded && loaded < most {
@@ -185,11 +214,21 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     }
 
     /// What stood at a place and what stands there now.
-    fn came_and_went(&mut self, block: &Block, was: Option<Entry<'_>>, is: Option<Entry<'_>>) -> i64 {
+    fn came_and_went(&mut self, block: &Block, was: Option<Entry<'_>>, is: Option<Entry<'_>>) -> More {
         if let (Some(was), Some(is)) = (&was, &is)
             && was.bytes == is.bytes
         {
-            return 0;
+            return More::default();
+        }
+        let dead = |entry: &Option<Entry<'_>>| match entry {
+            Some(entry) if entry.head.state == DEAD => entry.bytes.len() as i64,
+            _ => 0,
+        };
+        let dead = dead(&is) - dead(&was);
+        if let (Some(is), Fate::Stays) = (&is, block.fate)
+            && is.head.state != DEAD
+        {
+            self.entry_fields(block.owner, &is.head, is.name, is.padding());
         }
         let counts = |entry: &Entry<'_>| entry.head.state == LIVE;
         let (was, is) = (was.filter(counts), is.filter(counts));
@@ -203,7 +242,8 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
                 self.new_entry(is, keeps_key);
             }
         }
-        i64::from(is.is_some()) - i64::from(was.is_some())
+        let live = i64::from(is.is_some()) - i64::from(was.is_some());
+        More { live, dead }
     }
 
     fn dirent(&mut self, dir: u64, entry: &Entry<'_>, times: i64) {

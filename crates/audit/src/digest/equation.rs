@@ -112,6 +112,18 @@ equations! {
     PagesUsed = 35, "pages-used", "S-10.5", "bits set in PAGES", "pages that the space accounting takes as used";
     /// Keys of entries.
     Keys = 36, "keys", "S-6.3", "keys of new entries", "hashes of their names";
+    /// Dead bytes of leaves.
+    LeafDead = 37, "leaf-dead", "S-6.1", "the field dead of leaves", "bytes of dead entries in them";
+    /// Fields of inodes, each inode alone.
+    InodeFields = 38, "inode-fields", "S-5.1 to S-5.8", "fields of inodes", "what these clauses allow";
+    /// Entries of directories, each alone.
+    EntryFields = 39, "entry-fields", "S-6.2, S-6.6", "new directory entries", "what these clauses allow";
+    /// Page entries and child entries, each alone.
+    MapFields = 40, "map-fields", "S-7.1, S-7.2", "new page entries and child entries", "what these clauses allow";
+    /// Heads of nodes and slots of indexes.
+    NodeFields = 41, "node-fields", "S-3.2, S-6.1, S-6.4, S-7.4", "heads of nodes, slots of indexes", "what these clauses allow";
+    /// Numbers that bitmaps and counts are of.
+    Numbers = 42, "numbers", "S-2.4, S-2.7, S-5.1, S-7.5", "bits and counts that changed", "numbers that may be taken and freed";
 }
 
 /// A set of equations.
@@ -123,8 +135,15 @@ impl Equations {
     pub const NONE: Equations = Equations(0);
     /// All.
     pub const ALL: Equations = Equations(((1 << Equation::ALL.len()) - 1) << 1);
+    /// Local rules: not two sides, but what one structure alone must obey (S-17.7).
+    pub const LOCAL: Equations = Equations::NONE
+        .with(Equation::InodeFields)
+        .with(Equation::EntryFields)
+        .with(Equation::MapFields)
+        .with(Equation::NodeFields)
+        .with(Equation::Numbers);
     /// Those that hold for what a checkpoint allocates for metadata (S-4.5), which no record tells (S-17.5).
-    pub const OF_CHECKPOINTS: Equations = Equations::NONE.with(Equation::PagesTotal);
+    pub const OF_CHECKPOINTS: Equations = Equations::NONE.with(Equation::PagesTotal).with(Equation::Numbers);
 
     /// With one more.
     #[must_use]

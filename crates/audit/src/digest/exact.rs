@@ -10,7 +10,7 @@ const NAMED: usize = 8;
 const COLLECTED: usize = 1 << 20;
 
 /// An item that one side has alone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Item {
     /// The object: a page, an inode or metablock number; 0 where an equation counts without objects.
     pub object: u64,
@@ -18,6 +18,8 @@ pub struct Item {
     pub value: u64,
     /// How often the left side has it more than the right side.
     pub times: i64,
+    /// Of a local rule: the field that is wrong; else empty.
+    pub field: &'static str,
 }
 
 /// An equation that does not balance.
@@ -34,6 +36,10 @@ impl fmt::Display for Imbalance {
         let e = self.equation;
         write!(f, "E-{} {} ({})", e as u8, e.word(), e.clauses())?;
         for item in &self.items {
+            if !item.field.is_empty() {
+                write!(f, "; {} of {} at {}", item.field, item.object, item.value)?;
+                continue;
+            }
             let (side, times) = (
                 if item.times > 0 { e.left() } else { e.right() },
                 item.times.unsigned_abs(),
@@ -64,16 +70,29 @@ impl Exact {
     }
 
     fn push(&mut self, equation: Equation, object: u64, value: u64, times: i64) {
-        if self.equations.has(equation) && times != 0 && self.items.len() < COLLECTED {
-            self.items.push((equation, Item { object, value, times }));
+        let field = "";
+        let item = Item {
+            object,
+            value,
+            times,
+            field,
+        };
+        self.keep(equation, item);
+    }
+
+    fn keep(&mut self, equation: Equation, item: Item) {
+        if self.equations.has(equation) && item.times != 0 && self.items.len() < COLLECTED {
+            self.items.push((equation, item));
         }
     }
 
     /// What is left when equal items of both sides are taken off, by equation.
     pub fn imbalances(mut self) -> Vec<Imbalance> {
-        self.items.sort_unstable_by_key(|(e, i)| (*e, i.object, i.value));
-        let same =
-            |(e, i): &(Equation, Item), (f, j): &(Equation, Item)| (e, i.object, i.value) == (f, j.object, j.value);
+        self.items
+            .sort_unstable_by_key(|(e, i)| (*e, i.object, i.value, i.field));
+        let same = |(e, i): &(Equation, Item), (f, j): &(Equation, Item)| {
+            (e, i.object, i.value, i.field) == (f, j.object, j.value, j.field)
+        };
         let mut left: Vec<(Equation, Item)> = Vec::new();
         for equal in self.items.chunk_by(same) {
             let times = equal.iter().fold(0i64, |sum, (_, item)| sum.wrapping_add(item.times));
@@ -121,5 +140,16 @@ impl Sink for Exact {
 
     fn count(&mut self, equation: Equation, times: i64) {
         self.push(equation, 0, 0, times);
+    }
+
+    fn breach(&mut self, equation: Equation, object: u64, value: u64, field: &'static str) {
+        let times = 1;
+        let item = Item {
+            object,
+            value,
+            times,
+            field,
+        };
+        self.keep(equation, item);
     }
 }

@@ -95,6 +95,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
             self.sink.run(Equation::InodeStates, ino, 1, more);
         }
         self.life(ino, before, after);
+        self.inode_fields(ino, before, after);
         let delta = |of: fn(&Inode) -> i64| of(after).wrapping_sub(of(before));
         let pages = delta(|i| live_or(i, |i| i.pages.get() as i64));
         self.sink.pair(Equation::InodePages, ino, 0, pages);

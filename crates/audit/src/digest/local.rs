@@ -1,13 +1,226 @@
-//! Rules of one structure alone: ranges and kinds.
+//! Rules of one structure alone: ranges, kinds, owners (S-17.7). What the offline walk asks of the same structure is asked
+//! here of what a transaction makes of it.
 
-use keepfs_format::inode::{BODY_DIRECT, BODY_NONE, BODY_TREE, Inode, LIVE};
+use super::equation::Equation;
+use super::inodes::kind;
+use super::input::{Block, Fate, Transaction};
+use super::sink::Sink;
+use super::walk::Walk;
+use crate::{body, dir, inode as inodes, is_zero};
+use core::ops::Range;
+use keepfs_format::blockmap::{Child, HEIGHT_MAX, PageEntry};
+use keepfs_format::dir::{DEPTH_MAX, EntryHead, FIRST, LEVEL_MAX, LeafHead};
+use keepfs_format::inode::{BODY_DIRECT, BODY_NONE, BODY_TREE, DEAD, Inode, LIVE};
+use keepfs_format::metablock::HEADER;
+use keepfs_format::xattr::{ChainHead, PAYLOAD};
+use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 
 /// `mode >> 12` of a regular file.
 const FILE: u8 = 8;
+/// Inode numbers, and numbers on the hidden list, are below (S-8.5).
+const NUMBERS_END: u64 = 1 << 40;
+/// Bytes of the head of a chain's metablock.
+pub(super) const CHAIN_HEAD: Range<usize> = HEADER..HEADER + size_of::<ChainHead>();
+
+/// What of a pool never changes: which numbers there are.
+#[derive(Clone, Debug, Default)]
+pub struct Geometry {
+    /// Pages of the pool.
+    pub pages: u64,
+    /// Runs of pages that are in use for ever: superblock slots, log, history (S-2.4, S-2.7).
+    pub fixed: Vec<Range<u64>>,
+}
+
+impl Geometry {
+    /// What is wrong with pages as those that a file or a chunk may get and give. `makes`: the pool is being made.
+    fn wrong(&self, start: u64, end: u64, makes: bool) -> Option<&'static str> {
+        if end > self.pages {
+            return Some("page beyond the end");
+        }
+        if makes {
+            return None;
+        }
+        let meets = |run: &Range<u64>| run.start < end && start < run.end;
+        self.fixed.iter().any(meets).then_some("page of slots, log or history")
+    }
+}
 
 /// Whether an inode with names may be on the hidden list, or just have left it: a file whose pages are being freed
 /// (S-5.6). The last of them leaves a body of pages, or none, or of an empty file.
 pub(super) fn may_be_cut(inode: &Inode) -> bool {
     let has_pages = matches!(inode.body, BODY_NONE | BODY_DIRECT | BODY_TREE) || inode.size.get() == 0;
-    inode.state.get() == LIVE && super::inodes::kind(inode) == FILE && inode.nlink.get() > 0 && has_pages
+    inode.state.get() == LIVE && kind(inode) == FILE && inode.nlink.get() > 0 && has_pages
 }
+
+/// The first field of an inode that sections 1 and 5 do not allow.
+fn wrong_inode(inode: &Inode) -> Option<&'static str> {
+    match inode.state.get() {
+        LIVE => {}
+        0 | DEAD => return None,
+        _ => return Some("state"),
+    }
+    let kind = (inode.mode.get() >> 12).min(0xff) as u8;
+    let rules = inodes::rules(inode, kind);
+    // All are asked without a branch: as a rule all hold.
+    if !rules.iter().fold(true, |all, (holds, _)| all & holds) {
+        return rules.iter().find(|(holds, _)| !holds).map(|(_, field)| *field);
+    }
+    match inode.body {
+        BODY_TREE => inodes::wrong_hole(inode, kind),
+        _ => None,
+    }
+}
+
+/// The first field of a leaf's head that S-6.1 does not allow.
+fn wrong_leaf(head: &LeafHead) -> Option<&'static str> {
+    match (FIRST..=PAGE).contains(&usize::from(head.tail.get())) {
+        false => Some("tail"),
+        true => (head.reserved.get() != 0).then_some("reserved field of the leaf"),
+    }
+}
+
+/// The first field of the head of a chain's metablock that S-7.4 does not allow.
+fn wrong_chain(head: &ChainHead) -> Option<&'static str> {
+    let next = MetaId(head.next.get());
+    let rules = [
+        (next.0 == 0 || next.space() == Some(Space::Nodes), "next"),
+        (usize::from(head.used.get()) <= PAYLOAD, "used"),
+        (is_zero(&head.reserved), "reserved field of the chain"),
+    ];
+    rules.iter().find(|(holds, _)| !holds).map(|(_, field)| *field)
+}
+
+impl<T: Transaction, S: Sink> Walk<'_, T, S> {
+    /// An inode that changed. What was wrong before is not this transaction's.
+    pub(super) fn inode_fields(&mut self, ino: u64, before: &Inode, after: &Inode) {
+        if !self.sink.wants(Equation::InodeFields) {
+            return;
+        }
+        let mut wrong = wrong_inode(after).filter(|field| wrong_inode(before) != Some(field));
+        let both_live = before.state.get() == LIVE && after.state.get() == LIVE;
+        if both_live && before.mode.get() >> 12 != after.mode.get() >> 12 {
+            wrong = wrong.or(Some("type, which changed"));
+        }
+        if let Some(field) = wrong {
+            self.sink.breach(Equation::InodeFields, ino, 0, field);
+        }
+    }
+
+    /// An entry of directory `ino` that is new in its leaf.
+    pub(super) fn entry_fields(&mut self, ino: u64, head: &EntryHead, name: &[u8], padding: &[u8]) {
+        if !self.sink.wants(Equation::EntryFields) {
+            return;
+        }
+        let wrong = dir::wrong_entry(head, name, padding);
+        let (born, cur) = self.life_of(ino);
+        let wrong = wrong.or_else(|| {
+            let in_life = crate::node::in_life(head.version.get(), born, cur);
+            (!in_life).then_some("version of the entry")
+        });
+        if let Some(field) = wrong {
+            self.sink.breach(Equation::EntryFields, ino, head.ino.get(), field);
+        }
+    }
+
+    /// A page entry of `owner` that is new and no hole.
+    pub(super) fn page_entry_fields(&mut self, owner: u64, entry: &PageEntry) {
+        if !self.sink.wants(Equation::MapFields) {
+            return;
+        }
+        let life = self.life_of(owner);
+        if let Some(field) = body::wrong_entry(entry, life) {
+            self.sink.breach(Equation::MapFields, owner, entry.page(), field);
+        }
+    }
+
+    /// A new child entry of a node of `owner`.
+    pub(super) fn child_fields(&mut self, owner: u64, child: &Child) {
+        let id = MetaId(child.id.get());
+        let is_right = child.reserved.get() == 0 && id.space() == Some(Space::Nodes);
+        if !is_right && *child != Child::default() {
+            self.sink.breach(Equation::MapFields, owner, id.0, "child entry");
+        }
+    }
+
+    /// The head of a leaf before and after.
+    pub(super) fn leaf_fields(&mut self, block: &Block, before: &LeafHead, after: &LeafHead) {
+        if block.fate == Fate::Dies {
+            return;
+        }
+        if let Some(field) = wrong_leaf(after).filter(|field| wrong_leaf(before) != Some(field)) {
+            self.sink.breach(Equation::NodeFields, block.id.0, 0, field);
+        }
+    }
+
+    /// A slot of a directory index before and after.
+    pub(super) fn slot_fields(&mut self, block: &Block, slot: u64, was: u64, is: u64) {
+        let is_node = MetaId(is).space() == Some(Space::Nodes);
+        if !is_node && block.fate != Fate::Dies && (was != is || block.fate == Fate::Born) {
+            self.sink.breach(Equation::NodeFields, block.id.0, slot, "slot");
+        }
+    }
+
+    /// The head of a metablock of an attribute chain before and after.
+    pub(super) fn chain_fields(&mut self, block: &Block, before: &[u8], after: &[u8]) {
+        let wrong = |bytes: &[u8]| ChainHead::read_from_bytes(bytes).ok().as_ref().and_then(wrong_chain);
+        if block.fate == Fate::Dies {
+            return;
+        }
+        if let Some(field) = wrong(after).filter(|field| wrong(before) != Some(field)) {
+            self.sink.breach(Equation::NodeFields, block.id.0, 0, field);
+        }
+    }
+
+    /// S-3.2: the level of a node that is born.
+    pub(super) fn level(&mut self, block: &Block, index: usize) {
+        if block.fate != Fate::Born {
+            return;
+        }
+        let mut level = [0];
+        self.txn.load(index, core::mem::offset_of!(Header, level), &mut level);
+        let allowed = match block.kind {
+            Kind::DirLeaf => 0..=DEPTH_MAX,
+            Kind::DirIndex => 0..=LEVEL_MAX,
+            Kind::BlockMap => 1..=HEIGHT_MAX,
+            _ => 0..=u8::MAX,
+        };
+        if !allowed.contains(&level[0]) {
+            self.sink
+                .breach(Equation::NodeFields, block.id.0, u64::from(level[0]), "level");
+        }
+    }
+
+    /// Bits of a bitmap that were set or cleared, or counts of SHARES that changed: `len` numbers from `start` on. Only who
+    /// makes a pool sets bits of fixed pages.
+    pub(super) fn numbers(&mut self, space: Space, start: u64, len: u64, set: bool) {
+        if !self.sink.wants(Equation::Numbers) {
+            return;
+        }
+        let end = start.saturating_add(len);
+        let wrong = match space {
+            Space::Pages => self.geometry.wrong(start, end, set && self.is_own),
+            Space::Shares => self.geometry.wrong(start, end, false),
+            Space::InodeNumbers | Space::Orphans if start == 0 => Some("inode number 0"),
+            Space::InodeNumbers | Space::Orphans if end > NUMBERS_END => Some("inode number beyond 2^40"),
+            _ => None,
+        };
+        if let Some(field) = wrong {
+            self.sink.breach(Equation::Numbers, start, len, field);
+        }
+    }
+
+    /// born and cur of an inode as it is now; any version lies in them if the transaction did not touch it.
+    fn life_of(&mut self, ino: u64) -> (u64, u64) {
+        let (known, life) = self.life;
+        if known == ino {
+            return life;
+        }
+        let any = (0, u64::MAX);
+        let life = self.inode_now(ino).map_or(any, |i| (i.born.get(), i.cur.get()));
+        self.life = (ino, life);
+        life
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use super::Block;
 use super::equation::Equation;
 use super::input::{Fate, Transaction};
+use super::local::CHAIN_HEAD;
 use super::sink::Sink;
 use super::walk::{Image, Walk};
 use core::ops::Range;
@@ -34,6 +35,9 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
             return;
         }
         self.count_entries(owner, i64::from(!is.is_hole()) - i64::from(!was.is_hole()));
+        if *is != PageEntry::HOLE {
+            self.page_entry_fields(owner, is);
+        }
         let page = |entry: &PageEntry| has_page(entry).then_some(entry.page());
         if page(was) != page(is) {
             page(was).into_iter().for_each(|p| self.lost(p));
@@ -51,6 +55,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         let Some((index, _)) = changes.first() else { return };
         let mut level = [0];
         self.txn.load(*index, core::mem::offset_of!(Header, level), &mut level);
+        self.level(block, *index);
         let first = (span.start - HEADER) / ENTRY;
         let entries = |page| <[u8]>::as_chunks::<ENTRY>(page).0.iter();
         let (before, after) = (entries(&image.before[span.clone()]), entries(&image.after[span]));
@@ -60,7 +65,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
             }
             match level[0] {
                 1 => self.page_entry(block, (first + at) as u64, was, is),
-                _ => self.child(was, is),
+                _ => self.child(block.owner, was, is),
             }
         }
     }
@@ -78,9 +83,10 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         self.entry(block.owner, &was, &is);
     }
 
-    fn child(&mut self, was: &[u8], is: &[u8]) {
+    fn child(&mut self, owner: u64, was: &[u8], is: &[u8]) {
         let read = |bytes: &[u8]| Child::read_from_bytes(bytes).unwrap_or_default();
         let (was, is) = (read(was), read(is));
+        self.child_fields(owner, &is);
         self.reference(was.id.get(), is.id.get());
         if is.id.get() == 0 || !self.sink.wants(Equation::ChildGenerations) {
             return;
@@ -103,6 +109,13 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     pub(super) fn index(&mut self, block: &Block, changes: &[(usize, usize)], image: &mut Image) {
         let span = HEADER..child_offset(0) + CHILDREN * 8;
         self.image(block, changes, span.clone(), image);
+        let Some((index, _)) = changes.first() else { return };
+        self.level(block, *index);
+        let (before, after) = (&image.before[span.clone()], &image.after[span.clone()]);
+        let slots = before.as_chunks().0.iter().zip(after.as_chunks().0);
+        for (slot, (was, is)) in (0..).zip(slots) {
+            self.slot_fields(block, slot, u64::from_le_bytes(*was), u64::from_le_bytes(*is));
+        }
         for (bytes, times) in [(&image.before[span.clone()], -1), (&image.after[span], 1)] {
             let mut last = 0;
             for slot in bytes.as_chunks::<8>().0 {
@@ -117,8 +130,9 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
 
     /// An xattr node: which is next.
     pub(super) fn xattr_node(&mut self, block: &Block, changes: &[(usize, usize)], image: &mut Image) {
-        let span = HEADER..HEADER + 8;
+        let span = CHAIN_HEAD;
         self.image(block, changes, span.clone(), image);
+        self.chain_fields(block, &image.before[span.clone()], &image.after[span.clone()]);
         let next = |bytes: &[u8]| bytes.first_chunk().map_or(0, |id| u64::from_le_bytes(*id));
         self.reference(next(&image.before[span.clone()]), next(&image.after[span]));
     }

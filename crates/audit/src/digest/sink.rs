@@ -14,6 +14,8 @@ pub(super) trait Sink {
     fn pair(&mut self, equation: Equation, first: u64, second: u64, times: i64);
     /// A count without objects.
     fn count(&mut self, equation: Equation, times: i64);
+    /// A local rule does not hold: `field` of an object, at a place in it.
+    fn breach(&mut self, equation: Equation, object: u64, value: u64, field: &'static str);
 }
 
 /// Most equations, and one place that is not used.
@@ -185,5 +187,10 @@ impl Sink for Sums<'_> {
             let digest = &mut self.places.digests[equation as usize];
             digest.count = digest.count.wrapping_add(times);
         }
+    }
+
+    #[cold]
+    fn breach(&mut self, equation: Equation, _object: u64, _value: u64, _field: &'static str) {
+        self.count(equation, 1);
     }
 }

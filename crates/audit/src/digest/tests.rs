@@ -1,6 +1,6 @@
 //! Transactions made by hand: what balances, what does not, and what is named.
 
-use super::{Auditor, Block, Change, Equation, Equations, Fate, Item, Key, Nature, Transaction};
+use super::{Auditor, Block, Change, Equation, Equations, Fate, Geometry, Imbalance, Item, Key, Nature, Transaction};
 use keepfs_format::bitmap::{TOTAL_PAGES, TOTALS, bit};
 use keepfs_format::blockmap::{PageEntry, WRITTEN, entry_offset};
 use keepfs_format::dir::child_offset;
@@ -48,7 +48,7 @@ impl Made {
         self.ranges.sort_unstable();
     }
 
-    fn flip(&mut self, space: Space, number: u64, set: bool) {
+    pub fn flip(&mut self, space: Space, number: u64, set: bool) {
         let (id, offset, mask) = bit(space, number);
         let block = self.block(id, Kind::Bitmap, 0, Fate::Stays);
         let (old, new) = if set { (0, mask) } else { (mask, 0) };
@@ -63,6 +63,11 @@ impl Made {
     }
 
     pub fn judge(&self, auditor: &Auditor, among: Equations) -> Vec<(Equation, Vec<Item>)> {
+        let found = self.imbalances(auditor, among);
+        found.into_iter().map(|i| (i.equation, i.items)).collect()
+    }
+
+    pub fn imbalances(&self, auditor: &Auditor, among: Equations) -> Vec<Imbalance> {
         let changes = self.changes.iter().map(|(block, offset, nature, old, new)| Change {
             block: *block,
             offset: *offset,
@@ -74,8 +79,7 @@ impl Made {
             made: self,
             changes: changes.collect(),
         };
-        let found = auditor.judge(&seen, among);
-        found.into_iter().map(|i| (i.equation, i.items)).collect()
+        auditor.judge(&seen, among)
     }
 }
 
@@ -112,7 +116,14 @@ impl Transaction for Seen<'_> {
 }
 
 pub(super) fn auditor(equations: Equations) -> Auditor {
-    Auditor::new(Key::new(&core::array::from_fn(|i| i as u8)), [1, 2], equations)
+    let fixed = vec![0..1, 100..132];
+    let geometry = Geometry { pages: 1000, fixed };
+    Auditor::new(
+        Key::new(&core::array::from_fn(|i| i as u8)),
+        [1, 2],
+        geometry,
+        equations,
+    )
 }
 
 /// A page entry of a file whose count of pages was told (E-8 is left out), with everything that belongs to it.
@@ -157,8 +168,8 @@ fn one_side_alone_is_named() {
     };
     let item = |object, times| Item {
         object,
-        value: 0,
         times,
+        ..Item::default()
     };
     let expected = (Equation::PagesGained, vec![item(77, 1), item(78, -1)]);
     assert_eq!(other.judge(&auditor, WITHOUT_COUNTS), [expected]);
@@ -227,8 +238,8 @@ fn a_dead_index_loses_each_child_once() {
     made.changes.pop();
     let lost = Item {
         object: 6,
-        value: 0,
         times: -1,
+        ..Item::default()
     };
     assert_eq!(
         made.judge(&auditor, Equations::ALL),

@@ -2,13 +2,14 @@
 
 use super::equation::Equation;
 use super::input::{Block, Fate, Nature, Transaction};
+use super::local::Geometry;
 use super::sink::Sink;
 use crate::Page;
 use core::ops::Range;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::{self, Inode};
 use keepfs_format::metablock::HEADER;
-use keepfs_format::{FromBytes, Kind, MetaId, PAGE};
+use keepfs_format::{FromBytes, Kind, MetaId, PAGE, Space};
 use std::cell::Cell;
 
 /// A metablock before and after the transaction, as far as it was asked for.
@@ -98,6 +99,9 @@ pub(super) struct Changed {
 pub(super) struct Walk<'t, T, S> {
     pub txn: &'t T,
     pub name_seed: [u64; 2],
+    pub geometry: &'t Geometry,
+    /// Of a checkpoint, or of who makes the pool: it leaves no redo.
+    pub is_own: bool,
     pub sink: S,
     pub runs: Runs,
     pub carried: Vec<Carried>,
@@ -107,14 +111,18 @@ pub(super) struct Walk<'t, T, S> {
     spare: Box<Spare>,
     /// Page entries that are no holes, gained less lost, of the inode looked at last.
     pub entries: (u64, i64),
+    /// born and cur of the inode looked at last.
+    pub life: (u64, (u64, u64)),
 }
 
 impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
-    pub fn new(txn: &'t T, name_seed: [u64; 2], sink: S) -> Self {
+    pub fn new(txn: &'t T, (name_seed, geometry, is_own): ([u64; 2], &'t Geometry, bool), sink: S) -> Self {
         let mut spare = Spare::take();
         Walk {
             txn,
             name_seed,
+            geometry,
+            is_own,
             sink,
             runs: Runs::default(),
             carried: core::mem::take(&mut spare.carried),
@@ -122,6 +130,7 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
             orphans: core::mem::take(&mut spare.orphans),
             spare,
             entries: (0, 0),
+            life: (0, (0, u64::MAX)),
         }
     }
 
@@ -278,6 +287,7 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
     }
 
     pub fn tell_set(&mut self, run: Run) {
+        self.numbers(Space::Pages, run.start, run.len, true);
         self.sink.run(Equation::PagesGained, run.start, run.len, -1);
         self.sink.run(Equation::PagesAllocated, run.start, run.len, 1);
         self.sink.count(Equation::PagesTotal, run.len as i64);
@@ -285,6 +295,7 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
     }
 
     pub fn tell_cleared(&mut self, run: Run) {
+        self.numbers(Space::Pages, run.start, run.len, false);
         self.sink.run(Equation::PagesLost, run.start, run.len, -1);
         self.sink.run(Equation::PagesFreed, run.start, run.len, 1);
         self.sink.count(Equation::PagesTotal, -(run.len as i64));

@@ -8,6 +8,7 @@ use crate::volume::Volume;
 use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry, UNWRITTEN};
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_format::oplog::Action;
+use keepfs_format::plog::Run;
 use keepfs_store::Purpose;
 use keepfs_store::planted::{self, Logic};
 use keepfs_vfs::{Errno, FallocMode, FileKind, InodeFlags};
@@ -92,10 +93,17 @@ impl Volume {
 
     fn allocate_step(&self, ino: u64, first: u64, count: u32) -> Result<()> {
         let fresh = self.reserve(count, Purpose::New)?;
-        let pages = fresh
-            .runs()
-            .iter()
-            .flat_map(|run| run.start..run.start + u64::from(run.count));
+        let beyond = match planted::has(Logic::BeyondEnd) {
+            true => self.store.figures().pages,
+            false => 0,
+        };
+        let runs = || {
+            fresh.runs().iter().map(move |run| Run {
+                start: run.start + beyond,
+                ..*run
+            })
+        };
+        let pages = runs().flat_map(|run| run.start..run.start + u64::from(run.count));
         let pages: Vec<u64> = pages.take(count as usize).collect();
         self.change(|txn| {
             let mut file = Held::load(txn, ino)?;
@@ -108,8 +116,8 @@ impl Volume {
                 .collect();
             let mut old = vec![PageEntry::HOLE; new.len()];
             blockmap::set(txn, &mut file, first, &new, &mut old)?;
-            for run in fresh.runs() {
-                txn.use_pages(*run)?;
+            for run in runs() {
+                txn.use_pages(run)?;
             }
             if !planted::has(Logic::UnwrittenNotTold) {
                 note_entries(txn, &file, first, &new);

@@ -9,6 +9,7 @@ use keepfs_format::PAGE;
 use keepfs_format::blockmap::{LOST, PageEntry, WRITTEN};
 use keepfs_format::inode::Inode;
 use keepfs_format::plog::Run;
+use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Purpose, Reservation, Txn};
 
 /// Data of neighbouring pages of a file that is on the device but not named yet.
@@ -75,7 +76,7 @@ impl Placed<'_> {
 
 /// Sets the entries of pages that are on the device and allocated, frees what was there, tells the log.
 pub(super) fn name_pages(txn: &mut Txn<'_>, file: &mut Held, first: u64, pages: &[u64], crcs: &[u32]) -> Step<()> {
-    let version = file.version();
+    let version = file.version() + u32::from(planted::has(Logic::VersionAhead));
     let entry = |(page, crc): (&u64, &u32)| PageEntry::new(*page, WRITTEN, *crc, version);
     let new: Vec<PageEntry> = pages.iter().zip(crcs).map(entry).collect();
     set_entries(txn, file, first, &new)

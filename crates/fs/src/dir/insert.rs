@@ -98,7 +98,7 @@ fn enter(txn: &mut Txn<'_>, dir: &mut Held, way: Way, bytes: &mut [u8; PAGE], ne
 }
 
 fn write(txn: &mut Txn<'_>, leaf: &Leaf<'_>, at: usize, entry: &EntryHead, name: &[u8]) -> Step<()> {
-    let mut bytes = [0; ENTRY_MAX];
+    let mut bytes = [u8::from(planted::has(Logic::PaddingKept)); ENTRY_MAX];
     let size = entry_size(name.len());
     bytes[..ENTRY_HEAD].copy_from_slice(entry.as_bytes());
     bytes[ENTRY_HEAD..ENTRY_HEAD + name.len()].copy_from_slice(name);
@@ -187,7 +187,8 @@ fn index_under(txn: &mut Txn<'_>, dir: &mut Held, above: Option<Turn>) -> Step<T
 fn point(txn: &mut Txn<'_>, index: Ref, first: usize, count: usize, child: Ref) -> Step<()> {
     let mut bytes = [0; CHILDREN * 8];
     let (slots, _) = bytes.as_chunks_mut::<8>();
-    slots[..count].fill(child.id.0.to_le_bytes());
+    let left = usize::from(planted::has(Logic::SlotLeft) && first + count == CHILDREN && count > 1);
+    slots[..count - left].fill(child.id.0.to_le_bytes());
     txn.put(index, child_offset(first), &bytes[..count * 8], Meaning::DirNode)?;
     Ok(())
 }

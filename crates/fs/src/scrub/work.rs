@@ -152,6 +152,12 @@ impl Work {
             if ino != record.place.ino {
                 record.place = DataPlace { ino, index: 0 };
             }
+            if self.is_list && record.place.index == 0 {
+                // What is looked at whole is looked at in its own phase.
+                let looked = volume.scrub_metablocks(ino)?;
+                record.metadata += looked;
+                pages += looked.pages;
+            }
             let (looked, next) = volume.scrub_file(record.place, record.wish.since_s)?;
             record.data += looked;
             pages += looked.pages;

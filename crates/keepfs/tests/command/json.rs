@@ -89,6 +89,12 @@ fn answers_about_a_mounted_pool_and_a_dead_one() {
     let events = hold("events", &done(keepfs(["events", "--json"]).arg(bed.dir())));
     assert_eq!(events["server"], "serving");
     hold("check", &done(keepfs(["check", "--live", "--json"]).arg(bed.pool())));
+    hold("scrub", &done(keepfs(["scrub", "status", "--json"]).arg(bed.dir())));
+    let scrub = hold(
+        "scrub",
+        &done(keepfs(["scrub", "start", "--wait", "--json"]).arg(bed.dir())),
+    );
+    assert_eq!(scrub["state"], "finished");
     bed.end_server(Signal::KILL);
     let status = hold("status", &done(keepfs(["status", "--json"]).arg(bed.dir())));
     assert_eq!(status["state"], "UNAVAIL");

@@ -11,6 +11,7 @@ mod offline;
 mod options;
 mod refusals;
 mod schema;
+mod scrub;
 mod set;
 mod status;
 mod users;

@@ -93,7 +93,7 @@ impl Store {
         let mut writes: Vec<(u64, &[u8])> = Vec::with_capacity(batch.len() * 2);
         for (entry, content) in batch.iter() {
             writes.push((entry.first.get(), &content[..]));
-            if entry.second.get() != 0 {
+            if entry.second.get() != 0 && !planted::is(Bug::StaleCopy) {
                 writes.push((entry.second.get(), &content[..]));
             }
         }

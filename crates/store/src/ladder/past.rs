@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::log::{self, Head};
 use crate::map::{dead_since, zero_kind};
+use crate::planted::{self, Rung};
 use crate::txn::newborn;
 use crate::{Store, arena};
 use keepfs_format::bitmap::{self, BITS, COUNTS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
@@ -197,7 +198,9 @@ impl Store {
             content: self.content_at_home(id, entry).ok()?.map(|(bytes, _)| bytes),
             seq: start.seq,
         };
-        self.apply_log(id, &start, &mut past).ok()?;
+        if !planted::ignores(Rung::LogIgnored) {
+            self.apply_log(id, &start, &mut past).ok()?;
+        }
         (self.log.lock().start.base == start.base).then_some(past)
     }
 

@@ -2,6 +2,7 @@
 
 use super::past::Past;
 use crate::arena::FrameNo;
+use crate::planted::{self, Rung};
 use crate::undo::{Kept, Undo};
 use crate::{Store, arena};
 use keepfs_codes::crc64;
@@ -54,9 +55,15 @@ impl Store {
     pub(super) fn evidence(&self, id: MetaId, frame: FrameNo, mut past: Past, live: &[u8; PAGE]) -> Option<Evidence> {
         // While this is locked nobody commits: a transaction's records are in its slot, or in the redo, or in the past.
         let redo = self.redo.lock();
-        let since = redo.beyond(past.seq)?.read(&self.segment).ok()?;
-        let parts = self.parts(frame)?;
+        let mut since = redo.beyond(past.seq)?.read(&self.segment).ok()?;
+        let mut parts = self.parts(frame)?;
         drop(redo);
+        if planted::ignores(Rung::RedoIgnored) {
+            since.clear();
+        }
+        if planted::ignores(Rung::OpenIgnored) {
+            parts.clear();
+        }
         for record in since.iter().flat_map(|txn| &txn.records) {
             past.apply(self.pool.tag, id, record);
         }

@@ -15,6 +15,9 @@ use keepfs_format::map::{LIVE, MapEntry};
 use keepfs_format::{FromBytes, Header, MetaId, PAGE, metablock};
 use keepfs_media::{Device, PageNo};
 
+/// Bytes of a sector, the unit that a device does not tear.
+const SECTOR: usize = 512;
+
 /// What is wrong with a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flaw {
@@ -49,8 +52,19 @@ pub(crate) struct BadCopy {
     flaw: Flaw,
 }
 
+/// The copies of a metablock as they were found.
+#[derive(Default)]
+pub(crate) struct AtRest {
+    /// What stands in one that is good.
+    pub right: Option<arena::Copy>,
+    /// How many are good.
+    pub good: u32,
+    /// The bad ones.
+    pub bad: Vec<Found>,
+}
+
 /// A bad copy with what was read.
-struct Found {
+pub(crate) struct Found {
     what: BadCopy,
     /// The first or the second.
     copy: u8,
@@ -103,17 +117,27 @@ impl Store {
         }
     }
 
-    /// The copies of a live metablock that are bad, read from the device itself (scrub, S-19.3). Tells nobody.
-    pub(crate) fn flaws_at_rest(&self, id: MetaId, entry: &MapEntry) -> Vec<BadCopy> {
-        let mut bytes: arena::Copy = Box::new([0; PAGE]);
+    /// The copies of a live metablock, read from the device itself (scrub, S-19.3). Tells nobody.
+    pub(crate) fn copies_at_rest(&self, id: MetaId, entry: &MapEntry) -> AtRest {
+        let mut seen = AtRest::default();
         let pages = [entry.first.get(), entry.second.get()];
-        let look = |page: u64| {
+        for (copy, page) in (0..).zip(pages).filter(|(_, page)| *page != 0) {
+            let mut bytes: arena::Copy = Box::new([0; PAGE]);
             let read = self.device.read_fresh(PageNo(page), &mut *bytes);
             let read = read.map_err(|_| Flaw::Unreadable);
-            let flaw = read.and_then(|()| self.judge_copy(id, entry, &bytes)).err()?;
-            Some(BadCopy { id, page, flaw })
-        };
-        pages.into_iter().filter(|page| *page != 0).filter_map(look).collect()
+            match read.and_then(|()| self.judge_copy(id, entry, &bytes)) {
+                Ok(()) => {
+                    seen.right = Some(bytes);
+                    seen.good += 1;
+                }
+                Err(flaw) => seen.bad.push(Found {
+                    what: BadCopy { id, page, flaw },
+                    copy,
+                    bytes,
+                }),
+            }
+        }
+        seen
     }
 
     /// What is wrong with the bytes of a copy.
@@ -149,11 +173,17 @@ impl Store {
 
     /// A bad copy; `right` is what the other one has, if that is good.
     fn tell_found(&self, found: &Found, right: Option<&[u8; PAGE]>) {
+        self.tell_copy(found, right, right.map_or(Done::Nothing, |_| Done::OtherCopy));
+    }
+
+    /// A bad copy, and what is done about it.
+    pub(crate) fn tell_copy(&self, found: &Found, right: Option<&[u8; PAGE]>, done: Done) {
         let BadCopy { id, page, flaw } = found.what;
         self.count_bad_checksum(flaw != Flaw::Unreadable);
         self.stats.bad_copies.fetch_add(1, Ordering::Relaxed);
         let seen = match (flaw, right) {
             (Flaw::Unreadable, _) => Seen::Medium,
+            (Flaw::Holds(_), Some(right)) if is_torn(right, &found.bytes) => Seen::Torn,
             (Flaw::Holds(other), _) => Seen::Misdirected(other),
             (Flaw::Checksum, Some(right)) => Seen::small(right, &found.bytes),
             (Flaw::Checksum | Flaw::Header, _) => Seen::Checksum,
@@ -166,7 +196,7 @@ impl Store {
                 page,
             },
             seen: &seen,
-            done: right.map_or(Done::Nothing, |_| Done::OtherCopy),
+            done,
             owner: owner_of(id, header.map(|(header, _)| header).as_ref()),
             window_ms: None,
             more: format!("its page {flaw}"),
@@ -174,7 +204,7 @@ impl Store {
     }
 
     /// Bad copies were read around; the next checkpoint writes the metablock anew (never in place).
-    fn rewrite_found(&self, bad: &[Found]) {
+    pub(crate) fn rewrite_found(&self, bad: &[Found]) {
         if !bad.is_empty() {
             self.bad_copies.lock().extend(bad.iter().map(|found| found.what));
         }
@@ -214,19 +244,6 @@ impl Store {
         Ok(seen)
     }
 
-    /// A bad copy, for who does not keep its bytes.
-    pub(crate) fn tell_bad(&self, copy: BadCopy) -> BadCopy {
-        self.count_bad_checksum(copy.flaw != Flaw::Unreadable);
-        self.stats.bad_copies.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(metablock = %copy.id, page = copy.page, "a copy of metadata is bad: its page {}", copy.flaw);
-        copy
-    }
-
-    /// As [`Store::rewrite_found`], for who does not keep the bytes.
-    pub(crate) fn rewrite_later(&self, bad: &[BadCopy]) {
-        self.bad_copies.lock().extend_from_slice(bad);
-    }
-
     /// A page that a bad copy was read from may be freed: no other metablock lives there (S-4.6). Errors: one does, so the
     /// map is damaged, and nothing may be written that follows from it.
     pub(crate) fn check_not_crossed(&self, copy: &BadCopy) -> Result<(), Error> {
@@ -240,4 +257,13 @@ impl Store {
             ))),
         }
     }
+}
+
+/// Whether a page that begins with another metablock's header has parts of two writes: sectors behind it that are those of
+/// the right copy, zeros aside, which whoever has the page before may have left, too (S-18.5).
+fn is_torn(right: &[u8; PAGE], found: &[u8; PAGE]) -> bool {
+    let sectors = right.as_chunks::<SECTOR>().0.iter().zip(found.as_chunks::<SECTOR>().0);
+    sectors
+        .skip(1)
+        .any(|(right, found)| right == found && right != &[0; SECTOR])
 }

@@ -3,7 +3,8 @@
 use super::Looked;
 use crate::Store;
 use crate::error::Error;
-use crate::map::BadCopy;
+use crate::events::Done;
+use crate::map::AtRest;
 use crate::pool::superblock_bytes;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::map::{FANOUT, LIVE, MapEntry};
@@ -76,6 +77,11 @@ impl Store {
             from = index + 1;
         }
         Ok((looked, Some(RestPlace { index: from, ..place })))
+    }
+
+    /// Looks at each copy of one metablock; nothing if it does not live on the device.
+    pub fn scrub_copies(&self, id: MetaId) -> Result<Looked, Error> {
+        self.look_at_rest(id)
     }
 
     /// Whether bad copies wait for a checkpoint that writes them anew.
@@ -171,9 +177,9 @@ impl Store {
             let Some(entry) = self.live_entry_of(id)? else {
                 return Ok(Looked::default());
             };
-            let bad = self.flaws_at_rest(id, &entry);
+            let seen = self.copies_at_rest(id, &entry);
             if self.live_entry_of(id)? == Some(entry) {
-                return Ok(self.found_at_rest(id, &entry, &bad));
+                return Ok(self.found_at_rest(id, &seen));
             }
         }
         Ok(Looked::default())
@@ -188,25 +194,26 @@ impl Store {
         Ok(entry.filter(|entry| entry.state == LIVE && !self.is_dead(id, entry)))
     }
 
-    /// What to do about it: the next checkpoint writes it anew if its content is anywhere.
-    fn found_at_rest(&self, id: MetaId, entry: &MapEntry, bad: &[BadCopy]) -> Looked {
-        let copies = 1 + u64::from(entry.second.get() != 0);
-        let count = bad.len() as u64;
+    /// What to do about it: the next checkpoint writes it anew if its content is anywhere. It is told, and the history
+    /// keeps it (S-18.5).
+    fn found_at_rest(&self, id: MetaId, seen: &AtRest) -> Looked {
+        let bad = seen.bad.len() as u64;
         let mut looked = Looked {
-            pages: copies,
-            bad: count,
+            pages: bad + u64::from(seen.good),
+            bad,
             mended: 0,
         };
-        if bad.is_empty() {
+        if bad == 0 {
             return looked;
         }
-        bad.iter().for_each(|copy| {
-            self.tell_bad(*copy);
-        });
-        let held = count < copies || self.cache.peek(id).is_some();
+        let held = seen.right.is_some() || self.cache.peek(id).is_some();
+        let done = if held { Done::OtherCopy } else { Done::Nothing };
+        seen.bad
+            .iter()
+            .for_each(|found| self.tell_copy(found, seen.right.as_deref(), done));
         if held && !self.is_read_only() {
-            self.rewrite_later(bad);
-            looked.mended = count;
+            self.rewrite_found(&seen.bad);
+            looked.mended = bad;
         }
         looked
     }

@@ -182,3 +182,48 @@ fn a_bad_superblock_copy_is_found() {
     world.store.checkpoint().expect("checkpoint");
     assert_eq!(world.store.scrub_superblocks().bad, 0);
 }
+
+/// S-18.5, S-19.3: what a scrub finds at rest is in the history, with a verdict; a page with sectors of two writes is told
+/// as torn, one that another metablock stands in whole as misdirected.
+#[test]
+fn what_is_found_at_rest_is_remembered() {
+    let world = world();
+    let pages = |id: MetaId| {
+        let entry = world.store.locate(id).expect("map").expect("live");
+        [entry.first.get(), entry.second.get()].map(PageNo)
+    };
+    let page = |at: PageNo| {
+        let mut bytes = [0; PAGE];
+        world.device.read(at, &mut bytes).expect("read");
+        bytes
+    };
+    let (torn, other, flipped) = (world.nodes[20].id, world.nodes[40].id, world.nodes[60].id);
+    let misdirected = world.nodes[80].id;
+    world
+        .store
+        .transact::<_, Error>(|t| Ok(t.put(world.nodes[20], 2000, &[7; 900], Meaning::Xattr)?))
+        .expect("put");
+    world.store.checkpoint().expect("checkpoint");
+    let mut bytes = page(pages(torn)[1]);
+    bytes[..512].copy_from_slice(&page(pages(other)[0])[..512]);
+    world.device.write(pages(torn)[1], &bytes, Class::Data).expect("write");
+    let whole = page(pages(other)[0]);
+    world
+        .device
+        .write(pages(misdirected)[0], &whole, Class::Data)
+        .expect("write");
+    world.scribble_at_rest(flipped, 0);
+    let looked = world.scrub_rest();
+    assert_eq!((looked.bad, looked.mended), (3, 3));
+    let events = world.store.history().events(0);
+    let verdict = |id: MetaId| {
+        let of: Vec<_> = events.iter().filter(|e| (e.place, e.id) == (2, id.0)).collect();
+        assert_eq!(of.len(), 1, "{events:?}");
+        (of[0].at, of[0].verdict, of[0].done)
+    };
+    assert_eq!(verdict(torn), (1, 7, 5));
+    assert_eq!(verdict(misdirected), (0, 6, 5));
+    assert_eq!(verdict(flipped), (0, 1, 5));
+    world.store.checkpoint().expect("checkpoint");
+    assert_eq!(world.scrub_rest().bad, 0);
+}

@@ -4,6 +4,7 @@
 use super::{Touched, Txn};
 use crate::arena::FrameNo;
 use crate::error::{Error, Stop};
+use crate::planted::{self, Logic};
 use crate::undo::Undo;
 use core::cell::Cell;
 use keepfs_audit::digest::{Block, Change, Equations, Fate, Nature, Transaction};
@@ -62,6 +63,14 @@ impl Txn<'_> {
                 tracing::error!("a logic bug: {what}");
                 Error::Logic(what)
             })?;
+            let unseen = match told.undo {
+                Undo::Bits => planted::has(Logic::BitsUnseen),
+                Undo::Add64 | Undo::Add16 => planted::has(Logic::CountersUnseen),
+                Undo::Bytes => self.touched[block].r.kind == Kind::DirLeaf && planted::has(Logic::LeavesUnseen),
+            };
+            if unseen {
+                continue;
+            }
             changes.push(Change {
                 block,
                 offset: told.offset,
