@@ -115,6 +115,38 @@ pub const STAGES: &[Stage] = &[
         lab!(with ["--release", "--features", "planted"] "audits", "matrix"),
     ),
     stage(
+        "rungs",
+        5,
+        cargo!(
+            "test",
+            "-p",
+            "keepfs-store",
+            "--features",
+            "planted",
+            "--lib",
+            "ladder::tests::a_rung",
+            "--",
+            "--test-threads",
+            "1"
+        ),
+    ),
+    stage(
+        "every_byte",
+        20,
+        &[
+            "env",
+            "KEEPFS_EVERY_BYTE=1",
+            "cargo",
+            "test",
+            "--release",
+            "-p",
+            "keepfs-store",
+            "--lib",
+            "ladder::",
+        ],
+    )
+    .long(),
+    stage(
         "million",
         10,
         lab!("million", "--files", "250000", "--changes", "20000", "--arena", "32"),

@@ -1,6 +1,7 @@
 //! A workload run once on a recording device: what was written when, what the tree was after each step, and what was
 //! acknowledged as durable.
 
+use super::fence;
 use super::judge;
 use super::pause::{PauseDevice, Stops};
 use super::setting::{LabClock, Setting};
@@ -9,6 +10,7 @@ use keepfs_fs::Volume;
 use keepfs_media::crash::CrashPlan;
 use keepfs_media::image::Image;
 use keepfs_media::sim::{Recording, SimDevice};
+use keepfs_store::Protection;
 use keepfs_vfs::Vfs;
 use keepfs_vfs::ops::{Outcome, Session};
 use keepfs_vfs::tree::{self, Times};
@@ -85,6 +87,8 @@ struct Life<'a> {
     hashed: u64,
     /// Evictions of this mount so far.
     evictions: u64,
+    /// Something is fenced: nobody can read the whole tree, and nothing changes it.
+    fenced: bool,
 }
 
 impl<'a> Life<'a> {
@@ -121,6 +125,7 @@ impl<'a> Life<'a> {
             volume,
             history,
             evictions: 0,
+            fenced: false,
         })
     }
 
@@ -186,6 +191,11 @@ impl<'a> Life<'a> {
     /// The hash of the tree now. It is read unless only transactions could change it and there was none.
     fn tree(&mut self, done: Done) -> Result<u64, String> {
         let last = self.history.hashes.last().copied();
+        if self.fenced
+            && let Some(same) = last
+        {
+            return Ok(same);
+        }
         match last.filter(|_| done != Done::Moved && self.volume.store().last_seq() == self.hashed) {
             Some(same) => Ok(same),
             None => {
@@ -207,6 +217,7 @@ impl<'a> Life<'a> {
             .open(self.pause.clone(), &self.clock)
             .map_err(|e| self.broken(format!("the pool cannot be opened: {e}")))?;
         let before = self.history.hashes.last().copied();
+        self.fenced = false;
         self.evictions = 0;
         self.end(Done::Moved)?;
         match self.history.hashes.last().copied() == before {
@@ -283,8 +294,12 @@ impl<'a> Life<'a> {
     fn perform(&mut self, session: &mut Session<'_>, step: &Step) -> Result<Done, String> {
         let store = self.volume.store().clone();
         match step {
+            Step::Op(op) if self.fenced && !op.is_sync() => Ok(Done::Refused),
             Step::Op(op) => {
                 let outcome = session.run(op);
+                if self.fenced && matches!(outcome, Outcome::Err(_)) {
+                    return Ok(Done::Refused);
+                }
                 match &outcome {
                     Outcome::Err(keepfs_vfs::Errno::EIO) => return Err(format!("{op}: EIO")),
                     Outcome::Err(keepfs_vfs::Errno::ENOSPC) => self.history.no_space += 1,
@@ -312,6 +327,13 @@ impl<'a> Life<'a> {
                 Ok(()) => Ok(Done::Yes),
                 Err(e) => Err(format!("writing `durable`: {e}")),
             },
+            // Without sums nobody would notice.
+            Step::Fence { .. } if self.setting.protect == Protection::Off => Ok(Done::Refused),
+            Step::Fence { path } => {
+                let put_up = fence::put_up(&self.volume, path)?;
+                self.fenced |= put_up;
+                Ok(if put_up { Done::Yes } else { Done::Refused })
+            }
             Step::Remount | Step::Crash { .. } | Step::During { .. } => Ok(Done::Yes),
         }
     }

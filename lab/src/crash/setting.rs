@@ -5,7 +5,7 @@ use keepfs_fs::{AccessTimes, Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
-use keepfs_store::{FormatOptions, Guard, Protection, Purpose, Store, StoreOptions};
+use keepfs_store::{FormatOptions, Guard, Protection, Purpose, Rungs, Store, StoreOptions};
 use keepfs_vfs::ops::{Op, Session};
 use keepfs_vfs::{Time, Vfs};
 use std::fmt;
@@ -41,6 +41,8 @@ pub struct Setting {
     /// Whether every transaction is made durable before the next one begins, so that a crash may fall between the
     /// transactions of one operation.
     pub each: bool,
+    /// Whether frames are overwritten that no rung mends: a pool for tests, opened without a rung (S-15.17).
+    pub fence: bool,
 }
 
 impl Default for Setting {
@@ -58,6 +60,7 @@ impl Default for Setting {
             atime: false,
             free: 0,
             each: false,
+            fence: false,
         }
     }
 }
@@ -66,7 +69,7 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "pages={} log={} zone={} frames={} copies={} guard={} protect={} staged={} crowd={} atime={} free={} each={}",
+            "pages={} log={} zone={} frames={} copies={} guard={} protect={} staged={} crowd={} atime={} free={} each={} fence={}",
             self.pages,
             self.log_pages,
             self.zone_pages,
@@ -78,7 +81,8 @@ impl fmt::Display for Setting {
             self.crowd,
             u8::from(self.atime),
             self.free,
-            u8::from(self.each)
+            u8::from(self.each),
+            u8::from(self.fence)
         )
     }
 }
@@ -107,6 +111,7 @@ impl FromStr for Setting {
                 "atime" => setting.atime = value != 0,
                 "free" => setting.free = value as u32,
                 "each" => setting.each = value != 0,
+                "fence" => setting.fence = value != 0,
                 _ => return Err(format!("{name}: unknown")),
             }
         }
@@ -166,6 +171,7 @@ impl Setting {
             protect: Some(self.protect),
             background: false,
             sync_each: self.each,
+            rungs: if self.fence { Rungs::NONE } else { Rungs::ALL },
             // Planted ordering bugs are for the crash checks to find.
             audit: if cfg!(feature = "planted") {
                 keepfs_store::Equations::NONE
@@ -217,6 +223,7 @@ impl Setting {
             log_pages: Some(self.log_pages),
             zone_pages: Some(self.zone_pages),
             protect: self.protect,
+            test: self.fence,
             ..FormatOptions::default()
         };
         Store::format(device.clone(), &options).map_err(|e| format!("format: {e}"))?;

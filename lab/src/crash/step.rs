@@ -27,6 +27,12 @@ pub enum Step {
         /// Operations beside it.
         steps: u32,
     },
+    /// A stray write that nobody can mend fences what stands at a path; until the next remount only syncs and checkpoints are
+    /// done (S-15.17).
+    Fence {
+        /// The path.
+        path: String,
+    },
     /// Power is cut here; the state of this draw is recovered, and the workload goes on with it.
     Crash {
         /// Which of the states.
@@ -53,6 +59,8 @@ pub enum StepKind {
     Remount,
     /// [`Step::Idle`].
     Idle,
+    /// [`Step::Fence`].
+    Fence,
 }
 
 impl StepKind {
@@ -74,6 +82,7 @@ impl fmt::Display for StepKind {
             StepKind::SwitchZone => "(zone switch)",
             StepKind::Remount => "(remount)",
             StepKind::Idle => "(idle)",
+            StepKind::Fence => "(fence)",
         })
     }
 }
@@ -127,6 +136,7 @@ impl Step {
             Step::SwitchZone => StepKind::SwitchZone,
             Step::Remount => StepKind::Remount,
             Step::Idle => StepKind::Idle,
+            Step::Fence { .. } => StepKind::Fence,
             Step::Crash { .. } => StepKind::Recovery,
         }
     }
@@ -142,6 +152,7 @@ impl fmt::Display for Step {
             Step::Remount => f.write_str("!remount"),
             Step::Idle => f.write_str("!idle"),
             Step::During { after, steps } => write!(f, "!during {after} {steps}"),
+            Step::Fence { path } => write!(f, "!fence {path}"),
             Step::Crash { draw } => write!(f, "!crash {draw}"),
         }
     }
@@ -163,6 +174,7 @@ impl FromStr for Step {
                 after: number(after)? as u32,
                 steps: number(steps)? as u32,
             },
+            ["!fence", path] => Step::Fence { path: path.into() },
             ["!crash", draw] => Step::Crash { draw: number(draw)? },
             _ => Step::Op(line.parse().map_err(|e| format!("{line}: {e}"))?),
         })

@@ -7,13 +7,13 @@ use keepfs_vfs::ops::{Generator, Op, Profile, Rng, Verb};
 
 /// One of them by turn: name, pool and steps.
 pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
-    let (name, setting, text) = match turn % 12 {
+    let (name, setting, text) = match turn % 13 {
         0 => overtaken(rng),
         1 => reuse(rng),
         2 => given_back(rng),
         3 => beside(rng),
         // Dear: every other time.
-        4 if (turn / 12).is_multiple_of(2) => crowd(rng),
+        4 if (turn / 13).is_multiple_of(2) => crowd(rng),
         4 => wrap(rng),
         5 => checkpoints(rng),
         6 => scarce(rng),
@@ -21,7 +21,8 @@ pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
         8 => holes(rng),
         9 => shrunk(rng),
         10 => wrap(rng),
-        _ => full(rng),
+        11 => full(rng),
+        _ => fenced(rng),
     };
     (format!("directed/{name}"), setting, text)
 }
@@ -50,6 +51,36 @@ fn checkpoints(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
         }
     }
     ("checkpoints", variant(rng.below(8)), steps)
+}
+
+/// A file or directory that is fenced while some of its changes are in the log, in redo, or in a checkpoint only; then
+/// checkpoints, and life after a remount.
+fn fenced(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let mut steps = parse(
+        "mkdir path=d mode=755 who=22:0:0\ncreate path=d/f mode=644 who=22:0:0\nwrite path=d/f offset=0 len=30000 seed=1 kill=no",
+    );
+    for round in 0..2 {
+        steps.extend(parse(rng.pick(&["", "syncfs", "!checkpoint"])));
+        let text = format!(
+            "write path=d/f offset=9000 len=6000 seed={round} kill=no\n{}\n{}",
+            rng.pick(&[
+                "create path=d/g mode=644 who=22:0:0",
+                "truncate path=d/f size=21000 kill=no",
+                "rename from=d/f to=d/f flags=none",
+                "set_mode path=d mode=700",
+            ]),
+            rng.pick(&["", "syncfs"]),
+        );
+        steps.extend(parse(&text));
+        steps.extend(parse(rng.pick(&["!fence d", "!fence d/f"])));
+        for _ in 0..2 {
+            steps.extend(parse(rng.pick(&["!checkpoint", "syncfs", "!idle"])));
+        }
+        steps.extend(parse("!remount"));
+    }
+    let usual = variant(rng.below(8));
+    let setting = Setting { fence: true, ..usual };
+    ("fenced", setting, steps)
 }
 
 /// Names, inode numbers and pages that come again at once.
