@@ -10,7 +10,7 @@ use crate::Page;
 use keepfs_format::dir::{DEAD, ENTRY_HEAD, EntryHead, FIRST, LIVE, LeafHead, NAME_MAX, TWINS, entry_size, name_key};
 use keepfs_format::inode;
 use keepfs_format::metablock::HEADER;
-use keepfs_format::{FromBytes, PAGE};
+use keepfs_format::{FromBytes, Kind, PAGE};
 
 /// Bytes of the largest entry.
 const ENTRY_MAX: usize = entry_size(NAME_MAX);
@@ -225,8 +225,9 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
             _ => 0,
         };
         let dead = dead(&is) - dead(&was);
-        if let (Some(is), Fate::Stays) = (&is, block.fate)
+        if let Some(is) = &is
             && is.head.state != DEAD
+            && (block.fate == Fate::Stays || !self.is_split(block.owner))
         {
             self.entry_fields(block.owner, &is.head, is.name, is.padding());
         }
@@ -244,6 +245,14 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         }
         let live = i64::from(is.is_some()) - i64::from(was.is_some());
         More { live, dead }
+    }
+
+    /// Whether a leaf of the directory dies: what is in a new one was there before.
+    fn is_split(&self, owner: u64) -> bool {
+        let dies = |block: Block| {
+            block.kind == Kind::DirLeaf && block.owner == owner && matches!(block.fate, Fate::Dies | Fate::Passes)
+        };
+        (0..self.txn.count()).any(|index| dies(self.txn.block(index)))
     }
 
     fn dirent(&mut self, dir: u64, entry: &Entry<'_>, times: i64) {
