@@ -189,6 +189,7 @@ pub const STAGES: &[Stage] = &[
     stage("kill", 10, suite!("kill")),
     stage("kill_uring", 10, suite!("kill", "--transport", "uring")),
     stage("keeper", 10, suite!("keeper")),
+    stage("keeper_controls", 10, suite!("keeper_controls")).long(),
     stage("enospc", 10, suite!("enospc")),
     stage("media_errors", 5, suite!("media_errors")),
     stage("tar", 5, suite!("tar")),

@@ -45,6 +45,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("fsx", fsx::run),
     ("kill", kill::run),
     ("keeper", keeper::run),
+    ("keeper_controls", keeper::controls::run),
     ("enospc", enospc::run),
     ("media_errors", media_errors::run),
     ("git", programs::git::run),

@@ -1,6 +1,7 @@
 //! Release builds of the workspace's programs.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -10,6 +11,14 @@ use crate::paths;
 /// Builds the `keepfs` command and says where it is.
 pub fn keepfs() -> Result<PathBuf, String> {
     release("keepfs", "keepfs")
+}
+
+/// Builds the `keepfs` command whose servers can be made to misbehave, beside the one that is shipped, and says where it is.
+pub fn planted() -> Result<PathBuf, String> {
+    let mut cargo = command("cargo", &paths::root());
+    cargo.args(["build", "--quiet", "--package", "keepfs", "--bin", "keepfs"]);
+    cargo.args(["--features", "planted", "--target-dir"]);
+    finish(cargo.arg(paths::target().join("planted")), "keepfs")
 }
 
 /// Builds the program `bin` of `package` and says where it is. Errors are the compiler's words.
@@ -31,6 +40,10 @@ fn built(package: &str, kind: &str, bin: &str, more: &[&str]) -> Result<PathBuf,
     let mut cargo = command("cargo", &paths::root());
     cargo.args(["build", "--release", "--quiet", "--package", package, kind, bin]);
     cargo.args(more);
+    finish(&mut cargo, bin)
+}
+
+fn finish(cargo: &mut Command, bin: &str) -> Result<PathBuf, String> {
     let output = output(cargo.arg("--message-format=json-render-diagnostics"))?;
     if !output.status.success() {
         return Err(format!(

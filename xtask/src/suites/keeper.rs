@@ -2,6 +2,7 @@
 //! notice. Keepers die too, and servers make room for others.
 
 mod client;
+pub mod controls;
 mod crowd;
 mod killer;
 mod residents;
@@ -34,7 +35,7 @@ const LEVELS: [(&str, &str); 6] = [
     ("off", "off"),
     ("evenodd64", "mprotect"),
     ("evenodd256", "alias"),
-    ("adler", "alias"),
+    ("crc", "alias"),
 ];
 
 /// The sum over all mounts.

@@ -17,6 +17,8 @@ pub struct Pool {
     image: PathBuf,
     point: PathBuf,
     transport: Option<String>,
+    /// What its servers forget, in a build that can be made to.
+    planted: Option<String>,
     mounted: bool,
 }
 
@@ -33,6 +35,7 @@ impl Pool {
             image: dir.join(format!("{name}.pool")),
             point: dir.join(name),
             transport: None,
+            planted: None,
             mounted: false,
         };
         std::fs::create_dir_all(&pool.point).map_err(|e| format!("{}: {e}", pool.point.display()))?;
@@ -48,6 +51,13 @@ impl Pool {
     /// Mounts with this transport from now on; a mount that gets another fails.
     pub fn with_transport(mut self, transport: Option<String>) -> Self {
         self.transport = transport;
+        self
+    }
+
+    /// Is served by `binary`, whose servers forget what `planted` says.
+    pub fn served_by(mut self, binary: PathBuf, planted: Option<String>) -> Self {
+        self.binary = binary;
+        self.planted = planted;
         self
     }
 
@@ -137,6 +147,9 @@ impl Pool {
     fn keepfs(&self, args: &[&str]) -> Command {
         let mut keepfs = command(&self.binary, &paths::root());
         keepfs.args(args);
+        if let Some(planted) = &self.planted {
+            keepfs.env("KEEPFS_PLANTED", planted);
+        }
         keepfs
     }
 }

@@ -15,13 +15,16 @@ use crate::suites::sample::Random;
 /// Every so many kills the next server dies too, while it begins.
 const TWICE: usize = 4;
 /// Every so many kills the keeper dies, and its server right after it.
-const KEEPER: usize = 10;
+const KEEPER: usize = 5;
 /// Every so many kills a server makes room for another one of the same program before.
-const UPGRADE: usize = 12;
+const UPGRADE: usize = 7;
 /// Every so many kills the server is asked how long the mount stood still.
 const ASK: usize = 3;
 /// Files made and removed between two kills, at most.
 const BETWEEN: u64 = 60;
+
+/// Times that a mount is asked for a keeper that follows another.
+const TRIES: usize = 1000;
 
 /// What was done to a mount.
 #[derive(Default)]
@@ -117,16 +120,23 @@ impl<'p> Killer<'p> {
         Ok(pids.filter_map(Pid::from_raw).find(|pid| serves(*pid)))
     }
 
-    /// Kills the keeper; its server takes another one.
+    /// Kills the keeper of a server that serves, which takes another one. (If both die at once the mount is dead.)
     fn kill_keeper(&mut self) -> Result<(), String> {
+        self.pool.status()?;
         let dead = self.keeper;
         end(dead)?;
         // The record moves while this asks.
-        while self.keeper == dead {
-            self.keeper = keeper(self.pool).unwrap_or(dead);
+        for _ in 0..TRIES {
+            match keeper(self.pool) {
+                Ok(pid) if pid != dead => {
+                    self.keeper = pid;
+                    self.adopted = true;
+                    return Ok(());
+                }
+                _ => thread::yield_now(),
+            }
         }
-        self.adopted = true;
-        Ok(())
+        Err(format!("no keeper follows {dead}"))
     }
 }
 
