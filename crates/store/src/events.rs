@@ -16,11 +16,13 @@ use std::collections::VecDeque;
 const KEPT: usize = 256;
 /// Bytes of a stray write that an event shows.
 const SHOWN: usize = 64;
+/// Most bits that are told as flips.
+const FLIPS_MAX: usize = 8;
 
 /// What the code says was done to a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// One or two bits flipped: byte in the frame, bit in the byte.
+    /// One or two bits flipped, or up to eight that lie apart: byte in the frame, bit in the byte.
     Flips(Vec<(usize, u8)>),
     /// Somebody wrote.
     StrayWrite {
@@ -86,12 +88,9 @@ impl Seen {
         }
     }
 
-    /// The same of a page on the device, of which nothing is said if more than a stray write of 64 bytes is wrong.
-    pub(crate) fn small(right: &[u8; PAGE], found: &[u8; PAGE]) -> Seen {
-        match differing(right, found).len() {
-            ..=SHOWN => Seen::between(right, found, 0),
-            _ => Seen::Checksum,
-        }
+    /// Whether no more bytes are wrong than in a stray write of 64: of a page on the device nothing is said otherwise.
+    pub(crate) fn is_small(right: &[u8; PAGE], found: &[u8; PAGE]) -> bool {
+        right.iter().zip(found).filter(|(a, b)| a != b).count() <= SHOWN
     }
 
     /// From the bytes that should be there.
@@ -100,11 +99,23 @@ impl Seen {
             let bits = a ^ b;
             (0..8).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| (at, bit))
         });
-        let few: Vec<(usize, u8)> = flips.take(3).collect();
+        let few: Vec<(usize, u8)> = flips.take(FLIPS_MAX + 1).collect();
         if few.len() <= 2 {
             return Seen::Flips(few);
         }
         let range = differing(right, found);
+        match (lie_apart(&few), range.len() > SHOWN) {
+            _ if few.len() > FLIPS_MAX => Seen::stray(range, right, found, address),
+            (false, false) => Seen::stray(range, right, found, address),
+            (true, true) if is_filled(&found[range.clone()]) => Seen::stray(range, right, found, address),
+            (true, true) => Seen::Flips(few),
+            // Who writes some bytes may change single bits of a few, too; and flips may be neighbours.
+            _ => Seen::Unknown,
+        }
+    }
+
+    /// Somebody wrote to `range`.
+    fn stray(range: Range<usize>, right: &[u8; PAGE], found: &[u8; PAGE], address: usize) -> Seen {
         Seen::StrayWrite {
             address: address + range.start,
             offset: range.start,
@@ -112,6 +123,16 @@ impl Seen {
             new: found[range].to_vec(),
         }
     }
+}
+
+/// Whether no two of these bits lie in one byte or in neighbours, as those of a write do.
+fn lie_apart(flips: &[(usize, u8)]) -> bool {
+    flips.windows(2).all(|two| two[1].0 > two[0].0 + 1)
+}
+
+/// Whether all bytes are the same: a write that fills changes what was another value, however few bits that is.
+fn is_filled(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == bytes[0])
 }
 
 fn differing(a: &[u8; PAGE], b: &[u8; PAGE]) -> Range<usize> {
@@ -161,6 +182,31 @@ pub struct Damage {
 }
 
 impl Damage {
+    /// The same, where the frame's bytes `found` are right and parity and sum are not: because these were changed, or because
+    /// a legal change has covered a stray write (S-15.11), which is where the code locates it.
+    pub(crate) fn of_sums(self, verdict: &Verdict, found: &[u8; PAGE], may_be_covered: bool) -> Damage {
+        let seen = match (verdict, self.seen) {
+            (
+                Verdict::Repair(_),
+                Seen::StrayWrite {
+                    address, offset, new, ..
+                },
+            ) => {
+                let right = found[offset..offset + new.len()].to_vec();
+                Seen::StrayWrite {
+                    address,
+                    offset,
+                    old: right.clone(),
+                    new: right,
+                }
+            }
+            (Verdict::Repair(_), seen) => seen,
+            _ if may_be_covered => Seen::Unknown,
+            _ => Seen::Sum,
+        };
+        Damage { seen, ..self }
+    }
+
     /// The same, with the right bytes known from elsewhere: they tell what the code cannot.
     pub(crate) fn against(self, found: &[u8; PAGE], right: &[u8; PAGE], address: usize) -> Damage {
         match self.seen {
@@ -237,3 +283,6 @@ impl fmt::Display for Done {
 /// The last damages of frames.
 #[derive(Default)]
 pub(crate) struct Damages(Mutex<VecDeque<(Damage, Done)>>);
+
+#[cfg(test)]
+mod tests;

@@ -17,12 +17,15 @@ mod witness;
 pub(crate) use past::LogStart;
 
 use crate::Store;
+use crate::arena::Lines;
 use crate::cache::Pin;
 use crate::error::Error;
-use crate::events::{Damage, Done, Seen};
+use crate::events::Done;
+use crate::planted::{self, Judging};
 use crate::repair::{kind_in, may_apply};
 use crate::scratch::with_page;
 use core::sync::atomic::Ordering;
+use keepfs_codes::{Code, Repair, Verdict};
 use keepfs_format::MetaId;
 use witness::Judged;
 
@@ -58,7 +61,8 @@ impl Store {
     /// One attempt to mend a frame. Whether it may verify now (L-1).
     pub(crate) fn mend(&self, pin: &Pin<'_>, id: MetaId) -> bool {
         let rungs = self.options.rungs;
-        rungs.has(Rungs::CODE) && self.mend_by_code(pin.frame, id, may_apply)
+        let may = |repair: &Repair, written| planted::judges(Judging::LinesIgnored) || may_apply(repair, written);
+        rungs.has(Rungs::CODE) && self.mend_by_code(pin.frame, id, may)
             || rungs.has(Rungs::LOG) && self.mend_by_witness(pin, id)
             || rungs.has(Rungs::DEVICE) && self.read_again(pin, id)
     }
@@ -82,10 +86,13 @@ impl Store {
         let verdict = held.locate(binding);
         let damage = self.damage(pin.frame, id, &held, &verdict);
         let damage = match done {
-            Done::SumsRebuilt => Damage {
-                seen: Seen::Sum,
-                ..damage
-            },
+            Done::SumsRebuilt => {
+                // A stray write that was covered is in the parity, too.
+                let parity_agrees = self.arena.code().parity_len() > 0
+                    && matches!(verdict, Verdict::Uncorrectable { parity_agrees: true });
+                let may_be_covered = held.written() != Lines::default() && !parity_agrees;
+                damage.of_sums(&verdict, held.bytes(), may_be_covered)
+            }
             _ => damage.against(held.bytes(), &right, self.address(pin.frame)),
         };
         held.bind(self.pool.binding(id, kind_in(&right)));

@@ -30,6 +30,7 @@ macro_rules! bugs {
 }
 
 mod groups;
+mod judging;
 mod kills;
 mod logic;
 mod rungs;
@@ -38,6 +39,11 @@ mod rungs;
 pub use groups::caller;
 #[cfg(feature = "planted")]
 pub use groups::plant_caller;
+pub use judging::Judging;
+#[doc(hidden)]
+pub use judging::judges;
+#[cfg(feature = "planted")]
+pub use judging::plant_judging;
 pub use kills::{DEADLY, Point, Second};
 #[doc(hidden)]
 pub use kills::{forgets, step, touch};

@@ -203,7 +203,9 @@ impl Store {
         let mut seen = Seen::of(verdict, held.bytes(), self.address(frame));
         // A repair of the code says more than the header does.
         let other = self.metablock_in(held.bytes()).filter(|other| *other != id);
-        if let (Seen::Unknown | Seen::Words, Some(other)) = (&seen, other) {
+        if let (Seen::Unknown | Seen::Words, Some(other)) = (&seen, other)
+            && self.is_as_framed(other, held.bytes())
+        {
             seen = Seen::Misdirected(other);
         }
         let header = Header::read_from_prefix(&held.bytes()[..])
@@ -216,6 +218,13 @@ impl Store {
             owner: owner_of(id, header.as_ref()),
             window_ms: self.cache.slot(frame).verified.ago(self.clock.now()),
         }
+    }
+
+    /// Whether these bytes are what the frame of `other` holds by its sum: a header alone proves nothing, for a stray write
+    /// may have hit it.
+    pub(crate) fn is_as_framed(&self, other: MetaId, bytes: &[u8; PAGE]) -> bool {
+        let pin = self.cache.peek(other);
+        pin.is_some_and(|pin| self.arena.sum(pin.frame) == keepfs_codes::crc64::full(bytes))
     }
 
     /// Where everybody reads the frame.

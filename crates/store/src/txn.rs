@@ -314,6 +314,7 @@ impl<'s> Txn<'s> {
             return Ok(i);
         }
         let (pin, header) = self.pin_verified(r.id)?;
+        let header = self.store.header_as(&pin, header, r)?;
         self.hold(r, pin, &header)
     }
 

@@ -183,10 +183,14 @@ impl Store {
         self.stats.bad_copies.fetch_add(1, Ordering::Relaxed);
         let seen = match (flaw, right) {
             (Flaw::Unreadable, _) => Seen::Medium,
+            // Where little differs it is the name in the header that was hit.
+            (Flaw::Checksum | Flaw::Holds(_), Some(right)) if Seen::is_small(right, &found.bytes) => {
+                Seen::between(right, &found.bytes, 0)
+            }
             (Flaw::Holds(_), Some(right)) if is_torn(right, &found.bytes) => Seen::Torn,
-            (Flaw::Holds(other), _) => Seen::Misdirected(other),
-            (Flaw::Checksum, Some(right)) => Seen::small(right, &found.bytes),
-            (Flaw::Checksum | Flaw::Header, _) => Seen::Checksum,
+            (Flaw::Holds(other), Some(_)) => Seen::Misdirected(other),
+            (Flaw::Holds(other), None) if self.is_as_framed(other, &found.bytes) => Seen::Misdirected(other),
+            (Flaw::Checksum | Flaw::Header | Flaw::Holds(_), _) => Seen::Checksum,
         };
         let header = right.and_then(|right| Header::read_from_prefix(&right[..]).ok());
         self.tell_of(&Told {
