@@ -4,6 +4,7 @@ pub mod audits;
 pub mod crash;
 pub mod greenan;
 pub mod hostile;
+pub mod inject;
 pub mod inproc;
 pub mod million;
 pub mod scribble;

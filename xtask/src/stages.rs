@@ -147,6 +147,26 @@ pub const STAGES: &[Stage] = &[
     )
     .long(),
     stage(
+        "inject",
+        10,
+        lab!(with ["--release", "--features", "planted"] "inject", "all", "5000"),
+    ),
+    stage(
+        "inject_planted",
+        10,
+        lab!(with ["--release", "--features", "planted"] "inject", "all", "2000", "--plant"),
+    ),
+    stage("inject_neutral", 10, lab!("inject", "paper", "M-23")),
+    stage("inject_targeted", 10, lab!("inject", "paper", "M-2")),
+    stage("inject_wild", 10, lab!("inject", "paper", "M-1")),
+    stage(
+        "inject_long",
+        20,
+        lab!(with ["--release", "--features", "planted"] "inject", "all", "100000", "7"),
+    )
+    .long(),
+    stage("inject_wild_long", 20, lab!("inject", "paper", "M-1", "--long")).long(),
+    stage(
         "million",
         10,
         lab!("million", "--files", "250000", "--changes", "20000", "--arena", "32"),

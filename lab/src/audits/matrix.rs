@@ -5,6 +5,7 @@ use super::script;
 use keepfs_audit::digest::{Equation, Equations};
 use keepfs_audit::{Image, Options, walk};
 use keepfs_codes::identity::Group;
+use keepfs_format::history::Event;
 use keepfs_fs::Volume;
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Device, PageNo};
@@ -28,6 +29,8 @@ pub struct Caught {
     pub told: Option<String>,
     /// Frames that did not have their sum, and what was done.
     pub damages: Vec<String>,
+    /// What stands in the history.
+    pub events: Vec<Event>,
     /// Findings of a walk over the pool that is left.
     pub findings: Vec<String>,
 }
@@ -141,6 +144,7 @@ pub fn try_bug(bug: Option<Logic>, equations: Equations) -> Result<Caught, Strin
         .map(|i| i.equation)
         .collect();
     let told = unbalanced.first().map(ToString::to_string);
+    let events = volume.store().history().events(0);
     volume.unmount().map_err(|e| e.to_string())?;
     let damages = volume.store().damages();
     let damages = damages.iter().map(|damage| format!("{damage:?}")).collect();
@@ -152,6 +156,7 @@ pub fn try_bug(bug: Option<Logic>, equations: Equations) -> Result<Caught, Strin
         refused,
         told,
         damages,
+        events,
         findings: report.findings.iter().map(ToString::to_string).collect(),
     })
 }
