@@ -165,6 +165,7 @@ pub const STAGES: &[Stage] = &[
         lab!(with ["--release", "--features", "planted"] "inject", "all", "100000", "7"),
     )
     .long(),
+    stage("inject_targeted_long", 20, lab!("inject", "paper", "M-2", "--long")).long(),
     stage("inject_wild_long", 20, lab!("inject", "paper", "M-1", "--long")).long(),
     stage(
         "million",

@@ -86,7 +86,7 @@ pub fn legal_puts(pool: &Pool, stop: &AtomicBool, puts: &AtomicU64) -> Result<()
 pub fn table(bar: &str, long: bool) -> Result<(String, bool), String> {
     match bar {
         "M-1" => whole_region(long),
-        "M-2" => targeted::table(),
+        "M-2" => targeted::table(long),
         "M-23" => neutral::table(long),
         _ => Err(format!("no experiment for {bar}; there are M-1, M-2, M-23")),
     }
