@@ -1,4 +1,4 @@
-//! The metadata workload of Greenan & Miller (2006, section 5.3) on a mounted file system, with 20 directories instead of the
+//! The metadata workload of Greenan & Miller (2006, section 5.3) on a mounted file system, with 10 directories instead of the
 //! paper's 100.
 
 use crate::figures::Done;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 
 /// Directories at full size.
-const DIRS: usize = 20;
+const DIRS: usize = 10;
 
 /// All of it with `files` files in each directory; an operation is one of the workload's.
 pub fn run(dir: &Path, files: &str, percent: Option<usize>) -> Result<Done> {

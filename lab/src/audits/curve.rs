@@ -5,7 +5,7 @@
 //! others counts; as in the paper a level is left out at rates beyond the one where it passed 30 ms. One thread does all,
 //! checkpoints too, on a pool in memory: what is told apart is what the processor does.
 
-use super::cost::Level;
+use super::cost::{Level, median};
 use super::load::{Kind, Load};
 use crate::told::Told;
 use keepfs_vfs::Errno;
@@ -26,37 +26,57 @@ struct Point {
     per_second: f64,
 }
 
-/// Every level of WAFL's figures at every rate, in turns; `time` each.
-pub fn tell(time: Duration, mut tell: impl FnMut(Told)) -> Result<(), Errno> {
+/// Every level of WAFL's figures at every rate, in turns, in so many runs; `time` each. At the end, what each level does when
+/// saturated beside the first one in the same run.
+pub fn tell(runs: usize, time: Duration, mut tell: impl FnMut(Told)) -> Result<(), Errno> {
     let levels = Level::of_wafl();
+    let mut ratios = vec![Vec::new(); levels.len()];
+    for number in 0..runs {
+        let saturated = run(&levels, number, time, &mut tell)?;
+        for (own, ratios) in saturated.iter().zip(&mut ratios) {
+            ratios.push(own / saturated[0]);
+        }
+    }
+    for (level, ratios) in levels.iter().zip(&mut ratios) {
+        let (ratio, (low, high)) = median(ratios);
+        let told = Told::new("OLTP, saturated, beside off", level.name, 100.0 * ratio, "%");
+        tell(
+            told.with("ratio", ratio)
+                .with("ratio_low", low)
+                .with("ratio_high", high),
+        );
+    }
+    Ok(())
+}
+
+/// One run on new pools; returns what each level does when saturated. Each begins as often as any other.
+fn run(levels: &[Level], number: usize, time: Duration, tell: &mut impl FnMut(Told)) -> Result<Vec<f64>, Errno> {
+    let turns = || (0..levels.len()).map(|at| (at + number) % levels.len());
     let volumes = levels.iter().map(Level::volume).collect::<Result<Vec<_>, Errno>>()?;
     let loads = volumes.iter().map(|volume| Load::new(volume, Kind::Oltp));
     let mut loads = loads.collect::<Result<Vec<_>, Errno>>()?;
     for load in &mut loads {
         (0..WARM).try_for_each(|_| load.step())?;
     }
-    let mut saturated = Vec::new();
-    for (level, load) in levels.iter().zip(&mut loads) {
-        let rate = closed(load, time)?;
-        saturated.push(rate);
-        tell(Told::new("OLTP, saturated", level.name, rate, "op/s"));
+    let mut saturated = vec![0.0; levels.len()];
+    for at in turns() {
+        saturated[at] = closed(&mut loads[at], time)?;
+        tell(Told::new("OLTP, saturated", levels[at].name, saturated[at], "op/s"));
     }
     let mut late = vec![false; levels.len()];
     for percent in LOADS {
         let rate = saturated[0] * f64::from(percent) / 100.0;
-        for (at, level) in levels
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| !late[*at])
-            .collect::<Vec<_>>()
-        {
+        for at in turns() {
+            if late[at] {
+                continue;
+            }
             let point = open(&mut loads[at], rate, time, u64::from(percent))?;
             late[at] = point.mean_us > LATENCY_MAX_MS * 1000.0;
-            let told = Told::new(format!("OLTP at {percent} %"), level.name, point.mean_us, "us");
+            let told = Told::new(format!("OLTP at {percent} %"), levels[at].name, point.mean_us, "us");
             tell(told.with("per_second", point.per_second).with("p99_us", point.p99_us));
         }
     }
-    Ok(())
+    Ok(saturated)
 }
 
 /// Operations a second when each begins as soon as the one before is done.

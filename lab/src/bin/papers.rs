@@ -1,6 +1,6 @@
 //! The papers' experiments in process, a line of JSON for each run (`cargo xtask papers`): `papers metadata [--dirs N]
 //! [--slow N] [--rounds N] [--files N]` (Greenan & Miller 2006, figure 7), `papers writes [--ms N]` (figure 8), `papers
-//! breakdown [--trials N]` (figure 9), `papers cost [--rounds N]` and `papers curve [--ms N]` (WAFL 2017, section 7); with `--percent N` less of it.
+//! breakdown [--trials N]` (figure 9), `papers cost [--rounds N]` and `papers curve [--runs N] [--ms N]` (WAFL 2017, section 7); with `--percent N` less of it.
 
 use keepfs_lab::audits::load::Kind;
 use keepfs_lab::audits::{cost, curve};
@@ -84,9 +84,9 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
             Ok(())
         }
         "curve" => {
-            let time = Duration::from_millis(n.size("--ms", 200) as u64);
+            let (runs, time) = (n.take("--runs", 5), Duration::from_millis(n.size("--ms", 200) as u64));
             n.end()?;
-            Ok(curve::tell(time, tell)?)
+            Ok(curve::tell(runs, time, tell)?)
         }
         _ => Err("papers metadata | writes | breakdown | cost | curve".into()),
     }

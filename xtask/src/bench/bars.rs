@@ -108,7 +108,7 @@ bars! {
     "M-4"  "greenan-writes" "16 bytes*" "keepfs pcrc" Value MostOf(2.0, "NOTHING");
     "M-4"  "greenan-writes" "16 bytes*" "keepfs crc" Value MostOf(2.0, "NOTHING");
     "M-9"  "wafl-cost" "oltp*" "keepfs" Value MostOf(1.01, "off");
-    "M-9"  "wafl-curve" "OLTP, saturated" "keepfs" Value LeastOf(0.99, "off");
+    "M-9"  "wafl-curve" "OLTP, saturated, beside off" "keepfs" Value LeastOf(0.99, "off");
     "M-9"  "wafl-curve" "OLTP at*" "keepfs" PerSecond LeastOf(0.99, "off");
     "M-10" "wafl-cost" "delete*" "keepfs" Value MostOf(1.03, "off");
     "M-12" "wafl-audits" "planted*" "keepfs" Value Least(30.0);

@@ -197,16 +197,16 @@ figures! {
     "greenan-metadata" None ALONE 9 60 Told(&[Teller::Papers(&["metadata"])]), "the metadata workload of Greenan & Miller's \
         section 5.3 in process, in the paper's settings (`none` to `ALL_PROT`) and ours: operations a second of \
         processor time (M-3; figure 7)";
-    "greenan-fuse" None PROTECTED 9 3 Works(METADATA), "the same through FUSE with 20 directories (M-3, P-6; figure 7)";
+    "greenan-fuse" None PROTECTED 9 3 Works(METADATA), "the same through FUSE with 10 directories (M-3, P-6; figure 7)";
     "greenan-writes" None ALONE 9 10 Told(&[Teller::Papers(&["writes"])]), "writes of 16 bytes to a protected region: bare \
         (`NOTHING`), encoded (`NPND`), and checked (`NO_PROT`), with mprotect (`ALL`), as figure 3 of Greenan & Miller has \
         it, and by sums and parity that follow each change behind `alias` (M-4; figure 8)";
     "greenan-parts" None ALONE 9 10 Told(&[Teller::Papers(&["breakdown"])]), "the parts of an update of 8 bytes behind \
         `alias` (M-4; figure 9)";
-    "wafl-cost" None ALONE 9 25 Told(&[Teller::Papers(&["cost"])]), "what protection costs in process, level by level, in \
+    "wafl-cost" None ALONE 1 40 Told(&[Teller::Papers(&["cost"])]), "what protection costs in process, level by level, in \
         turns: processor time (M-9, M-10, P-6; WAFL sections 7.1 and 7.2)";
-    "wafl-curve" None ALONE 9 15 Told(&[Teller::Papers(&["curve"])]), "the OLTP mix of SPC-1, which arrives at a percentage \
-        of what `off` can do: mean latency (M-9; WAFL figures 1 and 2)";
+    "wafl-curve" None ALONE 1 60 Told(&[Teller::Papers(&["curve"])]), "the OLTP mix of SPC-1, which arrives at a percentage \
+        of what `off` can do: mean latency; five runs in turns (M-9; WAFL figures 1 and 2)";
     "wafl-audits" None ALONE 1 60 Told(&[Teller::Planted]), "planted logic bugs and audit equations (M-12; WAFL section 7.5)";
 }
 

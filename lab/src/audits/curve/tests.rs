@@ -23,7 +23,7 @@ fn what_waits_counts() {
 fn every_level_has_points_and_recon_finds_changes() {
     let before = words_found();
     let mut told = Vec::new();
-    tell(Duration::from_millis(2), |one| told.push(one)).expect("it runs");
+    tell(2, Duration::from_millis(2), |one| told.push(one)).expect("it runs");
     let levels = Level::of_wafl();
     for level in levels {
         let of = |workload: &str| {
@@ -31,6 +31,11 @@ fn every_level_has_points_and_recon_finds_changes() {
                 .any(|one| one.peer == level.name && one.workload == workload)
         };
         assert!(of("OLTP, saturated") && of("OLTP at 10 %"), "{}", level.name);
+        assert!(of("OLTP, saturated, beside off"), "{}", level.name);
     }
+    let beside = told
+        .iter()
+        .filter(|one| one.workload.ends_with("beside off") && one.peer == "off");
+    assert_eq!(beside.map(|one| one.value).collect::<Vec<_>>(), [100.0]);
     assert!(words_found() > before, "copies were compared");
 }
