@@ -146,6 +146,13 @@ impl Peer {
         !matches!(self.kind, Kind::Memory(_) | Kind::Zfs)
     }
 
+    /// Whether it is measured in the first round only: a server that comes and goes slowly, or settings with two system
+    /// calls and more for each write of metadata.
+    pub fn is_slow(&self) -> bool {
+        let mprotect = |options: &[&str]| options.contains(&"guard=mprotect");
+        matches!(self.kind, Kind::Zfs) || matches!(self.kind, Kind::Setting(_, options) if mprotect(options))
+    }
+
     /// Whether it is Keepfs, so that its own counters can be asked.
     pub fn is_keepfs(&self) -> bool {
         matches!(self.kind, Kind::Keepfs(_) | Kind::Setting(..))

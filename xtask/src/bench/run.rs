@@ -143,8 +143,7 @@ fn turns(
 ) -> Result<(), String> {
     for round in 1..=rounds {
         for peer in chosen {
-            // It comes and goes slowly.
-            if matches!(peer.kind, peers::Kind::Zfs) && round > 1 {
+            if peer.is_slow() && round > 1 {
                 continue;
             }
             let label = format!("{} {round}/{rounds}", figure.name);
