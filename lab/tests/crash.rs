@@ -79,6 +79,32 @@ fn workloads_are_what_they_say() {
     }
 }
 
+/// S-2.9: wherever power is cut, the level is that of the tree that is found, through all six and back.
+#[test]
+fn a_level_changes_with_its_tree() {
+    let mut text = String::from("mkdir path=d mode=755 who=22:0:0\n");
+    for (n, level) in ["pcrc", "pq", "evenodd64", "evenodd256", "off", "crc", "pq"]
+        .iter()
+        .enumerate()
+    {
+        text += &format!(
+            "create path=d/{n} mode=644 who=22:0:0\nwrite path=d/{n} offset=0 len=3000 seed={n} kill=no\n!protect {level}\nset_mode path=d/{n} mode=600\n"
+        );
+        text += [
+            "syncfs\n",
+            "",
+            "!remount\n",
+            "!crash 5\n",
+            "unlink path=d/1\n!checkpoint\n",
+            "",
+            "syncfs\n",
+        ][n];
+    }
+    let seed = Seed::parse("levels", &text).expect("a seed");
+    assert_eq!(Seed::parse("levels", &seed.print("why")).expect("its own text"), seed);
+    judge([seed], Depth::USUAL);
+}
+
 /// PROTOCOLS section 10 (2): of an open transaction there is no byte in the log.
 #[test]
 fn overlapping_transactions() {

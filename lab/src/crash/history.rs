@@ -4,13 +4,13 @@
 use super::fence;
 use super::judge;
 use super::pause::{PauseDevice, Stops};
-use super::setting::{LabClock, Setting};
+use super::setting::{LEVELS, LabClock, Setting};
 use super::step::Step;
 use keepfs_fs::Volume;
 use keepfs_media::crash::CrashPlan;
 use keepfs_media::image::Image;
 use keepfs_media::sim::{Recording, SimDevice};
-use keepfs_store::Protection;
+use keepfs_store::{Protection, Settings};
 use keepfs_vfs::Vfs;
 use keepfs_vfs::ops::{Outcome, Session};
 use keepfs_vfs::tree::{self, Times};
@@ -313,6 +313,13 @@ impl<'a> Life<'a> {
                 })
             }
             Step::Checkpoint => store.checkpoint().map(|()| Done::Moved).or_else(full),
+            Step::Protect(level) => {
+                let settings = Settings {
+                    protect: Some(*level),
+                    label: None,
+                };
+                store.set(&settings).map(|_| Done::Moved).or_else(full)
+            }
             Step::SwitchZone => {
                 store.want_other_zones();
                 store.checkpoint().map(|()| Done::Moved).or_else(full)
@@ -360,9 +367,14 @@ fn full(error: keepfs_store::Error) -> Result<Done, String> {
     }
 }
 
-/// The hash of everything a user can see, times included.
+/// The hash of everything a user can see, times included, and of the level that the pool keeps (S-2.9): both are those of
+/// one moment, or neither is right.
 pub fn hash(volume: &Volume) -> Result<u64, String> {
-    tree::hash_tree(volume, Times::Keep).map_err(|e| format!("the tree cannot be read: {e}"))
+    let tree = tree::hash_tree(volume, Times::Keep).map_err(|e| format!("the tree cannot be read: {e}"))?;
+    let level = volume.store().pool_in_force().protect;
+    let number = LEVELS.iter().position(|known| *known == level).unwrap_or(LEVELS.len());
+    // The one that most pools have leaves the hash as it is.
+    Ok(tree ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 impl History {

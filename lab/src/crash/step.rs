@@ -1,5 +1,6 @@
 //! The steps of a workload: operations of users, and what the store does on its own.
 
+use keepfs_store::Protection;
 use keepfs_vfs::FallocMode;
 use keepfs_vfs::ops::{Op, Verb};
 use std::fmt;
@@ -16,6 +17,8 @@ pub enum Step {
     Evict,
     /// A checkpoint that lists other zones.
     SwitchZone,
+    /// The pool's level of protection becomes another (S-2.9).
+    Protect(Protection),
     /// Unmounted and mounted again.
     Remount,
     /// What an idle store does after a flush: an empty group that says what is durable.
@@ -55,6 +58,8 @@ pub enum StepKind {
     Evict,
     /// [`Step::SwitchZone`].
     SwitchZone,
+    /// [`Step::Protect`].
+    Protect,
     /// [`Step::Remount`].
     Remount,
     /// [`Step::Idle`].
@@ -80,6 +85,7 @@ impl fmt::Display for StepKind {
             StepKind::During => "(ops beside one)",
             StepKind::Evict => "(eviction)",
             StepKind::SwitchZone => "(zone switch)",
+            StepKind::Protect => "(protect)",
             StepKind::Remount => "(remount)",
             StepKind::Idle => "(idle)",
             StepKind::Fence => "(fence)",
@@ -134,6 +140,7 @@ impl Step {
             Step::During { .. } => StepKind::During,
             Step::Evict => StepKind::Evict,
             Step::SwitchZone => StepKind::SwitchZone,
+            Step::Protect(_) => StepKind::Protect,
             Step::Remount => StepKind::Remount,
             Step::Idle => StepKind::Idle,
             Step::Fence { .. } => StepKind::Fence,
@@ -149,6 +156,7 @@ impl fmt::Display for Step {
             Step::Checkpoint => f.write_str("!checkpoint"),
             Step::Evict => f.write_str("!evict"),
             Step::SwitchZone => f.write_str("!switch_zone"),
+            Step::Protect(level) => write!(f, "!protect {level}"),
             Step::Remount => f.write_str("!remount"),
             Step::Idle => f.write_str("!idle"),
             Step::During { after, steps } => write!(f, "!during {after} {steps}"),
@@ -168,6 +176,7 @@ impl FromStr for Step {
             ["!checkpoint"] => Step::Checkpoint,
             ["!evict"] => Step::Evict,
             ["!switch_zone"] => Step::SwitchZone,
+            ["!protect", level] => Step::Protect(level.parse().map_err(|e| format!("{line}: {e}"))?),
             ["!remount"] => Step::Remount,
             ["!idle"] => Step::Idle,
             ["!during", after, steps] => Step::During {

@@ -1,7 +1,7 @@
 //! Workloads made for one danger each.
 
 use super::{cut, during, variant};
-use crate::crash::setting::Setting;
+use crate::crash::setting::{LEVELS, Setting};
 use crate::crash::step::Step;
 use keepfs_vfs::ops::{Generator, Op, Profile, Rng, Verb};
 
@@ -20,7 +20,8 @@ pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
         7 => long(rng),
         8 => holes(rng),
         9 => shrunk(rng),
-        10 => wrap(rng),
+        10 if (turn / 13).is_multiple_of(2) => wrap(rng),
+        10 => levels(rng),
         11 => full(rng),
         _ => fenced(rng),
     };
@@ -108,6 +109,23 @@ fn reuse(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
         }
     }
     ("reuse", variant(rng.below(8)), steps)
+}
+
+/// The level of protection changes between operations, some synced and some not, beside power cuts and remounts (S-2.9).
+fn levels(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let mut steps = Vec::new();
+    for op in Generator::new(rng.next_u64(), Profile::everything()).take(36) {
+        steps.push(Step::Op(op));
+        match rng.below(6) {
+            0 | 1 => steps.push(Step::Protect(rng.pick(&LEVELS))),
+            2 => steps.push(Step::Op(Op::SyncFs {})),
+            3 if rng.chance(30) => steps.push(Step::Checkpoint),
+            3 if rng.chance(30) => steps.push(Step::Remount),
+            3 if rng.chance(20) => steps.push(cut(rng)),
+            _ => {}
+        }
+    }
+    ("levels", variant(rng.below(8)), steps)
 }
 
 /// Many small groups in a small log, so that it wraps and checkpoints start by themselves.
