@@ -1,7 +1,7 @@
 //! Installs what the tests, the demo and the benchmark need and the machine lacks: packages of Debian by apt-get (as
 //! root only), test suites of the crate registry by `cargo install` into `target/tools`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::paths;
@@ -57,6 +57,14 @@ const PEERS: &[Need] = &[
     need("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c", "libfuse3-dev"),
 ];
 
+/// A guest with another processor.
+const GUEST: &[Need] = &[
+    need("qemu-system-x86_64", "qemu-system-x86"),
+    need("/bin/busybox", "busybox-static"),
+];
+/// The package that depends on the kernel of the day.
+const KERNEL: &str = "linux-image-amd64";
+
 /// Suites of the crate registry: name, version.
 const CRATES: &[(&str, &str)] = &[("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
 
@@ -98,6 +106,36 @@ pub fn programs() -> Result<(), String> {
 /// What the demo needs.
 pub fn demo() -> Result<(), String> {
     packages(&[MOUNT, DEMO])
+}
+
+/// What a guest needs beside a kernel.
+pub fn guest() -> Result<(), String> {
+    packages(&[MOUNT, GUEST])
+}
+
+/// Debian's kernel, unpacked and not installed: the kernel, and where its modules lie. It is kept between runs.
+pub fn guest_kernel() -> Result<(PathBuf, PathBuf), String> {
+    let dir = paths::tools().join("guest");
+    if let Some(found) = unpacked(&dir) {
+        return Ok(found);
+    }
+    std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    println!("fetching {KERNEL}");
+    let fetch = "set -e; cd \"$1\"; name=$(apt-cache depends \"$2\" | sed -n 's/ *Depends: \\(linux-image-.*\\)/\\1/p' | head -1); \
+                 apt-get -q download \"$name\"; dpkg-deb -x \"$name\"_*.deb .; rm \"$name\"_*.deb";
+    let mut command = Command::new("sh");
+    command.args(["-c", fetch, "sh"]).arg(&dir).arg(KERNEL);
+    finish("fetching a kernel for the guest", command)?;
+    unpacked(&dir).ok_or_else(|| format!("{}: the package has no kernel", dir.display()))
+}
+
+fn unpacked(dir: &Path) -> Option<(PathBuf, PathBuf)> {
+    let named = |part: &str, start: &str| {
+        let mut entries = std::fs::read_dir(dir.join(part)).ok()?.flatten();
+        let found = entries.find(|entry| entry.file_name().to_string_lossy().starts_with(start))?;
+        Some(found.path())
+    };
+    Some((named("boot", "vmlinuz-")?, named("lib/modules", "")?))
 }
 
 /// The peers of the benchmark.

@@ -212,6 +212,7 @@ pub const STAGES: &[Stage] = &[
     stage("keeper", 10, suite!("keeper")),
     stage("keeper_controls", 10, suite!("keeper_controls")).long(),
     stage("enospc", 10, suite!("enospc")),
+    stage("pkey", 5, suite!("pkey")).long(),
     stage("media_errors", 5, suite!("media_errors")),
     stage("tar", 5, suite!("tar")),
     stage("rsync", 5, suite!("rsync")),

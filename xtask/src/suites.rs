@@ -17,6 +17,7 @@ mod keeper;
 mod kill;
 mod media_errors;
 mod pjdfstest;
+mod pkey;
 pub mod pool;
 pub mod process;
 mod programs;
@@ -47,6 +48,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("keeper", keeper::run),
     ("keeper_controls", keeper::controls::run),
     ("enospc", enospc::run),
+    ("pkey", pkey::run),
     ("media_errors", media_errors::run),
     ("git", programs::git::run),
     ("cargo", programs::cargo::run),

@@ -36,9 +36,19 @@ pub fn example(package: &str, example: &str) -> Result<PathBuf, String> {
     built(package, "--example", example, &[])
 }
 
+/// Builds the test `name` of `package`, which is not run, and says where it is.
+pub fn test(package: &str, name: &str) -> Result<PathBuf, String> {
+    ready(&["test", "--no-run"], package, "--test", name, &[])
+}
+
 fn built(package: &str, kind: &str, bin: &str, more: &[&str]) -> Result<PathBuf, String> {
+    ready(&["build"], package, kind, bin, more)
+}
+
+fn ready(verb: &[&str], package: &str, kind: &str, bin: &str, more: &[&str]) -> Result<PathBuf, String> {
     let mut cargo = command("cargo", &paths::root());
-    cargo.args(["build", "--release", "--quiet", "--package", package, kind, bin]);
+    cargo.args(verb);
+    cargo.args(["--release", "--quiet", "--package", package, kind, bin]);
     cargo.args(more);
     finish(&mut cargo, bin)
 }
