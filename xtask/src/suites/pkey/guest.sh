@@ -51,8 +51,9 @@ try "mount again" keepfs mount /tmp/pool /mnt -o guard=pkey,anchor=none
 try "read again" read_files first
 try "read again, all" read_files second
 try "unmount again" keepfs unmount /mnt
-for guard in alias pkey mprotect sealed; do
-    door --trials 40 --guard "$guard" | sed -n "s/^crc  *8 .* \([0-9.]*\)$/KEEPFS figure $guard \1 ns/p"
+# Of each line the last number: columns that are too narrow for an emulator run into one another.
+for guard in alias pkey mprotect; do
+    door --trials 3 --guard "$guard" | sed -n "s/^crc  *8 .*\.[0-9] *\([0-9]*\.[0-9]\)$/KEEPFS figure $guard \1 ns/p"
 done
 echo "KEEPFS end"
 poweroff -f
