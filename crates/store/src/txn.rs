@@ -368,9 +368,8 @@ impl<'s> Txn<'s> {
         }
         let (i, frame) = self.about_to_put(r, offset, new.len())?;
         let group = planted::caller(meaning.group());
-        if update::put(&self.store.arena, &mut self.undo, (group, frame), offset, new)? {
-            self.mark(i, offset, new.len());
-        }
+        update::put(&self.store.arena, &mut self.undo, (group, frame), offset, new)?;
+        self.mark(i, offset, new.len());
         Ok(())
     }
 

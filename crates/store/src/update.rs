@@ -18,14 +18,15 @@ const BYTES_MAX: usize = PAGE;
 /// Bytes of most changes: a buffer of this size costs nothing to clear.
 const BYTES_FEW: usize = 256;
 
-/// Stores `new` at `offset`: bytes that belong to this transaction alone. Returns whether anything changed.
+/// Stores `new` at `offset`: bytes that belong to this transaction alone. Those that stand there already are stored too:
+/// a stray write may have put them there, and what is to be cannot be told from it later unless it was recorded.
 pub(crate) fn put(
     arena: &Arena,
     undo: &mut UndoSlot<'_>,
     (group, frame): (Group, FrameNo),
     offset: usize,
     new: &[u8],
-) -> Result<bool, Stop> {
+) -> Result<(), Stop> {
     match new.len() {
         ..=BYTES_FEW => put_over(
             arena,
@@ -48,11 +49,8 @@ fn put_over(
     offset: usize,
     old: &mut [u8],
     new: &[u8],
-) -> Result<bool, Stop> {
+) -> Result<(), Stop> {
     arena.load(frame, offset, old);
-    if old == new {
-        return Ok(false);
-    }
     let delta = crc64::delta(offset, old, new);
     if undo.is_empty() || !planted::is(Bug::UndoOmitted) {
         undo.keep(&Change {
@@ -68,7 +66,7 @@ fn put_over(
     arena.fold(frame, group, (offset, old, new), delta);
     let good = arena.copy(frame, offset, new);
     arena.leave(frame);
-    checked(good, frame).map(|()| true)
+    checked(good, frame)
 }
 
 /// What was stored did not check (Greenan & Miller, figure 3, line 12): the transaction is taken back.

@@ -6,6 +6,7 @@
 //!     while it counts as one; a verifier clears it only while it holds the gate over a frame that has not changed since
 //!     the copy that verified.
 
+use super::waiting::Waiting;
 use super::{Arena, FrameNo};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -119,6 +120,7 @@ impl Arena {
     /// repair).
     #[inline]
     pub(crate) fn enter(&self, frame: FrameNo) {
+        let mut waiting = Waiting::on(frame);
         loop {
             let word = self.control.add_u64(Self::at(frame, 0), WRITER);
             if word & GATE == 0 {
@@ -128,7 +130,7 @@ impl Arena {
                 return;
             }
             self.control.add_u64(Self::at(frame, 0), WRITER.wrapping_neg());
-            std::thread::yield_now();
+            waiting.pause();
         }
     }
 
@@ -148,11 +150,11 @@ impl Arena {
     /// The caller is a writer; spins for as long as another one takes for a handful of stores.
     #[inline]
     pub(crate) fn latch(&self, frame: FrameNo) {
-        let mut tries = 0u32;
+        let (mut tries, mut waiting) = (0u32, Waiting::on(frame));
         while self.control.or_u64(Self::at(frame, 0), LATCH) & LATCH != 0 {
             tries += 1;
             if tries.is_multiple_of(64) {
-                std::thread::yield_now();
+                waiting.pause();
             } else {
                 core::hint::spin_loop();
             }
@@ -167,8 +169,9 @@ impl Arena {
 
     /// Waits for the gate and takes it (C-1): no writer begins until [`Arena::open_gate`].
     pub(super) fn shut_gate(&self, frame: FrameNo) {
+        let mut waiting = Waiting::on(frame);
         while self.control.or_u64(Self::at(frame, 0), GATE) & GATE != 0 {
-            std::thread::yield_now();
+            waiting.pause();
         }
     }
 

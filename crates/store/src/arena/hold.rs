@@ -1,6 +1,7 @@
 //! A frame held for repair: nobody writes, verifiers wait (PROTOCOLS section 3: repair takes the gate).
 
 use super::control::{Lines, WRITERS};
+use super::waiting::Waiting;
 use super::{Arena, FrameNo};
 use keepfs_codes::identity::Binding;
 use keepfs_codes::{Code, PARITY_MAX, Repair, Verdict, Verified};
@@ -17,8 +18,9 @@ impl Arena {
     /// Waits until nobody writes to the frame, and holds it. The caller is no writer of it.
     pub(crate) fn hold(&self, frame: FrameNo) -> Held<'_> {
         self.shut_gate(frame);
+        let mut waiting = Waiting::on(frame);
         while self.word(frame) & WRITERS != 0 {
-            std::thread::yield_now();
+            waiting.pause();
         }
         self.enter_held(frame);
         let mut bytes = Box::new([0; PAGE]);

@@ -15,6 +15,7 @@ mod printed;
 mod reuse;
 mod sparse;
 pub mod sys;
+mod waiting;
 mod window;
 
 pub use control::Lines;
@@ -31,6 +32,7 @@ use keepfs_codes::identity::{Binding, Group};
 use keepfs_codes::{Code, PARITY_MAX, Protection, Verified, crc64};
 use keepfs_format::PAGE;
 use std::sync::Arc;
+use waiting::Waiting;
 
 /// Number of a frame.
 pub type FrameNo = u32;
@@ -274,11 +276,12 @@ impl Arena {
             core::hint::spin_loop();
         }
         self.shut_gate(frame);
+        let mut waiting = Waiting::on(frame);
         let result = loop {
             if let Some(result) = self.try_copy(frame, copy, parity, GATE) {
                 break result;
             }
-            std::thread::yield_now();
+            waiting.pause();
         };
         self.open_gate(frame);
         result

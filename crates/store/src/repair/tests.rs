@@ -238,7 +238,7 @@ fn a_call_by_the_wrong_group_is_told() {
             let mut undo = world.store.undo.open();
             let place = (group, world.pin().frame);
             let put = update::put(&world.store.arena, &mut undo, place, 300, b"by another group");
-            assert!(put.expect("put"));
+            put.expect("put");
             undo.commit(world.store.last_seq());
             let told = world.store.verified_copy(&world.pin(), &mut [0; PAGE]);
             let own = group == Group::Xattr;
@@ -279,7 +279,7 @@ fn a_call_by_the_wrong_group_is_told_whose_frame_it_may_be() {
             world.store.verified_copy(&pin, &mut [0; PAGE]).expect("verified");
             let mut undo = world.store.undo.open();
             let put = update::put(&world.store.arena, &mut undo, (caller, pin.frame), 300, b"by whom?");
-            assert!(put.expect("put"));
+            put.expect("put");
             undo.commit(world.store.last_seq());
             // What becomes of it then is the ladder's: a clean frame is read again, another one is fenced or ends writing.
             let told = world.store.verified_copy(&pin, &mut [0; PAGE]);
@@ -368,6 +368,26 @@ fn a_scribble_between_put_and_commit_never_gets_into_redo() {
     }
 }
 
+/// What is put may stand there already, by a stray write: it is recorded all the same, so that the repair of that stray
+/// write does not take it away. S-15.16
+#[test]
+fn a_put_of_what_a_scribble_left_is_not_lost() {
+    for code in CODES {
+        let world = world_with(code, Rungs::CODE.with(Rungs::LOG));
+        let before = world.verify();
+        let put = world.store.transact::<_, Error>(|t| {
+            t.put(world.node, 3000, b"first", Meaning::Xattr)?;
+            world.scribble(1000, b"what was meant");
+            Ok(t.put(world.node, 1000, b"what was meant", Meaning::Xattr)?)
+        });
+        put.expect("put");
+        let mut right = before;
+        right[3000..3005].copy_from_slice(b"first");
+        right[1000..1014].copy_from_slice(b"what was meant");
+        assert!(world.verify() == right, "{code}");
+    }
+}
+
 #[derive(Debug, Default)]
 struct Tally {
     /// The frame verified and held bytes that are not the put's.
@@ -433,7 +453,7 @@ impl World {
                 offset,
                 &right[offset..offset + len],
             );
-            assert!(put.expect("put"));
+            put.expect("put");
         };
         match step {
             Some(step) => {

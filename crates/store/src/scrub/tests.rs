@@ -201,7 +201,11 @@ fn what_is_found_at_rest_is_remembered() {
     let misdirected = world.nodes[80].id;
     world
         .store
-        .transact::<_, Error>(|t| Ok(t.put(world.nodes[20], 2000, &[7; 900], Meaning::Xattr)?))
+        .transact::<_, Error>(|t| {
+            t.put(world.nodes[20], 2000, &[7; 900], Meaning::Xattr)?;
+            // More than a name in the header tells its first sector from that of the torn one.
+            Ok(t.put(world.nodes[40], 100, &[9; 300], Meaning::Xattr)?)
+        })
         .expect("put");
     world.store.checkpoint().expect("checkpoint");
     let mut bytes = page(pages(torn)[1]);

@@ -23,7 +23,7 @@ impl Txn<'_> {
             let mut byte = [0];
             self.store.arena.load(frame, offset, &mut byte);
             let place = (Group::Bitmap, frame);
-            return update::put(&self.store.arena, &mut self.undo, place, offset, &[byte[0] ^ mask]).map(drop);
+            return update::put(&self.store.arena, &mut self.undo, place, offset, &[byte[0] ^ mask]);
         }
         update::flip(&self.store.arena, &mut self.undo, frame, offset, mask, from)
     }

@@ -88,21 +88,19 @@ impl Txn<'_> {
             self.store.arena.copy(frame, offset + span.start, &new[span]);
             return Ok(());
         }
-        let changed = update::put(
+        update::put(
             &self.store.arena,
             &mut self.undo,
             (meaning.group(), frame),
             offset + span.start,
             &new[span],
         )?;
-        if changed {
-            let told = match planted::has(Logic::RangeOmitted) {
-                true => &ranges[..1],
-                false => ranges,
-            };
-            told.iter()
-                .for_each(|range| self.mark(i, offset + range.start, range.len()));
-        }
+        let told = match planted::has(Logic::RangeOmitted) {
+            true => &ranges[..1],
+            false => ranges,
+        };
+        told.iter()
+            .for_each(|range| self.mark(i, offset + range.start, range.len()));
         Ok(())
     }
 }
