@@ -318,7 +318,9 @@ impl<'a> Life<'a> {
                     protect: Some(*level),
                     label: None,
                 };
-                store.set(&settings).map(|_| Done::Moved).or_else(full)
+                // What is as it was asked for already makes no checkpoint.
+                let done = |changed| if changed { Done::Moved } else { Done::Yes };
+                store.set(&settings).map(done).or_else(full)
             }
             Step::SwitchZone => {
                 store.want_other_zones();

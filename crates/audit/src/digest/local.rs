@@ -152,10 +152,12 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         }
     }
 
-    /// A slot of a directory index before and after.
+    /// A slot of a directory index before and after. One that becomes 0 belongs to a directory that is being freed (S-6.4);
+    /// of another one its entries would be missed (E-19).
     pub(super) fn slot_fields(&mut self, block: &Block, slot: u64, was: u64, is: u64) {
+        let is_freed = is == 0 && block.fate == Fate::Stays;
         let is_node = MetaId(is).space() == Some(Space::Nodes);
-        if !is_node && block.fate != Fate::Dies && (was != is || block.fate == Fate::Born) {
+        if !is_node && !is_freed && block.fate != Fate::Dies && (was != is || block.fate == Fate::Born) {
             self.sink.breach(Equation::NodeFields, block.id.0, slot, "slot");
         }
     }

@@ -106,8 +106,9 @@ pub(super) fn roll_back(arena: &Option<Arena>, undo: &Option<UndoLog>, resumed: 
     let mut half_done: BTreeSet<FrameNo> = (0..arena.count()).filter(|frame| arena.has_writer(*frame)).collect();
     for slot in undo.slots() {
         let head = undo.head(slot);
+        // Frames of one that is committed may be another metablock's by now: it lets go of them before its slot is free.
         let records = match head.state {
-            Some(State::Open | State::Committed) => undo.records(slot, &head).unwrap_or_default(),
+            Some(State::Open) => undo.records(slot, &head).unwrap_or_default(),
             _ => Vec::new(),
         };
         for kept in records {

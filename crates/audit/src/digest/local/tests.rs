@@ -210,7 +210,20 @@ fn a_wrong_node_is_told() {
         empty.into_iter().for_each(|slot| slots[slot] = [0; 8]);
         node(Kind::DirIndex, Fate::Born, child_offset(0), slots.as_flattened())
     };
-    for made in [tail(FIRST as u16), used(4048), level(8), index(None)] {
+    let slot = |is: u64| {
+        let mut made = node(Kind::DirIndex, Fate::Stays, child_offset(200), &id.0.to_le_bytes());
+        made.forget_changes();
+        made.put(0, child_offset(200), &is.to_le_bytes());
+        made
+    };
+    for made in [
+        tail(FIRST as u16),
+        used(4048),
+        level(8),
+        index(None),
+        slot(0),
+        slot(id.0),
+    ] {
         assert_eq!(told(&made), []);
     }
     for (field, made) in [
@@ -219,6 +232,7 @@ fn a_wrong_node_is_told() {
         ("used", used(4049)),
         ("level", level(9)),
         ("slot", index(Some(255))),
+        ("slot", slot(INO)),
     ] {
         // Zeros up to a wrong tail are no entries either.
         let of_nodes: Vec<_> = told(&made)
