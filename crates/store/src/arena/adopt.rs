@@ -47,6 +47,11 @@ impl Arena {
         self.word(frame) >= VERSION
     }
 
+    /// The frame counts as never filled.
+    pub(crate) fn forget(&self, frame: FrameNo) {
+        self.set_word(frame, 0);
+    }
+
     /// Whether somebody was changing the frame when the server was killed.
     pub(crate) fn has_writer(&self, frame: FrameNo) -> bool {
         self.word(frame) & WRITERS != 0

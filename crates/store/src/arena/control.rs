@@ -215,9 +215,13 @@ impl Arena {
     pub(crate) fn restore_word(&self, frame: FrameNo) {
         let word = self.word(frame);
         if word & (WRITERS | LATCH | GATE) != 0 {
-            let quiet = (word & !(WRITERS | LATCH | GATE)).wrapping_add(VERSION);
-            self.control.store_u64(Self::at(frame, 0), quiet, Ordering::Release);
+            self.set_word(frame, (word & !(WRITERS | LATCH | GATE)).wrapping_add(VERSION));
         }
+    }
+
+    /// Restart: the word, absolutely.
+    pub(super) fn set_word(&self, frame: FrameNo, word: u64) {
+        self.control.store_u64(Self::at(frame, 0), word, Ordering::Release);
     }
 
     /// A stray write into the sum.

@@ -115,6 +115,8 @@ pub(super) fn roll_back(arena: &Option<Arena>, undo: &Option<UndoLog>, resumed: 
             half_done.remove(&kept.frame);
         }
     }
+    // For who comes to the same memory after this server: rolling back ends all writers.
+    half_done.iter().for_each(|frame| arena.forget(*frame));
     let report = restart::roll_back(arena, undo);
     resumed.open = report.open;
     resumed
@@ -183,3 +185,6 @@ impl Store {
         known.is_some_and(|pin| self.verified_copy(&pin, copy).is_ok())
     }
 }
+
+#[cfg(test)]
+mod tests;
