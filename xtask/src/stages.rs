@@ -202,7 +202,7 @@ pub const STAGES: &[Stage] = &[
     )
     .long(),
     stage("million_long", 20, lab!("million")).long(),
-    stage("pjdfstest", 5, suite!("pjdfstest")),
+    stage("pjdfstest", 10, suite!("pjdfstest")),
     stage("fsx", 10, suite!("fsx")),
     stage("pjdfstest_uring", 5, suite!("pjdfstest", "--transport", "uring")),
     stage("fsx_uring", 10, suite!("fsx", "--transport", "uring")),
