@@ -189,7 +189,8 @@ fn crate_binary(name: &str, version: &str) -> Result<(), String> {
     println!("installing {name} {version}");
     let mut command = Command::new("cargo");
     command
-        .args(["install", "--quiet", "--locked", "--root"])
+        // They wait for the file system; an optimized build only takes longer.
+        .args(["install", "--quiet", "--locked", "--debug", "--root"])
         .arg(paths::tools());
     command
         .arg(format!("{name}@{version}"))

@@ -1,7 +1,7 @@
 //! Runs the stages of `cargo xtask test` and counts them.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::IsTerminal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -13,8 +13,12 @@ use crate::{paths, sweep};
 /// Exit code of a stage that could not run here and says why in its last line (as in automake).
 pub const SKIPPED: u8 = 77;
 
-/// Lines of a failed stage's log that are printed.
-const TAIL: usize = 40;
+/// Lines at the end of a failed stage's log that are printed.
+const TAIL: usize = 25;
+/// Lines before them that name what failed, with those that follow each.
+const CAUSES: usize = 60;
+/// Lines that follow one that names what failed.
+const FOLLOWING: usize = 5;
 
 /// What became of a stage.
 #[derive(Debug, PartialEq, Eq)]
@@ -88,44 +92,85 @@ fn names<'s>(stages: impl Iterator<Item = &'s Stage>) -> String {
 
 fn run_all(stages: &[&Stage], long: bool) -> Result<ExitCode, String> {
     let start = Instant::now();
-    let (mut passed, mut failed, mut skipped) = (0, Vec::new(), Vec::new());
-    for stage in stages {
-        print!("{:<12} ", stage.name);
-        std::io::stdout().flush().map_err(|e| e.to_string())?;
-        let begin = Instant::now();
-        let outcome = run(stage, long)?;
-        let seconds = begin.elapsed().as_secs_f64();
-        match outcome {
-            Outcome::Passed => {
-                passed += 1;
-                println!("ok      {seconds:7.1} s  {}", last_line(stage.name));
-            }
-            Outcome::Skipped => {
-                skipped.push(stage.name);
-                println!("skipped {seconds:7.1} s  {}", last_line(stage.name));
-            }
-            Outcome::Failed(why) => {
-                failed.push(stage.name);
-                println!(
-                    "FAILED  {seconds:7.1} s  {why}; the end of {}:",
-                    paths::log(stage.name).display()
-                );
-                println!("{}", tail(&log_text(stage.name), TAIL));
-            }
+    let mut counts = Counts::default();
+    for together in groups(stages) {
+        if std::io::stderr().is_terminal() {
+            eprintln!("running {}", names(together.iter().copied()));
+        }
+        // Their logs and temporary files are their own; who ends first waits for the other.
+        let ended = std::thread::scope(|scope| {
+            let threads: Vec<_> = together
+                .iter()
+                .map(|stage| scope.spawn(|| timed(stage, long)))
+                .collect();
+            let ends = threads.into_iter().map(|thread| thread.join());
+            ends.map(|end| end.unwrap_or_else(|_| Err("a stage's runner panicked".into())))
+                .collect::<Result<Vec<_>, String>>()
+        })?;
+        for (stage, (outcome, seconds)) in together.iter().zip(ended) {
+            counts.tell(stage, &outcome, seconds);
         }
     }
     println!("\n{} stages in {:.0} s", stages.len(), start.elapsed().as_secs_f64());
-    for (names, word) in [(&skipped, "skipped"), (&failed, "failed")] {
-        if !names.is_empty() {
-            println!("{word}: {}", names.join(", "));
+    Ok(counts.sum())
+}
+
+/// Each stage alone, but those that run beside the next one together with it.
+fn groups<'s, 'r>(stages: &'r [&'s Stage]) -> impl Iterator<Item = &'r [&'s Stage]> {
+    stages.chunk_by(|stage, _| stage.beside_next)
+}
+
+fn timed(stage: &Stage, long: bool) -> Result<(Outcome, f64), String> {
+    let begin = Instant::now();
+    let outcome = run(stage, long)?;
+    Ok((outcome, begin.elapsed().as_secs_f64()))
+}
+
+/// Stages by their outcome.
+#[derive(Default)]
+struct Counts {
+    passed: usize,
+    skipped: Vec<&'static str>,
+    failed: Vec<&'static str>,
+}
+
+impl Counts {
+    /// Counts a stage and prints its line.
+    fn tell(&mut self, stage: &Stage, outcome: &Outcome, seconds: f64) {
+        let name = stage.name;
+        let word = match outcome {
+            Outcome::Passed => {
+                self.passed += 1;
+                "ok     "
+            }
+            Outcome::Skipped => {
+                self.skipped.push(name);
+                "skipped"
+            }
+            Outcome::Failed(why) => {
+                self.failed.push(name);
+                let log = paths::log(name);
+                println!("{name:<12} FAILED  {seconds:7.1} s  {why}; of {}:", log.display());
+                println!("{}", end(&log_text(name)));
+                return;
+            }
+        };
+        println!("{name:<12} {word} {seconds:7.1} s  {}", last_line(name));
+    }
+
+    /// Prints the sums; the exit code.
+    fn sum(&self) -> ExitCode {
+        for (names, word) in [(&self.skipped, "skipped"), (&self.failed, "failed")] {
+            if !names.is_empty() {
+                println!("{word}: {}", names.join(", "));
+            }
+        }
+        println!("{} passed, {} failed", self.passed, self.failed.len());
+        match self.failed.is_empty() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
         }
     }
-    println!("{passed} passed, {} failed", failed.len());
-    Ok(if failed.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
 }
 
 /// Runs one stage with its output in its log and a directory for temporary files of its own, which is cleared of
@@ -211,14 +256,24 @@ fn last_line(stage: &str) -> String {
         .to_owned()
 }
 
-fn tail(text: &str, count: usize) -> String {
+/// What is printed of a failed stage's log: its end, and before it the lines that name what failed, which may stand far
+/// above (of a test that failed among many the end tells only its package).
+fn end(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    let start = lines.len().saturating_sub(count);
-    lines[start..]
-        .iter()
+    let (head, tail) = lines.split_at(lines.len().saturating_sub(TAIL));
+    let names = |line: &str| line.contains("panicked at") || line.ends_with("... FAILED") || line.starts_with("error");
+    let mut kept = vec![false; head.len()];
+    for (at, _) in head.iter().enumerate().filter(|(_, line)| names(line)) {
+        let last = (at + FOLLOWING).min(head.len());
+        kept[at..last].fill(true);
+    }
+    let causes = head.iter().zip(kept).filter(|(_, kept)| *kept).map(|(line, _)| line);
+    let printed: Vec<String> = causes
+        .take(CAUSES)
+        .chain(tail)
         .map(|line| format!("    | {line}"))
-        .collect::<Vec<_>>()
-        .join("\n")
+        .collect();
+    printed.join("\n")
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ pub struct Stage {
     pub name: &'static str,
     /// Runs with `--long` only.
     pub long: bool,
+    /// Begins together with the next one: it leaves a processor free, and neither measures.
+    pub beside_next: bool,
     /// The hang guard: killed after so many minutes (four times as many with `--long`).
     pub minutes_max: u64,
     /// Program and arguments, from the root of the workspace.
@@ -16,6 +18,7 @@ const fn stage(name: &'static str, minutes_max: u64, command: &'static [&'static
     Stage {
         name,
         long: false,
+        beside_next: false,
         minutes_max,
         command,
     }
@@ -25,6 +28,14 @@ impl Stage {
     /// With `--long` only.
     const fn long(self) -> Stage {
         Stage { long: true, ..self }
+    }
+
+    /// Together with the next one.
+    const fn beside_next(self) -> Stage {
+        Stage {
+            beside_next: true,
+            ..self
+        }
     }
 }
 
@@ -69,13 +80,32 @@ pub const STAGES: &[Stage] = &[
         cargo!("clippy", "--workspace", "--all-targets", "--", "-D", "warnings"),
     ),
     stage("deny", 5, cargo!("xtask", "deny")),
+    stage("miri", 20, cargo!("xtask", "miri")).beside_next(),
     stage("unit", 20, cargo!("test", "--workspace", "--no-fail-fast")),
+    // What can be made to misbehave is built once for both.
     stage(
         "misbehaving",
         10,
-        cargo!("test", "-p", "keepfs", "--features", "planted", "--test", "planted"),
+        cargo!(
+            "test",
+            "-p",
+            "keepfs",
+            "-p",
+            "keepfs-store",
+            "--features",
+            "keepfs/planted,keepfs-store/planted",
+            "--lib",
+            "--test",
+            "planted",
+            "--",
+            "--test-threads",
+            "1",
+            "a_server_that_was_taken_over",
+            "a_store_that_misses_the_door",
+            "a_request_that_kills_every_server",
+            "a_rung_that_ignores_something"
+        ),
     ),
-    stage("miri", 15, cargo!("xtask", "miri")),
     stage("bare", 5, cargo!("xtask", "bare")),
     stage(
         "crash",
@@ -113,22 +143,6 @@ pub const STAGES: &[Stage] = &[
         "audits",
         15,
         lab!(with ["--release", "--features", "planted"] "audits", "matrix"),
-    ),
-    stage(
-        "rungs",
-        5,
-        cargo!(
-            "test",
-            "-p",
-            "keepfs-store",
-            "--features",
-            "planted",
-            "--lib",
-            "ladder::tests::a_rung",
-            "--",
-            "--test-threads",
-            "1"
-        ),
     ),
     stage(
         "every_byte",
@@ -175,7 +189,7 @@ pub const STAGES: &[Stage] = &[
     stage(
         "hostile",
         15,
-        checked!("hostile", "--eight", "--every", "2", "--budget", "10"),
+        checked!("hostile", "--eight", "--every", "4", "--budget", "10"),
     ),
     stage(
         "hostile_all",

@@ -1,6 +1,6 @@
 //! Outcomes, the hang guard, the choice of stages.
 
-use super::{Choice, Command, CommandExt, Duration, Outcome, STAGES, tail, wait};
+use super::{Choice, Command, CommandExt, Duration, Outcome, STAGES, end, groups, wait};
 
 fn shell(script: &str, limit: Duration) -> Outcome {
     let child = Command::new("sh").args(["-c", script]).process_group(0).spawn();
@@ -49,7 +49,30 @@ fn names_of_stages_are_unique() {
 }
 
 #[test]
-fn the_tail_is_the_end() {
-    assert_eq!(tail("a\nb\nc\n", 2), "    | b\n    | c");
-    assert_eq!(tail("a\n", 2), "    | a");
+fn a_failed_stage_is_told_by_its_causes_and_its_end() {
+    assert_eq!(end("a\nb\n"), "    | a\n    | b");
+    let quiet = "test it ... ok\n".repeat(100);
+    let log = format!("{quiet}thread 'x' panicked at y:\nleft: 1\n{quiet}test x ... FAILED\n{quiet}the end\n");
+    let told = end(&log);
+    for line in ["thread 'x' panicked at y:", "left: 1", "test x ... FAILED", "the end"] {
+        assert!(
+            told.lines().any(|told| told == format!("    | {line}")),
+            "{line}\n{told}"
+        );
+    }
+    assert!(told.lines().count() < 50, "{told}");
+    let many = end(&"thread 'x' panicked at y:\n".repeat(1000));
+    assert_eq!(many.lines().count(), super::CAUSES + super::TAIL);
+}
+
+#[test]
+fn a_stage_runs_alone_or_beside_the_next() {
+    let stages: Vec<&crate::stages::Stage> = STAGES.iter().collect();
+    let groups: Vec<_> = groups(&stages).collect();
+    assert_eq!(groups.iter().map(|group| group.len()).sum::<usize>(), STAGES.len());
+    for group in groups {
+        let (last, others) = group.split_last().expect("no group is empty");
+        assert!(!last.beside_next || std::ptr::eq(*last, &STAGES[STAGES.len() - 1]));
+        assert!(others.iter().all(|stage| stage.beside_next));
+    }
 }
