@@ -39,6 +39,7 @@ const FILES: &[c_long] = &[
     libc::SYS_statx,
     libc::SYS_fcntl,
     libc::SYS_dup,
+    libc::SYS_dup2,
     libc::SYS_dup3,
     libc::SYS_getdents64,
 ];

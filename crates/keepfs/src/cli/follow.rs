@@ -49,18 +49,19 @@ impl Live {
 
     /// Does what the table says now; `error` in the answer if the pool could not be made durable.
     pub fn follow(&self) -> Value {
+        // One at a time, and each with the table of its turn: the watch looks at it, and commands do.
+        let _turn = self.following.lock();
         let mount = table::of_device(&self.record.device, &self.record.dir);
         let (Some(mount), Some(volume)) = (mount, self.volume.upgrade()) else {
             return json!({"error": "it is being unmounted"});
         };
-        // One at a time: the table is looked at by the watch and by commands.
-        let _turn = self.following.lock();
         let read_only = mount.is_read_only();
-        let was = self.read_only.swap(read_only, Ordering::AcqRel);
         if !read_only && let Err(error) = volume.begin_writing() {
             tracing::error!(%error, "mounted read-write, but the pool cannot be written; nothing is changed");
             return json!({"error": format!("it cannot be written: {error}")});
         }
+        // Told as read-write when it can be written.
+        let was = self.read_only.swap(read_only, Ordering::AcqRel);
         volume.set_access_times(match read_only {
             true => AccessTimes::Never,
             false => mount.access_times(),

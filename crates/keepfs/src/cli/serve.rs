@@ -51,11 +51,13 @@ struct Beside {
 pub fn in_background(args: &Serve) -> Outcome {
     match begin_in_background(args) {
         Ok(mounted) => {
-            let told = tell_keeper(mounted.kept.as_deref());
-            let said = say_ready(args);
+            let nowhere = File::options().write(true).open("/dev/null");
+            // Whoever is told that it serves finds it confined.
             if mounted.kept.is_some() {
                 confine::begin();
             }
+            let told = tell_keeper(mounted.kept.as_deref());
+            let said = say_ready(args, nowhere);
             let served = mounted.serve();
             told.and(said).and(served).map(|()| 0)
         }
@@ -133,8 +135,8 @@ fn open_log(path: &Path) -> Result<File, Failure> {
     log.map_err(Failure::io("open the log", path))
 }
 
-/// The last word to the starter, who reads until here.
-fn say_ready(args: &Serve) -> Result<(), Failure> {
+/// The last word to the starter, who reads until here; what is printed after it goes `nowhere`.
+fn say_ready(args: &Serve, nowhere: io::Result<File>) -> Result<(), Failure> {
     if args.foreground {
         return Ok(());
     }
@@ -142,8 +144,7 @@ fn say_ready(args: &Serve) -> Result<(), Failure> {
     let said = io::stdout()
         .flush()
         .map_err(Failure::io("answer the starter of", &args.pool));
-    let null = File::options().write(true).open("/dev/null");
-    match null.and_then(|null| Ok(rustix::stdio::dup2_stdout(&null)?)) {
+    match nowhere.and_then(|nowhere| Ok(rustix::stdio::dup2_stdout(&nowhere)?)) {
         Ok(()) => said,
         Err(error) => Err(Failure::io("redirect the output of", &args.pool)(error)),
     }

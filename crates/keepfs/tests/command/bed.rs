@@ -45,6 +45,12 @@ pub fn fails(command: &mut Command) -> (i32, String) {
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
+/// A copy of a program that can be run at once: written by another process, so that no program which a test starts at this
+/// moment holds it open for writing (ETXTBSY).
+pub fn copy_program(from: impl AsRef<OsStr>, to: &Path) {
+    done(Command::new("cp").arg(from).arg(to));
+}
+
 /// `keepfs` with arguments.
 pub fn keepfs<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(KEEPFS);

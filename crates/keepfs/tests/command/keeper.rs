@@ -1,6 +1,6 @@
 //! A mount with a keeper: servers die, the mount does not.
 
-use super::bed::{Bed, done, fails, keepfs};
+use super::bed::{Bed, copy_program, done, fails, keepfs};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
@@ -218,7 +218,7 @@ fn another_program_takes_the_servers_place() {
     let mut file = fs::File::create_new(bed.on("open")).unwrap();
     file.write_all(b"before").unwrap();
     let (copy, broken) = (bed.path("keepfs-new"), bed.path("broken"));
-    fs::copy(super::bed::KEEPFS, &copy).unwrap();
+    copy_program(super::bed::KEEPFS, &copy);
     let said = done(keepfs(["upgrade"]).arg(bed.dir()).arg(&copy));
     assert!(said.contains("keepfs-new"), "{said}");
     file.write_all(b" after").unwrap();
@@ -231,7 +231,7 @@ fn another_program_takes_the_servers_place() {
     let exe = fs::read_link(format!("/proc/{}/exe", bed.server())).unwrap();
     assert_eq!(exe, copy);
     // A program that does not serve is taken back.
-    fs::copy("/bin/true", &broken).unwrap();
+    copy_program("/bin/true", &broken);
     let (code, said) = fails(keepfs(["upgrade"]).arg(bed.dir()).arg(&broken));
     assert_eq!(code, 1);
     assert!(said.contains("the one before goes on"), "{said}");
@@ -298,7 +298,10 @@ fn a_server_has_given_up_what_it_does_not_need() {
         for _ in 0..2 {
             let tasks = fs::read_dir(format!("/proc/{}/task", bed.server())).unwrap();
             for task in tasks.map(Result::unwrap) {
-                let status = fs::read_to_string(task.path().join("status")).unwrap();
+                // A thread may have ended since.
+                let Ok(status) = fs::read_to_string(task.path().join("status")) else {
+                    continue;
+                };
                 let field = |name: &str| {
                     let mut lines = status.lines();
                     lines

@@ -1,6 +1,6 @@
 //! Mount options do what they say.
 
-use super::bed::{Bed, done, fails, possible, run};
+use super::bed::{Bed, copy_program, done, fails, possible, run};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
@@ -248,7 +248,7 @@ fn nosuid_and_suid() {
     let Some(bed) = Bed::mounted("suid") else { return };
     // id(1) under its own name says whose rights it has.
     let id = bed.on("id");
-    fs::copy("/usr/bin/id", &id).unwrap();
+    copy_program("/usr/bin/id", &id);
     fs::set_permissions(&id, fs::Permissions::from_mode(0o4755)).unwrap();
     let effective = || done(super::users::nobody().arg(&id).arg("-u")).trim().to_owned();
     assert_eq!(effective(), "0");
