@@ -1,6 +1,7 @@
 //! How commands talk to a running server: a socket that only root may use, one line asked, one answer in JSON.
 //!
-//! `status`, `events`, `follow` and `sync` are answered when they are done. `wait` is answered twice: at once, and when the pool is closed.
+//! `status`, `events`, `follow` and `sync` are answered when they are done. `wait` is answered twice: at once, and when the pool is closed;
+//! the connection is closed when the pool is free for others.
 
 use super::registry::{self, Record};
 use parking_lot::Mutex;
@@ -71,8 +72,8 @@ impl Control {
     }
 
     /// The pool is closed: tells those who wait how it went. The record is taken away, unless a keeper still holds the pool,
-    /// which does it then; returns its files.
-    pub fn close(&self, result: Result<(), String>) -> [PathBuf; 3] {
+    /// which does it then; returns its files, and the sockets of those who wait: they wait until these are closed.
+    pub fn close(&self, result: Result<(), String>) -> ([PathBuf; 3], Vec<OwnedFd>) {
         let record = self.record.lock();
         if !record.kept {
             record.withdraw();
@@ -81,11 +82,13 @@ impl Control {
             Ok(()) => json!({"durable": true}),
             Err(error) => json!({"durable": false, "error": error}),
         };
-        for mut waiter in self.waiters.lock().drain(..) {
+        let answer = format!("{answer}\n");
+        let told = |mut waiter: UnixStream| {
             // A client that does not wait any more does not matter.
-            let _ = writeln!(waiter, "{answer}");
-        }
-        record.files()
+            let _ = waiter.write_all(answer.as_bytes());
+            OwnedFd::from(waiter)
+        };
+        (record.files(), self.waiters.lock().drain(..).map(told).collect())
     }
 }
 
@@ -132,9 +135,15 @@ pub enum Silent {
 
 /// Asks the server of `record` one question; if it dies over it and has a keeper, the next server.
 pub fn ask(record: &Record, question: &str) -> Result<Value, Silent> {
+    let mut record = record.clone();
     for _ in 0..TRIES {
-        match ask_once(record, question) {
-            Err(Silent::Dead) if record.kept && process_of(record).is_ok() => {}
+        match ask_once(&record, question) {
+            // Its keeper has died since the record was read: its files have other names.
+            Err(Silent::Dead) if record.kept => match registry::moved(&record) {
+                Some(moved) => record = moved,
+                None if process_of(&record).is_ok() => {}
+                None => break,
+            },
             other => return other,
         }
     }
@@ -226,7 +235,7 @@ impl Wait {
         Err(Silent::Dead)
     }
 
-    /// Waits until the server's process is gone, and with it its lock on the pool.
+    /// Waits until the server or its keeper has let go of the pool.
     pub fn end(mut self) -> Ended {
         let mut last = String::new();
         // A connection that breaks is a server that died; the next one, if there is a keeper, ends what it began.
@@ -236,7 +245,7 @@ impl Wait {
                 _ => break,
             }
         }
-        let _ = poll(&mut [PollFd::new(&self.process, PollFlags::IN)], None);
+        let _ = poll(&mut self.free(), None);
         match serde_json::from_str::<Value>(&last) {
             Ok(answer) if answer["durable"] == true => Ended::Durable,
             Ok(answer) => Ended::Unclean(answer["error"].as_str().unwrap_or("it did not say why").to_owned()),
@@ -244,13 +253,21 @@ impl Wait {
         }
     }
 
-    /// Waits at most so long for the process to go; whether it went.
+    /// Waits at most so long for the pool to be let go; whether it was, or another server has taken the place of one that died.
     pub fn end_within(&self, seconds: i64) -> bool {
         let limit = Timespec {
             tv_sec: seconds,
             tv_nsec: 0,
         };
-        poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&limit)).is_ok_and(|ready| ready > 0)
+        poll(&mut self.free(), Some(&limit)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// The pool is free when the other end of the connection is closed, which its process may not have done when it died.
+    fn free(&self) -> [PollFd<'_>; 2] {
+        [
+            PollFd::new(&self.process, PollFlags::IN),
+            PollFd::new(self.stream.get_ref(), PollFlags::empty()),
+        ]
     }
 }
 

@@ -15,9 +15,10 @@ pub mod wire;
 use super::args::Keep;
 use super::failure::Failure;
 use super::options::MountOptions;
-use super::{Outcome, succeed};
-use held::Held;
-use life::{Child, End, Program};
+use super::succeed::CONNECTION;
+use super::{Outcome, attach, registry, serve, succeed};
+use held::{Held, Item};
+use life::{Child, End, Last, Program};
 use lives::{Begin, Death, Lives};
 use rustix::mm::{MlockAllFlags, mlockall};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -44,6 +45,7 @@ struct Keeper {
     spares_left: u32,
     /// Somebody wants the mount gone; tried with every server until one obeys.
     unmount: bool,
+    null: File,
 }
 
 /// The hidden command `keep`: its first server answers the starter on the standard output.
@@ -75,6 +77,7 @@ fn begin(args: &Keep) -> Result<Keeper, Failure> {
         spares_left: SPARES,
         signals: signals().map_err(|e| Failure::Other(format!("cannot wait for signals: {e}")))?,
         unmount: false,
+        null: nowhere()?,
     })
 }
 
@@ -84,10 +87,13 @@ fn leave_the_starter() -> Result<(), Failure> {
     if let Err(error) = rustix::process::setsid() {
         tracing::debug!(%error, "stays in its session");
     }
-    let null = File::options().write(true).open("/dev/null");
-    let null = null.map_err(Failure::io("open", Path::new("/dev/null")))?;
+    let null = nowhere()?;
     rustix::stdio::dup2_stderr(&null).map_err(|e| Failure::Other(format!("cannot redirect standard error: {e}")))?;
     std::env::set_current_dir("/").map_err(Failure::io("go to", Path::new("/")))
+}
+
+fn nowhere() -> Result<File, Failure> {
+    serve::nowhere().map_err(Failure::io("open", Path::new(serve::NOWHERE)))
 }
 
 /// What can be had of a life longer than others'; nothing of it is needed for the work.
@@ -116,13 +122,6 @@ impl Keeper {
             self.provide_spare();
             let child = Child::start(&self.program, first, &self.held, &self.begin);
             let child = child.map_err(Failure::io("start", self.program.path()))?;
-            if first {
-                // The server has the starter's pipe; kept open here it would seem that more may come.
-                let null = File::options().write(true).open("/dev/null");
-                let null = null.map_err(Failure::io("open", Path::new("/dev/null")))?;
-                let silent = rustix::stdio::dup2_stdout(&null);
-                silent.map_err(|e| Failure::Other(format!("cannot redirect standard output: {e}")))?;
-            }
             if let Some(code) = self.see_to_its_end(child, first) {
                 return Ok(code);
             }
@@ -168,6 +167,37 @@ impl Keeper {
         self.spare.take().into_iter().for_each(Spare::end);
     }
 
+    /// All is done: nothing is held any more, and those who wait for that are told.
+    fn let_go(&mut self, last: Last) {
+        // The next user of the pool makes files of the same names.
+        last.empty.iter().for_each(|file| registry::remove_empty(file));
+        // Who finds the files gone finds the pool free.
+        self.held = Held::default();
+        for file in last.files {
+            // It may never have been there.
+            let _ = std::fs::remove_file(file);
+        }
+        drop(last.waiting);
+    }
+
+    /// The first server died before it served, `how`: no mount is left, and its starter knows why. If it told that itself
+    /// it did so before us.
+    fn never_served(&mut self, how: &str) {
+        let connection = self.held.take(CONNECTION);
+        // Nobody serves it and nobody will: with the last descriptor of it the kernel stops waiting for answers.
+        self.held = Held::default();
+        self.drop_spare();
+        if let Some(Item { bytes, descriptors }) = connection {
+            drop(descriptors);
+            if let Err(error) = attach::start_detach(&bytes).and_then(|mut detach| detach.wait()) {
+                tracing::error!(%error, "a mount without a server is left");
+            }
+        }
+        registry::forget(std::process::id());
+        let said = format!("the server died before the mount was usable ({how}); try again with -o log=FILE");
+        serve::answer(&said, &self.null);
+    }
+
     /// Serves `child` until it ends; the exit code, if it was the last.
     fn see_to_its_end(&mut self, mut child: Child, first: bool) -> Option<u8> {
         let end = loop {
@@ -184,18 +214,17 @@ impl Keeper {
             }
         };
         let how = match end {
-            End::Orderly { code, files } => {
-                // Who finds the files gone finds the pool free.
-                self.held = Held::default();
+            End::Orderly(last) => {
+                let code = last.code;
+                self.let_go(last);
                 self.drop_spare();
-                for file in files {
-                    // It may never have been there.
-                    let _ = std::fs::remove_file(file);
-                }
+                child.leave();
                 return Some(code);
             }
-            // It never served: its starter knows why.
-            End::Died { code, .. } if first && !child.was_ready() => return Some(code.unwrap_or(1)),
+            End::Died { how, code } if first && !child.was_ready() => {
+                self.never_served(&how);
+                return Some(code.unwrap_or(1));
+            }
             End::MadeRoom(path) => {
                 self.program.replace(path);
                 // The next keeper is of the new program too.

@@ -34,11 +34,11 @@ pub struct Record {
 impl Record {
     /// The socket of the server.
     pub fn socket(&self) -> PathBuf {
-        Path::new(FOLDER).join(format!("{}.sock", self.pid))
+        socket_of(self.pid)
     }
 
     fn file(&self) -> PathBuf {
-        Path::new(FOLDER).join(format!("{}.json", self.pid))
+        file_of(self.pid)
     }
 
     /// What the server wrote to standard error: nothing, unless a guard or a panic ended it.
@@ -60,12 +60,19 @@ impl Record {
 
     /// The mount has another keeper from now on: its files change their names. Errors: those of the file system.
     pub fn moved_to(&self, pid: u32) -> io::Result<Record> {
-        let moved = Record { pid, ..self.clone() };
-        fs::rename(self.socket(), moved.socket())?;
+        // Who looks meanwhile may find both, and takes the later one.
+        let since_ns = self.since_ns + 1;
+        let moved = Record {
+            pid,
+            since_ns,
+            ..self.clone()
+        };
+        fs::hard_link(self.socket(), moved.socket())?;
         // Not there with a log of its own.
         let _ = fs::rename(words_of(self.pid), words_of(pid));
         moved.publish()?;
         fs::remove_file(self.file())?;
+        fs::remove_file(self.socket())?;
         Ok(moved)
     }
 
@@ -82,7 +89,7 @@ impl Record {
 
     /// All its files.
     pub fn files(&self) -> [PathBuf; 3] {
-        [self.file(), self.socket(), words_of(self.pid)]
+        files_of(self.pid)
     }
 
     /// Whether the mount is in the table of mounts. Its device number alone proves nothing: it may be another's by now.
@@ -102,6 +109,22 @@ pub fn words_file(pid: u32) -> io::Result<(File, String)> {
     Ok((File::create(words_of(pid))?, before))
 }
 
+/// Takes the files of a keeper away whose servers never served.
+pub fn forget(pid: u32) {
+    for file in files_of(pid) {
+        // Which of them there are depends on how far it came.
+        let _ = fs::remove_file(file);
+    }
+}
+
+/// Removes a file that nobody writes to any more, if nothing was written.
+pub fn remove_empty(file: &Path) {
+    if fs::metadata(file).is_ok_and(|found| found.len() == 0) {
+        // Somebody else may have cleaned up.
+        let _ = fs::remove_file(file);
+    }
+}
+
 /// Takes the file of a server away that never served.
 pub fn forget_words(pid: u32) {
     // Not there with a log of its own.
@@ -111,6 +134,18 @@ pub fn forget_words(pid: u32) {
 /// Where the events of the pool with this identity are kept.
 pub fn events_file(id: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("{id}.events"))
+}
+
+fn files_of(pid: u32) -> [PathBuf; 3] {
+    [file_of(pid), socket_of(pid), words_of(pid)]
+}
+
+fn file_of(pid: u32) -> PathBuf {
+    Path::new(FOLDER).join(format!("{pid}.json"))
+}
+
+fn socket_of(pid: u32) -> PathBuf {
+    Path::new(FOLDER).join(format!("{pid}.sock"))
 }
 
 fn words_of(pid: u32) -> PathBuf {
@@ -144,6 +179,14 @@ pub fn at_dir(dir: &Path) -> Result<(table::Mount, Option<Record>), Failure> {
         .filter(|record| record.device == mount.device)
         .max_by_key(|record| (record.dir == mount.dir, record.since_ns));
     Ok((mount, record))
+}
+
+/// The record that the mount of `record` has since another keeper took it over.
+pub fn moved(record: &Record) -> Option<Record> {
+    let is_later = |found: &Record| {
+        (&found.device, &found.dir) == (&record.device, &record.dir) && found.since_ns > record.since_ns
+    };
+    all().into_iter().find(is_later)
 }
 
 /// The servers of a pool, by its path.

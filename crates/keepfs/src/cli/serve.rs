@@ -15,9 +15,10 @@ use keepfs_fuse::{Session, Unmounter};
 use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,10 @@ pub struct Mounted {
     pub control: Option<Arc<Control>>,
     /// The keeper, if there is one.
     pub kept: Option<Arc<Kept>>,
+    /// The file of events.
+    pub events: Option<PathBuf>,
+    /// Without a keeper: the pool, which nobody else can have until this is closed.
+    pub device: Option<OwnedFd>,
 }
 
 /// What stands by a server from its first moment.
@@ -51,15 +56,17 @@ struct Beside {
 pub fn in_background(args: &Serve) -> Outcome {
     match begin_in_background(args) {
         Ok(mounted) => {
-            let nowhere = File::options().write(true).open("/dev/null");
-            // Whoever is told that it serves finds it confined.
+            // Whoever is told that it serves finds it confined: nothing can be opened any more then.
+            let null = nowhere().map_err(Failure::io("open", Path::new(NOWHERE)))?;
             if mounted.kept.is_some() {
                 confine::begin();
             }
             let told = tell_keeper(mounted.kept.as_deref());
-            let said = say_ready(args, nowhere);
+            if !args.foreground {
+                answer(READY, &null);
+            }
             let served = mounted.serve();
-            told.and(said).and(served).map(|()| 0)
+            told.and(served).map(|()| 0)
         }
         Err(failure) => {
             println!("{failure}");
@@ -118,10 +125,10 @@ fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
 /// before this one wrote there.
 fn leave_the_starter(args: &Serve, log: Option<&File>, kept: Option<&Kept>) -> Result<String, Failure> {
     let named_after = kept.map_or_else(std::process::id, |kept| kept.told().keeper_pid);
-    let nowhere = |_| Ok((File::options().write(true).open("/dev/null")?, String::new()));
+    let unheard = |_| Ok((nowhere()?, String::new()));
     let stderr = match log {
         Some(log) => log.try_clone().map(|log| (log, String::new())),
-        None => registry::words_file(named_after).or_else(nowhere),
+        None => registry::words_file(named_after).or_else(unheard),
     };
     let (stderr, last_words) = stderr.map_err(Failure::io("open the log of", &args.pool))?;
     rustix::process::setsid().map_err(|e| Failure::Other(format!("cannot leave the terminal: {e}")))?;
@@ -135,19 +142,23 @@ fn open_log(path: &Path) -> Result<File, Failure> {
     log.map_err(Failure::io("open the log", path))
 }
 
-/// The last word to the starter, who reads until here; what is printed after it goes `nowhere`.
-fn say_ready(args: &Serve, nowhere: io::Result<File>) -> Result<(), Failure> {
-    if args.foreground {
-        return Ok(());
+/// Says how it went to the starter, who reads one line, whoever says it first: a server, or its keeper if the server has died
+/// over it. From then on what is said there goes to `null`.
+pub fn answer(line: &str, null: &File) {
+    let mut starter = io::stdout();
+    // Gone is as good as told.
+    let _ = writeln!(starter, "{line}").and_then(|()| starter.flush());
+    if let Err(error) = rustix::stdio::dup2_stdout(null) {
+        tracing::error!(%error, "the starter waits for more");
     }
-    println!("{READY}");
-    let said = io::stdout()
-        .flush()
-        .map_err(Failure::io("answer the starter of", &args.pool));
-    match nowhere.and_then(|nowhere| Ok(rustix::stdio::dup2_stdout(&nowhere)?)) {
-        Ok(()) => said,
-        Err(error) => Err(Failure::io("redirect the output of", &args.pool)(error)),
-    }
+}
+
+/// Where everything may be written that nobody shall read.
+pub const NOWHERE: &str = "/dev/null";
+
+/// See [`NOWHERE`].
+pub fn nowhere() -> io::Result<File> {
+    File::options().write(true).open(NOWHERE)
 }
 
 /// `mount --foreground`.
@@ -211,7 +222,22 @@ fn begin(
         helper.release();
     }
     opened.prepare_writing();
-    Ok(Mounted { session, control, kept })
+    let device = match kept {
+        Some(_) => None,
+        None => Some(opened.device()?),
+    };
+    Ok(Mounted {
+        session,
+        control,
+        kept,
+        events: Some(events_of(&opened)),
+        device,
+    })
+}
+
+/// Where the events of this pool are kept.
+pub fn events_of(pool: &Pool) -> PathBuf {
+    registry::events_file(&pool.volume().store().pool().id.to_string())
 }
 
 /// What every server does before it touches a pool. `kept`: it has a keeper, which has the rights that it needs no more.
@@ -275,7 +301,7 @@ pub fn live(
     ring: Ring,
     kept: Option<&Arc<Kept>>,
 ) -> Arc<status::Live> {
-    let events = registry::events_file(&pool.volume().store().pool().id.to_string());
+    let events = events_of(pool);
     if let Err(error) = ring.keep_in(&events) {
         tracing::warn!(%error, file = %events.display(), "events are not kept");
     }
@@ -331,12 +357,21 @@ impl Mounted {
             .control
             .map(|control| control.close(served.as_ref().map(drop).map_err(ToString::to_string)));
         if let Some(kept) = self.kept {
-            let files = closed.map(|files| files.map(PathBuf::into_os_string).join(OsStr::new("\n")));
-            let files = files.unwrap_or_default();
+            let (files, waiting) = closed
+                .map(|(files, waiting)| (files.to_vec(), waiting))
+                .unwrap_or_default();
+            let all = self.events.into_iter().chain([PathBuf::new()]).chain(files);
+            let all: Vec<OsString> = all.map(PathBuf::into_os_string).collect();
             let code = u8::from(served.is_err());
-            if let Err(error) = kept.say(&format!("ended {code}"), files.as_bytes()) {
+            if let Err(error) = kept.end(code, all.join(OsStr::new("\n")).as_bytes(), waiting) {
                 tracing::error!(%error, "the keeper was not told of the end");
             }
+        } else {
+            // The next user of the pool makes a file of the same name.
+            self.events.iter().for_each(|events| registry::remove_empty(events));
+            drop(self.device);
+            // Closed by the end of this process, which has let go of everything then.
+            std::mem::forget(closed);
         }
         Ok(served?)
     }

@@ -185,6 +185,8 @@ pub fn begin(
         session,
         control,
         kept: Some(kept.clone()),
+        events: Some(serve::events_of(&pool)),
+        device: None,
     })
 }
 
@@ -228,6 +230,8 @@ fn failing(
         session,
         control,
         kept: Some(kept.clone()),
+        events: None,
+        device: None,
     })
 }
 

@@ -1,4 +1,4 @@
-//! `keepfs unmount`: returns when everything is durable and the server is gone.
+//! `keepfs unmount`: returns when everything is durable and the pool is free for others.
 
 use super::args::Unmount;
 use super::control::{self, Ended, Silent, Wait};

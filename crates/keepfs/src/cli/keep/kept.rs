@@ -24,6 +24,8 @@ struct State {
     begin: Begin,
     /// The keeper that stands ready: its process, and a socket to it.
     spare: Option<(u32, OwnedFd)>,
+    /// All is done: no other keeper is wanted.
+    ended: bool,
 }
 
 impl Kept {
@@ -48,6 +50,7 @@ impl Kept {
                         put: handed.try_clone()?,
                         begin,
                         spare,
+                        ended: false,
                     };
                     let state = Mutex::new(state);
                     return Ok((Kept { state }, handed));
@@ -78,6 +81,23 @@ impl Kept {
     /// Says something to the keeper. Errors: none that the server need do anything about but say.
     pub fn say(&self, words: &str, bytes: &[u8]) -> io::Result<()> {
         heard(wire::send(self.state.lock().socket.as_fd(), words, bytes, &[]))
+    }
+
+    /// The last word: all is done, with this exit code. Nothing that was put is open in this process any more when the keeper
+    /// hears it. It removes of `files` those before the empty line that are empty, lets all go, removes the others, and closes
+    /// `waiting`. Errors: as [`Kept::say`].
+    pub fn end(&self, code: u8, files: &[u8], mut waiting: Vec<OwnedFd>) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.ended = true;
+        state.put = Held::default();
+        // Those left out hear of it when the server closes them, and try again.
+        waiting.truncate(wire::DESCRIPTORS_MAX);
+        heard(wire::send(
+            state.socket.as_fd(),
+            &format!("ended {code}"),
+            files,
+            &waiting,
+        ))
     }
 
     /// Sees to it that there is always a keeper: when it dies, `before` is called (which makes everything durable) and
@@ -117,6 +137,9 @@ impl Kept {
     /// Hands everything to the keeper that stands ready; the socket to it once more.
     fn change_keeper(&self) -> io::Result<OwnedFd> {
         let mut state = self.state.lock();
+        if state.ended {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let (pid, socket) = state.spare.take().ok_or(io::ErrorKind::NotFound)?;
         state.begin.keeper_pid = pid;
         wire::send_all(socket.as_fd(), &state.put)?;

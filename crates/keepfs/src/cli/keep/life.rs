@@ -5,12 +5,13 @@ use super::lives::Begin;
 use super::spare::{SPARE, Spare};
 use super::wire::{self, Message};
 use crate::cli::args::Keep;
-use crate::cli::attach;
 use crate::cli::succeed::CONNECTION;
+use crate::cli::{attach, serve};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
@@ -72,16 +73,24 @@ impl Program {
     }
 }
 
+/// The last word of a server.
+#[derive(Debug)]
+pub struct Last {
+    /// The exit code.
+    pub code: u8,
+    /// What is to be removed while all is still held, if nothing is in it.
+    pub empty: Vec<PathBuf>,
+    /// What is to be removed when nothing is held any more.
+    pub files: Vec<PathBuf>,
+    /// To be closed then: who is at their other ends waits for that.
+    pub waiting: Vec<OwnedFd>,
+}
+
 /// How a server ended.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub enum End {
-    /// It said that all is done.
-    Orderly {
-        /// The exit code.
-        code: u8,
-        /// What is to be removed when nothing is held any more.
-        files: Vec<PathBuf>,
-    },
+    /// It said that all is done; its process may still be there.
+    Orderly(Last),
     /// It made room for another program.
     MadeRoom(PathBuf),
     /// Anything else.
@@ -102,7 +111,34 @@ pub struct Child {
     ready: bool,
     ended: Option<End>,
     /// Unmounts.
-    detach: Option<process::Child>,
+    detach: Option<Detach>,
+    /// Somebody waits on our standard output for this server to serve; from then on it is this.
+    awaited: Option<File>,
+}
+
+/// A process that unmounts.
+struct Detach {
+    process: process::Child,
+    pidfd: OwnedFd,
+}
+
+impl Detach {
+    fn start(connection: &[u8]) -> io::Result<Detach> {
+        let process = attach::start_detach(connection)?;
+        let pidfd = pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
+        Ok(Detach { process, pidfd })
+    }
+
+    /// To wait for its end.
+    fn ends(&self) -> PollFd<'_> {
+        PollFd::new(&self.pidfd, PollFlags::IN)
+    }
+
+    /// It has ended: nothing is left of it when this returns.
+    fn reap(mut self) {
+        // What became of the mount is seen by the server.
+        let _ = self.process.wait();
+    }
 }
 
 impl Child {
@@ -110,6 +146,7 @@ impl Child {
     /// standard output. Errors: it could not be started.
     pub fn start(program: &Program, first: bool, held: &Held, begin: &Begin) -> io::Result<Child> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let awaited = (first && !program.foreground).then(serve::nowhere).transpose()?;
         let mut command = Command::new(&program.path);
         command.args(&program.words).stdin(Stdio::from(theirs));
         if !first {
@@ -131,6 +168,7 @@ impl Child {
             ready: false,
             ended: None,
             detach: None,
+            awaited,
         };
         let text = serde_json::to_vec(begin)?;
         let told = wire::send_all(child.socket.as_fd(), held)
@@ -165,6 +203,7 @@ impl Child {
                         ready: true,
                         ended: None,
                         detach: None,
+                        awaited: None,
                     });
                 }
                 _ => return Err(io::ErrorKind::InvalidData.into()),
@@ -204,12 +243,18 @@ impl Child {
                 PollFd::new(&self.socket, socket),
                 PollFd::new(signals, PollFlags::IN),
                 spare.map_or(PollFd::new(signals, PollFlags::empty()), Spare::ends),
+                self.detach
+                    .as_ref()
+                    .map_or(PollFd::new(signals, PollFlags::empty()), Detach::ends),
             ];
             // Interrupted by the signal that arrives: looked at in the next round.
             if poll(&mut fds, None).is_err() {
                 continue;
             }
-            let [gone, said, signal, no_spare] = fds.map(|fd| !fd.revents().is_empty());
+            let [gone, said, signal, no_spare, detached] = fds.map(|fd| !fd.revents().is_empty());
+            if detached {
+                self.detach.take().into_iter().for_each(Detach::reap);
+            }
             if signal {
                 while signals.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0) {}
                 *unmount = true;
@@ -217,6 +262,10 @@ impl Child {
             }
             if said && listening {
                 listening = self.listen(held, unmount);
+            }
+            // Its process has nothing more to say.
+            if let Some(End::Orderly(_)) = self.ended {
+                return self.ended.take();
             }
             if gone {
                 while listening && self.listen(held, &mut false) {}
@@ -235,12 +284,10 @@ impl Child {
             return;
         };
         // One at a time; the one before may have found the mount busy in another way than by being in use.
-        if let Some(detach) = &mut self.detach
-            && detach.try_wait().is_ok_and(|ended| ended.is_none())
-        {
+        if self.detach.is_some() {
             return;
         }
-        match attach::start_detach(&connection.bytes) {
+        match Detach::start(&connection.bytes) {
             Ok(detach) => self.detach = Some(detach),
             Err(error) => tracing::error!(%error, "cannot unmount"),
         }
@@ -259,6 +306,9 @@ impl Child {
             }
             ["ready"] => {
                 self.ready = true;
+                if let Some(null) = self.awaited.take() {
+                    serve::answer(serve::READY, &null);
+                }
                 self.unmount(held, *unmount);
             }
             ["unmount"] => {
@@ -267,15 +317,29 @@ impl Child {
             }
             ["ended", code] => {
                 let code = code.parse().unwrap_or(1);
-                let lines = message.bytes.split(|byte| *byte == b'\n');
-                let paths = lines.filter(|line| !line.is_empty());
-                let files = paths.map(|path| OsString::from_vec(path.to_vec()).into()).collect();
-                self.ended = Some(End::Orderly { code, files });
+                let mut lines = message.bytes.split(|byte| *byte == b'\n');
+                let path = |line: &[u8]| OsString::from_vec(line.to_vec()).into();
+                let empty = lines.by_ref().take_while(|line| !line.is_empty()).map(path).collect();
+                let files = lines.filter(|line| !line.is_empty()).map(path).collect();
+                let waiting = message.descriptors;
+                self.ended = Some(End::Orderly(Last {
+                    code,
+                    empty,
+                    files,
+                    waiting,
+                }));
             }
             ["upgrade"] => self.ended = Some(End::MadeRoom(OsString::from_vec(message.bytes).into())),
             _ => {}
         }
         true
+    }
+
+    /// Waits for the process of a server that has said its last word. One that another process started is that one's to reap.
+    pub fn leave(mut self) {
+        self.detach.take().into_iter().for_each(Detach::reap);
+        // Its last word counts, not how it left.
+        let _ = self.process.as_mut().map(process::Child::wait);
     }
 
     fn reap(&mut self) -> End {

@@ -1,7 +1,8 @@
 //! What keeper and server say to each other: messages of a SOCK_SEQPACKET pair, each a line of words, bytes, and descriptors.
 //!
 //! From the server: `put NAME` (bytes and descriptors replace what has the name), `ready`, `ended CODE` (in order: no other
-//! server shall come; bytes: paths, a line each, to be removed when nothing is held any more), `upgrade` (bytes: a program; the server makes room for it). To a new server: `put NAME` for all that
+//! server shall come; bytes: paths, a line each, to be removed if they are empty, an empty line, paths to be removed when nothing
+//! is held any more; descriptors: to be closed then), `upgrade` (bytes: a program; the server makes room for it). To a new server: `put NAME` for all that
 //! is held, then `begin` (bytes: [`super::lives::Begin`]). To a new keeper of a running server: the same, then `serving PID`.
 //! The words are described for other implementations in docs/decisions/0530.
 
@@ -62,9 +63,8 @@ pub fn receive(socket: BorrowedFd<'_>, wait: bool) -> io::Result<Option<Message>
     };
     let received = loop {
         match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
-            Err(Errno::INTR) => {}
-            // The other side died with messages of ours unread.
-            Err(Errno::CONNRESET) => return Ok(None),
+            // The other side died with messages of ours unread: told once, before what it had sent.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
             other => break other?,
         }
     };

@@ -88,3 +88,16 @@ fn what_is_put_again_replaces_all_of_it() {
     assert_eq!(message.descriptors.len(), 1);
     assert!(receive(b.as_fd(), false).is_err(), "one message, not two");
 }
+
+/// A server that dies with words of its keeper unread: what it had put is held all the same.
+#[test]
+fn what_was_said_before_a_death_is_heard_though_the_answer_was_not() {
+    let (keeper, server) = pair();
+    send(keeper.as_fd(), "put spare", b"", &[]).unwrap();
+    send(server.as_fd(), "put remains", b"memory", &[file("content")]).unwrap();
+    drop(server);
+    let message = receive(keeper.as_fd(), false).unwrap().expect("it was said");
+    assert_eq!(message.words, ["put", "remains"]);
+    assert_eq!(text(message.descriptors.into_iter().next().unwrap()), "content");
+    assert!(receive(keeper.as_fd(), false).unwrap().is_none());
+}
