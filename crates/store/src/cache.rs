@@ -8,9 +8,10 @@
 //!     not checkpoint dirty, not in a checkpoint in flight, and their redo is in the plog.
 
 use crate::arena::FrameNo;
-use crate::young::Verified;
+use crate::repair::generation_in;
+use crate::young::{Tick, Verified};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use keepfs_format::MetaId;
+use keepfs_format::{MetaId, PAGE};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -60,6 +61,8 @@ pub struct Slot {
     doomed: AtomicBool,
     /// When the frame was last verified.
     pub verified: Verified,
+    /// The generation in its header then.
+    generation: AtomicU32,
     /// Checkpoint and persistence state.
     pub state: Mutex<State>,
 }
@@ -72,6 +75,7 @@ impl Slot {
             used: AtomicBool::new(false),
             doomed: AtomicBool::new(false),
             verified: Verified::default(),
+            generation: AtomicU32::new(0),
             state: Mutex::new(State {
                 dirty: 0,
                 in_flight: false,
@@ -83,6 +87,18 @@ impl Slot {
     /// The metablock in the frame.
     pub fn id(&self) -> MetaId {
         MetaId(self.id.load(Ordering::Acquire))
+    }
+
+    /// The frame was verified just now, and holds `bytes`.
+    pub(crate) fn was_verified(&self, now: Tick, bytes: &[u8; PAGE]) {
+        self.generation.store(generation_in(bytes), Ordering::Relaxed);
+        self.verified.set(now);
+    }
+
+    /// The generation of its metablock, as of when the frame was last verified (decision 0605). It has one for life.
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Relaxed)
     }
 }
 

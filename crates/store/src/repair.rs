@@ -30,6 +30,12 @@ pub(crate) fn kind_in(bytes: &[u8; PAGE]) -> u8 {
     bytes[offset_of!(Header, kind)]
 }
 
+/// The generation that a metablock's header tells.
+pub(crate) fn generation_in(bytes: &[u8; PAGE]) -> u32 {
+    let word = bytes[offset_of!(Header, generation)..].first_chunk();
+    word.map_or(0, |word| u32::from_le_bytes(*word))
+}
+
 /// The metablock that a metablock's header names.
 pub(crate) fn id_in(bytes: &[u8; PAGE]) -> MetaId {
     let word = bytes[offset_of!(Header, id)..].first_chunk();
@@ -62,7 +68,7 @@ impl Store {
         loop {
             match self.arena.verified_copy(pin.frame, copy) {
                 Ok(_) if self.is_bound(pin.frame, id, kind_in(copy)) => {
-                    pin.slot().verified.set(self.clock.now());
+                    pin.slot().was_verified(self.clock.now(), copy);
                     if planted::is(Bug::VerifyThenRead) {
                         planted::between(id);
                         self.arena.load(pin.frame, 0, copy);

@@ -6,6 +6,7 @@
 //! T-2 A frame is verified at the first touch, before any decision is taken from it, unless it was a moment ago (0440).
 //! T-3 Every byte range stored belongs to this transaction alone until it commits; shared bits and counters commute.
 //! T-4 seq is taken, and the redo copied, while the caller still holds all its locks.
+//! T-5 The generation that goes to the log is the one that was verified, also where T-2 looks at nothing (decision 0605).
 
 mod audited;
 mod claims;
@@ -327,6 +328,11 @@ impl<'s> Txn<'s> {
         let mut bytes = [0; HEADER];
         self.store.arena.load(pin.frame, 0, &mut bytes);
         let header = Header::read_from_bytes(&bytes).map_err(|e| Error::Logic(e.to_string()))?;
+        if header.generation.get() != pin.slot().generation() {
+            // T-5
+            let header = self.store.header_again(&pin)?;
+            return Ok((pin, header));
+        }
         Ok((pin, header))
     }
 

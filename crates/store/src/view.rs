@@ -104,9 +104,15 @@ impl Store {
     /// A header that is not that of `r` in a frame that counts as verified a moment ago (decision 0440): the frame is looked
     /// at with its sum, and what stands there then is the header. Errors: those of a frame that cannot be mended.
     pub(crate) fn header_as(&self, pin: &Pin<'_>, header: Header, r: Ref) -> Result<Header, Error> {
-        if check_header(&header, r, self.pool.tag).is_ok() {
-            return Ok(header);
+        match check_header(&header, r, self.pool.tag) {
+            Ok(()) => Ok(header),
+            Err(_) => self.header_again(pin),
         }
+    }
+
+    /// The header of a frame, behind a look at the frame with its sum. Errors: those of a frame that cannot be mended.
+    #[cold]
+    pub(crate) fn header_again(&self, pin: &Pin<'_>) -> Result<Header, Error> {
         with_page(|copy| {
             self.verified_copy(pin, copy)?;
             let (header, _) = Header::read_from_prefix(&copy[..]).map_err(|e| Error::Logic(e.to_string()))?;

@@ -1,4 +1,5 @@
-//! The address space of this process: where its guarded memory lies, and which pointers it holds.
+//! The address space of this process: where its guarded memory lies, and which pointers it holds. What this file keeps of
+//! addresses stands in memory as a number that is none ([`Kept`]): it looks for pointers, and must not be what it finds.
 
 use std::fs::File;
 use std::io;
@@ -21,13 +22,59 @@ pub enum What {
     Else,
 }
 
+/// An address, kept as its complement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept(usize);
+
+impl Kept {
+    /// Keeps an address.
+    #[inline]
+    pub fn new(at: usize) -> Kept {
+        Kept(!at)
+    }
+
+    /// It.
+    #[inline]
+    pub fn address(self) -> usize {
+        !self.0
+    }
+
+    /// As it is kept.
+    pub fn word(self) -> usize {
+        self.0
+    }
+
+    /// Of a word that is kept.
+    pub fn from_word(word: usize) -> Kept {
+        Kept(word)
+    }
+}
+
 /// A mapping.
 #[derive(Clone, Debug)]
 pub struct Mapping {
-    /// Its addresses.
-    pub range: Range<usize>,
+    start: Kept,
+    end: Kept,
     /// What a write to it does.
     pub what: What,
+    /// Its file, or what the system calls it; the arena of `[heap]` has a name, others' have none.
+    pub name: String,
+}
+
+impl Mapping {
+    /// Its addresses.
+    pub fn range(&self) -> Range<usize> {
+        self.start.address()..self.end.address()
+    }
+}
+
+/// A word that is an address.
+#[derive(Clone, Copy, Debug)]
+pub struct Pointer {
+    /// Where it stands.
+    pub at: Kept,
+    /// Where it leads.
+    pub to: Kept,
 }
 
 /// All mappings of this process, by address.
@@ -41,13 +88,15 @@ fn mapping(line: &str) -> Option<Mapping> {
     let guarded = name.starts_with("/memfd:keepfs-");
     let number = |text| usize::from_str_radix(text, 16).ok();
     Some(Mapping {
-        range: number(start)?..number(end)?,
+        start: Kept::new(number(start)?),
+        end: Kept::new(number(end)?),
         what: match rights {
             "rw-s" if guarded => What::Window,
             "r--s" if guarded => What::Shown,
             "rw-p" => What::Private,
             _ => What::Else,
         },
+        name: name.to_owned(),
     })
 }
 
@@ -60,40 +109,62 @@ impl Space {
 
     /// The mapping of an address. Asks for no memory.
     pub fn of(&self, at: usize) -> Option<&Mapping> {
-        let next = self.0.partition_point(|mapping| mapping.range.end <= at);
-        self.0.get(next).filter(|mapping| mapping.range.start <= at)
+        let next = self.0.partition_point(|mapping| mapping.end.address() <= at);
+        self.0.get(next).filter(|mapping| mapping.start.address() <= at)
     }
 
     /// Bytes of mappings of a kind.
     pub fn bytes(&self, what: What) -> usize {
         let these = self.0.iter().filter(|mapping| mapping.what == what);
-        these.map(|mapping| mapping.range.len()).sum()
+        these.map(|mapping| mapping.range().len()).sum()
     }
 
-    /// Every word in memory of this process alone that is an address in one of its mappings, but for the door's own table of
-    /// windows (a word that is exactly where a window starts). Errors: the memory cannot be read.
-    pub fn pointers(&self) -> io::Result<Vec<usize>> {
+    /// Where windows begin, and their bytes.
+    pub fn windows(&self) -> impl Iterator<Item = (Kept, usize)> {
+        let windows = self.0.iter().filter(|mapping| mapping.what == What::Window);
+        windows.map(|mapping| (mapping.start, mapping.range().len()))
+    }
+
+    /// Where a pointer stands and where it leads, in words.
+    pub fn told(&self, pointer: &Pointer) -> Option<String> {
+        let (at, to) = (pointer.at.address(), pointer.to.address());
+        let (here, there) = (self.of(at)?, self.of(to)?);
+        let name = if here.name.is_empty() {
+            "a stack or a mapping"
+        } else {
+            &here.name
+        };
+        Some(format!(
+            "{name}, {:#x} before its end, leads to {} + {:#x}",
+            here.range().end - at,
+            there.name,
+            to - there.range().start
+        ))
+    }
+
+    /// Every word in memory of this process alone that is an address in one of its mappings. Errors: the memory cannot be read.
+    pub fn pointers(&self) -> io::Result<Vec<Pointer>> {
         let memory = File::open("/proc/self/mem")?;
         let mut found = Vec::new();
         let mut piece = vec![0; PIECE];
         for mapping in self.0.iter().filter(|mapping| mapping.what == What::Private) {
-            let mut at = mapping.range.start;
-            while at < mapping.range.end {
-                let len = PIECE.min(mapping.range.end - at);
+            for at in mapping.range().step_by(PIECE) {
+                let len = PIECE.min(mapping.end.address() - at);
+                // What was read before is not to be found again, here.
+                piece.fill(0);
                 // A stack's guard page, or a mapping that went away.
                 if memory.read_exact_at(&mut piece[..len], at as u64).is_ok() {
                     let (words, _) = piece[..len].as_chunks();
-                    let words = words.iter().map(|word| usize::from_ne_bytes(*word));
-                    found.extend(words.filter(|word| self.is_pointer(*word)));
+                    let words = words.iter().map(|word| usize::from_ne_bytes(*word)).enumerate();
+                    let pointers = words.filter(|(_, word)| self.of(*word).is_some());
+                    found.extend(pointers.map(|(n, word)| Pointer {
+                        at: Kept::new(at + 8 * n),
+                        to: Kept::new(word),
+                    }));
                 }
-                at += len;
             }
         }
+        piece.fill(0);
         Ok(found)
-    }
-
-    fn is_pointer(&self, word: usize) -> bool {
-        let mapping = self.of(word);
-        mapping.is_some_and(|mapping| mapping.what != What::Window || mapping.range.start != word)
     }
 }

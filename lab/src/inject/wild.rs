@@ -1,11 +1,16 @@
 //! Greenan & Miller 2006, section 5.2: sixteen-byte writes at random while legal writes go on (bar M-1). Drawn over the
-//! arena where everybody sees it, over the address space, and as over- and underruns from pointers that the process holds.
+//! arena where everybody sees it, over the address space, and as over- and underruns from pointers that the process holds. And
+//! over the door's memory, as if somebody knew where it is: what reaches it must be told and made right again.
+
+mod hits;
 
 use super::Dice;
 use super::papers::{Pool, legal_puts};
-use super::space::{Space, What};
+use super::space::{Kept, Pointer, Space, What};
 use super::subject::failed;
 use super::sys;
+use hits::{CODE, Hits, MOST, ends_server};
+use keepfs_format::PAGE;
 use keepfs_store::Guard;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,8 +22,11 @@ const WRITE: usize = 16;
 const ADDRESSES: usize = 1 << 47;
 /// How far an overrun goes, or an underrun.
 const RUN: usize = 1 << 16;
-/// Writes of one child.
+/// Writes of one child; and of one that hits with each: few to a frame before somebody looks at it.
 const ROUND: u64 = 1_000_000;
+const ROUND_OF_HITS: u64 = 16;
+/// One in so many frames holds nothing.
+const FREE: usize = 8;
 
 /// Where writes are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,10 +37,12 @@ pub enum Draw {
     Addresses,
     /// Near pointers that the process holds.
     Pointers,
+    /// Frames, their sums and their parity as the door reaches them.
+    Door,
 }
 
 /// What wild writes came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// All.
     pub writes: u64,
@@ -41,19 +51,21 @@ pub struct Tally {
     /// Those that would have hit memory that holds no metadata; they are not made.
     pub elsewhere: u64,
     /// Those that reached guarded memory.
-    pub reached: u64,
-    /// Damages that were told, when all frames had been looked at behind it.
-    pub told: u64,
+    pub hits: Hits,
+    /// Those not made: they would have ended the server, and the experiment.
+    pub ending: u64,
+    /// Nodes that were read and were not what had been put into them, at the end; and those that could not be read.
+    pub wrong: [u64; 2],
     /// Legal writes meanwhile.
     pub puts: u64,
     /// For how long.
     pub time: Duration,
     /// Bytes of guarded memory that can be written to.
     pub window: u64,
-    /// Pointers that were held when they were counted last, and those of them that lead into the door's memory.
+    /// Pointers that were held when they were counted last, and the most that led into the door's memory at a time.
     pub pointers: (u64, u64),
-    /// Children that ended in the middle.
-    pub died: u64,
+    /// Where those stood.
+    pub leaks: Vec<String>,
 }
 
 impl Tally {
@@ -62,18 +74,25 @@ impl Tally {
         self.puts as f64 / self.time.as_secs_f64()
     }
 
-    fn add(&mut self, other: [u64; 4]) {
-        let [writes, faulted, elsewhere, reached] = other;
+    /// Whether what reached guarded memory was told, and all is right.
+    pub fn is_right(&self) -> bool {
+        let Hits { lost, untold, told, .. } = self.hits;
+        // A legal write of as many bytes rarely covers all of one.
+        self.wrong == [0, 0] && lost == 0 && untold * 20 <= told + 20
+    }
+
+    fn add(&mut self, [writes, faulted, elsewhere, ending]: [u64; 4]) {
         self.writes += writes;
         self.faulted += faulted;
         self.elsewhere += elsewhere;
-        self.reached += reached;
+        self.ending += ending;
     }
 }
 
 /// `writes` wild writes into a pool with `arena` bytes of frames. Errors: as text.
 pub fn writes(draw: Draw, guard: Guard, writes: u64, arena: usize, seed: u64) -> Result<Tally, String> {
-    let pool = Pool::new(arena, 2000, keepfs_codes::Protection::Pcrc, guard)?;
+    let frames = arena / PAGE;
+    let pool = Pool::new(arena, frames - frames / FREE, CODE, guard)?;
     sys::answer_faults().map_err(failed)?;
     let (stop, puts) = (AtomicBool::new(false), AtomicU64::new(0));
     let began = Instant::now();
@@ -82,7 +101,7 @@ pub fn writes(draw: Draw, guard: Guard, writes: u64, arena: usize, seed: u64) ->
         let mut tally = Tally::default();
         let done = match draw {
             Draw::Arena => over_arena(&pool, writes, seed, &mut tally),
-            _ => by_children(draw, writes, seed, &mut tally),
+            _ => by_children(draw, &pool, writes, seed, &mut tally),
         };
         tally.time = began.elapsed();
         tally.puts = puts.load(Ordering::Acquire);
@@ -93,7 +112,8 @@ pub fn writes(draw: Draw, guard: Guard, writes: u64, arena: usize, seed: u64) ->
     for frame in 0..pool.store.arena_figures().0 {
         pool.store.scrub_frame(frame);
     }
-    tally.told = pool.store.damages().len() as u64;
+    pool.store.checkpoint().map_err(failed)?;
+    tally.wrong = pool.wrong();
     Ok(tally)
 }
 
@@ -103,70 +123,138 @@ fn over_arena(pool: &Pool, writes: u64, seed: u64, tally: &mut Tally) -> Result<
     let (start, len) = (pool.store.frames().shown_address(), pool.store.frames().bytes());
     tally.window = Space::now().map_err(failed)?.bytes(What::Window) as u64;
     let reached = (0..writes).filter(|_| sys::store(start + dice.below(len - WRITE), dice.roll()));
-    let reached = reached.count() as u64;
-    tally.add([writes, writes - reached, 0, reached]);
+    tally.hits.reached = reached.count() as u64;
+    tally.add([writes, writes - tally.hits.reached, 0, 0]);
     Ok(())
 }
 
-fn by_children(draw: Draw, writes: u64, seed: u64, tally: &mut Tally) -> Result<(), String> {
-    let mut round = 0;
+fn by_children(draw: Draw, pool: &Pool, writes: u64, seed: u64, tally: &mut Tally) -> Result<(), String> {
+    let (mut round, mut heard, mut died) = (0, 0, 0);
     while tally.writes < writes {
-        let space = Space::now().map_err(failed)?;
-        let pointers = match draw {
-            Draw::Pointers => space.pointers().map_err(failed)?,
-            _ => Vec::new(),
-        };
-        let is_window = |at: &&usize| space.of(**at).is_some_and(|mapping| mapping.what == What::Window);
-        tally.pointers = (pointers.len() as u64, pointers.iter().filter(is_window).count() as u64);
-        tally.window = space.bytes(What::Window) as u64;
-        let near: Vec<usize> = pointers.iter().copied().filter(|at| is_guarded(&space, *at)).collect();
+        let aim = Aim::new(draw, tally).map_err(failed)?;
         // With the memory that was asked for since.
         let space = Space::now().map_err(failed)?;
         let mut dice = Dice::new(seed + round);
         round += 1;
-        let (reader, writer) = std::io::pipe().map_err(failed)?;
-        let count = ROUND.min(writes - tally.writes);
-        let ended = sys::in_child(|| {
-            let counts = one_round(&space, [&pointers, &near], count, &mut dice);
-            let mut words = [0; 32];
-            for (word, count) in words.as_chunks_mut().0.iter_mut().zip(counts) {
-                *word = count.to_ne_bytes();
+        let most = if draw == Draw::Door { ROUND_OF_HITS } else { ROUND };
+        let count = most.min(writes - tally.writes);
+        match round_by_child(&space, &aim, count, &mut dice).map_err(failed)? {
+            Some((counts, hits)) => {
+                tally.add(counts);
+                heard = tally.hits.judge(pool, &space, &hits, heard);
             }
-            // A child that cannot tell counts as one that died.
-            let _ = rustix::io::write(&writer, &words);
-        });
-        drop(writer);
-        let mut words = [0; 32];
-        let mut reader = reader;
-        match ended.map_err(failed)? && reader.read_exact(&mut words).is_ok() {
-            true => {
-                let (words, _) = words.as_chunks();
-                let counts: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-                tally.add([counts[0], counts[1], counts[2], counts[3]]);
-            }
-            false => tally.died += 1,
+            None => died += 1,
         }
-        if tally.died > 100 {
+        if died > 100 {
             return Err("a hundred children died in the middle".into());
         }
     }
     Ok(())
 }
 
-fn is_guarded(space: &Space, at: usize) -> bool {
-    let mapping = space.of(at);
-    mapping.is_some_and(|mapping| matches!(mapping.what, What::Window | What::Shown))
+/// One round in a child: its counts, and its hits; `None` if it died in the middle.
+fn round_by_child(
+    space: &Space,
+    aim: &Aim,
+    count: u64,
+    dice: &mut Dice,
+) -> std::io::Result<Option<([u64; 4], Vec<Kept>)>> {
+    let (mut reader, writer) = std::io::pipe()?;
+    let mut hits = Vec::with_capacity(MOST);
+    let mut words: Vec<u8> = Vec::with_capacity(8 * (4 + MOST));
+    let ended = sys::in_child(|| {
+        let counts = one_round(space, aim, count, dice, &mut hits);
+        counts.iter().for_each(|count| words.extend(count.to_ne_bytes()));
+        hits.iter()
+            .for_each(|hit: &Kept| words.extend(hit.word().to_ne_bytes()));
+        // A child that cannot tell counts as one that died. All of it fits into the pipe.
+        let _ = rustix::io::write(&writer, &words);
+    })?;
+    drop(writer);
+    let mut words = Vec::new();
+    reader.read_to_end(&mut words)?;
+    let words: Vec<u64> = words
+        .as_chunks()
+        .0
+        .iter()
+        .map(|word| u64::from_ne_bytes(*word))
+        .collect();
+    Ok(match words.split_first_chunk() {
+        Some((counts, hits)) if ended => {
+            let hits = hits.iter().map(|word| Kept::from_word(*word as usize));
+            Some((*counts, hits.collect()))
+        }
+        _ => None,
+    })
 }
 
-/// In the child: asks for no memory. Writes, those that faulted, elsewhere, reached.
-fn one_round(space: &Space, [pointers, near]: [&[usize]; 2], count: u64, dice: &mut Dice) -> [u64; 4] {
-    let mut counts = [count, 0, 0, 0];
-    for n in 0..count {
-        let at = match (pointers.is_empty(), near.is_empty() || n % 2 == 0) {
-            (true, _) => dice.below(ADDRESSES - WRITE),
-            (false, true) => beside(*dice.one_of(pointers), dice),
-            (false, false) => beside(*dice.one_of(near), dice),
+/// Where the writes of a round go.
+struct Aim {
+    draw: Draw,
+    /// Addresses that the process holds, and those of them that lead into guarded memory.
+    pointers: [Vec<Kept>; 2],
+    /// Windows of frames, sums and parity.
+    windows: Vec<(Kept, usize)>,
+}
+
+impl Aim {
+    fn new(draw: Draw, tally: &mut Tally) -> std::io::Result<Aim> {
+        let space = Space::now()?;
+        tally.window = space.bytes(What::Window) as u64;
+        let pointers = match draw {
+            Draw::Pointers => space.pointers()?,
+            _ => Vec::new(),
         };
+        let what = |pointer: &Pointer| space.of(pointer.to.address()).map(|mapping| mapping.what);
+        let of_door: Vec<&Pointer> = pointers.iter().filter(|p| what(p) == Some(What::Window)).collect();
+        tally.pointers = (pointers.len() as u64, tally.pointers.1.max(of_door.len() as u64));
+        tally
+            .leaks
+            .extend(of_door.iter().filter_map(|pointer| space.told(pointer)));
+        let is_guarded = |pointer: &&Pointer| matches!(what(pointer), Some(What::Window | What::Shown));
+        let near = pointers.iter().filter(is_guarded).map(|pointer| pointer.to).collect();
+        let windows = space
+            .windows()
+            .filter(|(at, _)| hits::place(&space, at.address()).is_some());
+        Ok(Aim {
+            draw,
+            pointers: [pointers.iter().map(|pointer| pointer.to).collect(), near],
+            windows: windows.collect(),
+        })
+    }
+
+    /// The next one. Asks for no memory.
+    fn draw(&self, n: u64, dice: &mut Dice) -> usize {
+        let [pointers, near] = &self.pointers;
+        match self.draw {
+            Draw::Door => {
+                let all = self.windows.iter().map(|(_, len)| len).sum();
+                let mut at = dice.below(all);
+                let window = self.windows.iter().find(|(_, len)| match at.checked_sub(*len) {
+                    Some(behind) => {
+                        at = behind;
+                        false
+                    }
+                    None => true,
+                });
+                window.map_or(0, |(start, len)| start.address() + at.min(len - WRITE))
+            }
+            Draw::Pointers if near.is_empty() || n.is_multiple_of(2) => beside(dice.one_of(pointers).address(), dice),
+            Draw::Pointers => beside(dice.one_of(near).address(), dice),
+            Draw::Arena | Draw::Addresses => dice.below(ADDRESSES - WRITE),
+        }
+    }
+}
+
+/// In the child: asks for no memory. Writes, those that faulted, elsewhere, not made because they would end the server.
+fn one_round(space: &Space, aim: &Aim, count: u64, dice: &mut Dice, hits: &mut Vec<Kept>) -> [u64; 4] {
+    let mut counts = [0; 4];
+    for n in 0..count {
+        if hits.len() == MOST {
+            break;
+        }
+        counts[0] += 1;
+        let at = aim.draw(n, dice);
         let touches = |what| {
             [at, at + WRITE - 1]
                 .iter()
@@ -174,10 +262,12 @@ fn one_round(space: &Space, [pointers, near]: [&[usize]; 2], count: u64, dice: &
         };
         if touches(What::Private) {
             counts[2] += 1;
+        } else if ends_server(space, at) {
+            counts[3] += 1;
         } else if !sys::store(at, dice.roll()) {
             counts[1] += 1;
         } else if touches(What::Window) {
-            counts[3] += 1;
+            hits.push(Kept::new(at));
         } else {
             counts[2] += 1;
         }

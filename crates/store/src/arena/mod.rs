@@ -10,6 +10,7 @@
 mod adopt;
 mod control;
 mod fault;
+mod hidden;
 mod hold;
 mod printed;
 mod reuse;

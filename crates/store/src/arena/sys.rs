@@ -8,10 +8,12 @@
 //! Invariants of this file:
 //! R-1 No `&` or `&mut` into a region ever exists. Bytes go in and out by copy, word-wise, with atomics.
 //! R-2 Every offset is checked against the length of the region before a pointer is made.
-//! R-3 The writable address stands in [`WINDOWS`] and nowhere else; it is never given to a system call after mmap.
+//! R-3 The writable address is masked in memory ([`hidden`]); it is given to a system call by who makes the mapping and
+//!     who ends it only.
 //! R-4 A region is unmapped only when its `Region` is dropped, and nothing derived from its pointers outlives it.
 #![allow(unsafe_code)]
 
+use super::hidden::{self, Hidden, REGIONS};
 use super::reuse::{self, Written};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::RwLock;
@@ -20,10 +22,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
-/// Most regions that may live in one process at a time.
-const REGIONS: usize = 4096;
-/// Writable addresses by region number.
-static WINDOWS: [AtomicUsize; REGIONS] = [const { AtomicUsize::new(0) }; REGIONS];
 /// Read-only addresses and lengths by region number, for the fault handler.
 static SHOWN: [(AtomicUsize, AtomicUsize); REGIONS] = [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; REGIONS];
 /// Where a frame's header has the metablock id (S-3.2); what stands there in other regions names nothing.
@@ -124,13 +122,14 @@ impl Region {
         SHOWN[number]
             .0
             .store(if guard == Guard::Off { 0 } else { shown }, Ordering::Release);
-        WINDOWS[number].store(window, Ordering::Release);
+        hidden::keep(number, window);
         if seal && !matches!(guard, Guard::Off | Guard::Mprotect) {
             mseal(shown, len);
-            if window != 0 {
-                mseal(window, len);
+            if window != Hidden::NONE {
+                mseal(window.address(), len);
             }
         }
+        hidden::overwrite_stack();
         let sealed = (guard == Guard::Sealed).then(|| writable.try_clone().map(out_of_the_way));
         Ok(Region {
             shown,
@@ -153,7 +152,7 @@ impl Region {
     /// Zeroes what was written, and keeps the mappings for the next region like this one.
     fn keep(&mut self, written: Written) {
         for piece in written.take() {
-            let start = WINDOWS[self.number].load(Ordering::Relaxed) + piece;
+            let start = hidden::window(self.number) + piece;
             (start..start + 4096)
                 .step_by(8)
                 .for_each(|at| word64(at).store(0, Ordering::Relaxed));
@@ -194,7 +193,7 @@ impl Region {
         if let Some(written) = &self.written {
             written.mark(offset, len);
         }
-        WINDOWS[self.number].load(Ordering::Relaxed) + offset
+        hidden::window(self.number) + offset
     }
 
     /// Copies bytes out of the region.
@@ -229,17 +228,14 @@ impl Drop for Region {
             return self.keep(written);
         }
         SHOWN[self.number].0.store(0, Ordering::Release);
-        let window = WINDOWS[self.number].swap(0, Ordering::AcqRel);
+        let window = hidden::take(self.number);
         // SAFETY: both ranges were mapped by `map_both` with this length and nothing points into them any more.
         // A sealed mapping refuses, which leaks it on purpose.
         unsafe {
             libc::munmap(self.shown as *mut libc::c_void, self.len);
         }
         if matches!(self.guard, Guard::Alias | Guard::Pkey) {
-            // SAFETY: as above.
-            unsafe {
-                libc::munmap(window as *mut libc::c_void, self.len);
-            }
+            unmap_window(window, self.len);
         }
         TAKEN[self.number].store(false, Ordering::Release);
     }
@@ -313,24 +309,73 @@ fn out_of_the_way(memory: OwnedFd) -> OwnedFd {
 }
 
 /// Maps the memfd; returns (address to read, address to write).
-fn map_both(fd: &OwnedFd, len: usize, guard: Guard) -> io::Result<(usize, usize)> {
-    let window = match guard {
-        Guard::Sealed => 0,
-        Guard::Mprotect => map(fd, len, libc::PROT_READ, secret_hint())?,
-        _ => map(fd, len, libc::PROT_READ | libc::PROT_WRITE, secret_hint())?,
-    };
+fn map_both(fd: &OwnedFd, len: usize, guard: Guard) -> io::Result<(usize, Hidden)> {
+    hidden::draw()?;
+    let both = libc::PROT_READ | libc::PROT_WRITE;
+    let alone = |prot| map(fd, len, prot, 0, 0).map(|at| (at, Hidden::from_address(at)));
     match guard {
-        Guard::Off | Guard::Mprotect => return Ok((window, window)),
-        Guard::Pkey => lock_by_key(window, len)?,
-        Guard::Alias | Guard::Sealed => {}
+        Guard::Off => return alone(both),
+        Guard::Mprotect => return alone(libc::PROT_READ),
+        Guard::Alias | Guard::Sealed | Guard::Pkey => {}
     }
     // A read-only re-open: mprotect cannot make this mapping writable (PROTOCOLS section 9).
-    let shown = std::fs::File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))
-        .and_then(|f| map(&OwnedFd::from(f), len, libc::PROT_READ, 0));
+    let file = std::fs::File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
+    let shown = map(&OwnedFd::from(file), len, libc::PROT_READ, 0, 0)?;
+    let window = match guard {
+        Guard::Sealed => Ok(Hidden::NONE),
+        _ => map_window(fd, len, guard),
+    };
     // SAFETY: the range was just mapped and nothing points into it.
-    shown.map(|s| (s, window)).inspect_err(|_| unsafe {
-        libc::munmap(window as *mut libc::c_void, len);
+    window.map(|window| (shown, window)).inspect_err(|_| unsafe {
+        libc::munmap(shown as *mut libc::c_void, len);
     })
+}
+
+/// Bytes on both sides of a window where nothing can be mapped, so that nobody's neighbour runs over into it.
+pub(super) const GAP: usize = 1 << 20;
+/// How often an address is drawn until one is free.
+const DRAWS: u32 = 16;
+
+/// Maps a window at an address drawn from all that a program has, a gap before and behind it.
+#[inline(never)]
+fn map_window(fd: &OwnedFd, len: usize, guard: Guard) -> io::Result<Hidden> {
+    let at = free_place(len + 2 * GAP)? + GAP;
+    let mapped = map(fd, len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED, at);
+    let locked = mapped.and_then(|at| match guard {
+        Guard::Pkey => lock_by_key(at, len),
+        _ => Ok(()),
+    });
+    let window = Hidden::from_address(at);
+    locked.inspect_err(|_| unmap_window(window, len))?;
+    Ok(window)
+}
+
+/// Takes a place for so many bytes where nothing is. Where most of the address space cannot be had (a smaller one, a program
+/// that watches this one), the kernel chooses. Errors: the system's.
+fn free_place(len: usize) -> io::Result<usize> {
+    let nothing = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    for _ in 0..DRAWS {
+        // Kernels before 4.17 know no MAP_FIXED_NOREPLACE, and take the address if it is free.
+        let drawn = map_at(
+            None,
+            len,
+            libc::PROT_NONE,
+            nothing | libc::MAP_FIXED_NOREPLACE,
+            secret_hint()?,
+        );
+        if drawn.is_ok() {
+            return drawn;
+        }
+    }
+    map_at(None, len, libc::PROT_NONE, nothing, 0)
+}
+
+/// Unmaps a window and its gaps. A sealed one stays, gaps and all.
+fn unmap_window(window: Hidden, len: usize) {
+    // SAFETY: `map_window` mapped it, and nothing points into it any more.
+    unsafe {
+        libc::munmap((window.address() - GAP) as *mut libc::c_void, len + 2 * GAP);
+    }
 }
 
 /// Makes pages that a region mapped writable, or read-only again ([`Guard::Mprotect`]).
@@ -401,27 +446,20 @@ pub(super) fn set_rights(_rights: Option<u32>) -> u32 {
     0
 }
 
-/// A random page-aligned address in the middle of the address space; the kernel takes it if it is free.
-fn secret_hint() -> usize {
-    let mut random = [0; 8];
-    if getrandom::fill(&mut random).is_err() {
-        return 0;
-    }
-    0x1000_0000_0000 + (usize::from_ne_bytes(random) & 0x3fff_ffff_f000)
+/// A random page-aligned address, nearly anywhere in the 47 bits that a program has. Errors: the system's.
+fn secret_hint() -> io::Result<usize> {
+    Ok(0x100_0000_0000 + hidden::random()? % 0x7e00_0000_0000 / 4096 * 4096)
 }
 
-fn map(fd: &OwnedFd, len: usize, prot: libc::c_int, hint: usize) -> io::Result<usize> {
-    // SAFETY: a new mapping at an address the kernel chooses (the hint never replaces one); checked below.
-    let at = unsafe {
-        libc::mmap(
-            hint as *mut libc::c_void,
-            len,
-            prot,
-            libc::MAP_SHARED,
-            fd.as_raw_fd(),
-            0,
-        )
-    };
+fn map(fd: &OwnedFd, len: usize, prot: libc::c_int, how: libc::c_int, at: usize) -> io::Result<usize> {
+    map_at(Some(fd), len, prot, libc::MAP_SHARED | how, at)
+}
+
+/// Maps a file, or nothing. `how` with MAP_FIXED: over what the caller mapped itself.
+fn map_at(fd: Option<&OwnedFd>, len: usize, prot: libc::c_int, how: libc::c_int, at: usize) -> io::Result<usize> {
+    let fd = fd.map_or(-1, AsRawFd::as_raw_fd);
+    // SAFETY: a new mapping where nothing is, or over a range that the caller mapped to hold the place; checked below.
+    let at = unsafe { libc::mmap(at as *mut libc::c_void, len, prot, how, fd, 0) };
     if at == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -450,9 +488,10 @@ pub(super) struct Place {
 /// Which guarded region an address lies in, by the mapping that everybody reads or by the window, where a store faults only
 /// while a key closes it ([`Guard::Pkey`]). Safe in a signal handler: no lock, no memory is asked for.
 pub(super) fn place_of(address: usize) -> Option<Place> {
-    let regions = SHOWN.iter().zip(&WINDOWS).take(HIGH.load(Ordering::Acquire));
-    let mut regions = regions.map(|((shown, len), window)| {
-        let [shown, len, window] = [shown, len, window].map(|word| word.load(Ordering::Acquire));
+    let regions = SHOWN.iter().enumerate().take(HIGH.load(Ordering::Acquire));
+    let mut regions = regions.map(|(number, (shown, len))| {
+        let [shown, len] = [shown, len].map(|word| word.load(Ordering::Acquire));
+        let window = hidden::kept(number).address();
         let offset = |start: usize| address.checked_sub(start).filter(|offset| start != 0 && *offset < len);
         (shown, offset(shown).or_else(|| offset(window).filter(|_| shown != 0)))
     });

@@ -26,7 +26,7 @@ impl Store {
         looked.pages = 1;
         with_page(|copy| {
             if self.arena.verified_copy(frame, copy).is_ok() && self.is_bound(frame, id, kind_in(copy)) {
-                pin.slot().verified.set(self.clock.now());
+                pin.slot().was_verified(self.clock.now(), copy);
                 return;
             }
             looked.bad = 1;
