@@ -12,10 +12,10 @@ use crate::simd;
 use crate::tables::{NVME, slices};
 
 /// 8-byte words of a frame.
-const WORDS: usize = FRAME / 8;
+pub(crate) const WORDS: usize = FRAME / 8;
 
 /// Words of padding behind [`PLACES`], so that a 64-byte vector can be loaded at any index.
-const PADDING: usize = 8;
+pub(crate) const PADDING: usize = 8;
 
 /// `PLACES[i]` is x^(64 (512 - i) - 1): what word `i` of a frame is multiplied by. The missing power
 /// of x comes from the reflected carry-less product. The padding beyond a frame is zero.
@@ -127,14 +127,14 @@ pub(crate) fn times_place(delta: u64, index: usize) -> u64 {
 }
 
 /// The changed bytes before the first word boundary, moved to their place in their word.
-struct Head {
-    index: usize,
-    xor: u64,
-    len: usize,
+pub(crate) struct Head {
+    pub index: usize,
+    pub xor: u64,
+    pub len: usize,
 }
 
 impl Head {
-    fn split(offset: usize, old: &[u8], new: &[u8]) -> Option<Self> {
+    pub fn split(offset: usize, old: &[u8], new: &[u8]) -> Option<Self> {
         let within = offset % 8;
         if within == 0 {
             return None;
@@ -179,13 +179,22 @@ fn delta_aligned(first: usize, old: &[u8], new: &[u8]) -> u64 {
         return 0;
     }
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-    match simd::level() {
-        simd::Level::Avx512(isa) if new.len() >= 64 => return isa.delta64(&PLACES, first, old, new),
-        simd::Level::Avx512(isa) => return isa.narrow().delta64(&PLACES, first, old, new),
-        simd::Level::Clmul(isa) => return isa.delta64(&PLACES, first, old, new),
-        simd::Level::Portable => {}
+    if let Some(delta) = delta_wide(&PLACES, first, old, new) {
+        return delta;
     }
     delta_portable(first, old, new)
+}
+
+/// The sum of each word's change times its place, if the machine multiplies without carries.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[inline]
+pub(crate) fn delta_wide(places: &[u64; WORDS + PADDING], first: usize, old: &[u8], new: &[u8]) -> Option<u64> {
+    match simd::level() {
+        simd::Level::Avx512(isa) if new.len() >= 64 => Some(isa.delta64(places, first, old, new)),
+        simd::Level::Avx512(isa) => Some(isa.narrow().delta64(places, first, old, new)),
+        simd::Level::Clmul(isa) => Some(isa.delta64(places, first, old, new)),
+        simd::Level::Portable => None,
+    }
 }
 
 /// Without carry-less multiplication: a table sum of the differences, moved to its place once.

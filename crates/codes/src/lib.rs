@@ -8,6 +8,7 @@
 //!   papers' codes), [`crc`]; [`Protection`] chooses one by name. A [`Verdict`] says what is wrong; nothing here writes
 //!   to a frame.
 //! * [`identity`]: whose sum it is and who may change it.
+//! * [`keyed`]: a second sum of a frame, with places that are drawn, against changes that leave the CRC as it is.
 //! * [`digest`]: multiset digests of the audits.
 //!
 //! ```
@@ -50,6 +51,7 @@ pub mod evenodd;
 mod flips;
 mod gf256;
 pub mod identity;
+pub mod keyed;
 mod lines;
 pub mod pcrc;
 pub mod pq;

@@ -13,6 +13,7 @@ use crate::lines::{LINES, Line};
 
 mod aes;
 mod crc;
+mod keyed;
 mod parity;
 
 const UNKNOWN: u8 = 0;
@@ -125,6 +126,12 @@ impl Clmul {
         unsafe { crc::delta_128(places, first, old, new) }
     }
 
+    /// The sum of each word of a frame times its key, times x mod P of CRC-64/NVME.
+    pub(crate) fn keyed(self, keys: &[u64; 512], data: &[u8; 4096]) -> u64 {
+        // SAFETY: the token proves the features.
+        unsafe { keyed::sum_128(keys, data) }
+    }
+
     /// CRC-32C register `state` advanced over `data`.
     pub(crate) fn crc32c(self, state: u32, data: &[u8]) -> u32 {
         // SAFETY: the token proves the features.
@@ -169,6 +176,12 @@ impl Avx512 {
     pub(crate) fn delta64(self, places: &[u64], first: usize, old: &[u8], new: &[u8]) -> u64 {
         // SAFETY: the token proves the features.
         unsafe { crc::delta_512(places, first, old, new) }
+    }
+
+    /// As [`Clmul::keyed`].
+    pub(crate) fn keyed(self, keys: &[u64; 512], data: &[u8; 4096]) -> u64 {
+        // SAFETY: the token proves the features.
+        unsafe { keyed::sum_512(keys, data) }
     }
 
     /// CRC-32C register `state` advanced over `data`.

@@ -51,6 +51,8 @@ pub enum Seen {
     Logic,
     /// It is not what its checksum says, and nothing tells more.
     Checksum,
+    /// The checksum agrees with the bytes, and the keyed sum does not: somebody wrote, nobody can tell where (S-15.18).
+    Hidden,
     /// The code cannot tell.
     Unknown,
 }
@@ -84,7 +86,7 @@ impl Seen {
             Seen::Medium => 8,
             Seen::Logic => 9,
             Seen::Checksum => 10,
-            Seen::Unknown => 11,
+            Seen::Hidden | Seen::Unknown => 11,
         }
     }
 
@@ -210,7 +212,7 @@ impl Damage {
     /// The same, with the right bytes known from elsewhere: they tell what the code cannot.
     pub(crate) fn against(self, found: &[u8; PAGE], right: &[u8; PAGE], address: usize) -> Damage {
         match self.seen {
-            Seen::Unknown | Seen::Sum if found != right => Damage {
+            Seen::Hidden | Seen::Unknown | Seen::Sum if found != right => Damage {
                 seen: Seen::between(right, found, address),
                 ..self
             },
@@ -258,6 +260,9 @@ impl fmt::Display for Seen {
             Seen::Medium => f.write_str("the medium cannot be read"),
             Seen::Logic => f.write_str("a logic bug: a transaction did not balance"),
             Seen::Checksum => f.write_str("not what its checksum says"),
+            Seen::Hidden => {
+                f.write_str("unknown: a stray write that leaves the checksum as it is, or one into the keyed sum")
+            }
             Seen::Unknown => f.write_str("unknown: more than the code can tell"),
         }
     }

@@ -214,6 +214,9 @@ impl Store {
         {
             seen = Seen::Misdirected(other);
         }
+        if seen == Seen::Unknown && held.expected(held.binding()) == keepfs_codes::crc64::full(held.bytes()) {
+            seen = Seen::Hidden;
+        }
         let header = Header::read_from_prefix(&held.bytes()[..])
             .ok()
             .map(|(header, _)| header);

@@ -249,14 +249,22 @@ impl Store {
         Ok(())
     }
 
-    /// Pins the bitmap metablocks of a run of pages and TOTALS, so that a transaction finds them.
+    /// Pins the bitmap metablocks of a run of pages and TOTALS, so that a transaction finds them, and right: what a checkpoint
+    /// changes there is in no redo, so that no witness could mend them behind it (S-15.16).
     pub(crate) fn pin_bits(&self, run: Run) -> Result<Vec<Pin<'_>>, Error> {
         let blocks = run.start / BITS..=(run.start + u64::from(run.count) - 1) / BITS;
-        let mut pins = vec![self.fetch(TOTALS)?];
+        let mut pins = vec![self.pin_right(TOTALS)?];
         for block in blocks {
-            pins.push(self.fetch(MetaId::new(Space::Pages, block))?);
+            pins.push(self.pin_right(MetaId::new(Space::Pages, block))?);
         }
         Ok(pins)
+    }
+
+    /// Pins a metablock and verifies it, however young it is.
+    pub(crate) fn pin_right(&self, id: MetaId) -> Result<Pin<'_>, Error> {
+        let pin = self.fetch(id)?;
+        with_page(|copy| self.verified_copy(&pin, copy))?;
+        Ok(pin)
     }
 
     pub(crate) fn fetch_map_page(&self, id: MetaId) -> Result<Option<Pin<'_>>, Error> {

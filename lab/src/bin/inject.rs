@@ -36,11 +36,12 @@ fn text(error: impl core::fmt::Display) -> String {
     error.to_string()
 }
 
-/// With a wrong judgement planted the matrix must fail.
+/// With a wrong judgement planted the matrix, or the table of M-23, must fail.
 #[cfg(feature = "planted")]
 fn planted(count: &str) -> Result<(), String> {
     use keepfs_store::planted::{Judging, plant_judging};
-    for bug in Judging::ALL {
+    hidden()?;
+    for bug in Judging::ALL.iter().filter(|bug| **bug != Judging::KeyedIgnored) {
         plant_judging(Some(*bug));
         let lines = inject::run(count.parse().map_err(text)?, 1);
         plant_judging(None);
@@ -60,6 +61,24 @@ fn planted(count: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Without the keyed sum, changes that were solved for must be seen to reach a superblock (M-23).
+#[cfg(feature = "planted")]
+fn hidden() -> Result<(), String> {
+    use keepfs_store::planted::{Judging, plant_judging};
+    plant_judging(Some(Judging::KeyedIgnored));
+    let table = papers::table("M-23", false);
+    plant_judging(None);
+    let (table, met) = table?;
+    print!("{}:\n{table}", Judging::KeyedIgnored.word());
+    match met {
+        true => Err(format!(
+            "{} is planted, and nobody noticed",
+            Judging::KeyedIgnored.word()
+        )),
+        false => Ok(()),
+    }
 }
 
 #[cfg(not(feature = "planted"))]

@@ -1,6 +1,6 @@
 //! Bar M-23 (WAFL 2017, section 7.4): injections that leave every checksum right. Made through the door with wrong values,
-//! the equations of the transaction must refuse them; solved for and written past the door, no sum and no scrub can see them,
-//! and it is counted how far each came.
+//! the equations of the transaction must refuse them; solved for and written past the door, no CRC and no parity sees them,
+//! and the keyed sum must (S-15.18): none reaches a superblock, and each is told.
 
 use super::Dice;
 use super::fault::Regions;
@@ -8,13 +8,15 @@ use super::lines::Served;
 use super::mount::Mount;
 use super::solve::Neutral;
 use super::subject::failed;
-use keepfs_codes::Protection;
+use keepfs_codes::{Code, Protection};
 use keepfs_format::bitmap::TOTALS;
 use keepfs_format::inode::{block_of, offset_of as slot_of};
 use keepfs_format::{MetaId, PAGE, Space};
 use keepfs_media::{Device, PageNo};
+use keepfs_store::Done;
 use keepfs_vfs::{Ino, NewInode, SetAttr, Vfs, WriteHow};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Codes that are tried: with more parity fewer changes are neutral, and all of those are of these, too.
 const CODES: [Protection; 3] = [Protection::Crc, Protection::Pcrc, Protection::Pq];
@@ -53,6 +55,37 @@ impl Target {
     }
 }
 
+/// What the frame is when somebody writes into it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Not changed since the last checkpoint; nobody writes to it then.
+    Clean,
+    /// Changed; transactions and a checkpoint come behind, and every touch verifies.
+    Changed,
+    /// The same, and it was verified a moment ago: transactions believe it (decision 0440).
+    Young,
+}
+
+impl Phase {
+    const ALL: [Phase; 3] = [Phase::Clean, Phase::Changed, Phase::Young];
+
+    fn word(self) -> &'static str {
+        match self {
+            Phase::Clean => "clean frame",
+            Phase::Changed => "changed frame",
+            Phase::Young => "changed frame, verified a moment ago",
+        }
+    }
+
+    fn verified_for(self) -> Duration {
+        match self {
+            // Longer than any run: what finds it is what goes out.
+            Phase::Young => Duration::from_secs(3600),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
 /// How far one came.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Fate {
@@ -60,10 +93,21 @@ enum Fate {
     Refused,
     /// The checkpoint was refused: no superblock has it.
     Stopped,
+    /// What should stand there was put back.
+    Mended,
     /// The frame was clean: its home was read again, and nothing was written.
     Gone,
     /// A superblock has it.
     Reached,
+}
+
+/// One injection.
+struct Outcome {
+    fate: Fate,
+    /// The pool told it.
+    is_told: bool,
+    /// A walk over the pool (`keepfs check`) finds something then.
+    is_found_later: bool,
 }
 
 /// Bytes around `at` in its line and in others, so that parity can be made to agree.
@@ -76,12 +120,19 @@ fn window(at: usize) -> Vec<usize> {
         .collect()
 }
 
-/// One solved-for injection: how far it came, and whether a walk over the pool (`keepfs check`) finds something then; `busy`: into a frame that was changed since the last checkpoint, with transactions and a
-/// checkpoint behind it; else into a clean one that nobody writes to. `None`: there is no such change.
-fn solved(code: Protection, target: Target, busy: bool, dice: &mut Dice) -> Result<Option<(Fate, bool)>, String> {
-    let mount = Mount::new(code)?;
+/// Whether neither sum nor parity of the code changes with these bytes (S-15.2).
+fn is_neutral(code: Protection, right: &[u8; PAGE], wrong: &[u8; PAGE]) -> bool {
+    let mut parity = vec![0; code.parity_len() / 8];
+    code.fold(0, right, wrong, |word, xor| parity[word] ^= xor);
+    code.fragment(0, right, wrong) == 0 && parity.iter().all(|word| *word == 0)
+}
+
+/// One solved-for injection. `None`: there is no such change.
+fn solved(code: Protection, target: Target, phase: Phase, dice: &mut Dice) -> Result<Option<Outcome>, String> {
+    let mount = Mount::verifying(code, phase.verified_for())?;
     let (ino, is_dir) = *dice.one_of(&mount.inodes);
     let (id, at) = target.place(ino);
+    let busy = phase != Phase::Clean;
     if busy {
         work(&mount, ino, is_dir, "before").map_err(failed)?;
     }
@@ -93,25 +144,39 @@ fn solved(code: Protection, target: Target, busy: bool, dice: &mut Dice) -> Resu
     if !Neutral::within(code, &window(at)).apply(&mut wrong, dice) {
         return Ok(None);
     }
-    regions.change(place.frame, &right, &wrong).map_err(failed)?;
-    if store.scrub_frame(place.frame).bad != 0 {
+    if !is_neutral(code, &right, &wrong) {
         return Err(format!("{code}: what was solved for {id} is not neutral"));
     }
+    regions.change(place.frame, &right, &wrong).map_err(failed)?;
     if !busy {
         store.drop_clean_frames();
     }
     let refused = busy && (work(&mount, ino, is_dir, "after").is_err() || !store.unbalanced().is_empty());
     let stopped = mount.volume.settle().is_err() || store.fault().is_some();
     let at_rest = content_at_rest(&mount, id)?;
-    let is_there = (0..PAGE).any(|at| wrong[at] != right[at] && at_rest[at] == wrong[at]);
-    let fate = match (stopped, is_there, refused) {
-        (true, ..) => Fate::Stopped,
-        (_, true, _) => Fate::Reached,
-        (_, _, true) => Fate::Refused,
+    let wrong_at_rest = (0..PAGE).filter(|at| wrong[*at] != right[*at] && at_rest[*at] == wrong[*at]);
+    // One may be there by a legal change: a total, say, that came to have the same byte. A neutral change has more.
+    let is_there = wrong_at_rest.count() > 1;
+    let told: Vec<Done> = store
+        .damages()
+        .iter()
+        .filter(|(damage, _)| damage.id == id)
+        .map(|(_, done)| *done)
+        .collect();
+    let mended = told.iter().any(|done| matches!(done, Done::Rebuilt | Done::ReadAgain));
+    let fate = match (is_there, stopped, mended, refused) {
+        (true, ..) => Fate::Reached,
+        (_, true, ..) => Fate::Stopped,
+        (_, _, true, _) => Fate::Mended,
+        (.., true) => Fate::Refused,
         _ => Fate::Gone,
     };
     let walked = keepfs_audit::walk(&Image(&*mount.device), &keepfs_audit::Options { data: true, limit: 1 });
-    Ok(Some((fate, !walked.findings.is_empty())))
+    Ok(Some(Outcome {
+        fate,
+        is_told: !told.is_empty(),
+        is_found_later: !walked.findings.is_empty(),
+    }))
 }
 
 /// Legal changes that meet every target.
@@ -155,14 +220,14 @@ impl keepfs_audit::Image for Image<'_> {
     }
 }
 
-/// The table of M-23.
+/// The table of M-23, and whether nothing reached a superblock, all of it was told, and `check` finds nothing.
 pub fn table(long: bool) -> Result<(String, bool), String> {
     let (values, solved_each) = if long { (20_000, 40) } else { (2_000, 5) };
     let mut dice = Dice::new(23);
     let mut text = String::from(
-        "| injection | where | count | refused by an equation | checkpoint refused | clean, never written | reached a superblock | told by `check` |\n\
-         |---|---|---|---|---|---|---|---|\n\
-         | WAFL section 7.4 | | | always caught | | | 0 | |\n",
+        "| injection | where | count | refused by an equation | checkpoint refused | mended | clean, never written | reached a superblock | told | found by `check` |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n\
+         | WAFL section 7.4 | | | always caught | | | | 0 | | |\n",
     );
     let mut refused = 0;
     for code in CODES {
@@ -173,35 +238,61 @@ pub fn table(long: bool) -> Result<(String, bool), String> {
     }
     let values = values / CODES.len() * CODES.len();
     text.push_str(&format!(
-        "| wrong value through the door | inode | {values} | {refused} | | | {} | |\n",
+        "| wrong value through the door | inode | {values} | {refused} | | | | {} | | |\n",
         values - refused
     ));
     let mut met = refused == values;
     for target in Target::ALL {
-        for busy in [false, true] {
-            let (mut fates, mut walks): (BTreeMap<Fate, u64>, u64) = Default::default();
+        for phase in Phase::ALL {
+            let mut row = Row::default();
             for code in CODES {
                 for _ in 0..solved_each {
-                    if let Some((fate, walk)) = solved(code, target, busy, &mut dice)? {
-                        *fates.entry(fate).or_default() += 1;
-                        walks += u64::from(walk);
-                    }
+                    row.add(solved(code, target, phase, &mut dice)?);
                 }
             }
-            let of = |fate| fates.get(&fate).copied().unwrap_or(0);
-            // What is in a changed frame and in no transaction is told by totals alone: the gap of this bar, not hidden.
-            met &= of(Fate::Reached) == 0 || busy && target != Target::Totals;
-            text.push_str(&format!(
-                "| solved for, {} | {} | {} | {} | {} | {} | {} | {walks} |\n",
-                if busy { "changed frame" } else { "clean frame" },
-                target.word(),
-                fates.values().sum::<u64>(),
-                of(Fate::Refused),
-                of(Fate::Stopped),
-                of(Fate::Gone),
-                of(Fate::Reached)
-            ));
+            met &= row.is_good();
+            text.push_str(&row.line(phase, target));
         }
     }
     Ok((text, met))
+}
+
+/// What became of the solved-for injections of one kind.
+#[derive(Default)]
+struct Row {
+    fates: BTreeMap<Fate, u64>,
+    count: u64,
+    told: u64,
+    found_later: u64,
+}
+
+impl Row {
+    fn add(&mut self, outcome: Option<Outcome>) {
+        let Some(outcome) = outcome else { return };
+        *self.fates.entry(outcome.fate).or_default() += 1;
+        self.count += 1;
+        self.told += u64::from(outcome.is_told);
+        self.found_later += u64::from(outcome.is_found_later);
+    }
+
+    fn of(&self, fate: Fate) -> u64 {
+        self.fates.get(&fate).copied().unwrap_or(0)
+    }
+
+    fn is_good(&self) -> bool {
+        self.count > 0 && self.of(Fate::Reached) == 0 && self.told == self.count && self.found_later == 0
+    }
+
+    fn line(&self, phase: Phase, target: Target) -> String {
+        let fates = [Fate::Refused, Fate::Stopped, Fate::Mended, Fate::Gone, Fate::Reached];
+        let cells: String = fates.iter().map(|fate| format!("{} | ", self.of(*fate))).collect();
+        format!(
+            "| solved for, {} | {} | {} | {cells}{} | {} |\n",
+            phase.word(),
+            target.word(),
+            self.count,
+            self.told,
+            self.found_later
+        )
+    }
 }

@@ -39,7 +39,7 @@ fn low(word: u64) -> __m128i {
 /// Barrett reduction of a 127-bit reflected product to the CRC-64 register.
 #[inline]
 #[target_feature(enable = "pclmulqdq,sse4.1")]
-fn reduce(product: __m128i) -> u64 {
+pub(super) fn reduce(product: __m128i) -> u64 {
     let quotient = _mm_clmulepi64_si128(product, low(QUOTIENT), 0x00);
     let multiple = _mm_clmulepi64_si128(quotient, low(MODULUS), 0x00);
     let high = _mm_extract_epi64(product, 1) as u64;

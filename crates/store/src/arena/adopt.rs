@@ -39,6 +39,7 @@ impl Arena {
             parity,
             count: count as u32,
             code,
+            keys: None,
         })
     }
 

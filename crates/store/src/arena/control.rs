@@ -1,4 +1,5 @@
-//! The control words of a frame (S-13.1): word {version:48, gate:1, latch:1, writers:14}, sum, binding, lines written.
+//! The control words of a frame (S-13.1): word {version:48, gate:1, latch:1, writers:14}, sum, binding, lines written,
+//! keyed sum.
 //!
 //! Invariants:
 //! C-1 The gate has one holder at a time; only that one clears it.
@@ -19,6 +20,7 @@ const SUM: usize = 8;
 const IDENTITY: usize = 16;
 const GROUP: usize = 24;
 const WRITTEN: usize = 32;
+pub(super) const KEYED: usize = 40;
 
 /// Word: one writer.
 pub(super) const WRITER: u64 = 1;
@@ -62,7 +64,7 @@ impl Lines {
 }
 
 impl Arena {
-    fn at(frame: FrameNo, word: usize) -> usize {
+    pub(super) fn at(frame: FrameNo, word: usize) -> usize {
         frame as usize * CONTROL + word
     }
 

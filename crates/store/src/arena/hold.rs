@@ -54,8 +54,28 @@ impl Held<'_> {
         binding.crc(self.arena.rolling(self.frame))
     }
 
-    /// What bytes, parity and sum say together, if the frame belongs to `binding`. Changes nothing.
+    /// What bytes, parity and sums say together, if the frame belongs to `binding`: what the keyed sum does not confirm is
+    /// not for the code to decide (S-15.18). Changes nothing.
     pub(crate) fn locate(&self, binding: Binding) -> Verdict {
+        let verdict = self.located(binding);
+        let keyed = self.arena.keyed(self.frame);
+        let agrees = match &verdict {
+            Verdict::Repair(repair) => {
+                let mut right = *self.bytes;
+                repair.apply(&mut right);
+                self.arena.is_keyed(&right, keyed)
+            }
+            Verdict::Clean | Verdict::ParityBad | Verdict::SumBad { .. } => self.arena.is_keyed(&self.bytes, keyed),
+            Verdict::Ambiguous | Verdict::Uncorrectable { .. } => return verdict,
+        };
+        match agrees {
+            true => verdict,
+            false => Verdict::Uncorrectable { parity_agrees: false },
+        }
+    }
+
+    /// What bytes, parity and rolling sum say.
+    fn located(&self, binding: Binding) -> Verdict {
         let mut parity = [0; PARITY_MAX];
         let parity = &mut parity[..self.arena.code.parity_len()];
         self.arena.load_parity(self.frame, parity);
@@ -98,14 +118,15 @@ impl Held<'_> {
         self.arena.put_whole(self.frame, bytes, crc);
     }
 
-    /// Whether the frame, as it lies there now, agrees with parity and sum; then nothing is written since.
+    /// Whether the frame, as it lies there now, agrees with parity and sums; then nothing is written since.
     pub(crate) fn verifies(&self) -> bool {
         let mut copy = [0; PAGE];
         self.arena.load(self.frame, 0, &mut copy);
         let mut parity = [0; PARITY_MAX];
         let parity = &mut parity[..self.arena.code.parity_len()];
         self.arena.load_parity(self.frame, parity);
-        let right = self.arena.code.verify(&copy, parity, self.arena.sum(self.frame));
+        let right = self.arena.code.verify(&copy, parity, self.arena.sum(self.frame))
+            && self.arena.is_keyed(&copy, self.arena.keyed(self.frame));
         if right {
             self.arena.clear_written(self.frame);
         }

@@ -12,6 +12,7 @@ mod control;
 mod fault;
 mod hidden;
 mod hold;
+mod keyed;
 mod printed;
 mod reuse;
 mod sparse;
@@ -32,6 +33,7 @@ use core::sync::atomic::Ordering;
 use keepfs_codes::identity::{Binding, Group};
 use keepfs_codes::{Code, PARITY_MAX, Protection, Verified, crc64};
 use keepfs_format::PAGE;
+use keyed::Keyed;
 use std::sync::Arc;
 use waiting::Waiting;
 
@@ -52,9 +54,11 @@ pub struct Arena {
     parity: Region,
     count: u32,
     code: Protection,
+    /// Of the keyed sums (S-15.18), if there are any.
+    keys: Option<Box<Keyed>>,
 }
 
-/// A frame's bytes are not what its rolling checksum says; if both are equal, its parity is not.
+/// A frame's bytes are not what its rolling checksum says; if both are equal, its parity or keyed sum is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// CRC-64 of the bytes found.
@@ -104,6 +108,7 @@ impl Arena {
             parity,
             count,
             code,
+            keys: Keyed::drawn(code)?,
         })
     }
 
@@ -157,7 +162,7 @@ impl Arena {
         self.clear_written(frame);
     }
 
-    /// Parity and sum of bytes whose CRC-64 is known to be `crc`. Of others no parity is encoded (S-15.3); the sum tells.
+    /// Parity and sums of bytes whose CRC-64 is known to be `crc`. Of others no parity is encoded (S-15.3); the sum tells.
     fn encode(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
         if self.code.parity_len() > 0
             && let Some(content) = Verified::by_crc(bytes, crc)
@@ -166,6 +171,7 @@ impl Arena {
         }
         if self.code != Protection::Off {
             self.set_sum(frame, crc);
+            self.set_keyed(frame, bytes);
         }
     }
 
@@ -184,6 +190,7 @@ impl Arena {
             return;
         }
         self.xor_sum(frame, group.fold(delta));
+        self.fold_keyed(frame, (offset, old, new));
         if self.is_printed() {
             // The parity is encoded when the bytes are stored.
             return;
@@ -257,10 +264,11 @@ impl Arena {
     pub(crate) fn restore_codes(&self, frame: FrameNo, image: &[u8; PAGE]) {
         let content = Verified::made(image);
         self.encode_parity(frame, content);
+        self.set_keyed(frame, image);
         self.set_sum(frame, content.crc());
     }
 
-    /// A private copy of the frame, verified against sum and parity while others may write (PROTOCOLS section 3).
+    /// A private copy of the frame, verified against sums and parity while others may write (PROTOCOLS section 3).
     pub fn verified_copy(&self, frame: FrameNo, copy: &mut [u8; PAGE]) -> Result<u64, Mismatch> {
         match self.code.parity_len() {
             len @ ..=PARITY_FEW => self.verified(frame, copy, &mut [0; PARITY_FEW][..len]),
@@ -302,13 +310,13 @@ impl Arena {
         }
         self.load(frame, 0, copy);
         self.load_parity(frame, parity);
-        let expected = self.sum(frame);
+        let (expected, keyed) = (self.sum(frame), self.keyed(frame));
         core::sync::atomic::fence(Ordering::Acquire);
         let after = self.word(frame);
         if (before | gate) != (after | gate) {
             return None;
         }
-        if self.code.verify(copy, parity, expected) {
+        if self.code.verify(copy, parity, expected) && self.is_keyed(copy, keyed) {
             self.verified_at(frame, after);
             return Some(Ok(after >> 16));
         }

@@ -17,6 +17,7 @@ use crate::staged::Carried;
 use crate::txn::Txn;
 use crate::{Store, pool};
 use core::sync::atomic::Ordering;
+use keepfs_format::bitmap::TOTALS;
 use keepfs_format::map::HEIGHT_MAX;
 use keepfs_format::plog::Run;
 use keepfs_format::{MetaId, Space};
@@ -76,6 +77,8 @@ impl Store {
         chunks: &[Run],
         shrink: Shrink<'_>,
     ) -> Result<Option<Moment>, Error> {
+        // Before anything is held against them.
+        drop(self.pin_right(TOTALS)?);
         self.adopt_chunks(keeper, chunks)?;
         self.end_chunks(keeper, &shrink)?;
         let bad = core::mem::take(&mut *self.bad_copies.lock());

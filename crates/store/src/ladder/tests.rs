@@ -2,6 +2,7 @@
 //! that metablock, never silent (R-5; S-15.14, S-15.16, S-15.17, S-4.6).
 
 use super::*;
+use crate::events::Seen;
 use crate::{FormatOptions, Guard, Meaning, Protection, Ref, Source, StoreOptions};
 use keepfs_format::bitmap::{self, TOTALS};
 use keepfs_format::plog::Run;
@@ -397,4 +398,79 @@ fn a_fenced_metablock_loses_what_only_damaged_redo_had() {
     again.view().read(fenced, 2000, &mut found).expect("read");
     assert_eq!(found, right[2000..2010]);
     assert!(again.history().events(0).iter().any(|e| e.done == Done::Fenced as u8));
+}
+
+impl World {
+    /// Somebody writes what neither the CRC-64 nor parity sees: its polynomial, in two lines, so that these cancel.
+    fn hidden(&self, id: MetaId, right: &[u8; PAGE], at: usize) {
+        let pin = self.store.fetch(id).expect("pin");
+        let mut wrong = *right;
+        let change = (1u128 << 63 | 0x9A6C_9329_AC4B_C9B5 << 64).to_le_bytes();
+        for at in [at, at + 5 * 64] {
+            wrong[at..at + 16].iter_mut().zip(change).for_each(|(b, xor)| *b ^= xor);
+        }
+        assert_eq!(keepfs_codes::crc64::full(&wrong), keepfs_codes::crc64::full(right));
+        self.store.arena.copy(pin.frame, at, &wrong[at..at + 336]);
+    }
+
+    fn told_last(&self) -> (Seen, Done) {
+        let (damage, done) = self.store.damages().pop().expect("told");
+        (damage.seen, done)
+    }
+}
+
+/// M-23, S-15.18: a change that was solved for is told with its place and undone, in every kind of metablock.
+#[test]
+fn hidden_changes_are_repaired_in_every_state() {
+    for code in [Protection::Crc, Protection::Pcrc] {
+        let world = world(code, Rungs::ALL);
+        for is_clean in [false, true] {
+            if is_clean {
+                world.store.checkpoint().expect("checkpoint");
+            }
+            for id in world.ids() {
+                let right = world.content(id).expect("right");
+                world.hidden(id, &right, 1024);
+                assert!(world.content(id).expect("mended") == right, "{code} {id}");
+                let (seen, done) = world.told_last();
+                let Seen::StrayWrite { offset, new, .. } = seen else {
+                    panic!("{code} {id}: {seen:?}");
+                };
+                assert_eq!((offset, new.len(), done), (1031, 329, Done::Rebuilt), "{code} {id}");
+            }
+        }
+    }
+}
+
+/// The keyed sum itself: the bytes are right, and the witness says so.
+#[test]
+fn a_keyed_sum_that_somebody_changed_is_made_anew() {
+    let world = world(Protection::Pcrc, Rungs::ALL);
+    for id in world.ids() {
+        let right = world.content(id).expect("right");
+        let frame = world.store.fetch(id).expect("pin").frame;
+        world.store.arena.damage_keyed(frame, 1 << 17);
+        assert!(world.content(id).expect("mended") == right, "{id}");
+        assert_eq!(world.told_last(), (Seen::Sum, Done::SumsRebuilt), "{id}");
+    }
+}
+
+/// Where nobody knows what should stand there: the metablock is fenced, the checkpoint goes on without it, and the
+/// superblock has what the log tells.
+#[test]
+fn a_hidden_change_that_nobody_can_mend_is_fenced() {
+    let world = world(Protection::Pcrc, Rungs::CODE);
+    let (fenced, _) = world.nodes[4];
+    let right = world.content(fenced.id).expect("right");
+    world.hidden(fenced.id, &right, 1024);
+    world.store.checkpoint().expect("goes on");
+    assert_eq!(world.told_last(), (Seen::Hidden, Done::Fenced));
+    assert!(matches!(world.content(fenced.id), Err(Error::Fenced { .. })));
+    let entry = world.store.locate(fenced.id).expect("map").expect("lives");
+    let mut at_rest = [0; PAGE];
+    world
+        .device
+        .read(PageNo(entry.first.get()), &mut at_rest)
+        .expect("read");
+    assert!(at_rest == right);
 }
