@@ -1,6 +1,8 @@
 //! What a server with a keeper may ask of the kernel once it serves: nothing that opens, makes or names a file, no new program,
 //! no other process, no new socket (decision 0581).
 //!
+//! Before that, from before it reads the first byte of its pool, the worst is refused already (decision 0607).
+//!
 //! The list below is everything that a server was seen to call and what its allocator, threads and signal handlers may call.
 //! A call that is not on it fails with EPERM: the caller goes on with an error, as after any other that fails.
 //! Calls without conditions cost nothing: the kernel keeps a bitmap of what a filter always allows.
@@ -9,7 +11,7 @@ use super::{set, table};
 use keepfs_store::arena;
 use libc::c_long;
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
-use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule};
 use std::collections::BTreeMap;
 
@@ -111,6 +113,104 @@ const OLD: &[c_long] = &[];
 
 /// Ioctls: telling a block device which pages are free.
 const IOCTLS: &[u64] = &[0x1277];
+
+/// What nothing that opens a pool and mounts it needs, and what makes more of a process that was taken over: other programs and
+/// processes, mounts and namespaces, the kernel's own programs and modules, users, files' owners and modes.
+const NEVER: &[c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_mount_setattr,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_setuid,
+    libc::SYS_setgid,
+    libc::SYS_setgroups,
+    libc::SYS_setresuid,
+    libc::SYS_setresgid,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_mknodat,
+    libc::SYS_symlinkat,
+    libc::SYS_linkat,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+];
+
+/// The same by the names that newer architectures do without.
+#[cfg(target_arch = "x86_64")]
+const NEVER_OLD: &[c_long] = &[
+    libc::SYS_mknod,
+    libc::SYS_symlink,
+    libc::SYS_link,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const NEVER_OLD: &[c_long] = &[];
+
+/// Confines this process before it reads a pool: it may still open files and listen, which it does until it serves, but
+/// nothing of [`NEVER`], no network, no memory that becomes code (decision 0607). [`begin`] adds to it.
+pub fn before_reading() {
+    let set = first_program().and_then(|program| seccompiler::apply_filter(&program).map_err(|e| e.to_string()));
+    if let Err(error) = set {
+        tracing::warn!(%error, "this server reads the pool with more rights than it needs");
+    }
+}
+
+fn first_program() -> Result<BpfProgram, String> {
+    let architecture = std::env::consts::ARCH.try_into().map_err(|e| format!("{e}"))?;
+    let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let filter = first_rules()
+        .and_then(|rules| SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture))
+        .map_err(|e| e.to_string())?;
+    filter.try_into().map_err(|e: seccompiler::BackendError| e.to_string())
+}
+
+/// What is refused.
+fn first_rules() -> Result<Rules, seccompiler::BackendError> {
+    let always = [NEVER, NEVER_OLD].concat();
+    let mut rules: Rules = always.into_iter().map(|call| (call, Vec::new())).collect();
+    let one = |condition| SeccompRule::new(vec![condition]);
+    let exec = libc::PROT_EXEC as u64;
+    for call in [libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_pkey_mprotect] {
+        let code = SeccompCondition::new(2, Dword, MaskedEq(exec), exec)?;
+        rules.insert(call, vec![one(code)?]);
+    }
+    let network = SeccompCondition::new(0, Dword, Ne, libc::AF_UNIX as u64)?;
+    rules.insert(libc::SYS_socket, vec![one(network)?]);
+    Ok(rules)
+}
 
 /// Confines this process, all its threads, for good. What cannot be is said and the server goes on: a kernel without the
 /// filter, or one process that is traced.

@@ -251,6 +251,9 @@ pub fn stand_by(kept: bool) -> Result<(), Failure> {
     if let Err(error) = rights::give_up(kept) {
         tracing::warn!(%error, "this server keeps rights that it does not need");
     }
+    if kept {
+        confine::before_reading();
+    }
     ignore_limit_signals()
 }
 

@@ -133,6 +133,22 @@ fn libc_wait4() -> i64 {
     if cfg!(target_arch = "x86_64") { 61 } else { 260 }
 }
 
+/// Decision 0607: it has read the pool by now and does not serve yet.
+#[test]
+fn a_server_is_confined_before_it_reads_its_pool() {
+    if !super::bed::possible() {
+        return;
+    }
+    let bed = Bed::new();
+    loop {
+        let Some(birth) = begun(&bed) else { continue };
+        let status = fs::read_to_string(format!("/proc/{}/status", birth.server)).unwrap();
+        as_said(&bed, &birth.mount.wait_with_output().unwrap());
+        assert!(status.contains("\nSeccomp:\t2\n"), "{status}");
+        return;
+    }
+}
+
 /// The keeper dies before its first server serves: the one that stands ready goes on, or no mount is left.
 #[test]
 fn a_keeper_that_dies_before_the_mount_is_usable_leaves_what_the_command_says() {
