@@ -2,7 +2,8 @@
 //! `inject judge TOLD VERDICTS` sees only what was told; `inject matrix TRUTH VERDICTS` holds the two together and fails if a
 //! verdict is wrong or damage was silent; `inject all COUNT [SEED]` runs the three, each as a program of its own, `inject all
 //! COUNT --plant` with a wrong judgement planted, and fails if the matrix does not. `inject paper
-//! M-1|M-2|M-23 [--long]` prints the table of a bar, in markdown, and fails if it is not met.
+//! M-1|M-2|M-11|M-23 [--long]` prints the table of a bar, in markdown, and fails if it is not met; `inject told BAR` prints its
+//! counts for `cargo xtask papers`.
 
 use keepfs_lab::inject::matrix::Matrix;
 use keepfs_lab::inject::{self, judge, papers};
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 const USAGE: &str = "inject all COUNT [SEED | --plant] | run COUNT SEED DIR | judge TOLD VERDICTS | matrix TRUTH VERDICTS | paper \
-                     M-1|M-2|M-23 [--long]";
+                     M-1|M-2|M-11|M-23 [--long] | told BAR";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +25,7 @@ fn main() {
         ["all", count, seed] => all(count, seed),
         ["paper", bar] => paper(bar, false),
         ["paper", bar, "--long"] => paper(bar, true),
+        ["told", bar] => told(bar),
         _ => Err(USAGE.into()),
     };
     if let Err(error) = result {
@@ -68,11 +70,11 @@ fn planted(count: &str) -> Result<(), String> {
 fn hidden() -> Result<(), String> {
     use keepfs_store::planted::{Judging, plant_judging};
     plant_judging(Some(Judging::KeyedIgnored));
-    let table = papers::table("M-23", false);
+    let paper = papers::of("M-23", false);
     plant_judging(None);
-    let (table, met) = table?;
-    print!("{}:\n{table}", Judging::KeyedIgnored.word());
-    match met {
+    let paper = paper?;
+    print!("{}:\n{}", Judging::KeyedIgnored.word(), paper.text);
+    match paper.met {
         true => Err(format!(
             "{} is planted, and nobody noticed",
             Judging::KeyedIgnored.word()
@@ -114,12 +116,19 @@ fn matrix(truth: &str, verdicts: &str) -> Result<(), String> {
 }
 
 fn paper(bar: &str, long: bool) -> Result<(), String> {
-    let (table, met) = papers::table(bar, long)?;
-    print!("{table}");
-    match met {
+    let paper = papers::of(bar, long)?;
+    print!("{}", paper.text);
+    match paper.met {
         true => Ok(()),
         false => Err(format!("{bar} is not met")),
     }
+}
+
+/// For `cargo xtask papers`, which holds it against the bar itself.
+fn told(bar: &str) -> Result<(), String> {
+    let paper = papers::of(bar, false)?;
+    paper.told.iter().for_each(|told| println!("{}", told.json()));
+    Ok(())
 }
 
 fn all(count: &str, seed: &str) -> Result<(), String> {

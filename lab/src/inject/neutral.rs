@@ -6,6 +6,7 @@ use super::Dice;
 use super::fault::Regions;
 use super::lines::Served;
 use super::mount::Mount;
+use super::papers::{Paper, counted};
 use super::solve::Neutral;
 use super::subject::failed;
 use keepfs_codes::{Code, Protection};
@@ -220,8 +221,8 @@ impl keepfs_audit::Image for Image<'_> {
     }
 }
 
-/// The table of M-23, and whether nothing reached a superblock, all of it was told, and `check` finds nothing.
-pub fn table(long: bool) -> Result<(String, bool), String> {
+/// M-23: met if nothing reached a superblock, all of it was told, and `check` finds nothing.
+pub fn paper(long: bool) -> Result<Paper, String> {
     let (values, solved_each) = if long { (20_000, 40) } else { (2_000, 5) };
     let mut dice = Dice::new(23);
     let mut text = String::from(
@@ -242,6 +243,11 @@ pub fn table(long: bool) -> Result<(String, bool), String> {
         values - refused
     ));
     let mut met = refused == values;
+    let mut told = vec![counted(
+        "a superblock has it: wrong values through the door",
+        (values - refused) as u64,
+        values as u64,
+    )];
     for target in Target::ALL {
         for phase in Phase::ALL {
             let mut row = Row::default();
@@ -251,10 +257,12 @@ pub fn table(long: bool) -> Result<(String, bool), String> {
                 }
             }
             met &= row.is_good();
+            let workload = format!("a superblock has it: solved for, {}, {}", phase.word(), target.word());
+            told.push(counted(workload, row.of(Fate::Reached), row.count));
             text.push_str(&row.line(phase, target));
         }
     }
-    Ok((text, met))
+    Ok(Paper { text, met, told })
 }
 
 /// What became of the solved-for injections of one kind.

@@ -2,10 +2,13 @@
 //! tables in markdown.
 
 use super::Dice;
+use super::judge;
+use super::matrix::Matrix;
 use super::neutral;
 use super::subject::failed;
 use super::targeted;
 use super::wild::{self, Draw, Tally};
+use crate::told::Told;
 use keepfs_codes::Protection;
 use keepfs_format::{Kind, PAGE};
 use keepfs_media::ram::RamDevice;
@@ -111,18 +114,53 @@ pub fn legal_puts(pool: &Pool, stop: &AtomicBool, puts: &AtomicU64) -> Result<()
     Ok(())
 }
 
-/// The table of a bar, and whether it is met as far as so many injections can tell. Errors: as text.
-pub fn table(bar: &str, long: bool) -> Result<(String, bool), String> {
+/// What an experiment came to.
+pub struct Paper {
+    /// Its table, in markdown.
+    pub text: String,
+    /// Whether its bar is met as far as so many injections can tell.
+    pub met: bool,
+    /// What is held against the bar, for `cargo xtask papers`.
+    pub told: Vec<Told>,
+}
+
+/// The experiment of a bar. Errors: as text.
+pub fn of(bar: &str, long: bool) -> Result<Paper, String> {
     match bar {
         "M-1" => whole_region(long),
-        "M-2" => targeted::table(long),
-        "M-23" => neutral::table(long),
-        _ => Err(format!("no experiment for {bar}; there are M-1, M-2, M-23")),
+        "M-2" => targeted::paper(long),
+        "M-11" => judged(if long { 100_000 } else { 20_000 }),
+        "M-23" => neutral::paper(long),
+        _ => Err(format!("no experiment for {bar}; there are M-1, M-2, M-11, M-23")),
     }
 }
 
+/// A count that is told, `of` so many.
+pub fn counted(workload: impl Into<String>, count: u64, of: u64) -> Told {
+    Told::new(workload, "keepfs", count as f64, "times").with("count", of as f64)
+}
+
+/// M-11: faults of all kinds, judged by what was told alone.
+fn judged(count: u64) -> Result<Paper, String> {
+    let lines = super::run(count, 11)?;
+    let matrix = Matrix::of(&lines.truth, &judge::judge(&lines.told))?;
+    let all = &matrix.all;
+    Ok(Paper {
+        text: matrix.text(),
+        met: matrix.is_good(),
+        told: vec![
+            counted(format!("wrong verdicts of {count}"), all.wrong, count),
+            counted(
+                format!("silent or wrongly repaired of {count}"),
+                all.silent + all.wrong_repairs,
+                count,
+            ),
+        ],
+    })
+}
+
 /// M-1.
-fn whole_region(long: bool) -> Result<(String, bool), String> {
+fn whole_region(long: bool) -> Result<Paper, String> {
     let (writes, arena) = match long {
         true => (10_000_000, 200 << 20),
         false => (300_000, 64 << 20),
@@ -132,7 +170,7 @@ fn whole_region(long: bool) -> Result<(String, bool), String> {
          |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n\
          | Greenan & Miller: 200 MB, 10 runs | mprotect | ? | ? | | 4 | | | | | | | | |\n",
     );
-    let mut met = true;
+    let (mut met, mut told) = (true, Vec::new());
     let all = "the whole region";
     let near = "over- and underruns from pointers held";
     let draws = [
@@ -161,8 +199,19 @@ fn whole_region(long: bool) -> Result<(String, bool), String> {
         let by_chance = (draw, guard) == (Draw::Addresses, Guard::Alias) || draw == Draw::Door;
         met &= tally.is_right() && (by_chance || tally.hits.reached == 0);
         text.push_str(&row(draw, guard, words, &tally));
+        if draw != Draw::Door {
+            let workload = format!("reached: {words}, {}", name(guard));
+            told.push(counted(workload, tally.hits.reached, tally.writes));
+        }
     }
-    Ok((text, met))
+    Ok(Paper { text, met, told })
+}
+
+fn name(guard: Guard) -> &'static str {
+    match guard {
+        Guard::Alias => "alias",
+        _ => "sealed",
+    }
 }
 
 /// A row of the table of M-1, and for pointers one of where they lead.
@@ -175,7 +224,7 @@ fn row(draw: Draw, guard: Guard, words: &str, tally: &Tally) -> String {
     let (hits, [wrong, unreadable]) = (tally.hits, tally.wrong);
     let mut text = format!(
         "| {words} | {} | {} | {} | {} | {} | {expected} | {} | {} | {} | {} | {wrong} | {unreadable} | {:.0} |\n",
-        if guard == Guard::Alias { "alias" } else { "sealed" },
+        name(guard),
         tally.writes,
         tally.faulted,
         tally.elsewhere,

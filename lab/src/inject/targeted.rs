@@ -3,10 +3,11 @@
 
 use super::Dice;
 use super::fault::Regions;
-use super::papers::{FIRST, Pool};
+use super::papers::{FIRST, Paper, Pool, counted};
 use super::run::CODES;
 use super::subject::failed;
 use super::sys;
+use crate::told::Told;
 use keepfs_codes::Protection;
 use keepfs_format::PAGE;
 use keepfs_store::{Done, Error, Guard, Meaning, Source};
@@ -152,23 +153,25 @@ pub fn behind_the_door(code: Protection, active: bool, writes: usize, seed: u64)
     Ok(tally)
 }
 
-/// The table of M-2. Behind the door, without `long`, a twentieth of the writes: `crc` looks for pairs of flips each time,
+/// M-2. Behind the door, without `long`, a twentieth of the writes: `crc` looks for pairs of flips each time,
 /// which takes milliseconds.
-pub fn table(long: bool) -> Result<(String, bool), String> {
+pub fn paper(long: bool) -> Result<Paper, String> {
     let writes = TARGET / WRITE / if long { 1 } else { 20 };
     let mut text = String::from(
         "| aimed at 160,000 bytes | code | legal writes | writes of 16 B | reached | told | right again | by the code | by witness or device | silent | wrong repairs |\n\
          |---|---|---|---|---|---|---|---|---|---|---|\n\
          | Greenan & Miller, Fig. 6 | evenodd | between them | ~10,000 | 1.5-2.2 % | > 90 % of those | | | | some | |\n",
     );
-    let mut met = true;
+    let (mut met, mut told) = (true, Vec::new());
     for (guard, word) in [(Guard::Alias, "alias"), (Guard::Sealed, "sealed")] {
         let (writes, through) = at_the_guard(guard)?;
         met &= through == 0;
+        told.push(counted(format!("passed the guard, {word}"), through, writes));
         text.push_str(&format!(
             "| where everybody sees it, guard {word} | pcrc | between them | {writes} | {through} | | | | | 0 | 0 |\n"
         ));
     }
+    let mut all = Tally::default();
     for code in CODES {
         for active in [false, true] {
             let tally = behind_the_door(code, active, writes, 5)?;
@@ -176,6 +179,11 @@ pub fn table(long: bool) -> Result<(String, bool), String> {
             met &= tally.silent == 0 && tally.wrong_repairs == 0 && lost * 1000 <= tally.changed;
             // Between legal writes one of them may cover all of it before anybody looks.
             met &= active || tally.told == tally.changed;
+            all.changed += tally.changed;
+            // What a legal write had covered before anybody looked needs no telling: the bytes are right.
+            all.told += tally.told.max(if active { tally.right } else { 0 });
+            all.right += tally.right;
+            all.silent += tally.silent + tally.wrong_repairs;
             text.push_str(&format!(
                 "| behind the door | {code} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
                 if active { "between them" } else { "none" },
@@ -190,5 +198,16 @@ pub fn table(long: bool) -> Result<(String, bool), String> {
             ));
         }
     }
-    Ok((text, met))
+    let percent = |part: u64, name| {
+        let percent = 100.0 * part as f64 / all.changed.max(1) as f64;
+        Told::new(name, "keepfs", percent, "%").with("count", all.changed as f64)
+    };
+    told.push(percent(all.told, "told or covered by a legal write, behind the door"));
+    told.push(percent(all.right, "right again, behind the door"));
+    told.push(counted(
+        "silent or wrongly repaired, behind the door",
+        all.silent,
+        all.changed,
+    ));
+    Ok(Paper { text, met, told })
 }

@@ -101,6 +101,14 @@ bars! {
     "P-8"  "huge" "unlink*" "10^" Value Flat(20.0);
     "P-9"  "growth" "peak beside the arena" "keepfs" Value Most(64.0);
     "P-9"  "huge" "peak beside the arena*" "keepfs" Value Most(64.0);
+    "M-1"  "greenan-inject" "reached*" "keepfs" Value Most(0.0);
+    "M-2"  "greenan-inject" "passed*" "keepfs" Value Most(0.0);
+    "M-2"  "greenan-inject" "told or covered by a legal write, behind the door" "keepfs" Value Least(100.0);
+    "M-2"  "greenan-inject" "right again, behind the door" "keepfs" Value Least(99.9);
+    "M-2"  "greenan-inject" "silent or wrongly repaired*" "keepfs" Value Most(0.0);
+    "M-11" "wafl-inject" "wrong verdicts*" "keepfs" Value Most(0.0);
+    "M-11" "wafl-inject" "silent or wrongly repaired*" "keepfs" Value Most(0.0);
+    "M-23" "wafl-inject" "a superblock has it*" "keepfs" Value Most(0.0);
     // 1 / 1.05 and 1 / 1.01 of the speed: 5 % and 1 % slower.
     "M-3"  "greenan-metadata" "metadata*" "keepfs" Value LeastOf(0.952, "none");
     "M-3"  "greenan-metadata" "look*" "keepfs" Value LeastOf(0.99, "none");

@@ -207,6 +207,11 @@ figures! {
         turns: processor time (M-9, M-10, P-6; WAFL sections 7.1 and 7.2)";
     "wafl-curve" None ALONE 1 60 Told(&[Teller::Papers(&["curve"])]), "the OLTP mix of SPC-1, which arrives at a percentage \
         of what `off` can do: mean latency; five runs in turns (M-9; WAFL figures 1 and 2)";
+    "greenan-inject" None ALONE 1 90 Told(&[Teller::Injected("M-1"), Teller::Injected("M-2")]), "wild writes over a region, over \
+        all addresses and from pointers held, and writes aimed at 160,000 bytes, at the guard and behind the door (M-1, M-2; \
+        section 5.2, figure 6)";
+    "wafl-inject" None ALONE 1 60 Told(&[Teller::Injected("M-11"), Teller::Injected("M-23")]), "faults of all kinds judged \
+        blind, and changes that leave each checksum right (M-11, M-23; WAFL section 7.4)";
     "wafl-audits" None ALONE 1 60 Told(&[Teller::Planted]), "planted logic bugs and audit equations (M-12; WAFL section 7.5)";
 }
 

@@ -13,13 +13,15 @@ use crate::suites::process::command;
 /// How long a program may take.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// What tells: the lab's `papers`, or its `audits` in a build with planted bugs.
+/// What tells: a program of the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Teller {
     /// `papers` with these words.
     Papers(&'static [&'static str]),
-    /// `audits matrix-told`.
+    /// `audits matrix-told`, in a build with planted bugs.
     Planted,
+    /// `inject told` with this bar, in the same build.
+    Injected(&'static str),
 }
 
 /// Asks all of them, one after the other, in each round.
@@ -50,15 +52,15 @@ fn asked(bench: &Bench, teller: Teller) -> Result<String, String> {
             }
             limited(&mut program, PATIENCE, &bench.stop)
         }
-        Teller::Planted => {
-            let audits = build::release_with("keepfs-lab", "audits", "planted")?;
-            limited(
-                command(&audits, Path::new("/")).arg("matrix-told"),
-                PATIENCE,
-                &bench.stop,
-            )
-        }
+        Teller::Planted => planted(bench, "audits", &["matrix-told"]),
+        Teller::Injected(bar) => planted(bench, "inject", &["told", bar]),
     }
+}
+
+/// What a program of the lab says, built with planted bugs, which it switches on by itself.
+fn planted(bench: &Bench, program: &str, words: &[&str]) -> Result<String, String> {
+    let program = build::release_with("keepfs-lab", program, "planted")?;
+    limited(command(&program, Path::new("/")).args(words), PATIENCE, &bench.stop)
 }
 
 /// A line of JSON as [`Sample::json`] writes it.
