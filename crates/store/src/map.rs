@@ -119,10 +119,17 @@ impl Store {
 
     /// Entry `number` of a map page, which is that of `id`; `None`: it never lived.
     pub(crate) fn entry_in(&self, pin: &Pin<'_>, id: MetaId, number: u64) -> Result<Option<MapEntry>, Error> {
-        let mut bytes = [0; size_of::<MapEntry>()];
-        self.arena.load(pin.frame, map::entry_offset(number), &mut bytes);
-        let entry = MapEntry::read_from_bytes(&bytes).unwrap_or_default();
-        self.pool.check_entry(id, &entry)?;
+        let (mut bytes, at) = ([0; size_of::<MapEntry>()], map::entry_offset(number));
+        self.arena.load(pin.frame, at, &mut bytes);
+        let mut entry = MapEntry::read_from_bytes(&bytes).unwrap_or_default();
+        if self.pool.check_entry(id, &entry).is_err() {
+            // Somebody may have written into the map page since it was verified: it is mended, and read again.
+            entry = with_page(|copy| {
+                self.verified_copy(pin, copy)?;
+                Ok::<_, Error>(MapEntry::read_from_prefix(&copy[at..]).map_or_else(|_| MapEntry::default(), |(e, _)| e))
+            })?;
+            self.pool.check_entry(id, &entry)?;
+        }
         Ok((entry.state != NEVER).then_some(entry))
     }
 

@@ -124,3 +124,19 @@ fn a_stray_generation_does_not_get_into_the_log() {
     opened(device).view().read(r, 100, &mut bytes).expect("read");
     assert_eq!(bytes, *b"33333");
 }
+
+/// S-4.3: a stray write into an entry of a map page that was verified before is mended, not taken for what the map says.
+#[test]
+fn a_stray_map_entry_is_mended() {
+    let (store, r) = world();
+    store.checkpoint().expect("checkpoint");
+    let right = store.locate(r.id).expect("map").expect("lives");
+    let page = store
+        .fetch(keepfs_format::MetaId::map(keepfs_format::Space::Nodes, 0, 0))
+        .expect("a map page");
+    let at = keepfs_format::map::entry_offset(r.id.index());
+    store.arena.copy(page.frame, at, &[0xEE; 16]);
+    assert_eq!(store.locate(r.id).expect("mended"), Some(right));
+    assert_eq!(store.damages().len(), 1);
+    store.view().read(r, 100, &mut [0]).expect("read");
+}
