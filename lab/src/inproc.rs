@@ -84,6 +84,8 @@ pub struct Row {
     pub p99_ns: u64,
     /// Processor time of the threads themselves, nanoseconds each.
     pub cpu_ns: u64,
+    /// That of the whole process, nanoseconds each: with the threads behind it, and the clocks of the measurement.
+    pub all_cpu_ns: u64,
     /// All threads together, by the clock.
     pub per_second: u64,
 }
@@ -92,8 +94,15 @@ impl Row {
     /// One JSON object.
     pub fn json(&self) -> String {
         format!(
-            r#"{{"operation":"{}","threads":{},"count":{},"median_ns":{},"p99_ns":{},"cpu_ns":{},"per_second":{}}}"#,
-            self.operation, self.threads, self.count, self.median_ns, self.p99_ns, self.cpu_ns, self.per_second
+            r#"{{"operation":"{}","threads":{},"count":{},"median_ns":{},"p99_ns":{},"cpu_ns":{},"all_cpu_ns":{},"per_second":{}}}"#,
+            self.operation,
+            self.threads,
+            self.count,
+            self.median_ns,
+            self.p99_ns,
+            self.cpu_ns,
+            self.all_cpu_ns,
+            self.per_second
         )
     }
 }
@@ -137,6 +146,12 @@ pub(crate) fn cpu_ns() -> u64 {
     text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
+/// Processor time of the whole process.
+fn process_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Does `f` `count` times in each of `threads` threads; `f` gets the thread's number and a count.
 pub fn measure<E: Send>(
     operation: &'static str,
@@ -145,6 +160,7 @@ pub fn measure<E: Send>(
     f: impl Fn(usize, usize) -> Result<(), E> + Sync,
 ) -> Result<Row, E> {
     let start = std::sync::Barrier::new(threads);
+    let before = process_ns();
     let seen: Result<Vec<Seen>, E> = std::thread::scope(|scope| {
         let (f, start) = (&f, &start);
         let thread = |t: usize| {
@@ -157,6 +173,7 @@ pub fn measure<E: Send>(
         all.into_iter().map(|t| t.join().expect("a thread panicked")).collect()
     });
     let seen = seen?;
+    let process = process_ns() - before;
     let mut each_ns: Vec<u64> = seen.iter().flat_map(|s| s.each_ns.iter().copied()).collect();
     each_ns.sort_unstable();
     let all = each_ns.len().max(1);
@@ -168,6 +185,7 @@ pub fn measure<E: Send>(
         median_ns: at(50),
         p99_ns: at(99),
         cpu_ns: seen.iter().map(|s| s.cpu_ns).sum::<u64>() / all as u64,
+        all_cpu_ns: process / all as u64,
         per_second: seen.iter().map(|s| count as f64 / s.seconds).sum::<f64>() as u64,
     })
 }

@@ -112,6 +112,7 @@ const COLUMNS: &[Column] = &[
     ("op/s", |row| row.median.get("per_second").map(|n| format!("{n:.0}"))),
     ("its ratio to the first, 95 %", ratio_bounds),
     ("processor us", |row| percentile(row, "processor_us")),
+    ("with threads behind us", |row| percentile(row, "process_us")),
     ("evictions an operation", |row| row.median.each("evictions").map(number)),
     ("caller us", |row| part(row, "client_us")),
     ("kernel us", |row| part(row, "kernel_us")),

@@ -9,6 +9,7 @@ use keepfs_format::plog::Run;
 use keepfs_format::{Kind, PAGE, Space};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, Device, PageNo};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 const CODES: [Protection; 5] = [
@@ -203,11 +204,16 @@ fn step(sampled: usize) -> usize {
     }
 }
 
-/// R-5 in memory: every code, clean, dirty and with an open transaction.
+/// R-5 in memory: every code, clean, dirty and with an open transaction; pools on as many threads as there are processors.
 #[test]
 fn strays_in_memory_are_repaired_in_every_state() {
-    for code in CODES {
-        for phase in [Phase::Clean, Phase::Dirty, Phase::Open] {
+    let phases = [Phase::Clean, Phase::Dirty, Phase::Open];
+    let all = CODES.into_iter().flat_map(|code| phases.map(|phase| (code, phase)));
+    let todo = Mutex::new(all);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = || todo.lock().next();
+    let worker = || {
+        while let Some((code, phase)) = next() {
             let tally = matrix(code, phase, Rungs::ALL, step(509));
             assert_eq!(
                 (tally.silent, tally.ended, tally.fenced),
@@ -217,7 +223,8 @@ fn strays_in_memory_are_repaired_in_every_state() {
             assert!(tally.repaired >= 160, "{tally:?}");
             println!("{code} {phase:?}: {tally:?}");
         }
-    }
+    };
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
 }
 
 /// The same with the rung of the witness alone, whose bytes are newer than any copy on the device.

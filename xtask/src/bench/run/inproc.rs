@@ -91,6 +91,7 @@ fn operation(peer: &str, row: &Value) -> Option<Sample> {
     let numbers = [
         ("p99_us", us("p99_ns")?),
         ("processor_us", us("cpu_ns")?),
+        ("process_us", us("all_cpu_ns")?),
         ("per_second", row["per_second"].as_f64()?),
     ];
     sample.more = numbers.map(|(name, value)| (name.to_owned(), value)).into();
