@@ -155,6 +155,8 @@ pub struct Store {
     sync: sync::Sync,
     log: Mutex<LogState>,
     keeper: Mutex<Keeper>,
+    /// As the superblock in force tells it; who asks waits for no checkpoint.
+    in_force: Mutex<Pool>,
     /// Counts checkpoints; frames remember in which one they became dirty.
     epoch: AtomicU64,
     dirty_list: Mutex<Vec<(MetaId, FrameNo)>>,
@@ -342,6 +344,7 @@ impl Store {
                 incarnation: sb.incarnation.get(),
                 base: sb.generation.get(),
             }),
+            in_force: Mutex::new(Pool::of(&sb)),
             keeper: Mutex::new(Keeper {
                 superblock: sb,
                 homes: homes::Homes::default(),

@@ -60,17 +60,18 @@ impl Store {
         // The next checkpoint has what stands here; nobody else makes one meanwhile.
         keeper.superblock = after;
         let done = self.checkpoint_with(&mut keeper, Wish::default());
-        if done.is_err() {
-            keeper.superblock = before;
+        match done {
+            Ok(()) => *self.in_force.lock() = Pool::of(&after),
+            Err(_) => keeper.superblock = before,
         }
         drop(keeper);
         self.keep_history();
         done.map(|()| true)
     }
 
-    /// The pool as the superblock in force tells it: its settings are those of the next opening.
+    /// The pool as the superblock in force tells it: its settings are those of the next opening. Waits for no checkpoint.
     pub fn pool_in_force(&self) -> Pool {
-        Pool::of(&self.keeper.lock().superblock)
+        self.in_force.lock().clone()
     }
 }
 

@@ -77,6 +77,16 @@ fn the_next_opening_has_the_new_level() {
     assert_eq!(Pool::on(&*device).expect("pool").protect, Protection::Crc);
 }
 
+/// The crash lab asks while a checkpoint is stopped in the middle; a wait would end the stop, and with it what is tested.
+#[test]
+fn who_asks_waits_for_no_checkpoint() {
+    let (_, store) = pool();
+    store.set(&protect(Protection::Pq)).expect("set");
+    let under_way = store.keeper.try_lock().expect("nobody has it");
+    assert_eq!(store.pool_in_force().protect, Protection::Pq);
+    drop(under_way);
+}
+
 #[test]
 fn a_label_changes_and_a_wrong_one_does_not() {
     let (device, store) = pool();
