@@ -188,13 +188,9 @@ pub fn before_reading() {
     }
 }
 
+/// The filter that refuses what the rules name.
 fn first_program() -> Result<BpfProgram, String> {
-    let architecture = std::env::consts::ARCH.try_into().map_err(|e| format!("{e}"))?;
-    let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let filter = first_rules()
-        .and_then(|rules| SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture))
-        .map_err(|e| e.to_string())?;
-    filter.try_into().map_err(|e: seccompiler::BackendError| e.to_string())
+    compiled(first_rules(), SeccompAction::Allow, REFUSE)
 }
 
 /// What is refused.
@@ -225,11 +221,22 @@ pub fn begin() {
     }
 }
 
+/// The filter that refuses all but what the rules name.
 fn program() -> Result<BpfProgram, String> {
+    compiled(rules(), REFUSE, SeccompAction::Allow)
+}
+
+const REFUSE: SeccompAction = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+
+/// What the kernel runs: `named` for calls that a rule names, `others` for the others. Errors: as text.
+fn compiled(
+    rules: Result<Rules, seccompiler::BackendError>,
+    others: SeccompAction,
+    named: SeccompAction,
+) -> Result<BpfProgram, String> {
     let architecture = std::env::consts::ARCH.try_into().map_err(|e| format!("{e}"))?;
-    let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let filter = rules()
-        .and_then(|rules| SeccompFilter::new(rules, refuse, SeccompAction::Allow, architecture))
+    let filter = rules
+        .and_then(|rules| SeccompFilter::new(rules, others, named, architecture))
         .map_err(|e| e.to_string())?;
     filter.try_into().map_err(|e: seccompiler::BackendError| e.to_string())
 }
