@@ -37,7 +37,6 @@ fn equals_plain_multiplication_at_every_level() {
 }
 
 #[test]
-#[cfg(not(miri))]
 fn follows_any_change_at_every_level() {
     at_every_level(|| {
         let mut rng = Rng::new(2);
@@ -45,7 +44,7 @@ fn follows_any_change_at_every_level() {
         let keys = Keys::of(&random);
         let mut data = rng.frame();
         let mut sum = keys.sum(&data);
-        for round in 0..4_000 {
+        for round in 0..rounds(4_000, 1) {
             let offset = rng.below(FRAME);
             let longest = if round % 3 == 0 { FRAME } else { 80 };
             let len = rng.below(longest + 1).min(FRAME - offset);
