@@ -60,6 +60,17 @@ impl Unmounter {
         Connection::mount_of(description)
     }
 
+    /// Tells the kernel what it takes only after the handshake: read-ahead, and how much may be dirty. What cannot be set stays
+    /// at its slow default and is logged.
+    pub fn tune(&self, config: &MountConfig) {
+        tune::tune(&self.mounted, config);
+    }
+
+    /// The device number of the mount, `major:minor`.
+    pub fn device(&self) -> &str {
+        &self.mounted.device
+    }
+
     /// Where it is mounted, an absolute path without links.
     pub fn path(&self) -> &Path {
         &self.path
@@ -73,7 +84,10 @@ pub fn mount(vfs: Arc<dyn Vfs>, config: &MountConfig) -> Result<Session, FuseErr
     let channel = sys::open_fuse().map_err(open_error)?;
     let rings = prepare_rings(&channel, config);
     let mounted = mountpoint::attach(&channel, &path, config)?;
-    begin(vfs, config, channel, rings, Unmounter { path, mounted })
+    let unmounter = Unmounter { path, mounted };
+    let session = begin(vfs, config, channel, rings, unmounter.clone())?;
+    unmounter.tune(config);
+    Ok(session)
 }
 
 /// Mounts as `config` says and leaves the handshake to [`mount_attached`], which needs no right to mount: the connection has
@@ -91,7 +105,8 @@ pub fn attach(config: &MountConfig) -> Result<Connection, FuseError> {
     Ok(Connection::of(nothing_yet, &Unmounter { path, mounted }, channel))
 }
 
-/// Shakes hands over a connection of [`attach`] and goes on as [`mount`], through `/dev/fuse`.
+/// Shakes hands over a connection of [`attach`] and goes on as [`mount`], through `/dev/fuse`, without opening a file but that.
+/// [`Unmounter::tune`] is for whoever may.
 /// Errors: [`FuseError::Handshake`], [`FuseError::OldKernel`], [`FuseError::Device`]; it is for the caller to unmount then.
 pub fn mount_attached(vfs: Arc<dyn Vfs>, config: &MountConfig, attached: Connection) -> Result<Session, FuseError> {
     let (_, unmounter, channels) = attached.parts()?;
@@ -110,10 +125,7 @@ fn begin(
     unmounter: Unmounter,
 ) -> Result<Session, FuseError> {
     match connect(channel, rings, config) {
-        Ok((transport, granted)) => {
-            tune::tune(&unmounter.mounted, config);
-            Ok(Session::new(vfs, config, transport, granted, unmounter))
-        }
+        Ok((transport, granted)) => Ok(Session::new(vfs, config, transport, granted, unmounter)),
         Err(error) => {
             // The channel is closed by now, so the kernel waits for nobody.
             let _ = unmounter.unmount(How::Lazy);

@@ -25,6 +25,7 @@
 //!
 //! The command line of the same package is described in `docs/man/keepfs.8.md`.
 
+mod claim;
 mod create;
 mod error;
 mod file;
@@ -33,6 +34,7 @@ mod open;
 mod paths;
 mod pool;
 
+pub use claim::Claim;
 pub use create::CreateOptions;
 pub use error::{Error, Result};
 pub use file::File;

@@ -1,13 +1,14 @@
 //! An open pool: files by path.
 
+use crate::claim::Claim;
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::metadata::{Entry, Metadata};
 use crate::open::OpenOptions;
 use crate::paths::{Held, Last, Walk};
 use keepfs_fs::Volume;
-use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
-use keepfs_store::{Remains, Resumed, Settings};
+use keepfs_media::file::FileDevice;
+use keepfs_store::{Remains, Settings};
 use keepfs_vfs::{Errno, FileKind, NewInode, RenameFlags, SetAttr, Vfs};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -25,42 +26,16 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Opens a pool, alone; recovers it if it was not closed.
+    /// Opens a pool, alone; recovers it if it was not closed. As [`Claim::new`] and [`Claim::open`].
     ///
     /// # Errors
     /// [`Error::Device`] if it is in use or cannot be read, [`Error::Pool`] if it is no pool or damaged.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Pool> {
-        let path = path.as_ref().to_owned();
-        let device = FileDevice::open(&path, mode(options), FileOptions { direct: options.direct })?;
-        Pool::on(device, path, options)
+        Claim::new(path, options)?.open(options)
     }
 
-    /// Takes the place of a server that died: of the pool it had open, `device` (with its lock), and of the memory that it
-    /// left. Everything that was acknowledged is there (SPEC section 16).
-    ///
-    /// # Errors
-    /// As [`Pool::open`].
-    pub fn resume(
-        path: impl AsRef<Path>,
-        device: OwnedFd,
-        options: &OpenOptions,
-        remains: Remains,
-    ) -> Result<(Pool, Resumed)> {
-        let path = path.as_ref().to_owned();
-        let device = FileDevice::adopt(&path, device, mode(options), FileOptions { direct: options.direct })?;
-        let device = Arc::new(device);
-        match Volume::resume(device.clone(), &options.volume(), remains) {
-            Ok((volume, resumed)) => Ok((Pool { volume, path, device }, resumed)),
-            Err(source) => Err(Error::Pool { pool: path, source }),
-        }
-    }
-
-    fn on(device: FileDevice, path: PathBuf, options: &OpenOptions) -> Result<Pool> {
-        let device = Arc::new(device);
-        match Volume::open(device.clone(), &options.volume()) {
-            Ok(volume) => Ok(Pool { volume, path, device }),
-            Err(source) => Err(Error::Pool { pool: path, source }),
-        }
+    pub(crate) fn of(volume: Arc<Volume>, path: PathBuf, device: Arc<FileDevice>) -> Pool {
+        Pool { volume, path, device }
     }
 
     /// The memory that another process can take up when this one has died, if the pool was opened with
@@ -75,17 +50,12 @@ impl Pool {
         })
     }
 
-    /// The pool's device once more, with its lock, for [`Pool::resume`] in another process.
+    /// The pool's device once more, with its lock, for [`Claim::adopt`] in another process.
     ///
     /// # Errors
     /// [`Error::Device`] without a free descriptor.
     pub fn device(&self) -> Result<OwnedFd> {
         Ok(self.device.descriptor()?)
-    }
-
-    /// Opens what a later remount for writing will need, for a process that will not be allowed to open files then.
-    pub fn prepare_writing(&self) {
-        self.device.prepare_writing();
     }
 
     /// The file system itself, for a mount and for its figures.
@@ -395,13 +365,6 @@ impl Pool {
             Ok(Held::over(&self.volume, entry))
         });
         made.map_err(Error::file(what, path))
-    }
-}
-
-fn mode(options: &OpenOptions) -> OpenMode {
-    match options.read_only {
-        true => OpenMode::ReadOnly,
-        false => OpenMode::ReadWrite,
     }
 }
 

@@ -75,6 +75,40 @@ fn a_server_that_was_taken_over_gets_nothing() {
     bed.check();
 }
 
+/// Between giving up its rights and serving it opens files; those of others it gets neither for reading nor for writing.
+#[test]
+fn a_server_that_is_taken_over_by_its_image_gets_no_files() {
+    if !bed::possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let victim = bed.path("victim");
+    fs::write(&victim, "text").unwrap();
+    let try_there = format!("try:{}", bed.path("").display());
+    for options in ["keeper=on", "keeper=on,ro"] {
+        done(bed.mounting(options).env("KEEPFS_PLANTED", &try_there));
+        for life in 0..2 {
+            let tried = ask(&bed, "planted tried").unwrap();
+            let tried = tried.as_object().unwrap();
+            assert_eq!(tried.len(), 22, "{tried:?}");
+            for (what, came) in tried {
+                let refused = [Errno::PERM, Errno::ACCESS].map(|errno| errno.raw_os_error());
+                let refused = came.as_i64().is_some_and(|errno| refused.contains(&(errno as i32)));
+                assert!(refused, "{what}: {came}");
+            }
+            assert_eq!(fs::read(&victim).unwrap(), b"text");
+            if life == 0 {
+                bed.end_server(rustix::process::Signal::KILL);
+            }
+        }
+        // What it was refused it had before: its pool, also for writing after `ro`.
+        done(&mut bed.mounting("remount,rw"));
+        fs::write(bed.on("file"), "text").unwrap();
+        bed.unmount();
+        bed.check();
+    }
+}
+
 /// The store faults, the handler reports, the next server makes names of the report and tells it: to `keepfs events` and to
 /// the history, which is still there when the pool is not mounted.
 #[test]

@@ -1,11 +1,11 @@
 //! Mounting: by the server itself, or for a server that gives up the right to mount before it reads a pool, by a helper that
 //! it starts first and that reads none (decision 0580).
 
-use super::Outcome;
 use super::args::{Attach, Detach, Serve};
 use super::failure::Failure;
 use super::keep::wire;
 use super::options::{Anchor, MountOptions};
+use super::{Outcome, control};
 use keepfs::Pool;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{Connection, FuseError, How, MountConfig, Session, Unmounter};
@@ -119,7 +119,7 @@ impl Helper {
         }
     }
 
-    /// The mount stays; returns when the helper is gone.
+    /// The mount stays; returns when the helper has tuned it and is gone.
     pub fn release(mut self) {
         if let Some(socket) = self.socket.take()
             && let Err(error) = wire::send(socket.as_fd(), "stays", b"", &[])
@@ -150,6 +150,7 @@ pub fn run(args: &Attach) -> Outcome {
     });
     let description = match attached {
         Ok((attached, anchored)) => {
+            control::forget_dead(Unmounter::of(&attached.description)?.device());
             let words = if anchored {
                 "attached anchored"
             } else {
@@ -164,11 +165,16 @@ pub fn run(args: &Attach) -> Outcome {
             return Ok(1);
         }
     };
+    let unmounter = Unmounter::of(&description)?;
     // A server that ends before it serves leaves nothing behind.
     match next() {
-        Ok(Some(_)) => Ok(0),
+        Ok(Some(_)) => {
+            let options = MountOptions::parse(&args.options, args.sloppy)?;
+            unmounter.tune(&options.mount(&args.pool, &args.dir));
+            Ok(0)
+        }
         _ => {
-            Unmounter::of(&description)?.unmount(How::Lazy)?;
+            unmounter.unmount(How::Lazy)?;
             Ok(1)
         }
     }

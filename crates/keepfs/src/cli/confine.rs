@@ -1,19 +1,23 @@
 //! What a server with a keeper may ask of the kernel once it serves: nothing that opens, makes or names a file, no new program,
 //! no other process, no new socket (decision 0581).
 //!
-//! Before that, from before it reads the first byte of its pool, the worst is refused already (decision 0607).
+//! Before that, from before it reads the first byte of its pool, the worst is refused already (decision 0607), and no file is
+//! opened, made or removed but a few ([`paths`], decision 0612).
 //!
 //! The list below is everything that a server was seen to call and what its allocator, threads and signal handlers may call.
 //! A call that is not on it fails with EPERM: the caller goes on with an error, as after any other that fails.
 //! Calls without conditions cost nothing: the kernel keeps a bitmap of what a filter always allows.
 
-use super::{set, table};
+mod paths;
+
+use super::{registry, set, table};
 use keepfs_store::arena;
 use libc::c_long;
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
-use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
 use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Memory of files and of the process: what a pool and a mount are read and written with.
 const FILES: &[c_long] = &[
@@ -164,6 +168,10 @@ const NEVER: &[c_long] = &[
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
     libc::SYS_fsetxattr,
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
 ];
 
 /// The same by the names that newer architectures do without.
@@ -179,9 +187,14 @@ const NEVER_OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const NEVER_OLD: &[c_long] = &[];
 
-/// Confines this process before it reads a pool: it may still open files and listen, which it does until it serves, but
-/// nothing of [`NEVER`], no network, no memory that becomes code (decision 0607). [`begin`] adds to it.
+/// Confines this process before it reads a pool: it may still open the files of [`paths`], which it does until it serves, but
+/// nothing of [`NEVER`], no memory that becomes code (decisions 0607, 0612). [`begin`] adds to it.
 pub fn before_reading() {
+    match paths::limit(Path::new(registry::FOLDER)) {
+        Ok(true) => {}
+        Ok(false) => tracing::warn!("this kernel has no Landlock: until it serves this server could open any file"),
+        Err(error) => tracing::warn!(%error, "until it serves this server could open any file"),
+    }
     let set = first_program().and_then(|program| seccompiler::apply_filter(&program).map_err(|e| e.to_string()));
     if let Err(error) = set {
         tracing::warn!(%error, "this server reads the pool with more rights than it needs");
@@ -203,8 +216,6 @@ fn first_rules() -> Result<Rules, seccompiler::BackendError> {
         let code = SeccompCondition::new(2, Dword, MaskedEq(exec), exec)?;
         rules.insert(call, vec![one(code)?]);
     }
-    let network = SeccompCondition::new(0, Dword, Ne, libc::AF_UNIX as u64)?;
-    rules.insert(libc::SYS_socket, vec![one(network)?]);
     Ok(rules)
 }
 

@@ -34,12 +34,9 @@ pub struct Control {
 impl Control {
     /// Listens, and tells others of it. The process's umask decides who may connect: it must be 077.
     pub fn open(record: Record, answers: Arc<Answers>) -> io::Result<Control> {
-        forget_dead(&record);
+        forget_dead(&record.device);
         record.publish()?;
-        let socket = record.socket();
-        // A process of this number died here before us.
-        let _ = std::fs::remove_file(&socket);
-        Control::over(UnixListener::bind(&socket)?, record, answers)
+        Control::over(registry::listen(record.pid)?, record, answers)
     }
 
     /// Listens where a server before this one did; who connected since then is answered too.
@@ -92,10 +89,11 @@ impl Control {
     }
 }
 
-/// Takes away what servers left that died and are mounted no more, or whose device number is `of`'s by now.
-fn forget_dead(of: &Record) {
+/// Takes away what servers left that died and are mounted no more, or whose device number is by now that of the mount that is
+/// made: `device`.
+pub fn forget_dead(device: &str) {
     for record in registry::all() {
-        let stale = record.device == of.device || !record.is_mounted();
+        let stale = record.device == device || !record.is_mounted();
         if stale && matches!(connect(&record), Err(Silent::Dead)) {
             record.withdraw();
         }

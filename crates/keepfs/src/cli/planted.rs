@@ -2,7 +2,8 @@
 //!
 //! `KEEPFS_PLANTED` in the environment of `keepfs mount`, which all servers of the mount inherit, names a thing that each of
 //! them forgets ([`Second`]). The control socket takes `planted store` (a store that misses the door) and `planted try WHAT`
-//! (asks of the kernel what a server may not have; the answer is the error).
+//! (asks of the kernel what a server may not have; the answer is the error). With `try:DIR` in the environment each server asks
+//! for the same, and for files in `DIR` and its pool, when it is about to read its pool; `planted tried` tells the answers.
 
 use keepfs_fs::Volume;
 use keepfs_store::arena::sys;
@@ -12,14 +13,97 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// Where in a frame the store goes.
 const OFFSET: usize = 100;
 
+/// What is tried before the pool is read: a folder with a file `victim`, and `pool` beside it.
+const TRY: &str = "try:";
+
+/// What came of it.
+static TRIED: OnceLock<Value> = OnceLock::new();
+
+fn planted() -> Option<String> {
+    std::env::var("KEEPFS_PLANTED").ok()
+}
+
+/// Tries what the environment says, of a server that is about to read its pool.
+pub fn before_reading() {
+    let planted = planted();
+    let Some(folder) = planted.as_deref().and_then(|planted| planted.strip_prefix(TRY)) else {
+        return;
+    };
+    let of_files = FILES.map(|what| (what, in_folder(what, Path::new(folder))));
+    let tried: serde_json::Map<String, Value> = REFUSED_EARLY
+        .map(|what| (what, attempt(what)))
+        .into_iter()
+        .chain(of_files)
+        .filter_map(|(what, came)| Some((what.to_owned(), said(came?))))
+        .collect();
+    let _ = TRIED.set(tried.into());
+}
+
+/// What of [`attempt`] is refused as early as that.
+const REFUSED_EARLY: [&str; 14] = [
+    "open",
+    "socket",
+    "connect",
+    "listen",
+    "exec",
+    "spawn",
+    "ptrace",
+    "kill",
+    "write to a process",
+    "mount",
+    "unmount",
+    "memory as code",
+    "io_uring",
+    "bpf",
+];
+
+/// What [`in_folder`] tries.
+const FILES: [&str; 8] = [
+    "read a file",
+    "write a file",
+    "empty a file",
+    "create",
+    "unlink",
+    "rename",
+    "mkdir",
+    "write the pool",
+];
+
+/// What would be done to files of others; each would succeed for root.
+fn in_folder(what: &str, folder: &Path) -> Option<io::Result<()>> {
+    let (victim, new) = (folder.join("victim"), folder.join(what));
+    let write = |path: &Path| File::options().write(true).open(path).map(drop);
+    Some(match what {
+        "read a file" => File::open(victim).map(drop),
+        "write a file" => write(&victim),
+        "empty a file" => fs::write(victim, ""),
+        "create" => File::create(new).map(drop),
+        "unlink" => fs::remove_file(victim),
+        "rename" => fs::rename(victim, new),
+        "mkdir" => fs::create_dir(new),
+        "write the pool" => write(&folder.join("pool")),
+        _ => return None,
+    })
+}
+
+/// As the control socket tells it.
+fn said(came: io::Result<()>) -> Value {
+    match came {
+        Ok(()) => json!("not refused"),
+        Err(error) => json!(error.raw_os_error()),
+    }
+}
+
 /// Plants what the environment names. Errors: what it names is not known.
 pub fn begin() -> Result<(), String> {
-    let Ok(name) = std::env::var("KEEPFS_PLANTED") else {
+    let Some(name) = planted().filter(|name| !name.starts_with(TRY)) else {
         return Ok(());
     };
     let bug = Second::ALL.iter().find(|bug| bug.word() == name);
@@ -36,11 +120,9 @@ pub fn answer(volume: &Volume, what: &str) -> Option<Value> {
             sys::stray_store(volume.store().guarded_address() + OFFSET);
             Some(json!("not refused"))
         }
+        None if what == "tried" => TRIED.get().cloned(),
         None => None,
-        Some(what) => Some(match attempt(what)? {
-            Ok(()) => json!("not refused"),
-            Err(error) => json!(error.raw_os_error()),
-        }),
+        Some(what) => attempt(what).map(said),
     }
 }
 
@@ -54,6 +136,8 @@ fn attempt(what: &str) -> Option<io::Result<()>> {
         "rename" => fs::rename("/run/keepfs/nothing", "/run/keepfs/planted"),
         "mkdir" => fs::create_dir("/run/keepfs/planted"),
         "socket" => UnixDatagram::unbound().map(drop),
+        "connect" => call(libc::SYS_connect, [0, 0, 0, 0, 0]),
+        "listen" => call(libc::SYS_listen, [0, 1, 0, 0, 0]),
         "exec" => Err(Command::new("/bin/true").exec()),
         "spawn" => Command::new("/bin/true").spawn().map(drop),
         "ptrace" => call(libc::SYS_ptrace, [libc::PTRACE_ATTACH as usize, 1, 0, 0, 0]),

@@ -5,10 +5,11 @@ use super::table;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 /// Where the files are. Only root mounts, so only root writes here.
-const FOLDER: &str = "/run/keepfs";
+pub const FOLDER: &str = "/run/keepfs";
 
 /// A server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -98,6 +99,16 @@ impl Record {
             .iter()
             .any(|mount| mount.is_keepfs() && mount.device == self.device && mount.dir == self.dir)
     }
+}
+
+/// Listens as the server of `pid`, of which nobody is told yet. The process's umask decides who may connect: it must be 077.
+/// Errors: those of the file system.
+pub fn listen(pid: u32) -> io::Result<UnixListener> {
+    fs::create_dir_all(FOLDER)?;
+    let socket = socket_of(pid);
+    // A process of this number died here before us.
+    let _ = fs::remove_file(&socket);
+    UnixListener::bind(socket)
 }
 
 /// A file for the standard error of the servers of `pid` (see [`Record`]), and what the one before wrote there.

@@ -10,7 +10,7 @@ use super::options::MountOptions;
 use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::{Outcome, attach, confine, follow, history, rights, status, succeed, table};
-use keepfs::Pool;
+use keepfs::{Claim, Pool};
 use keepfs_fuse::{Session, Unmounter};
 use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -189,8 +189,12 @@ fn begin(
     beside: Beside,
 ) -> Result<Mounted, Failure> {
     let Beside { ring, kept, helper } = beside;
+    let claim: Claim = patiently(pool, || Ok(Claim::new(pool, &options.open())?))?;
+    claim.prepare_writing();
+    // With a keeper nothing can be listened on, and no file opened but a few, when the pool is read.
+    let listener = kept.as_ref().and_then(|kept| listen_early(kept.told().keeper_pid));
     stand_by(kept.is_some())?;
-    let opened = open(pool, options)?;
+    let opened = open(claim, options)?;
     let (session, anchored) = match &helper {
         Some(helper) => helper.mount(&opened, dir, options)?,
         None => attach::here(&opened, dir, options)?,
@@ -212,7 +216,12 @@ fn begin(
         options: given.to_vec(),
     };
     let live = live(record, &opened, options, (anchored, &session), ring, kept.as_ref());
-    let control = listen(live.clone(), None);
+    if listener.is_some()
+        && let Err(error) = live.record.publish()
+    {
+        tracing::warn!(%error, "`keepfs status` will not find this mount");
+    }
+    let control = listen(live.clone(), listener);
     if let Some(kept) = &kept {
         session.remember_requests(Arc::new(succeed::Once::new(opened.volume(), &kept.told())));
         succeed::hand_over(kept, &opened, &session, &live, control.as_deref())?;
@@ -221,7 +230,6 @@ fn begin(
     if let Some(helper) = helper {
         helper.release();
     }
-    opened.prepare_writing();
     let device = match kept {
         Some(_) => None,
         None => Some(opened.device()?),
@@ -253,12 +261,14 @@ pub fn stand_by(kept: bool) -> Result<(), Failure> {
     }
     if kept {
         confine::before_reading();
+        #[cfg(feature = "planted")]
+        super::planted::before_reading();
     }
     ignore_limit_signals()
 }
 
-fn open(pool: &Path, options: &MountOptions) -> Result<Pool, Failure> {
-    let opened: Pool = patiently(pool, || Ok(Pool::open(pool, &options.open())?))?;
+fn open(claim: Claim, options: &MountOptions) -> Result<Pool, Failure> {
+    let opened = claim.open(&options.open())?;
     if opened.volume().store().pool().is_test {
         tracing::warn!("this is a pool for tests: faults may be injected into it");
     }
@@ -342,11 +352,18 @@ pub fn listen(live: Arc<status::Live>, listener: Option<UnixListener>) -> Option
     })
 }
 
+/// The socket of a server that has not read its pool.
+fn listen_early(keeper: u32) -> Option<UnixListener> {
+    registry::listen(keeper).inspect_err(no_control).ok()
+}
+
 /// A mount without a control socket works, but `status` knows little of it.
 pub fn opened(control: io::Result<Control>) -> Option<Arc<Control>> {
-    let failed =
-        |error: &io::Error| tracing::warn!(%error, "no control socket: `keepfs status` cannot ask this server");
-    control.inspect_err(failed).ok().map(Arc::new)
+    control.inspect_err(no_control).ok().map(Arc::new)
+}
+
+fn no_control(error: &io::Error) {
+    tracing::warn!(%error, "no control socket: `keepfs status` cannot ask this server");
 }
 
 impl Mounted {

@@ -12,7 +12,7 @@ use super::options::MountOptions;
 use super::registry::Record;
 use super::serve::{self, Mounted};
 use super::status::Live;
-use keepfs::Pool;
+use keepfs::{Claim, Pool};
 use keepfs_fs::{Answer, Volume};
 use keepfs_fuse::{Before, Connection, RequestId, Requests, Session};
 use keepfs_store::Remains;
@@ -133,8 +133,14 @@ pub fn begin(
     mut handed: Held,
     last_words: &str,
 ) -> Result<Mounted, Failure> {
-    serve::stand_by(true)?;
     let told = kept.told();
+    // Made from files that cannot be opened later.
+    let fault = named_fault(last_words).filter(|_| told.after_death);
+    let claim = match told.mode {
+        Mode::Failing => None,
+        _ => Some(claim(&args.pool, options, &mut handed)?),
+    };
+    serve::stand_by(true)?;
     let place = item(&mut handed, PLACE)?;
     let mut place: Place = serde_json::from_slice(&place.bytes).map_err(|e| lost(PLACE, &e))?;
     place.record.pid = told.keeper_pid;
@@ -148,21 +154,19 @@ pub fn begin(
         .and_then(|item| item.descriptors.into_iter().next());
     let listener = listener.map(UnixListener::from);
     let config = options.mount(&args.pool, &place.record.dir);
-    if told.mode == Mode::Failing {
+    let Some(claim) = claim else {
         let oracle: Arc<dyn Vfs> = Arc::<Model>::default();
         let session = keepfs_fuse::resume(oracle, &config, connection)?;
         session.refuse_all();
         return failing(session, place.record, ring, kept, listener);
-    }
-    let device = item(&mut handed, DEVICE)?.descriptors.into_iter().next();
-    let device = device.ok_or_else(|| lost(DEVICE, &"it is closed"))?;
+    };
     let remains = remains(item(&mut handed, REMAINS)?);
-    tell(&told, last_words);
-    let (pool, resumed) = Pool::resume(&args.pool, device, &options.open(), remains)?;
+    tell(&told, fault.is_some(), last_words);
+    let (pool, resumed) = claim.resume(&options.open(), remains)?;
     // From here on a death is resumed from this server's memory; before, from the last one's.
     leave_remains(kept, &pool)?;
     tracing::info!(parts = ?resumed.parts, beyond = resumed.beyond, "resumed");
-    if let Some((address, report)) = named_fault(last_words).filter(|_| told.after_death) {
+    if let Some((address, report)) = fault {
         pool.volume().store().tell_guard_fault(address, &report);
     }
     let session = keepfs_fuse::resume(pool.volume().clone(), &config, connection)?;
@@ -180,7 +184,6 @@ pub fn begin(
     }
     let control = serve::listen(live, listener);
     watch(kept, &pool, control.as_ref())?;
-    pool.prepare_writing();
     Ok(Mounted {
         session,
         control,
@@ -188,6 +191,15 @@ pub fn begin(
         events: Some(serve::events_of(&pool)),
         device: None,
     })
+}
+
+/// The pool that the server before this one had open.
+fn claim(pool: &Path, options: &MountOptions, handed: &mut Held) -> Result<Claim, Failure> {
+    let device = item(handed, DEVICE)?.descriptors.into_iter().next();
+    let device = device.ok_or_else(|| lost(DEVICE, &"it is closed"))?;
+    let claim = Claim::adopt(pool, device, &options.open())?;
+    claim.prepare_writing();
+    Ok(claim)
 }
 
 /// A server that refuses everything, and says so.
@@ -235,15 +247,15 @@ fn failing(
     })
 }
 
-/// Tells of the death before.
-fn tell(told: &Begin, last_words: &str) {
+/// Tells of the death before. `by_guard`: a guard ended that server.
+fn tell(told: &Begin, by_guard: bool, last_words: &str) {
     let Some(death) = &told.last_death else { return };
     if !told.after_death {
         return;
     }
     match last_words {
         // Told of by the pool's history too, once that is open.
-        _ if named_fault(last_words).is_some() => {
+        _ if by_guard => {
             tracing::error!(how = %death.how, deaths = told.deaths, "a guard ended a server of this mount; this one took its place");
         }
         "" => {

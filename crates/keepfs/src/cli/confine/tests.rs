@@ -35,30 +35,37 @@ fn nothing_that_names_a_file_or_starts_a_program_is_on_it() {
     }
 }
 
-/// On a thread of its own: the filter stays with it.
+/// On a thread of its own: what it is given up stays with it.
 #[test]
-fn before_a_pool_is_read_the_worst_is_refused_and_files_can_be_opened() {
+fn before_a_pool_is_read_the_worst_is_refused_and_its_own_files_can_be_made() {
     use std::fs::{self, File, Permissions};
     use std::net::UdpSocket;
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::os::unix::net::UnixDatagram;
+    use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
     use std::process::Command;
 
     let tried = std::thread::spawn(|| {
-        let dir = tempfile::tempdir().expect("a directory");
+        let (own, others) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("two"));
+        let (own, others) = (own.path(), others.path());
+        let victim = others.join("victim");
+        fs::write(&victim, "").expect("a file");
+        let has_landlock = paths::limit(own).expect("limited");
         seccompiler::apply_filter(&first_program().expect("a program")).expect("confined");
-        let file = dir.path().join("file");
+        let file = own.join("file");
         let needed = [
             File::create(&file).map(drop),
-            UnixDatagram::unbound().map(drop),
+            UnixStream::pair().map(drop),
             std::thread::Builder::new().spawn(|| ()).map(drop),
-            fs::rename(&file, dir.path().join("other")),
+            fs::rename(&file, own.join("other")),
+            fs::read("/proc/self/mountinfo").map(drop),
         ];
         let refused = [
             ("a program", Command::new("/bin/true").spawn().map(drop)),
             ("network", UdpSocket::bind("127.0.0.1:0").map(drop)),
-            ("a link", symlink("/", dir.path().join("link"))),
-            ("a mode", fs::set_permissions(dir.path(), Permissions::from_mode(0o777))),
+            ("a socket", UnixDatagram::unbound().map(drop)),
+            ("a listener", UnixListener::bind(own.join("socket")).map(drop)),
+            ("a link", symlink("/", own.join("link"))),
+            ("a mode", fs::set_permissions(own, Permissions::from_mode(0o777))),
             (
                 "a signal",
                 rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::CONT)
@@ -66,13 +73,33 @@ fn before_a_pool_is_read_the_worst_is_refused_and_files_can_be_opened() {
             ),
             ("root", rustix::process::chroot("/").map_err(Into::into)),
         ];
-        (needed, refused)
+        let of_others = [
+            ("reading", File::open(&victim).map(drop)),
+            ("writing", File::options().write(true).open(&victim).map(drop)),
+            ("making", File::create(others.join("new")).map(drop)),
+            ("renaming", fs::rename(&victim, others.join("new"))),
+            ("moving in", fs::rename(&victim, own.join("new"))),
+            ("removing", fs::remove_file(&victim)),
+            ("a folder", fs::create_dir(others.join("folder"))),
+            (
+                "a setting",
+                File::options().write(true).open("/proc/self/oom_score_adj").map(drop),
+            ),
+        ];
+        (needed, refused, has_landlock.then_some(of_others))
     });
-    let (needed, refused) = tried.join().expect("it lives");
+    let (needed, refused, of_others) = tried.join().expect("it lives");
     for result in needed {
         result.expect("it is needed");
     }
     for (what, result) in refused {
         assert_eq!(result.expect_err(what).raw_os_error(), Some(libc::EPERM), "{what}");
+    }
+    let Some(of_others) = of_others else {
+        return eprintln!("SKIPPED: this kernel has no Landlock");
+    };
+    for (what, result) in of_others {
+        let error = result.expect_err(what).raw_os_error();
+        assert!(matches!(error, Some(libc::EACCES | libc::EXDEV)), "{what}: {error:?}");
     }
 }

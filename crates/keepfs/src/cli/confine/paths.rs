@@ -1,0 +1,45 @@
+//! Which files a server with a keeper may open between giving up its rights and serving: those that say what the machine and
+//! this process are, for reading; its own in /run; `/dev/fuse`. Its pool is open by then (decision 0612).
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
+    RulesetError, RulesetStatus, make_bitflags,
+};
+use std::path::Path;
+
+/// What the kernel may be asked to refuse, as far as it can: nothing newer changes what opening means.
+const KNOWN: ABI = ABI::V5;
+
+/// What tells of this machine and this process. Other processes are out of reach: reading their memory is tracing them.
+const LOOKED_AT: [&str; 2] = ["/proc", "/sys"];
+const LOOK: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+
+/// Where the record of a mount and its events are made.
+const MAKE: BitFlags<AccessFs> =
+    make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | MakeReg | RemoveFile});
+
+/// What is talked to.
+const TALKED_TO: [&str; 2] = ["/dev/fuse", "/dev/null"];
+const TALK: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile | IoctlDev});
+
+/// Limits this thread, and those that it starts, to these and to `own`, a folder where it makes files. Whether the kernel can
+/// do so. Errors: what the kernel says.
+pub fn limit(own: &Path) -> Result<bool, RulesetError> {
+    let mut rules = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?.create()?;
+    for folder in LOOKED_AT {
+        rules = allow(rules, folder.as_ref(), LOOK)?;
+    }
+    for file in TALKED_TO {
+        rules = allow(rules, file.as_ref(), TALK)?;
+    }
+    let status = allow(rules, own, MAKE)?.restrict_self()?;
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
+}
+
+/// What is not there need not be allowed.
+fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, RulesetError> {
+    match PathFd::new(path) {
+        Ok(found) => rules.add_rule(PathBeneath::new(found, access)),
+        Err(_) => Ok(rules),
+    }
+}
