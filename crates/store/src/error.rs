@@ -18,6 +18,12 @@ pub enum Error {
         /// What the kernel said.
         source: Arc<std::io::Error>,
     },
+    /// Memory for more than the arena has cannot be had.
+    #[error("the process cannot have {bytes} bytes of memory more")]
+    NoRoom {
+        /// Bytes asked for.
+        bytes: usize,
+    },
     /// The guard that was asked for cannot be had.
     #[error("cannot guard metadata in memory as asked: {0}")]
     Guard(String),

@@ -32,6 +32,9 @@ pub struct Status {
     /// It was made for tests: faults may be injected (S-2.8).
     #[serde(default)]
     pub test: bool,
+    /// What guards metadata in memory, mounted or when it is mounted next (S-2.6); empty if unknown.
+    #[serde(default)]
+    pub protect: String,
     /// Process of the server.
     pub server_pid: Option<u32>,
     /// The process that outlives the server, if there is one.
@@ -281,6 +284,7 @@ impl Status {
             action: None,
             scrub: SCRUB.into(),
             test: false,
+            protect: String::new(),
             server_pid: None,
             keeper: None,
             dir: None,

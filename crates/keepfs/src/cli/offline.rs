@@ -9,7 +9,7 @@ use keepfs_audit::Severity;
 use keepfs_audit::read::View;
 use keepfs_format::PAGE;
 use keepfs_format::bitmap::{TOTAL_INODES, TOTAL_PAGES, TOTALS};
-use keepfs_format::superblock::INCOMPAT_TEST;
+use keepfs_store::Pool;
 use std::path::Path;
 
 /// Reads a pool's device. Errors: it is in use by something that is no server of ours, or no pool.
@@ -22,9 +22,11 @@ pub fn status(pool: &Path) -> Result<Status, Failure> {
     let superblock = view.superblock_view();
     let mut status = Status::unknown(&registry::settled(pool));
     status.state = "OFFLINE".into();
-    status.label.clone_from(&superblock.label);
-    status.id.clone_from(&superblock.pool);
-    status.test = view.superblock().incompat.get() & INCOMPAT_TEST != 0;
+    let pool = Pool::of(view.superblock());
+    status.label = pool.label;
+    status.id = pool.id.to_string();
+    status.test = pool.is_test;
+    status.protect = pool.protect.name().into();
     let replayed = view.groups().iter().filter(|group| group.taken);
     let none = (0, 0, superblock.seq);
     let (groups, pages, last) = replayed.fold(none, |(n, pages, _), group| (n + 1, pages + group.pages, group.seq));

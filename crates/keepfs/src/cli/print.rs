@@ -27,6 +27,12 @@ pub fn text(s: &Status) -> String {
     if let Some(arena) = &s.arena {
         lines.add("arena", &self::arena(arena));
         lines.add("watched", &watched(arena));
+    } else if !s.protect.is_empty() {
+        let protect = format!(
+            "protect {} (keepfs set); guard and audit are options of the mount",
+            s.protect
+        );
+        lines.add("watched", &protect);
     }
     if let Some(arena) = s
         .arena

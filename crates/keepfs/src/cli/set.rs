@@ -3,6 +3,7 @@
 //! What the superblock keeps is changed by a checkpoint (S-2.9). Of a mounted pool the server does it and then makes room
 //! for another one that has its memory by the new settings, as `upgrade` does: programs notice a pause only.
 
+mod room;
 mod serving;
 
 pub use serving::remember_program;
@@ -11,10 +12,12 @@ use super::control::{self, Silent};
 use super::failure::Failure;
 use super::properties::Wanted;
 use super::registry::Record;
+use super::size::Size;
 use super::unmount::patiently;
 use super::{Outcome, figures, history};
 use clap::Args as Fields;
-use keepfs::{OpenOptions, Pool};
+use keepfs::{OpenOptions, Pool, Protection};
+use keepfs_codes::Code;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -112,6 +115,7 @@ fn live(record: &Record, wanted: &Wanted) -> Result<u64, Failure> {
     if let Some(limit) = wanted.scrub_limit {
         ask(record, &format!("scrub limit {limit}"))?;
     }
+    enough_memory(record, wanted)?;
     let question = serde_json::to_string(wanted).map_err(|e| failed(&e.to_string()))?;
     match control::ask_once(record, &format!("set {question}")) {
         // It made room for one that has it.
@@ -126,6 +130,32 @@ fn live(record: &Record, wanted: &Wanted) -> Result<u64, Failure> {
         ));
     }
     Ok(status["server_pid"].as_u64().unwrap_or_default())
+}
+
+/// Whether there is memory for the code that is wanted. What the server itself can try it tries when it is asked.
+fn enough_memory(record: &Record, wanted: &Wanted) -> Result<(), Failure> {
+    let status = ask(record, "status")?;
+    let arena = &status["arena"];
+    let wanted = wanted.settings().and_then(|settings| settings.protect);
+    let had = arena["protect"]
+        .as_str()
+        .and_then(|name| name.parse::<Protection>().ok());
+    let (Some(wanted), Some(had)) = (wanted, had) else {
+        return Ok(());
+    };
+    let frames = arena["frames"].as_u64().unwrap_or_default();
+    let more = frames * wanted.parity_len().saturating_sub(had.parity_len()) as u64;
+    let server = status["server_pid"].as_u64().unwrap_or_default() as u32;
+    match room::of_process(server).filter(|left| *left < more) {
+        Some(left) => Err(Failure::Other(format!(
+            "{}: protect={} takes {} more memory and there are {}; nothing was changed",
+            record.dir.display(),
+            wanted.name(),
+            Size(more),
+            Size(left)
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn ask(record: &Record, question: &str) -> Result<Value, Failure> {

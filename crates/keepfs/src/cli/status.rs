@@ -163,6 +163,7 @@ impl Live {
         status.space = space(store);
         status.scrub = scrub::one_line(volume);
         status.test = pool.is_test;
+        status.protect = store.pool_in_force().protect.name().into();
         let (frames, dirty, evictions) = store.arena_figures();
         let counts = store.stats();
         status.arena = Some(ArenaFigures {

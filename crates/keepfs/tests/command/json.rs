@@ -61,7 +61,10 @@ fn answers_about_a_pool_that_is_not_mounted() {
     assert_eq!(status["id"], made["id"]);
     hold("check", &done(keepfs(["check", "--data", "--json"]).arg(bed.pool())));
     hold("events", &done(keepfs(["events", "--json"]).arg(bed.pool())));
+    assert_eq!(status["protect"], "crc");
     hold("set", &done(keepfs(["set", "--json", "protect=pq"]).arg(bed.pool())));
+    let status = hold("status", &done(keepfs(["status", "--json"]).arg(bed.pool())));
+    assert_eq!((&status["protect"], &status["label"]), (&"pq".into(), &"x".into()));
     hold("get", &done(keepfs(["get", "--json", "all"]).arg(bed.pool())));
     for what in ["superblock", "map", "plog"] {
         hold("dump", &done(keepfs(["dump", "--json"]).arg(bed.pool()).arg(what)));

@@ -216,3 +216,39 @@ fn without_a_keeper_or_read_only_it_is_refused() {
     assert_eq!(bed.status()["arena"]["protect"], "pq");
     assert!(run(keepfs(["get", "all"]).arg(bed.dir())).status.success());
 }
+
+/// A level that there is no memory for: one sentence before anything is changed, and the mount does not even pause.
+#[test]
+fn a_level_without_memory_changes_nothing() {
+    let Some(bed) = Bed::mounted("arena=512M") else { return };
+    fs::write(bed.on("file"), "text").unwrap();
+    let server = bed.server();
+    let pid = server.as_raw_nonzero().to_string();
+    let table = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let has = table.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    let kib: u64 = has.trim().trim_end_matches(" kB").parse().unwrap();
+    let limit = |bytes: &str| {
+        done(std::process::Command::new("prlimit").args(["--pid", &pid, &format!("--as={bytes}")]));
+    };
+    limit(&((kib + 1024) << 10).to_string());
+    let (code, said) = refused(&bed.dir(), &["protect=evenodd256", "label=new"]);
+    assert!(
+        code == 1 && said.contains("no memory for this level, and nothing was changed"),
+        "{said}"
+    );
+    assert_eq!(said.trim_end().lines().count(), 1, "one sentence: {said}");
+    let status = bed.status();
+    assert_eq!((bed.server(), &status["keeper"]["deaths"]), (server, &0.into()));
+    assert_eq!(
+        (&status["arena"]["protect"], &status["label"]),
+        (&"crc".into(), &"bed".into())
+    );
+    assert_eq!(get(&bed.dir(), "protect"), "crc");
+    // What takes no more is not refused.
+    set(&bed.dir(), &["label=new"]);
+    set(&bed.dir(), &["protect=evenodd256"]);
+    assert_eq!(bed.status()["arena"]["protect"], "evenodd256");
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+    bed.unmount();
+    bed.check();
+}

@@ -40,6 +40,7 @@ fn a_healthy_mount_and_the_same_pool_unmounted() {
     assert_eq!(of("mount"), "not mounted");
     assert_eq!(of("id"), id);
     assert_eq!(of("status"), "nothing to report");
+    assert!(of("watched").starts_with("protect crc (keepfs set)"));
 }
 
 #[test]

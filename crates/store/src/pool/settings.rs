@@ -4,6 +4,7 @@ use super::{Pool, protect};
 use crate::checkpoint::Wish;
 use crate::error::Error;
 use crate::{Protection, Store};
+use keepfs_codes::Code;
 use keepfs_format::superblock::Superblock;
 
 /// What is to change; `None` stays as it is.
@@ -67,6 +68,24 @@ impl Store {
         drop(keeper);
         self.keep_history();
         done.map(|()| true)
+    }
+
+    /// Tries whether this process, in the place of its memory, could have the memory that `code` needs, which is given back at
+    /// once: address space for the file of parity and the window on it, and memory for the file.
+    ///
+    /// Errors: `Memory`.
+    pub fn try_room(&self, code: Protection) -> Result<(), Error> {
+        let more = code.parity_len().saturating_sub(self.arena.code().parity_len());
+        let bytes = more * self.arena.count() as usize;
+        let failed = |_| Error::NoRoom { bytes };
+        let mut window = Vec::<u8>::new();
+        window.try_reserve_exact(bytes).map_err(failed)?;
+        let mut file = Vec::<u8>::new();
+        file.try_reserve_exact(bytes).map_err(failed)?;
+        // Every page is had, not only promised.
+        file.resize(bytes, 1);
+        core::hint::black_box((&file, &window));
+        Ok(())
     }
 
     /// The pool as the superblock in force tells it: its settings are those of the next opening. Waits for no checkpoint.

@@ -25,6 +25,10 @@ impl Live {
                 false => json!({"error": why}),
             });
         }
+        // Whoever comes in its place must have room for it: once that is tried there is no way back.
+        if let Some(Err(error)) = settings.protect.map(|code| store.try_room(code)) {
+            return Some(json!({"error": format!("no memory for this level, and nothing was changed: {error}")}));
+        }
         if let Err(error) = store.set(&settings) {
             return Some(json!({"error": error.to_string()}));
         }

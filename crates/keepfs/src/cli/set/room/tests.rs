@@ -1,0 +1,62 @@
+//! What the kernel's files say is what is left.
+
+use super::*;
+
+#[test]
+fn the_machine_says_what_is_available() {
+    let table = "MemTotal:       24536080 kB\nMemFree:          100 kB\nMemAvailable:       2048 kB\n";
+    assert_eq!(of_machine(table), Some(2 << 20));
+    assert_eq!(of_machine("MemTotal: 1 kB\n"), None);
+}
+
+#[test]
+fn the_narrowest_group_decides() {
+    let root = tempfile::tempdir().expect("a folder");
+    let make = |group: &str, files: [(&str, &str); 3]| {
+        let folder = root.path().join(group);
+        fs::create_dir_all(&folder).expect("a group");
+        for (name, text) in files {
+            fs::write(folder.join(name), text).expect("a file");
+        }
+    };
+    let of = |group| of_groups(root.path(), Path::new(group));
+    assert_eq!(of("a/b"), None);
+    make(
+        "a",
+        [
+            ("memory.max", "max\n"),
+            ("memory.current", "7000\n"),
+            ("memory.stat", ""),
+        ],
+    );
+    assert_eq!(of("a/b"), None);
+    let stat = "anon 900\ninactive_file 200\nactive_file 100\n";
+    make(
+        "a/b",
+        [
+            ("memory.max", "5000\n"),
+            ("memory.current", "4500\n"),
+            ("memory.stat", stat),
+        ],
+    );
+    assert_eq!(of("a/b"), Some(800));
+    assert_eq!(of("a"), None);
+    make(
+        "a",
+        [
+            ("memory.max", "7100\n"),
+            ("memory.current", "7000\n"),
+            ("memory.stat", ""),
+        ],
+    );
+    assert_eq!(of("a/b"), Some(100));
+    make(
+        "a/b",
+        [
+            ("memory.max", "5000\n"),
+            ("memory.current", "6000\n"),
+            ("memory.stat", ""),
+        ],
+    );
+    assert_eq!(of("a/b"), Some(0));
+}
