@@ -3,7 +3,7 @@
 use super::Block;
 use super::equation::Equation;
 use super::inodes::{DIRECTORY, kind};
-use super::input::{Fate, Transaction};
+use super::input::{Fate, Nature, Transaction};
 use super::sink::Sink;
 use super::walk::{Image, Walk};
 use crate::Page;
@@ -227,9 +227,11 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         let dead = dead(&is) - dead(&was);
         if let Some(is) = &is
             && is.head.state != DEAD
-            && (block.fate == Fate::Stays || !self.is_split(block.owner))
+            && let Some(field) = self.wrong_entry(block.owner, &is.head, is.name, is.padding())
+            && !self.came_from_split(block, is)
         {
-            self.entry_fields(block.owner, &is.head, is.name, is.padding());
+            self.sink
+                .breach(Equation::EntryFields, block.owner, is.head.ino.get(), field);
         }
         let counts = |entry: &Entry<'_>| entry.head.state == LIVE;
         let (was, is) = (was.filter(counts), is.filter(counts));
@@ -247,12 +249,29 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         More { live, dead }
     }
 
-    /// Whether a leaf of the directory dies: what is in a new one was there before.
-    fn is_split(&self, owner: u64) -> bool {
-        let dies = |block: Block| {
-            block.kind == Kind::DirLeaf && block.owner == owner && matches!(block.fate, Fate::Dies | Fate::Passes)
+    /// Whether an entry of a leaf that is born stood, as it is, in a leaf of the directory that dies: then what is wrong with it
+    /// was so before (S-17.7). Asked of wrong ones only.
+    fn came_from_split(&self, block: &Block, entry: &Entry<'_>) -> bool {
+        let dies = |other: &Block| {
+            other.kind == Kind::DirLeaf && other.owner == block.owner && matches!(other.fate, Fate::Dies | Fate::Passes)
         };
-        (0..self.txn.count()).any(|index| dies(self.txn.block(index)))
+        let leaves = (0..self.txn.count()).filter(|index| dies(&self.txn.block(*index)));
+        block.fate == Fate::Born && leaves.into_iter().any(|index| self.had(index, entry.bytes))
+    }
+
+    /// Whether a leaf had an entry of these bytes before the transaction.
+    fn had(&self, index: usize, entry: &[u8]) -> bool {
+        let mut page = [0; PAGE];
+        self.txn.load(index, 0, &mut page);
+        for change in self.txn.changes().iter().rev().filter(|change| change.block == index) {
+            let room = page.get_mut(change.offset..change.offset + change.old.len());
+            if let Some(room) = room.filter(|_| change.nature == Nature::Bytes) {
+                room.copy_from_slice(change.old);
+            }
+        }
+        let (at, tail) = (FIRST, tail(&page));
+        let mut cursor = Cursor { at, tail };
+        core::iter::from_fn(|| cursor.next(&page)).any(|had| had.bytes == entry)
     }
 
     fn dirent(&mut self, dir: u64, entry: &Entry<'_>, times: i64) {

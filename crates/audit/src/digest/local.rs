@@ -106,20 +106,23 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         }
     }
 
-    /// An entry of directory `ino` that is new in its leaf.
-    pub(super) fn entry_fields(&mut self, ino: u64, head: &EntryHead, name: &[u8], padding: &[u8]) {
+    /// What is wrong with an entry of directory `ino` that is new in its leaf.
+    pub(super) fn wrong_entry(
+        &mut self,
+        ino: u64,
+        head: &EntryHead,
+        name: &[u8],
+        padding: &[u8],
+    ) -> Option<&'static str> {
         if !self.sink.wants(Equation::EntryFields) {
-            return;
+            return None;
         }
         let wrong = dir::wrong_entry(head, name, padding);
         let (born, cur) = self.life_of(ino);
-        let wrong = wrong.or_else(|| {
+        wrong.or_else(|| {
             let in_life = crate::node::in_life(head.version.get(), born, cur);
             (!in_life).then_some("version of the entry")
-        });
-        if let Some(field) = wrong {
-            self.sink.breach(Equation::EntryFields, ino, head.ino.get(), field);
-        }
+        })
     }
 
     /// A page entry of `owner` that is new and no hole.

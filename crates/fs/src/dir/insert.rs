@@ -45,10 +45,12 @@ pub(crate) fn insert(
         name,
         child,
         kind,
+        round: 0,
     };
     // Each round packs or splits; a key has fewer bits than this bound.
-    for _ in 0..64 {
+    for round in 0..64 {
         let way = descend(txn, dir.ino, dir.now.root.get(), key)?;
+        let new = New { round, ..new };
         if with_page(|bytes| enter(txn, dir, way, bytes, &new))? {
             return Ok(());
         }
@@ -63,6 +65,8 @@ struct New<'n> {
     name: &'n [u8],
     child: u64,
     kind: FileKind,
+    /// How often room was made for it.
+    round: u32,
 }
 
 /// Puts the entry into its leaf; `false` if there was no room and some was made.
@@ -92,16 +96,17 @@ fn enter(txn: &mut Txn<'_>, dir: &mut Held, way: Way, bytes: &mut [u8; PAGE], ne
         state: LIVE,
         reserved: 0,
     };
-    write(txn, &leaf, at, &head, new.name)?;
+    write(txn, &leaf, at, &head, new)?;
     dir.now.entries.set(dir.now.entries.get().saturating_add(1));
     Ok(true)
 }
 
-fn write(txn: &mut Txn<'_>, leaf: &Leaf<'_>, at: usize, entry: &EntryHead, name: &[u8]) -> Step<()> {
-    let mut bytes = [u8::from(planted::has(Logic::PaddingKept)); ENTRY_MAX];
-    let size = entry_size(name.len());
+fn write(txn: &mut Txn<'_>, leaf: &Leaf<'_>, at: usize, entry: &EntryHead, new: &New<'_>) -> Step<()> {
+    let garbage = planted::has(Logic::PaddingKept) || (new.round > 0 && planted::has(Logic::SplitPaddingKept));
+    let mut bytes = [u8::from(garbage); ENTRY_MAX];
+    let size = new.size;
     bytes[..ENTRY_HEAD].copy_from_slice(entry.as_bytes());
-    bytes[ENTRY_HEAD..ENTRY_HEAD + name.len()].copy_from_slice(name);
+    bytes[ENTRY_HEAD..ENTRY_HEAD + new.name.len()].copy_from_slice(new.name);
     txn.put(leaf.r, at, &bytes[..size], Meaning::Dirent)?;
     let mut head = leaf.head;
     head.live.set(head.live.get().saturating_add(1));

@@ -110,6 +110,9 @@ bugs! { Logic:
     /// Bytes behind the name of a new entry are what the buffer held.
     PaddingKept = "E-39: entry with garbage behind its name"
         from "ext4: zero out the unused memory region in the extent tree block (CVE-2019-11833)",
+    /// The same, only where a split has just made room.
+    SplitPaddingKept = "E-39: entry with garbage behind its name in a leaf that a split made"
+        from "ext4: zero out the unused memory region in the extent tree block (CVE-2019-11833)",
     /// Page entries carry a version that the file does not have yet.
     VersionAhead = "E-40: page entry of a version to come",
     /// A split leaves the last slot of a new index empty.

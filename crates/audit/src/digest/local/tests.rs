@@ -136,6 +136,54 @@ fn a_wrong_entry_is_told() {
     }
 }
 
+/// The split of a leaf with one entry, `moved`, into two, of which one gets it and `new`.
+fn split(moved: &[u8], new: &[u8]) -> Made {
+    let mut made = changed(&sound(), &sound());
+    let head = |tail: usize, live: u16| LeafHead {
+        tail: (tail as u16).into(),
+        live: live.into(),
+        ..LeafHead::default()
+    };
+    let mut leaf = |number, fate| made.block(MetaId::new(Space::Nodes, number), Kind::DirLeaf, INO, fate);
+    let (old, lower, upper) = (leaf(9, Fate::Dies), leaf(10, Fate::Born), leaf(11, Fate::Born));
+    made.put(old, HEADER, head(FIRST + moved.len(), 1).as_bytes());
+    made.put(old, FIRST, moved);
+    made.forget_changes();
+    // What the transaction changed of it before it split it is no excuse.
+    made.put(old, FIRST, &[new, &moved[new.len().min(moved.len())..]].concat());
+    made.put(lower, HEADER, head(FIRST, 0).as_bytes());
+    made.put(upper, HEADER, head(FIRST + moved.len() + new.len(), 2).as_bytes());
+    made.put(upper, FIRST, &[moved, new].concat());
+    made
+}
+
+/// S-17.7: of a leaf that a split makes, what was moved is as it was, and what is new is asked like any other.
+#[test]
+fn of_a_split_leaf_the_new_entry_is_asked_and_no_other() {
+    let entry = |padding: u8, version: u32| {
+        let head = EntryHead {
+            key: 16.into(),
+            ino: u64::from(version).into(),
+            version: version.into(),
+            kind: FILE,
+            name_len: 5,
+            state: keepfs_format::dir::LIVE,
+            reserved: 0,
+        };
+        let mut name = b"hello".to_vec();
+        name.resize(entry_size(5) - ENTRY_HEAD, padding);
+        [head.as_bytes(), &name].concat()
+    };
+    assert_eq!(told(&split(&entry(0, 8), &entry(0, 9))), []);
+    // Damage from before moves along.
+    assert_eq!(told(&split(&entry(1, 8), &entry(0, 9))), []);
+    assert_eq!(told(&split(&entry(0, 10), &entry(0, 9))), []);
+    let wrong = |field| [(Equation::EntryFields, INO, field)];
+    assert_eq!(told(&split(&entry(0, 8), &entry(1, 9))), wrong("padding"));
+    assert_eq!(told(&split(&entry(1, 8), &entry(1, 9))), wrong("padding"));
+    assert_eq!(told(&split(&entry(0, 8), &entry(0, 10))), wrong("version of the entry"));
+}
+
 /// A node of [`INO`] with one new entry.
 fn mapped(entry: &[u8], level: u8) -> Made {
     let mut made = changed(&sound(), &sound());
