@@ -122,7 +122,7 @@ fn live(walk: &mut Walk<'_>, ino: u64, inode: &Inode) {
         subdirs: 0,
         named_in: 0,
     };
-    for (_, field) in rules(inode, facts.kind).iter().filter(|(holds, _)| !holds) {
+    for field in rules(inode, facts.kind).fields() {
         walk.finding(Finding::Inode { ino, field });
     }
     if let Some(field) = wrong_hole(inode, facts.kind) {
@@ -141,53 +141,72 @@ fn live(walk: &mut Walk<'_>, ino: u64, inode: &Inode) {
     }
 }
 
-/// What S-5.2 to S-5.4 say of the fields of a live inode: whether it holds, and which field it is about.
+/// Rules that are asked one after the other without a branch, because as a rule all hold.
+macro_rules! rules {
+    ($( $holds:expr, $field:literal; )*) => {{
+        let (mut broken, mut bit) = (0, 1);
+        $(
+            broken |= if $holds { 0 } else { bit };
+            bit <<= 1;
+        )*
+        let _past_the_last: u32 = bit;
+        Broken { rules: broken, fields: &[$($field),*] }
+    }};
+}
+
+/// Which rules do not hold.
+pub(crate) struct Broken {
+    /// A bit for each, the first one's least.
+    rules: u32,
+    /// What each is about.
+    fields: &'static [&'static str],
+}
+
+impl Broken {
+    /// What those are about that do not hold.
+    pub fn fields(self) -> impl Iterator<Item = &'static str> {
+        let fields = self.fields.iter().enumerate();
+        fields
+            .filter(move |(i, _)| self.rules >> i & 1 == 1)
+            .map(|(_, field)| *field)
+    }
+
+    /// Whether all hold.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        self.rules == 0
+    }
+}
+
+/// What S-5.2 to S-5.4 say of the fields of a live inode.
 #[inline]
-pub(crate) fn rules(inode: &Inode, kind: u8) -> [(bool, &'static str); 17] {
+pub(crate) fn rules(inode: &Inode, kind: u8) -> Broken {
     let dir = kind == DIR;
     let content = kind == FILE || kind == SYMLINK;
     let size = inode.size.get();
     let tree = inode.body == BODY_TREE;
     let chain = inode.xattr.get() == XATTR_CHAIN;
+    let height = inode.height;
     let nsec = [inode.atime_nsec, inode.mtime_nsec, inode.ctime_nsec, inode.btime_nsec];
-    [
-        (
-            inode.mode.get() >> 16 == 0 && (dir || content || SPECIAL.contains(&kind)),
-            "mode",
-        ),
-        (inode.flags.get() & !FLAGS == 0, "flags"),
-        (inode.body <= BODY_TREE && (content || inode.body == BODY_NONE), "body"),
-        (
-            if tree {
-                (1..=HEIGHT_MAX).contains(&inode.height)
-            } else {
-                inode.height == 0
-            },
-            "height",
-        ),
-        (usize::from(inode.xattr.get()) <= XATTR || chain, "xattr"),
-        (chain == (inode.xattrs.get() != 0), "xattrs"),
-        (size <= FILE_SIZE_MAX && (content || size == 0), "size"),
-        (kind != SYMLINK || (1..4096).contains(&size), "size of a symlink"),
-        (
-            inode.body != BODY_INLINE || size <= BODY as u64,
-            "size of an inline file",
-        ),
-        (
-            inode.body != BODY_INLINE || is_clear(&inode.body_area, size),
-            "byte beyond an inline file",
-        ),
-        (
-            inode.body != BODY_NONE || is_zero(&inode.body_area),
-            "byte in the area of an empty body",
-        ),
-        (inode.born.get() >= 1 && inode.born.get() <= inode.cur.get(), "born"),
-        (nsec.iter().all(|n| n.get() < 1_000_000_000), "nanoseconds"),
-        (dir || inode.parent.get() == 0, "parent"),
-        (dir || inode.entries.get() == 0, "entries"),
-        (dir || tree == (inode.root.get() != 0), "root"),
-        (inode.reserved.get() == 0, "reserved field"),
-    ]
+    rules! {
+        inode.mode.get() >> 16 == 0 && (dir || content || SPECIAL.contains(&kind)), "mode";
+        inode.flags.get() & !FLAGS == 0, "flags";
+        inode.body <= BODY_TREE && (content || inode.body == BODY_NONE), "body";
+        if tree { (1..=HEIGHT_MAX).contains(&height) } else { height == 0 }, "height";
+        usize::from(inode.xattr.get()) <= XATTR || chain, "xattr";
+        chain == (inode.xattrs.get() != 0), "xattrs";
+        size <= FILE_SIZE_MAX && (content || size == 0), "size";
+        kind != SYMLINK || (1..4096).contains(&size), "size of a symlink";
+        inode.body != BODY_INLINE || size <= BODY as u64, "size of an inline file";
+        inode.body != BODY_INLINE || is_clear(&inode.body_area, size), "byte beyond an inline file";
+        inode.body != BODY_NONE || is_zero(&inode.body_area), "byte in the area of an empty body";
+        inode.born.get() >= 1 && inode.born.get() <= inode.cur.get(), "born";
+        nsec.iter().all(|n| n.get() < 1_000_000_000), "nanoseconds";
+        dir || inode.parent.get() == 0, "parent";
+        dir || inode.entries.get() == 0, "entries";
+        dir || tree == (inode.root.get() != 0), "root";
+        inode.reserved.get() == 0, "reserved field";
+    }
 }
 
 /// The pending hole of a tree (S-5.8): from and to, both 0 if there is none.

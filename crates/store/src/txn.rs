@@ -9,6 +9,7 @@
 //! T-5 The generation that goes to the log is the one that was verified, also where T-2 looks at nothing (decision 0605).
 
 mod audited;
+mod changes;
 mod claims;
 mod diff;
 mod encode;
@@ -432,14 +433,13 @@ impl<'s> Txn<'s> {
     /// redo and staged pages (S-14.4, S-14.7), so that nothing can fail from the state word on.
     pub fn seal(mut self) -> Result<Sealed<'s>, Stop> {
         self.catch_up()?;
-        if !self.is_empty() {
-            #[cfg(feature = "measure")]
-            self.copies.compare(&self.store.arena);
-            self.audit()?;
-        }
-        let redo = match self.logged && !self.is_empty() {
-            true => Some(self.encode_redo()?),
-            false => None,
+        let redo = match self.is_empty() {
+            false => {
+                #[cfg(feature = "measure")]
+                self.copies.compare(&self.store.arena);
+                self.judge_and_encode()?
+            }
+            true => None,
         };
         if self.records.iter().any(Table::concerns) {
             let mut table = self.store.staged_table.lock();

@@ -131,19 +131,6 @@ impl<'b> Told<'b> {
     }
 }
 
-impl Told<'_> {
-    /// Stores what it has of the bytes from offset `from` on.
-    pub fn show(&self, from: usize, bytes: &mut [u8]) {
-        let (start, end) = (
-            self.offset.max(from),
-            (self.offset + self.new.len()).min(from + bytes.len()),
-        );
-        if start < end {
-            bytes[start - from..end - from].copy_from_slice(&self.new[start - self.offset..end - self.offset]);
-        }
-    }
-}
-
 /// All slots.
 pub struct UndoLog {
     region: Region,
@@ -299,9 +286,13 @@ impl UndoSlot<'_> {
 
     /// The records, in order, for who judges the whole transaction; `buf` gets their bytes.
     pub(crate) fn forwards<'b>(&self, buf: &'b mut Vec<u8>) -> impl Iterator<Item = Told<'b>> + use<'b, '_> {
-        buf.resize(self.at - SLOT_HEAD, 0);
-        self.log.region.load(self.slot * SLOT + SLOT_HEAD, buf);
-        let bytes = &*buf;
+        let len = self.at - SLOT_HEAD;
+        if buf.len() < len {
+            buf.resize(len, 0);
+        }
+        let bytes = &mut buf[..len];
+        self.log.region.load(self.slot * SLOT + SLOT_HEAD, bytes);
+        let bytes = &*bytes;
         self.starts
             .iter()
             .filter_map(move |at| Told::of(bytes.get(*at as usize - SLOT_HEAD..)?))

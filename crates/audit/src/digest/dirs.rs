@@ -171,9 +171,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     /// From the entry at `at` on to the one that `to` lies in, by the lengths of names, which are equal before and after.
     fn skip(&self, index: usize, mut at: usize, to: usize) -> usize {
         while at + ENTRY_HEAD <= to {
-            let mut len = [0];
-            self.txn.load(index, at + NAME_LEN, &mut len);
-            let next = at + entry_size(usize::from(len[0]));
+            let next = at + entry_size(usize::from(self.txn.byte(index, at + NAME_LEN)));
             if next > to {
                 break;
             }

@@ -3,12 +3,12 @@
 use super::equation::Equation;
 use super::input::Transaction;
 use super::sink::Sink;
-use super::walk::{Carried, Changed, Image, Walk};
+use super::walk::{Carried, Changed, Walk};
 use super::{Block, local};
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::{self, BODY_DIRECT, BODY_TREE, DIRECT, Inode, LIVE};
 use keepfs_format::metablock::HEADER;
-use keepfs_format::{FromBytes, MetaId, Space, bitmap};
+use keepfs_format::{FromBytes, FromZeros, IntoBytes, MetaId, Space, bitmap};
 
 /// `mode >> 12` of a directory.
 pub(super) const DIRECTORY: u8 = 4;
@@ -70,22 +70,28 @@ fn live_or<V: Default>(inode: &Inode, value: impl Fn(&Inode) -> V) -> V {
 
 impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     /// An INODES metablock: every slot that changed.
-    pub(super) fn inodes(&mut self, block: &Block, changes: &[(usize, usize)], image: &mut Image) {
+    pub(super) fn inodes(&mut self, block: &Block, changes: &[(usize, usize)]) {
         let mut slots = 0_u32;
         for change in changes.iter().filter_map(|(_, at)| self.txn.changes().get(*at)) {
             let slot = |offset: usize| offset.saturating_sub(HEADER) / inode::SIZE;
             (slot(change.offset)..=slot(change.offset + change.new.len() - 1)).for_each(|s| slots |= 1 << s);
         }
-        for slot in (0..inode::PER_BLOCK as usize).filter(|s| slots >> s & 1 == 1) {
-            let start = HEADER + slot * inode::SIZE;
-            let span = start..start + inode::SIZE;
-            self.image(block, changes, span.clone(), image);
-            let read = |bytes: &[u8]| Inode::read_from_bytes(bytes).ok();
-            if let (Some(before), Some(after)) = (read(&image.before[span.clone()]), read(&image.after[span])) {
-                let ino = inode::at(block.id, start);
-                self.inode(ino, &before, &after);
-                self.changed.push(Changed { ino, before, after });
-            }
+        slots &= (1 << inode::PER_BLOCK) - 1;
+        while slots != 0 {
+            let start = HEADER + slots.trailing_zeros() as usize * inode::SIZE;
+            slots &= slots - 1;
+            let mut changed = Changed {
+                ino: inode::at(block.id, start),
+                before: Inode::new_zeroed(),
+                after: Inode::new_zeroed(),
+            };
+            let images = (changed.before.as_mut_bytes(), changed.after.as_mut_bytes());
+            self.images(block, changes, start, images);
+            let Changed { ino, before, after } = &changed;
+            // Entries of its body are of its life.
+            self.life = (*ino, (after.born.get(), after.cur.get()));
+            self.inode(*ino, before, after);
+            self.changed.push(changed);
         }
     }
 
@@ -208,8 +214,6 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     fn was_listed(&self, ino: u64) -> bool {
         let (id, offset, mask): (MetaId, usize, u8) = bitmap::bit(Space::Orphans, ino);
         let Some(block) = self.find(id) else { return false };
-        let mut byte = [0];
-        self.txn.load(block, offset, &mut byte);
-        byte[0] & mask != 0
+        self.txn.byte(block, offset) & mask != 0
     }
 }

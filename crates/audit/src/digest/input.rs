@@ -66,6 +66,8 @@ pub trait Transaction {
     fn changes(&self) -> &[Change<'_>];
     /// Copies bytes of a metablock as they are now.
     fn load(&self, block: usize, offset: usize, buf: &mut [u8]);
+    /// One byte of a metablock as it is now.
+    fn byte(&self, block: usize, offset: usize) -> u8;
     /// Ranges (from, to) of a metablock that will be logged, ascending.
     fn ranges(&self, block: usize) -> &[(u16, u16)];
     /// The records for the log, updates left out.

@@ -60,10 +60,9 @@ fn wrong_inode(inode: &Inode) -> Option<&'static str> {
         _ => return Some("state"),
     }
     let kind = (inode.mode.get() >> 12).min(0xff) as u8;
-    let rules = inodes::rules(inode, kind);
-    // All are asked without a branch: as a rule all hold.
-    if !rules.iter().fold(true, |all, (holds, _)| all & holds) {
-        return rules.iter().find(|(holds, _)| !holds).map(|(_, field)| *field);
+    let broken = inodes::rules(inode, kind);
+    if !broken.is_none() {
+        return broken.fields().next();
     }
     match inode.body {
         BODY_TREE => inodes::wrong_hole(inode, kind),
@@ -181,17 +180,16 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         if block.fate != Fate::Born {
             return;
         }
-        let mut level = [0];
-        self.txn.load(index, core::mem::offset_of!(Header, level), &mut level);
+        let level = self.txn.byte(index, core::mem::offset_of!(Header, level));
         let allowed = match block.kind {
             Kind::DirLeaf => 0..=DEPTH_MAX,
             Kind::DirIndex => 0..=LEVEL_MAX,
             Kind::BlockMap => 1..=HEIGHT_MAX,
             _ => 0..=u8::MAX,
         };
-        if !allowed.contains(&level[0]) {
+        if !allowed.contains(&level) {
             self.sink
-                .breach(Equation::NodeFields, block.id.0, u64::from(level[0]), "level");
+                .breach(Equation::NodeFields, block.id.0, u64::from(level), "level");
         }
     }
 

@@ -53,8 +53,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         let span = whole(self.span(block, changes));
         self.image(block, changes, span.clone(), image);
         let Some((index, _)) = changes.first() else { return };
-        let mut level = [0];
-        self.txn.load(*index, core::mem::offset_of!(Header, level), &mut level);
+        let level = self.txn.byte(*index, core::mem::offset_of!(Header, level));
         self.level(block, *index);
         let first = (span.start - HEADER) / ENTRY;
         let entries = |page| <[u8]>::as_chunks::<ENTRY>(page).0.iter();
@@ -63,7 +62,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
             if was == is {
                 continue;
             }
-            match level[0] {
+            match level {
                 1 => self.page_entry(block, (first + at) as u64, was, is),
                 _ => self.child(block.owner, was, is),
             }

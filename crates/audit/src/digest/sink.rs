@@ -41,8 +41,10 @@ impl Waiting {
 pub(super) struct Sums<'k> {
     key: &'k Key,
     equations: Equations,
-    /// Equations that have anything in `places`.
+    /// Equations of which something waits or has waited.
     told: Equations,
+    /// Equations of which something is or was in the digest.
+    digested: Equations,
     places: Box<Places>,
 }
 
@@ -70,8 +72,8 @@ impl Places {
 impl Sums<'_> {
     /// Leaves empty places to the next transaction.
     fn give(mut self) {
-        for equation in self.told.iter() {
-            self.places.waiting[equation as usize] = Waiting::default();
+        // Nothing waits any more: what stands there comes no times.
+        for equation in self.digested.iter() {
             self.places.digests[equation as usize] = Digest::default();
         }
         SPARE.set(Some(self.places));
@@ -85,6 +87,7 @@ impl<'k> Sums<'k> {
             key,
             equations,
             told: Equations::NONE,
+            digested: Equations::NONE,
             places: Places::take(),
         }
     }
@@ -101,11 +104,15 @@ impl<'k> Sums<'k> {
             return;
         }
         let before = core::mem::replace(waiting, item);
-        self.digest(equation, before);
+        if before.times != 0 {
+            self.digest(equation, before);
+        }
     }
 
     /// An item that waited goes into its digest.
+    #[inline(never)]
     fn digest(&mut self, equation: Equation, item: Waiting) {
+        self.digested = self.digested.with(equation);
         let (digest, key) = (&mut self.places.digests[equation as usize], self.key);
         let Waiting {
             first,
@@ -128,8 +135,13 @@ impl<'k> Sums<'k> {
     pub fn unbalanced(mut self) -> Equations {
         let mut found = Equations::NONE;
         for equation in self.told.iter() {
-            let waiting = core::mem::take(&mut self.places.waiting[equation as usize]);
-            self.digest(equation, waiting);
+            let waiting = &mut self.places.waiting[equation as usize];
+            if waiting.times != 0 {
+                let waiting = core::mem::take(waiting);
+                self.digest(equation, waiting);
+            }
+        }
+        for equation in self.digested.iter() {
             if self.places.digests[equation as usize] != Digest::default() {
                 found = found.with(equation);
             }
@@ -183,7 +195,7 @@ impl Sink for Sums<'_> {
     #[inline]
     fn count(&mut self, equation: Equation, times: i64) {
         if self.wants(equation) && times != 0 {
-            self.told = self.told.with(equation);
+            self.digested = self.digested.with(equation);
             let digest = &mut self.places.digests[equation as usize];
             digest.count = digest.count.wrapping_add(times);
         }

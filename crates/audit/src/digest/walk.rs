@@ -193,7 +193,7 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
 
     fn block(&mut self, block: &Block, changes: &[(usize, usize)], image: &mut Image) {
         match block.kind {
-            Kind::Inodes => self.inodes(block, changes, image),
+            Kind::Inodes => self.inodes(block, changes),
             Kind::BlockMap => self.map_node(block, changes, image),
             Kind::DirIndex => self.index(block, changes, image),
             Kind::DirLeaf => self.leaf(block, changes, image),
@@ -223,21 +223,33 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
 
     /// Fills both images within `span` (S-17.3).
     pub fn image(&self, block: &Block, changes: &[(usize, usize)], span: Range<usize>, image: &mut Image) {
+        let (before, after) = (&mut image.before[span.clone()], &mut image.after[span.clone()]);
+        self.images(block, changes, span.start, (before, after));
+    }
+
+    /// What stood at `start` before, and what stands there now: of one length (S-17.3).
+    pub fn images(
+        &self,
+        block: &Block,
+        changes: &[(usize, usize)],
+        start: usize,
+        (before, after): (&mut [u8], &mut [u8]),
+    ) {
         let Some((index, _)) = changes.first() else { return };
-        self.txn.load(*index, span.start, &mut image.after[span.clone()]);
-        image.before[span.clone()].copy_from_slice(&image.after[span.clone()]);
+        self.txn.load(*index, start, after);
+        before.copy_from_slice(after);
         let all = self.txn.changes();
+        let end = start + before.len();
         for change in changes.iter().rev().filter_map(|(_, at)| all.get(*at)) {
-            let from = change.offset.clamp(span.start, span.end);
-            let to = (change.offset + change.old.len()).clamp(span.start, span.end);
+            let (from, to) = (change.offset.max(start), (change.offset + change.old.len()).min(end));
             if from < to {
                 let old = &change.old[from - change.offset..to - change.offset];
-                image.before[from..to].copy_from_slice(old);
+                before[from - start..to - start].copy_from_slice(old);
             }
         }
         match block.fate {
-            Fate::Born => image.before[span].fill(0),
-            Fate::Dies => image.after[span].fill(0),
+            Fate::Born => before.fill(0),
+            Fate::Dies => after.fill(0),
             _ => {}
         }
     }

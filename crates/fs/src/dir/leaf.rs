@@ -127,29 +127,39 @@ impl<'b> Leaf<'b> {
         let mut search = Search::default();
         let wanted = entry_size(name.len());
         let entries = &self.bytes[..usize::from(self.head.tail.get())];
-        let mut at = FIRST;
+        let mut rest = entries.get(FIRST..).unwrap_or_default();
         // The head of an entry is looked at as words: most entries are others.
-        while at < entries.len() {
-            let head = entries.get(at..).and_then(|rest| rest.first_chunk::<ENTRY_HEAD>());
-            let [found_key, _, rest] = head.map(words).unwrap_or_default();
-            let (len, state) = (usize::from((rest >> 40) as u8), (rest >> 48) as u8);
+        while let Some(head) = rest.first_chunk() {
+            let [found_key, _, last] = words(head);
+            let (len, state) = (usize::from((last >> 40) as u8), (last >> 48) as u8);
             let size = entry_size(len);
-            if len == 0 || at + size > entries.len() || (state != LIVE && state != DEAD) {
-                return Err(self.damage("directory entry out of bounds (S-6.2)"));
+            let Some(behind) = rest.get(size..).filter(|_| len != 0) else {
+                break;
+            };
+            let at = || entries.len() - rest.len();
+            match state {
+                LIVE if found_key & !(TWINS - 1) == key => self.twin(&mut search, at(), found_key, name)?,
+                LIVE => {}
+                DEAD if size == wanted && search.dead.is_none() => search.dead = Some(at()),
+                DEAD => {}
+                _ => break,
             }
-            if state == DEAD {
-                if size == wanted && search.dead.is_none() {
-                    search.dead = Some(at);
-                }
-            } else if found_key & !(TWINS - 1) == key {
-                search.twins |= 1 << (found_key & (TWINS - 1));
-                if let Some(entry) = self.entry(at).filter(|entry| entry.name == name) {
-                    search.found = Some(self.found(&entry)?);
-                }
-            }
-            at += size;
+            rest = behind;
         }
-        Ok(search)
+        match rest.is_empty() {
+            true => Ok(search),
+            false => Err(self.damage("directory entry out of bounds (S-6.2)")),
+        }
+    }
+
+    /// A live entry whose key has the upper bits of the name's.
+    #[inline(never)]
+    fn twin(&self, search: &mut Search, at: usize, key: u64, name: &[u8]) -> Step<()> {
+        search.twins |= 1 << (key & (TWINS - 1));
+        if let Some(entry) = self.entry(at).filter(|entry| entry.name == name) {
+            search.found = Some(self.found(&entry)?);
+        }
+        Ok(())
     }
 
     /// The entry as others see it.

@@ -13,6 +13,7 @@ mod fault;
 mod hidden;
 mod hold;
 mod keyed;
+mod parts;
 mod printed;
 mod reuse;
 mod sparse;
@@ -132,6 +133,13 @@ impl Arena {
     pub fn load(&self, frame: FrameNo, offset: usize, buf: &mut [u8]) {
         assert!(is_within(offset, buf.len()), "read beyond the frame");
         self.frames.load(frame as usize * PAGE + offset, buf);
+    }
+
+    /// One byte of a frame.
+    #[inline]
+    pub(crate) fn byte(&self, frame: FrameNo, offset: usize) -> u8 {
+        assert!(is_within(offset, 1), "read beyond the frame");
+        self.frames.load_u8(frame as usize * PAGE + offset)
     }
 
     /// Fills a frame that nobody else can see with `bytes`, whose CRC-64 is `crc`; it belongs to no metablock.

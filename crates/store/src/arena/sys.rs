@@ -14,8 +14,9 @@
 #![allow(unsafe_code)]
 
 use super::hidden::{self, Hidden, REGIONS};
+use super::parts::load_at;
 use super::reuse::{self, Written};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::RwLock;
 use std::ffi::CString;
 use std::io;
@@ -196,27 +197,18 @@ impl Region {
         hidden::window(self.number) + offset
     }
 
+    /// One byte of the region.
+    #[inline]
+    pub(super) fn load_u8(&self, offset: usize) -> u8 {
+        self.check(offset, 1);
+        byte(self.shown + offset).load(Ordering::Relaxed)
+    }
+
     /// Copies bytes out of the region.
     #[inline]
     pub fn load(&self, offset: usize, buf: &mut [u8]) {
         self.check(offset, buf.len());
-        let mut at = self.shown + offset;
-        let mut rest = buf;
-        while !at.is_multiple_of(8) && !rest.is_empty() {
-            let (head, tail) = rest.split_at_mut(1);
-            head[0] = byte(at).load(Ordering::Relaxed);
-            rest = tail;
-            at += 1;
-        }
-        let (words, rest) = rest.as_chunks_mut();
-        for word in words {
-            *word = word64(at).load(Ordering::Relaxed).to_ne_bytes();
-            at += 8;
-        }
-        for b in rest {
-            *b = byte(at).load(Ordering::Relaxed);
-            at += 1;
-        }
+        load_at(self.shown + offset, buf);
     }
 }
 
@@ -254,6 +246,13 @@ pub(super) fn byte<'a>(at: usize) -> &'a AtomicU8 {
 pub(super) fn word16<'a>(at: usize) -> &'a AtomicU16 {
     // SAFETY: as for `byte`, and the caller checked the alignment.
     unsafe { AtomicU16::from_ptr(at as *mut u16) }
+}
+
+/// The atomic 32-bit word at an aligned address inside a region.
+#[inline]
+pub(super) fn word32<'a>(at: usize) -> &'a AtomicU32 {
+    // SAFETY: as for `byte`, and the caller checked the alignment.
+    unsafe { AtomicU32::from_ptr(at as *mut u32) }
 }
 
 /// The atomic word at an aligned address inside a region.

@@ -5,6 +5,7 @@
 //!     address (`alias`), this thread (`pkey`), these pages (`mprotect`), nothing (`sealed`).
 //! W-2 A change of a word is one change for everybody: an atomic, or under the region's lock where the system writes.
 
+use super::parts::store_at;
 use super::sys::{Guard, Region, byte, set_rights, set_writable, word16, word64};
 use crate::failpoint;
 use core::sync::atomic::Ordering;
@@ -226,25 +227,5 @@ impl Region {
     fn check_word(&self, offset: usize, size: usize) {
         self.check(offset, size);
         assert!(offset.is_multiple_of(size), "word access is not aligned");
-    }
-}
-
-/// Stores bytes at an address that may be written, word by word.
-#[inline]
-fn store_at(mut at: usize, bytes: &[u8]) {
-    let mut rest = bytes;
-    while !at.is_multiple_of(8) && !rest.is_empty() {
-        byte(at).store(rest[0], Ordering::Relaxed);
-        rest = &rest[1..];
-        at += 1;
-    }
-    let (words, rest) = rest.as_chunks();
-    for word in words {
-        word64(at).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
-        at += 8;
-    }
-    for b in rest {
-        byte(at).store(*b, Ordering::Relaxed);
-        at += 1;
     }
 }

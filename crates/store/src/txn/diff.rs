@@ -32,14 +32,16 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*word))
 }
 
-fn first_difference(old: &[u8], new: &[u8], mut at: usize) -> Option<usize> {
-    while let (Some(a), Some(b)) = (word(old, at), word(new, at)) {
-        if a != b {
-            return Some(at + (a ^ b).trailing_zeros() as usize / 8);
-        }
-        at += 8;
+fn first_difference(old: &[u8], new: &[u8], at: usize) -> Option<usize> {
+    let (old_words, old_rest) = old.get(at..)?.as_chunks();
+    let (new_words, new_rest) = new.get(at..)?.as_chunks();
+    let pairs = || old_words.iter().zip(new_words);
+    if let Some(i) = pairs().position(|(a, b)| a != b) {
+        let differ = u64::from_le_bytes(old_words[i]) ^ u64::from_le_bytes(new_words[i]);
+        return Some(at + 8 * i + differ.trailing_zeros() as usize / 8);
     }
-    (at..old.len()).find(|i| old[*i] != new[*i])
+    let rest = old_rest.iter().zip(new_rest).position(|(a, b)| a != b)?;
+    Some(at + 8 * old_words.len() + rest)
 }
 
 /// The last difference of at most eight bytes.

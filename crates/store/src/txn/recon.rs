@@ -29,6 +29,9 @@ impl Copies {
 
     /// Compares them with what stands there now.
     pub(super) fn compare(&self, arena: &Arena) {
+        if self.0.is_empty() {
+            return;
+        }
         let mut now = [0; PAGE];
         let mut found = 0;
         for (frame, old) in &self.0 {
