@@ -99,6 +99,11 @@ impl Error {
         matches!(self, Error::Refused(_))
     }
 
+    /// Whether a metablock is fenced, so that one file cannot be used until the pool is closed (S-15.17).
+    pub(crate) fn is_fenced(&self) -> bool {
+        matches!(self, Error::Store(StoreError::Fenced { .. }))
+    }
+
     /// The errno, if POSIX says so.
     pub(crate) fn errno(&self) -> Option<Errno> {
         if let Error::Posix(errno) = self {

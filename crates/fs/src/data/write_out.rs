@@ -68,7 +68,8 @@ impl Volume {
     }
 
     /// Writes out the staged pages of several inodes, those left out that somebody is at. Small ones go together: one
-    /// reservation, one write, one transaction. What the device refuses stays staged.
+    /// reservation, one write, one transaction. What the device refuses, and what belongs to a fenced file (S-15.17), stays
+    /// staged.
     pub(crate) fn write_out_inodes(&self, inos: &[u64]) -> Result<()> {
         for inos in inos.chunks(TOGETHER) {
             let (mut locks, mut jobs) = (Vec::new(), Vec::new());
@@ -82,15 +83,18 @@ impl Volume {
                         jobs.push(job);
                     }
                     Ok(None) => {}
-                    Err(error) if error.is_refused() => log_write_out(&error),
+                    Err(error) if error.is_refused() || error.is_fenced() => log_write_out(&error),
                     Err(error) if error.errno() == Some(Errno::ESTALE) || error.is_no_space() => {}
                     Err(error) => return Err(error),
                 }
             }
             match self.write_out_together(&jobs) {
-                Err(error) if error.is_too_large() => {
+                Err(error) if error.is_too_large() || error.is_fenced() => {
                     for job in &jobs {
-                        self.write_out(job.ino, 0, u64::MAX)?;
+                        match self.write_out(job.ino, 0, u64::MAX) {
+                            Err(error) if error.is_fenced() => log_write_out(&error),
+                            other => other?,
+                        }
                     }
                 }
                 Err(error) if error.is_refused() => log_write_out(&error),
