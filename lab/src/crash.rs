@@ -6,6 +6,7 @@
 //! a crash inside the recovery, and the deletion of everything.
 
 pub mod campaign;
+pub mod death;
 pub mod fence;
 pub mod history;
 pub mod judge;

@@ -85,6 +85,31 @@ impl SimDevice {
         }
     }
 
+    /// Another device in the same state, log and tag included, that has no planned faults: what the one goes on to do, the
+    /// other does not see.
+    pub fn fork(&self) -> Self {
+        let state = self.state.lock();
+        let tag = self.tag.load(Ordering::SeqCst);
+        Self {
+            pages: self.pages,
+            state: Mutex::new(State {
+                base: state.base.clone(),
+                now: state.now.clone(),
+                log: state.log.clone(),
+                faults: Faults::none(),
+            }),
+            tag: AtomicU64::new(tag),
+            meter: Meter::default(),
+            latency: Latency::none(),
+            elapsed_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// The tag that the next log entries carry.
+    pub fn tag(&self) -> u64 {
+        self.tag.load(Ordering::SeqCst)
+    }
+
     /// The same device with simulated latency.
     #[must_use]
     pub fn with_latency(mut self, latency: Latency) -> Self {

@@ -40,8 +40,17 @@ pub struct Keeper {
 pub struct Wish {
     /// The pool is closed with it.
     pub clean: bool,
-    /// It ends a recovery: a new life of the log begins at this head.
-    pub new_log: Option<Head>,
+    /// It ends a recovery: a new life of the log begins.
+    pub new_log: Option<NewLog>,
+}
+
+/// A new life of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewLog {
+    /// Where it begins.
+    pub head: Head,
+    /// By how much its incarnation is greater than that of the log before.
+    pub lives: u64,
 }
 
 impl Store {
@@ -123,10 +132,10 @@ impl Store {
         wish: Wish,
         lead: Lead<'s>,
     ) -> Result<(Head, u64, Option<Lead<'s>>), Error> {
-        if let Some(head) = wish.new_log {
+        if let Some(NewLog { head, lives }) = wish.new_log {
             let mut state = self.log.lock();
             (state.head, state.tail) = (head, head.sequence);
-            state.incarnation = (state.incarnation + 1) % pool::COUNT_MAX;
+            state.incarnation = (state.incarnation + lives) % pool::COUNT_MAX;
         }
         let before = self.log.lock().head;
         let mut lead = Some(lead);

@@ -114,6 +114,13 @@ bugs! { Bug:
     /// Recovery writes over what a killed server had not flushed.
     NoFlushBeforeRecovery = "no flush before recovery's first write"
         from "jbd: Issue cache flush after checkpointing (353b67d8ced4): a journal that is replayed and wiped",
+    /// A recovery that finds no log takes the superblock of a killed server for durable.
+    NoFlushWithoutLog = "no flush by a recovery without log",
+    /// The log that a resume begins has the incarnation of the one that a recovery would begin.
+    OwedInSameLog = "resume's log mixed into a recovery's",
+    /// What the redo of a dead server freed is handed out before the checkpoint that applies it is durable.
+    OwedFreesAtOnce = "pages freed by redo reused by the resume"
+        from "Btrfs: fix extent pinning bugs in the tree log (e688b7252f78)",
     /// Of a transaction's changes only the first one is kept for undo.
     UndoOmitted = "undo record omitted",
     /// The second home of a metablock keeps what it held.

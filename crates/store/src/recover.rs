@@ -8,7 +8,7 @@ mod arrived;
 mod demand;
 mod replay;
 
-use crate::checkpoint::{Keeper, Wish};
+use crate::checkpoint::{Keeper, NewLog, Wish};
 use crate::error::Error;
 use crate::log::{self, Found, Head, Scan};
 use crate::planted::{self, Bug, Point, Second};
@@ -25,8 +25,16 @@ use keepfs_format::{MetaId, PAGE, Space};
 use keepfs_media::{Device, PageNo};
 use std::sync::Arc;
 
-/// A log that was applied in memory: the sequence number behind its last page, and the number of the next group.
-pub type SeenLog = (u64, u64);
+/// A log that was applied in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SeenLog {
+    /// The sequence number behind its last page.
+    sequence: u64,
+    /// The number of the next group.
+    group: u64,
+    /// Transactions that only the redo of a dead server had.
+    owed: u64,
+}
 
 /// Opens a pool. With `read_only`, the log is applied in memory and nothing is written.
 pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store, Error> {
@@ -82,14 +90,19 @@ pub fn open_owing(
     }
     store.settle_staged()?;
     store.start_space(&sb)?;
-    if let Some(owed) = owed.filter(|_| owes) {
+    if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedFreesAtOnce)) {
         store.space.quarantine(owed.freed_pages(logged)?);
     }
     planted::step(Point::Replayed);
-    let seen = (owes || scan.seen > head.sequence).then_some((scan.seen, scan.head.group));
+    let last = store.redo.lock().last;
+    let seen = (owes || scan.seen > head.sequence).then_some(SeenLog {
+        sequence: scan.seen,
+        group: scan.head.group,
+        owed: last.saturating_sub(logged),
+    });
     match seen.filter(|_| !options.read_only) {
         Some(seen) => store.begin_new_log(&mut store.keeper.lock(), seen)?,
-        None => store.sync.reached(store.redo.lock().last),
+        None => store.begin_in_log(last, options.read_only)?,
     }
     store.is_witnessed.store(true, core::sync::atomic::Ordering::Release);
     *store.seen_log.lock() = seen.filter(|_| options.read_only);
@@ -131,8 +144,9 @@ pub fn begin_writing(store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
         )));
     }
     let mut seen = store.seen_log.lock();
-    if let Some(log) = *seen {
-        store.begin_new_log(keeper, log)?;
+    match *seen {
+        Some(log) => store.begin_new_log(keeper, log)?,
+        None => store.begin_in_log(store.redo.lock().last, false)?,
     }
     *seen = None;
     Ok(())
@@ -257,22 +271,32 @@ impl Store {
         Ok(())
     }
 
-    /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5).
-    /// `seen`: the page sequence number behind the last page seen, and the number of the next group.
+    /// The log goes on where the superblock says; everything up to transaction `last` is durable then. The superblock may be
+    /// that of a killed server, which had not flushed it (S-9.5).
+    fn begin_in_log(&self, last: u64, read_only: bool) -> Result<(), Error> {
+        if !read_only && !planted::is(Bug::NoFlushWithoutLog) {
+            self.flush_device()?;
+        }
+        self.sync.reached(last);
+        Ok(())
+    }
+
+    /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5), be it one
+    /// of another try to end this recovery, which had the redo of a dead server (S-16.5).
     fn begin_new_log(&self, keeper: &mut Keeper, seen: SeenLog) -> Result<(), Error> {
         // What was read may not be durable: a killed server's writes are seen before they are flushed (S-9.5).
         if !planted::is(Bug::NoFlushBeforeRecovery) {
             self.flush_device()?;
         }
-        let (sequence, group) = seen;
         let head = Head {
-            sequence: sequence + self.pool.log.pages,
-            group,
+            sequence: seen.sequence + self.pool.log.pages,
+            group: seen.group,
             chain: 0,
         };
+        let owed = if planted::is(Bug::OwedInSameLog) { 0 } else { seen.owed };
         let wish = Wish {
             clean: false,
-            new_log: Some(head),
+            new_log: Some(NewLog { head, lives: 1 + owed }),
         };
         self.checkpoint_with(keeper, wish)
     }

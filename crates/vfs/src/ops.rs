@@ -24,7 +24,7 @@ pub use compare::{Disagreement, first_disagreement};
 pub use generate::Generator;
 pub use outcome::{Outcome, View};
 pub use profile::{Profile, Rng};
-pub use session::{SLOTS, Session, pattern, xattr_value};
+pub use session::{SLOTS, Session, Slots, pattern, xattr_value};
 pub use shrink::shrink;
 pub use text::{Mode, ParseError, Who, parse_all, print_all};
 use text::{Word, Words};

@@ -126,10 +126,15 @@ fn run(given: &Arguments) -> Result<usize, String> {
     if let Some(goal) = given.limits.goal {
         told_goal(&campaign.tally(), goal);
     }
+    let whole = given.replay.is_none() && given.limits.only.is_empty();
+    let idle = usize::from(whole && campaign.tally().stops_fail());
+    if idle > 0 {
+        println!("VIOLATION stopped checkpoints: too many stops ended by patience, so little ran beside them");
+    }
     for (number, violation) in violations.iter().enumerate() {
         tell(&campaign, violation, number, given)?;
     }
-    Ok(violations.len())
+    Ok(violations.len() + idle)
 }
 
 /// Says plainly whether the goal was reached. That it was not is no violation: a slow machine runs out of time.

@@ -1,6 +1,9 @@
 //! A workload run once on a recording device: what was written when, what the tree was after each step, and what was
 //! acknowledged as durable.
 
+mod second_life;
+
+use super::death::{Deaths, MortalDevice};
 use super::fence;
 use super::judge;
 use super::pause::{PauseDevice, Stops};
@@ -12,7 +15,7 @@ use keepfs_media::image::Image;
 use keepfs_media::sim::{Recording, SimDevice};
 use keepfs_store::{Protection, Settings};
 use keepfs_vfs::Vfs;
-use keepfs_vfs::ops::{Outcome, Session};
+use keepfs_vfs::ops::{Outcome, Session, Slots};
 use keepfs_vfs::tree::{self, Times};
 use std::sync::Arc;
 
@@ -32,6 +35,10 @@ pub struct History {
     pub worked: Vec<bool>,
     /// Whether frames were evicted during each step.
     pub evicted: Vec<bool>,
+    /// Resumes by the step that the server died in, or behind.
+    pub resumes: Vec<usize>,
+    /// Stops of checkpoints, and how many of them ended by patience.
+    pub stops: (u64, u64),
     /// Operations that failed for want of space.
     pub no_space: u64,
     /// Frames evicted.
@@ -49,12 +56,15 @@ pub struct Broken {
     pub what: String,
 }
 
+/// So many steps behind a resume are told apart.
+const BEHIND: usize = 5;
+
 /// States drawn at a power cut of a workload, of which its number picks one.
 const CUTS: u64 = 64;
 
 /// Runs `steps` on the pool that `base` holds. The history is that of the last life.
 pub fn run(setting: &Setting, base: &Image, steps: &[Step]) -> Result<History, Broken> {
-    let mut history = Life::open(setting, base, 0)?.run(steps)?;
+    let mut history = Life::open(setting, base, 0, is_mortal(steps))?.run(steps)?;
     let mut rest = steps;
     while let Some(at) = rest.iter().position(|s| matches!(s, Step::Crash { .. })) {
         let Step::Crash { draw } = rest[at] else { break };
@@ -68,18 +78,41 @@ pub fn run(setting: &Setting, base: &Image, steps: &[Step]) -> Result<History, B
             .sample(CUTS)
             .nth(pick as usize)
             .map(|state| state.content(&durable));
-        let life = Life::open(setting, &image.unwrap_or(durable), before)?;
+        let mut life = Life::open(setting, &image.unwrap_or(durable), before, is_mortal(rest))?;
         judge::prefix_of(&history, log.len(), life.history.hashes[0]).map_err(|what| Broken { step: before, what })?;
+        life.history.stops = history.stops;
         history = life.run(rest)?;
     }
     Ok(history)
+}
+
+/// Whether a server dies before the next power cut.
+fn is_mortal(steps: &[Step]) -> bool {
+    let life = steps.split(|step| matches!(step, Step::Crash { .. })).next();
+    life.is_some_and(|life| life.iter().any(|step| matches!(step, Step::Die { .. })))
+}
+
+/// A death that is coming.
+#[derive(Clone, Copy)]
+struct Doom {
+    /// Number of the step that says so.
+    number: usize,
+    part: u32,
+    again: u32,
 }
 
 /// One life of the pool: from a power cut or the beginning to the next power cut or the end.
 struct Life<'a> {
     setting: &'a Setting,
     device: Arc<SimDevice>,
-    pause: Arc<PauseDevice>,
+    /// The same as servers see it.
+    below: Arc<MortalDevice<PauseDevice>>,
+    /// Whether servers leave their memory behind.
+    mortal: bool,
+    doom: Option<Doom>,
+    /// What the session holds open: at the begin of each step, and now.
+    held: Vec<Slots>,
+    holds: Slots,
     clock: LabClock,
     volume: Arc<Volume>,
     history: History,
@@ -91,16 +124,20 @@ struct Life<'a> {
     fenced: bool,
 }
 
+/// A device on which servers can be stopped and die.
+fn below(device: &Arc<SimDevice>) -> Arc<MortalDevice<PauseDevice>> {
+    let pause = PauseDevice::new(device.clone(), Stops::default());
+    Arc::new(MortalDevice::new(pause, Deaths::over(device.clone())))
+}
+
 impl<'a> Life<'a> {
-    fn open(setting: &'a Setting, base: &Image, before: usize) -> Result<Life<'a>, Broken> {
+    fn open(setting: &'a Setting, base: &Image, before: usize, mortal: bool) -> Result<Life<'a>, Broken> {
         let device = Arc::new(SimDevice::over(base.clone()));
-        let pause = Arc::new(PauseDevice::new(device.clone(), Stops::default()));
+        let below = below(&device);
         let clock = LabClock::default();
         clock.set(before as u64);
         let broken = |what: String| Broken { step: before, what };
-        let volume = setting
-            .open(pause.clone(), &clock)
-            .map_err(|e| broken(format!("the pool cannot be opened: {e}")))?;
+        let volume = first_server(setting, &below, &clock, mortal).map_err(broken)?;
         let history = History {
             before,
             recording: Recording {
@@ -112,6 +149,8 @@ impl<'a> Life<'a> {
             begins: vec![0],
             worked: vec![true],
             evicted: vec![false],
+            resumes: Vec::new(),
+            stops: (0, 0),
             no_space: 0,
             evictions: 0,
             checkpoints: 0,
@@ -119,7 +158,11 @@ impl<'a> Life<'a> {
         Ok(Life {
             setting,
             device,
-            pause,
+            below,
+            mortal,
+            doom: None,
+            held: vec![Slots::default()],
+            holds: Slots::default(),
             clock,
             hashed: volume.store().last_seq(),
             volume,
@@ -135,23 +178,34 @@ impl<'a> Life<'a> {
             .iter()
             .position(|s| matches!(s, Step::Crash { .. }))
             .unwrap_or(steps.len());
-        let mut rest = &steps[..end];
-        while !rest.is_empty() {
-            let done = self.mounted(rest)?;
-            self.count();
-            rest = &rest[done..];
-            if !rest.is_empty() {
-                self.remount()?;
-                rest = &rest[1..];
+        let steps = &steps[..end];
+        loop {
+            let begun = self.history.begins.len() - 1;
+            match &steps[begun..] {
+                rest if self.is_doomed(begun, rest) => self.second_life(steps)?,
+                [] => break,
+                [Step::Remount, ..] => self.remount(steps)?,
+                rest => self.mounted(rest)?,
             }
         }
+        self.count();
         self.history.recording.log = self.device.recording().log;
         Ok(self.history)
     }
 
+    /// Whether the server dies now at the latest: the step that it was to die in is over.
+    fn is_doomed(&self, begun: usize, rest: &[Step]) -> bool {
+        let unmounts = matches!(rest, [Step::Remount, ..]);
+        self.doom.is_some_and(|doom| doom.number < begun || !unmounts)
+    }
+
+    /// Adds up what a server did that is there no more.
     fn count(&mut self) {
         self.history.evictions += self.volume.store().arena_figures().2;
         self.history.checkpoints += self.volume.store().stats().checkpoints;
+        let (stops, ran_out) = self.below.device.hooks.take_counts();
+        self.history.stops.0 += stops;
+        self.history.stops.1 += ran_out;
     }
 
     fn broken(&self, what: String) -> Broken {
@@ -167,10 +221,13 @@ impl<'a> Life<'a> {
         self.device.set_tag(number as u64);
         self.clock.set((self.history.before + number) as u64);
         self.history.begins.push(self.device.log_len());
+        self.held.push(self.holds);
+        self.below.hooks.set_at_step(true);
     }
 
     /// The step is over.
     fn end(&mut self, done: Done) -> Result<(), Broken> {
+        self.below.hooks.set_at_step(false);
         self.history.worked.push(done != Done::Refused);
         if matches!(done, Done::Durable | Done::Moved) {
             self.history
@@ -207,18 +264,22 @@ impl<'a> Life<'a> {
         }
     }
 
-    fn remount(&mut self) -> Result<(), Broken> {
+    fn remount(&mut self, steps: &[Step]) -> Result<(), Broken> {
         self.begin();
         self.volume
             .unmount()
             .map_err(|e| self.broken(format!("unmount: {e}")))?;
-        self.volume = self
-            .setting
-            .open(self.pause.clone(), &self.clock)
-            .map_err(|e| self.broken(format!("the pool cannot be opened: {e}")))?;
+        if self.below.hooks.has_died() {
+            return self.second_life(steps);
+        }
+        self.count();
+        self.doom = None;
+        self.evictions = 0;
+        self.below.hooks.forget();
+        let server = first_server(self.setting, &self.below, &self.clock, self.mortal);
+        self.volume = server.map_err(|what| self.broken(what))?;
         let before = self.history.hashes.last().copied();
         self.fenced = false;
-        self.evictions = 0;
         self.end(Done::Moved)?;
         match self.history.hashes.last().copied() == before {
             true => Ok(()),
@@ -226,29 +287,32 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Runs steps until a remount; returns how many.
-    fn mounted(&mut self, steps: &[Step]) -> Result<usize, Broken> {
+    /// Runs steps until a remount, or until a server is to be dead.
+    fn mounted(&mut self, steps: &[Step]) -> Result<(), Broken> {
         let volume = self.volume.clone();
-        let mut session = Session::new(&*volume);
-        let mut at = 0;
-        while let Some(step) = steps.get(at) {
+        let mut session = Session::holding(&*volume, self.holds);
+        let mut rest = steps;
+        while let [step, behind @ ..] = rest {
+            let was_doomed = self.doom.is_some();
             match step {
                 Step::Remount => break,
+                Step::Die { .. } if was_doomed => break,
+                Step::Die { after, part, again } => self.be_doomed(*after, *part, *again),
                 Step::During { after, steps: count } => {
-                    let inner = &steps[at + 1..];
-                    let inner = &inner[..(*count as usize).min(inner.len())];
+                    let inner = &behind[..(*count as usize).min(behind.len())];
                     let ops = inner.iter().take_while(|s| matches!(s, Step::Op(_)));
-                    at += 1 + self.during(&mut session, *after, ops)?;
+                    let done = self.during(&mut session, *after, ops)?;
+                    rest = &rest[done..];
                 }
-                _ => {
-                    self.begin();
-                    let done = self.perform(&mut session, step).map_err(|what| self.broken(what))?;
-                    self.end(done)?;
-                    at += 1;
-                }
+                _ => self.one(&mut session, step)?,
+            }
+            rest = &rest[1..];
+            if was_doomed {
+                break;
             }
         }
-        Ok(at)
+        self.leave(session, rest);
+        Ok(())
     }
 
     /// A checkpoint that stops before its write number `after`, with `ops` run meanwhile; returns how many there were.
@@ -260,13 +324,13 @@ impl<'a> Life<'a> {
     ) -> Result<usize, Broken> {
         self.begin();
         let own = self.history.begins.len() - 1;
-        let stopped = self.pause.hooks.stop_after(after);
+        let stopped = self.below.device.hooks.stop_after(after);
         let store = self.volume.store().clone();
         std::thread::scope(|scope| {
-            let pause = self.pause.clone();
+            let below = self.below.clone();
             let checkpoint = scope.spawn(move || {
                 let ended = store.checkpoint();
-                pause.hooks.forget_stop();
+                below.device.hooks.forget_stop();
                 ended
             });
             let mut count = 0;
@@ -274,9 +338,7 @@ impl<'a> Life<'a> {
             let _ = stopped.reached.recv();
             self.end(Done::Yes)?;
             for step in ops {
-                self.begin();
-                let done = self.perform(session, step).map_err(|what| self.broken(what))?;
-                self.end(done)?;
+                self.one(session, step)?;
                 count += 1;
             }
             drop(stopped.go);
@@ -288,6 +350,14 @@ impl<'a> Life<'a> {
             }
             Ok(count)
         })
+    }
+
+    /// A step from its begin to its end.
+    fn one(&mut self, session: &mut Session<'_>, step: &Step) -> Result<(), Broken> {
+        self.begin();
+        let done = self.perform(session, step).map_err(|what| self.broken(what))?;
+        self.holds = session.held();
+        self.end(done)
     }
 
     /// Performs a step.
@@ -343,9 +413,26 @@ impl<'a> Life<'a> {
                 self.fenced |= put_up;
                 Ok(if put_up { Done::Yes } else { Done::Refused })
             }
-            Step::Remount | Step::Crash { .. } | Step::During { .. } => Ok(Done::Yes),
+            Step::Remount | Step::Crash { .. } | Step::During { .. } | Step::Die { .. } => Ok(Done::Yes),
         }
     }
+}
+
+/// A server of a pool whose last one ended in order, or of power.
+fn first_server(
+    setting: &Setting,
+    below: &Arc<MortalDevice<PauseDevice>>,
+    clock: &LabClock,
+    mortal: bool,
+) -> Result<Arc<Volume>, String> {
+    let told = |e| format!("the pool cannot be opened: {e}");
+    if !mortal {
+        return setting.open(below.clone(), clock).map_err(told);
+    }
+    let volume = setting.open_mortal(below.clone(), clock).map_err(told)?;
+    let memory = volume.remains().map_err(|e| format!("its memory: {e}"))?;
+    below.hooks.keep(memory);
+    Ok(volume)
 }
 
 /// What came of a step.
@@ -392,6 +479,12 @@ impl History {
         // A step that begins at this very position has written nothing; nothing of it can be found.
         let begun = self.begins.partition_point(|at| *at < position).max(1) - 1;
         low..=begun.max(low).min(self.hashes.len() - 1)
+    }
+
+    /// Whether one of the first steps behind a resume was under way at `position`.
+    pub fn is_behind_a_resume(&self, position: usize) -> bool {
+        let at = self.running(position);
+        self.resumes.iter().any(|step| (*step..=step + BEHIND).contains(&at))
     }
 
     /// The step that was under way at `position`.

@@ -72,12 +72,24 @@ const SYNCS: &[Kind] = &[
 ];
 
 /// What the store does on its own.
-const OWN: [StepKind; 4] = [
+const OWN: [StepKind; 7] = [
     StepKind::Checkpoint,
     StepKind::Evict,
     StepKind::SwitchZone,
     StepKind::Idle,
+    StepKind::Resume,
+    StepKind::ResumeTwice,
+    StepKind::Behind,
 ];
+
+/// Of a kind one state is asked for where others are asked for so many: a resume takes as long as many operations, and has few
+/// trees of its own.
+pub fn share(kind: StepKind) -> u64 {
+    match kind {
+        StepKind::Resume | StepKind::ResumeTwice => 10,
+        _ => 1,
+    }
+}
 
 /// All kinds that must come often enough.
 pub fn asked() -> Vec<StepKind> {

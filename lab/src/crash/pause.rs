@@ -5,7 +5,8 @@ use keepfs_media::sim::SimDevice;
 use keepfs_media::{Class, DeviceError, PageNo};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// How long a stopped checkpoint waits at most: if an operation beside it waits for the checkpoint, both go on.
@@ -32,14 +33,18 @@ pub type PauseDevice = Hooked<Arc<SimDevice>, Stops>;
 
 /// Where it stops.
 #[derive(Default)]
-pub struct Stops(Mutex<Option<Stop>>);
+pub struct Stops {
+    plan: Mutex<Option<Stop>>,
+    reached: AtomicU64,
+    ran_out: AtomicU64,
+}
 
 impl Stops {
     /// The `after`-th write of metadata, map or superblock, or flush, from now on waits.
     pub fn stop_after(&self, after: u32) -> Stopped {
         let (reached, is_reached) = channel();
         let (go, may_go) = channel();
-        *self.0.lock() = Some(Stop {
+        *self.plan.lock() = Some(Stop {
             left: after,
             reached,
             go: may_go,
@@ -52,11 +57,20 @@ impl Stops {
 
     /// No stop any more: nobody reached it.
     pub fn forget_stop(&self) {
-        self.0.lock().take();
+        self.plan.lock().take();
+    }
+
+    /// How many stops there were since this was asked last, and how many of them ended by patience: nothing ran beside those
+    /// to its end.
+    pub fn take_counts(&self) -> (u64, u64) {
+        (
+            self.reached.swap(0, Ordering::Relaxed),
+            self.ran_out.swap(0, Ordering::Relaxed),
+        )
     }
 
     fn pass(&self) {
-        let mut stop = self.0.lock();
+        let mut stop = self.plan.lock();
         match &mut *stop {
             Some(s) if s.left > 0 => s.left -= 1,
             Some(_) => {
@@ -64,7 +78,10 @@ impl Stops {
                 drop(stop);
                 // An end that is gone says the same as a message: go on.
                 if now.reached.send(()).is_ok() {
-                    let _ = now.go.recv_timeout(PATIENCE);
+                    self.reached.fetch_add(1, Ordering::Relaxed);
+                    if now.go.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                        self.ran_out.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
             }
             None => {}
@@ -84,3 +101,6 @@ impl Hooks for Stops {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,11 @@
 //! The pool a workload runs on: how it is made and opened, in a few words that a seed file can hold.
 
 use keepfs_format::PoolId;
-use keepfs_fs::{AccessTimes, Volume, VolumeOptions};
+use keepfs_fs::{AccessTimes, Remains, Resumed, Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
-use keepfs_store::{FormatOptions, Guard, Protection, Purpose, Rungs, Store, StoreOptions};
+use keepfs_store::{FormatOptions, Guard, Protection, Purpose, Reuse, Rungs, Store, StoreOptions};
 use keepfs_vfs::ops::{Op, Session};
 use keepfs_vfs::{Time, Vfs};
 use std::fmt;
@@ -192,13 +192,35 @@ impl Setting {
         self.open_as(device, clock, true)
     }
 
+    /// As [`Setting::open`], by a server that leaves its memory behind when it dies.
+    pub fn open_mortal(&self, device: Arc<dyn Device>, clock: &LabClock) -> Result<Arc<Volume>, keepfs_fs::Error> {
+        let mut options = self.volume(clock, false);
+        options.store.lasting = true;
+        Reuse::without(|| Volume::open(device, &options))
+    }
+
+    /// Opens the pool of a server that died.
+    pub fn resume(
+        &self,
+        device: Arc<dyn Device>,
+        clock: &LabClock,
+        left: Remains,
+    ) -> Result<(Arc<Volume>, Resumed), keepfs_fs::Error> {
+        let options = self.volume(clock, false);
+        Reuse::without(|| Volume::resume(device, &options, left))
+    }
+
     fn open_as(
         &self,
         device: Arc<dyn Device>,
         clock: &LabClock,
         read_only: bool,
     ) -> Result<Arc<Volume>, keepfs_fs::Error> {
-        let options = VolumeOptions {
+        Volume::open(device, &self.volume(clock, read_only))
+    }
+
+    fn volume(&self, clock: &LabClock, read_only: bool) -> VolumeOptions {
+        VolumeOptions {
             store: self.store(read_only),
             access_times: if self.atime {
                 AccessTimes::Relative
@@ -209,8 +231,7 @@ impl Setting {
             staged_pages_max: Some(self.staged),
             clock: clock.clock(),
             ..VolumeOptions::default()
-        };
-        Volume::open(device, &options)
+        }
     }
 
     /// A new pool with an empty root directory, unmounted.

@@ -36,6 +36,16 @@ pub enum Step {
         /// The path.
         path: String,
     },
+    /// The server dies in the next step, and another one resumes the pool with its memory; a step that was not done is done
+    /// again then (SPEC section 16).
+    Die {
+        /// Writes, flushes and discards of the step before the death; if there are not so many, it dies behind the step.
+        after: u32,
+        /// What is done of the call that it dies in: so many pages of a write at most, a flush or discard if it is odd.
+        part: u32,
+        /// The server that resumes dies as well, before its call of this number; 0: it does not.
+        again: u32,
+    },
     /// Power is cut here; the state of this draw is recovered, and the workload goes on with it.
     Crash {
         /// Which of the states.
@@ -66,6 +76,12 @@ pub enum StepKind {
     Idle,
     /// [`Step::Fence`].
     Fence,
+    /// [`Step::Die`]: what the resume does.
+    Resume,
+    /// [`Step::Die`] with `again`: what a resume does that dies, and the next one.
+    ResumeTwice,
+    /// The first steps behind a resume.
+    Behind,
 }
 
 impl StepKind {
@@ -89,6 +105,9 @@ impl fmt::Display for StepKind {
             StepKind::Remount => "(remount)",
             StepKind::Idle => "(idle)",
             StepKind::Fence => "(fence)",
+            StepKind::Resume => "(resume)",
+            StepKind::ResumeTwice => "(resume that dies)",
+            StepKind::Behind => "(behind a resume)",
         })
     }
 }
@@ -144,6 +163,8 @@ impl Step {
             Step::Remount => StepKind::Remount,
             Step::Idle => StepKind::Idle,
             Step::Fence { .. } => StepKind::Fence,
+            Step::Die { again: 0, .. } => StepKind::Resume,
+            Step::Die { .. } => StepKind::ResumeTwice,
             Step::Crash { .. } => StepKind::Recovery,
         }
     }
@@ -161,6 +182,7 @@ impl fmt::Display for Step {
             Step::Idle => f.write_str("!idle"),
             Step::During { after, steps } => write!(f, "!during {after} {steps}"),
             Step::Fence { path } => write!(f, "!fence {path}"),
+            Step::Die { after, part, again } => write!(f, "!die {after} {part} {again}"),
             Step::Crash { draw } => write!(f, "!crash {draw}"),
         }
     }
@@ -182,6 +204,11 @@ impl FromStr for Step {
             ["!during", after, steps] => Step::During {
                 after: number(after)? as u32,
                 steps: number(steps)? as u32,
+            },
+            ["!die", after, part, again] => Step::Die {
+                after: number(after)? as u32,
+                part: number(part)? as u32,
+                again: number(again)? as u32,
             },
             ["!fence", path] => Step::Fence { path: path.into() },
             ["!crash", draw] => Step::Crash { draw: number(draw)? },

@@ -94,6 +94,9 @@ pub fn sweep(
     tally.evictions += history.evictions;
     tally.checkpoints += history.checkpoints;
     tally.no_space += history.no_space;
+    tally.resumes += history.resumes.len() as u64;
+    tally.stops += history.stops.0;
+    tally.stops_run_out += history.stops.1;
     let mut judge = Judge {
         seed,
         history: &history,
@@ -198,6 +201,9 @@ impl Judge<'_> {
         kinds.insert(kind(self.history.running(position)));
         if begun.into_iter().any(|step| self.history.evicted[step]) {
             kinds.insert(StepKind::Evict);
+        }
+        if self.history.is_behind_a_resume(position) {
+            kinds.insert(StepKind::Behind);
         }
         kinds
     }

@@ -6,6 +6,12 @@ use super::step::StepKind;
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// One stop in so many may end by patience: an operation beside it had to wait for the checkpoint, to get space, say. It is one
+/// in 25 to 30 when nothing is wrong.
+const STOPS_RUN_OUT_SHARE: u64 = 10;
+/// So few never fail a run.
+const STOPS_RUN_OUT_LEAST: u64 = 3;
+
 /// One kind of step.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Row {
@@ -45,6 +51,12 @@ pub struct Tally {
     pub evictions: u64,
     /// Checkpoints while workloads ran.
     pub checkpoints: u64,
+    /// Servers that died and were followed by one that resumed.
+    pub resumes: u64,
+    /// Checkpoints that stopped for operations beside them.
+    pub stops: u64,
+    /// Of those, how many ended by patience, before the operations did: they tested less than they say.
+    pub stops_run_out: u64,
     /// Operations that were refused for want of space.
     pub no_space: u64,
     /// Violations.
@@ -75,7 +87,7 @@ impl Tally {
     }
 
     /// Everything that is added up.
-    fn sums(&mut self) -> [&mut u64; 15] {
+    fn sums(&mut self) -> [&mut u64; 18] {
         [
             &mut self.histories,
             &mut self.log_entries,
@@ -91,6 +103,9 @@ impl Tally {
             &mut self.evictions,
             &mut self.checkpoints,
             &mut self.no_space,
+            &mut self.resumes,
+            &mut self.stops,
+            &mut self.stops_run_out,
             &mut self.violations,
         ]
     }
@@ -99,7 +114,14 @@ impl Tally {
     pub fn short_of(&self, goal: Goal) -> Vec<(StepKind, u64)> {
         let states = |kind: &StepKind| self.rows.get(kind).map_or(0, |row| row.states);
         let asked = kinds::asked().into_iter().map(|kind| (kind, states(&kind)));
-        asked.filter(|(_, states)| *states < goal.each).collect()
+        let is_short = |(kind, states): &(StepKind, u64)| *states < goal.each / kinds::share(*kind);
+        asked.filter(is_short).collect()
+    }
+
+    /// Whether more stops ended by patience than a few that had to: then checkpoints are stopped, and hardly anything is
+    /// tested beside them.
+    pub fn stops_fail(&self) -> bool {
+        self.stops_run_out > STOPS_RUN_OUT_LEAST && self.stops_run_out * STOPS_RUN_OUT_SHARE > self.stops
     }
 
     /// Whether a goal is reached.
@@ -116,8 +138,13 @@ impl fmt::Display for Tally {
         }
         writeln!(
             f,
-            "{} workloads, {} log positions, {} evictions, {} checkpoints, {} times ENOSPC",
-            self.histories, self.log_entries, self.evictions, self.checkpoints, self.no_space
+            "{} workloads, {} log positions, {} evictions, {} checkpoints, {} times ENOSPC, {} resumes",
+            self.histories, self.log_entries, self.evictions, self.checkpoints, self.no_space, self.resumes
+        )?;
+        writeln!(
+            f,
+            "{} checkpoints stopped for operations beside them, {} of these stops ended by patience",
+            self.stops, self.stops_run_out
         )?;
         writeln!(
             f,
@@ -152,7 +179,7 @@ impl Tally {
             })
             .collect();
         format!(
-            "{{\"version\":2,\"workloads\":{},\"positions\":{},\"images\":{},\"covered\":{},\"states\":{},\"otherwise\":{},\"again\":{},\"emptied\":{},\"lies\":{},\"evictions\":{},\"checkpoints\":{},\"violations\":{},\"rows\":[{}]}}",
+            "{{\"version\":2,\"workloads\":{},\"positions\":{},\"images\":{},\"covered\":{},\"states\":{},\"otherwise\":{},\"again\":{},\"emptied\":{},\"lies\":{},\"evictions\":{},\"checkpoints\":{},\"resumes\":{},\"stops\":{},\"stops_run_out\":{},\"violations\":{},\"rows\":[{}]}}",
             self.histories,
             self.log_entries,
             self.images,
@@ -164,8 +191,30 @@ impl Tally {
             self.lies,
             self.evictions,
             self.checkpoints,
+            self.resumes,
+            self.stops,
+            self.stops_run_out,
             self.violations,
             rows.join(",")
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_stops_that_run_out_fail_a_run() {
+        let tally = |stops, stops_run_out| Tally {
+            stops,
+            stops_run_out,
+            ..Tally::default()
+        };
+        assert!(!tally(0, 0).stops_fail());
+        assert!(!tally(626, 24).stops_fail());
+        assert!(!tally(3, 3).stops_fail());
+        assert!(tally(626, 63).stops_fail());
+        assert!(tally(600, 600).stops_fail());
     }
 }

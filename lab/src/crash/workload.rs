@@ -65,7 +65,8 @@ impl Workloads {
             4 => directed::workload(turn, &mut rng),
             _ => ("broad/".into(), broad::setting(number), broad::steps(&mut rng)),
         };
-        let level = LEVELS[(number / 2 % LEVELS.len() as u64) as usize];
+        // Each kind comes at each level: the number of kinds may be a multiple of that of levels.
+        let level = LEVELS[((number / 2 + turn) % LEVELS.len() as u64) as usize];
         setting.protect = self.protect.unwrap_or(level);
         Seed {
             number,
@@ -150,6 +151,7 @@ fn random(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
             2 => steps.push(Step::SwitchZone),
             3 => steps.push(Step::Remount),
             4 | 5 => steps.push(during(rng)),
+            6 | 7 => steps.push(death(rng)),
             _ => {}
         }
     }
@@ -172,5 +174,14 @@ fn during(rng: &mut Rng) -> Step {
     Step::During {
         after: rng.below(8) as u32,
         steps: 1 + rng.below(5) as u32,
+    }
+}
+
+/// The death of a server in the next step.
+fn death(rng: &mut Rng) -> Step {
+    Step::Die {
+        after: rng.below(12) as u32,
+        part: rng.below(4) as u32,
+        again: if rng.chance(40) { 1 + rng.below(14) as u32 } else { 0 },
     }
 }

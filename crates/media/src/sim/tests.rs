@@ -195,3 +195,17 @@ fn latency_is_counted() {
     let expected = 10 + 100 + 1000 + 2 * 4096;
     assert_eq!(device.elapsed(), Duration::from_nanos(expected));
 }
+
+#[test]
+fn a_fork_goes_its_own_way() {
+    let device = SimDevice::new(4);
+    device.set_tag(7);
+    put(&device, 0, &A).unwrap();
+    let other = device.fork();
+    put(&device, 1, &A).unwrap();
+    other.flush().unwrap();
+    assert_eq!((device.log_len(), other.log_len(), other.tag()), (2, 2, 7));
+    assert_eq!(other.recording().log[0], device.recording().log[0]);
+    assert_eq!(other.image().get(PageNo(1)), None);
+    assert!(device.image().get(PageNo(1)).is_some());
+}

@@ -28,6 +28,14 @@ impl Reuse {
         SPARE.with(|spare| spare.replace(Some(Vec::new())));
         Reuse(PhantomData)
     }
+
+    /// What `make` makes is not of regions that this thread keeps: somebody shall be able to adopt it.
+    pub fn without<T>(make: impl FnOnce() -> T) -> T {
+        let kept = SPARE.with(RefCell::take);
+        let made = make();
+        SPARE.with(|spare| spare.replace(kept));
+        made
+    }
 }
 
 impl Drop for Reuse {

@@ -32,10 +32,13 @@ pub fn xattr_value(name: &str, seed: u64, len: usize) -> Vec<u8> {
     pattern(seed, len)
 }
 
+/// The inodes that a session holds open.
+pub type Slots = [Option<Ino>; SLOTS];
+
 /// A run of operations on one file system, with the inodes it holds open. Ending it closes them.
 pub struct Session<'a> {
     vfs: &'a dyn Vfs,
-    slots: [Option<Ino>; SLOTS],
+    slots: Slots,
 }
 
 impl Drop for Session<'_> {
@@ -69,10 +72,22 @@ fn new_inode(kind: FileKind, mode: u32, who: Who) -> NewInode {
 impl<'a> Session<'a> {
     /// A session that holds nothing open.
     pub fn new(vfs: &'a dyn Vfs) -> Session<'a> {
-        Session {
-            vfs,
-            slots: [None; SLOTS],
-        }
+        Session::holding(vfs, [None; SLOTS])
+    }
+
+    /// A session that goes on with what another one [left](Session::leave), on the next server of the same file system.
+    pub fn holding(vfs: &'a dyn Vfs, slots: Slots) -> Session<'a> {
+        Session { vfs, slots }
+    }
+
+    /// What is held open.
+    pub fn held(&self) -> Slots {
+        self.slots
+    }
+
+    /// Ends the session without closing what it holds: the server died.
+    pub fn leave(mut self) -> Slots {
+        core::mem::replace(&mut self.slots, [None; SLOTS])
     }
 
     /// Runs one operation. All lookups but those held in slots are given back.

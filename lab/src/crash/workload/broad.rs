@@ -1,6 +1,7 @@
 //! Broad workloads: short, many, each group of the log a tree that no other workload has. A model tells beforehand
 //! which operations will be done, so that few steps are refused.
 
+use super::death;
 use crate::crash::kinds::{self, Kind};
 use crate::crash::setting::Setting;
 use crate::crash::step::{Step, StepKind};
@@ -113,6 +114,7 @@ fn group(guide: &mut Guide<'_>, rng: &mut Rng, steps: &mut Vec<Step>) {
             });
             steps.extend(guide.draw(kinds::CHANGES).map(Step::Op));
         }
+        3 => steps.push(death(rng)),
         _ => {}
     }
     match rng.below(100) {

@@ -1,29 +1,30 @@
 //! Workloads made for one danger each.
 
-use super::{cut, during, variant};
+use super::{cut, death, during, variant};
 use crate::crash::setting::{LEVELS, Setting};
 use crate::crash::step::Step;
 use keepfs_vfs::ops::{Generator, Op, Profile, Rng, Verb};
 
 /// One of them by turn: name, pool and steps.
 pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
-    let (name, setting, text) = match turn % 13 {
+    let (name, setting, text) = match turn % 14 {
         0 => overtaken(rng),
         1 => reuse(rng),
         2 => given_back(rng),
         3 => beside(rng),
         // Dear: every other time.
-        4 if (turn / 13).is_multiple_of(2) => crowd(rng),
+        4 if (turn / 14).is_multiple_of(2) => crowd(rng),
         4 => wrap(rng),
         5 => checkpoints(rng),
         6 => scarce(rng),
         7 => long(rng),
         8 => holes(rng),
         9 => shrunk(rng),
-        10 if (turn / 13).is_multiple_of(2) => wrap(rng),
+        10 if (turn / 14).is_multiple_of(2) => wrap(rng),
         10 => levels(rng),
         11 => full(rng),
-        _ => fenced(rng),
+        12 => fenced(rng),
+        _ => taken_over(rng),
     };
     (format!("directed/{name}"), setting, text)
 }
@@ -48,6 +49,7 @@ fn checkpoints(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
             2 => steps.extend([Step::Checkpoint, Step::Evict]),
             3 => steps.push(Step::Op(Op::SyncFs {})),
             4 if rng.chance(30) => steps.push(cut(rng)),
+            5 => steps.push(death(rng)),
             _ => {}
         }
     }
@@ -82,6 +84,45 @@ fn fenced(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     let usual = variant(rng.below(8));
     let setting = Setting { fence: true, ..usual };
     ("fenced", setting, steps)
+}
+
+/// Servers that die in syncs, checkpoints and unmounts, on a pool where what one frees the next one needs.
+fn taken_over(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        pages: 512,
+        log_pages: 32,
+        zone_pages: rng.pick(&[16, 64, 128]),
+        staged: rng.pick(&[1, 4, 8]),
+        copies: rng.pick(&[1, 2]),
+        guard: rng.chance(50),
+        free: rng.pick(&[0, 64, 96]),
+        each: rng.chance(25),
+        ..Setting::default()
+    };
+    let mut steps = Vec::new();
+    for round in 0..16 {
+        let (file, page) = (rng.below(20), rng.below(4) * 4096);
+        let what = match rng.below(6) {
+            0 => format!("unlink path=big{file}"),
+            1 => format!("truncate path=big{file} size={page} kill=no"),
+            2 => format!("create path=new{round} mode=644 who=22:0:0"),
+            3 => format!("append path=new{} len=6000 seed={round} kill=no", rng.below(16)),
+            4 => format!("rename from=big{file} to=big{} flags=none", rng.below(20)),
+            _ => format!("write path=big{file} offset={page} len=9000 seed={round} kill=no"),
+        };
+        steps.extend(parse(&what));
+        if rng.chance(40) {
+            let calls = rng.pick(&[1, 8, 60]);
+            steps.push(Step::Die {
+                after: rng.below(calls) as u32,
+                part: rng.below(6) as u32,
+                again: if rng.chance(40) { 1 + rng.below(40) as u32 } else { 0 },
+            });
+        }
+        let then = rng.pick(&["syncfs", "fsync path=/ data_only=no", "!checkpoint", "!remount", "", ""]);
+        steps.extend(parse(then));
+    }
+    ("taken over", setting, steps)
 }
 
 /// Names, inode numbers and pages that come again at once.
@@ -456,6 +497,9 @@ fn beside(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     for (at, op) in Generator::new(rng.next_u64(), profile).take(40).enumerate() {
         steps.push(Step::Op(op));
         if at % 8 == 7 {
+            if rng.chance(25) {
+                steps.push(death(rng));
+            }
             steps.push(during(rng));
         }
     }
