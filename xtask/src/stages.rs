@@ -101,6 +101,7 @@ pub const STAGES: &[Stage] = &[
             "--test-threads",
             "1",
             "a_server_that_was_taken_over",
+            "a_server_that_is_taken_over",
             "a_store_that_misses_the_door",
             "a_request_that_kills_every_server",
             "a_rung_that_ignores_something"

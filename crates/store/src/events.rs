@@ -258,7 +258,7 @@ impl fmt::Display for Seen {
             Seen::Misdirected(other) => write!(f, "misdirected: there stands {other}"),
             Seen::Torn => f.write_str("torn: a part of a write"),
             Seen::Medium => f.write_str("the medium cannot be read"),
-            Seen::Logic => f.write_str("a logic bug: a transaction did not balance"),
+            Seen::Logic => f.write_str("a logic bug"),
             Seen::Checksum => f.write_str("not what its checksum says"),
             Seen::Hidden => {
                 f.write_str("unknown: a stray write that leaves the checksum as it is, or one into the keyed sum")

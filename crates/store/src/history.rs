@@ -140,6 +140,18 @@ impl History {
         self.change(&mut state);
     }
 
+    /// Damage that is in the list was met once more, at `now` (seconds since 1970): its last time and count change. It is written
+    /// with what is told next, or where the pool is made durable: a program that reads a damaged page again and again costs
+    /// no writes.
+    pub fn again(&self, place: u8, at: (u64, u64, u64), now: i64) {
+        // The entry may be of an earlier life.
+        self.load();
+        let mut state = self.state.lock();
+        if state.lists.again(place, at, now) {
+            state.version += 1;
+        }
+    }
+
     /// The events with numbers above `after` that are kept, oldest first.
     pub fn events(&self, after: u64) -> Vec<Event> {
         self.load();

@@ -27,6 +27,7 @@ use crate::error::{Error, Pressure, Stop};
 use crate::gate::Inside;
 use crate::oplog::Draft;
 use crate::planted;
+use crate::pool::protect;
 use crate::redo;
 use crate::staged::{Bases, Room, Table};
 use crate::undo::UndoSlot;
@@ -374,10 +375,20 @@ impl<'s> Txn<'s> {
             return Ok(());
         }
         let (i, frame) = self.about_to_put(r, offset, new.len())?;
-        let group = planted::caller(meaning.group());
+        let group = self.caller(r, meaning)?;
         update::put(&self.store.arena, &mut self.undo, (group, frame), offset, new)?;
         self.mark(i, offset, new.len());
         Ok(())
+    }
+
+    /// Who changes bytes of this meaning. Errors: `Logic`, it is not the group whose metablock it is: nothing is changed, and the
+    /// transaction will be rolled back (S-15.5).
+    fn caller(&self, r: Ref, meaning: Meaning) -> Result<Group, Stop> {
+        let group = planted::caller(meaning.group());
+        match group == protect::group(r.kind) {
+            true => Ok(group),
+            false => Err(self.store.tell_foreign(r.id, group, protect::group(r.kind)).into()),
+        }
     }
 
     fn about_to_put(&mut self, r: Ref, offset: usize, len: usize) -> Result<(usize, FrameNo), Stop> {

@@ -83,9 +83,11 @@ impl Image for Seen<'_> {
 
 /// What became of a call of the door by the wrong group (S-15.5).
 pub struct Foreign {
-    /// What was told: the metablock, what was seen, what was done.
+    /// What was told of the call.
     pub told: Vec<String>,
-    /// Steps that were not done.
+    /// Frames that did not have their sum, and what was done.
+    pub damages: Vec<String>,
+    /// Steps that were answered with EIO.
     pub refused: Vec<&'static str>,
     /// Findings of a walk over the pool that is left.
     pub findings: Vec<String>,
@@ -99,21 +101,24 @@ pub fn try_caller(caller: Option<Group>) -> Result<Foreign, String> {
     let volume = Volume::open(device.clone(), &script::options(Equations::ALL)).map_err(|e| e.to_string())?;
     script::prepare(&volume).map_err(|e| e.to_string())?;
     plant_caller(caller);
-    let refused = script::STEPS.iter().filter(|(_, step)| step(&volume).is_err());
+    let refused = script::STEPS
+        .iter()
+        .filter(|(_, step)| step(&volume) == Err(Errno::EIO));
     let refused = refused.map(|(name, _)| *name).collect();
     if plant_caller(None) {
         return Err("no change was made".into());
     }
     let closed = volume.unmount();
-    let told = volume.store().damages().into_iter();
-    let told = told
-        .map(|(damage, done)| format!("{}: {}, {done:?}", damage.id, damage.seen))
-        .collect();
+    let told = volume.store().history().events(0).into_iter();
+    let told = told.map(|event| event.text).collect();
+    let damages = volume.store().damages();
+    let damages: Vec<String> = damages.iter().map(|damage| format!("{damage:?}")).collect();
     drop(volume);
-    closed.map_err(|e| format!("unmount: {e}, told: {told:?}"))?;
+    closed.map_err(|e| format!("unmount: {e}, damages: {damages:?}"))?;
     let report = walk(&Seen(&*device), &Options { data: true, limit: 20 });
     Ok(Foreign {
         told,
+        damages,
         refused,
         findings: report.findings.iter().map(ToString::to_string).collect(),
     })

@@ -123,8 +123,8 @@ fn matrix() -> Result<(), String> {
     }
 }
 
-/// A change by the wrong group, one bug a group: told once by the sums, and the pool that is left is sound. Returns how many
-/// were not.
+/// A change by the wrong group, one bug a group: refused and told once, its transaction taken back, no sum wrong, and the pool
+/// that is left sound. Returns how many were not.
 #[cfg(feature = "planted")]
 fn callers() -> Result<usize, String> {
     use keepfs_codes::identity::Group;
@@ -135,7 +135,10 @@ fn callers() -> Result<usize, String> {
     for caller in [None].into_iter().chain(Group::ALL.map(Some)) {
         let foreign = try_caller(caller)?;
         let asked = usize::from(caller.is_some());
-        let good = foreign.told.len() == asked && foreign.refused.is_empty() && foreign.findings.is_empty();
+        let good = foreign.told.len() == asked
+            && foreign.refused.len() == asked
+            && foreign.damages.is_empty()
+            && foreign.findings.is_empty();
         wrong += usize::from(!good);
         let name = caller.map_or("none".into(), |group| format!("{group:?}"));
         println!(
@@ -144,7 +147,7 @@ fn callers() -> Result<usize, String> {
             if good { "" } else { "WRONG" }
         );
         if !good {
-            println!("    {:?} {:?}", foreign.refused, foreign.findings);
+            println!("    {:?} {:?} {:?}", foreign.refused, foreign.damages, foreign.findings);
         }
     }
     Ok(wrong)

@@ -72,7 +72,7 @@ impl LostPages {
 }
 
 impl Volume {
-    /// A page of a file cannot be read back: it is remembered, told once, and answered.
+    /// A page of a file cannot be read back: it is remembered, told once, counted each time, and answered.
     pub(crate) fn bad_page(&self, ino: u64, index: u64, entry: &PageEntry) -> Error {
         if entry.flags() != LOST {
             self.store.data_is_bad();
@@ -84,6 +84,8 @@ impl Volume {
                 "a page of this inode cannot be read back as it was written; write it anew, or restore the file"
             );
             self.store.tell_bad_data(ino, index, entry.page());
+        } else {
+            self.store.met_bad_data_again(ino, index, entry.page());
         }
         Error::BadPage { ino, index }
     }

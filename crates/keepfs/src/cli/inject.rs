@@ -14,16 +14,17 @@ use super::failure::Failure;
 use super::registry::Record;
 use super::scrub::server;
 use super::unmount::patiently;
-use super::{control, image};
+use super::{control, image, set};
 use args::{Device, Kind, Place, Scribble, What, Wild};
+use keepfs::{OpenOptions, Pool};
 use keepfs_audit::read::View;
+use keepfs_format::PAGE;
 use keepfs_format::superblock::INCOMPAT_TEST;
-use keepfs_format::{MetaId, PAGE, Space, bitmap, inode};
 use memory::Arena;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 /// Where a structure lies, as the server tells it.
@@ -79,7 +80,7 @@ fn scribble(of: &Path, what: &Scribble) -> Outcome {
     let question = format!(
         "inject where {} {} {} {}",
         what.kind.word(),
-        what.ino,
+        inode_of(&record.dir, what)?,
         what.offset,
         if at_rest { "rest" } else { "memory" }
     );
@@ -170,50 +171,53 @@ fn within(what: &Scribble, place: &Where) -> Result<usize, Failure> {
     }
 }
 
-/// A pool that is not mounted.
-fn offline(pool: &Path, what: &Scribble) -> Outcome {
-    let failed = |source| Failure::Read {
-        path: pool.to_owned(),
+/// A pool that is not mounted: opened, recovered if it was not closed, and closed again before its bytes are changed.
+fn offline(path: &Path, what: &Scribble) -> Outcome {
+    only_for_tests(path)?;
+    let pool: Pool = patiently(path, || Ok(Pool::open(path, &OpenOptions::default())?))?;
+    let ino = match &what.path {
+        Some(inside) => pool.symlink_metadata(inside)?.attr().ino.0,
+        None => what.ino.unwrap_or_default(),
+    };
+    let found = serving::place_of(pool.volume(), what.kind.word(), ino, what.offset, true);
+    let place = found.map_err(|why| Failure::Other(format!("{}: {why}", path.display())))?;
+    pool.close()?;
+    on_device(path, what, &place)
+}
+
+/// A pool that was not made for tests is not even opened.
+fn only_for_tests(path: &Path) -> Result<(), Failure> {
+    let image = patiently(path, || image::DeviceImage::open(path))?;
+    let view = View::open(&image).map_err(|source| Failure::Read {
+        path: path.to_owned(),
         source,
-    };
-    let image = patiently(pool, || image::DeviceImage::open(pool))?;
-    let mut view = View::open(&image).map_err(failed)?;
-    if view.superblock().incompat.get() & INCOMPAT_TEST == 0 {
-        return Err(Failure::Other(format!(
+    })?;
+    match view.superblock().incompat.get() & INCOMPAT_TEST {
+        0 => Err(Failure::Other(format!(
             "{}: faults are injected into pools for tests only; make one with `keepfs create --test`",
-            pool.display()
-        )));
+            path.display()
+        ))),
+        _ => Ok(()),
     }
-    let node = view.inode(what.ino).map_err(failed)?;
-    let (id, base) = match what.kind {
-        Kind::Inode => (inode::block_of(what.ino), inode::offset_of(what.ino)),
-        Kind::Bitmap => (MetaId::new(Space::InodeNumbers, what.ino / bitmap::BITS), 0),
-        Kind::Dir | Kind::Map => (MetaId(node.root.get()), 0),
-        Kind::Xattr => (MetaId(node.xattrs.get()), 0),
-        Kind::Data => {
-            return Err(Failure::Other(
-                "mount the pool to scribble over file data; its place is asked from there".into(),
-            ));
-        }
+}
+
+/// The inode of a mounted pool that is meant.
+fn inode_of(dir: &Path, what: &Scribble) -> Result<u64, Failure> {
+    let Some(path) = &what.path else {
+        return Ok(what.ino.unwrap_or_default());
     };
-    let entry = view.lookup(id);
-    let entry =
-        entry.ok_or_else(|| Failure::Other(format!("inode {} has no {} on the device", what.ino, what.kind.word())))?;
-    let place = Where {
-        name: id.to_string(),
-        base,
-        pid: 0,
-        frame: 0,
-        arena: 0,
-        pages: [entry.first, entry.second],
-    };
-    drop(view);
-    drop(image);
-    on_device(pool, what, &place)
+    let path = dir.join(path.strip_prefix("/").unwrap_or(path));
+    let found = path.symlink_metadata().map_err(Failure::io("look at", &path))?;
+    Ok(found.ino())
 }
 
 fn wild(of: &Path, what: &Wild) -> Outcome {
     let record = server(of)?;
+    // Before it changes anything: whether it is a pool for tests.
+    told(&record, "inject arena")?;
+    if let Some(level) = what.level {
+        set::level(&record, level)?;
+    }
     let answer = told(&record, "inject arena")?;
     let arena = Arena::open(
         answer["pid"].as_u64().unwrap_or(0) as u32,

@@ -108,6 +108,13 @@ fn no_such(of: &Path) -> Failure {
     Failure::Other(format!("{}: no pool can have that", of.display()))
 }
 
+/// Of a mounted pool: another code guards its metadata when this returns.
+pub fn level(record: &Record, code: Protection) -> Result<(), Failure> {
+    let mut wanted = Wanted::default();
+    wanted.take("protect", code.name())?;
+    live(record, &wanted).map(drop)
+}
+
 /// Of a mounted pool: the process of the server that has it.
 fn live(record: &Record, wanted: &Wanted) -> Result<u64, Failure> {
     let dir = record.dir.display();

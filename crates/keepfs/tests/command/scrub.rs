@@ -176,8 +176,85 @@ fn stray_writes_all_over_are_mended() {
     let (code, found) = bed.scrubbed(&["--arena"]);
     assert_eq!((code, &found["arena"]["uncorrectable"]), (0, &0.into()), "{found}");
     (0..20).for_each(|n| assert_eq!(fs::read(bed.on(&format!("file{n}"))).unwrap(), vec![n; 100_000]));
+    // The same under another code, which the pool keeps.
+    let told = bed.inject(&["wild", "--level", "pcrc", "--count", "500", "--seed", "6"]);
+    assert!(told.starts_with("500 stray writes"), "{told}");
+    assert_eq!(bed.status()["arena"]["protect"], "pcrc");
+    assert_eq!(bed.scrubbed(&["--arena"]).0, 0);
+    (0..20).for_each(|n| assert_eq!(fs::read(bed.on(&format!("file{n}"))).unwrap(), vec![n; 100_000]));
     bed.unmount();
+    assert_eq!(bed.line(&bed.pool(), "watched").split(' ').nth(1), Some("pcrc"));
     bed.check();
+}
+
+/// What `damage list` tells of a pool or a mount.
+fn damage(of: &std::path::Path) -> Vec<Value> {
+    let list = run(keepfs(["damage", "list", "--json"]).arg(of)).stdout;
+    let list: Value = serde_json::from_slice(&list).unwrap();
+    list["damage"].as_array().unwrap().clone()
+}
+
+/// File data of a pool that is not mounted, by path. Who reads it gets EIO each time; one event, and a list that counts.
+#[test]
+fn rotten_data_at_rest_is_told_once_and_counted() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    done(keepfs(["create", "--size", "64M", "--test"]).arg(bed.pool()));
+    bed.mount("");
+    fs::create_dir(bed.on("dir")).unwrap();
+    fs::write(bed.on("dir/file"), vec![1; 30_000]).unwrap();
+    bed.unmount();
+    let words = [
+        "scribble",
+        "--kind",
+        "data",
+        "--path",
+        "/dir/file",
+        "--offset",
+        "9000",
+        "--length",
+        "16",
+    ];
+    let told = done(keepfs(["inject"]).arg(bed.pool()).args(words).args(["--pattern", "ab"]));
+    assert!(told.contains("page 2 of inode") && told.contains("abababab"), "{told}");
+    for (words, said) in [
+        (&["--path", "/dir/nothing"][..], "nothing"),
+        (&["--path", "/dir/file", "--offset", "40000"], "no page 9"),
+        (&["--path", "/dir"], "no page 0"),
+    ] {
+        let scribble = ["scribble", "--kind", "data"];
+        let (code, says) = fails(keepfs(["inject"]).arg(bed.pool()).args(scribble).args(words));
+        assert!(code == 1 && says.contains(said), "{words:?}: {says}");
+    }
+    bed.mount("");
+    let read = || fs::read(bed.on("dir/file")).unwrap_err().raw_os_error();
+    assert_eq!(read(), Some(rustix::io::Errno::IO.raw_os_error()));
+    let events = |of| {
+        let text = done(keepfs(["events", "--json"]).arg(of));
+        text.matches("page 2 of inode").count()
+    };
+    let told = events(bed.dir());
+    assert_ne!(told, 0);
+    let first = damage(&bed.dir());
+    assert_eq!((first.len(), &first[0]["path"]), (1, &"/dir/file".into()), "{first:?}");
+    for _ in 0..5 {
+        assert_eq!(read(), Some(rustix::io::Errno::IO.raw_os_error()));
+    }
+    let last = damage(&bed.dir());
+    assert_eq!(last.len(), 1, "{last:?}");
+    let (count, before) = (last[0]["count"].as_u64().unwrap(), first[0]["count"].as_u64().unwrap());
+    assert!(count >= before + 5, "{first:?} {last:?}");
+    assert!(last[0]["last_s"].as_i64() >= last[0]["first_s"].as_i64());
+    assert_eq!(last[0]["first_s"], first[0]["first_s"]);
+    assert_eq!(events(bed.dir()), told);
+    bed.unmount();
+    // It outlives the mount, and a mount that meets it counts on.
+    assert_eq!(damage(&bed.pool())[0]["count"], count);
+    bed.mount("");
+    assert_eq!(read(), Some(rustix::io::Errno::IO.raw_os_error()));
+    assert!(damage(&bed.dir())[0]["count"].as_u64().unwrap() > count);
 }
 
 #[test]

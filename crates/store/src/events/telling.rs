@@ -3,7 +3,9 @@
 use super::{Damage, Damages, Done, KEPT, SHOWN, Seen};
 use crate::Store;
 use crate::audit::Unbalanced;
+use crate::error::Error;
 use core::ops::Range;
+use keepfs_codes::identity::Group;
 use keepfs_format::history::{Event, Lasting};
 use keepfs_format::{Header, MetaId, PAGE, Space, inode};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -218,6 +220,21 @@ impl Store {
         });
     }
 
+    /// A change of metablock `id` by callers that it does not belong to was refused; the error of its transaction.
+    #[cold]
+    pub(crate) fn tell_foreign(&self, id: MetaId, caller: Group, own: Group) -> Error {
+        let what = format!("a change of {id}, which {own:?} callers change, by {caller:?} callers (S-15.5)");
+        self.tell_of(&Told {
+            place: Place::Transaction,
+            seen: &Seen::Logic,
+            done: Done::RolledBack,
+            owner: 0,
+            window_ms: None,
+            more: what.clone(),
+        });
+        Error::Logic(what)
+    }
+
     /// A page of a file cannot be read back as it was written.
     pub fn tell_bad_data(&self, ino: u64, index: u64, page: u64) {
         self.tell_of(&Told {
@@ -228,6 +245,14 @@ impl Store {
             window_ms: None,
             more: String::new(),
         });
+    }
+
+    /// A page of a file that was told of cannot be read back again: no event, but the list of damages counts it (S-18.6).
+    pub fn met_bad_data_again(&self, ino: u64, index: u64, page: u64) {
+        let place = Place::Data { ino, index, page };
+        if let Some((inode, id, from, _)) = place.lasting(ino) {
+            self.history.again(place.fields().0, (inode, id, from), now().0);
+        }
     }
 
     /// A store missed the door in an earlier life of the server, which a guard ended; `report` is what it said.

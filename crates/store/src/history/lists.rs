@@ -59,6 +59,18 @@ impl Lists {
         }
     }
 
+    /// Damage at a place of the list was met once more, at `now`, and nothing is new; `false` if it is not in the list. Times are
+    /// in seconds since 1970.
+    pub fn again(&mut self, place: u8, (inode, id, from): (u64, u64, u64), now: i64) -> bool {
+        let same = |e: &&mut Lasting| (e.place, e.inode, e.id, e.from) == (place, inode, id, from);
+        let Some(entry) = self.damage.iter_mut().find(same) else {
+            return false;
+        };
+        entry.last = entry.last.max(now);
+        entry.count = entry.count.saturating_add(1);
+        true
+    }
+
     /// The list of damages, encoded.
     pub fn encode_damage(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -56,7 +56,7 @@ impl Pool {
 }
 
 /// Who changes metablocks of a kind.
-fn group(kind: Kind) -> Group {
+pub(crate) fn group(kind: Kind) -> Group {
     match kind {
         Kind::Inodes => Group::Inode,
         Kind::DirLeaf | Kind::DirIndex => Group::Directory,

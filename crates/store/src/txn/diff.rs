@@ -86,6 +86,7 @@ impl Txn<'_> {
         ranges: &[Range<usize>],
     ) -> Result<(), Stop> {
         let (i, frame) = self.about_to_put(r, offset + span.start, span.len())?;
+        let group = self.caller(r, meaning)?;
         if planted::has(Logic::PastTheDoor) && meaning == Meaning::Inode && MODE.contains(&span.start) {
             self.store.arena.copy(frame, offset + span.start, &new[span]);
             return Ok(());
@@ -93,7 +94,7 @@ impl Txn<'_> {
         update::put(
             &self.store.arena,
             &mut self.undo,
-            (meaning.group(), frame),
+            (group, frame),
             offset + span.start,
             &new[span],
         )?;

@@ -35,6 +35,44 @@ fn refused(result: Result<(), Stop>) -> String {
     }
 }
 
+/// A change by callers of another group than the metablock's is refused before it is made, and with it all that its transaction
+/// did before; it is told. S-15.5
+#[test]
+fn a_change_by_the_wrong_group_takes_its_transaction_back() {
+    let (store, r) = world();
+    let pin = store.cache.pin(r.id).expect("in the arena");
+    let (mut before, mut after) = ([0; PAGE], [0; PAGE]);
+    store.arena.load(pin.frame, 0, &mut before);
+    let last = store.last_seq();
+    for meaning in [
+        Meaning::Inode,
+        Meaning::Dirent,
+        Meaning::DirNode,
+        Meaning::MapEntry,
+        Meaning::MapNode,
+    ] {
+        let done = store.transact::<_, Error>(|t| {
+            t.put(r, 100, b"by its own group", Meaning::Xattr)?;
+            Ok(t.put(r, 200, b"by another", meaning)?)
+        });
+        assert!(matches!(done, Err(Error::Logic(_))), "{meaning:?}: {done:?}");
+        let done = store.transact::<_, Error>(|t| Ok(t.put_diff(r, 200, &[0; 8], &[1; 8], meaning)?));
+        assert!(matches!(done, Err(Error::Logic(_))), "{meaning:?}: {done:?}");
+    }
+    store.arena.load(pin.frame, 0, &mut after);
+    assert!(before == after);
+    assert_eq!(store.last_seq(), last, "nothing is in the redo");
+    store.verified_copy(&pin, &mut after).expect("its sum is right");
+    assert!(store.damages().is_empty());
+    let events = store.history().events(0);
+    assert_eq!(events.len(), 10, "{events:?}");
+    let text = &events[0].text;
+    assert!(
+        text.contains("by Inode callers") && text.contains("taken back"),
+        "{text}"
+    );
+}
+
 /// Into the header, over the end by one byte, and by lengths that meet the end of all numbers: nothing is changed by it.
 #[test]
 fn a_range_that_leaves_the_frame_is_refused() {

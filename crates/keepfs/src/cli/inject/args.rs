@@ -1,7 +1,9 @@
 //! The words of `keepfs inject`.
 
 use super::pattern::Pattern;
+use crate::cli::args::protection;
 use clap::{Args as Fields, Subcommand, ValueEnum};
+use keepfs::Protection;
 use std::path::PathBuf;
 
 /// `keepfs inject`.
@@ -39,8 +41,11 @@ pub struct Scribble {
     #[arg(long, value_enum)]
     pub kind: Kind,
     /// Of which inode (`ls -i` tells it; the root directory is 1)
+    #[arg(long, required_unless_present = "path", conflicts_with = "path")]
+    pub ino: Option<u64>,
+    /// Of which file or directory, a path in the pool
     #[arg(long)]
-    pub ino: u64,
+    pub path: Option<PathBuf>,
     /// Where in it, bytes; of data, where in the file
     #[arg(long, default_value_t = 0)]
     pub offset: u64,
@@ -109,6 +114,10 @@ pub enum Place {
 /// `keepfs inject wild`.
 #[derive(Fields, Debug)]
 pub struct Wild {
+    /// What shall guard metadata then, and guard it from there on: `keepfs set protect=` before the writes. The guard is the
+    /// mount's, and stray writes from outside pass all of them alike
+    #[arg(long, value_parser = protection)]
+    pub level: Option<Protection>,
     /// How many threads write
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub threads: u64,

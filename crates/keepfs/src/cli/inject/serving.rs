@@ -13,7 +13,8 @@ pub fn answer(volume: &Volume, words: &str) -> Option<Value> {
     let words: Vec<&str> = words.split_ascii_whitespace().collect();
     let answer = match words[..] {
         ["where", kind, ino, offset, place] => {
-            place_of(volume, kind, ino.parse().ok()?, offset.parse().ok()?, place == "rest")
+            let found = place_of(volume, kind, ino.parse().ok()?, offset.parse().ok()?, place == "rest");
+            found.and_then(|place| serde_json::to_value(place).map_err(|e| e.to_string()))
         }
         ["arena"] => {
             let totals = volume.store().structure(keepfs_format::bitmap::TOTALS, false);
@@ -30,7 +31,8 @@ pub fn answer(volume: &Volume, words: &str) -> Option<Value> {
     Some(answer.unwrap_or_else(|error| json!({"error": error})))
 }
 
-fn place_of(volume: &Volume, kind: &str, ino: u64, offset: u64, at_rest: bool) -> Result<Value, String> {
+/// Where a structure lies; `at_rest`: on the device. Errors: as text; it is no pool for tests, or has none there.
+pub fn place_of(volume: &Volume, kind: &str, ino: u64, offset: u64, at_rest: bool) -> Result<Where, String> {
     // A pool that is none for tests tells nothing at all.
     let store = volume.store();
     store
@@ -40,7 +42,7 @@ fn place_of(volume: &Volume, kind: &str, ino: u64, offset: u64, at_rest: bool) -
         let index = offset / PAGE as u64;
         let page = volume.data_page_of(ino, index).map_err(|e| e.to_string())?;
         let page = page.ok_or_else(|| format!("inode {ino} has no page {index} on the device"))?;
-        return told(&format!("page {index} of inode {ino}"), 0, None, [page, 0]);
+        return Ok(place(&format!("page {index} of inode {ino}"), 0, None, [page, 0]));
     }
     let part = match kind {
         "inode" => Part::Inode,
@@ -52,20 +54,19 @@ fn place_of(volume: &Volume, kind: &str, ino: u64, offset: u64, at_rest: bool) -
     };
     let found = volume.part_of(ino, part).map_err(|e| e.to_string())?;
     let (id, base) = found.ok_or_else(|| format!("inode {ino} has no metablock of the kind '{kind}'"))?;
-    let place = store.structure(id, at_rest).map_err(|e| e.to_string())?;
-    told(&id.to_string(), base, Some(place), place.pages)
+    let found = store.structure(id, at_rest).map_err(|e| e.to_string())?;
+    Ok(place(&id.to_string(), base, Some(found), found.pages))
 }
 
-fn told(name: &str, base: usize, place: Option<Structure>, pages: [u64; 2]) -> Result<Value, String> {
-    let place = Where {
+fn place(name: &str, base: usize, place: Option<Structure>, pages: [u64; 2]) -> Where {
+    Where {
         name: name.into(),
         base,
         pid: std::process::id(),
         frame: place.map_or(0, |place| place.frame.into()),
         arena: place.map_or(0, |place| place.arena as u64),
         pages,
-    };
-    serde_json::to_value(place).map_err(|e| e.to_string())
+    }
 }
 
 fn device(volume: &Volume, op: &str, fault: &str, count: u64) -> Option<Result<Value, String>> {
