@@ -70,10 +70,10 @@ impl Store {
         done.map(|()| true)
     }
 
-    /// Tries whether this process, in the place of its memory, could have the memory that `code` needs, which is given back at
-    /// once: address space for the file of parity and the window on it, and memory for the file.
+    /// Tries whether this process could have the memory that `code` needs more than the code that it has, and gives it back: address
+    /// space for the file of parity and the window on it, and memory for the file.
     ///
-    /// Errors: `Memory`.
+    /// Errors: `NoRoom`.
     pub fn try_room(&self, code: Protection) -> Result<(), Error> {
         let more = code.parity_len().saturating_sub(self.arena.code().parity_len());
         let bytes = more * self.arena.count() as usize;
