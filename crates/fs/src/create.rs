@@ -2,7 +2,7 @@
 
 use crate::acl;
 use crate::attr::PERMISSIONS;
-use crate::dir;
+use crate::dir::{self, Sight};
 use crate::errors::{Result, Step, refuse};
 use crate::inode::{Held, Stamp, has, kind, moment, set_time};
 use crate::volume::Volume;
@@ -129,13 +129,14 @@ pub(crate) fn check_create(source: &mut impl Source, seed: [u64; 2], parent: (u6
     Ok(())
 }
 
-/// Gives `child` a name in `parent`, whose times and counts follow. Errors: `EEXIST`.
+/// Gives `child` a name in `parent`, which was looked for `before` or not; times and counts of `parent` follow. Errors:
+/// `EEXIST`.
 pub(crate) fn add_name(
     txn: &mut Txn<'_>,
     seed: [u64; 2],
     parent: &mut Held,
     name: &[u8],
-    child: &mut Held,
+    (child, before): (&mut Held, Option<&Sight>),
     now: Time,
 ) -> Step<()> {
     let enter = Action::Enter {
@@ -146,7 +147,7 @@ pub(crate) fn add_name(
     };
     txn.op(parent.ino, enter)?;
     parent.step();
-    dir::insert(txn, seed, parent, name, child.ino, child.kind())?;
+    dir::insert(txn, seed, parent, name, (child.ino, child.kind()), before)?;
     if child.kind() == FileKind::Dir {
         parent.add_links(1);
         if child.now.parent.get() == 0 || !planted::has(Logic::ParentKept) {
@@ -201,7 +202,7 @@ impl Volume {
             child.now.nlink.set(if is_dir { 2 } else { 1 });
             let (dir_ino, time) = (parent, moment(now));
             txn.op(child.ino, Action::Link { dir: dir_ino, time })?;
-            add_name(txn, self.seed, &mut dir, name, &mut child, now)?;
+            add_name(txn, self.seed, &mut dir, name, (&mut child, None), now)?;
             set_target(txn, &mut child, target)?;
             child.put(txn)?;
             dir.put(txn)?;

@@ -99,8 +99,20 @@ pub(crate) struct Sight {
     key: u64,
     /// `None`: the directory had no node.
     leaf: Option<(Ref, Stamp)>,
+    /// Where the leaf has room for the name.
+    room: Room,
     /// What has the name.
     pub found: Option<Found>,
+}
+
+/// What a leaf's head and a search of it tell of the room for a name that it does not have.
+#[derive(Clone, Copy, Debug, Default)]
+struct Room {
+    head: LeafHead,
+    /// Which of the eight keys of the name are taken.
+    twins: u8,
+    /// The first dead entry of exactly the size that the name takes.
+    dead: Option<usize>,
 }
 
 /// The live entry `name` of the directory with this root node, or `None`.
@@ -120,6 +132,7 @@ pub(crate) fn look(source: &mut impl Source, seed: [u64; 2], ino: u64, root: u64
     Ok(Sight {
         key,
         leaf: Some((way.leaf, stamp)),
+        room: search.room,
         found: search.found,
     })
 }

@@ -100,7 +100,7 @@ impl Volume {
             let (mut file, mut dir) = (self.hold(txn, ino)?, self.hold(txn, parent)?);
             check_create(txn, self.seed, (parent, &dir.now), name)?;
             self.check_link(txn, &dir, &file, name)?;
-            add_name(txn, self.seed, &mut dir, name, &mut file, now)?;
+            add_name(txn, self.seed, &mut dir, name, (&mut file, None), now)?;
             if file.now.nlink.get() == 0 && !planted::has(Logic::NotUnhidden) {
                 txn.set_orphan(ino, false)?;
             }

@@ -354,7 +354,7 @@ impl Volume {
         });
         let into = new_dir.as_mut().unwrap_or(old_dir);
         let Some(target) = target else {
-            add_name(txn, self.seed, into, m.new.1, source, m.now)?;
+            add_name(txn, self.seed, into, m.new.1, (source, Some(&m.seen.new)), m.now)?;
             return Ok(gone);
         };
         // Found again: removing the old name may have changed the leaf.

@@ -48,6 +48,14 @@ impl System {
 
     /// The first page of the range that belongs to the pool itself.
     pub fn first_in(&self, pages: Range<u64>) -> Option<u64> {
+        {
+            // As a rule none does: then the last one that begins before the range's end ends before the range.
+            let runs = self.runs.read();
+            let (start, count) = runs.range(..pages.end).next_back()?;
+            if start + u64::from(*count) <= pages.start {
+                return None;
+            }
+        }
         let first = self.runs_in(pages.clone()).first().map(|run| run.start);
         first.map(|start| start.max(pages.start))
     }

@@ -1,7 +1,7 @@
 //! Adding an entry: a free place, compaction, or a split (S-6.3, S-6.5).
 
 use super::leaf::{self, Leaf};
-use super::{Turn, Way, descend};
+use super::{Room, Sight, Turn, Way, descend};
 use crate::errors::{Step, damaged, refuse};
 use crate::inode::Held;
 use keepfs_format::dir::{
@@ -11,7 +11,7 @@ use keepfs_format::dir::{
 use keepfs_format::{IntoBytes, Kind, PAGE};
 use keepfs_store::planted::{self, Logic};
 use keepfs_store::scratch::with_page;
-use keepfs_store::{Meaning, Ref, Txn};
+use keepfs_store::{Meaning, Ref, Source, Txn};
 use keepfs_vfs::{Errno, FileKind, NAME_MAX};
 
 /// Dead bytes from which packing a full leaf is worth more than splitting it.
@@ -19,14 +19,15 @@ const PACK_FROM: usize = PAGE / 4;
 /// Bytes of the largest entry.
 const ENTRY_MAX: usize = entry_size(NAME_MAX);
 
-/// Adds `name`. Errors: `EEXIST`; `ENOSPC` if eight live names share a key or no split helps.
+/// Adds `name`, which was looked for `before` or not. Errors: `EEXIST`; `ENOSPC` if eight live names share a key or no split
+/// helps.
 pub(crate) fn insert(
     txn: &mut Txn<'_>,
     seed: [u64; 2],
     dir: &mut Held,
     name: &[u8],
-    child: u64,
-    kind: FileKind,
+    (child, kind): (u64, FileKind),
+    before: Option<&Sight>,
 ) -> Step<()> {
     if dir.now.root.get() == 0 {
         let root = txn.new_node(Kind::DirLeaf, 0, dir.ino)?;
@@ -47,6 +48,11 @@ pub(crate) fn insert(
         kind,
         round: 0,
     };
+    if let Some(sight) = before
+        && enter_where_seen(txn, dir, sight, &new)?
+    {
+        return Ok(());
+    }
     // Each round packs or splits; a key has fewer bits than this bound.
     for round in 0..64 {
         let way = descend(txn, dir.ino, dir.now.root.get(), key)?;
@@ -69,6 +75,18 @@ struct New<'n> {
     round: u32,
 }
 
+/// Puts the entry into the leaf that was searched for its name before, if that is still as it was and has room.
+fn enter_where_seen(txn: &mut Txn<'_>, dir: &mut Held, sight: &Sight, new: &New<'_>) -> Step<bool> {
+    let (Some((leaf, stamp)), None) = (sight.leaf, sight.found) else {
+        return Ok(false);
+    };
+    let way = descend(txn, dir.ino, dir.now.root.get(), new.key)?;
+    match sight.key == new.key && way.leaf == leaf && stamp.is_still(txn.stamp(leaf)?) {
+        true => enter_at_once(txn, dir, leaf, &sight.room, new),
+        false => Ok(false),
+    }
+}
+
 /// Puts the entry into its leaf; `false` if there was no room and some was made.
 fn enter(txn: &mut Txn<'_>, dir: &mut Held, way: Way, bytes: &mut [u8; PAGE], new: &New<'_>) -> Step<bool> {
     let leaf = Leaf::load(txn, way.leaf, bytes)?;
@@ -76,19 +94,27 @@ fn enter(txn: &mut Txn<'_>, dir: &mut Held, way: Way, bytes: &mut [u8; PAGE], ne
     if search.found.is_some() {
         return refuse(Errno::EEXIST);
     }
-    if search.twins == u8::MAX {
+    let entered = enter_at_once(txn, dir, leaf.r, &search.room, new)?;
+    if !entered {
+        make_room(txn, dir, way, &leaf, new.size)?;
+    }
+    Ok(entered)
+}
+
+/// Puts the entry where the leaf has room for it; `false` if it has none.
+fn enter_at_once(txn: &mut Txn<'_>, dir: &mut Held, leaf: Ref, room: &Room, new: &New<'_>) -> Step<bool> {
+    if room.twins == u8::MAX {
         return refuse(Errno::ENOSPC);
     }
-    let tail = usize::from(leaf.head.tail.get());
+    let tail = usize::from(room.head.tail.get());
     // At once: over a dead one of its size, or at the tail.
-    let dead = search.dead.filter(|_| usize::from(leaf.head.dead.get()) >= new.size);
+    let dead = room.dead.filter(|_| usize::from(room.head.dead.get()) >= new.size);
     let Some(at) = dead.or((tail + new.size <= PAGE).then_some(tail)) else {
-        make_room(txn, dir, way, &leaf, new.size)?;
         return Ok(false);
     };
     let wrong = if planted::has(Logic::KeyWrong) { TWINS } else { 0 };
-    let head = EntryHead {
-        key: ((new.key ^ wrong) + u64::from(search.twins.trailing_ones())).into(),
+    let entry = EntryHead {
+        key: ((new.key ^ wrong) + u64::from(room.twins.trailing_ones())).into(),
         ino: new.child.into(),
         version: dir.version().into(),
         kind: new.kind as u8,
@@ -96,32 +122,26 @@ fn enter(txn: &mut Txn<'_>, dir: &mut Held, way: Way, bytes: &mut [u8; PAGE], ne
         state: LIVE,
         reserved: 0,
     };
-    write(txn, &leaf, at, &head, new)?;
+    write(txn, (leaf, &room.head), at, &entry, new)?;
     dir.now.entries.set(dir.now.entries.get().saturating_add(1));
     Ok(true)
 }
 
-fn write(txn: &mut Txn<'_>, leaf: &Leaf<'_>, at: usize, entry: &EntryHead, new: &New<'_>) -> Step<()> {
+fn write(txn: &mut Txn<'_>, (leaf, was): (Ref, &LeafHead), at: usize, entry: &EntryHead, new: &New<'_>) -> Step<()> {
     let garbage = planted::has(Logic::PaddingKept) || (new.round > 0 && planted::has(Logic::SplitPaddingKept));
     let mut bytes = [u8::from(garbage); ENTRY_MAX];
     let size = new.size;
     bytes[..ENTRY_HEAD].copy_from_slice(entry.as_bytes());
     bytes[ENTRY_HEAD..ENTRY_HEAD + new.name.len()].copy_from_slice(new.name);
-    txn.put(leaf.r, at, &bytes[..size], Meaning::Dirent)?;
-    let mut head = leaf.head;
+    txn.put(leaf, at, &bytes[..size], Meaning::Dirent)?;
+    let mut head = *was;
     head.live.set(head.live.get().saturating_add(1));
     if at == usize::from(head.tail.get()) {
         head.tail.set((at + size) as u16);
     } else {
         head.dead.set(head.dead.get().saturating_sub(size as u16));
     }
-    txn.put_diff(
-        leaf.r,
-        leaf::HEAD,
-        leaf.head.as_bytes(),
-        head.as_bytes(),
-        Meaning::DirNode,
-    )?;
+    txn.put_diff(leaf, leaf::HEAD, was.as_bytes(), head.as_bytes(), Meaning::DirNode)?;
     Ok(())
 }
 

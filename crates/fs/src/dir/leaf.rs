@@ -1,6 +1,6 @@
 //! A private copy of a directory leaf: walking its entries, searching, rebuilding (S-6.1, S-6.2).
 
-use super::Found;
+use super::{Found, Room};
 use crate::errors::{Step, damaged};
 use keepfs_format::dir::{DEAD, DEPTH_MAX, ENTRY_HEAD, EntryHead, FIRST, LIVE, LeafHead, TWINS, entry_size};
 use keepfs_format::metablock::HEADER;
@@ -10,9 +10,6 @@ use keepfs_vfs::FileKind;
 
 /// Offset of the leaf's head.
 pub(super) const HEAD: usize = HEADER;
-const _: () =
-    assert!(core::mem::offset_of!(EntryHead, name_len) == 21 && core::mem::offset_of!(EntryHead, state) == 22);
-
 /// Offset of the local depth in the header.
 const DEPTH: usize = core::mem::offset_of!(keepfs_format::Header, level);
 
@@ -39,16 +36,7 @@ pub(super) struct Entry<'a> {
 #[derive(Default)]
 pub(super) struct Search {
     pub found: Option<Found>,
-    /// Which of the eight keys of the name are taken.
-    pub twins: u8,
-    /// The first dead entry of exactly the size that the name takes.
-    pub dead: Option<usize>,
-}
-
-/// The words of an entry's head: key, inode, and {version:32, kind:8, length of the name:8, state:8, 0} (S-6.2).
-fn words(head: &[u8; ENTRY_HEAD]) -> [u64; 3] {
-    let (words, _) = head.as_chunks::<8>();
-    core::array::from_fn(|i| words.get(i).map_or(0, |word| u64::from_le_bytes(*word)))
+    pub room: Room,
 }
 
 impl Entry<'_> {
@@ -125,22 +113,23 @@ impl<'b> Leaf<'b> {
     /// Looks for `name` whose first key is `key`; damage if an entry does not fit.
     pub fn search(&self, key: u64, name: &[u8]) -> Step<Search> {
         let mut search = Search::default();
+        search.room.head = self.head;
         let wanted = entry_size(name.len());
         let entries = &self.bytes[..usize::from(self.head.tail.get())];
         let mut rest = entries.get(FIRST..).unwrap_or_default();
-        // The head of an entry is looked at as words: most entries are others.
-        while let Some(head) = rest.first_chunk() {
-            let [found_key, _, last] = words(head);
-            let (len, state) = (usize::from((last >> 40) as u8), (last >> 48) as u8);
-            let size = entry_size(len);
-            let Some(behind) = rest.get(size..).filter(|_| len != 0) else {
+        // Most entries are others: only what tells them is looked at.
+        while let Ok((head, _)) = EntryHead::ref_from_prefix(rest) {
+            let size = entry_size(usize::from(head.name_len));
+            let Some(behind) = rest.get(size..).filter(|_| head.name_len != 0) else {
                 break;
             };
             let at = || entries.len() - rest.len();
-            match state {
-                LIVE if found_key & !(TWINS - 1) == key => self.twin(&mut search, at(), found_key, name)?,
+            match head.state {
+                LIVE if head.key.get() & !(TWINS - 1) == key => {
+                    self.twin(&mut search, at(), head.key.get(), name)?;
+                }
                 LIVE => {}
-                DEAD if size == wanted && search.dead.is_none() => search.dead = Some(at()),
+                DEAD if size == wanted && search.room.dead.is_none() => search.room.dead = Some(at()),
                 DEAD => {}
                 _ => break,
             }
@@ -155,7 +144,7 @@ impl<'b> Leaf<'b> {
     /// A live entry whose key has the upper bits of the name's.
     #[inline(never)]
     fn twin(&self, search: &mut Search, at: usize, key: u64, name: &[u8]) -> Step<()> {
-        search.twins |= 1 << (key & (TWINS - 1));
+        search.room.twins |= 1 << (key & (TWINS - 1));
         if let Some(entry) = self.entry(at).filter(|entry| entry.name == name) {
             search.found = Some(self.found(&entry)?);
         }

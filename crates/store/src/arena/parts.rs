@@ -9,7 +9,7 @@ use super::sys::{byte, word16, word32, word64};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Copies bytes out of memory from an address on where they may be read.
-#[inline]
+#[inline(never)]
 pub(super) fn load_at(mut at: usize, mut rest: &mut [u8]) {
     if at & 7 != 0 {
         if at & 1 != 0 {
