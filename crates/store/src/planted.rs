@@ -118,9 +118,8 @@ bugs! { Bug:
     NoFlushWithoutLog = "no flush by a recovery without log",
     /// The log that a resume begins has the incarnation of the one that a recovery would begin.
     OwedInSameLog = "resume's log mixed into a recovery's",
-    /// What the redo of a dead server freed is handed out before the checkpoint that applies it is durable.
-    OwedFreesAtOnce = "pages freed by redo reused by the resume"
-        from "Btrfs: fix extent pinning bugs in the tree log (e688b7252f78)",
+    /// Who asks for the settings in force waits for the checkpoint that is under way.
+    SettingsWait = "settings in force told behind a checkpoint",
     /// Of a transaction's changes only the first one is kept for undo.
     UndoOmitted = "undo record omitted",
     /// The second home of a metablock keeps what it held.

@@ -90,7 +90,7 @@ pub fn open_owing(
     }
     store.settle_staged()?;
     store.start_space(&sb)?;
-    if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedFreesAtOnce)) {
+    if let Some(owed) = owed.filter(|_| owes) {
         store.space.quarantine(owed.freed_pages(logged)?);
     }
     planted::step(Point::Replayed);

@@ -126,8 +126,7 @@ fn run(given: &Arguments) -> Result<usize, String> {
     if let Some(goal) = given.limits.goal {
         told_goal(&campaign.tally(), goal);
     }
-    let whole = given.replay.is_none() && given.limits.only.is_empty();
-    let idle = usize::from(whole && campaign.tally().stops_fail());
+    let idle = usize::from(campaign.idles());
     if idle > 0 {
         println!("VIOLATION stopped checkpoints: too many stops ended by patience, so little ran beside them");
     }

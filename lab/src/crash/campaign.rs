@@ -149,8 +149,15 @@ impl Campaign {
         }
     }
 
+    /// Whether checkpoints are stopped in vain: too many of the stops end by patience. Chosen workloads may be of a kind that
+    /// has to wait.
+    pub fn idles(&self) -> bool {
+        self.limits.only.is_empty() && self.tally.lock().stops_fail()
+    }
+
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
+            || self.idles()
             || self.limits.time.is_some_and(|t| self.started.elapsed() >= t)
             || self.limits.goal.is_some_and(|goal| self.tally.lock().reaches(goal))
     }

@@ -66,7 +66,9 @@ pub fn hunt(bug: Bug, seed: u64, budget: Duration, only: &'static str) -> Caught
     let campaign = Campaign::new(seed, Depth::USUAL, limits).deep(seed);
     let by = by_schedule.or_else(|| {
         let found = campaign.run(&|_, _| ()).into_iter().next();
-        found.map(|v| (v.check.to_owned(), format!("{}: {}", v.seed.name, v.what)))
+        let by = found.map(|v| (v.check.to_owned(), format!("{}: {}", v.seed.name, v.what)));
+        let idles = || ("stops".to_owned(), "too many ended by patience".to_owned());
+        by.or_else(|| campaign.idles().then(idles))
     });
     plant(None);
     Caught {

@@ -9,8 +9,8 @@ use std::fmt;
 /// One stop in so many may end by patience: an operation beside it had to wait for the checkpoint, to get space, say. It is one
 /// in 25 to 30 when nothing is wrong.
 const STOPS_RUN_OUT_SHARE: u64 = 10;
-/// So few never fail a run.
-const STOPS_RUN_OUT_LEAST: u64 = 3;
+/// So few never fail a run: they come together, in workloads on pools that are nearly full.
+const STOPS_RUN_OUT_LEAST: u64 = 50;
 
 /// One kind of step.
 #[derive(Clone, Copy, Default, Debug)]
@@ -213,7 +213,7 @@ mod tests {
         };
         assert!(!tally(0, 0).stops_fail());
         assert!(!tally(626, 24).stops_fail());
-        assert!(!tally(3, 3).stops_fail());
+        assert!(!tally(50, 50).stops_fail());
         assert!(tally(626, 63).stops_fail());
         assert!(tally(600, 600).stops_fail());
     }

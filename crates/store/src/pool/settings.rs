@@ -3,6 +3,7 @@
 use super::{Pool, protect};
 use crate::checkpoint::Wish;
 use crate::error::Error;
+use crate::planted::{self, Bug};
 use crate::{Protection, Store};
 use keepfs_codes::Code;
 use keepfs_format::superblock::Superblock;
@@ -90,6 +91,7 @@ impl Store {
 
     /// The pool as the superblock in force tells it: its settings are those of the next opening. Waits for no checkpoint.
     pub fn pool_in_force(&self) -> Pool {
+        let _waits = planted::is(Bug::SettingsWait).then(|| self.keeper.lock());
         self.in_force.lock().clone()
     }
 }

@@ -101,6 +101,15 @@ fn taken_over(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     };
     let mut steps = Vec::new();
     for round in 0..16 {
+        // What is deleted without a sync, beside so much new metadata that a resume needs pages for it.
+        if rng.chance(12) {
+            steps.extend(parse("unlink path=big1\nunlink path=big2\nunlink path=big3"));
+            for file in 0..10 + rng.below(30) {
+                steps.extend(parse(&format!(
+                    "create path=many{round}-{file} mode=644 who=22:0:0\nset_xattr path=many{round}-{file} name=user.x len=3000 seed={file} how=any"
+                )));
+            }
+        }
         let (file, page) = (rng.below(20), rng.below(4) * 4096);
         let what = match rng.below(6) {
             0 => format!("unlink path=big{file}"),
