@@ -22,6 +22,7 @@ pub(super) fn load_at(mut at: usize, mut rest: &mut [u8]) {
             rest = load_part(&mut at, rest, |at| word32(at).load(Relaxed).to_ne_bytes());
         }
     }
+    debug_assert!(rest.len() < 8 || at.is_multiple_of(8));
     let (fours, rest) = rest.as_chunks_mut::<32>();
     for four in fours {
         let (words, _) = four.as_chunks_mut();
@@ -49,6 +50,7 @@ fn load_part<'b, const N: usize>(at: &mut usize, rest: &'b mut [u8], load: impl 
     if rest.len() < N {
         return rest;
     }
+    debug_assert!(at.is_multiple_of(N));
     let (part, left) = rest.split_at_mut(N);
     part.copy_from_slice(&load(*at));
     *at += N;
@@ -75,6 +77,7 @@ pub(super) fn store_at(mut at: usize, mut rest: &[u8]) {
             });
         }
     }
+    debug_assert!(rest.len() < 8 || at.is_multiple_of(8));
     let (words, rest) = rest.as_chunks();
     for word in words {
         word64(at).store(u64::from_ne_bytes(*word), Relaxed);
@@ -99,6 +102,7 @@ pub(super) fn store_at(mut at: usize, mut rest: &[u8]) {
 fn store_part<'b, const N: usize>(at: &mut usize, rest: &'b [u8], store: impl Fn(usize, [u8; N])) -> &'b [u8] {
     match rest.split_first_chunk() {
         Some((part, left)) => {
+            debug_assert!(at.is_multiple_of(N));
             store(*at, *part);
             *at += N;
             left

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// Words that are looked at.
 const WORDS: usize = 5;
 
-/// P-1: all that begins and ends within the words. An access that is not aligned would panic, or be undefined under Miri.
+/// P-1: all that begins and ends within the words. An access that is not aligned panics (`debug_assert`).
 #[test]
 fn bytes_come_out_as_they_went_in_at_any_place() {
     let memory: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
