@@ -150,7 +150,7 @@ fn a_lost_operation_is_told() {
     assert!(keepfs_lab::crash::judge::prefix_of(&history, end, last).is_err());
 }
 
-/// S-9.5: what a killed server wrote is made durable before recovery writes.
+/// S-9.5: what a killed server wrote is made durable before recovery writes, and before a server says that it is ready.
 #[test]
 fn recovery_flushes_before_it_writes() {
     for copies in [1, 2] {
@@ -158,6 +158,8 @@ fn recovery_flushes_before_it_writes() {
             copies,
             ..Setting::default()
         };
-        keepfs_lab::crash::killed::flushes_first(&setting).expect("a flush first");
+        for has_log in [true, false] {
+            keepfs_lab::crash::killed::flushes_first(&setting, has_log).expect("a flush first");
+        }
     }
 }

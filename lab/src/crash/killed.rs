@@ -16,9 +16,9 @@ const LIFE: [&str; 5] = [
     "syncfs",
 ];
 
-/// Kills a server with a log and opens its pool again on the same device. Errors: recovery writes before it flushes, or
-/// something else goes wrong.
-pub fn flushes_first(setting: &Setting) -> Result<(), String> {
+/// Kills a server with a log, or behind a checkpoint that left none, and opens its pool again on the same device. Errors: the
+/// next server writes, or has finished opening, before it flushes, or something else goes wrong.
+pub fn flushes_first(setting: &Setting, has_log: bool) -> Result<(), String> {
     let device = Arc::new(SimDevice::over(setting.fresh()?));
     let clock = LabClock::default();
     let volume = setting.open(device.clone(), &clock).map_err(|e| format!("open: {e}"))?;
@@ -30,6 +30,10 @@ pub fn flushes_first(setting: &Setting) -> Result<(), String> {
         }
     }
     drop(session);
+    if !has_log {
+        let done = volume.store().checkpoint();
+        done.map_err(|e| format!("checkpoint: {e}"))?;
+    }
     volume.store().kill();
     drop(volume);
     let before = device.log_len();
@@ -40,7 +44,7 @@ pub fn flushes_first(setting: &Setting) -> Result<(), String> {
     let own = &log[before..];
     volume.unmount().map_err(|e| format!("unmount: {e}"))?;
     match own.first().map(|entry| &entry.event) {
-        None => Err("recovery wrote nothing: there was no log".into()),
+        None => Err("a server that took over had flushed nothing when it was ready".into()),
         Some(Event::Flush) => Ok(()),
         Some(other) => Err(format!("recovery begins with {other:?}")),
     }

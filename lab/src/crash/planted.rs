@@ -40,10 +40,12 @@ fn by_flips(bug: Bug) -> Option<(String, String)> {
 
 /// What recovery does first shows in the order of its writes and flushes.
 fn by_order(bug: Bug) -> Option<(String, String)> {
-    if bug != Bug::NoFlushBeforeRecovery {
-        return None;
-    }
-    let what = killed::flushes_first(&Setting::default()).err()?;
+    let has_log = match bug {
+        Bug::NoFlushBeforeRecovery => true,
+        Bug::NoFlushWithoutLog => false,
+        _ => return None,
+    };
+    let what = killed::flushes_first(&Setting::default(), has_log).err()?;
     Some(("order of recovery".to_owned(), what))
 }
 
