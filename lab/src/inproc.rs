@@ -1,7 +1,7 @@
 //! The library in process, without FUSE: how long single operations take, by one thread and by two (BARS P-5, P-8), and
 //! beside it a file system of the kernel that is asked for the same.
 //!
-//! Each thread has a directory of its own. An operation is timed alone, with the cost of reading the clock taken off;
+//! Each thread has a directory of its own, and its share of the files. An operation is timed alone, with the cost of reading the clock taken off;
 //! beside it stands the processor time of the thread, which a loaded machine does not stretch.
 
 pub mod calls;

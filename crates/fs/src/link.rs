@@ -4,7 +4,7 @@ use crate::create::{add_name, check_create, check_name, directory, is_dots};
 use crate::dir::{self, Found, Sight};
 use crate::errors::{Result, Step, refuse};
 use crate::inode::{Held, is_fixed, moment};
-use crate::orphan::hide;
+use crate::orphan::nameless;
 use crate::volume::Volume;
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::Action;
@@ -168,19 +168,19 @@ impl Volume {
             };
             let locks = self.locks.all([parent, ino]);
             let tried = self.change(|txn| self.remove_step(txn, (parent, ino), name, &sight, as_dir, now))?;
-            let Try::Done(nlink) = tried else { continue };
-            if nlink == 0 {
+            let Try::Done(hidden) = tried else { continue };
+            if hidden {
                 self.orphans.unlinked(ino);
             }
             drop(locks);
-            if nlink == 0 && !self.lookups.held(ino) {
+            if hidden && !self.lookups.held(ino) {
                 self.unlinked_more(ino);
             }
             return Ok(());
         }
     }
 
-    /// Removes the name if it still leads to the inode that is locked; tells the names left.
+    /// Removes the name if it still leads to the inode that is locked; tells whether that is on the hidden list then.
     fn remove_step(
         &self,
         txn: &mut Txn<'_>,
@@ -189,7 +189,7 @@ impl Volume {
         sight: &Sight,
         as_dir: bool,
         now: Time,
-    ) -> Step<Try<u32>> {
+    ) -> Step<Try<bool>> {
         let mut dir = self.hold(txn, parent)?;
         let found = self.child_again(txn, (parent, &dir.now), name, sight)?;
         if found.ino != ino {
@@ -216,11 +216,40 @@ impl Volume {
         if as_dir {
             dir.add_links(-1);
         }
-        drop_link(txn, &mut victim, parent, now)?;
+        let hidden = self.drop_link(txn, &mut victim, parent, now)?;
         victim.put(txn)?;
         dir.put(txn)?;
         txn.answers(0);
-        Ok(Try::Done(victim.now.nlink.get()))
+        Ok(Try::Done(hidden))
+    }
+
+    /// One name less; without names the inode ends, or goes on the hidden list (S-5.6): tells whether it is there. A directory
+    /// has only one. Called with the locks of both: who looks the name up waits, so nobody comes to hold what nobody holds.
+    pub(crate) fn drop_link(&self, txn: &mut Txn<'_>, victim: &mut Held, parent: u64, now: Time) -> Step<bool> {
+        let left = if victim.kind() == FileKind::Dir {
+            0
+        } else {
+            victim.now.nlink.get().saturating_sub(1)
+        };
+        let unlink = Action::Unlink {
+            dir: parent,
+            time: moment(now),
+        };
+        txn.op(victim.ino, unlink)?;
+        victim.now.nlink.set(left);
+        victim.changed(now);
+        if !planted::has(Logic::UnlinkNotTold) {
+            txn.note(Record::Unlink {
+                ino: victim.ino,
+                dir: parent,
+                nlink: left,
+                born: victim.now.born.get(),
+            });
+        }
+        match left {
+            0 => nameless(txn, victim, self.lookups.held(victim.ino)),
+            _ => Ok(false),
+        }
     }
 }
 
@@ -244,32 +273,4 @@ pub(crate) fn check_delete(parent: &Inode, victim: &Held, as_dir: bool) -> Step<
         (false, true) => refuse(Errno::EISDIR),
         _ => Ok(()),
     }
-}
-
-/// One name less; without names the inode goes on the hidden list (S-5.6). A directory has only one.
-pub(crate) fn drop_link(txn: &mut Txn<'_>, victim: &mut Held, parent: u64, now: Time) -> Step<()> {
-    let left = if victim.kind() == FileKind::Dir {
-        0
-    } else {
-        victim.now.nlink.get().saturating_sub(1)
-    };
-    let unlink = Action::Unlink {
-        dir: parent,
-        time: moment(now),
-    };
-    txn.op(victim.ino, unlink)?;
-    victim.now.nlink.set(left);
-    victim.changed(now);
-    if !planted::has(Logic::UnlinkNotTold) {
-        txn.note(Record::Unlink {
-            ino: victim.ino,
-            dir: parent,
-            nlink: left,
-            born: victim.now.born.get(),
-        });
-    }
-    if left == 0 && !planted::has(Logic::NotHidden) {
-        hide(txn, victim)?;
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@ use crate::create::{add_name, check_create, directory, is_dots, newborn};
 use crate::dir::{self, Found, Sight};
 use crate::errors::{Error, Result, Step, refuse};
 use crate::inode::{self, Held, moment};
-use crate::link::{Try, check_delete, drop_link};
+use crate::link::{Try, check_delete};
 use crate::volume::Volume;
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::Action;
@@ -164,7 +164,7 @@ impl Volume {
         Ok(sight)
     }
 
-    /// The transaction; tells the inode that lost its last name, or 0.
+    /// The transaction; tells the inode that went on the hidden list, or 0.
     fn rename_step(&self, txn: &mut Txn<'_>, m: Move<'_>) -> Step<Try<u64>> {
         let mut old_dir = Held::load(txn, m.old.0)?;
         let mut new_dir = if m.old.0 == m.new.0 {
@@ -306,7 +306,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Moves the name, over another one or not; tells the inode that lost its last name, or 0.
+    /// Moves the name, over another one or not; tells the inode that went on the hidden list, or 0.
     fn replace(
         &self,
         txn: &mut Txn<'_>,
@@ -372,8 +372,7 @@ impl Volume {
         } else {
             debug_assert!(target.kind() != FileKind::Dir);
         }
-        drop_link(txn, target, into.ino, m.now)?;
-        if target.now.nlink.get() == 0 {
+        if self.drop_link(txn, target, into.ino, m.now)? {
             gone = target.ino;
         }
         Ok(gone)

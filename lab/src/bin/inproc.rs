@@ -13,6 +13,7 @@ use std::time::Duration;
 
 /// What the command line asks for.
 struct Wishes {
+    /// Files, which the threads share: the work is the same with two.
     files: usize,
     /// Most threads.
     threads: usize,
@@ -83,13 +84,14 @@ fn operations(w: &Wishes) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     // Without files only varmail was asked for.
     for threads in (1..=w.threads).filter(|_| w.files > 0) {
+        let files = w.files / threads;
         rows.extend(match &w.dir {
-            Some(dir) => ops::on(&Kernel::at(dir)?, threads, w.files)?,
+            Some(dir) => ops::on(&Kernel::at(dir)?, threads, files)?,
             None => ops::run(
                 &ops::Wishes {
                     medium: w.medium(),
                     arena_mib: w.arena_mib,
-                    files: w.files,
+                    files,
                 },
                 threads,
             )?,

@@ -83,14 +83,17 @@ impl Volume {
                 step = self.write_step(ino, at, &data[done..done + len], how, now);
             }
             let mut short = false;
-            if matches!(&step, Err(error) if error.is_no_space()) {
-                // The pool is full: what fits is written, and told as a short count.
-                len = self.fits(ino, at, len)?;
-                short = len > 0 && !how.writeback;
-                if len > 0 {
-                    step = self.write_step(ino, at, &data[done..done + len], how, now);
+            while matches!(&step, Err(error) if error.is_no_space()) {
+                // The pool is full: what fits is written, and told as a short count. On the way a checkpoint may have taken
+                // some of what there was; then less fits.
+                let room = self.fits(ino, at, len)?;
+                if room == 0 || short && room == len {
+                    break;
                 }
+                (len, short) = (room, true);
+                step = self.write_step(ino, at, &data[done..done + len], how, now);
             }
+            short &= !how.writeback;
             match step {
                 Ok(page) => {
                     lost = lost.or(page);
