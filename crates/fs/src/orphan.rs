@@ -22,6 +22,8 @@ use std::collections::BTreeSet;
 
 /// Directory nodes freed in one transaction.
 const NODES_A_STEP: usize = 48;
+/// How often pages are counted again because another inode began to be freed meanwhile.
+const AGAIN: usize = 8;
 
 /// Inodes that wait for something.
 #[derive(Default)]
@@ -37,6 +39,8 @@ struct Lists {
     unlinked: BTreeSet<u64>,
     /// nlink > 0, entries behind the size or in a pending hole left.
     trimming: BTreeSet<u64>,
+    /// The inode that is being freed, and its pages before the transaction that is under way.
+    freeing: Option<(u64, u64)>,
 }
 
 impl Orphans {
@@ -50,7 +54,7 @@ impl Orphans {
         self.lists.lock().unlinked.insert(ino);
     }
 
-    /// A nameless inode got a name, or is gone.
+    /// A nameless inode got a name.
     pub fn left(&self, ino: u64) {
         let mut lists = self.lists.lock();
         lists.unlinked.remove(&ino);
@@ -60,6 +64,26 @@ impl Orphans {
     /// Whether `ino` is without names.
     fn is_unlinked(&self, ino: u64) -> bool {
         self.lists.lock().unlinked.contains(&ino)
+    }
+
+    /// What the next transaction frees is of this inode, which has so many pages.
+    fn frees(&self, ino: u64, pages: u64) {
+        self.lists.lock().freeing = Some((ino, pages));
+    }
+
+    /// The inode is freed no more, because it is gone or because it failed.
+    fn freed(&self, ino: u64, gone: bool) {
+        let mut lists = self.lists.lock();
+        lists.freeing = None;
+        if gone {
+            lists.unlinked.remove(&ino);
+            lists.trimming.remove(&ino);
+        }
+    }
+
+    /// The inode that is being freed, and its pages, those of an open transaction among them.
+    fn freeing(&self) -> Option<(u64, u64)> {
+        self.lists.lock().freeing
     }
 
     fn all_unlinked(&self) -> Vec<u64> {
@@ -129,18 +153,40 @@ impl Volume {
     }
 
     /// Pages that come back when the inodes without names are freed that nobody holds; from below if pages are shared.
+    /// Pages of an open transaction are still among them.
     pub(crate) fn reclaimable(&self) -> Result<u64> {
-        let mut pages = 0u64;
-        for ino in self.orphans.all_unlinked() {
-            if !self.lookups.held(ino) {
-                let inode = self.see(|view| crate::inode::raw(view, ino))?;
-                pages = pages.saturating_add(inode.pages.get());
+        let mut freeing = self.orphans.freeing();
+        let mut pages = self.pages_unlinked(freeing)?;
+        for _ in 0..AGAIN {
+            let now = self.orphans.freeing();
+            if now.map(|(ino, _)| ino) == freeing.map(|(ino, _)| ino) {
+                break;
             }
+            freeing = now;
+            pages = self.pages_unlinked(freeing)?;
         }
         if pages == 0 {
             return Ok(0);
         }
         Ok(pages.saturating_sub(self.store.totals()?.shares))
+    }
+
+    fn pages_unlinked(&self, freeing: Option<(u64, u64)>) -> Result<u64> {
+        let mut pages = 0u64;
+        for ino in self.orphans.all_unlinked() {
+            if self.lookups.held(ino) {
+                continue;
+            }
+            pages = pages.saturating_add(match freeing {
+                Some((freed, left)) if freed == ino => left,
+                _ => self.pages_of(ino)?,
+            });
+        }
+        Ok(pages)
+    }
+
+    fn pages_of(&self, ino: u64) -> Result<u64> {
+        Ok(self.see(|view| crate::inode::raw(view, ino))?.pages.get())
     }
 
     /// Frees one inode without names, unless somebody holds it or works on it.
@@ -155,9 +201,19 @@ impl Volume {
         if self.lookups.held(ino) || !self.orphans.is_unlinked(ino) {
             return Ok(());
         }
-        while !self.store.transact(|txn| reclaim_step(txn, ino))? {}
-        self.orphans.left(ino);
-        Ok(())
+        let done = self.free(ino);
+        self.orphans.freed(ino, done.is_ok());
+        done
+    }
+
+    /// Frees an inode, in as many transactions as it takes.
+    fn free(&self, ino: u64) -> Result<()> {
+        loop {
+            self.orphans.frees(ino, self.pages_of(ino)?);
+            if self.store.transact(|txn| reclaim_step(txn, ino))? {
+                return Ok(());
+            }
+        }
     }
 
     /// Space ran out: frees what is unlinked and makes all frees durable, so that pages can be used again (S-11.1).

@@ -40,8 +40,10 @@ impl Volume {
     /// before, or by a checkpoint that gives back what metadata needs no more.
     /// Inodes are made as long as there is space for them.
     pub(crate) fn do_statfs(&self) -> Result<StatFs> {
+        // In this order: what is freed between the two looks is told twice for a moment, and not left out.
+        let coming = self.reclaimable()?;
         let space = self.store.figures();
-        let coming = self.reclaimable()?.saturating_add(space.spare);
+        let coming = coming.saturating_add(space.spare);
         let available = space.obtainable(Purpose::New).saturating_add(coming).min(space.pages);
         let more = available.saturating_mul(PER_BLOCK);
         Ok(StatFs {
