@@ -74,8 +74,9 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Starts it, with all the rights that this process has now. Errors: it cannot be started.
-    pub fn start(args: &Serve) -> io::Result<Helper> {
+    /// Starts it, with all the rights that this process has now. Its standard output is `keeper`, this process's talk to its
+    /// keeper, which so hears the end of both. Errors: it cannot be started.
+    pub fn start(args: &Serve, keeper: OwnedFd) -> io::Result<Helper> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = Command::new("/proc/self/exe");
         command.arg("attach").arg(&args.pool).arg(&args.dir);
@@ -85,7 +86,7 @@ impl Helper {
         command.args(args.sloppy.then_some("--sloppy"));
         command
             .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
+            .stdout(Stdio::from(keeper))
             .stderr(Stdio::null());
         let process = command.spawn()?;
         let socket = Some(ours);
@@ -148,7 +149,7 @@ pub fn run(args: &Attach) -> Outcome {
     let attached = attach(args, |said| {
         drop(wire::send(socket.as_fd(), "warning", said.as_bytes(), &[]))
     });
-    let description = match attached {
+    let (description, told) = match attached {
         Ok((attached, anchored)) => {
             control::forget_dead(Unmounter::of(&attached.description)?.device());
             let words = if anchored {
@@ -156,8 +157,8 @@ pub fn run(args: &Attach) -> Outcome {
             } else {
                 "attached plain"
             };
-            wire::send(socket.as_fd(), words, &attached.description, &attached.descriptors).map_err(failed)?;
-            attached.description
+            let told = wire::send(socket.as_fd(), words, &attached.description, &attached.descriptors);
+            (attached.description, told)
         }
         Err(failure) => {
             let said = failure.to_string();
@@ -166,8 +167,8 @@ pub fn run(args: &Attach) -> Outcome {
         }
     };
     let unmounter = Unmounter::of(&description)?;
-    // A server that ends before it serves leaves nothing behind.
-    match next() {
+    // A server that ends before it serves leaves nothing behind, nor one that was gone before it had the connection.
+    match told.map_err(failed).and_then(|()| next()) {
         Ok(Some(_)) => {
             let options = MountOptions::parse(&args.options, args.sloppy)?;
             unmounter.tune(&options.mount(&args.pool, &args.dir));

@@ -17,7 +17,7 @@ use super::failure::Failure;
 use super::options::MountOptions;
 use super::succeed::CONNECTION;
 use super::{Outcome, attach, registry, serve, succeed};
-use held::{Held, Item};
+use held::Held;
 use life::{Child, End, Last, Program};
 use lives::{Begin, Death, Lives};
 use rustix::mm::{MlockAllFlags, mlockall};
@@ -182,16 +182,17 @@ impl Keeper {
 
     /// The first server died before it served, `how`: no mount is left, and its starter knows why. If it told that itself
     /// it did so before us.
-    fn never_served(&mut self, how: &str) {
-        let connection = self.held.take(CONNECTION);
+    fn never_served(&mut self, child: &Child, how: &str) {
+        let mount = self.held.take(CONNECTION).map(|connection| connection.bytes);
         // Nobody serves it and nobody will: with the last descriptor of it the kernel stops waiting for answers.
         self.held = Held::default();
         self.drop_spare();
-        if let Some(Item { bytes, descriptors }) = connection {
-            drop(descriptors);
-            if let Err(error) = attach::start_detach(&bytes).and_then(|mut detach| detach.wait()) {
-                tracing::error!(%error, "a mount without a server is left");
-            }
+        // What mounts may not have done so yet; if it was not told that the mount stays, it takes it away again.
+        child.hear_out();
+        if let Some(mount) = mount
+            && let Err(error) = attach::start_detach(&mount).and_then(|mut detach| detach.wait())
+        {
+            tracing::error!(%error, "a mount without a server is left");
         }
         registry::forget(std::process::id());
         let said = format!("the server died before the mount was usable ({how}); try again with -o log=FILE");
@@ -222,7 +223,7 @@ impl Keeper {
                 return Some(code);
             }
             End::Died { how, code } if first && !child.was_ready() => {
-                self.never_served(&how);
+                self.never_served(&child, &how);
                 return Some(code.unwrap_or(1));
             }
             End::MadeRoom(path) => {

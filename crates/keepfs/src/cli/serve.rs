@@ -95,10 +95,9 @@ fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
         }
         false => (None, Held::default()),
     };
-    let helper = match args.kept && handed.is_empty() {
-        true => Some(Helper::start(args).map_err(|e| Failure::Other(format!("cannot start what mounts: {e}")))?),
-        false => None,
-    };
+    let start = |kept: &Arc<Kept>| Helper::start(args, kept.talk()?);
+    let helper = kept.as_ref().filter(|_| handed.is_empty()).map(start).transpose();
+    let helper = helper.map_err(|e| Failure::Other(format!("cannot start what mounts: {e}")))?;
     let log = options.log.as_deref().map(open_log).transpose()?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
     let last_words = match args.foreground {

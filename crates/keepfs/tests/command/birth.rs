@@ -47,6 +47,11 @@ struct Birth {
 
 /// Mounts until the server has the connection and before the mount is usable; `None` if that was missed.
 fn begun(bed: &Bed) -> Option<Birth> {
+    begun_until(bed, has_connection)
+}
+
+/// Mounts until there is what mounts for a server that is `met`, and before the mount is usable; `None` if that was missed.
+fn begun_until(bed: &Bed, met: impl Fn(u32) -> bool) -> Option<Birth> {
     let mut mount = bed.mounting("keeper=on");
     let piped = mount.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut mount = piped.spawn().unwrap();
@@ -55,7 +60,7 @@ fn begun(bed: &Bed) -> Option<Birth> {
         let server = keeper.and_then(|keeper| children(keeper, "serve").first().copied());
         let helper = server.and_then(|server| children(server, "attach").first().copied());
         if let (Some(keeper), Some(server), Some(helper)) = (keeper, server, helper)
-            && has_connection(server)
+            && met(server)
         {
             return Some(Birth {
                 mount,
@@ -103,13 +108,7 @@ fn a_server_that_dies_before_it_serves_leaves_no_mount() {
     loop {
         let Some(birth) = begun(&bed) else { continue };
         // The server waits for it to end.
-        signal(birth.helper, Signal::STOP);
-        let waits = || fs::read_to_string(format!("/proc/{}/syscall", birth.server)).unwrap_or_default();
-        let wait4 = format!("{} 0x{:x} ", libc_wait4(), birth.helper);
-        while state(birth.helper) == Some('T') && !waits().starts_with(&wait4) {
-            std::thread::yield_now();
-        }
-        let met = state(birth.helper) == Some('T');
+        let met = stop_helper(&birth, |server| is_in(server, WAIT4, Some(birth.helper)));
         if met {
             signal(birth.server, Signal::KILL);
         }
@@ -128,10 +127,66 @@ fn a_server_that_dies_before_it_serves_leaves_no_mount() {
     }
 }
 
-/// Number of wait4(2).
-fn libc_wait4() -> i64 {
-    if cfg!(target_arch = "x86_64") { 61 } else { 260 }
+/// The first server dies while it waits for its mount, which is made when it is dead: the command waits for what makes it.
+#[test]
+fn a_mount_that_is_made_for_a_dead_server_is_taken_away() {
+    if !super::bed::possible() {
+        return;
+    }
+    let bed = Bed::new();
+    loop {
+        let Some(mut birth) = begun_until(&bed, |_| true) else {
+            continue;
+        };
+        let met = stop_helper(&birth, |server| is_in(server, RECVMSG, None));
+        let mut too_early = false;
+        if met {
+            signal(birth.server, Signal::KILL);
+            let keeper_waits = || state(birth.server).is_none() && is_in(birth.keeper, RECVMSG, None);
+            while !too_early && !keeper_waits() {
+                too_early = birth.mount.try_wait().unwrap().is_some();
+            }
+        }
+        signal(birth.helper, Signal::CONT);
+        let output = birth.mount.wait_with_output().unwrap();
+        assert!(!too_early, "{output:?}");
+        as_said(&bed, &output);
+        if met {
+            assert_eq!(files_of(birth.keeper), Vec::<PathBuf>::new());
+            return;
+        }
+    }
 }
+
+/// Stops what mounts, and waits until the server is where it `waits` for that; whether it came so far.
+fn stop_helper(birth: &Birth, waits: impl Fn(u32) -> bool) -> bool {
+    signal(birth.helper, Signal::STOP);
+    // It runs on for a moment.
+    while !matches!(state(birth.helper), Some('T' | 'Z') | None) {
+        std::thread::yield_now();
+    }
+    let stopped = || state(birth.helper) == Some('T');
+    // It was stopped when its work was done, and the server waits for something else.
+    let passed = || is_in(birth.server, WAIT4, Some(birth.helper));
+    while stopped() && !waits(birth.server) && !passed() {
+        std::thread::yield_now();
+    }
+    stopped() && waits(birth.server)
+}
+
+/// Whether a process is in this system call, with this first argument.
+fn is_in(pid: u32, call: i64, argument: Option<u32>) -> bool {
+    let now = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    match argument {
+        Some(argument) => now.starts_with(&format!("{call} 0x{argument:x} ")),
+        None => now.starts_with(&format!("{call} ")),
+    }
+}
+
+/// Number of wait4(2).
+const WAIT4: i64 = if cfg!(target_arch = "x86_64") { 61 } else { 260 };
+/// Number of recvmsg(2).
+const RECVMSG: i64 = if cfg!(target_arch = "x86_64") { 47 } else { 212 };
 
 /// Decision 0607: it has read the pool by now and does not serve yet.
 #[test]

@@ -60,6 +60,11 @@ impl Kept {
         }
     }
 
+    /// The talk to the keeper once more, for a process whose end the keeper shall hear too. Errors: no free descriptor.
+    pub fn talk(&self) -> io::Result<OwnedFd> {
+        self.state.lock().socket.try_clone()
+    }
+
     /// What the server was told when it began; after the keeper's death, with the new keeper.
     pub fn told(&self) -> Begin {
         self.state.lock().begin.clone()

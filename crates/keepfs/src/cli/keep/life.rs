@@ -335,6 +335,11 @@ impl Child {
         true
     }
 
+    /// Waits until nobody is at the other end of a server that is gone: what mounted for it has ended too.
+    pub fn hear_out(&self) {
+        while let Ok(Some(_)) = wire::receive(self.socket.as_fd(), true) {}
+    }
+
     /// Waits for the process of a server that has said its last word. One that another process started is that one's to reap.
     pub fn leave(mut self) {
         self.detach.take().into_iter().for_each(Detach::reap);
