@@ -56,6 +56,14 @@ macro_rules! lab {
     };
 }
 
+/// The command of a program of the lab that can misbehave; linked without optimization across packages, which takes longer than
+/// these programs run faster for it.
+macro_rules! planted {
+    ($bin:literal $(, $arg:literal)*) => {
+        lab!(with ["--profile", "planted", "--features", "planted"] $bin $(, $arg)*)
+    };
+}
+
 /// The command of a program of the lab with overflow checks.
 macro_rules! checked {
     ($bin:literal $(, $arg:literal)*) => {
@@ -123,28 +131,12 @@ pub const STAGES: &[Stage] = &[
             "100000"
         ),
     ),
-    stage(
-        "planted",
-        15,
-        lab!(with ["--release", "--features", "planted"] "crash", "--planted", "all"),
-    ),
+    stage("planted", 15, planted!("crash", "--planted", "all")),
     stage("second", 5, lab!("second", "--kills", "200")),
-    stage(
-        "second_points",
-        10,
-        lab!(with ["--release", "--features", "planted"] "second", "points"),
-    ),
-    stage(
-        "second_mutants",
-        10,
-        lab!(with ["--release", "--features", "planted"] "second", "mutants"),
-    ),
+    stage("second_points", 10, planted!("second", "points")),
+    stage("second_mutants", 10, planted!("second", "mutants")),
     stage("second_long", 20, lab!("second", "--kills", "5000", "--seed", "100")).long(),
-    stage(
-        "audits",
-        15,
-        lab!(with ["--release", "--features", "planted"] "audits", "matrix"),
-    ),
+    stage("audits", 15, planted!("audits", "matrix")),
     stage(
         "every_byte",
         20,
@@ -161,25 +153,12 @@ pub const STAGES: &[Stage] = &[
         ],
     )
     .long(),
-    stage(
-        "inject",
-        10,
-        lab!(with ["--release", "--features", "planted"] "inject", "all", "5000"),
-    ),
-    stage(
-        "inject_planted",
-        10,
-        lab!(with ["--release", "--features", "planted"] "inject", "all", "2000", "--plant"),
-    ),
+    stage("inject", 10, planted!("inject", "all", "5000")),
+    stage("inject_planted", 10, planted!("inject", "all", "2000", "--plant")),
     stage("inject_neutral", 10, lab!("inject", "paper", "M-23")),
     stage("inject_targeted", 10, lab!("inject", "paper", "M-2")),
     stage("inject_wild", 10, lab!("inject", "paper", "M-1")),
-    stage(
-        "inject_long",
-        20,
-        lab!(with ["--release", "--features", "planted"] "inject", "all", "100000", "7"),
-    )
-    .long(),
+    stage("inject_long", 20, planted!("inject", "all", "100000", "7")).long(),
     stage("inject_targeted_long", 20, lab!("inject", "paper", "M-2", "--long")).long(),
     stage("inject_wild_long", 20, lab!("inject", "paper", "M-1", "--long")).long(),
     stage(
