@@ -57,8 +57,21 @@ impl Pool {
     }
 
     fn with(pages: u64, background: bool) -> Pool {
+        Pool::made(pages, background, &FormatOptions::default())
+    }
+
+    /// As [`Pool::new`], with a key of the hashes of names that is not drawn.
+    fn seeded(pages: u64, seed: u64) -> Pool {
+        let format = FormatOptions {
+            name_seed: Some([seed, seed]),
+            ..FormatOptions::default()
+        };
+        Pool::made(pages, false, &format)
+    }
+
+    fn made(pages: u64, background: bool, format: &FormatOptions) -> Pool {
         let device: Arc<dyn Device> = Arc::new(RamDevice::new(pages));
-        Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+        Volume::format(device.clone(), format).expect("format");
         let volume = Volume::open(device.clone(), &options(background)).expect("open");
         Pool { device, volume }
     }

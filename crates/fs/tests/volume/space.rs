@@ -3,6 +3,11 @@
 use super::*;
 use keepfs_vfs::{Errno, SetAttr};
 
+/// Bytes of the file that is overwritten: more than the pages that are kept for it.
+const WRITTEN: usize = 300_000;
+/// Keys of the hashes of names with which a checkpoint, on the way, takes some of the last pages.
+const SEEDS: [u64; 3] = [1, 9, 10];
+
 /// Fills the pool with files of `len` bytes; how many whole ones there are.
 fn fill(vfs: &dyn Vfs, prefix: &str, len: usize) -> usize {
     let data = vec![3; len];
@@ -72,32 +77,58 @@ fn small_files_are_told_at_write() {
     pool.finish();
 }
 
+/// Makes empty files until there is room for none; how many, and which others.
+fn fill_with_empty(vfs: &dyn Vfs) -> (usize, Vec<usize>) {
+    let count = fill(vfs, "empty", 0);
+    // The name that was refused may have needed up to three new nodes (a leaf is split in two, under a new index), where
+    // another one (the hash's key is random) finds room in a leaf that is there: then the last pages hold a few inodes.
+    let made: Vec<usize> = (0..200)
+        .filter(|i| make(vfs, Ino::ROOT, &other(*i), FileKind::File).is_ok())
+        .collect();
+    assert!(made.len() < 60, "{} files more in a full pool", made.len());
+    (count, made)
+}
+
+fn other(i: usize) -> String {
+    format!("other{i}")
+}
+
+/// On a full pool a write may be told in pieces, as on any: overwriting never meets ENOSPC.
+fn overwrite(vfs: &dyn Vfs, full: Ino) {
+    let mut done = 0;
+    while done < WRITTEN {
+        let rest = vec![2; WRITTEN - done];
+        let written = vfs.write(full, done as u64, &rest, WriteHow::default());
+        done += written.expect("overwriting");
+    }
+}
+
+/// C-7, with keys of the hashes for which the last pages go to chunks of a checkpoint while room for a write is looked for.
+#[test]
+fn what_a_checkpoint_takes_on_the_way_is_not_missed() {
+    for seed in SEEDS {
+        let pool = Pool::seeded(4096, seed);
+        let vfs: &dyn Vfs = &*pool.volume;
+        let full = make(vfs, Ino::ROOT, "written", FileKind::File).expect("make");
+        assert_eq!(vfs.write(full, 0, &[1; WRITTEN], WriteHow::default()), Ok(WRITTEN));
+        fill_with_empty(vfs);
+        overwrite(vfs, full);
+        pool.finish();
+    }
+}
+
 /// C-7: metadata alone fills the pool; before the reserve it is told, and every file can be deleted and made again.
 #[test]
 fn empty_files_leave_room_to_delete_them() {
     let pool = Pool::new(4096);
     let vfs: &dyn Vfs = &*pool.volume;
     let full = make(vfs, Ino::ROOT, "written", FileKind::File).expect("make");
-    assert_eq!(vfs.write(full, 0, &[1; 300_000], WriteHow::default()), Ok(300_000));
+    assert_eq!(vfs.write(full, 0, &[1; WRITTEN], WriteHow::default()), Ok(WRITTEN));
     let mut counts = Vec::new();
     for _ in 0..2 {
-        let count = fill(vfs, "empty", 0);
-        // The name that was refused may have needed up to three new nodes (a leaf is split in two, under a new index), where
-        // another one (the hash's key is random) finds room in a leaf that is there: then the last pages hold a few inodes.
-        let other = |i: usize| format!("other{i}");
-        let made: Vec<usize> = (0..200)
-            .filter(|i| make(vfs, Ino::ROOT, &other(*i), FileKind::File).is_ok())
-            .collect();
-        assert!(made.len() < 60, "{} files more in a full pool", made.len());
+        let (count, made) = fill_with_empty(vfs);
         counts.push(count);
-        // On a full pool a write may be told in pieces, as on any: overwriting never meets ENOSPC.
-        let mut done = 0;
-        while done < 300_000 {
-            let rest = vec![2; 300_000 - done];
-            done += vfs
-                .write(full, done as u64, &rest, WriteHow::default())
-                .expect("overwriting");
-        }
+        overwrite(vfs, full);
         vfs.syncfs().expect("sync of a full pool");
         for i in 0..count {
             vfs.unlink(Ino::ROOT, format!("empty{i}").as_bytes()).expect("unlink");
