@@ -3,7 +3,7 @@
 mod totals;
 
 use crate::error::Error;
-use crate::events::{Done, Place, Seen, Told};
+use crate::events::Done;
 use crate::pool::{self, Pool};
 use core::fmt;
 use keepfs_audit::digest::{Auditor, Equations, Geometry, Imbalance, Key};
@@ -105,14 +105,7 @@ impl crate::Store {
         let found = self.totals()?;
         self.audits.ledger.check(found).map_err(|expected| {
             let what = format!("the pool's totals are {found:?}, but transactions told {expected:?} (S-17.6)");
-            self.tell_of(&Told {
-                place: Place::Transaction,
-                seen: &Seen::Logic,
-                done: Done::Ended,
-                owner: 0,
-                window_ms: None,
-                more: what.clone(),
-            });
+            self.tell_logic(Done::Ended, what.clone());
             self.fail(Error::Damaged(what))
         })
     }

@@ -1,6 +1,6 @@
 //! What a small file costs that is made and synced (BARS P-1), and when its data gets a page of its own (decision 0490).
 
-use super::{Pool, make, options, write};
+use super::{Pool, make, options, read, write};
 use keepfs_fs::{FormatOptions, Volume};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, Counters, Device};
@@ -73,5 +73,43 @@ fn what_a_checkpoint_carried_gets_pages() {
     }
     assert_eq!(data(pool.device.counters()), 4096);
     drop(store);
+    pool.finish();
+}
+
+/// Decision 0620: what nobody holds ends with the transaction that takes its last name, be it by unlink or by rename; what
+/// somebody holds goes on the hidden list and ends when it is let go.
+#[test]
+fn a_small_file_that_nobody_holds_ends_with_its_last_name() {
+    let pool = Pool::new(4096);
+    let vfs: &dyn Vfs = &*pool.volume;
+    let store = pool.volume.store();
+    let transactions = || store.stats().transactions;
+    let file = |name: &str| {
+        let ino = make(vfs, Ino::ROOT, name, FileKind::File).expect("make");
+        write(vfs, ino, 0, &[1; 5000]);
+        ino
+    };
+    let hidden = || store.orphans().expect("orphans");
+    file("one");
+    vfs.syncfs().expect("sync");
+    let before = transactions();
+    vfs.unlink(Ino::ROOT, b"one").expect("unlink");
+    assert_eq!(transactions(), before + 1);
+
+    file("from");
+    file("to");
+    vfs.syncfs().expect("sync");
+    let before = transactions();
+    vfs.rename(Ino::ROOT, b"from", Ino::ROOT, b"to", Default::default())
+        .expect("rename");
+    assert_eq!(transactions(), before + 1);
+    assert_eq!(hidden(), []);
+
+    let held = vfs.lookup(Ino::ROOT, b"to").expect("lookup").attr.ino;
+    vfs.unlink(Ino::ROOT, b"to").expect("unlink");
+    assert_eq!(hidden(), [held.0]);
+    assert_eq!(read(vfs, held, 0, 5000), vec![1; 5000]);
+    vfs.forget(held, 1);
+    assert_eq!(hidden(), []);
     pool.finish();
 }

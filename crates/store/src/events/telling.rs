@@ -208,30 +208,29 @@ impl Store {
         self.damages.push(damage.clone(), done);
     }
 
-    /// A transaction did not balance and was rolled back.
-    pub(crate) fn tell_unbalanced(&self, unbalanced: &Unbalanced) {
+    /// A transaction was found to be wrong by itself.
+    #[cold]
+    pub(crate) fn tell_logic(&self, done: Done, what: String) {
         self.tell_of(&Told {
             place: Place::Transaction,
             seen: &Seen::Logic,
-            done: Done::RolledBack,
+            done,
             owner: 0,
             window_ms: None,
-            more: unbalanced.to_string(),
+            more: what,
         });
+    }
+
+    /// A transaction did not balance and was rolled back.
+    pub(crate) fn tell_unbalanced(&self, unbalanced: &Unbalanced) {
+        self.tell_logic(Done::RolledBack, unbalanced.to_string());
     }
 
     /// A change of metablock `id` by callers that it does not belong to was refused; the error of its transaction.
     #[cold]
     pub(crate) fn tell_foreign(&self, id: MetaId, caller: Group, own: Group) -> Error {
         let what = format!("a change of {id}, which {own:?} callers change, by {caller:?} callers (S-15.5)");
-        self.tell_of(&Told {
-            place: Place::Transaction,
-            seen: &Seen::Logic,
-            done: Done::RolledBack,
-            owner: 0,
-            window_ms: None,
-            more: what.clone(),
-        });
+        self.tell_logic(Done::RolledBack, what.clone());
         Error::Logic(what)
     }
 
