@@ -153,14 +153,8 @@ impl Mount {
         let mut right = [0; PAGE];
         self.device.read(page, &mut right).map_err(failed)?;
         let mut bytes = right;
-        while bytes == right {
-            super::fault::damage(
-                *dice.one_of(&[Class::RestFlip, Class::RestFew]),
-                &mut bytes,
-                &right,
-                dice,
-            );
-        }
+        let class = *dice.one_of(&[Class::RestFlip, Class::RestFew]);
+        super::fault::damage(class, &mut bytes, &right, dice);
         self.device.write(page, &bytes, Traffic::Data).map_err(failed)?;
         let mut found = [0; PAGE];
         let read = |buf: &mut [u8]| self.volume.read(Ino(ino), index * PAGE as u64, buf);

@@ -119,9 +119,7 @@ fn both(
     let mut bytes = right;
     for page in pages {
         bytes = right;
-        while bytes == right {
-            damage(Class::RestBoth, &mut bytes, &right, dice);
-        }
+        damage(Class::RestBoth, &mut bytes, &right, dice);
         write(subject, page, &bytes)?;
     }
     subject.store.drop_clean_frames();
