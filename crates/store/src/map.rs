@@ -117,11 +117,27 @@ impl Store {
         Err(MetaId::map(place.space, place.level, place.number / FANOUT))
     }
 
+    /// The sum that the map entry tells, if its page is in memory. Nothing is verified or mended for it, since what is told
+    /// here may be the damage of that very page: what equals the sum proves it.
+    pub(crate) fn crc_at_home(&self, id: MetaId) -> Option<u64> {
+        let place = Place::of(id)?;
+        let entry = match self.root_or_page(&place, id) {
+            Ok(entry) => entry?,
+            Err(page) => self.entry_as_loaded(&self.cache.peek(page)?, place.number),
+        };
+        Some(entry.crc.get())
+    }
+
+    fn entry_as_loaded(&self, pin: &Pin<'_>, number: u64) -> MapEntry {
+        let mut bytes = [0; size_of::<MapEntry>()];
+        self.arena.load(pin.frame, map::entry_offset(number), &mut bytes);
+        MapEntry::read_from_bytes(&bytes).unwrap_or_default()
+    }
+
     /// Entry `number` of a map page, which is that of `id`; `None`: it never lived.
     pub(crate) fn entry_in(&self, pin: &Pin<'_>, id: MetaId, number: u64) -> Result<Option<MapEntry>, Error> {
-        let (mut bytes, at) = ([0; size_of::<MapEntry>()], map::entry_offset(number));
-        self.arena.load(pin.frame, at, &mut bytes);
-        let mut entry = MapEntry::read_from_bytes(&bytes).unwrap_or_default();
+        let at = map::entry_offset(number);
+        let mut entry = self.entry_as_loaded(pin, number);
         if self.pool.check_entry(id, &entry).is_err() {
             // Somebody may have written into the map page since it was verified: it is mended, and read again.
             entry = with_page(|copy| {

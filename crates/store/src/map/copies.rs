@@ -188,8 +188,7 @@ impl Store {
                 Seen::between(right, &found.bytes, 0)
             }
             (Flaw::Holds(_), Some(right)) if is_torn(right, &found.bytes) => Seen::Torn,
-            (Flaw::Holds(other), Some(_)) => Seen::Misdirected(other),
-            (Flaw::Holds(other), None) if self.is_as_framed(other, &found.bytes) => Seen::Misdirected(other),
+            (Flaw::Holds(other), _) if self.is_all_of(other, &found.bytes) => Seen::Misdirected(other),
             (Flaw::Checksum | Flaw::Header | Flaw::Holds(_), _) => Seen::Checksum,
         };
         let header = right.and_then(|right| Header::read_from_prefix(&right[..]).ok());
@@ -205,6 +204,12 @@ impl Store {
             window_ms: None,
             more: format!("its page {flaw}"),
         });
+    }
+
+    /// A page holds all of `other`, as its frame or its home has it. A header alone proves nothing: a stray write may have
+    /// brought it, with as much more as it likes. What is not in memory proves nothing either, and is not read for this.
+    fn is_all_of(&self, other: MetaId, bytes: &[u8; PAGE]) -> bool {
+        self.is_as_framed(other, bytes) || self.crc_at_home(other) == Some(crc64::full(bytes))
     }
 
     /// Bad copies were read around; the next checkpoint writes the metablock anew (never in place).

@@ -184,7 +184,8 @@ fn a_bad_superblock_copy_is_found() {
 }
 
 /// S-18.5, S-19.3: what a scrub finds at rest is in the history, with a verdict; a page with sectors of two writes is told
-/// as torn, one that another metablock stands in whole as misdirected.
+/// as torn, one that another metablock stands in whole as misdirected, one that it stands in for the most part as neither
+/// (S-15.15): not the whole of it lay there.
 #[test]
 fn what_is_found_at_rest_is_remembered() {
     let world = world();
@@ -198,7 +199,7 @@ fn what_is_found_at_rest_is_remembered() {
         bytes
     };
     let (torn, other, flipped) = (world.nodes[20].id, world.nodes[40].id, world.nodes[60].id);
-    let misdirected = world.nodes[80].id;
+    let (misdirected, mostly) = (world.nodes[80].id, world.nodes[90].id);
     world
         .store
         .transact::<_, Error>(|t| {
@@ -216,9 +217,17 @@ fn what_is_found_at_rest_is_remembered() {
         .device
         .write(pages(misdirected)[0], &whole, Class::Data)
         .expect("write");
+    let mut most = whole;
+    most[4000..4090].fill(0x5a);
+    world.device.write(pages(mostly)[0], &most, Class::Data).expect("write");
     world.scribble_at_rest(flipped, 0);
+    // From here on only the map entry knows what lay there whole.
+    world
+        .store
+        .transact::<_, Error>(|t| Ok(t.put(world.nodes[40], 100, &[8; 300], Meaning::Xattr)?))
+        .expect("put");
     let looked = world.scrub_rest();
-    assert_eq!((looked.bad, looked.mended), (3, 3));
+    assert_eq!((looked.bad, looked.mended), (4, 4));
     let events = world.store.history().events(0);
     let verdict = |id: MetaId| {
         let of: Vec<_> = events.iter().filter(|e| (e.place, e.id) == (2, id.0)).collect();
@@ -227,6 +236,7 @@ fn what_is_found_at_rest_is_remembered() {
     };
     assert_eq!(verdict(torn), (1, 7, 5));
     assert_eq!(verdict(misdirected), (0, 6, 5));
+    assert_eq!(verdict(mostly), (0, 10, 5));
     assert_eq!(verdict(flipped), (0, 1, 5));
     world.store.checkpoint().expect("checkpoint");
     assert_eq!(world.scrub_rest().bad, 0);
