@@ -254,11 +254,14 @@ impl Bar {
         (values.len() > 1).then(|| (asked, format!("{apart:.1} %"), apart <= percent))
     }
 
-    /// What would be measured against the other if only transport and device cost anything.
+    /// What would be measured against the other if only transport and device cost anything, or nothing were shared.
     fn floor(&self, rows: &[&Rounds<'_>]) -> Option<Floor> {
         let LeastOf(bound, other) = self.bound else { return None };
-        let best = floor::best(rows, self.peer, other)?;
-        let ratio = best / self.what.of(row(rows, other)?).filter(|value| *value > 0.0)?;
+        let behind = || {
+            let best = floor::best(rows, self.peer, other)?;
+            Some(best / self.what.of(row(rows, other)?).filter(|value| *value > 0.0)?)
+        };
+        let ratio = floor::two_programs(rows, self.peer, other).or_else(behind)?;
         Some(Floor {
             ratio: format!("{ratio:.2}x"),
             reaches: ratio >= bound,

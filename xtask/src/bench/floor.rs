@@ -4,6 +4,9 @@
 
 use super::sample::Rounds;
 
+/// Behind the name of what two programs at once did with a pool each.
+pub const TWO_PROGRAMS: &str = ", 2 programs";
+
 /// The most that `peer` can have in this workload, in the unit of the rows; nothing if no row tells it, if the unit is not
 /// one of speed, or if `other`, which it is compared with, is the bare transport itself.
 pub fn best(rows: &[&Rounds<'_>], peer: &str, other: &str) -> Option<f64> {
@@ -13,6 +16,21 @@ pub fn best(rows: &[&Rounds<'_>], peer: &str, other: &str) -> Option<f64> {
     let seconds = [bare.map(|row| 1.0 / row.median.value), device_s(rows, peer)];
     let seconds: f64 = seconds.into_iter().flatten().sum();
     (speed && transport(peer) != Some(other) && seconds > 0.0).then(|| 1.0 / seconds)
+}
+
+/// How many times as much as one thread two programs did at once that share nothing but the machine, in the same run;
+/// nothing if `peer` is not two threads of `other`.
+pub fn two_programs(rows: &[&Rounds<'_>], peer: &str, other: &str) -> Option<f64> {
+    let of = |peer: &str| {
+        rows.iter()
+            .find(|row| row.median.peer == peer)?
+            .median
+            .get("per_second")
+    };
+    let alone = "in memory";
+    let is_twice = peer.strip_suffix(", 2 threads") == Some(other);
+    let both = is_twice.then(|| of(&format!("{alone}{TWO_PROGRAMS}")))??;
+    of(alone).filter(|one| *one > 0.0).map(|one| both / one)
 }
 
 /// The bare transport of a file system. Writes that the kernel keeps back do not cross it one by one.

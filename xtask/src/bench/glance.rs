@@ -22,7 +22,8 @@ pub fn table(all: &[Results]) -> String {
         "### Bars at a glance\n\n{met} of {} are met; {beyond} are out of reach of any file system behind this transport on this device. \
          Of a bar that is missed, \"floor\" is what would be measured if the file system cost nothing: the speed of the \
          empty file system in memory behind the same transport in the same run and, on the modelled device with one \
-         thread, one flush for each fsync and each byte written once.\n\n\
+         thread, one flush for each fsync and each byte written once; for two threads what two programs reach at once \
+         that share nothing but the machine.\n\n\
          | bar | figure | workload | asked | measured | met | floor |\n|---|---|---|---|---|---|---|\n",
         verdicts.len()
     );

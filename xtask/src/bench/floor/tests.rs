@@ -48,3 +48,19 @@ fn threads_share_flushes() {
     let rows = rounds(&samples);
     assert_eq!(best(&rows.iter().collect::<Vec<_>>(), "keepfs", "ext2"), None);
 }
+
+#[test]
+fn two_threads_have_no_more_than_two_programs() {
+    let sample = |peer: &str, per_second: f64| sample(peer, 1.0, &[("per_second", per_second)]);
+    let samples = [
+        sample("in memory", 100.0),
+        sample("in memory, 2 programs", 150.0),
+        sample("keepfs", 80.0),
+        sample("keepfs, 2 threads", 100.0),
+    ];
+    let rows = rounds(&samples);
+    let rows: Vec<_> = rows.iter().collect();
+    assert_eq!(two_programs(&rows, "keepfs, 2 threads", "keepfs"), Some(1.5));
+    assert_eq!(two_programs(&rows, "keepfs, 2 threads", "ext4"), None);
+    assert_eq!(two_programs(&rows[2..], "keepfs, 2 threads", "keepfs"), None);
+}

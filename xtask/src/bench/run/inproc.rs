@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::super::figure::Figure;
+use super::super::floor;
 use super::super::peers::Peer;
 use super::super::sample::Sample;
 use super::super::session::{Bench, Session};
@@ -18,7 +19,7 @@ const FILES: usize = 50_000;
 /// How long a run may take beyond varmail's seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Runs it: file systems take turns within each round; Keepfs also on memory instead of a device.
+/// Runs it: file systems take turns within each round; Keepfs also on memory instead of a device, once as two programs.
 pub fn run(
     bench: &Bench,
     figure: &Figure,
@@ -30,10 +31,12 @@ pub fn run(
         let label = format!("{} {round}/{rounds}", figure.name);
         for peer in chosen {
             if peer.is_keepfs() {
-                let done = asked(bench, &[]).map(|done| told(&label, "in memory", &done, outcome));
+                let done = asked(bench, &[]).map(|done| told(&label, samples("in memory", &done), outcome));
+                note(bench, figure, peer.name, done, outcome)?;
+                let done = two_programs(bench).map(|done| told(&label, done, outcome));
                 note(bench, figure, peer.name, done, outcome)?;
             }
-            let done = on_device(bench, figure, peer).map(|done| told(&label, peer.name, &done, outcome));
+            let done = on_device(bench, figure, peer).map(|done| told(&label, samples(peer.name, &done), outcome));
             note(bench, figure, peer.name, done, outcome)?;
         }
     }
@@ -53,6 +56,33 @@ pub fn on_device(bench: &Bench, figure: &Figure, peer: &'static Peer) -> Result<
     Ok(done)
 }
 
+/// Two programs at once with a thread and a pool in memory each: they share nothing but the machine, so two threads that
+/// share a pool can have no more (P-8).
+fn two_programs(bench: &Bench) -> Result<Vec<Sample>, String> {
+    let one = || asked(bench, &["--threads", "1", "--varmail", "0"]);
+    let (first, second) = std::thread::scope(|scope| {
+        let beside = scope.spawn(one);
+        (one(), beside.join().map_err(|_| "a program's thread died".to_owned()))
+    });
+    Ok(together(
+        samples("in memory", &first?),
+        &samples("in memory", &second??),
+    ))
+}
+
+/// Of both the sum of what they do a second, and the mean of everything else.
+fn together(mut first: Vec<Sample>, second: &[Sample]) -> Vec<Sample> {
+    for (row, other) in first.iter_mut().zip(second) {
+        row.peer.push_str(floor::TWO_PROGRAMS);
+        row.value = f64::midpoint(row.value, other.value);
+        for (name, value) in &mut row.more {
+            let sum = *value + other.get(name).unwrap_or_default();
+            *value = if name == "per_second" { sum } else { sum / 2.0 };
+        }
+    }
+    first
+}
+
 /// What the program says.
 fn asked(bench: &Bench, place: &[&str]) -> Result<Value, String> {
     let files = (FILES * bench.percent.unwrap_or(100) / 100).max(100).to_string();
@@ -63,8 +93,8 @@ fn asked(bench: &Bench, place: &[&str]) -> Result<Value, String> {
     serde_json::from_str(&line).map_err(|e| format!("inproc: {e}: {line}"))
 }
 
-fn told(label: &str, peer: &str, done: &Value, outcome: &mut Outcome) {
-    let mut all = samples(peer, done);
+fn told(label: &str, mut all: Vec<Sample>, outcome: &mut Outcome) {
+    let peer = all.first().map_or("", |sample| &sample.peer);
     // All that a run tells belongs to one line of progress.
     let words = all
         .iter()

@@ -32,3 +32,17 @@ fn without_varmail_there_is_none() {
     let done = serde_json::from_str(r#"{"rows":[],"varmail":null}"#).expect("JSON");
     assert!(samples("ext4", &done).is_empty());
 }
+
+#[test]
+fn two_programs_are_added_up() {
+    let row = |per_second: f64, median: f64| {
+        let text = format!(
+            r#"{{"rows":[{{"operation":"create","threads":1,"median_ns":{median},"p99_ns":9000,"cpu_ns":2600,"all_cpu_ns":3000,"per_second":{per_second}}}]}}"#
+        );
+        samples("in memory", &serde_json::from_str(&text).expect("JSON"))
+    };
+    let both = together(row(100.0, 2000.0), &row(50.0, 4000.0));
+    assert_eq!(both[0].peer, "in memory, 2 programs");
+    assert_eq!((both[0].value, both[0].get("per_second")), (3.0, Some(150.0)));
+    assert_eq!(both[0].get("processor_us"), Some(2.6));
+}
