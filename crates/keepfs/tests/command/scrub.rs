@@ -117,6 +117,14 @@ fn damage_in_memory_and_at_rest_is_found_and_mended() {
         "{found}"
     );
     assert_eq!(found["metadata"]["pages"], 0);
+    // By path it is the metablock that the number tells, on the device and in memory.
+    let place = |words: &[&str]| {
+        let told = bed.inject(&[&["scribble", "--kind", "inode", "--at", "memory"], words].concat());
+        told.split(',').take(2).collect::<String>()
+    };
+    assert_eq!(place(&["--path", "/file3"]), place(&["--ino", &ino]));
+    assert_ne!(place(&["--path", "file4"]), place(&["--ino", &ino]));
+    assert_eq!(bed.scrubbed(&["--arena"]).0, 0);
 
     let inode = ["scribble", "--kind", "inode", "--at", "device", "--copy", "1", "--ino"];
     let told = bed.inject(&[&inode[..], &[&ino]].concat());
@@ -276,7 +284,9 @@ fn faults_of_the_device_wait_and_can_be_taken_back() {
 
 #[test]
 fn faults_are_for_pools_that_are_made_for_them() {
-    let Some(bed) = Bed::mounted("") else { return };
+    let Some(bed) = Bed::mounted("keeper=off,commit=3600") else {
+        return;
+    };
     for words in [
         &["scribble", "--kind", "inode", "--ino", "1"][..],
         &["wild"],
@@ -286,10 +296,18 @@ fn faults_are_for_pools_that_are_made_for_them() {
         assert_eq!(code, 1, "{said}");
         assert!(said.contains("for tests"), "{said}");
     }
+    // One that was not closed is not even opened: recovery would write.
+    fs::write(bed.on("file"), "synced").unwrap();
+    fs::File::open(bed.on("file")).unwrap().sync_all().unwrap();
+    bed.end_server(rustix::process::Signal::KILL);
     bed.unmount();
-    let offline = ["scribble", "--kind", "inode", "--ino", "1", "--at", "device"];
-    let (_, said) = fails(keepfs(["inject"]).arg(bed.pool()).args(offline));
-    assert!(said.contains("create --test"), "{said}");
+    let before = fs::read(bed.pool()).unwrap();
+    for of in [["--ino", "1"], ["--path", "/"]] {
+        let offline = ["scribble", "--kind", "inode", "--at", "device"];
+        let (_, said) = fails(keepfs(["inject"]).arg(bed.pool()).args(offline).args(of));
+        assert!(said.contains("create --test"), "{said}");
+    }
+    assert!(fs::read(bed.pool()).unwrap() == before, "a refusal wrote something");
 }
 
 #[test]

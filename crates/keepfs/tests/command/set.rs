@@ -252,3 +252,37 @@ fn a_level_without_memory_changes_nothing() {
     bed.unmount();
     bed.check();
 }
+
+/// The same where the machine has not so much: the command knows, and nobody is asked to try.
+#[test]
+fn a_level_that_the_machine_has_no_memory_for_changes_nothing() {
+    let table = fs::read_to_string("/proc/meminfo").unwrap();
+    let line = table
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .unwrap();
+    let available: u64 = line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
+    if available > 64 << 30 {
+        eprintln!("SKIPPED: an arena of three times the memory of this machine takes too long");
+        return;
+    }
+    // The parity of evenodd64 takes half as much as the arena, whose pages are there when they are used only.
+    let Some(bed) = Bed::mounted(&format!("arena={}M", (available * 3) >> 20)) else {
+        return;
+    };
+    fs::write(bed.on("file"), "text").unwrap();
+    let server = bed.server();
+    let (code, said) = refused(&bed.dir(), &["label=new", "protect=evenodd64"]);
+    assert!(
+        code == 1 && said.contains("protect=evenodd64 takes") && said.contains("nothing was changed"),
+        "{said}"
+    );
+    assert_eq!(said.trim_end().lines().count(), 1, "one sentence: {said}");
+    assert_eq!(bed.server(), server);
+    assert_eq!(
+        (get(&bed.dir(), "protect"), get(&bed.dir(), "label")),
+        ("crc".into(), "bed".into())
+    );
+    bed.unmount();
+    bed.check();
+}
