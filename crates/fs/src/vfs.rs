@@ -1,18 +1,20 @@
-//! `Volume` as a [`Vfs`]: each operation in one line, errors through the one table.
+//! `Volume` as a [`Vfs`]: each operation in one line, errors through the one table. Who only reads is repeated as a whole where
+//! damage stood in the way (S-15.19): what was read wrong may be what was followed.
 
 use crate::volume::Volume;
 use keepfs_vfs::{
     Attr, DirEntry, Entry, FallocMode, Ino, InodeFlags, NewInode, OpenHow, RenameFlags, Result, SeekWhence, SetAttr,
     StatFs, Vfs, WriteHow, XattrHow,
 };
+use std::cell::Cell;
 
 impl Vfs for Volume {
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Entry> {
-        Ok(self.do_lookup(parent.0, name)?)
+        Ok(self.unless_damaged(|| self.do_lookup(parent.0, name))?)
     }
 
     fn lookup_ino(&self, ino: Ino) -> Result<Entry> {
-        Ok(self.do_lookup_ino(ino.0)?)
+        Ok(self.unless_damaged(|| self.do_lookup_ino(ino.0))?)
     }
 
     fn forget(&self, ino: Ino, count: u64) {
@@ -20,7 +22,7 @@ impl Vfs for Volume {
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
-        Ok(self.do_getattr(ino.0)?)
+        Ok(self.unless_damaged(|| self.do_getattr(ino.0))?)
     }
 
     fn setattr(&self, ino: Ino, change: &SetAttr) -> Result<Attr> {
@@ -28,7 +30,7 @@ impl Vfs for Volume {
     }
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
-        Ok(self.do_readlink(ino.0)?)
+        Ok(self.unless_damaged(|| self.do_readlink(ino.0))?)
     }
 
     fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry> {
@@ -60,11 +62,11 @@ impl Vfs for Volume {
     }
 
     fn open(&self, ino: Ino, how: OpenHow) -> Result<()> {
-        Ok(self.do_open(ino.0, how)?)
+        Ok(self.unless_damaged(|| self.do_open(ino.0, how))?)
     }
 
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        Ok(self.do_read(ino.0, offset, buf)?)
+        Ok(self.unless_damaged(|| self.do_read(ino.0, offset, buf))?)
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
@@ -76,7 +78,7 @@ impl Vfs for Volume {
     }
 
     fn seek(&self, ino: Ino, offset: u64, whence: SeekWhence) -> Result<u64> {
-        Ok(self.do_seek(ino.0, offset, whence)?)
+        Ok(self.unless_damaged(|| self.do_seek(ino.0, offset, whence))?)
     }
 
     fn copy_file_range(&self, from: Ino, from_offset: u64, to: Ino, to_offset: u64, len: u64) -> Result<u64> {
@@ -84,7 +86,12 @@ impl Vfs for Volume {
     }
 
     fn readdir(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
-        Ok(self.do_readdir(ino.0, cookie, sink)?)
+        let last = Cell::new(cookie);
+        let mut told = |entry: DirEntry<'_>| {
+            last.set(entry.cookie);
+            sink(entry)
+        };
+        Ok(self.unless_damaged(|| self.do_readdir(ino.0, last.get(), &mut told))?)
     }
 
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
@@ -104,7 +111,7 @@ impl Vfs for Volume {
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        Ok(self.do_getxattr(ino.0, name)?)
+        Ok(self.unless_damaged(|| self.do_getxattr(ino.0, name))?)
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: XattrHow) -> Result<()> {
@@ -112,7 +119,7 @@ impl Vfs for Volume {
     }
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        Ok(self.do_listxattr(ino.0)?)
+        Ok(self.unless_damaged(|| self.do_listxattr(ino.0))?)
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {

@@ -12,6 +12,8 @@ pub(crate) struct Clock {
     opened: Instant,
     /// For how many ticks a frame that was verified need not be verified again.
     young: u64,
+    /// No verification before this counts, one more than its tick.
+    trusted: AtomicU64,
 }
 
 impl Clock {
@@ -20,7 +22,13 @@ impl Clock {
         Clock {
             opened: Instant::now(),
             young: young.as_millis() as u64,
+            trusted: AtomicU64::new(0),
         }
+    }
+
+    /// No verification up to now counts any more.
+    pub fn forget(&self, now: Tick) {
+        self.trusted.fetch_max(now.0 + 1, Ordering::Relaxed);
     }
 
     /// Now.
@@ -58,7 +66,7 @@ impl Verified {
     /// Whether that was a moment ago.
     pub fn is_young(&self, clock: &Clock, now: Tick) -> bool {
         let at = self.0.load(Ordering::Relaxed);
-        at != 0 && now.0 + 1 < at + clock.young
+        at > clock.trusted.load(Ordering::Relaxed) && now.0 + 1 < at + clock.young
     }
 }
 

@@ -28,6 +28,11 @@ impl LostPages {
             && known.insert((ino, index), entry) != Some(entry)
     }
 
+    /// Whether a page is remembered with this entry.
+    pub fn has(&self, ino: u64, index: u64, entry: &PageEntry) -> bool {
+        self.known.lock().get(&(ino, index)) == Some(entry)
+    }
+
     fn of(&self, ino: u64) -> Vec<(u64, PageEntry)> {
         let known = self.known.lock();
         let pages = known.range((ino, 0)..=(ino, u64::MAX));

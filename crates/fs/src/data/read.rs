@@ -107,7 +107,12 @@ impl Volume {
             }
             return Ok(());
         }
-        self.store.read_data(head.page(), buf)?;
+        let read = self.store.read_data(head.page(), buf);
+        if let Err(error) = read
+            && self.other_entry(ino, first, head)?.is_none()
+        {
+            return Err(error.into());
+        }
         let (pages, _) = buf.as_chunks_mut::<PAGE>();
         for (i, page) in pages.iter_mut().enumerate() {
             if crc32c::of(page) != entries[i].crc.get() {

@@ -61,14 +61,20 @@ impl Volume {
             return looked;
         }
         looked.pages = 1;
-        let mut page = [0; PAGE];
-        let right = (0..2).any(|_| {
-            let read = self.store.read_data_fresh(entry.page(), &mut page);
-            read.is_ok() && crc32c::of(&page) == entry.crc.get()
-        });
-        if !right {
+        let right = |entry: &PageEntry| {
+            let mut page = [0; PAGE];
+            (0..2).any(|_| {
+                let read = self.store.read_data_fresh(entry.page(), &mut page);
+                read.is_ok() && crc32c::of(&page) == entry.crc.get()
+            })
+        };
+        if right(entry) {
+            return looked;
+        }
+        let other = self.other_entry(ino, index, entry).ok().flatten();
+        if !other.is_some_and(|now| !blockmap::is_written(&now) || right(&now)) {
             looked.bad = 1;
-            let error = self.bad_page(ino, index, entry);
+            let error = self.bad_page(ino, index, other.as_ref().unwrap_or(entry));
             tracing::debug!(%error, "found by scrub");
         }
         looked

@@ -7,6 +7,7 @@ mod frozen;
 mod holes;
 mod refused;
 mod reopening;
+mod scribbled;
 mod shrinking;
 mod small_files;
 mod space;

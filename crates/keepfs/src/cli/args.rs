@@ -56,7 +56,7 @@ pub enum Command {
     Check(Check),
     /// Show what stands in a pool, for people who debug
     Dump(Dump),
-    /// Show what a mounted pool's server noticed
+    /// Show what the servers of a pool noticed, mounted or not
     Events(Events),
     /// Look at everything, in memory and on the device, while the pool is in use
     Scrub(super::scrub::Scrub),

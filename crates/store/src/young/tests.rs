@@ -22,3 +22,16 @@ fn without_time_nothing_is_young() {
     verified.set(Tick(5));
     assert!(!verified.is_young(&clock, Tick(5)));
 }
+
+#[test]
+fn what_is_forgotten_is_not_young() {
+    let clock = Clock::new(Duration::from_millis(100));
+    let verified = Verified::default();
+    verified.set(Tick(50));
+    clock.forget(Tick(50));
+    assert!(!verified.is_young(&clock, Tick(50)) && !verified.is_young(&clock, Tick(51)));
+    verified.set(Tick(51));
+    assert!(verified.is_young(&clock, Tick(52)));
+    clock.forget(Tick(40));
+    assert!(verified.is_young(&clock, Tick(52)));
+}
