@@ -15,6 +15,7 @@ mod failure;
 mod figures;
 mod follow;
 mod get;
+mod heap;
 mod history;
 mod image;
 mod inject;

@@ -1,6 +1,7 @@
 //! The programs that the benchmark runs: built once, before anything is measured.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::paths;
 use crate::suites::build;
@@ -47,6 +48,13 @@ impl Programs {
     /// Where the sweep finds what is left of servers.
     pub fn scratch(&self) -> &Path {
         &self.scratch
+    }
+
+    /// A program that has the library in itself, in `dir`: with one heap, as servers of mounts have (decision 0650).
+    pub fn in_process(program: &Path, dir: &Path) -> Command {
+        let mut command = command(program, dir);
+        command.env("MALLOC_ARENA_MAX", "1");
+        command
     }
 
     /// libfuse's passthrough_ll, compiled once.

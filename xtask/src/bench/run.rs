@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use super::device::Profile;
 use super::figure::{Figure, Kind, Work};
 use super::peers::{self, Peer};
+use super::programs::Programs;
 use super::sample::Sample;
 use super::session::{Bench, Session};
 use super::table::number;
 use super::work::limited;
-use crate::suites::process::command;
 
 mod growth;
 mod huge;
@@ -301,7 +301,7 @@ fn recovery(bench: &Bench, figure: &Figure, peer: &'static Peer, outcome: &mut O
 fn output_in_scratch(bench: &Bench, program: &std::path::Path, args: &[&str]) -> Result<String, String> {
     let scratch = crate::sweep::Scratch::within(bench.programs.scratch())?;
     let image = scratch.path().join("pool");
-    let mut program = command(program, scratch.path());
+    let mut program = Programs::in_process(program, scratch.path());
     program.args(args).arg(&image).env("TMPDIR", scratch.path());
     limited(&mut program, Duration::from_secs(900), &bench.stop)
 }

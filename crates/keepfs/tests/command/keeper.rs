@@ -64,6 +64,26 @@ fn a_killed_server_is_replaced_and_open_files_go_on() {
     bed.check();
 }
 
+/// P-9: what threads free is of use to all of them, in a server that takes over too.
+#[test]
+fn a_server_has_one_heap() {
+    for options in ["keeper=on", "keeper=off"] {
+        let Some(bed) = Bed::mounted(options) else { return };
+        let heaps = || {
+            let words = fs::read(format!("/proc/{}/environ", bed.server())).unwrap();
+            let mut words = words.split(|byte| *byte == 0);
+            words.any(|word| word == b"MALLOC_ARENA_MAX=1")
+        };
+        assert!(heaps(), "{options}");
+        if options == "keeper=on" {
+            bed.end_server(Signal::KILL);
+            fs::metadata(bed.on(".")).unwrap();
+            assert!(heaps(), "the second server");
+        }
+        bed.unmount();
+    }
+}
+
 /// The command returns when the last process that holds the pool is gone.
 #[test]
 fn unmount_ends_keeper_and_server() {

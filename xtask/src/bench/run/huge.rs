@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::super::programs::Programs;
 use super::super::sample::Sample;
 use super::super::session::Bench;
 use super::super::work::limited_telling;
 use super::{Outcome, growth};
-use crate::suites::process::command;
 
 /// How long it may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -41,7 +41,7 @@ pub fn run(bench: &Bench, outcome: &mut Outcome) -> Result<(), String> {
     for tree in &TREES {
         let files = (tree.files * bench.percent.unwrap_or(100) as u64 / 100).max(10_000);
         let scratch = crate::sweep::Scratch::within(bench.programs.scratch())?;
-        let mut program = command(&bench.programs.million, scratch.path());
+        let mut program = Programs::in_process(&bench.programs.million, scratch.path());
         let wishes = [
             ("--grow", files),
             ("--dirs", tree.dirs),

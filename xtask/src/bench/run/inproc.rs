@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::super::figure::Figure;
 use super::super::floor;
 use super::super::peers::Peer;
+use super::super::programs::Programs;
 use super::super::sample::Sample;
 use super::super::session::{Bench, Session};
 use super::super::work::limited;
 use super::{Outcome, note};
-use crate::suites::process::command;
 
 /// Files that each thread makes at full size, and times that it does each other operation.
 const FILES: usize = 50_000;
@@ -87,7 +87,7 @@ fn together(mut first: Vec<Sample>, second: &[Sample]) -> Vec<Sample> {
 fn asked(bench: &Bench, place: &[&str]) -> Result<Value, String> {
     let files = (FILES * bench.percent.unwrap_or(100) / 100).max(100).to_string();
     let seconds = bench.seconds.to_string();
-    let mut program = command(&bench.programs.inproc, bench.programs.scratch());
+    let mut program = Programs::in_process(&bench.programs.inproc, bench.programs.scratch());
     program.args(["--files", &files, "--varmail", &seconds]).args(place);
     let line = limited(&mut program, PATIENCE, &bench.stop)?;
     serde_json::from_str(&line).map_err(|e| format!("inproc: {e}: {line}"))

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::super::programs::Programs;
 use super::super::sample::Sample;
 use super::super::session::Bench;
 use super::super::work::limited;
@@ -45,7 +46,7 @@ fn asked(bench: &Bench, teller: Teller) -> Result<String, String> {
     let scratch = bench.programs.scratch();
     match teller {
         Teller::Papers(words) => {
-            let mut program = command(&bench.programs.papers, scratch);
+            let mut program = Programs::in_process(&bench.programs.papers, scratch);
             program.args(words);
             if let Some(percent) = bench.percent {
                 program.args(["--percent", &percent.to_string()]);

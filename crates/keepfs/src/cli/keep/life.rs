@@ -6,7 +6,7 @@ use super::spare::{SPARE, Spare};
 use super::wire::{self, Message};
 use crate::cli::args::Keep;
 use crate::cli::succeed::CONNECTION;
-use crate::cli::{attach, serve};
+use crate::cli::{attach, heap, serve};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -149,6 +149,7 @@ impl Child {
         let awaited = (first && !program.foreground).then(serve::nowhere).transpose()?;
         let mut command = Command::new(&program.path);
         command.args(&program.words).stdin(Stdio::from(theirs));
+        heap::one(&mut command);
         if !first {
             command.stdout(Stdio::null());
         }
