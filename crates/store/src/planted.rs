@@ -118,6 +118,9 @@ bugs! { Bug:
     NoFlushWithoutLog = "no flush by a recovery without log",
     /// The log that a resume begins has the incarnation of the one that a recovery would begin.
     OwedInSameLog = "resume's log mixed into a recovery's",
+    /// What a resume applies of a dead server's redo frees pages for its own checkpoint.
+    OwedReusedTooEarly = "page freed by redo reused too early"
+        from "Btrfs: fix extent pinning bugs in the tree log (e688b7252f78)",
     /// Who asks for the settings in force waits for the checkpoint that is under way.
     SettingsWait = "settings in force told behind a checkpoint",
     /// Of a transaction's changes only the first one is kept for undo.

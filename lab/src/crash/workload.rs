@@ -65,8 +65,9 @@ impl Workloads {
             4 => directed::workload(turn, &mut rng),
             _ => ("broad/".into(), broad::setting(number), broad::steps(&mut rng)),
         };
-        // Each kind comes at each level: the number of kinds may be a multiple of that of levels.
-        let level = LEVELS[((number / 2 + turn) % LEVELS.len() as u64) as usize];
+        // Each kind comes at each level: the numbers of kinds and of levels have a divisor in common.
+        let shift = 2 * (turn / directed::KINDS);
+        let level = LEVELS[((number / 2 + turn + shift) % LEVELS.len() as u64) as usize];
         setting.protect = self.protect.unwrap_or(level);
         Seed {
             number,

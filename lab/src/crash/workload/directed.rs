@@ -5,25 +5,29 @@ use crate::crash::setting::{LEVELS, Setting};
 use crate::crash::step::Step;
 use keepfs_vfs::ops::{Generator, Op, Profile, Rng, Verb};
 
+/// How many take turns.
+pub const KINDS: u64 = 15;
+
 /// One of them by turn: name, pool and steps.
 pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
-    let (name, setting, text) = match turn % 14 {
+    let (name, setting, text) = match turn % KINDS {
         0 => overtaken(rng),
         1 => reuse(rng),
-        2 => given_back(rng),
-        3 => beside(rng),
+        2 => owed(rng),
+        3 => given_back(rng),
+        4 => beside(rng),
         // Dear: every other time.
-        4 if (turn / 14).is_multiple_of(2) => crowd(rng),
-        4 => wrap(rng),
-        5 => checkpoints(rng),
-        6 => scarce(rng),
-        7 => long(rng),
-        8 => holes(rng),
-        9 => shrunk(rng),
-        10 if (turn / 14).is_multiple_of(2) => wrap(rng),
-        10 => levels(rng),
-        11 => full(rng),
-        12 => fenced(rng),
+        5 if (turn / KINDS).is_multiple_of(2) => crowd(rng),
+        5 => wrap(rng),
+        6 => checkpoints(rng),
+        7 => scarce(rng),
+        8 => long(rng),
+        9 => holes(rng),
+        10 => shrunk(rng),
+        11 if (turn / KINDS).is_multiple_of(2) => wrap(rng),
+        11 => levels(rng),
+        12 => full(rng),
+        13 => fenced(rng),
         _ => taken_over(rng),
     };
     (format!("directed/{name}"), setting, text)
@@ -133,6 +137,56 @@ fn taken_over(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     }
     ("taken over", setting, steps)
 }
+
+/// A server dies with deletions and so much new metadata that only its redo has that the checkpoint of the resume outgrows its
+/// chunks; the lowest free pages of the zone are those of the deleted files, which are there until it is durable (S-11.1,
+/// S-16.5). In a small pool a checkpoint comes before that (S-10.5).
+fn owed(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        pages: 8192,
+        log_pages: 64,
+        zone_pages: 1024,
+        staged: rng.pick(&[1, 8]),
+        copies: rng.pick(&[1, 2]),
+        guard: rng.chance(50),
+        ..Setting::default()
+    };
+    let mut steps = Vec::new();
+    for file in 0..OWED {
+        steps.extend(parse(&format!(
+            "create path=low{file} mode=644 who=22:0:0\nwrite path=low{file} offset=0 len=49152 seed={file} kill=no"
+        )));
+    }
+    // Only the life after the last power cut is swept. Its chunks have room for as much as there is now.
+    steps.extend(parse("syncfs\n!checkpoint\n!crash 0"));
+    for file in 0..OWED {
+        steps.extend(parse(&match rng.below(4) {
+            0 => format!("truncate path=low{file} size=0 kill=no"),
+            1 => format!("write path=low{file} offset=0 len=49152 seed=9 kill=no"),
+            _ => format!("unlink path=low{file}"),
+        }));
+    }
+    for new in 0..40 + rng.below(10) {
+        steps.extend(parse(&format!(
+            "create path=new{new} mode=644 who=22:0:0\nset_xattr path=new{new} name=user.x len=3000 seed={new} how=any"
+        )));
+    }
+    steps.push(Step::Die {
+        after: rng.below(2) as u32,
+        part: rng.below(6) as u32,
+        again: if rng.chance(40) { 1 + rng.below(60) as u32 } else { 0 },
+    });
+    steps.extend(parse(rng.pick(&[
+        "syncfs",
+        "!checkpoint",
+        "set_mode path=new0 mode=600",
+    ])));
+    steps.extend(parse("append path=new1 len=9000 seed=1 kill=no\nsyncfs"));
+    ("owed", setting, steps)
+}
+
+/// Files of [`owed`] that its server deletes.
+const OWED: u64 = 3;
 
 /// Names, inode numbers and pages that come again at once.
 fn reuse(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
