@@ -25,7 +25,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   demo                           makes a pool, works on it, kills its server, recovers; needs root
   bench NAME | all | list        speed, bytes and flushes beside other file systems; needs root
   papers greenan | wafl | all     the papers' experiments on their terms, as figures of bench; needs root
-  deny, miri, bare               one stage each, by a tool that must be installed
+  deny, miri, bare               one stage each; what Miri and the bare target need is installed if rustup can
   install [WHAT]                 installs what the tests and the demo need (mount, suites, programs, peers, all)
 ";
 
