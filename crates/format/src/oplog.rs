@@ -70,6 +70,11 @@ macro_rules! actions {
                 match self { $( Action::$name { .. } => $code, )* }
             }
 
+            /// Its name, for people.
+            pub fn name(&self) -> &'static str {
+                match self { $( Action::$name { .. } => stringify!($name), )* }
+            }
+
             fn put(&self, out: &mut Vec<u8>) {
                 match self { $( Action::$name { $($field),* } => { $( $field.put(out); )* } )* }
             }

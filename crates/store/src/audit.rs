@@ -105,7 +105,7 @@ impl crate::Store {
         let found = self.totals()?;
         self.audits.ledger.check(found).map_err(|expected| {
             let what = format!("the pool's totals are {found:?}, but transactions told {expected:?} (S-17.6)");
-            self.tell_logic(Done::Ended, what.clone());
+            self.tell_logic((keepfs_format::bitmap::TOTALS.0, 0), Done::Ended, what.clone());
             self.fail(Error::Damaged(what))
         })
     }

@@ -11,8 +11,9 @@ use crate::Store;
 use crate::arena;
 use crate::cache::IdMap;
 use crate::error::Error;
+use crate::events::{Damage, Done};
 use core::sync::atomic::{AtomicBool, Ordering};
-use keepfs_format::{MetaId, Space};
+use keepfs_format::{MetaId, PAGE, Space, inode};
 use parking_lot::Mutex;
 
 /// The metablocks that are fenced.
@@ -41,6 +42,20 @@ impl Fences {
     }
 }
 
+/// The inodes in this content of a metablock that live; none if it is not one of inodes.
+fn living(id: MetaId, content: &[u8; PAGE]) -> Vec<u64> {
+    if id.space() != Some(Space::Inodes) {
+        return Vec::new();
+    }
+    let first = id.index() * inode::PER_BLOCK;
+    let lives = |ino: &u64| {
+        let slot = content.get(inode::offset_of(*ino)..);
+        let word = slot.and_then(|slot| slot.first_chunk());
+        word.is_some_and(|word| u32::from_le_bytes(*word) == inode::LIVE)
+    };
+    (first..first + inode::PER_BLOCK).filter(lives).collect()
+}
+
 impl Store {
     /// Fences a metablock, if it is one that may be (N-3). Tells whether it is fenced, and whether it was not before.
     pub(crate) fn fence(&self, id: MetaId) -> Option<bool> {
@@ -55,7 +70,23 @@ impl Store {
 
     /// What a checkpoint writes of a fenced metablock (N-2).
     pub(crate) fn fenced_content(&self, id: MetaId) -> Option<arena::Copy> {
-        self.told_content(id)
+        self.told_content(id).map(|(content, _)| content)
+    }
+
+    /// Tells that a metablock was fenced: of inodes each that lives, and what is lost (S-15.17).
+    pub(crate) fn tell_fenced(&self, damage: &Damage) {
+        let content = self.told_content(damage.id);
+        let (more, inodes) = match content {
+            Some((content, last)) => {
+                let more = format!(
+                    "of what was committed up to {}, it has all up to {last}",
+                    self.last_seq()
+                );
+                (more, living(damage.id, &content))
+            }
+            None => ("what the device has of it stays as it is".to_owned(), Vec::new()),
+        };
+        self.tell_with(damage, Done::Fenced, more, &inodes);
     }
 
     /// A frame was verified, or is fenced: for who only wants what goes to the device to be right.

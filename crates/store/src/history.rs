@@ -124,10 +124,10 @@ impl History {
     }
 
     /// Adds an event, which gets its number, and what it says of lasting damage. Never waits (H-3).
-    pub fn tell(&self, event: Event, lasting: Option<Lasting>) {
+    pub fn tell(&self, event: Event, lasting: impl IntoIterator<Item = Lasting>) {
         let mut state = self.state.lock();
         state.lists.add(event);
-        if let Some(lasting) = lasting {
+        for lasting in lasting {
             state.lists.note(lasting, self.room / 4);
         }
         self.change(&mut state);

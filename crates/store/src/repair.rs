@@ -93,7 +93,7 @@ impl Store {
         {
             if is_new {
                 pin.slot().verified.clear();
-                self.tell(&damage, Done::Fenced);
+                self.tell_fenced(&damage);
             }
             return Err(Error::Fenced { id });
         }

@@ -189,6 +189,7 @@ impl Store {
                     seen: &Seen::Checksum,
                     done: Done::Dropped,
                     owner: 0,
+                    inodes: &[],
                     window_ms: None,
                     more: "a checkpoint makes the transaction durable instead".into(),
                 });

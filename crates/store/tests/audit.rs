@@ -43,6 +43,15 @@ fn an_unbalanced_transaction_leaves_nothing() {
     assert_eq!(store.figures(), before);
     assert_eq!(store.totals().expect("totals"), totals);
     assert_eq!(store.unbalanced().len(), 1);
+    // S-18.5: the history has the equation as a number; of an operation nothing is known here.
+    let event = store.history().events(0).pop().expect("told");
+    assert_eq!((event.place, event.verdict, event.done), (5, 9, 7));
+    assert_eq!((event.id, event.at), (0, Equation::PagesGained as u64));
+    assert!(
+        event.text.contains("operations: unknown; E-1 pages-gained"),
+        "{}",
+        event.text
+    );
     store.transact::<_, Error>(|_| Ok(())).expect("an empty one");
     store.close().expect("close");
 }

@@ -40,6 +40,7 @@ fn line(entry: &Damaged) -> String {
         (path, inode) => format!("{path} (inode {inode})"),
     };
     let what = match &entry.metablock {
+        Some(id) if entry.from != 0 => format!("metadata {id}, bytes {} to {}", entry.from, entry.from + entry.length),
         Some(id) => format!("metadata {id}"),
         None => format!("bytes {} to {}", entry.from, entry.from + entry.length),
     };

@@ -84,6 +84,9 @@ pub struct Noticed {
     pub done: String,
     /// The metablock or inode, 0 = none.
     pub id: u64,
+    /// Frame, copy, page of the file, transaction, equation, group or address, as the place has it (S-18.5).
+    #[serde(default)]
+    pub at: u64,
     /// Page of the device, 0 = none.
     pub page: u64,
     /// First byte that was wrong.
@@ -110,6 +113,7 @@ impl From<Event> for Noticed {
             verdict: name(&VERDICTS, event.verdict),
             done: name(&DEEDS, event.done),
             id: event.id,
+            at: event.at,
             page: event.page,
             offset: event.offset,
             length: event.length,

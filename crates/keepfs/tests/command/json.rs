@@ -105,3 +105,65 @@ fn answers_about_a_mounted_pool_and_a_dead_one() {
     let events = hold("events", &done(keepfs(["events", "--json"]).arg(bed.dir())));
     assert_eq!(events["server"], "dead");
 }
+
+/// What was damaged, with all that is promised of it: in memory with window and bytes, of file data without.
+#[test]
+fn answers_about_damage() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    done(keepfs(["create", "--size", "64M", "--test"]).arg(bed.pool()));
+    bed.mount("");
+    fs::create_dir(bed.on("dir")).unwrap();
+    fs::write(bed.on("dir/file"), vec![1; 30_000]).unwrap();
+    let inject = |kind: &str| {
+        let mut inject = keepfs(["inject"]);
+        inject
+            .arg(bed.dir())
+            .args(["scribble", "--path", "/dir/file", "--kind", kind]);
+        done(inject.args(["--offset", "8", "--length", "12", "--pattern", "c3"]));
+    };
+    inject("inode");
+    let scrub = |part: &str| run(keepfs(["scrub", "start", part, "--wait"]).arg(bed.dir()));
+    assert_eq!(scrub("--arena").status.code(), Some(0));
+    inject("data");
+    assert_eq!(scrub("--rest").status.code(), Some(3));
+    let events = hold("events", &done(keepfs(["events", "--json"]).arg(bed.dir())));
+    let stray = &events["history"][0];
+    assert_eq!(
+        (&stray["verdict"], &stray["length"]),
+        (&"stray write".into(), &12.into())
+    );
+    assert_eq!(
+        (&stray["new"], &stray["id"]),
+        (&"c3".repeat(12).into(), &(2u64 << 56).into())
+    );
+    let window = stray["window_ms"].as_u64().unwrap();
+    assert!(
+        stray["text"]
+            .as_str()
+            .unwrap()
+            .contains(&format!(", right {window} ms before;")),
+        "{stray}"
+    );
+    let list = run(keepfs(["damage", "list", "--json"]).arg(bed.dir()));
+    assert_eq!(list.status.code(), Some(1), "data is lost");
+    let list = hold("damage", &String::from_utf8(list.stdout).unwrap());
+    let whose = |n: usize| {
+        let entry = &list["damage"][n];
+        (
+            entry["path"].clone(),
+            entry["place"].clone(),
+            entry["lost"].clone(),
+            entry["length"].clone(),
+        )
+    };
+    assert_eq!(
+        whose(0),
+        ("/dir/file".into(), "memory".into(), false.into(), 256.into())
+    );
+    assert_eq!(whose(1), ("/dir/file".into(), "data".into(), true.into(), 4096.into()));
+    let cleared = hold("damage", &done(keepfs(["damage", "clear", "--json"]).arg(bed.dir())));
+    assert_eq!(cleared["cleared"], 2);
+}

@@ -7,8 +7,12 @@ use crate::error::Error;
 use core::ops::Range;
 use keepfs_codes::identity::Group;
 use keepfs_format::history::{Event, Lasting};
+use keepfs_format::oplog::Operation;
 use keepfs_format::{Header, MetaId, PAGE, Space, inode};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Most operations of a transaction that an event names.
+const OPERATIONS_TOLD: usize = 4;
 
 /// Where it was noticed (S-18.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +40,12 @@ pub enum Place {
     /// The redo of a transaction.
     Redo(u64),
     /// A transaction.
-    Transaction,
+    Transaction {
+        /// The inode that its first operation is about, or the metablock that it would have changed; 0: unknown.
+        id: u64,
+        /// The first equation that did not hold, 0: none.
+        equation: u64,
+    },
     /// A group of the log.
     Log(u64),
     /// Memory outside the frames.
@@ -60,7 +69,7 @@ impl Place {
             Place::Copy { id, copy, page } => (2, id.0, copy.into(), page),
             Place::Data { ino, index, page } => (3, ino, index, page),
             Place::Redo(seq) => (4, 0, seq, 0),
-            Place::Transaction => (5, 0, 0, 0),
+            Place::Transaction { id, equation } => (5, id, equation, 0),
             Place::Log(group) => (6, 0, group, 0),
             Place::Outside(address) => (7, 0, address, 0),
             Place::Staged { ino, index } => (8, ino, index, 0),
@@ -69,7 +78,7 @@ impl Place {
     }
 
     /// Inode, metablock, first byte and length of what is damaged, if it is something that lasts.
-    fn lasting(self, owner: u64) -> Option<(u64, u64, u64, u64)> {
+    fn lasting(self, owner: u64) -> Option<Spot> {
         match self {
             Place::Frame(id, _) | Place::Copy { id, .. } => Some((owner, id.0, 0, PAGE as u64)),
             Place::Data { ino, index, .. } | Place::Staged { ino, index } => {
@@ -79,6 +88,9 @@ impl Place {
         }
     }
 }
+
+/// Inode, metablock, first byte and length.
+type Spot = (u64, u64, u64, u64);
 
 /// Something to tell.
 pub(crate) struct Told<'t> {
@@ -90,6 +102,8 @@ pub(crate) struct Told<'t> {
     pub done: Done,
     /// Whose it is, 0 = of no single file.
     pub owner: u64,
+    /// Of a metablock of inodes: all those that it is about; none: those whose bytes are wrong.
+    pub inodes: &'t [u64],
     /// Milliseconds since it was right.
     pub window_ms: Option<u32>,
     /// More words.
@@ -101,6 +115,9 @@ impl Told<'_> {
         let (place, id, at, page) = self.place.fields();
         let (range, old, new) = shown(self.seen);
         let more = if self.more.is_empty() { "" } else { "; " };
+        let window = self
+            .window_ms
+            .map_or_else(String::new, |ms| format!(", right {ms} ms before"));
         Event {
             number: 0,
             seconds,
@@ -116,9 +133,57 @@ impl Told<'_> {
             window_ms: self.window_ms.unwrap_or(u32::MAX),
             old,
             new,
-            text: format!("{}: {}; {}{more}{}", Where(self.place), self.seen, self.done, self.more),
+            text: format!(
+                "{}: {}{window}; {}{more}{}",
+                Where(self.place),
+                self.seen,
+                self.done,
+                self.more
+            ),
         }
     }
+}
+
+impl Told<'_> {
+    /// What is damaged, if it is something that lasts: of a metablock of inodes each of these by itself (S-18.6).
+    fn lasting(&self) -> Vec<Spot> {
+        let Some(whole) = self.place.lasting(self.owner) else {
+            return Vec::new();
+        };
+        let id = MetaId(whole.1);
+        if id.space() != Some(Space::Inodes) {
+            return vec![whole];
+        }
+        let slot = |ino: u64| (ino, id.0, inode::offset_of(ino) as u64, inode::SIZE as u64);
+        let mut slots: Vec<Spot> = match self.inodes {
+            [] => slots_hit(id, self.seen).into_iter().map(slot).collect(),
+            inodes => inodes.iter().copied().map(slot).collect(),
+        };
+        if slots.is_empty() {
+            slots.push(whole);
+        }
+        slots
+    }
+}
+
+/// The inodes of metablock `id` whose bytes are wrong; none if it is not known, or if other bytes are wrong, too.
+fn slots_hit(id: MetaId, seen: &Seen) -> Vec<u64> {
+    let bytes: Vec<usize> = match seen {
+        Seen::Flips(flips) => flips.iter().map(|(at, _)| *at).collect(),
+        Seen::StrayWrite { offset, new, .. } => (*offset..*offset + new.len()).collect(),
+        _ => Vec::new(),
+    };
+    let slots = inode::offset_of(0)..inode::offset_of(0) + inode::PER_BLOCK as usize * inode::SIZE;
+    if !bytes.iter().all(|at| slots.contains(at)) {
+        return Vec::new();
+    }
+    let mut hit: Vec<u64> = bytes
+        .into_iter()
+        .map(|at| inode::at(id, at))
+        .filter(|ino| *ino != 0)
+        .collect();
+    hit.dedup();
+    hit
 }
 
 /// Range that is wrong, the first bytes that should stand there, and those found.
@@ -147,7 +212,7 @@ impl core::fmt::Display for Where {
             Place::Copy { id, copy, page } => write!(f, "copy {copy} of {id} on the device (page {page})"),
             Place::Data { ino, index, page } => write!(f, "page {index} of inode {ino} (page {page} of the device)"),
             Place::Redo(seq) => write!(f, "redo of transaction {seq} in memory"),
-            Place::Transaction => f.write_str("a transaction"),
+            Place::Transaction { .. } => f.write_str("a transaction"),
             Place::Log(group) => write!(f, "log group {group}"),
             Place::Outside(address) => write!(f, "memory at {address:#x}"),
             Place::Staged { ino, index } => write!(f, "page {index} of inode {ino}, staged in memory"),
@@ -161,10 +226,9 @@ fn now() -> (i64, u32) {
     (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
-/// Whose metablock it is, by its id and header: an inode of it for INODES, 0 if it is nobody's alone.
+/// Whose metablock it is, by its id and header; 0 if it is nobody's alone.
 pub(crate) fn owner_of(id: MetaId, header: Option<&Header>) -> u64 {
     match id.space() {
-        Some(Space::Inodes) => id.index().saturating_mul(inode::PER_BLOCK),
         Some(Space::Nodes) => header.map_or(0, |h| h.owner.get()),
         _ => 0,
     }
@@ -179,10 +243,11 @@ impl Store {
             Done::Ended | Done::Fenced | Done::Nothing => tracing::error!("{}", event.text),
             _ => tracing::warn!("{}", event.text),
         }
-        let lasting = told.place.lasting(told.owner).map(|(inode, id, from, length)| Lasting {
-            place: event.place,
-            verdict: event.verdict,
-            done: event.done,
+        let (place, verdict, done) = (event.place, event.verdict, event.done);
+        let lasting = told.lasting().into_iter().map(|(inode, id, from, length)| Lasting {
+            place,
+            verdict,
+            done,
             inode,
             id,
             from,
@@ -197,40 +262,69 @@ impl Store {
 
     /// Tells a damage of a frame: as an event, and in [`Store::damages`].
     pub(crate) fn tell(&self, damage: &Damage, done: Done) {
+        self.tell_with(damage, done, String::new(), &[]);
+    }
+
+    /// The same with more words, and with the inodes that it is about.
+    pub(crate) fn tell_with(&self, damage: &Damage, done: Done, more: String, inodes: &[u64]) {
         self.tell_of(&Told {
             place: Place::Frame(damage.id, damage.frame),
             seen: &damage.seen,
             done,
             owner: damage.owner,
+            inodes,
             window_ms: damage.window_ms,
-            more: String::new(),
+            more,
         });
         self.damages.push(damage.clone(), done);
     }
 
     /// A transaction was found to be wrong by itself.
     #[cold]
-    pub(crate) fn tell_logic(&self, done: Done, what: String) {
+    pub(crate) fn tell_logic(&self, (id, equation): (u64, u64), done: Done, what: String) {
         self.tell_of(&Told {
-            place: Place::Transaction,
+            place: Place::Transaction { id, equation },
             seen: &Seen::Logic,
             done,
             owner: 0,
+            inodes: &[],
             window_ms: None,
             more: what,
         });
     }
 
-    /// A transaction did not balance and was rolled back.
-    pub(crate) fn tell_unbalanced(&self, unbalanced: &Unbalanced) {
-        self.tell_logic(Done::RolledBack, unbalanced.to_string());
+    /// A transaction that did these operations did not balance and was rolled back.
+    pub(crate) fn tell_unbalanced(&self, unbalanced: &Unbalanced, operations: &[u8]) {
+        let mut rest = operations;
+        let decoded = core::iter::from_fn(|| {
+            let (operation, behind) = Operation::decode(rest)?;
+            rest = behind;
+            Some(operation)
+        });
+        let first: Vec<Operation<'_>> = decoded.take(OPERATIONS_TOLD).collect();
+        let words: Vec<String> = first
+            .iter()
+            .map(|o| format!("{} of inode {}", o.action.name(), o.object))
+            .collect();
+        let words = if words.is_empty() {
+            "unknown".into()
+        } else {
+            words.join(", ")
+        };
+        let inode = first.first().map_or(0, |operation| operation.object);
+        let equation = unbalanced.imbalances().first().map_or(0, |found| found.equation as u64);
+        self.tell_logic(
+            (inode, equation),
+            Done::RolledBack,
+            format!("operations: {words}; {unbalanced}"),
+        );
     }
 
     /// A change of metablock `id` by callers that it does not belong to was refused; the error of its transaction.
     #[cold]
     pub(crate) fn tell_foreign(&self, id: MetaId, caller: Group, own: Group) -> Error {
         let what = format!("a change of {id}, which {own:?} callers change, by {caller:?} callers (S-15.5)");
-        self.tell_logic(Done::RolledBack, what.clone());
+        self.tell_logic((id.0, 0), Done::RolledBack, what.clone());
         Error::Logic(what)
     }
 
@@ -241,6 +335,7 @@ impl Store {
             seen: &Seen::Checksum,
             done: Done::Nothing,
             owner: ino,
+            inodes: &[],
             window_ms: None,
             more: String::new(),
         });
@@ -261,6 +356,7 @@ impl Store {
             seen: &Seen::Unknown,
             done: Done::RolledBack,
             owner: 0,
+            inodes: &[],
             window_ms: None,
             more: report.to_owned(),
         });

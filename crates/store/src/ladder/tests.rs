@@ -3,10 +3,10 @@
 
 use super::*;
 use crate::events::Seen;
-use crate::{FormatOptions, Guard, Meaning, Protection, Ref, Source, StoreOptions};
+use crate::{FormatOptions, Guard, Meaning, Protection, Ref, Source, StoreOptions, Txn};
 use keepfs_format::bitmap::{self, TOTALS};
 use keepfs_format::plog::Run;
-use keepfs_format::{Kind, PAGE, Space};
+use keepfs_format::{Kind, PAGE, Space, inode};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, Device, PageNo};
 use parking_lot::Mutex;
@@ -379,12 +379,7 @@ fn a_fenced_metablock_loses_what_only_damaged_redo_had() {
             .store
             .transact::<_, Error>(|t| Ok(t.put(r, 1000, bytes, meaning)?))
     };
-    put(fenced, b"only in redo", Meaning::Xattr).expect("put");
-    let region = world.store.staging();
-    let mut all = vec![0; region.bytes()];
-    region.load(0, &mut all);
-    let place = all.windows(12).position(|w| w == b"only in redo").expect("redo");
-    region.xor_u8(place, 1);
+    world.damage_redo();
     let right = world.content(fenced.id).expect("right");
     world.stray(fenced.id, &right, 2000, 64);
     assert!(matches!(world.content(fenced.id), Err(Error::Fenced { .. })));
@@ -480,4 +475,66 @@ fn a_hidden_change_that_nobody_can_mend_is_fenced() {
         .read(PageNo(entry.first.get()), &mut at_rest)
         .expect("read");
     assert!(at_rest == right);
+}
+
+/// What is wrong with inodes is told of these inodes, by their slots; with all that live if the metablock is fenced, and then up to
+/// which transaction it is whole. S-18.6, S-15.17
+#[test]
+fn damaged_inodes_are_named_one_by_one() {
+    let world = world(Protection::Crc, Rungs::ALL);
+    let inodes = MetaId::new(Space::Inodes, 0);
+    world.lives(&[2, 3, 5]);
+    let right = world.content(inodes).expect("right");
+    let listed = || -> Vec<(u64, u64, u64, u32)> {
+        let list = world.store.history().damage().into_iter();
+        let list = list.filter(|entry| entry.id == inodes.0);
+        list.map(|entry| (entry.inode, entry.from, entry.length, entry.count))
+            .collect()
+    };
+    let slot = |ino: u64| inode::offset_of(ino);
+    world.stray(inodes, &right, slot(3) + 250, 32);
+    assert!(world.content(inodes).expect("mended") == right);
+    assert_eq!(listed(), [(3, slot(3) as u64, 256, 1), (4, slot(4) as u64, 256, 1)]);
+    // What lies behind the slots is nobody's.
+    world.stray(inodes, &right, slot(14) + 240, 32);
+    assert!(world.content(inodes).expect("mended") == right);
+    assert_eq!(listed()[2..], [(0, 0, 4096, 1)]);
+    world.store.history().clear_damage();
+    let damaged = world.damage_redo();
+    world.stray(inodes, &right, slot(3), 64);
+    assert!(matches!(world.content(inodes), Err(Error::Fenced { .. })));
+    assert_eq!(listed(), [2, 3, 5].map(|ino| (ino, slot(ino) as u64, 256, 1)));
+    let event = world.store.history().events(0).pop().expect("told");
+    let whole = format!(
+        "committed up to {}, it has all up to {}",
+        world.store.last_seq(),
+        damaged - 1
+    );
+    assert!(event.text.contains(&whole), "{whole}: {}", event.text);
+}
+
+impl World {
+    /// These inodes live in metablock 0.
+    fn lives(&self, inodes: &[u64]) {
+        let r = Ref::inode_block(0);
+        let done = self.store.transact::<_, Error>(|t| {
+            for ino in inodes {
+                t.put(r, inode::offset_of(*ino), &inode::LIVE.to_le_bytes(), Meaning::Inode)?;
+            }
+            Ok(())
+        });
+        done.expect("put");
+    }
+
+    /// Damages the redo of one more transaction; its number.
+    fn damage_redo(&self) -> u64 {
+        let (r, meaning) = self.nodes[4];
+        let put = |t: &mut Txn<'_>| Ok(t.put(r, 1000, b"only in redo", meaning)?);
+        self.store.transact::<_, Error>(put).expect("put");
+        let region = self.store.staging();
+        let mut all = vec![0; region.bytes()];
+        region.load(0, &mut all);
+        region.xor_u8(all.windows(12).position(|w| w == b"only in redo").expect("redo"), 1);
+        self.store.last_seq()
+    }
 }

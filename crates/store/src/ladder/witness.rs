@@ -80,8 +80,9 @@ impl Store {
         })
     }
 
-    /// What device, log and the redo before the first entry that is damaged tell of a metablock.
-    pub(crate) fn told_content(&self, id: MetaId) -> Option<arena::Copy> {
+    /// What device, log and the redo before the first entry that is damaged tell of a metablock, and the last transaction that
+    /// they have.
+    pub(crate) fn told_content(&self, id: MetaId) -> Option<(arena::Copy, u64)> {
         let mut past = self.past(id)?;
         let redo = self.redo.lock();
         let since = redo.beyond(past.seq)?.read_whole(&self.segment);
@@ -89,7 +90,8 @@ impl Store {
         for record in since.iter().flat_map(|txn| &txn.records) {
             past.apply(self.pool.tag, id, record);
         }
-        past.content
+        let last = since.last().map_or(past.seq, |txn| txn.seq);
+        Some((past.content?, last))
     }
 
     /// A node that an open transaction has made: only its frame has the header, which its sum must confirm.

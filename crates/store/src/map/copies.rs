@@ -201,6 +201,7 @@ impl Store {
             seen: &seen,
             done,
             owner: owner_of(id, header.map(|(header, _)| header).as_ref()),
+            inodes: &[],
             window_ms: None,
             more: format!("its page {flaw}"),
         });

@@ -78,6 +78,7 @@ impl Store {
             seen: &seen,
             done: Done::Dropped,
             owner: 0,
+            inodes: &[],
             window_ms: None,
             more: format!("in the memory of a server that died: {evidence}; nothing of it was used"),
         });
@@ -90,6 +91,7 @@ impl Store {
             seen: &Seen::Checksum,
             done: Done::Nothing,
             owner: 0,
+            inodes: &[],
             window_ms: None,
             more: format!(
                 "changes that were acknowledged and not synced are lost, {transactions} transactions: the redo of a server that died was damaged"

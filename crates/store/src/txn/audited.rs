@@ -39,7 +39,8 @@ impl Txn<'_> {
         }
         let found = Arc::new(found);
         self.store.audits.found(&found);
-        self.store.tell_unbalanced(&found.clone().into());
+        let operations = self.draft.as_ref().map_or(&[][..], crate::oplog::Draft::operations);
+        self.store.tell_unbalanced(&found.clone().into(), operations);
         Err(Error::Unbalanced(found.into()).into())
     }
 
