@@ -23,7 +23,9 @@ use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record, Run};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{MetaId, PAGE, Space};
 use keepfs_media::{Device, PageNo};
+use replay::Replay;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A log that was applied in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,16 +40,25 @@ pub struct SeenLog {
 
 /// Opens a pool. With `read_only`, the log is applied in memory and nothing is written.
 pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store, Error> {
-    open_owing(device, options, None).map(|(store, _)| store)
+    open_owing(device, options, None).map(|opened| opened.store)
 }
 
-/// Opens a pool with what its dead server owed: the redo that the log does not have, as one more group (S-16.5). The second
-/// value: the last transaction that the log has.
+/// A store, and what was found on the way.
+pub struct Opened {
+    /// It.
+    pub store: Store,
+    /// The last transaction that the log has.
+    pub logged: u64,
+    /// When everything was in memory: what is left to do from then on is writing.
+    pub replayed: Instant,
+}
+
+/// Opens a pool with what its dead server owed: the redo that the log does not have, as one more group (S-16.5).
 pub fn open_owing(
     device: Arc<dyn Device>,
     options: &StoreOptions,
     mut owed: Option<&mut Adopted>,
-) -> Result<(Store, u64), Error> {
+) -> Result<Opened, Error> {
     let sb = pool::choose(&*device)?;
     if !options.read_only {
         pool::may_write(&sb)?;
@@ -82,18 +93,14 @@ pub fn open_owing(
     let store = Store::build(device, sb, options, frames)?;
     store.check_roots()?;
     store.load_homes()?;
-    for group in &scan.groups {
-        for record in decode(group)? {
-            store.replay(&record).map_err(|e| in_group(group.group, e))?;
-        }
-        store.redo.lock().start_at(group.seq);
-    }
+    store.replay(&scan.groups)?;
     store.settle_staged()?;
     store.start_space(&sb)?;
     if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedReusedTooEarly)) {
         store.space.quarantine(owed.freed_pages(logged)?);
     }
     planted::step(Point::Replayed);
+    let replayed = Instant::now();
     let last = store.redo.lock().last;
     let seen = (owes || scan.seen > head.sequence).then_some(SeenLog {
         sequence: scan.seen,
@@ -106,7 +113,11 @@ pub fn open_owing(
     }
     store.is_witnessed.store(true, core::sync::atomic::Ordering::Release);
     *store.seen_log.lock() = seen.filter(|_| options.read_only);
-    Ok((store, logged))
+    Ok(Opened {
+        store,
+        logged,
+        replayed,
+    })
 }
 
 /// Adds the redo beyond `logged` to the groups of a log. Whether there is any.
@@ -192,6 +203,19 @@ fn keep_taken(device: &dyn Device, sb: &Superblock, pool: &Pool, scan: &mut Scan
 }
 
 impl Store {
+    /// Applies whole groups.
+    fn replay(&self, groups: &[Found]) -> Result<(), Error> {
+        let mut replay = Replay::of(self);
+        for group in groups {
+            for record in decode(group)? {
+                replay.apply(&record).map_err(|e| in_group(group.group, e))?;
+            }
+            self.redo.lock().start_at(group.seq);
+        }
+        replay.store_all();
+        Ok(())
+    }
+
     /// Reads the HOMES metablocks.
     fn load_homes(&self) -> Result<(), Error> {
         let mut keeper = self.keeper.lock();

@@ -39,8 +39,10 @@ pub struct Parts {
     pub adopt: Duration,
     /// Rolling the old arena back.
     pub roll_back: Duration,
-    /// Log and redo, and the checkpoint behind them.
+    /// Log and redo.
     pub recover: Duration,
+    /// The checkpoint behind them: flush, write, flush, superblock, flush.
+    pub checkpoint: Duration,
     /// Looking at every frame of the old arena.
     pub evidence: Duration,
     /// Requests and lookup counts.
@@ -52,7 +54,7 @@ pub struct Parts {
 impl Parts {
     /// All of it.
     pub fn total(&self) -> Duration {
-        self.adopt + self.roll_back + self.recover + self.evidence + self.requests + self.volume
+        self.adopt + self.roll_back + self.recover + self.checkpoint + self.evidence + self.requests + self.volume
     }
 }
 
@@ -163,8 +165,10 @@ impl Store {
         let half_done = evidence::roll_back(&dead.arena, &dead.undo, &mut resumed);
         resumed.parts.roll_back = clock.lap();
         planted::step(Point::RolledBack);
-        let (mut store, logged) = recover::open_owing(device, &options, dead.adopted.as_mut())?;
-        resumed.parts.recover = clock.lap();
+        let opened = recover::open_owing(device, &options, dead.adopted.as_mut())?;
+        let (mut store, logged) = (opened.store, opened.logged);
+        resumed.parts.recover = clock.lap_at(opened.replayed);
+        resumed.parts.checkpoint = clock.lap();
         planted::step(Point::Recovered);
         let last = store.redo.lock().last;
         resumed.beyond = last.saturating_sub(logged);
@@ -265,8 +269,12 @@ impl Lap {
     }
 
     fn lap(&mut self) -> Duration {
-        let now = Instant::now();
-        now - core::mem::replace(&mut self.0, now)
+        self.lap_at(Instant::now())
+    }
+
+    /// A part that ended `at`.
+    fn lap_at(&mut self, at: Instant) -> Duration {
+        at - core::mem::replace(&mut self.0, at)
     }
 }
 

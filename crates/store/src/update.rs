@@ -287,16 +287,3 @@ fn take_back(arena: &Arena, undo: &UndoSlot<'_>, kept: &Kept) {
     arena.leave(frame);
     undo.taken_back(kept.number);
 }
-
-/// Replay's entry: bytes from a verified log group, before anybody else is there. No undo: the device still has
-/// the state before, and recovery is repeated from it.
-pub(crate) fn replay(arena: &Arena, frame: FrameNo, offset: usize, new: &[u8]) {
-    let mut buf = [0; BYTES_MAX];
-    let old = &mut buf[..new.len()];
-    arena.load(frame, offset, old);
-    arena.enter(frame);
-    let (group, delta) = (arena.binding(frame).group, crc64::delta(offset, old, new));
-    arena.fold(frame, group, (offset, old, new), delta);
-    let _later = arena.copy(frame, offset, new);
-    arena.leave(frame);
-}

@@ -1,21 +1,75 @@
 //! Applying the records of the log to the checkpoint (S-8.5), before anybody else is there.
 //!
 //! No record is believed: each names what exists and fits, or the pool is not opened (promise C-8).
+//!
+//! Invariants:
+//! P-1 A frame that the log changes is verified, changed in a private copy, and stored once, with sums of that copy: behind some
+//!     guards each store is a system call or more, and a service waits for all of them (decision 0621).
+//! P-2 What a copy is of is pinned, and read by nobody else, until it is stored or dropped.
 
 use crate::cache::Pin;
 use crate::error::Error;
 use crate::staged::Under;
-use crate::{Store, pool, update};
+use crate::{Store, pool};
+use keepfs_codes::crc64;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
 use keepfs_format::blockmap::FILE_SIZE_MAX;
 use keepfs_format::map::LIVE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-impl Store {
+/// A replay under way.
+pub(super) struct Replay<'s> {
+    store: &'s Store,
+    images: BTreeMap<MetaId, Image<'s>>,
+}
+
+/// A frame as it shall be.
+struct Image<'s> {
+    pin: Pin<'s>,
+    bytes: Box<[u8; PAGE]>,
+}
+
+/// Images at a time; more are stored first.
+const IMAGES_MAX: usize = 4096;
+
+impl<'s> Replay<'s> {
+    /// Into the frames of `store`, which has nothing of the log yet.
+    pub(super) fn of(store: &'s Store) -> Replay<'s> {
+        Replay {
+            store,
+            images: BTreeMap::new(),
+        }
+    }
+
+    /// Stores what was changed: nobody reads the frames before.
+    pub(super) fn store_all(&mut self) {
+        for (_, Image { pin, bytes }) in core::mem::take(&mut self.images) {
+            self.store.arena.refill(pin.frame, &bytes, crc64::full(&*bytes));
+        }
+    }
+
+    /// What the frame of `id` shall be; marks it dirty. Errors: it cannot be verified; the arena is full.
+    fn image(&mut self, id: MetaId, pin: Pin<'s>) -> Result<&mut [u8; PAGE], Error> {
+        if self.images.len() >= IMAGES_MAX && !self.images.contains_key(&id) {
+            self.store_all();
+        }
+        match self.images.entry(id) {
+            Entry::Occupied(image) => Ok(&mut image.into_mut().bytes),
+            Entry::Vacant(none) => {
+                let mut bytes = Box::new([0; PAGE]);
+                self.store.verified_copy(&pin, &mut bytes)?;
+                self.store.before_first_write(id, &pin, false).map_err(pool::stopped)?;
+                Ok(&mut none.insert(Image { pin, bytes }).bytes)
+            }
+        }
+    }
+
     /// Applies one record of a group that is taken (S-8.5).
-    pub(super) fn replay(&self, record: &Record) -> Result<(), Error> {
+    pub(super) fn apply(&mut self, record: &Record) -> Result<(), Error> {
         match record {
             Record::Update { id, generation, ranges } => self.replay_update(*id, *generation, ranges)?,
             Record::Birth {
@@ -31,7 +85,7 @@ impl Store {
             Record::Alloc { space, run } => self.replay_bits(*space, *run, true)?,
             Record::Free { space, run } => {
                 self.replay_bits(*space, *run, false)?;
-                self.staged_table.lock().apply(record, &mut Under::Later)?;
+                self.store.staged_table.lock().apply(record, &mut Under::Later)?;
             }
             Record::Ref { run, delta } => self.replay_ref(*run, *delta)?,
             Record::MapEntry { ino, index, .. } | Record::Tail { ino, index, .. } | Record::Zero { ino, index, .. }
@@ -46,27 +100,20 @@ impl Store {
             | Record::Zero { .. }
             | Record::MapEntry { .. }
             | Record::Truncate { .. }
-            | Record::Create { .. } => self.staged_table.lock().apply(record, &mut Under::Later)?,
+            | Record::Create { .. } => self.store.staged_table.lock().apply(record, &mut Under::Later)?,
             Record::Link { .. } | Record::Unlink { .. } => {}
         }
         Ok(())
     }
 
-    /// Stores bytes of a replayed record and marks the frame dirty.
-    fn replay_store(&self, pin: &Pin<'_>, id: MetaId, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        self.before_first_write(id, pin, false).map_err(pool::stopped)?;
-        update::replay(&self.arena, pin.frame, offset, bytes);
-        Ok(())
-    }
-
-    fn replay_update(&self, id: MetaId, generation: u32, ranges: &[(u16, Vec<u8>)]) -> Result<(), Error> {
+    fn replay_update(&mut self, id: MetaId, generation: u32, ranges: &[(u16, Vec<u8>)]) -> Result<(), Error> {
         if !matches!(id.space(), Some(Space::Nodes | Space::Inodes)) {
             return Err(Error::Damaged(format!("it changes {id}, which is not logged")));
         }
-        let Some(pin) = self.fetch_known(id)? else {
+        let Some(pin) = self.store.fetch_known(id)? else {
             return Err(Error::Damaged(format!("it changes {id}, which does not exist")));
         };
-        let live = self.header(id)?.generation.get();
+        let live = self.store.header(id)?.generation.get();
         if live != generation {
             let newer = generation > live;
             return if newer {
@@ -77,35 +124,38 @@ impl Store {
                 Ok(())
             };
         }
+        let image = self.image(id, pin)?;
         for (offset, bytes) in ranges {
-            if usize::from(*offset) < HEADER || usize::from(*offset) + bytes.len() > PAGE {
+            let offset = usize::from(*offset);
+            if offset < HEADER || offset + bytes.len() > PAGE {
                 return Err(Error::Damaged(format!("it changes the header of {id}")));
             }
-            self.replay_store(&pin, id, usize::from(*offset), bytes)?;
+            image[offset..offset + bytes.len()].copy_from_slice(bytes);
         }
         Ok(())
     }
 
-    fn replay_birth(&self, id: MetaId, generation: u32, kind: u8, level: u8, owner: u64) -> Result<(), Error> {
+    fn replay_birth(&mut self, id: MetaId, generation: u32, kind: u8, level: u8, owner: u64) -> Result<(), Error> {
         let wrong = || Error::Damaged(format!("it bears {id} of the impossible kind {kind} for inode {owner}"));
         let kind = Kind::of(kind)
             .filter(|kind| kind.is_owned() && owner != 0 && id.space() == Some(Space::Nodes))
             .ok_or_else(wrong)?;
         self.replay_bits(Space::NodeNumbers, one(id.index()), true)?;
-        let header = Header::new(self.pool.tag, id, kind, level, owner, generation);
+        let header = Header::new(self.store.pool.tag, id, kind, level, owner, generation);
         // A stale frame of an earlier life may be here: its death is in this log.
-        if let Some(pin) = self.cache.pin(id) {
-            self.cache.remove(id, pin);
+        self.images.remove(&id);
+        if let Some(pin) = self.store.cache.pin(id) {
+            self.store.cache.remove(id, pin);
         }
-        let pin = self.place_new(id, &header).map_err(pool::stopped)?;
-        self.before_first_write(id, &pin, false).map_err(pool::stopped)
+        let pin = self.store.place_new(id, &header).map_err(pool::stopped)?;
+        self.store.before_first_write(id, &pin, false).map_err(pool::stopped)
     }
 
-    fn replay_death(&self, id: MetaId, generation: u32) -> Result<(), Error> {
+    fn replay_death(&mut self, id: MetaId, generation: u32) -> Result<(), Error> {
         if !matches!(id.space(), Some(Space::Nodes | Space::Inodes)) {
             return Err(Error::Damaged(format!("it ends {id}, which never ends")));
         }
-        let live = self.live_generation(id)?;
+        let live = self.store.live_generation(id)?;
         if live != Some(generation) {
             return Err(Error::Damaged(format!(
                 "it ends {id} of generation {generation}, which is not alive"
@@ -114,30 +164,20 @@ impl Store {
         if id.space() == Some(Space::Nodes) {
             self.replay_bits(Space::NodeNumbers, one(id.index()), false)?;
         }
-        if let Some(pin) = self.cache.pin(id) {
-            self.cache.remove(id, pin);
+        self.images.remove(&id);
+        if let Some(pin) = self.store.cache.pin(id) {
+            self.store.cache.remove(id, pin);
         }
-        self.deaths.insert(id, generation);
-        self.map_changes(id);
+        self.store.deaths.insert(id, generation);
+        self.store.map_changes(id);
         Ok(())
     }
 
-    /// The generation of a node that is alive, from the arena or the map; its content is not read. A metablock of
-    /// inodes is alive from its first change on, which the log does not tell if it died in the same group (S-8.9).
-    fn live_generation(&self, id: MetaId) -> Result<Option<u32>, Error> {
-        let born = id.space() == Some(Space::Inodes) && self.fetch_known(id)?.is_some();
-        if born || self.cache.pin(id).is_some() {
-            return Ok(Some(self.header(id)?.generation.get()));
-        }
-        let entry = self.locate(id)?.filter(|e| e.state == LIVE && !self.is_dead(id, e));
-        Ok(entry.map(|e| e.generation.get()))
-    }
-
-    fn replay_bits(&self, space: Space, run: Run, on: bool) -> Result<(), Error> {
+    fn replay_bits(&mut self, space: Space, run: Run, on: bool) -> Result<(), Error> {
         let limit = if space == Space::Pages {
-            self.pool.pages
+            self.store.pool.pages
         } else {
-            self.number_limit(space)
+            self.store.number_limit(space)
         };
         let end = run.start + u64::from(run.count);
         if end > limit {
@@ -163,13 +203,11 @@ impl Store {
     }
 
     /// The bits `at..end`, which stand in one metablock.
-    fn replay_bits_in_one(&self, space: Space, at: u64, end: u64, on: bool) -> Result<(), Error> {
+    fn replay_bits_in_one(&mut self, space: Space, at: u64, end: u64, on: bool) -> Result<(), Error> {
         let (id, first, _) = bitmap::bit(space, at);
         let (_, last, _) = bitmap::bit(space, end - 1);
-        let pin = self.fetch(id)?;
-        let mut buf = [0; PAGE];
-        let bytes = &mut buf[..last - first + 1];
-        self.arena.load(pin.frame, first, bytes);
+        let pin = self.store.fetch(id)?;
+        let bytes = &mut self.image(id, pin)?[first..=last];
         for number in at..end {
             let (_, offset, mask) = bitmap::bit(space, number);
             let byte = &mut bytes[offset - first];
@@ -183,11 +221,11 @@ impl Store {
             }
             *byte ^= mask;
         }
-        self.replay_store(&pin, id, first, bytes)
+        Ok(())
     }
 
-    fn replay_ref(&self, run: Run, delta: i32) -> Result<(), Error> {
-        if run.start + u64::from(run.count) > self.pool.pages {
+    fn replay_ref(&mut self, run: Run, delta: i32) -> Result<(), Error> {
+        if run.start + u64::from(run.count) > self.store.pool.pages {
             return Err(Error::Damaged(format!(
                 "it shares page {}, which does not exist",
                 run.start
@@ -195,26 +233,30 @@ impl Store {
         }
         for page in run.start..run.start + u64::from(run.count) {
             let (id, offset) = bitmap::share(page);
-            let pin = self.fetch(id)?;
-            let mut count = [0; 2];
-            self.arena.load(pin.frame, offset, &mut count);
-            let now = i32::from(u16::from_le_bytes(count))
+            let pin = self.store.fetch(id)?;
+            let count = counter(self.image(id, pin)?, offset)?;
+            let now = i32::from(u16::from_le_bytes(*count))
                 .checked_add(delta)
                 .and_then(|n| u16::try_from(n).ok());
             let now =
                 now.ok_or_else(|| Error::Damaged(format!("it shares page {page} an impossible number of times")))?;
-            self.replay_store(&pin, id, offset, &now.to_le_bytes())?;
+            *count = now.to_le_bytes();
         }
         self.replay_total(TOTAL_SHARES, i64::from(run.count) * i64::from(delta))
     }
 
-    fn replay_total(&self, offset: usize, add: i64) -> Result<(), Error> {
-        let pin = self.fetch(TOTALS)?;
-        let mut bytes = [0; 8];
-        self.arena.load(pin.frame, offset, &mut bytes);
-        let now = u64::from_le_bytes(bytes).wrapping_add_signed(add);
-        self.replay_store(&pin, TOTALS, offset, &now.to_le_bytes())
+    fn replay_total(&mut self, offset: usize, add: i64) -> Result<(), Error> {
+        let pin = self.store.fetch(TOTALS)?;
+        let total = counter(self.image(TOTALS, pin)?, offset)?;
+        *total = u64::from_le_bytes(*total).wrapping_add_signed(add).to_le_bytes();
+        Ok(())
     }
+}
+
+/// `N` bytes of an image.
+fn counter<const N: usize>(image: &mut [u8; PAGE], offset: usize) -> Result<&mut [u8; N], Error> {
+    let bytes = image.get_mut(offset..).and_then(<[u8]>::first_chunk_mut);
+    bytes.ok_or_else(|| Error::Logic(format!("a counter at {offset} of a metablock")))
 }
 
 /// A run of one number.
@@ -222,5 +264,18 @@ fn one(number: u64) -> Run {
     Run {
         start: number,
         count: 1,
+    }
+}
+
+impl Store {
+    /// The generation of a node that is alive, from the arena or the map; its content is not read. A metablock of
+    /// inodes is alive from its first change on, which the log does not tell if it died in the same group (S-8.9).
+    fn live_generation(&self, id: MetaId) -> Result<Option<u32>, Error> {
+        let born = id.space() == Some(Space::Inodes) && self.fetch_known(id)?.is_some();
+        if born || self.cache.pin(id).is_some() {
+            return Ok(Some(self.header(id)?.generation.get()));
+        }
+        let entry = self.locate(id)?.filter(|e| e.state == LIVE && !self.is_dead(id, e));
+        Ok(entry.map(|e| e.generation.get()))
     }
 }
