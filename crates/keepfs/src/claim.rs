@@ -48,6 +48,18 @@ impl Claim {
         self.device.prepare_writing();
     }
 
+    /// The pool's identity, from its superblocks: 8 KiB of fixed layout, checked by their sums. Nothing else is read.
+    ///
+    /// # Errors
+    /// As [`Claim::open`].
+    pub fn id(&self) -> Result<String> {
+        let pool = keepfs_store::Pool::on(&*self.device);
+        pool.map(|pool| pool.id.to_string()).map_err(|source| Error::Pool {
+            pool: self.path.clone(),
+            source: source.into(),
+        })
+    }
+
     /// Opens the pool; recovers it if it was not closed. `options` as they were when it was claimed.
     ///
     /// # Errors

@@ -10,7 +10,9 @@ use rustix::io::Errno;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 /// Asks the server of a mount; `None` if it dies over it.
 fn ask(bed: &Bed, question: &str) -> Option<Value> {
@@ -85,18 +87,24 @@ fn a_server_that_is_taken_over_by_its_image_gets_no_files() {
     let victim = bed.path("victim");
     fs::write(&victim, "text").unwrap();
     let try_there = format!("try:{}", bed.path("").display());
+    // Of another mount, where records are: neither this server's keeper nor anybody else's.
+    let folder = bed.path("");
+    let record = Path::new("/run/keepfs").join(folder.file_name().unwrap());
+    fs::create_dir_all("/run/keepfs").unwrap();
+    fs::write(&record, "record").unwrap();
     for options in ["keeper=on", "keeper=on,ro"] {
         done(bed.mounting(options).env("KEEPFS_PLANTED", &try_there));
         for life in 0..2 {
             let tried = ask(&bed, "planted tried").unwrap();
             let tried = tried.as_object().unwrap();
-            assert_eq!(tried.len(), 22, "{tried:?}");
+            assert_eq!(tried.len(), 26, "{tried:?}");
             for (what, came) in tried {
                 let refused = [Errno::PERM, Errno::ACCESS].map(|errno| errno.raw_os_error());
                 let refused = came.as_i64().is_some_and(|errno| refused.contains(&(errno as i32)));
                 assert!(refused, "{what}: {came}");
             }
             assert_eq!(fs::read(&victim).unwrap(), b"text");
+            assert_eq!(fs::read(&record).unwrap(), b"record");
             if life == 0 {
                 bed.end_server(rustix::process::Signal::KILL);
             }
@@ -107,6 +115,59 @@ fn a_server_that_is_taken_over_by_its_image_gets_no_files() {
         bed.unmount();
         bed.check();
     }
+    fs::remove_file(&record).unwrap();
+}
+
+/// Without a keeper it mounts and unmounts itself and opens files; what it never needs it has not (decision 0624).
+#[test]
+fn a_server_alone_starts_no_programs() {
+    if !bed::possible() {
+        return;
+    }
+    let bed = Bed::new();
+    for options in ["keeper=off", "transport=uring"] {
+        let try_it = format!("try:{}", bed.path("").display());
+        done(bed.mounting(options).env("KEEPFS_PLANTED", &try_it));
+        let server = bed.server();
+        let mut stream = UnixStream::connect(format!("/run/keepfs/{server}.sock")).unwrap();
+        writeln!(stream, "planted tried").unwrap();
+        let mut tried = String::new();
+        BufReader::new(stream).read_line(&mut tried).unwrap();
+        let tried: serde_json::Map<String, Value> = serde_json::from_str(&tried).unwrap();
+        assert_eq!(tried.len(), 7, "{tried:?}");
+        for (what, came) in tried {
+            assert_eq!(came, Errno::PERM.raw_os_error(), "{what}");
+        }
+        fs::write(bed.on("file"), "text").unwrap();
+        bed.unmount();
+        bed.check();
+    }
+}
+
+/// What a keeper does it does with all rights, so it takes no server's word for what to remove or to start (decision 0622).
+#[test]
+fn a_keeper_believes_no_server() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let (marker, program) = (bed.path("marker"), bed.path("program"));
+    fs::write(&program, format!("#!/bin/sh\ntouch {}\n", marker.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let before = bed.server();
+    assert_eq!(ask(&bed, &format!("planted lie upgrade {}", program.display())), None);
+    fs::write(bed.on("file"), "text").unwrap();
+    assert_ne!(bed.server(), before);
+    assert!(!marker.exists(), "the keeper has started what its server named");
+    let victim = bed.path("victim");
+    fs::write(&victim, "text").unwrap();
+    let server = bed.server();
+    let record = Path::new("/run/keepfs").join(format!("{}.json", bed.status()["keeper"]["pid"]));
+    let lied = ask(&bed, &format!("planted lie ended {}", victim.display()));
+    assert_eq!(lied, Some("not refused".into()));
+    // It lets go as it is told.
+    while record.exists() {
+        std::thread::yield_now();
+    }
+    rustix::process::kill_process(server, rustix::process::Signal::KILL).unwrap();
+    assert!(victim.exists(), "the keeper has removed what its server named");
 }
 
 /// The store faults, the handler reports, the next server makes names of the report and tells it: to `keepfs events` and to

@@ -7,6 +7,7 @@ mod crowd;
 mod killer;
 mod residents;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -16,7 +17,7 @@ use super::pool::Pool;
 use crate::install;
 use client::Slow;
 use crowd::{CLIENTS, Crowd, Shared};
-use killer::{Done, Killer};
+use killer::{Done, Kill, Killer};
 use residents::Residents;
 
 /// Kills of servers; with `--long` as many as R-4 asks, for each level of protection a part.
@@ -46,6 +47,8 @@ struct Sum {
     upgrades: usize,
     calls: u64,
     waits_ms: Vec<u128>,
+    gone_ms: Vec<u128>,
+    parts_us: BTreeMap<String, Vec<u64>>,
     back_ms: Vec<u64>,
 }
 
@@ -111,7 +114,19 @@ impl Sum {
         self.calls += shared.calls.load(Ordering::Relaxed);
         self.back_ms.extend(done.back_ms);
         if let Ok(slow) = shared.slow.lock() {
-            self.waits_ms.extend(waits(&done.at, &slow));
+            let waits = waits(&done.kills, &slow);
+            waits
+                .iter()
+                .zip(&done.kills)
+                .filter_map(told)
+                .for_each(|line| println!("{line}"));
+            self.waits_ms.extend(waits.into_iter().map(|(ms, _)| ms));
+        }
+        for kill in done.kills {
+            self.gone_ms.push((kill.gone - kill.at).as_millis());
+            for (part, us) in kill.parts {
+                self.parts_us.entry(part).or_default().push(us);
+            }
         }
     }
 
@@ -130,6 +145,13 @@ impl Sum {
             let number = ms.iter().filter(|ms| (from..to).contains(ms)).count();
             println!("pause from {from} ms: {number}");
         }
+        for (part, us) in &mut self.parts_us {
+            println!("pause, {part}: {} (microseconds)", quantiles(us).replace(" ms", ""));
+        }
+        println!(
+            "from a kill until the kernel has taken the server apart: {}",
+            quantiles(&mut self.gone_ms)
+        );
         let over = ms.iter().filter(|ms| **ms > PAUSE_BAR_MS).count();
         format!(
             "longest wait of a call over a kill: {}; {over} of {} above {PAUSE_BAR_MS} ms; service back {}",
@@ -174,16 +196,37 @@ fn with_many_files(bench: &Bench) -> Result<String, String> {
     ))
 }
 
-/// For how long the longest call of each kill waited.
-fn waits(kills: &[Instant], slow: &[Slow]) -> Vec<u128> {
-    let next = |n: usize| kills.get(n + 1).copied();
-    let mut ms: Vec<u128> = Vec::new();
-    for (n, kill) in kills.iter().enumerate() {
+/// The longest call over each kill: for how long it waited, milliseconds, and which it was.
+fn waits<'s>(kills: &[Kill], slow: &'s [Slow]) -> Vec<(u128, Option<&'s Slow>)> {
+    let waited = |kill: &Kill| {
+        // What began when a server answered again waited for something else.
         let concerned = slow
             .iter()
-            .filter(|(begun, ended)| ended > kill && next(n).is_none_or(|next| *begun < next));
-        let waited = concerned.map(|(begun, ended)| (*ended - *begun.max(kill)).as_millis());
-        ms.push(waited.max().unwrap_or_default());
-    }
-    ms
+            .filter(|(begun, ended, _)| *ended > kill.at && *begun < kill.back);
+        let waited = concerned.map(|call| ((call.1 - call.0.max(kill.at)).as_millis(), Some(call)));
+        waited.max_by_key(|(ms, _)| *ms).unwrap_or_default()
+    };
+    kills.iter().map(waited).collect()
+}
+
+/// What a wait above the bar consisted of.
+fn told(((ms, call), kill): (&(u128, Option<&Slow>), &Kill)) -> Option<String> {
+    let (begun, _, what) = call.filter(|_| *ms > PAUSE_BAR_MS)?;
+    let since = |instant: Instant| match instant.checked_duration_since(kill.at) {
+        Some(after) => format!("{} ms after", after.as_millis()),
+        None => format!("{} ms before", (kill.at - instant).as_millis()),
+    };
+    let parts: Vec<String> = kill
+        .parts
+        .iter()
+        .map(|(part, us)| format!("{part} {}", us / 1000))
+        .collect();
+    Some(format!(
+        "  {what} waited {ms} ms; it began {} the kill of {}, which was gone {} it; a server answered {} it; of its pause: {}",
+        since(*begun),
+        kill.what,
+        since(kill.gone),
+        since(kill.back),
+        parts.join(", ")
+    ))
 }

@@ -187,14 +187,17 @@ pub struct Keep {
     /// Stay with the terminal
     #[arg(long)]
     pub foreground: bool,
-    /// A server is at the other end of the standard input, whose keeper has died
-    #[arg(long)]
-    pub adopt: bool,
+    /// A server is at the other end of the standard input, whose keeper, this process, has died
+    #[arg(long, value_name = "PID")]
+    pub adopt: Option<u32>,
 }
 
 /// `keepfs attach`.
 #[derive(Fields, Debug)]
 pub struct Attach {
+    /// The keeper of the mount, by its process
+    #[arg(long)]
+    pub keeper: u32,
     /// The pool, an absolute path
     pub pool: PathBuf,
     /// The mount point, an absolute path
@@ -210,6 +213,9 @@ pub struct Attach {
 /// `keepfs detach`.
 #[derive(Fields, Debug)]
 pub struct Detach {
+    /// Whose keeper's
+    #[arg(long)]
+    pub keeper: u32,
     /// Which mount, as a server describes it to its keeper
     pub description: OsString,
 }

@@ -5,10 +5,12 @@ use super::args::{Attach, Detach, Serve};
 use super::failure::Failure;
 use super::keep::wire;
 use super::options::{Anchor, MountOptions};
+use super::registry::{self, Record};
 use super::{Outcome, control};
 use keepfs::Pool;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{Connection, FuseError, How, MountConfig, Session, Unmounter};
+use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::ffi::OsString;
 use std::io;
@@ -76,10 +78,11 @@ pub struct Helper {
 impl Helper {
     /// Starts it, with all the rights that this process has now. Its standard output is `keeper`, this process's talk to its
     /// keeper, which so hears the end of both. Errors: it cannot be started.
-    pub fn start(args: &Serve, keeper: OwnedFd) -> io::Result<Helper> {
+    pub fn start(args: &Serve, keeper: OwnedFd, keeper_pid: u32) -> io::Result<Helper> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = Command::new("/proc/self/exe");
-        command.arg("attach").arg(&args.pool).arg(&args.dir);
+        command.arg("attach").arg("--keeper").arg(keeper_pid.to_string());
+        command.arg(&args.pool).arg(&args.dir);
         for list in &args.options {
             command.arg("-o").arg(list);
         }
@@ -151,7 +154,10 @@ pub fn run(args: &Attach) -> Outcome {
     });
     let (description, told) = match attached {
         Ok((attached, anchored)) => {
-            control::forget_dead(Unmounter::of(&attached.description)?.device());
+            if let Err(error) = publish(args, &Unmounter::of(&attached.description)?) {
+                let said = format!("`keepfs status` will not find this mount: {error}");
+                wire::send(socket.as_fd(), "warning", said.as_bytes(), &[]).map_err(failed)?;
+            }
             let words = if anchored {
                 "attached anchored"
             } else {
@@ -181,6 +187,25 @@ pub fn run(args: &Attach) -> Outcome {
     }
 }
 
+/// Where the mount is found, for others to read: the server, which has read the pool by now, may write no such thing.
+fn publish(args: &Attach, mount: &Unmounter) -> io::Result<()> {
+    control::forget_dead(mount.device());
+    if !registry::is_heard(args.keeper) {
+        return Err(io::ErrorKind::NotConnected.into());
+    }
+    let record = Record {
+        pid: args.keeper,
+        kept: true,
+        pool: args.pool.clone(),
+        dir: mount.path().to_owned(),
+        device: mount.device().to_owned(),
+        since_ns: registry::now_ns(),
+        options: args.options.clone(),
+    };
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    record.publish()
+}
+
 fn attach(args: &Attach, warn: impl FnMut(String)) -> Result<(Connection, bool), Failure> {
     let options = MountOptions::parse(&args.options, args.sloppy)?;
     let config = options.mount(&args.pool, &args.dir);
@@ -189,16 +214,39 @@ fn attach(args: &Attach, warn: impl FnMut(String)) -> Result<(Connection, bool),
 
 /// The hidden command `detach`: takes one certain mount down, for its keeper. If it is in use its name goes at once, and
 /// the server with its last user.
+///
+/// The description is the server's, which may have been taken over: it must fit what was published when the mount was made.
 pub fn detach(args: &Detach) -> Outcome {
-    unmount(&Unmounter::of(&args.description.clone().into_vec())?)?;
-    Ok(0)
+    let taken = take_down(args);
+    if let Err(failure) = &taken {
+        // For the keeper.
+        println!("{failure}");
+    }
+    taken.map(|()| 0)
 }
 
-/// Starts [`detach`] of the mount with this description. Errors: it cannot be started.
+fn take_down(args: &Detach) -> Result<(), Failure> {
+    let mount = Unmounter::of(&args.description.clone().into_vec())?;
+    match registry::of(args.keeper) {
+        Ok(record) if record.device != mount.device() => Err(Failure::Other(format!(
+            "{}: not the mount of this keeper",
+            mount.path().display()
+        ))),
+        // Without a record nobody finds the mount; it can be unmounted.
+        _ => Ok(unmount(&mount)?),
+    }
+}
+
+/// Starts [`detach`] of the mount with this description; what went wrong comes on its standard output. Errors: it cannot be
+/// started.
 pub fn start_detach(description: &[u8]) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
-    command.arg("detach").arg(OsString::from_vec(description.to_vec()));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(["detach", "--keeper", &std::process::id().to_string()]);
+    command.arg(OsString::from_vec(description.to_vec()));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     command.spawn()
 }
 

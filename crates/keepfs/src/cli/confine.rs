@@ -10,14 +10,13 @@
 
 mod paths;
 
-use super::{registry, set, table};
+use super::table;
 use keepfs_store::arena;
 use libc::c_long;
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
 use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Memory of files and of the process: what a pool and a mount are read and written with.
 const FILES: &[c_long] = &[
@@ -187,15 +186,42 @@ const NEVER_OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const NEVER_OLD: &[c_long] = &[];
 
+/// What a server without a keeper does itself, of [`NEVER`].
+const ALONE: &[c_long] = &[
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_io_uring_setup,
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+];
+
+/// Confines a server without a keeper before it reads its pool, as far as who mounts, listens and unmounts itself can be: no
+/// programs, no other processes, namespaces, modules, users, and no memory that becomes code (decision 0624).
+pub fn alone() {
+    let rules = first_rules().map(|mut rules| {
+        rules.retain(|call, _| !ALONE.contains(call));
+        rules
+    });
+    set_first(compiled(rules, SeccompAction::Allow, REFUSE));
+}
+
 /// Confines this process before it reads a pool: it may still open the files of [`paths`], which it does until it serves, but
 /// nothing of [`NEVER`], no memory that becomes code (decisions 0607, 0612). [`begin`] adds to it.
 pub fn before_reading() {
-    match paths::limit(Path::new(registry::FOLDER)) {
+    match paths::limit() {
         Ok(true) => {}
         Ok(false) => tracing::warn!("this kernel has no Landlock: until it serves this server could open any file"),
         Err(error) => tracing::warn!(%error, "until it serves this server could open any file"),
     }
-    let set = first_program().and_then(|program| seccompiler::apply_filter(&program).map_err(|e| e.to_string()));
+    set_first(first_program());
+}
+
+fn set_first(program: Result<BpfProgram, String>) {
+    let set = program.and_then(|program| seccompiler::apply_filter(&program).map_err(|e| e.to_string()));
     if let Err(error) = set {
         tracing::warn!(%error, "this server reads the pool with more rights than it needs");
     }
@@ -222,7 +248,6 @@ fn first_rules() -> Result<Rules, seccompiler::BackendError> {
 /// Confines this process, all its threads, for good. What cannot be is said and the server goes on: a kernel without the
 /// filter, or one process that is traced.
 pub fn begin() {
-    set::remember_program();
     if let Err(error) = table::keep_open().and_then(|()| arena::report_by_others()) {
         tracing::warn!(%error, "what happens around this server is not seen");
     }

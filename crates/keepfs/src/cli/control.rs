@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -69,8 +68,8 @@ impl Control {
     }
 
     /// The pool is closed: tells those who wait how it went. The record is taken away, unless a keeper still holds the pool,
-    /// which does it then; returns its files, and the sockets of those who wait: they wait until these are closed.
-    pub fn close(&self, result: Result<(), String>) -> ([PathBuf; 3], Vec<OwnedFd>) {
+    /// which does it then; returns the sockets of those who wait: they wait until these are closed.
+    pub fn close(&self, result: Result<(), String>) -> Vec<OwnedFd> {
         let record = self.record.lock();
         if !record.kept {
             record.withdraw();
@@ -85,7 +84,7 @@ impl Control {
             let _ = waiter.write_all(answer.as_bytes());
             OwnedFd::from(waiter)
         };
-        (record.files(), self.waiters.lock().drain(..).map(told).collect())
+        self.waiters.lock().drain(..).map(told).collect()
     }
 }
 

@@ -4,6 +4,7 @@ mod serving;
 
 pub use serving::{OperationFigures, ServingFigures, ThreadFigures};
 
+use super::pause::Pause;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -119,8 +120,11 @@ pub struct DeathFigures {
     pub how: String,
     /// When, seconds since 1970.
     pub at_s: u64,
-    /// From then until requests were answered again.
+    /// From the moment when the keeper noticed until requests were answered again.
     pub pause_ms: u64,
+    /// Its parts.
+    #[serde(default)]
+    pub pause_us: Pause,
 }
 
 /// Errors of the device by class, as zpool(8) counts them.

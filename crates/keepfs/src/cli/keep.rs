@@ -15,7 +15,7 @@ pub mod wire;
 use super::args::Keep;
 use super::failure::Failure;
 use super::options::MountOptions;
-use super::succeed::CONNECTION;
+use super::succeed::{CONNECTION, EVENTS};
 use super::{Outcome, attach, registry, serve, succeed};
 use held::Held;
 use life::{Child, End, Last, Program};
@@ -28,6 +28,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Child as Process;
 
 /// A keeper, between the lives of its servers.
 struct Keeper {
@@ -51,8 +52,10 @@ struct Keeper {
 /// The hidden command `keep`: its first server answers the starter on the standard output.
 pub fn run(args: &Keep) -> Outcome {
     match begin(args) {
-        Ok(keeper) if args.adopt => keeper.adopt(),
-        Ok(keeper) => keeper.keep(true),
+        Ok(keeper) => match args.adopt {
+            Some(before) => keeper.adopt(before),
+            None => keeper.keep(true),
+        },
         Err(failure) => {
             println!("{failure}");
             Ok(1)
@@ -129,12 +132,12 @@ impl Keeper {
         }
     }
 
-    /// Takes over a server whose keeper has died, and its successors.
-    fn adopt(mut self) -> Outcome {
+    /// Takes over a server whose keeper, `before`, has died, and its successors.
+    fn adopt(mut self, before: u32) -> Outcome {
         let child = Child::adopt(&mut self.held, &mut self.begin);
         let child = child.map_err(|e| Failure::Other(format!("cannot take over: {e}")))?;
         self.begin.keeper_pid = std::process::id();
-        if let Err(error) = succeed::moved(&mut self.held, self.begin.keeper_pid) {
+        if let Err(error) = succeed::moved(&mut self.held, before, self.begin.keeper_pid) {
             tracing::error!(%error, "`keepfs status` will not find this mount");
         }
         self.provide_spare();
@@ -169,14 +172,14 @@ impl Keeper {
 
     /// All is done: nothing is held any more, and those who wait for that are told.
     fn let_go(&mut self, last: Last) {
-        // The next user of the pool makes files of the same names.
-        last.empty.iter().for_each(|file| registry::remove_empty(file));
+        // The next user of the pool makes a file of the same name.
+        if let Some(events) = self.held.take(EVENTS) {
+            let events = events.descriptors.into_iter().map(File::from);
+            events.for_each(|events| registry::remove_empty_events(&events));
+        }
         // Who finds the files gone finds the pool free.
         self.held = Held::default();
-        for file in last.files {
-            // It may never have been there.
-            let _ = std::fs::remove_file(file);
-        }
+        registry::forget(std::process::id());
         drop(last.waiting);
     }
 
@@ -190,7 +193,7 @@ impl Keeper {
         // What mounts may not have done so yet; if it was not told that the mount stays, it takes it away again.
         child.hear_out();
         if let Some(mount) = mount
-            && let Err(error) = attach::start_detach(&mount).and_then(|mut detach| detach.wait())
+            && let Err(error) = attach::start_detach(&mount).and_then(Process::wait_with_output)
         {
             tracing::error!(%error, "a mount without a server is left");
         }
@@ -226,10 +229,12 @@ impl Keeper {
                 self.never_served(&child, &how);
                 return Some(code.unwrap_or(1));
             }
-            End::MadeRoom(path) => {
-                self.program.replace(path);
-                // The next keeper is of the new program too.
-                self.drop_spare();
+            End::MadeRoom(wish) => {
+                if let Some(path) = wish {
+                    self.program.replace(path);
+                    // The next keeper is of the new program too.
+                    self.drop_spare();
+                }
                 self.begin.next(None);
                 return None;
             }

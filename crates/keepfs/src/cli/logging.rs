@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::field::{Field, Visit};
@@ -60,17 +60,22 @@ impl Ring {
         self.0.lock().count
     }
 
-    /// From here on events are kept in a file as well, behind what earlier servers of the pool left there.
-    /// Errors: those of the file system.
-    pub fn keep_in(&self, path: &Path) -> io::Result<()> {
+    /// From here on events are kept in a file as well, which is open for reading and appending, behind what earlier servers of
+    /// the pool left there. Errors: those of the file system.
+    pub fn keep_in(&self, file: File) -> io::Result<()> {
         let mut kept = self.0.lock();
-        let mut earlier = VecDeque::from(journal::read(path));
+        let mut earlier = VecDeque::from(journal::read_open(&file)?);
         earlier.extend(kept.events.drain(..));
         kept.events = earlier;
         let surplus = kept.events.len().saturating_sub(RING);
         kept.events.drain(..surplus);
-        kept.journal = Some(Journal::begin(path, kept.events.iter())?);
+        kept.journal = Some(Journal::begin(file, kept.events.iter())?);
         Ok(())
+    }
+
+    /// The file that they are kept in, once more. Errors: no free descriptor.
+    pub fn file(&self) -> io::Result<Option<OwnedFd>> {
+        self.0.lock().journal.as_ref().map(Journal::file).transpose()
     }
 
     fn push(&self, event: Event) {

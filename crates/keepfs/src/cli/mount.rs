@@ -28,7 +28,7 @@ pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foregrou
     }
     let kept = parsed.is_kept()?;
     if foreground && kept {
-        let (options, adopt) = (options.to_vec(), false);
+        let (options, adopt) = (options.to_vec(), None);
         return keep::run(&Keep {
             pool,
             dir,

@@ -3,8 +3,11 @@
 //! `KEEPFS_PLANTED` in the environment of `keepfs mount`, which all servers of the mount inherit, names a thing that each of
 //! them forgets ([`Second`]). The control socket takes `planted store` (a store that misses the door) and `planted try WHAT`
 //! (asks of the kernel what a server may not have; the answer is the error). With `try:DIR` in the environment each server asks
-//! for the same, and for files in `DIR` and its pool, when it is about to read its pool; `planted tried` tells the answers.
+//! for the same, for files in `DIR` and its pool, and for a record of the name of `DIR`, when it is about to read its pool;
+//! `planted tried` tells the answers. `planted lie ended FILE` and `planted lie upgrade PROGRAM` tell the keeper what is not true.
 
+use super::keep::kept::Kept;
+use super::registry;
 use keepfs_fs::Volume;
 use keepfs_store::arena::sys;
 use keepfs_store::planted::{Second, plant_second};
@@ -31,16 +34,25 @@ fn planted() -> Option<String> {
 }
 
 /// Tries what the environment says, of a server that is about to read its pool.
-pub fn before_reading() {
+pub fn before_reading(kept: bool) {
     let planted = planted();
     let Some(folder) = planted.as_deref().and_then(|planted| planted.strip_prefix(TRY)) else {
         return;
     };
     let of_files = FILES.map(|what| (what, in_folder(what, Path::new(folder))));
+    if !kept {
+        let tried: serde_json::Map<String, Value> = REFUSED_ALONE
+            .into_iter()
+            .filter_map(|what| Some((what.to_owned(), said(attempt(what)?))))
+            .collect();
+        let _ = TRIED.set(tried.into());
+        return;
+    }
     let tried: serde_json::Map<String, Value> = REFUSED_EARLY
         .map(|what| (what, attempt(what)))
         .into_iter()
         .chain(of_files)
+        .chain(RECORDS.map(|what| (what, in_registry(what, Path::new(folder)))))
         .filter_map(|(what, came)| Some((what.to_owned(), said(came?))))
         .collect();
     let _ = TRIED.set(tried.into());
@@ -64,6 +76,17 @@ const REFUSED_EARLY: [&str; 14] = [
     "bpf",
 ];
 
+/// What is refused to a server without a keeper.
+const REFUSED_ALONE: [&str; 7] = [
+    "exec",
+    "spawn",
+    "ptrace",
+    "write to a process",
+    "memory as code",
+    "bpf",
+    "unshare",
+];
+
 /// What [`in_folder`] tries.
 const FILES: [&str; 8] = [
     "read a file",
@@ -75,6 +98,22 @@ const FILES: [&str; 8] = [
     "mkdir",
     "write the pool",
 ];
+
+/// What [`in_registry`] tries.
+const RECORDS: [&str; 4] = ["write a record", "remove a record", "rename a record", "make a record"];
+
+/// What would be done to the record of another mount: a file there with the name of `folder`.
+fn in_registry(what: &str, folder: &Path) -> Option<io::Result<()>> {
+    let victim = Path::new(registry::FOLDER).join(folder.file_name()?);
+    let new = victim.with_extension("new");
+    Some(match what {
+        "write a record" => fs::write(victim, "spoilt"),
+        "remove a record" => fs::remove_file(victim),
+        "rename a record" => fs::rename(victim, new),
+        "make a record" => File::create(new).map(drop),
+        _ => return None,
+    })
+}
 
 /// What would be done to files of others; each would succeed for root.
 fn in_folder(what: &str, folder: &Path) -> Option<io::Result<()>> {
@@ -114,7 +153,10 @@ pub fn begin() -> Result<(), String> {
 }
 
 /// Answers what stands behind `planted`.
-pub fn answer(volume: &Volume, what: &str) -> Option<Value> {
+pub fn answer(volume: &Volume, kept: Option<&Kept>, what: &str) -> Option<Value> {
+    if let (Some(kept), Some((lie, about))) = (kept, what.strip_prefix("lie ").and_then(|lie| lie.split_once(' '))) {
+        return Some(said(tell_keeper(kept, lie, about)));
+    }
     match what.strip_prefix("try ") {
         None if what == "store" => {
             sys::stray_store(volume.store().guarded_address() + OFFSET);
@@ -123,6 +165,20 @@ pub fn answer(volume: &Volume, what: &str) -> Option<Value> {
         None if what == "tried" => TRIED.get().cloned(),
         None => None,
         Some(what) => attempt(what).map(said),
+    }
+}
+
+/// What a server that has been taken over would have its keeper do, which may do everything.
+fn tell_keeper(kept: &Kept, lie: &str, about: &str) -> io::Result<()> {
+    match lie {
+        // It is all over, and this file is to be removed.
+        "ended" => kept.say("ended 0", format!("{about}\n\n{about}").as_bytes()),
+        // This program is to be started.
+        "upgrade" => {
+            kept.say("upgrade", about.as_bytes())?;
+            std::process::exit(0)
+        }
+        _ => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

@@ -2,11 +2,16 @@
 
 use super::failure::Failure;
 use super::table;
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where the files are. Only root mounts, so only root writes here.
 pub const FOLDER: &str = "/run/keepfs";
@@ -79,18 +84,13 @@ impl Record {
 
     /// Takes file and socket away.
     pub fn withdraw(&self) {
-        for file in self.files() {
+        for file in files_of(self.pid) {
             if let Err(error) = fs::remove_file(&file)
                 && error.kind() != io::ErrorKind::NotFound
             {
                 tracing::warn!(file = %file.display(), %error, "cannot remove");
             }
         }
-    }
-
-    /// All its files.
-    pub fn files(&self) -> [PathBuf; 3] {
-        files_of(self.pid)
     }
 
     /// Whether the mount is in the table of mounts. Its device number alone proves nothing: it may be another's by now.
@@ -120,20 +120,65 @@ pub fn words_file(pid: u32) -> io::Result<(File, String)> {
     Ok((File::create(words_of(pid))?, before))
 }
 
-/// Takes the files of a keeper away whose servers never served.
+/// Takes the files of a keeper away that holds no mount any more.
 pub fn forget(pid: u32) {
-    for file in files_of(pid) {
+    for file in files_of(pid).into_iter().chain([wish_of(pid)]) {
         // Which of them there are depends on how far it came.
         let _ = fs::remove_file(file);
     }
 }
 
-/// Removes a file that nobody writes to any more, if nothing was written.
-pub fn remove_empty(file: &Path) {
-    if fs::metadata(file).is_ok_and(|found| found.len() == 0) {
+/// The file of the events of the pool with this identity, for reading and appending. It is this mount's alone as long as it is
+/// open: another pool that claims the same identity gets none. Errors: those of the file system; it is another mount's.
+pub fn open_events(id: &str) -> io::Result<File> {
+    fs::create_dir_all(FOLDER)?;
+    let events = events_file(id);
+    let file = File::options().read(true).append(true).create(true).open(events)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+/// Removes a file of events that is still open, if nothing was written. What else is said to be one stays.
+pub fn remove_empty_events(file: &File) {
+    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
+    let is_ours = path.parent() == Some(Path::new(FOLDER)) && path.extension().is_some_and(|end| end == "events");
+    if is_ours && file.metadata().is_ok_and(|found| found.len() == 0) {
         // Somebody else may have cleaned up.
-        let _ = fs::remove_file(file);
+        let _ = fs::remove_file(path);
     }
+}
+
+/// What the keeper `pid` has published of its mount. Errors: those of the file system; it makes no sense.
+pub fn of(pid: u32) -> io::Result<Record> {
+    Ok(serde_json::from_slice(&fs::read(file_of(pid))?)?)
+}
+
+/// Nanoseconds since 1970.
+pub fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Whether anybody listens, or did, as the server of `pid`.
+pub fn is_heard(pid: u32) -> bool {
+    socket_of(pid).exists()
+}
+
+/// `program` shall take the place of the server that the keeper `pid` has; its server only says when. Errors: those of the
+/// file system.
+pub fn wish(pid: u32, program: &Path) -> io::Result<()> {
+    fs::write(wish_of(pid), program.as_os_str().as_bytes())
+}
+
+/// What was wished, once.
+pub fn take_wish(pid: u32) -> Option<PathBuf> {
+    let program = fs::read(wish_of(pid)).ok()?;
+    fs::remove_file(wish_of(pid)).ok()?;
+    Some(OsString::from_vec(program).into())
+}
+
+fn wish_of(pid: u32) -> PathBuf {
+    Path::new(FOLDER).join(format!("{pid}.upgrade"))
 }
 
 /// Takes the file of a server away that never served.

@@ -15,17 +15,14 @@ use keepfs_fuse::{Session, Unmounter};
 use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What the server says when the mount is usable.
 pub const READY: &str = "ready";
@@ -38,8 +35,8 @@ pub struct Mounted {
     pub control: Option<Arc<Control>>,
     /// The keeper, if there is one.
     pub kept: Option<Arc<Kept>>,
-    /// The file of events.
-    pub events: Option<PathBuf>,
+    /// What keeps the events.
+    pub ring: Ring,
     /// Without a keeper: the pool, which nobody else can have until this is closed.
     pub device: Option<OwnedFd>,
 }
@@ -95,7 +92,7 @@ fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
         }
         false => (None, Held::default()),
     };
-    let start = |kept: &Arc<Kept>| Helper::start(args, kept.talk()?);
+    let start = |kept: &Arc<Kept>| Helper::start(args, kept.talk()?, kept.told().keeper_pid);
     let helper = kept.as_ref().filter(|_| handed.is_empty()).map(start).transpose();
     let helper = helper.map_err(|e| Failure::Other(format!("cannot start what mounts: {e}")))?;
     let log = options.log.as_deref().map(open_log).transpose()?;
@@ -192,6 +189,7 @@ fn begin(
     claim.prepare_writing();
     // With a keeper nothing can be listened on, and no file opened but a few, when the pool is read.
     let listener = kept.as_ref().and_then(|kept| listen_early(kept.told().keeper_pid));
+    keep_events(&ring, &claim.id()?);
     stand_by(kept.is_some())?;
     let opened = open(claim, options)?;
     let (session, anchored) = match &helper {
@@ -209,17 +207,17 @@ fn begin(
         pool: pool.to_owned(),
         dir: unmounter.path().to_owned(),
         device: mount.map(|mount| mount.device).unwrap_or_default(),
-        since_ns: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_nanos() as u64),
+        since_ns: registry::now_ns(),
         options: given.to_vec(),
     };
-    let live = live(record, &opened, options, (anchored, &session), ring, kept.as_ref());
-    if listener.is_some()
-        && let Err(error) = live.record.publish()
-    {
-        tracing::warn!(%error, "`keepfs status` will not find this mount");
-    }
+    let live = live(
+        record,
+        &opened,
+        options,
+        (anchored, &session),
+        ring.clone(),
+        kept.as_ref(),
+    );
     let control = listen(live.clone(), listener);
     if let Some(kept) = &kept {
         session.remember_requests(Arc::new(succeed::Once::new(opened.volume(), &kept.told())));
@@ -237,14 +235,17 @@ fn begin(
         session,
         control,
         kept,
-        events: Some(events_of(&opened)),
+        ring,
         device,
     })
 }
 
-/// Where the events of this pool are kept.
-pub fn events_of(pool: &Pool) -> PathBuf {
-    registry::events_file(&pool.volume().store().pool().id.to_string())
+/// From here on events are kept in the file of the pool with this identity, opened while that is allowed.
+fn keep_events(ring: &Ring, id: &str) {
+    let file = registry::open_events(id);
+    if let Err(error) = file.and_then(|file| ring.keep_in(file)) {
+        tracing::warn!(%error, id, "events are not kept");
+    }
 }
 
 /// What every server does before it touches a pool. `kept`: it has a keeper, which has the rights that it needs no more.
@@ -258,11 +259,12 @@ pub fn stand_by(kept: bool) -> Result<(), Failure> {
     if let Err(error) = rights::give_up(kept) {
         tracing::warn!(%error, "this server keeps rights that it does not need");
     }
-    if kept {
-        confine::before_reading();
-        #[cfg(feature = "planted")]
-        super::planted::before_reading();
+    match kept {
+        true => confine::before_reading(),
+        false => confine::alone(),
     }
+    #[cfg(feature = "planted")]
+    super::planted::before_reading(kept);
     ignore_limit_signals()
 }
 
@@ -313,10 +315,6 @@ pub fn live(
     ring: Ring,
     kept: Option<&Arc<Kept>>,
 ) -> Arc<status::Live> {
-    let events = events_of(pool);
-    if let Err(error) = ring.keep_in(&events) {
-        tracing::warn!(%error, file = %events.display(), "events are not kept");
-    }
     let way = (anchored, session.transport(), session.tally());
     let mut live = status::Live::new(record, options.clone(), way, ring, Arc::downgrade(pool.volume()));
     live.kept = kept.cloned();
@@ -337,12 +335,10 @@ pub fn listen(live: Arc<status::Live>, listener: Option<UnixListener>) -> Option
         "write" => Some(live.begin_writing()),
         "events" => serde_json::to_value(live.ring.events()).ok(),
         "get" => live.properties(),
-        other => match other.strip_prefix("upgrade ") {
-            Some(program) => Some(live.upgrade(Path::new(program))),
-            None => match live.answer_more(other) {
-                None => history::answer(&*live.volume.upgrade()?, other),
-                answer => answer,
-            },
+        "upgrade" => Some(live.upgrade()),
+        other => match live.answer_more(other) {
+            None => history::answer(&*live.volume.upgrade()?, other),
+            answer => answer,
         },
     });
     opened(match listener {
@@ -376,18 +372,15 @@ impl Mounted {
             .control
             .map(|control| control.close(served.as_ref().map(drop).map_err(ToString::to_string)));
         if let Some(kept) = self.kept {
-            let (files, waiting) = closed
-                .map(|(files, waiting)| (files.to_vec(), waiting))
-                .unwrap_or_default();
-            let all = self.events.into_iter().chain([PathBuf::new()]).chain(files);
-            let all: Vec<OsString> = all.map(PathBuf::into_os_string).collect();
             let code = u8::from(served.is_err());
-            if let Err(error) = kept.end(code, all.join(OsStr::new("\n")).as_bytes(), waiting) {
+            if let Err(error) = kept.end(code, closed.unwrap_or_default()) {
                 tracing::error!(%error, "the keeper was not told of the end");
             }
         } else {
             // The next user of the pool makes a file of the same name.
-            self.events.iter().for_each(|events| registry::remove_empty(events));
+            if let Ok(Some(events)) = self.ring.file() {
+                registry::remove_empty_events(&events.into());
+            }
             drop(self.device);
             // Closed by the end of this process, which has let go of everything then.
             std::mem::forget(closed);

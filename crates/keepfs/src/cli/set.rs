@@ -6,8 +6,6 @@
 mod room;
 mod serving;
 
-pub use serving::remember_program;
-
 use super::control::{self, Silent};
 use super::failure::Failure;
 use super::properties::Wanted;

@@ -13,6 +13,7 @@ use super::keep::kept::Kept;
 use super::keep::lives::{Begin, Mode};
 use super::logging::Ring;
 use super::options::{MountOptions, access_times_name};
+use super::pause::Pause;
 #[cfg(feature = "planted")]
 use super::planted;
 use super::registry::{self, Record};
@@ -27,7 +28,7 @@ use keepfs_vfs::Vfs;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// What a server needs to say how its pool is.
@@ -50,8 +51,8 @@ pub struct Live {
     pub read_only: AtomicBool,
     /// Its keeper, if there is one.
     pub kept: Option<Arc<Kept>>,
-    /// How long the mount stood still for this server to take the place of one that died, milliseconds.
-    pub pause_ms: AtomicU64,
+    /// How long the mount stood still for this server to take the place of one that died, milliseconds; and the parts.
+    pub pause: Mutex<(u64, Pause)>,
     /// Held by who does what the table of mounts says.
     pub following: Mutex<()>,
 }
@@ -69,7 +70,7 @@ impl Live {
             read_only: AtomicBool::new(options.read_only),
             following: Mutex::default(),
             kept: None,
-            pause_ms: AtomicU64::new(0),
+            pause: Mutex::default(),
             record,
             options,
             anchored,
@@ -97,6 +98,7 @@ impl Live {
     }
 
     fn keeper(&self, told: &Begin) -> KeeperFigures {
+        let (pause_ms, pause_us) = self.pause.lock().clone();
         KeeperFigures {
             pid: told.keeper_pid,
             servers: told.lives,
@@ -104,7 +106,8 @@ impl Live {
             last_death: told.last_death.as_ref().map(|death| DeathFigures {
                 how: death.how.clone(),
                 at_s: death.at_s,
-                pause_ms: self.pause_ms.load(Ordering::Relaxed),
+                pause_ms,
+                pause_us: pause_us.clone(),
             }),
         }
     }
@@ -120,7 +123,7 @@ impl Live {
             "scrub" => scrub::answer(&volume, rest),
             "inject" => inject::answer(&volume, rest),
             #[cfg(feature = "planted")]
-            "planted" => planted::answer(&volume, rest),
+            "planted" => planted::answer(&volume, self.kept.as_deref(), rest),
             _ => None,
         }
     }

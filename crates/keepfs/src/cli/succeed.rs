@@ -6,10 +6,11 @@ use super::failure::Failure;
 use super::figures::Status;
 use super::keep::held::{Held, Item};
 use super::keep::kept::Kept;
-use super::keep::lives::{Begin, Mode};
+use super::keep::lives::{Begin, Death, Mode};
 use super::logging::Ring;
 use super::options::MountOptions;
-use super::registry::Record;
+use super::pause::{Lap, Pause};
+use super::registry::{self, Record};
 use super::serve::{self, Mounted};
 use super::status::Live;
 use keepfs::{Claim, Pool};
@@ -26,7 +27,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The pool's device, open and locked.
 const DEVICE: &str = "device";
@@ -36,6 +36,8 @@ pub const CONNECTION: &str = "connection";
 const CONTROL: &str = "control";
 /// The memory that a restarted server needs; its bytes are the names of the descriptors, a line each.
 const REMAINS: &str = "remains";
+/// The file of events.
+pub const EVENTS: &str = "events";
 /// [`Place`].
 const PLACE: &str = "place";
 
@@ -46,12 +48,13 @@ struct Place {
     anchored: bool,
 }
 
-/// The mount has the keeper `pid` from now on, which holds `held`: where others look for it follows. Errors: those of the file
-/// system; there is nothing of the place in `held`.
-pub fn moved(held: &mut Held, pid: u32) -> io::Result<()> {
+/// The mount of the keeper `before` has the keeper `pid` from now on, which holds `held`: where others look for it follows. What
+/// was published counts, not what a server says. Errors: those of the file system; there is nothing of the place in `held`.
+pub fn moved(held: &mut Held, before: u32, pid: u32) -> io::Result<()> {
+    let record = registry::of(before)?.moved_to(pid)?;
     let item = held.get(PLACE).ok_or(io::ErrorKind::NotFound)?;
     let mut place: Place = serde_json::from_slice(&item.bytes)?;
-    place.record = place.record.moved_to(pid)?;
+    place.record = record;
     let (bytes, descriptors) = (serde_json::to_vec(&place)?, Vec::new());
     held.put(PLACE, Item { bytes, descriptors });
     Ok(())
@@ -84,6 +87,9 @@ pub fn hand_over(
     };
     let place = serde_json::to_vec(&place).map_err(|e| Failure::Other(e.to_string()))?;
     put(PLACE, &place, Vec::new())?;
+    if let Ok(Some(events)) = live.ring.file() {
+        put(EVENTS, b"", vec![events])?;
+    }
     if let Some(control) = control {
         let listener = control
             .listener()
@@ -134,6 +140,15 @@ pub fn begin(
     last_words: &str,
 ) -> Result<Mounted, Failure> {
     let told = kept.told();
+    let mut pause = Pause {
+        start: told.last_death.as_ref().map_or(0, Death::ago_us),
+        ..Pause::default()
+    };
+    let mut lap = Lap::begin();
+    let events = handed.take(EVENTS).and_then(|item| item.descriptors.into_iter().next());
+    if let Some(Err(error)) = events.map(|events| ring.keep_in(events.into())) {
+        tracing::warn!(%error, "events are not kept");
+    }
     // Made from files that cannot be opened later.
     let fault = named_fault(last_words).filter(|_| told.after_death);
     let claim = match told.mode {
@@ -162,10 +177,12 @@ pub fn begin(
     };
     let remains = remains(item(&mut handed, REMAINS)?);
     tell(&told, fault.is_some(), last_words);
+    pause.confine = lap.micros();
     let (pool, resumed) = claim.resume(&options.open(), remains)?;
+    pause.resumed(&resumed.parts);
+    lap.micros();
     // From here on a death is resumed from this server's memory; before, from the last one's.
     leave_remains(kept, &pool)?;
-    tracing::info!(parts = ?resumed.parts, beyond = resumed.beyond, "resumed");
     if let Some((address, report)) = fault {
         pool.volume().store().tell_guard_fault(address, &report);
     }
@@ -176,11 +193,13 @@ pub fn begin(
     }
     serve::unmount_at_signals(session.unmounter(), Some(kept.clone()))?;
     let way = (place.anchored, &session);
-    let live = serve::live(place.record, &pool, options, way, ring, Some(kept));
+    let live = serve::live(place.record, &pool, options, way, ring.clone(), Some(kept));
     // What was remounted since must hold for the first request.
     drop(live.follow());
     if let Some(death) = told.last_death.as_ref().filter(|_| told.after_death) {
-        live.pause_ms.store(death.ago_ms(), Ordering::Relaxed);
+        pause.serve = lap.micros();
+        tracing::info!(us = ?pause, beyond = resumed.beyond, "the parts of the pause");
+        *live.pause.lock() = (death.ago_us() / 1000, pause);
     }
     let control = serve::listen(live, listener);
     watch(kept, &pool, control.as_ref())?;
@@ -188,7 +207,7 @@ pub fn begin(
         session,
         control,
         kept: Some(kept.clone()),
-        events: Some(serve::events_of(&pool)),
+        ring,
         device: None,
     })
 }
@@ -232,9 +251,10 @@ fn failing(
         status
     };
     let about = record.clone();
+    let noticed = ring.clone();
     let answers: Arc<Answers> = Arc::new(move |question: &str| match question {
         "status" => serde_json::to_value(status(&about)).ok(),
-        "events" => serde_json::to_value(ring.events()).ok(),
+        "events" => serde_json::to_value(noticed.events()).ok(),
         _ => None,
     });
     let control = listener.and_then(|listener| serve::opened(Control::over(listener, record, answers)));
@@ -242,7 +262,7 @@ fn failing(
         session,
         control,
         kept: Some(kept.clone()),
-        events: None,
+        ring,
         device: None,
     })
 }
@@ -318,8 +338,8 @@ fn lost(name: &str, why: &dyn std::fmt::Display) -> Failure {
 }
 
 impl Live {
-    /// Makes room for `program`; the answer says why not. Everything is durable before.
-    pub fn upgrade(&self, program: &Path) -> Value {
+    /// Makes room for the program that was wished; the answer says why not. Everything is durable before.
+    pub fn upgrade(&self) -> Value {
         let Some(kept) = &self.kept else {
             return json!({"error": "it has no keeper"});
         };
@@ -327,7 +347,7 @@ impl Live {
         if synced["durable"] != true {
             return json!({"error": format!("not everything could be made durable: {}", synced["error"])});
         }
-        match kept.make_room(program) {
+        match kept.make_room() {
             Ok(()) => json!({}),
             Err(error) => json!({"error": format!("its keeper was not told: {error}")}),
         }

@@ -27,10 +27,14 @@ pub fn run(args: &Upgrade) -> Outcome {
         ));
     }
     let program = program(args.program.as_deref())?;
-    let text = program.to_str().filter(|text| !text.contains('\n'));
-    let text = text.ok_or_else(|| failed("the program's path cannot be said in a line of text"))?;
     let before = which(&record)?;
-    match control::ask_once(&record, &format!("upgrade {text}")) {
+    // For the keeper: which program it is, no server is believed.
+    registry::wish(record.pid, &program).map_err(|e| failed(&format!("its keeper cannot be told: {e}")))?;
+    let asked = control::ask_once(&record, "upgrade");
+    let after = which(&record);
+    // Nobody shall take it for a wish of another time.
+    drop(registry::take_wish(record.pid));
+    match asked {
         // It ended instead of answering.
         Err(Silent::Dead) => {}
         Ok(answer) => {
@@ -40,7 +44,7 @@ pub fn run(args: &Upgrade) -> Outcome {
         }
         Err(error) => return Err(failed(&error.to_string())),
     }
-    let after = which(&record)?;
+    let after = after?;
     let runs = std::fs::read_link(format!("/proc/{}/exe", after.pid)).ok();
     match runs {
         Some(runs) if runs == program && after != before => {

@@ -25,8 +25,8 @@ enum Node {
     File(usize),
 }
 
-/// A call that took long: when it began and ended.
-pub type Slow = (Instant, Instant);
+/// A call that took long: when it began and ended, and what it was.
+pub type Slow = (Instant, Instant, &'static str);
 
 /// A client with a directory of its own.
 pub struct Client {
@@ -103,7 +103,7 @@ impl Client {
     /// Makes a call, notes how long it took, and compares its answer: `wanted` is the errno it must give.
     fn call<T>(
         &mut self,
-        what: &str,
+        what: &'static str,
         path: &Path,
         wanted: Option<i32>,
         call: impl FnOnce() -> io::Result<T>,
@@ -113,7 +113,7 @@ impl Client {
         let ended = Instant::now();
         self.calls += 1;
         if (ended - begun).as_millis() >= SLOW_MS {
-            self.slow.push((begun, ended));
+            self.slow.push((begun, ended, what));
         }
         let got = result.as_ref().err().map(|error| error.raw_os_error().unwrap_or(-1));
         if got == wanted {

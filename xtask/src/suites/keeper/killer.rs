@@ -18,19 +18,31 @@ const TWICE: usize = 4;
 const KEEPER: usize = 5;
 /// Every so many kills a server makes room for another one of the same program before.
 const UPGRADE: usize = 7;
-/// Every so many kills the server is asked how long the mount stood still.
-const ASK: usize = 3;
 /// Files made and removed between two kills, at most.
 const BETWEEN: u64 = 60;
 
 /// Times that a mount is asked for a keeper that follows another.
 const TRIES: usize = 1000;
 
+/// A kill, and what was seen of it from outside.
+pub struct Kill {
+    /// When.
+    pub at: Instant,
+    /// What died.
+    pub what: &'static str,
+    /// When the kernel had taken the last server's process apart.
+    pub gone: Instant,
+    /// When the next server answered.
+    pub back: Instant,
+    /// What that server says of the pause, microseconds a part.
+    pub parts: Vec<(String, u64)>,
+}
+
 /// What was done to a mount.
 #[derive(Default)]
 pub struct Done {
-    /// The instants of the kills.
-    pub at: Vec<Instant>,
+    /// In order.
+    pub kills: Vec<Kill>,
     /// Keepers killed.
     pub keepers: usize,
     /// Servers that made room.
@@ -76,23 +88,46 @@ impl<'p> Killer<'p> {
                 self.pool.ask(&["upgrade"], &[])?;
                 done.upgrades += 1;
             }
-            done.at.push(Instant::now());
             if kill.is_multiple_of(KEEPER) {
                 self.kill_keeper()?;
                 done.keepers += 1;
             }
-            self.kill_server()?;
-            if kill.is_multiple_of(TWICE) {
-                self.kill_server()?;
-            }
-            if kill.is_multiple_of(ASK) {
-                let status = self.pool.status()?;
-                done.back_ms.extend(status["keeper"]["last_death"]["pause_ms"].as_u64());
-            }
+            let kill = self.kill_noting(kill)?;
+            // Of two deaths the second server's is told.
+            done.back_ms.extend(kill.1);
+            done.kills.push(kill.0);
         }
-        // The last server has answered when this returns.
-        self.pool.status()?;
         Ok(done)
+    }
+
+    /// Kills a server, and perhaps the next one while it begins. Also what the one after them says of its pause, milliseconds.
+    fn kill_noting(&mut self, number: usize) -> Result<(Kill, Option<u64>), String> {
+        let at = Instant::now();
+        self.kill_server()?;
+        let twice = number.is_multiple_of(TWICE);
+        if twice {
+            self.kill_server()?;
+        }
+        let gone = Instant::now();
+        // The next server has answered when this returns.
+        let status = self.pool.status()?;
+        let death = &status["keeper"]["last_death"];
+        let parts = death["pause_us"].as_object().into_iter().flatten();
+        let kill = Kill {
+            at,
+            what: match (number.is_multiple_of(KEEPER), twice) {
+                (false, false) => "a server",
+                (false, true) => "a server and the next",
+                (true, false) => "a keeper, then its server",
+                (true, true) => "a keeper, then its server and the next",
+            },
+            gone,
+            back: Instant::now(),
+            parts: parts
+                .map(|(part, us)| (part.clone(), us.as_u64().unwrap_or_default()))
+                .collect(),
+        };
+        Ok((kill, death["pause_ms"].as_u64()))
     }
 
     /// Kills the server as soon as there is one that was not killed before.

@@ -1,5 +1,5 @@
 //! Which files a server with a keeper may open between giving up its rights and serving: those that say what the machine and
-//! this process are, for reading; its own in /run; `/dev/fuse`. Its pool is open by then (decision 0612).
+//! this process are, for reading; `/dev/fuse`. Its pool and its events are open by then (decisions 0612, 0622).
 
 use landlock::{
     ABI, Access, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
@@ -14,17 +14,12 @@ const KNOWN: ABI = ABI::V5;
 const LOOKED_AT: [&str; 2] = ["/proc", "/sys"];
 const LOOK: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
 
-/// Where the record of a mount and its events are made.
-const MAKE: BitFlags<AccessFs> =
-    make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | MakeReg | RemoveFile});
-
 /// What is talked to.
 const TALKED_TO: [&str; 2] = ["/dev/fuse", "/dev/null"];
 const TALK: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile | IoctlDev});
 
-/// Limits this thread, and those that it starts, to these and to `own`, a folder where it makes files. Whether the kernel can
-/// do so. Errors: what the kernel says.
-pub fn limit(own: &Path) -> Result<bool, RulesetError> {
+/// Limits this thread, and those that it starts, to these. Whether the kernel can do so. Errors: what the kernel says.
+pub fn limit() -> Result<bool, RulesetError> {
     let mut rules = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?.create()?;
     for folder in LOOKED_AT {
         rules = allow(rules, folder.as_ref(), LOOK)?;
@@ -32,7 +27,7 @@ pub fn limit(own: &Path) -> Result<bool, RulesetError> {
     for file in TALKED_TO {
         rules = allow(rules, file.as_ref(), TALK)?;
     }
-    let status = allow(rules, own, MAKE)?.restrict_self()?;
+    let status = rules.restrict_self()?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 

@@ -37,8 +37,9 @@ fn nothing_that_names_a_file_or_starts_a_program_is_on_it() {
 
 /// On a thread of its own: what it is given up stays with it.
 #[test]
-fn before_a_pool_is_read_the_worst_is_refused_and_its_own_files_can_be_made() {
+fn before_a_pool_is_read_the_worst_is_refused_and_what_is_open_can_be_written() {
     use std::fs::{self, File, Permissions};
+    use std::io::Write;
     use std::net::UdpSocket;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
@@ -49,14 +50,14 @@ fn before_a_pool_is_read_the_worst_is_refused_and_its_own_files_can_be_made() {
         let (own, others) = (own.path(), others.path());
         let victim = others.join("victim");
         fs::write(&victim, "").expect("a file");
-        let has_landlock = paths::limit(own).expect("limited");
+        let mut file = File::create(own.join("file")).expect("a file");
+        let has_landlock = paths::limit().expect("limited");
         seccompiler::apply_filter(&first_program().expect("a program")).expect("confined");
-        let file = own.join("file");
         let needed = [
-            File::create(&file).map(drop),
+            file.write_all(b"an event"),
+            file.set_len(0),
             UnixStream::pair().map(drop),
             std::thread::Builder::new().spawn(|| ()).map(drop),
-            fs::rename(&file, own.join("other")),
             fs::read("/proc/self/mountinfo").map(drop),
         ];
         let refused = [

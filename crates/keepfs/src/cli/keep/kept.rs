@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
@@ -89,20 +88,15 @@ impl Kept {
     }
 
     /// The last word: all is done, with this exit code. Nothing that was put is open in this process any more when the keeper
-    /// hears it. It removes of `files` those before the empty line that are empty, lets all go, removes the others, and closes
-    /// `waiting`. Errors: as [`Kept::say`].
-    pub fn end(&self, code: u8, files: &[u8], mut waiting: Vec<OwnedFd>) -> io::Result<()> {
+    /// hears it. It lets all go, removes what others find the mount by, and closes `waiting`. Errors: as [`Kept::say`].
+    pub fn end(&self, code: u8, mut waiting: Vec<OwnedFd>) -> io::Result<()> {
         let mut state = self.state.lock();
         state.ended = true;
         state.put = Held::default();
         // Those left out hear of it when the server closes them, and try again.
         waiting.truncate(wire::DESCRIPTORS_MAX);
-        heard(wire::send(
-            state.socket.as_fd(),
-            &format!("ended {code}"),
-            files,
-            &waiting,
-        ))
+        let words = format!("ended {code}");
+        heard(wire::send(state.socket.as_fd(), &words, b"", &waiting))
     }
 
     /// Sees to it that there is always a keeper: when it dies, `before` is called (which makes everything durable) and
@@ -117,8 +111,13 @@ impl Kept {
             loop {
                 // A keeper that talks nonsense is none.
                 while let Ok(Some(message)) = wire::receive(socket.as_fd(), true) {
-                    if message.words == ["put", SPARE] {
-                        self.state.lock().spare = spare(message.into());
+                    match message.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                        ["put", SPARE] => self.state.lock().spare = spare(message.into()),
+                        ["stays"] => {
+                            let why = String::from_utf8_lossy(&message.bytes);
+                            tracing::error!(%why, "the mount could not be taken down; it goes on");
+                        }
+                        _ => {}
                     }
                 }
                 tracing::error!(
@@ -154,12 +153,11 @@ impl Kept {
         Ok(socket)
     }
 
-    /// Ends this process so that the keeper starts `program` in its place; the mount goes on. Errors: the keeper was not
-    /// told, and this server goes on.
-    pub fn make_room(&self, program: &Path) -> io::Result<()> {
-        use std::os::unix::ffi::OsStrExt;
+    /// Ends this process so that the keeper starts the program in its place that was wished; the mount goes on. Errors: the
+    /// keeper was not told, and this server goes on.
+    pub fn make_room(&self) -> io::Result<()> {
         let state = self.state.lock();
-        wire::send(state.socket.as_fd(), "upgrade", program.as_os_str().as_bytes(), &[])?;
+        wire::send(state.socket.as_fd(), "upgrade", b"", &[])?;
         std::process::exit(0)
     }
 }

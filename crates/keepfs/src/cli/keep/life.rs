@@ -6,7 +6,7 @@ use super::spare::{SPARE, Spare};
 use super::wire::{self, Message};
 use crate::cli::args::Keep;
 use crate::cli::succeed::CONNECTION;
-use crate::cli::{attach, heap, serve};
+use crate::cli::{attach, heap, registry, serve};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -14,7 +14,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -78,11 +77,7 @@ impl Program {
 pub struct Last {
     /// The exit code.
     pub code: u8,
-    /// What is to be removed while all is still held, if nothing is in it.
-    pub empty: Vec<PathBuf>,
-    /// What is to be removed when nothing is held any more.
-    pub files: Vec<PathBuf>,
-    /// To be closed then: who is at their other ends waits for that.
+    /// To be closed when nothing is held any more: who is at their other ends waits for that.
     pub waiting: Vec<OwnedFd>,
 }
 
@@ -92,7 +87,7 @@ pub enum End {
     /// It said that all is done; its process may still be there.
     Orderly(Last),
     /// It made room for another program.
-    MadeRoom(PathBuf),
+    MadeRoom(Option<PathBuf>),
     /// Anything else.
     Died {
         /// By what, in words.
@@ -134,10 +129,14 @@ impl Detach {
         PollFd::new(&self.pidfd, PollFlags::IN)
     }
 
-    /// It has ended: nothing is left of it when this returns.
-    fn reap(mut self) {
-        // What became of the mount is seen by the server.
-        let _ = self.process.wait();
+    /// It has ended: nothing is left of it when this returns. Why the mount stays, if it does.
+    fn reap(self) -> Option<Vec<u8>> {
+        match self.process.wait_with_output() {
+            Ok(output) if output.status.success() => None,
+            Ok(output) if output.stdout.is_empty() => Some(output.status.to_string().into_bytes()),
+            Ok(output) => Some(output.stdout.trim_ascii().to_vec()),
+            Err(error) => Some(error.to_string().into_bytes()),
+        }
     }
 }
 
@@ -254,7 +253,11 @@ impl Child {
             }
             let [gone, said, signal, no_spare, detached] = fds.map(|fd| !fd.revents().is_empty());
             if detached {
-                self.detach.take().into_iter().for_each(Detach::reap);
+                let stays = self.detach.take().and_then(Detach::reap);
+                if let Some(why) = stays {
+                    // A server that is gone need not know.
+                    let _ = wire::send(self.socket.as_fd(), "stays", &why, &[]);
+                }
             }
             if signal {
                 while signals.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0) {}
@@ -318,19 +321,11 @@ impl Child {
             }
             ["ended", code] => {
                 let code = code.parse().unwrap_or(1);
-                let mut lines = message.bytes.split(|byte| *byte == b'\n');
-                let path = |line: &[u8]| OsString::from_vec(line.to_vec()).into();
-                let empty = lines.by_ref().take_while(|line| !line.is_empty()).map(path).collect();
-                let files = lines.filter(|line| !line.is_empty()).map(path).collect();
                 let waiting = message.descriptors;
-                self.ended = Some(End::Orderly(Last {
-                    code,
-                    empty,
-                    files,
-                    waiting,
-                }));
+                self.ended = Some(End::Orderly(Last { code, waiting }));
             }
-            ["upgrade"] => self.ended = Some(End::MadeRoom(OsString::from_vec(message.bytes).into())),
+            // For which program, it does not say: what may have been taken over is not believed.
+            ["upgrade"] => self.ended = Some(End::MadeRoom(registry::take_wish(process::id()))),
             _ => {}
         }
         true
@@ -343,7 +338,7 @@ impl Child {
 
     /// Waits for the process of a server that has said its last word. One that another process started is that one's to reap.
     pub fn leave(mut self) {
-        self.detach.take().into_iter().for_each(Detach::reap);
+        drop(self.detach.take().and_then(Detach::reap));
         // Its last word counts, not how it left.
         let _ = self.process.as_mut().map(process::Child::wait);
     }

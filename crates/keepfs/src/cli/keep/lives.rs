@@ -78,9 +78,9 @@ impl Death {
         }
     }
 
-    /// Milliseconds since the keeper noticed.
-    pub fn ago_ms(&self) -> u64 {
-        (nanos(now()).saturating_sub(self.noticed_ns)) / 1_000_000
+    /// Microseconds since the keeper noticed.
+    pub fn ago_us(&self) -> u64 {
+        (nanos(now()).saturating_sub(self.noticed_ns)) / 1000
     }
 }
 

@@ -28,7 +28,8 @@ impl Spare {
     pub fn start(program: &Path, words: &[OsString]) -> io::Result<(Spare, Item)> {
         let (held, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = Command::new(program);
-        command.args(["keep", "--adopt"]).args(words).stdin(Stdio::from(theirs));
+        command.args(["keep", "--adopt", &std::process::id().to_string()]);
+        command.args(words).stdin(Stdio::from(theirs));
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let pidfd = pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
         let item = Item {

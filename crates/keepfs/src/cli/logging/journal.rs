@@ -5,7 +5,8 @@
 use super::Event;
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{self, Seek, Write};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 /// Lines after which the file is written anew with the last events only.
@@ -18,21 +19,22 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Writes the file anew. Errors: those of the file system.
-    pub fn begin<'e>(path: &Path, events: impl Iterator<Item = &'e Event>) -> io::Result<Journal> {
-        let part = path.with_extension("part");
-        let mut file = File::create(&part)?;
-        let (text, lines) = text(events)?;
-        file.write_all(&text)?;
-        fs::rename(part, path)?;
-        Ok(Journal { file, lines })
+    /// Writes `file`, which is open for appending, anew. Errors: those of the file system.
+    pub fn begin<'e>(file: File, events: impl Iterator<Item = &'e Event>) -> io::Result<Journal> {
+        let mut journal = Journal { file, lines: 0 };
+        journal.again(events)?;
+        Ok(journal)
     }
 
-    /// Writes it anew where it is: by now this process may not be allowed to make files. Who reads it meanwhile misses some.
+    /// The file once more, for whoever keeps it. Errors: no free descriptor.
+    pub fn file(&self) -> io::Result<OwnedFd> {
+        self.file.as_fd().try_clone_to_owned()
+    }
+
+    /// Writes it anew where it is: this process may not be allowed to make files. Who reads it meanwhile misses some.
     fn again<'e>(&mut self, events: impl Iterator<Item = &'e Event>) -> io::Result<()> {
         let (text, lines) = text(events)?;
         self.file.set_len(0)?;
-        self.file.rewind()?;
         self.file.write_all(&text)?;
         self.lines = lines;
         Ok(())
@@ -70,7 +72,18 @@ fn text<'e>(events: impl Iterator<Item = &'e Event>) -> io::Result<(Vec<u8>, usi
 
 /// The events in a file, oldest first; none if there is no file. A line that was cut by a dying server is left out.
 pub fn read(path: &Path) -> Vec<Event> {
-    let text = fs::read(path).unwrap_or_default();
+    events(&fs::read(path).unwrap_or_default())
+}
+
+/// The same of a file that is open. Errors: those of the file system.
+pub fn read_open(mut file: &File) -> io::Result<Vec<Event>> {
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut text)?;
+    Ok(events(&text))
+}
+
+fn events(text: &[u8]) -> Vec<Event> {
     let lines = text.split(|b| *b == b'\n');
     lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }

@@ -4,8 +4,6 @@ use crate::cli::keep::lives::Mode;
 use crate::cli::properties::{self, Wanted};
 use crate::cli::status::Live;
 use serde_json::{Value, json};
-use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 impl Live {
@@ -33,7 +31,7 @@ impl Live {
             return Some(json!({"error": error.to_string()}));
         }
         let kept = self.kept.as_ref().filter(|_| !as_wanted);
-        Some(match kept.map(|kept| kept.make_room(&own_program())) {
+        Some(match kept.map(|kept| kept.make_room()) {
             None | Some(Ok(())) => json!({}),
             Some(Err(error)) => {
                 json!({"error": format!("it is changed and holds from the next mount on, but its keeper was not told: {error}")})
@@ -67,26 +65,5 @@ impl Live {
         options.access_times = self.access_times();
         all.extend(properties::of_mount(&options, &mount.transport, self.kept.is_some()));
         serde_json::to_value(all).ok()
-    }
-}
-
-/// What this server runs, looked up while it may still look.
-static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-
-/// Looks up what this server runs, for a time when it may not.
-pub fn remember_program() {
-    PROGRAM.get_or_init(find_program);
-}
-
-fn own_program() -> PathBuf {
-    PROGRAM.get_or_init(find_program).clone()
-}
-
-/// One that was replaced on disk meanwhile is its keeper's as well.
-fn find_program() -> PathBuf {
-    let own = PathBuf::from("/proc/self/exe");
-    match std::fs::read_link(&own) {
-        Ok(path) if path.exists() => path,
-        _ => own,
     }
 }

@@ -15,6 +15,11 @@ fn event(n: u64) -> Event {
     }
 }
 
+fn opened(path: &std::path::Path) -> fs::File {
+    let mut options = fs::File::options();
+    options.read(true).append(true).create(true).open(path).expect("a file")
+}
+
 fn times(path: &std::path::Path) -> Vec<u64> {
     read(path).iter().map(|event| event.time_s).collect()
 }
@@ -25,7 +30,7 @@ fn what_came_before_the_file_and_before_the_server_is_kept() {
     let path = dir.path().join("events");
     let first = Ring::default();
     first.push(event(1));
-    first.keep_in(&path).expect("a file");
+    first.keep_in(opened(&path)).expect("a file");
     first.push(event(2));
     assert_eq!(times(&path), [1, 2]);
     drop(first);
@@ -33,7 +38,7 @@ fn what_came_before_the_file_and_before_the_server_is_kept() {
     let mut file = fs::File::options().append(true).open(&path).expect("the file");
     file.write_all(b"{\"time_s\":3,").expect("written");
     let second = Ring::default();
-    second.keep_in(&path).expect("a file");
+    second.keep_in(opened(&path)).expect("a file");
     second.push(event(4));
     assert_eq!(times(&path), [1, 2, 4]);
     assert_eq!(second.count(), 1, "only its own count");
@@ -44,7 +49,7 @@ fn the_file_stays_small() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("events");
     let ring = Ring::default();
-    ring.keep_in(&path).expect("a file");
+    ring.keep_in(opened(&path)).expect("a file");
     let all = 3 * LINES_MAX as u64;
     for n in 0..all {
         ring.push(event(n));
