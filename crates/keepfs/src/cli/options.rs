@@ -26,7 +26,7 @@ Options of -o, separated by commas (defaults in brackets):
   arena=SIZE                         memory for metadata, at least 16M [64M]
   io=[buffered]|direct               how the server reads and writes the pool's device; direct is O_DIRECT
   log-free=PERCENT                   a checkpoint empties the log when so much of it is left, 1 to 50 [5]
-  anchor=[loop]|none                 with a loop device (without data) sync(2) and umount(2) wait for the server
+  anchor=[auto]|loop|none            with a loop device (without data) sync(2) and umount(2) wait for the server; auto does without if need be
   threads=N                          reader threads [one per CPU]
   transport=[auto]|dev|uring         how requests come from the kernel; auto is dev; uring (FUSE over io_uring) needs Linux 6.14
   keeper=[on]|off                    a process that outlives the server and starts another when it dies; with uring always off
