@@ -205,13 +205,14 @@ pub const STAGES: &[Stage] = &[
     stage("kill_uring", 10, suite!("kill", "--transport", "uring")),
     stage("keeper", 10, suite!("keeper")),
     stage("keeper_controls", 10, suite!("keeper_controls")).long(),
-    stage("enospc", 10, suite!("enospc")),
     stage("pkey", 5, suite!("pkey")).long(),
     stage("media_errors", 5, suite!("media_errors")),
     stage("tar", 5, suite!("tar")),
     stage("rsync", 5, suite!("rsync")),
     stage("cargo", 5, suite!("cargo")),
-    stage("sqlite", 5, suite!("sqlite")),
-    stage("postgres", 10, suite!("postgres")),
+    // Each waits for one processor most of the time; what they need is installed by now.
+    stage("enospc", 10, suite!("enospc")).beside_next(),
+    stage("sqlite", 10, suite!("sqlite")),
+    stage("postgres", 10, suite!("postgres")).beside_next(),
     stage("git", 10, suite!("git")),
 ];
