@@ -19,6 +19,8 @@ pub const LOG_PAGES: core::ops::RangeInclusive<u64> = 32..=1 << 20;
 pub const ZONE_PAGES: core::ops::RangeInclusive<u64> = 16..=32_512;
 /// Counters stay below this, so that sums of them never overflow.
 pub(crate) const COUNT_MAX: u64 = 1 << 63;
+/// A pool is written only while its counters are below this: what is left then is more than can be counted (S-2.3).
+const WRITTEN_MAX: u64 = 1 << 62;
 
 /// What a slot holds.
 enum Content {
@@ -65,11 +67,25 @@ pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
     }
 }
 
-/// Whether a pool may be written (S-2.5). Errors: it has features whose structures this Keepfs would not keep right.
+/// Whether a pool may be written (S-2.3, S-2.5). Errors: it has features whose structures this Keepfs would not keep right,
+/// or a counter that would come to its end.
 pub fn may_write(sb: &Superblock) -> Result<(), Error> {
-    match sb.ro_compat.get() {
-        0 => Ok(()),
-        unknown => Err(Error::BadPool(format!(
+    let counters = [
+        ("generation", sb.generation),
+        ("log_seq", sb.log_seq),
+        ("group", sb.group),
+        ("seq", sb.seq),
+        ("incarnation", sb.incarnation),
+        ("durable", sb.durable),
+    ];
+    let spent = counters.into_iter().find(|(_, count)| count.get() >= WRITTEN_MAX);
+    match (sb.ro_compat.get(), spent) {
+        (0, None) => Ok(()),
+        (0, Some((field, count))) => Err(Error::BadPool(format!(
+            "its {field} ({count}) is greater than any pool in use can have, so it was damaged or made up; mount it read-only \
+             (-o ro), and restore it from a backup"
+        ))),
+        (unknown, _) => Err(Error::BadPool(format!(
             "it has features that this Keepfs does not know (ro_compat {unknown:#x}) and would break by writing; mount it \
              read-only (-o ro), or use a newer Keepfs"
         ))),

@@ -161,3 +161,25 @@ fn unknown_features_of_writers_are_read_only() {
     assert!(said.contains("ro_compat 0x2") && said.contains("-o ro"), "{said}");
     assert!(may_write(&superblock(6)).is_ok());
 }
+
+/// S-2.3: the next superblock of such a pool would be one that nobody may use.
+#[test]
+fn a_pool_whose_counters_are_at_their_end_is_read_only() {
+    let fields: [fn(&mut Superblock); 6] = [
+        |sb| sb.generation = (1 << 62).into(),
+        |sb| sb.log_seq = (1 << 62).into(),
+        |sb| sb.group = (1 << 62).into(),
+        |sb| sb.seq = (1 << 62).into(),
+        |sb| sb.incarnation = (1 << 62).into(),
+        |sb| sb.durable = (1 << 62).into(),
+    ];
+    for spend in fields {
+        let mut sb = superblock(6);
+        spend(&mut sb);
+        let said = may_write(&sb).expect_err("writing is refused").to_string();
+        assert!(
+            said.contains("(4611686018427387904)") && said.contains("-o ro"),
+            "{said}"
+        );
+    }
+}
