@@ -52,8 +52,14 @@ pub fn run(args: &Inject) -> Outcome {
         What::Device(what) => device(&args.of, what),
         What::List => list(&args.of),
         What::Cancel { number } => {
-            let number = number.map_or(String::new(), |number| format!(" {number}"));
-            let answer = told(&server(&args.of)?, &format!("inject cancel{number}"))?;
+            let named = number.map_or(String::new(), |number| format!(" {number}"));
+            let answer = told(&server(&args.of)?, &format!("inject cancel{named}"))?;
+            if let (Some(number), Some(0)) = (number, answer["canceled"].as_u64()) {
+                return Err(Failure::Other(format!(
+                    "no fault number {number} waits to happen; `keepfs inject {} list` shows those that do",
+                    args.of.display()
+                )));
+            }
             println!("{} taken back", answer["canceled"]);
             Ok(0)
         }
@@ -241,10 +247,10 @@ fn device(of: &Path, what: &Device) -> Outcome {
     let question = format!("inject device {} {fault} {}", what.op.word(), what.count);
     let answer = told(&server(of)?, &question)?;
     println!(
-        "number {}: the next {} {}s of the device: {fault}",
+        "number {}: {} of the device, the next {}: {fault}",
         answer["number"],
-        what.count,
-        what.op.word()
+        what.op.word(),
+        what.count
     );
     Ok(0)
 }

@@ -278,6 +278,8 @@ fn faults_of_the_device_wait_and_can_be_taken_back() {
     );
     let first = list.split(':').next().unwrap();
     assert_eq!(bed.inject(&["cancel", first]), "1 taken back\n");
+    let (code, said) = fails(keepfs(["inject"]).arg(bed.dir()).args(["cancel", first]));
+    assert_eq!((code, said.contains("no fault number")), (1, true), "{said}");
     assert_eq!(bed.inject(&["cancel"]), "1 taken back\n");
     assert!(bed.inject(&["list"]).contains("nothing waits"));
 }
