@@ -82,6 +82,9 @@ pub fn open_owing(
         scan.durable = u64::MAX;
     }
     let mut logged = scan.groups.last().map_or(sb.seq.get(), |group| group.seq);
+    if !options.read_only {
+        pool::may_count("last transaction", logged)?;
+    }
     if planted::forgets(Second::RedoTwice) {
         logged = 0;
     }

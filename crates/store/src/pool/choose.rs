@@ -70,6 +70,13 @@ pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
 /// Whether a pool may be written (S-2.3, S-2.5). Errors: it has features whose structures this Keepfs would not keep right,
 /// or a counter that would come to its end.
 pub fn may_write(sb: &Superblock) -> Result<(), Error> {
+    let unknown = sb.ro_compat.get();
+    if unknown != 0 {
+        return Err(Error::BadPool(format!(
+            "it has features that this Keepfs does not know (ro_compat {unknown:#x}) and would break by writing; mount it \
+             read-only (-o ro), or use a newer Keepfs"
+        )));
+    }
     let counters = [
         ("generation", sb.generation),
         ("log_seq", sb.log_seq),
@@ -78,16 +85,18 @@ pub fn may_write(sb: &Superblock) -> Result<(), Error> {
         ("incarnation", sb.incarnation),
         ("durable", sb.durable),
     ];
-    let spent = counters.into_iter().find(|(_, count)| count.get() >= WRITTEN_MAX);
-    match (sb.ro_compat.get(), spent) {
-        (0, None) => Ok(()),
-        (0, Some((field, count))) => Err(Error::BadPool(format!(
+    counters
+        .into_iter()
+        .try_for_each(|(field, count)| may_count(field, count.get()))
+}
+
+/// Whether a pool with this counter may be written (S-2.3). Errors: it would come to its end.
+pub fn may_count(field: &str, count: u64) -> Result<(), Error> {
+    match count < WRITTEN_MAX {
+        true => Ok(()),
+        false => Err(Error::BadPool(format!(
             "its {field} ({count}) is greater than any pool in use can have, so it was damaged or made up; mount it read-only \
              (-o ro), and restore it from a backup"
-        ))),
-        (unknown, _) => Err(Error::BadPool(format!(
-            "it has features that this Keepfs does not know (ro_compat {unknown:#x}) and would break by writing; mount it \
-             read-only (-o ro), or use a newer Keepfs"
         ))),
     }
 }
