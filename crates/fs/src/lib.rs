@@ -30,7 +30,7 @@ mod whole;
 mod xattr;
 
 pub use errors::Error;
-pub use inject::Part;
+pub use inject::{Field, Part};
 pub use keepfs_store::{Answered, Remains, Resumed};
 pub use keepfs_store::{FormatOptions, StoreOptions};
 pub use resume::Answer;

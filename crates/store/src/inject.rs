@@ -57,8 +57,8 @@ impl Store {
         self.device.injected().cancel(number)
     }
 
-    /// Errors: faults may not be injected into this pool.
-    fn for_tests(&self) -> Result<(), Error> {
+    /// Errors: `BadPool`: faults may not be injected into this pool.
+    pub fn for_tests(&self) -> Result<(), Error> {
         match self.pool.is_test {
             true => Ok(()),
             false => Err(Error::BadPool(

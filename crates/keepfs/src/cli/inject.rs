@@ -15,7 +15,7 @@ use super::registry::Record;
 use super::scrub::server;
 use super::unmount::patiently;
 use super::{control, image, set};
-use args::{Device, Kind, Place, Scribble, What, Wild};
+use args::{Device, Kind, Logic, Place, Scribble, What, Whose, Wild};
 use keepfs::{OpenOptions, Pool};
 use keepfs_audit::read::View;
 use keepfs_format::PAGE;
@@ -49,6 +49,7 @@ pub fn run(args: &Inject) -> Outcome {
     match &args.what {
         What::Scribble(what) => scribble(&args.of, what),
         What::Wild(what) => wild(&args.of, what),
+        What::Logic(what) => logic(&args.of, what),
         What::Device(what) => device(&args.of, what),
         What::List => list(&args.of),
         What::Cancel { number } => {
@@ -86,7 +87,7 @@ fn scribble(of: &Path, what: &Scribble) -> Outcome {
     let question = format!(
         "inject where {} {} {} {}",
         what.kind.word(),
-        inode_of(&record.dir, what)?,
+        inode_of(&record.dir, &what.whose)?,
         what.offset,
         if at_rest { "rest" } else { "memory" }
     );
@@ -181,9 +182,9 @@ fn within(what: &Scribble, place: &Where) -> Result<usize, Failure> {
 fn offline(path: &Path, what: &Scribble) -> Outcome {
     only_for_tests(path)?;
     let pool: Pool = patiently(path, || Ok(Pool::open(path, &OpenOptions::default())?))?;
-    let ino = match &what.path {
+    let ino = match &what.whose.path {
         Some(inside) => pool.symlink_metadata(inside)?.attr().ino.0,
-        None => what.ino.unwrap_or_default(),
+        None => what.whose.ino.unwrap_or_default(),
     };
     let found = serving::place_of(pool.volume(), what.kind.word(), ino, what.offset, true);
     let place = found.map_err(|why| Failure::Other(format!("{}: {why}", path.display())))?;
@@ -208,9 +209,9 @@ fn only_for_tests(path: &Path) -> Result<(), Failure> {
 }
 
 /// The inode of a mounted pool that is meant.
-fn inode_of(dir: &Path, what: &Scribble) -> Result<u64, Failure> {
-    let Some(path) = &what.path else {
-        return Ok(what.ino.unwrap_or_default());
+fn inode_of(dir: &Path, whose: &Whose) -> Result<u64, Failure> {
+    let Some(path) = &whose.path else {
+        return Ok(whose.ino.unwrap_or_default());
     };
     let path = dir.join(path.strip_prefix("/").unwrap_or(path));
     let found = path.symlink_metadata().map_err(Failure::io("look at", &path))?;
@@ -236,6 +237,27 @@ fn wild(of: &Path, what: &Wild) -> Outcome {
         done.bytes,
         arena.len() >> 20
     );
+    Ok(0)
+}
+
+fn logic(of: &Path, what: &Logic) -> Outcome {
+    let record = server(of)?;
+    let ino = inode_of(&record.dir, &what.whose)?;
+    let field = what.field.word();
+    let answer = told(&record, &format!("inject logic {field} {ino}"))?;
+    let dir = record.dir.display();
+    match answer["told"].as_str() {
+        Some(why) => {
+            println!(
+                "{field} of inode {ino}, one more than is right, in a transaction of its own: taken back, nothing of it was written: {why}"
+            );
+            println!("`keepfs events {dir}` tells it too");
+        }
+        None => println!(
+            "{field} of inode {ino} is one more than is right, and nobody saw it: the equation that would is switched off \
+             (`keepfs get audit {dir}`); `keepfs check` finds it when the pool is unmounted"
+        ),
+    }
     Ok(0)
 }
 

@@ -284,6 +284,38 @@ fn faults_of_the_device_wait_and_can_be_taken_back() {
     assert!(bed.inject(&["list"]).contains("nothing waits"));
 }
 
+/// C-4: what contradicts itself never becomes part of the pool, and with its equation off it does.
+#[test]
+fn a_logic_bug_is_taken_back_unless_nobody_looks() {
+    let Some(bed) = bed() else { return };
+    let wrong = |field: &str, path: &str| bed.inject(&["logic", "--field", field, "--path", path]);
+    fs::create_dir(bed.on("dir")).unwrap();
+    for (field, path) in [
+        ("links", "file3"),
+        ("pages", "/file3"),
+        ("entries", "/dir"),
+        ("parent", "dir"),
+    ] {
+        let told = wrong(field, path);
+        assert!(told.contains("taken back") && told.contains("E-"), "{told}");
+    }
+    let events = done(keepfs(["events"]).arg(bed.dir()));
+    assert_eq!(events.matches("logic bug #").count(), 4, "{events}");
+    let (code, said) = fails(
+        keepfs(["inject"])
+            .arg(bed.dir())
+            .args(["logic", "--field", "entries", "--path", "file3"]),
+    );
+    assert_eq!(code, 1, "{said}");
+    assert_eq!(fs::metadata(bed.on("file3")).unwrap().nlink(), 1);
+    bed.unmount();
+    bed.check();
+    bed.mount("audit=off");
+    assert!(wrong("links", "file3").contains("nobody saw it"));
+    bed.unmount();
+    assert_eq!(fails(keepfs(["check"]).arg(bed.pool())).0, 4);
+}
+
 #[test]
 fn faults_are_for_pools_that_are_made_for_them() {
     let Some(bed) = Bed::mounted("keeper=off,commit=3600") else {
@@ -292,6 +324,7 @@ fn faults_are_for_pools_that_are_made_for_them() {
     for words in [
         &["scribble", "--kind", "inode", "--ino", "1"][..],
         &["wild"],
+        &["logic", "--field", "links", "--ino", "1"],
         &["device", "--error", "eio", "--op", "read"],
     ] {
         let (code, said) = fails(keepfs(["inject"]).arg(bed.dir()).args(words));

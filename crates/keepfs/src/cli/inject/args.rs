@@ -23,6 +23,8 @@ pub enum What {
     Scribble(Scribble),
     /// Stray writes of 1 to 64 bytes all over metadata in memory
     Wild(Wild),
+    /// Change a field of an inode as a bug of the file system would: wrong, with every checksum right
+    Logic(Logic),
     /// Let the next operations of the device fail or take long
     Device(Device),
     /// Show the faults of the device that wait to happen
@@ -34,18 +36,25 @@ pub enum What {
     },
 }
 
-/// `keepfs inject scribble`.
+/// Which file or directory is meant.
 #[derive(Fields, Debug)]
-pub struct Scribble {
-    /// Which structure
-    #[arg(long, value_enum)]
-    pub kind: Kind,
+pub struct Whose {
     /// Of which inode (`ls -i` tells it; the root directory is 1)
     #[arg(long, required_unless_present = "path", conflicts_with = "path")]
     pub ino: Option<u64>,
     /// Of which file or directory, a path in the pool
     #[arg(long)]
     pub path: Option<PathBuf>,
+}
+
+/// `keepfs inject scribble`.
+#[derive(Fields, Debug)]
+pub struct Scribble {
+    /// Which structure
+    #[arg(long, value_enum)]
+    pub kind: Kind,
+    #[command(flatten)]
+    pub whose: Whose,
     /// Where in it, bytes; of data, where in the file
     #[arg(long, default_value_t = 0)]
     pub offset: u64,
@@ -127,6 +136,41 @@ pub struct Wild {
     /// The same number makes the same writes again
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// `keepfs inject logic`.
+#[derive(Fields, Debug)]
+pub struct Logic {
+    /// Which field gets one more than is right
+    #[arg(long, value_enum)]
+    pub field: Field,
+    #[command(flatten)]
+    pub whose: Whose,
+}
+
+/// A field of an inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Field {
+    /// How many names it has
+    Links,
+    /// How many pages of data it has
+    Pages,
+    /// How many entries a directory has
+    Entries,
+    /// Which directory a directory lies in
+    Parent,
+}
+
+impl Field {
+    /// As the server knows it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Field::Links => "links",
+            Field::Pages => "pages",
+            Field::Entries => "entries",
+            Field::Parent => "parent",
+        }
+    }
 }
 
 /// `keepfs inject device`.

@@ -1,9 +1,9 @@
-//! The server's answers to `keepfs inject`: where structures lie, and faults of its device. Refused by a pool that was not
+//! The server's answers to `keepfs inject`: where structures lie, wrong values by the door, and faults of its device. Refused by a pool that was not
 //! made for tests.
 
 use super::Where;
 use keepfs_format::PAGE;
-use keepfs_fs::{Part, Volume};
+use keepfs_fs::{Field, Part, Volume};
 use keepfs_store::{DeviceFault, DeviceOp, Injection, Structure};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -22,6 +22,7 @@ pub fn answer(volume: &Volume, words: &str) -> Option<Value> {
                 .map(|found| json!({"arena": found.arena, "pid": std::process::id()}))
                 .map_err(|e| e.to_string())
         }
+        ["logic", field, ino] => logic(volume, field, ino.parse().ok()?),
         ["device", op, fault, count] => device(volume, op, fault, count.parse().ok()?)?,
         ["list"] => Ok(json!({"injections": volume.store().injections().iter().map(shown).collect::<Vec<_>>()})),
         ["cancel"] => Ok(json!({"canceled": volume.store().cancel_injections(None)})),
@@ -29,6 +30,20 @@ pub fn answer(volume: &Volume, words: &str) -> Option<Value> {
         _ => return None,
     };
     Some(answer.unwrap_or_else(|error| json!({"error": error})))
+}
+
+/// A field of an inode made wrong: what the audit told, or nothing. Errors: as text.
+fn logic(volume: &Volume, field: &str, ino: u64) -> Result<Value, String> {
+    let field = match field {
+        "links" => Field::Links,
+        "pages" => Field::Pages,
+        "entries" => Field::Entries,
+        "parent" => Field::Parent,
+        _ => return Err(format!("inodes have no field '{field}'")),
+    };
+    let told = volume.inject_logic(ino, field);
+    told.map(|told| json!({"told": told}))
+        .map_err(|e| format!("inode {ino}: {e}"))
 }
 
 /// Where a structure lies; `at_rest`: on the device. Errors: as text; it is no pool for tests, or has none there.
