@@ -3,14 +3,48 @@
 use std::fs;
 use std::path::Path;
 
-/// Memory that process `pid` may still have, bytes: what the machine has, and what the groups that it is in leave (cgroup v2).
-/// `None`: nobody says.
+/// How a version of control groups tells of memory.
+struct Version {
+    /// What a line of /proc/PID/cgroup has before the group's path.
+    is_of: fn(&str) -> Option<&str>,
+    /// Where the groups are.
+    root: &'static str,
+    limit: &'static str,
+    used: &'static str,
+    /// Lines of `memory.stat` that tell the page cache of a group and of those in it.
+    cache: [&'static str; 2],
+}
+
+const VERSIONS: [Version; 2] = [
+    Version {
+        is_of: |line| line.strip_prefix("0::/"),
+        root: "/sys/fs/cgroup",
+        limit: "memory.max",
+        used: "memory.current",
+        cache: ["inactive_file ", "active_file "],
+    },
+    Version {
+        is_of: |line| {
+            let (controllers, group) = line.split_once(':')?.1.split_once(":/")?;
+            controllers.split(',').any(|one| one == "memory").then_some(group)
+        },
+        root: "/sys/fs/cgroup/memory",
+        limit: "memory.limit_in_bytes",
+        used: "memory.usage_in_bytes",
+        cache: ["total_inactive_file ", "total_active_file "],
+    },
+];
+
+/// Memory that process `pid` may still have, bytes: what the machine has, and what the groups that it is in leave (cgroup v2,
+/// or v1 where it is mounted at its usual place). `None`: nobody says.
 pub fn of_process(pid: u32) -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(of_machine);
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"));
-    let left = group.and_then(|group| of_groups(Path::new("/sys/fs/cgroup"), Path::new(group)));
-    [machine, left].into_iter().flatten().min()
+    let left = VERSIONS.iter().filter_map(|version| {
+        let group = groups.lines().find_map(version.is_of)?;
+        of_groups(version, Path::new(version.root), Path::new(group))
+    });
+    left.chain(machine).min()
 }
 
 /// `MemAvailable` of /proc/meminfo, bytes.
@@ -21,18 +55,18 @@ fn of_machine(table: &str) -> Option<u64> {
 }
 
 /// What the group, and each that it is in, leaves of its limit; page cache counts as free.
-fn of_groups(root: &Path, group: &Path) -> Option<u64> {
+fn of_groups(version: &Version, root: &Path, group: &Path) -> Option<u64> {
     let folders = group.ancestors().map(|group| root.join(group));
-    folders.filter_map(|folder| of_group(&folder)).min()
+    folders.filter_map(|folder| of_group(version, &folder)).min()
 }
 
-fn of_group(folder: &Path) -> Option<u64> {
+fn of_group(version: &Version, folder: &Path) -> Option<u64> {
     let read = |name| fs::read_to_string(folder.join(name)).ok();
-    // The root has no limit, and "max" is none.
-    let limit: u64 = read("memory.max")?.trim().parse().ok()?;
-    let used: u64 = read("memory.current")?.trim().parse().ok()?;
+    // The root has no limit, and "max" is none; in v1 none is more than any machine has.
+    let limit: u64 = read(version.limit)?.trim().parse().ok()?;
+    let used: u64 = read(version.used)?.trim().parse().ok()?;
     let stat = read("memory.stat").unwrap_or_default();
-    let cache = ["inactive_file ", "active_file "].map(|name| {
+    let cache = version.cache.map(|name| {
         let line = stat.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|bytes| bytes.parse::<u64>().ok()).unwrap_or(0)
     });

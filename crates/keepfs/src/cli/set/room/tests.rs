@@ -19,7 +19,7 @@ fn the_narrowest_group_decides() {
             fs::write(folder.join(name), text).expect("a file");
         }
     };
-    let of = |group| of_groups(root.path(), Path::new(group));
+    let of = |group| of_groups(&VERSIONS[0], root.path(), Path::new(group));
     assert_eq!(of("a/b"), None);
     make(
         "a",
@@ -59,4 +59,24 @@ fn the_narrowest_group_decides() {
         ],
     );
     assert_eq!(of("a/b"), Some(0));
+}
+
+#[test]
+fn groups_of_the_first_version_are_asked_too() {
+    let root = tempfile::tempdir().expect("a folder");
+    let files = [
+        ("memory.limit_in_bytes", "9000\n"),
+        ("memory.usage_in_bytes", "8000\n"),
+        (
+            "memory.stat",
+            "inactive_file 1\ntotal_inactive_file 300\ntotal_active_file 200\n",
+        ),
+    ];
+    for (name, text) in files {
+        fs::write(root.path().join(name), text).expect("a file");
+    }
+    assert_eq!(of_groups(&VERSIONS[1], root.path(), Path::new("gone")), Some(1500));
+    let table = "9:name=systemd:/\n4:hugetlb,memory:/a/b\n1:cpu:/c\n0::/d\n";
+    let groups = VERSIONS.map(|version| table.lines().find_map(version.is_of));
+    assert_eq!(groups, [Some("d"), Some("a/b")]);
 }
