@@ -56,7 +56,9 @@ pub fn place_of(volume: &Volume, kind: &str, ino: u64, offset: u64, at_rest: boo
     if kind == "data" {
         let index = offset / PAGE as u64;
         let page = volume.data_page_of(ino, index).map_err(|e| e.to_string())?;
-        let page = page.ok_or_else(|| format!("inode {ino} has no page {index} on the device"))?;
+        let page = page.ok_or_else(|| {
+            format!("inode {ino} has no page {index} on the device: a hole, or so few bytes that they lie in the inode or in the log")
+        })?;
         return Ok(place(&format!("page {index} of inode {ino}"), 0, None, [page, 0]));
     }
     let part = match kind {
