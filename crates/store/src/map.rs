@@ -63,7 +63,7 @@ impl Place {
         match id.as_map() {
             Some((space, level, number)) => Some(Place {
                 space,
-                level: level + 1,
+                level: level.checked_add(1)?,
                 number,
             }),
             None => Some(Place {
