@@ -83,6 +83,18 @@ impl Bed {
         })
     }
 
+    /// With a pool for tests mounted, and a file of eight pages in it: `dir/file`. `None` if that cannot be tested here.
+    pub fn with_a_file() -> Option<Bed> {
+        possible().then(|| {
+            let bed = Bed::empty();
+            done(keepfs(["create", "--size", "64M", "--test"]).arg(bed.pool()));
+            bed.mount("");
+            fs::create_dir(bed.on("dir")).unwrap();
+            fs::write(bed.on("dir/file"), vec![1; 30_000]).unwrap();
+            bed
+        })
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

@@ -109,14 +109,7 @@ fn answers_about_a_mounted_pool_and_a_dead_one() {
 /// What was damaged, with all that is promised of it: in memory with window and bytes, of file data without.
 #[test]
 fn answers_about_damage() {
-    if !possible() {
-        return;
-    }
-    let bed = Bed::empty();
-    done(keepfs(["create", "--size", "64M", "--test"]).arg(bed.pool()));
-    bed.mount("");
-    fs::create_dir(bed.on("dir")).unwrap();
-    fs::write(bed.on("dir/file"), vec![1; 30_000]).unwrap();
+    let Some(bed) = Bed::with_a_file() else { return };
     let inject = |kind: &str| {
         let mut inject = keepfs(["inject"]);
         inject
