@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -53,6 +54,8 @@ pub struct FileDevice {
     /// Buffers of direct transfers that nobody uses; `None`: transfers go through the page cache.
     bounce: Option<Mutex<Vec<Box<Bounce>>>>,
     meter: Meter,
+    /// Another process has this open with the lock, which outlives this device.
+    handed: AtomicBool,
 }
 
 /// Most parts that one system call takes (IOV_MAX).
@@ -120,7 +123,9 @@ impl FileDevice {
         };
         // What was asked of its path was asked when it was opened; by now our own mount uses it.
         lock(path, &file, mode)?;
-        Self::locked(path, file, kind, mode, options)
+        let device = Self::locked(path, file, kind, mode, options)?;
+        device.handed.store(true, Ordering::Relaxed);
+        Ok(device)
     }
 
     /// The open device once more, with its lock: whoever holds it keeps others out.
@@ -128,8 +133,9 @@ impl FileDevice {
     /// # Errors
     /// `Open` without a free descriptor.
     pub fn descriptor(&self) -> Result<OwnedFd, DeviceError> {
-        let copy = self.file.try_clone();
-        Ok(copy.map_err(|source| open_error(&self.path, source))?.into())
+        let copy = self.file.try_clone().map_err(|source| open_error(&self.path, source))?;
+        self.handed.store(true, Ordering::Relaxed);
+        Ok(copy.into())
     }
 
     fn over(path: &Path, file: File, kind: Kind, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
@@ -159,6 +165,7 @@ impl FileDevice {
             prepared: OnceLock::new(),
             bounce: options.direct.then(Mutex::default),
             meter: Meter::default(),
+            handed: AtomicBool::new(false),
         })
     }
 
@@ -356,6 +363,17 @@ fn bounced(buffers: &Mutex<Vec<Box<Bounce>>>, f: impl FnOnce(&mut Bounce) -> io:
     let done = f(&mut bounce);
     buffers.lock().push(bounce);
     done
+}
+
+/// The lock ends with its owner, not with the last copy of its descriptor: a thread of this process that starts a program at
+/// this moment has one until the program runs, and whoever opened the device next would find it in use.
+impl Drop for FileDevice {
+    fn drop(&mut self) {
+        if !*self.handed.get_mut() {
+            // Closing it, which follows, would end the lock too, if later.
+            let _ = self.file.unlock();
+        }
+    }
 }
 
 impl Device for FileDevice {

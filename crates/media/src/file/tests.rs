@@ -92,6 +92,26 @@ fn a_second_user_is_refused() {
     drop(reader);
 }
 
+/// A program that another thread starts has copies of all descriptors until it runs; they keep nobody out. Those that were
+/// handed over do.
+#[test]
+fn the_lock_ends_with_the_device() {
+    let (_folder, path) = place();
+    drop(FileDevice::create(&path, 4, PLAIN).unwrap());
+    let open = || FileDevice::open(&path, OpenMode::ReadWrite, PLAIN);
+    let device = open().unwrap();
+    let copy = device.file.try_clone().unwrap();
+    drop(device);
+    let device = open().unwrap();
+    let handed = device.descriptor().unwrap();
+    drop((copy, device));
+    assert!(matches!(open(), Err(DeviceError::Busy { .. })));
+    drop(FileDevice::adopt(&path, handed.try_clone().unwrap(), OpenMode::ReadWrite, PLAIN).unwrap());
+    assert!(matches!(open(), Err(DeviceError::Busy { .. })));
+    drop(handed);
+    open().unwrap();
+}
+
 #[test]
 fn read_only_devices_refuse_changes() {
     let (_folder, path) = place();
