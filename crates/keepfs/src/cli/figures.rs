@@ -105,12 +105,23 @@ pub struct MountFigures {
 pub struct KeeperFigures {
     /// Its process.
     pub pid: u32,
+    /// It lives; else none stood ready when it died, and the mount ends with this server.
+    #[serde(default = "yes")]
+    pub alive: bool,
+    /// The process that stands ready to take its place, if there is one.
+    #[serde(default)]
+    pub spare_pid: Option<u32>,
     /// Servers that the mount had, this one included.
     pub servers: u64,
     /// How many of them died.
     pub deaths: u64,
     /// How the last did.
     pub last_death: Option<DeathFigures>,
+}
+
+/// A server of before the field was told it at all only while it was so.
+fn yes() -> bool {
+    true
 }
 
 /// The death of a server.

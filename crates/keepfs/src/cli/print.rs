@@ -149,7 +149,8 @@ fn keeper(k: &KeeperFigures) -> String {
         )
     };
     let deaths = k.last_death.as_ref().map_or_else(String::new, death);
-    format!(", keeper {}, {} deaths{deaths}", k.pid, k.deaths)
+    let dead = if k.alive { "" } else { " (dead)" };
+    format!(", keeper {}{dead}, {} deaths{deaths}", k.pid, k.deaths)
 }
 
 fn space(s: &SpaceFigures) -> String {

@@ -10,7 +10,7 @@ use super::figures::{
     MountFigures, SpaceFigures, Status, StopFigures, VERSION, WrittenFigures,
 };
 use super::keep::kept::Kept;
-use super::keep::lives::{Begin, Mode};
+use super::keep::lives::Mode;
 use super::logging::Ring;
 use super::options::{MountOptions, access_times_name};
 use super::pause::Pause;
@@ -85,7 +85,7 @@ impl Live {
     pub fn status(&self) -> Status {
         let mut status = Status::unknown(&self.record.pool);
         status.server_pid = Some(std::process::id());
-        status.keeper = self.kept.as_ref().map(|kept| self.keeper(&kept.told()));
+        status.keeper = self.kept.as_deref().map(|kept| self.keeper(kept));
         status.dir = Some(self.record.dir.clone());
         status.mount = Some(self.mount());
         status.serving = Some(serving::serving(&self.tally));
@@ -97,10 +97,13 @@ impl Live {
         status
     }
 
-    fn keeper(&self, told: &Begin) -> KeeperFigures {
+    fn keeper(&self, kept: &Kept) -> KeeperFigures {
+        let told = kept.told();
         let (pause_ms, pause_us) = self.pause.lock().clone();
         KeeperFigures {
             pid: told.keeper_pid,
+            alive: kept.has_keeper(),
+            spare_pid: kept.spare_pid(),
             servers: told.lives,
             deaths: told.deaths,
             last_death: told.last_death.as_ref().map(|death| DeathFigures {
@@ -212,6 +215,13 @@ impl Live {
 
     /// State, status, action and errors; the worst that is known decides.
     fn judge(&self, store: &Store, status: &mut Status) {
+        if status.keeper.as_ref().is_some_and(|keeper| !keeper.alive) {
+            status.say(
+                "DEGRADED",
+                "its keeper has died when no other stood ready; it serves on, but ends with this server",
+                "unmount it and mount it again when that suits; until then nothing takes a dead server's place",
+            );
+        }
         degraded(store, &Told::since(store, self.record.since_ns), status);
         damaged(store, status);
         let ended = self.ended(store, status);

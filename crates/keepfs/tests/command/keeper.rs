@@ -370,10 +370,51 @@ fn keepers_die_one_after_the_other() {
     bed.check();
 }
 
+/// The keeper, if another stands ready beside it: one that dies before it has started that is the last.
 fn try_keeper(bed: &Bed) -> Option<Pid> {
+    try_keepers(bed).and_then(|(keeper, spare)| spare.and(Some(keeper)))
+}
+
+/// The keeper and the one that stands ready, if that can be told now.
+fn try_keepers(bed: &Bed) -> Option<(Pid, Option<Pid>)> {
     let output = keepfs(["status", "--json"]).arg(bed.dir()).output().unwrap();
     let status: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
-    Pid::from_raw(status["keeper"]["pid"].as_i64()? as i32)
+    let pid = |name: &str| Pid::from_raw(status["keeper"][name].as_i64()? as i32);
+    Some((pid("pid")?, pid("spare_pid")))
+}
+
+/// Keepers that cannot live are not started for ever; a mount whose last one died says so and works on.
+#[test]
+fn a_mount_without_a_keeper_says_so() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let last = keeper(&bed);
+    let mut dead = Vec::new();
+    while dead.len() < 17 {
+        match try_keepers(&bed) {
+            Some((keeper, Some(spare))) if keeper == last && !dead.contains(&spare) => {
+                end(spare, Signal::KILL);
+                dead.push(spare);
+            }
+            _ => std::thread::yield_now(),
+        }
+    }
+    assert_eq!(try_keepers(&bed), Some((last, None)));
+    assert_eq!(bed.status()["state"], "ONLINE");
+    end(last, Signal::KILL);
+    while bed.status()["keeper"]["alive"] == true {
+        std::thread::yield_now();
+    }
+    let dir = bed.dir();
+    assert_eq!(bed.line(&dir, "state"), "DEGRADED");
+    assert!(bed.line(&dir, "status").contains("its keeper has died"));
+    assert!(bed.line(&dir, "action").contains("unmount it and mount it again"));
+    assert!(bed.line(&dir, "mount").contains("(dead)"));
+    fs::write(bed.on("file"), "text").unwrap();
+    bed.unmount();
+    bed.check();
+    bed.mount("keeper=on");
+    assert_eq!(bed.line(&dir, "state"), "ONLINE");
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
 }
 
 /// What takes the mount down finds something else mounted over it: that is told, and the mount goes on (decision 0623).

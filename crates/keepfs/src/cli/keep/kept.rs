@@ -5,6 +5,7 @@ use super::lives::Begin;
 use super::spare::SPARE;
 use super::wire;
 use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,6 +26,8 @@ struct State {
     spare: Option<(u32, OwnedFd)>,
     /// All is done: no other keeper is wanted.
     ended: bool,
+    /// The last keeper has died, and none stood ready.
+    orphan: bool,
 }
 
 impl Kept {
@@ -50,6 +53,7 @@ impl Kept {
                         begin,
                         spare,
                         ended: false,
+                        orphan: false,
                     };
                     let state = Mutex::new(state);
                     return Ok((Kept { state }, handed));
@@ -67,6 +71,21 @@ impl Kept {
     /// What the server was told when it began; after the keeper's death, with the new keeper.
     pub fn told(&self) -> Begin {
         self.state.lock().begin.clone()
+    }
+
+    /// Whether there is a keeper.
+    pub fn has_keeper(&self) -> bool {
+        !self.state.lock().orphan
+    }
+
+    /// The process that stands ready to be the next keeper, if there is one.
+    pub fn spare_pid(&self) -> Option<u32> {
+        let state = self.state.lock();
+        let (pid, socket) = state.spare.as_ref()?;
+        let mut fds = [PollFd::new(socket, PollFlags::empty())];
+        // Hung up: it is gone, and nobody has said so.
+        let lives = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|gone| gone == 0);
+        lives.then_some(*pid)
     }
 
     /// The keeper holds this from now on, in the place of what it had under `name`. When this returns, the death of this
@@ -127,6 +146,7 @@ impl Kept {
                 match self.change_keeper() {
                     Ok(new) => socket = new,
                     Err(error) => {
+                        self.state.lock().orphan = true;
                         tracing::error!(%error, "there is no keeper any more: the mount ends with this server");
                         return;
                     }
