@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::table;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -210,17 +211,30 @@ fn words_of(pid: u32) -> PathBuf {
 
 /// All servers that there are, or were when the machine or they died.
 pub fn all() -> Vec<Record> {
-    let Ok(folder) = fs::read_dir(FOLDER) else {
-        return Vec::new();
-    };
-    let mut records: Vec<Record> = folder
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|end| end == "json"))
-        .filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok())
-        .collect();
+    let read = |path: &PathBuf| serde_json::from_slice(&fs::read(path).ok()?).ok();
+    let mut files = files();
+    let mut records: Vec<Record> = files.iter().filter_map(read).collect();
+    // While a mount moves to its next keeper one look may meet neither of its files.
+    for _ in 0..LOOKS {
+        let before = std::mem::replace(&mut files, self::files());
+        if files == before {
+            break;
+        }
+        records = files.iter().filter_map(read).collect();
+    }
     records.sort_by(|a, b| a.dir.cmp(&b.dir));
     records
+}
+
+/// Looks at a folder that never stays the same.
+const LOOKS: u32 = 100;
+
+fn files() -> BTreeSet<PathBuf> {
+    let folder = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    folder
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .collect()
 }
 
 /// The server of the topmost mount at `dir`; the mount point is not touched, so a dead one does no harm.

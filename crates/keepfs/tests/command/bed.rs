@@ -38,6 +38,20 @@ pub fn done(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Runs a command that must succeed once no file is held open. A program that another test starts at this moment may hold a
+/// copy of one until it runs: while the command says `busy`, it is run again.
+pub fn done_when_free(command: &mut Command, busy: &str) -> String {
+    for _ in 0..100 {
+        let output = run(command);
+        if output.status.success() {
+            return String::from_utf8(output.stdout).unwrap();
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(busy), "{command:?}: {output:?}");
+    }
+    panic!("{command:?}: always {busy}");
+}
+
 /// Runs a command that must fail; its exit code and what it says on standard error.
 pub fn fails(command: &mut Command) -> (i32, String) {
     let output = run(command);
@@ -126,19 +140,10 @@ impl Bed {
         done(&mut self.mounting(options));
     }
 
-    /// A program that another test starts at this moment may hold a copy of an open file until it runs: then again.
     pub fn unmount(&self) {
         let mut unmount = keepfs(["unmount"]);
         unmount.arg(self.dir());
-        for _ in 0..100 {
-            let output = run(&mut unmount);
-            if output.status.success() {
-                return;
-            }
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(said.contains("busy"), "{output:?}");
-        }
-        panic!("{} stays busy", self.dir().display());
+        done_when_free(&mut unmount, "busy");
     }
 
     /// `status --json` of the mount point.

@@ -76,7 +76,7 @@ fn mounting_over_a_dead_mount_says_what_to_do() {
     let wanted = format!("keepfs unmount {}", bed.dir().display());
     assert!(said.contains("has died") && said.contains(&wanted), "{said}");
     // It is what helps.
-    done(keepfs(["unmount"]).arg(bed.dir()));
+    bed.unmount();
     bed.mount("");
     assert_eq!(fs::read(bed.on("synced")).unwrap(), b"kept");
 }

@@ -1,6 +1,6 @@
 //! Making pools, and refusing to.
 
-use super::bed::{Bed, done, fails, keepfs, possible, run};
+use super::bed::{Bed, done, done_when_free, fails, keepfs, possible, run};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
@@ -109,7 +109,7 @@ fn a_file_behind_a_mounted_loop_device_is_refused_even_by_force() {
             .arg(bed.dir()),
     );
     let refused = fails(keepfs(["create", "--force"]).arg(bed.pool()));
-    done(Command::new("umount").arg(bed.dir()));
+    done_when_free(Command::new("umount").arg(bed.dir()), "busy");
     assert!(refused.1.contains("in use (mounted at"), "{refused:?}");
 }
 

@@ -1,6 +1,6 @@
 //! A mount with a keeper: servers die, the mount does not.
 
-use super::bed::{Bed, copy_program, done, fails, keepfs};
+use super::bed::{Bed, copy_program, done, done_when_free, fails, keepfs};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
@@ -108,7 +108,7 @@ fn a_plain_umount_ends_both() {
     let keeper = keeper(&bed);
     bed.end_server(Signal::KILL);
     fs::write(bed.on("file"), "text").unwrap();
-    done(Command::new("umount").arg(bed.dir()));
+    done_when_free(Command::new("umount").arg(bed.dir()), "busy");
     gone(keeper);
     bed.check();
     bed.mount("keeper=on");
@@ -185,7 +185,7 @@ fn a_remount_outlives_its_server() {
     fs::File::open(bed.on("file")).unwrap().sync_all().unwrap();
     bed.end_server(Signal::KILL);
     fs::write(bed.on("file"), "more").unwrap();
-    done(&mut bed.mounting("remount,ro"));
+    done_when_free(&mut bed.mounting("remount,ro"), "open for writing");
     bed.end_server(Signal::KILL);
     assert_eq!(fs::read(bed.on("file")).unwrap(), b"more");
     let refused = fs::write(bed.on("new"), "").unwrap_err();

@@ -1,6 +1,6 @@
 //! Create, mount, work, unmount, mount again, check: what was written is there.
 
-use super::bed::{Bed, done, fails, keepfs, possible};
+use super::bed::{Bed, done, done_when_free, fails, keepfs, possible};
 use rustix::process::Signal;
 use std::fs;
 use std::io::Read;
@@ -48,7 +48,7 @@ fn unmount_has_closed_the_pool_when_it_returns() {
 fn plain_umount_is_enough() {
     let Some(bed) = Bed::mounted("") else { return };
     fs::write(bed.on("file"), "text").unwrap();
-    done(Command::new("umount").arg(bed.dir()));
+    done_when_free(Command::new("umount").arg(bed.dir()), "busy");
     bed.check();
     bed.mount("");
     assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
@@ -175,11 +175,11 @@ fn a_mount_that_is_bound_elsewhere_goes_on_there() {
     fs::create_dir(&bound).unwrap();
     done(Command::new("mount").arg("--bind").arg(bed.dir()).arg(&bound));
     fs::write(bed.on("file"), "text").unwrap();
-    let first = done(keepfs(["unmount"]).arg(bed.dir()));
+    let first = done_when_free(keepfs(["unmount"]).arg(bed.dir()), "busy");
     let there = fs::read(bound.join("file"));
     let status: serde_json::Value = serde_json::from_str(&done(keepfs(["status", "--json"]).arg(&bound))).unwrap();
     let state = bed.line(&bound, "state");
-    done(keepfs(["unmount"]).arg(&bound));
+    done_when_free(keepfs(["unmount"]).arg(&bound), "busy");
     assert!(first.contains("stays mounted at"), "{first}");
     assert_eq!(there.unwrap(), b"text");
     assert_eq!(state, "ONLINE");

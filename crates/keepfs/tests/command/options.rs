@@ -1,6 +1,6 @@
 //! Mount options do what they say.
 
-use super::bed::{Bed, copy_program, done, fails, possible, run};
+use super::bed::{Bed, copy_program, done, done_when_free, fails, possible, run};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
@@ -90,10 +90,7 @@ fn remount_ro_closes_the_pool_and_rw_opens_it() {
     assert!(said.contains("open for writing"), "{said}");
     std::io::Write::write_all(&mut open, b"text").unwrap();
     drop(open);
-    // A program that another test starts at this moment may hold a copy of the file: then again.
-    while !bed.mounting("remount,ro").output().unwrap().status.success() {
-        std::thread::yield_now();
-    }
+    done_when_free(&mut bed.mounting("remount,ro"), "open for writing");
     assert!(bed.line(&bed.dir(), "mount").contains("read-only"));
     let written = fs::write(bed.on("open"), "other").unwrap_err();
     assert_eq!(written.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
@@ -152,7 +149,7 @@ fn a_pool_mounted_ro_becomes_rw() {
     done(Command::new("mount").args(["-i", "-o", "remount,rw"]).arg(bed.dir()));
     assert!((0..1000).any(|_| bed.line(&bed.dir(), "mount").contains("read-write")));
     fs::write(bed.on("new"), "2").unwrap();
-    done(&mut bed.mounting("remount,ro"));
+    done_when_free(&mut bed.mounting("remount,ro"), "open for writing");
     done(&mut bed.mounting("remount,rw"));
     fs::write(bed.on("new"), "3").unwrap();
     bed.unmount();
@@ -183,7 +180,8 @@ fn a_pool_that_somebody_else_reads_stays_ro() {
 fn a_remount_without_us_is_followed() {
     let Some(bed) = Bed::mounted("") else { return };
     fs::write(bed.on("file"), "text").unwrap();
-    let remount = |options: &str| done(Command::new("mount").args(["-i", "-o", options]).arg(bed.dir()));
+    let remount =
+        |options: &str| done_when_free(Command::new("mount").args(["-i", "-o", options]).arg(bed.dir()), "busy");
     // The server hears of it when the table changes, so it is asked until it has.
     let becomes = |words: &str| (0..1000).any(|_| bed.line(&bed.dir(), "mount").contains(words));
     remount("remount,ro,noatime");
