@@ -4,6 +4,7 @@
 //! shard, each shard once; (3) no inode lock is taken inside a transaction; (4) whoever reads a data page holds its
 //! inode's lock through the device read, so the page cannot be freed and reused meanwhile (SPEC S-11.1).
 
+use keepfs_store::Padded;
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The order in which locks are taken.
@@ -23,7 +24,7 @@ const MOST: usize = 6;
 /// All locks of a volume.
 pub(crate) struct Locks {
     rename: Mutex<()>,
-    shards: Box<[RwLock<()>]>,
+    shards: Box<[Padded<RwLock<()>>]>,
 }
 
 /// Exclusive locks of several inodes.
@@ -41,7 +42,7 @@ impl Locks {
     pub fn new() -> Locks {
         Locks {
             rename: Mutex::new(()),
-            shards: (0..SHARDS).map(|_| RwLock::new(())).collect(),
+            shards: (0..SHARDS).map(|_| Padded::default()).collect(),
         }
     }
 

@@ -9,7 +9,7 @@
 
 use keepfs_store::arena::{Guard, Region};
 use keepfs_store::planted::{self, Second};
-use keepfs_store::{Error, Pool};
+use keepfs_store::{Error, Padded, Pool};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -50,7 +50,7 @@ pub(crate) struct Lookups {
     region: Region,
     /// Numbers from here on, which no pool hands out, count as held until the mount ends.
     end: u64,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Padded<Mutex<Shard>>]>,
 }
 
 /// Numbers that have a count.
@@ -103,7 +103,7 @@ impl Lookups {
         Lookups {
             region,
             end,
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shards: (0..SHARDS).map(|_| Padded::default()).collect(),
         }
     }
 

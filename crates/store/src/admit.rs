@@ -59,7 +59,7 @@ impl Store {
             self.slow_down(fills.iter().map(|f| f.way()).max().unwrap_or(0));
         }
         self.keep_redo_short()?;
-        if self.wanted.is_set() && !self.options.background {
+        if !self.options.background && self.wanted.is_set() {
             self.checkpoint()?;
         }
         Ok(())

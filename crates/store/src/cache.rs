@@ -8,6 +8,7 @@
 //!     not checkpoint dirty, not in a checkpoint in flight, and their redo is in the plog.
 
 use crate::arena::FrameNo;
+use crate::padded::Padded;
 use crate::repair::generation_in;
 use crate::young::{Tick, Verified};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -52,7 +53,8 @@ pub struct State {
     pub redo: u64,
 }
 
-/// What the cache knows of one frame.
+/// What the cache knows of one frame, on a cache line of its own.
+#[repr(align(64))]
 pub struct Slot {
     id: AtomicU64,
     pins: AtomicU32,
@@ -102,14 +104,17 @@ impl Slot {
     }
 }
 
+/// A part of the index.
+type Shard = RwLock<IdMap<MetaId, FrameNo>>;
+
 /// Index and replacement of frames.
 pub struct Cache {
     slots: Vec<Slot>,
-    index: Vec<RwLock<IdMap<MetaId, FrameNo>>>,
-    free: Mutex<Vec<FrameNo>>,
-    hand: AtomicU32,
+    index: Vec<Padded<Shard>>,
+    free: Padded<Mutex<Vec<FrameNo>>>,
+    hand: Padded<AtomicU32>,
     /// Frames that are checkpoint dirty.
-    pub dirty: AtomicU64,
+    pub dirty: Padded<AtomicU64>,
     /// Frames taken for another metablock.
     pub evictions: AtomicU64,
 }
@@ -146,15 +151,15 @@ impl Cache {
     pub fn new(count: u32) -> Cache {
         Cache {
             slots: (0..count).map(|_| Slot::new()).collect(),
-            index: (0..SHARDS).map(|_| RwLock::default()).collect(),
-            free: Mutex::new((0..count).rev().collect()),
-            hand: AtomicU32::new(0),
-            dirty: AtomicU64::new(0),
+            index: (0..SHARDS).map(|_| Padded::default()).collect(),
+            free: Padded::new(Mutex::new((0..count).rev().collect())),
+            hand: Padded::default(),
+            dirty: Padded::default(),
             evictions: AtomicU64::new(0),
         }
     }
 
-    fn shard(&self, id: MetaId) -> &RwLock<IdMap<MetaId, FrameNo>> {
+    fn shard(&self, id: MetaId) -> &Shard {
         let h = id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
         &self.index[h as usize % SHARDS]
     }

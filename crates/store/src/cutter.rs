@@ -20,7 +20,8 @@ pub struct Cutter {
 impl Cutter {
     /// Asks for everything committed so far to be made durable soon.
     pub fn ask(&self) {
-        if !self.asked.swap(true, Ordering::AcqRel) {
+        // Who only looks leaves the flag with everybody.
+        if !self.asked.load(Ordering::Acquire) && !self.asked.swap(true, Ordering::AcqRel) {
             // Under the lock, so that the thread is not between its look and its sleep.
             let _stop = self.stop.lock();
             self.changed.notify_one();

@@ -26,6 +26,7 @@ mod moment;
 mod numbers;
 mod oplog;
 mod options;
+mod padded;
 pub mod planted;
 mod pool;
 mod recover;
@@ -68,6 +69,7 @@ pub use ladder::Rungs;
 pub use map::CopiesSeen;
 pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use options::StoreOptions;
+pub use padded::Padded;
 pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool, Settings};
 pub use remains::{LOOKUPS, NAMES, Remains};
 pub use requests::Again;
@@ -87,7 +89,6 @@ use checkpoint::{Keeper, Wish};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cutter::Cutter;
 use gate::Gate;
-use keepfs_format::plog::Record;
 use keepfs_format::{MetaId, PAGE, Space as MetaSpace};
 use keepfs_media::{Class, Device, PageNo};
 use map::Map;
@@ -96,8 +97,8 @@ use numbers::Numbers;
 use parking_lot::Mutex;
 use redo::Redo;
 use segment::Segment;
-use staged::{Bases, Table, Under};
-use std::sync::Arc;
+use staged::{Table, Weight};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use switch::Switch;
 use sync::LogState;
@@ -141,16 +142,17 @@ pub struct Store {
     oplog: Option<oplog::OpLog>,
     audits: audit::Audits,
     map: Map,
-    gate: Gate,
+    gate: Padded<Gate>,
     /// Guarded memory of redo and staged pages (S-14).
     segment: Arc<Segment>,
-    redo: Mutex<Redo>,
-    staged_table: Mutex<Table>,
-    space: space::Space,
+    redo: Padded<Mutex<Redo>>,
+    staged_table: Padded<Mutex<Table>>,
+    staged_weight: Weight,
+    space: Padded<space::Space>,
     /// Pages that no file may have.
     system: System,
-    nodes: Numbers,
-    inos: Numbers,
+    nodes: Padded<Numbers>,
+    inos: Padded<Numbers>,
     lowering: Mutex<txn::Lowering>,
     sync: sync::Sync,
     log: Mutex<LogState>,
@@ -186,10 +188,11 @@ pub struct Store {
     rewrite_now: AtomicU64,
     rewrites: rewrites::Rewrites,
     switch_zones: AtomicBool,
-    fault: Mutex<Option<Error>>,
+    /// The failure that ended writing.
+    fault: OnceLock<Error>,
     wanted: Arc<Wanted>,
     cutter: Arc<Cutter>,
-    stats: stats::Stats,
+    stats: Padded<stats::Stats>,
     damages: events::Damages,
     history: Arc<history::History>,
     fences: fence::Fences,
@@ -294,6 +297,7 @@ impl Store {
         let slots = 2 * staged_most + segment::SPARE_SLOTS;
         let segment = Arc::new(Segment::new(slots, o.guard, o.seal, o.lasting)?);
         segment.note_code(pool.protect);
+        let staged_table = Table::new(segment.clone());
         let head = log::Head {
             sequence: sb.log_seq.get(),
             group: sb.group.get(),
@@ -323,14 +327,15 @@ impl Store {
             audits: audit::Audits::new(o.audit, &pool)?,
             oplog: o.oplog.then(|| oplog::OpLog::new(o.guard, o.seal)).transpose()?,
             map: Map::new(sb.roots),
-            gate: Gate::default(),
-            redo: Mutex::new(Redo::new(segment.clone(), sb.seq.get())),
-            staged_table: Mutex::new(Table::new(segment.clone())),
+            gate: Padded::default(),
+            redo: Padded::new(Mutex::new(Redo::new(segment.clone(), sb.seq.get()))),
+            staged_weight: staged_table.weight(),
+            staged_table: Padded::new(Mutex::new(staged_table)),
             segment,
-            space: space::Space::default(),
+            space: Padded::default(),
             system: System::of(&pool),
-            nodes: Numbers::new(1),
-            inos: Numbers::new(2),
+            nodes: Padded::new(Numbers::new(1, 1)),
+            inos: Padded::new(Numbers::new(2, keepfs_format::inode::PER_BLOCK)),
             lowering: Mutex::default(),
             sync: sync::Sync::default(),
             log: Mutex::new(LogState {
@@ -368,10 +373,10 @@ impl Store {
             rewrite_now: AtomicU64::new(u64::MAX),
             rewrites: rewrites::Rewrites::default(),
             switch_zones: AtomicBool::new(false),
-            fault: Mutex::default(),
+            fault: OnceLock::new(),
             wanted: Arc::new(Wanted::default()),
             cutter: Arc::new(Cutter::default()),
-            stats: stats::Stats::default(),
+            stats: Padded::default(),
             damages: events::Damages::default(),
             history: Arc::new(history),
             fences: fence::Fences::default(),
@@ -451,7 +456,7 @@ impl Store {
         if self.device.is_off() {
             return Err(Error::Dead);
         }
-        match &*self.fault.lock() {
+        match self.fault.get() {
             Some(e) => Err(Error::ReadOnly(e.to_string())),
             None => Ok(()),
         }
@@ -459,20 +464,21 @@ impl Store {
 
     /// A failure after which nothing may be written until the pool is opened again (HOUSE habit 15).
     fn fail(&self, error: Error) -> Error {
-        let mut fault = self.fault.lock();
-        if fault.is_none() && !self.device.is_off() {
-            tracing::error!(%error, "the pool is read-only from here on");
-            if matches!(error, Error::Device(_)) {
-                self.segment.note_device_failed();
-            }
-            *fault = Some(error.clone());
+        if !self.device.is_off() {
+            self.fault.get_or_init(|| {
+                tracing::error!(%error, "the pool is read-only from here on");
+                if matches!(error, Error::Device(_)) {
+                    self.segment.note_device_failed();
+                }
+                error.clone()
+            });
         }
         error
     }
 
     /// The failure that ended writing, if any.
     pub fn fault(&self) -> Option<Error> {
-        self.fault.lock().clone()
+        self.fault.get().cloned()
     }
 
     fn numbers(&self, space: MetaSpace) -> &Numbers {
@@ -484,21 +490,6 @@ impl Store {
 
     fn number_limit(&self, _space: MetaSpace) -> u64 {
         1 << 40
-    }
-
-    /// The staged table follows a committed transaction.
-    fn follow_staged(&self, seq: u64, records: &[Record], bases: &mut Bases, promised: u64) {
-        let mut table = self.staged_table.lock();
-        let before = table.promised;
-        let mut under = Under::Bases(bases);
-        if let Err(full) = records.iter().try_for_each(|record| table.apply(record, &mut under)) {
-            // Room was taken before the commit (S-14.7).
-            self.fail(full.into());
-        }
-        table.followed(seq);
-        // The transaction's promises are the table's now; what the table gave up goes back.
-        let give_back = (before + promised).saturating_sub(table.promised);
-        self.space.promise_back(give_back);
     }
 
     /// The pool's constants.

@@ -10,7 +10,7 @@ use crate::arena;
 use crate::cache::{IdMap, Pin};
 use crate::error::{Error, Pressure, Stop};
 use crate::{PAGE, Store};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use keepfs_codes::crc64;
 use keepfs_format::MetaId;
 use parking_lot::Mutex;
@@ -18,7 +18,11 @@ use std::sync::Arc;
 
 /// Copies of frames as of a checkpoint's moment, taken before a newer transaction wrote to them.
 #[derive(Default)]
-pub struct Stash(Mutex<IdMap<MetaId, Kept>>);
+pub struct Stash {
+    copies: Mutex<IdMap<MetaId, Kept>>,
+    /// How many; changes under the lock, and is looked at before every transaction.
+    count: AtomicUsize,
+}
 
 /// A copy and its CRC-64 (M-2).
 struct Kept {
@@ -39,29 +43,39 @@ impl Kept {
 impl Stash {
     /// Copies kept.
     pub fn len(&self) -> usize {
-        self.0.lock().len()
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self, copies: &IdMap<MetaId, Kept>) {
+        self.count.store(copies.len(), Ordering::Relaxed);
     }
 
     /// Keeps a copy that was just verified.
     pub fn keep(&self, id: MetaId, copy: arena::Copy) {
         let sum = crc64::full(&copy[..]);
-        self.0.lock().insert(id, Kept { copy, sum });
+        let mut copies = self.copies.lock();
+        copies.insert(id, Kept { copy, sum });
+        self.tell(&copies);
     }
 
     /// The copy of `id`, if there is one. Errors: `Scribble`.
     pub fn take(&self, id: MetaId) -> Result<Option<arena::Copy>, Error> {
-        let kept = self.0.lock().remove(&id);
+        let mut copies = self.copies.lock();
+        let kept = copies.remove(&id);
+        self.tell(&copies);
+        drop(copies);
         kept.map(|kept| kept.check(id)).transpose()
     }
 
     /// Up to `most` copies: a checkpoint writes them first, since they lie beside the arena. Errors: `Scribble`.
     pub fn take_some(&self, most: usize) -> Result<Vec<(MetaId, arena::Copy)>, Error> {
-        let mut copies = self.0.lock();
+        let mut copies = self.copies.lock();
         let ids: Vec<MetaId> = copies.keys().take(most).copied().collect();
         let kept: Vec<(MetaId, Kept)> = ids
             .into_iter()
             .filter_map(|id| copies.remove(&id).map(|kept| (id, kept)))
             .collect();
+        self.tell(&copies);
         drop(copies);
         kept.into_iter().map(|(id, kept)| Ok((id, kept.check(id)?))).collect()
     }
@@ -69,7 +83,7 @@ impl Stash {
     /// A stray write into a copy.
     #[cfg(test)]
     fn scribble(&self, id: MetaId, at: usize) {
-        if let Some(kept) = self.0.lock().get_mut(&id) {
+        if let Some(kept) = self.copies.lock().get_mut(&id) {
             kept.copy[at] ^= 0x40;
         }
     }

@@ -1,8 +1,10 @@
 //! Free numbers of metablocks and inodes (SPEC S-7.5, S-11.1).
 //!
 //! The truth is the bitmap; here lies a stock of numbers that were clear when last looked, those handed out to open
-//! transactions taken away, and those freed but not durably.
+//! transactions taken away, and those freed but not durably. Each stripe of threads has a hand of numbers of one metablock,
+//! so that what two threads make at the same time lies in different frames (decision 0666).
 
+use crate::padded::{STRIPES, stripe};
 use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
 
@@ -15,6 +17,8 @@ const REWIND: u64 = 1024;
 struct Inner {
     /// Clear bits, ascending; the next to hand out first.
     stock: VecDeque<u64>,
+    /// Taken out of the stock for the threads of a stripe, in the same order.
+    hands: [VecDeque<u64>; STRIPES],
     /// Where the next look begins.
     cursor: u64,
     /// Freed by a transaction (seq, number).
@@ -25,16 +29,32 @@ struct Inner {
     lowest: u64,
 }
 
+impl Inner {
+    /// The next number of a stripe, whose empty hand gets those of the next metablock first.
+    fn draw(&mut self, stripe: usize, group: u64) -> Option<u64> {
+        let Inner { stock, hands, .. } = self;
+        let hand = &mut hands[stripe];
+        if hand.is_empty() {
+            let block = stock.front()? / group;
+            let count = stock.iter().take_while(|number| *number / group == block).count();
+            hand.extend(stock.drain(..count));
+        }
+        hand.pop_front()
+    }
+}
+
 /// The allocator of one family of numbers.
 pub struct Numbers {
     inner: Mutex<Inner>,
     /// Least number ever handed out.
     first: u64,
+    /// Numbers of one metablock.
+    group: u64,
 }
 
 impl Numbers {
-    /// Hands out numbers from `first` on.
-    pub fn new(first: u64) -> Numbers {
+    /// Hands out numbers from `first` on, of which `group` lie in one metablock.
+    pub fn new(first: u64, group: u64) -> Numbers {
         Numbers {
             inner: Mutex::new(Inner {
                 cursor: first,
@@ -42,13 +62,19 @@ impl Numbers {
                 ..Inner::default()
             }),
             first,
+            group,
         }
     }
 
     /// A number to try, or where to look for more.
     pub fn take(&self) -> Result<u64, u64> {
+        self.take_by(stripe())
+    }
+
+    /// The same for a stripe.
+    fn take_by(&self, stripe: usize) -> Result<u64, u64> {
         let mut inner = self.inner.lock();
-        if let Some(number) = inner.stock.pop_front() {
+        if let Some(number) = inner.draw(stripe, self.group) {
             inner.busy.insert(number);
             return Ok(number);
         }
@@ -65,8 +91,9 @@ impl Numbers {
         let mut inner = self.inner.lock();
         if inner.stock.is_empty() {
             let (found, next) = scan();
-            let Inner { stock, busy, .. } = &mut *inner;
-            stock.extend(found.iter().filter(|n| !busy.contains(n)));
+            let Inner { stock, hands, busy, .. } = &mut *inner;
+            let is_held = |n: &u64| busy.contains(n) || hands.iter().any(|hand| hand.contains(n));
+            stock.extend(found.iter().filter(|n| !is_held(n)));
             inner.cursor = next;
         }
     }
@@ -75,7 +102,7 @@ impl Numbers {
     pub fn put_back(&self, number: u64) {
         let mut inner = self.inner.lock();
         inner.busy.remove(&number);
-        inner.stock.push_front(number);
+        inner.hands[stripe()].push_front(number);
     }
 
     /// A transaction that took `number` committed.

@@ -192,7 +192,7 @@ impl Store {
         }
         if resumed.device_failed {
             let why = "the device failed in the life before; unmount the pool and mount it again";
-            *store.fault.lock() = Some(Error::ReadOnly(why.into()));
+            store.fault.get_or_init(|| Error::ReadOnly(why.into()));
         }
         planted::step(Point::Carried);
         resumed.parts.requests = clock.lap();

@@ -12,6 +12,7 @@ pub use adopt::Adopted;
 
 use crate::arena::{Guard, Region};
 use crate::error::Error;
+use crate::padded::Padded;
 use crate::pool::protect;
 use core::sync::atomic::{AtomicU64, Ordering};
 use keepfs_codes::{Protection, crc64};
@@ -64,7 +65,7 @@ pub struct Segment {
     /// Whole slots; those behind them are small.
     slots: u32,
     /// Bytes of the ring that nobody holds; follows from the entries kept.
-    room: AtomicU64,
+    room: Padded<AtomicU64>,
 }
 
 /// Where the parts of a segment begin.
@@ -118,7 +119,7 @@ impl Segment {
             region,
             incarnation: word(2),
             slots: slots as u32,
-            room: AtomicU64::new(RING as u64 - 8),
+            room: Padded::new(AtomicU64::new(RING as u64 - 8)),
         })
     }
 
@@ -139,7 +140,7 @@ impl Segment {
             region,
             incarnation,
             slots: slots as u32,
-            room: AtomicU64::new(RING as u64 - 8),
+            room: Padded::new(AtomicU64::new(RING as u64 - 8)),
         })
     }
 

@@ -344,6 +344,9 @@ impl Space {
 
     /// Reserved pages became allocated (their bits are set by a committed transaction).
     pub fn used(&self, pages: u64) {
+        if pages == 0 {
+            return;
+        }
         let mut inner = self.inner.lock();
         inner.figures.reserved = inner.figures.reserved.saturating_sub(pages);
         inner.figures.free = inner.figures.free.saturating_sub(pages);
@@ -443,6 +446,9 @@ impl Space {
 
     /// Sets the number of promised pages to what the staged table says, plus those of open transactions.
     pub fn promise_back(&self, pages: u64) {
+        if pages == 0 {
+            return;
+        }
         let mut inner = self.inner.lock();
         inner.figures.promised = inner.figures.promised.saturating_sub(pages);
     }

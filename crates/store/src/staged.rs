@@ -3,19 +3,24 @@
 //! The same function follows the records at commit, at replay and after a kill, so memory and log cannot disagree. Pages
 //! and what is known of them lie in the session segment (S-14.5); the heap has an index that can be rebuilt.
 
+mod ahead;
 mod carry;
+mod follow;
 mod rebuild;
 mod slots;
 
+pub use ahead::Coming;
 pub use carry::Carried;
 pub use rebuild::rebuild;
 
 use crate::cache::IdMap;
 use crate::error::Error;
-use crate::segment::{SMALL, Segment, Word};
+use crate::padded::Padded;
+use crate::segment::{SMALL, Segment};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
-use slots::{Head, Slots, is_small};
+use slots::{Head, Slots, Stored};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,6 +36,17 @@ struct Placed {
     based: bool,
     /// It has no more than its first quarter: the rest is zeros.
     small: bool,
+}
+
+/// How much is staged, for who does not wait for the table: quarters of pages.
+#[derive(Clone, Default)]
+pub struct Weight(Arc<Padded<AtomicUsize>>);
+
+impl Weight {
+    /// In whole pages: a page that is zeros behind its first quarter counts as a quarter.
+    pub fn pages(&self) -> usize {
+        self.0.load(Ordering::Relaxed).div_ceil(WHOLE)
+    }
 }
 
 /// Quarters of a page that a whole one counts as.
@@ -85,6 +101,59 @@ struct Staging {
     base_crc: u32,
 }
 
+/// What a record stages, if it does.
+fn staging(record: &Record) -> Option<(Staging, Patch<'_>)> {
+    let (Record::Tail {
+        ino,
+        index,
+        version,
+        base,
+        base_crc,
+        offset,
+        ..
+    }
+    | Record::Zero {
+        ino,
+        index,
+        version,
+        base,
+        base_crc,
+        offset,
+        ..
+    }) = record
+    else {
+        return None;
+    };
+    let (len, bytes) = match record {
+        Record::Tail { bytes, .. } => (bytes.len(), Some(&bytes[..])),
+        Record::Zero { len, .. } => (usize::from(*len), None),
+        _ => return None,
+    };
+    let staging = Staging {
+        key: (*ino, *index),
+        version: *version,
+        base: *base,
+        base_crc: *base_crc,
+    };
+    let offset = usize::from(*offset);
+    Some((staging, Patch { offset, len, bytes }))
+}
+
+impl Staging {
+    /// The head of a page that was not staged before.
+    fn head(&self, stamp: u64) -> Head {
+        Head {
+            key: self.key,
+            base: self.base,
+            base_crc: self.base_crc,
+            version: self.version,
+            damaged: false,
+            stamp,
+            first: stamp,
+        }
+    }
+}
+
 /// Which part of a page becomes what.
 struct Patch<'r> {
     offset: usize,
@@ -102,11 +171,25 @@ pub struct Room {
     quarters: usize,
 }
 
+/// Where a page was staged.
+pub struct Place {
+    key: Key,
+    placed: Placed,
+}
+
+impl Place {
+    /// Copies the page. `false`: it is damaged, or something else is staged by now: ask [`Table::read`].
+    pub fn read(&self, segment: &Segment, page: &mut [u8; PAGE]) -> bool {
+        slots::load(segment, self.key, &self.placed, page).is_some()
+    }
+}
+
 /// All staged pages, by (inode, index).
 pub struct Table {
     slots: Slots,
     /// Quarters of pages that are staged...
     quarters: usize,
+    weight: Weight,
     /// ...and that transactions about to commit may add.
     coming: usize,
     pages: BTreeMap<Key, Placed>,
@@ -124,6 +207,7 @@ impl Table {
     pub fn new(segment: Arc<Segment>) -> Table {
         Table {
             quarters: 0,
+            weight: Weight::default(),
             coming: 0,
             slots: Slots::new(segment.clone(), (0..segment.slots()).rev()),
             pages: BTreeMap::new(),
@@ -139,9 +223,13 @@ impl Table {
         self.pages.len()
     }
 
-    /// How much is staged, in whole pages: a page that is zeros behind its first quarter counts as a quarter.
-    pub fn weight(&self) -> usize {
-        self.quarters.div_ceil(WHOLE)
+    /// How much is staged.
+    pub fn weight(&self) -> Weight {
+        self.weight.clone()
+    }
+
+    fn weigh(&self) {
+        self.weight.0.store(self.quarters, Ordering::Relaxed);
     }
 
     /// Whether a page is staged.
@@ -190,12 +278,19 @@ impl Table {
         self.slots.give_room(room.slots);
     }
 
+    /// Where a page is staged: who has it may read it with [`Place::read`] without the table.
+    pub fn where_is(&self, ino: u64, index: u64) -> Option<Place> {
+        let placed = *self.pages.get(&(ino, index))?;
+        let key = (ino, index);
+        Some(Place { key, placed })
+    }
+
     /// Copies a staged page. `Ok(false)` if it is not staged.
     pub fn read(&self, ino: u64, index: u64, page: &mut [u8; PAGE]) -> Result<bool, StagedDamage> {
         let Some(placed) = self.pages.get(&(ino, index)) else {
             return Ok(false);
         };
-        match self.slots.load((ino, index), placed.slot, page) {
+        match slots::load(self.slots.segment(), (ino, index), placed, page) {
             Some(_) => Ok(true),
             None => Err(StagedDamage { ino, index }),
         }
@@ -245,53 +340,26 @@ impl Table {
         }
     }
 
+    /// Whether [`Table::apply`] does anything with a record.
+    pub fn follows(record: &Record) -> bool {
+        Table::concerns(record)
+            || matches!(
+                record,
+                Record::MapEntry { .. }
+                    | Record::Create { .. }
+                    | Record::Free {
+                        space: keepfs_format::Space::InodeNumbers,
+                        ..
+                    }
+            )
+    }
+
     /// Follows one record of a committed transaction.
     pub fn apply(&mut self, record: &Record, under: &mut Under<'_>) -> Result<(), Full> {
+        if let Some((staging, patch)) = staging(record) {
+            return self.stage(&staging, &patch, under);
+        }
         match record {
-            Record::Tail {
-                ino,
-                index,
-                version,
-                base,
-                base_crc,
-                offset,
-                bytes,
-            } => {
-                let patch = Patch {
-                    offset: usize::from(*offset),
-                    len: bytes.len(),
-                    bytes: Some(bytes),
-                };
-                let staging = Staging {
-                    key: (*ino, *index),
-                    version: *version,
-                    base: *base,
-                    base_crc: *base_crc,
-                };
-                self.stage(&staging, &patch, under)
-            }
-            Record::Zero {
-                ino,
-                index,
-                version,
-                base,
-                base_crc,
-                offset,
-                len,
-            } => {
-                let patch = Patch {
-                    offset: usize::from(*offset),
-                    len: usize::from(*len),
-                    bytes: None,
-                };
-                let staging = Staging {
-                    key: (*ino, *index),
-                    version: *version,
-                    base: *base,
-                    base_crc: *base_crc,
-                };
-                self.stage(&staging, &patch, under)
-            }
             Record::MapEntry { ino, index, count, .. } => {
                 self.drop_range(*ino, *index, index.saturating_add(u64::from(*count)));
                 Ok(())
@@ -310,11 +378,6 @@ impl Table {
             }
             _ => Ok(()),
         }
-    }
-
-    /// All records up to transaction `seq` are applied (S-14.3).
-    pub fn followed(&self, seq: u64) {
-        self.slots.segment().set_word(Word::Followed, seq);
     }
 
     /// Forgets all pages of an inode.
@@ -337,20 +400,9 @@ impl Table {
         }
         .unwrap_or_else(|| Box::new([0; PAGE]));
         patch.to(&mut page);
-        let head = Head {
-            key: staging.key,
-            base: staging.base,
-            base_crc: staging.base_crc,
-            version: staging.version,
-            damaged: false,
-            stamp: self.stamp,
-            first: self.stamp,
-        };
-        let slot = self.slots.put(&head, &page)?;
-        self.promised += u64::from(staging.base == 0);
-        let placed = Placed::of(slot, &head, is_small(&page));
-        self.quarters += placed.quarters();
-        self.pages.insert(staging.key, placed);
+        let head = staging.head(self.stamp);
+        let stored = self.slots.put(&head, &page)?;
+        self.placed(None, &head, &stored);
         if staging.base != 0 && matches!(under, Under::Later) {
             let mut set = Box::new([0; PAGE / 64]);
             patch.mark(&mut set);
@@ -363,33 +415,50 @@ impl Table {
     fn change(&mut self, key: Key, placed: Placed, version: Option<u32>, patch: &Patch<'_>) -> Result<(), Full> {
         self.stamp += 1;
         let mut page = [0; PAGE];
-        let old = self.slots.load(key, placed.slot, &mut page);
+        let old = slots::load(self.slots.segment(), key, &placed, &mut page);
         let whole = patch.offset == 0 && patch.len == PAGE;
         let mut head = old.unwrap_or_else(|| self.slots.head_or(key, &placed));
         head.damaged = old.is_none() && !whole;
         head.version = version.unwrap_or(head.version);
         head.stamp = self.stamp;
         patch.to(&mut page);
-        let slot = self.slots.put(&head, &page)?;
-        self.slots.free(placed.slot, placed.stamp);
-        let now = Placed {
-            slot,
-            stamp: self.stamp,
-            small: is_small(&page),
-            ..placed
-        };
-        self.quarters = self.quarters + now.quarters() - placed.quarters();
-        self.pages.insert(key, now);
+        let stored = self.slots.put(&head, &page)?;
+        self.placed(Some(placed), &head, &stored);
         if let Some(set) = self.patches.get_mut(&key) {
             patch.mark(set);
         }
         Ok(())
     }
 
+    /// The page in this slot has its head: it takes the place of `was`.
+    fn placed(&mut self, was: Option<Placed>, head: &Head, stored: &Stored) {
+        let now = match was {
+            None => {
+                let now = Placed::of(stored.slot, head, stored.small);
+                self.promised += u64::from(!now.based);
+                now
+            }
+            Some(was) => {
+                self.slots.free(was.slot, was.stamp);
+                self.quarters -= was.quarters();
+                Placed {
+                    slot: stored.slot,
+                    stamp: head.stamp,
+                    small: stored.small,
+                    ..was
+                }
+            }
+        };
+        self.quarters += now.quarters();
+        self.weigh();
+        self.pages.insert(head.key, now);
+    }
+
     fn remove(&mut self, key: Key) {
         if let Some(gone) = self.pages.remove(&key) {
             self.promised -= u64::from(!gone.based);
             self.quarters -= gone.quarters();
+            self.weigh();
             self.slots.free(gone.slot, gone.stamp);
             self.patches.remove(&key);
         }
@@ -427,7 +496,7 @@ impl Table {
                 continue;
             };
             let (mut page, mut under) = ([0; PAGE], [0; PAGE]);
-            let loaded = self.slots.load(key, placed.slot, &mut page);
+            let loaded = slots::load(self.slots.segment(), key, &placed, &mut page);
             let head = loaded.ok_or(StagedDamage {
                 ino: key.0,
                 index: key.1,

@@ -1,5 +1,6 @@
 //! What the store counts for `status`: writes by the four causes of ReconFS section 3.1.2, and events.
 
+use crate::padded::{Padded, STRIPES, stripe};
 use core::sync::atomic::{AtomicU64, Ordering};
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
@@ -71,6 +72,8 @@ macro_rules! counters {
         #[derive(Default)]
         pub struct Stats {
             $($(#[$doc])* pub $name: AtomicU64,)*
+            /// Of each transaction.
+            each: [Padded<Each>; STRIPES],
             /// Changed bytes of each metablock in each group: how often at most so many (see [`DIRTY_SIZES`]).
             pub dirty_sizes: [AtomicU64; DIRTY_SIZES.len()],
             /// For how long the barrier of a checkpoint kept the gate shut, withdrawn ones among them.
@@ -85,6 +88,14 @@ macro_rules! counters {
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Snapshot {
             $($(#[$doc])* pub $name: u64,)*
+            /// Transactions committed.
+            pub transactions: u64,
+            /// Bytes written for consistency: index entries of data pages and extent records, inside the log.
+            pub bytes_consistency: u64,
+            /// Bytes that transactions changed in metablocks.
+            pub bytes_dirty: u64,
+            /// Bytes of whole pages if each transaction wrote the metablocks that it changed.
+            pub bytes_full_pages: u64,
             /// Changed bytes of each metablock in each group: how often at most so many (see [`DIRTY_SIZES`]).
             pub dirty_sizes: [u64; DIRTY_SIZES.len()],
             /// For how long the barrier of a checkpoint kept the gate shut, withdrawn ones among them.
@@ -100,6 +111,10 @@ macro_rules! counters {
             pub fn snapshot(&self) -> Snapshot {
                 Snapshot {
                     $($name: self.$name.load(Ordering::Relaxed),)*
+                    transactions: self.sum(|each| &each.transactions),
+                    bytes_consistency: self.sum(|each| &each.bytes_consistency),
+                    bytes_dirty: self.sum(|each| &each.bytes_dirty),
+                    bytes_full_pages: self.sum(|each| &each.bytes_full_pages),
                     dirty_sizes: core::array::from_fn(|i| self.dirty_sizes[i].load(Ordering::Relaxed)),
                     barrier: self.barrier.seen(),
                     gate: self.gate.seen(),
@@ -111,8 +126,6 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Transactions committed.
-    transactions,
     /// Groups written to the log.
     groups,
     /// Flushes for fsync and sync.
@@ -139,16 +152,10 @@ counters! {
     bytes_eviction,
     /// Bytes written by checkpoints.
     bytes_checkpoint,
-    /// Bytes written for consistency: index entries of data pages and extent records, inside the log.
-    bytes_consistency,
     /// Bytes written for persistence: log pages.
     bytes_persistence,
     /// Payload bytes of the log, after compaction.
     bytes_compacted,
-    /// Bytes that transactions changed in metablocks.
-    bytes_dirty,
-    /// Bytes of whole pages if each transaction wrote the metablocks that it changed.
-    bytes_full_pages,
     /// Metablocks that groups changed, each once a group: what is written whole without compaction (ReconFS Table 3).
     updated_pages,
     /// Bytes of the update records that groups have instead, with their heads.
@@ -201,7 +208,25 @@ impl Updates {
     }
 }
 
+/// What transactions of some threads count.
+#[derive(Default)]
+struct Each {
+    transactions: AtomicU64,
+    bytes_consistency: AtomicU64,
+    bytes_dirty: AtomicU64,
+    bytes_full_pages: AtomicU64,
+}
+
 impl Stats {
+    fn sum(&self, which: impl Fn(&Each) -> &AtomicU64) -> u64 {
+        self.each.iter().map(|each| which(each).load(Ordering::Relaxed)).sum()
+    }
+
+    /// Counts a transaction.
+    pub fn committed(&self) {
+        self.each[stripe()].transactions.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts the ranges (from, to) of metablocks that a transaction changed.
     pub fn ranges_dirtied<'r>(&self, metablocks: impl Iterator<Item = &'r [(u16, u16)]>) {
         let (mut bytes, mut pages) = (0, 0);
@@ -209,8 +234,9 @@ impl Stats {
             bytes += ranges.iter().map(|(from, to)| u64::from(to - from)).sum::<u64>();
             pages += PAGE as u64;
         }
-        self.bytes_dirty.fetch_add(bytes, Ordering::Relaxed);
-        self.bytes_full_pages.fetch_add(pages, Ordering::Relaxed);
+        let each = &self.each[stripe()];
+        each.bytes_dirty.fetch_add(bytes, Ordering::Relaxed);
+        each.bytes_full_pages.fetch_add(pages, Ordering::Relaxed);
     }
 
     /// Counts what a transaction changed besides.
@@ -220,7 +246,8 @@ impl Stats {
             Record::Alloc { .. } | Record::Free { .. } | Record::Ref { .. } => 20,
             _ => 0,
         });
-        self.bytes_consistency.fetch_add(bytes.sum(), Ordering::Relaxed);
+        let each = &self.each[stripe()];
+        each.bytes_consistency.fetch_add(bytes.sum(), Ordering::Relaxed);
     }
 
     /// Counts a group.

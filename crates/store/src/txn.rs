@@ -29,7 +29,7 @@ use crate::oplog::Draft;
 use crate::planted;
 use crate::pool::protect;
 use crate::redo;
-use crate::staged::{Bases, Room, Table};
+use crate::staged::{Bases, Coming, Table};
 use crate::undo::UndoSlot;
 use crate::young::Tick;
 use crate::{Store, update};
@@ -229,7 +229,7 @@ pub struct Txn<'s> {
     free_bits: Option<(u64, u8)>,
     promised: u64,
     /// Room for staged pages, taken for the commit.
-    staged_room: Room,
+    coming: Coming,
     lowered: Vec<u64>,
     /// For the operation log, if it is kept (S-12.1).
     draft: Option<Draft>,
@@ -291,7 +291,7 @@ impl<'s> Txn<'s> {
             totals: [0; 4],
             free_bits: None,
             promised: 0,
-            staged_room: Room::default(),
+            coming: Coming::default(),
             lowered: Vec::new(),
             draft: (logged && store.oplog.is_some()).then(Draft::new),
             logged,
@@ -453,12 +453,9 @@ impl<'s> Txn<'s> {
             true => None,
         };
         if self.records.iter().any(Table::concerns) {
-            let mut table = self.store.staged_table.lock();
-            let room = table.room_for(&self.records);
-            if !table.take_room(room) {
-                return Err(Stop::Pressure(Pressure::Staged(room)));
-            }
-            self.staged_room = room;
+            let coming = self.store.staged_table.lock().expect(&self.records);
+            self.coming = coming.map_err(|room| Stop::Pressure(Pressure::Staged(room)))?;
+            self.coming.make(&self.store.segment, &self.records, &self.bases);
         }
         Ok(Sealed { txn: self, redo })
     }
@@ -487,8 +484,11 @@ impl Drop for Txn<'_> {
         if !self.done {
             self.rollback();
         }
-        if self.staged_room != Room::default() {
-            self.store.staged_table.lock().give_room(self.staged_room);
+        if !self.coming.is_nothing() {
+            self.store
+                .staged_table
+                .lock()
+                .give_up(core::mem::take(&mut self.coming));
         }
         if !self.lowered.is_empty() {
             self.store.lowering.lock().done(&self.lowered);

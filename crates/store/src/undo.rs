@@ -17,6 +17,8 @@ pub(crate) use slots::{Head, Intent, State};
 use crate::arena::{FrameNo, Guard, Region};
 use crate::error::{Error, Stop};
 use crate::failpoint;
+use crate::padded::Padded;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use keepfs_codes::crc64;
 use keepfs_format::PAGE;
@@ -134,8 +136,18 @@ impl<'b> Told<'b> {
 /// All slots.
 pub struct UndoLog {
     region: Region,
-    taken: Vec<AtomicBool>,
-    generations: Vec<AtomicU64>,
+    uses: Vec<Padded<Use>>,
+}
+
+/// What the heap knows of a slot.
+struct Use {
+    taken: AtomicBool,
+    generation: AtomicU64,
+}
+
+thread_local! {
+    /// The slot that this thread had last: its records lie in the cache of this thread's processor.
+    static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
 /// A slot held by one transaction.
@@ -146,6 +158,20 @@ pub struct UndoSlot<'u> {
     at: usize,
     number: u32,
     starts: SmallVec<[u32; 16]>,
+}
+
+impl Use {
+    fn new(taken: bool) -> Use {
+        Use {
+            taken: AtomicBool::new(taken),
+            generation: AtomicU64::new(1),
+        }
+    }
+
+    /// Takes the slot if it is free.
+    fn take(&self) -> bool {
+        !self.taken.load(Ordering::Relaxed) && !self.taken.swap(true, Ordering::Acquire)
+    }
 }
 
 impl UndoLog {
@@ -175,8 +201,7 @@ impl UndoLog {
         })?;
         Ok(UndoLog {
             region,
-            taken: (0..SLOTS).map(|_| AtomicBool::new(taken)).collect(),
-            generations: (0..SLOTS).map(|_| AtomicU64::new(1)).collect(),
+            uses: (0..SLOTS).map(|_| Padded::new(Use::new(taken))).collect(),
         })
     }
 
@@ -185,15 +210,15 @@ impl UndoLog {
         self.region.descriptor()
     }
 
-    /// Takes a free slot; waits while all are in use (transactions never wait themselves, so this is short).
+    /// Takes a free slot, the one that this thread had last if it can; waits while all are in use (transactions never wait
+    /// themselves, so this is short).
     pub fn open(&self) -> UndoSlot<'_> {
+        let last = LAST.get();
         loop {
-            let free = self
-                .taken
-                .iter()
-                .position(|t| !t.load(Ordering::Relaxed) && !t.swap(true, Ordering::Acquire));
+            let free = (last..SLOTS).chain(0..last).find(|slot| self.uses[*slot].take());
             if let Some(slot) = free {
-                let generation = self.generations[slot].fetch_add(1, Ordering::Relaxed) as u32;
+                LAST.set(slot);
+                let generation = self.uses[slot].generation.fetch_add(1, Ordering::Relaxed) as u32;
                 self.begin(slot, generation);
                 return UndoSlot {
                     log: self,
@@ -320,7 +345,7 @@ impl Drop for UndoSlot<'_> {
     fn drop(&mut self) {
         self.log.set(self.slot, slots::STATE, State::Free.word(self.generation));
         if !failpoint::is_dead() {
-            self.log.taken[self.slot].store(false, Ordering::Release);
+            self.log.uses[self.slot].taken.store(false, Ordering::Release);
         }
     }
 }
@@ -329,3 +354,6 @@ impl Drop for UndoSlot<'_> {
 fn size_of(len: usize) -> usize {
     HEAD + 2 * len.next_multiple_of(8)
 }
+
+#[cfg(test)]
+mod tests;

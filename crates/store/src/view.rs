@@ -325,6 +325,12 @@ impl Store {
 
     /// Copies a staged page; `false` if it is not staged.
     pub fn staged(&self, ino: u64, index: u64, page: &mut [u8; PAGE]) -> Result<bool, Error> {
+        let Some(place) = self.staged_table.lock().where_is(ino, index) else {
+            return Ok(false);
+        };
+        if place.read(&self.segment, page) {
+            return Ok(true);
+        }
         let read = self.staged_table.lock().read(ino, index, page);
         Ok(read.inspect_err(|d| {
             tracing::error!(ino = d.ino, page = d.index, "staged data was changed by something else")
@@ -358,7 +364,7 @@ impl Store {
 
     /// How much is staged, in whole pages; small ones count as quarters (S-14.7).
     pub fn staged_weight(&self) -> usize {
-        self.staged_table.lock().weight()
+        self.staged_weight.pages()
     }
 
     /// Above so much [`Store::staged_weight`] the caller writes some out.

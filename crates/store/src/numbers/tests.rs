@@ -1,5 +1,6 @@
 //! Which numbers are handed out beside transactions that are open (S-11.1; PROTOCOLS section 5).
 
+use super::Numbers;
 use crate::error::Abort;
 use crate::{Equations, Error, FormatOptions, Ref, Store, StoreOptions, Txn};
 use keepfs_format::Kind;
@@ -7,6 +8,14 @@ use keepfs_media::ram::RamDevice;
 use std::sync::Arc;
 
 const NODES: u64 = 4;
+
+/// Numbers of a metablock, in tests.
+const GROUP: u64 = 5;
+
+/// Takes up to `count` numbers for a stripe of threads.
+fn by(numbers: &Numbers, stripe: usize, count: usize) -> Vec<u64> {
+    (0..count).map_while(|_| numbers.take_by(stripe).ok()).collect()
+}
 
 /// A store that was opened anew, with a few nodes: it has not looked for free numbers yet.
 fn store() -> (Arc<Store>, Vec<Ref>) {
@@ -59,4 +68,39 @@ fn a_number_that_an_open_transaction_frees_is_nobodys() {
         assert_ne!(later.id, nodes[1].id, "commits: {commits}");
         store.checkpoint().expect("checkpoint");
     }
+}
+
+/// Decision 0666: what two threads take lies in different metablocks, and none is taken twice, whatever the bitmap shows.
+#[test]
+fn threads_take_of_different_metablocks() {
+    let numbers = Numbers::new(2, GROUP);
+    assert_eq!(numbers.take(), Err(2));
+    let clear = || ((2..42).collect(), 42);
+    numbers.look(clear);
+    assert_eq!(by(&numbers, 1, 1), [2]);
+    assert_eq!(by(&numbers, 7, 3), [5, 6, 7]);
+    assert_eq!(
+        by(&numbers, 1, 3),
+        [3, 4, 10],
+        "the rest of its own, then the next metablock"
+    );
+    assert_eq!(by(&numbers, 7, 3), [8, 9, 15]);
+    assert_eq!(by(&numbers, 1, 100).len(), 4 + 22);
+    // The bits of what is taken are not set: busy numbers and those in a hand are left out all the same.
+    numbers.look(clear);
+    assert!(numbers.take_by(1).is_err());
+    assert_eq!(by(&numbers, 7, 100), [16, 17, 18, 19]);
+    numbers.look(clear);
+    assert!(by(&numbers, 7, 1).is_empty() && by(&numbers, 1, 1).is_empty());
+}
+
+/// A number that is put back is the next one of the same thread.
+#[test]
+fn what_is_put_back_comes_first() {
+    let numbers = Numbers::new(2, GROUP);
+    numbers.look(|| ((2..12).collect(), 12));
+    let taken: Vec<u64> = (0..4).map_while(|_| numbers.take().ok()).collect();
+    numbers.put_back(taken[3]);
+    numbers.put_back(taken[2]);
+    assert_eq!((0..3).map_while(|_| numbers.take().ok()).collect::<Vec<_>>(), [4, 5, 6]);
 }

@@ -99,7 +99,8 @@ fn staged(store: &Store) -> Vec<(u64, [u8; PAGE])> {
 #[test]
 fn a_kill_anywhere_in_a_transaction_is_seen_whole_or_not_at_all() {
     let mut seen = [0, 0];
-    for stores in (0..).step_by(41) {
+    // Most of its stores are of content, before the commit (S-14.6).
+    for stores in (0..).step_by(17) {
         let (device, store) = store();
         work(&store);
         let before = store.last_seq();
@@ -120,7 +121,7 @@ fn a_kill_anywhere_in_a_transaction_is_seen_whole_or_not_at_all() {
             break;
         }
     }
-    assert!(seen[0] > 3 && seen[1] > 20, "{seen:?}");
+    assert!(seen[0] > 20 && seen[1] > 3, "{seen:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The staged table as a killed server left it (S-14.8).
 
 use super::slots::{self, Found, Slots};
-use super::{Bases, Key, Placed, Table, Under};
+use super::{Bases, Key, Placed, Table, Under, Weight};
 use crate::cache::IdMap;
 use crate::error::Error;
 use crate::redo::TxnRedo;
@@ -31,7 +31,7 @@ pub fn rebuild(
             }
             table.apply(record, &mut Under::Bases(&mut bases))?;
         }
-        table.followed(txn.seq);
+        segment.set_word(Word::Followed, txn.seq);
     }
     Ok(table)
 }
@@ -82,6 +82,7 @@ fn from_heads(segment: Arc<Segment>) -> Result<Table, Error> {
     Ok(Table {
         promised: pages.values().filter(|p| !p.based).count() as u64,
         quarters: pages.values().map(|p| p.quarters()).sum(),
+        weight: Weight::default(),
         coming: 0,
         slots,
         pages,

@@ -105,14 +105,26 @@ impl Slots {
         self.taken -= count;
     }
 
+    /// Turns room for one page into slots for it: a small one, if there is any, and a whole one. `None`: there is no room.
+    pub fn take_ahead(&mut self) -> Option<(Option<u32>, u32)> {
+        let whole = if self.taken > 0 { self.free.pop()? } else { return None };
+        self.taken -= 1;
+        Some((self.free_small.pop(), whole))
+    }
+
     /// Stores a page in a free slot; the last store decides.
-    pub fn put(&mut self, head: &Head, page: &[u8; PAGE]) -> Result<u32, Full> {
+    pub fn put(&mut self, head: &Head, page: &[u8; PAGE]) -> Result<Stored, Full> {
         let small = if is_small(page) { self.free_small.pop() } else { None };
         let slot = small.or_else(|| self.free.pop()).ok_or(Full)?;
-        self.segment.store_page(slot, page);
-        let bytes = encode(self.segment.incarnation(), head, checksum(&self.segment, slot, page));
-        self.segment.set_head(slot, &bytes);
-        Ok(slot)
+        let stored = store(&self.segment, slot, page);
+        self.name(head, &stored);
+        Ok(stored)
+    }
+
+    /// What is stored in a slot counts from here on as the page that the head names.
+    pub fn name(&self, head: &Head, stored: &Stored) {
+        let bytes = encode(self.segment.incarnation(), head, stored.crc);
+        self.segment.set_head(stored.slot, &bytes);
     }
 
     /// A page that was stored with `stamp` is not wanted any more.
@@ -124,7 +136,8 @@ impl Slots {
         }
     }
 
-    fn give_back(&mut self, slot: u32) {
+    /// A slot without a head is free.
+    pub fn give_back(&mut self, slot: u32) {
         match self.segment.is_small(slot) {
             true => self.free_small.push(slot),
             false => self.free.push(slot),
@@ -150,17 +163,6 @@ impl Slots {
         found(&self.segment, slot)
     }
 
-    /// Loads a page. `None`: it is not what its checksum says, or its head is not.
-    pub fn load(&self, key: Key, slot: u32, page: &mut [u8; PAGE]) -> Option<Head> {
-        self.segment.load_page(slot, page);
-        match self.found(slot) {
-            Found::Page(head, crc) if head.key == key && !head.damaged => {
-                (crc == checksum(&self.segment, slot, page)).then_some(head)
-            }
-            _ => None,
-        }
-    }
-
     /// The head of a page that is damaged; if the head is damaged too, what the index knows.
     pub fn head_or(&self, key: Key, placed: &Placed) -> Head {
         match self.found(placed.slot) {
@@ -175,6 +177,39 @@ impl Slots {
                 first: placed.first,
             },
         }
+    }
+}
+
+/// A page in a slot that has no head yet, or has just got one.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored {
+    /// Which.
+    pub slot: u32,
+    /// CRC-32C of what the slot has of the page.
+    crc: u32,
+    /// The page is zeros behind its first quarter.
+    pub small: bool,
+}
+
+/// Stores a page in a free slot, which stays free.
+pub fn store(segment: &Segment, slot: u32, page: &[u8; PAGE]) -> Stored {
+    segment.store_page(slot, page);
+    Stored {
+        slot,
+        crc: checksum(segment, slot, page),
+        small: is_small(page),
+    }
+}
+
+/// Loads the page that was placed. `None`: it or its head is not what its checksum says, or it stands there no more. Whoever
+/// does not hold the table and is not protected from others asks again with it before that is believed.
+pub fn load(segment: &Segment, key: Key, placed: &Placed, page: &mut [u8; PAGE]) -> Option<Head> {
+    segment.load_page(placed.slot, page);
+    match found(segment, placed.slot) {
+        Found::Page(head, crc) if head.key == key && head.stamp == placed.stamp && !head.damaged => {
+            (crc == checksum(segment, placed.slot, page)).then_some(head)
+        }
+        _ => None,
     }
 }
 

@@ -6,12 +6,12 @@ use super::*;
 use crate::arena::Guard;
 use crate::failpoint;
 use crate::redo::TxnRedo;
-use crate::segment::{SMALL, SPARE_SLOTS};
+use crate::segment::{SMALL, SPARE_SLOTS, Word};
 use std::collections::BTreeSet;
 
 const SLOTS: usize = 24;
 
-fn segment(slots: usize) -> Arc<Segment> {
+pub(super) fn segment(slots: usize) -> Arc<Segment> {
     Arc::new(Segment::new(slots, Guard::Off, false, true).expect("segment"))
 }
 
@@ -22,7 +22,7 @@ fn adopt(segment: &Segment) -> Arc<Segment> {
 }
 
 /// What the device has in a page that lies under staged ones.
-fn device_page(page: u64) -> Box<[u8; PAGE]> {
+pub(super) fn device_page(page: u64) -> Box<[u8; PAGE]> {
     let mut bytes = Box::new([0; PAGE]);
     bytes
         .iter_mut()
@@ -31,7 +31,7 @@ fn device_page(page: u64) -> Box<[u8; PAGE]> {
     bytes
 }
 
-fn tail(ino: u64, index: u64, offset: u16, bytes: &[u8]) -> Record {
+pub(super) fn tail(ino: u64, index: u64, offset: u16, bytes: &[u8]) -> Record {
     Record::Tail {
         ino,
         index,
@@ -43,7 +43,7 @@ fn tail(ino: u64, index: u64, offset: u16, bytes: &[u8]) -> Record {
     }
 }
 
-fn over(ino: u64, index: u64, base: u64, offset: u16, bytes: &[u8]) -> Record {
+pub(super) fn over(ino: u64, index: u64, base: u64, offset: u16, bytes: &[u8]) -> Record {
     Record::Tail {
         ino,
         index,
@@ -78,10 +78,10 @@ fn follow(table: &mut Table, seq: u64, records: &[Record]) {
         }
         table.apply(record, &mut Under::Bases(&mut bases)).expect("room");
     }
-    table.followed(seq);
+    table.slots.segment().set_word(Word::Followed, seq);
 }
 
-fn contents(table: &Table) -> BTreeMap<Key, Box<[u8; PAGE]>> {
+pub(super) fn contents(table: &Table) -> BTreeMap<Key, Box<[u8; PAGE]>> {
     let page = |key: &Key| {
         let mut page = Box::new([0; PAGE]);
         assert_eq!(table.read(key.0, key.1, &mut page), Ok(true));
@@ -90,7 +90,7 @@ fn contents(table: &Table) -> BTreeMap<Key, Box<[u8; PAGE]>> {
     table.pages.keys().map(page).collect()
 }
 
-fn rebuilt(segment: &Segment, redo: &[TxnRedo]) -> Table {
+pub(super) fn rebuilt(segment: &Segment, redo: &[TxnRedo]) -> Table {
     rebuild(adopt(segment), redo, |page, crc, bytes| {
         assert_eq!(crc, 7);
         *bytes = *device_page(page);
@@ -99,9 +99,9 @@ fn rebuilt(segment: &Segment, redo: &[TxnRedo]) -> Table {
     .expect("sound")
 }
 
-fn free_slots(table: &Table) -> BTreeSet<u32> {
+pub(super) fn free_slots(table: &Table) -> BTreeSet<u32> {
     let free = |slot: &u32| table.slots.found(*slot) == Found::Free;
-    (0..3 * SLOTS as u32).filter(free).collect()
+    (0..table.slots.segment().slots()).filter(free).collect()
 }
 
 /// A transaction of everything that changes staged pages.
@@ -131,7 +131,12 @@ fn everything() -> Vec<Record> {
 }
 
 fn start() -> (Arc<Segment>, Table) {
-    let segment = segment(SLOTS);
+    start_with(SLOTS)
+}
+
+/// Five pages are staged in a segment of so many whole slots.
+pub(super) fn start_with(slots: usize) -> (Arc<Segment>, Table) {
+    let segment = segment(slots);
     let mut table = Table::new(segment.clone());
     let first = vec![
         tail(5, 0, 0, &[1; 900]),
@@ -288,7 +293,11 @@ fn there_is_only_so_much_room() {
     for index in 0..2 {
         table.apply(&tail(1, index, 0, b"x"), &mut Under::Later).expect("room");
     }
-    assert_eq!((table.len(), table.weight()), (2, 1), "small pages are quarters");
+    assert_eq!(
+        (table.len(), table.weight().pages()),
+        (2, 1),
+        "small pages are quarters"
+    );
     let one = table.room_for(&[tail(1, 2, 0, b"x"), tail(1, 0, 1, b"x"), mapped(1, 7, 1)]);
     assert_eq!(
         one,
@@ -354,7 +363,7 @@ fn small_pages_take_small_slots() {
         follow(&mut table, index + 1, &[tail(1, index, 0, &[index as u8 + 1; SMALL])]);
     }
     let small = (0..7).filter(|index| is_small(&table, *index)).count();
-    assert_eq!((small, table.quarters, table.weight()), (6, 7, 2));
+    assert_eq!((small, table.quarters, table.weight().pages()), (6, 7, 2));
     follow(&mut table, 8, &[tail(1, 0, SMALL as u16, b"x")]);
     assert!(!is_small(&table, 0));
     assert_eq!(table.quarters, 6 + 4);

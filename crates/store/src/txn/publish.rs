@@ -3,7 +3,6 @@
 use super::Txn;
 use crate::planted::{self, Bug, Point, Second};
 use crate::redo;
-use core::sync::atomic::Ordering;
 use keepfs_format::plog::Record;
 use keepfs_format::{Space, inode};
 
@@ -63,12 +62,9 @@ impl Txn<'_> {
             }
         }
         self.store
-            .follow_staged(seq, &self.records, &mut self.bases, self.promised);
+            .follow_staged(seq, &self.records, &mut self.bases, &mut self.coming, self.promised);
         planted::step(Point::StagedFollowed);
         self.promised = 0;
-        self.store.stats.bytes_dirtied(&self.records);
-        let ranges = self.touched.iter().map(|t| &t.ranges[..]).filter(|r| !r.is_empty());
-        self.store.stats.ranges_dirtied(ranges);
         seq
     }
 
@@ -76,6 +72,9 @@ impl Txn<'_> {
     pub(super) fn settle(&mut self, seq: u64) {
         if self.logged {
             self.store.space.used(self.pages_used);
+            self.store.stats.bytes_dirtied(&self.records);
+            let ranges = self.touched.iter().map(|t| &t.ranges[..]).filter(|r| !r.is_empty());
+            self.store.stats.ranges_dirtied(ranges);
         }
         for (space, number) in self.taken.drain(..) {
             self.store.numbers(space).used(number);
@@ -94,6 +93,6 @@ impl Txn<'_> {
             self.store.deaths.insert(t.r.id, t.generation);
             self.store.cache.remove(t.r.id, t.pin);
         }
-        self.store.stats.transactions.fetch_add(1, Ordering::Relaxed);
+        self.store.stats.committed();
     }
 }

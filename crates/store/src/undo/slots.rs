@@ -277,8 +277,11 @@ impl UndoLog {
         for slot in self.slots() {
             let generation = self.head(slot).generation;
             self.set(slot, STATE, State::Free.word(generation));
-            self.generations[slot].store(u64::from(generation.wrapping_add(1)), Ordering::Relaxed);
-            self.taken[slot].store(false, Ordering::Release);
+            let known = &self.uses[slot];
+            known
+                .generation
+                .store(u64::from(generation.wrapping_add(1)), Ordering::Relaxed);
+            known.taken.store(false, Ordering::Release);
         }
         self.region.store_u64(RETIRING, 0, Ordering::Release);
     }
