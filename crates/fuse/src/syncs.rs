@@ -2,7 +2,7 @@
 //!
 //! A worker for each would sleep on the same flush and be woken for nothing but its reply. What comes while a flush is
 //! under way shares the next one; where several tasks sync, the next one waits a little for those that are about to
-//! come (decision 0595). A task that syncs alone never waits.
+//! come (decision 0595), unless enough are here already (decision 0670). A task that syncs alone never waits.
 
 use crate::workers::Job;
 use parking_lot::{Condvar, Mutex};
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 const LONGEST: Duration = Duration::from_millis(1);
 /// A round waits for at most this part of the mean time of a round: it then costs its callers half as much again.
 const PART: u32 = 2;
+/// So many make a round that waits for no more: each has an eighth of a flush, one more would save each a seventieth of one.
+const ENOUGH: usize = 8;
 /// Waits that bring nobody make the next ones shorter, down to one of these parts.
 const STEPS: u32 = 4;
 /// The mean moves by this part of the difference.
@@ -80,9 +82,9 @@ impl State {
         some.then(|| (self.mean / PART).min(LONGEST) * self.trust.max(1) / STEPS)
     }
 
-    /// Whether as many wait as synced lately; a task waits once at most.
+    /// Whether as many wait as synced lately, or enough; a task waits once at most.
     fn all_came(&self) -> bool {
-        self.waiting.len() >= self.expected
+        self.waiting.len() >= self.expected.min(ENOUGH)
     }
 
     fn waited(&mut self, more: bool) {

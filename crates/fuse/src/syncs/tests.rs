@@ -75,6 +75,26 @@ fn a_round_waits_for_tasks_that_synced_lately() {
 }
 
 #[test]
+fn a_round_of_enough_waits_for_no_more() {
+    let mut state = State {
+        mean: LONGEST,
+        trust: STEPS,
+        ..State::default()
+    };
+    let tasks = |number| (1..=number).map(job).collect();
+    state.waiting = tasks(16);
+    state.begin();
+    state.waiting = tasks(ENOUGH as u64 - 1);
+    assert_eq!(state.patience(), Some(LONGEST / PART), "one more makes enough");
+    state.waiting.push(job(16));
+    assert_eq!(
+        state.patience(),
+        None,
+        "eight more synced lately, but a flush for these is cheap enough"
+    );
+}
+
+#[test]
 fn waits_that_bring_nobody_become_short() {
     let mut state = State {
         mean: LONGEST * 100,
