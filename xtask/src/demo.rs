@@ -79,7 +79,7 @@ fn timed<T>(what: &str, words: &str, action: impl FnOnce() -> Result<T, String>)
 
 fn create(dir: &Path) -> Result<Pool, String> {
     // Faults may be injected into it, and its code repairs.
-    Pool::create_with(dir, "demo", POOL_MIB, &["--test", "--protect", "pcrc"])
+    Pool::create_with(dir, "demo", POOL_MIB, &["--test"])
 }
 
 fn sync(dir: &Path) -> Result<(), String> {

@@ -108,8 +108,8 @@ pub struct Create {
     /// Copies of metadata on the device
     #[arg(long, value_name = "COPIES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
     pub meta_copies: u32,
-    /// What guards metadata in memory: crc (checksums), pcrc (repairs stray writes of up to 64 bytes), pq (two such),
-    /// evenodd64, evenodd256 (codes of the literature, for comparison), off (nothing, for comparison)
+    /// What guards metadata in memory: pcrc (checksums, and repairs stray writes of up to 64 bytes), pq (two such),
+    /// crc (checksums alone), evenodd64, evenodd256 (codes of the literature, for comparison), off (nothing, for comparison)
     #[arg(long, value_name = "CODE", default_value_t = keepfs_store::PROTECT_DEFAULT, value_parser = protection)]
     pub protect: Protection,
     /// Overwrite whatever is there; a mounted device is refused all the same

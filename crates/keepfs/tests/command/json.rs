@@ -61,7 +61,7 @@ fn answers_about_a_pool_that_is_not_mounted() {
     assert_eq!(status["id"], made["id"]);
     hold("check", &done(keepfs(["check", "--data", "--json"]).arg(bed.pool())));
     hold("events", &done(keepfs(["events", "--json"]).arg(bed.pool())));
-    assert_eq!(status["protect"], "crc");
+    assert_eq!(status["protect"], "pcrc");
     hold("set", &done(keepfs(["set", "--json", "protect=pq"]).arg(bed.pool())));
     let status = hold("status", &done(keepfs(["status", "--json"]).arg(bed.pool())));
     assert_eq!((&status["protect"], &status["label"]), (&"pq".into(), &"x".into()));
@@ -87,7 +87,7 @@ fn answers_about_a_mounted_pool_and_a_dead_one() {
     let status = hold("status", &done(keepfs(["status", "--json"]).arg(bed.dir())));
     assert_eq!(status["state"], "ONLINE");
     hold("status_all", &done(&mut keepfs(["status", "--json"])));
-    hold("set", &done(keepfs(["set", "--json", "protect=crc"]).arg(bed.dir())));
+    hold("set", &done(keepfs(["set", "--json", "protect=pcrc"]).arg(bed.dir())));
     hold("get", &done(keepfs(["get", "--json", "all"]).arg(bed.dir())));
     let events = hold("events", &done(keepfs(["events", "--json"]).arg(bed.dir())));
     assert_eq!(events["server"], "serving");

@@ -186,13 +186,13 @@ fn stray_writes_all_over_are_mended() {
     assert_eq!((code, &found["arena"]["uncorrectable"]), (0, &0.into()), "{found}");
     (0..20).for_each(|n| assert_eq!(fs::read(bed.on(&format!("file{n}"))).unwrap(), vec![n; 100_000]));
     // The same under another code, which the pool keeps.
-    let told = bed.inject(&["wild", "--level", "pcrc", "--count", "500", "--seed", "6"]);
+    let told = bed.inject(&["wild", "--level", "pq", "--count", "500", "--seed", "6"]);
     assert!(told.starts_with("500 stray writes"), "{told}");
-    assert_eq!(bed.status()["arena"]["protect"], "pcrc");
+    assert_eq!(bed.status()["arena"]["protect"], "pq");
     assert_eq!(bed.scrubbed(&["--arena"]).0, 0);
     (0..20).for_each(|n| assert_eq!(fs::read(bed.on(&format!("file{n}"))).unwrap(), vec![n; 100_000]));
     bed.unmount();
-    assert_eq!(bed.line(&bed.pool(), "watched").split(' ').nth(1), Some("pcrc"));
+    assert_eq!(bed.line(&bed.pool(), "watched").split(' ').nth(1), Some("pq"));
     bed.check();
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const LEVELS: [&str; 6] = ["pcrc", "pq", "evenodd64", "evenodd256", "off", "crc"];
+const LEVELS: [&str; 6] = ["crc", "pq", "evenodd64", "evenodd256", "off", "pcrc"];
 
 fn set(of: &Path, words: &[&str]) -> String {
     done(keepfs(["set"]).arg(of).args(words))
@@ -25,7 +25,7 @@ fn get(of: &Path, name: &str) -> String {
 #[test]
 fn a_pool_that_is_not_mounted_changes_its_level_and_label() {
     let bed = Bed::new();
-    assert_eq!(get(&bed.pool(), "protect"), "crc");
+    assert_eq!(get(&bed.pool(), "protect"), "pcrc");
     for level in LEVELS {
         assert!(set(&bed.pool(), &[&format!("protect={level}")]).contains(&format!("protect={level}")));
         assert_eq!(get(&bed.pool(), "protect"), level);
@@ -132,7 +132,7 @@ fn a_level_changes_under_load() {
     bed.check();
     bed.mount("");
     compare(&made);
-    assert_eq!(get(&bed.dir(), "protect"), "crc");
+    assert_eq!(get(&bed.dir(), "protect"), "pcrc");
 }
 
 /// A directory, and the files that were made in it, with their bytes.
@@ -193,13 +193,13 @@ fn without_a_keeper_or_read_only_it_is_refused() {
         "{said}"
     );
     // What is so already is no error, and the limit of scrubs needs nobody.
-    set(&bed.dir(), &["protect=crc", "scrub-limit=10M"]);
+    set(&bed.dir(), &["protect=pcrc", "scrub-limit=10M"]);
     assert_eq!(get(&bed.dir(), "scrub-limit"), (10 << 20).to_string());
     set(&bed.dir(), &["scrub-limit=none"]);
     assert_eq!(get(&bed.dir(), "scrub-limit"), "none");
     let shown = done(keepfs(["get", "-H", "-o", "property,value,source", "all"]).arg(bed.dir()));
     for line in [
-        "protect\tcrc\tlocal",
+        "protect\tpcrc\tlocal",
         "guard\tsealed\ttemporary",
         "audit\ton\tdefault",
         "keeper\toff\ttemporary",
@@ -242,9 +242,9 @@ fn a_level_without_memory_changes_nothing() {
     assert_eq!((bed.server(), &status["keeper"]["deaths"]), (server, &0.into()));
     assert_eq!(
         (&status["arena"]["protect"], &status["label"]),
-        (&"crc".into(), &"bed".into())
+        (&"pcrc".into(), &"bed".into())
     );
-    assert_eq!(get(&bed.dir(), "protect"), "crc");
+    assert_eq!(get(&bed.dir(), "protect"), "pcrc");
     // What takes no more is not refused.
     set(&bed.dir(), &["label=new"]);
     set(&bed.dir(), &["protect=evenodd256"]);
@@ -282,7 +282,7 @@ fn a_level_that_the_machine_has_no_memory_for_changes_nothing() {
     assert_eq!(bed.server(), server);
     assert_eq!(
         (get(&bed.dir(), "protect"), get(&bed.dir(), "label")),
-        ("crc".into(), "bed".into())
+        ("pcrc".into(), "bed".into())
     );
     bed.unmount();
     bed.check();

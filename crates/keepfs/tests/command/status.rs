@@ -40,7 +40,7 @@ fn a_healthy_mount_and_the_same_pool_unmounted() {
     assert_eq!(of("mount"), "not mounted");
     assert_eq!(of("id"), id);
     assert_eq!(of("status"), "nothing to report");
-    assert!(of("watched").starts_with("protect crc (keepfs set)"));
+    assert!(of("watched").starts_with("protect pcrc (keepfs set)"));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn the_mount_line_says_the_options() {
     }
     assert!(
         bed.line(&bed.dir(), "watched")
-            .starts_with("protect crc (keepfs set), guard off,")
+            .starts_with("protect pcrc (keepfs set), guard off,")
     );
     bed.unmount();
     bed.mount("ro,noatime,anchor=loop,io=direct");
@@ -86,7 +86,7 @@ fn the_mount_line_says_the_options() {
     }
     assert!(
         bed.line(&bed.dir(), "watched")
-            .starts_with("protect crc (keepfs set), guard alias,")
+            .starts_with("protect pcrc (keepfs set), guard alias,")
     );
 }
 

@@ -8,7 +8,7 @@ use keepfs_format::superblock::{INCOMPAT_PROTECT, Superblock};
 use keepfs_format::{Kind, MetaId};
 
 /// What a new pool gets unless told.
-pub const PROTECT_DEFAULT: Protection = Protection::Crc;
+pub const PROTECT_DEFAULT: Protection = Protection::Pcrc;
 
 /// Codes by their number in the superblock; the one of pools that tell none is first.
 const CODES: [Protection; 6] = [

@@ -1,6 +1,7 @@
 //! S-2.9: settings change with a checkpoint, whole or not at all, and hold from the next opening on.
 
 use super::*;
+use crate::pool::PROTECT_DEFAULT;
 use crate::resume::Evidence;
 use crate::{Equations, FormatOptions, Meaning, Ref, Source, StoreOptions};
 use keepfs_format::Kind;
@@ -9,12 +10,12 @@ use keepfs_media::ram::RamDevice;
 use std::sync::Arc;
 
 const LEVELS: [Protection; 6] = [
-    Protection::Pcrc,
+    Protection::Crc,
     Protection::Pq,
     Protection::Evenodd64,
     Protection::Evenodd256,
     Protection::Off,
-    Protection::Crc,
+    Protection::Pcrc,
 ];
 
 fn options() -> StoreOptions {
@@ -74,7 +75,7 @@ fn the_next_opening_has_the_new_level() {
         assert_eq!((store.arena.code(), store.pool().protect), (code, code));
         assert_eq!(content(&store, r), bytes);
     }
-    assert_eq!(Pool::on(&*device).expect("pool").protect, Protection::Crc);
+    assert_eq!(Pool::on(&*device).expect("pool").protect, LEVELS[5]);
 }
 
 /// The crash lab asks while a checkpoint is stopped in the middle; a wait would end the stop, and with it what is tested.
@@ -103,7 +104,7 @@ fn a_label_changes_and_a_wrong_one_does_not() {
     assert!(matches!(store.set(&protect(Protection::Adler)), Err(Error::BadPool(_))));
     store.checkpoint().expect("checkpoint");
     let found = Pool::on(&*device).expect("pool");
-    assert_eq!((found.label.as_str(), found.protect), ("tax", Protection::Crc));
+    assert_eq!((found.label.as_str(), found.protect), ("tax", PROTECT_DEFAULT));
 }
 
 #[test]
