@@ -18,6 +18,7 @@ mod nodes;
 mod ops;
 mod records;
 mod sink;
+mod split;
 mod walk;
 
 pub use equation::{Equation, Equations};

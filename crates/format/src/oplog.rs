@@ -64,6 +64,17 @@ macro_rules! actions {
         #[allow(missing_docs)] // S-12.5 is the text.
         pub enum Action<'a> { $( $(#[$doc])* $name { $($field: $ty),* }, )* }
 
+        /// What an operation does, without its data: its number in the log.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u8)]
+        pub enum Code { $( $(#[$doc])* $name = $code, )* }
+
+        impl Code {
+            fn of(number: u8) -> Option<Code> {
+                match number { $( $code => Some(Code::$name), )* _ => None }
+            }
+        }
+
         impl<'a> Action<'a> {
             /// Its number in the log.
             pub fn code(&self) -> u8 {
@@ -79,11 +90,12 @@ macro_rules! actions {
                 match self { $( Action::$name { $($field),* } => { $( $field.put(out); )* } )* }
             }
 
-            fn take(code: u8, data: &'a [u8]) -> Option<Action<'a>> {
+            /// The action of that number whose data that is. `None` if it is none (S-12.3).
+            #[inline]
+            pub fn take(code: Code, data: &'a [u8]) -> Option<Action<'a>> {
                 let mut rest = Rest(data);
                 let action = match code {
-                    $( $code => Action::$name { $($field: Field::take(&mut rest)?),* }, )*
-                    _ => return None,
+                    $( Code::$name => Action::$name { $($field: Field::take(&mut rest)?),* }, )*
                 };
                 rest.0.is_empty().then_some(action)
             }
@@ -178,12 +190,34 @@ impl<'a> Operation<'a> {
 
     /// Reads the first operation of `bytes`; tells what follows it. `None` if the bytes are none (S-12.3).
     pub fn decode(bytes: &'a [u8]) -> Option<(Operation<'a>, &'a [u8])> {
+        let (Undecoded { object, code, data }, rest) = Undecoded::split(bytes)?;
+        let action = Action::take(code, data)?;
+        Some((Operation { object, action }, rest))
+    }
+}
+
+/// An operation whose data is not read yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Undecoded<'a> {
+    /// Inode number.
+    pub object: u64,
+    /// What was done to it.
+    pub code: Code,
+    /// With what ([`Action::take`]).
+    pub data: &'a [u8],
+}
+
+impl<'a> Undecoded<'a> {
+    /// Takes the first operation off `bytes`; tells what follows it. `None` if the bytes are none (S-12.3).
+    #[inline]
+    pub fn split(bytes: &'a [u8]) -> Option<(Undecoded<'a>, &'a [u8])> {
         let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
         let [o @ .., code, a, b, c] = *head;
         let (data, rest) = rest.split_at_checked(u32::from_le_bytes([a, b, c, 0]) as usize)?;
-        let operation = Operation {
+        let operation = Undecoded {
             object: u64::from_le_bytes(o),
-            action: Action::take(code, data)?,
+            code: Code::of(code)?,
+            data,
         };
         Some((operation, rest))
     }

@@ -55,7 +55,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
                 self.sink.count(Equation::NodesTotal, times * len as i64);
             }
             (Space::Orphans, _) => {
-                self.orphans.extend((start..start + len).map(|ino| (ino, set)));
+                self.spare.orphans.extend((start..start + len).map(|ino| (ino, set)));
                 self.sink.run(Equation::OrphansTold, start, len, times);
             }
             _ => {}

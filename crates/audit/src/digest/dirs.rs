@@ -17,11 +17,11 @@ const ENTRY_MAX: usize = entry_size(NAME_MAX);
 /// Most parts of a leaf that are looked at one by one.
 const PARTS: usize = 4;
 /// Offset of the length of the name in an entry.
-const NAME_LEN: usize = core::mem::offset_of!(EntryHead, name_len);
+pub(super) const NAME_LEN: usize = core::mem::offset_of!(EntryHead, name_len);
 
 /// An entry of a leaf.
 #[derive(Clone, Copy)]
-struct Entry<'p> {
+pub(super) struct Entry<'p> {
     head: EntryHead,
     name: &'p [u8],
     /// All its bytes.
@@ -37,9 +37,9 @@ impl<'p> Entry<'p> {
 
 /// By how many entries more are live, and how many bytes more are dead.
 #[derive(Clone, Copy, Default)]
-struct More {
-    live: i64,
-    dead: i64,
+pub(super) struct More {
+    pub live: i64,
+    pub dead: i64,
 }
 
 impl core::ops::AddAssign for More {
@@ -49,19 +49,46 @@ impl core::ops::AddAssign for More {
     }
 }
 
+impl core::ops::SubAssign for More {
+    fn sub_assign(&mut self, other: More) {
+        self.live -= other.live;
+        self.dead -= other.dead;
+    }
+}
+
 /// Going through the entries of an image of a leaf, dead ones too; ends where one does not fit.
 #[derive(Clone, Copy)]
-struct Cursor {
-    at: usize,
-    tail: usize,
+pub(super) struct Cursor {
+    pub at: usize,
+    pub tail: usize,
+    /// It ended at bytes before the tail that are no entry.
+    is_cut: bool,
 }
 
 impl Cursor {
+    /// At the first entry of a leaf.
+    pub fn new(tail: usize) -> Cursor {
+        Cursor {
+            at: FIRST,
+            tail,
+            is_cut: false,
+        }
+    }
+
     /// The entry under the cursor, which goes on to the next one, or behind every entry.
-    fn next<'p>(&mut self, page: &'p Page) -> Option<Entry<'p>> {
+    pub fn next<'p>(&mut self, page: &'p Page) -> Option<Entry<'p>> {
         let entry = self.entry(page);
+        self.is_cut |= entry.is_none() && self.at < self.tail;
         self.at = entry.map_or(usize::MAX, |e| self.at + e.bytes.len());
         entry
+    }
+
+    /// Where the entry at `at` ends, if the cursor is there; its head is in the image.
+    fn behind(&self, at: usize, page: &Page) -> usize {
+        match page.get(at + NAME_LEN) {
+            Some(len) if self.at == at => at + entry_size(usize::from(*len)),
+            _ => 0,
+        }
     }
 
     fn entry<'p>(&self, page: &'p Page) -> Option<Entry<'p>> {
@@ -106,11 +133,11 @@ impl Parts {
 }
 
 /// Where the entries of a leaf end.
-fn tail(page: &Page) -> usize {
+pub(super) fn tail(page: &Page) -> usize {
     usize::from(u16::from_le_bytes([page[HEADER], page[HEADER + 1]])).min(PAGE)
 }
 
-fn head(page: &Page) -> LeafHead {
+pub(super) fn head(page: &Page) -> LeafHead {
     LeafHead::read_from_prefix(&page[HEADER..]).unwrap_or_default().0
 }
 
@@ -126,23 +153,40 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         let Some((index, _)) = changes.first() else { return };
         // What lies behind both tails is not read.
         self.image(block, changes, HEADER..FIRST, image);
-        let (was, is) = (tail(&image.before), tail(&image.after));
-        let heads = (head(&image.before), head(&image.after));
+        let pages = image.of(block.fate);
+        let (was, is) = (tail(pages.0), tail(pages.1));
+        let heads = (head(pages.0), head(pages.1));
         self.level(block, *index);
         self.leaf_fields(block, &heads.0, &heads.1);
+        if block.fate == Fate::Born {
+            self.spare.dying.iter_mut().for_each(|leaf| leaf.rewind());
+        }
         let parts = self.parts(block, changes, (was, is));
-        let cursor = |tail| Cursor { at: FIRST, tail };
+        let cursor = Cursor::new;
         let mut cursors = (cursor(was), cursor(is));
         let mut found = More::default();
         for (start, end) in &parts.parts[..parts.count] {
             if cursors.0.at == cursors.1.at && cursors.0.at < *start {
-                let at = self.skip(*index, cursors.0.at, *start);
+                // Entries end at the tail, and did before (E-41): no way leads there.
+                let at = match *start == was {
+                    true => was,
+                    false => self.skip(*index, cursors.0.at, *start),
+                };
                 (cursors.0.at, cursors.1.at) = (at, at);
             }
             found += self.part(block, changes, image, &mut cursors, *end);
         }
+        if cursors.1.is_cut && !cursors.0.is_cut && block.fate != Fate::Dies {
+            self.sink
+                .breach(Equation::NodeFields, block.id.0, is as u64, "end of the entries");
+        }
+        self.tell_leaf(block, (&heads.0, &heads.1), found);
+    }
+
+    /// What a leaf has more, by its entries and by its head before and after.
+    pub(super) fn tell_leaf(&mut self, block: &Block, (was, is): (&LeafHead, &LeafHead), found: More) {
         self.sink.pair(Equation::DirEntries, block.owner, 0, -found.live);
-        let (live, dead) = (told(heads.0.live, heads.1.live), told(heads.0.dead, heads.1.dead));
+        let (live, dead) = (told(was.live, is.live), told(was.dead, is.dead));
         self.sink.pair(Equation::LeafLive, block.id.0, 0, live - found.live);
         self.sink.pair(Equation::LeafDead, block.id.0, 0, dead - found.dead);
     }
@@ -170,14 +214,14 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
 
     /// From the entry at `at` on to the one that `to` lies in, by the lengths of names, which are equal before and after.
     fn skip(&self, index: usize, mut at: usize, to: usize) -> usize {
-        while at + ENTRY_HEAD <= to {
-            let next = at + entry_size(usize::from(self.txn.byte(index, at + NAME_LEN)));
-            if next > to {
-                break;
+        let byte = self.txn.bytes(index);
+        // No entry is empty: who is at `to` goes beyond it.
+        loop {
+            match at + entry_size(usize::from(byte(at + NAME_LEN))) {
+                next if next > to => return at,
+                next => at = next,
             }
-            at = next;
         }
-        at
     }
 
     /// The entries from the cursors on, until both are at the same place behind `end`, or behind all. Returns by how many
@@ -196,23 +240,38 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         while before.at != after.at || (before.at < end && before.at != usize::MAX) {
             let at = before.at.min(after.at);
             if at.saturating_add(ENTRY_MAX) > loaded && loaded < most {
-                let to = (at.max(end) + ENTRY_MAX).min(most);
-                self.image(block, changes, loaded..to, image);
-                loaded = to;
+                // Its head tells how long an entry is.
+                let mut to = (at + ENTRY_HEAD).max(end).min(most);
+                loop {
+                    if loaded < to {
+                        self.image(block, changes, loaded..to, image);
+                        loaded = to;
+                    }
+                    let pages = image.of(block.fate);
+                    let behind = before.behind(at, pages.0).max(after.behind(at, pages.1));
+                    to = behind.min(most);
+                    if to <= loaded {
+                        break;
+                    }
+                }
             }
-            let was = if before.at == at {
-                before.next(&image.before)
-            } else {
-                None
-            };
-            let is = if after.at == at { after.next(&image.after) } else { None };
+            let pages = image.of(block.fate);
+            if block.fate == Fate::Born
+                && before.at >= before.tail
+                && let Some(more) = self.moved(block, pages.1, after)
+            {
+                found += more;
+                continue;
+            }
+            let was = if before.at == at { before.next(pages.0) } else { None };
+            let is = if after.at == at { after.next(pages.1) } else { None };
             found += self.came_and_went(block, was, is);
         }
         found
     }
 
     /// What stood at a place and what stands there now.
-    fn came_and_went(&mut self, block: &Block, was: Option<Entry<'_>>, is: Option<Entry<'_>>) -> More {
+    pub(super) fn came_and_went(&mut self, block: &Block, was: Option<Entry<'_>>, is: Option<Entry<'_>>) -> More {
         if let (Some(was), Some(is)) = (&was, &is)
             && was.bytes == is.bytes
         {
@@ -267,8 +326,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
                 room.copy_from_slice(change.old);
             }
         }
-        let (at, tail) = (FIRST, tail(&page));
-        let mut cursor = Cursor { at, tail };
+        let mut cursor = Cursor::new(tail(&page));
         core::iter::from_fn(|| cursor.next(&page)).any(|had| had.bytes == entry)
     }
 
@@ -295,12 +353,11 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         }
         let child = entry.head.ino.get();
         if self.sink.wants(Equation::Kinds)
-            && let Some(inode) = self.inode_now(child)
-        {
-            let is = match inode.state.get() {
-                inode::LIVE => u64::from(kind(&inode)),
+            && let Some(is) = self.inode_now(child, |inode| match inode.state.get() {
+                inode::LIVE => u64::from(kind(inode)),
                 _ => u64::MAX,
-            };
+            })
+        {
             self.equal(Equation::Kinds, child, u64::from(entry.head.kind), is);
         }
     }

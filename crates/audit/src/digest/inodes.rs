@@ -8,7 +8,7 @@ use super::{Block, local};
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::{self, BODY_DIRECT, BODY_TREE, DIRECT, Inode, LIVE};
 use keepfs_format::metablock::HEADER;
-use keepfs_format::{FromBytes, FromZeros, IntoBytes, MetaId, Space, bitmap};
+use keepfs_format::{FromBytes, IntoBytes, MetaId, Space, bitmap};
 
 /// `mode >> 12` of a directory.
 pub(super) const DIRECTORY: u8 = 4;
@@ -71,6 +71,7 @@ fn live_or<V: Default>(inode: &Inode, value: impl Fn(&Inode) -> V) -> V {
 impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     /// An INODES metablock: every slot that changed.
     pub(super) fn inodes(&mut self, block: &Block, changes: &[(usize, usize)]) {
+        let Some((index, _)) = changes.first() else { return };
         let mut slots = 0_u32;
         for change in changes.iter().filter_map(|(_, at)| self.txn.changes().get(*at)) {
             let slot = |offset: usize| offset.saturating_sub(HEADER) / inode::SIZE;
@@ -80,18 +81,18 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         while slots != 0 {
             let start = HEADER + slots.trailing_zeros() as usize * inode::SIZE;
             slots &= slots - 1;
-            let mut changed = Changed {
-                ino: inode::at(block.id, start),
-                before: Inode::new_zeroed(),
-                after: Inode::new_zeroed(),
-            };
-            let images = (changed.before.as_mut_bytes(), changed.after.as_mut_bytes());
-            self.images(block, changes, start, images);
-            let Changed { ino, before, after } = &changed;
-            // Entries of its body are of its life.
-            self.life = (*ino, (after.born.get(), after.cur.get()));
-            self.inode(*ino, before, after);
-            self.changed.push(changed);
+            // The list is not asked while it is away: what is asked is the inode itself.
+            let mut list = core::mem::take(&mut self.spare.inodes);
+            if let Some(changed) = list.more() {
+                changed.ino = inode::at(block.id, start);
+                let images = (changed.before.as_mut_bytes(), changed.after.as_mut_bytes());
+                self.images((*index, changes), start, images);
+                let Changed { ino, before, after } = &*changed;
+                // Entries of its body are of its life.
+                self.life = (*ino, (after.born.get(), after.cur.get()));
+                self.inode(*ino, before, after);
+            }
+            self.spare.inodes = list;
         }
     }
 
@@ -100,17 +101,38 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         if more != 0 {
             self.sink.run(Equation::InodeStates, ino, 1, more);
         }
+        self.is_hidden_moved |= is_hidden(before) != is_hidden(after);
         self.life(ino, before, after);
         self.inode_fields(ino, before, after);
+        let same_life = before.state == after.state;
         let delta = |of: fn(&Inode) -> i64| of(after).wrapping_sub(of(before));
-        let pages = delta(|i| live_or(i, |i| i.pages.get() as i64));
-        self.sink.pair(Equation::InodePages, ino, 0, pages);
+        if !same_life || before.pages != after.pages {
+            let pages = delta(|i| live_or(i, |i| i.pages.get() as i64));
+            self.sink.pair(Equation::InodePages, ino, 0, pages);
+        }
+        if !same_life || before.entries != after.entries {
+            let entries = delta(|i| live_or(i, |i| i.entries.get() as i64));
+            self.sink.pair(Equation::DirEntries, ino, 0, entries);
+        }
+        let same_names = before.mode == after.mode && before.nlink == after.nlink && before.parent == after.parent;
+        if !same_life || !same_names {
+            self.named(ino, before, after);
+        }
+        if !same_life || before.root != after.root || before.xattrs != after.xattrs {
+            for node in [|i: &Inode| i.root.get(), |i: &Inode| i.xattrs.get()] {
+                self.reference(live_or(before, node), live_or(after, node));
+            }
+        }
+        self.body(ino, before, after);
+    }
+
+    /// What an inode says of its names, and where it is.
+    fn named(&mut self, ino: u64, before: &Inode, after: &Inode) {
+        let delta = |of: fn(&Inode) -> i64| of(after).wrapping_sub(of(before));
         if ino != ROOT {
             self.sink.pair(Equation::Links, ino, 0, delta(names));
         }
         self.sink.pair(Equation::Subdirectories, ino, 0, delta(subdirectories));
-        let entries = delta(|i| live_or(i, |i| i.entries.get() as i64));
-        self.sink.pair(Equation::DirEntries, ino, 0, entries);
         let (was, is) = (parent(ino, before), parent(ino, after));
         if was != is {
             was.into_iter()
@@ -118,10 +140,6 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
             is.into_iter()
                 .for_each(|p| self.sink.pair(Equation::Parents, ino, p, 1));
         }
-        for node in [|i: &Inode| i.root.get(), |i: &Inode| i.xattrs.get()] {
-            self.reference(live_or(before, node), live_or(after, node));
-        }
-        self.body(ino, before, after);
     }
 
     /// S-5.5: births, ends, versions.
@@ -163,30 +181,38 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
 
     /// Page entries of the body area. Those that a body of four entries hands over to a tree are looked for there.
     fn body(&mut self, ino: u64, before: &Inode, after: &Inode) {
-        let same = is_live(before) == is_live(after) && before.body == after.body;
-        if same && before.body_area == after.body_area {
+        let has_entries = |inode: &Inode| is_live(inode) && inode.body == BODY_DIRECT;
+        let (had, has) = (has_entries(before), has_entries(after));
+        if !(had || has) || (had && has && before.body_area == after.body_area) {
             return;
         }
         let raised = is_live(before) && before.body == BODY_DIRECT && is_live(after) && after.body == BODY_TREE;
         for (slot, (was, is)) in (0..).zip(direct(before).into_iter().zip(direct(after))) {
             if raised && !was.is_hole() {
-                self.carried.push(Carried { ino, slot, entry: was });
+                self.spare.carried.push(Carried { ino, slot, entry: was });
             } else {
-                self.entry(ino, &was, &is);
+                let more = self.entry(ino, &was, &is);
+                self.count_entries(ino, more);
             }
         }
     }
 
     /// What was looked for in trees and not found was lost.
     pub(super) fn carried_nowhere(&mut self) {
-        while let Some(carried) = self.carried.pop() {
-            self.entry(carried.ino, &carried.entry, &PageEntry::HOLE);
+        while let Some(carried) = self.spare.carried.pop() {
+            let more = self.entry(carried.ino, &carried.entry, &PageEntry::HOLE);
+            self.count_entries(carried.ino, more);
         }
     }
 
     /// S-5.6: the hidden list. A bit that changes for an inode that is not without names belongs to a cut or a hole.
     pub(super) fn hidden(&mut self) {
-        let (mut flips, changed) = (core::mem::take(&mut self.orphans), core::mem::take(&mut self.changed));
+        if !self.is_hidden_moved && self.spare.orphans.is_empty() {
+            return;
+        }
+        let mut flips = core::mem::take(&mut self.spare.orphans);
+        let inodes = core::mem::take(&mut self.spare.inodes);
+        let changed = inodes.all();
         let moved = |c: &&Changed| is_hidden(&c.before) != is_hidden(&c.after);
         for Changed { ino, after, .. } in changed.iter().filter(moved) {
             let flip = flips.iter().find(|(number, _)| number == ino).map(|(_, on)| *on);
@@ -200,20 +226,20 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         }
         let is_moved = |ino: u64| changed.iter().filter(moved).any(|c| c.ino == ino);
         flips.retain(|(ino, _)| !is_moved(*ino));
-        self.changed = changed;
+        self.spare.inodes = inodes;
         for (ino, on) in flips.drain(..) {
-            if !self.inode_now(ino).is_some_and(|inode| local::may_be_cut(&inode)) {
+            if !self.inode_now(ino, local::may_be_cut).unwrap_or(false) {
                 let equation = if on { Equation::Hidden } else { Equation::Unhidden };
                 self.sink.pair(equation, ino, 0, -1);
             }
         }
-        self.orphans = flips;
+        self.spare.orphans = flips;
     }
 
     /// Whether ORPHANS has an inode whose bit the transaction did not change. The bit belongs to who may change the inode.
     fn was_listed(&self, ino: u64) -> bool {
         let (id, offset, mask): (MetaId, usize, u8) = bitmap::bit(Space::Orphans, ino);
         let Some(block) = self.find(id) else { return false };
-        self.txn.byte(block, offset) & mask != 0
+        self.txn.bytes(block)(offset) & mask != 0
     }
 }

@@ -62,12 +62,16 @@ pub trait Transaction {
     fn count(&self) -> usize;
     /// The `index`-th.
     fn block(&self, index: usize) -> Block;
+    /// Whether any of them dies.
+    fn dies(&self) -> bool {
+        (0..self.count()).any(|index| self.block(index).fate == Fate::Dies)
+    }
     /// All changes, in order.
     fn changes(&self) -> &[Change<'_>];
     /// Copies bytes of a metablock as they are now.
     fn load(&self, block: usize, offset: usize, buf: &mut [u8]);
-    /// One byte of a metablock as it is now.
-    fn byte(&self, block: usize, offset: usize) -> u8;
+    /// Single bytes of a metablock as they are now, by their offsets in it (modulo its size).
+    fn bytes(&self, block: usize) -> impl Fn(usize) -> u8;
     /// Ranges (from, to) of a metablock that will be logged, ascending.
     fn ranges(&self, block: usize) -> &[(u16, u16)];
     /// The records for the log, updates left out.

@@ -180,7 +180,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         if block.fate != Fate::Born {
             return;
         }
-        let level = self.txn.byte(index, core::mem::offset_of!(Header, level));
+        let level = self.txn.bytes(index)(core::mem::offset_of!(Header, level));
         let allowed = match block.kind {
             Kind::DirLeaf => 0..=DEPTH_MAX,
             Kind::DirIndex => 0..=LEVEL_MAX,
@@ -219,7 +219,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
             return life;
         }
         let any = (0, u64::MAX);
-        let life = self.inode_now(ino).map_or(any, |i| (i.born.get(), i.cur.get()));
+        let life = self.inode_now(ino, |i| (i.born.get(), i.cur.get())).unwrap_or(any);
         self.life = (ino, life);
         life
     }

@@ -29,15 +29,20 @@ fn whole(span: Range<usize>) -> Range<usize> {
 }
 
 impl<T: Transaction, S: Sink> Walk<'_, T, S> {
-    /// A page entry of `owner` became another one (S-7.2).
-    pub(super) fn entry(&mut self, owner: u64, was: &PageEntry, is: &PageEntry) {
+    /// A page entry of `owner` became another one (S-7.2). Returns by how many more entries are no holes.
+    #[inline]
+    pub(super) fn entry(&mut self, owner: u64, was: &PageEntry, is: &PageEntry) -> i64 {
+        if *is == PageEntry::HOLE {
+            if has_page(was) {
+                self.lost(was.page());
+            }
+            return -i64::from(!was.is_hole());
+        }
+        let more = i64::from(!is.is_hole()) - i64::from(!was.is_hole());
         if was == is {
-            return;
+            return more;
         }
-        self.count_entries(owner, i64::from(!is.is_hole()) - i64::from(!was.is_hole()));
-        if *is != PageEntry::HOLE {
-            self.page_entry_fields(owner, is);
-        }
+        self.page_entry_fields(owner, is);
         let page = |entry: &PageEntry| has_page(entry).then_some(entry.page());
         if page(was) != page(is) {
             page(was).into_iter().for_each(|p| self.lost(p));
@@ -46,6 +51,7 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         if let Some(p) = page(is) {
             self.sink.pair(Equation::EntriesTold, p, u64::from(is.crc.get()), 1);
         }
+        more
     }
 
     /// A block map node.
@@ -53,33 +59,40 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         let span = whole(self.span(block, changes));
         self.image(block, changes, span.clone(), image);
         let Some((index, _)) = changes.first() else { return };
-        let level = self.txn.byte(*index, core::mem::offset_of!(Header, level));
+        let level = self.txn.bytes(*index)(core::mem::offset_of!(Header, level));
         self.level(block, *index);
         let first = (span.start - HEADER) / ENTRY;
         let entries = |page| <[u8]>::as_chunks::<ENTRY>(page).0.iter();
-        let (before, after) = (entries(&image.before[span.clone()]), entries(&image.after[span]));
+        let pages = image.of(block.fate);
+        let (before, after) = (entries(&pages.0[span.clone()]), entries(&pages.1[span]));
+        let mut more = 0;
         for (at, (was, is)) in before.zip(after).enumerate() {
-            if was == is {
+            if u128::from_le_bytes(*was) == u128::from_le_bytes(*is) {
                 continue;
             }
             match level {
-                1 => self.page_entry(block, (first + at) as u64, was, is),
+                1 => more += self.page_entry(block, (first + at) as u64, was, is),
                 _ => self.child(block.owner, was, is),
             }
         }
+        if more != 0 {
+            self.count_entries(block.owner, more);
+        }
     }
 
-    fn page_entry(&mut self, block: &Block, slot: u64, was: &[u8], is: &[u8]) {
-        let read = |bytes: &[u8]| PageEntry::read_from_bytes(bytes).unwrap_or_default();
+    /// Returns by how many more entries are no holes.
+    #[inline]
+    fn page_entry(&mut self, block: &Block, slot: u64, was: &[u8; ENTRY], is: &[u8; ENTRY]) -> i64 {
+        let read = |bytes: &[u8; ENTRY]| PageEntry::read_from_bytes(bytes).unwrap_or_default();
         let (was, is) = (read(was), read(is));
         let carried = |c: &super::walk::Carried| c.ino == block.owner && c.slot == slot && c.entry == is;
         if block.fate == Fate::Born
-            && let Some(found) = self.carried.iter().position(carried)
+            && let Some(found) = self.spare.carried.iter().position(carried)
         {
-            self.carried.swap_remove(found);
-            return;
+            self.spare.carried.swap_remove(found);
+            return 0;
         }
-        self.entry(block.owner, &was, &is);
+        self.entry(block.owner, &was, &is)
     }
 
     fn child(&mut self, owner: u64, was: &[u8], is: &[u8]) {
@@ -106,18 +119,22 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
 
     /// A directory index: neighbouring slots that name the same node are one reference.
     pub(super) fn index(&mut self, block: &Block, changes: &[(usize, usize)], image: &mut Image) {
-        let span = HEADER..child_offset(0) + CHILDREN * 8;
+        let slots = self.slots(block, changes);
+        let span = child_offset(0) + slots.start * 8..child_offset(0) + slots.end * 8;
         self.image(block, changes, span.clone(), image);
         let Some((index, _)) = changes.first() else { return };
         self.level(block, *index);
-        let (before, after) = (&image.before[span.clone()], &image.after[span.clone()]);
-        let slots = before.as_chunks().0.iter().zip(after.as_chunks().0);
-        for (slot, (was, is)) in (0..).zip(slots) {
-            self.slot_fields(block, slot, u64::from_le_bytes(*was), u64::from_le_bytes(*is));
+        let pages = image.of(block.fate);
+        let images = [pages.0, pages.1].map(|page| page[span.clone()].as_chunks::<8>().0);
+        for (slot, (was, is)) in slots.clone().zip(images[0].iter().zip(images[1])) {
+            self.slot_fields(block, slot as u64, u64::from_le_bytes(*was), u64::from_le_bytes(*is));
         }
-        for (bytes, times) in [(&image.before[span.clone()], -1), (&image.after[span], 1)] {
-            let mut last = 0;
-            for slot in bytes.as_chunks::<8>().0 {
+        // The slot before those that changed only tells whether the next one is another reference.
+        let from = usize::from(slots.start > 0);
+        for (children, times) in images.into_iter().zip([-1, 1]) {
+            let before = children.first().filter(|_| from > 0);
+            let mut last = before.map_or(0, |slot| u64::from_le_bytes(*slot));
+            for slot in children.iter().skip(from) {
                 let id = u64::from_le_bytes(*slot);
                 if id != last && id != 0 {
                     self.sink.run(Equation::NodeReferences, MetaId(id).index(), 1, times);
@@ -127,12 +144,24 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         }
     }
 
+    /// Slots of an index that changed, and one before and one behind them; of one that is born or dies all.
+    fn slots(&self, block: &Block, changes: &[(usize, usize)]) -> Range<usize> {
+        if block.fate != Fate::Stays {
+            return 0..CHILDREN;
+        }
+        let span = self.span(block, changes);
+        let slot = |offset: usize| offset.saturating_sub(child_offset(0)) / 8;
+        let end = (slot(span.end + 7) + 1).min(CHILDREN);
+        slot(span.start).saturating_sub(1).min(end)..end
+    }
+
     /// An xattr node: which is next.
     pub(super) fn xattr_node(&mut self, block: &Block, changes: &[(usize, usize)], image: &mut Image) {
         let span = CHAIN_HEAD;
         self.image(block, changes, span.clone(), image);
-        self.chain_fields(block, &image.before[span.clone()], &image.after[span.clone()]);
+        let pages = image.of(block.fate);
+        self.chain_fields(block, &pages.0[span.clone()], &pages.1[span.clone()]);
         let next = |bytes: &[u8]| bytes.first_chunk().map_or(0, |id| u64::from_le_bytes(*id));
-        self.reference(next(&image.before[span.clone()]), next(&image.after[span]));
+        self.reference(next(&pages.0[span.clone()]), next(&pages.1[span]));
     }
 }

@@ -4,9 +4,9 @@ use super::equation::Equation;
 use super::input::Transaction;
 use super::sink::Sink;
 use super::walk::Walk;
-use keepfs_format::inode::{LIVE, XATTR_CHAIN};
+use keepfs_format::inode::{Inode, LIVE, XATTR_CHAIN};
 use keepfs_format::metablock::HEADER;
-use keepfs_format::oplog::{Action, Operation};
+use keepfs_format::oplog::{Action, Code, Undecoded};
 use keepfs_format::xattr::{ChainHead, TOTAL_MAX};
 use keepfs_format::{FromZeros, IntoBytes, MetaId};
 
@@ -16,12 +16,28 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         let Some(mut rest) = self.txn.operations() else { return };
         // The last word on each list of attributes.
         let mut lists: Vec<(u64, u32)> = Vec::new();
-        while let Some((operation, behind)) = Operation::decode(rest) {
+        while let Some((operation, behind)) = Undecoded::split(rest) {
             rest = behind;
-            self.operation(&operation);
-            if let Action::SetXattr { total, .. } | Action::RemoveXattr { total, .. } = operation.action {
-                lists.retain(|(object, _)| *object != operation.object);
-                lists.push((operation.object, total));
+            let Undecoded { object, code, data } = operation;
+            match code {
+                Code::Exchange | Code::Write | Code::Copy | Code::Fallocate | Code::Revise | Code::Truncate => {
+                    self.version(object);
+                }
+                Code::Enter | Code::Leave | Code::Point | Code::Map | Code::Clear => match Action::take(code, data) {
+                    Some(action) => self.operation(object, &action),
+                    None => break,
+                },
+                Code::SetXattr | Code::RemoveXattr => {
+                    let Some(Action::SetXattr { total, .. } | Action::RemoveXattr { total, .. }) =
+                        Action::take(code, data)
+                    else {
+                        break;
+                    };
+                    lists.retain(|(had, _)| *had != object);
+                    lists.push((object, total));
+                }
+                // What they tell is on no side.
+                _ => {}
             }
         }
         for (object, total) in lists {
@@ -29,18 +45,11 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         }
     }
 
-    fn operation(&mut self, operation: &Operation<'_>) {
-        let object = operation.object;
-        match operation.action {
+    fn operation(&mut self, object: u64, action: &Action<'_>) {
+        match *action {
             Action::Enter { child, .. } => self.names(object, child, 0),
             Action::Leave { child, .. } => self.names(object, 0, child),
             Action::Point { child, was, .. } => self.names(object, child, was),
-            Action::Exchange { .. } => self.names(object, 0, 0),
-            Action::Write { .. }
-            | Action::Copy { .. }
-            | Action::Fallocate { .. }
-            | Action::Revise { .. }
-            | Action::Truncate { .. } => self.version(object),
             Action::Map { was, entries, .. } => {
                 let mapped = entries.iter().filter(|e| !e.is_hole()).count() as i64;
                 self.sink
@@ -70,11 +79,12 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         if !self.sink.wants(Equation::XattrLengths) {
             return;
         }
-        let Some(inode) = self.inode_now(object).filter(|inode| inode.state.get() == LIVE) else {
+        let list = |inode: &Inode| (inode.state.get() == LIVE).then(|| (inode.xattr.get(), inode.xattrs.get()));
+        let Some((len, chain)) = self.inode_now(object, list).flatten() else {
             return;
         };
-        let len = match inode.xattr.get() {
-            XATTR_CHAIN => self.chain(inode.xattrs.get()),
+        let len = match len {
+            XATTR_CHAIN => self.chain(chain),
             len => Some(u64::from(len)),
         };
         if let Some(len) = len {

@@ -1,11 +1,11 @@
 //! What the records for the log tell (S-8.5), and whether they cover the bytes that changed.
 
 use super::equation::Equation;
-use super::input::{Fate, Transaction};
+use super::input::Transaction;
 use super::sink::Sink;
 use super::walk::Walk;
 use keepfs_format::plog::Record;
-use keepfs_format::{Kind, MetaId, PAGE, Space};
+use keepfs_format::{MetaId, PAGE, Space};
 
 impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     /// All records, and what is counted in memory.
@@ -86,41 +86,46 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
             return;
         }
         let end = index.saturating_mul(PAGE as u64).saturating_add(len);
-        if let Some(inode) = self.inode_now(ino) {
-            self.equal(Equation::Sizes, ino, end, end.min(inode.size.get()));
+        if let Some(size) = self.inode_now(ino, |inode| inode.size.get()) {
+            self.equal(Equation::Sizes, ino, end, end.min(size));
         }
     }
 
-    /// Every byte that changed in what is logged as ranges is in a range.
-    pub(super) fn redo(&mut self, order: &[(usize, usize)]) {
+    /// Every byte that changed in what is logged as ranges, which is inodes and nodes, is in a range.
+    pub(super) fn redo(&mut self, id: MetaId, index: usize, changes: &[(usize, usize)]) {
         if !self.sink.wants(Equation::RedoRanges) {
             return;
         }
-        let txn = self.txn;
-        for (index, at) in order {
-            let block = txn.block(*index);
-            let is_logged = block.kind == Kind::Inodes || block.kind.is_owned();
-            let (true, Fate::Stays | Fate::Born, Some(change)) = (is_logged, block.fate, txn.changes().get(*at)) else {
+        let (all, ranges) = (self.txn.changes(), self.txn.ranges(index));
+        let changes = changes.iter().filter_map(|(_, at)| all.get(*at));
+        changes.for_each(|change| self.logged(id, change, ranges));
+    }
+
+    /// Every byte of a change that changed is in a range.
+    fn logged(&mut self, id: MetaId, change: &super::Change<'_>, ranges: &[(u16, u16)]) {
+        let mut from = change.offset;
+        let end = change.offset + change.new.len();
+        for (start, stop) in ranges {
+            let (start, stop) = (usize::from(*start), usize::from(*stop));
+            if stop <= from {
                 continue;
-            };
-            let mut from = change.offset;
-            let end = change.offset + change.new.len();
-            for (start, stop) in txn.ranges(*index) {
-                let (start, stop) = (usize::from(*start), usize::from(*stop));
-                if stop <= from {
-                    continue;
-                }
-                if start >= end {
-                    break;
-                }
-                self.untold(block.id, change, from..start.max(from));
-                from = stop.min(end);
             }
-            self.untold(block.id, change, from..end);
+            if start >= end {
+                break;
+            }
+            if start > from {
+                self.untold(id, change, from..start);
+            }
+            if stop >= end {
+                return;
+            }
+            from = stop;
         }
+        self.untold(id, change, from..end);
     }
 
     /// Bytes of a change that no range has: they must be equal.
+    #[inline(never)]
     fn untold(&mut self, id: MetaId, change: &super::Change<'_>, bytes: core::ops::Range<usize>) {
         let within = bytes.start - change.offset..bytes.end - change.offset;
         if !within.is_empty() && change.old[within.clone()] != change.new[within] {

@@ -22,18 +22,11 @@ pub(super) trait Sink {
 const PLACES: usize = Equation::ALL.len() + 1;
 
 /// An item that is in no digest yet: a run if it has a length, else a pair.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Waiting {
     first: u64,
     second: u64,
     len: u64,
-    times: i64,
-}
-
-impl Waiting {
-    fn is_same(&self, other: &Waiting) -> bool {
-        (self.first, self.second, self.len) == (other.first, other.second, other.len)
-    }
 }
 
 /// The digests. The last item of each equation waits: when it comes from the other side, too, it is taken off by itself,
@@ -41,8 +34,6 @@ impl Waiting {
 pub(super) struct Sums<'k> {
     key: &'k Key,
     equations: Equations,
-    /// Equations of which something waits or has waited.
-    told: Equations,
     /// Equations of which something is or was in the digest.
     digested: Equations,
     places: Box<Places>,
@@ -51,6 +42,8 @@ pub(super) struct Sums<'k> {
 /// One place an equation.
 struct Places {
     waiting: [Waiting; PLACES],
+    /// How often what waits comes in more than it goes out; 0: nothing waits.
+    times: [i64; PLACES],
     digests: [Digest; PLACES],
 }
 
@@ -63,6 +56,7 @@ impl Places {
     fn take() -> Box<Places> {
         let empty = || Places {
             waiting: [Waiting::default(); PLACES],
+            times: [0; PLACES],
             digests: [Digest::default(); PLACES],
         };
         SPARE.take().unwrap_or_else(|| Box::new(empty()))
@@ -86,40 +80,37 @@ impl<'k> Sums<'k> {
         Sums {
             key,
             equations,
-            told: Equations::NONE,
             digested: Equations::NONE,
             places: Places::take(),
         }
     }
 
     #[inline]
-    fn tell(&mut self, equation: Equation, item: Waiting) {
-        if !self.wants(equation) || item.times == 0 {
+    fn tell(&mut self, equation: Equation, item: Waiting, more: i64) {
+        if !self.wants(equation) || more == 0 {
             return;
         }
-        self.told = self.told.with(equation);
-        let waiting = &mut self.places.waiting[equation as usize];
-        if waiting.is_same(&item) {
-            waiting.times = waiting.times.wrapping_add(item.times);
+        let places = &mut *self.places;
+        let (waiting, times) = (
+            &mut places.waiting[equation as usize],
+            &mut places.times[equation as usize],
+        );
+        if *waiting == item {
+            *times = times.wrapping_add(more);
             return;
         }
-        let before = core::mem::replace(waiting, item);
-        if before.times != 0 {
-            self.digest(equation, before);
+        let before = (core::mem::replace(waiting, item), core::mem::replace(times, more));
+        if before.1 != 0 {
+            self.digest(equation, before.0, before.1);
         }
     }
 
     /// An item that waited goes into its digest.
     #[inline(never)]
-    fn digest(&mut self, equation: Equation, item: Waiting) {
+    fn digest(&mut self, equation: Equation, item: Waiting, times: i64) {
         self.digested = self.digested.with(equation);
         let (digest, key) = (&mut self.places.digests[equation as usize], self.key);
-        let Waiting {
-            first,
-            second,
-            len,
-            times,
-        } = item;
+        let Waiting { first, second, len } = item;
         let extent = Extent { start: first, len };
         match (times, len) {
             (0, _) => {}
@@ -130,17 +121,27 @@ impl<'k> Sums<'k> {
         }
     }
 
+    /// What waits goes into its digest.
+    #[inline(never)]
+    fn digest_waiting(&mut self) {
+        for equation in self.equations.iter() {
+            let times = core::mem::take(&mut self.places.times[equation as usize]);
+            if times != 0 {
+                self.digest(equation, self.places.waiting[equation as usize], times);
+            }
+        }
+    }
+
     /// Equations whose sides differ. What comes and goes in one transaction counts in neither of E-1 and E-2
     /// (S-17.2).
     pub fn unbalanced(mut self) -> Equations {
         let mut found = Equations::NONE;
-        for equation in self.told.iter() {
-            let waiting = &mut self.places.waiting[equation as usize];
-            if waiting.times != 0 {
-                let waiting = core::mem::take(waiting);
-                self.digest(equation, waiting);
-            }
+        let waits = self.places.times.iter().fold(0, |any, times| any | times) != 0;
+        if !waits && self.digested.is_empty() {
+            self.give();
+            return found;
         }
+        self.digest_waiting();
         for equation in self.digested.iter() {
             if self.places.digests[equation as usize] != Digest::default() {
                 found = found.with(equation);
@@ -176,29 +177,19 @@ impl Sink for Sums<'_> {
             first: start,
             second: 0,
             len,
-            times: if len == 0 { 0 } else { times },
         };
-        self.tell(equation, item);
+        self.tell(equation, item, if len == 0 { 0 } else { times });
     }
 
     #[inline]
     fn pair(&mut self, equation: Equation, first: u64, second: u64, times: i64) {
-        let item = Waiting {
-            first,
-            second,
-            len: 0,
-            times,
-        };
-        self.tell(equation, item);
+        let item = Waiting { first, second, len: 0 };
+        self.tell(equation, item, times);
     }
 
     #[inline]
     fn count(&mut self, equation: Equation, times: i64) {
-        if self.wants(equation) && times != 0 {
-            self.digested = self.digested.with(equation);
-            let digest = &mut self.places.digests[equation as usize];
-            digest.count = digest.count.wrapping_add(times);
-        }
+        self.tell(equation, Waiting::default(), times);
     }
 
     #[cold]

@@ -101,8 +101,8 @@ impl Transaction for Seen<'_> {
     fn load(&self, block: usize, offset: usize, buf: &mut [u8]) {
         buf.copy_from_slice(&self.made.blocks[block].1[offset..offset + buf.len()]);
     }
-    fn byte(&self, block: usize, offset: usize) -> u8 {
-        self.made.blocks[block].1[offset]
+    fn bytes(&self, block: usize) -> impl Fn(usize) -> u8 {
+        move |offset| self.made.blocks[block].1[offset % PAGE]
     }
     fn ranges(&self, _block: usize) -> &[(u16, u16)] {
         &self.made.ranges

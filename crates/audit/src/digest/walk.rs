@@ -4,28 +4,46 @@ use super::equation::Equation;
 use super::input::{Block, Fate, Nature, Transaction};
 use super::local::Geometry;
 use super::sink::Sink;
+use super::split::Dying;
 use crate::Page;
 use core::ops::Range;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::{self, Inode};
 use keepfs_format::metablock::HEADER;
-use keepfs_format::{FromBytes, Kind, MetaId, PAGE, Space};
+use keepfs_format::{FromZeros, IntoBytes, Kind, MetaId, PAGE, Space};
 use std::cell::Cell;
 
 /// A metablock before and after the transaction, as far as it was asked for.
 pub(super) struct Image {
-    pub before: Page,
-    pub after: Page,
+    before: Page,
+    after: Page,
+}
+
+/// What a node was before it was born, and is after its death.
+static ZEROS: Page = [0; PAGE];
+
+impl Image {
+    /// Before and after.
+    pub fn of(&self, fate: Fate) -> (&Page, &Page) {
+        match fate {
+            Fate::Born => (&ZEROS, &self.after),
+            Fate::Dies => (&self.before, &ZEROS),
+            _ => (&self.before, &self.after),
+        }
+    }
 }
 
 /// What a walk needs and leaves to the next one of its thread, so that nothing is allocated as a rule.
 #[derive(Default)]
-struct Spare {
+pub(super) struct Spare {
     image: Option<Box<Image>>,
     order: Vec<(usize, usize)>,
-    carried: Vec<Carried>,
-    changed: Vec<Changed>,
-    orphans: Vec<(u64, bool)>,
+    pub carried: Vec<Carried>,
+    pub inodes: Inodes,
+    /// Bits of ORPHANS that changed: inode number, set.
+    pub orphans: Vec<(u64, bool)>,
+    /// A leaf that dies.
+    pub dying: Option<Box<Dying>>,
 }
 
 /// Longest lists that are kept.
@@ -44,9 +62,14 @@ impl Spare {
     fn give(mut self: Box<Spare>) {
         self.order.clear();
         self.carried.clear();
-        self.changed.clear();
+        self.inodes.count = 0;
         self.orphans.clear();
-        let longest = [self.order.capacity(), self.changed.capacity(), self.orphans.capacity()];
+        self.dying.iter_mut().for_each(|leaf| leaf.forget());
+        let longest = [
+            self.order.capacity(),
+            self.inodes.list.capacity(),
+            self.orphans.capacity(),
+        ];
         if longest.iter().all(|capacity| *capacity <= KEEP_MAX) {
             SPARE.set(Some(self));
         }
@@ -96,6 +119,33 @@ pub(super) struct Changed {
     pub after: Inode,
 }
 
+/// Inodes that changed: those of earlier transactions lie behind them, to be overwritten.
+#[derive(Default)]
+pub(super) struct Inodes {
+    list: Vec<Changed>,
+    count: usize,
+}
+
+impl Inodes {
+    /// Room for one more, whatever stands there.
+    pub fn more(&mut self) -> Option<&mut Changed> {
+        if self.count == self.list.len() {
+            self.list.push(Changed {
+                ino: 0,
+                before: Inode::new_zeroed(),
+                after: Inode::new_zeroed(),
+            });
+        }
+        self.count += 1;
+        self.list.get_mut(self.count - 1)
+    }
+
+    /// Those of this transaction.
+    pub fn all(&self) -> &[Changed] {
+        self.list.get(..self.count).unwrap_or_default()
+    }
+}
+
 pub(super) struct Walk<'t, T, S> {
     pub txn: &'t T,
     pub name_seed: [u64; 2],
@@ -104,20 +154,24 @@ pub(super) struct Walk<'t, T, S> {
     pub is_own: bool,
     pub sink: S,
     pub runs: Runs,
-    pub carried: Vec<Carried>,
-    pub changed: Vec<Changed>,
-    /// Bits of ORPHANS that changed: inode number, set.
-    pub orphans: Vec<(u64, bool)>,
-    spare: Box<Spare>,
+    pub spare: Box<Spare>,
+    /// Whether an inode lost its last name, or one without names got one or ended.
+    pub is_hidden_moved: bool,
     /// Page entries that are no holes, gained less lost, of the inode looked at last.
     pub entries: (u64, i64),
     /// born and cur of the inode looked at last.
     pub life: (u64, (u64, u64)),
 }
 
+/// The changes of one metablock out of all, sorted by it.
+pub(super) fn of_block(order: &[(usize, usize)], index: usize) -> &[(usize, usize)] {
+    let from = order.partition_point(|(block, _)| *block < index);
+    let to = order.partition_point(|(block, _)| *block <= index);
+    order.get(from..to).unwrap_or_default()
+}
+
 impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
     pub fn new(txn: &'t T, (name_seed, geometry, is_own): ([u64; 2], &'t Geometry, bool), sink: S) -> Self {
-        let mut spare = Spare::take();
         Walk {
             txn,
             name_seed,
@@ -125,10 +179,8 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
             is_own,
             sink,
             runs: Runs::default(),
-            carried: core::mem::take(&mut spare.carried),
-            changed: core::mem::take(&mut spare.changed),
-            orphans: core::mem::take(&mut spare.orphans),
-            spare,
+            spare: Spare::take(),
+            is_hidden_moved: false,
             entries: (0, 0),
             life: (0, (0, u64::MAX)),
         }
@@ -154,39 +206,42 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
         order.sort_unstable();
         // Inodes first: what they carry over is looked for in nodes.
         self.blocks(&order, &mut image, |kind| kind == Kind::Inodes);
+        let dies = self.txn.dies();
+        if dies {
+            self.keep_dying(&order);
+        }
         self.blocks(&order, &mut image, Kind::is_owned);
+        if dies {
+            self.dead_nodes(&order, &mut image);
+        }
         self.carried_nowhere();
         self.hidden();
         self.records();
         self.operations();
-        self.redo(&order);
         self.tell_runs();
-        let spare = Spare {
-            image: Some(image),
-            order,
-            carried: self.carried,
-            changed: self.changed,
-            orphans: self.orphans,
-        };
-        *self.spare = spare;
+        self.spare.image = Some(image);
+        self.spare.order = order;
         self.spare.give();
         self.sink
     }
 
     fn blocks(&mut self, order: &[(usize, usize)], image: &mut Image, is_wanted: impl Fn(Kind) -> bool) {
         for changes in order.chunk_by(|a, b| a.0 == b.0) {
-            let block = self.txn.block(changes[0].0);
+            let index = changes[0].0;
+            let block = self.txn.block(index);
             if is_wanted(block.kind) && matches!(block.fate, Fate::Stays | Fate::Born) {
                 self.block(&block, changes, image);
+                self.redo(block.id, index, changes);
             }
         }
-        // What dies counts whether it changed or not.
+    }
+
+    /// What dies counts whether it changed or not.
+    fn dead_nodes(&mut self, order: &[(usize, usize)], image: &mut Image) {
         for index in 0..self.txn.count() {
             let block = self.txn.block(index);
-            if block.fate == Fate::Dies && is_wanted(block.kind) {
-                let from = order.partition_point(|(b, _)| *b < index);
-                let to = order.partition_point(|(b, _)| *b <= index);
-                self.dead_node(&block, index, &order[from..to], image);
+            if block.fate == Fate::Dies && block.kind.is_owned() && !self.dying_leaf(&block, index) {
+                self.dead_node(&block, index, of_block(order, index), image);
             }
         }
     }
@@ -221,23 +276,37 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
         start.min(end)..end
     }
 
-    /// Fills both images within `span` (S-17.3).
+    /// Fills both images within `span`, as far as the fate leaves one (S-17.3).
     pub fn image(&self, block: &Block, changes: &[(usize, usize)], span: Range<usize>, image: &mut Image) {
+        let Some((index, _)) = changes.first() else { return };
         let (before, after) = (&mut image.before[span.clone()], &mut image.after[span.clone()]);
-        self.images(block, changes, span.start, (before, after));
+        match block.fate {
+            Fate::Born => self.txn.load(*index, span.start, after),
+            Fate::Dies => self.before(*index, changes, span.start, before),
+            _ => self.images((*index, changes), span.start, (before, after)),
+        }
     }
 
-    /// What stood at `start` before, and what stands there now: of one length (S-17.3).
+    /// What stood at `start` before, and what stands there now: of one length.
     pub fn images(
         &self,
-        block: &Block,
-        changes: &[(usize, usize)],
+        (index, changes): (usize, &[(usize, usize)]),
         start: usize,
         (before, after): (&mut [u8], &mut [u8]),
     ) {
-        let Some((index, _)) = changes.first() else { return };
-        self.txn.load(*index, start, after);
+        self.txn.load(index, start, after);
         before.copy_from_slice(after);
+        self.take_back(changes, start, before);
+    }
+
+    /// What stood at `start` before.
+    pub fn before(&self, index: usize, changes: &[(usize, usize)], start: usize, before: &mut [u8]) {
+        self.txn.load(index, start, before);
+        self.take_back(changes, start, before);
+    }
+
+    /// Takes changes back in bytes of a metablock.
+    fn take_back(&self, changes: &[(usize, usize)], start: usize, before: &mut [u8]) {
         let all = self.txn.changes();
         let end = start + before.len();
         for change in changes.iter().rev().filter_map(|(_, at)| all.get(*at)) {
@@ -247,11 +316,6 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
                 before[from - start..to - start].copy_from_slice(old);
             }
         }
-        match block.fate {
-            Fate::Born => before.fill(0),
-            Fate::Dies => after.fill(0),
-            _ => {}
-        }
     }
 
     /// The metablock, if the transaction touched it.
@@ -259,15 +323,15 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
         (0..self.txn.count()).find(|index| self.txn.block(*index).id == id)
     }
 
-    /// An inode as it is now, if its metablock was touched.
-    pub fn inode_now(&self, ino: u64) -> Option<Inode> {
-        if let Some(changed) = self.changed.iter().find(|c| c.ino == ino) {
-            return Some(changed.after);
+    /// What is asked of an inode as it is now, if its metablock was touched.
+    pub fn inode_now<A>(&self, ino: u64, asked: impl FnOnce(&Inode) -> A) -> Option<A> {
+        if let Some(changed) = self.spare.inodes.all().iter().find(|c| c.ino == ino) {
+            return Some(asked(&changed.after));
         }
         let block = self.find(inode::block_of(ino))?;
-        let mut bytes = [0; inode::SIZE];
-        self.txn.load(block, inode::offset_of(ino), &mut bytes);
-        Inode::read_from_bytes(&bytes).ok()
+        let mut inode = Inode::new_zeroed();
+        self.txn.load(block, inode::offset_of(ino), inode.as_mut_bytes());
+        Some(asked(&inode))
     }
 
     /// Something that must equal something else at one place, without a sum over others.
@@ -314,16 +378,17 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
     }
 
     fn tell_runs(&mut self) {
-        let runs = core::mem::take(&mut self.runs);
-        for (run, tell) in [
-            (runs.gained, Self::tell_gained as fn(&mut Self, Run)),
-            (runs.lost, Self::tell_lost),
-            (runs.set, Self::tell_set),
-            (runs.cleared, Self::tell_cleared),
-        ] {
-            if run.len > 0 {
-                tell(self, run);
-            }
+        if self.runs.gained.len > 0 {
+            self.tell_gained(self.runs.gained);
+        }
+        if self.runs.lost.len > 0 {
+            self.tell_lost(self.runs.lost);
+        }
+        if self.runs.set.len > 0 {
+            self.tell_set(self.runs.set);
+        }
+        if self.runs.cleared.len > 0 {
+            self.tell_cleared(self.runs.cleared);
         }
         self.count_entries(0, 0);
     }

@@ -135,11 +135,10 @@ impl Arena {
         self.frames.load(frame as usize * PAGE + offset, buf);
     }
 
-    /// One byte of a frame.
+    /// Single bytes of a frame, by their offsets in it (modulo its size).
     #[inline]
-    pub(crate) fn byte(&self, frame: FrameNo, offset: usize) -> u8 {
-        assert!(is_within(offset, 1), "read beyond the frame");
-        self.frames.load_u8(frame as usize * PAGE + offset)
+    pub(crate) fn bytes(&self, frame: FrameNo) -> impl Fn(usize) -> u8 {
+        self.frames.bytes_of_page(frame as usize * PAGE)
     }
 
     /// Fills a frame that nobody else can see with `bytes`, whose CRC-64 is `crc`; it belongs to no metablock.

@@ -17,6 +17,7 @@ use super::hidden::{self, Hidden, REGIONS};
 use super::parts::load_at;
 use super::reuse::{self, Written};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use keepfs_format::PAGE;
 use parking_lot::RwLock;
 use std::ffi::CString;
 use std::io;
@@ -197,11 +198,12 @@ impl Region {
         hidden::window(self.number) + offset
     }
 
-    /// One byte of the region.
+    /// Single bytes of a page of the region, by their offsets in it (modulo its size).
     #[inline]
-    pub(super) fn load_u8(&self, offset: usize) -> u8 {
-        self.check(offset, 1);
-        byte(self.shown + offset).load(Ordering::Relaxed)
+    pub(super) fn bytes_of_page(&self, offset: usize) -> impl Fn(usize) -> u8 {
+        self.check(offset, PAGE); // R-2, once for all of them
+        let page = self.shown + offset;
+        move |at| byte(page + at % PAGE).load(Ordering::Relaxed)
     }
 
     /// Copies bytes out of the region.

@@ -75,6 +75,10 @@ impl Transaction for Seen<'_, '_> {
         }
     }
 
+    fn dies(&self) -> bool {
+        self.txn.touched.iter().any(|t| t.fate == Fate::Dies)
+    }
+
     fn changes(&self) -> &[Change<'_>] {
         self.changes
     }
@@ -85,8 +89,8 @@ impl Transaction for Seen<'_, '_> {
     }
 
     #[inline]
-    fn byte(&self, block: usize, offset: usize) -> u8 {
-        self.txn.store.arena.byte(self.txn.touched[block].pin.frame, offset)
+    fn bytes(&self, block: usize) -> impl Fn(usize) -> u8 {
+        self.txn.store.arena.bytes(self.txn.touched[block].pin.frame)
     }
 
     fn ranges(&self, block: usize) -> &[(u16, u16)] {

@@ -49,10 +49,7 @@ impl Leaf {
     /// Places and sizes of all entries.
     fn places(&self) -> Vec<(usize, usize)> {
         let (page, mut places) = (self.page(), Vec::new());
-        let mut cursor = Cursor {
-            at: FIRST,
-            tail: tail(page),
-        };
+        let mut cursor = Cursor::new(tail(page));
         while cursor.at < cursor.tail {
             let (at, size) = (cursor.at, cursor.next(page).map_or(PAGE, |e| e.bytes.len()));
             places.push((at, size));
@@ -166,4 +163,25 @@ fn parts_tell_what_the_whole_leaf_does() {
         }
     }
     assert!(unbalanced > 2000, "{unbalanced}");
+}
+
+/// E-41: entries end at the tail; where they did not before, it is nobody's fault.
+#[test]
+fn entries_end_at_the_tail() {
+    let among = Equations::NONE.with(Equation::NodeFields);
+    let auditor = crate::digest::tests::auditor(among);
+    let mut leaf = Leaf::new(5);
+    let (end, live) = (tail(leaf.page()), leaf.live().len());
+    for (more, wrong) in [(8, true), (0, false), (4, true)] {
+        leaf.head(end + more, live);
+        assert_eq!(
+            leaf.made.judge(&auditor, among).len(),
+            usize::from(wrong),
+            "{more} bytes more"
+        );
+    }
+    leaf.made.forget_changes();
+    leaf.entry(end + 4, 9);
+    leaf.head(end + 4 + entry_size(9), live + 1);
+    assert_eq!(leaf.made.judge(&auditor, among), []);
 }
