@@ -180,7 +180,7 @@ figures! {
         by call stack, us an operation";
     "sequential" None BULK 2 4 Works(SEQUENTIAL), "256 MiB in calls of 1 MiB: written and fsynced, read from the \
         device, read again; beside the transports alone (P-4)";
-    "inproc" None INPROC 2 4 Kind::InProcess, "the library in process beside the kernel's file systems, which the same \
+    "inproc" None INPROC 5 4 Kind::InProcess, "the library in process beside the kernel's file systems, which the same \
         calls reach through system calls: single operations and varmail (P-2, P-5, P-8)";
     "arenas" None ALONE 2 3 Kind::Arenas(&["varmail", "fileserver"]), "varmail and fileserver with five sizes of the \
         arena (M-20; ReconFS Fig. 10)";
