@@ -180,7 +180,7 @@ figures! {
         by call stack, us an operation";
     "sequential" None BULK 2 4 Works(SEQUENTIAL), "256 MiB in calls of 1 MiB: written and fsynced, read from the \
         device, read again; beside the transports alone (P-4)";
-    "inproc" None INPROC 5 4 Kind::InProcess, "the library in process beside the kernel's file systems, which the same \
+    "inproc" None INPROC 3 4 Kind::InProcess, "the library in process beside the kernel's file systems, which the same \
         calls reach through system calls: single operations and varmail (P-2, P-5, P-8)";
     "arenas" None ALONE 2 3 Kind::Arenas(&["varmail", "fileserver"]), "varmail and fileserver with five sizes of the \
         arena (M-20; ReconFS Fig. 10)";
@@ -190,7 +190,7 @@ figures! {
         90 seconds (M-21; ReconFS Fig. 11, 12)";
     "recovery" None ALONE 1 60 Kind::Recovery, "mount after the server was killed, behind much data and many files \
         (M-19; ReconFS Fig. 13)";
-    "growth" None ALONE 1 90 Kind::Growth, "up to 10^6 files in process on an arena of 64 MiB; mounts and unmount \
+    "growth" None ALONE 1 40 Kind::Growth, "up to 10^6 files in process on an arena of 64 MiB; mounts and unmount \
         (P-7, P-8, P-9)";
     "huge" None ALONE 1 900 Kind::Huge, "10^7 files in 100 directories on an arena of 256 MiB, and 10^6 in one \
         directory, in process: operations on files drawn at random at each size (P-8, P-9)";
