@@ -211,12 +211,16 @@ fn words_of(pid: u32) -> PathBuf {
 
 /// All servers that there are, or were when the machine or they died.
 pub fn all() -> Vec<Record> {
+    all_in(Path::new(FOLDER))
+}
+
+fn all_in(folder: &Path) -> Vec<Record> {
     let read = |path: &PathBuf| serde_json::from_slice(&fs::read(path).ok()?).ok();
-    let mut files = files();
+    let mut files = files(folder);
     let mut records: Vec<Record> = files.iter().filter_map(read).collect();
     // While a mount moves to its next keeper one look may meet neither of its files.
     for _ in 0..LOOKS {
-        let before = std::mem::replace(&mut files, self::files());
+        let before = std::mem::replace(&mut files, self::files(folder));
         if files == before {
             break;
         }
@@ -229,8 +233,8 @@ pub fn all() -> Vec<Record> {
 /// Looks at a folder that never stays the same.
 const LOOKS: u32 = 100;
 
-fn files() -> BTreeSet<PathBuf> {
-    let folder = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let folder = fs::read_dir(folder).into_iter().flatten().flatten();
     folder
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|end| end == "json"))
@@ -276,3 +280,6 @@ pub fn settled(path: &Path) -> PathBuf {
         _ => absolute,
     }
 }
+
+#[cfg(test)]
+mod tests;
