@@ -239,11 +239,18 @@ impl Store {
 
     /// Fills a frame with a metablock's content. `false`: no such metablock.
     fn fill_from(&self, id: MetaId, entry: Option<MapEntry>, frame: FrameNo) -> Result<bool, Error> {
-        let content = self.content_at_home(id, entry)?;
-        if let Some((bytes, crc)) = &content {
+        if let Some(entry) = self.live(id, entry) {
+            return with_page(|bytes| {
+                self.read_copies_to(id, &entry, bytes)?;
+                self.fill(frame, id, bytes, entry.crc.get());
+                Ok(true)
+            });
+        }
+        let unborn = self.content_unborn(id, entry);
+        if let Some((bytes, crc)) = &unborn {
             self.fill(frame, id, bytes, *crc);
         }
-        Ok(content.is_some())
+        Ok(unborn.is_some())
     }
 
     /// What a metablock with this map entry, which nobody has changed since the last checkpoint, holds, and its CRC-64.
@@ -252,20 +259,31 @@ impl Store {
         id: MetaId,
         entry: Option<MapEntry>,
     ) -> Result<Option<(arena::Copy, u64)>, Error> {
-        if let Some(entry) = entry.filter(|e| e.state == LIVE && !self.is_dead(id, e)) {
-            return Ok(Some((self.read_copies(id, &entry)?, entry.crc.get())));
+        match self.live(id, entry) {
+            Some(entry) => Ok(Some((self.read_copies(id, &entry)?, entry.crc.get()))),
+            None => Ok(self.content_unborn(id, entry)),
         }
-        Ok(zero_kind(id).map(|kind| {
-            let bytes = self.first_content(id, kind, entry);
-            let crc = crc64::full(&*bytes);
-            (bytes, crc)
-        }))
     }
 
-    /// Fills a frame with the content of `id`, bound to it (S-15.4, S-15.5).
+    /// The entry of a metablock that has a home.
+    fn live(&self, id: MetaId, entry: Option<MapEntry>) -> Option<MapEntry> {
+        entry.filter(|e| e.state == LIVE && !self.is_dead(id, e))
+    }
+
+    /// What a metablock without a home holds, and its CRC-64, if it is one that is there without having been born.
+    fn content_unborn(&self, id: MetaId, entry: Option<MapEntry>) -> Option<(arena::Copy, u64)> {
+        let bytes = self.first_content(id, zero_kind(id)?, entry);
+        let crc = crc64::full(&*bytes);
+        Some((bytes, crc))
+    }
+
+    /// Fills a frame with the content of `id`, bound to it (S-15.4, S-15.5). It counts as verified: its bytes had their sum
+    /// when they were stored (S-15.19, decision 0672).
     fn fill(&self, frame: FrameNo, id: MetaId, bytes: &[u8; PAGE], crc: u64) {
-        self.arena
-            .fill_as(frame, bytes, crc, self.pool.binding(id, kind_in(bytes)));
+        let binding = self.pool.binding(id, kind_in(bytes));
+        if self.arena.fill_as(frame, bytes, crc, binding) {
+            self.cache.slot(frame).was_verified(self.clock.now(), bytes);
+        }
     }
 
     /// What a metablock without a live entry holds before it is first changed (S-3.3).
@@ -372,3 +390,6 @@ pub(crate) fn zero_kind(id: MetaId) -> Option<Kind> {
         Space::Nodes | Space::Homes => return None,
     })
 }
+
+#[cfg(test)]
+mod tests;

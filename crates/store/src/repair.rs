@@ -193,7 +193,7 @@ impl Store {
     /// Verifies a clean frame that is being dropped. A scribble is told and goes with the frame: the next fetch finds the
     /// metablock at home.
     pub(crate) fn look_at_evicted(&self, frame: FrameNo, id: MetaId) {
-        let right = with_page(|copy| self.arena.verified_copy(frame, copy).is_ok());
+        let right = with_page(|copy| self.arena.verified_to_fill(frame, copy).is_ok());
         if right {
             return;
         }

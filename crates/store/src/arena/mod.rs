@@ -68,6 +68,14 @@ pub struct Mismatch {
     pub expected: u64,
 }
 
+/// A private copy being made of a frame, and room for its parity.
+struct Look<'b> {
+    copy: &'b mut [u8; PAGE],
+    parity: &'b mut [u8],
+    /// The frame will be filled with something else next.
+    to_fill: bool,
+}
+
 impl Arena {
     /// An arena of `count` frames, all zero, with the code `crc`.
     pub fn new(count: u32, guard: Guard, seal: bool) -> Result<Arena, Error> {
@@ -146,13 +154,15 @@ impl Arena {
         self.fill_as(frame, bytes, crc, UNBOUND);
     }
 
-    /// Fills a frame that nobody else can see with `bytes` of a metablock, whose CRC-64 is `crc` (fetch, birth).
-    pub(crate) fn fill_as(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64, binding: Binding) {
+    /// Fills a frame that nobody else can see with `bytes` of a metablock, whose CRC-64 is `crc` (fetch, birth). `false`:
+    /// these bytes were not looked at with that sum, or do not have it.
+    pub(crate) fn fill_as(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64, binding: Binding) -> bool {
         // A writer, so that whoever finds it half filled after a kill knows that (S-16.4).
         self.enter(frame);
         self.bind(frame, binding);
-        self.put_whole(frame, bytes, crc);
+        let agrees = self.put_whole(frame, bytes, crc);
         self.leave(frame);
+        agrees
     }
 
     /// Replaces a frame's content by other verified bytes whose CRC-64 is `crc` (map pages, after a checkpoint).
@@ -162,24 +172,29 @@ impl Arena {
         self.leave(frame);
     }
 
-    /// Bytes, parity and sum, absolutely.
-    fn put_whole(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
+    /// Bytes, parity and sum, absolutely. `false`: as [`Arena::encode`] says.
+    fn put_whole(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) -> bool {
         self.frames.store(frame as usize * PAGE, bytes);
-        self.encode(frame, bytes, crc);
+        let agrees = self.encode(frame, bytes, crc);
         self.clear_written(frame);
+        agrees
     }
 
     /// Parity and sums of bytes whose CRC-64 is known to be `crc`. Of others no parity is encoded (S-15.3); the sum tells.
-    fn encode(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
-        if self.code.parity_len() > 0
-            && let Some(content) = Verified::by_crc(bytes, crc)
-        {
+    /// `false`: they do not have it, or there is no parity and nobody looked.
+    fn encode(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) -> bool {
+        let content = match self.code.parity_len() {
+            0 => None,
+            _ => Verified::by_crc(bytes, crc),
+        };
+        if let Some(content) = content {
             self.encode_parity(frame, content);
         }
         if self.code != Protection::Off {
             self.set_sum(frame, crc);
             self.set_keyed(frame, bytes);
         }
+        content.is_some()
     }
 
     fn encode_parity(&self, frame: FrameNo, content: Verified<'_>) {
@@ -277,16 +292,32 @@ impl Arena {
 
     /// A private copy of the frame, verified against sums and parity while others may write (PROTOCOLS section 3).
     pub fn verified_copy(&self, frame: FrameNo, copy: &mut [u8; PAGE]) -> Result<u64, Mismatch> {
-        match self.code.parity_len() {
-            len @ ..=PARITY_FEW => self.verified(frame, copy, &mut [0; PARITY_FEW][..len]),
-            len => self.verified(frame, copy, &mut [0; PARITY_MAX][..len]),
-        }
+        self.verified_as(frame, copy, false)
     }
 
-    /// The same with room for the parity.
-    fn verified(&self, frame: FrameNo, copy: &mut [u8; PAGE], parity: &mut [u8]) -> Result<u64, Mismatch> {
+    /// The same of a frame that will be filled with something else next.
+    pub(crate) fn verified_to_fill(&self, frame: FrameNo, copy: &mut [u8; PAGE]) -> Result<u64, Mismatch> {
+        self.verified_as(frame, copy, true)
+    }
+
+    fn verified_as(&self, frame: FrameNo, copy: &mut [u8; PAGE], to_fill: bool) -> Result<u64, Mismatch> {
+        let (mut few, mut most);
+        let parity = match self.code.parity_len() {
+            len @ ..=PARITY_FEW => {
+                few = [0; PARITY_FEW];
+                &mut few[..len]
+            }
+            len => {
+                most = [0; PARITY_MAX];
+                &mut most[..len]
+            }
+        };
+        self.verified(frame, Look { copy, parity, to_fill })
+    }
+
+    fn verified(&self, frame: FrameNo, mut look: Look<'_>) -> Result<u64, Mismatch> {
         for _ in 0..TRIES {
-            if let Some(result) = self.try_copy(frame, copy, parity, 0) {
+            if let Some(result) = self.try_copy(frame, &mut look, 0) {
                 return result;
             }
             core::hint::spin_loop();
@@ -294,7 +325,7 @@ impl Arena {
         self.shut_gate(frame);
         let mut waiting = Waiting::on(frame);
         let result = loop {
-            if let Some(result) = self.try_copy(frame, copy, parity, GATE) {
+            if let Some(result) = self.try_copy(frame, &mut look, GATE) {
                 break result;
             }
             waiting.pause();
@@ -304,30 +335,27 @@ impl Arena {
     }
 
     /// One attempt: `None` if somebody wrote meanwhile, else the version or the mismatch.
-    fn try_copy(
-        &self,
-        frame: FrameNo,
-        copy: &mut [u8; PAGE],
-        parity: &mut [u8],
-        gate: u64,
-    ) -> Option<Result<u64, Mismatch>> {
+    fn try_copy(&self, frame: FrameNo, look: &mut Look<'_>, gate: u64) -> Option<Result<u64, Mismatch>> {
         let before = self.word(frame);
         if before & WRITERS != 0 {
             return None;
         }
-        self.load(frame, 0, copy);
-        self.load_parity(frame, parity);
+        match look.to_fill {
+            true => self.frames.load_to_write(frame as usize * PAGE, look.copy),
+            false => self.load(frame, 0, look.copy),
+        }
+        self.load_parity(frame, look.parity);
         let (expected, keyed) = (self.sum(frame), self.keyed(frame));
         core::sync::atomic::fence(Ordering::Acquire);
         let after = self.word(frame);
         if (before | gate) != (after | gate) {
             return None;
         }
-        if self.code.verify(copy, parity, expected) && self.is_keyed(copy, keyed) {
+        if self.code.verify(look.copy, look.parity, expected) && self.is_keyed(look.copy, keyed) {
             self.verified_at(frame, after);
             return Some(Ok(after >> 16));
         }
-        let found = crc64::full(copy);
+        let found = crc64::full(look.copy);
         Some(Err(Mismatch { found, expected }))
     }
 

@@ -23,14 +23,9 @@ pub(super) fn load_at(mut at: usize, mut rest: &mut [u8]) {
         }
     }
     debug_assert!(rest.len() < 8 || at.is_multiple_of(8));
-    let (fours, rest) = rest.as_chunks_mut::<32>();
-    for four in fours {
-        let (words, _) = four.as_chunks_mut();
-        for (i, word) in words.iter_mut().enumerate() {
-            *word = word64(at + 8 * i).load(Relaxed).to_ne_bytes();
-        }
-        at += 32;
-    }
+    let (fours, rest) = rest.as_chunks_mut();
+    load_fours(at, fours);
+    at += size_of_val(fours);
     let (words, rest) = rest.as_chunks_mut();
     for word in words {
         *word = word64(at).load(Relaxed).to_ne_bytes();
@@ -42,6 +37,18 @@ pub(super) fn load_at(mut at: usize, mut rest: &mut [u8]) {
     let rest = load_part(&mut at, rest, |at| word32(at).load(Relaxed).to_ne_bytes());
     let rest = load_part(&mut at, rest, |at| word16(at).load(Relaxed).to_ne_bytes());
     load_part(&mut at, rest, |at| byte(at).load(Relaxed).to_ne_bytes());
+}
+
+/// Copies four words at a time out of memory from an aligned address on, which stays in registers.
+#[inline(always)]
+pub(super) fn load_fours(mut at: usize, fours: &mut [[u8; 32]]) {
+    for four in fours {
+        let (words, _) = four.as_chunks_mut();
+        for (i, word) in words.iter_mut().enumerate() {
+            *word = word64(at + 8 * i).load(Relaxed).to_ne_bytes();
+        }
+        at += 32;
+    }
 }
 
 /// The first `N` bytes, if there are so many; returns the others.

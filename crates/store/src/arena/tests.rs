@@ -166,6 +166,35 @@ fn double_allocation_is_refused() {
     assert!(update::flip(&arena, &mut slot, 2, 100, 1, false).is_err());
 }
 
+/// What is filled with bytes that have the sum was looked at with it; what has another one, or no parity for whose sake
+/// somebody looks, was not. S-15.3
+#[test]
+fn filling_tells_whether_the_bytes_have_their_sum() {
+    let (bytes, crc) = ([7; PAGE], crc64::full(&[7; PAGE]));
+    let fill = |arena: &Arena, crc| arena.fill_as(1, &bytes, crc, UNBOUND);
+    let guarded = arena(Guard::Alias);
+    assert!(fill(&guarded, crc));
+    assert!(!fill(&guarded, crc ^ 1));
+    let alone = Arena::protected(4, Guard::Alias, false, Protection::Crc).expect("arena");
+    assert!(!fill(&alone, crc));
+}
+
+/// A frame that is going to be filled is the same from whichever mapping it is looked at, at every guard level.
+#[test]
+fn a_scribble_is_seen_in_a_frame_to_be_filled() {
+    for guard in [Guard::Alias, Guard::Off, Guard::Sealed, Guard::Mprotect] {
+        let arena = arena(guard);
+        let (bytes, mut copy) = ([7; PAGE], [0; PAGE]);
+        arena.fill(2, &bytes, crc64::full(&bytes));
+        arena.verified_to_fill(2, &mut copy).expect("nobody scribbled");
+        assert!(copy == bytes, "{guard:?}");
+        arena.copy(2, 4095, b"!");
+        arena.verified_to_fill(2, &mut copy).expect_err("the scribble");
+        arena.verified_to_fill(3, &mut copy).expect("the frame behind it");
+        assert!(copy == [0; PAGE], "{guard:?}");
+    }
+}
+
 /// A frame changed past the door is told by the next verify, with both checksums.
 #[test]
 fn a_scribble_is_seen() {

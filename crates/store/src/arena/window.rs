@@ -5,7 +5,7 @@
 //!     address (`alias`), this thread (`pkey`), these pages (`mprotect`), nothing (`sealed`).
 //! W-2 A change of a word is one change for everybody: an atomic, or under the region's lock where the system writes.
 
-use super::parts::store_at;
+use super::parts::{load_fours, store_at};
 use super::sys::{Guard, Region, byte, set_rights, set_writable, word16, word64};
 use crate::failpoint;
 use core::sync::atomic::Ordering;
@@ -131,6 +131,17 @@ impl Region {
         // The system writes bytes, not words (W-2).
         let _whole = (self.guard == Guard::Sealed).then(|| self.writing.read());
         word64(self.shown + offset).load(order)
+    }
+
+    /// Copies a page out of the region that is going to be written: through the window, where that is a mapping of its own
+    /// and always open. A processor that finds a line in its first cache by the address of its last use would fetch each
+    /// line once more for the other address (decision 0672).
+    pub(super) fn load_to_write(&self, offset: usize, page: &mut [u8; PAGE]) {
+        self.check_word(offset, PAGE);
+        match self.guard {
+            Guard::Alias => load_fours(self.window(offset, PAGE), page.as_chunks_mut().0),
+            _ => self.load(offset, page),
+        }
     }
 
     /// Stores bytes through the window. Part of the door: called by `update` and `install` only.

@@ -84,19 +84,25 @@ impl Store {
     /// Reads a live metablock, from its second copy if the first is bad. Errors: every copy is bad, and why.
     pub(crate) fn read_copies(&self, id: MetaId, entry: &MapEntry) -> Result<arena::Copy, Error> {
         let mut bytes: arena::Copy = Box::new([0; PAGE]);
+        self.read_copies_to(id, entry, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The same into a page of the caller's, which holds whatever was read if it fails.
+    pub(crate) fn read_copies_to(&self, id: MetaId, entry: &MapEntry, bytes: &mut [u8; PAGE]) -> Result<(), Error> {
         let mut bad: Vec<Found> = Vec::new();
         let pages = [entry.first.get(), entry.second.get()];
         for (copy, page) in (0..).zip(pages).filter(|(_, page)| *page != 0) {
-            match self.read_copy(id, entry, page, &mut bytes) {
+            match self.read_copy(id, entry, page, bytes) {
                 Ok(()) => {
-                    bad.iter().for_each(|found| self.tell_found(found, Some(&bytes)));
+                    bad.iter().for_each(|found| self.tell_found(found, Some(bytes)));
                     self.rewrite_found(&bad);
-                    return Ok(bytes);
+                    return Ok(());
                 }
                 Err(flaw) => bad.push(Found {
                     what: BadCopy { id, page, flaw },
                     copy,
-                    bytes: bytes.clone(),
+                    bytes: Box::new(*bytes),
                 }),
             }
         }
