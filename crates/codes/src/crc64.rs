@@ -37,6 +37,11 @@ pub fn seeded(seed: u64, data: &[u8]) -> u64 {
     !update(word(!seed), data)
 }
 
+/// The CRC-64/NVME of some bytes whose CRC is `crc`, and `data` behind them.
+pub fn more(crc: u64, data: &[u8]) -> u64 {
+    !update(!crc, data)
+}
+
 /// The CRC of a frame of zero bytes.
 pub const fn of_zeros() -> u64 {
     const ZEROS: u64 = {

@@ -76,7 +76,7 @@ pub use requests::Again;
 pub use reserve::Reservation;
 pub use resume::{Answered, Evidence, Parts, Resumed};
 pub use scrub::{Looked, RestPlace};
-pub use space::{Figures, Purpose};
+pub use space::{Figures, Near, Purpose};
 pub use stats::{DIRTY_SIZES, DeviceErrors, Snapshot, TimesSeen};
 pub use switch::{DeviceFault, DeviceOp, Injection};
 pub use sync::group_pages_max;
@@ -153,7 +153,7 @@ pub struct Store {
     system: System,
     nodes: Padded<Numbers>,
     inos: Padded<Numbers>,
-    lowering: Mutex<txn::Lowering>,
+    lowering: Padded<Mutex<txn::Lowering>>,
     sync: sync::Sync,
     log: Mutex<LogState>,
     keeper: Mutex<Keeper>,
@@ -169,7 +169,7 @@ pub struct Store {
     stash: Stash,
     in_flight: AtomicU64,
     bad_copies: Mutex<Vec<map::BadCopy>>,
-    unflushed: AtomicU64,
+    unflushed: Padded<AtomicU64>,
     /// Pages that may be used again and that the device was not told of yet.
     released: Mutex<Vec<keepfs_format::plog::Run>>,
     /// The log that a read-only opening applied in memory.
@@ -336,7 +336,7 @@ impl Store {
             system: System::of(&pool),
             nodes: Padded::new(Numbers::new(1, 1)),
             inos: Padded::new(Numbers::new(2, keepfs_format::inode::PER_BLOCK)),
-            lowering: Mutex::default(),
+            lowering: Padded::default(),
             sync: sync::Sync::default(),
             log: Mutex::new(LogState {
                 head,
@@ -361,7 +361,7 @@ impl Store {
             emptied: Mutex::default(),
             in_flight: AtomicU64::new(0),
             bad_copies: Mutex::default(),
-            unflushed: AtomicU64::new(0),
+            unflushed: Padded::default(),
             released: Mutex::default(),
             seen_log: Mutex::default(),
             checkpoint_at: Mutex::new(Instant::now()),

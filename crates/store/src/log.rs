@@ -30,16 +30,8 @@ impl Region {
         seed[..16].copy_from_slice(&self.pool.0);
         seed[16..24].copy_from_slice(&incarnation.to_le_bytes());
         seed[24..].copy_from_slice(&before.to_le_bytes());
-        chain_crc(&seed, &page[..CRC_OFFSET])
+        crc64::more(crc64::full(&seed), &page[..CRC_OFFSET])
     }
-}
-
-/// CRC-64 over `seed` and `bytes`.
-fn chain_crc(seed: &[u8; 32], bytes: &[u8]) -> u64 {
-    let mut all = [0; 32 + CRC_OFFSET];
-    all[..32].copy_from_slice(seed);
-    all[32..].copy_from_slice(bytes);
-    crc64::full(&all)
 }
 
 /// Where the next group goes.
@@ -92,10 +84,19 @@ pub fn append(
     stamp: &Stamp,
     payload: &[u8],
 ) -> Result<u64, Error> {
-    append_pages(device, region, head, stamp, payload, pages_of(payload.len()))
+    let mut buffer = Vec::new();
+    append_pages(
+        device,
+        region,
+        head,
+        stamp,
+        payload,
+        pages_of(payload.len()),
+        &mut buffer,
+    )
 }
 
-/// The same in `count` pages, which the payload fits into; pages behind it are empty (S-8.2).
+/// The same in `count` pages, which the payload fits into; pages behind it are empty (S-8.2). They are laid out in `buffer`.
 pub fn append_pages(
     device: &dyn Device,
     region: &Region,
@@ -103,8 +104,12 @@ pub fn append_pages(
     stamp: &Stamp,
     payload: &[u8],
     count: u64,
+    buffer: &mut Vec<u8>,
 ) -> Result<u64, Error> {
-    let mut buffer = vec![0; BATCH.min(count as usize) * PAGE];
+    let bytes = BATCH.min(count as usize) * PAGE;
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
+    }
     let mut rest = payload;
     let mut left = count as usize;
     while left > 0 {
@@ -123,7 +128,6 @@ pub fn append_pages(
 
 /// Lays a part of a group out in pages; with `last` it is the last one.
 fn lay_out(region: &Region, head: &mut Head, stamp: &Stamp, part: &[u8], pages: &mut [u8], last: bool) {
-    pages.fill(0);
     let count = pages.len() / PAGE;
     for (i, page) in pages.chunks_exact_mut(PAGE).enumerate() {
         let part = &part[(i * PAYLOAD).min(part.len())..((i + 1) * PAYLOAD).min(part.len())];
@@ -139,7 +143,9 @@ fn lay_out(region: &Region, head: &mut Head, stamp: &Stamp, part: &[u8], pages: 
             seq: stamp.seq.into(),
         };
         page[..PAYLOAD_OFFSET].copy_from_slice(page_head.as_bytes());
-        page[PAYLOAD_OFFSET..PAYLOAD_OFFSET + part.len()].copy_from_slice(part);
+        let (payload, rest) = page[PAYLOAD_OFFSET..CRC_OFFSET].split_at_mut(part.len());
+        payload.copy_from_slice(part);
+        rest.fill(0);
         head.chain = region.crc(stamp.incarnation, head.chain, page);
         page[CRC_OFFSET..].copy_from_slice(&head.chain.to_le_bytes());
         head.sequence += 1;

@@ -13,10 +13,12 @@
 mod compact;
 mod draft;
 mod read;
+mod spare;
 
 pub use compact::{Group, compact};
 pub use draft::{Draft, Encoded};
 pub use read::rebuild;
+pub use spare::{Piece, Spare};
 
 use crate::segment::{RING, Segment, Word};
 use keepfs_format::plog::Record;

@@ -3,7 +3,7 @@
 use crate::Store;
 use crate::error::Error;
 use crate::homes::Homes;
-use crate::space::{Purpose, Refused};
+use crate::space::{Near, Purpose, Refused};
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::{BITS, COUNTS};
 use keepfs_format::map::FANOUT;
@@ -96,7 +96,12 @@ impl Reservation<'_> {
         }
     }
 
-    /// The transaction that used all of them has committed.
+    /// A transaction that allocated each run of them has committed, which ended the reservation.
+    pub fn allocated(mut self) {
+        self.runs.clear();
+    }
+
+    /// The transaction that used some of them has committed.
     pub fn keep(mut self) {
         let runs = core::mem::take(&mut self.runs);
         self.store.space.keep(&runs);
@@ -115,13 +120,13 @@ impl Store {
     /// Picks `pages` free pages, in the open zones and in as few runs as they offer. What is in quarantine is set free
     /// by a sync if need be; full zones are switched with a checkpoint; the last pages of a pool come from any zone.
     /// Call it outside transactions. Errors: [`Error::NoSpace`].
-    pub fn reserve(&self, pages: u32, purpose: Purpose) -> Result<Reservation<'_>, Error> {
+    pub fn reserve(&self, pages: u32, purpose: Purpose, near: Near) -> Result<Reservation<'_>, Error> {
         self.alive()?;
         let (mut synced, mut switched) = (false, false);
         loop {
-            match self.space.reserve(pages, purpose) {
-                Ok(runs) => {
-                    if self.space.zones()[0].1 {
+            match self.space.reserve(pages, purpose, near) {
+                Ok((runs, nearly_full)) => {
+                    if nearly_full {
                         self.want_checkpoint();
                     }
                     return Ok(Reservation { store: self, runs });

@@ -14,7 +14,7 @@ use crate::arena::{Guard, Region};
 use crate::error::Error;
 use crate::padded::Padded;
 use crate::pool::protect;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, Ordering};
 use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
 use std::os::fd::OwnedFd;
@@ -64,8 +64,9 @@ pub struct Segment {
     incarnation: u64,
     /// Whole slots; those behind them are small.
     slots: u32,
-    /// Bytes of the ring that nobody holds; follows from the entries kept.
-    room: Padded<AtomicU64>,
+    /// Bytes of the ring that nobody holds; follows from the entries kept. Below 0 for the moment in which somebody who
+    /// wanted more than there is gives it back.
+    room: Padded<AtomicI64>,
 }
 
 /// Where the parts of a segment begin.
@@ -119,7 +120,7 @@ impl Segment {
             region,
             incarnation: word(2),
             slots: slots as u32,
-            room: Padded::new(AtomicU64::new(RING as u64 - 8)),
+            room: Padded::new(AtomicI64::new(RING as i64 - 8)),
         })
     }
 
@@ -140,7 +141,7 @@ impl Segment {
             region,
             incarnation,
             slots: slots as u32,
-            room: Padded::new(AtomicU64::new(RING as u64 - 8)),
+            room: Padded::new(AtomicI64::new(RING as i64 - 8)),
         })
     }
 
@@ -210,20 +211,22 @@ impl Segment {
 
     /// Takes room for an entry of `bytes` (S-14.4). `false` if there is none.
     pub fn take_room(&self, bytes: usize) -> bool {
-        let less = |room: u64| room.checked_sub(bytes as u64);
-        self.room
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, less)
-            .is_ok()
+        // One step for the line that all commits share; who finds too little gives it back.
+        let had = self.room.fetch_sub(bytes as i64, Ordering::AcqRel);
+        if had < bytes as i64 {
+            self.give_room(bytes);
+        }
+        had >= bytes as i64
     }
 
     /// Gives room back.
     pub fn give_room(&self, bytes: usize) {
-        self.room.fetch_add(bytes as u64, Ordering::AcqRel);
+        self.room.fetch_add(bytes as i64, Ordering::AcqRel);
     }
 
     /// Bytes of the ring in use or taken.
     pub fn ring_in_use(&self) -> usize {
-        RING - 8 - self.room.load(Ordering::Acquire) as usize
+        RING - 8 - self.room.load(Ordering::Acquire).max(0) as usize
     }
 
     /// Stores bytes at an offset of the ring; they go on at its start when they meet its end.

@@ -3,13 +3,18 @@
 //! The truth is the page bitmap. What lies here is recomputable: for the two open zones a mask of pages that may not
 //! be handed out (allocated, quarantined or reserved), and counters.
 
+mod near;
 mod zone;
 
+pub use near::Near;
 pub use zone::OpenZone;
 
+use crate::planted::{self, Bug};
 use crate::reserve::Need;
-use keepfs_format::plog::Run;
+use keepfs_format::plog::{Record, Run};
+use near::Sides;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Most runs freed young that are remembered.
@@ -51,6 +56,7 @@ struct Inner {
     bad: BTreeSet<u64>,
     /// Chunks that the checkpoint under way gives back to data.
     leaving: Vec<Run>,
+    sides: Sides,
     /// What checkpoints need (S-10.5).
     need: Need,
     births: Births,
@@ -84,9 +90,52 @@ impl Inner {
         show_run(&mut self.zones, &self.bad, run);
     }
 
+    /// Pages allocated by a transaction that commits now.
+    fn born(&mut self, run: Run) {
+        self.zones.iter_mut().for_each(|zone| zone.set_young(run));
+        if let Some(at) = self.held.iter().rposition(|held| *held == run) {
+            self.held.swap_remove(at);
+        }
+    }
+
+    /// Pages freed by transaction `seq`, which commits now: in quarantine from now on, but for those that the same group
+    /// allocates, which are free at once (S-11.2).
+    fn freed(&mut self, seq: u64, run: Run) {
+        self.figures.free += u64::from(run.count);
+        for (part, young) in self.by_age(run) {
+            if young {
+                self.show(part);
+                self.again.push_back(part);
+                if self.again.len() > AGAIN_MAX {
+                    self.again.pop_front();
+                }
+            } else {
+                self.figures.quarantined += u64::from(part.count);
+                hide_run(&mut self.zones, part);
+                self.quarantine.push_back(Quarantined { seq, run: part });
+            }
+        }
+    }
+
+    fn used(&mut self, pages: u64) {
+        self.figures.reserved = self.figures.reserved.saturating_sub(pages);
+        self.figures.free = self.figures.free.saturating_sub(pages);
+    }
+
+    fn release(&mut self, seq: u64) -> Vec<Run> {
+        let mut released = Vec::new();
+        while self.quarantine.front().is_some_and(|q| q.seq <= seq) {
+            let Some(q) = self.quarantine.pop_front() else { break };
+            self.figures.quarantined -= u64::from(q.run.count);
+            self.show(q.run);
+            released.push(q.run);
+        }
+        released
+    }
+
     /// The run in parts, each with whether it is young.
-    fn by_age(&self, run: Run) -> Vec<(Run, bool)> {
-        let mut parts: Vec<(Run, bool)> = Vec::with_capacity(1);
+    fn by_age(&self, run: Run) -> SmallVec<[(Run, bool); 2]> {
+        let mut parts: SmallVec<[(Run, bool); 2]> = SmallVec::new();
         for page in run.start..run.start + u64::from(run.count) {
             let young = self.zones.iter().any(|zone| zone.is_young(page));
             match parts.last_mut() {
@@ -95,27 +144,6 @@ impl Inner {
             }
         }
         parts
-    }
-
-    /// A run freed young that has room for all of `want`: the latest, whose bytes are the least likely to have left.
-    fn take_again(&mut self, want: u32) -> Option<Run> {
-        for at in (0..self.again.len()).rev() {
-            let run = self.again[at];
-            if run.count < want {
-                continue;
-            }
-            let taken = self.zones.iter_mut().find_map(|zone| zone.take_run(run, want));
-            if taken.is_none() || run.count == want {
-                self.again.remove(at);
-            } else {
-                self.again[at].start += u64::from(want);
-                self.again[at].count -= want;
-            }
-            if taken.is_some() {
-                return taken;
-            }
-        }
-        None
     }
 
     fn count_births(&mut self) {
@@ -272,25 +300,26 @@ impl Space {
         [0, 1].map(|i| (inner.zones[i].number, inner.zones[i].nearly_full()))
     }
 
-    /// Takes `want` pages out of the open zones.
-    pub fn reserve(&self, want: u32, purpose: Purpose) -> Result<Vec<Run>, Refused> {
+    /// Takes `want` pages out of the open zones. Tells besides whether the current zone is nearly full.
+    pub fn reserve(&self, want: u32, purpose: Purpose, near: Near) -> Result<(Vec<Run>, bool), Refused> {
         let mut inner = self.inner.lock();
         if inner.figures.available(purpose) < u64::from(want) {
             return Err(Refused::NoSpace);
         }
-        let (runs, got) = take_open(&mut inner, want);
+        let (runs, got) = take_open(&mut inner, want, near);
         if got < want {
             unreserve(&mut inner, &runs);
             return Err(Refused::Zones);
         }
         inner.held.extend(runs.iter().copied());
-        Ok(runs)
+        let nearly_full = inner.zones[0].nearly_full();
+        Ok((runs, nearly_full))
     }
 
     /// Takes what the open zones have, `want` pages at most. The caller has asked [`Space::reserve`] before.
     pub fn reserve_some(&self, want: u32) -> Vec<Run> {
         let mut inner = self.inner.lock();
-        let (runs, _) = take_open(&mut inner, want);
+        let (runs, _) = take_open(&mut inner, want, Near::Current);
         inner.held.extend(runs.iter().copied());
         runs
     }
@@ -342,46 +371,39 @@ impl Space {
         self.inner.lock().held.retain(|h| !runs.contains(h));
     }
 
+    /// Transaction `seq`, which commits now, has these records, and uses `used` pages that were reserved: what it allocates
+    /// and frees counts from here on, and what it allocates is held for it no more. Under the lock of redo, so that the
+    /// group's cut has all of it or nothing (S-11.2).
+    pub fn follow(&self, seq: u64, records: &[Record], used: u64) {
+        let concerns = |record: &Record| record_of_pages(record).is_some();
+        if used == 0 && !records.iter().any(concerns) {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        for (run, allocates) in records.iter().filter_map(record_of_pages) {
+            match allocates {
+                true => inner.born(run),
+                false => inner.freed(seq, run),
+            }
+        }
+        if planted::is(Bug::ReuseTooEarly) {
+            inner.release(seq);
+        }
+        inner.used(used);
+    }
+
     /// Reserved pages became allocated (their bits are set by a committed transaction).
     pub fn used(&self, pages: u64) {
         if pages == 0 {
             return;
         }
-        let mut inner = self.inner.lock();
-        inner.figures.reserved = inner.figures.reserved.saturating_sub(pages);
-        inner.figures.free = inner.figures.free.saturating_sub(pages);
-    }
-
-    /// Pages allocated by a transaction that commits now.
-    pub fn born(&self, run: Run) {
-        let zones = &mut self.inner.lock().zones;
-        zones.iter_mut().for_each(|zone| zone.set_young(run));
+        self.inner.lock().used(pages);
     }
 
     /// A group is cut now: with what was allocated before it, pages freed after it may not be used at once (S-11.2).
     pub fn cut(&self) {
         let zones = &mut self.inner.lock().zones;
         zones.iter_mut().for_each(|zone| zone.young.fill(0));
-    }
-
-    /// Pages freed by transaction `seq`, which commits now: in quarantine from now on, but for those that the same group
-    /// allocates, which are free at once (S-11.2).
-    pub fn freed(&self, seq: u64, run: Run) {
-        let mut inner = self.inner.lock();
-        inner.figures.free += u64::from(run.count);
-        for (part, young) in inner.by_age(run) {
-            if young {
-                inner.show(part);
-                inner.again.push_back(part);
-                if inner.again.len() > AGAIN_MAX {
-                    inner.again.pop_front();
-                }
-            } else {
-                inner.figures.quarantined += u64::from(part.count);
-                hide_run(&mut inner.zones, part);
-                inner.quarantine.push_back(Quarantined { seq, run: part });
-            }
-        }
     }
 
     /// Pages that transactions of the life before freed, up to `seq`, are clear in the bitmap, but not durably: nobody gets
@@ -418,15 +440,7 @@ impl Space {
 
     /// Everything up to transaction `seq` is durable: its freed pages may be used again (S-11.1). Returns them.
     pub fn release(&self, seq: u64) -> Vec<Run> {
-        let mut inner = self.inner.lock();
-        let mut released = Vec::new();
-        while inner.quarantine.front().is_some_and(|q| q.seq <= seq) {
-            let Some(q) = inner.quarantine.pop_front() else { break };
-            inner.figures.quarantined -= u64::from(q.run.count);
-            inner.show(q.run);
-            released.push(q.run);
-        }
-        released
+        self.inner.lock().release(seq)
     }
 
     /// What is in quarantine, and which transaction freed it.
@@ -459,17 +473,33 @@ impl Space {
     }
 }
 
-fn take_open(inner: &mut Inner, want: u32) -> (Vec<Run>, u32) {
+/// The pages that a record allocates (`true`) or frees.
+fn record_of_pages(record: &Record) -> Option<(Run, bool)> {
+    match record {
+        Record::Alloc {
+            space: keepfs_format::Space::Pages,
+            run,
+        } => Some((*run, true)),
+        Record::Free {
+            space: keepfs_format::Space::Pages,
+            run,
+        } => Some((*run, false)),
+        _ => None,
+    }
+}
+
+fn take_open(inner: &mut Inner, want: u32, near: Near) -> (Vec<Run>, u32) {
     let mut runs = Vec::new();
-    let mut got = match inner.take_again(want) {
+    let side = inner.side(near);
+    let mut got = match inner.take_again(want, side) {
         Some(run) => {
             runs.push(run);
             want
         }
-        None => inner.zones[0].take(want, &mut runs),
+        None => inner.zones[side].take(want, &mut runs),
     };
     if got < want {
-        got += inner.zones[1].take(want - got, &mut runs);
+        got += inner.zones[1 - side].take(want - got, &mut runs);
     }
     inner.figures.reserved += u64::from(got);
     (runs, got)

@@ -8,6 +8,7 @@ mod carry;
 mod follow;
 mod rebuild;
 mod slots;
+mod stacks;
 
 pub use ahead::Coming;
 pub use carry::Carried;

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::events::{Done, Place, Seen, Told};
 use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug};
-use crate::redo::{Group, Redo, RedoDamage, Span, compact};
+use crate::redo::{Group, Piece, Redo, RedoDamage, Span, Spare, compact};
 use crate::segment::RING;
 use crate::stats::Updates;
 use crate::{Store, UNFLUSHED_MAX};
@@ -25,6 +25,8 @@ pub const fn group_pages_max() -> u64 {
 pub struct Sync {
     state: Mutex<SyncState>,
     turn: Condvar,
+    /// For who has the lead.
+    spare: Spare,
 }
 
 #[derive(Default)]
@@ -141,6 +143,7 @@ impl Store {
                 return Ok(Cut::Full);
             };
             self.write_group(&group)?;
+            self.sync.spare.give(Piece::Payload, group.group.payload);
         }
         self.flush_log()
     }
@@ -157,11 +160,13 @@ impl Store {
     /// Compacts and verifies: every entry must be what its checksum says (S-14.4), and every frame that the group touches
     /// what its rolling checksum says (C-3).
     pub(crate) fn prepare(&self, pending: &Span) -> Result<Prepared, Error> {
-        let read = pending.records(&self.segment);
+        let mut buffer = self.sync.spare.take(Piece::Records);
+        let read = pending.records(&self.segment, &mut buffer);
         let (records, count) = read.map_err(|RedoDamage { seq }| Error::Redo { seq })?;
         let seq = pending.last();
-        let mut group = compact(seq, &records, count).ok_or(Error::Redo { seq })?;
-        drop(records);
+        let mut group =
+            compact(seq, records, count, self.sync.spare.take(Piece::Payload)).ok_or(Error::Redo { seq })?;
+        self.sync.spare.give(Piece::Records, buffer);
         if planted::is(Bug::GroupFromFrames) || planted::is(Bug::TailDropped) {
             self.spoil(&mut group);
         }
@@ -250,14 +255,18 @@ impl Store {
             flags,
         };
         let log = &self.pool.log;
+        let mut buffer = self.sync.spare.take(Piece::Pages);
+        let payload = &prepared.group.payload;
         let pages = log::append_pages(
             &*self.device,
             log,
             &mut head,
             &stamp,
-            &prepared.group.payload,
+            payload,
             prepared.pages,
+            &mut buffer,
         )?;
+        self.sync.spare.give(Piece::Pages, buffer);
         state.told = state.durable;
         state.head = head;
         state.written = before.group;

@@ -19,7 +19,9 @@ fn open(audit: Equations) -> Arc<Store> {
 
 /// Pages that no file names.
 fn leak(store: &Store) -> (Run, Result<(), Error>) {
-    let reservation = store.reserve(3, Purpose::New).expect("reserve");
+    let reservation = store
+        .reserve(3, Purpose::New, keepfs_store::Near::Current)
+        .expect("reserve");
     let run = reservation.runs()[0];
     (run, store.transact(|txn| Ok(txn.use_pages(run)?)))
 }

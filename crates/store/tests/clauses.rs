@@ -206,7 +206,9 @@ fn a_map_of_dead_entries_fits_into_the_reserve() {
         store.checkpoint().expect("checkpoint");
         while store.figures().available(Purpose::New) > LEFT {
             let some = (store.figures().available(Purpose::New) - LEFT).min(64) as u32;
-            let room = store.reserve(some, Purpose::New).expect("room");
+            let room = store
+                .reserve(some, Purpose::New, keepfs_store::Near::Current)
+                .expect("room");
             let used = store.transact::<_, Error>(|t| Ok(room.runs().iter().try_for_each(|run| t.use_pages(*run))?));
             used.expect("use");
             room.keep();

@@ -151,7 +151,9 @@ fn much_data_costs_a_flush_of_its_own() {
         store.sync().expect("sync");
         let before = device.counters();
         for _ in 0..pieces {
-            let fresh = store.reserve(256, Purpose::New).expect("space");
+            let fresh = store
+                .reserve(256, Purpose::New, keepfs_store::Near::Current)
+                .expect("space");
             let mut at = 0;
             for run in fresh.runs() {
                 let bytes = &page[at..at + run.count as usize * 4096];

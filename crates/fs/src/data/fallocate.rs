@@ -9,8 +9,8 @@ use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry, UNWRITTEN};
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Run;
-use keepfs_store::Purpose;
 use keepfs_store::planted::{self, Logic};
+use keepfs_store::{Near, Purpose};
 use keepfs_vfs::{Errno, FallocMode, FileKind, InodeFlags};
 
 impl Volume {
@@ -92,7 +92,7 @@ impl Volume {
     }
 
     fn allocate_step(&self, ino: u64, first: u64, count: u32) -> Result<()> {
-        let fresh = self.reserve(count, Purpose::New)?;
+        let fresh = self.reserve(count, Purpose::New, Near::Thread)?;
         let beyond = match planted::has(Logic::BeyondEnd) {
             true => self.store.figures().pages,
             false => 0,

@@ -10,7 +10,7 @@ use keepfs_format::blockmap::{LOST, PageEntry, WRITTEN};
 use keepfs_format::inode::Inode;
 use keepfs_format::plog::Run;
 use keepfs_store::planted::{self, Logic};
-use keepfs_store::{Purpose, Reservation, Txn};
+use keepfs_store::{Near, Purpose, Reservation, Txn};
 
 /// Data of neighbouring pages of a file that is on the device but not named yet.
 pub(crate) struct Placed<'s> {
@@ -43,9 +43,9 @@ impl<'s> Fresh<'s> {
         Ok(())
     }
 
-    /// The transaction committed: the pages are taken.
+    /// The transaction that has called [`Fresh::allocate`] committed: the pages are taken.
     pub fn keep(self) {
-        self.0.into_iter().for_each(Reservation::keep);
+        self.0.into_iter().for_each(Reservation::allocated);
     }
 
     /// A page was not used; `true` if it was one of these.
@@ -103,9 +103,14 @@ fn set_entries(txn: &mut Txn<'_>, file: &mut Held, first: u64, new: &[PageEntry]
 impl Volume {
     /// Writes whole pages from page `first` on to the device. `parts` are pages one behind the other.
     pub(crate) fn put_on_device(&self, ino: u64, inode: &Inode, first: u64, parts: &[&[u8]]) -> Result<Placed<'_>> {
-        let count = parts.iter().map(|p| p.len() / PAGE).sum();
-        let mut old = vec![PageEntry::HOLE; count];
-        self.see(|view| blockmap::get(view, ino, inode, first, &mut old))?;
+        let count: usize = parts.iter().map(|p| p.len() / PAGE).sum();
+        // With the page before them: what follows it is put near it.
+        let before = usize::from(first > 0);
+        let mut old = vec![PageEntry::HOLE; before + count];
+        self.see(|view| blockmap::get(view, ino, inode, first - before as u64, &mut old))?;
+        let near = old.iter().find(|e| blockmap::has_page(e));
+        let near = near.map_or(Near::Thread, |e| Near::Page(e.page()));
+        let old = &old[before..];
         let in_place = |e: &PageEntry| blockmap::is_unwritten(e).then(|| e.page());
         let wanted = old.iter().filter(|e| in_place(e).is_none()).count();
         // What overwrites has a claim to a page: its old one becomes free (promise C-7).
@@ -115,7 +120,7 @@ impl Volume {
         let mut free = Vec::new();
         for (count, purpose) in [(new, Purpose::New), (wanted - new, Purpose::Claimed)] {
             if count > 0 {
-                free.extend(fresh.add(self.reserve(count as u32, purpose)?));
+                free.extend(fresh.add(self.reserve(count as u32, purpose, near)?));
             }
         }
         let purpose = if new > 0 { Purpose::New } else { Purpose::Claimed };
@@ -132,11 +137,11 @@ impl Volume {
     }
 
     /// Free pages; when there are none, reclaims and makes frees durable first (promise C-7).
-    pub(crate) fn reserve(&self, pages: u32, purpose: Purpose) -> Result<Reservation<'_>> {
-        match self.store.reserve(pages, purpose).map_err(Error::Store) {
+    pub(crate) fn reserve(&self, pages: u32, purpose: Purpose, near: Near) -> Result<Reservation<'_>> {
+        match self.store.reserve(pages, purpose, near).map_err(Error::Store) {
             Err(error) if error.is_no_space() => {
                 self.find_space()?;
-                Ok(self.store.reserve(pages, purpose)?)
+                Ok(self.store.reserve(pages, purpose, near)?)
             }
             other => other,
         }

@@ -8,7 +8,7 @@ use crate::errors::{Error, Result};
 use crate::volume::Volume;
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
-use keepfs_store::Purpose;
+use keepfs_store::{Near, Purpose};
 
 /// How often what was refused is tried at other pages, 8 to the power of the round further on.
 const ROUNDS: u32 = 4;
@@ -112,7 +112,7 @@ impl Volume {
     ) -> Result<Option<Vec<u64>>> {
         let most = self.store.pool().zone_pages as usize / 4;
         for skipped in [8usize.pow(round).min(most), 0] {
-            match self.reserve((count + skipped) as u32, purpose) {
+            match self.reserve((count + skipped) as u32, purpose, Near::Current) {
                 Ok(reservation) => {
                     let mut places = fresh.add(reservation);
                     let used = places.split_off(skipped);

@@ -8,7 +8,7 @@ use crate::inode::Held;
 use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;
-use keepfs_store::Purpose;
+use keepfs_store::{Near, Purpose};
 use keepfs_vfs::Errno;
 
 /// Inodes looked at in one round.
@@ -141,7 +141,7 @@ impl Volume {
             }
         }
         let mut fresh = Fresh::default();
-        let mut places = fresh.add(self.reserve(total as u32, Purpose::Claimed)?);
+        let mut places = fresh.add(self.reserve(total as u32, Purpose::Claimed, Near::Thread)?);
         let crcs = self.write_to(&mut places, &[&bytes], Purpose::Claimed, &mut fresh);
         let crcs = crcs.inspect_err(|error| self.lost.note_refusal(error))?;
         self.change(|txn| {

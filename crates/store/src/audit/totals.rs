@@ -1,19 +1,34 @@
 //! The totals of the pool against what all transactions between two checkpoints told (S-17.6).
 
 use crate::Totals;
+use crate::padded::{Padded, STRIPES, stripe};
 use keepfs_format::plog::Record;
 use keepfs_format::{MetaId, Space};
 use parking_lot::Mutex;
 
-/// What TOTALS were, and what was told since. `None`: not known yet.
+/// What TOTALS were, and what was told since.
 #[derive(Default)]
-pub(crate) struct Ledger(Mutex<Option<Totals>>);
+pub(crate) struct Ledger {
+    /// `None`: not known yet.
+    known: Mutex<Option<Totals>>,
+    /// What the threads of a stripe told since, as differences that wrap (decision 0667).
+    told: [Padded<Mutex<Totals>>; STRIPES],
+}
 
 fn add(total: &mut u64, count: u64, more: bool) {
     *total = match more {
         true => total.wrapping_add(count),
         false => total.wrapping_sub(count),
     };
+}
+
+fn sum(one: Totals, other: &Totals) -> Totals {
+    Totals {
+        pages: one.pages.wrapping_add(other.pages),
+        inodes: one.inodes.wrapping_add(other.inodes),
+        nodes: one.nodes.wrapping_add(other.nodes),
+        shares: one.shares.wrapping_add(other.shares),
+    }
 }
 
 fn is_node(id: MetaId) -> bool {
@@ -43,21 +58,21 @@ fn tell(totals: &mut Totals, record: &Record) {
 impl Ledger {
     /// A transaction commits with these records.
     pub fn told(&self, records: &[Record]) {
-        if let Some(totals) = &mut *self.0.lock() {
-            records.iter().for_each(|record| tell(totals, record));
-        }
+        let mut told = self.told[stripe()].lock();
+        records.iter().for_each(|record| tell(&mut told, record));
     }
 
     /// Pages of chunks were given back, which no record tells.
     pub fn left(&self, pages: u64) {
-        if let Some(totals) = &mut *self.0.lock() {
-            add(&mut totals.pages, pages, false);
-        }
+        add(&mut self.told[stripe()].lock().pages, pages, false);
     }
 
     /// While no transaction is open: TOTALS are `found`. Errors: what they should be. Either way they are known from here.
     pub fn check(&self, found: Totals) -> Result<(), Totals> {
-        match self.0.lock().replace(found) {
+        let told = self.told.iter().map(|told| core::mem::take(&mut *told.lock()));
+        let told: Vec<Totals> = told.collect();
+        let before = self.known.lock().replace(found);
+        match before.map(|before| told.iter().fold(before, sum)) {
             Some(expected) if expected != found => Err(expected),
             _ => Ok(()),
         }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::gate::Closed;
 use crate::moment::Died;
 use crate::redo::Span;
-use crate::space::Purpose;
+use crate::space::{Near, Purpose};
 use crate::staged::Carried;
 use crate::txn::Txn;
 use crate::{Store, pool};
@@ -53,8 +53,8 @@ impl Store {
         let mut chunks = Vec::new();
         while free < wanted {
             let want = (wanted - free).min(u64::from(self.pool.chunk_pages)) as u32;
-            let runs = match self.space.reserve(want, Purpose::Claimed) {
-                Ok(runs) => runs,
+            let runs = match self.space.reserve(want, Purpose::Claimed, Near::Current) {
+                Ok((runs, _)) => runs,
                 Err(_) => self.reserve_elsewhere(want),
             };
             if runs.is_empty() {

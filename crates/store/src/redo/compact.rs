@@ -113,7 +113,8 @@ impl Group {
 /// Compacts `count` records of transactions up to number `seq`, which stand one behind the other, to one group: each
 /// metablock's ranges once; tails dropped that a later record of the same group makes void. `None`: they are not as S-8.5
 /// says, or not as many.
-pub fn compact(seq: u64, records: &[u8], count: u32) -> Option<Group> {
+/// `payload` is memory for it, whatever is in it.
+pub fn compact(seq: u64, records: &[u8], count: u32, mut payload: Vec<u8>) -> Option<Group> {
     let mut updates: IdMap<MetaId, Parts<'_>> = IdMap::default();
     let mut order: Vec<MetaId> = Vec::new();
     let mut others: Vec<Raw<'_>> = Vec::new();
@@ -142,9 +143,11 @@ pub fn compact(seq: u64, records: &[u8], count: u32) -> Option<Group> {
         return None;
     }
     drop_void_tails(&mut others);
+    payload.clear();
+    payload.reserve_exact(records.len());
     let mut group = Group {
         seq,
-        payload: Vec::with_capacity(records.len()),
+        payload,
         ..Group::default()
     };
     others

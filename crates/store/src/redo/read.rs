@@ -99,24 +99,28 @@ impl Span {
         whole
     }
 
-    /// The records of all transactions, one behind the other, and how many they are. Errors: the first entry that is not
-    /// what its checksum says.
-    pub fn records(&self, segment: &Segment) -> Result<(Vec<u8>, u32), RedoDamage> {
+    /// The records of all transactions, one behind the other in `buffer`, and how many they are. Errors: the first entry that
+    /// is not what its checksum says.
+    pub fn records<'b>(&self, segment: &Segment, buffer: &'b mut Vec<u8>) -> Result<(&'b [u8], u32), RedoDamage> {
         let mut at = self.at;
-        let bytes = self.entries.iter().map(|entry| entry.len as usize).sum();
-        let (mut records, mut count) = (Vec::with_capacity(bytes), 0);
+        let most = self.entries.iter().map(|entry| entry.len as usize).sum();
+        if buffer.len() < most {
+            buffer.clear();
+            buffer.resize(most, 0);
+        }
+        let (mut end, mut count) = (0, 0);
         for entry in &self.entries {
             let head = Head::at(segment, at).filter(|h| h.seq == entry.seq && h.len() == entry.len as usize);
             let head = head.ok_or(RedoDamage { seq: entry.seq })?;
-            let start = records.len();
-            records.resize(start + head.payload, 0);
-            if !head.load(segment, at, &mut records[start..]) {
+            let start = end;
+            end += head.payload;
+            if !head.load(segment, at, &mut buffer[start..end]) {
                 return Err(RedoDamage { seq: entry.seq });
             }
             count += head.count;
             at = (at + entry.len as usize) % RING;
         }
-        Ok((records, count))
+        Ok((&buffer[..end], count))
     }
 
     /// Number of the last transaction, or 0.

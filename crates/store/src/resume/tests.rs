@@ -93,7 +93,9 @@ fn without_memory_it_is_a_power_cut() {
 #[test]
 fn freed_pages_wait_for_the_checkpoint() {
     let (device, store, _) = pool();
-    let pages = store.reserve(4, crate::Purpose::New).expect("pages");
+    let pages = store
+        .reserve(4, crate::Purpose::New, crate::Near::Current)
+        .expect("pages");
     let runs = pages.runs().to_vec();
     let used = store.transact::<_, Error>(|t| Ok(runs.iter().try_for_each(|run| t.use_pages(*run))?));
     used.expect("used");

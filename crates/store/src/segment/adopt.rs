@@ -68,9 +68,10 @@ impl Adopted {
     pub fn next_group(&mut self, logged: u64) -> Result<Vec<u8>, Error> {
         self.redo.taken_up_to(logged);
         let pending = self.redo.take();
-        let (records, count) = pending.records(&self.segment).map_err(damaged)?;
+        let mut buffer = Vec::new();
+        let (records, count) = pending.records(&self.segment, &mut buffer).map_err(damaged)?;
         let seq = pending.last();
-        let group = compact(seq, &records, count).ok_or(Error::Redo { seq })?;
+        let group = compact(seq, records, count, Vec::new()).ok_or(Error::Redo { seq })?;
         Ok(group.payload)
     }
 

@@ -45,7 +45,7 @@ fn node(store: &Store, byte: u8) -> Ref {
 fn work(store: &Store) {
     let nodes: Vec<Ref> = (1..9).map(|byte| node(store, byte)).collect();
     let inos = [(); 3].map(|()| transact(store, |t| t.new_ino()));
-    let pages = store.reserve(20, Purpose::New).expect("pages");
+    let pages = store.reserve(20, Purpose::New, crate::Near::Current).expect("pages");
     let runs = pages.runs().to_vec();
     transact(store, |t| runs.iter().try_for_each(|run| t.use_pages(*run)));
     pages.keep();

@@ -1,6 +1,7 @@
 //! Which freed pages are handed out at once (S-11.2).
 
 use super::*;
+use crate::padded::STRIPES;
 
 const ZONE: u32 = 256;
 
@@ -13,12 +14,24 @@ fn space() -> Space {
 
 /// A transaction allocates `pages` pages and commits.
 fn allocate(space: &Space, pages: u32) -> Run {
-    let runs = space.reserve(pages, Purpose::New).expect("room");
-    space.keep(&runs);
-    runs.iter().for_each(|run| space.born(*run));
-    space.used(u64::from(pages));
+    let (runs, _) = space.reserve(pages, Purpose::New, Near::Current).expect("room");
+    let alloc = |run: &Run| Record::Alloc {
+        space: keepfs_format::Space::Pages,
+        run: *run,
+    };
+    let records: Vec<Record> = runs.iter().map(alloc).collect();
+    space.follow(1, &records, u64::from(pages));
     assert_eq!(runs.len(), 1);
     runs[0]
+}
+
+/// Transaction `seq` frees a run and commits.
+fn freed(space: &Space, seq: u64, run: Run) {
+    let record = Record::Free {
+        space: keepfs_format::Space::Pages,
+        run,
+    };
+    space.follow(seq, &[record], 0);
 }
 
 fn part(run: Run, from: u32, count: u32) -> Run {
@@ -33,7 +46,7 @@ fn what_one_group_allocates_and_frees_is_used_first() {
     let space = space();
     let first = allocate(&space, 16);
     allocate(&space, 16);
-    space.freed(1, first);
+    freed(&space, 1, first);
     assert_eq!(space.figures().quarantined, 0);
     assert_eq!(allocate(&space, 10), part(first, 0, 10));
     assert_eq!(allocate(&space, 6), part(first, 10, 6));
@@ -46,7 +59,7 @@ fn what_an_earlier_group_allocated_waits_in_quarantine() {
     let space = space();
     let first = allocate(&space, 16);
     space.cut();
-    space.freed(1, first);
+    freed(&space, 1, first);
     assert_eq!(space.quarantined(), [(1, first)]);
     assert_eq!(allocate(&space, 16).start, 16);
     assert_eq!(space.release(1), [first]);
@@ -60,7 +73,7 @@ fn a_run_of_both_is_divided() {
     space.cut();
     let young = allocate(&space, 8);
     assert_eq!(young.start, old.start + 8);
-    space.freed(1, part(old, 0, 16));
+    freed(&space, 1, part(old, 0, 16));
     assert_eq!(space.quarantined(), [(1, old)]);
     assert_eq!(allocate(&space, 8), young);
 }
@@ -69,7 +82,7 @@ fn a_run_of_both_is_divided() {
 fn a_page_handed_out_meanwhile_is_not_handed_out_again() {
     let space = space();
     let first = allocate(&space, 4);
-    space.freed(1, first);
+    freed(&space, 1, first);
     // All that is left but one page, then what is remembered is no longer free.
     let all = space.reserve_some(2 * ZONE);
     assert_eq!(all.iter().map(|run| run.count).sum::<u32>(), 2 * ZONE);
@@ -81,8 +94,29 @@ fn a_refused_page_stays_hidden_whatever_its_age() {
     let space = space();
     let first = allocate(&space, 4);
     space.refused(first.start + 1);
-    space.freed(1, first);
+    freed(&space, 1, first);
     assert_eq!(space.figures().bad, 1);
-    let again = space.reserve(4, Purpose::New).expect("room");
+    let (again, _) = space.reserve(4, Purpose::New, Near::Current).expect("room");
     assert!(again.iter().all(|run| run.start > first.start + 1), "{again:?}");
+}
+
+/// A writer's pages come from one open zone, another's from the other one, of which half is left; a file's stay together.
+#[test]
+fn two_writers_take_their_pages_from_different_zones() {
+    let space = space();
+    let zone_of = |near: Near| {
+        let (runs, _) = space.reserve(2, Purpose::New, near).expect("room");
+        runs[0].start / u64::from(ZONE)
+    };
+    let by_other = || std::thread::scope(|scope| scope.spawn(|| zone_of(Near::Thread)).join().expect("no panic"));
+    let mine = zone_of(Near::Thread);
+    assert_eq!((mine, zone_of(Near::Thread)), (0, 0));
+    assert_eq!(zone_of(Near::Page(u64::from(ZONE))), 1);
+    assert_eq!(zone_of(Near::Page(9 * u64::from(ZONE))), 0);
+    let others: Vec<u64> = (0..STRIPES).map(|_| by_other()).collect();
+    assert!(others.contains(&1), "{others:?}");
+    space
+        .reserve(u32::from(u8::MAX) / 2, Purpose::New, Near::Page(u64::from(ZONE)))
+        .expect("room");
+    assert_eq!(zone_of(Near::Page(u64::from(ZONE))), 0);
 }

@@ -104,6 +104,11 @@ impl OpenZone {
         self.free < (self.len / 20).min(self.free_first / 4) + 1
     }
 
+    /// Whether less than half is left of what it had when it was opened.
+    pub(super) fn is_half_used(&self) -> bool {
+        self.free < self.free_first.div_ceil(2)
+    }
+
     /// Takes up to `want` pages as runs, from the cursor on, once around.
     pub(super) fn take(&mut self, want: u32, runs: &mut Vec<Run>) -> u32 {
         let (mut got, mut i, mut seen) = (0, self.cursor.min(self.len.saturating_sub(1)), 0);

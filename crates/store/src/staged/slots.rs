@@ -1,5 +1,6 @@
 //! Slots of the session segment that hold staged pages (S-14.5, S-14.6).
 
+use super::stacks::Stacks;
 use super::{Full, Key, Placed};
 use crate::segment::{HEAD, SMALL, Segment};
 use keepfs_codes::{crc32c, crc64};
@@ -46,8 +47,8 @@ pub enum Found {
 /// Small slots are taken while there are any; what a transaction counts on are whole ones, which fit any page.
 pub struct Slots {
     segment: Arc<Segment>,
-    free: Vec<u32>,
-    free_small: Vec<u32>,
+    free: Stacks,
+    free_small: Stacks,
     /// Free, but a checkpoint still carries them over.
     held: Vec<u32>,
     /// A checkpoint carries over what was stored up to this stamp; 0 = none does.
@@ -73,8 +74,8 @@ impl Slots {
         let (free_small, free) = free.partition(|slot| segment.is_small(*slot));
         Slots {
             segment,
-            free,
-            free_small,
+            free: Stacks::of(free),
+            free_small: Stacks::of(free_small),
             held: Vec::new(),
             carried: 0,
             taken: 0,
@@ -84,7 +85,7 @@ impl Slots {
     /// The free slots, for tests.
     #[cfg(test)]
     pub fn free_list(&self) -> Vec<u32> {
-        [&self.free[..], &self.free_small].concat()
+        [self.free.all(), self.free_small.all()].concat()
     }
 
     pub fn segment(&self) -> &Segment {

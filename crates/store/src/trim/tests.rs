@@ -29,7 +29,7 @@ fn fill(store: &Store, pages: u32) -> Vec<u64> {
     let mut all = Vec::new();
     while all.len() < pages as usize {
         let want = (pages - all.len() as u32).min(256);
-        let reservation = store.reserve(want, Purpose::New).unwrap();
+        let reservation = store.reserve(want, Purpose::New, crate::Near::Current).unwrap();
         let runs = reservation.runs().to_vec();
         for run in &runs {
             let numbers = run.start..run.start + u64::from(run.count);

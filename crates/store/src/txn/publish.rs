@@ -1,9 +1,8 @@
 //! What a sealed transaction does from its number on: redo, the state word, and what follows from it (S-14.3).
 
 use super::Txn;
-use crate::planted::{self, Bug, Point, Second};
+use crate::planted::{self, Point, Second};
 use crate::redo;
-use keepfs_format::plog::Record;
 use keepfs_format::{Space, inode};
 
 impl Txn<'_> {
@@ -43,24 +42,7 @@ impl Txn<'_> {
         if !self.logged {
             return seq;
         }
-        for record in &self.records {
-            match record {
-                Record::Alloc {
-                    space: Space::Pages,
-                    run,
-                } => self.store.space.born(*run),
-                Record::Free {
-                    space: Space::Pages,
-                    run,
-                } => {
-                    self.store.space.freed(seq, *run);
-                    if planted::is(Bug::ReuseTooEarly) {
-                        self.store.space.release(seq);
-                    }
-                }
-                _ => {}
-            }
-        }
+        self.store.space.follow(seq, &self.records, self.pages_used);
         self.store
             .follow_staged(seq, &self.records, &mut self.bases, &mut self.coming, self.promised);
         planted::step(Point::StagedFollowed);
@@ -71,7 +53,6 @@ impl Txn<'_> {
     /// Everything after the state word: idempotent, and nobody waits for it.
     pub(super) fn settle(&mut self, seq: u64) {
         if self.logged {
-            self.store.space.used(self.pages_used);
             self.store.stats.bytes_dirtied(&self.records);
             let ranges = self.touched.iter().map(|t| &t.ranges[..]).filter(|r| !r.is_empty());
             self.store.stats.ranges_dirtied(ranges);
