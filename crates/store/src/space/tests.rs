@@ -120,3 +120,17 @@ fn two_writers_take_their_pages_from_different_zones() {
         .expect("room");
     assert_eq!(zone_of(Near::Page(u64::from(ZONE))), 0);
 }
+
+/// What a transaction allocated is held for it no more: freed and durable, it is there for others in a zone that is opened again.
+#[test]
+fn what_is_allocated_is_held_no_more() {
+    let space = space();
+    let run = allocate(&space, 16);
+    space.cut();
+    freed(&space, 2, run);
+    assert_eq!(space.release(2), [run]);
+    let zone = |number: u64| Some(OpenZone::new(number, number * u64::from(ZONE), ZONE, |_| false));
+    space.open_zones([2, 3], [zone(2), zone(3)]);
+    space.open_zones([0, 1], [zone(0), zone(1)]);
+    assert_eq!(allocate(&space, 32), Run { start: 0, count: 32 });
+}

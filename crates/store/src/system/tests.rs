@@ -36,3 +36,18 @@ fn chunks_count_when_they_are_added() {
     assert_eq!(system.first_in(201..300), Some(256));
     assert!(system.has(120) && !system.has(119) && !system.has(128));
 }
+
+/// A change is seen by threads of all stripes.
+#[test]
+fn every_thread_sees_a_chunk_come_and_go() {
+    let system = system();
+    let run = Run { start: 120, count: 8 };
+    let seen = || {
+        let ask = || std::thread::scope(|scope| scope.spawn(|| system.has(121)).join().expect("no panic"));
+        (0..STRIPES).map(|_| ask()).collect::<Vec<bool>>()
+    };
+    system.add(run);
+    assert_eq!(seen(), [true; STRIPES]);
+    system.remove(run);
+    assert_eq!(seen(), [false; STRIPES]);
+}

@@ -2,6 +2,7 @@
 
 use super::Ledger;
 use crate::Totals;
+use crate::padded::STRIPES;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{MetaId, Space};
 
@@ -66,4 +67,24 @@ fn totals_are_what_was_told() {
     let wrong = Totals { nodes: 5, ..expected };
     assert_eq!(ledger.check(wrong), Err(expected));
     assert_eq!(ledger.check(wrong), Ok(()));
+}
+
+/// What threads of all stripes tell is summed up, and once.
+#[test]
+fn what_all_threads_told_counts_once() {
+    let ledger = Ledger::default();
+    ledger.check(FIRST).expect("nothing is known yet");
+    let alloc = Record::Alloc {
+        space: Space::Pages,
+        run: run(50, 3),
+    };
+    std::thread::scope(|scope| {
+        (0..STRIPES).for_each(|_| drop(scope.spawn(|| ledger.told(std::slice::from_ref(&alloc)))));
+    });
+    let expected = Totals {
+        pages: FIRST.pages + 3 * STRIPES as u64,
+        ..FIRST
+    };
+    assert_eq!(ledger.check(expected), Ok(()));
+    assert_eq!(ledger.check(expected), Ok(()));
 }
