@@ -176,8 +176,15 @@ impl Cache {
 
     /// Pins the frame of `id`, if it is in the arena.
     pub fn pin(&self, id: MetaId) -> Option<Pin<'_>> {
+        self.pin_and(id, |_| ())
+    }
+
+    /// The same; `found` is told the frame as soon as it is known.
+    #[inline]
+    pub fn pin_and(&self, id: MetaId, found: impl FnOnce(FrameNo)) -> Option<Pin<'_>> {
         let index = self.shard(id).read();
         let frame = *index.get(&id)?;
+        found(frame);
         let pin = self.pinned(frame);
         drop(index);
         pin.slot().used.store(true, Ordering::Relaxed);

@@ -177,7 +177,7 @@ impl Store {
     /// Pins the frame of a metablock, fetching it if need be. `None`: there is no such metablock.
     pub(crate) fn fetch_known(&self, id: MetaId) -> Result<Option<Pin<'_>>, Error> {
         loop {
-            if let Some(pin) = self.cache.pin(id) {
+            if let Some(pin) = self.cache.pin_and(id, |frame| self.arena.prefetch(frame)) {
                 return Ok(Some(pin));
             }
             let entry = self.locate(id)?;

@@ -6,7 +6,8 @@
 //!     its own window.
 //! M-2 Only regions of equal name, length and guard stand for each other; sealed ones are never kept.
 
-use super::sys::{Guard, Region};
+use super::guard::Guard;
+use super::sys::Region;
 use core::cell::RefCell;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};

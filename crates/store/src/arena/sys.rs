@@ -13,6 +13,7 @@
 //! R-4 A region is unmapped only when its `Region` is dropped, and nothing derived from its pointers outlives it.
 #![allow(unsafe_code)]
 
+use super::guard::Guard;
 use super::hidden::{self, Hidden, REGIONS};
 use super::parts::load_at;
 use super::reuse::{self, Written};
@@ -32,22 +33,6 @@ const ID: usize = 8;
 static TAKEN: [AtomicBool; REGIONS] = [const { AtomicBool::new(false) }; REGIONS];
 /// Greatest region number ever used + 1.
 static HIGH: AtomicUsize = AtomicUsize::new(0);
-
-/// How a region is protected against writes that do not come through the door (DESIGN section 5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Guard {
-    /// Mapped read-only; the door writes through a second mapping at a secret address.
-    #[default]
-    Alias,
-    /// Mapped read-only, and no writable mapping at all: the door writes by pwrite(2).
-    Sealed,
-    /// As `Alias`, and the second mapping has a protection key that only the door's thread opens, while it writes.
-    Pkey,
-    /// One mapping, read-only; the door makes its pages writable while it writes (Greenan & Miller, Fig. 3).
-    Mprotect,
-    /// One writable mapping, for comparison only.
-    Off,
-}
 
 /// Guarded shared memory of a fixed length.
 pub struct Region {
@@ -206,6 +191,15 @@ impl Region {
         move |at| byte(page + at % PAGE).load(Ordering::Relaxed)
     }
 
+    /// Asks the processor for `len` bytes from `offset` on, which are going to be read (decision 0675).
+    #[inline]
+    pub(super) fn prefetch(&self, offset: usize, len: usize) {
+        self.check(offset, len);
+        (0..len)
+            .step_by(64)
+            .for_each(|line| prefetch(self.shown + offset + line));
+    }
+
     /// Copies bytes out of the region.
     #[inline]
     pub fn load(&self, offset: usize, buf: &mut [u8]) {
@@ -268,6 +262,18 @@ pub(super) fn word32<'a>(at: usize) -> &'a AtomicU32 {
 pub(super) fn word64<'a>(at: usize) -> &'a AtomicU64 {
     // SAFETY: as for `byte`, and the caller checked the alignment.
     unsafe { AtomicU64::from_ptr(at as *mut u64) }
+}
+
+/// Asks the processor for a cache line, where it takes such hints.
+#[inline]
+fn prefetch(at: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint never faults, whatever the address is, and nothing of what is there comes into the program.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at as *const i8);
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
 }
 
 fn take_number() -> io::Result<usize> {

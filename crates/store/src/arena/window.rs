@@ -5,8 +5,9 @@
 //!     address (`alias`), this thread (`pkey`), these pages (`mprotect`), nothing (`sealed`).
 //! W-2 A change of a word is one change for everybody: an atomic, or under the region's lock where the system writes.
 
+use super::guard::Guard;
 use super::parts::{load_fours, store_at};
-use super::sys::{Guard, Region, byte, set_rights, set_writable, word16, word64};
+use super::sys::{Region, byte, set_rights, set_writable, word16, word64};
 use crate::failpoint;
 use core::sync::atomic::Ordering;
 use parking_lot::RwLockWriteGuard;
