@@ -160,13 +160,13 @@ impl Store {
     /// Compacts and verifies: every entry must be what its checksum says (S-14.4), and every frame that the group touches
     /// what its rolling checksum says (C-3).
     pub(crate) fn prepare(&self, pending: &Span) -> Result<Prepared, Error> {
-        let mut buffer = self.sync.spare.take(Piece::Records);
+        let mut buffer = self.sync.spare.take(Piece::Whole);
         let read = pending.records(&self.segment, &mut buffer);
         let (records, count) = read.map_err(|RedoDamage { seq }| Error::Redo { seq })?;
         let seq = pending.last();
         let mut group =
             compact(seq, records, count, self.sync.spare.take(Piece::Payload)).ok_or(Error::Redo { seq })?;
-        self.sync.spare.give(Piece::Records, buffer);
+        self.sync.spare.give(Piece::Whole, buffer);
         if planted::is(Bug::GroupFromFrames) || planted::is(Bug::TailDropped) {
             self.spoil(&mut group);
         }
@@ -255,7 +255,7 @@ impl Store {
             flags,
         };
         let log = &self.pool.log;
-        let mut buffer = self.sync.spare.take(Piece::Pages);
+        let mut buffer = self.sync.spare.take(Piece::Whole);
         let payload = &prepared.group.payload;
         let pages = log::append_pages(
             &*self.device,
@@ -266,7 +266,7 @@ impl Store {
             prepared.pages,
             &mut buffer,
         )?;
-        self.sync.spare.give(Piece::Pages, buffer);
+        self.sync.spare.give(Piece::Whole, buffer);
         state.told = state.durable;
         state.head = head;
         state.written = before.group;

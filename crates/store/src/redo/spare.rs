@@ -4,23 +4,21 @@
 use crate::segment::RING;
 use parking_lot::Mutex;
 
-/// Most bytes that are kept in one piece: what longer groups have is given back.
-const KEEP_MAX: usize = RING / 4;
+/// Most bytes of a piece that is kept, a group with a quarter more: what longer groups have is given back (P-9).
+const KEEP_MAX: usize = RING / 32 * 5;
 
 /// What a piece of memory is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Piece {
-    /// Records of transactions.
-    Records,
-    /// What they are compacted to.
+    /// Records of transactions, and later the pages of the log in which they go out.
+    Whole,
+    /// What the records are compacted to, between the two.
     Payload,
-    /// Pages of the log.
-    Pages,
 }
 
 /// A piece of each kind, with whatever bytes it was used for last.
 #[derive(Default)]
-pub struct Spare([Mutex<Vec<u8>>; 3]);
+pub struct Spare([Mutex<Vec<u8>>; 2]);
 
 impl Spare {
     /// Takes a piece; it is empty if somebody has it.
@@ -30,7 +28,8 @@ impl Spare {
 
     /// Keeps a piece, unless it is too long.
     pub fn give(&self, piece: Piece, bytes: Vec<u8>) {
-        if bytes.capacity() <= KEEP_MAX {
+        // By its length: nothing longer was kept before, so what it has room for beyond this was never touched.
+        if bytes.len() <= KEEP_MAX {
             *self.0[piece as usize].lock() = bytes;
         }
     }
