@@ -37,15 +37,17 @@ impl System {
     /// second builds on what the first made.
     fn change(&self, change: impl FnOnce(&mut Runs)) {
         let mut all = self.runs.each_ref().map(|runs| runs.write());
-        let mut new = Runs::clone(&all[0]);
-        change(&mut new);
-        let new = Arc::new(new);
-        all.iter_mut().for_each(|runs| **runs = new.clone());
+        // With only one owner left they change where they are: a mount adds thousands, one by one.
+        let [mut runs, ..] = all.each_mut().map(|runs| core::mem::take(&mut **runs));
+        change(Arc::make_mut(&mut runs));
+        all.iter_mut().for_each(|all| **all = runs.clone());
     }
 
     /// A run of metadata pages begins its life.
     pub fn add(&self, run: Run) {
-        self.change(|runs| runs.extend([(run.start, run.count)]));
+        self.change(|runs| {
+            runs.insert(run.start, run.count);
+        });
     }
 
     /// The runs that reach into the range, ascending.
@@ -64,7 +66,9 @@ impl System {
 
     /// A chunk of metadata is no more: its pages are data's.
     pub fn remove(&self, run: Run) {
-        self.change(|runs| runs.retain(|start, _| *start != run.start));
+        self.change(|runs| {
+            runs.remove(&run.start);
+        });
     }
 
     /// The first page of the range that belongs to the pool itself.

@@ -51,3 +51,13 @@ fn every_thread_sees_a_chunk_come_and_go() {
     system.remove(run);
     assert_eq!(seen(), [false; STRIPES]);
 }
+
+/// However many runs there are, one more takes no copy of them (P-7).
+#[test]
+fn a_change_copies_nothing() {
+    let system = system();
+    let place = || Arc::as_ptr(&system.runs());
+    let before = place();
+    system.add(Run { start: 120, count: 8 });
+    assert_eq!(place(), before);
+}
