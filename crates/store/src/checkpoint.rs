@@ -143,7 +143,7 @@ impl Store {
         if !moment.pending.is_empty() && !keep_lead {
             let old = self.unless_redo_is_damaged(self.prepare(&moment.pending))?;
             match old.filter(|old| self.log_has_room(old.pages())) {
-                Some(old) => self.write_group(&old)?,
+                Some(old) => self.write_whole_group(old)?,
                 None => keep_lead = true,
             }
         }

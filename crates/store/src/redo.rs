@@ -15,7 +15,7 @@ mod draft;
 mod read;
 mod spare;
 
-pub use compact::{Group, compact};
+pub use compact::{Group, Work, compact};
 pub use draft::{Draft, Encoded};
 pub use read::rebuild;
 pub use spare::{Piece, Spare};

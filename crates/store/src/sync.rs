@@ -142,8 +142,7 @@ impl Store {
                 self.redo.lock().give_back(pending);
                 return Ok(Cut::Full);
             };
-            self.write_group(&group)?;
-            self.sync.spare.give(Piece::Payload, group.group.payload);
+            self.write_whole_group(group)?;
         }
         self.flush_log()
     }
@@ -164,8 +163,10 @@ impl Store {
         let read = pending.records(&self.segment, &mut buffer);
         let (records, count) = read.map_err(|RedoDamage { seq }| Error::Redo { seq })?;
         let seq = pending.last();
-        let mut group =
-            compact(seq, records, count, self.sync.spare.take(Piece::Payload)).ok_or(Error::Redo { seq })?;
+        let spare = &self.sync.spare;
+        let payload = spare.take(Piece::Payload);
+        let group = spare.with_work(|work| compact(seq, records, count, payload, work));
+        let mut group = group.ok_or(Error::Redo { seq })?;
         self.sync.spare.give(Piece::Whole, buffer);
         if planted::is(Bug::GroupFromFrames) || planted::is(Bug::TailDropped) {
             self.spoil(&mut group);
@@ -233,8 +234,15 @@ impl Store {
         }
     }
 
+    /// Writes a prepared group, and keeps the memory that it was made in.
+    pub(crate) fn write_whole_group(&self, prepared: Prepared) -> Result<(), Error> {
+        self.write_group(&prepared)?;
+        self.sync.spare.give(Piece::Payload, prepared.group.payload);
+        Ok(())
+    }
+
     /// Writes a prepared group at the head of the log, without flush. The caller leads.
-    pub(crate) fn write_group(&self, prepared: &Prepared) -> Result<(), Error> {
+    fn write_group(&self, prepared: &Prepared) -> Result<(), Error> {
         let mut flags = 0;
         if self.unflushed.load(Ordering::Acquire) > UNFLUSHED_MAX {
             self.flush_device()?;

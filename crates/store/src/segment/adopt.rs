@@ -8,7 +8,7 @@
 use super::{Segment, Word};
 use crate::arena::Guard;
 use crate::error::Error;
-use crate::redo::{self, Redo, RedoDamage, TxnRedo, compact};
+use crate::redo::{self, Redo, RedoDamage, TxnRedo, Work, compact};
 use crate::staged::{self, Table};
 use crate::undo::UndoLog;
 use keepfs_codes::Protection;
@@ -71,7 +71,7 @@ impl Adopted {
         let mut buffer = Vec::new();
         let (records, count) = pending.records(&self.segment, &mut buffer).map_err(damaged)?;
         let seq = pending.last();
-        let group = compact(seq, records, count, Vec::new()).ok_or(Error::Redo { seq })?;
+        let group = compact(seq, records, count, Vec::new(), &mut Work::default()).ok_or(Error::Redo { seq })?;
         Ok(group.payload)
     }
 
