@@ -6,8 +6,8 @@
 
 use super::slots::{self, Head, Stored};
 use super::{Bases, Key, Placed, Room, Table, staging};
+use crate::scratch::with_page;
 use crate::segment::Segment;
-use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
 
 /// What a transaction holds of the table until it is committed, besides its bases.
@@ -58,22 +58,18 @@ impl Ahead {
     /// to [`Table::apply`].
     fn make(&mut self, segment: &Segment, record: &Record, bases: &Bases) {
         let Some((_, patch)) = staging(record) else { return };
-        let mut page = [0; PAGE];
-        let mut old = None;
-        match (self.was, bases.get(&self.key)) {
-            (Some(placed), _) => {
-                old = slots::load(segment, self.key, &placed, &mut page);
-                if old.is_none() {
-                    return;
-                }
+        self.made = with_page(|page| {
+            let mut old = None;
+            match (self.was, bases.get(&self.key)) {
+                (Some(placed), _) => old = Some(slots::load(segment, self.key, &placed, page)?),
+                (None, Some(base)) => *page = **base,
+                (None, None) => page.fill(0),
             }
-            (None, Some(base)) => page = **base,
-            (None, None) => {}
-        }
-        patch.to(&mut page);
-        let small = self.small.filter(|_| slots::is_small(&page));
-        let stored = slots::store(segment, small.unwrap_or(self.whole), &page);
-        self.made = Some(Made { stored, old });
+            patch.to(page);
+            let small = self.small.filter(|_| slots::is_small(page));
+            let stored = slots::store(segment, small.unwrap_or(self.whole), page);
+            Some(Made { stored, old })
+        });
     }
 }
 

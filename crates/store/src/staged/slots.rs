@@ -198,7 +198,7 @@ pub fn store(segment: &Segment, slot: u32, page: &[u8; PAGE]) -> Stored {
     Stored {
         slot,
         crc: checksum(segment, slot, page),
-        small: is_small(page),
+        small: segment.is_small(slot) || is_small(page),
     }
 }
 

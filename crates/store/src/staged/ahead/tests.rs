@@ -6,6 +6,7 @@ use super::*;
 use crate::failpoint;
 use crate::redo::TxnRedo;
 use crate::segment::{SMALL, SPARE_SLOTS};
+use keepfs_format::PAGE;
 use std::sync::Arc;
 
 /// Whole slots: room for 16 whole pages.
