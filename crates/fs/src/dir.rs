@@ -8,6 +8,7 @@ mod drain;
 mod insert;
 mod leaf;
 mod list;
+mod search;
 
 pub(crate) use drain::drain;
 pub(crate) use insert::insert;
@@ -18,10 +19,8 @@ use crate::inode::Held;
 use keepfs_format::dir::{DEAD, EntryHead, FIRST, LEVEL_MAX, LeafHead, child_offset, name_key, slot_of};
 use keepfs_format::{IntoBytes, Kind, MetaId, Space};
 use keepfs_store::planted::{self, Logic};
-use keepfs_store::scratch::with_page;
 use keepfs_store::{Meaning, Ref, Source, Stamp, Txn};
 use keepfs_vfs::FileKind;
-use leaf::Leaf;
 
 /// Offset of the inode number in an entry.
 const ENTRY_INO: usize = core::mem::offset_of!(EntryHead, ino);
@@ -128,7 +127,7 @@ pub(crate) fn look(source: &mut impl Source, seed: [u64; 2], ino: u64, root: u64
     let key = name_key(seed, name);
     let way = descend(source, ino, root, key)?;
     let stamp = source.stamp(way.leaf)?;
-    let search = with_page(|bytes| Leaf::load(source, way.leaf, bytes)?.search(key, name))?;
+    let search = search::search(source, way.leaf, key, name)?;
     Ok(Sight {
         key,
         leaf: Some((way.leaf, stamp)),

@@ -144,6 +144,10 @@ pub trait Source {
         Ok(level[0])
     }
 
+    /// The aligned 32-bit words of a metablock, by the offsets of a byte of theirs in it (modulo its size), for who looks at
+    /// little of much: each is loaded when it is asked for, so what is decided from one is decided from one load of it.
+    fn words(&mut self, r: Ref) -> Result<impl Fn(usize) -> u32, Stop>;
+
     /// A node of inode `owner` that may be of several kinds (a directory's child: leaf or index), by its header.
     fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop>;
 
@@ -504,6 +508,11 @@ impl Source for Txn<'_> {
         let i = self.touch(r)?;
         self.store.arena.load(self.touched[i].pin.frame, offset, buf);
         Ok(())
+    }
+
+    fn words(&mut self, r: Ref) -> Result<impl Fn(usize) -> u32, Stop> {
+        let i = self.touch(r)?;
+        Ok(self.store.arena.words(self.touched[i].pin.frame))
     }
 
     fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop> {

@@ -35,6 +35,11 @@ impl Source for View<'_> {
         Ok(())
     }
 
+    fn words(&mut self, r: Ref) -> Result<impl Fn(usize) -> u32, Stop> {
+        let frame = self.at(r)?;
+        Ok(self.store.arena.words(frame))
+    }
+
     fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop> {
         let (pin, header) = self.store.pin_header(id)?;
         let r = Ref::node(id, kind_of(id, &header)?, owner);

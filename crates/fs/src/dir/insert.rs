@@ -1,6 +1,7 @@
 //! Adding an entry: a free place, compaction, or a split (S-6.3, S-6.5).
 
 use super::leaf::{self, Leaf};
+use super::search::search;
 use super::{Room, Sight, Turn, Way, descend};
 use crate::errors::{Step, damaged, refuse};
 use crate::inode::Held;
@@ -57,7 +58,7 @@ pub(crate) fn insert(
     for round in 0..64 {
         let way = descend(txn, dir.ino, dir.now.root.get(), key)?;
         let new = New { round, ..new };
-        if with_page(|bytes| enter(txn, dir, way, bytes, &new))? {
+        if enter(txn, dir, way, &new)? {
             return Ok(());
         }
     }
@@ -88,15 +89,17 @@ fn enter_where_seen(txn: &mut Txn<'_>, dir: &mut Held, sight: &Sight, new: &New<
 }
 
 /// Puts the entry into its leaf; `false` if there was no room and some was made.
-fn enter(txn: &mut Txn<'_>, dir: &mut Held, way: Way, bytes: &mut [u8; PAGE], new: &New<'_>) -> Step<bool> {
-    let leaf = Leaf::load(txn, way.leaf, bytes)?;
-    let search = leaf.search(new.key, new.name)?;
+fn enter(txn: &mut Txn<'_>, dir: &mut Held, way: Way, new: &New<'_>) -> Step<bool> {
+    let search = search(txn, way.leaf, new.key, new.name)?;
     if search.found.is_some() {
         return refuse(Errno::EEXIST);
     }
-    let entered = enter_at_once(txn, dir, leaf.r, &search.room, new)?;
+    let entered = enter_at_once(txn, dir, way.leaf, &search.room, new)?;
     if !entered {
-        make_room(txn, dir, way, &leaf, new.size)?;
+        with_page(|bytes| {
+            let leaf = Leaf::load(txn, way.leaf, bytes)?;
+            make_room(txn, dir, way, &leaf, new.size)
+        })?;
     }
     Ok(entered)
 }

@@ -1,17 +1,15 @@
-//! A private copy of a directory leaf: walking its entries, searching, rebuilding (S-6.1, S-6.2).
+//! A private copy of a directory leaf: walking its entries, rebuilding (S-6.1, S-6.2).
 
-use super::{Found, Room};
 use crate::errors::{Step, damaged};
-use keepfs_format::dir::{DEAD, DEPTH_MAX, ENTRY_HEAD, EntryHead, FIRST, LIVE, LeafHead, TWINS, entry_size};
+use keepfs_format::dir::{DEAD, DEPTH_MAX, ENTRY_HEAD, EntryHead, FIRST, LIVE, LeafHead, entry_size};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::{FromBytes, IntoBytes, PAGE};
 use keepfs_store::{Ref, Source};
-use keepfs_vfs::FileKind;
 
 /// Offset of the leaf's head.
 pub(super) const HEAD: usize = HEADER;
 /// Offset of the local depth in the header.
-const DEPTH: usize = core::mem::offset_of!(keepfs_format::Header, level);
+pub(super) const DEPTH: usize = core::mem::offset_of!(keepfs_format::Header, level);
 
 /// A leaf as it was when loaded. Its bytes lie where the caller keeps them: they are too many to be moved about.
 pub(super) struct Leaf<'b> {
@@ -30,13 +28,6 @@ pub(super) struct Entry<'a> {
     pub size: usize,
     pub head: &'a EntryHead,
     pub name: &'a [u8],
-}
-
-/// What a search of a leaf tells.
-#[derive(Default)]
-pub(super) struct Search {
-    pub found: Option<Found>,
-    pub room: Room,
 }
 
 impl Entry<'_> {
@@ -68,6 +59,14 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// Refuses a tail or a depth that no leaf has.
+pub(super) fn check_head(r: Ref, head: &LeafHead, depth: u8) -> Step<()> {
+    match (FIRST..=PAGE).contains(&usize::from(head.tail.get())) && depth <= DEPTH_MAX {
+        true => Ok(()),
+        false => Err(damaged(r.owner, "directory leaf's head out of range (S-6.1)")),
+    }
+}
+
 impl<'b> Leaf<'b> {
     /// Copies a leaf out of the store up to its tail, and checks its head. Behind the tail `bytes` stay what they were.
     pub fn load(source: &mut impl Source, r: Ref, bytes: &'b mut [u8; PAGE]) -> Step<Leaf<'b>> {
@@ -78,9 +77,7 @@ impl<'b> Leaf<'b> {
         }
         let head = LeafHead::read_from_bytes(&bytes[HEAD..FIRST]).unwrap_or_default();
         let leaf = Leaf { r, bytes, head };
-        if !(FIRST..=PAGE).contains(&usize::from(leaf.head.tail.get())) || leaf.depth() > DEPTH_MAX {
-            return Err(leaf.damage("directory leaf's head out of range (S-6.1)"));
-        }
+        check_head(r, &leaf.head, leaf.depth())?;
         Ok(leaf)
     }
 
@@ -108,65 +105,6 @@ impl<'b> Leaf<'b> {
         }
         let name = &self.bytes[at + ENTRY_HEAD..at + ENTRY_HEAD + usize::from(head.name_len)];
         Some(Entry { at, size, head, name })
-    }
-
-    /// Looks for `name` whose first key is `key`; damage if an entry does not fit.
-    pub fn search(&self, key: u64, name: &[u8]) -> Step<Search> {
-        let mut search = Search::default();
-        search.room.head = self.head;
-        let wanted = entry_size(name.len());
-        let entries = &self.bytes[..usize::from(self.head.tail.get())];
-        let mut rest = entries.get(FIRST..).unwrap_or_default();
-        // Most entries are others: only what tells them is looked at.
-        while let Ok((head, _)) = EntryHead::ref_from_prefix(rest) {
-            let size = entry_size(usize::from(head.name_len));
-            let Some(behind) = rest.get(size..).filter(|_| head.name_len != 0) else {
-                break;
-            };
-            let at = || entries.len() - rest.len();
-            match head.state {
-                LIVE if head.key.get() & !(TWINS - 1) == key => {
-                    self.twin(&mut search, at(), head.key.get(), name)?;
-                }
-                LIVE => {}
-                DEAD if size == wanted && search.room.dead.is_none() => search.room.dead = Some(at()),
-                DEAD => {}
-                _ => break,
-            }
-            rest = behind;
-        }
-        match rest.is_empty() {
-            true => Ok(search),
-            false => Err(self.damage("directory entry out of bounds (S-6.2)")),
-        }
-    }
-
-    /// A live entry whose key has the upper bits of the name's.
-    #[inline(never)]
-    fn twin(&self, search: &mut Search, at: usize, key: u64, name: &[u8]) -> Step<()> {
-        search.room.twins |= 1 << (key & (TWINS - 1));
-        if let Some(entry) = self.entry(at).filter(|entry| entry.name == name) {
-            search.found = Some(self.found(&entry)?);
-        }
-        Ok(())
-    }
-
-    /// The entry as others see it.
-    fn found(&self, entry: &Entry<'_>) -> Step<Found> {
-        let kind = FileKind::of_mode(u32::from(entry.head.kind) << 12)
-            .ok_or_else(|| self.damage("directory entry of no kind (S-6.2)"))?;
-        let ino = entry.head.ino.get();
-        if ino == 0 {
-            return Err(self.damage("directory entry names inode 0 (S-6.6)"));
-        }
-        Ok(Found {
-            ino,
-            kind,
-            leaf: self.r,
-            at: entry.at,
-            head: self.head,
-            size: entry.size,
-        })
     }
 
     /// The bytes behind the header with only the live entries that `keep` wants, packed; what lies behind the tail

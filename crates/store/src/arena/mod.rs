@@ -160,6 +160,13 @@ impl Arena {
         self.frames.bytes_of_page(frame as usize * PAGE)
     }
 
+    /// 32-bit words of a frame, by the offsets of a byte of theirs in it (modulo its size), each loaded when it is asked for.
+    #[inline]
+    pub(crate) fn words(&self, frame: FrameNo) -> impl Fn(usize) -> u32 {
+        self.frames.prefetch(frame as usize * PAGE, PAGE);
+        self.frames.words_of_page(frame as usize * PAGE)
+    }
+
     /// Fills a frame that nobody else can see with `bytes`, whose CRC-64 is `crc`; it belongs to no metablock.
     pub fn fill(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
         self.fill_as(frame, bytes, crc, UNBOUND);
