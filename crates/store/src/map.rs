@@ -231,8 +231,9 @@ impl Store {
     /// A frame that nobody uses any more, if there is one.
     fn evict(&self) -> Option<FrameNo> {
         let (frame, held) = self.cache.take(u64::MAX)?;
-        if let Some(id) = held {
-            self.look_at_evicted(frame, id);
+        match held {
+            Some(id) => self.look_at_evicted(frame, id),
+            None => self.arena.about_to_use(frame),
         }
         Some(frame)
     }

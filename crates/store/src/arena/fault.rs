@@ -8,7 +8,8 @@
 //! F-4 A process that may not open files names its functions by their distance from one that every copy of the program has;
 //!     [`named`] turns distances into names, in the next process of the same program.
 
-use super::sys::{alarm, default_action, handle, handle_faults, place_of, send};
+use super::hidden;
+use super::sys::{HIGH, SHOWN, alarm, default_action, handle, handle_faults, send, word64};
 use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -23,6 +24,9 @@ use std::sync::{Once, OnceLock};
 const PATIENCE: libc::c_uint = 10;
 /// Most milliseconds to wait until the other threads have stopped: one that sleeps in the kernel may not hear.
 const STOPPING: u32 = 200;
+
+/// Where a frame's header has the metablock id (S-3.2); what stands there in other regions names nothing.
+const ID: usize = 8;
 
 /// The thread that reports, 0 = none.
 static REPORTER: AtomicI32 = AtomicI32::new(0);
@@ -120,6 +124,35 @@ extern "C" fn on_stop(_signal: libc::c_int) {
     loop {
         sleep(3600, 0);
     }
+}
+
+/// A place inside a guarded region, for the report of a stray write.
+struct Place {
+    /// Number of the page of the region.
+    frame: usize,
+    /// Byte in the page.
+    offset: usize,
+    /// What stands where a frame has its metablock id (S-3.2).
+    id: u64,
+}
+
+/// Which guarded region an address lies in, by the mapping that everybody reads or by the window, where a store faults only
+/// while a key closes it ([`super::Guard::Pkey`]). Safe in a signal handler: no lock, no memory is asked for.
+fn place_of(address: usize) -> Option<Place> {
+    let regions = SHOWN.iter().enumerate().take(HIGH.load(Ordering::Acquire));
+    let mut regions = regions.map(|(number, (shown, len))| {
+        let [shown, len] = [shown, len].map(|word| word.load(Ordering::Acquire));
+        let window = hidden::kept(number).address();
+        let offset = |start: usize| address.checked_sub(start).filter(|offset| start != 0 && *offset < len);
+        (shown, offset(shown).or_else(|| offset(window).filter(|_| shown != 0)))
+    });
+    let (shown, offset) = regions.find_map(|(shown, offset)| Some((shown, offset?)))?;
+    Some(Place {
+        frame: offset / 4096,
+        offset: offset % 4096,
+        // Where everybody may read.
+        id: word64(shown + offset - offset % 4096 + ID).load(Ordering::Relaxed),
+    })
 }
 
 /// Reports a fault at `address` if that lies inside a guarded region, then ends the process as the default action would:

@@ -112,7 +112,7 @@ impl Arena {
                 source: Arc::new(source),
             })
         };
-        let frames = region("keepfs-arena", PAGE)?;
+        let frames = region(sys::FRAMES, PAGE)?;
         let control = region("keepfs-sums", CONTROL)?;
         let parity = region("keepfs-parity", code.parity_len())?;
         Ok(Arena {
@@ -165,6 +165,11 @@ impl Arena {
     pub(crate) fn words(&self, frame: FrameNo) -> impl Fn(usize) -> u32 {
         self.frames.prefetch(frame as usize * PAGE, PAGE);
         self.frames.words_of_page(frame as usize * PAGE)
+    }
+
+    /// A free frame is going to be filled. Those that were never used are taken in ascending order (decision 0677).
+    pub(crate) fn about_to_use(&self, frame: FrameNo) {
+        self.frames.about_to_use(frame as usize * PAGE);
     }
 
     /// Fills a frame that nobody else can see with `bytes`, whose CRC-64 is `crc`; it belongs to no metablock.

@@ -7,10 +7,12 @@
 //! M-2 Only regions of equal name, length and guard stand for each other; sealed ones are never kept.
 
 use super::guard::Guard;
-use super::sys::Region;
+use super::hidden;
+use super::sys::{Region, word64};
 use core::cell::RefCell;
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use parking_lot::RwLock;
 
 /// Bytes that are zeroed together.
 const PIECE: usize = 4096;
@@ -69,6 +71,35 @@ pub(super) fn keep(region: Region) {
             kept.push(region);
         }
     });
+}
+
+impl Region {
+    /// Whether it is as good as the region asked for, once it is zeroed.
+    pub(super) fn stands_for(&self, name: &str, len: usize, guard: Guard) -> bool {
+        let named = self.written.as_ref().is_some_and(|w| w.name == name);
+        named && self.len == len && self.guard == guard
+    }
+
+    /// Zeroes what was written, and keeps the mappings for the next region like this one.
+    pub(super) fn keep(&mut self, written: Written) {
+        for piece in written.take() {
+            let start = hidden::window(self.number) + piece;
+            (start..start + 4096)
+                .step_by(8)
+                .for_each(|at| word64(at).store(0, Ordering::Relaxed));
+        }
+        keep(Region {
+            shown: self.shown,
+            len: self.len,
+            number: self.number,
+            guard: self.guard,
+            writing: RwLock::default(),
+            sealed: None,
+            written: Some(written),
+            asked: AtomicUsize::new(*self.asked.get_mut()),
+            memory: None,
+        });
+    }
 }
 
 /// Which pieces of a region were written.

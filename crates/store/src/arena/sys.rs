@@ -26,28 +26,31 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
 /// Read-only addresses and lengths by region number, for the fault handler.
-static SHOWN: [(AtomicUsize, AtomicUsize); REGIONS] = [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; REGIONS];
-/// Where a frame's header has the metablock id (S-3.2); what stands there in other regions names nothing.
-const ID: usize = 8;
+pub(super) static SHOWN: [(AtomicUsize, AtomicUsize); REGIONS] =
+    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; REGIONS];
+/// The region of an arena's frames.
+pub(super) const FRAMES: &str = "keepfs-arena";
 /// Which region numbers are taken.
 static TAKEN: [AtomicBool; REGIONS] = [const { AtomicBool::new(false) }; REGIONS];
 /// Greatest region number ever used + 1.
-static HIGH: AtomicUsize = AtomicUsize::new(0);
+pub(super) static HIGH: AtomicUsize = AtomicUsize::new(0);
 
 /// Guarded shared memory of a fixed length.
 pub struct Region {
     pub(super) shown: usize,
-    len: usize,
-    number: usize,
+    pub(super) len: usize,
+    pub(super) number: usize,
     pub(super) guard: Guard,
     /// Held by who writes where writing takes more than a store ([`Guard::Sealed`], [`Guard::Mprotect`]).
     pub(super) writing: RwLock<()>,
     /// What a sealed region is written through.
     pub(super) sealed: Option<OwnedFd>,
     /// Where it was written, if it is kept for another life ([`reuse`]).
-    written: Option<Written>,
+    pub(super) written: Option<Written>,
+    /// Below it, large pages were asked for.
+    pub(super) asked: AtomicUsize,
     /// Kept only if somebody shall be able to adopt the memory.
-    memory: Option<OwnedFd>,
+    pub(super) memory: Option<OwnedFd>,
 }
 
 impl Region {
@@ -62,7 +65,7 @@ impl Region {
             return Ok(region);
         }
         let writable = memfd(name, len)?;
-        let mut region = Region::mapped(&writable, len, guard, seal)?;
+        let mut region = Region::mapped(&writable, len, guard, seal, alignment(name, len))?;
         region.written = kept.then(|| Written::new(name, len));
         Ok(region)
     }
@@ -71,7 +74,7 @@ impl Region {
     pub fn lasting(name: &str, len: usize, guard: Guard, seal: bool) -> io::Result<Region> {
         let len = len.next_multiple_of(4096).max(4096);
         let memory = memfd(name, len)?;
-        let mut region = Region::mapped(&memory, len, guard, seal)?;
+        let mut region = Region::mapped(&memory, len, guard, seal, alignment(name, len))?;
         region.memory = Some(out_of_the_way(memory));
         Ok(region)
     }
@@ -90,7 +93,7 @@ impl Region {
                 "the memory is none that a server left",
             ));
         }
-        let mut region = Region::mapped(&memory, len, guard, seal)?;
+        let mut region = Region::mapped(&memory, len, guard, seal, PAGE)?;
         region.memory = Some(out_of_the_way(memory));
         Ok(region)
     }
@@ -100,10 +103,10 @@ impl Region {
         self.memory.as_ref().map(AsFd::as_fd)
     }
 
-    fn mapped(writable: &OwnedFd, len: usize, guard: Guard, seal: bool) -> io::Result<Region> {
+    fn mapped(writable: &OwnedFd, len: usize, guard: Guard, seal: bool, align: usize) -> io::Result<Region> {
         super::fault::install();
         let number = take_number()?;
-        let mapped = map_both(writable, len, guard);
+        let mapped = map_both(writable, len, guard, align);
         let (shown, window) = mapped.inspect_err(|_| TAKEN[number].store(false, Ordering::Release))?;
         SHOWN[number].1.store(len, Ordering::Release);
         SHOWN[number]
@@ -126,34 +129,9 @@ impl Region {
             writing: RwLock::new(()),
             sealed: sealed.transpose()?,
             written: None,
+            asked: AtomicUsize::new(0),
             memory: None,
         })
-    }
-
-    /// Whether it is as good as the region asked for, once it is zeroed.
-    pub(super) fn stands_for(&self, name: &str, len: usize, guard: Guard) -> bool {
-        let named = self.written.as_ref().is_some_and(|w| w.name == name);
-        named && self.len == len && self.guard == guard
-    }
-
-    /// Zeroes what was written, and keeps the mappings for the next region like this one.
-    fn keep(&mut self, written: Written) {
-        for piece in written.take() {
-            let start = hidden::window(self.number) + piece;
-            (start..start + 4096)
-                .step_by(8)
-                .for_each(|at| word64(at).store(0, Ordering::Relaxed));
-        }
-        reuse::keep(Region {
-            shown: self.shown,
-            len: self.len,
-            number: self.number,
-            guard: self.guard,
-            writing: RwLock::new(()),
-            sealed: None,
-            written: Some(written),
-            memory: None,
-        });
     }
 
     /// Bytes of the region; never 0.
@@ -198,6 +176,31 @@ impl Region {
         (0..len)
             .step_by(64)
             .for_each(|line| prefetch(self.shown + offset + line));
+    }
+
+    /// Bytes at `offset` are going to be used that may never have been: where the region grows into another large page of the
+    /// processor, that is asked for at once (decision 0677). Where it cannot be had, nothing happens.
+    #[inline]
+    pub(super) fn about_to_use(&self, offset: usize) {
+        if offset >= self.asked.load(Ordering::Relaxed) {
+            self.ask_for_large(offset / LARGE * LARGE);
+        }
+    }
+
+    #[cold]
+    fn ask_for_large(&self, start: usize) {
+        let before = self.asked.fetch_max(start + LARGE, Ordering::Relaxed);
+        // Pages whose protection changes one by one would be taken apart again.
+        if before > start || start + LARGE > self.len || self.guard == Guard::Mprotect {
+            return;
+        }
+        let at = self.shown + start;
+        // The kernel makes nothing of a range that has no page yet.
+        core::hint::black_box(byte(at).load(Ordering::Relaxed));
+        // SAFETY: a range of the region (just checked); its content stays what it is.
+        unsafe {
+            libc::madvise(at as *mut libc::c_void, LARGE, libc::MADV_COLLAPSE);
+        }
     }
 
     /// Copies bytes out of the region.
@@ -322,10 +325,10 @@ fn out_of_the_way(memory: OwnedFd) -> OwnedFd {
 }
 
 /// Maps the memfd; returns (address to read, address to write).
-fn map_both(fd: &OwnedFd, len: usize, guard: Guard) -> io::Result<(usize, Hidden)> {
+fn map_both(fd: &OwnedFd, len: usize, guard: Guard, align: usize) -> io::Result<(usize, Hidden)> {
     hidden::draw()?;
     let both = libc::PROT_READ | libc::PROT_WRITE;
-    let alone = |prot| map(fd, len, prot, 0, 0).map(|at| (at, Hidden::from_address(at)));
+    let alone = |prot| map_shown(fd, len, prot, align).map(|at| (at, Hidden::from_address(at)));
     match guard {
         Guard::Off => return alone(both),
         Guard::Mprotect => return alone(libc::PROT_READ),
@@ -333,15 +336,39 @@ fn map_both(fd: &OwnedFd, len: usize, guard: Guard) -> io::Result<(usize, Hidden
     }
     // A read-only re-open: mprotect cannot make this mapping writable (PROTOCOLS section 9).
     let file = std::fs::File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
-    let shown = map(&OwnedFd::from(file), len, libc::PROT_READ, 0, 0)?;
+    let shown = map_shown(&OwnedFd::from(file), len, libc::PROT_READ, align)?;
     let window = match guard {
         Guard::Sealed => Ok(Hidden::NONE),
-        _ => map_window(fd, len, guard),
+        _ => map_window(fd, len, guard, align),
     };
     // SAFETY: the range was just mapped and nothing points into it.
     window.map(|window| (shown, window)).inspect_err(|_| unsafe {
         libc::munmap(shown as *mut libc::c_void, len);
     })
+}
+
+/// Bytes of a large page of the processor, on most.
+pub(super) const LARGE: usize = 2 << 20;
+
+/// What the addresses of a region are multiples of. Only of frames: all regions aligned alike would take the same places of the
+/// processor's tables of addresses (decision 0677).
+fn alignment(name: &str, len: usize) -> usize {
+    match name == FRAMES && len >= LARGE {
+        true => LARGE,
+        false => PAGE,
+    }
+}
+
+/// Maps where everybody reads, where the kernel chooses.
+fn map_shown(fd: &OwnedFd, len: usize, prot: libc::c_int, align: usize) -> io::Result<usize> {
+    // As much more as is needed to begin at a multiple; what is too much before and behind it goes.
+    let place = map_at(None, len + align, libc::PROT_NONE, NOTHING, 0)?;
+    let at = place.next_multiple_of(align);
+    for (start, end) in [(place, at), (at + len, place + len + align)] {
+        // SAFETY: a part of what was just mapped, and nothing points into it.
+        unsafe { libc::munmap(start as *mut libc::c_void, end - start) };
+    }
+    map(fd, len, prot, libc::MAP_FIXED, at)
 }
 
 /// Bytes on both sides of a window where nothing can be mapped, so that nobody's neighbour runs over into it.
@@ -351,8 +378,8 @@ const DRAWS: u32 = 16;
 
 /// Maps a window at an address drawn from all that a program has, a gap before and behind it.
 #[inline(never)]
-fn map_window(fd: &OwnedFd, len: usize, guard: Guard) -> io::Result<Hidden> {
-    let at = free_place(len + 2 * GAP)? + GAP;
+fn map_window(fd: &OwnedFd, len: usize, guard: Guard, align: usize) -> io::Result<Hidden> {
+    let at = free_place(len + 2 * GAP, align)? + GAP;
     let mapped = map(fd, len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED, at);
     let locked = mapped.and_then(|at| match guard {
         Guard::Pkey => lock_by_key(at, len),
@@ -364,23 +391,22 @@ fn map_window(fd: &OwnedFd, len: usize, guard: Guard) -> io::Result<Hidden> {
 }
 
 /// Takes a place for so many bytes where nothing is. Where most of the address space cannot be had (a smaller one, a program
-/// that watches this one), the kernel chooses. Errors: the system's.
-fn free_place(len: usize) -> io::Result<usize> {
-    let nothing = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+/// that watches this one), the kernel chooses; else [`GAP`] behind its beginning is a multiple of `align`. Errors: the system's.
+fn free_place(len: usize, align: usize) -> io::Result<usize> {
     for _ in 0..DRAWS {
         // Kernels before 4.17 know no MAP_FIXED_NOREPLACE, and take the address if it is free.
         let drawn = map_at(
             None,
             len,
             libc::PROT_NONE,
-            nothing | libc::MAP_FIXED_NOREPLACE,
-            secret_hint()?,
+            NOTHING | libc::MAP_FIXED_NOREPLACE,
+            secret_hint(align)?,
         );
         if drawn.is_ok() {
             return drawn;
         }
     }
-    map_at(None, len, libc::PROT_NONE, nothing, 0)
+    map_at(None, len, libc::PROT_NONE, NOTHING, 0)
 }
 
 /// Unmaps a window and its gaps. A sealed one stays, gaps and all.
@@ -459,10 +485,13 @@ pub(super) fn set_rights(_rights: Option<u32>) -> u32 {
     0
 }
 
-/// A random page-aligned address, nearly anywhere in the 47 bits that a program has. Errors: the system's.
-fn secret_hint() -> io::Result<usize> {
-    Ok(0x100_0000_0000 + hidden::random()? % 0x7e00_0000_0000 / 4096 * 4096)
+/// [`GAP`] before a random multiple of `align`, nearly anywhere in the 47 bits that a program has. Errors: the system's.
+fn secret_hint(align: usize) -> io::Result<usize> {
+    Ok(0x100_0000_0000 - GAP + hidden::random()? % 0x7e00_0000_0000 / align * align)
 }
+
+/// A mapping that only holds its place.
+const NOTHING: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
 
 fn map(fd: &OwnedFd, len: usize, prot: libc::c_int, how: libc::c_int, at: usize) -> io::Result<usize> {
     map_at(Some(fd), len, prot, libc::MAP_SHARED | how, at)
@@ -486,35 +515,6 @@ fn mseal(at: usize, len: usize) {
     unsafe {
         libc::syscall(SYS_MSEAL, at, len, 0);
     }
-}
-
-/// A place inside a guarded region, for the report of a stray write.
-pub(super) struct Place {
-    /// Number of the page of the region.
-    pub frame: usize,
-    /// Byte in the page.
-    pub offset: usize,
-    /// What stands where a frame has its metablock id (S-3.2).
-    pub id: u64,
-}
-
-/// Which guarded region an address lies in, by the mapping that everybody reads or by the window, where a store faults only
-/// while a key closes it ([`Guard::Pkey`]). Safe in a signal handler: no lock, no memory is asked for.
-pub(super) fn place_of(address: usize) -> Option<Place> {
-    let regions = SHOWN.iter().enumerate().take(HIGH.load(Ordering::Acquire));
-    let mut regions = regions.map(|(number, (shown, len))| {
-        let [shown, len] = [shown, len].map(|word| word.load(Ordering::Acquire));
-        let window = hidden::kept(number).address();
-        let offset = |start: usize| address.checked_sub(start).filter(|offset| start != 0 && *offset < len);
-        (shown, offset(shown).or_else(|| offset(window).filter(|_| shown != 0)))
-    });
-    let (shown, offset) = regions.find_map(|(shown, offset)| Some((shown, offset?)))?;
-    Some(Place {
-        frame: offset / 4096,
-        offset: offset % 4096,
-        // Where everybody may read.
-        id: word64(shown + offset - offset % 4096 + ID).load(Ordering::Relaxed),
-    })
 }
 
 /// Has `handler` called at each `signal`; calls that it interrupts go on.

@@ -1,5 +1,6 @@
 //! Tests of the arena: verifying while others write, and the guard.
 
+use super::sys::LARGE;
 use super::*;
 use crate::undo::UndoLog;
 use crate::update;
@@ -233,5 +234,65 @@ fn a_kept_region_comes_back_zeroed() {
         let region = Region::new("keepfs-kept", BYTES, guard, false).expect("third life");
         region.load(0, &mut bytes);
         assert_eq!(bytes.iter().position(|b| *b != 0), None);
+    }
+}
+
+/// Whether each mapping of the memory that is mapped at `shown` has a large page, as the kernel tells.
+fn large_mappings(shown: usize) -> Vec<bool> {
+    let text = std::fs::read_to_string("/proc/self/smaps").expect("mappings");
+    let heads = text.lines().filter(|line| line.contains(sys::FRAMES));
+    let inode = |line: &str| line.split_ascii_whitespace().nth(4).map(str::to_owned);
+    let memory = heads.clone().find(|line| line.starts_with(&format!("{shown:x}-")));
+    let memory = inode(memory.expect("a mapping"));
+    let mut is_inside = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if let Some(kib) = line.strip_prefix("ShmemPmdMapped:").filter(|_| is_inside) {
+            let kib: usize = kib.trim().trim_end_matches(" kB").parse().expect("KiB");
+            found.push(kib * 1024 >= LARGE);
+        } else if line.contains('-') && !line.contains(": ") {
+            is_inside = line.contains(sys::FRAMES) && inode(line) == memory;
+        }
+    }
+    found
+}
+
+/// Whether the kernel can make large pages of 2 MiB of memory that is mapped twice (6.1 on).
+fn has_large_pages() -> bool {
+    let size = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").unwrap_or_default();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+    let version: Vec<u32> = release.split(['.', '-']).map_while(|part| part.parse().ok()).collect();
+    size.trim() == LARGE.to_string() && version >= vec![6, 1]
+}
+
+/// Decision 0677: large pages come as frames are first used, by either mapping, and the frames stay what they are.
+#[test]
+#[cfg_attr(miri, ignore = "there are no pages")]
+fn frames_lie_in_large_pages_as_they_are_first_used() {
+    let each = (LARGE / PAGE) as u32;
+    for guard in [Guard::Alias, Guard::Sealed, Guard::Mprotect, Guard::Off] {
+        let arena = Arena::protected(2 * each + 7, guard, false, Protection::Pcrc).expect("arena");
+        assert!(arena.frames.shown_address().is_multiple_of(LARGE));
+        for frame in 0..arena.count() {
+            // Some are filled before anybody asks.
+            if frame % each > 3 {
+                arena.about_to_use(frame);
+            }
+            arena.fill(frame, &[frame as u8; PAGE], crc64::full(&[frame as u8; PAGE]));
+        }
+        for frame in 0..arena.count() {
+            let mut copy = [0; PAGE];
+            arena.verified_copy(frame, &mut copy).expect("sound");
+            assert_eq!(copy, [frame as u8; PAGE]);
+        }
+        assert_eq!(arena.frames.asked.load(Ordering::Relaxed), 3 * LARGE);
+    }
+    let arena = Arena::new(8 * each, Guard::Alias, false).expect("arena");
+    for frame in 0..arena.count() {
+        arena.about_to_use(frame);
+        arena.fill(frame, &[1; PAGE], crc64::full(&[1; PAGE]));
+    }
+    if has_large_pages() {
+        assert_eq!(large_mappings(arena.frames.shown_address()), [true, true]);
     }
 }
