@@ -17,42 +17,29 @@ const MODE: Range<usize> = core::mem::offset_of!(Inode, mode)..core::mem::offset
 /// A gap of so many equal bytes is stored again with what lies around it: one change instead of two.
 const SPAN_GAP: usize = 128;
 
-/// The first range at or behind `at` in which `old` and `new`, of one length, differ, gaps of less than [`GAP`] included.
-fn next(old: &[u8], new: &[u8], at: usize) -> Option<Range<usize>> {
-    let start = first_difference(old, new, at)?;
-    let mut end = start + 1;
-    while let Some(last) = last_difference(old, new, end..(end + GAP).min(old.len())) {
-        end = last + 1;
+/// The ranges in which `old` and `new`, of one length, differ, ascending, gaps of less than [`GAP`] included.
+fn differences(old: &[u8], new: &[u8]) -> SmallVec<[Range<usize>; 12]> {
+    let mut ranges: SmallVec<[Range<usize>; 12]> = SmallVec::new();
+    let mut add = |at: usize, old: &[u8; 8], new: &[u8; 8]| {
+        let differ = u64::from_le_bytes(*old) ^ u64::from_le_bytes(*new);
+        if differ == 0 {
+            return;
+        }
+        // What differs in a word is one range: no gap in it is as long as it.
+        let start = at + differ.trailing_zeros() as usize / 8;
+        let end = at + 8 - differ.leading_zeros() as usize / 8;
+        match ranges.last_mut() {
+            Some(last) if start - last.end < GAP => last.end = end,
+            _ => ranges.push(start..end),
+        }
+    };
+    let ((old, old_rest), (new, new_rest)) = (old.as_chunks(), new.as_chunks());
+    for (i, (old, new)) in old.iter().zip(new).enumerate() {
+        add(8 * i, old, new);
     }
-    Some(start..end)
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    let word = bytes.get(at..)?.first_chunk()?;
-    Some(u64::from_le_bytes(*word))
-}
-
-fn first_difference(old: &[u8], new: &[u8], at: usize) -> Option<usize> {
-    let (old_words, old_rest) = old.get(at..)?.as_chunks();
-    let (new_words, new_rest) = new.get(at..)?.as_chunks();
-    let pairs = || old_words.iter().zip(new_words);
-    if let Some(i) = pairs().position(|(a, b)| a != b) {
-        let differ = u64::from_le_bytes(old_words[i]) ^ u64::from_le_bytes(new_words[i]);
-        return Some(at + 8 * i + differ.trailing_zeros() as usize / 8);
-    }
-    let rest = old_rest.iter().zip(new_rest).position(|(a, b)| a != b)?;
-    Some(at + 8 * old_words.len() + rest)
-}
-
-/// The last difference of at most eight bytes.
-fn last_difference(old: &[u8], new: &[u8], window: Range<usize>) -> Option<usize> {
-    if window.len() == 8
-        && let (Some(a), Some(b)) = (word(old, window.start), word(new, window.start))
-    {
-        let differ = a ^ b;
-        return (differ != 0).then(|| window.start + 7 - differ.leading_zeros() as usize / 8);
-    }
-    window.rev().find(|i| old[*i] != new[*i])
+    let padded = |rest: &[u8]| core::array::from_fn(|i| rest.get(i).copied().unwrap_or(0));
+    add(8 * old.len(), &padded(old_rest), &padded(new_rest));
+    ranges
 }
 
 impl Txn<'_> {
@@ -60,18 +47,12 @@ impl Txn<'_> {
     pub fn put_diff(&mut self, r: Ref, offset: usize, old: &[u8], new: &[u8], meaning: Meaning) -> Result<(), Stop> {
         let len = old.len().min(new.len());
         let (old, new) = (&old[..len], &new[..len]);
-        let mut ahead = next(old, new, 0);
-        while let Some(first) = ahead {
-            // The door takes a whole span at once; the log gets only the ranges in it that differ.
-            let mut ranges: SmallVec<[Range<usize>; 6]> = smallvec::smallvec![first.clone()];
-            let mut end = first.end;
-            ahead = next(old, new, end);
-            while let Some(near) = ahead.clone().filter(|near| near.start - end <= SPAN_GAP) {
-                end = near.end;
-                ahead = next(old, new, end);
-                ranges.push(near);
+        let ranges = differences(old, new);
+        // The door takes a whole span at once; the log gets only the ranges in it that differ.
+        for near in ranges.chunk_by(|one, next| next.start - one.end <= SPAN_GAP) {
+            if let (Some(first), Some(last)) = (near.first(), near.last()) {
+                self.put_span((r, meaning), offset, first.start..last.end, new, near)?;
             }
-            self.put_span((r, meaning), offset, first.start..end, new, &ranges)?;
         }
         Ok(())
     }
@@ -110,6 +91,9 @@ impl Txn<'_> {
 
 /// Inserts `from..to` into sorted, disjoint ranges, merging those that touch.
 pub(crate) fn insert_range(ranges: &mut Ranges, from: u16, to: u16) {
+    if ranges.last().is_none_or(|(_, end)| *end < from) {
+        return ranges.push((from, to));
+    }
     let first = ranges.partition_point(|(_, end)| *end < from);
     let last = ranges.partition_point(|(start, _)| *start <= to);
     if first == last {

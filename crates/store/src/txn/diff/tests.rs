@@ -1,6 +1,6 @@
 //! The ranges are those that byte by byte comparison gives.
 
-use super::{GAP, next};
+use super::{GAP, differences};
 
 /// The plain way.
 fn plain(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
@@ -29,11 +29,10 @@ fn ranges_are_those_of_a_plain_comparison() {
             let to = (from + random(12) as usize).min(new.len());
             new[from..to].fill(random(3) as u8);
         }
-        let (mut at, mut found) = (0, Vec::new());
-        while let Some(range) = next(&old, &new, at) {
-            at = range.end;
-            found.push((range.start, range.end));
-        }
+        let found: Vec<_> = differences(&old, &new)
+            .iter()
+            .map(|range| (range.start, range.end))
+            .collect();
         assert_eq!(found, plain(&old, &new), "{new:?}");
     }
 }
