@@ -68,16 +68,17 @@ impl Volume {
     }
 
     /// Before a file grows, is punched or gets its first name: a cut or hole that an error ended must be done, or old
-    /// pages would be seen again. Called with the exclusive lock held.
-    pub(crate) fn finish_cut(&self, ino: u64) -> Result<()> {
+    /// pages would be seen again. Tells whether one was. Called with the exclusive lock held.
+    pub(crate) fn finish_cut(&self, ino: u64) -> Result<bool> {
         if !self.orphans.is_trimming(ino) {
-            return Ok(());
+            return Ok(false);
         }
         let inode = self.see(|view| crate::inode::live(view, ino))?;
         match inode.hole() {
-            Some(_) => self.finish_hole(ino, false),
-            None => self.trim(ino),
+            Some(_) => self.finish_hole(ino, false)?,
+            None => self.trim(ino)?,
         }
+        Ok(true)
     }
 
     /// Page entries that a pending hole hides and the inode still counts.

@@ -68,19 +68,19 @@ impl Volume {
         if count == 0 {
             return Ok(0);
         }
-        if offset + count as u64 > inode.size.get() {
-            self.finish_cut(ino)?;
-        }
-        self.without_hole(ino, inode)?;
+        let cut = offset + count as u64 > inode.size.get() && self.finish_cut(ino)?;
+        let inode = self.without_hole(ino, inode)?;
+        // The inode as it is now, for the first step.
+        let mut known = Some(&inode).filter(|_| !cut);
         let (mut done, mut lost) = (0, None);
         while done < count {
             let at = offset + done as u64;
             let mut len = step_len(at, count - done);
-            let mut step = self.write_step(ino, at, &data[done..done + len], how, now);
+            let mut step = self.write_step((ino, known.take()), at, &data[done..done + len], how, now);
             while len > 1 && matches!(&step, Err(error) if error.is_too_large()) {
                 // The old pages are scattered over more metablocks than one transaction may touch (decision 0401).
                 len = half(at, len);
-                step = self.write_step(ino, at, &data[done..done + len], how, now);
+                step = self.write_step((ino, None), at, &data[done..done + len], how, now);
             }
             let mut short = false;
             while matches!(&step, Err(error) if error.is_no_space()) {
@@ -91,7 +91,7 @@ impl Volume {
                     break;
                 }
                 (len, short) = (room, true);
-                step = self.write_step(ino, at, &data[done..done + len], how, now);
+                step = self.write_step((ino, None), at, &data[done..done + len], how, now);
             }
             short &= !how.writeback;
             match step {
@@ -136,14 +136,28 @@ impl Volume {
     }
 
     /// One transaction of a write; tells the first page of it that is lost, if the data was acknowledged before (what
-    /// the kernel writes back) and the device takes it nowhere.
-    fn write_step(&self, ino: u64, offset: u64, data: &[u8], how: WriteHow, now: Time) -> Result<Option<u64>> {
-        let inode = self.see(|view| self.usable(view, ino))?;
+    /// the kernel writes back) and the device takes it nowhere. With the number comes the inode as it is now, if it is known.
+    fn write_step(
+        &self,
+        (ino, known): (u64, Option<&Inode>),
+        offset: u64,
+        data: &[u8],
+        how: WriteHow,
+        now: Time,
+    ) -> Result<Option<u64>> {
+        let seen;
+        let inode = match known {
+            Some(inode) => inode,
+            None => {
+                seen = self.see(|view| self.usable(view, ino))?;
+                &seen
+            }
+        };
         let end = offset + data.len() as u64;
-        let plan = match self.plan(ino, &inode, offset, data) {
+        let plan = match self.plan(ino, inode, offset, data) {
             Err(error) if error.is_refused() && how.writeback => {
                 tracing::error!(ino, offset, len = data.len(), %error, "acknowledged data is lost");
-                Some(Plan::lost(&inode, offset, end))
+                Some(Plan::lost(inode, offset, end))
             }
             other => other?,
         };
@@ -339,3 +353,6 @@ impl Volume {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
