@@ -74,7 +74,7 @@ impl Need {
     }
 }
 
-/// Pages that nobody else is given. Released on drop unless kept.
+/// Pages that nobody else is given. Released on drop unless a transaction has allocated them.
 pub struct Reservation<'s> {
     store: &'s Store,
     runs: Vec<Run>,
@@ -99,12 +99,6 @@ impl Reservation<'_> {
     /// A transaction that allocated each run of them has committed, which ended the reservation.
     pub fn allocated(mut self) {
         self.runs.clear();
-    }
-
-    /// The transaction that used some of them has committed.
-    pub fn keep(mut self) {
-        let runs = core::mem::take(&mut self.runs);
-        self.store.space.keep(&runs);
     }
 }
 

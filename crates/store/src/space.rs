@@ -366,7 +366,7 @@ impl Space {
         self.inner.lock().bad.insert(page);
     }
 
-    /// A transaction used these reserved runs.
+    /// These held runs are somebody's now.
     pub fn keep(&self, runs: &[Run]) {
         self.inner.lock().held.retain(|h| !runs.contains(h));
     }

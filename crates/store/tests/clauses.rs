@@ -211,7 +211,7 @@ fn a_map_of_dead_entries_fits_into_the_reserve() {
                 .expect("room");
             let used = store.transact::<_, Error>(|t| Ok(room.runs().iter().try_for_each(|run| t.use_pages(*run))?));
             used.expect("use");
-            room.keep();
+            room.allocated();
         }
         for round in 0..2 {
             come_and_go(&store, 30_000).expect("they come and go");

@@ -166,7 +166,7 @@ fn much_data_costs_a_flush_of_its_own() {
                     Ok(t.put(r, 64, &[pieces], Meaning::Xattr)?)
                 })
                 .expect("naming");
-            fresh.keep();
+            fresh.allocated();
         }
         store.sync().expect("sync");
         let cost = device.counters() - before;

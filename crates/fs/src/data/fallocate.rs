@@ -124,7 +124,7 @@ impl Volume {
             }
             file.put(txn)
         })?;
-        fresh.keep();
+        fresh.allocated();
         Ok(())
     }
 }

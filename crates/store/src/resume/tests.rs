@@ -99,7 +99,7 @@ fn freed_pages_wait_for_the_checkpoint() {
     let runs = pages.runs().to_vec();
     let used = store.transact::<_, Error>(|t| Ok(runs.iter().try_for_each(|run| t.use_pages(*run))?));
     used.expect("used");
-    pages.keep();
+    pages.allocated();
     store.sync().expect("sync");
     let freed = store.transact::<_, Error>(|t| Ok(t.free_page(runs[0].start)?));
     freed.expect("freed");

@@ -48,7 +48,7 @@ fn work(store: &Store) {
     let pages = store.reserve(20, Purpose::New, crate::Near::Current).expect("pages");
     let runs = pages.runs().to_vec();
     transact(store, |t| runs.iter().try_for_each(|run| t.use_pages(*run)));
-    pages.keep();
+    pages.allocated();
     for index in 0..5 {
         transact(store, |t| t.stage(INO, index, 1, None, 10, &[index as u8 + 1; 700]));
     }

@@ -39,7 +39,7 @@ fn fill(store: &Store, pages: u32) -> Vec<u64> {
             store.transact::<_, Error>(|txn| Ok(txn.use_pages(*run)?)).unwrap();
             all.extend(numbers);
         }
-        reservation.keep();
+        reservation.allocated();
     }
     all
 }
