@@ -8,6 +8,7 @@
 //!     not checkpoint dirty, not in a checkpoint in flight, and their redo is in the plog.
 
 use crate::arena::FrameNo;
+use crate::heat::{self, Heat};
 use crate::padded::Padded;
 use crate::repair::generation_in;
 use crate::young::{Tick, Verified};
@@ -58,7 +59,8 @@ pub struct State {
 pub struct Slot {
     id: AtomicU64,
     pins: AtomicU32,
-    used: AtomicBool,
+    /// How soon it is replaced, once nobody uses it.
+    pub(crate) heat: Heat,
     /// Out of the index; free when the last pin goes.
     doomed: AtomicBool,
     /// When the frame was last verified.
@@ -69,12 +71,14 @@ pub struct Slot {
     pub state: Mutex<State>,
 }
 
+const _: () = assert!(size_of::<Slot>() == 64, "one cache line");
+
 impl Slot {
     fn new() -> Slot {
         Slot {
             id: AtomicU64::new(0),
             pins: AtomicU32::new(0),
-            used: AtomicBool::new(false),
+            heat: Heat::default(),
             doomed: AtomicBool::new(false),
             verified: Verified::default(),
             generation: AtomicU32::new(0),
@@ -187,7 +191,7 @@ impl Cache {
         found(frame);
         let pin = self.pinned(frame);
         drop(index);
-        pin.slot().used.store(true, Ordering::Relaxed);
+        pin.slot().heat.rise();
         Some(pin)
     }
 
@@ -205,7 +209,6 @@ impl Cache {
         }
         let slot = &self.slots[frame as usize];
         slot.id.store(id.0, Ordering::Release);
-        slot.used.store(true, Ordering::Relaxed);
         index.insert(id, frame);
         Some(self.pinned(frame))
     }
@@ -238,15 +241,22 @@ impl Cache {
         self.free.lock().push(frame);
     }
 
-    /// A frame to fill: a free one, or the one unused for longest that is clean, with all redo up to `logged`; then
+    /// A frame to fill: a free one, or the next cold one (decision 0673) that is clean, with all redo up to `logged`; then
     /// with the metablock that it held, whose bytes are still there.
     pub fn take(&self, logged: u64) -> Option<(FrameNo, Option<MetaId>)> {
         if let Some(frame) = self.free.lock().pop() {
             return Some((frame, None));
         }
         let count = self.slots.len() as u32;
-        for _ in 0..2 * count {
+        // A turn that meets no cold frame is followed by one that makes all of them cold: the third finds what there is.
+        let steps = [1, heat::MOST, heat::MOST]
+            .into_iter()
+            .flat_map(|by| (0..count).map(move |_| by));
+        for by in steps {
             let frame = self.hand.fetch_add(1, Ordering::Relaxed) % count;
+            if self.slots[frame as usize].heat.lower(by) {
+                continue;
+            }
             if let Some(id) = self.try_evict(frame, logged) {
                 self.evictions.fetch_add(1, Ordering::Relaxed);
                 return Some((frame, Some(id)));
@@ -258,7 +268,7 @@ impl Cache {
     fn try_evict(&self, frame: FrameNo, logged: u64) -> Option<MetaId> {
         let slot = &self.slots[frame as usize];
         let id = slot.id();
-        if id.0 == 0 || slot.used.swap(false, Ordering::Relaxed) || slot.pins.load(Ordering::Acquire) != 0 {
+        if id.0 == 0 || slot.pins.load(Ordering::Acquire) != 0 {
             return None;
         }
         let mut index = self.shard(id).write();
@@ -300,7 +310,6 @@ impl Cache {
     /// Drops everything that is not pinned or dirty, telling `dropped` of each before it is free; for tests of fetching.
     pub fn shrink(&self, logged: u64, dropped: impl Fn(FrameNo, MetaId)) {
         for frame in 0..self.slots.len() as u32 {
-            self.slots[frame as usize].used.store(false, Ordering::Relaxed);
             if let Some(id) = self.try_evict(frame, logged) {
                 dropped(frame, id);
                 self.free.lock().push(frame);
@@ -308,3 +317,6 @@ impl Cache {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

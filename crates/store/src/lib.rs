@@ -14,6 +14,7 @@ mod events;
 mod failpoint;
 mod fence;
 mod gate;
+mod heat;
 mod history;
 mod homes;
 mod inject;

@@ -281,9 +281,10 @@ impl Store {
     /// Fills a frame with the content of `id`, bound to it (S-15.4, S-15.5). It counts as verified: its bytes had their sum
     /// when they were stored (S-15.19, decision 0672).
     fn fill(&self, frame: FrameNo, id: MetaId, bytes: &[u8; PAGE], crc: u64) {
-        let binding = self.pool.binding(id, kind_in(bytes));
-        if self.arena.fill_as(frame, bytes, crc, binding) {
-            self.cache.slot(frame).was_verified(self.clock.now(), bytes);
+        let (kind, slot) = (kind_in(bytes), self.cache.slot(frame));
+        slot.heat.begin(kind);
+        if self.arena.fill_as(frame, bytes, crc, self.pool.binding(id, kind)) {
+            slot.was_verified(self.clock.now(), bytes);
         }
     }
 
