@@ -1,6 +1,6 @@
 //! The ranges are those that byte by byte comparison gives.
 
-use super::{GAP, differences};
+use super::{GAP, Ranges, differences, insert_range};
 
 /// The plain way.
 fn plain(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
@@ -14,13 +14,18 @@ fn plain(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
     ranges
 }
 
-#[test]
-fn ranges_are_those_of_a_plain_comparison() {
+/// Numbers below what is asked for, always the same ones.
+fn numbers() -> impl FnMut(u64) -> u64 {
     let mut state = 7u64;
-    let mut random = |below: u64| {
+    move |below| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 33) % below
-    };
+    }
+}
+
+#[test]
+fn ranges_are_those_of_a_plain_comparison() {
+    let mut random = numbers();
     for _ in 0..20_000 {
         let old = vec![1u8; random(70) as usize];
         let mut new = old.clone();
@@ -35,4 +40,39 @@ fn ranges_are_those_of_a_plain_comparison() {
             .collect();
         assert_eq!(found, plain(&old, &new), "{new:?}");
     }
+}
+
+/// Ranges that overlap or touch become one, in any order of coming.
+#[test]
+fn inserted_ranges_are_those_of_a_list_of_bytes() {
+    let mut random = numbers();
+    for round in 0..2000 {
+        let mut ranges = Ranges::new();
+        let mut bytes = [false; 64];
+        for step in 0..12 {
+            // Half of the rounds go upwards, as decoded structures are stored.
+            let from = if round % 2 == 0 {
+                step * 5 + random(4)
+            } else {
+                random(56)
+            } as u16;
+            let to = from + 1 + random(6) as u16;
+            insert_range(&mut ranges, from, to.min(64));
+            bytes[usize::from(from)..usize::from(to.min(64))].fill(true);
+            let expected: Vec<(u16, u16)> = runs(&bytes);
+            assert_eq!(ranges[..], expected[..]);
+        }
+    }
+}
+
+/// Where bytes are set, as ranges.
+fn runs(bytes: &[bool]) -> Vec<(u16, u16)> {
+    let mut runs: Vec<(u16, u16)> = Vec::new();
+    for at in (0..bytes.len()).filter(|at| bytes[*at]) {
+        match runs.last_mut() {
+            Some(last) if usize::from(last.1) == at => last.1 += 1,
+            _ => runs.push((at as u16, at as u16 + 1)),
+        }
+    }
+    runs
 }
