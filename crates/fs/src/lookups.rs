@@ -6,6 +6,7 @@
 //! Invariants:
 //! L-1 A count leaves zero, and becomes zero, under the lock of its shard only; other changes are one compare and exchange.
 //! L-2 A page is given back under that lock, while all of its counts are zero.
+//! L-3 A page that has no memory is not read: the kernel would give it some, which nobody would give back (decision 0678).
 
 use keepfs_store::arena::{Guard, Region};
 use keepfs_store::planted::{self, Second};
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of shards.
 const SHARDS: u64 = 64;
@@ -51,6 +52,8 @@ pub(crate) struct Lookups {
     /// Numbers from here on, which no pool hands out, count as held until the mount ends.
     end: u64,
     shards: Box<[Padded<Mutex<Shard>>]>,
+    /// A bit for each page that has memory; it changes under the lock of the page's shard (L-3).
+    written: Box<[AtomicU64]>,
 }
 
 /// Numbers that have a count.
@@ -104,6 +107,7 @@ impl Lookups {
             region,
             end,
             shards: (0..SHARDS).map(|_| Padded::default()).collect(),
+            written: (0..end.div_ceil(64 * A_PAGE)).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -118,6 +122,7 @@ impl Lookups {
             let pages = (range.start as u64 / PAGE).max(1)..(range.end as u64).div_ceil(PAGE);
             for page in pages.map(|page| page - 1).filter(|page| page * A_PAGE < self.end) {
                 let inos = page * A_PAGE..(page + 1) * A_PAGE;
+                self.mark(page, true);
                 let count = inos.filter(|ino| self.word(*ino) & COUNT != 0).count() as u32;
                 let mut shard = self.shard(page * A_PAGE).lock();
                 match count {
@@ -133,12 +138,31 @@ impl Lookups {
         &self.shards[(ino / A_PAGE % SHARDS) as usize]
     }
 
+    /// Whether the page of `ino` has memory.
+    fn is_written(&self, ino: u64) -> bool {
+        let page = ino / A_PAGE;
+        self.written[(page / 64) as usize].load(Ordering::Acquire) & 1 << (page % 64) != 0
+    }
+
+    /// The page is going to be written, or given back; under the lock of its shard.
+    fn mark(&self, page: u64, written: bool) {
+        let (word, bit) = (&self.written[(page / 64) as usize], 1 << (page % 64));
+        match written {
+            true => word.fetch_or(bit, Ordering::AcqRel),
+            false => word.fetch_and(!bit, Ordering::AcqRel),
+        };
+    }
+
     /// Where the word of two inodes lies that has `ino`'s count, and how far up that stands.
     fn place(ino: u64) -> (usize, u32) {
         ((PAGE + 4 * (ino & !1)) as usize, 32 * (ino & 1) as u32)
     }
 
+    /// The word of `ino`; 0 if its page has no memory.
     fn word(&self, ino: u64) -> u32 {
+        if !self.is_written(ino) {
+            return 0;
+        }
         let (at, shift) = Lookups::place(ino);
         (self.region.load_u64(at, Ordering::Acquire) >> shift) as u32
     }
@@ -166,11 +190,13 @@ impl Lookups {
             COUNT => word,
             _ => word + 1,
         };
-        if self.change(ino, |word| (word & COUNT != 0).then(|| more(word))).is_ok() {
+        let at_once = |word| (word & COUNT != 0).then(|| more(word));
+        if self.is_written(ino) && self.change(ino, at_once).is_ok() {
             return;
         }
         let mut shard = self.shard(ino).lock();
         let page = ino / A_PAGE;
+        self.mark(page, true);
         if self.change(ino, |word| Some(more(word))) == Ok(0) {
             let Shard { pages, zero } = &mut *shard;
             *pages.entry(page).or_insert_with(|| {
@@ -182,7 +208,7 @@ impl Lookups {
 
     /// `by` lookups less; `true` if none is left. Unknown numbers are ignored.
     pub fn lower(&self, ino: u64, by: u64) -> bool {
-        if ino >= self.end || by == 0 {
+        if ino >= self.end || by == 0 || !self.is_written(ino) {
             return false;
         }
         let by = u32::try_from(by).unwrap_or(COUNT);
@@ -216,6 +242,7 @@ impl Lookups {
         if shard.zero.len() >= GIVE_BACK {
             for page in shard.zero.drain() {
                 let start = (PAGE + page * PAGE) as usize;
+                self.mark(page, false);
                 self.region.give_back(start..start + PAGE as usize);
             }
         }
@@ -227,7 +254,7 @@ impl Lookups {
             true => word | LINKABLE,
             false => word & !LINKABLE,
         };
-        if ino < self.end {
+        if ino < self.end && self.is_written(ino) {
             let _ = self.change(ino, |word| (word & COUNT != 0).then(|| next(word)));
         }
     }

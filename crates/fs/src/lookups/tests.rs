@@ -166,3 +166,28 @@ fn threads_do_not_lose_counts() {
         assert!(!lookups.held(ino + 1) && !lookups.held(ino + 2));
     }
 }
+
+/// L-3: to ask for a count gives no page memory, before there was one and behind it.
+#[test]
+fn what_is_only_asked_for_takes_no_memory() {
+    // So many that all shards give pages back.
+    let end = 2 * SHARDS * GIVE_BACK as u64 * A_PAGE;
+    let region = Region::lasting(NAME, (PAGE + 4 * end) as usize, Guard::Alias, false).expect("memory");
+    region.store(0, &[1; 24]);
+    let lookups = Lookups::over(region, end);
+    let ask = || {
+        for ino in (1..lookups.end).step_by(A_PAGE as usize / 2) {
+            lookups.set_linkable(ino, true);
+            assert!(!lookups.held(ino) && !lookups.is_linkable(ino) && !lookups.lower(ino, 1));
+        }
+    };
+    ask();
+    assert_eq!(used(&lookups), PAGE as usize);
+    for ino in (1..lookups.end).step_by(A_PAGE as usize) {
+        lookups.raise(ino);
+        assert!(lookups.held(ino) && lookups.lower(ino, 1));
+    }
+    let left = used(&lookups);
+    ask();
+    assert_eq!(used(&lookups), left);
+}
