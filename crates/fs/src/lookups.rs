@@ -52,7 +52,7 @@ pub(crate) struct Lookups {
     /// Numbers from here on, which no pool hands out, count as held until the mount ends.
     end: u64,
     shards: Box<[Padded<Mutex<Shard>>]>,
-    /// A bit for each page that has memory; it changes under the lock of the page's shard (L-3).
+    /// A bit for each page that has memory (L-3); it changes under the lock of the page's shard, or before others have the counts.
     written: Box<[AtomicU64]>,
 }
 
@@ -196,7 +196,10 @@ impl Lookups {
         }
         let mut shard = self.shard(ino).lock();
         let page = ino / A_PAGE;
-        self.mark(page, true);
+        // Other shards have bits of the same word: it is read by all, and seldom written.
+        if !self.is_written(ino) {
+            self.mark(page, true);
+        }
         if self.change(ino, |word| Some(more(word))) == Ok(0) {
             let Shard { pages, zero } = &mut *shard;
             *pages.entry(page).or_insert_with(|| {

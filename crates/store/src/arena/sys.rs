@@ -353,22 +353,24 @@ pub(super) const LARGE: usize = 2 << 20;
 /// What the addresses of a region are multiples of. Only of frames: all regions aligned alike would take the same places of the
 /// processor's tables of addresses (decision 0677).
 fn alignment(name: &str, len: usize) -> usize {
-    match name == FRAMES && len >= LARGE {
-        true => LARGE,
-        false => PAGE,
-    }
+    if name == FRAMES && len >= LARGE { LARGE } else { PAGE }
 }
 
 /// Maps where everybody reads, where the kernel chooses.
 fn map_shown(fd: &OwnedFd, len: usize, prot: libc::c_int, align: usize) -> io::Result<usize> {
-    // As much more as is needed to begin at a multiple; what is too much before and behind it goes.
+    if align == PAGE {
+        return map(fd, len, prot, 0, 0);
+    }
+    // As much more as is needed to begin at a multiple; what is too much before and behind it goes, and all if that fails.
     let place = map_at(None, len + align, libc::PROT_NONE, NOTHING, 0)?;
     let at = place.next_multiple_of(align);
-    for (start, end) in [(place, at), (at + len, place + len + align)] {
-        // SAFETY: a part of what was just mapped, and nothing points into it.
-        unsafe { libc::munmap(start as *mut libc::c_void, end - start) };
-    }
-    map(fd, len, prot, libc::MAP_FIXED, at)
+    // SAFETY: a part of what was just mapped, and nothing points into it.
+    let cut = |start, end| unsafe {
+        libc::munmap(start as *mut libc::c_void, end - start);
+    };
+    cut(place, at);
+    cut(at + len, place + len + align);
+    map(fd, len, prot, libc::MAP_FIXED, at).inspect_err(|_| cut(at, at + len))
 }
 
 /// Bytes on both sides of a window where nothing can be mapped, so that nobody's neighbour runs over into it.
