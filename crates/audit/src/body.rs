@@ -171,18 +171,19 @@ fn page_entry(walk: &mut Walk<'_>, file: &mut File, index: u64, entry: &PageEntr
     if flags == WRITTEN && walk.fresh.has(page) && !told {
         walk.finding(Finding::LogUnbrought { ino, index, page });
     }
-    if walk.options.data && flags == WRITTEN {
-        data(walk, file, index, entry, staged);
+    // Nor those under a staged page, but as its base.
+    if walk.options.data && flags == WRITTEN && !staged {
+        data(walk, file, index, entry);
     }
 }
 
 /// The bytes of a written page: their CRC, and zeros beyond the size (S-5.7).
-fn data(walk: &mut Walk<'_>, file: &File, index: u64, entry: &PageEntry, staged: bool) {
+fn data(walk: &mut Walk<'_>, file: &File, index: u64, entry: &PageEntry) {
     let mut bytes = [0; PAGE];
     let (ino, page) = (file.ino, entry.page());
     if walk.pool.image.read(page, &mut bytes).is_err() || crc32c::of(&bytes) != entry.crc.get() {
         walk.finding(Finding::DataBad { ino, index, page });
-    } else if !staged && !is_clear_beyond(&bytes, index, file.size) {
+    } else if !is_clear_beyond(&bytes, index, file.size) {
         walk.finding(Finding::DataTail { ino, index });
     }
 }
@@ -209,7 +210,7 @@ pub(crate) fn check_staged(walk: &mut Walk<'_>) {
         };
         let rules = [
             (matches!(facts.kind, inode::FILE | inode::SYMLINK), "inode"),
-            (in_life(staged.version, facts.born, facts.cur), "version"),
+            (staged.lost || in_life(staged.version, facts.born, facts.cur), "version"),
             (
                 index < facts.size.div_ceil(PAGE as u64),
                 "index (it is beyond the file's size)",
@@ -227,16 +228,17 @@ pub(crate) fn check_staged(walk: &mut Walk<'_>) {
             walk.finding(Finding::Staged { ino, index, field });
             continue;
         }
-        if staged.base != 0 && !walk.options.data {
+        if staged.lost {
+            walk.finding(Finding::DataLost { ino, index });
             continue;
         }
         let pages = walk.pool.pages();
         let image = walk.pool.image;
         match staged.content(|page, bytes| page < pages && image.read(page, bytes).is_ok()) {
-            None => walk.finding(Finding::Staged {
+            None => walk.finding(Finding::DataBad {
                 ino,
                 index,
-                field: "base (its CRC is another)",
+                page: staged.base,
             }),
             Some(bytes) if !is_clear_beyond(&bytes, index, facts.size) => {
                 walk.finding(Finding::DataTail { ino, index });

@@ -222,7 +222,7 @@ findings! {
     DataBad { ino: u64, index: u64, page: u64 } = "data-bad", Error,
         "page {index} of inode {ino} (page {page}) cannot be read or has a wrong CRC: reading it gives EIO";
     DataLost { ino: u64, index: u64 } = "data-lost", Warning,
-        "page {index} of inode {ino} is lost: the device refused it when it was written, and reading it gives EIO";
+        "page {index} of inode {ino} is lost: what was written to it is nowhere, and reading it gives EIO";
     DataTail { ino: u64, index: u64 } = "data-tail", Error,
         "page {index} of inode {ino} is not zero beyond the file's size: old bytes would show when it grows";
     Staged { ino: u64, index: u64, field: &'static str } = "staged", Error,

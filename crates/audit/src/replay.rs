@@ -188,6 +188,7 @@ impl Replay<'_, '_> {
                     .stage
                     .put((ino, index), version, (base, base_crc), Piece::Bytes(offset, bytes));
             }
+            Record::Lost { ino, index } => self.done.stage.lost((ino, index)),
             Record::Zero {
                 ino,
                 index,

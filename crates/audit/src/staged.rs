@@ -12,6 +12,15 @@ pub(crate) enum Piece {
     Zeros(u16, u16),
 }
 
+impl Piece {
+    fn is_whole(&self) -> bool {
+        match self {
+            Piece::Bytes(_, new) => new.len() == PAGE,
+            Piece::Zeros(_, len) => usize::from(*len) == PAGE,
+        }
+    }
+}
+
 /// One staged page.
 #[derive(Clone, Debug)]
 pub(crate) struct Staged {
@@ -21,6 +30,8 @@ pub(crate) struct Staged {
     pub base: u64,
     pub base_crc: u32,
     pub pieces: Vec<Piece>,
+    /// The log says that it is lost.
+    pub lost: bool,
     /// The device page that the inode's block map has here, as far as the walk has seen.
     pub mapped: u64,
 }
@@ -62,11 +73,26 @@ impl Stage {
             base: base.0,
             base_crc: base.1,
             pieces: Vec::new(),
+            lost: false,
             mapped: 0,
         };
         let staged = self.pages.entry(at).or_insert_with(fresh);
         staged.version = version;
+        staged.lost &= !piece.is_whole();
         staged.pieces.push(piece);
+    }
+
+    /// A lost record: the page is lost until it is staged whole or its tails are void.
+    pub fn lost(&mut self, at: (u64, u64)) {
+        let none = || Staged {
+            version: 0,
+            base: 0,
+            base_crc: 0,
+            pieces: Vec::new(),
+            lost: true,
+            mapped: 0,
+        };
+        self.pages.entry(at).or_insert_with(none).lost = true;
     }
 
     /// A map-entry record voids the tails of its indices.
@@ -83,7 +109,7 @@ impl Stage {
 
     /// A create record voids the tails of earlier lives.
     pub fn born(&mut self, ino: u64, born: u64) {
-        let earlier = |staged: &Staged| (staged.version.wrapping_sub(born as u32) as i32) < 0;
+        let earlier = |staged: &Staged| staged.lost || (staged.version.wrapping_sub(born as u32) as i32) < 0;
         let of_ino = self.pages.range((ino, 0)..=(ino, u64::MAX));
         let gone: Vec<_> = of_ino
             .filter(|(_, staged)| earlier(staged))

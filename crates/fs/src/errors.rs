@@ -104,6 +104,11 @@ impl Error {
         matches!(self, Error::Store(StoreError::Fenced { .. }))
     }
 
+    /// Whether a staged page is lost (S-14.6).
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Error::Store(StoreError::Lost { .. }))
+    }
+
     /// Whether metadata contradicts the SPEC.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Error::Damaged { .. } | Error::Store(StoreError::Damaged(_)))

@@ -16,7 +16,7 @@ impl Volume {
         let result = |(ino, unusable): (u64, Option<Errno>)| {
             unusable.map_or(synced, Err)?;
             // No lock otherwise: all would wait for whoever writes to one of the files.
-            if self.lost.knows(ino) {
+            if self.may_have_lost(ino) {
                 let _lock = self.locks.shared(ino);
                 self.nothing_lost(ino)?;
             }

@@ -11,7 +11,7 @@
 //! 3. **Discards** are in flight like writes; a discarded page reads as zeros once the discard is kept,
 //!    as before while it is lost.
 //! 4. **Errors.** A read, write, flush or discard may fail with EIO, once or for ever, by count, by page
-//!    or by class of write.
+//!    or by class of write; a page may be unreadable until it is written.
 //!    A failed write has changed nothing, or (a *short write*) only its first sectors. After a failed
 //!    flush nothing became durable; what was in flight stays in flight and still reads as written.
 //! 5. **Lying flush.** It returns Ok, and nothing became durable.

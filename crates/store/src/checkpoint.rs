@@ -21,6 +21,7 @@ use barrier::Moment;
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::map::{DEAD, LIVE, MapEntry};
+use keepfs_format::plog::Record;
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Header, MetaId, PAGE};
 use keepfs_media::{Class, Device, PageNo};
@@ -169,7 +170,11 @@ impl Store {
     fn write_carried(&self, moment: &Moment) -> Result<(), Error> {
         let mut payload = Vec::new();
         for carried in &moment.carried {
-            carried.record(&self.segment)?.encode(&mut payload);
+            let record = carried.record(&self.segment);
+            if matches!(record, Record::Lost { .. }) {
+                self.lose_carried(carried);
+            }
+            record.encode(&mut payload);
         }
         let mut state = self.log.lock();
         if state.head.sequence - state.tail + log::pages_of(payload.len()) > self.pool.log.pages {

@@ -51,6 +51,14 @@ pub enum Error {
         /// Which metablock.
         id: MetaId,
     },
+    /// A page of a file that was staged is lost (S-14.6).
+    #[error("page {index} of inode {ino} is lost: write it anew, or restore the file")]
+    Lost {
+        /// Inode.
+        ino: u64,
+        /// Page of the file.
+        index: u64,
+    },
     /// Redo in the session segment changed other than by a commit (S-14.4, promise C-3).
     #[error(
         "the redo of transaction {seq} was changed in memory by something else; its group was not written, remount the pool"

@@ -78,6 +78,7 @@ pub use reserve::Reservation;
 pub use resume::{Answered, Evidence, Parts, Resumed};
 pub use scrub::{Looked, RestPlace};
 pub use space::{Figures, Near, Purpose};
+pub use staged::BadData;
 pub use stats::{DIRTY_SIZES, DeviceErrors, Snapshot, TimesSeen};
 pub use switch::{DeviceFault, DeviceOp, Injection};
 pub use sync::group_pages_max;

@@ -15,6 +15,7 @@ use crate::planted::{self, Bug, Point, Second};
 use crate::pool::Pool;
 use crate::segment::Adopted;
 use crate::space::OpenZone;
+use crate::staged::BadData;
 use crate::{Store, StoreOptions, pool};
 use demand::Demand;
 use keepfs_codes::crc32c;
@@ -259,29 +260,33 @@ impl Store {
         }
     }
 
-    /// Puts the device pages under pages staged over them.
+    /// Puts the device pages under pages staged over them. A page whose base is bad is lost (S-9.4); others are not concerned.
     fn settle_staged(&self) -> Result<(), Error> {
         let mut table = self.staged_table.lock();
-        table.settle(|page, crc, buf| self.base(page, crc, buf))?;
+        let lost = table.settle(|page, crc, buf| self.base(page, crc, buf))?;
         self.space.promise_again(table.promised);
+        drop(table);
+        for ((ino, index), base) in lost {
+            self.tell_lost_staged(ino, index, base);
+        }
         Ok(())
     }
 
-    /// A page that lies under staged data. Errors: it is not what its CRC says.
-    pub(crate) fn base(&self, page: u64, crc: u32, buf: &mut [u8; PAGE]) -> Result<(), Error> {
-        let pages = self.pool.pages;
-        if page >= pages {
-            return Err(Error::Damaged(format!(
-                "staged data lies over page {page}, but the pool has only {pages}"
-            )));
+    /// A page that lies under staged data, read once more before it is believed to be bad.
+    pub(crate) fn base(&self, page: u64, crc: u32, buf: &mut [u8; PAGE]) -> Result<(), BadData> {
+        let mut bad = BadData::Checksum;
+        for _ in 0..2 {
+            let read = self.device.read(PageNo(page), buf);
+            if read.is_ok() && crc32c::of(buf) == crc {
+                return Ok(());
+            }
+            bad = if read.is_ok() {
+                BadData::Checksum
+            } else {
+                BadData::Unreadable
+            };
         }
-        self.device.read(PageNo(page), buf)?;
-        match crc32c::of(buf) == crc {
-            true => Ok(()),
-            false => Err(Error::Damaged(format!(
-                "page {page}, which lies under staged data, has a wrong checksum"
-            ))),
-        }
+        Err(bad)
     }
 
     fn start_space(&self, sb: &Superblock) -> Result<(), Error> {

@@ -6,12 +6,14 @@
 mod ahead;
 mod carry;
 mod follow;
+mod lost;
 mod rebuild;
 mod slots;
 mod stacks;
 
 pub use ahead::Coming;
 pub use carry::Carried;
+pub use lost::BadData;
 pub use rebuild::rebuild;
 
 use crate::cache::IdMap;
@@ -37,6 +39,8 @@ struct Placed {
     based: bool,
     /// It has no more than its first quarter: the rest is zeros.
     small: bool,
+    /// It is known to be lost: its content is not to be used.
+    lost: bool,
 }
 
 /// How much is staged, for who does not wait for the table: quarters of pages.
@@ -67,11 +71,8 @@ pub struct StagedDamage {
 pub struct Full;
 
 impl From<StagedDamage> for Error {
-    fn from(d: StagedDamage) -> Error {
-        Error::Damaged(format!(
-            "staged data of inode {} page {} changed in memory",
-            d.ino, d.index
-        ))
+    fn from(StagedDamage { ino, index }: StagedDamage) -> Error {
+        Error::Lost { ino, index }
     }
 }
 
@@ -201,6 +202,8 @@ pub struct Table {
     seen_by_checkpoint: u64,
     /// Staged pages that have no device page under them: each is promised one.
     pub promised: u64,
+    /// Staged pages that are known to be lost (S-14.6).
+    lost: usize,
 }
 
 impl Table {
@@ -216,6 +219,7 @@ impl Table {
             stamp: 0,
             seen_by_checkpoint: 0,
             promised: 0,
+            lost: 0,
         }
     }
 
@@ -348,6 +352,7 @@ impl Table {
                 record,
                 Record::MapEntry { .. }
                     | Record::Create { .. }
+                    | Record::Lost { .. }
                     | Record::Free {
                         space: keepfs_format::Space::InodeNumbers,
                         ..
@@ -366,6 +371,7 @@ impl Table {
                 Ok(())
             }
             Record::Truncate { ino, size } => self.truncate(*ino, *size),
+            Record::Lost { ino, index } => self.stage_lost((*ino, *index)),
             Record::Create { ino, .. } => {
                 self.forget(*ino);
                 Ok(())
@@ -446,10 +452,13 @@ impl Table {
                     slot: stored.slot,
                     stamp: head.stamp,
                     small: stored.small,
+                    lost: head.damaged,
                     ..was
                 }
             }
         };
+        self.lost += usize::from(now.lost);
+        self.lost -= usize::from(was.is_some_and(|was| was.lost));
         self.quarters += now.quarters();
         self.weigh();
         self.pages.insert(head.key, now);
@@ -458,6 +467,7 @@ impl Table {
     fn remove(&mut self, key: Key) {
         if let Some(gone) = self.pages.remove(&key) {
             self.promised -= u64::from(!gone.based);
+            self.lost -= usize::from(gone.lost);
             self.quarters -= gone.quarters();
             self.weigh();
             self.slots.free(gone.slot, gone.stamp);
@@ -487,22 +497,29 @@ impl Table {
         }
     }
 
-    /// After a replay: puts the bases under the pages staged over one. `read` gives a device page.
+    /// After a replay: puts the bases under the pages staged over one. `read` gives a device page; a page whose base it does
+    /// not give is lost. Returns the pages that became lost, with their bases if these are why.
     pub fn settle(
         &mut self,
-        mut read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        mut read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), BadData>,
+    ) -> Result<Vec<(Key, Option<(u64, BadData)>)>, Full> {
+        let mut lost = Vec::new();
         for (key, set) in core::mem::take(&mut self.patches) {
-            let Some(placed) = self.pages.get(&key).copied() else {
+            let Some(placed) = self.pages.get(&key).copied().filter(|placed| !placed.lost) else {
                 continue;
             };
             let (mut page, mut under) = ([0; PAGE], [0; PAGE]);
-            let loaded = slots::load(self.slots.segment(), key, &placed, &mut page);
-            let head = loaded.ok_or(StagedDamage {
-                ino: key.0,
-                index: key.1,
-            })?;
-            read(head.base, head.base_crc, &mut under)?;
+            let bad = match slots::load(self.slots.segment(), key, &placed, &mut page) {
+                None => Some(None),
+                Some(head) => read(head.base, head.base_crc, &mut under)
+                    .err()
+                    .map(|bad| Some((head.base, bad))),
+            };
+            if let Some(why) = bad {
+                lost.push((key, why));
+                self.lose(key.0, key.1);
+                continue;
+            }
             let is_set = |i: usize| set[i / 64] & (1 << (i % 64)) != 0;
             (0..PAGE).filter(|i| is_set(*i)).for_each(|i| under[i] = page[i]);
             let whole = Patch {
@@ -512,7 +529,7 @@ impl Table {
             };
             self.change(key, placed, None, &whole)?;
         }
-        Ok(())
+        Ok(lost)
     }
 }
 
@@ -524,6 +541,7 @@ impl Placed {
             first: head.first,
             based: head.base != 0,
             small,
+            lost: head.damaged,
         }
     }
 

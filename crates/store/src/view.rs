@@ -4,6 +4,7 @@ use crate::arena::FrameNo;
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
 use crate::scratch::with_page;
+use crate::staged::Carried;
 use crate::stats::DeviceErrors;
 use crate::txn::{Ref, Source, Stamp, check_header, kind_of};
 use crate::{Figures, Store};
@@ -337,14 +338,38 @@ impl Store {
             return Ok(true);
         }
         let read = self.staged_table.lock().read(ino, index, page);
-        Ok(read.inspect_err(|d| {
-            tracing::error!(ino = d.ino, page = d.index, "staged data was changed by something else")
-        })?)
+        Ok(read.inspect_err(|_| self.lose_staged(ino, index))?)
+    }
+
+    /// A staged page is not what was staged: it is lost (S-14.6), which is told once and counted each time.
+    fn lose_staged(&self, ino: u64, index: u64) {
+        match self.staged_table.lock().lose(ino, index) {
+            true => self.tell_lost_staged(ino, index, None),
+            false => self.met_lost_again(ino, index),
+        }
+    }
+
+    /// The same for one that a checkpoint could not carry over.
+    pub(crate) fn lose_carried(&self, carried: &Carried) {
+        if self.staged_table.lock().lose_carried(carried) {
+            let (ino, index) = carried.key;
+            self.tell_lost_staged(ino, index, None);
+        }
     }
 
     /// Whether a page is staged.
     pub fn is_staged(&self, ino: u64, index: u64) -> bool {
         self.staged_table.lock().has(ino, index)
+    }
+
+    /// Whether a staged page is known to be lost; `None` if it is not staged.
+    pub fn is_staged_lost(&self, ino: u64, index: u64) -> Option<bool> {
+        self.staged_table.lock().is_lost(ino, index)
+    }
+
+    /// Inode and index of the staged pages that are known to be lost, ascending.
+    pub fn staged_lost(&self) -> Vec<(u64, u64)> {
+        self.staged_table.lock().all_lost()
     }
 
     /// Indices of an inode's staged pages, ascending.

@@ -457,7 +457,21 @@ fn staged() {
     assert_eq!(with(&[tail(4, 1, 1, (601, crc), b"x")]), []);
     assert_eq!(
         with(&[tail(4, 1, 1, (601, 5), b"x")]),
-        wrong(4, 1, "base (its CRC is another)")
+        [Finding::DataBad {
+            ino: 4,
+            index: 1,
+            page: 601
+        }]
+    );
+    // A page that the log says is lost, and what heals it.
+    let lost = Record::Lost { ino: 4, index: 1 };
+    let told = [Finding::DataLost { ino: 4, index: 1 }];
+    assert_eq!(with(std::slice::from_ref(&lost)), told);
+    assert_eq!(with(&[tail(4, 1, 1, (601, crc), b"x"), lost.clone()]), told);
+    assert_eq!(with(&[lost.clone(), tail(4, 1, 1, (0, 0), b"x")]), told);
+    assert_eq!(
+        with(&[lost.clone(), Record::Truncate { ino: 4, size: 9 }]),
+        with(&[Record::Truncate { ino: 4, size: 9 }])
     );
     assert_eq!(
         with(&[tail(4, 1, 1, (600, crc), b"x")]),

@@ -89,6 +89,10 @@ pub enum Record {
         offset: u16,
         len: u16,
     },
+    Lost {
+        ino: u64,
+        index: u64,
+    },
 }
 
 /// Why bytes are not a list of records.
@@ -148,6 +152,7 @@ impl Record {
             Record::MapEntry { .. } => 11,
             Record::Tail { .. } => 12,
             Record::Zero { .. } => 13,
+            Record::Lost { .. } => 15,
         }
     }
 
@@ -254,6 +259,9 @@ impl Record {
                     .u32(*base_crc)
                     .u16(*offset)
                     .u16(*len);
+            }
+            Record::Lost { ino, index } => {
+                out.u64(*ino).u64(*index);
             }
         }
     }
@@ -438,6 +446,10 @@ fn decode_body(kind: u8, b: &mut In<'_>) -> Result<Record, DecodeError> {
                 len,
             }
         }
+        15 => Record::Lost {
+            ino: b.u64()?,
+            index: b.u64()?,
+        },
         _ => return b.error("unknown record type"),
     })
 }

@@ -5,9 +5,9 @@
 use crate::errors::{Error, Result};
 use crate::volume::Volume;
 use keepfs_format::blockmap::{LOST, PageEntry};
-use keepfs_store::Error as StoreError;
+use keepfs_store::{BadData, Error as StoreError};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most pages remembered.
 const KNOWN_MAX: usize = 1 << 16;
@@ -78,7 +78,7 @@ impl LostPages {
 
 impl Volume {
     /// A page of a file cannot be read back: it is remembered, told once, counted each time, and answered.
-    pub(crate) fn bad_page(&self, ino: u64, index: u64, entry: &PageEntry) -> Error {
+    pub(crate) fn bad_page(&self, ino: u64, index: u64, entry: &PageEntry, bad: BadData) -> Error {
         if entry.flags() != LOST {
             self.store.data_is_bad();
         }
@@ -88,7 +88,7 @@ impl Volume {
                 page = index,
                 "a page of this inode cannot be read back as it was written; write it anew, or restore the file"
             );
-            self.store.tell_bad_data(ino, index, entry.page());
+            self.store.tell_bad_data(ino, index, entry.page(), bad);
         } else {
             self.store.met_bad_data_again(ino, index, entry.page());
         }
@@ -126,10 +126,18 @@ impl Volume {
     /// For fsync: data of this file that was acknowledged is nowhere. Errors: [`Error::BadPage`]. Called with the
     /// inode's lock held.
     pub(crate) fn nothing_lost(&self, ino: u64) -> Result<()> {
+        if let Some((ino, index)) = self.store.staged_lost().into_iter().find(|lost| lost.0 == ino) {
+            return Err(Error::BadPage { ino, index });
+        }
         match self.still_lost(ino, |entry| entry.flags() == LOST) {
             Some(index) => Err(Error::BadPage { ino, index }),
             None => Ok(()),
         }
+    }
+
+    /// Whether some data of the inode may be lost.
+    pub(crate) fn may_have_lost(&self, ino: u64) -> bool {
+        self.lost.knows(ino) || self.store.staged_lost().iter().any(|lost| lost.0 == ino)
     }
 
     /// How many files are known to have lost data, as far as it was noticed since the volume was opened.
@@ -138,6 +146,9 @@ impl Volume {
             let _lock = self.locks.shared(*ino);
             self.still_lost(*ino, |_| true).is_some()
         };
-        self.lost.inodes().into_iter().filter(is_lost).count() as u64
+        let staged = self.store.staged_lost().into_iter().map(|(ino, _)| ino);
+        let mut files: BTreeSet<u64> = self.lost.inodes().into_iter().filter(is_lost).collect();
+        files.extend(staged);
+        files.len() as u64
     }
 }

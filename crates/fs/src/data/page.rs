@@ -2,12 +2,13 @@
 
 use super::PAGE_BYTES;
 use crate::blockmap;
-use crate::errors::Result;
+use crate::errors::{Error, Result};
 use crate::volume::Volume;
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::{BODY, BODY_INLINE, Inode};
+use keepfs_store::BadData;
 
 /// A written page under a page that is to be staged: what `stage` wants as base.
 pub(crate) struct Under {
@@ -38,7 +39,7 @@ impl Volume {
     /// Called with the inode's lock held.
     pub(crate) fn load_entry(&self, ino: u64, index: u64, entry: &PageEntry, page: &mut [u8; PAGE]) -> Result<()> {
         let first = self.load_as(entry, page);
-        if matches!(first, Ok(true)) {
+        if matches!(first, Ok(None)) {
             return Ok(());
         }
         let other = self.other_entry(ino, index, entry)?;
@@ -47,24 +48,27 @@ impl Volume {
             None => (entry, first),
         };
         match read? {
-            true => Ok(()),
-            false => Err(self.bad_page(ino, index, entry)),
+            None => Ok(()),
+            Some(bad) => Err(self.bad_page(ino, index, entry, bad)),
         }
     }
 
-    /// Whether the page is as its entry says. Errors: those of the device.
-    fn load_as(&self, entry: &PageEntry, page: &mut [u8; PAGE]) -> Result<bool> {
+    /// What is wrong with the page, if it is not as its entry says. Errors: those of a device that is not there.
+    fn load_as(&self, entry: &PageEntry, page: &mut [u8; PAGE]) -> Result<Option<BadData>> {
         if entry.is_hole() || blockmap::is_unwritten(entry) {
             page.fill(0);
-            return Ok(true);
+            return Ok(None);
         }
+        let mut bad = BadData::Checksum;
         for _ in 0..if blockmap::is_written(entry) { 2 } else { 0 } {
-            self.store.read_data(entry.page(), page)?;
-            if crc32c::of(page) == entry.crc.get() {
-                return Ok(true);
-            }
+            bad = match self.store.read_data(entry.page(), page) {
+                Ok(()) if crc32c::of(page) == entry.crc.get() => return Ok(None),
+                Ok(()) => BadData::Checksum,
+                Err(error) if error.is_device_io() => BadData::Unreadable,
+                Err(error) => return Err(error.into()),
+            };
         }
-        Ok(false)
+        Ok(Some(bad))
     }
 
     /// What the entry of a page is when the frames that tell it are verified, if that is something else: then the entry was
@@ -102,7 +106,12 @@ impl Volume {
 
     /// The written page under page `index`, if staging it needs a base.
     pub(crate) fn under(&self, ino: u64, inode: &Inode, index: u64) -> Result<Option<Under>> {
-        if inode.body == BODY_INLINE || self.is_staged(ino, index) {
+        let is_lost = self.store.is_staged_lost(ino, index);
+        if is_lost == Some(true) {
+            // S-7.6: a part of it cannot be changed.
+            return Err(Error::BadPage { ino, index });
+        }
+        if inode.body == BODY_INLINE || is_lost.is_some() {
             return Ok(None);
         }
         let entry = self.entry_at(ino, inode, index)?;

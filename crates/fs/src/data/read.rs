@@ -108,7 +108,9 @@ impl Volume {
             return Ok(());
         }
         let read = self.store.read_data(head.page(), buf);
+        // One bad page is no reason to give none of its neighbours: each is asked for by itself then.
         if let Err(error) = read
+            && !error.is_device_io()
             && self.other_entry(ino, first, head)?.is_none()
         {
             return Err(error.into());

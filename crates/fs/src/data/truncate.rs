@@ -43,10 +43,12 @@ impl Volume {
         Ok(Cut { size, under })
     }
 
-    /// Whether the page is lost and not staged either.
+    /// Whether what is staged of the page is lost, or the page, if nothing is.
     fn is_lost(&self, ino: u64, inode: &Inode, index: u64) -> Result<bool> {
-        let entry = self.entry_at(ino, inode, index)?;
-        Ok(entry.flags() == LOST && !self.is_staged(ino, index))
+        match self.store.is_staged_lost(ino, index) {
+            Some(is_lost) => Ok(is_lost),
+            None => Ok(self.entry_at(ino, inode, index)?.flags() == LOST),
+        }
     }
 
     /// Frees what lies behind the size of an inode that a cut left on the hidden list.

@@ -1,14 +1,14 @@
 //! Writing staged pages to pages of their own: by age, by number, before something needs them mapped.
 
 use super::PAGES_A_STEP;
-use super::place::{Fresh, name_pages};
+use super::place::{Fresh, name_lost, name_pages};
 use crate::blockmap;
 use crate::errors::{Error, Result, fitting};
 use crate::inode::Held;
 use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;
-use keepfs_store::{Near, Purpose};
+use keepfs_store::{Error as StoreError, Near, Purpose};
 use keepfs_vfs::Errno;
 
 /// Inodes looked at in one round.
@@ -29,7 +29,7 @@ impl Volume {
     /// Writes out the staged pages of `ino` within `from .. to`. Called with the exclusive lock held.
     pub(crate) fn write_out(&self, ino: u64, from: u64, to: u64) -> Result<()> {
         let staged = self.store.staged_pages(ino);
-        let wanted: Vec<u64> = staged.into_iter().filter(|index| (from..to).contains(index)).collect();
+        let mut wanted: Vec<u64> = staged.into_iter().filter(|index| (from..to).contains(index)).collect();
         let mut at = 0;
         while at < wanted.len() {
             let neighbours = wanted[at..]
@@ -37,10 +37,15 @@ impl Volume {
                 .enumerate()
                 .take_while(|(i, p)| **p == wanted[at] + *i as u64);
             let most = neighbours.count() as u64;
-            let count = fitting(most.min(PAGES_A_STEP), |count| {
+            let run = fitting(most.min(PAGES_A_STEP), |count| {
                 self.write_out_run(ino, wanted[at], count as usize)
-            })?;
-            at += count as usize;
+            });
+            if let Err(Error::Store(StoreError::Lost { index, .. })) = run {
+                self.write_out_lost(ino, index)?;
+                wanted.retain(|other| *other != index);
+                continue;
+            }
+            at += run? as usize;
         }
         Ok(())
     }
@@ -67,6 +72,17 @@ impl Volume {
         Ok(())
     }
 
+    /// A staged page that is lost gets the entry that says so (S-7.6).
+    fn write_out_lost(&self, ino: u64, index: u64) -> Result<()> {
+        self.change(|txn| {
+            txn.claim();
+            let mut file = Held::load(txn, ino)?;
+            name_lost(txn, &mut file, index, 1)?;
+            file.put(txn)
+        })?;
+        self.remember_lost(ino, index, 1)
+    }
+
     /// Writes out the staged pages of several inodes, those left out that somebody is at. Small ones go together: one
     /// reservation, one write, one transaction. What the device refuses, and what belongs to a fenced file (S-15.17), stays
     /// staged.
@@ -89,7 +105,7 @@ impl Volume {
                 }
             }
             match self.write_out_together(&jobs) {
-                Err(error) if error.is_too_large() || error.is_fenced() => {
+                Err(error) if error.is_too_large() || error.is_fenced() || error.is_lost() => {
                     for job in &jobs {
                         match self.write_out(job.ino, 0, u64::MAX) {
                             Err(error) if error.is_fenced() => log_write_out(&error),

@@ -8,7 +8,7 @@ use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::{BODY_DIRECT, BODY_TREE};
-use keepfs_store::Looked;
+use keepfs_store::{BadData, Looked};
 use keepfs_vfs::Errno;
 
 /// Pages that are read at a time.
@@ -57,14 +57,25 @@ impl Volume {
     fn look_at_page(&self, ino: u64, index: u64, entry: &PageEntry) -> Looked {
         let mut looked = Looked::default();
         // What is staged over it is what counts.
-        if !blockmap::is_written(entry) || self.is_staged(ino, index) {
-            return looked;
+        match self.store.staged(ino, index, &mut [0; PAGE]) {
+            Ok(false) if blockmap::is_written(entry) => {}
+            Err(_) => {
+                looked.bad = 1;
+                return looked;
+            }
+            Ok(_) => return looked,
         }
         looked.pages = 1;
-        let right = |entry: &PageEntry| {
+        let mut bad = BadData::Checksum;
+        let mut right = |entry: &PageEntry| {
             let mut page = [0; PAGE];
             (0..2).any(|_| {
                 let read = self.store.read_data_fresh(entry.page(), &mut page);
+                bad = if read.is_ok() {
+                    BadData::Checksum
+                } else {
+                    BadData::Unreadable
+                };
                 read.is_ok() && crc32c::of(&page) == entry.crc.get()
             })
         };
@@ -74,7 +85,7 @@ impl Volume {
         let other = self.other_entry(ino, index, entry).ok().flatten();
         if !other.is_some_and(|now| !blockmap::is_written(&now) || right(&now)) {
             looked.bad = 1;
-            let error = self.bad_page(ino, index, other.as_ref().unwrap_or(entry));
+            let error = self.bad_page(ino, index, other.as_ref().unwrap_or(entry), bad);
             tracing::debug!(%error, "found by scrub");
         }
         looked

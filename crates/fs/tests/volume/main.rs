@@ -1,6 +1,7 @@
 //! The volume by itself, on a device in memory: large directories, sparse files, full pools, threads.
 
 mod aged;
+mod bad_pages;
 mod directories;
 mod flushes;
 mod frozen;

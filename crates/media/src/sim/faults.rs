@@ -58,6 +58,8 @@ struct Rule {
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     rules: Vec<Rule>,
+    /// Pages that cannot be read until they are written.
+    unreadable: Vec<PageNo>,
     gone_after: Option<u64>,
     order: PersistOrder,
     /// Operations of each kind seen so far.
@@ -86,6 +88,13 @@ impl Faults {
     #[must_use]
     pub fn fail(self, operation: Operation, when: When) -> Self {
         self.with(operation, when, Effect::Error)
+    }
+
+    /// Reads of this page fail with EIO until it is written: a disk maps a bad sector to a good one then.
+    #[must_use]
+    pub fn unreadable(mut self, page: PageNo) -> Self {
+        self.unreadable.push(page);
+        self
     }
 
     /// Writes of one class fail with EIO and change nothing; others are not counted.
@@ -159,6 +168,12 @@ impl Faults {
                     Some(only) => class == Some(only) && rule.when.holds(nth_of, at, count),
                 }
         };
+        let touches = |page: &PageNo| When::Page(*page).holds(0, at, count);
+        match operation {
+            Operation::Read if self.unreadable.iter().any(touches) => return Verdict::Error,
+            Operation::Write => self.unreadable.retain(|page| !touches(page)),
+            _ => {}
+        }
         match self.rules.iter().find(applies).map(|rule| rule.effect) {
             None => Verdict::Good,
             Some(Effect::Error) => Verdict::Error,

@@ -4,6 +4,7 @@ use super::{Damage, Damages, Done, KEPT, SHOWN, Seen};
 use crate::Store;
 use crate::audit::Unbalanced;
 use crate::error::Error;
+use crate::staged::BadData;
 use core::ops::Range;
 use keepfs_codes::identity::Group;
 use keepfs_format::history::{Event, Lasting};
@@ -329,10 +330,10 @@ impl Store {
     }
 
     /// A page of a file cannot be read back as it was written.
-    pub fn tell_bad_data(&self, ino: u64, index: u64, page: u64) {
+    pub fn tell_bad_data(&self, ino: u64, index: u64, page: u64, bad: BadData) {
         self.tell_of(&Told {
             place: Place::Data { ino, index, page },
-            seen: &Seen::Checksum,
+            seen: &bad.seen(),
             done: Done::Nothing,
             owner: ino,
             inodes: &[],
@@ -341,11 +342,37 @@ impl Store {
         });
     }
 
+    /// A staged page is lost: memory does not have it as it was staged, or the device page under it is bad (S-14.6).
+    pub(crate) fn tell_lost_staged(&self, ino: u64, index: u64, base: Option<(u64, BadData)>) {
+        let (place, seen) = match base {
+            None => (Place::Staged { ino, index }, Seen::Checksum),
+            Some((page, bad)) => (Place::Data { ino, index, page }, bad.seen()),
+        };
+        self.tell_of(&Told {
+            place,
+            seen: &seen,
+            done: Done::Nothing,
+            owner: ino,
+            inodes: &[],
+            window_ms: None,
+            more: "what was written to it since its last write-out is lost with it".to_owned(),
+        });
+    }
+
     /// A page of a file that was told of cannot be read back again: no event, but the list of damages counts it (S-18.6).
     pub fn met_bad_data_again(&self, ino: u64, index: u64, page: u64) {
         let place = Place::Data { ino, index, page };
         if let Some((inode, id, from, _)) = place.lasting(ino) {
             self.history.again(place.fields().0, (inode, id, from), now().0);
+        }
+    }
+
+    /// The same for a staged page that is known to be lost.
+    pub(crate) fn met_lost_again(&self, ino: u64, index: u64) {
+        for place in [Place::Staged { ino, index }, Place::Data { ino, index, page: 0 }] {
+            if let Some((inode, id, from, _)) = place.lasting(ino) {
+                self.history.again(place.fields().0, (inode, id, from), now().0);
+            }
         }
     }
 
@@ -365,6 +392,15 @@ impl Store {
     /// What was found wrong in frames since the pool was opened, at most the last 256, oldest first.
     pub fn damages(&self) -> Vec<(Damage, Done)> {
         self.damages.all()
+    }
+}
+
+impl BadData {
+    fn seen(self) -> Seen {
+        match self {
+            BadData::Unreadable => Seen::Medium,
+            BadData::Checksum => Seen::Checksum,
+        }
     }
 }
 

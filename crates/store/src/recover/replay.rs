@@ -88,7 +88,10 @@ impl<'s> Replay<'s> {
                 self.store.staged_table.lock().apply(record, &mut Under::Later)?;
             }
             Record::Ref { run, delta } => self.replay_ref(*run, *delta)?,
-            Record::MapEntry { ino, index, .. } | Record::Tail { ino, index, .. } | Record::Zero { ino, index, .. }
+            Record::MapEntry { ino, index, .. }
+            | Record::Tail { ino, index, .. }
+            | Record::Zero { ino, index, .. }
+            | Record::Lost { ino, index }
                 if *index > FILE_SIZE_MAX / PAGE as u64 =>
             {
                 return Err(Error::Damaged(format!(
@@ -98,6 +101,7 @@ impl<'s> Replay<'s> {
             // Errors: more staged pages than the pool that wrote the log had slots for (S-9.6).
             Record::Tail { .. }
             | Record::Zero { .. }
+            | Record::Lost { .. }
             | Record::MapEntry { .. }
             | Record::Truncate { .. }
             | Record::Create { .. } => self.store.staged_table.lock().apply(record, &mut Under::Later)?,

@@ -5,6 +5,7 @@ use crate::arena::{Arena, FrameNo};
 use crate::events::{Damage, Done, Place, Seen, Told};
 use crate::restart::{self, Finding};
 use crate::segment::Adopted;
+use crate::staged::Table;
 use crate::undo::{State, UndoLog};
 use crate::{Store, repair};
 use core::fmt;
@@ -146,7 +147,10 @@ pub(super) fn compare_staged(store: &Store, adopted: &Adopted, findings: &mut Ve
     let new = store.staged_table.lock();
     let (mut was, mut is) = ([0; PAGE], [0; PAGE]);
     for (ino, index) in old.keys().into_iter().chain(new.keys()) {
-        let same = old.read(ino, index, &mut was) == Ok(true) && new.read(ino, index, &mut is) == Ok(true) && was == is;
+        // One that was known to be lost is no news; log and redo may even have it.
+        let is_known = old.is_lost(ino, index) == Some(true);
+        let read = |table: &Table, page| table.read(ino, index, page) == Ok(true);
+        let same = is_known || read(&old, &mut was) && read(&new, &mut is) && was == is;
         if !same && !findings.contains(&Evidence::Staged(Some((ino, index)))) {
             findings.push(Evidence::Staged(Some((ino, index))));
         }

@@ -9,7 +9,7 @@ use super::{Segment, Word};
 use crate::arena::Guard;
 use crate::error::Error;
 use crate::redo::{self, Redo, RedoDamage, TxnRedo, Work, compact};
-use crate::staged::{self, Table};
+use crate::staged::{self, BadData, Table};
 use crate::undo::UndoLog;
 use keepfs_codes::Protection;
 use keepfs_format::plog::{Record, Run};
@@ -76,8 +76,8 @@ impl Adopted {
     }
 
     /// The staged pages as the server had them, half-done changes finished; `read` gives a device page that has a CRC-32C.
-    /// Errors: a slot is not right; those of `read`.
-    pub fn staged(&self, read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), Error>) -> Result<Table, Error> {
+    /// Errors: a slot is not right.
+    pub fn staged(&self, read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), BadData>) -> Result<Table, Error> {
         let transactions = self.redo.kept().read(&self.segment).map_err(damaged)?;
         staged::rebuild(self.segment.clone(), &transactions, read)
     }

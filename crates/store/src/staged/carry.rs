@@ -1,6 +1,6 @@
 //! Staged pages as a checkpoint carries them over into the new log (S-10.3).
 
-use super::{Key, StagedDamage, Table};
+use super::{Key, Table};
 use crate::segment::Segment;
 use crate::staged::slots::{Found, checksum};
 use keepfs_format::PAGE;
@@ -12,6 +12,8 @@ pub struct Carried {
     pub key: Key,
     version: u32,
     slot: u32,
+    /// The stamp with which it was staged first.
+    first: u64,
     /// What CRC-32C it must have; `None`: it was damaged at the barrier.
     crc: Option<u32>,
 }
@@ -31,10 +33,18 @@ impl Table {
                 key: *key,
                 version: found.map_or(0, |(head, _)| head.version),
                 slot: placed.slot,
+                first: placed.first,
                 crc: found.filter(|(head, _)| !head.damaged).map(|(_, crc)| crc),
             }
         };
         self.pages.iter().map(carried).collect()
+    }
+
+    /// A page that could not be carried over is lost, unless it was dropped since.
+    pub fn lose_carried(&mut self, carried: &Carried) -> bool {
+        let (ino, index) = carried.key;
+        let is_same = |placed: &super::Placed| placed.first == carried.first;
+        self.pages.get(&carried.key).is_some_and(is_same) && self.lose(ino, index)
     }
 
     /// What was carried over is written.
@@ -44,16 +54,17 @@ impl Table {
 }
 
 impl Carried {
-    /// The page as one record: everything up to its last byte that is not zero. Errors: it is not what was staged.
-    pub fn record(&self, segment: &Segment) -> Result<Record, StagedDamage> {
+    /// The page as one record: everything up to its last byte that is not zero, or that it is lost if it is not what was
+    /// staged (S-10.3).
+    pub fn record(&self, segment: &Segment) -> Record {
         let (ino, index) = self.key;
         let mut page = [0; PAGE];
         segment.load_page(self.slot, &mut page);
         if self.crc != Some(checksum(segment, self.slot, &page)) {
-            return Err(StagedDamage { ino, index });
+            return Record::Lost { ino, index };
         }
         let len = page.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
-        Ok(Record::Tail {
+        Record::Tail {
             ino,
             index,
             version: self.version,
@@ -61,6 +72,6 @@ impl Carried {
             base_crc: 0,
             offset: 0,
             bytes: page[..len].to_vec(),
-        })
+        }
     }
 }

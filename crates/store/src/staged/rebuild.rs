@@ -1,7 +1,7 @@
 //! The staged table as a killed server left it (S-14.8).
 
 use super::slots::{self, Found, Slots};
-use super::{Bases, Key, Placed, Table, Under, Weight};
+use super::{BadData, Bases, Key, Placed, Table, Under, Weight};
 use crate::cache::IdMap;
 use crate::error::Error;
 use crate::redo::TxnRedo;
@@ -12,24 +12,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Reads the heads back and applies what a transaction in `redo` committed and the killed server had not applied
-/// whole. `read` gives a base: device page, its CRC-32C, where to. Errors: `Damaged` if a head is not right: the
-/// segment must not be used.
+/// whole. `read` gives a base: device page, its CRC-32C, where to; a page whose base it does not give is lost. Errors:
+/// `Damaged` if a head is not right: the segment must not be used.
 pub fn rebuild(
     segment: Arc<Segment>,
     redo: &[TxnRedo],
-    mut read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), Error>,
+    mut read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), BadData>,
 ) -> Result<Table, Error> {
     let mut table = from_heads(segment.clone())?;
     let followed = segment.word(Word::Followed);
     for txn in redo.iter().filter(|t| t.seq > followed) {
         for record in &txn.records {
-            let mut bases = Bases::default();
+            let (mut bases, mut lost) = (Bases::default(), None);
             if let Some((key, base, crc)) = base_of(record).filter(|(key, ..)| !table.pages.contains_key(key)) {
                 let mut page = Box::new([0; PAGE]);
-                read(base, crc, &mut page)?;
+                lost = read(base, crc, &mut page).err().map(|_| key);
                 bases.insert(key, page);
             }
             table.apply(record, &mut Under::Bases(&mut bases))?;
+            if let Some((ino, index)) = lost {
+                table.lose(ino, index);
+            }
         }
         segment.set_word(Word::Followed, txn.seq);
     }
@@ -80,6 +83,7 @@ fn from_heads(segment: Arc<Segment>) -> Result<Table, Error> {
     let mut slots = Slots::new(segment, free.into_iter());
     outdated.iter().for_each(|o| slots.free(o.slot, o.stamp));
     Ok(Table {
+        lost: pages.values().filter(|p| p.lost).count(),
         promised: pages.values().filter(|p| !p.based).count() as u64,
         quarters: pages.values().map(|p| p.quarters()).sum(),
         weight: Weight::default(),

@@ -57,6 +57,19 @@ pub struct Slots {
     taken: usize,
 }
 
+/// The head of a page of which nothing is known but whether a device page lies under it.
+pub fn unknown(key: Key, based: bool, stamp: u64) -> Head {
+    Head {
+        key,
+        base: if based { UNKNOWN } else { 0 },
+        base_crc: 0,
+        version: 0,
+        damaged: true,
+        stamp,
+        first: stamp,
+    }
+}
+
 /// Whether a page fits into a small slot.
 pub fn is_small(page: &[u8; PAGE]) -> bool {
     let (parts, _) = page[SMALL..].as_chunks::<64>();
@@ -128,6 +141,12 @@ impl Slots {
         self.segment.set_head(stored.slot, &bytes);
     }
 
+    /// What a slot holds is not to be used from here on.
+    pub fn name_lost(&mut self, slot: u32, head: &Head) {
+        self.segment
+            .set_head(slot, &encode(self.segment.incarnation(), head, 0));
+    }
+
     /// A page that was stored with `stamp` is not wanted any more.
     pub fn free(&mut self, slot: u32, stamp: u64) {
         self.segment.clear_head(slot);
@@ -169,13 +188,8 @@ impl Slots {
         match self.found(placed.slot) {
             Found::Page(head, _) if head.key == key => head,
             _ => Head {
-                key,
-                base: if placed.based { UNKNOWN } else { 0 },
-                base_crc: 0,
-                version: 0,
-                damaged: true,
-                stamp: placed.stamp,
                 first: placed.first,
+                ..unknown(key, placed.based, placed.stamp)
             },
         }
     }

@@ -46,6 +46,7 @@ fn samples() -> Vec<Record> {
             offset: 7,
             len: 11,
         },
+        Record::Lost { ino: 8, index: 14 },
     ]
 }
 
