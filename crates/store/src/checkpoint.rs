@@ -16,7 +16,8 @@ use crate::ladder::LogStart;
 use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug, Point};
 use crate::sync::Lead;
-use crate::{Store, pool};
+use crate::watched::Watched;
+use crate::{Store, map, pool};
 use barrier::Moment;
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
@@ -30,10 +31,25 @@ use shrink::Shrink;
 
 /// What only the checkpointer touches.
 pub struct Keeper {
-    /// The superblock in force.
-    pub superblock: Superblock,
+    /// The superblock in force, or, while settings change, what it shall be; read by [`Store::superblock_in_force`].
+    pub superblock: Watched<Superblock>,
     /// Pages that hold metadata.
     pub homes: Homes,
+}
+
+impl Keeper {
+    /// A superblock as it is kept: without its CRC, since the sum of bytes that end with their CRC is always the same.
+    pub fn of(superblock: &Superblock) -> Watched<Superblock> {
+        Watched::new(0, Keeper::plain(superblock))
+    }
+
+    /// The superblock without its CRC.
+    pub fn plain(superblock: &Superblock) -> Superblock {
+        Superblock {
+            crc: 0.into(),
+            ..*superblock
+        }
+    }
 }
 
 /// What a checkpoint shall be besides an ordinary one.
@@ -89,7 +105,7 @@ impl Store {
         if planted::is(Bug::LogTruncatedEarly) {
             self.log.lock().tail = tail.sequence;
         }
-        let mut plan = Plan::new(self, keeper.homes.clone());
+        let mut plan = Plan::new(self, keeper.homes.clone())?;
         let mut flying = Vec::new();
         self.write_metablocks(&moment, &mut plan, &mut flying)?;
         moment.rewrite.iter().try_for_each(|id| plan.rewrite_map_page(*id))?;
@@ -98,7 +114,12 @@ impl Store {
             self.flush_device()?;
             self.write_batch(&mut core::mem::take(&mut plan.late))?;
         }
-        let superblock = self.next_superblock(keeper, &plan, &moment, tail, log_written, wish);
+        let superblock = self.next_superblock(keeper, &plan, &moment, tail, log_written, wish)?;
+        if self.next_superblock(keeper, &plan, &moment, tail, log_written, wish)? != superblock {
+            return Err(Error::Damaged(
+                "the superblock to come was changed while it was made".into(),
+            ));
+        }
         if !planted::is(Bug::NoFlushBeforeSuperblock) && !planted::is(Bug::MapBeforeMetablocks) {
             self.flush_device()?;
         }
@@ -113,7 +134,7 @@ impl Store {
         loop {
             let chunks = self.prepare_chunks(keeper)?;
             let shrink = match chunks.is_empty() && wish.new_log.is_none() {
-                true => self.plan_shrink(keeper),
+                true => self.plan_shrink(keeper)?,
                 false => Shrink::default(),
             };
             // Where too much was changed since the room was made, the gate is open again: more room is made.
@@ -201,17 +222,17 @@ impl Store {
 
     fn next_superblock(
         &self,
-        keeper: &Keeper,
+        keeper: &mut Keeper,
         plan: &Plan<'_>,
         moment: &Moment,
         tail: Head,
         log_written: u64,
         wish: Wish,
-    ) -> Superblock {
-        let mut sb = keeper.superblock;
+    ) -> Result<Superblock, Error> {
+        let mut sb = self.superblock_in_force(keeper)?;
         sb.generation = (sb.generation.get() + 1).into();
         sb.seq = moment.seq.into();
-        sb.roots = plan.roots;
+        sb.roots = map::roots(&plan.roots)?;
         sb.log_seq = tail.sequence.into();
         sb.group = tail.group.into();
         sb.chain = tail.chain.into();
@@ -227,7 +248,7 @@ impl Store {
         drop(state);
         let zones = self.zones_wanted();
         (sb.zone_current, sb.zone_next) = (zones[0].into(), zones[1].into());
-        sb
+        Ok(sb)
     }
 
     /// The commit point: one slot, flush; then its copy without a flush of its own (S-2.1, S-10.2).
@@ -244,7 +265,10 @@ impl Store {
                 planted::step(Point::SuperblockFlushed);
             }
         }
-        Ok(())
+        match bytes == pool::superblock_bytes(sb) {
+            true => Ok(()),
+            false => Err(Error::Damaged("a superblock was changed while it was written".into())),
+        }
     }
 
     /// The superblock is durable: memory follows, and what the checkpoint freed may be used.
@@ -258,7 +282,8 @@ impl Store {
         flying: &[(MetaId, FrameNo)],
     ) {
         let mut roots = self.map.roots.write();
-        *roots = superblock.roots;
+        *roots = map::watched(&superblock.roots);
+        self.map.stray_told.store(false, Ordering::Relaxed);
         for (id, bytes, crc) in &plan.kept {
             if let Some(pin) = self.cache.pin(*id) {
                 self.arena.refill(pin.frame, bytes, *crc);
@@ -282,16 +307,17 @@ impl Store {
         self.deaths.arrived();
         self.install_log(&superblock, tail);
         let zones = [superblock.zone_current.get(), superblock.zone_next.get()];
-        keeper.superblock = superblock;
+        keeper.superblock = Keeper::of(&superblock);
         keeper.homes = plan.homes;
-        keeper.homes.changed.clear();
+        keeper.homes.arrived();
         self.space.left(|run| self.system.remove(run));
         self.release_up_to(moment.seq);
         self.sync.reached(moment.seq);
         self.open_zones(zones);
         self.rewrites.installed();
         self.set_reserve(&keeper.homes);
-        self.space.set_spare(self.coming_back(keeper));
+        // What cannot be told is not counted on; the next checkpoint tells it.
+        self.space.set_spare(self.coming_back(keeper).unwrap_or(0));
         *self.checkpoint_at.lock() = std::time::Instant::now();
         self.stats.checkpoints.fetch_add(1, Ordering::Relaxed);
     }
@@ -329,3 +355,6 @@ fn dead_entry(generation: u32) -> MapEntry {
         ..MapEntry::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,14 @@ pub enum Error {
         /// The rolling checksum.
         expected: u64,
     },
+    /// What decides where metadata goes changed in the heap, other than by who set it (S-13.9, promise C-3).
+    #[error(
+        "memory at {address:#x}, which tells where metadata lies, was changed by something else; nothing of it was written, remount the pool"
+    )]
+    Heap {
+        /// Where.
+        address: usize,
+    },
     /// A metablock that could not be repaired (S-15.17).
     #[error("{id} was damaged in memory beyond repair and is fenced off: `keepfs damage list` says whose it is")]
     Fenced {

@@ -1,10 +1,15 @@
 //! Where metadata lives: chunks of pages and which of them are used (SPEC S-4.5). Only checkpoints change this.
+//!
+//! Invariant: each chunk, the pages freed and the metablocks changed have sums, and are compared with them when they are
+//! used (C-3). The figures and the index by first page are compared with the chunks.
 
+use crate::error::Error;
 use crate::planted::{self, Bug};
+use crate::watched::{Stray, Watched, WatchedList, WatchedMap};
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
 use keepfs_format::plog::Run;
-use keepfs_format::{FromBytes, IntoBytes, PAGE};
-use std::collections::{BTreeMap, BTreeSet};
+use keepfs_format::{FromBytes, FromZeros, IntoBytes, PAGE};
+use std::collections::BTreeMap;
 
 /// A run of pages that holds metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +20,19 @@ struct Home {
 }
 
 impl Home {
+    /// `None`: the place is empty.
+    fn of(chunk: Chunk) -> Option<Home> {
+        (chunk.start() != 0).then(|| Home {
+            start: chunk.start(),
+            pages: chunk.pages(),
+            used: chunk.used,
+        })
+    }
+
+    fn chunk(&self) -> Chunk {
+        Chunk::new(self.start, self.pages, self.used)
+    }
+
     fn taken(&self) -> u32 {
         self.used.iter().map(|byte| byte.count_ones()).sum()
     }
@@ -41,7 +59,7 @@ impl Home {
 /// All chunks; slot i stands in HOMES metablock i / 100 at place i % 100.
 #[derive(Clone, Default)]
 pub struct Homes {
-    chunks: Vec<Option<Home>>,
+    chunks: Vec<Watched<Chunk>>,
     by_start: BTreeMap<u64, usize>,
     free: u64,
     pages: u64,
@@ -53,9 +71,15 @@ pub struct Homes {
     /// No chunk that starts before this page has a free one.
     lowest: u64,
     /// HOMES metablocks that differ from the last checkpoint's.
-    pub changed: BTreeSet<u64>,
+    changed: WatchedMap<()>,
     /// Pages freed since: clear in the new HOMES, but not to be used before it is durable.
-    freed: Vec<u64>,
+    freed: WatchedList<u64>,
+}
+
+impl From<Stray> for Error {
+    fn from(Stray { address }: Stray) -> Error {
+        Error::Heap { address }
+    }
 }
 
 impl Homes {
@@ -72,55 +96,77 @@ impl Homes {
     }
 
     fn set(&mut self, slot: usize, chunk: Chunk) -> Result<(), String> {
-        if slot >= self.chunks.len() {
-            self.chunks.resize(slot + 1, None);
-        }
-        let home = Home {
-            start: chunk.start(),
-            pages: chunk.pages(),
-            used: chunk.used,
-        };
+        let Some(home) = Home::of(chunk) else { return Ok(()) };
         let taken = (0..home.pages).filter(|i| home.is_used(*i)).count() as u64;
         if self.by_start.insert(home.start, slot).is_some() {
             return Err(format!("two chunks start at page {}", home.start));
         }
         self.free += u64::from(home.pages) - taken;
         self.pages += u64::from(home.pages);
-        self.chunks[slot] = Some(home);
+        self.put(slot, Some(&home));
         Ok(())
     }
 
+    /// A stray write into the first chunk.
+    #[cfg(test)]
+    pub fn scribble(&mut self) {
+        self.chunks[0].scribble(|chunk| chunk.used[0] ^= 1);
+    }
+
+    /// The chunk in a place.
+    fn home(&self, slot: usize) -> Result<Option<Home>, Stray> {
+        match self.chunks.get(slot) {
+            Some(chunk) => Ok(Home::of(chunk.get(slot as u64)?)),
+            None => Ok(None),
+        }
+    }
+
+    fn put(&mut self, slot: usize, home: Option<&Home>) {
+        for empty in self.chunks.len()..=slot {
+            self.chunks.push(Watched::new(empty as u64, Chunk::new_zeroed()));
+        }
+        self.chunks[slot] = Watched::new(slot as u64, home.map_or_else(Chunk::new_zeroed, Home::chunk));
+    }
+
+    /// The chunk that the index by first page leads to. Errors: it is not there.
+    fn indexed(&self, (start, slot): (&u64, &usize)) -> Result<Home, Stray> {
+        let home = self.home(*slot)?.filter(|home| home.start == *start);
+        home.ok_or_else(|| Stray {
+            address: core::ptr::from_ref(start).addr(),
+        })
+    }
+
     /// All chunks, ascending by their first page.
-    pub fn runs(&self) -> Vec<Run> {
-        let slots = self.by_start.values().filter_map(|slot| *self.chunks.get(*slot)?);
-        slots.map(|home| home.run()).collect()
+    fn ascending(&self) -> Result<Vec<Home>, Stray> {
+        self.by_start.iter().map(|place| self.indexed(place)).collect()
+    }
+
+    /// All chunks as runs, ascending by their first page.
+    pub fn runs(&self) -> Result<Vec<Run>, Stray> {
+        Ok(self.ascending()?.iter().map(Home::run).collect())
     }
 
     /// Chunks without a used page, those with the highest numbers first.
-    pub fn unused(&self) -> Vec<Run> {
-        let slots = self.by_start.values().rev();
-        let homes = slots.filter_map(|slot| self.chunks.get(*slot)?.as_ref());
-        homes.filter(|home| home.taken() == 0).map(Home::run).collect()
+    pub fn unused(&self) -> Result<Vec<Run>, Stray> {
+        let homes = self.ascending()?;
+        let unused = homes.iter().rev().filter(|home| home.taken() == 0);
+        Ok(unused.map(Home::run).collect())
     }
 
     /// The used pages of the highest chunk that is more than half free, if those below it have room for them.
-    pub fn sparse_chunk(&self) -> Vec<u64> {
-        let homes: Vec<&Home> = self
-            .by_start
-            .values()
-            .filter_map(|slot| self.chunks.get(*slot)?.as_ref())
-            .collect();
-        let sparse = |home: &&Home| home.taken() > 0 && home.taken() * 2 < home.pages;
+    pub fn sparse_chunk(&self) -> Result<Vec<u64>, Stray> {
+        let homes = self.ascending()?;
+        let sparse = |home: &Home| home.taken() > 0 && home.taken() * 2 < home.pages;
         let Some(at) = homes.iter().rposition(sparse) else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
         let home = homes[at];
         let below: u32 = homes[..at].iter().map(|home| home.pages - home.taken()).sum();
         let used = (0..home.pages).filter(|i| home.is_used(*i));
-        match below > 2 * home.taken() {
+        Ok(match below > 2 * home.taken() {
             true => used.map(|i| home.start + u64::from(i)).collect(),
             false => Vec::new(),
-        }
+        })
     }
 
     /// A chunk without used pages is no chunk any more.
@@ -128,11 +174,26 @@ impl Homes {
         let Some(slot) = self.by_start.remove(&run.start) else {
             return;
         };
-        self.chunks[slot] = None;
+        self.put(slot, None);
         self.full_below = self.full_below.min(slot);
         self.free -= u64::from(run.count);
         self.pages -= u64::from(run.count);
-        self.changed.insert((slot / CHUNKS) as u64);
+        self.change((slot / CHUNKS) as u64);
+    }
+
+    /// HOMES metablock `index` is written by the checkpoint being made.
+    pub fn change(&mut self, index: u64) {
+        self.changed.insert(index, ());
+    }
+
+    /// HOMES metablocks that differ from the last checkpoint's, ascending.
+    pub fn changed(&self) -> Result<Vec<u64>, Stray> {
+        Ok(self.changed.all()?.into_iter().map(|(index, ())| index).collect())
+    }
+
+    /// The checkpoint is durable: nothing differs from it.
+    pub fn arrived(&mut self) {
+        self.changed.clear();
     }
 
     /// Pages that can be handed out.
@@ -151,110 +212,132 @@ impl Homes {
     }
 
     /// Adds a new chunk, all free.
-    pub fn add(&mut self, start: u64, pages: u32) {
-        let empty = self.chunks.iter().skip(self.full_below).position(Option::is_none);
-        let slot = empty.map_or(self.chunks.len(), |i| self.full_below + i);
-        self.full_below = slot + 1;
-        if slot >= self.chunks.len() {
-            self.chunks.resize(slot + 1, None);
+    pub fn add(&mut self, start: u64, pages: u32) -> Result<(), Stray> {
+        let mut slot = self.full_below;
+        while self.home(slot)?.is_some() {
+            slot += 1;
         }
-        self.chunks[slot] = Some(Home {
-            start,
-            pages,
-            used: [0; 32],
-        });
+        self.full_below = slot + 1;
+        let used = [0; 32];
+        self.put(slot, Some(&Home { start, pages, used }));
         self.by_start.insert(start, slot);
         self.lowest = self.lowest.min(start);
         self.free += u64::from(pages);
         self.pages += u64::from(pages);
-        self.changed.insert((slot / CHUNKS) as u64);
+        self.change((slot / CHUNKS) as u64);
+        Ok(())
     }
 
     /// A free page for metadata.
-    pub fn take(&mut self) -> Option<u64> {
+    pub fn take(&mut self) -> Result<Option<u64>, Stray> {
         if self.free == 0 {
-            return None;
+            return Ok(None);
         }
-        let slot = match self.compact {
-            true => self.lowest_slot()?,
-            false => self.next_slot()?,
+        let found = match self.compact {
+            true => self.lowest_free()?,
+            false => self.next_free()?,
         };
-        let home = self.chunks[slot].as_mut()?;
-        let i = home.first_free()?;
+        let Some((slot, mut home, i)) = found else {
+            return Ok(None);
+        };
         home.used[i as usize / 8] |= 1 << (i % 8);
+        self.put(slot, Some(&home));
         self.free -= 1;
         self.cursor = slot;
-        self.changed.insert((slot / CHUNKS) as u64);
-        Some(home.start + u64::from(i))
+        self.change((slot / CHUNKS) as u64);
+        Ok(Some(home.start + u64::from(i)))
     }
 
-    fn has_free(&self, slot: usize) -> bool {
-        let home = self.chunks.get(slot).and_then(Option::as_ref);
-        home.is_some_and(|home| home.first_free().is_some())
-    }
-
-    fn next_slot(&self) -> Option<usize> {
+    /// A chunk with a free page: its place, itself, and which page.
+    fn next_free(&self) -> Result<Option<(usize, Home, u32)>, Stray> {
         let count = self.chunks.len();
-        (0..count)
-            .map(|step| (self.cursor + step) % count)
-            .find(|slot| self.has_free(*slot))
-    }
-
-    fn lowest_slot(&mut self) -> Option<usize> {
-        let mut chunks = self.by_start.range(self.lowest..);
-        let (start, slot) = chunks
-            .find(|(_, slot)| self.has_free(**slot))
-            .map(|(start, slot)| (*start, *slot))?;
-        self.lowest = start;
-        Some(slot)
-    }
-
-    /// Frees a page with the checkpoint being made. `Err` if it is no used metadata page.
-    pub fn release(&mut self, page: u64) -> Result<(), String> {
-        let (slot, i) = self
-            .find(page)
-            .ok_or_else(|| format!("page {page} holds metadata outside all chunks"))?;
-        let used = self.chunks[slot].as_ref().is_some_and(|h| h.is_used(i));
-        if !used {
-            return Err(format!("metadata page {page} is not marked used"));
+        for slot in (0..count).map(|step| (self.cursor + step) % count) {
+            if let Some(home) = self.home(slot)?
+                && let Some(i) = home.first_free()
+            {
+                return Ok(Some((slot, home, i)));
+            }
         }
-        self.changed.insert((slot / CHUNKS) as u64);
+        Ok(None)
+    }
+
+    /// The same, of all the one with the lowest numbers.
+    fn lowest_free(&mut self) -> Result<Option<(usize, Home, u32)>, Stray> {
+        for place in self.by_start.range(self.lowest..) {
+            let home = self.indexed(place)?;
+            if let Some(i) = home.first_free() {
+                let slot = *place.1;
+                self.lowest = home.start;
+                return Ok(Some((slot, home, i)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Frees a page with the checkpoint being made. Errors: it is no used metadata page.
+    pub fn release(&mut self, page: u64) -> Result<(), Error> {
+        let (slot, home, i) = self
+            .find(page)?
+            .ok_or_else(|| Error::Damaged(format!("page {page} holds metadata outside all chunks")))?;
+        if !home.is_used(i) {
+            return Err(Error::Damaged(format!("metadata page {page} is not marked used")));
+        }
+        self.change((slot / CHUNKS) as u64);
         self.freed.push(page);
         if planted::is(Bug::HomesReusedAtOnce) {
-            self.settle();
+            self.settle()?;
         }
         Ok(())
     }
 
-    fn find(&self, page: u64) -> Option<(usize, u32)> {
-        let (start, slot) = self.by_start.range(..=page).next_back()?;
-        let home = self.chunks.get(*slot)?.as_ref()?;
-        let i = page - start;
-        (i < u64::from(home.pages)).then_some((*slot, i as u32))
+    fn find(&self, page: u64) -> Result<Option<(usize, Home, u32)>, Stray> {
+        let Some(place) = self.by_start.range(..=page).next_back() else {
+            return Ok(None);
+        };
+        let home = self.indexed(place)?;
+        let i = page - home.start;
+        Ok((i < u64::from(home.pages)).then_some((*place.1, home, i as u32)))
     }
 
-    /// Clears the bits of the pages freed: call when nothing more is taken in this checkpoint.
-    pub fn settle(&mut self) {
-        for page in core::mem::take(&mut self.freed) {
-            let Some((slot, i)) = self.find(page) else { continue };
-            if let Some(home) = &mut self.chunks[slot] {
-                home.used[i as usize / 8] &= !(1 << (i % 8));
-                self.free += 1;
-                self.lowest = self.lowest.min(home.start);
+    /// Clears the bits of the pages freed: call when nothing more is taken in this checkpoint. The figures must be those
+    /// of the chunks then, or one of them is lost.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        let freed = core::mem::take(&mut self.freed);
+        for page in freed.iter() {
+            let Some((slot, mut home, i)) = self.find(page?)? else {
+                continue;
+            };
+            home.used[i as usize / 8] &= !(1 << (i % 8));
+            self.put(slot, Some(&home));
+            self.free += 1;
+            self.lowest = self.lowest.min(home.start);
+        }
+        let (mut pages, mut taken) = (0, 0);
+        for slot in 0..self.chunks.len() {
+            if let Some(home) = self.home(slot)? {
+                pages += u64::from(home.pages);
+                taken += u64::from(home.taken());
             }
+        }
+        match (pages, pages - taken) == (self.pages, self.free) {
+            true => Ok(()),
+            false => Err(Error::Heap {
+                address: core::ptr::from_ref(self).addr(),
+            }),
         }
     }
 
     /// Writes the chunks of HOMES metablock `index` behind its header.
-    pub fn store(&self, index: u64, block: &mut [u8; PAGE]) {
-        for slot in 0..CHUNKS {
-            let at = chunk_offset(slot);
-            let home = self.chunks.get(index as usize * CHUNKS + slot).copied().flatten();
-            let bytes = &mut block[at..at + size_of::<Chunk>()];
-            match home {
-                Some(h) => bytes.copy_from_slice(Chunk::new(h.start, h.pages, h.used).as_bytes()),
-                None => bytes.fill(0),
-            }
+    pub fn store(&self, index: u64, block: &mut [u8; PAGE]) -> Result<(), Stray> {
+        for place in 0..CHUNKS {
+            let at = chunk_offset(place);
+            let home = self.home(index as usize * CHUNKS + place)?;
+            let chunk = home.as_ref().map_or_else(Chunk::new_zeroed, Home::chunk);
+            block[at..at + size_of::<Chunk>()].copy_from_slice(chunk.as_bytes());
         }
+        Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,7 @@ mod undo;
 mod update;
 mod view;
 mod wanted;
+mod watched;
 mod worker;
 mod young;
 mod zones;
@@ -85,13 +86,13 @@ pub use sync::group_pages_max;
 pub use txn::{Base, FRAMES_MAX, Meaning, Ref, Source, Stamp, Txn};
 pub use view::{Totals, View};
 
-use arena::{Arena, FrameNo};
+use arena::Arena;
 use cache::{Cache, Pin};
 use checkpoint::{Keeper, Wish};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cutter::Cutter;
 use gate::Gate;
-use keepfs_format::{MetaId, PAGE, Space as MetaSpace};
+use keepfs_format::{PAGE, Space as MetaSpace};
 use keepfs_media::{Class, Device, PageNo};
 use map::Map;
 use moment::{Deaths, Stash};
@@ -107,6 +108,7 @@ use sync::LogState;
 use system::System;
 use undo::UndoLog;
 use wanted::Wanted;
+use watched::WatchedList;
 
 /// Smallest arena of a mounted pool, bytes (PROTOCOLS section 6).
 pub const ARENA_MIN: usize = 16 << 20;
@@ -163,7 +165,7 @@ pub struct Store {
     in_force: Mutex<Pool>,
     /// Counts checkpoints; frames remember in which one they became dirty.
     epoch: AtomicU64,
-    dirty_list: Mutex<Vec<(MetaId, FrameNo)>>,
+    dirty_list: Mutex<WatchedList<moment::Dirty>>,
     /// Metablocks that died and whose death is in no checkpoint yet.
     deaths: Deaths,
     /// Indices of INODES metablocks of which an inode was freed.
@@ -353,7 +355,7 @@ impl Store {
             }),
             in_force: Mutex::new(Pool::of(&sb)),
             keeper: Mutex::new(Keeper {
-                superblock: sb,
+                superblock: Keeper::of(&sb),
                 homes: homes::Homes::default(),
             }),
             epoch: AtomicU64::new(1),
@@ -468,6 +470,9 @@ impl Store {
     fn fail(&self, error: Error) -> Error {
         if !self.device.is_off() {
             self.fault.get_or_init(|| {
+                if let Error::Heap { address } = &error {
+                    self.tell_heap(*address, events::Done::Ended, "it tells where metadata lies");
+                }
                 tracing::error!(%error, "the pool is read-only from here on");
                 if matches!(error, Error::Device(_)) {
                     self.segment.note_device_failed();
@@ -568,11 +573,13 @@ impl Store {
 
     /// Whether nothing happened since the superblock in force, which says CLEAN.
     fn is_closed(&self) -> bool {
-        let keeper = self.keeper.lock();
-        keeper.superblock.state.get() == keepfs_format::superblock::CLEAN
-            && self.redo.lock().last == keeper.superblock.seq.get()
-            && self.log.lock().head.sequence == keeper.superblock.log_seq.get()
-            && self.cache.dirty.load(Ordering::Relaxed) == 0
+        let in_force = self.superblock_in_force(&mut self.keeper.lock());
+        in_force.is_ok_and(|sb| {
+            sb.state.get() == keepfs_format::superblock::CLEAN
+                && self.redo.lock().last == sb.seq.get()
+                && self.log.lock().head.sequence == sb.log_seq.get()
+                && self.cache.dirty.load(Ordering::Relaxed) == 0
+        })
     }
 
     /// As if power were cut: nothing reaches the device any more, every call fails from here on.

@@ -8,17 +8,21 @@ pub(crate) use copies::{AtRest, BadCopy};
 use crate::Store;
 use crate::arena::{self, FrameNo};
 use crate::cache::Pin;
+use crate::checkpoint::Keeper;
 use crate::error::{Error, Pressure, Stop};
-use crate::pool::Pool;
+use crate::events::Done;
+use crate::pool::{self, Pool};
 use crate::repair::kind_in;
 use crate::scratch::with_page;
 use crate::txn::newborn;
+use crate::watched::{Stray, Watched};
 use crate::young::Tick;
+use core::sync::atomic::{AtomicBool, Ordering};
 use keepfs_codes::crc64;
 use keepfs_format::inode::{self, Inode};
 use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry, NEVER};
 use keepfs_format::metablock::HEADER;
-use keepfs_format::superblock::Root;
+use keepfs_format::superblock::{Root, Superblock};
 use keepfs_format::{FromBytes, FromZeros, Header, IntoBytes, Kind, MetaId, PAGE, Space};
 use parking_lot::{Mutex, RwLock};
 
@@ -27,10 +31,29 @@ const STRIPES: usize = 64;
 /// How often a frame is looked for while all are pinned for a moment.
 const TAKE_TRIES: u32 = 1000;
 
+/// The roots of the maps, by space number, which is the key of each.
+pub type Roots = [Watched<Root>; 10];
+
+/// Sets roots.
+pub fn watched(roots: &[Root; 10]) -> Roots {
+    core::array::from_fn(|space| Watched::new(space as u64, roots[space]))
+}
+
+/// The roots, each compared with its sum.
+pub fn roots(watched: &Roots) -> Result<[Root; 10], Stray> {
+    let mut roots = [Root::default(); 10];
+    for (space, root) in roots.iter_mut().enumerate() {
+        *root = watched[space].get(space as u64)?;
+    }
+    Ok(roots)
+}
+
 /// Roots of the maps and the locks around them.
 pub struct Map {
-    /// Roots by space number; written with the map pages in the arena when a checkpoint is durable, under this lock.
-    pub roots: RwLock<[Root; 10]>,
+    /// Read by [`Store::root`]; written with the map pages in the arena when a checkpoint is durable, under this lock.
+    pub roots: RwLock<Roots>,
+    /// A root that is not what it was set to was told, since they were set.
+    pub stray_told: AtomicBool,
     fetching: Vec<Vec<Mutex<()>>>,
 }
 
@@ -39,7 +62,8 @@ impl Map {
     pub fn new(roots: [Root; 10]) -> Map {
         let stripes = || (0..STRIPES).map(|_| Mutex::new(())).collect();
         Map {
-            roots: RwLock::new(roots),
+            roots: RwLock::new(watched(&roots)),
+            stray_told: AtomicBool::new(false),
             fetching: (0..=usize::from(HEIGHT_MAX) + 1).map(|_| stripes()).collect(),
         }
     }
@@ -80,7 +104,7 @@ impl Store {
     pub(crate) fn locate(&self, id: MetaId) -> Result<Option<MapEntry>, Error> {
         let _stable = self.map.roots.read_recursive();
         let Some(place) = Place::of(id) else { return Ok(None) };
-        let page = match self.root_or_page(&place, id) {
+        let page = match self.root_or_page(&place, id)? {
             Ok(found) => return Ok(found),
             Err(page) => page,
         };
@@ -94,7 +118,7 @@ impl Store {
     pub(crate) fn locate_in_memory(&self, id: MetaId) -> Result<Option<MapEntry>, Stop> {
         let _stable = self.map.roots.read_recursive();
         let Some(place) = Place::of(id) else { return Ok(None) };
-        let page = match self.root_or_page(&place, id) {
+        let page = match self.root_or_page(&place, id)? {
             Ok(found) => return Ok(found),
             Err(page) => page,
         };
@@ -108,20 +132,62 @@ impl Store {
     }
 
     /// `Ok`: the entry is known from the root; `Err`: it stands in this map page.
-    fn root_or_page(&self, place: &Place, id: MetaId) -> Result<Option<MapEntry>, MetaId> {
-        let root = self.map.roots.read_recursive()[place.space as usize];
+    fn root_or_page(&self, place: &Place, id: MetaId) -> Result<Result<Option<MapEntry>, MetaId>, Error> {
+        let root = self.root(place.space)?;
         if place.level >= root.height {
             let is_root = place.level == root.height && place.number == 0 && id.as_map().is_some();
-            return Ok(is_root.then_some(root.entry));
+            return Ok(Ok(is_root.then_some(root.entry)));
         }
-        Err(MetaId::map(place.space, place.level, place.number / FANOUT))
+        Ok(Err(MetaId::map(place.space, place.level, place.number / FANOUT)))
+    }
+
+    /// The root of a space. One that something else changed is read from the device, where the superblock in force has it,
+    /// until the next checkpoint sets it (S-13.9).
+    pub(crate) fn root(&self, space: Space) -> Result<Root, Error> {
+        let held = self.map.roots.read_recursive()[space as usize];
+        match held.get(space as u64) {
+            Ok(root) => Ok(root),
+            Err(stray) => self.root_on_device(space, &held, stray),
+        }
+    }
+
+    #[cold]
+    fn root_on_device(&self, space: Space, held: &Watched<Root>, stray: Stray) -> Result<Root, Error> {
+        let written = pool::superblocks(&*self.device);
+        let mut roots = written.iter().map(|sb| sb.roots[space as usize]);
+        let Some(root) = roots.find(|root| held.was(space as u64, root)) else {
+            return Err(self.fail(stray.into()));
+        };
+        if !self.map.stray_told.swap(true, Ordering::Relaxed) {
+            let what = format!("the root of the map of {space:?}, taken from the superblock on the device");
+            self.tell_heap(stray.address, Done::ReadAgain, &what);
+        }
+        Ok(root)
+    }
+
+    /// The superblock in force. One that something else changed is read from the device; Errors: it is not there either
+    /// (settings were about to change), and writing has ended.
+    pub(crate) fn superblock_in_force(&self, keeper: &mut Keeper) -> Result<Superblock, Error> {
+        let stray = match keeper.superblock.get(0) {
+            Ok(superblock) => return Ok(superblock),
+            Err(stray) => stray,
+        };
+        let mut written = pool::superblocks(&*self.device)
+            .into_iter()
+            .map(|sb| Keeper::plain(&sb));
+        let Some(superblock) = written.find(|sb| keeper.superblock.was(0, sb)) else {
+            return Err(self.fail(stray.into()));
+        };
+        self.tell_heap(stray.address, Done::ReadAgain, "the superblock in force");
+        keeper.superblock = Keeper::of(&superblock);
+        Ok(superblock)
     }
 
     /// The sum that the map entry tells, if its page is in memory. Nothing is verified or mended for it, since what is told
     /// here may be the damage of that very page: what equals the sum proves it.
     pub(crate) fn crc_at_home(&self, id: MetaId) -> Option<u64> {
         let place = Place::of(id)?;
-        let entry = match self.root_or_page(&place, id) {
+        let entry = match self.root_or_page(&place, id).ok()? {
             Ok(entry) => entry?,
             Err(page) => self.entry_as_loaded(&self.cache.peek(page)?, place.number),
         };
@@ -151,9 +217,8 @@ impl Store {
 
     /// The roots of all maps are as they must be (S-4.2).
     pub(crate) fn check_roots(&self) -> Result<(), Error> {
-        let roots = *self.map.roots.read();
         for space in Space::ALL {
-            let root = &roots[space as usize];
+            let root = self.root(space)?;
             let id = MetaId::map(space, root.height.max(1) - 1, 0);
             self.pool.check_entry(id, &root.entry)?;
             let state = if root.height == 0 { NEVER } else { LIVE };
@@ -166,7 +231,7 @@ impl Store {
 
     /// The generation that a NODES metablock is born with now (S-3.4).
     pub(crate) fn next_generation(&self, id: MetaId) -> Result<u32, Stop> {
-        if let Some(generation) = self.deaths.get(id) {
+        if let Some(generation) = self.deaths.get(id)? {
             return Ok(generation.wrapping_add(1).max(1));
         }
         Ok(self
@@ -240,14 +305,14 @@ impl Store {
 
     /// Fills a frame with a metablock's content. `false`: no such metablock.
     fn fill_from(&self, id: MetaId, entry: Option<MapEntry>, frame: FrameNo) -> Result<bool, Error> {
-        if let Some(entry) = self.live(id, entry) {
+        if let Some(entry) = self.live(id, entry)? {
             return with_page(|bytes| {
                 self.read_copies_to(id, &entry, bytes)?;
                 self.fill(frame, id, bytes, entry.crc.get());
                 Ok(true)
             });
         }
-        let unborn = self.content_unborn(id, entry);
+        let unborn = self.content_unborn(id, entry)?;
         if let Some((bytes, crc)) = &unborn {
             self.fill(frame, id, bytes, *crc);
         }
@@ -260,22 +325,26 @@ impl Store {
         id: MetaId,
         entry: Option<MapEntry>,
     ) -> Result<Option<(arena::Copy, u64)>, Error> {
-        match self.live(id, entry) {
+        match self.live(id, entry)? {
             Some(entry) => Ok(Some((self.read_copies(id, &entry)?, entry.crc.get()))),
-            None => Ok(self.content_unborn(id, entry)),
+            None => self.content_unborn(id, entry),
         }
     }
 
     /// The entry of a metablock that has a home.
-    fn live(&self, id: MetaId, entry: Option<MapEntry>) -> Option<MapEntry> {
-        entry.filter(|e| e.state == LIVE && !self.is_dead(id, e))
+    pub(crate) fn live(&self, id: MetaId, entry: Option<MapEntry>) -> Result<Option<MapEntry>, Error> {
+        match entry.filter(|e| e.state == LIVE) {
+            Some(entry) => Ok((!self.is_dead(id, &entry)?).then_some(entry)),
+            None => Ok(None),
+        }
     }
 
     /// What a metablock without a home holds, and its CRC-64, if it is one that is there without having been born.
-    fn content_unborn(&self, id: MetaId, entry: Option<MapEntry>) -> Option<(arena::Copy, u64)> {
-        let bytes = self.first_content(id, zero_kind(id)?, entry);
+    fn content_unborn(&self, id: MetaId, entry: Option<MapEntry>) -> Result<Option<(arena::Copy, u64)>, Error> {
+        let Some(kind) = zero_kind(id) else { return Ok(None) };
+        let bytes = self.first_content(id, kind, entry)?;
         let crc = crc64::full(&*bytes);
-        Some((bytes, crc))
+        Ok(Some((bytes, crc)))
     }
 
     /// Fills a frame with the content of `id`, bound to it (S-15.4, S-15.5). It counts as verified: its bytes had their sum
@@ -289,20 +358,19 @@ impl Store {
     }
 
     /// What a metablock without a live entry holds before it is first changed (S-3.3).
-    fn first_content(&self, id: MetaId, kind: Kind, entry: Option<MapEntry>) -> arena::Copy {
-        let died = self.deaths.get(id);
+    fn first_content(&self, id: MetaId, kind: Kind, entry: Option<MapEntry>) -> Result<arena::Copy, Error> {
+        let died = self.deaths.get(id)?;
         let last = died.or(entry.map(|e| e.generation.get())).unwrap_or(0);
         let mut bytes = newborn(&Header::new(self.pool.tag, id, kind, 0, 0, last.wrapping_add(1).max(1)));
         if kind == Kind::Inodes && last > 0 {
             dead_since(&mut bytes, last);
         }
-        bytes
+        Ok(bytes)
     }
 
-    pub(crate) fn is_dead(&self, id: MetaId, entry: &MapEntry) -> bool {
-        self.deaths
-            .get(id)
-            .is_some_and(|generation| generation >= entry.generation.get())
+    fn is_dead(&self, id: MetaId, entry: &MapEntry) -> Result<bool, Error> {
+        let died = self.deaths.get(id)?;
+        Ok(died.is_some_and(|generation| generation >= entry.generation.get()))
     }
 
     /// Puts a metablock born in a transaction into a frame.

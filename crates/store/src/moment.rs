@@ -9,6 +9,7 @@
 use crate::arena;
 use crate::cache::{IdMap, Pin};
 use crate::error::{Error, Pressure, Stop};
+use crate::watched::WatchedMap;
 use crate::{PAGE, Store};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use keepfs_codes::crc64;
@@ -90,7 +91,7 @@ impl Stash {
 }
 
 /// Generations with which metablocks died.
-pub type Died = IdMap<MetaId, u32>;
+pub type Died = WatchedMap<u32>;
 
 /// Metablocks that died and whose death is in no checkpoint in force.
 #[derive(Default)]
@@ -106,13 +107,16 @@ struct Lists {
 impl Deaths {
     /// `id` died with this generation.
     pub fn insert(&self, id: MetaId, generation: u32) {
-        self.0.lock().new.insert(id, generation);
+        self.0.lock().new.insert(id.0, generation);
     }
 
     /// Generation of its last death, if no map in force has it.
-    pub fn get(&self, id: MetaId) -> Option<u32> {
+    pub fn get(&self, id: MetaId) -> Result<Option<u32>, Error> {
         let lists = self.0.lock();
-        lists.new.get(&id).or_else(|| lists.flying.get(&id)).copied()
+        match lists.new.get(id.0)? {
+            Some(generation) => Ok(Some(generation)),
+            None => Ok(lists.flying.get(id.0)?),
+        }
     }
 
     /// The moment of a checkpoint: those up to now belong to it. They are still found here.
@@ -122,12 +126,21 @@ impl Deaths {
         lists.flying.clone()
     }
 
+    /// What a test does to them.
+    #[cfg(test)]
+    pub fn scribble(&self, change: impl FnOnce(&mut Died)) {
+        change(&mut self.0.lock().new);
+    }
+
     /// The map of the checkpoint is in force.
     pub fn arrived(&self) {
         let gone = core::mem::take(&mut self.0.lock().flying);
         drop(gone);
     }
 }
+
+/// A metablock that was changed: its id, and its frame.
+pub type Dirty = [u64; 2];
 
 impl Store {
     /// Before a transaction's first write to a frame: if a checkpoint still needs the frame as it is, it gets a copy.
@@ -149,7 +162,7 @@ impl Store {
             self.stash.keep(id, copy);
         }
         state.dirty = epoch;
-        self.dirty_list.lock().push((id, pin.frame));
+        self.dirty_list.lock().push([id.0, u64::from(pin.frame)]);
         drop(state);
         self.map_changes(id);
         Ok(())

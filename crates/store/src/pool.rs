@@ -6,7 +6,7 @@ pub mod protect;
 mod settings;
 
 pub(crate) use choose::COUNT_MAX;
-pub use choose::{LOG_PAGES, choose, may_count, may_write, superblock_bytes};
+pub use choose::{LOG_PAGES, choose, may_count, may_write, superblock_bytes, superblocks};
 pub use protect::PROTECT_DEFAULT;
 pub use settings::Settings;
 

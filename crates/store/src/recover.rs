@@ -151,9 +151,10 @@ fn without_tails(payload: &[u8]) -> Result<Vec<u8>, Error> {
 
 /// What [`open`] did not do because the pool was opened read-only. The keeper is the caller's.
 pub fn begin_writing(store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
-    pool::may_write(&keeper.superblock)?;
+    let in_force = store.superblock_in_force(keeper)?;
+    pool::may_write(&in_force)?;
     store.device.begin_writing()?;
-    if pool::choose(&*store.device)? != keeper.superblock {
+    if Keeper::plain(&pool::choose(&*store.device)?) != in_force {
         return Err(store.fail(Error::BadPool(
             "somebody else has written it since it was mounted; unmount it and mount it again".into(),
         )));
@@ -232,7 +233,7 @@ impl Store {
             let loaded = keeper.homes.load(index, &block);
             loaded.map_err(|what| Error::Damaged(format!("{id}: {what}")))?;
         }
-        let chunks = keeper.homes.runs();
+        let chunks = keeper.homes.runs()?;
         self.check_chunks(&chunks)?;
         chunks.iter().for_each(|run| self.system.add(*run));
         self.space.barrier(self.totals()?.nodes.min(1 << 40));

@@ -8,6 +8,7 @@ use core::hash::BuildHasherDefault;
 use core::sync::atomic::{AtomicU64, Ordering};
 use keepfs_format::MetaId;
 use keepfs_format::map::{FANOUT, HEIGHT_MAX};
+use keepfs_format::superblock::Root;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 
@@ -77,7 +78,9 @@ impl Store {
     /// The map entry of `id` will change.
     pub(crate) fn map_changes(&self, id: MetaId) {
         let Some(space) = id.space() else { return };
-        let old = self.map.roots.read_recursive()[space as usize].height;
+        let Ok(Root { height: old, .. }) = self.root(space) else {
+            return;
+        };
         let mut height = old.max(1);
         while height < HEIGHT_MAX && id.index() >= FANOUT.saturating_pow(u32::from(height)) {
             height += 1;

@@ -215,15 +215,16 @@ impl Store {
     /// Indices of the metablocks of a space that the map names or that were born since.
     pub(crate) fn blocks_of(&self, space: Space) -> Result<BTreeSet<u64>, Error> {
         let mut blocks: BTreeSet<u64> = self.mapped(space)?.into_iter().collect();
-        let dirty = self.dirty_list.lock().iter().map(|(id, _)| *id).collect::<Vec<_>>();
-        blocks.extend(dirty.iter().filter(|id| id.space() == Some(space)).map(|id| id.index()));
+        let dirty: Result<Vec<[u64; 2]>, _> = self.dirty_list.lock().iter().collect();
+        let dirty = dirty?.into_iter().map(|[id, _]| MetaId(id));
+        blocks.extend(dirty.filter(|id| id.space() == Some(space)).map(|id| id.index()));
         Ok(blocks)
     }
 
     /// Indices of the metablocks of a space that the map names, ascending: as much work as there are map pages, however
     /// far apart they lie (C-8).
     pub(crate) fn mapped(&self, space: Space) -> Result<Vec<u64>, Error> {
-        let root = self.map.roots.read()[space as usize];
+        let root = self.root(space)?;
         let mut numbers = if root.height == 0 { Vec::new() } else { vec![0] };
         for level in (0..root.height).rev() {
             let mut below = Vec::new();

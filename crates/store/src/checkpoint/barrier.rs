@@ -7,14 +7,14 @@
 
 use super::Keeper;
 use super::shrink::Shrink;
-use crate::arena::FrameNo;
 use crate::error::Error;
 use crate::gate::Closed;
-use crate::moment::Died;
+use crate::moment::{Died, Dirty};
 use crate::redo::Span;
 use crate::space::{Near, Purpose};
 use crate::staged::Carried;
 use crate::txn::Txn;
+use crate::watched::WatchedList;
 use crate::{Store, pool};
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::TOTALS;
@@ -35,7 +35,7 @@ const PAUSE: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(12
 pub(super) struct Moment {
     pub epoch: u64,
     pub seq: u64,
-    pub dirty: Vec<(MetaId, FrameNo)>,
+    pub dirty: WatchedList<Dirty>,
     pub deaths: Arc<Died>,
     pub pending: Span,
     pub carried: Vec<Carried>,
@@ -87,7 +87,7 @@ impl Store {
             .iter()
             .map(|copy| copy.id)
             .partition(|id| id.space() == Some(Space::Homes));
-        keeper.homes.changed.extend(homes.iter().map(|id| id.index()));
+        homes.iter().for_each(|id| keeper.homes.change(id.index()));
         let again = others.into_iter().chain(shrink.moved.iter().copied());
         let rewrite = self.write_again(again)?;
         // What is born from here to the moment counts as if it had no home after it: from above.
@@ -150,7 +150,7 @@ impl Store {
         }
         for run in chunks {
             self.space.used(u64::from(run.count));
-            keeper.homes.add(run.start, run.count);
+            keeper.homes.add(run.start, run.count)?;
             self.system.add(*run);
         }
         self.space.keep(chunks);

@@ -1,17 +1,21 @@
 //! Where everything of one checkpoint goes: homes for metablocks, HOMES and map pages, and the new map.
+//!
+//! What it decides stays in the heap until the superblock: each decision is watched (C-3), and one that is not what it was
+//! stops the checkpoint before the write that it would lead astray.
 
 use super::write::BATCH;
 use super::{dead_entry, live_entry};
 use crate::error::Error;
 use crate::homes::Homes;
+use crate::map::{Roots, watched};
 use crate::txn::newborn;
+use crate::watched::{Watched, WatchedMap};
 use crate::{Store, arena};
 use keepfs_codes::crc64;
 use keepfs_format::map::{self, FANOUT, HEIGHT_MAX, LIVE, MapEntry};
 use keepfs_format::superblock::Root;
 use keepfs_format::{Header, IntoBytes, Kind, MetaId, PAGE, Space};
 use keepfs_media::Class;
-use std::collections::BTreeMap;
 
 /// Most new map pages that wait in memory for the superblock (P-9).
 const KEPT_MAX: usize = 1024;
@@ -22,9 +26,9 @@ pub struct Plan<'s> {
     /// Pages that hold metadata, as they will be.
     pub homes: Homes,
     /// New entries of metablocks.
-    entries: BTreeMap<MetaId, MapEntry>,
+    entries: WatchedMap<MapEntry>,
     /// Homes of HOMES metablocks and map pages, allocated before their content is known.
-    places: BTreeMap<MetaId, (u64, u64)>,
+    places: WatchedMap<[u64; 2]>,
     /// New map pages that are not written yet: id, content, CRC.
     batch: Vec<(MetaId, arena::Copy, u64)>,
     /// New map pages, written, that take the place of the old ones in the arena: at most [`KEPT_MAX`].
@@ -34,33 +38,36 @@ pub struct Plan<'s> {
     /// Metablocks that a planted bug writes too late; empty otherwise.
     pub late: Vec<(MapEntry, arena::Copy)>,
     /// New roots.
-    pub roots: [Root; 10],
-    old_roots: [Root; 10],
+    pub roots: Roots,
+    old_roots: Roots,
 }
 
 impl<'s> Plan<'s> {
     /// An empty plan.
-    pub fn new(store: &'s Store, homes: Homes) -> Plan<'s> {
-        let old_roots = *store.map.roots.read_recursive();
-        Plan {
+    pub fn new(store: &'s Store, homes: Homes) -> Result<Plan<'s>, Error> {
+        let mut old_roots = watched(&Default::default());
+        for space in Space::ALL {
+            old_roots[space as usize] = Watched::new(space as u64, store.root(space)?);
+        }
+        Ok(Plan {
             store,
             homes,
-            entries: BTreeMap::new(),
-            places: BTreeMap::new(),
+            entries: WatchedMap::default(),
+            places: WatchedMap::default(),
             batch: Vec::new(),
             kept: Vec::new(),
             dropped: Vec::new(),
             late: Vec::new(),
             roots: old_roots,
             old_roots,
-        }
+        })
     }
 
     fn home(&mut self) -> Result<(u64, u64), Error> {
         let none = || Error::Logic("the reserve for checkpoints was too small".into());
-        let first = self.homes.take().ok_or_else(none)?;
+        let first = self.homes.take()?.ok_or_else(none)?;
         let second = if self.store.pool.meta_copies == 2 {
-            self.homes.take().ok_or_else(none)?
+            self.homes.take()?.ok_or_else(none)?
         } else {
             0
         };
@@ -72,27 +79,27 @@ impl<'s> Plan<'s> {
             return Ok(());
         };
         for page in [old.first.get(), old.second.get()].into_iter().filter(|p| *p != 0) {
-            self.homes.release(page).map_err(Error::Damaged)?;
+            self.homes.release(page)?;
         }
         Ok(())
     }
 
     /// A metablock with new content; returns where it goes.
     pub fn live(&mut self, id: MetaId, content: &[u8; PAGE]) -> Result<MapEntry, Error> {
-        let reborn = self.entries.contains_key(&id);
+        let reborn = self.entries.has(id.0);
         if !reborn {
             self.leave_old_home(id)?;
         }
         let (first, second) = self.home()?;
         let entry = live_entry(first, second, content)?;
-        self.entries.insert(id, entry);
+        self.entries.insert(id.0, entry);
         Ok(entry)
     }
 
     /// A metablock that died.
     pub fn dead(&mut self, id: MetaId, generation: u32) -> Result<(), Error> {
         self.leave_old_home(id)?;
-        self.entries.insert(id, dead_entry(generation));
+        self.entries.insert(id.0, dead_entry(generation));
         Ok(())
     }
 
@@ -115,7 +122,7 @@ impl<'s> Plan<'s> {
             }
             let Some((n, entry)) = found else { return Ok(()) };
             if level == 0 {
-                self.entries.entry(MetaId::new(space, n)).or_insert(entry);
+                self.entries.insert_first(MetaId::new(space, n).0, entry);
                 return Ok(());
             }
             (level, number) = (level - 1, n);
@@ -125,22 +132,42 @@ impl<'s> Plan<'s> {
     /// Everything is allocated: HOMES and map pages are laid out and written.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.place_everything()?;
-        self.homes.settle();
-        let blocks: Vec<u64> = self.homes.changed.iter().copied().collect();
+        self.homes.settle()?;
         let mut contents: Vec<(MetaId, arena::Copy)> = Vec::new();
-        for block in blocks {
+        for block in self.homes.changed()? {
             let id = MetaId::new(Space::Homes, block);
-            let mut bytes = newborn(&self.header(id, Kind::Homes, 0));
-            self.homes.store(block, &mut bytes);
-            let (first, second) = self.place_of(id)?;
-            self.entries.insert(id, live_entry(first, second, &bytes)?);
+            let (bytes, entry) = self.twice(id, || {
+                let mut bytes = newborn(&self.header(id, Kind::Homes, 0));
+                self.homes.store(block, &mut bytes)?;
+                Ok(bytes)
+            })?;
+            self.entries.insert(id.0, entry);
             contents.push((id, bytes));
         }
         self.write_homes(&contents)?;
         for space in Space::ALL {
             self.build_map(space)?;
         }
-        self.write_batch()
+        self.write_batch()?;
+        // None of them was lost on the way.
+        (self.entries.all()?, self.places.all()?);
+        Ok(())
+    }
+
+    /// Makes the content of `id` and its entry, and then the content once more: what else would tell of a change before the
+    /// entry has its CRC?
+    fn twice(
+        &self,
+        id: MetaId,
+        make: impl Fn() -> Result<arena::Copy, Error>,
+    ) -> Result<(arena::Copy, MapEntry), Error> {
+        let bytes = make()?;
+        let (first, second) = self.place_of(id)?;
+        let entry = live_entry(first, second, &bytes)?;
+        match crc64::full(&make()?[..]) == entry.crc.get() {
+            true => Ok((bytes, entry)),
+            false => Err(Error::Damaged(format!("{id} was changed in memory while it was made"))),
+        }
     }
 
     fn header(&self, id: MetaId, kind: Kind, level: u8) -> Header {
@@ -148,97 +175,96 @@ impl<'s> Plan<'s> {
     }
 
     fn place_of(&self, id: MetaId) -> Result<(u64, u64), Error> {
-        self.places
-            .get(&id)
-            .copied()
+        let place = self.places.get(id.0)?;
+        place
+            .map(|[first, second]| (first, second))
             .ok_or_else(|| Error::Logic(format!("{id} has no home in the plan")))
     }
 
     /// Gives homes to HOMES metablocks and map pages until no allocation changes another one.
     fn place_everything(&mut self) -> Result<(), Error> {
         loop {
-            let homes: Vec<MetaId> = self
-                .homes
-                .changed
-                .iter()
-                .map(|b| MetaId::new(Space::Homes, *b))
-                .collect();
-            let mut missing: Vec<MetaId> = homes
-                .iter()
-                .copied()
-                .filter(|id| !self.places.contains_key(id))
-                .collect();
+            let changed = self.homes.changed()?;
+            let homes: Vec<MetaId> = changed.iter().map(|b| MetaId::new(Space::Homes, *b)).collect();
+            let mut missing: Vec<MetaId> = homes.iter().copied().filter(|id| !self.places.has(id.0)).collect();
             for space in Space::ALL {
-                let ids = self.indices(space, &homes);
-                missing.extend(
-                    self.map_pages(space, ids)
-                        .into_iter()
-                        .filter(|id| !self.places.contains_key(id)),
-                );
+                let ids = self.indices(space, &homes)?;
+                let pages = self.map_pages(space, ids)?;
+                missing.extend(pages.into_iter().filter(|id| !self.places.has(id.0)));
             }
             if missing.is_empty() {
                 return Ok(());
             }
             for id in missing {
                 self.leave_old_home(id)?;
-                let place = self.home()?;
-                self.places.insert(id, place);
+                let (first, second) = self.home()?;
+                self.places.insert(id.0, [first, second]);
             }
         }
     }
 
+    /// The entries of a space that change, ascending by index.
+    fn changes(&self, space: Space) -> Result<Vec<(u64, MapEntry)>, Error> {
+        let range = MetaId::new(space, 0).0..=MetaId::new(space, u64::MAX).0;
+        let entries = self.entries.range(range)?;
+        Ok(entries.into_iter().map(|(id, e)| (MetaId(id).index(), e)).collect())
+    }
+
     /// Indices of a space whose entries change.
-    fn indices(&self, space: Space, homes: &[MetaId]) -> Vec<u64> {
-        let range = MetaId::new(space, 0)..=MetaId::new(space, u64::MAX);
-        let mut indices: Vec<u64> = self.entries.range(range).map(|(id, _)| id.index()).collect();
+    fn indices(&self, space: Space, homes: &[MetaId]) -> Result<Vec<u64>, Error> {
+        let mut indices: Vec<u64> = self.changes(space)?.iter().map(|(index, _)| *index).collect();
         if space == Space::Homes {
             indices.extend(homes.iter().map(|id| id.index()));
             indices.sort_unstable();
             indices.dedup();
         }
-        indices
+        Ok(indices)
+    }
+
+    fn old_root(&self, space: Space) -> Result<Root, Error> {
+        Ok(self.old_roots[space as usize].get(space as u64)?)
     }
 
     /// The new height of a space's map with an entry for `index`.
-    fn height(&self, space: Space, index: u64) -> u8 {
-        let mut height = self.old_roots[space as usize].height.max(1);
+    fn height(&self, space: Space, index: u64) -> Result<u8, Error> {
+        let mut height = self.old_root(space)?.height.max(1);
         while height < HEIGHT_MAX && index >= FANOUT.saturating_pow(u32::from(height)) {
             height += 1;
         }
-        height
+        Ok(height)
     }
 
     /// The map pages on the way from these indices to the root.
-    fn map_pages(&self, space: Space, indices: Vec<u64>) -> Vec<MetaId> {
-        let Some(last) = indices.last() else { return Vec::new() };
-        let height = self.height(space, *last);
+    fn map_pages(&self, space: Space, indices: Vec<u64>) -> Result<Vec<MetaId>, Error> {
+        let Some(last) = indices.last() else {
+            return Ok(Vec::new());
+        };
+        let height = self.height(space, *last)?;
         let mut pages = Vec::new();
         let mut numbers = indices;
         for level in 0..height {
             numbers.iter_mut().for_each(|n| *n /= FANOUT);
-            if self.grows_over(space, level) {
+            if self.grows_over(space, level)? {
                 numbers.insert(0, 0);
             }
             numbers.dedup();
             pages.extend(numbers.iter().map(|n| MetaId::map(space, level, *n)));
         }
-        pages
+        Ok(pages)
     }
 
     /// Whether `level` is above the old root, so that page 0 of it must exist to keep the old tree.
-    fn grows_over(&self, space: Space, level: u8) -> bool {
-        let old = self.old_roots[space as usize].height;
-        old > 0 && level >= old
+    fn grows_over(&self, space: Space, level: u8) -> Result<bool, Error> {
+        let old = self.old_root(space)?.height;
+        Ok(old > 0 && level >= old)
     }
 
     /// Builds the changed map pages of a space, bottom up, and its root.
     fn build_map(&mut self, space: Space) -> Result<(), Error> {
-        let range = MetaId::new(space, 0)..=MetaId::new(space, u64::MAX);
-        let mut changes: Vec<(u64, MapEntry)> = self.entries.range(range).map(|(id, e)| (id.index(), *e)).collect();
+        let mut changes = self.changes(space)?;
         let Some((last, _)) = changes.last() else { return Ok(()) };
-        let height = self.height(space, *last);
+        let (old, height) = (self.old_root(space)?, self.height(space, *last)?);
         for level in 0..height {
-            let old = self.old_roots[space as usize];
             if level == old.height && old.height > 0 && changes.first().is_none_or(|(n, _)| *n != 0) {
                 changes.insert(0, (0, old.entry));
             }
@@ -250,11 +276,13 @@ impl<'s> Plan<'s> {
             changes = above;
         }
         if let Some((0, entry)) = changes.first().copied() {
-            self.roots[space as usize] = Root {
+            let reserved = [0; 7];
+            let root = Root {
                 entry,
                 height,
-                reserved: [0; 7],
+                reserved,
             };
+            self.roots[space as usize] = Watched::new(space as u64, root);
         }
         Ok(())
     }
@@ -267,18 +295,19 @@ impl<'s> Plan<'s> {
         changes: &[(u64, MapEntry)],
     ) -> Result<MapEntry, Error> {
         let id = MetaId::map(space, level, number);
-        let mut bytes = newborn(&self.header(id, Kind::Map, level));
-        if let Some(pin) = self.store.fetch_map_page(id)? {
-            self.store.verified_copy(&pin, &mut bytes)?;
-        }
-        for (n, entry) in changes {
-            let at = map::entry_offset(*n);
-            bytes[at..at + size_of::<MapEntry>()].copy_from_slice(entry.as_bytes());
-        }
-        let (first, second) = self.place_of(id)?;
-        let entry = live_entry(first, second, &bytes)?;
-        let crc = crc64::full(&*bytes);
-        self.batch.push((id, bytes, crc));
+        let before = self.store.fetch_map_page(id)?;
+        let (bytes, entry) = self.twice(id, || {
+            let mut bytes = newborn(&self.header(id, Kind::Map, level));
+            if let Some(pin) = &before {
+                self.store.verified_copy(pin, &mut bytes)?;
+            }
+            for (n, entry) in changes {
+                let at = map::entry_offset(*n);
+                bytes[at..at + size_of::<MapEntry>()].copy_from_slice(entry.as_bytes());
+            }
+            Ok(bytes)
+        })?;
+        self.batch.push((id, bytes, entry.crc.get()));
         if self.batch.len() >= BATCH {
             self.write_batch()?;
         }
@@ -319,3 +348,6 @@ impl<'s> Plan<'s> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,23 +38,23 @@ pub(super) struct Shrink<'s> {
 
 impl Store {
     /// Looks for what can be given back beyond what the next checkpoints need.
-    pub(super) fn plan_shrink(&self, keeper: &mut Keeper) -> Shrink<'_> {
+    pub(super) fn plan_shrink(&self, keeper: &mut Keeper) -> Result<Shrink<'_>, Error> {
         let mut shrink = Shrink {
             dying: self.dying_blocks(),
             ..Shrink::default()
         };
         let mut spare = self.spare_in_chunks(keeper);
         keeper.homes.compact = spare > u64::from(self.pool.chunk_pages) / 2;
-        for run in keeper.homes.unused() {
+        for run in keeper.homes.unused()? {
             if u64::from(run.count) <= spare && shrink.chunks.len() < CHUNKS_AT_ONCE {
                 spare -= u64::from(run.count);
                 shrink.chunks.push(run);
             }
         }
         if keeper.homes.compact && shrink.chunks.is_empty() {
-            self.empty_a_chunk(keeper, spare, &mut shrink);
+            self.empty_a_chunk(keeper, spare, &mut shrink)?;
         }
-        shrink
+        Ok(shrink)
     }
 
     /// Free pages of chunks beyond what checkpoints need, and a little more, so that they do not come and go.
@@ -65,7 +65,7 @@ impl Store {
     }
 
     /// Pages of chunks that the next checkpoint gives back, at least.
-    pub(super) fn coming_back(&self, keeper: &Keeper) -> u64 {
+    pub(super) fn coming_back(&self, keeper: &Keeper) -> Result<u64, Error> {
         let spare = self.spare_in_chunks(keeper);
         let fits = |sum: u64, run: Run| {
             if sum + u64::from(run.count) <= spare {
@@ -74,18 +74,18 @@ impl Store {
                 sum
             }
         };
-        keeper.homes.unused().into_iter().take(CHUNKS_AT_ONCE).fold(0, fits)
+        Ok(keeper.homes.unused()?.into_iter().take(CHUNKS_AT_ONCE).fold(0, fits))
     }
 
     /// What lies in a sparse chunk is written anew by this checkpoint, in chunks below it. What cannot be read stays.
-    fn empty_a_chunk<'s>(&'s self, keeper: &mut Keeper, spare: u64, shrink: &mut Shrink<'s>) {
+    fn empty_a_chunk<'s>(&'s self, keeper: &mut Keeper, spare: u64, shrink: &mut Shrink<'s>) -> Result<(), Error> {
         // Each takes its pages, and those of the map pages above it.
         let most = MOVED_MAX.min(spare / 8) as usize;
-        let pages = keeper.homes.sparse_chunk().into_iter().take(most);
+        let pages = keeper.homes.sparse_chunk()?.into_iter().take(most);
         let ids: BTreeSet<MetaId> = pages.filter_map(|page| self.owner_of(page)).collect();
         for id in ids {
             match (id.as_map(), id.space()) {
-                (None, Some(Space::Homes)) => drop(keeper.homes.changed.insert(id.index())),
+                (None, Some(Space::Homes)) => keeper.homes.change(id.index()),
                 (None, _) => match self.fetch(id) {
                     Ok(pin) => {
                         shrink._pins.push(pin);
@@ -96,6 +96,7 @@ impl Store {
                 (Some(_), _) => shrink.moved.push(id),
             }
         }
+        Ok(())
     }
 
     /// The metablock or map page that lies on a page of a chunk.

@@ -23,15 +23,17 @@ impl Store {
         plan: &mut Plan<'_>,
         flying: &mut Vec<(MetaId, FrameNo)>,
     ) -> Result<(), Error> {
-        for (id, generation) in &*moment.deaths {
-            plan.dead(*id, *generation)?;
+        for (id, generation) in moment.deaths.all()? {
+            plan.dead(MetaId(id), generation)?;
         }
         let mut batch = Vec::with_capacity(BATCH);
-        for (id, frame) in &moment.dirty {
-            let Some(content) = self.content_at(moment.epoch, *id, *frame, flying)? else {
+        for dirty in moment.dirty.iter() {
+            let [id, frame] = dirty?;
+            let (id, frame) = (MetaId(id), frame as FrameNo);
+            let Some(content) = self.content_at(moment.epoch, id, frame, flying)? else {
                 continue;
             };
-            let entry = plan.live(*id, &content)?;
+            let entry = plan.live(id, &content)?;
             batch.push((entry, content));
             if batch.len() >= BATCH {
                 self.write_batch(&mut batch)?;

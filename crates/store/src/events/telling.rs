@@ -376,6 +376,20 @@ impl Store {
         }
     }
 
+    /// A watched value in the heap is not what was set (S-13.9).
+    #[cold]
+    pub(crate) fn tell_heap(&self, address: usize, done: Done, what: &str) {
+        self.tell_of(&Told {
+            place: Place::Outside(address as u64),
+            seen: &Seen::Checksum,
+            done,
+            owner: 0,
+            inodes: &[],
+            window_ms: None,
+            more: what.to_owned(),
+        });
+    }
+
     /// A store missed the door in an earlier life of the server, which a guard ended; `report` is what it said.
     pub fn tell_guard_fault(&self, address: u64, report: &str) {
         self.tell_of(&Told {

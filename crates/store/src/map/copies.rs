@@ -231,7 +231,7 @@ impl Store {
     /// device. Errors: those of the map above it.
     pub fn check_copies(&self, id: MetaId) -> Result<CopiesSeen, Error> {
         let mut seen = CopiesSeen::default();
-        let Some(entry) = self.locate(id)?.filter(|e| e.state == LIVE && !self.is_dead(id, e)) else {
+        let Some(entry) = self.live(id, self.locate(id)?)? else {
             return Ok(seen);
         };
         let mut bytes: arena::Copy = Box::new([0; PAGE]);

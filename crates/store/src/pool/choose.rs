@@ -67,6 +67,16 @@ pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
     }
 }
 
+/// The superblocks in all slots that may be used, for who knows which one it wants.
+pub fn superblocks(device: &dyn Device) -> Vec<Superblock> {
+    let slots = read_slots(device).into_iter();
+    let valid = slots.filter_map(|slot| match slot.content {
+        Content::Valid(sb) => Some(*sb),
+        _ => None,
+    });
+    valid.collect()
+}
+
 /// Whether a pool may be written (S-2.3, S-2.5). Errors: it has features whose structures this Keepfs would not keep right,
 /// or a counter that would come to its end.
 pub fn may_write(sb: &Superblock) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! What of a pool may change while it lives: its protection and its label, by a checkpoint (S-2.9).
 
 use super::{Pool, protect};
-use crate::checkpoint::Wish;
+use crate::checkpoint::{Keeper, Wish};
 use crate::error::Error;
 use crate::planted::{self, Bug};
 use crate::{Protection, Store};
@@ -53,18 +53,18 @@ impl Store {
             return Err(Error::ReadOnly("it was opened so".into()));
         }
         let mut keeper = self.keeper.lock();
-        let before = keeper.superblock;
+        let before = self.superblock_in_force(&mut keeper)?;
         let mut after = before;
         settings.store(&mut after)?;
         if after == before {
             return Ok(false);
         }
         // The next checkpoint has what stands here; nobody else makes one meanwhile.
-        keeper.superblock = after;
+        keeper.superblock = Keeper::of(&after);
         let done = self.checkpoint_with(&mut keeper, Wish::default());
         match done {
             Ok(()) => *self.in_force.lock() = Pool::of(&after),
-            Err(_) => keeper.superblock = before,
+            Err(_) => keeper.superblock = Keeper::of(&before),
         }
         drop(keeper);
         self.keep_history();

@@ -14,7 +14,6 @@ use crate::{Store, pool};
 use keepfs_codes::crc64;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
 use keepfs_format::blockmap::FILE_SIZE_MAX;
-use keepfs_format::map::LIVE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
@@ -279,7 +278,7 @@ impl Store {
         if born || self.cache.pin(id).is_some() {
             return Ok(Some(self.header(id)?.generation.get()));
         }
-        let entry = self.locate(id)?.filter(|e| e.state == LIVE && !self.is_dead(id, e));
+        let entry = self.live(id, self.locate(id)?)?;
         Ok(entry.map(|e| e.generation.get()))
     }
 }

@@ -40,10 +40,13 @@ impl RestPlace {
 impl Store {
     /// Looks at the superblock in force and its copy. A bad copy is replaced by the next checkpoint's.
     pub fn scrub_superblocks(&self) -> Looked {
-        let keeper = self.keeper.lock();
-        let right = superblock_bytes(&keeper.superblock);
+        let mut keeper = self.keeper.lock();
+        let Ok(in_force) = self.superblock_in_force(&mut keeper) else {
+            return Looked::default();
+        };
+        let right = superblock_bytes(&in_force);
         let mut looked = Looked::default();
-        for slot in slots_of(keeper.superblock.generation.get()) {
+        for slot in slots_of(in_force.generation.get()) {
             let page = slot_page(slot, self.pool.pages);
             let mut found = [0; PAGE];
             let read = self.device.read_fresh(PageNo(page), &mut found);
@@ -106,7 +109,7 @@ impl Store {
 
     /// The map page that the root names.
     fn look_at_roots(&self, space: Space) -> Result<Looked, Error> {
-        match self.map.roots.read()[space as usize].height {
+        match self.root(space)?.height {
             0 => Ok(Looked::default()),
             height => self.look_at_rest(MetaId::map(space, height - 1, 0)),
         }
@@ -114,7 +117,7 @@ impl Store {
 
     /// The map pages on the way to a metablock that do not lead to the one `before` it too; the root's has been looked at.
     fn look_above(&self, space: Space, before: Option<u64>, index: u64) -> Result<Looked, Error> {
-        let height = self.map.roots.read()[space as usize].height;
+        let height = self.root(space)?.height;
         let mut looked = Looked::default();
         for level in 0..height.saturating_sub(1) {
             let number = |index: u64| index / FANOUT.saturating_pow(u32::from(level) + 1);
@@ -129,7 +132,7 @@ impl Store {
     /// The next metablock from `from` on that the map names. A map page that cannot be read is passed over: it has been
     /// told, and what it leads to cannot be found.
     fn next_live(&self, space: Space, from: u64, looked: &mut Looked) -> Result<Option<u64>, Error> {
-        let height = self.map.roots.read()[space as usize].height;
+        let height = self.root(space)?.height;
         match height {
             0 => Ok(None),
             height => self.next_below(space, (height - 1, 0), from, looked),
@@ -191,7 +194,7 @@ impl Store {
             Err(Error::Damaged(_)) => None,
             other => other?,
         };
-        Ok(entry.filter(|entry| entry.state == LIVE && !self.is_dead(id, entry)))
+        self.live(id, entry)
     }
 
     /// What to do about it: the next checkpoint writes it anew if its content is anywhere. It is told, and the history

@@ -166,7 +166,11 @@ fn both_copies_bad_is_a_loss_unless_memory_has_it() {
 #[test]
 fn a_bad_superblock_copy_is_found() {
     let world = world();
-    let generation = world.store.keeper.lock().superblock.generation.get();
+    let in_force = world
+        .store
+        .superblock_in_force(&mut world.store.keeper.lock())
+        .expect("right");
+    let generation = in_force.generation.get();
     let slot = 2 + generation as usize % 2;
     assert!(slot < SLOTS);
     let page = PageNo(slot_page(slot, world.store.pool().pages));

@@ -122,7 +122,7 @@ impl Txn<'_> {
         let homeless = match block {
             None => false,
             Some(id) => {
-                self.store.locate_in_memory(id)?.is_none_or(|e| e.state != LIVE) || self.store.deaths.get(id).is_some()
+                self.store.locate_in_memory(id)?.is_none_or(|e| e.state != LIVE) || self.store.deaths.get(id)?.is_some()
             }
         };
         let block = block.filter(|_| homeless).map(|id| id.index());
