@@ -1,8 +1,8 @@
 //! Checkpoints: the whole state of one moment, copy-on-write, committed by one superblock (SPEC section 10,
 //! PROTOCOLS section 6).
 //!
-//! Order: lead, barrier, old group and carried tails to the log, metablocks, HOMES and map pages, flush, superblock,
-//! flush, map in memory, quarantine released. New transactions run beside all of it but the barrier.
+//! Order: lead, barrier, old group and carried tails to the log, flush, lead given away, metablocks, HOMES and map pages,
+//! flush, superblock, flush, map in memory, quarantine released. New transactions run beside all of it but the barrier.
 
 mod barrier;
 mod plan;
@@ -70,6 +70,13 @@ pub struct NewLog {
     pub lives: u64,
 }
 
+/// What a superblock tells that others may change while it is made.
+struct Beside {
+    incarnation: u64,
+    durable: u64,
+    zones: [u64; 2],
+}
+
 impl Store {
     /// Writes a checkpoint now.
     pub fn checkpoint(&self) -> Result<(), Error> {
@@ -87,8 +94,9 @@ impl Store {
 
     /// The same for whoever has the keeper.
     pub(crate) fn checkpoint_with(&self, keeper: &mut Keeper, wish: Wish) -> Result<(), Error> {
-        let lead = self.sync.lead();
-        let result = self.checkpoint_locked(keeper, wish, lead);
+        // Where it fails before it is given away, nobody may lead before the failure ends writing.
+        let mut lead = Some(self.sync.lead());
+        let result = self.checkpoint_locked(keeper, wish, &mut lead);
         self.wanted.done();
         match result {
             Err(Error::NoSpace) => Err(Error::NoSpace),
@@ -97,11 +105,17 @@ impl Store {
         }
     }
 
-    fn checkpoint_locked<'s>(&'s self, keeper: &mut Keeper, wish: Wish, lead: Lead<'s>) -> Result<(), Error> {
+    fn checkpoint_locked<'s>(
+        &'s self,
+        keeper: &mut Keeper,
+        wish: Wish,
+        lead: &mut Option<Lead<'s>>,
+    ) -> Result<(), Error> {
         let moment = self.moment(keeper, wish)?;
-        let log_part = self.write_log_part(&moment, wish, lead);
+        let generation = self.superblock_in_force(keeper)?.generation.get() + 1;
+        let log_part = self.write_log_part(&moment, wish, generation, lead);
         self.staged_table.lock().carry_done();
-        let (tail, log_written, lead) = log_part?;
+        let (tail, log_written) = log_part?;
         if planted::is(Bug::LogTruncatedEarly) {
             self.log.lock().tail = tail.sequence;
         }
@@ -114,8 +128,9 @@ impl Store {
             self.flush_device()?;
             self.write_batch(&mut core::mem::take(&mut plan.late))?;
         }
-        let superblock = self.next_superblock(keeper, &plan, &moment, tail, log_written, wish)?;
-        if self.next_superblock(keeper, &plan, &moment, tail, log_written, wish)? != superblock {
+        let beside = self.beside(log_written);
+        let superblock = self.next_superblock(keeper, &plan, &moment, tail, &beside, wish)?;
+        if self.next_superblock(keeper, &plan, &moment, tail, &beside, wish)? != superblock {
             return Err(Error::Damaged(
                 "the superblock to come was changed while it was made".into(),
             ));
@@ -125,7 +140,6 @@ impl Store {
         }
         self.put_superblock(&superblock)?;
         self.install(keeper, plan, superblock, &moment, tail, &flying);
-        drop(lead);
         Ok(())
     }
 
@@ -146,27 +160,31 @@ impl Store {
     }
 
     /// Transactions before the moment go to the old log, staged pages to the first group of the new one. Returns
-    /// where the new log begins, the last group that the coming flush covers, and, if transactions could not be
-    /// logged, the lead: then nobody may cut a group before the superblock is there.
+    /// where the new log begins, and the last group written. The lead is given away when the old group is flushed
+    /// (S-10.6): that is a sync of the moment. If transactions could not be logged it is kept: then nobody may cut a group
+    /// before the superblock of `generation` is there (S-10.7).
     fn write_log_part<'s>(
         &'s self,
         moment: &Moment,
         wish: Wish,
-        lead: Lead<'s>,
-    ) -> Result<(Head, u64, Option<Lead<'s>>), Error> {
+        generation: u64,
+        lead: &mut Option<Lead<'s>>,
+    ) -> Result<(Head, u64), Error> {
         if let Some(NewLog { head, lives }) = wish.new_log {
             let mut state = self.log.lock();
             (state.head, state.tail) = (head, head.sequence);
             state.incarnation = (state.incarnation + lives) % pool::COUNT_MAX;
         }
         let before = self.log.lock().head;
-        let mut lead = Some(lead);
-        let mut keep_lead = wish.new_log.is_some();
-        if !moment.pending.is_empty() && !keep_lead {
+        let mut is_logged = wish.new_log.is_none();
+        if !moment.pending.is_empty() && is_logged {
             let old = self.unless_redo_is_damaged(self.prepare(&moment.pending))?;
             match old.filter(|old| self.log_has_room(old.pages())) {
                 Some(old) => self.write_whole_group(old)?,
-                None => keep_lead = true,
+                None => is_logged = false,
+            }
+            if !is_logged && !planted::is(Bug::CarriedBehindNothing) {
+                self.log.lock().begin_chain(generation);
             }
         }
         let tail = if planted::is(Bug::OldGroupInNewLog) {
@@ -180,11 +198,15 @@ impl Store {
         let mut state = self.log.lock();
         state.written_seq = state.written_seq.max(moment.seq);
         let written = state.head.group.saturating_sub(1);
+        let is_flushed = state.with_records <= state.durable;
         drop(state);
-        if !keep_lead {
-            lead = None;
+        if is_logged {
+            if !is_flushed && !planted::is(Bug::LeadGivenEarly) {
+                self.flush_log()?;
+            }
+            *lead = None;
         }
-        Ok((tail, written, lead))
+        Ok((tail, written))
     }
 
     /// Staged pages whole, in a group of their own (S-10.3).
@@ -226,7 +248,7 @@ impl Store {
         plan: &Plan<'_>,
         moment: &Moment,
         tail: Head,
-        log_written: u64,
+        beside: &Beside,
         wish: Wish,
     ) -> Result<Superblock, Error> {
         let mut sb = self.superblock_in_force(keeper)?;
@@ -236,19 +258,28 @@ impl Store {
         sb.log_seq = tail.sequence.into();
         sb.group = tail.group.into();
         sb.chain = tail.chain.into();
-        let state = self.log.lock();
-        sb.incarnation = state.incarnation.into();
-        sb.durable = log_written.max(state.durable).into();
+        sb.incarnation = beside.incarnation.into();
+        sb.durable = beside.durable.into();
         sb.state = if wish.clean {
             superblock::CLEAN
         } else {
             superblock::OPEN
         }
         .into();
-        drop(state);
-        let zones = self.zones_wanted();
-        (sb.zone_current, sb.zone_next) = (zones[0].into(), zones[1].into());
+        (sb.zone_current, sb.zone_next) = (beside.zones[0].into(), beside.zones[1].into());
         Ok(sb)
+    }
+
+    /// Read once for a superblock: syncs and writers go on.
+    fn beside(&self, log_written: u64) -> Beside {
+        let state = self.log.lock();
+        let (incarnation, durable) = (state.incarnation, log_written.max(state.durable));
+        drop(state);
+        Beside {
+            incarnation,
+            durable,
+            zones: self.zones_wanted(),
+        }
     }
 
     /// The commit point: one slot, flush; then its copy without a flush of its own (S-2.1, S-10.2).

@@ -173,7 +173,7 @@ pub struct Store {
     stash: Stash,
     in_flight: AtomicU64,
     bad_copies: Mutex<Vec<map::BadCopy>>,
-    unflushed: Padded<AtomicU64>,
+    given: Padded<sync::Given>,
     /// Pages that may be used again and that the device was not told of yet.
     released: Mutex<Vec<keepfs_format::plog::Run>>,
     /// The log that a read-only opening applied in memory.
@@ -349,6 +349,7 @@ impl Store {
                 durable: sb.durable.get(),
                 told: sb.durable.get(),
                 written: head.group - 1,
+                with_records: 0,
                 written_seq: sb.seq.get(),
                 incarnation: sb.incarnation.get(),
                 base: sb.generation.get(),
@@ -365,7 +366,7 @@ impl Store {
             emptied: Mutex::default(),
             in_flight: AtomicU64::new(0),
             bad_copies: Mutex::default(),
-            unflushed: Padded::default(),
+            given: Padded::default(),
             released: Mutex::default(),
             seen_log: Mutex::default(),
             checkpoint_at: Mutex::new(Instant::now()),

@@ -123,6 +123,10 @@ bugs! { Bug:
         from "Btrfs: fix extent pinning bugs in the tree log (e688b7252f78)",
     /// Who asks for the settings in force waits for the checkpoint that is under way.
     SettingsWait = "settings in force told behind a checkpoint",
+    /// A checkpoint gives the right to cut groups away before its old group is flushed.
+    LeadGivenEarly = "lead given away before the old group's flush",
+    /// Where the old group of a checkpoint could not be written, the carried one continues the old log all the same.
+    CarriedBehindNothing = "carried group continues a log without the old one",
     /// Of a transaction's changes only the first one is kept for undo.
     UndoOmitted = "undo record omitted",
     /// The second home of a metablock keeps what it held.

@@ -8,7 +8,8 @@ use crate::redo::{Group, Piece, Redo, RedoDamage, Span, Spare, compact};
 use crate::segment::RING;
 use crate::stats::Updates;
 use crate::{Store, UNFLUSHED_MAX};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
+use keepfs_codes::crc64;
 use keepfs_format::PAGE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record};
@@ -49,12 +50,54 @@ pub struct LogState {
     pub told: u64,
     /// Last group written, flushed or not.
     pub written: u64,
+    /// Last group written that transactions brought records, flushed or not: no other one may follow it before (S-8.11).
+    pub with_records: u64,
     /// Last transaction written, flushed or not.
     pub written_seq: u64,
     /// Which life of the log.
     pub incarnation: u64,
     /// Generation of the superblock in force.
     pub base: u64,
+}
+
+impl LogState {
+    /// The next page goes on from no page of the log: only the superblock of `generation` leads to it (S-10.7).
+    pub fn begin_chain(&mut self, generation: u64) {
+        let mut seed = [0; 16];
+        seed[..8].copy_from_slice(&self.head.chain.to_le_bytes());
+        seed[8..].copy_from_slice(&generation.to_le_bytes());
+        self.head.chain = crc64::full(&seed);
+    }
+}
+
+/// Bytes of data given to the device, since the store was opened.
+#[derive(Default)]
+pub struct Given {
+    all: AtomicU64,
+    flushed: AtomicU64,
+}
+
+impl Given {
+    /// More of them.
+    pub fn add(&self, bytes: u64) {
+        self.all.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// So many that no flush has covered.
+    pub fn unflushed(&self) -> u64 {
+        let flushed = self.flushed.load(Ordering::Acquire);
+        self.all.load(Ordering::Acquire) - flushed
+    }
+
+    /// A flush begins: what it covers, for [`Given::flushed`]. Two may be under way at one time.
+    fn before_flush(&self) -> u64 {
+        self.all.load(Ordering::Acquire)
+    }
+
+    /// The flush that covers so many has returned.
+    fn flushed(&self, covered: u64) {
+        self.flushed.fetch_max(covered, Ordering::AcqRel);
+    }
 }
 
 /// The right to cut groups; only one thread has it.
@@ -120,8 +163,7 @@ impl Store {
                 return self.alive();
             };
             match self.cut_and_flush() {
-                Ok(Cut::Durable(seq)) => {
-                    self.sync.reached(seq);
+                Ok(Cut::Durable) => {
                     drop(lead);
                     self.note_log_fill();
                 }
@@ -144,7 +186,7 @@ impl Store {
             };
             self.write_whole_group(group)?;
         }
-        self.flush_log()
+        self.flush_log().map(|()| Cut::Durable)
     }
 
     /// Takes all redo for a group. Under the lock of redo, so that each transaction is before the cut with its number, its
@@ -244,13 +286,21 @@ impl Store {
     /// Writes a prepared group at the head of the log, without flush. The caller leads.
     fn write_group(&self, prepared: &Prepared) -> Result<(), Error> {
         let mut flags = 0;
-        if self.unflushed.load(Ordering::Acquire) > UNFLUSHED_MAX {
+        if self.given.unflushed() > UNFLUSHED_MAX {
             self.flush_device()?;
             flags = FLAG_DATA_FLUSHED;
         }
         let mut state = self.log.lock();
         let before = state.head;
         let mut head = before;
+        let has_records = !prepared.group.payload.is_empty();
+        if has_records && state.with_records > state.durable && !planted::is(Bug::LeadGivenEarly) {
+            // Recovery can judge one group beyond the last that it knows to be durable, not two (S-8.11).
+            return Err(Error::Logic(format!(
+                "group {} would follow group {}, which was not flushed",
+                before.group, state.with_records
+            )));
+        }
         let stamp = Stamp {
             incarnation: state.incarnation,
             durable: if planted::is(Bug::DurableOverstated) {
@@ -278,6 +328,9 @@ impl Store {
         state.told = state.durable;
         state.head = head;
         state.written = before.group;
+        if has_records {
+            state.with_records = before.group;
+        }
         state.written_seq = prepared.group.seq;
         let group = &prepared.group;
         self.stats.persisted(group.payload.len(), pages, &group.updates);
@@ -312,7 +365,8 @@ impl Store {
         Ok(())
     }
 
-    fn flush_log(&self) -> Result<Cut, Error> {
+    /// Flushes; everything up to the last transaction written is durable then. The caller leads.
+    pub(crate) fn flush_log(&self) -> Result<(), Error> {
         let (group, seq) = {
             let state = self.log.lock();
             (state.written, state.written_seq)
@@ -323,8 +377,9 @@ impl Store {
         state.durable = state.durable.max(group);
         drop(state);
         self.release_up_to(seq);
+        self.sync.reached(seq);
         self.wanted.flushed();
-        Ok(Cut::Durable(seq))
+        Ok(())
     }
 
     /// Frees pages and numbers whose free is durable (S-11.1).
@@ -345,9 +400,9 @@ impl Store {
 
     /// Flushes the device; data written before the call is durable after it.
     pub(crate) fn flush_device(&self) -> Result<(), Error> {
-        let before = self.unflushed.load(Ordering::Acquire);
+        let covered = self.given.before_flush();
         self.device.flush()?;
-        self.unflushed.fetch_sub(before, Ordering::AcqRel);
+        self.given.flushed(covered);
         Ok(())
     }
 
@@ -365,8 +420,8 @@ impl Store {
 
 /// How cutting a group ended.
 enum Cut {
-    /// Durable up to this transaction.
-    Durable(u64),
+    /// It is durable.
+    Durable,
     /// The log has no room, or redo is damaged: a checkpoint must make everything durable.
     Full,
 }

@@ -294,7 +294,7 @@ impl Store {
     /// before the transaction that names the pages commits.
     pub fn write_data(&self, page: u64, bytes: &[u8]) -> Result<(), Error> {
         self.check_data_pages(page, (bytes.len() / PAGE) as u64)?;
-        self.unflushed.fetch_add(bytes.len() as u64, Ordering::AcqRel);
+        self.given.add(bytes.len() as u64);
         Ok(self.device.write(PageNo(page), bytes, Class::Data)?)
     }
 
