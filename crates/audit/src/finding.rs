@@ -155,6 +155,10 @@ findings! {
         "page {index} of inode {ino} (page {page}) is new in the log but no map-entry record tells its CRC: a crash could lose it unseen";
     LogTorn { sequence: u64 } = "log-torn", Note,
         "the log ends at page {sequence} in the middle of a group, which is dropped: usual after a crash";
+    LogUnreadable { sequence: u64, page: u64 } = "log-unreadable", Warning,
+        "log page {sequence} (page {page}) cannot be read, and the log ends before it: if a crash came right behind a sync, that may be lost";
+    LogGone { sequence: u64, page: u64, group: u64 } = "log-gone", Error,
+        "log page {sequence} (page {page}), of group {group}, is bad, and later ones tell that the group was flushed: what was synced behind it is lost";
     // Inodes, section 5.
     RootMissing {} = "root-missing", Error,
         "inode 1 is not a live directory: the tree has no root";

@@ -1,6 +1,7 @@
 //! Reading the log: which groups there are, by chain and order alone (SPEC section 8, S-9.1, S-9.2).
 
 use crate::finding::Finding;
+use crate::is_zero;
 use crate::pool::Pool;
 use keepfs_codes::crc64;
 use keepfs_format::plog::{CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead};
@@ -58,6 +59,7 @@ pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
     let first = pool.sb.log_seq.get();
     for sequence in first..first + pool.sb.log_pages.get() {
         if !scan.page(pool, sequence) {
+            scan.judge_end(pool, sequence, first + pool.sb.log_pages.get());
             break;
         }
     }
@@ -67,6 +69,14 @@ pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
         });
     }
     scan.log
+}
+
+/// Pages behind the end that may tell of groups which are gone (S-9.7).
+const BEHIND: u64 = 8192;
+
+fn head_of(bytes: &[u8; PAGE]) -> Option<PageHead> {
+    let (head, _) = PageHead::read_from_prefix(bytes).ok()?;
+    (head.magic.get() == MAGIC).then_some(head)
 }
 
 struct Scan {
@@ -108,6 +118,59 @@ impl Scan {
         self.chain = stored;
         self.take(sequence, &head, &bytes);
         true
+    }
+
+    /// S-9.7: why the log ends before page `sequence`; the ring ends before `end`.
+    fn judge_end(&self, pool: &mut Pool<'_>, sequence: u64, end: u64) {
+        let (start, round) = (pool.sb.log_start.get(), pool.sb.log_pages.get());
+        let image = pool.image;
+        let page = |sequence: u64| {
+            let mut bytes = [0; PAGE];
+            image.read(start + sequence % round, &mut bytes).ok()?;
+            Some(bytes)
+        };
+        let stored = |bytes: &[u8; PAGE]| u64::from_le_bytes(bytes[CRC_OFFSET..].try_into().unwrap_or_default());
+        let bad = page(sequence);
+        if bad.is_some_and(|bytes| is_zero(&bytes) || self.is_earlier(&bytes, sequence, round)) {
+            return;
+        }
+        let generation = pool.sb.generation.get();
+        let mut before = bad.as_ref().map(stored);
+        let mut group_was_flushed = false;
+        for later in sequence + 1..end.min(sequence + 1 + BEHIND) {
+            let Some(bytes) = page(later) else {
+                before = None;
+                continue;
+            };
+            let tells = head_of(&bytes).is_some_and(|head| {
+                head.sequence.get() == later
+                    && (generation - 1..=generation).contains(&head.base.get())
+                    && head.durable.get() >= self.group
+            });
+            let is_chained = || match before {
+                Some(chain) => page_crc(&pool.sb, chain, &bytes) == stored(&bytes),
+                None => later == sequence + 1,
+            };
+            if tells && is_chained() {
+                group_was_flushed = true;
+                break;
+            }
+            before = Some(stored(&bytes));
+        }
+        let (page, group) = (start + sequence % round, self.group);
+        if group_was_flushed {
+            pool.sink.push(Finding::LogGone { sequence, page, group });
+        } else if bad.is_none() {
+            pool.sink.push(Finding::LogUnreadable { sequence, page });
+        }
+    }
+
+    /// Whether a page stood there before the log came to it.
+    fn is_earlier(&self, bytes: &[u8; PAGE], sequence: u64, round: u64) -> bool {
+        head_of(bytes).is_some_and(|head| {
+            let was = head.sequence.get();
+            was < sequence && was % round == sequence % round && head.group.get() < self.group
+        })
     }
 
     /// Fields that are wrong although the page is whole (S-8.2).

@@ -9,6 +9,8 @@ use std::time::Duration;
 pub struct OpenOptions {
     /// Write nothing, not even to replay the log, which then happens in memory only.
     pub read_only: bool,
+    /// Cut a log that is damaged before groups that were flushed (S-9.7); else such a pool is refused for writing.
+    pub cut_log: bool,
     /// Bytes of memory for metadata, at least 16 MiB.
     pub arena_bytes: usize,
     /// A checkpoint empties the log when this much of it is left, percent.
@@ -41,6 +43,7 @@ impl Default for OpenOptions {
     fn default() -> OpenOptions {
         OpenOptions {
             read_only: false,
+            cut_log: false,
             arena_bytes: StoreOptions::default().arena_bytes,
             log_free_percent: StoreOptions::default().log_free_percent,
             guard: Guard::default(),
@@ -70,6 +73,7 @@ impl OpenOptions {
                 seal: self.seal,
                 lasting: self.lasting,
                 read_only: self.read_only,
+                cut_log: self.cut_log,
                 discard: self.discard,
                 compact: self.compact,
                 oplog: self.oplog,

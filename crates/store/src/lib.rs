@@ -79,12 +79,12 @@ pub use reserve::Reservation;
 pub use resume::{Answered, Evidence, Parts, Resumed};
 pub use scrub::{Looked, RestPlace};
 pub use space::{Figures, Near, Purpose};
-pub use staged::BadData;
 pub use stats::{DIRTY_SIZES, DeviceErrors, Snapshot, TimesSeen};
 pub use switch::{DeviceFault, DeviceOp, Injection};
 pub use sync::group_pages_max;
 pub use txn::{Base, FRAMES_MAX, Meaning, Ref, Source, Stamp, Txn};
 pub use view::{Totals, View};
+pub use {log::Cut, staged::BadData};
 
 use arena::Arena;
 use cache::{Cache, Pin};
@@ -199,6 +199,8 @@ pub struct Store {
     stats: Padded<stats::Stats>,
     damages: events::Damages,
     history: Arc<history::History>,
+    /// Where the log was cut when the pool was opened (S-9.7).
+    log_cut: OnceLock<log::Cut>,
     fences: fence::Fences,
     /// Redo and undo tell all that frames have beyond the log: not while a recovery applies it.
     is_witnessed: AtomicBool,
@@ -384,6 +386,7 @@ impl Store {
             stats: Padded::default(),
             damages: events::Damages::default(),
             history: Arc::new(history),
+            log_cut: OnceLock::new(),
             fences: fence::Fences::default(),
             is_witnessed: AtomicBool::new(false),
             pool,

@@ -1,5 +1,9 @@
 //! The plog on the device: pages, chain, groups (SPEC section 8).
 
+mod end;
+
+pub use end::Cut;
+
 use crate::error::Error;
 use core::ops::Range;
 use keepfs_codes::crc64;
@@ -194,8 +198,10 @@ pub struct Scan {
     pub durable: u64,
     /// Head behind the last whole group.
     pub head: Head,
-    /// Sequence number behind the last page accepted, whole group or not.
+    /// Sequence number behind the last page accepted, whole group or not, and behind the one at which it is cut.
     pub seen: u64,
+    /// What ends the log, if it is damage.
+    pub cut: Option<Cut>,
 }
 
 /// What the pages of a log behind a superblock must agree with.
@@ -218,6 +224,7 @@ pub fn scan(device: &dyn Device, region: &Region, head: Head, before: &Before) -
         durable: 0,
         head,
         seen: head.sequence,
+        cut: None,
     };
     let mut open: Option<Found> = None;
     let mut next = head;
@@ -225,8 +232,15 @@ pub fn scan(device: &dyn Device, region: &Region, head: Head, before: &Before) -
     let mut pages = Pages::new(device, region);
     for q in head.sequence..head.sequence + region.pages {
         next.sequence = q;
-        let page = pages.get(q, head.sequence + region.pages)?;
-        let Some(found) = accept(region, page, &next, before, seq)? else {
+        let end = head.sequence + region.pages;
+        let page = match pages.get(q, end) {
+            Err(error) if error.is_device_io() => None,
+            page => Some(page?),
+        };
+        let accepted = page.map(|page| accept(region, page, &next, before, seq)).transpose()?;
+        let Some(found) = accepted.flatten() else {
+            scan.cut = end::judge(page, &next, before, &mut Pages::new(device, region), end)?;
+            scan.seen = scan.cut.as_ref().map_or(scan.seen, |_| q + 1);
             break;
         };
         let page_head = found.head;

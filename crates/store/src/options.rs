@@ -21,6 +21,8 @@ pub struct StoreOptions {
     pub seal: bool,
     /// Nothing is written, the log is applied in memory only.
     pub read_only: bool,
+    /// A log that is damaged before groups that were flushed is cut there (S-9.7); else such a pool is refused for writing.
+    pub cut_log: bool,
     /// Run checkpoints in a thread of their own; otherwise whoever needs one runs it.
     pub background: bool,
     /// A checkpoint starts when this much of the log is left, percent.
@@ -58,6 +60,7 @@ impl Default for StoreOptions {
             protect: None,
             seal: false,
             read_only: false,
+            cut_log: false,
             background: true,
             log_free_percent: 5,
             oplog: true,

@@ -17,6 +17,7 @@ use crate::segment::Adopted;
 use crate::space::OpenZone;
 use crate::staged::BadData;
 use crate::{Store, StoreOptions, pool};
+use arrived::Unreadable;
 use demand::Demand;
 use keepfs_codes::crc32c;
 use keepfs_format::map::LIVE;
@@ -82,6 +83,10 @@ pub fn open_owing(
         // Whoever wrote these groups had written their data before, and no power was cut since.
         scan.durable = u64::MAX;
     }
+    let may_cut = options.read_only || options.cut_log || owed.is_some();
+    if let Some(cut) = scan.cut.filter(|cut| cut.proved && !may_cut) {
+        return Err(cut.refusal());
+    }
     let mut logged = scan.groups.last().map_or(sb.seq.get(), |group| group.seq);
     if !options.read_only {
         pool::may_count("last transaction", logged)?;
@@ -93,12 +98,18 @@ pub fn open_owing(
         Some(owed) => owe(owed, &mut scan, logged)?,
         None => false,
     };
-    let frames = keep_taken(&*device, &sb, &pool, &mut scan)?;
+    let (frames, unreadable) = keep_taken(&*device, &sb, &pool, &mut scan)?;
     let store = Store::build(device, sb, options, frames)?;
     store.check_roots()?;
     store.load_homes()?;
     store.replay(&scan.groups)?;
     store.settle_staged()?;
+    for bad in unreadable {
+        store.tell_bad_data(bad.ino, bad.index, bad.page, BadData::Unreadable);
+    }
+    if let Some(cut) = scan.cut {
+        store.tell_cut(&cut, logged);
+    }
     store.start_space(&sb)?;
     if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedReusedTooEarly)) {
         store.space.quarantine(owed.freed_pages(logged)?);
@@ -126,7 +137,7 @@ pub fn open_owing(
 
 /// Adds the redo beyond `logged` to the groups of a log. Whether there is any.
 fn owe(owed: &mut Adopted, scan: &mut Scan, logged: u64) -> Result<bool, Error> {
-    if owed.last_seq() <= logged || planted::forgets(Second::RedoForgotten) {
+    if owed.last_seq() <= logged || owed.lacks(logged) || planted::forgets(Second::RedoForgotten) {
         return Ok(false);
     }
     let mut payload = owed.next_group(logged)?;
@@ -186,17 +197,26 @@ fn decode(group: &Found) -> Result<Vec<Record>, Error> {
     })
 }
 
-/// Drops the groups that are not taken (S-9.3). Returns the frames that a replay of the others needs.
-fn keep_taken(device: &dyn Device, sb: &Superblock, pool: &Pool, scan: &mut Scan) -> Result<u64, Error> {
+/// Drops the groups that are not taken (S-9.3). Returns the frames that a replay of the others needs, and their data pages
+/// that cannot be read.
+fn keep_taken(
+    device: &dyn Device,
+    sb: &Superblock,
+    pool: &Pool,
+    scan: &mut Scan,
+) -> Result<(u64, Vec<Unreadable>), Error> {
     let durable = scan.durable.max(sb.durable.get());
     let mut demand = Demand::of(pool);
-    let mut taken = 0;
+    let (mut taken, mut unreadable) = (0, Vec::new());
     for group in &scan.groups {
         let records = decode(group)?;
         let unconditional =
             planted::is(Bug::GroupWithoutData) || group.group <= durable || group.flags & FLAG_DATA_FLUSHED != 0;
-        if !unconditional && !arrived::data_is_there(device, pool.pages, group.group, &records)? {
-            break;
+        if !unconditional {
+            match arrived::data_is_there(device, pool.pages, group.group, &records)? {
+                Some(pages) => unreadable.extend(pages),
+                None => break,
+            }
         }
         for record in &records {
             demand.see(record).map_err(|e| in_group(group.group, e))?;
@@ -204,7 +224,7 @@ fn keep_taken(device: &dyn Device, sb: &Superblock, pool: &Pool, scan: &mut Scan
         taken += 1;
     }
     scan.groups.truncate(taken);
-    Ok(if taken == 0 { 0 } else { demand.frames() })
+    Ok((if taken == 0 { 0 } else { demand.frames() }, unreadable))
 }
 
 impl Store {

@@ -3,6 +3,7 @@
 use crate::arena::FrameNo;
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
+use crate::log::Cut;
 use crate::scratch::with_page;
 use crate::staged::Carried;
 use crate::stats::DeviceErrors;
@@ -356,6 +357,11 @@ impl Store {
             let (ino, index) = carried.key;
             self.tell_lost_staged(ino, index, None);
         }
+    }
+
+    /// Where the log was cut when the pool was opened, if it was (S-9.7).
+    pub fn log_cut(&self) -> Option<Cut> {
+        self.log_cut.get().copied()
     }
 
     /// Whether a page is staged.

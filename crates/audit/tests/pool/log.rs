@@ -2,7 +2,7 @@
 
 use crate::builder::{Builder, node};
 use crate::sample::{self, GONE, LEAF_BORN, XATTR_A};
-use keepfs_audit::{Finding, Options, Report, walk};
+use keepfs_audit::{Finding, Image, Options, Report, walk};
 use keepfs_format::inode::BODY_DIRECT;
 use keepfs_format::plog::{FLAG_DATA_FLUSHED, FLAG_LAST, Record, Run};
 use keepfs_format::{Kind, MetaId, Space};
@@ -58,6 +58,58 @@ fn ends() {
     assert_eq!(walk(&built.bytes, &DATA).log_groups, 0);
     let torn = |b: &mut Builder| b.log[1][0].head.flags = 0;
     assert_eq!(groups(torn), (vec![Finding::LogTorn { sequence: 52 }], 1));
+}
+
+/// An image with a page that cannot be read.
+struct Unreadable<'i>(&'i [u8], u64);
+
+impl Image for Unreadable<'_> {
+    fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+
+    fn read(&self, page: u64, buf: &mut [u8; 4096]) -> Result<(), String> {
+        match page == self.1 {
+            true => Err("a bad sector".into()),
+            false => self.0.read(page, buf),
+        }
+    }
+}
+
+/// S-9.7: a later page that tells that the group was flushed proves that it is gone, be the page changed or unreadable; an
+/// unreadable page without one behind it is told as what it is.
+#[test]
+fn ends_too_early() {
+    let built = |durable: u64| {
+        let mut b = sample::pool_with_log();
+        b.log[1][0].head.durable = durable.into();
+        b.build()
+    };
+    let group = sample::pool_with_log().log[0][0].head.group.get();
+    let page = |sequence: u64| 8 + sequence % 32;
+    let unreadable = |durable, sequence| walk(&Unreadable(&built(durable).bytes, page(sequence)), &DATA).findings;
+    let sequence = 50;
+    let gone = Finding::LogGone {
+        sequence,
+        page: page(50),
+        group,
+    };
+    for at in [0, 4, 8, 16, 24, 32, 40, 48, 300] {
+        let mut changed = built(group);
+        changed.page(page(50))[at] ^= 1;
+        assert_eq!(walk(&changed.bytes, &DATA).findings[0], gone, "byte {at}");
+        let mut torn = built(group - 1);
+        torn.page(page(50))[at] ^= 1;
+        assert!(!walk(&torn.bytes, &DATA).findings.contains(&gone), "byte {at}");
+    }
+    assert_eq!(unreadable(group, 50)[0], gone);
+    let told = |sequence| Finding::LogUnreadable {
+        sequence,
+        page: page(sequence),
+    };
+    assert_eq!(unreadable(group - 1, 50)[0], told(50));
+    assert_eq!(unreadable(group, 51), [told(51)]);
+    assert_eq!(unreadable(group, 52), [told(52)]);
 }
 
 /// S-2.3: a chained page of a newer superblock says that the newest one was lost.

@@ -212,3 +212,134 @@ fn an_unreadable_page_costs_one_page() {
     let [bad] = &told[..] else { panic!("{told:?}") };
     assert_eq!((bad.verdict, bad.inode, bad.from), (8, cut.ino.0, 4096));
 }
+
+/// Files, each made durable by a group of one page, after a power cut; the pages of the log, and the one behind it.
+fn log() -> (Image, Vec<PageNo>, Vec<String>) {
+    let device = Arc::new(SimDevice::new(2048));
+    Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+    let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    volume.store().checkpoint().expect("checkpoint");
+    let region = volume.store().pool().log;
+    let before = device.power_cut(0);
+    let names: Vec<String> = (0..5).map(|n| format!("file-{n}")).collect();
+    for name in &names {
+        let ino = make(&*volume, Ino::ROOT, name, FileKind::File).expect("make");
+        write(&volume, ino, 0, name.as_bytes()).expect("write");
+        volume.fsync(ino, false).expect("fsync");
+    }
+    let image = device.power_cut(0);
+    let is_new = |page: &PageNo| before.bytes(*page) != image.bytes(*page);
+    let mut pages: Vec<PageNo> = (region.start..region.start + region.pages)
+        .map(PageNo)
+        .filter(is_new)
+        .collect();
+    assert_eq!(pages.len(), names.len());
+    pages.push(PageNo(pages[names.len() - 1].0 + 1));
+    (image, pages, names)
+}
+
+/// A page of the log that is bad: where a later one tells that it was flushed, nobody writes to the pool unasked, and what
+/// was before is read; at the end of the log the mount goes on, and an unreadable page is told. S-9.7
+#[test]
+fn a_bad_page_of_the_log_is_never_passed_over_in_silence() {
+    let (image, pages, names) = log();
+    for (at, page) in pages.iter().enumerate() {
+        for unreadable in [false, true] {
+            let device = |()| {
+                let mut image = image.clone();
+                if !unreadable {
+                    image.change(*page, |bytes| bytes[1000] ^= 0x40);
+                }
+                let device = Arc::new(SimDevice::over(image));
+                if unreadable {
+                    device.set_faults(Faults::none().unreadable(*page));
+                }
+                device
+            };
+            let open = |device: Arc<SimDevice>, read_only, cut_log| {
+                let store = StoreOptions {
+                    read_only,
+                    cut_log,
+                    ..options(false).store
+                };
+                Volume::open(
+                    device,
+                    &VolumeOptions {
+                        store,
+                        ..options(false)
+                    },
+                )
+            };
+            let judge = |volume: &Volume| {
+                for (n, name) in names.iter().enumerate() {
+                    assert_eq!(find(volume, Ino::ROOT, name).is_ok(), n < at, "{name}, page {at}");
+                }
+                let told = volume.store().history().events(0);
+                let told = told.iter().filter(|event| event.place == 6).count();
+                assert_eq!(told > 0, unreadable || at + 1 < names.len(), "page {at}");
+                assert_eq!(told > 0, volume.store().log_cut().is_some());
+            };
+            let findings = findings(&*device(()), true);
+            let is_gone = findings.iter().any(|f| matches!(f, Finding::LogGone { .. }));
+            let is_unreadable = findings.iter().any(|f| matches!(f, Finding::LogUnreadable { .. }));
+            let proved = at + 1 < names.len();
+            assert_eq!((is_gone, is_unreadable), (proved, unreadable && !proved), "page {at}");
+            judge(&open(device(()), true, false).expect("mount -o ro"));
+            let refused = open(device(()), false, false);
+            assert_eq!(refused.is_err(), proved, "page {at}, unreadable {unreadable}");
+            if let Err(error) = refused {
+                assert!(error.to_string().contains("-o cut-log"), "{error}");
+            }
+            let device = device(());
+            let volume = open(device.clone(), false, true).expect("mount");
+            judge(&volume);
+            let ino = make(&*volume, Ino::ROOT, "after", FileKind::File).expect("make");
+            volume.fsync(ino, false).expect("fsync");
+            drop(volume);
+            let device = Arc::new(SimDevice::over(device.power_cut(0)));
+            let volume = open(device.clone(), false, false).expect("mount");
+            find(&*volume, Ino::ROOT, "after").expect("found");
+            volume.unmount().expect("unmount");
+            drop(volume);
+            assert_eq!(self::findings(&*device, true), []);
+        }
+    }
+}
+
+/// A data page of the last group which cannot be read is its file's loss; one that did not arrive ends the log. S-9.3
+#[test]
+fn an_unreadable_data_page_does_not_end_the_log() {
+    let device = Arc::new(SimDevice::new(2048));
+    Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+    let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    volume.store().checkpoint().expect("checkpoint");
+    let ino = make(&*volume, Ino::ROOT, "file", FileKind::File).expect("make");
+    write(&volume, ino, 0, &[0xA7; 3 * PAGE]).expect("write");
+    volume.fsync(ino, false).expect("fsync");
+    let image = device.power_cut(0);
+    let pages = (0..image.pages()).map(PageNo);
+    let first = pages
+        .filter(|page| image.bytes(*page) == &[0xA7; PAGE])
+        .nth(1)
+        .expect("there");
+    let flipped = Arc::new(SimDevice::over(image.clone()));
+    let mut page = [0xA7; PAGE];
+    page[7] = 0;
+    let mut changed = image.clone();
+    changed.change(first, |bytes| *bytes = page);
+    let missing = Volume::open(Arc::new(SimDevice::over(changed)), &options(false)).expect("mount");
+    assert!(find(&*missing, Ino::ROOT, "file").is_err());
+    flipped.set_faults(Faults::none().unreadable(first));
+    assert!(findings(&*flipped, true).contains(&Finding::DataBad {
+        ino: ino.0,
+        index: 1,
+        page: first.0
+    }));
+    let volume = Volume::open(flipped, &options(false)).expect("mount");
+    let told = volume.store().history().damage();
+    let [bad] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((bad.place, bad.verdict, bad.inode, bad.from), (3, 8, ino.0, 4096));
+    assert_eq!(read(&volume, ino, 4096, 1), Err(Errno::EIO));
+    assert_eq!(read(&volume, ino, 4095, 1), Ok(vec![0xA7]));
+    assert_eq!(read(&volume, ino, 8192, 1), Ok(vec![0xA7]));
+}

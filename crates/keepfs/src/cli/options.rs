@@ -19,6 +19,7 @@ Options of -o, separated by commas (defaults in brackets):
   audit=[on]|off|without:NAME:NAME   equations that every change must satisfy (SPEC section 17), or all but those named
   [compact], nocompact               log the changed parts of metadata; nocompact is for comparison only
   [oplog], nooplog                   log operations for checkers; nooplog is for comparison only
+  cut-log                            go on with a pool whose log is damaged before changes that were synced: these are lost
   discard, [nodiscard]               tell the device after each checkpoint what became free (fstrim(8) does it once)
   scrub=[30d]|PERIOD|off             look at the whole device so often (12h, 7d), and at memory every 5 minutes
   remount                            change ro, rw, the access times, nosuid, nodev, noexec of a mounted pool
@@ -116,6 +117,8 @@ pub struct MountOptions {
     pub threads: Option<usize>,
     /// `log=`.
     pub log: Option<PathBuf>,
+    /// `cut-log`.
+    pub cut_log: bool,
     /// `discard`.
     pub discard: bool,
     /// `compact`.
@@ -151,6 +154,7 @@ impl Default for MountOptions {
             restarts: 5,
             threads: None,
             log: None,
+            cut_log: false,
             discard: false,
             compact: open.compact,
             oplog: open.oplog,
@@ -204,6 +208,7 @@ impl MountOptions {
             "noatime" => self.access_times = AccessTimes::Never,
             "atime" | "relatime" | "nostrictatime" => self.access_times = AccessTimes::Relative,
             "strictatime" | "norelatime" => self.access_times = AccessTimes::Strict,
+            "cut-log" => self.cut_log = true,
             "discard" => self.discard = true,
             "nodiscard" => self.discard = false,
             "compact" => self.compact = true,
@@ -259,6 +264,7 @@ impl MountOptions {
     pub fn open(&self) -> OpenOptions {
         OpenOptions {
             read_only: self.read_only,
+            cut_log: self.cut_log,
             arena_bytes: self.arena as usize,
             guard: self.guard,
             audit: self.audit,

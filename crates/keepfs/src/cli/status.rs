@@ -329,6 +329,13 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
             "test the memory (memtest86+, EDAC in dmesg); `keepfs events` names the blocks",
         );
     }
+    if let Some(cut) = store.log_cut() {
+        status.degraded(
+            format!("the log could not be read at page {} of the device when the pool was mounted", cut.page),
+            cut.loss(),
+            "see to the device; compare what was written last with a backup (`keepfs events` names the last transaction)",
+        );
+    }
     if status.files_lost > 0 {
         let files = counted(status.files_lost, "file");
         status.degraded(

@@ -4,6 +4,7 @@ use super::{Damage, Damages, Done, KEPT, SHOWN, Seen};
 use crate::Store;
 use crate::audit::Unbalanced;
 use crate::error::Error;
+use crate::log::Cut;
 use crate::staged::BadData;
 use core::ops::Range;
 use keepfs_codes::identity::Group;
@@ -356,6 +357,21 @@ impl Store {
             inodes: &[],
             window_ms: None,
             more: "what was written to it since its last write-out is lost with it".to_owned(),
+        });
+    }
+
+    /// The log was cut at a page that is bad (S-9.7); it is there up to transaction `last`.
+    pub(crate) fn tell_cut(&self, cut: &Cut, last: u64) {
+        self.log_cut.get_or_init(|| *cut);
+        let seen = if cut.unreadable { Seen::Medium } else { Seen::Checksum };
+        self.tell_of(&Told {
+            place: Place::Log(cut.group),
+            seen: &seen,
+            done: Done::Nothing,
+            owner: 0,
+            inodes: &[],
+            window_ms: None,
+            more: format!("page {}; {}, up to transaction {last}", cut.page, cut.loss()),
         });
     }
 

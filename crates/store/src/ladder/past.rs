@@ -211,6 +211,9 @@ impl Store {
             seq: start.seq,
         };
         let scan = log::scan(&*self.device, &self.pool.log, start.head, &before)?;
+        if scan.cut.is_some() {
+            return Err(Error::Damaged("the log cannot be read to its end".into()));
+        }
         let last = self.redo.lock().last;
         // A group beyond the last transaction was not taken by the recovery (S-9.3).
         for group in scan.groups.iter().filter(|group| group.seq <= last) {

@@ -11,8 +11,22 @@ use std::collections::BTreeMap;
 /// Pages read at a time.
 const BATCH: usize = 64;
 
-/// Whether every data page that a group brings, and still names at its end, is on the device.
-pub fn data_is_there(device: &dyn Device, pages: u64, group: u64, records: &[Record]) -> Result<bool, Error> {
+/// A data page of a group that is taken, which cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unreadable {
+    pub ino: u64,
+    pub index: u64,
+    pub page: u64,
+}
+
+/// Whether every data page that a group brings, and still names at its end, is on the device, and which of them cannot be
+/// read: an error is no sign that a page did not arrive. `None`: one did not.
+pub fn data_is_there(
+    device: &dyn Device,
+    pages: u64,
+    group: u64,
+    records: &[Record],
+) -> Result<Option<Vec<Unreadable>>, Error> {
     let wanted: Vec<(u64, u32)> = wanted(records).into_iter().collect();
     if let Some((beyond, _)) = wanted.last().filter(|(page, _)| *page >= pages) {
         return Err(Error::Damaged(format!(
@@ -20,14 +34,48 @@ pub fn data_is_there(device: &dyn Device, pages: u64, group: u64, records: &[Rec
         )));
     }
     let mut buf = vec![0; BATCH.min(wanted.len()) * PAGE];
+    let mut unreadable = Vec::new();
     for run in wanted.chunk_by(|a, b| a.0 + 1 == b.0).flat_map(|run| run.chunks(BATCH)) {
         let bytes = &mut buf[..run.len() * PAGE];
-        if let Some(page) = first_missing(device, run, bytes) {
-            tracing::info!(group, page, "the log ends here: its data did not reach the device");
-            return Ok(false);
+        let whole = device.read(PageNo(run[0].0), bytes).is_ok();
+        for ((page, crc), bytes) in run.iter().zip(bytes.chunks_exact_mut(PAGE)) {
+            let read = if whole {
+                Ok(())
+            } else {
+                device.read(PageNo(*page), bytes)
+            };
+            match read.map_err(Error::from) {
+                Ok(()) if crc32c::of(bytes) == *crc => {}
+                Ok(()) => {
+                    tracing::info!(group, page, "the log ends here: its data did not reach the device");
+                    return Ok(None);
+                }
+                Err(error) if error.is_device_io() => unreadable.push(*page),
+                Err(error) => return Err(error),
+            }
         }
     }
-    Ok(true)
+    Ok(Some(
+        unreadable.into_iter().filter_map(|page| owner(records, page)).collect(),
+    ))
+}
+
+/// Whose page it is at the end of the records.
+fn owner(records: &[Record], page: u64) -> Option<Unreadable> {
+    records.iter().rev().find_map(|record| match record {
+        Record::MapEntry {
+            ino,
+            index,
+            page: first,
+            crcs,
+            ..
+        } if (*first..*first + crcs.len() as u64).contains(&page) => Some(Unreadable {
+            ino: *ino,
+            index: index + (page - first),
+            page,
+        }),
+        _ => None,
+    })
 }
 
 /// A page that map-entry records name.
@@ -79,19 +127,6 @@ fn wanted(records: &[Record]) -> BTreeMap<u64, u32> {
     }
     let brought = named.into_iter().filter(|(_, named)| named.brought != 0);
     brought.map(|(page, named)| (page, named.crc)).collect()
-}
-
-/// The first page of a run of neighbours that cannot be read or has another CRC.
-fn first_missing(device: &dyn Device, run: &[(u64, u32)], bytes: &mut [u8]) -> Option<u64> {
-    let whole = device.read(PageNo(run[0].0), bytes).is_ok();
-    let pages = run.iter().zip(bytes.chunks_exact_mut(PAGE));
-    for ((page, crc), bytes) in pages {
-        let read = whole || device.read(PageNo(*page), bytes).is_ok();
-        if !read || crc32c::of(bytes) != *crc {
-            return Some(*page);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

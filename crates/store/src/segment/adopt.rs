@@ -45,8 +45,17 @@ impl Adopted {
         self.redo.last
     }
 
+    /// Whether the transactions here do not follow `logged`: others were given up, because a log had them that has them no
+    /// more.
+    pub fn lacks(&self, logged: u64) -> bool {
+        self.redo.beyond(logged).is_none()
+    }
+
     /// Committed transactions, up to the last, that are neither here whole nor in a log that has `logged`.
     pub fn lost(&self, logged: u64) -> u64 {
+        if self.lacks(logged) {
+            return self.segment.word(Word::Followed).max(self.redo.last) - logged;
+        }
         let known = self.redo.last.max(logged);
         match &self.damage {
             Some(RedoDamage { seq }) => self.segment.word(Word::Followed).max(*seq).saturating_sub(known),
