@@ -85,10 +85,27 @@ impl FileDevice {
                 },
                 _ => open_error(path, source),
             })?;
-        Self::over(path, file, kind, mode, options)
+        let device = Self::over(path, file, kind, mode, options)?;
+        device.forget_life_before()?;
+        Ok(device)
     }
 
-    /// Creates a new regular file of `pages` zero pages (sparse) and opens it for writing.
+    /// What the system holds of it goes to the medium and is forgotten, so that what is read is what the medium has. After a
+    /// flush that failed the system holds the pages that the medium lacks, as clean, and every later flush succeeds: who
+    /// reads those and believes them has acknowledged what no power cut leaves (S-9.8, decision 0751).
+    fn forget_life_before(&self) -> Result<(), DeviceError> {
+        let flushed = self.file.sync_data();
+        sys::forget_cached(&self.file, 0, 0);
+        match (flushed, self.mode) {
+            (Err(source), OpenMode::ReadWrite) => Err(self.flush_fails(source)),
+            // Whoever reads changes nothing by it: what the medium has is what there is.
+            _ => Ok(()),
+        }
+    }
+
+    /// Creates a new regular file of `pages` zero pages (sparse) and opens it for writing; it and its name are durable. The
+    /// file system that holds it gives room as pages are first written: when that is full, writing to the pool ends with
+    /// `HostFull`, and nothing that was synced is lost.
     ///
     /// # Errors
     /// `Open` if the path exists or the file system refuses.
@@ -107,6 +124,7 @@ impl FileDevice {
             .map_err(failed)?;
         file.set_len(bytes).map_err(failed)?;
         file.sync_all().map_err(failed)?;
+        sync_directory_of(path).map_err(failed)?;
         Self::over(path, file, Kind::Regular, OpenMode::ReadWrite, options)
     }
 
@@ -476,6 +494,12 @@ impl Device for FileDevice {
         let _ = self.writing.set(file);
         Ok(())
     }
+}
+
+/// Makes the name of a new file durable.
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Whether the error says that the device is not there any more.

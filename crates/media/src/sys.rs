@@ -58,7 +58,7 @@ pub(crate) fn punch_hole(file: &File, start: u64, len: u64) -> io::Result<()> {
     })
 }
 
-/// Asks the system to forget what it remembers of `len` clean bytes from `start` on, so that a read meets the medium. It
+/// Asks the system to forget what it remembers of `len` clean bytes from `start` on (0: all from there), so that a read meets the medium. It
 /// may go on remembering; then the read is as good as any other.
 pub(crate) fn forget_cached(file: &File, start: u64, len: u64) {
     let range = (libc::off64_t::try_from(start), libc::off64_t::try_from(len));

@@ -1,0 +1,93 @@
+//! A real flush that fails, in the system's own page cache: a loop device over a file in a full tmpfs.
+
+use super::bed::{Bed, done, keepfs, possible, run};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A block device whose backing has no room for pages that were never written, while `full`.
+struct Small {
+    on: PathBuf,
+    device: String,
+}
+
+impl Small {
+    fn new(bed: &Bed) -> Small {
+        let on = bed.path("small");
+        fs::create_dir(&on).unwrap();
+        done(
+            Command::new("mount")
+                .args(["-t", "tmpfs", "-o", "size=64m", "none"])
+                .arg(&on),
+        );
+        let backing = on.join("backing");
+        fs::File::create(&backing).unwrap().set_len(256 << 20).unwrap();
+        let device = done(Command::new("losetup").args(["--find", "--show"]).arg(&backing));
+        let device = device.trim().to_owned();
+        Small { on, device }
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.on.join("ballast")
+    }
+
+    /// Takes all room that is left.
+    fn fill(&self) {
+        let zeros = vec![1; 1 << 16];
+        let mut file = fs::File::create(self.ballast()).unwrap();
+        while std::io::Write::write(&mut file, &zeros).is_ok_and(|n| n > 0) {}
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = run(Command::new("losetup").args(["-d", &self.device]));
+        let _ = run(Command::new("umount").arg("-l").arg(&self.on));
+    }
+}
+
+fn sync(file: &Path) -> std::io::Result<()> {
+    fs::File::open(file)?.sync_all()
+}
+
+/// What the mount after a failed flush shows and syncs is still there when the system has forgotten everything. S-9.8
+#[test]
+fn what_a_failed_flush_left_in_the_cache_is_not_believed() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    let small = Small::new(&bed);
+    let mount = || done(keepfs(["mount", "-o", "keeper=off", &small.device]).arg(bed.dir()));
+    done(&mut keepfs(["create", &small.device]));
+    mount();
+    fs::write(bed.on("kept"), vec![3; 1 << 20]).unwrap();
+    sync(&bed.on("kept")).unwrap();
+    small.fill();
+    // Pages that were never written: the loop device has no room for them.
+    let refused = fs::write(bed.on("refused"), vec![5; 16 << 20]).and_then(|()| sync(&bed.on("refused")));
+    assert!(refused.is_err());
+    let ended = run(Command::new("umount").arg(bed.dir()));
+    assert!(ended.status.success() || !bed.is_mounted(), "{ended:?}");
+    fs::remove_file(small.ballast()).unwrap();
+
+    // On the same cache. The first attempt may be the one that is told of the failure.
+    if !run(keepfs(["mount", "-o", "keeper=off", &small.device]).arg(bed.dir()))
+        .status
+        .success()
+    {
+        mount();
+    }
+    assert_eq!(fs::read(bed.on("kept")).unwrap(), vec![3; 1 << 20]);
+    let seen = fs::read(bed.on("refused")).ok();
+    fs::write(bed.on("later"), b"later").unwrap();
+    sync(&bed.on("later")).unwrap();
+    bed.unmount();
+    done(Command::new("blockdev").args(["--flushbufs", &small.device]));
+    let checked = run(&mut keepfs(["check", "--data", &small.device]));
+    assert!(checked.status.success(), "{checked:?}");
+    mount();
+    assert_eq!(fs::read(bed.on("refused")).ok(), seen, "what was seen and synced");
+    assert_eq!(fs::read(bed.on("later")).unwrap(), b"later");
+    bed.unmount();
+}
