@@ -7,6 +7,7 @@
 //!     thread does not run) makes the barrier withdraw, and the checkpoint tries again later. Whoever waits opens the
 //!     gate itself when the time is over: the thread that shut it may not run either.
 //! G-3 Transactions are told to abort only while the gate is being shut.
+//! G-4 One thread at a time shuts it: shutting takes the [`Owner`], of which there is one (S-10.1, S-11.3).
 
 use crate::stats::Times;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,14 +46,23 @@ pub struct Gate {
     emptied: Condvar,
     /// Whoever is inside shall leave (G-3).
     hurry: AtomicBool,
+    /// Whoever has it may shut the gate (G-4).
+    owner: Mutex<()>,
 }
 
 /// The right to be inside.
 pub struct Inside<'g>(&'g Gate);
 
+/// The right to shut the gate. While it lives nobody else does: no bitmap is read to hand out pages by what it says.
+pub struct Owner<'g> {
+    gate: &'g Gate,
+    _only: MutexGuard<'g, ()>,
+}
+
 /// Nobody is inside while this lives. How long the gate was shut is counted when it opens.
 pub struct Closed<'g> {
-    gate: &'g Gate,
+    /// Behind the opening, the right goes, too.
+    owner: Owner<'g>,
     started: Instant,
     times: &'g Times,
 }
@@ -65,7 +75,8 @@ impl Drop for Inside<'_> {
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        self.gate.open(&mut self.gate.phase.lock());
+        let gate = self.owner.gate;
+        gate.open(&mut gate.phase.lock());
         self.times.count(self.started.elapsed());
     }
 }
@@ -139,33 +150,46 @@ impl Gate {
         self.hurry.load(Ordering::Relaxed)
     }
 
-    /// Shuts the gate; only one thread at a time does. `None`: somebody inside could not be had to leave in time, and
-    /// the gate is open again (G-2).
-    pub fn close<'g>(&'g self, times: &'g Times) -> Option<Closed<'g>> {
+    /// The right to shut the gate; waits while another has it: as long as one reads a bitmap or fixes its moment.
+    pub fn own(&self) -> Owner<'_> {
+        Owner {
+            gate: self,
+            _only: self.owner.lock(),
+        }
+    }
+}
+
+impl<'g> Owner<'g> {
+    /// Shuts the gate. `None`: somebody inside could not be had to leave in time, and the gate is open again (G-2).
+    pub fn close(self, times: &'g Times) -> Option<Closed<'g>> {
+        let gate = self.gate;
         let started = Instant::now();
-        let mut phase = self.phase.lock();
+        let mut phase = gate.phase.lock();
         *phase = Phase::Closing(started + FINISH + RETREAT);
-        self.inside.fetch_or(SHUT, Ordering::AcqRel);
+        gate.inside.fetch_or(SHUT, Ordering::AcqRel);
         let mut empty = false;
         for until in [started + FINISH, started + FINISH + RETREAT] {
-            empty = self.wait_empty(&mut phase, until);
+            empty = gate.wait_empty(&mut phase, until);
             if empty || *phase == Phase::Open {
                 break;
             }
-            self.hurry.store(true, Ordering::Relaxed);
+            gate.hurry.store(true, Ordering::Relaxed);
         }
         if !empty || *phase == Phase::Open {
-            self.open(&mut phase);
+            gate.open(&mut phase);
             times.count(started.elapsed().min(FINISH + RETREAT));
             return None;
         }
-        self.hurry.store(false, Ordering::Relaxed);
+        gate.hurry.store(false, Ordering::Relaxed);
         *phase = Phase::Closed;
         drop(phase);
         Some(Closed {
-            gate: self,
+            owner: self,
             started,
             times,
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

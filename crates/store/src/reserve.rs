@@ -3,7 +3,7 @@
 use crate::Store;
 use crate::error::Error;
 use crate::homes::Homes;
-use crate::space::{Near, Purpose, Refused};
+use crate::space::{Holder, Near, Purpose, Refused};
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::{BITS, COUNTS};
 use keepfs_format::map::FANOUT;
@@ -77,6 +77,7 @@ impl Need {
 /// Pages that nobody else is given. Released on drop unless a transaction has allocated them.
 pub struct Reservation<'s> {
     store: &'s Store,
+    holder: Holder,
     runs: Vec<Run>,
 }
 
@@ -90,7 +91,7 @@ impl Reservation<'_> {
     /// nobody is given it again while the pool is open (S-7.6).
     pub fn leave(&mut self, page: u64, refused: bool) {
         crate::space::leave_run(&mut self.runs, page);
-        self.store.space.leave(page, refused);
+        self.store.space.leave(self.holder, page, refused);
         if refused {
             self.store.tell_refused(page);
         }
@@ -105,7 +106,7 @@ impl Reservation<'_> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if !self.runs.is_empty() {
-            self.store.space.give_back(&self.runs);
+            self.store.space.give_back(self.holder, &self.runs);
         }
     }
 }
@@ -117,13 +118,18 @@ impl Store {
     pub fn reserve(&self, pages: u32, purpose: Purpose, near: Near) -> Result<Reservation<'_>, Error> {
         self.alive()?;
         let (mut synced, mut switched) = (false, false);
+        let holder = self.space.holder();
         loop {
-            match self.space.reserve(pages, purpose, near) {
+            match self.space.reserve(holder, pages, purpose, near) {
                 Ok((runs, nearly_full)) => {
                     if nearly_full {
                         self.want_checkpoint();
                     }
-                    return Ok(Reservation { store: self, runs });
+                    return Ok(Reservation {
+                        store: self,
+                        holder,
+                        runs,
+                    });
                 }
                 Err(Refused::NoSpace) => {
                     let enough = self.space.figures().obtainable(purpose) >= u64::from(pages);
@@ -138,21 +144,24 @@ impl Store {
                     self.checkpoint()?;
                     switched = true;
                 }
-                Err(Refused::Zones) => return self.gather(pages),
+                Err(Refused::Zones) => return self.gather(holder, pages),
             }
         }
     }
 
     /// There are so many pages, but not in two zones: what the open ones have, the rest wherever it is.
-    fn gather(&self, pages: u32) -> Result<Reservation<'_>, Error> {
-        let runs = self.space.reserve_some(pages);
-        let mut all = Reservation { store: self, runs };
+    fn gather(&self, holder: Holder, pages: u32) -> Result<Reservation<'_>, Error> {
+        let mut all = Reservation {
+            store: self,
+            holder,
+            runs: self.space.reserve_some(holder, pages),
+        };
         loop {
             let got: u32 = all.runs.iter().map(|run| run.count).sum();
             if got >= pages {
                 return Ok(all);
             }
-            let more = self.reserve_elsewhere(pages - got);
+            let more = self.reserve_elsewhere(holder, pages - got);
             if more.is_empty() {
                 return Err(Error::NoSpace);
             }

@@ -3,14 +3,18 @@
 //! The truth is the page bitmap. What lies here is recomputable: for the two open zones a mask of pages that may not
 //! be handed out (allocated, quarantined or reserved), and counters.
 
+mod held;
 mod near;
 mod zone;
 
+pub use held::Holder;
 pub use near::Near;
 pub use zone::OpenZone;
 
+use crate::gate::Closed;
 use crate::planted::{self, Bug};
 use crate::reserve::Need;
+use held::{Held, Holders};
 use keepfs_format::plog::{Record, Run};
 use near::Sides;
 use parking_lot::Mutex;
@@ -50,8 +54,8 @@ struct Inner {
     quarantine: VecDeque<Quarantined>,
     /// Runs that were freed young: their old bytes may still be on their way to the device, and new ones take their place.
     again: VecDeque<Run>,
-    /// Runs of reservations that are neither kept nor given back.
-    held: Vec<Run>,
+    /// What is reserved, and by whom.
+    held: Held,
     /// Pages that the device refused to write: handed out no more in this life (S-7.6).
     bad: BTreeSet<u64>,
     /// Chunks that the checkpoint under way gives back to data.
@@ -93,9 +97,7 @@ impl Inner {
     /// Pages allocated by a transaction that commits now.
     fn born(&mut self, run: Run) {
         self.zones.iter_mut().for_each(|zone| zone.set_young(run));
-        if let Some(at) = self.held.iter().rposition(|held| *held == run) {
-            self.held.swap_remove(at);
-        }
+        self.held.take(None, run);
     }
 
     /// Pages freed by transaction `seq`, which commits now: in quarantine from now on, but for those that the same group
@@ -199,6 +201,7 @@ impl Figures {
 #[derive(Default)]
 pub struct Space {
     inner: Mutex<Inner>,
+    holders: Holders,
 }
 
 impl Space {
@@ -210,8 +213,9 @@ impl Space {
         inner.figures.free = pages.saturating_sub(used);
     }
 
-    /// Opens zones after a checkpoint has made them current. `None`: that zone is open already and stays as it is.
-    pub fn open_zones(&self, wanted: [u64; 2], loaded: [Option<OpenZone>; 2]) {
+    /// Opens zones after a checkpoint has made them current. `None`: that zone is open already and stays as it is. The caller
+    /// has the gate shut since before the bitmaps were read (S-11.3).
+    pub fn open_zones(&self, _shut: &Closed<'_>, wanted: [u64; 2], loaded: [Option<OpenZone>; 2]) {
         let mut inner = self.inner.lock();
         let mut old = core::mem::take(&mut inner.zones).into_iter().collect::<Vec<_>>();
         for (i, (number, new)) in wanted.into_iter().zip(loaded).enumerate() {
@@ -231,7 +235,7 @@ impl Space {
             leaving,
             ..
         } = &mut *inner;
-        let kept = held.iter().chain(leaving.iter()).copied();
+        let kept = held.runs().chain(leaving.iter().copied());
         for run in quarantine.iter().map(|q| q.run).chain(kept).chain(singles(bad)) {
             hide_run(zones, run);
         }
@@ -300,8 +304,19 @@ impl Space {
         [0, 1].map(|i| (inner.zones[i].number, inner.zones[i].nearly_full()))
     }
 
+    /// Somebody new, who is about to reserve pages.
+    pub fn holder(&self) -> Holder {
+        self.holders.next()
+    }
+
     /// Takes `want` pages out of the open zones. Tells besides whether the current zone is nearly full.
-    pub fn reserve(&self, want: u32, purpose: Purpose, near: Near) -> Result<(Vec<Run>, bool), Refused> {
+    pub fn reserve(
+        &self,
+        holder: Holder,
+        want: u32,
+        purpose: Purpose,
+        near: Near,
+    ) -> Result<(Vec<Run>, bool), Refused> {
         let mut inner = self.inner.lock();
         if inner.figures.available(purpose) < u64::from(want) {
             return Err(Refused::NoSpace);
@@ -311,53 +326,59 @@ impl Space {
             unreserve(&mut inner, &runs);
             return Err(Refused::Zones);
         }
-        inner.held.extend(runs.iter().copied());
+        inner.held.add(holder, &runs);
         let nearly_full = inner.zones[0].nearly_full();
         Ok((runs, nearly_full))
     }
 
     /// Takes what the open zones have, `want` pages at most. The caller has asked [`Space::reserve`] before.
-    pub fn reserve_some(&self, want: u32) -> Vec<Run> {
+    pub fn reserve_some(&self, holder: Holder, want: u32) -> Vec<Run> {
         let mut inner = self.inner.lock();
         let (runs, _) = take_open(&mut inner, want, Near::Current);
-        inner.held.extend(runs.iter().copied());
+        inner.held.add(holder, &runs);
         runs
     }
 
     /// Takes up to `want` pages of `zone`, any part of the pool as its bitmap says now; the reserve may be used. Where a
-    /// zone is open, nobody else finds them there any more.
-    pub fn reserve_in(&self, mut zone: OpenZone, want: u32) -> Vec<Run> {
+    /// zone is open, nobody else finds them there any more. The caller has the gate shut since before the bitmap was read
+    /// (S-11.3).
+    pub fn reserve_in(&self, _shut: &Closed<'_>, holder: Holder, mut zone: OpenZone, want: u32) -> Vec<Run> {
         let mut inner = self.inner.lock();
         let quarantined = inner.quarantine.iter().map(|q| q.run);
-        let kept = inner.held.iter().chain(&inner.leaving).copied();
+        let kept = inner.held.runs().chain(inner.leaving.iter().copied());
         for run in quarantined.chain(kept).chain(singles(&inner.bad)) {
             hide_in(&mut zone, run);
         }
         let mut runs = Vec::new();
         let got = zone.take(want, &mut runs);
         inner.figures.reserved += u64::from(got);
-        inner.held.extend(runs.iter().copied());
+        inner.held.add(holder, &runs);
         runs.iter().for_each(|run| hide_run(&mut inner.zones, *run));
         runs
     }
 
-    /// Gives back pages that no transaction used.
-    pub fn give_back(&self, runs: &[Run]) {
+    /// Gives back those pages of `runs` that `holder` still has: what a transaction has allocated is its file's.
+    pub fn give_back(&self, holder: Holder, runs: &[Run]) {
         let mut inner = self.inner.lock();
-        inner.held.retain(|h| !runs.contains(h));
-        unreserve(&mut inner, runs);
+        for run in runs {
+            let parts = inner.held.take(Some(holder), *run);
+            unreserve(&mut inner, &parts);
+        }
     }
 
-    /// A reserved page is used no more. `refused`: the device did not take its bytes; it stays hidden in this life.
-    pub fn leave(&self, page: u64, refused: bool) {
+    /// `holder` needs a reserved page no more. `refused`: the device did not take its bytes; it stays hidden in this life.
+    pub fn leave(&self, holder: Holder, page: u64, refused: bool) {
         let mut inner = self.inner.lock();
-        leave_run(&mut inner.held, page);
+        let parts = inner.held.take(Some(holder), Run { start: page, count: 1 });
+        if parts.is_empty() {
+            return;
+        }
         if refused {
             inner.bad.insert(page);
             inner.figures.reserved = inner.figures.reserved.saturating_sub(1);
             inner.figures.bad += 1;
         } else {
-            unreserve(&mut inner, &[Run { start: page, count: 1 }]);
+            unreserve(&mut inner, &parts);
         }
     }
 
@@ -368,7 +389,10 @@ impl Space {
 
     /// These held runs are somebody's now.
     pub fn keep(&self, runs: &[Run]) {
-        self.inner.lock().held.retain(|h| !runs.contains(h));
+        let held = &mut self.inner.lock().held;
+        for run in runs {
+            held.take(None, *run);
+        }
     }
 
     /// Transaction `seq`, which commits now, has these records, and uses `used` pages that were reserved: what it allocates

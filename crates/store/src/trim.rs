@@ -5,7 +5,7 @@
 
 use crate::Store;
 use crate::error::Error;
-use crate::space::{OpenZone, Purpose};
+use crate::space::{Holder, OpenZone, Purpose};
 use core::ops::Range;
 use keepfs_format::plog::Run;
 use keepfs_media::{Device, DeviceError, PageNo};
@@ -46,7 +46,8 @@ impl Store {
 
     /// Discards the free pages of a part of one zone.
     fn discard_part(&self, part: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
-        let runs = self.hold_free(part)?;
+        let holder = self.space.holder();
+        let runs = self.hold_free(holder, part)?;
         let mut discarded = Ok(Some(0));
         for run in runs.iter().filter(|run| u64::from(run.count) >= least) {
             let told = self.device.discard(PageNo(run.start), u64::from(run.count));
@@ -60,14 +61,12 @@ impl Store {
                 break;
             }
         }
-        self.space.give_back(&runs);
+        self.space.give_back(holder, &runs);
         discarded
     }
 
     /// Takes free pages of a part of one zone out of everybody's reach.
-    fn hold_free(&self, part: Range<u64>) -> Result<Vec<Run>, Error> {
-        // A checkpoint takes pages for its metadata beside the gate.
-        let _no_checkpoint = self.keeper.lock();
+    fn hold_free(&self, holder: Holder, part: Range<u64>) -> Result<Vec<Run>, Error> {
         let most = (self.space.figures().available(Purpose::New) / SHARE).min(HELD_MAX) as u32;
         let run = Run {
             start: part.start,
@@ -75,9 +74,10 @@ impl Store {
         };
         let number = run.start / self.pool.zone_pages;
         let mut free = OpenZone::new(number, run.start, run.count, |_| false);
-        self.settled(run, |taken| {
+        self.settled(&[run], |shut| {
+            let taken = self.taken(run.start, run.count)?;
             free.hide_those(|page| taken[(page - run.start) as usize]);
-            self.space.reserve_in(free, most)
+            Ok(self.space.reserve_in(shut, holder, free, most))
         })
     }
 

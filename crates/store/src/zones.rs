@@ -2,7 +2,8 @@
 
 use crate::Store;
 use crate::error::Error;
-use crate::space::OpenZone;
+use crate::gate::Closed;
+use crate::space::{Holder, OpenZone};
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::plog::Run;
@@ -14,7 +15,7 @@ const LOOKS: u64 = 64;
 impl Store {
     /// Which of `len` pages from `start` on may not be handed out: those that are allocated, and those that belong to the
     /// pool itself, whatever the page bitmap says (C-8).
-    fn taken(&self, start: u64, len: u32) -> Result<Vec<bool>, Error> {
+    pub(crate) fn taken(&self, start: u64, len: u32) -> Result<Vec<bool>, Error> {
         let end = start + u64::from(len);
         let mut taken = Vec::with_capacity(len as usize);
         let mut copy = Box::new([0; PAGE]);
@@ -35,24 +36,27 @@ impl Store {
         Ok(taken)
     }
 
-    /// A zone as its bitmap says now.
+    /// A zone as its bitmap says now. While transactions run, call it with the gate shut (S-11.3).
     pub(crate) fn load_zone(&self, number: u64) -> Result<OpenZone, Error> {
         let (start, len) = self.pool.zone(number);
-        self.settled(Run { start, count: len }, |taken| {
-            OpenZone::new(number, start, len, |page| taken[(page - start) as usize])
-        })
+        let taken = self.taken(start, len)?;
+        Ok(OpenZone::new(number, start, len, |page| taken[(page - start) as usize]))
     }
 
-    /// Runs `f` with what may not be handed out of a run, as it is while no transaction is open: of an open one nobody
-    /// knows yet whether its frees count, so none of them may be used or discarded (PROTOCOLS section 5).
-    pub(crate) fn settled<T>(&self, run: Run, f: impl FnOnce(&[bool]) -> T) -> Result<T, Error> {
-        let pins = self.pin_bits(run)?;
-        let closed = self.close_gate()?;
-        let taken = self.taken(run.start, run.count)?;
-        let made = f(&taken);
-        drop(closed);
-        drop(pins);
-        Ok(made)
+    /// Runs `f` while no transaction is open and no checkpoint takes or gives back chunks, with the bitmaps of `runs` in
+    /// memory: of an open transaction nobody knows yet whether its frees count (PROTOCOLS section 5). What `f` reads of the
+    /// bitmaps it uses before it returns: behind it they say something else (S-11.3).
+    pub(crate) fn settled<T>(&self, runs: &[Run], f: impl FnOnce(&Closed<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let mut pins = Vec::new();
+        for run in runs {
+            pins.extend(self.pin_bits(*run)?);
+        }
+        f(&self.close_gate()?)
+    }
+
+    fn zone_run(&self, number: u64) -> Run {
+        let (start, count) = self.pool.zone(number);
+        Run { start, count }
     }
 
     fn free_in(&self, number: u64) -> Result<u32, Error> {
@@ -102,20 +106,19 @@ impl Store {
         best.map(|(_, number)| number)
     }
 
-    /// Up to `want` pages for metadata from a zone that is not open, when the open ones have none (promise C-7).
-    pub(crate) fn reserve_elsewhere(&self, want: u32) -> Vec<Run> {
+    /// Up to `want` pages for `holder` from a zone that is not open, when the open ones have none (promise C-7).
+    pub(crate) fn reserve_elsewhere(&self, holder: Holder, want: u32) -> Vec<Run> {
         // Reservations and quarantine are not in the bitmap: a zone that looks free may have nothing left.
         let mut tried = self.space.zones().map(|(number, _)| number).to_vec();
         let after = tried[1];
         while let Some(number) = self.pick_zone(after, &tried) {
-            let Ok(zone) = self.load_zone(number) else {
-                return Vec::new();
-            };
-            let runs = self.space.reserve_in(zone, want);
-            if !runs.is_empty() {
-                return runs;
+            let runs = self.settled(&[self.zone_run(number)], |shut| {
+                Ok(self.space.reserve_in(shut, holder, self.load_zone(number)?, want))
+            });
+            match runs {
+                Ok(runs) if runs.is_empty() => tried.push(number),
+                runs => return runs.unwrap_or_default(),
             }
-            tried.push(number);
         }
         Vec::new()
     }
@@ -126,16 +129,16 @@ impl Store {
         if wanted == open {
             return;
         }
-        let mut loaded = [None, None];
-        for (i, number) in wanted.into_iter().enumerate().filter(|(_, n)| !open.contains(n)) {
-            match self.load_zone(number) {
-                Ok(zone) => loaded[i] = Some(zone),
-                Err(e) => {
-                    self.fail(e);
-                    return;
-                }
+        let opened = self.settled(&wanted.map(|number| self.zone_run(number)), |shut| {
+            let mut loaded = [None, None];
+            for (i, number) in wanted.into_iter().enumerate().filter(|(_, n)| !open.contains(n)) {
+                loaded[i] = Some(self.load_zone(number)?);
             }
+            self.space.open_zones(shut, wanted, loaded);
+            Ok(())
+        });
+        if let Err(error) = opened {
+            self.fail(error);
         }
-        self.space.open_zones(wanted, loaded);
     }
 }

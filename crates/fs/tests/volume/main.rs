@@ -2,6 +2,7 @@
 
 mod aged;
 mod bad_pages;
+mod crowded;
 mod directories;
 mod flushes;
 mod frozen;

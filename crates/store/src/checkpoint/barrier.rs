@@ -50,12 +50,13 @@ impl Store {
         let least = need.pages_for(self.weight() + REWRITE_MAP * self.bad_copies.lock().len() as u64);
         let wanted = need.of_next(self.space.grown()).max(least);
         let mut free = keeper.homes.free();
+        let holder = self.space.holder();
         let mut chunks = Vec::new();
         while free < wanted {
             let want = (wanted - free).min(u64::from(self.pool.chunk_pages)) as u32;
-            let runs = match self.space.reserve(want, Purpose::Claimed, Near::Current) {
+            let runs = match self.space.reserve(holder, want, Purpose::Claimed, Near::Current) {
                 Ok((runs, _)) => runs,
-                Err(_) => self.reserve_elsewhere(want),
+                Err(_) => self.reserve_elsewhere(holder, want),
             };
             if runs.is_empty() {
                 break;
@@ -64,7 +65,7 @@ impl Store {
             chunks.extend(runs);
         }
         if free < least {
-            chunks.iter().for_each(|run| self.space.give_back(&[*run]));
+            self.space.give_back(holder, &chunks);
             return Err(Error::NoSpace);
         }
         Ok(chunks)
@@ -111,7 +112,7 @@ impl Store {
     pub(crate) fn close_gate(&self) -> Result<Closed<'_>, Error> {
         let mut pause = PAUSE[0];
         loop {
-            if let Some(closed) = self.gate.close(&self.stats.barrier) {
+            if let Some(closed) = self.gate.own().close(&self.stats.barrier) {
                 return Ok(closed);
             }
             self.stats.barriers_withdrawn.fetch_add(1, Ordering::Relaxed);
@@ -153,6 +154,8 @@ impl Store {
             keeper.homes.add(run.start, run.count)?;
             self.system.add(*run);
         }
+        // Whoever has read a bitmap without these bits has used it by then (S-11.3).
+        let _nobody_settles = self.gate.own();
         self.space.keep(chunks);
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! Which freed pages are handed out at once (S-11.2).
 
 use super::*;
+use crate::gate::Gate;
 use crate::padded::STRIPES;
+use crate::stats::Times;
 
 const ZONE: u32 = 256;
 
@@ -14,7 +16,9 @@ fn space() -> Space {
 
 /// A transaction allocates `pages` pages and commits.
 fn allocate(space: &Space, pages: u32) -> Run {
-    let (runs, _) = space.reserve(pages, Purpose::New, Near::Current).expect("room");
+    let (runs, _) = space
+        .reserve(space.holder(), pages, Purpose::New, Near::Current)
+        .expect("room");
     let alloc = |run: &Run| Record::Alloc {
         space: keepfs_format::Space::Pages,
         run: *run,
@@ -84,9 +88,9 @@ fn a_page_handed_out_meanwhile_is_not_handed_out_again() {
     let first = allocate(&space, 4);
     freed(&space, 1, first);
     // All that is left but one page, then what is remembered is no longer free.
-    let all = space.reserve_some(2 * ZONE);
+    let all = space.reserve_some(space.holder(), 2 * ZONE);
     assert_eq!(all.iter().map(|run| run.count).sum::<u32>(), 2 * ZONE);
-    assert_eq!(space.reserve_some(4), []);
+    assert_eq!(space.reserve_some(space.holder(), 4), []);
 }
 
 #[test]
@@ -96,7 +100,9 @@ fn a_refused_page_stays_hidden_whatever_its_age() {
     space.refused(first.start + 1);
     freed(&space, 1, first);
     assert_eq!(space.figures().bad, 1);
-    let (again, _) = space.reserve(4, Purpose::New, Near::Current).expect("room");
+    let (again, _) = space
+        .reserve(space.holder(), 4, Purpose::New, Near::Current)
+        .expect("room");
     assert!(again.iter().all(|run| run.start > first.start + 1), "{again:?}");
 }
 
@@ -105,7 +111,7 @@ fn a_refused_page_stays_hidden_whatever_its_age() {
 fn two_writers_take_their_pages_from_different_zones() {
     let space = space();
     let zone_of = |near: Near| {
-        let (runs, _) = space.reserve(2, Purpose::New, near).expect("room");
+        let (runs, _) = space.reserve(space.holder(), 2, Purpose::New, near).expect("room");
         runs[0].start / u64::from(ZONE)
     };
     let by_other = || std::thread::scope(|scope| scope.spawn(|| zone_of(Near::Thread)).join().expect("no panic"));
@@ -116,7 +122,12 @@ fn two_writers_take_their_pages_from_different_zones() {
     let others: Vec<u64> = (0..STRIPES).map(|_| by_other()).collect();
     assert!(others.contains(&1), "{others:?}");
     space
-        .reserve(u32::from(u8::MAX) / 2, Purpose::New, Near::Page(u64::from(ZONE)))
+        .reserve(
+            space.holder(),
+            u32::from(u8::MAX) / 2,
+            Purpose::New,
+            Near::Page(u64::from(ZONE)),
+        )
         .expect("room");
     assert_eq!(zone_of(Near::Page(u64::from(ZONE))), 0);
 }
@@ -130,7 +141,42 @@ fn what_is_allocated_is_held_no_more() {
     freed(&space, 2, run);
     assert_eq!(space.release(2), [run]);
     let zone = |number: u64| Some(OpenZone::new(number, number * u64::from(ZONE), ZONE, |_| false));
-    space.open_zones([2, 3], [zone(2), zone(3)]);
-    space.open_zones([0, 1], [zone(0), zone(1)]);
+    let (gate, times) = (Gate::default(), Times::default());
+    let shut = gate.own().close(&times).expect("nobody is inside");
+    space.open_zones(&shut, [2, 3], [zone(2), zone(3)]);
+    space.open_zones(&shut, [0, 1], [zone(0), zone(1)]);
     assert_eq!(allocate(&space, 32), Run { start: 0, count: 32 });
+}
+
+/// S-11.3: a reservation that ends gives back what it still has: not what its transaction allocated, nor what was freed since
+/// and is somebody else's.
+#[test]
+fn giving_back_frees_nothing_of_others() {
+    let space = space();
+    let holder = space.holder();
+    let (runs, _) = space.reserve(holder, 16, Purpose::New, Near::Current).expect("room");
+    let (first, second) = (part(runs[0], 0, 8), part(runs[0], 8, 8));
+    let alloc = Record::Alloc {
+        space: keepfs_format::Space::Pages,
+        run: first,
+    };
+    space.follow(1, &[alloc], 8);
+    // What is freed in the same group goes to the next who asks.
+    freed(&space, 1, part(first, 0, 2));
+    let (others, _) = space
+        .reserve(space.holder(), 2, Purpose::New, Near::Current)
+        .expect("room");
+    assert_eq!(others, [part(first, 0, 2)]);
+    space.give_back(holder, &runs);
+    assert_eq!(space.figures().reserved, 2);
+    space.leave(holder, first.start, true);
+    assert_eq!(space.figures().bad, 0);
+    let all = space.reserve_some(space.holder(), 2 * ZONE);
+    let has = |page: u64| {
+        all.iter()
+            .any(|run| (run.start..run.start + u64::from(run.count)).contains(&page))
+    };
+    let pages = |run: Run| run.start..run.start + u64::from(run.count);
+    assert!(!pages(first).any(has), "{all:?}");
+    assert!(pages(second).all(has), "{all:?}");
 }
