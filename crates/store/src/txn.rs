@@ -16,6 +16,7 @@ mod encode;
 mod publish;
 #[cfg(feature = "measure")]
 pub mod recon;
+mod records;
 
 pub(crate) use claims::Lowering;
 #[cfg(feature = "measure")]
@@ -39,6 +40,7 @@ use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space, inode};
+use records::Records;
 use smallvec::SmallVec;
 
 /// Most frames one transaction may touch in a small arena; in a larger one see [`frames_max`].
@@ -221,7 +223,7 @@ pub struct Txn<'s> {
     /// When it began.
     now: Tick,
     touched: Vec<Touched<'s>>,
-    records: Vec<Record>,
+    records: Records,
     bases: Bases,
     staged_here: Vec<(u64, u64)>,
     taken: Vec<(Space, u64)>,
@@ -286,7 +288,7 @@ impl<'s> Txn<'s> {
             undo: store.undo.open(),
             now: store.clock.now(),
             touched: Vec::with_capacity(8),
-            records: Vec::with_capacity(8),
+            records: Records::new(),
             bases: Bases::default(),
             staged_here: Vec::new(),
             taken: Vec::new(),

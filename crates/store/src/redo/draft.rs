@@ -22,6 +22,8 @@ pub struct Draft {
     /// Room for the head, then the records.
     bytes: Vec<u8>,
     count: u32,
+    /// Up to where the records have which CRC.
+    summed: (usize, u64),
 }
 
 impl Draft {
@@ -30,13 +32,23 @@ impl Draft {
         let mut bytes = SPARE.take();
         bytes.clear();
         bytes.resize(HEAD, 0);
-        Draft { bytes, count: 0 }
+        Draft {
+            bytes,
+            count: 0,
+            summed: (HEAD, crc64::full(&[])),
+        }
     }
 
     /// Adds a record.
     pub fn push(&mut self, record: &Record) {
         record.encode(&mut self.bytes);
         self.count += 1;
+    }
+
+    /// What was added so far has this CRC-64; it is the beginning of the entry's (S-13.9). Whether it has.
+    pub fn begins_with(&mut self, sum: u64) -> bool {
+        self.summed = (self.bytes.len(), sum);
+        crc64::full(&self.bytes[HEAD..]) == sum
     }
 
     /// Adds an update of `ranges` whose bytes `load` gives.
@@ -54,7 +66,8 @@ impl Draft {
     /// Takes room in the ring. Errors: `Pressure` if there is none, `Logic` if it is longer than any entry may be.
     pub fn seal(mut self, segment: &Segment) -> Result<Encoded<'_>, Stop> {
         let payload = self.bytes.len() - HEAD;
-        let crc = crc64::full(&self.bytes[HEAD..]);
+        let (end, sum) = self.summed;
+        let crc = crc64::more(sum, &self.bytes[end..]);
         let len = self.bytes.len().next_multiple_of(8);
         if len > ENTRY_MAX {
             return Err(Error::Logic(format!("a transaction of {payload} bytes is longer than the redo ring")).into());
@@ -70,6 +83,7 @@ impl Draft {
             segment,
             bytes: core::mem::take(&mut self.bytes),
             len,
+            end: HEAD + payload,
             crc,
             kept: false,
         })
@@ -88,12 +102,19 @@ pub struct Encoded<'s> {
     segment: &'s Segment,
     bytes: Vec<u8>,
     len: usize,
+    /// Where the records end.
+    end: usize,
     /// Of the records.
     crc: u64,
     kept: bool,
 }
 
 impl Encoded<'_> {
+    /// The records.
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes[HEAD..self.end]
+    }
+
     /// The whole entry.
     pub(super) fn finish(&mut self, seq: u64, slot: u16, generation: u32) -> &[u8] {
         let bytes = &mut self.bytes;

@@ -376,17 +376,21 @@ impl Txn<'_> {
         if !planted::has(Logic::FreeNotTotalled) {
             self.total(TOTAL_PAGES, -1);
         }
-        match self.records.last_mut() {
-            Some(Record::Free {
+        let longer = self.records.change_last(|last| match last {
+            Record::Free {
                 space: Space::Pages,
                 run,
-            }) if run.start + u64::from(run.count) == page => {
+            } if run.start + u64::from(run.count) == page => {
                 run.count += u32::from(!planted::has(Logic::FreeShort));
+                true
             }
-            _ => self.records.push(Record::Free {
+            _ => false,
+        });
+        if !longer {
+            self.records.push(Record::Free {
                 space: Space::Pages,
                 run: Run { start: page, count: 1 },
-            }),
+            });
         }
         Ok(())
     }

@@ -1,9 +1,11 @@
 //! The redo of a transaction, from its undo records (S-15.16, decision 0541).
 
 use super::Txn;
-use crate::error::Stop;
+use crate::error::{Error, Stop};
+use crate::events::Done;
 use crate::redo;
 use keepfs_audit::digest::{Change, Nature};
+use keepfs_format::plog::{self, Record};
 use smallvec::SmallVec;
 
 impl<'s> Txn<'s> {
@@ -11,6 +13,9 @@ impl<'s> Txn<'s> {
     pub(super) fn encode_redo(&self, changes: &[Change<'_>]) -> Result<redo::Encoded<'s>, Stop> {
         let mut draft = redo::Draft::new();
         self.records.iter().for_each(|record| draft.push(record));
+        if !draft.begins_with(self.records.sum()) {
+            return Err(self.tell_stray_records(Done::RolledBack).into());
+        }
         // Not from the frames: redo is a witness against them (L-2).
         let changed = self.touched.iter().enumerate().filter(|(_, t)| !t.ranges.is_empty());
         for (block, t) in changed {
@@ -21,6 +26,31 @@ impl<'s> Txn<'s> {
             });
         }
         draft.seal(&self.store.segment)
+    }
+
+    /// The records are not what was added (S-13.9).
+    #[cold]
+    pub(super) fn tell_stray_records(&self, done: Done) -> Error {
+        let address = self.records.as_ptr().addr();
+        self.store.tell_heap(address, done, "the records of a transaction");
+        Error::Records
+    }
+
+    /// Behind the seal, where nothing can fail any more, records that something else changed are read from their redo.
+    pub(super) fn mend_records(&mut self, encoded: Option<&redo::Encoded<'_>>) {
+        if !self.logged || self.records.are_right() {
+            return;
+        }
+        let found = encoded.and_then(|encoded| plog::decode(encoded.payload()).ok());
+        let mut found = found.unwrap_or_default();
+        found.retain(|record| !matches!(record, Record::Update { .. }));
+        match self.records.mend(found) {
+            true => drop(self.tell_stray_records(Done::Rebuilt)),
+            false => {
+                let error = self.tell_stray_records(Done::Ended);
+                self.store.fail(error);
+            }
+        }
     }
 }
 

@@ -9,6 +9,7 @@ impl Txn<'_> {
     /// Takes the number, stores the state word, publishes the redo and lets the staged table follow, in the order of
     /// S-14.3 (T-4).
     pub(super) fn publish(&mut self, mut encoded: Option<redo::Encoded<'_>>) -> u64 {
+        self.mend_records(encoded.as_ref());
         let mut redo = self.store.redo.lock();
         let (slot, generation) = self.undo.place();
         let seq = match &mut encoded {

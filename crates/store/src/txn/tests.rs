@@ -178,3 +178,40 @@ fn a_stray_map_entry_is_mended() {
     assert_eq!(store.damages().len(), 1);
     store.view().read(r, 100, &mut [0]).expect("read");
 }
+
+/// What a transaction tells the log is changed behind its back: before the seal it is taken back, behind it the redo tells what it
+/// was. S-13.9
+#[test]
+fn records_that_were_changed_never_reach_the_log() {
+    let (store, r) = world();
+    let last = store.last_seq();
+    let done = store.transact::<_, Error>(|t| {
+        t.put(r, 100, b"not done", Meaning::Xattr)?;
+        t.new_node(Kind::Xattr, 0, 9)?;
+        t.records.scribble(|records| records.truncate(records.len() - 1));
+        Ok(())
+    });
+    assert!(matches!(done, Err(Error::Records)), "{done:?}");
+    assert_eq!(store.last_seq(), last);
+    let hidden = |on| Record::Alloc {
+        space: Space::Orphans,
+        run: keepfs_format::plog::Run { start: on, count: 1 },
+    };
+    let mut txn = Txn::begin(&store);
+    txn.free_node(r).expect("freed");
+    let mut sealed = txn.seal().expect("sealed");
+    sealed.txn.records.scribble(|records| records[0] = hidden(77));
+    let seq = sealed.commit();
+    assert_eq!(seq, last + 1);
+    let events = store.history().events(0);
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert!(
+        events
+            .iter()
+            .all(|event| event.text.contains("the records of a transaction"))
+    );
+    let span = store.redo.lock().kept();
+    let mut buffer = Vec::new();
+    span.records(&store.segment, &mut buffer).expect("right");
+    assert!(store.fault().is_none());
+}
