@@ -172,7 +172,9 @@ impl Store {
     ) -> Result<(Head, u64), Error> {
         if let Some(NewLog { head, lives }) = wish.new_log {
             let mut state = self.log.lock();
-            (state.head, state.tail) = (head, head.sequence);
+            // The log of the superblock in force is needed until the next one is flushed: both moved on by one ring.
+            state.head = head;
+            state.tail += self.pool.log.pages;
             state.incarnation = (state.incarnation + lives) % pool::COUNT_MAX;
         }
         let before = self.log.lock().head;
@@ -193,7 +195,7 @@ impl Store {
             self.log.lock().head
         };
         if !moment.carried.is_empty() && !planted::is(Bug::CarryOmitted) {
-            self.write_carried(moment)?;
+            self.write_carried(moment, wish.new_log.is_some())?;
         }
         let mut state = self.log.lock();
         state.written_seq = state.written_seq.max(moment.seq);
@@ -210,7 +212,7 @@ impl Store {
     }
 
     /// Staged pages whole, in a group of their own (S-10.3).
-    fn write_carried(&self, moment: &Moment) -> Result<(), Error> {
+    fn write_carried(&self, moment: &Moment, recovers: bool) -> Result<(), Error> {
         let mut payload = Vec::new();
         for carried in &moment.carried {
             let record = carried.record(&self.segment);
@@ -220,9 +222,14 @@ impl Store {
             record.encode(&mut payload);
         }
         let mut state = self.log.lock();
-        if state.head.sequence - state.tail + log::pages_of(payload.len()) > self.pool.log.pages {
-            // The limit of staged pages and the room kept in the log for them exclude it.
-            return Err(Error::Logic("the log cannot hold the staged pages".into()));
+        let pages = log::pages_of(payload.len());
+        if state.head.sequence - state.tail + pages > self.pool.log.pages {
+            // The limit of staged pages and the room kept in the log for them exclude it (S-10.8).
+            if !recovers || pages > self.pool.log.pages {
+                return Err(Error::Logic("the log cannot hold the staged pages".into()));
+            }
+            // But in a log that was written by a version that kept less room.
+            tracing::warn!("the log is too full for the staged pages: this recovery must not be cut");
         }
         let before = state.head;
         let mut head = before;

@@ -180,7 +180,7 @@ pub struct Store {
     seen_log: Mutex<Option<recover::SeenLog>>,
     /// When the superblock in force was written.
     checkpoint_at: Mutex<Instant>,
-    /// Log pages kept for staged pages (S-10.3).
+    /// Log pages that the most staged pages take when they are carried over (S-10.8).
     carry_room: u64,
     /// Staged pages that writers keep to; what they stage at the same moment may pass it by a little.
     staged_limit: usize,
@@ -352,6 +352,7 @@ impl Store {
                 told: sb.durable.get(),
                 written: head.group - 1,
                 with_records: 0,
+                carry: 0,
                 written_seq: sb.seq.get(),
                 incarnation: sb.incarnation.get(),
                 base: sb.generation.get(),
@@ -372,8 +373,7 @@ impl Store {
             released: Mutex::default(),
             seen_log: Mutex::default(),
             checkpoint_at: Mutex::new(Instant::now()),
-            // Four small pages with their heads take more than a whole one.
-            carry_room: log::pages_of(staged_most * (PAGE + 4 * 48)),
+            carry_room: sync::carry_pages(staged_most),
             staged_limit,
             frames_max: txn::frames_max(frames),
             rewrite_limit: pool.rewrite_most().min(dirty_most(frames)),

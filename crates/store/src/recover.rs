@@ -79,9 +79,14 @@ pub fn open_owing(
         seq: sb.seq.get(),
     };
     let mut scan = log::scan(&*device, &pool.log, head, &before)?;
-    if owed.is_some() {
-        // Whoever wrote these groups had written their data before, and no power was cut since.
+    let seen_groups = scan.groups.len();
+    if let Some(owed) = &owed {
+        // Whoever wrote these groups, or took them, had their data there, and no power was cut since. What it refused stays
+        // refused (S-9.9).
         scan.durable = u64::MAX;
+        let refused = owed.refused(generation);
+        scan.groups
+            .retain(|group| refused.is_none_or(|first| group.group < first));
     }
     let may_cut = options.read_only || options.cut_log || owed.is_some();
     if let Some(cut) = scan.cut.filter(|cut| cut.proved && !may_cut) {
@@ -100,6 +105,10 @@ pub fn open_owing(
     };
     let (frames, unreadable) = keep_taken(&*device, &sb, &pool, &mut scan)?;
     let store = Store::build(device, sb, options, frames)?;
+    let taken = scan.groups.len() - usize::from(owes);
+    if taken < seen_groups {
+        store.segment.note_refused(generation, sb.group.get() + taken as u64);
+    }
     store.check_roots()?;
     store.load_homes()?;
     store.replay(&scan.groups)?;

@@ -53,6 +53,10 @@ pub enum Word {
     Fault = 88,
     /// 1 + number of the code of the frames in the same set (S-2.6); 0: that of the superblock.
     Code = 96,
+    /// Generation of the superblock from whose log this life has refused groups (S-9.9); 0: it refused none.
+    RefusedBehind = 104,
+    /// The first group that it refused.
+    Refused = 112,
 }
 
 /// What [`Word::Fault`] is then; anything else says nothing (S-1.3).
@@ -193,6 +197,17 @@ impl Segment {
     /// Whether that was noted.
     pub fn device_failed(&self) -> bool {
         self.word(Word::Fault) == DEVICE_FAILED
+    }
+
+    /// From the log behind the superblock of `generation` group `first` and those behind it were not taken.
+    pub fn note_refused(&self, generation: u64, first: u64) {
+        self.set_word(Word::Refused, first);
+        self.set_word(Word::RefusedBehind, generation);
+    }
+
+    /// The first group that was not taken from the log behind the superblock of `generation`, if that was noted.
+    pub fn refused(&self, generation: u64) -> Option<u64> {
+        (self.word(Word::RefusedBehind) == generation).then(|| self.word(Word::Refused))
     }
 
     /// The frames of the same set have this code.

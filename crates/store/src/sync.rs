@@ -21,6 +21,11 @@ pub const fn group_pages_max() -> u64 {
     log::pages_of(RING)
 }
 
+/// Log pages of staged data that weighs so many whole pages: four small ones with their heads take more than a whole one.
+pub const fn carry_pages(weight: usize) -> u64 {
+    log::pages_of(weight * (PAGE + 4 * 48))
+}
+
 /// Who is cutting a group, and up to which transaction everything is durable.
 #[derive(Default)]
 pub struct Sync {
@@ -54,6 +59,8 @@ pub struct LogState {
     pub with_records: u64,
     /// Last transaction written, flushed or not.
     pub written_seq: u64,
+    /// Pages that the staged data of the last cut takes when it is carried over.
+    pub carry: u64,
     /// Which life of the log.
     pub incarnation: u64,
     /// Generation of the superblock in force.
@@ -195,6 +202,7 @@ impl Store {
         if !planted::is(Bug::YoungForever) {
             self.space.cut();
         }
+        self.log.lock().carry = carry_pages(self.staged_weight.pages());
         redo.take()
     }
 
@@ -391,11 +399,10 @@ impl Store {
         self.redo.lock().release(seq);
     }
 
-    /// Whether a group of `pages` pages fits and leaves room for staged pages to be carried over (S-10.3).
+    /// Whether a group of `pages` pages fits and leaves room for staged pages to be carried over (S-10.8).
     pub(crate) fn log_has_room(&self, pages: u64) -> bool {
-        let state = self.log.lock();
-        let used = state.head.sequence - state.tail;
-        used + pages + self.carry_room <= self.pool.log.pages
+        let (used, most) = self.log_fill();
+        used + pages <= most
     }
 
     /// Flushes the device; data written before the call is durable after it.
@@ -408,10 +415,8 @@ impl Store {
 
     /// Asks for a checkpoint when the log is nearly full (5 % left, S-10 and ReconFS section 4).
     fn note_log_fill(&self) {
-        let state = self.log.lock();
-        let used = state.head.sequence - state.tail;
-        let free = (self.pool.log.pages - self.carry_room).saturating_sub(used);
-        drop(state);
+        let (used, most) = self.log_fill();
+        let free = most.saturating_sub(used);
         if free * 100 <= self.pool.log.pages * u64::from(self.options.log_free_percent) {
             self.want_checkpoint();
         }

@@ -191,7 +191,8 @@ impl Store {
     pub fn log_fill(&self) -> (u64, u64) {
         let state = self.log.lock();
         let used = state.head.sequence - state.tail;
-        (used, self.pool.log.pages.saturating_sub(self.carry_room))
+        let kept = self.carry_room + state.carry;
+        (used, self.pool.log.pages.saturating_sub(kept))
     }
 
     /// How long ago the last checkpoint was written; before the first one, how long ago the pool was opened.

@@ -2,7 +2,8 @@
 
 use keepfs_format::Kind;
 use keepfs_media::hook::{Hooked, Hooks};
-use keepfs_media::sim::SimDevice;
+use keepfs_media::image::Image;
+use keepfs_media::sim::{Event, Faults, SimDevice};
 use keepfs_media::{Class, Device, DeviceError};
 use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
 use std::sync::Arc;
@@ -121,4 +122,69 @@ fn carried_pages_never_stand_alone() {
         .collect();
     assert_eq!((seen[0], seen[seen.len() - 1]), ((false, false), (true, true)));
     assert!(seen.iter().all(|(staged, born)| staged == born), "{seen:?}");
+}
+
+/// What a recovered pool has: staged pages and the number in the node.
+fn recovered(image: Image, r: Ref) -> (Vec<bool>, u64) {
+    let store = open(Arc::new(SimDevice::over(image)));
+    let staged = |index| store.staged(5, index, &mut [0; 4096]).expect("staged");
+    let mut number = [0; 8];
+    store.view().read(r, 64, &mut number).expect("the node");
+    ((0..5).map(staged).collect(), u64::from_le_bytes(number))
+}
+
+/// S-10.8: a log that is as full as it gets, with as much staged as it carries, is cut while a checkpoint is written, and
+/// again at each write of the recovery: what the first recovery would have found is found.
+#[test]
+fn recovery_has_room_for_what_it_carries() {
+    let device = pool(20);
+    let store = open(device.clone());
+    let r = new_node(&store);
+    let change = |number: u64| {
+        let put = store.transact::<_, Error>(|t| Ok(t.put(r, 64, &number.to_le_bytes(), Meaning::Xattr)?));
+        put.expect("change");
+    };
+    change(0);
+    store.checkpoint().expect("checkpoint");
+    for index in 0..5 {
+        let bytes = [index as u8 + 1; 4096];
+        let staged = store.transact::<_, Error>(|t| Ok(t.stage(5, index, 1, None, 0, &bytes)?));
+        staged.expect("stage");
+        store.sync().expect("sync");
+    }
+    let checkpoints = store.stats().checkpoints;
+    let mut number = 1;
+    while store.stats().checkpoints < checkpoints + 2 {
+        change(number);
+        store.sync().expect("sync");
+        number += 1;
+    }
+    let recording = device.recording();
+    let logged = |at: &usize| matches!(recording.log[*at].event, Event::Write { class: Class::Plog, .. });
+    let mut cuts = 0;
+    for at in (0..recording.log.len()).filter(logged) {
+        let image = recording.replay_first(at + 1);
+        let whole = recovered(image.clone(), r);
+        for writes in 0.. {
+            let again = Arc::new(SimDevice::over(image.clone()));
+            again.set_faults(Faults::none().gone_after(writes));
+            let o = StoreOptions {
+                arena_bytes: 4 << 20,
+                tiny_arena: true,
+                background: false,
+                ..StoreOptions::default()
+            };
+            let ended = Store::open(again.clone(), &o).is_ok();
+            assert_eq!(
+                recovered(again.image(), r),
+                whole,
+                "behind entry {at}, after {writes} writes of the recovery"
+            );
+            cuts += 1;
+            if ended {
+                break;
+            }
+        }
+    }
+    assert!(cuts > 100, "only {cuts} cuts");
 }

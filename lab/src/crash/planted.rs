@@ -2,6 +2,7 @@
 //! feature `planted`; crates/store/src/planted.rs says what each one does.
 
 use super::campaign::{Campaign, Limits};
+use super::seed::Seed;
 use super::setting::Setting;
 use super::sweep::Depth;
 use super::{killed, schedule};
@@ -49,6 +50,25 @@ fn by_order(bug: Bug) -> Option<(String, String)> {
     Some(("order of recovery".to_owned(), what))
 }
 
+/// What is rare is looked for where it was found.
+fn by_seed(bug: Bug) -> Option<(String, String)> {
+    let text = match bug {
+        Bug::LeadGivenEarly => include_str!("../../bugs/sync-beside-a-checkpoint-2.txt"),
+        Bug::CarriedBehindNothing => include_str!("../../bugs/carried-behind-a-full-log.txt"),
+        _ => return None,
+    };
+    let limits = Limits {
+        time: None,
+        goal: None,
+        violations: 1,
+        threads: 1,
+        only: "",
+    };
+    let seed = Seed::parse("bug", text).ok()?;
+    let found = Campaign::new(1, Depth::USUAL, limits).replay(&seed, Depth::USUAL)?;
+    Some((found.check.to_owned(), format!("a seed of lab/bugs: {}", found.what)))
+}
+
 /// Plants one bug and looks for it: first by schedules of transactions, then by a campaign of the workloads whose name
 /// begins with `only`.
 pub fn hunt(bug: Bug, seed: u64, budget: Duration, only: &'static str) -> Caught {
@@ -57,7 +77,10 @@ pub fn hunt(bug: Bug, seed: u64, budget: Duration, only: &'static str) -> Caught
     let by_schedule = schedule::campaign(seed, 300, 1)
         .err()
         .map(|e| ("schedule".to_owned(), e));
-    let by_schedule = by_schedule.or_else(|| by_flips(bug)).or_else(|| by_order(bug));
+    let by_schedule = by_schedule
+        .or_else(|| by_flips(bug))
+        .or_else(|| by_order(bug))
+        .or_else(|| by_seed(bug));
     let limits = Limits {
         time: Some(budget),
         goal: None,

@@ -199,6 +199,17 @@ impl Setting {
         Reuse::without(|| Volume::open(device, &options))
     }
 
+    /// As [`Setting::open_read_only`], by a server that leaves its memory behind when it dies.
+    pub fn open_to_read_mortal(
+        &self,
+        device: Arc<dyn Device>,
+        clock: &LabClock,
+    ) -> Result<Arc<Volume>, keepfs_fs::Error> {
+        let mut options = self.volume(clock, true);
+        options.store.lasting = true;
+        Volume::open(device, &options)
+    }
+
     /// Opens the pool of a server that died.
     pub fn resume(
         &self,

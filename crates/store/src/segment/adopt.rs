@@ -63,6 +63,11 @@ impl Adopted {
         }
     }
 
+    /// The first group that this server had refused of the log behind the superblock of `generation` (S-9.9).
+    pub fn refused(&self, generation: u64) -> Option<u64> {
+        self.segment.refused(generation)
+    }
+
     /// Writing to the pool had ended because the device failed.
     pub fn device_failed(&self) -> bool {
         self.segment.device_failed()

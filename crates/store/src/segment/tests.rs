@@ -213,3 +213,15 @@ fn only_a_segment_is_adopted() {
     let file = std::fs::File::open("/proc/self/exe").expect("a file that can change its size");
     assert!(Segment::adopt(file.into(), Guard::Off, false).is_err());
 }
+
+/// S-9.9: what was refused is told of the log behind that one superblock.
+#[test]
+fn what_was_refused_is_told_of_one_log() {
+    let segment = Segment::new(8, Guard::Off, false, false).expect("memory");
+    assert_eq!(segment.refused(7), None);
+    segment.note_refused(7, 3);
+    assert_eq!(
+        [6, 7, 8].map(|generation| segment.refused(generation)),
+        [None, Some(3), None]
+    );
+}
