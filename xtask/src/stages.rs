@@ -213,6 +213,8 @@ pub const STAGES: &[Stage] = &[
     // Each waits for one processor most of the time; what they need is installed by now.
     stage("enospc", 10, suite!("enospc")).beside_next(),
     stage("sqlite", 10, suite!("sqlite")),
+    stage("full", 10, suite!("full")),
+    stage("full_uring", 10, suite!("full", "--transport", "uring")),
     stage("postgres", 10, suite!("postgres")).beside_next(),
     stage("git", 10, suite!("git")),
 ];

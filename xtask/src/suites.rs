@@ -13,6 +13,7 @@ pub mod build;
 pub mod compare;
 mod enospc;
 mod fsx;
+mod full;
 mod keeper;
 mod kill;
 mod media_errors;
@@ -48,6 +49,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("keeper", keeper::run),
     ("keeper_controls", keeper::controls::run),
     ("enospc", enospc::run),
+    ("full", full::run),
     ("pkey", pkey::run),
     ("media_errors", media_errors::run),
     ("git", programs::git::run),

@@ -103,8 +103,13 @@ impl Pool {
 
     /// Checks the unmounted pool: an error with its findings unless there are none.
     pub fn check(&self) -> Result<(), String> {
+        self.check_with(&[])
+    }
+
+    /// The same with more arguments of `keepfs check`.
+    pub fn check_with(&self, more: &[&str]) -> Result<(), String> {
         let mut check = self.keepfs(&["check"]);
-        let output = output(check.arg(&self.image))?;
+        let output = output(check.args(more).arg(&self.image))?;
         if output.status.code() == Some(0) {
             Ok(())
         } else {
@@ -123,8 +128,9 @@ impl Pool {
         run(self.keepfs(words).arg(&self.point).args(more))
     }
 
-    /// Kills the server with SIGKILL and returns when it is gone; the mount is left dead, as a crash leaves it.
-    pub fn kill_server(&mut self) -> Result<(), String> {
+    /// Kills the server with SIGKILL and returns when it is gone; without a keeper the mount is left dead, as a crash
+    /// leaves it.
+    pub fn kill_server(&self) -> Result<(), String> {
         let status = self.status()?;
         let pid = status["server_pid"]
             .as_i64()
