@@ -7,6 +7,7 @@ pub mod hostile;
 pub mod inject;
 pub mod inproc;
 pub mod million;
+pub mod onebad;
 pub mod scribble;
 pub mod second;
 pub mod told;

@@ -131,6 +131,7 @@ pub const STAGES: &[Stage] = &[
             "100000"
         ),
     ),
+    stage("onebad", 10, lab!("onebad")),
     stage("planted", 15, planted!("crash", "--planted", "all")),
     stage("second", 5, lab!("second", "--kills", "200")),
     stage("second_points", 10, planted!("second", "points")),

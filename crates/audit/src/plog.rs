@@ -131,12 +131,13 @@ impl Scan {
         };
         let stored = |bytes: &[u8; PAGE]| u64::from_le_bytes(bytes[CRC_OFFSET..].try_into().unwrap_or_default());
         let bad = page(sequence);
-        if bad.is_some_and(|bytes| is_zero(&bytes) || self.is_earlier(&bytes, sequence, round)) {
+        // The superblock tells of the group that its checkpoint carried over (S-10.3).
+        let mut group_was_flushed = pool.sb.durable.get() >= self.group;
+        if !group_was_flushed && bad.is_some_and(|bytes| is_zero(&bytes) || self.is_earlier(&bytes, sequence, round)) {
             return;
         }
         let generation = pool.sb.generation.get();
         let mut before = bad.as_ref().map(stored);
-        let mut group_was_flushed = false;
         for later in sequence + 1..end.min(sequence + 1 + BEHIND) {
             let Some(bytes) = page(later) else {
                 before = None;

@@ -212,6 +212,8 @@ pub struct Before {
     pub bases: Range<u64>,
     /// Last transaction before the log.
     pub seq: u64,
+    /// Groups up to this number were flushed, by the superblock.
+    pub durable: u64,
 }
 
 /// Pages read together at first, and at most.

@@ -77,6 +77,7 @@ pub fn open_owing(
         incarnation: sb.incarnation.get(),
         bases,
         seq: sb.seq.get(),
+        durable: sb.durable.get(),
     };
     let mut scan = log::scan(&*device, &pool.log, head, &before)?;
     let seen_groups = scan.groups.len();

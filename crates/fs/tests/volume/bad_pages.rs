@@ -343,3 +343,29 @@ fn an_unreadable_data_page_does_not_end_the_log() {
     assert_eq!(read(&volume, ino, 4095, 1), Ok(vec![0xA7]));
     assert_eq!(read(&volume, ino, 8192, 1), Ok(vec![0xA7]));
 }
+
+/// The group that carries staged pages over a checkpoint is told by the superblock: where it is bad, with nothing behind it,
+/// the pool is not written unasked. S-9.7, S-10.3
+#[test]
+fn a_bad_page_of_what_was_carried_over_is_no_end_of_the_log() {
+    let cut = cut();
+    let device = Arc::new(SimDevice::over(cut.image.clone()));
+    let volume = Volume::open(device.clone(), &options(false)).expect("mount");
+    let region = volume.store().pool().log;
+    drop(volume);
+    let image = device.power_cut(0);
+    let before = (region.start..region.start + region.pages).map(PageNo);
+    let carried: Vec<PageNo> = before
+        .filter(|page| image.bytes(*page) != cut.image.bytes(*page))
+        .collect();
+    assert!(!carried.is_empty());
+    for page in carried {
+        let mut image = image.clone();
+        image.change(page, |bytes| bytes[1000] ^= 1);
+        let device = Arc::new(SimDevice::over(image));
+        let gone = |f: &Finding| matches!(f, Finding::LogGone { .. });
+        assert!(findings(&*device, false).iter().any(gone));
+        let refused = Volume::open(device, &options(false)).map(drop).expect_err("refused");
+        assert!(refused.to_string().contains("-o cut-log"), "{refused}");
+    }
+}

@@ -209,6 +209,7 @@ impl Store {
             incarnation: start.incarnation,
             bases: start.base.saturating_sub(1)..start.base + 1,
             seq: start.seq,
+            durable: 0,
         };
         let scan = log::scan(&*self.device, &self.pool.log, start.head, &before)?;
         if scan.cut.is_some() {

@@ -24,7 +24,7 @@ impl Cut {
     /// What is lost by it, for people.
     pub fn loss(&self) -> &'static str {
         match self.proved {
-            true => "what was synced behind it is lost: the pool is as it was before",
+            true => "what was synced behind it is lost: files are as they were before, or before the checkpoint",
             false => "the log ends before it: a sync that was answered in the moment before the crash may be lost",
         }
     }
@@ -52,14 +52,18 @@ pub(super) fn judge(
     pages: &mut Pages<'_>,
     end: u64,
 ) -> Result<Option<Cut>, Error> {
-    if page.is_some_and(|page| is_older(page, expected, pages.region.pages)) {
+    // The group of staged pages that a checkpoint carried over is told by its superblock (S-10.3).
+    let mut proved = before.durable >= expected.group;
+    if !proved && page.is_some_and(|page| is_older(page, expected, pages.region.pages)) {
         return Ok(None);
     }
     let q = expected.sequence;
     let region = *pages.region;
     let mut chain = page.and_then(stored);
-    let mut proved = false;
     for later in q + 1..end.min(q + 1 + BEHIND) {
+        if proved {
+            break;
+        }
         let bytes = match pages.get(later, end) {
             Err(error) if error.is_device_io() => {
                 chain = None;
@@ -80,7 +84,6 @@ pub(super) fn judge(
         };
         if tells && is_ours(chain) {
             proved = true;
-            break;
         }
         chain = stored(bytes);
     }

@@ -1,0 +1,362 @@
+//! One bad page, everywhere: each page of a pool after a crash is changed or made unreadable, one at a time, before a mount, a
+//! read-only mount, a takeover, a checkpoint or a scrub. What the offline walk says lies there is EIO, all else is as it was.
+
+use keepfs_audit::{Finding, Options, Report, walk};
+use keepfs_fs::{FormatOptions, Remains, ScrubState, StoreOptions, Volume, VolumeOptions, Wish};
+use keepfs_media::image::Image;
+use keepfs_media::sim::{Faults, SimDevice};
+use keepfs_media::{Class, Device, PageNo};
+use keepfs_store::Guard;
+use keepfs_vfs::{Entry, Errno, Ino, NewInode, Vfs, WriteHow};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const PAGE: usize = 4096;
+
+/// When a page turns bad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Before {
+    /// A mount.
+    Mount,
+    /// A mount that writes nothing.
+    ReadOnly,
+    /// A server that takes a dead one's place.
+    Resume,
+    /// A checkpoint of a mounted pool.
+    Checkpoint,
+    /// A scrub of a mounted pool.
+    Scrub,
+}
+
+impl Before {
+    /// All of them.
+    pub const ALL: [Before; 5] = [
+        Before::Mount,
+        Before::ReadOnly,
+        Before::Resume,
+        Before::Checkpoint,
+        Before::Scrub,
+    ];
+}
+
+/// Names of files, with inode and bytes.
+type Tree = BTreeMap<String, (Ino, Vec<u8>)>;
+
+/// A pool as a crash left it, and what its files held at each sync.
+pub struct Subject {
+    image: Image,
+    synced: Vec<Tree>,
+    copies: u32,
+}
+
+/// What was seen.
+#[derive(Default, Debug)]
+pub struct Tally {
+    /// Pages, kinds and moments tried.
+    pub tried: u64,
+    /// Of them by what lay there, and how it went.
+    pub outcomes: BTreeMap<(&'static str, &'static str), u64>,
+    /// What must not be.
+    pub violations: Vec<String>,
+}
+
+struct Seen<'d>(&'d dyn Device);
+
+impl keepfs_audit::Image for Seen<'_> {
+    fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+
+    fn read(&self, page: u64, buf: &mut [u8; PAGE]) -> Result<(), String> {
+        self.0.read(PageNo(page), buf).map_err(|e| e.to_string())
+    }
+}
+
+fn options(read_only: bool, lasting: bool) -> VolumeOptions {
+    VolumeOptions {
+        store: StoreOptions {
+            background: false,
+            guard: Guard::Off,
+            arena_bytes: 16 << 20,
+            read_only,
+            lasting,
+            ..StoreOptions::default()
+        },
+        background: false,
+        ..VolumeOptions::default()
+    }
+}
+
+fn put(volume: &Volume, tree: &mut Tree, name: &str, offset: usize, bytes: &[u8]) -> Result<(), Errno> {
+    if !tree.contains_key(name) {
+        let Entry { attr } = volume.mknod(Ino::ROOT, name.as_bytes(), &NewInode::by_root(0o100_644))?;
+        volume.forget(attr.ino, 1);
+        tree.insert(name.into(), (attr.ino, Vec::new()));
+    }
+    let (ino, content) = tree.get_mut(name).ok_or(Errno::ENOENT)?;
+    volume.write(*ino, offset as u64, bytes, WriteHow::default())?;
+    content.resize(content.len().max(offset + bytes.len()), 0);
+    content[offset..offset + bytes.len()].copy_from_slice(bytes);
+    Ok(())
+}
+
+/// Bytes that differ from page to page.
+fn bytes(seed: u8, len: usize) -> Vec<u8> {
+    (0..len).map(|at| seed ^ (at / PAGE) as u8 ^ (at % 251) as u8).collect()
+}
+
+impl Subject {
+    /// Checkpointed data and metadata, staged pages with and without a base, groups beyond the checkpoint, the last of them
+    /// with data of its own.
+    pub fn new(copies: u32) -> Result<Subject, String> {
+        let device = Arc::new(SimDevice::new(1024));
+        let format = FormatOptions {
+            meta_copies: copies,
+            ..FormatOptions::default()
+        };
+        Volume::format(device.clone(), &format).map_err(|e| e.to_string())?;
+        let volume = Volume::open(device.clone(), &options(false, false)).map_err(|e| e.to_string())?;
+        let mut synced = Vec::new();
+        Subject::fill(&volume, &mut synced).map_err(|errno| format!("the pool cannot be filled: {errno}"))?;
+        Ok(Subject {
+            image: device.power_cut(0),
+            synced,
+            copies,
+        })
+    }
+
+    fn fill(volume: &Volume, synced: &mut Vec<Tree>) -> Result<(), Errno> {
+        let mut tree = Tree::new();
+        for n in 0..20 {
+            put(
+                volume,
+                &mut tree,
+                &format!("small-{n}"),
+                0,
+                &bytes(n, 40 * usize::from(n)),
+            )?;
+        }
+        put(volume, &mut tree, "large", 0, &bytes(7, 40 * PAGE))?;
+        put(volume, &mut tree, "based", 0, &bytes(9, 4 * PAGE))?;
+        volume.settle().map_err(Errno::from)?;
+        // What is left where the staged pages that a checkpoint carried over are lost.
+        synced.push(tree.clone());
+        put(volume, &mut tree, "based", 100, b"staged before the checkpoint")?;
+        volume.store().checkpoint().map_err(|_| Errno::EIO)?;
+        let mut sync = |tree: &Tree| volume.syncfs().map(|()| synced.push(tree.clone()));
+        sync(&tree)?;
+        put(volume, &mut tree, "based", 5000, b"staged over a base")?;
+        sync(&tree)?;
+        put(volume, &mut tree, "new", 0, &bytes(11, 9000))?;
+        sync(&tree)?;
+        put(volume, &mut tree, "large", 8 * PAGE, &bytes(13, 5 * PAGE))?;
+        put(volume, &mut tree, "last", 0, &bytes(17, 3 * PAGE))?;
+        sync(&tree)
+    }
+
+    /// Pages worth trying: of those that nobody ever wrote every 32nd.
+    pub fn pages(&self) -> Vec<PageNo> {
+        let is_worth = |page: &PageNo| self.image.get(*page).is_some() || page.0.is_multiple_of(32);
+        (0..self.image.pages()).map(PageNo).filter(is_worth).collect()
+    }
+
+    /// Makes one page bad before one moment, and judges what comes of it.
+    pub fn attempt(&self, page: PageNo, unreadable: bool, before: Before, tally: &mut Tally) {
+        tally.tried += 1;
+        let said = match self.judge(page, unreadable, before) {
+            Ok((what, outcome)) => return *tally.outcomes.entry((what, outcome)).or_default() += 1,
+            Err(said) => said,
+        };
+        tally.violations.push(format!(
+            "copies {}, page {} {}, before {before:?}: {said}",
+            self.copies,
+            page.0,
+            if unreadable { "unreadable" } else { "changed" }
+        ));
+    }
+
+    fn judge(&self, page: PageNo, unreadable: bool, before: Before) -> Result<(&'static str, &'static str), String> {
+        let device = Arc::new(SimDevice::over(self.image.clone()));
+        let damage = |device: &SimDevice| -> Result<Report, String> {
+            let mut content = [0; PAGE];
+            device.read(page, &mut content).map_err(|e| e.to_string())?;
+            [100, 2000, 4000].into_iter().for_each(|at| content[at] ^= 0x24);
+            match unreadable {
+                true => device.set_faults(Faults::none().unreadable(page)),
+                false => device.write(page, &content, Class::Data).map_err(|e| e.to_string())?,
+            }
+            Ok(walk(
+                &Seen(device),
+                &Options {
+                    data: true,
+                    limit: 1000,
+                },
+            ))
+        };
+        let open = |read_only, lasting| Volume::open(device.clone(), &options(read_only, lasting));
+        let (volume, report, again) = match before {
+            Before::Mount | Before::ReadOnly => {
+                let report = damage(&device)?;
+                (open(before == Before::ReadOnly, false), report, true)
+            }
+            Before::Resume => {
+                let volume = open(false, true).map_err(|e| format!("the sound pool: {e}"))?;
+                let memory: Remains = volume.remains().map_err(|e| e.to_string())?;
+                volume.store().kill();
+                drop(volume);
+                let report = damage(&device)?;
+                let resumed = Volume::resume(device.clone(), &options(false, true), memory);
+                (resumed.map(|(volume, _)| volume), report, true)
+            }
+            Before::Checkpoint | Before::Scrub => {
+                let volume = open(false, false).map_err(|e| format!("the sound pool: {e}"))?;
+                let report = damage(&device)?;
+                let done = match before {
+                    Before::Checkpoint => volume.store().checkpoint().map_err(|e| e.to_string()),
+                    _ => scrub(&volume),
+                };
+                if let Err(error) = done {
+                    return refused(&report, &error);
+                }
+                (Ok(volume), report, false)
+            }
+        };
+        let volume = match volume {
+            Ok(volume) => volume,
+            Err(error) => return refused(&report, &error.to_string()),
+        };
+        let bad = self.compare(&volume, &report, again && self.may_end_early(page, &report))?;
+        let told = volume.store().history();
+        let is_told = |ino: &u64| told.damage().iter().any(|entry| entry.inode == *ino);
+        if let Some(ino) = bad.iter().map(|(ino, _)| ino).find(|ino| !is_told(ino)) {
+            return Err(format!("nothing is told of inode {ino}"));
+        }
+        let log_is_bad = again && is_about_log(&report);
+        if log_is_bad && !told.events(0).iter().any(|event| event.place == 6) {
+            return Err("nothing is told of the log".into());
+        }
+        if before != Before::ReadOnly {
+            let mut none = Tree::new();
+            let wrote = put(&volume, &mut none, "after", 0, &bytes(3, 9000)).and_then(|()| volume.syncfs());
+            match wrote {
+                Ok(()) => {}
+                Err(_) if loses_metadata(&report) => return Ok((what(&report), "read, not written")),
+                Err(errno) => return Err(format!("nothing can be written: {errno}")),
+            }
+        }
+        Ok((
+            what(&report),
+            if bad.is_empty() { "whole" } else { "EIO for its pages" },
+        ))
+    }
+
+    /// Whether the end of the log may be taken for a write that did not arrive.
+    fn may_end_early(&self, page: PageNo, report: &Report) -> bool {
+        let ends = |f: &Finding| matches!(f, Finding::LogData { .. } | Finding::LogTorn { .. });
+        let is_log = self
+            .image
+            .get(page)
+            .is_some_and(|page| page.bytes().starts_with(b"KPLG"));
+        is_log || is_about_log(report) || report.findings.iter().any(ends)
+    }
+
+    /// Compares all files with one of the syncs, the last unless the log may end early. Returns the pages that are EIO.
+    fn compare(&self, volume: &Volume, report: &Report, early: bool) -> Result<BTreeSet<(u64, u64)>, String> {
+        let mut said = String::new();
+        for tree in self.synced.iter().rev().take(if early { self.synced.len() } else { 1 }) {
+            match compare(volume, tree, report) {
+                Ok(bad) => return Ok(bad),
+                Err(why) if said.is_empty() => said = why,
+                Err(_) => {}
+            }
+        }
+        Err(said)
+    }
+}
+
+fn scrub(volume: &Volume) -> Result<(), String> {
+    let whole = Wish {
+        arena: true,
+        rest: true,
+        ..Wish::default()
+    };
+    volume.scrub_start(whole).map_err(|e| format!("{e:?}"))?;
+    for _ in 0..10_000 {
+        if volume.scrub_record().state == ScrubState::Finished {
+            return Ok(());
+        }
+        volume.scrub_turn();
+    }
+    Err("the scrub does not end".into())
+}
+
+/// Every page of every file: what it held, or EIO if the walk says that its page is bad.
+fn compare(volume: &Volume, tree: &Tree, report: &Report) -> Result<BTreeSet<(u64, u64)>, String> {
+    let named: BTreeSet<(u64, u64)> = report
+        .findings
+        .iter()
+        .filter_map(|finding| match finding {
+            Finding::DataBad { ino, index, .. } | Finding::DataLost { ino, index } => Some((*ino, *index)),
+            _ => None,
+        })
+        .collect();
+    let lenient = loses_metadata(report);
+    let mut bad = BTreeSet::new();
+    for (name, (ino, content)) in tree {
+        let found = volume.lookup(Ino::ROOT, name.as_bytes()).map(|Entry { attr }| {
+            volume.forget(attr.ino, 1);
+            (attr.ino, attr.size)
+        });
+        match found {
+            Ok(found) if found == (*ino, content.len() as u64) => {}
+            Err(Errno::EIO) if lenient => continue,
+            other => return Err(format!("{name} is {other:?}")),
+        }
+        for (index, right) in content.chunks(PAGE).enumerate() {
+            let mut page = vec![0; right.len()];
+            let place = (ino.0, index as u64);
+            match volume.read(*ino, (index * PAGE) as u64, &mut page) {
+                Ok(_) if page == right => {}
+                Err(Errno::EIO) if named.contains(&place) => drop(bad.insert(place)),
+                Err(Errno::EIO) if lenient => {}
+                Ok(_) => return Err(format!("page {index} of {name} has other bytes")),
+                Err(errno) => return Err(format!("page {index} of {name}: {errno}")),
+            }
+        }
+    }
+    Ok(bad)
+}
+
+fn is_about_log(report: &Report) -> bool {
+    let of_log = |f: &Finding| matches!(f, Finding::LogGone { .. } | Finding::LogUnreadable { .. });
+    report.findings.iter().any(of_log)
+}
+
+/// Whether the only copy of some metadata is bad.
+fn loses_metadata(report: &Report) -> bool {
+    report.findings.iter().any(|f| matches!(f, Finding::Metablock { .. }))
+}
+
+/// A pool that was refused: right only where the walk says that metadata or synced groups are gone.
+fn refused(report: &Report, error: &str) -> Result<(&'static str, &'static str), String> {
+    let gone = |f: &Finding| matches!(f, Finding::LogGone { .. } | Finding::NoSuperblock {});
+    match loses_metadata(report) || report.findings.iter().any(gone) {
+        true => Ok((what(report), "refused")),
+        false => Err(format!("refused: {error}; the walk: {:?}", report.findings)),
+    }
+}
+
+/// What lies in the page, by what the walk says.
+fn what(report: &Report) -> &'static str {
+    let is = |wanted: fn(&Finding) -> bool| report.findings.iter().any(wanted);
+    match () {
+        () if is(|f| matches!(f, Finding::Metablock { .. })) => "only copy of metadata",
+        () if is(|f| matches!(f, Finding::LogGone { .. })) => "log, and later ones",
+        () if is(|f| matches!(f, Finding::LogUnreadable { .. })) => "end of the log",
+        () if is(|f| matches!(f, Finding::LogData { .. })) => "data of the last group",
+        () if is(|f| matches!(f, Finding::DataBad { .. })) => "data",
+        () if is(|f| matches!(f, Finding::MetaCopy { .. })) => "copy of metadata",
+        () if is(|f| matches!(f, Finding::SuperblockCopy { .. })) => "copy of the superblock",
+        () => "nothing that is used",
+    }
+}
