@@ -24,8 +24,9 @@ use crate::events::Done;
 use crate::planted::{self, Judging};
 use crate::repair::{kind_in, may_apply};
 use crate::scratch::with_page;
+use crate::undo::UndoSlot;
 use core::sync::atomic::Ordering;
-use keepfs_codes::{Code, Repair, Verdict};
+use keepfs_codes::{Code, Protection, Repair, Verdict};
 use keepfs_format::MetaId;
 use witness::Judged;
 
@@ -104,6 +105,38 @@ impl Store {
             self.tell(&damage, done);
         }
         verified
+    }
+
+    /// A transaction's changes of a frame are taken back but for some whose undo records do not read back, and which have
+    /// folded `delta` into its CRC-64: the witness, which has none of them, tells the content (S-13.10). If it does not, the
+    /// metablock is fenced, or writing ends.
+    pub(crate) fn bring_back(&self, pin: &Pin<'_>, delta: u64, undo: &UndoSlot<'_>) {
+        let id = pin.slot().id();
+        let past = self.past(id).filter(|_| self.options.rungs.has(Rungs::LOG));
+        let mut held = self.arena.hold(pin.frame);
+        let binding = self.binding_of(&held, id);
+        let damage = self.damage(pin.frame, id, &held, &held.locate(binding));
+        let right = past.and_then(|past| {
+            let evidence = self.evidence(id, pin.frame, past, held.bytes())?;
+            match self.arena.code() {
+                Protection::Off => evidence.only(),
+                _ => evidence.with_sum(held.expected(binding) ^ delta),
+            }
+        });
+        if let Some(right) = &right {
+            held.replace(right, keepfs_codes::crc64::full(&**right));
+        }
+        drop(held);
+        let done = match right.is_some() {
+            true => Done::Rebuilt,
+            false => self.give_up(pin, &damage, || {
+                Error::Damaged(format!(
+                    "what a transaction that was taken back had changed in {id} is not known"
+                ))
+            }),
+        };
+        let what = format!("a transaction was taken back that had changed {id}");
+        self.tell_undo(undo, done, damage.owner, what);
     }
 
     /// Verifies frame `frame`, for a sweep of the arena; what is wrong is mended, told or fenced as at any other time.

@@ -88,21 +88,29 @@ impl Store {
         let damage = self.damage(pin.frame, id, &held, &held.locate(binding));
         let (found, expected) = (keepfs_codes::crc64::full(held.bytes()), held.expected(binding));
         drop(held);
+        let error = Error::Scribble { id, found, expected };
+        match self.give_up(pin, &damage, || error.clone()) {
+            _ if planted::is(Bug::VerifyAfter) => Ok(()),
+            Done::Fenced => Err(Error::Fenced { id }),
+            _ => Err(error),
+        }
+    }
+
+    /// Nothing mends this frame: fences its metablock, or ends writing with this error (S-15.17). Which of the two is told
+    /// and returned.
+    pub(crate) fn give_up(&self, pin: &Pin<'_>, damage: &Damage, error: impl FnOnce() -> Error) -> Done {
         if !planted::is(Bug::VerifyAfter)
-            && let Some(is_new) = self.fence(id)
+            && let Some(is_new) = self.fence(damage.id)
         {
             if is_new {
                 pin.slot().verified.clear();
-                self.tell_fenced(&damage);
+                self.tell_fenced(damage);
             }
-            return Err(Error::Fenced { id });
+            return Done::Fenced;
         }
-        self.tell(&damage, Done::Ended);
-        let error = self.fail(Error::Scribble { id, found, expected });
-        match planted::is(Bug::VerifyAfter) {
-            true => Ok(()),
-            false => Err(error),
-        }
+        self.tell(damage, Done::Ended);
+        self.fail(error());
+        Done::Ended
     }
 
     /// Whether the control words name the metablock `id` (S-15.4), whose header says this kind.

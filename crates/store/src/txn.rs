@@ -31,7 +31,7 @@ use crate::planted;
 use crate::pool::protect;
 use crate::redo;
 use crate::staged::{Bases, Coming, Table};
-use crate::undo::UndoSlot;
+use crate::undo::{Lost, UndoSlot};
 use crate::young::Tick;
 use crate::{Store, update};
 use keepfs_audit::digest::Fate;
@@ -471,7 +471,10 @@ impl<'s> Txn<'s> {
     }
 
     fn rollback(&mut self) {
-        update::take_all_back(&self.store.arena, &mut self.undo);
+        let lost = update::take_all_back(&self.store.arena, &mut self.undo);
+        if !lost.is_empty() {
+            self.bring_back(&lost);
+        }
         for t in self.touched.extract_if(.., |t| t.is_born()) {
             self.store.cache.remove(t.r.id, t.pin);
         }
@@ -482,6 +485,30 @@ impl<'s> Txn<'s> {
             self.store.numbers(space).not_freed(number);
         }
         self.store.space.promise_back(self.promised);
+    }
+}
+
+impl Txn<'_> {
+    /// Some records did not read back, all others are taken back: brings back the frames that they were about (S-13.10).
+    #[cold]
+    fn bring_back(&self, lost: &[Lost]) {
+        // Whoever asks for a witness now is told of none of these changes.
+        self.undo.taken_back(0);
+        let mut frames: Vec<FrameNo> = lost.iter().map(|lost| lost.frame).collect();
+        frames.sort_unstable();
+        frames.dedup();
+        for frame in frames {
+            let of_frame = lost.iter().filter(|lost| lost.frame == frame);
+            let delta = of_frame.fold(0, |all, lost| all ^ lost.delta);
+            match self.touched.iter().find(|t| t.pin.frame == frame) {
+                // It goes with the transaction.
+                Some(t) if t.is_born() => {}
+                Some(t) => self.store.bring_back(&t.pin, delta, &self.undo),
+                None => {
+                    self.store.fail(changes::not_held(frame));
+                }
+            }
+        }
     }
 }
 

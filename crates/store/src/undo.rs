@@ -9,6 +9,7 @@
 //! U-1 A record counts from the store of the slot's count on; what it describes begins after that store.
 //! U-2 Only the last record that counts can be of a change that is not complete.
 //! U-3 At most one slot has an intent on a frame: who has one holds the frame's latch.
+//! U-4 A record is used only in a private copy in which it reads back: generation, number, CRC and D (S-13.10).
 
 mod slots;
 
@@ -107,30 +108,78 @@ pub(crate) struct Change<'a> {
     pub new: &'a [u8],
 }
 
-/// One record of an open transaction, as its own server reads it.
+/// One record in a private copy, where it reads back (U-4).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told<'b> {
+    pub number: u32,
     pub undo: Undo,
     pub frame: FrameNo,
     pub offset: usize,
+    pub delta: u64,
     pub old: &'b [u8],
     pub new: &'b [u8],
 }
 
 impl<'b> Told<'b> {
-    /// The record that begins here (S-13.3).
-    fn of(bytes: &'b [u8]) -> Option<Told<'b>> {
+    /// The record that begins here (S-13.3), if it is whole and of this generation of its slot.
+    fn of(bytes: &'b [u8], generation: u32) -> Option<Told<'b>> {
         let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
-        let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
-        let len = usize::from(half(14));
-        Some(Told {
-            undo: Undo::of(head[16])?,
-            frame: u32::from(half(8)) | u32::from(half(10)) << 16,
-            offset: usize::from(half(12)),
+        let half = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let word = |at: usize| u64::from(half(at)) | u64::from(half(at + 4)) << 32;
+        let (undo, len) = (Undo::of(head[16])?, len_in(head));
+        let told = Told {
+            number: half(4),
+            undo,
+            frame: half(8),
+            offset: half(12) as usize & 0xffff,
+            delta: word(24),
             old: rest.get(..len)?,
             new: rest.get(len.next_multiple_of(8)..)?.get(..len)?,
-        })
+        };
+        let is_possible = half(0) == generation && undo.fits(len) && told.offset + len <= PAGE;
+        // D binds the new bytes.
+        let is_whole = is_possible
+            && crc64::full(&head[..32]) ^ crc64::full(told.old) == word(32)
+            && crc64::delta(told.offset, told.old, told.new) == told.delta;
+        is_whole.then_some(told)
     }
+
+    fn kept(&self) -> Kept {
+        Kept {
+            number: self.number,
+            undo: self.undo,
+            frame: self.frame,
+            offset: self.offset,
+            delta: self.delta,
+            old: self.old.to_vec(),
+            new: self.new.to_vec(),
+        }
+    }
+}
+
+/// The length that a record's head tells.
+fn len_in(head: &[u8; HEAD]) -> usize {
+    usize::from(u16::from_le_bytes([head[14], head[15]]))
+}
+
+/// What its server knows of a record besides.
+#[derive(Clone, Copy, Default)]
+struct Start {
+    /// Where it lies in the slot.
+    at: u32,
+    frame: FrameNo,
+    delta: u64,
+}
+
+/// A record of the slot's own transaction that does not read back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lost {
+    /// Its number.
+    pub number: u32,
+    /// The frame that it was about.
+    pub frame: FrameNo,
+    /// What its change folded into the CRC-64 of the frame.
+    pub delta: u64,
 }
 
 /// All slots.
@@ -157,7 +206,7 @@ pub struct UndoSlot<'u> {
     generation: u32,
     at: usize,
     number: u32,
-    starts: SmallVec<[u32; 16]>,
+    starts: SmallVec<[Start; 16]>,
 }
 
 impl Use {
@@ -242,7 +291,11 @@ impl UndoSlot<'_> {
             return Err(Error::Logic("a transaction is larger than its undo log".into()).into());
         }
         self.write(change);
-        self.starts.push(self.at as u32);
+        self.starts.push(Start {
+            at: self.at as u32,
+            frame: change.frame,
+            delta: change.delta,
+        });
         self.at += size;
         self.number += 1;
         self.log.set(self.slot, slots::COUNT, u64::from(self.number));
@@ -301,26 +354,36 @@ impl UndoSlot<'_> {
         self.log.set(self.slot, slots::LEFT, u64::from(number) + 1);
     }
 
-    /// The records, last first.
-    pub(crate) fn backwards(&self) -> Vec<Kept> {
-        let starts = self.starts.iter().rev();
-        starts
-            .filter_map(|at| self.log.read(self.slot, *at as usize, self.generation))
-            .collect()
+    /// The records, last first, each read when it is asked for (U-4).
+    pub(crate) fn backwards(&self) -> impl Iterator<Item = Result<Kept, Lost>> {
+        let starts = self.starts.iter().enumerate().rev();
+        starts.map(|(number, start)| {
+            let number = number as u32;
+            let kept = self.log.read(self.slot, start.at as usize, self.generation);
+            kept.filter(|kept| kept.number == number).ok_or(Lost {
+                number,
+                frame: start.frame,
+                delta: start.delta,
+            })
+        })
     }
 
-    /// The records, in order, for who judges the whole transaction; `buf` gets their bytes.
-    pub(crate) fn forwards<'b>(&self, buf: &'b mut Vec<u8>) -> impl Iterator<Item = Told<'b>> + use<'b, '_> {
+    /// A private copy of all records.
+    pub(crate) fn copied<'b>(&self, buf: &'b mut Vec<u8>) -> &'b [u8] {
         let len = self.at - SLOT_HEAD;
         if buf.len() < len {
             buf.resize(len, 0);
         }
-        let bytes = &mut buf[..len];
-        self.log.region.load(self.slot * SLOT + SLOT_HEAD, bytes);
-        let bytes = &*bytes;
-        self.starts
-            .iter()
-            .filter_map(move |at| Told::of(bytes.get(*at as usize - SLOT_HEAD..)?))
+        self.log.region.load(self.slot * SLOT + SLOT_HEAD, &mut buf[..len]);
+        &buf[..len]
+    }
+
+    /// The records in such a copy, in order, for who judges the whole transaction; `None`: this one does not read back (U-4).
+    pub(crate) fn forwards<'b>(&self, copied: &'b [u8]) -> impl Iterator<Item = Option<Told<'b>>> {
+        self.starts.iter().enumerate().map(move |(number, start)| {
+            let told = Told::of(copied.get(start.at as usize - SLOT_HEAD..)?, self.generation)?;
+            (told.number == number as u32).then_some(told)
+        })
     }
 
     /// The slot and its generation, for the redo entry (S-14.2).

@@ -8,7 +8,7 @@
 use crate::arena::{Arena, FrameNo};
 use crate::error::{Error, Stop};
 use crate::planted::{self, Bug};
-use crate::undo::{Change, Kept, Undo, UndoSlot};
+use crate::undo::{Change, Kept, Lost, Undo, UndoSlot};
 use keepfs_codes::crc64;
 use keepfs_codes::identity::Group;
 use keepfs_format::PAGE;
@@ -260,16 +260,24 @@ impl Counter {
     }
 }
 
-/// Takes back all changes of an open transaction, last first, bytes and sums exactly. How far it came stands in the
-/// slot, so that a restart can go on (S-13.5).
-pub(crate) fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>) {
+/// Takes back all changes of an open transaction, last first, bytes and sums exactly, but those whose records do not read
+/// back, which are returned (S-13.10). How far it came stands in the slot, so that a restart can go on (S-13.5).
+pub(crate) fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>) -> Vec<Lost> {
+    let mut all_lost = Vec::new();
     if undo.is_empty() {
-        return;
+        return all_lost;
     }
     undo.taken_back(undo.next());
     for kept in undo.backwards() {
-        take_back(arena, undo, &kept);
+        match kept {
+            Ok(kept) => take_back(arena, undo, &kept),
+            Err(lost) => {
+                undo.taken_back(lost.number);
+                all_lost.push(lost);
+            }
+        }
     }
+    all_lost
 }
 
 fn take_back(arena: &Arena, undo: &UndoSlot<'_>, kept: &Kept) {

@@ -6,6 +6,7 @@ use crate::audit::Unbalanced;
 use crate::error::Error;
 use crate::log::Cut;
 use crate::staged::BadData;
+use crate::undo::UndoSlot;
 use core::ops::Range;
 use keepfs_codes::identity::Group;
 use keepfs_format::history::{Event, Lasting};
@@ -320,6 +321,20 @@ impl Store {
             Done::RolledBack,
             format!("operations: {words}; {unbalanced}"),
         );
+    }
+
+    /// Undo records of an open transaction do not read back (S-13.10).
+    #[cold]
+    pub(crate) fn tell_undo(&self, undo: &UndoSlot<'_>, done: Done, owner: u64, what: String) {
+        self.tell_of(&Told {
+            place: Place::Undo(undo.place().0.into()),
+            seen: &Seen::Checksum,
+            done,
+            owner,
+            inodes: &[],
+            window_ms: None,
+            more: what,
+        });
     }
 
     /// A change of metablock `id` by callers that it does not belong to was refused; the error of its transaction.

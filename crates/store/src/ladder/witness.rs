@@ -40,6 +40,17 @@ impl Evidence {
             None => Judged::Nothing,
         }
     }
+
+    /// The content that has this sum.
+    pub fn with_sum(mut self, sum: u64) -> Option<arena::Copy> {
+        let at = self.possible.iter().position(|bytes| crc64::full(&**bytes) == sum)?;
+        Some(self.possible.swap_remove(at))
+    }
+
+    /// The only content, where no sum need agree.
+    pub fn only(mut self) -> Option<arena::Copy> {
+        (self.is_whole && self.possible.len() == 1).then(|| self.possible.swap_remove(0))
+    }
 }
 
 /// Records of one open transaction for one frame.

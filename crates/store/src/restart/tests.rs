@@ -141,7 +141,7 @@ fn many(w: &World, s: &mut UndoSlot<'_>) {
 /// The same, rolled back by its own server.
 fn many_and_back(w: &World, s: &mut UndoSlot<'_>) {
     many(w, s);
-    update::take_all_back(&w.arena, s);
+    assert!(update::take_all_back(&w.arena, s).is_empty());
 }
 
 /// A second transaction in the same frame, on bytes and bits of its own.

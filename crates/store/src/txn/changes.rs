@@ -3,6 +3,7 @@
 use super::{Touched, Txn};
 use crate::arena::FrameNo;
 use crate::error::{Error, Stop};
+use crate::events::Done;
 use crate::redo;
 use crate::undo::Undo;
 use keepfs_audit::digest::{Change, Nature};
@@ -21,26 +22,33 @@ pub(super) type Changes<'b> = SmallVec<[Change<'b>; FEW]>;
 
 impl<'s> Txn<'s> {
     /// The audit equations must balance (SPEC section 17); then the redo is encoded, if it leaves any. Errors:
-    /// [`Error::Unbalanced`] (S-17.1); `Logic` if the door changed a frame that the transaction does not hold; `Pressure`.
+    /// [`Error::Unbalanced`] (S-17.1); `Damaged` if an undo record does not read back (S-13.10); `Logic` if the door changed a
+    /// frame that the transaction does not hold; `Pressure`.
     pub(super) fn judge_and_encode(&self) -> Result<Option<redo::Encoded<'s>>, Stop> {
         let mut bytes = UNDONE.take();
-        let result = self.judge_and_encode_in(&mut bytes);
+        let result = self.judge_and_encode_in(self.undo.copied(&mut bytes));
         UNDONE.set(bytes);
         result
     }
 
-    /// The same with room for the records.
-    fn judge_and_encode_in(&self, bytes: &mut Vec<u8>) -> Result<Option<redo::Encoded<'s>>, Stop> {
+    /// The same from a copy of the records.
+    fn judge_and_encode_in(&self, copied: &[u8]) -> Result<Option<redo::Encoded<'s>>, Stop> {
         let mut changes = Changes::new();
-        self.changes(bytes, &mut changes)?;
+        self.changes(copied, &mut changes)?;
         self.audit(&changes)?;
-        self.logged.then(|| self.encode_redo(&changes)).transpose()
+        let encoded = self.logged.then(|| self.encode_redo(&changes)).transpose()?;
+        // What was judged and encoded is what the door recorded.
+        match self.undo.forwards(copied).position(|told| told.is_none()) {
+            Some(number) => Err(self.tell_unread(number).into()),
+            None => Ok(encoded),
+        }
     }
 
-    /// Errors: `Logic`, see [`Txn::judge_and_encode`].
-    fn changes<'b>(&self, bytes: &'b mut Vec<u8>, changes: &mut Changes<'b>) -> Result<(), Error> {
+    /// Errors: `Damaged`, `Logic`, see [`Txn::judge_and_encode`].
+    fn changes<'b>(&self, copied: &'b [u8], changes: &mut Changes<'b>) -> Result<(), Error> {
         let mut places = Places::of(self);
-        for told in self.undo.forwards(bytes) {
+        for told in self.undo.forwards(copied) {
+            let told = told.ok_or_else(|| self.tell_unread(changes.len()))?;
             let block = places.find(told.frame).ok_or_else(|| not_held(told.frame))?;
             changes.push(Change {
                 block,
@@ -56,10 +64,18 @@ impl<'s> Txn<'s> {
         }
         Ok(())
     }
+
+    /// Undo record `number` does not read back: the error of the transaction, which is rolled back.
+    #[cold]
+    fn tell_unread(&self, number: usize) -> Error {
+        let what = format!("record {number} of a transaction was changed by something else before it was committed");
+        self.store.tell_undo(&self.undo, Done::RolledBack, 0, what.clone());
+        Error::Damaged(format!("undo {what}; do it again"))
+    }
 }
 
 #[cold]
-fn not_held(frame: FrameNo) -> Error {
+pub(super) fn not_held(frame: FrameNo) -> Error {
     let what = format!("frame {frame} was changed by a transaction that does not hold it");
     tracing::error!("a logic bug: {what}");
     Error::Logic(what)

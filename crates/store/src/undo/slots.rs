@@ -1,9 +1,7 @@
 //! The words of a slot and its records, as a restarted server finds them (S-13.2, S-13.3).
 
-use super::{HEAD, Kept, SLOT, SLOT_HEAD, SLOTS, Undo, UndoLog, size_of};
+use super::{HEAD, Kept, SLOT, SLOT_HEAD, SLOTS, Told, UndoLog, len_in, size_of};
 use core::sync::atomic::Ordering;
-use keepfs_codes::crc64;
-use keepfs_format::PAGE;
 
 /// Slot head: state and generation.
 pub(super) const STATE: usize = 0;
@@ -191,13 +189,14 @@ impl UndoLog {
             if head.state? != State::Open {
                 return Some((Vec::new(), false));
             }
-            let records = self.counted(slot, &head).map(|(records, _)| records);
+            // What was taken back already need not read back.
+            let count = head.count.min(head.left.unwrap_or(u32::MAX));
+            let records = self.counted(slot, &Head { count, ..head }).map(|(records, _)| records);
             let now = self.head(slot);
             if (now.state, now.generation) != (head.state, head.generation) {
                 continue;
             }
             let mut records = records?;
-            records.truncate(head.left.unwrap_or(u32::MAX) as usize);
             let in_flight = records.last().is_some_and(|last| last.frame == frame);
             records.retain(|kept| kept.frame == frame);
             return Some((records, in_flight));
@@ -236,34 +235,18 @@ impl UndoLog {
 
     /// One record, if it is whole and of this life of the slot.
     pub(super) fn read(&self, slot: usize, at: usize, generation: u32) -> Option<Kept> {
+        let mut head = [0; HEAD];
         if at + HEAD > SLOT {
             return None;
         }
-        let mut head = [0; HEAD];
         self.region.load(slot * SLOT + at, &mut head);
-        let half = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
-        let word = |i: usize| u64::from(half(i)) | u64::from(half(i + 4)) << 32;
-        let undo = Undo::of(head[16])?;
-        let (offset, len) = (half(12) as usize & 0xffff, half(12) as usize >> 16);
-        let possible = undo.fits(len) && offset + len <= PAGE && at + size_of(len) <= SLOT;
-        if !possible || half(0) != generation {
+        let size = size_of(len_in(&head));
+        if at + size > SLOT {
             return None;
         }
-        let (mut old, mut new) = (vec![0; len], vec![0; len]);
-        self.region.load(slot * SLOT + at + HEAD, &mut old);
-        self.region
-            .load(slot * SLOT + at + HEAD + len.next_multiple_of(8), &mut new);
-        let whole = crc64::full(&head[..32]) ^ crc64::full(&old) == word(32);
-        // D binds the new bytes.
-        (whole && crc64::delta(offset, &old, &new) == word(24)).then(|| Kept {
-            number: half(4),
-            undo,
-            frame: half(8),
-            offset,
-            delta: word(24),
-            old,
-            new,
-        })
+        let mut bytes = vec![0; size];
+        self.region.load(slot * SLOT + at, &mut bytes);
+        Told::of(&bytes, generation).map(|told| told.kept())
     }
 
     /// Whether a retirement of all slots was begun.

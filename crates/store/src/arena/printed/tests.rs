@@ -45,7 +45,7 @@ fn every_kind_of_change_leaves_frames_that_verify() {
         arena.verified_copy(1, &mut copy).expect("changed and sound");
         assert_eq!((copy[3000], copy[64], copy[80]), (0x30, 77, 5));
         assert_eq!(copy[1899], (899 * 7 + 1000) as u8);
-        update::take_all_back(&arena, &mut slot);
+        assert!(update::take_all_back(&arena, &mut slot).is_empty());
         arena.verified_copy(1, &mut copy).expect("taken back and sound");
         assert_eq!(copy, [0; PAGE]);
     }
