@@ -10,4 +10,5 @@ pub mod million;
 pub mod onebad;
 pub mod scribble;
 pub mod second;
+pub mod strays;
 pub mod told;

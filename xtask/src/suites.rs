@@ -23,6 +23,7 @@ pub mod pool;
 pub mod process;
 mod programs;
 mod sample;
+mod strays;
 pub mod writer;
 
 use pool::Pool;
@@ -52,6 +53,9 @@ const SUITES: &[(&str, Suite)] = &[
     ("full", full::run),
     ("pkey", pkey::run),
     ("media_errors", media_errors::run),
+    ("strays", strays::run),
+    ("strays_planted", strays::planted),
+    ("strays_long", strays::long),
     ("git", programs::git::run),
     ("cargo", programs::cargo::run),
     ("sqlite", programs::sqlite::run),

@@ -1,0 +1,212 @@
+//! The verdicts: from what programs, trees, `check`, `damage list`, `events` and the image say, and from nothing else.
+
+use super::memory::{Memory, PAGE, Region, with_memory};
+use super::striker::Stray;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// A violation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// A tree, a repository or a database that is not what it must be, without EIO.
+    Wrong,
+    /// A program that failed with another error than those of damage.
+    Unclear,
+    /// An image that does not check.
+    Unsound,
+    /// All writing ended, and each stray was within the code's distance.
+    Faulted,
+    /// A stray that stayed and was not told.
+    Untold,
+    /// Bytes of a stray on the device.
+    Written,
+    /// A program or a command that did not end.
+    Hung,
+    /// A mount that its keeper lost, or that cannot be unmounted.
+    Gone,
+}
+
+/// Whether a kind fails the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// One is a failure.
+    Holds,
+    /// Counted and told: frames are verified when they are touched, not when their bytes are used, and what was computed from a
+    /// stray may be believed (docs/FAULTS.md).
+    Told,
+}
+
+impl Kind {
+    /// All, with their words and what a run makes of them today.
+    pub const ALL: [(Kind, &'static str, Rule); 8] = [
+        (Kind::Wrong, "wrong", Rule::Told),
+        (Kind::Unclear, "unclear", Rule::Told),
+        (Kind::Unsound, "unsound", Rule::Told),
+        (Kind::Faulted, "faulted", Rule::Told),
+        (Kind::Untold, "untold", Rule::Told),
+        (Kind::Written, "written", Rule::Told),
+        (Kind::Hung, "hung", Rule::Holds),
+        (Kind::Gone, "gone", Rule::Holds),
+    ];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        Kind::ALL.iter().find(|row| row.0 == self).map_or("", |row| row.1)
+    }
+
+    /// Whether one is a failure.
+    pub fn holds(self) -> bool {
+        Kind::ALL.iter().any(|row| row.0 == self && row.2 == Rule::Holds)
+    }
+}
+
+/// Violations, with a sentence each.
+pub type Violations = Vec<(Kind, String)>;
+
+/// Events of a pool, gathered while they last: a pool forgets the oldest.
+#[derive(Default)]
+pub struct Told {
+    events: BTreeMap<(u64, String), Value>,
+}
+
+impl Told {
+    /// Takes in an answer of `events --json`.
+    pub fn take(&mut self, answer: &Value) {
+        for event in answer["history"].as_array().into_iter().flatten() {
+            let number = event["number"].as_u64().unwrap_or(0);
+            let text = event["text"].as_str().unwrap_or("").to_owned();
+            self.events.insert((number, text), event.clone());
+        }
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether some were forgotten before anybody looked.
+    pub fn has_gaps(&self) -> bool {
+        let numbers: BTreeSet<u64> = self.events.keys().map(|(number, _)| *number).collect();
+        numbers.first().is_some_and(|first| *first > 1)
+            || numbers.iter().zip(numbers.iter().skip(1)).any(|(a, b)| b - a > 1)
+    }
+
+    /// Whether some of what was not durable may be lost, as after a power cut: redo or staged pages were damaged.
+    pub fn is_lost(&self) -> bool {
+        let places = ["redo", "staged", "log"];
+        self.events
+            .values()
+            .any(|event| event["place"].as_str().is_some_and(|place| places.contains(&place)))
+    }
+
+    /// Whether a frame was told since.
+    fn names(&self, frame: u64, since: i64) -> bool {
+        self.events.values().any(|event| {
+            event["place"] == "memory"
+                && event["at"].as_u64() == Some(frame)
+                && event["time_s"].as_i64().unwrap_or(0) >= since - 1
+        })
+    }
+
+    /// The texts.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.events.keys().map(|(_, text)| text.as_str())
+    }
+
+    /// How often each deed was told.
+    pub fn deeds(&self) -> BTreeMap<String, usize> {
+        let mut deeds = BTreeMap::new();
+        for event in self.events.values() {
+            let word = |name: &str| event[name].as_str().unwrap_or("").to_owned();
+            *deeds.entry(format!("{}: {}", word("place"), word("done"))).or_default() += 1;
+        }
+        deeds
+    }
+}
+
+/// Strays in used frames that stand although everything was looked at, and were not told. Only those of at least so many
+/// changed bytes are judged: what few bytes say, the file system may have written there itself.
+pub fn untold(strays: &[Stray], memory: &Memory, told: &Told) -> Violations {
+    const SURE: usize = 4;
+    let stands = |stray: &&Stray| {
+        let mut now = vec![0; stray.after.len()];
+        memory.read(stray.region, stray.at, &mut now).is_ok() && now == stray.after
+    };
+    let here = strays
+        .iter()
+        .filter(|stray| stray.memory == memory.number() && stray.region == Region::Arena && stray.changed() >= SURE);
+    let mut found = Vec::new();
+    for stray in here.filter(stands) {
+        let frame = stray.at / PAGE as u64;
+        if memory.is_used(frame) && !told.names(frame, stray.second) {
+            found.push((Kind::Untold, format!("frame {frame}: {}", stray.line())));
+        }
+    }
+    found
+}
+
+/// Strays whose bytes the pool's image holds, the region of its history aside (S-18.5 keeps what was found).
+pub fn written(strays: &[Stray], image: &Path) -> Result<Violations, String> {
+    const SURE: usize = 8;
+    let mut needles: HashMap<[u8; SURE], &Stray> = HashMap::new();
+    for stray in strays.iter().filter(|stray| stray.region != Region::Requests) {
+        // Bytes that are all others than before, and many enough that nobody has them by chance.
+        let differs = |at: &usize| (0..SURE).all(|more| stray.before[at + more] != stray.after[at + more]);
+        let varied = |at: &usize| stray.after[*at..at + SURE].iter().collect::<BTreeSet<_>>().len() > SURE / 2;
+        let places = (0..(stray.after.len() + 1).saturating_sub(SURE))
+            .filter(differs)
+            .find(varied);
+        if let Some(at) = places {
+            needles.insert(stray.after[at..at + SURE].try_into().unwrap_or_default(), stray);
+        }
+    }
+    let mut first = vec![false; 1 << 16];
+    for needle in needles.keys() {
+        first[usize::from(u16::from_le_bytes([needle[0], needle[1]]))] = true;
+    }
+    let file = File::open(image).map_err(|e| format!("{}: {e}", image.display()))?;
+    let len = file.metadata().map_err(|e| e.to_string())?.len();
+    let history = history(&file)?;
+    let (mut found, mut page) = (BTreeMap::new(), [0; PAGE]);
+    for (from, to) in with_memory(&file, len) {
+        for at in (from..to)
+            .step_by(PAGE)
+            .filter(|at| !history.contains(&(at / PAGE as u64)))
+        {
+            file.read_exact_at(&mut page, at).map_err(|e| e.to_string())?;
+            for place in 0..=PAGE - SURE {
+                if !first[usize::from(u16::from_le_bytes([page[place], page[place + 1]]))] {
+                    continue;
+                }
+                if let Some(stray) = needles.get(&page[place..place + SURE]) {
+                    found.entry(stray.line()).or_insert((at / PAGE as u64, place));
+                }
+            }
+        }
+    }
+    let line = |(stray, (page, place)): (String, (u64, usize))| {
+        (Kind::Written, format!("page {page} of the pool, byte {place}: {stray}"))
+    };
+    Ok(found.into_iter().map(line).collect())
+}
+
+/// Pages of the history (S-2.7), by the superblock's first copy.
+fn history(file: &File) -> Result<std::ops::Range<u64>, String> {
+    let mut head = [0; PAGE];
+    file.read_exact_at(&mut head, 0).map_err(|e| e.to_string())?;
+    let start = u64::from_le_bytes(head[664..672].try_into().unwrap_or_default());
+    let pages = u32::from_le_bytes(head[672..676].try_into().unwrap_or_default());
+    Ok(start..start + u64::from(pages))
+}
+
+/// Whether all writing has ended, and why, by what `status --json` says.
+pub fn faulted(status: &Value) -> Option<String> {
+    let ended = status["state"] == "FAULTED" || status["mount"]["writing_ended"] == true;
+    ended.then(|| status["errors"].to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! The product as its user drives it: the command, with a limit on the time of each call.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Seconds that a program may take; more is a hang.
+const PATIENCE: &str = "90";
+/// What timeout(1) answers then.
+const TIMED_OUT: [i32; 2] = [124, 137];
+/// SIGBUS: a page that it had mapped could not be read.
+const BUS: i32 = 128 + 7;
+/// How a program says that the file system told it of damage; the last two keep the error's number for themselves.
+const TOLD: [&str; 7] = [
+    "Input/output error",
+    "Read-only file system",
+    "disk I/O error",
+    "readonly database",
+    "Bus error",
+    "unable to open database file",
+    "not a git repository",
+];
+
+/// How a program ended.
+pub struct Ran {
+    /// With exit code 0.
+    pub ok: bool,
+    /// It did not end in time.
+    pub hung: bool,
+    /// It failed and names the error that damage gives.
+    pub told: bool,
+    /// Standard output.
+    pub out: String,
+    /// The command, how it ended, the end of what it said.
+    pub said: String,
+}
+
+/// Runs a program in `dir` to its end.
+pub fn call(dir: &Path, words: &[&str]) -> Ran {
+    let mut command = Command::new("timeout");
+    command
+        .args(["--kill-after=5", PATIENCE])
+        .args(words)
+        .current_dir(dir)
+        .stdin(Stdio::null());
+    command
+        .env("LC_ALL", "C")
+        .env("HOME", "/nonexistent")
+        .env("GIT_CONFIG_NOSYSTEM", "1");
+    for who in ["AUTHOR", "COMMITTER"] {
+        command
+            .env(format!("GIT_{who}_NAME"), "strays")
+            .env(format!("GIT_{who}_EMAIL"), "strays@localhost");
+    }
+    let words = words.join(" ");
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(e) => {
+            return Ran {
+                ok: false,
+                hung: false,
+                told: false,
+                out: String::new(),
+                said: format!("timeout {words}: {e}"),
+            };
+        }
+    };
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    let code = output.status.code().unwrap_or(128);
+    let hung = TIMED_OUT.contains(&code);
+    let told = code == BUS || TOLD.iter().any(|word| err.contains(word) || out.contains(word));
+    let end = |text: &str| {
+        text.chars()
+            .rev()
+            .take(600)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .collect::<String>()
+    };
+    Ran {
+        ok: code == 0,
+        hung,
+        told: told && !hung,
+        said: format!("{words}: {}: {} {}", output.status, end(&out), end(&err)),
+        out: out.into_owned(),
+    }
+}
+
+/// The command `keepfs`.
+pub struct Product {
+    /// Where it is.
+    pub binary: PathBuf,
+}
+
+impl Product {
+    /// Runs it.
+    pub fn run(&self, words: &[&str]) -> Ran {
+        let binary = self.binary.to_string_lossy();
+        let words: Vec<&str> = std::iter::once(&*binary).chain(words.iter().copied()).collect();
+        call(Path::new("/"), &words)
+    }
+
+    /// Its answer in JSON, whatever the exit code.
+    pub fn json(&self, words: &[&str]) -> Result<Value, String> {
+        let ran = self.run(words);
+        serde_json::from_str(&ran.out).map_err(|_| ran.said)
+    }
+
+    /// The process that serves a mount.
+    pub fn server(&self, point: &Path) -> Result<i32, String> {
+        let status = self.json(&["status", &point.to_string_lossy(), "--json"])?;
+        let server = status["server_pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+        server.ok_or_else(|| "status names no server".to_owned())
+    }
+
+    /// Ends a mount that cannot be unmounted, with the processes that `status` named last.
+    pub fn abandon(&self, point: &Path, status: &Value) {
+        let processes = [
+            &status["keeper"]["pid"],
+            &status["server_pid"],
+            &status["keeper"]["spare_pid"],
+        ];
+        for pid in processes.iter().filter_map(|pid| pid.as_i64()) {
+            // Its number may be another's by now.
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let place = point.to_string_lossy().into_owned();
+            let is_ours = words.split(|byte| *byte == 0).any(|word| word == place.as_bytes());
+            if let Some(pid) = Pid::from_raw(pid as i32).filter(|_| is_ours) {
+                let _gone_already = kill_process(pid, Signal::KILL);
+            }
+        }
+        drop(Command::new("umount").arg("-l").arg(point).output());
+    }
+}

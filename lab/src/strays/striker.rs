@@ -1,0 +1,215 @@
+//! Who writes: a thread that hits a server's memory so many times a second, and kills the server between two blows.
+
+use super::Setting;
+use super::memory::{Memory, PAGE, Region};
+use super::product::Product;
+use crate::inject::Dice;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long a server may take to serve behind another.
+const TAKEOVER_MAX: Duration = Duration::from_secs(40);
+
+/// One stray.
+#[derive(Clone, Debug)]
+pub struct Stray {
+    /// Milliseconds since the first.
+    pub ms: u64,
+    /// Seconds since 1970.
+    pub second: i64,
+    /// Whose memory ([`Memory::number`]).
+    pub memory: u64,
+    /// Where.
+    pub region: Region,
+    /// The first byte in it.
+    pub at: u64,
+    /// What stood there.
+    pub before: Vec<u8>,
+    /// What stands there now.
+    pub after: Vec<u8>,
+}
+
+impl Stray {
+    /// Bytes that are others than before.
+    pub fn changed(&self) -> usize {
+        self.before
+            .iter()
+            .zip(&self.after)
+            .filter(|(old, new)| old != new)
+            .count()
+    }
+
+    /// A line of the log.
+    pub fn line(&self) -> String {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let (name, at) = (self.region.name(), self.at);
+        format!(
+            "{} ms {name} {at} {} -> {}",
+            self.ms,
+            hex(&self.before),
+            hex(&self.after)
+        )
+    }
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct Struck {
+    /// All strays, in order.
+    pub strays: Vec<Stray>,
+    /// Servers killed by it.
+    pub kills: usize,
+    /// Servers that ended by themselves.
+    pub ended: usize,
+    /// The memory hit last.
+    pub memory: Option<Memory>,
+}
+
+/// The bytes of one stray over `page` at `at`.
+fn bytes(dice: &mut Dice, old: &[u8], near: Option<usize>) -> Vec<u8> {
+    let flip = |dice: &mut Dice, old: &[u8]| {
+        let mut new = old[..1].to_vec();
+        new[0] ^= 1 << dice.below(8);
+        new
+    };
+    let longest = near.unwrap_or(256).min(old.len());
+    let new = match dice.below(6) {
+        0 => flip(dice, old),
+        1 if longest >= 8 => dice.bytes(8),
+        2 => vec![*dice.one_of(&[0, 0xff, 0x5a]); longest.min(64)],
+        3 => dice.bytes(longest),
+        _ => {
+            let len = 1 + dice.below(longest.min(64));
+            dice.bytes(len)
+        }
+    };
+    match new[..] == old[..new.len()] {
+        true => flip(dice, old),
+        false => new,
+    }
+}
+
+/// Hits until `strays` were written, at `setting.rate` a second. `done` is set when there will be no more.
+pub fn strike(setting: &Setting, product: &Product, point: &Path, done: &AtomicBool) -> Result<Struck, String> {
+    let struck = blows(setting, product, point);
+    done.store(true, Ordering::Release);
+    struck
+}
+
+fn blows(setting: &Setting, product: &Product, point: &Path) -> Result<Struck, String> {
+    let mut dice = Dice::new(setting.seed ^ 0x57a7);
+    let deaths: BTreeSet<usize> = match setting.deaths {
+        0 => BTreeSet::new(),
+        n => (0..n)
+            .map(|_| setting.strays / 8 + dice.below(setting.strays * 3 / 4 + 1))
+            .collect(),
+    };
+    let mut struck = Struck::default();
+    let mut hit = BTreeSet::new();
+    let mut memory = next(product, point, None)?;
+    let begin = Instant::now();
+    for n in 0..setting.strays {
+        let due = begin + Duration::from_secs_f64(n as f64 / setting.rate as f64);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        if deaths.contains(&n) && is_alive(memory.server) {
+            let server = Pid::from_raw(memory.server).ok_or("no process")?;
+            kill_process(server, Signal::KILL).map_err(|e| format!("server {server:?}: {e}"))?;
+            struck.kills += 1;
+            // Some strays meet the memory that the next server looks at.
+            for _ in 0..dice.below(4) {
+                struck.strays.extend(one(setting, &memory, &mut hit, &mut dice, begin));
+            }
+            memory = next(product, point, Some(&memory))?;
+            hit.clear();
+        } else if !is_alive(memory.server) {
+            struck.ended += 1;
+            memory = next(product, point, Some(&memory))?;
+            hit.clear();
+        }
+        struck.strays.extend(one(setting, &memory, &mut hit, &mut dice, begin));
+    }
+    struck.memory = Some(memory);
+    Ok(struck)
+}
+
+/// One that lies within the code's distance if the setting says so: few bytes of one frame that was not hit yet.
+fn one(setting: &Setting, memory: &Memory, hit: &mut BTreeSet<u64>, dice: &mut Dice, begin: Instant) -> Option<Stray> {
+    let mut part = dice.below(100);
+    let region = Region::ALL.iter().find(|row| {
+        let is_here = part < row.2;
+        part -= if is_here { 0 } else { row.2 };
+        is_here
+    })?;
+    let mut region = region.0;
+    if setting.near.is_some() && region == Region::Session {
+        region = Region::Arena;
+    }
+    let mut at = memory.pick(region, dice)?;
+    if region == Region::Sums && setting.near.is_some() {
+        // Of the control words a code knows how to correct the sum.
+        at = at / 64 * 64 + 8 + at % 8;
+    } else if region == Region::Sums && at % 64 < 8 && !dice.once_in(40) {
+        at += 8 * (1 + dice.below(6)) as u64;
+    }
+    let frame = memory.frame_of(region, at);
+    if let (Some(_), Some(frame)) = (setting.near, frame)
+        && !hit.insert(frame)
+    {
+        return None;
+    }
+    let end = match (setting.near, region) {
+        (Some(width), Region::Arena) => (at / width as u64 + 1) * width as u64,
+        (Some(_), Region::Sums) => at + 1,
+        (Some(_), Region::Parity) => (at / memory.a_frame(region) + 1) * memory.a_frame(region),
+        _ => (at / PAGE as u64 + 1) * PAGE as u64,
+    };
+    let mut before = vec![0; (end - at).min(256) as usize];
+    memory.read(region, at, &mut before).ok()?;
+    let mut after = bytes(dice, &before, setting.near);
+    if setting.near.is_some() && region == Region::Sums {
+        after = vec![before[0] ^ (1 << dice.below(8))];
+    }
+    before.truncate(after.len());
+    memory.write(region, at, &after).ok()?;
+    let second = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |now| now.as_secs() as i64);
+    Some(Stray {
+        ms: begin.elapsed().as_millis() as u64,
+        second,
+        memory: memory.number(),
+        region,
+        at,
+        before,
+        after,
+    })
+}
+
+/// The memory of the server that serves now, once it has one of its own.
+pub fn next(product: &Product, point: &Path, before: Option<&Memory>) -> Result<Memory, String> {
+    let end = Instant::now() + TAKEOVER_MAX;
+    loop {
+        let wrong = match product.server(point) {
+            Ok(server) if before.is_some_and(|memory| memory.server == server) => "the same server".to_owned(),
+            Ok(server) => match Memory::of(server, before) {
+                Ok(memory) => return Ok(memory),
+                Err(wrong) => wrong,
+            },
+            Err(wrong) => wrong,
+        };
+        if Instant::now() > end {
+            return Err(format!("no server took over in {} s: {wrong}", TAKEOVER_MAX.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_alive(server: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{server}/stat")).unwrap_or_default();
+    stat.rsplit(") ")
+        .next()
+        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
