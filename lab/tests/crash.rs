@@ -1,9 +1,11 @@
 //! The quick form of crash enumeration (BARS R-3): known bugs, a few workloads of each kind, overlapping transactions.
 //! The long form is the program `crash`.
 
+use keepfs_lab::crash::setting::{LEVELS, guards};
 use keepfs_lab::crash::sweep::Depth;
 use keepfs_lab::crash::workload::Workloads;
 use keepfs_lab::crash::{Campaign, Limits, Seed, Setting, schedule};
+use std::collections::HashSet;
 use std::path::Path;
 
 const ONE_THREAD: Limits = Limits {
@@ -77,6 +79,47 @@ fn workloads_are_what_they_say() {
         let again = Seed::parse(&seed.name, &seed.print("why")).expect("its own text");
         assert_eq!(again, seed);
     }
+}
+
+/// Every class of workloads comes at every guard of the machine, with every code, in pools that are empty, half full and nearly
+/// full.
+#[test]
+fn guards_codes_and_fullness_take_turns() {
+    let workloads = Workloads::deep(9);
+    let turns = 3 * (guards().len() * LEVELS.len()) as u64;
+    let mut met = HashSet::new();
+    for seed in (0..8 * turns).map(|number| workloads.nth(number)) {
+        let class = seed.name.split('/').next().unwrap_or_default().to_owned();
+        let fullness = match (seed.setting.free, seed.setting.left) {
+            (0, 0) => "empty",
+            (0, left) if u64::from(left) > seed.setting.pages / 4 => "half full",
+            _ => "nearly full",
+        };
+        met.insert((class.clone(), seed.setting.guard, seed.setting.protect));
+        met.insert((format!("{class} {fullness}"), seed.setting.guard, LEVELS[0]));
+    }
+    for class in ["ace-1", "ace-2", "random", "directed", "scarcity", "broad"] {
+        for (guard, code) in guards().iter().flat_map(|g| LEVELS.iter().map(move |c| (*g, *c))) {
+            assert!(met.contains(&(class.into(), guard, code)), "{class} {guard:?} {code}");
+            for fullness in ["empty", "half full", "nearly full"] {
+                let key = (format!("{class} {fullness}"), guard, LEVELS[0]);
+                assert!(met.contains(&key) || class == "scarcity", "{key:?}");
+            }
+        }
+    }
+}
+
+/// S-11.1: what a trim discards is nobody's, wherever power is cut.
+#[test]
+fn a_trim_discards_what_is_nobodys() {
+    let text = "create path=f mode=644 who=22:0:0\nwrite path=f offset=0 len=90000 seed=1 kill=no\nsyncfs\nunlink path=f\n!trim\ncreate path=g mode=644 who=22:0:0\nwrite path=g offset=0 len=90000 seed=2 kill=no\n!trim\n!checkpoint\nunlink path=g\nsyncfs\n!checkpoint\n";
+    let seed = Seed::parse("trim", &format!("setting discard=1\n{text}")).expect("a seed");
+    let base = seed.setting.fresh().expect("a pool");
+    let history = keepfs_lab::crash::history::run(&seed.setting, &base, &seed.steps).expect("a history");
+    let discards = history.recording.log.iter();
+    let discards = discards.filter(|entry| matches!(entry.event, keepfs_media::sim::Event::Discard { .. }));
+    assert!(discards.count() >= 3, "too few discards");
+    judge([seed], Depth::USUAL);
 }
 
 /// S-2.9: wherever power is cut, the level is that of the tree that is found, through all six and back.

@@ -88,8 +88,8 @@ impl Store {
         }
     }
 
-    /// Discards what became free since the last time.
-    pub(crate) fn discard_released(&self) -> Result<(), Error> {
+    /// With the option `discard`: tells the device what became free since the last time. Errors: those of the device.
+    pub fn discard_released(&self) -> Result<(), Error> {
         for run in merged(core::mem::take(&mut *self.released.lock())) {
             if u64::from(run.count) < ONLINE_MIN {
                 continue;

@@ -382,7 +382,18 @@ impl<'a> Life<'a> {
                     _ => Done::Yes,
                 })
             }
-            Step::Checkpoint => store.checkpoint().map(|()| Done::Moved).or_else(full),
+            Step::Checkpoint => {
+                let discarded = |()| store.discard_released();
+                store
+                    .checkpoint()
+                    .and_then(discarded)
+                    .map(|()| Done::Moved)
+                    .or_else(full)
+            }
+            Step::Trim => match store.trim(0..self.setting.pages, 1) {
+                Ok(_) => Ok(Done::Durable),
+                Err(e) => Err(format!("trim: {e}")),
+            },
             Step::Protect(level) => {
                 let settings = Settings {
                     protect: Some(*level),

@@ -1,7 +1,7 @@
 //! What is asked of one crash state.
 
 use super::history::{self, History};
-use super::setting::{LabClock, Setting};
+use super::setting::{LabClock, Setting, word_of};
 use super::trace::{self, Looked, Read};
 use keepfs_audit::{Finding, Options, walk};
 use keepfs_media::image::Image;
@@ -53,7 +53,7 @@ pub fn recover(setting: &Setting, image: &Image) -> Result<Recovered, Failed> {
     })
 }
 
-/// Recovers `image` at the other guard and another level of protection: the same tree, and the same bytes written.
+/// Recovers `image` at the next guard and the next level of protection: the same tree, and the same bytes written.
 pub fn recover_otherwise(setting: &Setting, image: &Image, first: &Recovered) -> Result<(), Failed> {
     let other = setting.other();
     let device = Arc::new(SimDevice::over(image.clone()));
@@ -61,7 +61,7 @@ pub fn recover_otherwise(setting: &Setting, image: &Image, first: &Recovered) ->
     let told = |what: &str| {
         Err((
             "guard",
-            format!("{what} with guard={} protect={}", u8::from(other.guard), other.protect),
+            format!("{what} with guard={} protect={}", word_of(other.guard), other.protect),
         ))
     };
     match (tree == first.tree, device.image().digest() == first.image.digest()) {

@@ -72,10 +72,11 @@ const SYNCS: &[Kind] = &[
 ];
 
 /// What the store does on its own.
-const OWN: [StepKind; 7] = [
+const OWN: [StepKind; 8] = [
     StepKind::Checkpoint,
     StepKind::Evict,
     StepKind::SwitchZone,
+    StepKind::Trim,
     StepKind::Idle,
     StepKind::Resume,
     StepKind::ResumeTwice,

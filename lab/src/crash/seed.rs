@@ -26,6 +26,12 @@ impl Seed {
         self.name.starts_with("broad/")
     }
 
+    /// Whether it is of the class that uses up the pages of its pool on purpose: operations beside a checkpoint end up waiting
+    /// for it, and many short workloads find more than a few that are swept deeply.
+    pub fn is_scarce(&self) -> bool {
+        self.name == "scarcity"
+    }
+
     /// Reads a file's text.
     pub fn parse(name: &str, text: &str) -> Result<Seed, String> {
         let mut seed = Seed {

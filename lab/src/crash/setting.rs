@@ -6,12 +6,12 @@ use keepfs_media::Device;
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
 use keepfs_store::{FormatOptions, Guard, Protection, Purpose, Reuse, Rungs, Store, StoreOptions};
-use keepfs_vfs::ops::{Op, Session};
+use keepfs_vfs::ops::{Op, Outcome, Session};
 use keepfs_vfs::{Time, Vfs};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 /// Everything about a pool and its mount that a workload chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -26,8 +26,8 @@ pub struct Setting {
     pub frames: u64,
     /// Copies of metadata.
     pub copies: u32,
-    /// Whether frames are guarded.
-    pub guard: bool,
+    /// How frames are guarded.
+    pub guard: Guard,
     /// What guards the frames (S-2.6).
     pub protect: Protection,
     /// Staged pages above which they are written out.
@@ -38,6 +38,10 @@ pub struct Setting {
     pub atime: bool,
     /// Files there from the beginning until so few pages are left for new data; 0 = none (PROTOCOLS section 10, 3).
     pub free: u32,
+    /// A file without content there from the beginning that leaves so many pages for new data; 0 = none.
+    pub left: u32,
+    /// Whether the device is told which pages are not needed, behind each checkpoint that a step asks for.
+    pub discard: bool,
     /// Whether every transaction is made durable before the next one begins, so that a crash may fall between the
     /// transactions of one operation.
     pub each: bool,
@@ -53,12 +57,14 @@ impl Default for Setting {
             zone_pages: 128,
             frames: 320,
             copies: 2,
-            guard: true,
+            guard: Guard::Alias,
             protect: Protection::Crc,
             staged: 8,
             crowd: 0,
             atime: false,
             free: 0,
+            left: 0,
+            discard: false,
             each: false,
             fence: false,
         }
@@ -69,18 +75,20 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "pages={} log={} zone={} frames={} copies={} guard={} protect={} staged={} crowd={} atime={} free={} each={} fence={}",
+            "pages={} log={} zone={} frames={} copies={} guard={} protect={} staged={} crowd={} atime={} free={} left={} discard={} each={} fence={}",
             self.pages,
             self.log_pages,
             self.zone_pages,
             self.frames,
             self.copies,
-            u8::from(self.guard),
+            word_of(self.guard),
             self.protect,
             self.staged,
             self.crowd,
             u8::from(self.atime),
             self.free,
+            self.left,
+            u8::from(self.discard),
             u8::from(self.each),
             u8::from(self.fence)
         )
@@ -98,6 +106,10 @@ impl FromStr for Setting {
                 setting.protect = value.parse().map_err(|e| format!("{word}: {e}"))?;
                 continue;
             }
+            if name == "guard" {
+                setting.guard = guard_of(value).ok_or(format!("{word}: no such guard"))?;
+                continue;
+            }
             let value: u64 = value.parse().map_err(|e| format!("{word}: {e}"))?;
             match name {
                 "pages" => setting.pages = value,
@@ -105,11 +117,12 @@ impl FromStr for Setting {
                 "zone" => setting.zone_pages = value,
                 "frames" => setting.frames = value,
                 "copies" => setting.copies = value as u32,
-                "guard" => setting.guard = value != 0,
                 "staged" => setting.staged = value as usize,
                 "crowd" => setting.crowd = value as u32,
                 "atime" => setting.atime = value != 0,
                 "free" => setting.free = value as u32,
+                "left" => setting.left = value as u32,
+                "discard" => setting.discard = value != 0,
                 "each" => setting.each = value != 0,
                 "fence" => setting.fence = value != 0,
                 _ => return Err(format!("{name}: unknown")),
@@ -129,14 +142,76 @@ pub const LEVELS: [Protection; 6] = [
     Protection::Evenodd256,
 ];
 
+/// The guards that take turns where the machine has them, with their words.
+pub const GUARDS: [(&str, Guard); 5] = [
+    ("alias", Guard::Alias),
+    ("off", Guard::Off),
+    ("sealed", Guard::Sealed),
+    ("mprotect", Guard::Mprotect),
+    ("pkey", Guard::Pkey),
+];
+
+/// Those that this machine has.
+pub fn guards() -> &'static [Guard] {
+    static HERE: LazyLock<Vec<Guard>> = LazyLock::new(|| {
+        let all = GUARDS.iter().map(|(_, guard)| *guard);
+        all.filter(|guard| guard.available().is_ok()).collect()
+    });
+    &HERE
+}
+
+/// The word of a guard.
+pub fn word_of(guard: Guard) -> &'static str {
+    let known = GUARDS.iter().find(|(_, known)| *known == guard);
+    known.map_or("?", |(word, _)| word)
+}
+
+fn guard_of(word: &str) -> Option<Guard> {
+    // Older seeds know of two.
+    match word {
+        "0" => Some(Guard::Off),
+        "1" => Some(Guard::Alias),
+        _ => GUARDS.iter().find(|(known, _)| *known == word).map(|(_, guard)| *guard),
+    }
+}
+
+/// The one behind `own`, around.
+fn next<T: Copy + PartialEq>(all: &[T], own: T) -> T {
+    let at = all.iter().position(|one| *one == own);
+    all[at.map_or(0, |at| (at + 1) % all.len())]
+}
+
+/// Pages for new data that a pool which is nearly full has left.
+const SCARCE: u32 = 40;
+
 impl Setting {
-    /// The same at the other guard and at the next level of protection.
+    /// The same at the next guard and at the next level of protection.
     #[must_use]
     pub fn other(&self) -> Setting {
-        let own = LEVELS.iter().position(|level| *level == self.protect);
         Setting {
-            guard: !self.guard,
-            protect: LEVELS[own.map_or(0, |at| (at + 1) % LEVELS.len())],
+            guard: next(guards(), self.guard),
+            protect: next(&LEVELS, self.protect),
+            ..*self
+        }
+    }
+
+    /// The same at the guard, the level of protection and the fullness of this turn. As many turns as there are guards and
+    /// levels bring each pair once, three times as many each pair empty, half full and nearly full; a pool that is filled
+    /// already is left as it is.
+    #[must_use]
+    pub fn at_turn(&self, turn: u64) -> Setting {
+        let (guards, levels) = (guards(), LEVELS.len() as u64);
+        let pairs = guards.len() as u64 * levels;
+        let pair = turn % pairs;
+        let left = match (turn + turn / pairs) % 3 {
+            0 => 0,
+            1 => (self.pages - self.log_pages) as u32 / 2,
+            _ => SCARCE,
+        };
+        Setting {
+            guard: guards[((pair + pair / levels) % guards.len() as u64) as usize],
+            protect: LEVELS[(pair % levels) as usize],
+            left: if self.free == 0 { left } else { 0 },
             ..*self
         }
     }
@@ -167,9 +242,10 @@ impl Setting {
             read_only,
             arena_bytes: self.frames as usize * keepfs_format::PAGE,
             tiny_arena: true,
-            guard: if self.guard { Guard::Alias } else { Guard::Off },
+            guard: self.guard,
             protect: Some(self.protect),
             background: false,
+            discard: self.discard,
             sync_each: self.each,
             rungs: if self.fence { Rungs::NONE } else { Rungs::ALL },
             // Planted ordering bugs are for the crash checks to find.
@@ -271,6 +347,7 @@ impl Setting {
         }
         drop(session);
         self.fill(&volume)?;
+        self.take(&volume)?;
         volume.unmount().map_err(|e| format!("first unmount: {e}"))?;
         Ok(device.image())
     }
@@ -297,7 +374,34 @@ impl Setting {
         }
         Ok(())
     }
+
+    /// Makes a file that holds all pages but those that are to be left. They are not written, so that it costs no reading.
+    fn take(&self, volume: &Volume) -> Result<(), String> {
+        if self.left == 0 {
+            return Ok(());
+        }
+        let mut session = Session::new(volume);
+        let mut run = |op: String| -> Result<bool, String> {
+            let op: Op = op.parse().map_err(|e| format!("filling: {e}"))?;
+            Ok(session.run(&op) == Outcome::Done)
+        };
+        run("create path=ballast mode=644 who=22:0:0".into())?;
+        for piece in 0..self.pages {
+            let available = volume.store().figures().available(Purpose::New);
+            let taken = available.saturating_sub(u64::from(self.left)).min(TAKEN);
+            let (offset, len) = (piece * TAKEN * PAGE, taken * PAGE);
+            let op = format!("fallocate path=ballast mode=keep_size offset={offset} len={len}");
+            if taken == 0 || !run(op)? {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
+
+/// Pages that are taken at a time.
+const TAKEN: u64 = 64;
+const PAGE: u64 = keepfs_format::PAGE as u64;
 
 /// Bytes of the files that fill a pool.
 pub const BIG: u64 = 16 << 10;

@@ -1,6 +1,7 @@
 //! The distinct states of a whole run: hashes of recovered trees with their data, attributes and times (decision 0200).
 
 use super::step::StepKind;
+use keepfs_store::{Guard, Protection};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
@@ -35,6 +36,8 @@ pub enum Count {
     Run,
     /// Recoveries while a step of this kind was in flight.
     Kind(StepKind),
+    /// Recoveries at this guard and this level of protection.
+    At(Guard, Protection),
 }
 
 /// All trees seen.

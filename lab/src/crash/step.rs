@@ -21,6 +21,8 @@ pub enum Step {
     Protect(Protection),
     /// Unmounted and mounted again.
     Remount,
+    /// The device is told of every page that is not needed (fstrim).
+    Trim,
     /// What an idle store does after a flush: an empty group that says what is durable.
     Idle,
     /// A checkpoint that stops before its write (or flush) number `after`, while the next `steps` operations run.
@@ -72,6 +74,8 @@ pub enum StepKind {
     Protect,
     /// [`Step::Remount`].
     Remount,
+    /// [`Step::Trim`].
+    Trim,
     /// [`Step::Idle`].
     Idle,
     /// [`Step::Fence`].
@@ -103,6 +107,7 @@ impl fmt::Display for StepKind {
             StepKind::SwitchZone => "(zone switch)",
             StepKind::Protect => "(protect)",
             StepKind::Remount => "(remount)",
+            StepKind::Trim => "(trim)",
             StepKind::Idle => "(idle)",
             StepKind::Fence => "(fence)",
             StepKind::Resume => "(resume)",
@@ -161,6 +166,7 @@ impl Step {
             Step::SwitchZone => StepKind::SwitchZone,
             Step::Protect(_) => StepKind::Protect,
             Step::Remount => StepKind::Remount,
+            Step::Trim => StepKind::Trim,
             Step::Idle => StepKind::Idle,
             Step::Fence { .. } => StepKind::Fence,
             Step::Die { again: 0, .. } => StepKind::Resume,
@@ -179,6 +185,7 @@ impl fmt::Display for Step {
             Step::SwitchZone => f.write_str("!switch_zone"),
             Step::Protect(level) => write!(f, "!protect {level}"),
             Step::Remount => f.write_str("!remount"),
+            Step::Trim => f.write_str("!trim"),
             Step::Idle => f.write_str("!idle"),
             Step::During { after, steps } => write!(f, "!during {after} {steps}"),
             Step::Fence { path } => write!(f, "!fence {path}"),
@@ -200,6 +207,7 @@ impl FromStr for Step {
             ["!switch_zone"] => Step::SwitchZone,
             ["!protect", level] => Step::Protect(level.parse().map_err(|e| format!("{line}: {e}"))?),
             ["!remount"] => Step::Remount,
+            ["!trim"] => Step::Trim,
             ["!idle"] => Step::Idle,
             ["!during", after, steps] => Step::During {
                 after: number(after)? as u32,

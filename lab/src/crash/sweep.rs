@@ -4,6 +4,7 @@ use super::history::{self, Broken, History};
 use super::judge::{self, Failed};
 use super::memo::Memo;
 use super::seed::Seed;
+use super::setting::Setting;
 use super::states::{Count, States};
 use super::step::StepKind;
 use super::tally::Tally;
@@ -95,8 +96,10 @@ pub fn sweep(
     tally.checkpoints += history.checkpoints;
     tally.no_space += history.no_space;
     tally.resumes += history.resumes.len() as u64;
-    tally.stops += history.stops.0;
-    tally.stops_run_out += history.stops.1;
+    if !seed.is_scarce() {
+        tally.stops += history.stops.0;
+        tally.stops_run_out += history.stops.1;
+    }
     let mut judge = Judge {
         seed,
         history: &history,
@@ -133,11 +136,11 @@ impl Judge<'_> {
     /// As many states of every position as the depth allows.
     fn deep(&mut self) -> Result<(), Box<Violation>> {
         let positions = self.history.recording.log.len() as u64 + 1;
-        // A crowd makes each state ten times as dear.
-        let drawn = if self.seed.setting.crowd > 0 {
-            self.depth.history / 10
-        } else {
-            self.depth.history
+        let drawn = match self.seed {
+            // A crowd makes each state ten times as dear.
+            seed if seed.setting.crowd > 0 => self.depth.history / 10,
+            seed if seed.is_scarce() => self.depth.history / 16,
+            _ => self.depth.history,
         };
         let each = (drawn / positions).clamp(2, self.depth.states);
         for point in Sweep::new(&self.history.recording, self.seed.number) {
@@ -242,8 +245,9 @@ impl Judge<'_> {
     }
 
     fn count(&mut self, digest: u64, tree: u64, kinds: &BTreeSet<StepKind>) {
-        if self.trees.insert(tree) && self.states.is_new(Count::Run, tree) {
-            self.tally.states += 1;
+        if self.trees.insert(tree) {
+            self.tally.states += u64::from(self.states.is_new(Count::Run, tree));
+            self.count_at(&self.seed.setting, tree);
         }
         for kind in kinds {
             let is_image = self.counted.insert((digest ^ IMAGE, *kind));
@@ -251,6 +255,12 @@ impl Judge<'_> {
             let row = self.tally.row(*kind);
             row.images += u64::from(is_image);
             row.states += u64::from(is_tree);
+        }
+    }
+
+    fn count_at(&mut self, setting: &Setting, tree: u64) {
+        if self.states.is_new(Count::At(setting.guard, setting.protect), tree) {
+            self.tally.count_at(setting.guard, setting.protect);
         }
     }
 
@@ -269,6 +279,7 @@ impl Judge<'_> {
         if !self.trees.contains(&recovered.tree) {
             judge::recover_otherwise(setting, image, &recovered)?;
             self.tally.otherwise += 1;
+            self.count_at(&setting.other(), recovered.tree);
         }
         if chosen(image, self.depth.raw) {
             judge::sound(&judge::Walked(image), true).map_err(|e| ("walk before recovery", e))?;

@@ -2,7 +2,9 @@
 
 use super::campaign::Goal;
 use super::kinds;
+use super::setting::{GUARDS, LEVELS, guards};
 use super::step::StepKind;
+use keepfs_store::{Guard, Protection};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -25,6 +27,8 @@ pub struct Row {
 #[derive(Clone, Default, Debug)]
 pub struct Tally {
     rows: BTreeMap<StepKind, Row>,
+    /// Trees that differ after recovery, by guard and level of protection.
+    pairs: BTreeMap<(usize, usize), u64>,
     /// Workloads run.
     pub histories: u64,
     /// Entries of all device logs: positions enumerated.
@@ -39,7 +43,7 @@ pub struct Tally {
     pub contradictions: u64,
     /// Trees that differ after recovery, in the whole run.
     pub states: u64,
-    /// Recoveries at the other guard: each new tree of a workload has one, with the same tree and the same writes.
+    /// Recoveries at the next guard: each new tree of a workload has one, with the same tree and the same writes.
     pub otherwise: u64,
     /// States inside a recovery that was cut.
     pub again: u64,
@@ -74,12 +78,42 @@ impl Tally {
         self.rows.iter()
     }
 
+    /// A tree that was not recovered at this guard and this level before.
+    pub fn count_at(&mut self, guard: Guard, protect: Protection) {
+        let guard = GUARDS.iter().position(|(_, known)| *known == guard);
+        let level = LEVELS.iter().position(|known| *known == protect);
+        if let Some(pair) = guard.zip(level) {
+            *self.pairs.entry(pair).or_default() += 1;
+        }
+    }
+
+    /// The states by guard and level of protection.
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<26}", "states at guard, and code")?;
+        LEVELS.iter().try_for_each(|level| write!(f, "{level:>12}"))?;
+        writeln!(f)?;
+        for (at, (word, guard)) in GUARDS.iter().enumerate() {
+            write!(f, "{word:<26}")?;
+            if !guards().contains(guard) {
+                writeln!(f, "    not on this machine")?;
+                continue;
+            }
+            let states = |level| self.pairs.get(&(at, level)).copied().unwrap_or_default();
+            (0..LEVELS.len()).try_for_each(|level| write!(f, "{:>12}", states(level)))?;
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+
     /// Adds another tally.
     pub fn add(&mut self, other: &Tally) {
         for (kind, row) in &other.rows {
             let mine = self.row(*kind);
             mine.images += row.images;
             mine.states += row.states;
+        }
+        for (pair, states) in &other.pairs {
+            *self.pairs.entry(*pair).or_default() += states;
         }
         for (mine, other) in self.sums().into_iter().zip(other.clone().sums()) {
             *mine += *other;
@@ -136,6 +170,7 @@ impl fmt::Display for Tally {
         for (kind, row) in &self.rows {
             writeln!(f, "{kind:<26}{:>12}{:>12}", row.images, row.states)?;
         }
+        self.table(f)?;
         writeln!(
             f,
             "{} workloads, {} log positions, {} evictions, {} checkpoints, {} times ENOSPC, {} resumes",
@@ -148,7 +183,7 @@ impl fmt::Display for Tally {
         )?;
         writeln!(
             f,
-            "{} states (trees that differ after recovery), each at guard alias and at guard off, at two levels of protection ({} recoveries more)",
+            "{} states (trees that differ after recovery), each at two guards and two levels of protection ({} recoveries more)",
             self.states, self.otherwise
         )?;
         writeln!(

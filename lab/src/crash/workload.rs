@@ -2,9 +2,10 @@
 
 mod broad;
 mod directed;
+mod scarcity;
 
 use super::seed::Seed;
-use super::setting::{LEVELS, Setting};
+use super::setting::Setting;
 use super::step::Step;
 use keepfs_store::Protection;
 use keepfs_vfs::ops::{Generator, Profile, Rng, Verb, ace};
@@ -18,10 +19,12 @@ pub struct Workloads {
     protect: Option<Protection>,
 }
 
-/// How many workloads take turns: five that are swept deeply, the others broad.
+/// Classes that are swept deeply.
+const CLASSES: u64 = 6;
+/// How many workloads take turns: one of each class, the others broad.
 const TURNS: u64 = 96;
 /// The same where dangers are looked for rather than states.
-const TURNS_DEEP: u64 = 7;
+const TURNS_DEEP: u64 = 8;
 /// Operations of a long random workload.
 const LONG: usize = 60;
 
@@ -53,7 +56,7 @@ impl Workloads {
         }
     }
 
-    /// Number `number`. The kinds take turns, and the levels of protection.
+    /// Number `number`. The kinds take turns, and the pools they work on.
     pub fn nth(&self, number: u64) -> Seed {
         let mut rng = Rng::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let turn = number / self.turns;
@@ -63,12 +66,16 @@ impl Workloads {
             2 => self.ace_two(&mut rng),
             3 => random(turn, &mut rng),
             4 => directed::workload(turn, &mut rng),
+            5 => scarcity::workload(&mut rng),
             _ => ("broad/".into(), broad::setting(number), broad::steps(&mut rng)),
         };
-        // Each kind comes at each level: the numbers of kinds and of levels have a divisor in common.
-        let shift = 2 * (turn / directed::KINDS);
-        let level = LEVELS[((number / 2 + turn + shift) % LEVELS.len() as u64) as usize];
-        setting.protect = self.protect.unwrap_or(level);
+        // Each class takes its own turns through guards, levels of protection and fullness, and each kind of a class.
+        setting = setting.at_turn(match number % self.turns {
+            4 => turn + 2 * (turn / directed::KINDS),
+            class @ 0..CLASSES => turn + class,
+            class => turn * (self.turns - CLASSES) + class - CLASSES,
+        });
+        setting.protect = self.protect.unwrap_or(setting.protect);
         Seed {
             number,
             name,
@@ -102,11 +109,7 @@ fn variant(number: u64) -> Setting {
     let usual = Setting::default();
     match number % 8 {
         0 => usual,
-        1 => Setting {
-            guard: false,
-            copies: 1,
-            ..usual
-        },
+        1 => Setting { copies: 1, ..usual },
         2 => Setting {
             pages: 512,
             log_pages: 32,
@@ -116,7 +119,6 @@ fn variant(number: u64) -> Setting {
         3 => Setting { staged: 1, ..usual },
         4 => Setting { copies: 1, ..usual },
         5 => Setting {
-            guard: false,
             log_pages: 32,
             staged: 4,
             ..usual

@@ -8,7 +8,7 @@ use crate::crash::setting::LabClock;
 use keepfs_format::PAGE;
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
-use keepfs_store::Protection;
+use keepfs_store::{Guard, Protection};
 use keepfs_vfs::{Errno, FallocMode, Ino, NewInode, RenameFlags, S_IFMT, SetAttr, Vfs, WriteHow, XattrHow};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub fn setting(name: &str) -> Setting {
         zone_pages: 256,
         frames: 400,
         copies: if name == "single" { 1 } else { 2 },
-        guard: false,
+        guard: Guard::Off,
         protect: match name {
             "clean" => Protection::Crc,
             "crashed" => Protection::Pcrc,

@@ -1,7 +1,7 @@
 //! The levels of protection that memory can have.
 
 /// How a region is protected against writes that do not come through the door (DESIGN section 5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Guard {
     /// Mapped read-only; the door writes through a second mapping at a secret address.
     #[default]

@@ -121,6 +121,7 @@ fn group(guide: &mut Guide<'_>, rng: &mut Rng, steps: &mut Vec<Step>) {
         0..2 => steps.push(Step::Checkpoint),
         2..4 => steps.push(Step::SwitchZone),
         4 => steps.push(Step::Remount),
+        5 => steps.push(Step::Trim),
         _ => steps.push(Step::Op(sync(rng))),
     }
     if rng.chance(2) {
@@ -138,7 +139,7 @@ fn sync(rng: &mut Rng) -> Op {
     }
 }
 
-/// The settings that take turns; both guards come equally often.
+/// The settings that take turns.
 pub fn setting(turn: u64) -> Setting {
     let usual = Setting {
         pages: 768,
@@ -146,11 +147,10 @@ pub fn setting(turn: u64) -> Setting {
         zone_pages: 64,
         frames: 0,
         copies: 1,
-        guard: turn.is_multiple_of(2),
         staged: 4,
         ..Setting::default()
     };
-    match turn / 2 % 5 {
+    match turn % 5 {
         0 => usual,
         1 => Setting { copies: 2, ..usual },
         2 => Setting { each: true, ..usual },

@@ -35,7 +35,7 @@ pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
     (format!("directed/{name}"), setting, text)
 }
 
-fn parse(text: &str) -> Vec<Step> {
+pub(super) fn parse(text: &str) -> Vec<Step> {
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
     // The texts are constants of this file; a test reads them all. A wrong one gives no steps at all.
     lines
@@ -100,7 +100,6 @@ fn taken_over(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
         zone_pages: rng.pick(&[16, 64, 128]),
         staged: rng.pick(&[1, 4, 8]),
         copies: rng.pick(&[1, 2]),
-        guard: rng.chance(50),
         free: rng.pick(&[0, 64, 96]),
         each: rng.chance(25),
         ..Setting::default()
@@ -150,7 +149,6 @@ fn owed(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
         zone_pages: 1024,
         staged: rng.pick(&[1, 8]),
         copies: rng.pick(&[1, 2]),
-        guard: rng.chance(50),
         ..Setting::default()
     };
     let mut steps = Vec::new();
@@ -311,7 +309,6 @@ fn scarce(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
         zone_pages: rng.pick(&[16, 64, 128]),
         staged: rng.pick(&[1, 8]),
         copies: rng.pick(&[1, 2]),
-        guard: rng.chance(50),
         free: 64,
         ..Setting::default()
     };

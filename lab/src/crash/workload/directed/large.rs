@@ -13,7 +13,6 @@ fn many_pages(rng: &mut Rng) -> Setting {
         log_pages: 256,
         zone_pages: 512,
         copies: rng.pick(&[1, 2]),
-        guard: rng.chance(50),
         ..Setting::default()
     }
 }
