@@ -25,6 +25,7 @@ mod logging;
 mod mount;
 mod offline;
 mod options;
+mod panics;
 mod pause;
 #[cfg(feature = "planted")]
 mod planted;

@@ -9,7 +9,7 @@ use super::logging::{self, LogTo, Ring};
 use super::options::MountOptions;
 use super::registry::{self, Record};
 use super::unmount::patiently;
-use super::{Outcome, attach, confine, follow, history, rights, status, succeed, table};
+use super::{Outcome, attach, confine, follow, history, panics, rights, status, succeed, table};
 use keepfs::{Claim, Pool};
 use keepfs_fuse::{Session, Unmounter};
 use rustix::fs::Mode;
@@ -252,6 +252,7 @@ fn keep_events(ring: &Ring, id: &str) {
 pub fn stand_by(kept: bool) -> Result<(), Failure> {
     #[cfg(feature = "planted")]
     super::planted::begin().map_err(Failure::Other)?;
+    panics::end_the_server();
     rustix::process::umask(Mode::from_raw_mode(0o077));
     if let Err(error) = rustix::process::configure_io_flusher_behavior(true) {
         tracing::debug!(%error, "not allowed to be an I/O flusher");
