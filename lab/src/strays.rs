@@ -97,7 +97,7 @@ impl Setting {
         let (code, width) = CODES[turn % CODES.len()];
         let guard = guards[turn / CODES.len() % guards.len()];
         // In turn as well, such that half of a few runs are half.
-        let half = (turn + turn / CODES.len() + turn / (CODES.len() * guards.len())) % 2 == 0;
+        let half = (turn + turn / CODES.len() + turn / (CODES.len() * guards.len())).is_multiple_of(2);
         Setting {
             seed,
             code,
@@ -253,7 +253,7 @@ impl Run<'_> {
             scope.spawn(|| {
                 while !quiet.load(Ordering::Acquire) {
                     self.gather(&told, &self.point());
-                    std::thread::sleep(GATHER);
+                    std::thread::park_timeout(GATHER);
                 }
             });
             let striker = scope.spawn(|| striker::strike(setting, &self.lab.product, &point, &over));

@@ -84,6 +84,8 @@ impl From<Full> for Error {
 
 /// Inode and page of the file.
 type Key = (u64, u64);
+/// A page that became lost, with its base if that is why.
+type Lost = (Key, Option<(u64, BadData)>);
 /// Content of the base of pages that a transaction stages for the first time.
 pub type Bases = IdMap<Key, Box<[u8; PAGE]>>;
 
@@ -502,7 +504,7 @@ impl Table {
     pub fn settle(
         &mut self,
         mut read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), BadData>,
-    ) -> Result<Vec<(Key, Option<(u64, BadData)>)>, Full> {
+    ) -> Result<Vec<Lost>, Full> {
         let mut lost = Vec::new();
         for (key, set) in core::mem::take(&mut self.patches) {
             let Some(placed) = self.pages.get(&key).copied().filter(|placed| !placed.lost) else {

@@ -113,7 +113,7 @@ fn blows(setting: &Setting, product: &Product, point: &Path) -> Result<Struck, S
     let begin = Instant::now();
     for n in 0..setting.strays {
         let due = begin + Duration::from_secs_f64(n as f64 / setting.rate as f64);
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        std::thread::park_timeout(due.saturating_duration_since(Instant::now()));
         if deaths.contains(&n) && is_alive(memory.server) {
             let server = Pid::from_raw(memory.server).ok_or("no process")?;
             kill_process(server, Signal::KILL).map_err(|e| format!("server {server:?}: {e}"))?;
@@ -203,7 +203,7 @@ pub fn next(product: &Product, point: &Path, before: Option<&Memory>) -> Result<
         if Instant::now() > end {
             return Err(format!("no server took over in {} s: {wrong}", TAKEOVER_MAX.as_secs()));
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::park_timeout(Duration::from_millis(20));
     }
 }
 

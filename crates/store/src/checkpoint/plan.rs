@@ -150,7 +150,8 @@ impl<'s> Plan<'s> {
         }
         self.write_batch()?;
         // None of them was lost on the way.
-        (self.entries.all()?, self.places.all()?);
+        self.entries.all()?;
+        self.places.all()?;
         Ok(())
     }
 

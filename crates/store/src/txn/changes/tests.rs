@@ -184,7 +184,7 @@ fn a_record_that_does_not_read_back_is_never_used() {
     // Behind the seal nobody reads it: the redo is encoded.
     let txn = world.changed();
     let slot = txn.undo.place().0;
-    let sealed = txn.seal().ok().expect("sealed");
+    let Ok(sealed) = txn.seal() else { panic!("not sealed") };
     (0..read.len()).for_each(|byte| scribble(&world.store, slot, byte));
     sealed.commit();
     let after = world.content();
@@ -197,7 +197,10 @@ fn a_record_that_does_not_read_back_is_never_used() {
     };
     // Totals and bitmap have the recovery's own checkpoint in them.
     let recovered = again.content();
-    assert!(recovered[0] == after[0] && recovered[3] == after[3], "after a power cut");
+    assert!(
+        recovered[0] == after[0] && recovered[3] == after[3],
+        "after a power cut"
+    );
     let (_, at, mask) = bitmap::bit(Space::Pages, again.free.start);
     assert_eq!(recovered[2][at] & mask, mask);
 }
