@@ -115,6 +115,35 @@ pub const STAGES: &[Stage] = &[
             "a_rung_that_ignores_something"
         ),
     ),
+    stage(
+        "model",
+        10,
+        cargo!(
+            "run",
+            "--quiet",
+            "--profile",
+            "planted",
+            "-p",
+            "keepfs-model",
+            "--",
+            "ci"
+        ),
+    ),
+    stage(
+        "model_long",
+        30,
+        cargo!(
+            "run",
+            "--quiet",
+            "--profile",
+            "planted",
+            "-p",
+            "keepfs-model",
+            "--",
+            "long"
+        ),
+    )
+    .long(),
     stage("bare", 5, cargo!("xtask", "bare")),
     stage(
         "crash",

@@ -30,6 +30,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("keepfs-fuse", &["keepfs-vfs"]),
     ("keepfs", BELOW_THE_PRODUCT),
     ("keepfs-lab", BELOW_THE_LAB),
+    ("keepfs-model", &[]),
     ("xtask", &[]),
 ];
 

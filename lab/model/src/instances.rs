@@ -1,0 +1,94 @@
+//! The instances: which changes there are and how often each thing happens.
+
+use crate::machine::Budget;
+
+/// A family of instances.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Plain,
+    Staged,
+    Room,
+    Killed,
+    Shares,
+    Nodes,
+    Discard,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Instance {
+    /// Its name.
+    pub name: &'static str,
+    /// Its family; rules are removed from the first of a family.
+    pub kind: Kind,
+    /// For `long` only.
+    pub long: bool,
+    /// How often.
+    pub left: Budget,
+    /// Pages may be torn, too.
+    pub tears: bool,
+}
+
+const fn of(name: &'static str, kind: Kind, counts: [u8; 6]) -> Instance {
+    let [ops, syncs, checkpoints, cuts, kills, discards] = counts;
+    let left = Budget {
+        ops,
+        syncs,
+        checkpoints,
+        cuts,
+        kills,
+        discards,
+    };
+    Instance {
+        name,
+        kind,
+        long: false,
+        left,
+        tears: false,
+    }
+}
+
+const fn long(name: &'static str, kind: Kind, counts: [u8; 6]) -> Instance {
+    Instance {
+        long: true,
+        ..of(name, kind, counts)
+    }
+}
+
+/// Changes, syncs, checkpoints, power cuts, deaths, discards.
+pub const INSTANCES: &[Instance] = &[
+    of("plain", Kind::Plain, [3, 2, 1, 1, 0, 0]),
+    Instance {
+        tears: true,
+        ..of("torn pages", Kind::Plain, [3, 1, 1, 1, 0, 0])
+    },
+    of("staged", Kind::Staged, [3, 1, 1, 1, 1, 0]),
+    of("room", Kind::Room, [3, 2, 1, 2, 0, 0]),
+    of("killed", Kind::Killed, [2, 1, 1, 2, 1, 0]),
+    of("shares", Kind::Shares, [3, 2, 1, 1, 0, 0]),
+    of("nodes", Kind::Nodes, [4, 2, 1, 1, 0, 0]),
+    of("discard", Kind::Discard, [2, 2, 1, 1, 0, 1]),
+    long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0]),
+    long("two checkpoints", Kind::Plain, [4, 2, 2, 1, 0, 0]),
+    long("two cuts", Kind::Plain, [4, 2, 1, 2, 0, 0]),
+    long("staged 4", Kind::Staged, [4, 2, 1, 1, 0, 0]),
+    long("killed 3", Kind::Killed, [3, 2, 1, 2, 1, 0]),
+    long("shares 4", Kind::Shares, [4, 2, 1, 1, 0, 0]),
+];
+
+/// The instance of a family in which its rules are removed; where that `fails` the search ends early, so it may be larger.
+pub fn for_removal(kind: Kind, fails: bool) -> Instance {
+    let found = INSTANCES.iter().find(|i| i.kind == kind);
+    let base = found.copied().unwrap_or(INSTANCES[0]);
+    match kind {
+        Kind::Plain => Instance {
+            left: Budget { ops: 4, ..base.left },
+            ..base
+        },
+        Kind::Killed if fails => Instance {
+            left: Budget { ops: 3, ..base.left },
+            ..base
+        },
+        _ => base,
+    }
+}

@@ -1,0 +1,176 @@
+//! What was searched, against what is expected; the table of docs/MODEL.md.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::instances::{INSTANCES, Instance, for_removal};
+use crate::rules::{Expect, ROWS, Row, Rule, Rules};
+use crate::search::{Outcome, search};
+
+/// What the protocol was before rules 1, 5, 6 and 13.
+const BEFORE: &[Rule] = &[Rule::FlushOld, Rule::FullChain, Rule::RoomTwice, Rule::ResumeJudges];
+
+/// A search, what it is for, and whether it came to what was expected.
+struct Job {
+    name: String,
+    instance: Instance,
+    rules: Rules,
+    fails: bool,
+}
+
+/// Runs jobs on two threads, each search on one, so that its figures are always the same.
+fn all(jobs: &[Job]) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some((at, job)) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, jobs.get(n)?)))
+                {
+                    let outcome = search(job.instance, job.rules);
+                    if let Ok(mut done) = done.lock() {
+                        done.push((at, outcome));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|d| d.0);
+    done.into_iter().map(|d| d.1).collect()
+}
+
+fn removal(row: &Row) -> Job {
+    let rules = row
+        .with
+        .iter()
+        .fold(Rules::ALL.without(row.rule), |rules, rule| rules.without(*rule));
+    let name = format!("without rule {} ({})", row.id, row.text);
+    Job {
+        name,
+        instance: for_removal(row.kind, row.expect == Expect::Fails),
+        rules,
+        fails: row.expect == Expect::Fails,
+    }
+}
+
+/// Each rule taken out.
+pub fn removals() -> Vec<Outcome> {
+    all(&ROWS.iter().map(removal).collect::<Vec<_>>())
+}
+
+fn before() -> Job {
+    let rules = BEFORE.iter().fold(Rules::ALL, |rules, rule| rules.without(*rule));
+    let instance = for_removal(crate::instances::Kind::Plain, true);
+    Job {
+        name: "without rules 1, 5, 6 and 13".to_owned(),
+        instance,
+        rules,
+        fails: true,
+    }
+}
+
+fn told(job: &Job, outcome: &Outcome, json: bool) -> bool {
+    let met = job.fails == outcome.failure.is_some() && outcome.states > 100;
+    let steps = outcome.failure.as_ref().map(|f| f.1.clone()).unwrap_or_default();
+    let what = outcome.failure.as_ref().map_or("holds", |f| f.0);
+    if json {
+        let value: Value = json!({
+            "search": job.name, "instance": job.instance.name, "states": outcome.states,
+            "result": what, "steps": steps, "expected": met,
+        });
+        println!("{value}");
+    } else {
+        let end = if met { "" } else { "  NOT EXPECTED" };
+        println!(
+            "{} in {}: {what}, {} states, {} steps{end}",
+            job.name,
+            job.instance.name,
+            outcome.states,
+            steps.len()
+        );
+        for (n, step) in steps.iter().enumerate() {
+            println!("    {}. {step}", n + 1);
+        }
+    }
+    met
+}
+
+/// All that CI searches, or the larger instances; fails if something is not as expected.
+pub fn run(long: bool, json: bool) -> ExitCode {
+    let holds = INSTANCES.iter().filter(|i| i.long == long).map(|instance| Job {
+        name: "all rules".to_owned(),
+        instance: *instance,
+        rules: Rules::ALL,
+        fails: false,
+    });
+    let mut jobs: Vec<Job> = holds.collect();
+    if !long {
+        jobs.push(before());
+        jobs.extend(ROWS.iter().map(removal));
+    }
+    let outcomes = all(&jobs);
+    let wrong = jobs
+        .iter()
+        .zip(&outcomes)
+        .filter(|(job, outcome)| !told(job, outcome, json))
+        .count();
+    if wrong + jobs.len() - outcomes.len() > 0 {
+        eprintln!("{wrong} of {} searches did not come to what is expected", jobs.len());
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// The fixed columns of a rule's row: what a test compares with the document.
+pub fn row(row: &Row) -> String {
+    let what = match row.expect {
+        Expect::Fails => "fails".to_owned(),
+        Expect::Unseen(why) => format!("not seen: {why}"),
+    };
+    let with: Vec<&str> = row
+        .with
+        .iter()
+        .filter_map(|w| ROWS.iter().find(|r| r.rule == *w))
+        .map(|r| r.id)
+        .collect();
+    let with = if with.is_empty() {
+        String::new()
+    } else {
+        format!(" (with {})", with.join(", "))
+    };
+    let instance = for_removal(row.kind, row.expect == Expect::Fails).name;
+    format!(
+        "| {}{with} | {} | {} | {instance} | {what} |",
+        row.id,
+        row.text,
+        row.clauses.join(", ")
+    )
+}
+
+/// The page docs/MODEL.md.
+pub fn table(outcomes: &[Outcome]) -> String {
+    let mut page = include_str!("head.md").to_owned();
+    page += "\n| instance | changes | syncs | checkpoints | power cuts | deaths | discards | when |\n|---|---|---|---|---|---|---|---|\n";
+    for i in INSTANCES {
+        let (b, when) = (i.left, if i.long { "--long" } else { "CI" });
+        let counts = [b.ops, b.syncs, b.checkpoints, b.cuts, b.kills, b.discards].map(|n| n.to_string());
+        page += &format!("| {} | {} | {when} |\n", i.name, counts.join(" | "));
+    }
+    page += "\n| rule taken out | what it says | SPEC | instance | result | states | steps |\n|---|---|---|---|---|---|---|\n";
+    for (r, outcome) in ROWS.iter().zip(outcomes) {
+        let steps = outcome
+            .failure
+            .as_ref()
+            .map_or("".to_owned(), |f| f.1.len().to_string());
+        page += &format!("{} {} | {steps} |\n", row(r), outcome.states);
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests;
