@@ -68,6 +68,19 @@ fn written_later(setting: &Setting, image: &Image) -> u64 {
     judge::recover(setting, &device.image()).expect("a sound pool").tree
 }
 
+/// The hash of the tree of a server that resumes, to write, what a read-only one left when it died.
+fn resumed_later(setting: &Setting, image: &Image) -> u64 {
+    let device = Arc::new(SimDevice::over(image.clone()));
+    let clock = LabClock::default();
+    let first = setting
+        .open_to_read_mortal(device.clone(), &clock)
+        .expect("a read-only mount");
+    let left = first.remains().expect("what it leaves");
+    drop(first);
+    let (volume, _) = setting.resume(device, &clock, left).expect("a resume");
+    history::hash(&volume).expect("the tree")
+}
+
 /// Every position of a workload's log; returns how many images differed.
 fn every_crash(seed: &Seed) -> usize {
     let base = seed.setting.fresh().expect("a pool");
@@ -87,6 +100,28 @@ fn every_crash(seed: &Seed) -> usize {
         }
     }
     seen.len()
+}
+
+/// S-9.9: what a read-only mount has refused of a log after a power cut, the server that resumes it refuses, too.
+#[test]
+fn what_was_refused_stays_refused() {
+    let text = "setting pages=512 log=32 zone=64\nnumber 1\n\
+        create path=f mode=644 who=22:0:0\n\
+        write path=f offset=0 len=8192 seed=1 kill=no\nsyncfs\n\
+        write path=f offset=0 len=8192 seed=2 kill=no\nsyncfs\n";
+    let seed = Seed::parse("refused", text).expect("a workload");
+    let base = seed.setting.fresh().expect("a pool");
+    let history = history::run(&seed.setting, &base, &seed.steps).expect("a history");
+    let mut images = 0;
+    for point in Sweep::new(&history.recording, seed.number) {
+        for state in point.plan.sample(16) {
+            let image = point.content(&state);
+            let tree = shown(&seed.setting, &image);
+            assert_eq!(tree, resumed_later(&seed.setting, &image), "{state}");
+            images += 1;
+        }
+    }
+    assert!(images > 30, "only {images} crash states");
 }
 
 /// Workloads of every kind, cut at every write.
