@@ -83,6 +83,8 @@ impl Life<'_> {
     /// The device that a dead server left becomes that of the next one. Returns the memory that it left.
     fn left(&mut self, died: Died, part: u32) -> Result<Remains, Broken> {
         let next = self.device.recording().log.get(died.device.log_len()).cloned();
+        // Where the call was held up, what came next is of a later step that ran beside it: nothing of that was begun.
+        let next = next.filter(|entry| entry.tag == died.device.tag());
         let device: Arc<SimDevice> = Arc::new(died.device);
         let next = next.map(|entry| entry.event);
         death::finish(&device, next.as_ref(), u64::from(part))
