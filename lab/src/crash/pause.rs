@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_millis(200);
 struct Stop {
     /// Writes and flushes of the checkpoint before it.
     left: u32,
+    /// The checkpoint writes its pages: it has given the lead away. A sync beside one that has not would only wait (S-10.6).
+    has_begun: bool,
     reached: Sender<()>,
     go: Receiver<()>,
 }
@@ -40,12 +42,13 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// The `after`-th write of metadata, map or superblock, or flush, from now on waits.
+    /// The `after`-th write of metadata, map or superblock, or flush behind the first of them, from now on waits.
     pub fn stop_after(&self, after: u32) -> Stopped {
         let (reached, is_reached) = channel();
         let (go, may_go) = channel();
         *self.plan.lock() = Some(Stop {
             left: after,
+            has_begun: false,
             reached,
             go: may_go,
         });
@@ -92,12 +95,17 @@ impl Stops {
 impl Hooks for Stops {
     fn before_write(&self, _: PageNo, _: usize, class: Class) -> Result<(), DeviceError> {
         if matches!(class, Class::Metadata | Class::Map | Class::Superblock) {
+            if let Some(stop) = &mut *self.plan.lock() {
+                stop.has_begun = true;
+            }
             self.pass();
         }
         Ok(())
     }
     fn before_flush(&self) -> Result<(), DeviceError> {
-        self.pass();
+        if self.plan.lock().as_ref().is_some_and(|stop| stop.has_begun) {
+            self.pass();
+        }
         Ok(())
     }
 }

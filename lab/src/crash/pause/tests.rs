@@ -9,15 +9,18 @@ use std::thread::scope;
 fn a_stop_that_ends_by_patience_is_told() {
     let device = PauseDevice::new(Arc::new(SimDevice::new(4)), Stops::default());
     let stopped = device.hooks.stop_after(0);
+    let page = [0; keepfs_format::PAGE];
     scope(|scope| {
-        let flush = scope.spawn(|| device.flush());
+        device.flush().expect("no stop before the first page");
+        let write = scope.spawn(|| device.write(PageNo(0), &page, Class::Metadata));
         stopped.reached.recv().expect("a stop");
         drop(stopped.go);
-        flush.join().expect("a thread").expect("a flush");
+        write.join().expect("a thread").expect("a write");
     });
     assert_eq!(device.hooks.take_counts(), (1, 0));
     let stopped = device.hooks.stop_after(0);
-    device.flush().expect("flushed when patience ended");
+    let written = device.write(PageNo(0), &page, Class::Metadata);
+    written.expect("written when patience ended");
     drop(stopped);
     assert_eq!(device.hooks.take_counts(), (1, 1));
 }
