@@ -237,7 +237,7 @@ pub const STAGES: &[Stage] = &[
     stage("keeper_controls", 10, suite!("keeper_controls")).long(),
     stage("pkey", 5, suite!("pkey")).long(),
     stage("media_errors", 5, suite!("media_errors")),
-    stage("strays", 10, suite!("strays")),
+    stage("strays", 10, suite!("strays")).long(),
     stage("strays_planted", 5, suite!("strays_planted")),
     stage("strays_long", 30, suite!("strays_long")).long(),
     stage("tar", 5, suite!("tar")),
