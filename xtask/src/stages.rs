@@ -8,6 +8,8 @@ pub struct Stage {
     pub long: bool,
     /// Begins together with the next one: it leaves a processor free, and neither measures.
     pub beside_next: bool,
+    /// What the machine may lack beside root and /dev/fuse: without it the stage is skipped, and told.
+    pub needs: Option<&'static str>,
     /// The hang guard: killed after so many minutes (four times as many with `--long`).
     pub minutes_max: u64,
     /// Program and arguments, from the root of the workspace.
@@ -19,6 +21,7 @@ const fn stage(name: &'static str, minutes_max: u64, command: &'static [&'static
         name,
         long: false,
         beside_next: false,
+        needs: None,
         minutes_max,
         command,
     }
@@ -28,6 +31,14 @@ impl Stage {
     /// With `--long` only.
     const fn long(self) -> Stage {
         Stage { long: true, ..self }
+    }
+
+    /// Is skipped where the machine lacks this.
+    const fn needs(self, what: &'static str) -> Stage {
+        Stage {
+            needs: Some(what),
+            ..self
+        }
     }
 
     /// Together with the next one.
@@ -78,6 +89,9 @@ macro_rules! suite {
     };
 }
 
+/// What suites need that mount with `transport=uring`.
+const RINGS: &str = "FUSE over io_uring";
+
 /// In the order in which they run: cheap ones first, and what others need before them.
 pub const STAGES: &[Stage] = &[
     stage("fmt", 2, cargo!("fmt", "--all", "--check", "--", "--color=never")),
@@ -88,7 +102,7 @@ pub const STAGES: &[Stage] = &[
         cargo!("clippy", "--workspace", "--all-targets", "--", "-D", "warnings"),
     ),
     stage("deny", 5, cargo!("xtask", "deny")),
-    stage("miri", 20, cargo!("xtask", "miri")).beside_next(),
+    stage("miri", 20, cargo!("xtask", "miri")).needs("Miri").beside_next(),
     stage("unit", 20, cargo!("test", "--workspace", "--no-fail-fast")),
     // What can be made to misbehave is built once for both.
     stage(
@@ -144,7 +158,7 @@ pub const STAGES: &[Stage] = &[
         ),
     )
     .long(),
-    stage("bare", 5, cargo!("xtask", "bare")),
+    stage("bare", 5, cargo!("xtask", "bare")).needs("the bare target"),
     stage(
         "crash",
         20,
@@ -228,14 +242,15 @@ pub const STAGES: &[Stage] = &[
     stage("million_long", 20, lab!("million")).long(),
     stage("pjdfstest", 10, suite!("pjdfstest")),
     stage("fsx", 10, suite!("fsx")),
-    stage("pjdfstest_uring", 5, suite!("pjdfstest", "--transport", "uring")),
-    stage("fsx_uring", 10, suite!("fsx", "--transport", "uring")),
+    stage("pjdfstest_uring", 5, suite!("pjdfstest", "--transport", "uring")).needs(RINGS),
+    stage("fsx_uring", 10, suite!("fsx", "--transport", "uring")).needs(RINGS),
     stage("bench", 15, &["cargo", "xtask", "bench", "smoke"]),
     stage("kill", 10, suite!("kill")),
-    stage("kill_uring", 10, suite!("kill", "--transport", "uring")),
+    stage("kill_uring", 10, suite!("kill", "--transport", "uring")).needs(RINGS),
     stage("keeper", 10, suite!("keeper")),
     stage("keeper_controls", 10, suite!("keeper_controls")).long(),
-    stage("pkey", 5, suite!("pkey")).long(),
+    stage("pkey", 5, suite!("pkey")).needs("a guest of QEMU").long(),
+    stage("block_device", 5, suite!("block_device")),
     stage("media_errors", 5, suite!("media_errors")),
     stage("strays", 10, suite!("strays")).long(),
     stage("strays_planted", 5, suite!("strays_planted")),
@@ -247,7 +262,7 @@ pub const STAGES: &[Stage] = &[
     stage("enospc", 10, suite!("enospc")).beside_next(),
     stage("sqlite", 10, suite!("sqlite")),
     stage("full", 10, suite!("full")),
-    stage("full_uring", 10, suite!("full", "--transport", "uring")),
+    stage("full_uring", 10, suite!("full", "--transport", "uring")).needs(RINGS),
     stage("postgres", 10, suite!("postgres")).beside_next(),
     stage("git", 10, suite!("git")),
 ];

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use crate::sweep::Scratch;
 use crate::{gates, run};
 
+mod block_device;
 pub mod build;
 pub mod compare;
 mod enospc;
@@ -49,6 +50,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("kill", kill::run),
     ("keeper", keeper::run),
     ("keeper_controls", keeper::controls::run),
+    ("block_device", block_device::run_tests),
     ("enospc", enospc::run),
     ("full", full::run),
     ("pkey", pkey::run),

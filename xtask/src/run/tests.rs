@@ -1,6 +1,6 @@
 //! Outcomes, the hang guard, the choice of stages.
 
-use super::{Choice, Command, CommandExt, Duration, Outcome, STAGES, end, groups, wait};
+use super::{Choice, Command, CommandExt, Counts, Duration, Outcome, STAGES, end, groups, wait};
 
 fn shell(script: &str, limit: Duration) -> Outcome {
     let child = Command::new("sh").args(["-c", script]).process_group(0).spawn();
@@ -75,4 +75,21 @@ fn a_stage_runs_alone_or_beside_the_next() {
         assert!(!last.beside_next || std::ptr::eq(*last, &STAGES[STAGES.len() - 1]));
         assert!(others.iter().all(|stage| stage.beside_next));
     }
+}
+
+/// A stage that the machine can run and that was skipped is a failure; one that needs more is told as skipped.
+#[test]
+fn a_skip_fails_where_the_stage_could_run() {
+    let counted = |able: bool, name: &str| {
+        let stage = STAGES.iter().find(|stage| stage.name == name).expect("a stage");
+        let mut counts = Counts {
+            able,
+            ..Counts::default()
+        };
+        counts.tell(stage, &Outcome::Skipped, 0.0);
+        (counts.passed, counts.skipped.len(), counts.failed.len())
+    };
+    assert_eq!(counted(true, "keeper"), (0, 0, 1));
+    assert_eq!(counted(false, "keeper"), (0, 1, 0));
+    assert_eq!(counted(true, "fsx_uring"), (0, 1, 0));
 }
