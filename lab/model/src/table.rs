@@ -123,6 +123,9 @@ pub fn run(long: bool, json: bool) -> ExitCode {
         eprintln!("{wrong} of {} searches did not come to what is expected", jobs.len());
         return ExitCode::FAILURE;
     }
+    if !json {
+        println!("{} searches came to what is expected", jobs.len());
+    }
     ExitCode::SUCCESS
 }
 
