@@ -175,7 +175,7 @@ pub const STAGES: &[Stage] = &[
         ),
     ),
     stage("onebad", 10, lab!("onebad")),
-    stage("planted", 15, planted!("crash", "--planted", "all")),
+    stage("planted", 25, planted!("crash", "--planted", "all")),
     stage("second", 5, lab!("second", "--kills", "200")),
     stage("second_points", 10, planted!("second", "points")),
     stage("second_mutants", 10, planted!("second", "mutants")),

@@ -202,7 +202,7 @@ fn tell(campaign: &Campaign, violation: &Violation, number: usize, given: &Argum
 fn planted(which: &str, given: &Arguments) -> Result<usize, String> {
     use keepfs_lab::crash::planted::hunt;
     use keepfs_store::planted::Bug;
-    let budget = given.limits.time.unwrap_or(Duration::from_secs(60));
+    let budget = given.limits.time.unwrap_or(Duration::from_secs(150));
     let chosen: Vec<Bug> = Bug::ALL
         .iter()
         .copied()

@@ -189,7 +189,11 @@ impl Setting {
     #[must_use]
     pub fn other(&self) -> Setting {
         Setting {
-            guard: next(guards(), self.guard),
+            guard: if self.guard == Guard::Alias {
+                Guard::Off
+            } else {
+                Guard::Alias
+            },
             protect: next(&LEVELS, self.protect),
             ..*self
         }

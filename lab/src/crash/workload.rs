@@ -5,9 +5,9 @@ mod directed;
 mod scarcity;
 
 use super::seed::Seed;
-use super::setting::Setting;
+use super::setting::{LEVELS, Setting};
 use super::step::Step;
-use keepfs_store::Protection;
+use keepfs_store::{Guard, Protection};
 use keepfs_vfs::ops::{Generator, Profile, Rng, Verb, ace};
 
 /// Makes workloads by number.
@@ -19,12 +19,12 @@ pub struct Workloads {
     protect: Option<Protection>,
 }
 
-/// Classes that are swept deeply.
-const CLASSES: u64 = 6;
 /// How many workloads take turns: one of each class, the others broad.
 const TURNS: u64 = 96;
 /// The same where dangers are looked for rather than states.
 const TURNS_DEEP: u64 = 8;
+/// One turn in so many goes through guards, levels of protection and fullness.
+const SELDOM: u64 = 8;
 /// Operations of a long random workload.
 const LONG: usize = 60;
 
@@ -69,12 +69,18 @@ impl Workloads {
             5 => scarcity::workload(&mut rng),
             _ => ("broad/".into(), broad::setting(number), broad::steps(&mut rng)),
         };
-        // Each class takes its own turns through guards, levels of protection and fullness, and each kind of a class.
-        setting = setting.at_turn(match number % self.turns {
-            4 => turn + 2 * (turn / directed::KINDS),
-            class @ 0..CLASSES => turn + class,
-            class => turn * (self.turns - CLASSES) + class - CLASSES,
-        });
+        // Each kind comes at each level: the numbers of kinds and of levels have a divisor in common.
+        let shift = 2 * (turn / directed::KINDS);
+        let level = LEVELS[((number / 2 + turn + shift) % LEVELS.len() as u64) as usize];
+        // Every other guard and fullness comes seldom: a state costs many times as much there.
+        setting = match turn % SELDOM == SELDOM - 1 {
+            true => setting.at_turn(turn / SELDOM + number % self.turns),
+            false => Setting {
+                guard: if number % 4 == 3 { Guard::Off } else { Guard::Alias },
+                protect: level,
+                ..setting
+            },
+        };
         setting.protect = self.protect.unwrap_or(setting.protect);
         Seed {
             number,
