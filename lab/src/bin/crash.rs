@@ -64,10 +64,14 @@ fn arguments() -> Result<Arguments, String> {
         }
     }
     if given.limits.time.is_none() && given.limits.goal.is_none() {
-        given.limits.time = Some(Duration::from_secs(60));
+        given.limits.time = Some(if given.planted.is_some() { HUNT } else { BUDGET });
     }
     Ok(given)
 }
+
+/// How long states are made, and one planted bug is looked for, unless it is told.
+const BUDGET: Duration = Duration::from_secs(60);
+const HUNT: Duration = Duration::from_secs(150);
 
 fn main() -> ExitCode {
     match arguments().and_then(|given| run(&given)) {
@@ -202,7 +206,7 @@ fn tell(campaign: &Campaign, violation: &Violation, number: usize, given: &Argum
 fn planted(which: &str, given: &Arguments) -> Result<usize, String> {
     use keepfs_lab::crash::planted::hunt;
     use keepfs_store::planted::Bug;
-    let budget = given.limits.time.unwrap_or(Duration::from_secs(150));
+    let budget = given.limits.time.unwrap_or(HUNT);
     let chosen: Vec<Bug> = Bug::ALL
         .iter()
         .copied()

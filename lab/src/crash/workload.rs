@@ -24,7 +24,7 @@ const TURNS: u64 = 96;
 /// The same where dangers are looked for rather than states.
 const TURNS_DEEP: u64 = 8;
 /// One turn in so many goes through guards, levels of protection and fullness.
-const SELDOM: u64 = 8;
+const SELDOM: u64 = 32;
 /// Operations of a long random workload.
 const LONG: usize = 60;
 
@@ -72,8 +72,9 @@ impl Workloads {
         // Each kind comes at each level: the numbers of kinds and of levels have a divisor in common.
         let shift = 2 * (turn / directed::KINDS);
         let level = LEVELS[((number / 2 + turn + shift) % LEVELS.len() as u64) as usize];
-        // Every other guard and fullness comes seldom: a state costs many times as much there.
-        setting = match turn % SELDOM == SELDOM - 1 {
+        // Every other guard and fullness comes seldom, as a state costs many times as much there; where dangers are looked for
+        // it does not come.
+        setting = match self.turns == TURNS && turn % SELDOM == SELDOM - 1 {
             true => setting.at_turn(turn / SELDOM + number % self.turns),
             false => Setting {
                 guard: if number % 4 == 3 { Guard::Off } else { Guard::Alias },
