@@ -96,9 +96,9 @@ impl Audits {
 }
 
 impl crate::Store {
-    /// Behind a shut gate: TOTALS are what all transactions since the last checkpoint told (S-17.6). Errors: `Damaged`, and
+    /// TOTALS are what all transactions since the last checkpoint told (S-17.6). Errors: `Damaged`, and
     /// nothing is written any more.
-    pub(crate) fn check_totals(&self) -> Result<(), Error> {
+    pub(crate) fn check_totals(&self, _shut: &crate::gate::Closed<'_>) -> Result<(), Error> {
         if self.audits.auditor().is_none() || self.cache.pin(keepfs_format::bitmap::TOTALS).is_none() {
             return Ok(());
         }

@@ -111,7 +111,7 @@ impl Store {
         wish: Wish,
         lead: &mut Option<Lead<'s>>,
     ) -> Result<(), Error> {
-        let moment = self.moment(keeper, wish)?;
+        let moment = self.moment(keeper, wish, lead)?;
         let generation = self.superblock_in_force(keeper)?.generation.get() + 1;
         let log_part = self.write_log_part(&moment, wish, generation, lead);
         self.staged_table.lock().carry_done();
@@ -144,15 +144,17 @@ impl Store {
     }
 
     /// The moment, with room for all that it has (S-10.4). Errors: `NoSpace`; nothing is lost then.
-    fn moment(&self, keeper: &mut Keeper, wish: Wish) -> Result<Moment, Error> {
+    fn moment(&self, keeper: &mut Keeper, wish: Wish, lead: &Option<Lead<'_>>) -> Result<Moment, Error> {
+        // Where a new log begins, no group can be written before.
+        let lead = lead.as_ref().filter(|_| wish.new_log.is_none());
         loop {
-            let chunks = self.prepare_chunks(keeper)?;
-            let shrink = match chunks.is_empty() && wish.new_log.is_none() {
+            let chunks = self.prepare_chunks(keeper, lead)?;
+            let shrink = match chunks.runs().is_empty() && wish.new_log.is_none() {
                 true => self.plan_shrink(keeper)?,
                 false => Shrink::default(),
             };
             // Where too much was changed since the room was made, the gate is open again: more room is made.
-            if let Some(moment) = self.barrier(keeper, &chunks, shrink)? {
+            if let Some(moment) = self.barrier(keeper, chunks, shrink)? {
                 return Ok(moment);
             }
             self.stats.barriers_withdrawn.fetch_add(1, Ordering::Relaxed);
@@ -351,7 +353,9 @@ impl Store {
         self.space.left(|run| self.system.remove(run));
         self.release_up_to(moment.seq);
         self.sync.reached(moment.seq);
-        self.open_zones(zones);
+        if let Err(error) = self.open_zones(zones) {
+            self.fail(error);
+        }
         self.rewrites.installed();
         self.set_reserve(&keeper.homes);
         // What cannot be told is not counted on; the next checkpoint tells it.

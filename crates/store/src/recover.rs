@@ -266,7 +266,7 @@ impl Store {
         let chunks = keeper.homes.runs()?;
         self.check_chunks(&chunks)?;
         chunks.iter().for_each(|run| self.system.add(*run));
-        self.space.barrier(self.totals()?.nodes.min(1 << 40));
+        self.space.barrier_at_rest(self.totals()?.nodes.min(1 << 40));
         self.set_reserve(&keeper.homes);
         Ok(())
     }
@@ -322,9 +322,9 @@ impl Store {
 
     fn start_space(&self, sb: &Superblock) -> Result<(), Error> {
         let used = self.totals()?.pages;
-        let a = self.load_zone(sb.zone_current.get())?;
+        let a = self.zone_at_rest(sb.zone_current.get())?;
         let b = if sb.zone_next != sb.zone_current {
-            self.load_zone(sb.zone_next.get())?
+            self.zone_at_rest(sb.zone_next.get())?
         } else {
             OpenZone::default()
         };

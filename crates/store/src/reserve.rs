@@ -3,7 +3,7 @@
 use crate::Store;
 use crate::error::Error;
 use crate::homes::Homes;
-use crate::space::{Holder, Near, Purpose, Refused};
+use crate::space::{Claim, Holder, Near, Purpose, Refused};
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::{BITS, COUNTS};
 use keepfs_format::map::FANOUT;
@@ -16,6 +16,9 @@ const OVERWRITING_MIN: u64 = 8;
 const OVERWRITING_MAX: u64 = 512;
 /// Map pages and metablocks beyond those counted that a checkpoint may make: new levels of maps, HOMES of new chunks.
 const SLACK: u64 = 8;
+
+/// How often a reservation that is refused makes frees durable and tries again: what there is for it then may be gone to others.
+const TRIES: u32 = 8;
 
 /// So much may always wait for a checkpoint: what one transaction changes on a small pool.
 const REWRITE_LEAST: u64 = 24;
@@ -97,6 +100,25 @@ impl Reservation<'_> {
         }
     }
 
+    /// More pages, taken from the open zones if they have so many, for a holder that has a claim to them.
+    pub(crate) fn add(&mut self, pages: u32) -> Result<(), Error> {
+        let (space, holder) = (&self.store.space, self.holder);
+        match space.reserve(holder, pages, Purpose::Claimed, Near::Current) {
+            Ok((runs, _)) => self.runs.extend(runs),
+            // As many as there are.
+            Err(_) => {
+                let mut claim = space.claim_some(holder, pages, Purpose::Claimed);
+                self.store.find(&mut claim, self)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many pages it has.
+    pub(crate) fn pages(&self) -> u64 {
+        self.runs.iter().map(|run| u64::from(run.count)).sum()
+    }
+
     /// A transaction that allocated each run of them has committed, which ended the reservation.
     pub fn allocated(mut self) {
         self.runs.clear();
@@ -114,58 +136,88 @@ impl Drop for Reservation<'_> {
 impl Store {
     /// Picks `pages` free pages, in the open zones and in as few runs as they offer. What is in quarantine is set free
     /// by a sync if need be; full zones are switched with a checkpoint; the last pages of a pool come from any zone.
-    /// Call it outside transactions. Errors: [`Error::NoSpace`].
+    /// Call it outside transactions. Errors: [`Error::NoSpace`] only if there are not so many (S-11.4).
     pub fn reserve(&self, pages: u32, purpose: Purpose, near: Near) -> Result<Reservation<'_>, Error> {
         self.alive()?;
-        let (mut synced, mut switched) = (false, false);
         let holder = self.space.holder();
-        loop {
-            match self.space.reserve(holder, pages, purpose, near) {
-                Ok((runs, nearly_full)) => {
-                    if nearly_full {
-                        self.want_checkpoint();
-                    }
-                    return Ok(Reservation {
-                        store: self,
-                        holder,
-                        runs,
-                    });
-                }
-                Err(Refused::NoSpace) => {
-                    let enough = self.space.figures().obtainable(purpose) >= u64::from(pages);
-                    if synced || !enough {
-                        return Err(Error::NoSpace);
-                    }
-                    self.sync()?;
-                    synced = true;
-                }
-                Err(Refused::Zones) if !switched => {
-                    self.switch_zones.store(true, Ordering::Release);
-                    self.checkpoint()?;
-                    switched = true;
-                }
-                Err(Refused::Zones) => return self.gather(holder, pages),
+        let mut switched = false;
+        for _ in 0..TRIES {
+            if let Some(all) = self.reserve_now(holder, pages, purpose, near, &mut switched)? {
+                return Ok(all);
             }
+            if self.space.figures().obtainable(purpose) < u64::from(pages) {
+                break;
+            }
+            self.sync()?;
+        }
+        Err(Error::NoSpace)
+    }
+
+    /// The same of what is not in quarantine. `None`: there are not so many.
+    fn reserve_now(
+        &self,
+        holder: Holder,
+        pages: u32,
+        purpose: Purpose,
+        near: Near,
+        switched: &mut bool,
+    ) -> Result<Option<Reservation<'_>>, Error> {
+        let mut asked = self.space.reserve(holder, pages, purpose, near);
+        if asked == Err(Refused::Zones) && !core::mem::replace(switched, true) {
+            self.switch_zones.store(true, Ordering::Release);
+            match self.checkpoint() {
+                // One that has no space switches none.
+                Ok(()) | Err(Error::NoSpace) => {}
+                Err(error) => return Err(error),
+            }
+            asked = self.space.reserve(holder, pages, purpose, near);
+        }
+        match asked {
+            Ok((runs, nearly_full)) => {
+                if nearly_full {
+                    self.want_checkpoint();
+                }
+                let store = self;
+                Ok(Some(Reservation { store, holder, runs }))
+            }
+            Err(Refused::NoSpace) => Ok(None),
+            Err(Refused::Zones) => self.gather(holder, pages, purpose),
         }
     }
 
-    /// There are so many pages, but not in two zones: what the open ones have, the rest wherever it is.
-    fn gather(&self, holder: Holder, pages: u32) -> Result<Reservation<'_>, Error> {
-        let mut all = Reservation {
+    /// There are so many pages, but not in two zones: what the open ones have, the rest wherever it is. `None`: there are not so
+    /// many any more, which is asked in the step that counts them (S-10.5, S-11.4).
+    pub(crate) fn gather(
+        &self,
+        holder: Holder,
+        pages: u32,
+        purpose: Purpose,
+    ) -> Result<Option<Reservation<'_>>, Error> {
+        let Some(mut claim) = self.space.claim(holder, pages, purpose) else {
+            return Ok(None);
+        };
+        let mut all = self.nothing_reserved(holder);
+        for _ in 0..TRIES {
+            self.find(&mut claim, &mut all)?;
+            if claim.left() == 0 {
+                return Ok(Some(all));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds what the open zones have of the claim, and the rest from wherever it is.
+    pub(crate) fn find(&self, claim: &mut Claim<'_>, all: &mut Reservation<'_>) -> Result<(), Error> {
+        all.runs.extend(self.space.take_open(claim));
+        self.take_elsewhere(claim, &mut all.runs)
+    }
+
+    /// A reservation to add to.
+    pub(crate) fn nothing_reserved(&self, holder: Holder) -> Reservation<'_> {
+        Reservation {
             store: self,
             holder,
-            runs: self.space.reserve_some(holder, pages),
-        };
-        loop {
-            let got: u32 = all.runs.iter().map(|run| run.count).sum();
-            if got >= pages {
-                return Ok(all);
-            }
-            let more = self.reserve_elsewhere(holder, pages - got);
-            if more.is_empty() {
-                return Err(Error::NoSpace);
-            }
-            all.runs.extend(more);
+            runs: Vec::new(),
         }
     }
 

@@ -4,6 +4,7 @@
 
 use crate::Store;
 use crate::cache::IdHasher;
+use crate::gate::Closed;
 use core::hash::BuildHasherDefault;
 use core::sync::atomic::{AtomicU64, Ordering};
 use keepfs_format::MetaId;
@@ -60,7 +61,7 @@ impl Rewrites {
     }
 
     /// A checkpoint has its moment: what changed before belongs to it.
-    pub fn barrier(&self) {
+    pub fn barrier(&self, _shut: &Closed<'_>) {
         let mut inner = self.inner.lock();
         inner.flying = core::mem::take(&mut inner.current);
         self.tell(&inner);

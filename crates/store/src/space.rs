@@ -3,15 +3,17 @@
 //! The truth is the page bitmap. What lies here is recomputable: for the two open zones a mask of pages that may not
 //! be handed out (allocated, quarantined or reserved), and counters.
 
+mod claim;
 mod held;
 mod near;
 mod zone;
 
+pub use claim::Claim;
 pub use held::Holder;
 pub use near::Near;
-pub use zone::OpenZone;
+pub use zone::{OpenZone, Settled};
 
-use crate::gate::Closed;
+use crate::gate::{Closed, Owner};
 use crate::planted::{self, Bug};
 use crate::reserve::Need;
 use held::{Held, Holders};
@@ -213,32 +215,23 @@ impl Space {
         inner.figures.free = pages.saturating_sub(used);
     }
 
-    /// Opens zones after a checkpoint has made them current. `None`: that zone is open already and stays as it is. The caller
-    /// has the gate shut since before the bitmaps were read (S-11.3).
-    pub fn open_zones(&self, _shut: &Closed<'_>, wanted: [u64; 2], loaded: [Option<OpenZone>; 2]) {
+    /// Opens zones after a checkpoint has made them current. `None`: that zone is open already and stays as it is. One that is
+    /// named twice is open once, or each of its pages were there twice.
+    pub fn open_zones(&self, wanted: [u64; 2], loaded: [Option<Settled<'_>>; 2]) {
         let mut inner = self.inner.lock();
         let mut old = core::mem::take(&mut inner.zones).into_iter().collect::<Vec<_>>();
-        for (i, (number, new)) in wanted.into_iter().zip(loaded).enumerate() {
-            let kept = old
-                .iter()
-                .position(|z| z.number == number && z.len > 0)
-                .map(|at| old.swap_remove(at));
-            if let Some(zone) = kept.or(new) {
-                inner.zones[i] = zone;
+        let mut zones = <[OpenZone; 2]>::default();
+        let count = if wanted[0] == wanted[1] { 1 } else { 2 };
+        let opened = wanted.into_iter().zip(loaded).take(count);
+        for (zone, (number, new)) in zones.iter_mut().zip(opened) {
+            let at = old.iter().position(|z| z.number == number && z.len > 0);
+            let kept = at.map(|at| old.swap_remove(at));
+            if let Some(open) = kept.or_else(|| new.map(Settled::zone)) {
+                *zone = open;
             }
         }
-        let Inner {
-            zones,
-            quarantine,
-            held,
-            bad,
-            leaving,
-            ..
-        } = &mut *inner;
-        let kept = held.runs().chain(leaving.iter().copied());
-        for run in quarantine.iter().map(|q| q.run).chain(kept).chain(singles(bad)) {
-            hide_run(zones, run);
-        }
+        inner.hide_what_is_not_free(&mut zones);
+        inner.zones = zones;
     }
 
     /// Counters.
@@ -247,7 +240,12 @@ impl Space {
     }
 
     /// A checkpoint has its moment, with so many NODES metablocks in use.
-    pub fn barrier(&self, nodes: u64) {
+    pub fn barrier(&self, _shut: &Closed<'_>, nodes: u64) {
+        self.barrier_at_rest(nodes);
+    }
+
+    /// The same while nothing runs yet.
+    pub fn barrier_at_rest(&self, nodes: u64) {
         let births = &mut self.inner.lock().births;
         births.nodes = nodes;
         births.nodes_flying = nodes;
@@ -298,10 +296,12 @@ impl Space {
         false
     }
 
-    /// Numbers of the open zones and whether each is nearly full.
+    /// Numbers of the open zones and whether each is nearly full. Where one alone is open it is both, and the other is full.
     pub fn zones(&self) -> [(u64, bool); 2] {
         let inner = self.inner.lock();
-        [0, 1].map(|i| (inner.zones[i].number, inner.zones[i].nearly_full()))
+        let [current, next] = &inner.zones;
+        let number = if next.len > 0 { next.number } else { current.number };
+        [(current.number, current.nearly_full()), (number, next.nearly_full())]
     }
 
     /// Somebody new, who is about to reserve pages.
@@ -322,6 +322,7 @@ impl Space {
             return Err(Refused::NoSpace);
         }
         let (runs, got) = take_open(&mut inner, want, near);
+        inner.figures.reserved += u64::from(got);
         if got < want {
             unreserve(&mut inner, &runs);
             return Err(Refused::Zones);
@@ -329,32 +330,6 @@ impl Space {
         inner.held.add(holder, &runs);
         let nearly_full = inner.zones[0].nearly_full();
         Ok((runs, nearly_full))
-    }
-
-    /// Takes what the open zones have, `want` pages at most. The caller has asked [`Space::reserve`] before.
-    pub fn reserve_some(&self, holder: Holder, want: u32) -> Vec<Run> {
-        let mut inner = self.inner.lock();
-        let (runs, _) = take_open(&mut inner, want, Near::Current);
-        inner.held.add(holder, &runs);
-        runs
-    }
-
-    /// Takes up to `want` pages of `zone`, any part of the pool as its bitmap says now; the reserve may be used. Where a
-    /// zone is open, nobody else finds them there any more. The caller has the gate shut since before the bitmap was read
-    /// (S-11.3).
-    pub fn reserve_in(&self, _shut: &Closed<'_>, holder: Holder, mut zone: OpenZone, want: u32) -> Vec<Run> {
-        let mut inner = self.inner.lock();
-        let quarantined = inner.quarantine.iter().map(|q| q.run);
-        let kept = inner.held.runs().chain(inner.leaving.iter().copied());
-        for run in quarantined.chain(kept).chain(singles(&inner.bad)) {
-            hide_in(&mut zone, run);
-        }
-        let mut runs = Vec::new();
-        let got = zone.take(want, &mut runs);
-        inner.figures.reserved += u64::from(got);
-        inner.held.add(holder, &runs);
-        runs.iter().for_each(|run| hide_run(&mut inner.zones, *run));
-        runs
     }
 
     /// Gives back those pages of `runs` that `holder` still has: what a transaction has allocated is its file's.
@@ -387,8 +362,8 @@ impl Space {
         self.inner.lock().bad.insert(page);
     }
 
-    /// These held runs are somebody's now.
-    pub fn keep(&self, runs: &[Run]) {
+    /// These held runs are a checkpoint's now: whoever has read a bitmap without their bits has used it (S-11.3).
+    pub fn keep(&self, _nobody_reads: &Owner<'_>, runs: &[Run]) {
         let held = &mut self.inner.lock().held;
         for run in runs {
             held.take(None, *run);
@@ -525,7 +500,6 @@ fn take_open(inner: &mut Inner, want: u32, near: Near) -> (Vec<Run>, u32) {
     if got < want {
         got += inner.zones[1 - side].take(want - got, &mut runs);
     }
-    inner.figures.reserved += u64::from(got);
     (runs, got)
 }
 
@@ -562,11 +536,7 @@ fn hide_run(zones: &mut [OpenZone; 2], run: Run) {
 }
 
 fn hide_in(zone: &mut OpenZone, run: Run) {
-    for page in run.start..run.start + u64::from(run.count) {
-        if let Some(i) = zone.index_of(page) {
-            zone.hide(i);
-        }
-    }
+    zone.indices_of(run).for_each(|i| zone.hide(i));
 }
 
 fn show_run(zones: &mut [OpenZone; 2], bad: &BTreeSet<u64>, run: Run) {

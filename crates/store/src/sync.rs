@@ -183,7 +183,8 @@ impl Store {
         }
     }
 
-    fn cut_and_flush(&self) -> Result<Cut, Error> {
+    /// One group of all that is committed, and a flush. The caller leads.
+    pub(crate) fn cut_and_flush(&self) -> Result<Cut, Error> {
         let pending = self.cut(&mut self.redo.lock());
         if !pending.is_empty() {
             let group = self.unless_redo_is_damaged(self.prepare(&pending))?;
@@ -424,7 +425,7 @@ impl Store {
 }
 
 /// How cutting a group ended.
-enum Cut {
+pub(crate) enum Cut {
     /// It is durable.
     Durable,
     /// The log has no room, or redo is damaged: a checkpoint must make everything durable.

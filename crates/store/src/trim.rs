@@ -5,7 +5,7 @@
 
 use crate::Store;
 use crate::error::Error;
-use crate::space::{Holder, OpenZone, Purpose};
+use crate::space::{Holder, Purpose};
 use core::ops::Range;
 use keepfs_format::plog::Run;
 use keepfs_media::{Device, DeviceError, PageNo};
@@ -68,16 +68,13 @@ impl Store {
     /// Takes free pages of a part of one zone out of everybody's reach.
     fn hold_free(&self, holder: Holder, part: Range<u64>) -> Result<Vec<Run>, Error> {
         let most = (self.space.figures().available(Purpose::New) / SHARE).min(HELD_MAX) as u32;
+        let mut claim = self.space.claim_some(holder, most, Purpose::New);
         let run = Run {
             start: part.start,
             count: (part.end - part.start) as u32,
         };
-        let number = run.start / self.pool.zone_pages;
-        let mut free = OpenZone::new(number, run.start, run.count, |_| false);
         self.settled(&[run], |shut| {
-            let taken = self.taken(run.start, run.count)?;
-            free.hide_those(|page| taken[(page - run.start) as usize]);
-            Ok(self.space.reserve_in(shut, holder, free, most))
+            Ok(self.space.take_settled(&mut claim, self.read_settled(shut, run)?))
         })
     }
 

@@ -25,7 +25,7 @@ pub(crate) use diff::insert_range;
 use crate::arena::{FrameNo, is_within};
 use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
-use crate::gate::Inside;
+use crate::gate::{Closed, Inside};
 use crate::oplog::Draft;
 use crate::planted;
 use crate::pool::protect;
@@ -273,7 +273,7 @@ impl<'s> Txn<'s> {
     }
 
     /// A transaction of a checkpoint, which holds the gate alone.
-    pub(crate) fn begin_alone(store: &'s Store) -> Txn<'s> {
+    pub(crate) fn begin_alone(store: &'s Store, _shut: &Closed<'_>) -> Txn<'s> {
         Txn::start(store, None, true)
     }
 

@@ -3,19 +3,19 @@
 use crate::Store;
 use crate::error::Error;
 use crate::gate::Closed;
-use crate::space::{Holder, OpenZone};
+use crate::space::{Claim, OpenZone, Settled};
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::plog::Run;
 use keepfs_format::{MetaId, PAGE, Space, bitmap};
 
-/// How many zones are looked at before the best so far is taken.
-const LOOKS: u64 = 64;
+/// How many zones are looked at before the best so far is taken, if there is one.
+const LOOKS: usize = 64;
 
 impl Store {
     /// Which of `len` pages from `start` on may not be handed out: those that are allocated, and those that belong to the
     /// pool itself, whatever the page bitmap says (C-8).
-    pub(crate) fn taken(&self, start: u64, len: u32) -> Result<Vec<bool>, Error> {
+    fn taken(&self, start: u64, len: u32) -> Result<Vec<bool>, Error> {
         let end = start + u64::from(len);
         let mut taken = Vec::with_capacity(len as usize);
         let mut copy = Box::new([0; PAGE]);
@@ -36,16 +36,26 @@ impl Store {
         Ok(taken)
     }
 
-    /// A zone as its bitmap says now. While transactions run, call it with the gate shut (S-11.3).
-    pub(crate) fn load_zone(&self, number: u64) -> Result<OpenZone, Error> {
+    /// A zone as its bitmap says while nothing runs yet.
+    pub(crate) fn zone_at_rest(&self, number: u64) -> Result<OpenZone, Error> {
         let (start, len) = self.pool.zone(number);
         let taken = self.taken(start, len)?;
         Ok(OpenZone::new(number, start, len, |page| taken[(page - start) as usize]))
     }
 
+    /// A part of a zone as its bitmap says as long as the gate is shut (S-11.3).
+    pub(crate) fn read_settled<'c>(&self, shut: &'c Closed<'_>, part: Run) -> Result<Settled<'c>, Error> {
+        let taken = self.taken(part.start, part.count)?;
+        let number = part.start / self.pool.zone_pages;
+        let is_taken = |page: u64| taken[(page - part.start) as usize];
+        Ok(Settled::new(
+            shut,
+            OpenZone::new(number, part.start, part.count, is_taken),
+        ))
+    }
+
     /// Runs `f` while no transaction is open and no checkpoint takes or gives back chunks, with the bitmaps of `runs` in
-    /// memory: of an open transaction nobody knows yet whether its frees count (PROTOCOLS section 5). What `f` reads of the
-    /// bitmaps it uses before it returns: behind it they say something else (S-11.3).
+    /// memory: of an open transaction nobody knows yet whether its frees count (PROTOCOLS section 5).
     pub(crate) fn settled<T>(&self, runs: &[Run], f: impl FnOnce(&Closed<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let mut pins = Vec::new();
         for run in runs {
@@ -59,9 +69,10 @@ impl Store {
         Run { start, count }
     }
 
+    /// How many pages of a zone can be had, as it is now.
     fn free_in(&self, number: u64) -> Result<u32, Error> {
         let (start, len) = self.pool.zone(number);
-        Ok(self.taken(start, len)?.into_iter().filter(|taken| !taken).count() as u32)
+        Ok(self.space.free_beside(start, &self.taken(start, len)?))
     }
 
     /// The next checkpoint lists other zones, full or not; for tests of the switch.
@@ -69,76 +80,99 @@ impl Store {
         self.switch_zones.store(true, Ordering::Release);
     }
 
-    /// The zones that the next superblock shall list.
+    /// The zones that the next superblock shall list. Where no better ones are found, for whatever reason, those of now will do.
     pub(crate) fn zones_wanted(&self) -> [u64; 2] {
         let [(current, current_full), (next, next_full)] = self.space.zones();
-        if self.switch_zones.swap(false, Ordering::AcqRel) {
-            let first = self.pick_zone(next, &[]).unwrap_or(current);
-            return [first, self.pick_zone(first, &[first]).unwrap_or(next)];
-        }
-        match (current_full, next_full) {
-            (false, _) => [current, next],
-            (true, false) => [next, self.pick_zone(next, &[next]).unwrap_or(current)],
-            (true, true) => {
-                let first = self.pick_zone(next, &[]).unwrap_or(current);
-                [first, self.pick_zone(first, &[first]).unwrap_or(next)]
-            }
-        }
+        let pick = |after, except: &[u64]| self.pick_zone(after, except).unwrap_or(None);
+        let first = match (current_full, next_full) {
+            _ if self.switch_zones.swap(false, Ordering::AcqRel) => pick(next, &[]).unwrap_or(current),
+            (false, _) => return [current, next],
+            (true, false) => next,
+            (true, true) => pick(next, &[]).unwrap_or(current),
+        };
+        let other = if first == next { current } else { next };
+        [first, pick(first, &[first]).unwrap_or(other)]
     }
 
-    /// The first zone behind `after` that is a quarter free, else the one with most free pages among those looked at.
-    fn pick_zone(&self, after: u64, except: &[u64]) -> Option<u64> {
+    /// The first zone behind `after` that is a quarter free, else the one with most free pages among those looked at. Errors:
+    /// no zone was found that has a page, and one could not be read.
+    fn pick_zone(&self, after: u64, except: &[u64]) -> Result<Option<u64>, Error> {
         let zones = self.pool.zones();
         let mut best: Option<(u32, u64)> = None;
-        for number in (1..=zones)
-            .map(|i| (after + i) % zones)
-            .filter(|n| !except.contains(n))
-            .take(LOOKS as usize)
-        {
-            let Ok(free) = self.free_in(number) else { continue };
+        let mut unread = Ok(None);
+        let others = (1..=zones).map(|i| (after + i) % zones);
+        for (looked, number) in others.filter(|n| !except.contains(n)).enumerate() {
+            if looked >= LOOKS && best.is_some() {
+                break;
+            }
+            let free = match self.free_in(number) {
+                Ok(free) => free,
+                Err(error) => {
+                    unread = unread.and(Err(error));
+                    continue;
+                }
+            };
             if free >= self.pool.zone(number).1 / 4 {
-                return Some(number);
+                return Ok(Some(number));
             }
             if free > 0 && best.is_none_or(|(most, _)| free > most) {
                 best = Some((free, number));
             }
         }
-        best.map(|(_, number)| number)
+        best.map_or(unread, |(_, number)| Ok(Some(number)))
     }
 
-    /// Up to `want` pages for `holder` from a zone that is not open, when the open ones have none (promise C-7).
-    pub(crate) fn reserve_elsewhere(&self, holder: Holder, want: u32) -> Vec<Run> {
-        // Reservations and quarantine are not in the bitmap: a zone that looks free may have nothing left.
+    /// What zones that are not open have of the claim is added to `runs` (promise C-7). Errors: not all of it was found, and
+    /// a zone could not be read (S-11.4).
+    pub(crate) fn take_elsewhere(&self, claim: &mut Claim<'_>, runs: &mut Vec<Run>) -> Result<(), Error> {
         let mut tried = self.space.zones().map(|(number, _)| number).to_vec();
         let after = tried[1];
-        while let Some(number) = self.pick_zone(after, &tried) {
-            let runs = self.settled(&[self.zone_run(number)], |shut| {
-                Ok(self.space.reserve_in(shut, holder, self.load_zone(number)?, want))
+        let mut unread = Ok(());
+        while claim.left() > 0 {
+            let number = match self.pick_zone(after, &tried) {
+                Ok(Some(number)) => number,
+                Ok(None) => return unread,
+                Err(error) => return unread.and(Err(error)),
+            };
+            tried.push(number);
+            let zone = self.zone_run(number);
+            let taken = self.settled(&[zone], |shut| {
+                Ok(self.space.take_settled(claim, self.read_settled(shut, zone)?))
             });
-            match runs {
-                Ok(runs) if runs.is_empty() => tried.push(number),
-                runs => return runs.unwrap_or_default(),
+            match taken {
+                Ok(found) => runs.extend(found),
+                Err(error) => {
+                    self.alive()?;
+                    unread = unread.and(Err(error));
+                }
             }
         }
-        Vec::new()
+        Ok(())
     }
 
-    /// Opens the zones of the superblock that is now durable.
-    pub(crate) fn open_zones(&self, wanted: [u64; 2]) {
+    /// Opens the zones of the superblock that is now durable. Only those are read that were not open: what somebody holds in
+    /// the others is in no bitmap yet, and what is young there (S-11.2) would be forgotten.
+    pub(crate) fn open_zones(&self, wanted: [u64; 2]) -> Result<(), Error> {
         let open = self.space.zones().map(|(number, _)| number);
         if wanted == open {
-            return;
+            return Ok(());
         }
-        let opened = self.settled(&wanted.map(|number| self.zone_run(number)), |shut| {
+        let fresh = wanted.map(|number| (!open.contains(&number)).then(|| self.zone_run(number)));
+        let runs: Vec<Run> = fresh.into_iter().flatten().collect();
+        if runs.is_empty() {
+            self.space.open_zones(wanted, [None, None]);
+            return Ok(());
+        }
+        self.settled(&runs, |shut| {
             let mut loaded = [None, None];
-            for (i, number) in wanted.into_iter().enumerate().filter(|(_, n)| !open.contains(n)) {
-                loaded[i] = Some(self.load_zone(number)?);
+            for (zone, run) in loaded.iter_mut().zip(fresh) {
+                *zone = run.map(|run| self.read_settled(shut, run)).transpose()?;
             }
-            self.space.open_zones(shut, wanted, loaded);
+            self.space.open_zones(wanted, loaded);
             Ok(())
-        });
-        if let Err(error) = opened {
-            self.fail(error);
-        }
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Many writers on a nearly full pool of small zones: no page is handed out twice (S-11.3), no call fails but for space.
+//! Many writers on a nearly full pool of small zones: no page is handed out twice (S-11.3), no call fails but for space (S-11.4).
 
 use super::*;
 use keepfs_vfs::{Errno, FallocMode};

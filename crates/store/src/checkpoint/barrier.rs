@@ -11,15 +11,15 @@ use crate::error::Error;
 use crate::gate::Closed;
 use crate::moment::{Died, Dirty};
 use crate::redo::Span;
-use crate::space::{Near, Purpose};
+use crate::reserve::Reservation;
 use crate::staged::Carried;
+use crate::sync::Lead;
 use crate::txn::Txn;
 use crate::watched::WatchedList;
 use crate::{Store, pool};
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::TOTALS;
 use keepfs_format::map::HEIGHT_MAX;
-use keepfs_format::plog::Run;
 use keepfs_format::{MetaId, Space};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,37 +45,54 @@ pub(super) struct Moment {
 
 impl Store {
     /// Reserves chunks so that this checkpoint and the next have their space (S-10.4, S-10.5), before anybody waits.
-    pub(super) fn prepare_chunks(&self, keeper: &Keeper) -> Result<Vec<Run>, Error> {
+    pub(super) fn prepare_chunks(&self, keeper: &Keeper, lead: Option<&Lead<'_>>) -> Result<Reservation<'_>, Error> {
         let need = self.need(&keeper.homes);
         let least = need.pages_for(self.weight() + REWRITE_MAP * self.bad_copies.lock().len() as u64);
         let wanted = need.of_next(self.space.grown()).max(least);
-        let mut free = keeper.homes.free();
-        let holder = self.space.holder();
-        let mut chunks = Vec::new();
-        while free < wanted {
-            let want = (wanted - free).min(u64::from(self.pool.chunk_pages)) as u32;
-            let runs = match self.space.reserve(holder, want, Purpose::Claimed, Near::Current) {
-                Ok((runs, _)) => runs,
-                Err(_) => self.reserve_elsewhere(holder, want),
-            };
-            if runs.is_empty() {
-                break;
+        self.chunks_of(keeper, lead, least, wanted)
+    }
+
+    /// Runs with which chunks have `wanted` free pages, or at least `least`. Where the rest is in quarantine, and `lead` may be
+    /// used for it, what was freed is made durable first. Errors: [`Error::NoSpace`] only if there are not so many (S-11.4).
+    pub(crate) fn chunks_of(
+        &self,
+        keeper: &Keeper,
+        lead: Option<&Lead<'_>>,
+        least: u64,
+        wanted: u64,
+    ) -> Result<Reservation<'_>, Error> {
+        let mut chunks = self.nothing_reserved(self.space.holder());
+        self.reserve_chunks(keeper, &mut chunks, wanted)?;
+        let lacks = |chunks: &Reservation<'_>| keeper.homes.free() + chunks.pages() < least;
+        if lacks(&chunks) && self.space.figures().quarantined > 0 && lead.is_some() {
+            self.cut_and_flush()?;
+            self.reserve_chunks(keeper, &mut chunks, wanted)?;
+        }
+        match lacks(&chunks) {
+            true => Err(Error::NoSpace),
+            false => Ok(chunks),
+        }
+    }
+
+    /// Adds runs of a chunk's length at most, until the chunks have `wanted` free pages or there are no more.
+    fn reserve_chunks(&self, keeper: &Keeper, chunks: &mut Reservation<'_>, wanted: u64) -> Result<(), Error> {
+        loop {
+            let free = keeper.homes.free() + chunks.pages();
+            let want = wanted.saturating_sub(free).min(u64::from(self.pool.chunk_pages)) as u32;
+            if want > 0 {
+                chunks.add(want)?;
             }
-            free += runs.iter().map(|r| u64::from(r.count)).sum::<u64>();
-            chunks.extend(runs);
+            if keeper.homes.free() + chunks.pages() == free {
+                return Ok(());
+            }
         }
-        if free < least {
-            self.space.give_back(holder, &chunks);
-            return Err(Error::NoSpace);
-        }
-        Ok(chunks)
     }
 
     /// Fixes the moment while no transaction is open. `None`: more was changed meanwhile than there are pages for.
     pub(super) fn barrier(
         &self,
         keeper: &mut Keeper,
-        chunks: &[Run],
+        chunks: Reservation<'_>,
         shrink: Shrink<'_>,
     ) -> Result<Option<Moment>, Error> {
         // Before anything is held against them.
@@ -94,18 +111,16 @@ impl Store {
         // What is born from here to the moment counts as if it had no home after it: from above.
         let nodes = self.totals()?.nodes.min(1 << 40);
         let closed = self.close_gate()?;
-        self.end_inodes(&shrink)?;
-        self.check_totals()?;
+        self.end_inodes(&closed, &shrink)?;
+        self.check_totals(&closed)?;
         let weight = self.weight() + REWRITE_MAP * rewrite.len() as u64;
         if self.need(&keeper.homes).pages_for(weight) > keeper.homes.free() {
             self.bad_copies.lock().extend(bad);
             return Ok(None);
         }
-        self.space.barrier(nodes);
-        self.rewrites.barrier();
-        let moment = self.fix_moment(rewrite);
-        drop(closed);
-        Ok(Some(moment))
+        self.space.barrier(&closed, nodes);
+        self.rewrites.barrier(&closed);
+        Ok(Some(self.fix_moment(&closed, rewrite)))
     }
 
     /// Shuts the gate, as often as it takes.
@@ -122,7 +137,7 @@ impl Store {
         }
     }
 
-    fn fix_moment(&self, rewrite: Vec<MetaId>) -> Moment {
+    fn fix_moment(&self, _shut: &Closed<'_>, rewrite: Vec<MetaId>) -> Moment {
         let mut redo = self.redo.lock();
         Moment {
             epoch: self.epoch.fetch_add(1, Ordering::AcqRel),
@@ -136,9 +151,9 @@ impl Store {
     }
 
     /// Chunks become allocated, in this checkpoint's bitmap and nowhere in the log. Transactions go on beside it.
-    fn adopt_chunks(&self, keeper: &mut Keeper, chunks: &[Run]) -> Result<(), Error> {
+    fn adopt_chunks(&self, keeper: &mut Keeper, chunks: Reservation<'_>) -> Result<(), Error> {
         // A run has at most 256 pages; so many runs stay far below what one transaction may undo.
-        for part in chunks.chunks(CHUNKS_AT_ONCE) {
+        for part in chunks.runs().chunks(CHUNKS_AT_ONCE) {
             let mut pins = Vec::new();
             for run in part {
                 pins.extend(self.pin_bits(*run)?);
@@ -149,14 +164,13 @@ impl Store {
             }
             txn.seal().map_err(pool::stopped)?.commit();
         }
-        for run in chunks {
+        for run in chunks.runs() {
             self.space.used(u64::from(run.count));
             keeper.homes.add(run.start, run.count)?;
             self.system.add(*run);
         }
-        // Whoever has read a bitmap without these bits has used it by then (S-11.3).
-        let _nobody_settles = self.gate.own();
-        self.space.keep(chunks);
+        self.space.keep(&self.gate.own(), chunks.runs());
+        chunks.allocated();
         Ok(())
     }
 

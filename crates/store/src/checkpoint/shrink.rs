@@ -9,6 +9,7 @@ use super::Keeper;
 use super::barrier::CHUNKS_AT_ONCE;
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
+use crate::gate::Closed;
 use crate::planted::{self, Bug};
 use crate::txn::{Ref, Txn};
 use crate::{Store, pool};
@@ -160,8 +161,8 @@ impl Store {
     }
 
     /// Behind the shut gate: INODES metablocks die.
-    pub(super) fn end_inodes(&self, shrink: &Shrink<'_>) -> Result<(), Error> {
-        if shrink.dying.is_empty() || !self.end_blocks(&shrink.dying)? {
+    pub(super) fn end_inodes(&self, shut: &Closed<'_>, shrink: &Shrink<'_>) -> Result<(), Error> {
+        if shrink.dying.is_empty() || !self.end_blocks(shut, &shrink.dying)? {
             return Ok(());
         }
         if let Some(oplog) = self.oplog.as_ref() {
@@ -173,8 +174,8 @@ impl Store {
     }
 
     /// Ends the INODES metablocks that may still die, in one transaction; `false` if none did.
-    fn end_blocks(&self, part: &[(MetaId, Pin<'_>)]) -> Result<bool, Error> {
-        let mut txn = Txn::begin_alone(self);
+    fn end_blocks(&self, shut: &Closed<'_>, part: &[(MetaId, Pin<'_>)]) -> Result<bool, Error> {
+        let mut txn = Txn::begin_alone(self, shut);
         let mut died = false;
         for (id, pin) in part {
             if self.may_die(pin)? {

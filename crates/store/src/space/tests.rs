@@ -38,6 +38,12 @@ fn freed(space: &Space, seq: u64, run: Run) {
     space.follow(seq, &[record], 0);
 }
 
+/// Somebody takes everything that the open zones have.
+fn take_all(space: &Space) -> Vec<Run> {
+    let mut claim = space.claim_some(space.holder(), 2 * ZONE, Purpose::New);
+    space.take_open(&mut claim)
+}
+
 fn part(run: Run, from: u32, count: u32) -> Run {
     Run {
         start: run.start + u64::from(from),
@@ -88,9 +94,9 @@ fn a_page_handed_out_meanwhile_is_not_handed_out_again() {
     let first = allocate(&space, 4);
     freed(&space, 1, first);
     // All that is left but one page, then what is remembered is no longer free.
-    let all = space.reserve_some(space.holder(), 2 * ZONE);
+    let all = take_all(&space);
     assert_eq!(all.iter().map(|run| run.count).sum::<u32>(), 2 * ZONE);
-    assert_eq!(space.reserve_some(space.holder(), 4), []);
+    assert_eq!(take_all(&space), []);
 }
 
 #[test]
@@ -140,11 +146,14 @@ fn what_is_allocated_is_held_no_more() {
     space.cut();
     freed(&space, 2, run);
     assert_eq!(space.release(2), [run]);
-    let zone = |number: u64| Some(OpenZone::new(number, number * u64::from(ZONE), ZONE, |_| false));
     let (gate, times) = (Gate::default(), Times::default());
     let shut = gate.own().close(&times).expect("nobody is inside");
-    space.open_zones(&shut, [2, 3], [zone(2), zone(3)]);
-    space.open_zones(&shut, [0, 1], [zone(0), zone(1)]);
+    let zone = |number: u64| {
+        let zone = OpenZone::new(number, number * u64::from(ZONE), ZONE, |_| false);
+        Some(Settled::new(&shut, zone))
+    };
+    space.open_zones([2, 3], [zone(2), zone(3)]);
+    space.open_zones([0, 1], [zone(0), zone(1)]);
     assert_eq!(allocate(&space, 32), Run { start: 0, count: 32 });
 }
 
@@ -171,7 +180,7 @@ fn giving_back_frees_nothing_of_others() {
     assert_eq!(space.figures().reserved, 2);
     space.leave(holder, first.start, true);
     assert_eq!(space.figures().bad, 0);
-    let all = space.reserve_some(space.holder(), 2 * ZONE);
+    let all = take_all(&space);
     let has = |page: u64| {
         all.iter()
             .any(|run| (run.start..run.start + u64::from(run.count)).contains(&page))
@@ -179,4 +188,46 @@ fn giving_back_frees_nothing_of_others() {
     let pages = |run: Run| run.start..run.start + u64::from(run.count);
     assert!(!pages(first).any(has), "{all:?}");
     assert!(pages(second).all(has), "{all:?}");
+}
+
+/// S-11.3: what is allocated is held no more page by page, however the runs of a transaction and of who held them are cut.
+#[test]
+fn what_is_allocated_is_held_no_more_however_it_is_cut() {
+    let space = space();
+    let reserve = |holder| space.reserve(holder, 8, Purpose::New, Near::Current).expect("room").0[0];
+    let (one, other) = (space.holder(), space.holder());
+    let (first, second) = (reserve(one), reserve(other));
+    space.leave(one, first.start + 3, true);
+    // All of them but the page that went elsewhere, in two records that end within what was held.
+    let alloc = |from: u32, count: u32| Record::Alloc {
+        space: keepfs_format::Space::Pages,
+        run: part(first, from, count),
+    };
+    assert_eq!(second, part(first, 8, 8));
+    space.follow(1, &[alloc(0, 3), alloc(4, 10), alloc(14, 2)], 15);
+    assert_eq!((space.figures().reserved, space.figures().bad), (0, 1));
+    assert_eq!(space.inner.lock().held.runs().count(), 0);
+}
+
+/// S-11.4: of two who look for more than the open zones have, each has what it asked for, or nothing.
+#[test]
+fn what_is_counted_for_one_is_nobody_elses() {
+    let space = space();
+    let half = ZONE + 1;
+    let mut one = space
+        .claim(space.holder(), half, Purpose::New)
+        .expect("there are so many");
+    assert!(space.claim(space.holder(), half, Purpose::New).is_none());
+    assert_eq!(
+        space.reserve(space.holder(), half, Purpose::New, Near::Current).err(),
+        Some(Refused::NoSpace)
+    );
+    let mut rest = space.claim_some(space.holder(), half, Purpose::New);
+    assert_eq!(rest.left(), half - 2);
+    let found = |claim: &mut Claim<'_>| space.take_open(claim).iter().map(|run| run.count).sum::<u32>();
+    assert_eq!((found(&mut rest), found(&mut one)), (half - 2, half));
+    drop((one, rest));
+    assert_eq!(space.figures().reserved, u64::from(2 * ZONE));
+    drop(space.claim_some(space.holder(), 1, Purpose::New));
+    assert_eq!(space.figures().reserved, u64::from(2 * ZONE));
 }

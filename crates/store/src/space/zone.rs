@@ -1,6 +1,30 @@
 //! A zone that is open for allocation: which of its pages may be handed out, and which are young (SPEC S-2.4, S-11.2).
 
+use crate::gate::Closed;
+use core::marker::PhantomData;
 use keepfs_format::plog::Run;
+
+/// A part of the pool with the pages hidden that its bitmap calls allocated: it says so only as long as the gate is shut
+/// (S-11.3), and cannot outlive that.
+pub struct Settled<'c> {
+    zone: OpenZone,
+    _shut: PhantomData<&'c ()>,
+}
+
+impl<'c> Settled<'c> {
+    /// Of a bitmap that was read while the gate was shut.
+    pub fn new(_shut: &'c Closed<'_>, zone: OpenZone) -> Settled<'c> {
+        Settled {
+            zone,
+            _shut: PhantomData,
+        }
+    }
+
+    /// Used under the lock of the space, in which what the bitmap does not tell is known.
+    pub(super) fn zone(self) -> OpenZone {
+        self.zone
+    }
+}
 
 /// One zone open for allocation.
 #[derive(Default)]
@@ -71,15 +95,6 @@ impl OpenZone {
         })
     }
 
-    /// Pages for which `used` says so may not be handed out.
-    pub fn hide_those(&mut self, used: impl Fn(u64) -> bool) {
-        for i in 0..self.len {
-            if used(self.start + u64::from(i)) {
-                self.hide(i);
-            }
-        }
-    }
-
     pub(super) fn set_young(&mut self, run: Run) {
         for page in run.start..run.start + u64::from(run.count) {
             if let Some(i) = self.index_of(page) {
@@ -102,6 +117,17 @@ impl OpenZone {
     /// so that a pool which is nearly full everywhere does not switch zones all the time.
     pub fn nearly_full(&self) -> bool {
         self.free < (self.len / 20).min(self.free_first / 4) + 1
+    }
+
+    /// Places of those pages of a run that lie in the zone.
+    pub(super) fn indices_of(&self, run: Run) -> core::ops::Range<u32> {
+        let place = |page: u64| page.clamp(self.start, self.start + u64::from(self.len)) - self.start;
+        place(run.start) as u32..place(run.start + u64::from(run.count)) as u32
+    }
+
+    /// How many may be handed out.
+    pub(super) fn free(&self) -> u32 {
+        self.free
     }
 
     /// Whether less than half is left of what it had when it was opened.
