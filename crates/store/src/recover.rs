@@ -89,6 +89,8 @@ pub fn open_owing(
         scan.groups
             .retain(|group| refused.is_none_or(|first| group.group < first));
     }
+    // Before this a resume has flushed what its log and redo are believed for (S-9.8).
+    let flushed = owed.is_some();
     let may_cut = options.read_only || options.cut_log || owed.is_some();
     if let Some(cut) = scan.cut.filter(|cut| cut.proved && !may_cut) {
         return Err(cut.refusal());
@@ -133,8 +135,8 @@ pub fn open_owing(
         owed: last.saturating_sub(logged),
     });
     match seen.filter(|_| !options.read_only) {
-        Some(seen) => store.begin_new_log(&mut store.keeper.lock(), seen)?,
-        None => store.begin_in_log(last, options.read_only)?,
+        Some(seen) => store.begin_new_log(&mut store.keeper.lock(), seen, flushed)?,
+        None => store.begin_in_log(last, flushed || options.read_only)?,
     }
     store.is_witnessed.store(true, core::sync::atomic::Ordering::Release);
     *store.seen_log.lock() = seen.filter(|_| options.read_only);
@@ -182,7 +184,7 @@ pub fn begin_writing(store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
     }
     let mut seen = store.seen_log.lock();
     match *seen {
-        Some(log) => store.begin_new_log(keeper, log)?,
+        Some(log) => store.begin_new_log(keeper, log, false)?,
         None => store.begin_in_log(store.redo.lock().last, false)?,
     }
     *seen = None;
@@ -335,9 +337,9 @@ impl Store {
     }
 
     /// The log goes on where the superblock says; everything up to transaction `last` is durable then. The superblock may be
-    /// that of a killed server, which had not flushed it (S-9.5).
-    fn begin_in_log(&self, last: u64, read_only: bool) -> Result<(), Error> {
-        if !read_only && !planted::is(Bug::NoFlushWithoutLog) {
+    /// that of a killed server, which had not flushed it (S-9.5). `flushed`: it is, or nothing is written.
+    fn begin_in_log(&self, last: u64, flushed: bool) -> Result<(), Error> {
+        if !flushed && !planted::is(Bug::NoFlushWithoutLog) {
             self.flush_device()?;
         }
         self.sync.reached(last);
@@ -346,9 +348,9 @@ impl Store {
 
     /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5), be it one
     /// of another try to end this recovery, which had the redo of a dead server (S-16.5).
-    fn begin_new_log(&self, keeper: &mut Keeper, seen: SeenLog) -> Result<(), Error> {
+    fn begin_new_log(&self, keeper: &mut Keeper, seen: SeenLog, flushed: bool) -> Result<(), Error> {
         // What was read may not be durable: a killed server's writes are seen before they are flushed (S-9.5).
-        if !planted::is(Bug::NoFlushBeforeRecovery) {
+        if !flushed && !planted::is(Bug::NoFlushBeforeRecovery) {
             self.flush_device()?;
         }
         let head = Head {

@@ -13,7 +13,7 @@ pub use evidence::Evidence;
 
 use crate::arena::Arena;
 use crate::error::Error;
-use crate::planted::{self, Point, Second};
+use crate::planted::{self, Bug, Point, Second};
 use crate::remains::{ARENA, PARITY, REQUESTS, SESSION, STAGING, SUMS};
 use crate::requests::{Left, Met};
 use crate::segment::Adopted;
@@ -35,13 +35,13 @@ pub struct Answered {
 /// What the parts of a resume took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Parts {
-    /// Mapping what was left.
+    /// Mapping what was left, and the flush before anything is read.
     pub adopt: Duration,
     /// Rolling the old arena back.
     pub roll_back: Duration,
     /// Log and redo.
     pub recover: Duration,
-    /// The checkpoint behind them: flush, write, flush, superblock, flush.
+    /// The checkpoint behind them: write, flush, superblock, flush.
     pub checkpoint: Duration,
     /// Looking at every frame of the old arena.
     pub evidence: Duration,
@@ -154,7 +154,7 @@ impl Store {
         let inherited = remains.duplicate()?;
         let code = options.protect.unwrap_or(Pool::on(&*device)?.protect);
         let mut dead = Dead::adopt(remains, options, code, &mut resumed.findings);
-        resumed.device_failed = dead.adopted.as_ref().is_some_and(Adopted::device_failed);
+        resumed.device_failed = dead.has_failed(&*device, options);
         let options = StoreOptions {
             lasting: true,
             read_only: options.read_only || resumed.device_failed,
@@ -225,6 +225,20 @@ impl Store {
 }
 
 impl Dead {
+    /// Whether the device had failed in the life before, or fails now to flush what that life wrote: what is read is believed
+    /// to be durable, and who is told of a failed flush is told once (S-9.8). So that is noted before anything is read, in the
+    /// memory that outlives this life too.
+    fn has_failed(&self, device: &dyn Device, options: &StoreOptions) -> bool {
+        let Some(adopted) = &self.adopted else { return false };
+        if adopted.device_failed() || options.read_only || planted::is(Bug::NoFlushBeforeRecovery) {
+            return adopted.device_failed();
+        }
+        let Err(error) = device.flush() else { return false };
+        tracing::error!(%error, "what the server that died wrote cannot be made durable");
+        adopted.note_device_failed();
+        true
+    }
+
     /// The requests of the lives before.
     fn met(&self, last: u64, resumed: &mut Resumed) -> Vec<Met> {
         let (Some(requests), Some(undo)) = (&self.requests, &self.undo) else {

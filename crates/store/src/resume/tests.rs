@@ -6,6 +6,7 @@ use crate::restart::Finding;
 use crate::{Equations, FormatOptions, Meaning, Ref, Source};
 use keepfs_format::Kind;
 use keepfs_media::ram::RamDevice;
+use keepfs_media::sim::{Faults, Operation, SimDevice, When};
 
 fn options() -> StoreOptions {
     StoreOptions {
@@ -20,7 +21,10 @@ fn options() -> StoreOptions {
 
 /// A pool with a node that is not synced.
 fn pool() -> (Arc<dyn Device>, Arc<Store>, Ref) {
-    let device: Arc<dyn Device> = Arc::new(RamDevice::new(4096));
+    pool_on(Arc::new(RamDevice::new(4096)))
+}
+
+fn pool_on(device: Arc<dyn Device>) -> (Arc<dyn Device>, Arc<Store>, Ref) {
     Store::format(device.clone(), &FormatOptions::default()).expect("format");
     let store = Store::open(device.clone(), &options()).expect("open");
     let made = store.transact::<_, Error>(|t| {
@@ -138,4 +142,23 @@ fn a_device_that_failed_is_not_written_by_the_next_life() {
     let mut after = vec![0; 4096 * 4096];
     device.read(keepfs_media::PageNo(0), &mut after).expect("read");
     assert!(before == after);
+}
+
+/// S-9.8: a flush that fails is told once. A resume that hears of it writes nothing, and no life behind it does, though every
+/// later flush succeeds: they would read what the medium lacks.
+#[test]
+fn a_flush_that_fails_at_a_resume_ends_writing_in_every_life() {
+    let sim = Arc::new(SimDevice::new(4096));
+    let (device, store, r) = pool_on(sim.clone());
+    let mut remains = store.remains().expect("it lasts");
+    drop(store);
+    let written = sim.log_len();
+    sim.set_faults(Faults::none().fail(Operation::Flush, When::Nth(1)));
+    for _ in 0..2 {
+        let (store, resumed) = resume(&device, remains);
+        assert!(resumed.device_failed && store.is_read_only() && store.fault().is_some());
+        assert_eq!(content(&store, r), *b"not synced");
+        remains = store.remains().expect("it lasts");
+    }
+    assert_eq!(sim.log_len(), written);
 }

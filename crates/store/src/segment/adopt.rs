@@ -25,7 +25,7 @@ pub struct Adopted {
 }
 
 impl Adopted {
-    /// Reads a segment; nothing in it is changed. The undo slots, not yet retired, tell what is committed; without them the
+    /// Reads a segment; nothing in it is changed by that. The undo slots, not yet retired, tell what is committed; without them the
     /// last transaction may be taken as not committed, if nobody has heard of it. Errors: `Memory`; `Damaged` if it is no
     /// segment.
     pub fn new(descriptor: OwnedFd, guard: Guard, undo: Option<&UndoLog>) -> Result<Adopted, Error> {
@@ -71,6 +71,11 @@ impl Adopted {
     /// Writing to the pool had ended because the device failed.
     pub fn device_failed(&self) -> bool {
         self.segment.device_failed()
+    }
+
+    /// It ends here: no later life writes either (S-14.8).
+    pub fn note_device_failed(&self) {
+        self.segment.note_device_failed();
     }
 
     /// The code of the frames that this server left, if it told (S-2.9).
