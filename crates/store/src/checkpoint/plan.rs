@@ -133,7 +133,7 @@ impl<'s> Plan<'s> {
     pub fn finish(&mut self) -> Result<(), Error> {
         self.place_everything()?;
         self.homes.settle()?;
-        let mut contents: Vec<(MetaId, arena::Copy)> = Vec::new();
+        let mut contents: Vec<(MetaId, arena::Copy, u64)> = Vec::new();
         for block in self.homes.changed()? {
             let id = MetaId::new(Space::Homes, block);
             let (bytes, entry) = self.twice(id, || {
@@ -142,7 +142,7 @@ impl<'s> Plan<'s> {
                 Ok(bytes)
             })?;
             self.entries.insert(id.0, entry);
-            contents.push((id, bytes));
+            contents.push((id, bytes, entry.crc.get()));
         }
         self.write_homes(&contents)?;
         for space in Space::ALL {
@@ -315,12 +315,13 @@ impl<'s> Plan<'s> {
         Ok(entry)
     }
 
-    fn write_homes(&self, homes: &[(MetaId, arena::Copy)]) -> Result<(), Error> {
+    fn write_homes(&self, homes: &[(MetaId, arena::Copy, u64)]) -> Result<(), Error> {
         let mut writes = Vec::new();
-        for (id, bytes) in homes {
+        for (id, bytes, _) in homes {
             self.put_at(*id, bytes, &mut writes)?;
         }
-        self.store.write_runs(&mut writes, Class::Map)
+        self.store.write_runs(&mut writes, Class::Map)?;
+        homes.iter().try_for_each(|(_, bytes, crc)| unchanged(bytes, *crc))
     }
 
     fn put_at<'b>(&self, id: MetaId, bytes: &'b [u8; PAGE], writes: &mut Vec<(u64, &'b [u8])>) -> Result<(), Error> {
@@ -338,15 +339,21 @@ impl<'s> Plan<'s> {
         }
         self.store.write_runs(&mut writes, Class::Map)?;
         for (id, bytes, crc) in core::mem::take(&mut self.batch) {
-            if crc64::full(&bytes[..]) != crc {
-                return Err(Error::Damaged("a map buffer was changed while it was written".into()));
-            }
+            unchanged(&bytes, crc)?;
             match self.kept.len() < KEPT_MAX {
                 true => self.kept.push((id, bytes, crc)),
                 false => self.dropped.push(id),
             }
         }
         Ok(())
+    }
+}
+
+/// A buffer that was written is still what it was made as (S-13.9).
+fn unchanged(bytes: &[u8; PAGE], crc: u64) -> Result<(), Error> {
+    match crc64::full(bytes) == crc {
+        true => Ok(()),
+        false => Err(Error::Damaged("a map buffer was changed while it was written".into())),
     }
 }
 
