@@ -54,7 +54,9 @@ pub enum Error {
         address: usize,
     },
     /// What a transaction was about to tell the log changed in the heap (S-13.9, promise C-3).
-    #[error("the records of a transaction were changed in memory by something else; it was taken back, do it again")]
+    #[error(
+        "what a transaction was about to log was changed in memory by something else; it was taken back, do it again"
+    )]
     Records,
     /// A metablock that could not be repaired (S-15.17).
     #[error("{id} was damaged in memory beyond repair and is fenced off: `keepfs damage list` says whose it is")]

@@ -7,7 +7,7 @@ pub use raw::{Way, writes};
 
 use crate::arena::{Arena, Guard};
 use crate::error::{Error, Stop};
-use crate::txn::{Ranges, insert_range};
+use crate::txn::Ranges;
 use crate::undo::{Change, Undo, UndoLog};
 use crate::update;
 use keepfs_codes::identity::Group;
@@ -98,7 +98,7 @@ pub fn put(code: Protection, guard: Guard, len: usize, trials: usize) -> Result<
             ranges.clear();
         }
         let (_, offset) = place(i);
-        insert_range(&mut ranges, offset as u16, (offset + len) as u16);
+        ranges.insert(offset as u16, (offset + len) as u16);
         std::hint::black_box(&ranges);
     });
     // Not what the copies before left: a put that changes nothing costs nothing.

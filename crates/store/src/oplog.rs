@@ -62,6 +62,8 @@ pub(crate) struct Appended<'o> {
     inner: MutexGuard<'o, Inner>,
     end: usize,
     chain: u64,
+    /// Something else changed what was to be appended: it was left out.
+    stray: bool,
 }
 
 impl OpLog {
@@ -134,16 +136,8 @@ impl OpLog {
             self.swap_locked(&mut inner);
         }
         if !has_room(&inner.halves[inner.live], draft) {
-            // Longer than a whole half: it is left out, and so is all before it (S-12.6).
-            self.swap_locked(&mut inner);
-            let ends = &inner.halves[inner.live];
-            let (end, chain) = (ends.end, ends.chain);
-            return Appended {
-                oplog: self,
-                inner,
-                end,
-                chain,
-            };
+            // Longer than a whole half.
+            return self.leave_out(inner, false);
         }
         let live = inner.live;
         let ends = &mut inner.halves[live];
@@ -151,16 +145,35 @@ impl OpLog {
         let bytes = draft.finish(seq, ends.chain);
         self.log.store(live * LOG_HALF + ends.end, bytes);
         let (end, chain) = (ends.end + bytes.len(), draft.crc());
+        if !draft.is_right() {
+            return self.leave_out(inner, true);
+        }
         Appended {
             oplog: self,
             inner,
             end,
             chain,
+            stray: false,
+        }
+    }
+
+    /// A transaction is left out, and both halves are emptied (S-12.6).
+    fn leave_out<'o>(&'o self, mut inner: MutexGuard<'o, Inner>, stray: bool) -> Appended<'o> {
+        self.swap_locked(&mut inner);
+        self.swap_locked(&mut inner);
+        let ends = &inner.halves[inner.live];
+        let (end, chain) = (ends.end, ends.chain);
+        Appended {
+            oplog: self,
+            inner,
+            end,
+            chain,
+            stray,
         }
     }
 
     fn append_states(&self, half: usize, ends: &mut Ends, seq: u64, draft: &Draft) {
-        for (object, inode) in draft.earlier() {
+        for (object, inode, _) in draft.earlier() {
             if ends.objects.contains_key(object) {
                 continue;
             }
@@ -185,8 +198,9 @@ fn has_room(ends: &Ends, draft: &Draft) -> bool {
 }
 
 impl Appended<'_> {
-    /// The transaction is committed: its entries count from here on (O-2).
-    pub fn publish(mut self) {
+    /// The transaction is committed: its entries count from here on (O-2). Whether something else changed what was to be
+    /// appended, so that it was left out (S-13.9).
+    pub fn publish(mut self) -> bool {
         let live = self.inner.live;
         let ends = &mut self.inner.halves[live];
         ends.end = self.end;
@@ -201,6 +215,7 @@ impl Appended<'_> {
             self.end as u64,
             Ordering::Release,
         );
+        self.stray
     }
 }
 

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::padded::Padded;
 use crate::segment::{SMALL, Segment};
 use core::sync::atomic::{AtomicUsize, Ordering};
+use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
 use slots::{Head, Slots, Stored};
@@ -144,6 +145,18 @@ fn staging(record: &Record) -> Option<(Staging, Patch<'_>)> {
 }
 
 impl Staging {
+    /// Makes `page` what lies under the page: `base`, or zeros. `false`: it is not what was read (S-13.9).
+    fn has_base(&self, base: Option<&[u8; PAGE]>, page: &mut [u8; PAGE]) -> bool {
+        match base {
+            Some(base) => *page = *base,
+            None => page.fill(0),
+        }
+        match self.base {
+            0 => base.is_none(),
+            _ => crc32c::of(page) == self.base_crc,
+        }
+    }
+
     /// The head of a page that was not staged before.
     fn head(&self, stamp: u64) -> Head {
         Head {
@@ -403,14 +416,18 @@ impl Table {
 
     fn stage_first(&mut self, staging: &Staging, patch: &Patch<'_>, under: &mut Under<'_>) -> Result<(), Full> {
         self.stamp += 1;
-        let mut page = match under {
-            Under::Bases(bases) => bases.remove(&staging.key),
-            Under::Later => None,
-        }
-        .unwrap_or_else(|| Box::new([0; PAGE]));
+        let mut page = [0; PAGE];
+        let right = match under {
+            Under::Bases(bases) => staging.has_base(bases.remove(&staging.key).as_deref(), &mut page),
+            Under::Later => true,
+        };
         patch.to(&mut page);
         let head = staging.head(self.stamp);
         let stored = self.slots.put(&head, &page)?;
+        if !right {
+            // Whoever reads it finds that it is lost; the log has what was written, for a base that is read again.
+            self.slots.spoil(&head, &stored);
+        }
         self.placed(None, &head, &stored);
         if staging.base != 0 && matches!(under, Under::Later) {
             let mut set = Box::new([0; PAGE / 64]);

@@ -14,13 +14,13 @@ mod claims;
 mod diff;
 mod encode;
 mod publish;
+mod ranges;
 #[cfg(feature = "measure")]
 pub mod recon;
 mod records;
 
 pub(crate) use claims::Lowering;
-#[cfg(feature = "measure")]
-pub(crate) use diff::insert_range;
+pub(crate) use ranges::Ranges;
 
 use crate::arena::{FrameNo, is_within};
 use crate::cache::Pin;
@@ -41,7 +41,6 @@ use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space, inode};
 use records::Records;
-use smallvec::SmallVec;
 
 /// Most frames one transaction may touch in a small arena; in a larger one see [`frames_max`].
 pub const FRAMES_MAX: usize = 256;
@@ -190,9 +189,6 @@ pub(crate) fn check_header(header: &Header, r: Ref, pool_tag: u32) -> Result<(),
         MetaId(header.id.get())
     )))
 }
-
-/// Ranges (from, to) of a metablock.
-pub(crate) type Ranges = SmallVec<[(u16, u16); 6]>;
 
 /// One frame in a transaction.
 struct Touched<'s> {
@@ -350,7 +346,7 @@ impl<'s> Txn<'s> {
             r,
             pin,
             generation: header.generation.get(),
-            ranges: Ranges::new(),
+            ranges: Ranges::of(r.id, header.generation.get()),
             written: false,
             fate: Fate::Stays,
         });
@@ -372,7 +368,7 @@ impl<'s> Txn<'s> {
     }
 
     fn mark(&mut self, i: usize, offset: usize, len: usize) {
-        diff::insert_range(&mut self.touched[i].ranges, offset as u16, (offset + len) as u16);
+        self.touched[i].ranges.insert(offset as u16, (offset + len) as u16);
     }
 
     /// Stores `new` at `offset`, behind the header.
@@ -461,7 +457,7 @@ impl<'s> Txn<'s> {
         if self.records.iter().any(Table::concerns) {
             let coming = self.store.staged_table.lock().expect(&self.records);
             self.coming = coming.map_err(|room| Stop::Pressure(Pressure::Staged(room)))?;
-            self.coming.make(&self.store.segment, &self.records, &self.bases);
+            self.make_ahead()?;
         }
         Ok(Sealed { txn: self, redo })
     }

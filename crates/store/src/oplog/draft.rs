@@ -1,6 +1,7 @@
 //! What a transaction will append to the operation log, collected while it is open (S-12.3, S-12.4).
 //!
-//! The memory is kept per thread from one transaction to the next, so that nothing is allocated as a rule.
+//! The memory is kept per thread from one transaction to the next, so that nothing is allocated as a rule. What is collected
+//! has a sum from when it is added (S-13.9).
 
 use keepfs_codes::crc64;
 use keepfs_format::inode::SIZE;
@@ -10,8 +11,12 @@ use std::cell::Cell;
 /// Bytes of memory that a thread keeps at most.
 const KEEP_MAX: usize = 64 << 10;
 
-/// An object and its inode as it was.
-type Earlier = (u64, [u8; SIZE]);
+/// An object, its inode as it was, and the CRC-64 of both.
+type Earlier = (u64, [u8; SIZE], u64);
+
+fn sum_of(object: u64, inode: &[u8; SIZE]) -> u64 {
+    crc64::seeded(object, inode)
+}
 
 thread_local! {
     static SPARE: Cell<Option<(Vec<u8>, Vec<Earlier>)>> = const { Cell::new(None) };
@@ -23,6 +28,9 @@ pub(crate) struct Draft {
     bytes: Vec<u8>,
     count: u32,
     earlier: Vec<Earlier>,
+    /// CRC-64 of the operations, how many they and the states are, and where they end.
+    sum: u64,
+    added: (u32, usize, usize),
 }
 
 impl Draft {
@@ -36,25 +44,33 @@ impl Draft {
             bytes,
             count: 0,
             earlier,
+            sum: crc64::full(&[]),
+            added: (0, 0, TXN_HEAD),
         }
     }
 
     /// Adds an operation. `false` if its data is longer than an operation's may be.
     pub fn push(&mut self, operation: &Operation<'_>) -> bool {
         self.count += 1;
-        operation.encode(&mut self.bytes)
+        let start = self.bytes.len();
+        let fits = operation.encode(&mut self.bytes);
+        self.sum = crc64::more(self.sum, &self.bytes[start..]);
+        self.added = (self.added.0 + 1, self.added.1, self.bytes.len());
+        fits
     }
 
     /// Whether the object's earlier state is kept already.
     pub fn knows(&self, object: u64) -> bool {
-        self.earlier.iter().any(|(o, _)| *o == object)
+        self.earlier.iter().any(|(o, ..)| *o == object)
     }
 
     /// Keeps an object's earlier state; `fill` writes it.
     pub fn keep(&mut self, object: u64, fill: impl FnOnce(&mut [u8; SIZE])) {
-        self.earlier.push((object, [0; SIZE]));
-        if let Some((_, inode)) = self.earlier.last_mut() {
+        self.added.1 += 1;
+        self.earlier.push((object, [0; SIZE], 0));
+        if let Some((_, inode, sum)) = self.earlier.last_mut() {
             fill(inode);
+            *sum = sum_of(object, inode);
         }
     }
 
@@ -66,6 +82,21 @@ impl Draft {
     /// The objects changed, as they were.
     pub fn earlier(&self) -> &[Earlier] {
         &self.earlier
+    }
+
+    /// Whether they are what was added.
+    pub fn is_right(&self) -> bool {
+        let (count, states, end) = self.added;
+        let is_state = |(object, inode, sum): &Earlier| sum_of(*object, inode) == *sum;
+        (self.count, self.earlier.len()) == (count, states)
+            && self.bytes.get(TXN_HEAD..end).map(crc64::full) == Some(self.sum)
+            && self.earlier.iter().all(is_state)
+    }
+
+    /// A stray write.
+    #[cfg(test)]
+    pub fn scribble(&mut self, change: impl FnOnce(&mut Vec<u8>, &mut Vec<Earlier>)) {
+        change(&mut self.bytes, &mut self.earlier);
     }
 
     /// Whether there is nothing to append.

@@ -1,7 +1,7 @@
 //! Entries are read back in order, swaps exchange, full halves swap by themselves, scribbles are seen (S-12.2 to S-12.6).
 
 use super::*;
-use keepfs_format::oplog::{Action, Operation};
+use keepfs_format::oplog::{Action, Operation, TXN_HEAD};
 
 fn oplog() -> OpLog {
     OpLog::new(Guard::Off, false).expect("memory")
@@ -130,4 +130,36 @@ fn scribbles_are_seen() {
         oplog.states.xor_u8(at, 4);
     }
     assert_eq!(seqs(&oplog, Half::Live), [1, 2]);
+}
+
+/// S-13.9, S-12.6: a transaction whose operations or states were changed before they were appended is left out, with all
+/// before it; what follows starts from states of its own.
+#[test]
+fn what_was_changed_is_left_out() {
+    for which in 0..5 {
+        let oplog = oplog();
+        commit(&oplog, 1, 7, 1);
+        oplog.swap();
+        commit(&oplog, 2, 7, 2);
+        let mut draft = Draft::new();
+        draft.keep(7, |inode| inode.fill(3));
+        draft.keep(8, |inode| inode.fill(3));
+        assert!(draft.push(&operation(7, 3)));
+        assert!(draft.push(&operation(8, 3)));
+        draft.scribble(|bytes, earlier| match which {
+            0 => bytes[TXN_HEAD + 9] ^= 1,
+            1 => bytes.truncate(bytes.len() - 8),
+            2 => earlier[1].1[200] ^= 0x80,
+            3 => earlier[0].0 = 9,
+            _ => drop(earlier.pop()),
+        });
+        assert!(oplog.append(3, &mut draft).publish(), "change {which}");
+        for half in [Half::Previous, Half::Live] {
+            assert!(seqs(&oplog, half).is_empty(), "change {which}");
+            assert!(oplog.states(half).expect("sound").is_empty());
+        }
+        commit(&oplog, 4, 7, 4);
+        assert_eq!(seqs(&oplog, Half::Live), [4]);
+        assert_eq!(oplog.states(Half::Live).expect("sound")[0].inode.body, 4);
+    }
 }

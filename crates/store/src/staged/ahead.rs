@@ -26,10 +26,11 @@ impl Coming {
     }
 
     /// Makes what can be made before the commit, once the transaction changes nothing any more. The caller holds what protects
-    /// its pages from others, and not the table.
-    pub fn make(&mut self, segment: &Segment, records: &[Record], bases: &Bases) {
-        if let Some((ahead, record)) = self.ahead.as_mut().zip(only_one(records)) {
-            ahead.make(segment, record, bases);
+    /// its pages from others, and not the table. Errors, with its address: a base is not what was read (S-13.9).
+    pub fn make(&mut self, segment: &Segment, records: &[Record], bases: &Bases) -> Result<(), usize> {
+        match self.ahead.as_mut().zip(only_one(records)) {
+            Some((ahead, record)) => ahead.make(segment, record, bases),
+            None => Ok(()),
         }
     }
 }
@@ -56,20 +57,31 @@ struct Made {
 impl Ahead {
     /// Puts the content that `record` makes into a slot. What cannot be made here, because the old content is damaged, is left
     /// to [`Table::apply`].
-    fn make(&mut self, segment: &Segment, record: &Record, bases: &Bases) {
-        let Some((_, patch)) = staging(record) else { return };
+    fn make(&mut self, segment: &Segment, record: &Record, bases: &Bases) -> Result<(), usize> {
+        let Some((staging, patch)) = staging(record) else {
+            return Ok(());
+        };
+        let base = bases.get(&self.key);
         self.made = with_page(|page| {
             let mut old = None;
-            match (self.was, bases.get(&self.key)) {
-                (Some(placed), _) => old = Some(slots::load(segment, self.key, &placed, page)?),
-                (None, Some(base)) => *page = **base,
-                (None, None) => page.fill(0),
+            match self.was {
+                Some(placed) => {
+                    old = slots::load(segment, self.key, &placed, page);
+                    if old.is_none() {
+                        return Ok(None);
+                    }
+                }
+                None if !staging.has_base(base.map(|base| &**base), page) => {
+                    return Err(base.map_or(0, |base| base.as_ptr().addr()));
+                }
+                None => {}
             }
             patch.to(page);
             let small = self.small.filter(|_| slots::is_small(page));
             let stored = slots::store(segment, small.unwrap_or(self.whole), page);
-            Some(Made { stored, old })
-        });
+            Ok(Some(Made { stored, old }))
+        })?;
+        Ok(())
     }
 }
 

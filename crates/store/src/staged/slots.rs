@@ -141,6 +141,12 @@ impl Slots {
         self.segment.set_head(stored.slot, &bytes);
     }
 
+    /// What is stored in a slot is not what it should be: it gets a CRC that it has not.
+    pub fn spoil(&self, head: &Head, stored: &Stored) {
+        let bytes = encode(self.segment.incarnation(), head, !stored.crc);
+        self.segment.set_head(stored.slot, &bytes);
+    }
+
     /// What a slot holds is not to be used from here on.
     pub fn name_lost(&mut self, slot: u32, head: &Head) {
         self.segment

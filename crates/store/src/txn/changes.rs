@@ -22,7 +22,7 @@ pub(super) type Changes<'b> = SmallVec<[Change<'b>; FEW]>;
 
 impl<'s> Txn<'s> {
     /// The audit equations must balance (SPEC section 17); then the redo is encoded, if it leaves any. Errors:
-    /// [`Error::Unbalanced`] (S-17.1); `Damaged` if an undo record does not read back (S-13.10); `Logic` if the door changed a
+    /// [`Error::Unbalanced`] (S-17.1); `Damaged` if an undo record does not read back (S-13.10); `Records` (S-13.9); `Logic` if the door changed a
     /// frame that the transaction does not hold; `Pressure`.
     pub(super) fn judge_and_encode(&self) -> Result<Option<redo::Encoded<'s>>, Stop> {
         let mut bytes = UNDONE.take();
@@ -35,6 +35,7 @@ impl<'s> Txn<'s> {
     fn judge_and_encode_in(&self, copied: &[u8]) -> Result<Option<redo::Encoded<'s>>, Stop> {
         let mut changes = Changes::new();
         self.changes(copied, &mut changes)?;
+        self.check_told()?;
         self.audit(&changes)?;
         let encoded = self.logged.then(|| self.encode_redo(&changes)).transpose()?;
         // What was judged and encoded is what the door recorded.

@@ -201,7 +201,7 @@ impl Txn<'_> {
             r,
             pin,
             generation,
-            ranges: super::Ranges::new(),
+            ranges: super::Ranges::of(id, generation),
             written: false,
             fate: Fate::Born,
         });

@@ -1,6 +1,6 @@
 //! Which bytes of a metablock a change of a structure touches: eight at a time, since most are equal.
 
-use super::{Meaning, Ranges, Ref, Txn};
+use super::{Meaning, Ref, Txn};
 use crate::error::Stop;
 use crate::planted::{self, Logic};
 use crate::update;
@@ -87,22 +87,6 @@ impl Txn<'_> {
             .for_each(|range| self.mark(i, offset + range.start, range.len()));
         Ok(())
     }
-}
-
-/// Inserts `from..to` into sorted, disjoint ranges, merging those that touch.
-pub(crate) fn insert_range(ranges: &mut Ranges, from: u16, to: u16) {
-    if ranges.last().is_none_or(|(_, end)| *end < from) {
-        return ranges.push((from, to));
-    }
-    let first = ranges.partition_point(|(_, end)| *end < from);
-    let last = ranges.partition_point(|(start, _)| *start <= to);
-    if first == last {
-        ranges.insert(first, (from, to));
-        return;
-    }
-    let merged = (from.min(ranges[first].0), to.max(ranges[last - 1].1));
-    ranges[first] = merged;
-    ranges.drain(first + 1..last);
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The redo of a transaction, from its undo records (S-15.16, decision 0541).
 
-use super::Txn;
+use super::{Touched, Txn};
 use crate::error::{Error, Stop};
 use crate::events::Done;
+use crate::oplog::Draft;
 use crate::redo;
 use keepfs_audit::digest::{Change, Nature};
 use keepfs_format::plog::{self, Record};
@@ -25,15 +26,53 @@ impl<'s> Txn<'s> {
                 put.iter().for_each(|change| show(change, usize::from(from), bytes));
             });
         }
+        self.check_ranges()?;
         draft.seal(&self.store.segment)
+    }
+
+    /// Errors: `Records` if something else changed the operations, or which bytes are logged (S-13.9).
+    pub(super) fn check_told(&self) -> Result<(), Error> {
+        match &self.draft {
+            Some(draft) if !draft.is_right() => Err(self.tell_stray_operations(Done::RolledBack)),
+            _ => self.check_ranges(),
+        }
+    }
+
+    fn check_ranges(&self) -> Result<(), Error> {
+        let stray = self.touched.iter().find(|t| !t.ranges.are_right(t.r.id, t.generation));
+        stray.map_or(Ok(()), |t| Err(self.tell_stray_ranges(t)))
+    }
+
+    /// Puts staged pages where they will be, as far as that can be done before the commit. Errors: `Records` if something else
+    /// changed what was read of the page under one (S-13.9).
+    pub(super) fn make_ahead(&mut self) -> Result<(), Error> {
+        let made = self.coming.make(&self.store.segment, &self.records, &self.bases);
+        made.map_err(|address| self.tell_stray(address, Done::RolledBack, "the page under one that is staged"))
+    }
+
+    #[cold]
+    fn tell_stray_ranges(&self, t: &Touched<'_>) -> Error {
+        let address = t.ranges.as_ptr().addr();
+        self.tell_stray(address, Done::RolledBack, "which bytes a transaction logs")
+    }
+
+    /// The operations are not what was added (S-13.9).
+    #[cold]
+    pub(super) fn tell_stray_operations(&self, done: Done) -> Error {
+        let operations = self.draft.as_ref().map_or(&[][..], Draft::operations);
+        self.tell_stray(operations.as_ptr().addr(), done, "the operations of a transaction")
+    }
+
+    #[cold]
+    fn tell_stray(&self, address: usize, done: Done, what: &str) -> Error {
+        self.store.tell_heap(address, done, what);
+        Error::Records
     }
 
     /// The records are not what was added (S-13.9).
     #[cold]
     pub(super) fn tell_stray_records(&self, done: Done) -> Error {
-        let address = self.records.as_ptr().addr();
-        self.store.tell_heap(address, done, "the records of a transaction");
-        Error::Records
+        self.tell_stray(self.records.as_ptr().addr(), done, "the records of a transaction")
     }
 
     /// Behind the seal, where nothing can fail any more, records that something else changed are read from their redo.
@@ -62,3 +101,6 @@ fn show(change: &Change<'_>, from: usize, bytes: &mut [u8]) {
         bytes[start - from..end - from].copy_from_slice(&change.new[start - change.offset..end - change.offset]);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! What a sealed transaction does from its number on: redo, the state word, and what follows from it (S-14.3).
 
 use super::Txn;
+use crate::events::Done;
 use crate::planted::{self, Point, Second};
 use crate::redo;
 use keepfs_format::{Space, inode};
@@ -36,9 +37,7 @@ impl Txn<'_> {
             requests.done(seq);
         }
         planted::step(Point::RequestDone);
-        if let Some(appended) = appended {
-            appended.publish();
-        }
+        let stray = appended.is_some_and(|appended| appended.publish());
         self.store.audits.ledger.told(&self.records);
         if !self.logged {
             return seq;
@@ -48,6 +47,10 @@ impl Txn<'_> {
             .follow_staged(seq, &self.records, &mut self.bases, &mut self.coming, self.promised);
         planted::step(Point::StagedFollowed);
         self.promised = 0;
+        drop(redo);
+        if stray {
+            self.tell_stray_operations(Done::Dropped);
+        }
         seq
     }
 

@@ -34,7 +34,9 @@ fn bases(record: &Record) -> Bases {
 fn made(table: &mut Table, record: &Record) -> Coming {
     let records = core::slice::from_ref(record);
     let mut coming = table.expect(records).expect("room");
-    coming.make(table.slots.segment(), records, &bases(record));
+    coming
+        .make(table.slots.segment(), records, &bases(record))
+        .expect("its base is right");
     coming
 }
 

@@ -1,6 +1,6 @@
 //! The ranges are those that byte by byte comparison gives.
 
-use super::{GAP, Ranges, differences, insert_range};
+use super::{GAP, differences};
 
 /// The plain way.
 fn plain(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
@@ -40,39 +40,4 @@ fn ranges_are_those_of_a_plain_comparison() {
             .collect();
         assert_eq!(found, plain(&old, &new), "{new:?}");
     }
-}
-
-/// Ranges that overlap or touch become one, in any order of coming.
-#[test]
-fn inserted_ranges_are_those_of_a_list_of_bytes() {
-    let mut random = numbers();
-    for round in 0..2000 {
-        let mut ranges = Ranges::new();
-        let mut bytes = [false; 64];
-        for step in 0..12 {
-            // Half of the rounds go upwards, as decoded structures are stored.
-            let from = if round % 2 == 0 {
-                step * 5 + random(4)
-            } else {
-                random(56)
-            } as u16;
-            let to = from + 1 + random(6) as u16;
-            insert_range(&mut ranges, from, to.min(64));
-            bytes[usize::from(from)..usize::from(to.min(64))].fill(true);
-            let expected: Vec<(u16, u16)> = runs(&bytes);
-            assert_eq!(ranges[..], expected[..]);
-        }
-    }
-}
-
-/// Where bytes are set, as ranges.
-fn runs(bytes: &[bool]) -> Vec<(u16, u16)> {
-    let mut runs: Vec<(u16, u16)> = Vec::new();
-    for at in (0..bytes.len()).filter(|at| bytes[*at]) {
-        match runs.last_mut() {
-            Some(last) if usize::from(last.1) == at => last.1 += 1,
-            _ => runs.push((at as u16, at as u16 + 1)),
-        }
-    }
-    runs
 }
