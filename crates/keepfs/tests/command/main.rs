@@ -5,6 +5,7 @@ mod birth;
 mod borrowed;
 mod crash;
 mod create;
+mod damaged;
 mod flushed;
 mod json;
 mod keeper;

@@ -147,8 +147,11 @@ pub(super) fn compare_staged(store: &Store, adopted: &Adopted, findings: &mut Ve
     let new = store.staged_table.lock();
     let (mut was, mut is) = ([0; PAGE], [0; PAGE]);
     for (ino, index) in old.keys().into_iter().chain(new.keys()) {
-        // One that was known to be lost is no news; log and redo may even have it.
-        let is_known = old.is_lost(ino, index) == Some(true);
+        // One that was known to be lost is no news; log and redo may even have it. One that is lost since was told: the device
+        // page under it is bad, not this memory.
+        let is_known = [&old, &*new]
+            .map(|table| table.is_lost(ino, index))
+            .contains(&Some(true));
         let read = |table: &Table, page| table.read(ino, index, page) == Ok(true);
         let same = is_known || read(&old, &mut was) && read(&new, &mut is) && was == is;
         if !same && !findings.contains(&Evidence::Staged(Some((ino, index)))) {

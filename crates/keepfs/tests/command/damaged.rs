@@ -1,0 +1,188 @@
+//! Bad pages of a real pool, met by mounts, by a keeper's next server and by `keepfs check`: each costs what lies on it, and
+//! is told (S-7.6, S-9.4, S-9.7).
+
+use super::bed::{Bed, done, fails, keepfs, run};
+use keepfs_format::plog;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const PAGE: usize = 4096;
+/// What the pages of the files hold.
+const FIRST: u8 = 0xA7;
+const SECOND: u8 = 0xA8;
+const OTHERS: u8 = 0xB9;
+
+/// A mounted pool with two files of two pages at rest, each with five bytes staged over its first page by a sync.
+fn staged(options: &str) -> Option<Bed> {
+    let bed = Bed::mounted("")?;
+    fs::write(bed.on("file"), [[FIRST; PAGE], [SECOND; PAGE]].concat()).unwrap();
+    fs::write(bed.on("other"), [OTHERS; 2 * PAGE]).unwrap();
+    bed.unmount();
+    bed.mount(options);
+    write_synced(&bed.on("file"), b"12345", 100);
+    write_synced(&bed.on("other"), b"67890", 100);
+    Some(bed)
+}
+
+fn write_synced(path: &Path, bytes: &[u8], offset: u64) {
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .unwrap();
+    file.write_all_at(bytes, offset).unwrap();
+    file.sync_all().unwrap();
+}
+
+/// The first page of a pool for which `is_it` holds.
+fn page_of(pool: &Path, is_it: impl Fn(&[u8]) -> bool) -> u64 {
+    let bytes = fs::read(pool).unwrap();
+    let page = bytes.chunks_exact(PAGE).position(is_it);
+    page.expect("it is there") as u64
+}
+
+/// Changes two bytes of a page.
+fn damage(pool: &Path, page: u64) {
+    let file = File::options().read(true).write(true).open(pool).unwrap();
+    let (mut bytes, at) = ([0; 2], page * PAGE as u64 + 3000);
+    file.read_exact_at(&mut bytes, at).unwrap();
+    file.write_all_at(&bytes.map(|byte| byte ^ 0x11), at).unwrap();
+}
+
+/// The pool of a mount as a power cut leaves it, with a page of it damaged.
+fn cut(bed: &Bed, page: u64) -> Bed {
+    let cut = Bed::empty();
+    fs::copy(bed.pool(), cut.pool()).unwrap();
+    damage(&cut.pool(), page);
+    cut
+}
+
+/// Reads `len` bytes at `offset`.
+fn read(path: &Path, offset: u64, len: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    File::open(path)?.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
+}
+
+#[track_caller]
+fn is_eio<T: std::fmt::Debug>(result: std::io::Result<T>) {
+    let eio = Some(rustix::io::Errno::IO.raw_os_error());
+    assert_eq!(result.unwrap_err().raw_os_error(), eio);
+}
+
+/// The one page of `file` is EIO and told with its path; everything else is there.
+fn judge(bed: &Bed) {
+    is_eio(read(&bed.on("file"), 100, 5));
+    assert!(read(&bed.on("file"), PAGE as u64, PAGE).unwrap() == [SECOND; PAGE]);
+    assert_eq!(read(&bed.on("other"), 98, 9).unwrap(), b"\xB9\xB967890\xB9\xB9");
+    let listed = run(keepfs(["damage", "list", "--json"]).arg(bed.dir()));
+    assert_eq!(listed.status.code(), Some(1), "{listed:?}");
+    let list: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let [lost] = &list["damage"].as_array().unwrap()[..] else {
+        panic!("{list}")
+    };
+    assert_eq!(
+        (&lost["path"], &lost["lost"]),
+        (&"/file".into(), &true.into()),
+        "{list}"
+    );
+    assert_eq!((&lost["from"], &lost["length"]), (&0.into(), &PAGE.into()), "{list}");
+}
+
+/// The page is EIO for a sync, too, everything can be written, and the page heals when it is written whole.
+fn goes_on(bed: &Bed) {
+    is_eio(File::open(bed.on("file")).unwrap().sync_all());
+    write_synced(&bed.on("new"), b"new", 0);
+    write_synced(&bed.on("other"), b"more", 5000);
+    write_synced(&bed.on("file"), &[SECOND; PAGE], 0);
+    assert!(read(&bed.on("file"), 0, 2 * PAGE).unwrap() == [SECOND; 2 * PAGE]);
+    bed.unmount();
+    bed.check();
+}
+
+/// A bad page under a staged one, after a power cut: `check` tells it, both kinds of mount go on without it. S-9.4, S-7.6
+#[test]
+fn a_bad_page_under_staged_data_costs_this_page() {
+    let Some(bed) = staged("commit=3600") else { return };
+    let base = page_of(&bed.pool(), |page| page == [FIRST; PAGE]);
+    let cut = cut(&bed, base);
+    bed.unmount();
+    for more in [&[][..], &["--data"]] {
+        let checked = run(keepfs(["check"]).args(more).arg(cut.pool()));
+        assert_eq!(checked.status.code(), Some(4), "{checked:?}");
+        let said = String::from_utf8(checked.stdout).unwrap();
+        assert!(
+            said.contains("[data-bad]") && said.contains(&base.to_string()),
+            "{said}"
+        );
+    }
+    cut.mount("ro");
+    judge(&cut);
+    cut.unmount();
+    cut.mount("");
+    judge(&cut);
+    goes_on(&cut);
+}
+
+/// The same where the server was killed, without a keeper and with one, whose next server meets it. S-9.4, S-16.5
+#[test]
+fn a_bad_page_under_staged_data_costs_a_mount_nothing_else() {
+    for keeper in ["off", "on"] {
+        let Some(bed) = staged(&format!("commit=3600,keeper={keeper}")) else {
+            return;
+        };
+        let base = page_of(&bed.pool(), |page| page == [FIRST; PAGE]);
+        damage(&bed.pool(), base);
+        bed.end_server(Signal::KILL);
+        if keeper == "off" {
+            done(keepfs(["unmount", "--lazy"]).arg(bed.dir()));
+            bed.mount("");
+        }
+        judge(&bed);
+        goes_on(&bed);
+    }
+}
+
+/// A log that is damaged before changes that were synced: `check` tells it, no mount writes to the pool unasked, a read-only
+/// one shows what was before, and with `-o cut-log` work goes on from there. S-9.7
+#[test]
+fn a_log_damaged_in_the_middle_is_cut_when_its_user_says_so() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    for n in 0..5 {
+        write_synced(&bed.on(&format!("synced-{n}")), b"synced", 0);
+    }
+    let page = page_of(&bed.pool(), |page| {
+        page.starts_with(&plog::MAGIC.to_le_bytes()) && page.windows(8).any(|name| name == b"synced-2")
+    });
+    let cut = cut(&bed, page);
+    bed.unmount();
+    let (code, _) = fails(keepfs(["check"]).arg(cut.pool()));
+    assert_eq!(code, 4);
+    let (code, said) = fails(&mut cut.mounting(""));
+    assert_eq!(code, 1);
+    assert!(said.contains("-o cut-log"), "{said}");
+    let judge = || {
+        for n in 0..5 {
+            assert_eq!(cut.on(&format!("synced-{n}")).exists(), n < 2, "synced-{n}");
+        }
+        let events = done(keepfs(["events"]).arg(cut.dir()));
+        assert!(events.contains("log group"), "{events}");
+    };
+    cut.mount("ro");
+    judge();
+    assert!(fs::write(cut.on("new"), "").is_err());
+    cut.unmount();
+    fails(&mut cut.mounting(""));
+    cut.mount("cut-log");
+    judge();
+    write_synced(&cut.on("new"), b"new", 0);
+    cut.unmount();
+    cut.check();
+    cut.mount("");
+    assert_eq!(fs::read(cut.on("new")).unwrap(), b"new");
+    assert_eq!(fs::read(cut.on("synced-1")).unwrap(), b"synced");
+}
