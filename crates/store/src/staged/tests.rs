@@ -383,3 +383,17 @@ fn small_pages_take_small_slots() {
     assert_eq!(table.read(1, 0, &mut page), Ok(true));
     assert_eq!(page.iter().map(|b| usize::from(*b)).sum::<usize>(), usize::from(b'y'));
 }
+
+/// S-14.6: a page that is lost stays so for whoever comes to this memory.
+#[test]
+fn a_lost_page_is_lost_for_the_next_life() {
+    let segment = segment(SLOTS);
+    let mut table = Table::new(segment.clone());
+    for record in [tail(5, 0, 0, b"lost"), tail(5, 1, 0, b"not lost")] {
+        table.apply(&record, &mut Under::Later).expect("room");
+    }
+    assert!(table.lose(5, 0) && !table.lose(5, 0));
+    let next = rebuilt(&segment, &[]);
+    assert_eq!((next.is_lost(5, 0), next.is_lost(5, 1)), (Some(true), Some(false)));
+    assert_eq!(next.all_lost(), [(5, 0)]);
+}

@@ -37,6 +37,8 @@ impl<'s> Txn<'s> {
         self.changes(copied, &mut changes)?;
         self.check_told()?;
         self.audit(&changes)?;
+        #[cfg(test)]
+        tests::between(self, copied);
         let encoded = self.logged.then(|| self.encode_redo(&changes)).transpose()?;
         // What was judged and encoded is what the door recorded.
         match self.undo.forwards(copied).position(|told| told.is_none()) {

@@ -10,6 +10,9 @@ use keepfs_format::plog::Run;
 use keepfs_format::{Kind, MetaId, PAGE, Space};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
+use std::cell::Cell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// S-17.1: a change of a frame that the transaction does not hold is a logic error that names the frame, and is undone.
@@ -262,4 +265,59 @@ fn without_a_sum_what_nothing_proves_ends_writing() {
         (9, 10, Done::Ended as u8),
         "{last:?}"
     );
+}
+
+type Between = fn(&Txn<'_>, &[u8]);
+
+thread_local! {
+    static BETWEEN: Cell<Option<Between>> = const { Cell::new(None) };
+}
+
+/// What a test does between the judgement of a transaction and its redo, told the copy of its undo records.
+pub(super) fn between(txn: &Txn<'_>, copied: &[u8]) {
+    if let Some(between) = BETWEEN.take() {
+        between(txn, copied);
+    }
+}
+
+/// A stray write, by the address alone.
+fn strike(at: *const u8) {
+    let memory = File::options().read(true).write(true).open("/proc/self/mem");
+    let (memory, at) = (memory.expect("memory"), at.addr() as u64);
+    let mut byte = [0];
+    memory.read_exact_at(&mut byte, at).expect("read");
+    memory.write_all_at(&[byte[0] ^ 4], at).expect("written");
+}
+
+/// S-13.9, S-13.10: what is changed when the transaction was judged, and before its redo is whole, is seen too.
+#[test]
+#[cfg_attr(miri, ignore = "there is no /proc/self/mem")]
+fn what_is_changed_between_judgement_and_redo_is_seen() {
+    let world = World::new(Protection::Pcrc);
+    let before = world.content();
+    let cases: [(Between, &str); 2] = [
+        (
+            |_, copied| strike(&raw const copied[HEAD + OLD.len().next_multiple_of(8)]),
+            "undo",
+        ),
+        (
+            |txn, _| {
+                let logged = txn.touched.iter().find(|t| !t.ranges.is_empty());
+                strike(logged.expect("a range").ranges.as_ptr().cast());
+            },
+            "which bytes a transaction logs",
+        ),
+    ];
+    for (round, (between, told)) in cases.into_iter().enumerate() {
+        BETWEEN.set(Some(between));
+        let sealed = world.changed().seal();
+        assert!(
+            matches!(sealed.err(), Some(Stop::Error(Error::Damaged(_) | Error::Records))),
+            "{told}"
+        );
+        let events = world.store.history().events(0);
+        assert_eq!(events.len(), round + 1, "{events:?}");
+        assert!(events[round].text.contains(told), "{events:?}");
+        assert!(world.content() == before);
+    }
 }
