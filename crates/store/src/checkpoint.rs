@@ -181,23 +181,26 @@ impl Store {
         }
         let before = self.log.lock().head;
         let mut is_logged = wish.new_log.is_none();
-        if !moment.pending.is_empty() && is_logged {
-            let old = self.unless_redo_is_damaged(self.prepare(&moment.pending))?;
-            match old.filter(|old| self.log_has_room(old.pages())) {
-                Some(old) => self.write_whole_group(old)?,
-                None => is_logged = false,
+        if is_logged {
+            if !moment.pending.is_empty() {
+                let old = self.unless_redo_is_damaged(self.prepare(&moment.pending))?;
+                is_logged = self.write_whole_group(old.filter(|old| self.log_has_room(old.pages())))?;
             }
+            let mut state = self.log.lock();
+            is_logged &= !core::mem::take(&mut state.is_broken);
             if !is_logged && !planted::is(Bug::CarriedBehindNothing) {
-                self.log.lock().begin_chain(generation);
+                state.begin_chain(generation);
             }
         }
-        let tail = if planted::is(Bug::OldGroupInNewLog) {
-            before
-        } else {
-            self.log.lock().head
-        };
+        let mut tail = self.log.lock().head;
         if !moment.carried.is_empty() && !planted::is(Bug::CarryOmitted) {
-            self.write_carried(moment, wish.new_log.is_some())?;
+            let begun = self.write_carried(moment, wish.new_log.is_some(), generation)?;
+            // Behind a page that was given up they are in a chain of their own, too.
+            is_logged &= begun == tail;
+            tail = begun;
+        }
+        if planted::is(Bug::OldGroupInNewLog) {
+            tail = before;
         }
         let mut state = self.log.lock();
         state.written_seq = state.written_seq.max(moment.seq);
@@ -213,8 +216,8 @@ impl Store {
         Ok((tail, written))
     }
 
-    /// Staged pages whole, in a group of their own (S-10.3).
-    fn write_carried(&self, moment: &Moment, recovers: bool) -> Result<(), Error> {
+    /// Staged pages whole, in a group of their own (S-10.3), behind what had to be given up (S-8.12). Returns where they begin.
+    fn write_carried(&self, moment: &Moment, recovers: bool, generation: u64) -> Result<Head, Error> {
         let mut payload = Vec::new();
         for carried in &moment.carried {
             let record = carried.record(&self.segment);
@@ -233,8 +236,6 @@ impl Store {
             // But in a log that was written by a version that kept less room.
             tracing::warn!("the log is too full for the staged pages: this recovery must not be cut");
         }
-        let before = state.head;
-        let mut head = before;
         let stamp = Stamp {
             incarnation: state.incarnation,
             durable: state.durable,
@@ -242,13 +243,26 @@ impl Store {
             seq: moment.seq,
             flags: 0,
         };
-        let pages = log::append(&*self.device, &self.pool.log, &mut head, &stamp, &payload)?;
-        state.head = head;
-        state.written = before.group;
-        self.stats
-            .bytes_checkpoint
-            .fetch_add(pages * PAGE as u64, Ordering::Relaxed);
-        Ok(())
+        loop {
+            let before = state.head;
+            let mut head = before;
+            let Err(error) = log::append(&*self.device, &self.pool.log, &mut head, &stamp, &payload) else {
+                state.wrote();
+                state.head = head;
+                state.written = before.group;
+                let bytes = pages * PAGE as u64;
+                self.stats.bytes_checkpoint.fetch_add(bytes, Ordering::Relaxed);
+                return Ok(before);
+            };
+            let behind = if recovers { 0 } else { self.carry_room };
+            let needs = head.sequence - state.tail + pages + behind;
+            if needs > self.pool.log.pages || !state.give_up(head.sequence, &error) {
+                return Err(error);
+            }
+            state.is_broken = false;
+            state.begin_chain(generation);
+            parking_lot::MutexGuard::unlocked(&mut state, || self.tell_given_up(before.group, &error));
+        }
     }
 
     fn next_superblock(

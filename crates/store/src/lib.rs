@@ -304,11 +304,6 @@ impl Store {
         let segment = Arc::new(Segment::new(slots, o.guard, o.seal, o.lasting)?);
         segment.note_code(pool.protect);
         let staged_table = Table::new(segment.clone());
-        let head = log::Head {
-            sequence: sb.log_seq.get(),
-            group: sb.group.get(),
-            chain: sb.chain.get(),
-        };
         let device = Arc::new(Switch::new(device));
         let history = history::History::new(device.clone(), pool.id, pool.history);
         Ok(Store {
@@ -344,19 +339,7 @@ impl Store {
             inos: Padded::new(Numbers::new(2, keepfs_format::inode::PER_BLOCK)),
             lowering: Padded::default(),
             sync: sync::Sync::default(),
-            log: Mutex::new(LogState {
-                head,
-                tail: head.sequence,
-                start: ladder::LogStart::of(&sb),
-                durable: sb.durable.get(),
-                told: sb.durable.get(),
-                written: head.group - 1,
-                with_records: 0,
-                carry: 0,
-                written_seq: sb.seq.get(),
-                incarnation: sb.incarnation.get(),
-                base: sb.generation.get(),
-            }),
+            log: Mutex::new(LogState::of(&sb)),
             in_force: Mutex::new(Pool::of(&sb)),
             keeper: Mutex::new(Keeper {
                 superblock: Keeper::of(&sb),
@@ -373,7 +356,7 @@ impl Store {
             released: Mutex::default(),
             seen_log: Mutex::default(),
             checkpoint_at: Mutex::new(Instant::now()),
-            carry_room: sync::carry_pages(staged_most),
+            carry_room: sync::carry_room(staged_most),
             staged_limit,
             frames_max: txn::frames_max(frames),
             rewrite_limit: pool.rewrite_most().min(dirty_most(frames)),

@@ -127,6 +127,12 @@ bugs! { Bug:
     LeadGivenEarly = "lead given away before the old group's flush",
     /// Where the old group of a checkpoint could not be written, the carried one continues the old log all the same.
     CarriedBehindNothing = "carried group continues a log without the old one",
+    /// The log keeps room for the carried group once: the checkpoint's, not that of the recovery behind it.
+    RoomOnce = "room for the carried group once",
+    /// A resume takes groups that the dead server had refused.
+    RefusedBelieved = "refused group taken by a resume",
+    /// Behind a page of the log that was given up the next group is written as if it were there.
+    GivenUpSteppedOver = "log goes on behind a page that was given up",
     /// Of a transaction's changes only the first one is kept for undo.
     UndoOmitted = "undo record omitted",
     /// The second home of a metablock keeps what it held.

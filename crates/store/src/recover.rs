@@ -83,9 +83,9 @@ pub fn open_owing(
     let seen_groups = scan.groups.len();
     if let Some(owed) = &owed {
         // Whoever wrote these groups, or took them, had their data there, and no power was cut since. What it refused stays
-        // refused (S-9.9).
+        // refused (S-9.9, S-11.10).
         scan.durable = u64::MAX;
-        let refused = owed.refused(generation);
+        let refused = owed.refused(generation).filter(|_| !planted::is(Bug::RefusedBelieved));
         scan.groups
             .retain(|group| refused.is_none_or(|first| group.group < first));
     }
@@ -209,8 +209,8 @@ fn decode(group: &Found) -> Result<Vec<Record>, Error> {
     })
 }
 
-/// Drops the groups that are not taken (S-9.3). Returns the frames that a replay of the others needs, and their data pages
-/// that cannot be read.
+/// Drops the groups that are not taken (S-9.3; why none of these was answered for: S-11.5, S-11.7). Returns the frames that a
+/// replay of the others needs, and their data pages that cannot be read.
 fn keep_taken(
     device: &dyn Device,
     sb: &Superblock,
@@ -346,8 +346,8 @@ impl Store {
         Ok(())
     }
 
-    /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5), be it one
-    /// of another try to end this recovery, which had the redo of a dead server (S-16.5).
+    /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5, S-11.9),
+    /// be it one of another try to end this recovery, which had the redo of a dead server (S-16.5).
     fn begin_new_log(&self, keeper: &mut Keeper, seen: SeenLog, flushed: bool) -> Result<(), Error> {
         // What was read may not be durable: a killed server's writes are seen before they are flushed (S-9.5).
         if !flushed && !planted::is(Bug::NoFlushBeforeRecovery) {

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::events::{Done, Place, Seen, Told};
+use crate::ladder::LogStart;
 use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug};
 use crate::redo::{Group, Piece, Redo, RedoDamage, Span, Spare, compact};
@@ -13,6 +14,7 @@ use keepfs_codes::crc64;
 use keepfs_format::PAGE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record};
+use keepfs_format::superblock::Superblock;
 use keepfs_media::Device;
 use parking_lot::{Condvar, Mutex};
 
@@ -24,6 +26,14 @@ pub const fn group_pages_max() -> u64 {
 /// Log pages of staged data that weighs so many whole pages: four small ones with their heads take more than a whole one.
 pub const fn carry_pages(weight: usize) -> u64 {
     log::pages_of(weight * (PAGE + 4 * 48))
+}
+
+/// Log pages that are kept for what a recovery carries over, whatever is staged (S-10.8).
+pub fn carry_room(staged_most: usize) -> u64 {
+    match planted::is(Bug::RoomOnce) {
+        true => 0,
+        false => carry_pages(staged_most),
+    }
 }
 
 /// Who is cutting a group, and up to which transaction everything is durable.
@@ -48,7 +58,7 @@ pub struct LogState {
     /// Sequence number of the first page that recovery still needs.
     pub tail: u64,
     /// Where the log behind the checkpoint in force begins, for the witness (S-15.16).
-    pub start: crate::ladder::LogStart,
+    pub start: LogStart,
     /// Highest group whose flush returned.
     pub durable: u64,
     /// The `durable` that the last page written tells.
@@ -65,10 +75,57 @@ pub struct LogState {
     pub incarnation: u64,
     /// Generation of the superblock in force.
     pub base: u64,
+    /// The page before the head was given up: no group goes there before a superblock leads past it (S-8.12).
+    pub is_broken: bool,
+    /// Writes that failed since one went well.
+    pub failed: u32,
 }
 
+/// So many writes to the log in a row may fail (S-8.12).
+const FAILED_MOST: u32 = 8;
+
 impl LogState {
-    /// The next page goes on from no page of the log: only the superblock of `generation` leads to it (S-10.7).
+    /// Of a pool with this superblock and nothing behind it.
+    pub fn of(sb: &Superblock) -> LogState {
+        let head = Head {
+            sequence: sb.log_seq.get(),
+            group: sb.group.get(),
+            chain: sb.chain.get(),
+        };
+        LogState {
+            head,
+            tail: head.sequence,
+            start: LogStart::of(sb),
+            durable: sb.durable.get(),
+            told: sb.durable.get(),
+            written: head.group - 1,
+            with_records: 0,
+            carry: 0,
+            written_seq: sb.seq.get(),
+            incarnation: sb.incarnation.get(),
+            base: sb.generation.get(),
+            is_broken: false,
+            failed: 0,
+        }
+    }
+
+    /// A write has failed, of pages up to `behind`. Returns whether they are given up; else the failure ends writing.
+    pub fn give_up(&mut self, behind: u64, error: &Error) -> bool {
+        self.failed += 1;
+        if !error.is_device_io() || self.failed > FAILED_MOST {
+            return false;
+        }
+        self.head.sequence = behind;
+        self.is_broken = !planted::is(Bug::GivenUpSteppedOver);
+        true
+    }
+
+    /// A write went well.
+    pub fn wrote(&mut self) {
+        self.failed = 0;
+    }
+
+    /// The next page goes on from no page of the log: only the superblock of `generation` leads to it (S-10.7, S-11.8).
     pub fn begin_chain(&mut self, generation: u64) {
         let mut seed = [0; 16];
         seed[..8].copy_from_slice(&self.head.chain.to_le_bytes());
@@ -188,11 +245,11 @@ impl Store {
         let pending = self.cut(&mut self.redo.lock());
         if !pending.is_empty() {
             let group = self.unless_redo_is_damaged(self.prepare(&pending))?;
-            let Some(group) = group.filter(|group| self.log_has_room(group.pages())) else {
+            let group = group.filter(|group| self.log_has_room(group.pages()));
+            if !self.write_whole_group(group)? {
                 self.redo.lock().give_back(pending);
                 return Ok(Cut::Full);
-            };
-            self.write_whole_group(group)?;
+            }
         }
         self.flush_log().map(|()| Cut::Durable)
     }
@@ -285,15 +342,20 @@ impl Store {
         }
     }
 
-    /// Writes a prepared group, and keeps the memory that it was made in.
-    pub(crate) fn write_whole_group(&self, prepared: Prepared) -> Result<(), Error> {
-        self.write_group(&prepared)?;
+    /// Writes a prepared group, if there is one that fits, and keeps the memory that it was made in. `false`: it is not in the
+    /// log.
+    pub(crate) fn write_whole_group(&self, prepared: Option<Prepared>) -> Result<bool, Error> {
+        let Some(prepared) = prepared.filter(|_| !self.log.lock().is_broken) else {
+            return Ok(false);
+        };
+        let written = self.write_group(&prepared)?;
         self.sync.spare.give(Piece::Payload, prepared.group.payload);
-        Ok(())
+        Ok(written)
     }
 
-    /// Writes a prepared group at the head of the log, without flush. The caller leads.
-    fn write_group(&self, prepared: &Prepared) -> Result<(), Error> {
+    /// Writes a prepared group at the head of the log, without flush. The caller leads. `false`: a page of it was given up
+    /// (S-8.12).
+    fn write_group(&self, prepared: &Prepared) -> Result<bool, Error> {
         let mut flags = 0;
         if self.given.unflushed() > UNFLUSHED_MAX {
             self.flush_device()?;
@@ -304,7 +366,7 @@ impl Store {
         let mut head = before;
         let has_records = !prepared.group.payload.is_empty();
         if has_records && state.with_records > state.durable && !planted::is(Bug::LeadGivenEarly) {
-            // Recovery can judge one group beyond the last that it knows to be durable, not two (S-8.11).
+            // Recovery can judge one group beyond the last that it knows to be durable, not two (S-8.11, S-11.6).
             return Err(Error::Logic(format!(
                 "group {} would follow group {}, which was not flushed",
                 before.group, state.with_records
@@ -332,8 +394,20 @@ impl Store {
             payload,
             prepared.pages,
             &mut buffer,
-        )?;
+        );
         self.sync.spare.give(Piece::Whole, buffer);
+        let pages = match pages {
+            Err(error) if state.give_up(head.sequence, &error) => {
+                drop(state);
+                self.tell_given_up(before.group, &error);
+                if planted::is(Bug::GivenUpSteppedOver) {
+                    return self.write_group(prepared);
+                }
+                return Ok(false);
+            }
+            pages => pages?,
+        };
+        state.wrote();
         state.told = state.durable;
         state.head = head;
         state.written = before.group;
@@ -343,7 +417,21 @@ impl Store {
         state.written_seq = prepared.group.seq;
         let group = &prepared.group;
         self.stats.persisted(group.payload.len(), pages, &group.updates);
-        Ok(())
+        Ok(true)
+    }
+
+    /// A page of a group could not be written (S-8.12).
+    pub(crate) fn tell_given_up(&self, group: u64, error: &Error) {
+        self.tell_of(&Told {
+            place: Place::Log(group),
+            seen: &Seen::Medium,
+            done: Done::Dropped,
+            owner: 0,
+            inodes: &[],
+            window_ms: None,
+            more: format!("{error}; a checkpoint makes durable what it should hold, and the log goes on behind it"),
+        });
+        self.want_checkpoint();
     }
 
     /// After a while without syncs: an empty group tells that the last one was flushed, so that recovery takes it as
@@ -355,7 +443,7 @@ impl Store {
         };
         let seq = {
             let state = self.log.lock();
-            if state.told >= state.durable {
+            if state.told >= state.durable || state.is_broken {
                 return Ok(());
             }
             state.written_seq

@@ -12,6 +12,8 @@ pub const PAGES: usize = 5;
 pub const RING: u8 = 4;
 /// Files, of one page each.
 pub const FILES: usize = 2;
+/// Metablocks that are born and die.
+pub const NODES: usize = 2;
 
 /// A page's number.
 pub type Page = u8;
@@ -27,6 +29,8 @@ pub enum Cell {
     Torn,
     /// A file's data.
     Data(Val),
+    /// The same, and it cannot be read until it is written.
+    Bad(Val),
     /// The metadata of a checkpoint.
     Meta(Arc<Tree>),
 }
@@ -64,12 +68,12 @@ pub struct Tree {
     pub files: [File; FILES],
     /// References of each page beyond one (S-7.3).
     pub shares: [u8; PAGES],
-    /// The metablock.
-    pub node: Node,
+    /// The metablocks.
+    pub nodes: [Node; NODES],
 }
 
 /// What users see.
-pub type Shows = ([Val; FILES], (bool, Val));
+pub type Shows = ([Val; FILES], [(bool, Val); NODES]);
 
 /// What becomes of a page that a file no longer names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -132,11 +136,15 @@ pub enum Rec {
     },
     /// birth.
     Birth {
+        /// Its number.
+        n: u8,
         /// One more than the last.
         generation: u8,
     },
     /// update; these stand last in a group (S-8.7).
     Update {
+        /// Its number.
+        n: u8,
         /// Of which metablock.
         generation: u8,
         /// The bytes.
@@ -144,6 +152,8 @@ pub enum Rec {
     },
     /// death.
     Death {
+        /// Its number.
+        n: u8,
         /// Of which metablock.
         generation: u8,
     },
@@ -178,7 +188,7 @@ impl Rec {
 impl Tree {
     /// What users see.
     pub fn shows(&self) -> Shows {
-        (self.files.map(File::shows), (self.node.alive, self.node.val))
+        (self.files.map(File::shows), self.nodes.map(|n| (n.alive, n.val)))
     }
 
     /// Whether a file names the page.
@@ -225,28 +235,29 @@ impl Tree {
                 self.files[f as usize].staged = Some(val);
             }
             Rec::Carry { f, val } => self.files[f as usize].staged = Some(val),
-            Rec::Birth { generation } => {
-                self.node = Node {
+            Rec::Birth { n, generation } => {
+                self.nodes[n as usize] = Node {
                     generation,
                     alive: true,
                     val: 0,
                 }
             }
-            Rec::Update { generation, val } => {
-                let older = generation < self.node.generation || !self.node.alive;
-                if generation > self.node.generation {
+            Rec::Update { n, generation, val } => {
+                let node = &mut self.nodes[n as usize];
+                let older = generation < node.generation || !node.alive;
+                if generation > node.generation {
                     return Err("an update is of a metablock that was never born");
                 }
                 if !older || !rules.has(Rule::OlderSkipped) {
-                    self.node.val = val;
+                    node.val = val;
                 }
             }
-            Rec::Death { generation } => {
-                if self.node.generation != generation || !self.node.alive {
+            Rec::Death { n, generation } => {
+                let node = &mut self.nodes[n as usize];
+                if node.generation != generation || !node.alive {
                     return Err("a metablock dies twice");
                 }
-                self.node.alive = false;
-                self.node.val = 0;
+                (node.alive, node.val) = (false, 0);
             }
         }
         Ok(())
@@ -342,9 +353,13 @@ impl Disk {
         }
     }
 
-    /// Whether the page has this data.
+    /// Whether the page has this data, or cannot be read: then it is one file's loss.
     pub fn has(&self, page: Page, val: Val) -> bool {
-        self.pages[page as usize] == Cell::Data(val)
+        self.pages[page as usize] == Cell::Data(val) || self.is_bad(page)
+    }
+
+    fn is_bad(&self, page: Page) -> bool {
+        matches!(self.pages[page as usize], Cell::Bad(_))
     }
 }
 
@@ -360,8 +375,9 @@ pub fn compacted(recs: Vec<Rec>) -> Vec<Rec> {
     let mut out: Vec<Rec> = Vec::new();
     let mut updates: Vec<Rec> = Vec::new();
     for rec in recs {
-        if let Rec::Update { generation, .. } = rec {
-            updates.retain(|u| !matches!(u, Rec::Update { generation: g, .. } if *g == generation));
+        if let Rec::Update { n, generation, .. } = rec {
+            let same = |u: &Rec| matches!(u, Rec::Update { n: m, generation: g, .. } if (*m, *g) == (n, generation));
+            updates.retain(|u| !same(u));
             updates.push(rec);
         } else {
             out.push(rec);
@@ -419,10 +435,21 @@ pub struct Found {
     pub number: u8,
     /// What it continues.
     pub chain: u32,
+    /// The first group that was not taken.
+    pub refused: Option<u8>,
 }
 
-/// Reads superblock and log (S-9.1 to S-9.4); with `all` nothing is judged.
-pub fn recover(disk: &Disk, rules: Rules, all: bool) -> Result<Found, &'static str> {
+/// What recovery believes of groups beyond D.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trust {
+    /// Power was cut: their data is looked at (S-9.3).
+    Judged,
+    /// A server died: all are taken, but what it had refused behind a superblock of this generation (S-9.9).
+    Believed(Option<(u8, u8)>),
+}
+
+/// Reads superblock and log (S-9.1 to S-9.4).
+pub fn recover(disk: &Disk, rules: Rules, trust: Trust) -> Result<Found, &'static str> {
     let newest = disk.supers.iter().flatten().max_by_key(|sb| sb.generation);
     let sb = newest.ok_or("there is no superblock")?.clone();
     let mut tree = match &disk.pages[sb.home as usize] {
@@ -461,11 +488,14 @@ pub fn recover(disk: &Disk, rules: Rules, all: bool) -> Result<Found, &'static s
             groups.push(Arc::new(half));
         }
     }
-    let passes = |g: &Group| brought(&g.recs, rules).iter().all(|(p, v)| disk.has(*p, *v));
-    let judged = |g: &Group| g.number > durable && !all && rules.has(Rule::DataChecked);
-    if let Some(n) = groups.iter().position(|g| judged(g) && !passes(g)) {
-        groups.truncate(n);
-    }
+    let there = |p: Page, v: Val| disk.has(p, v) && (!disk.is_bad(p) || rules.has(Rule::UnreadTaken));
+    let passes = |g: &Group| brought(&g.recs, rules).iter().all(|(p, v)| there(*p, *v));
+    let refuses = |g: &Group| match trust {
+        Trust::Judged => g.number > durable && rules.has(Rule::DataChecked) && !passes(g),
+        Trust::Believed(refused) => refused.is_some_and(|(of, first)| of == sb.generation && g.number >= first),
+    };
+    let refused = groups.iter().position(|g| refuses(g));
+    groups.truncate(refused.unwrap_or(groups.len()));
     for rec in groups.iter().flat_map(|g| g.recs.iter()) {
         tree.replay(*rec, sb.home, rules)?;
     }
@@ -486,6 +516,7 @@ pub fn recover(disk: &Disk, rules: Rules, all: bool) -> Result<Found, &'static s
         pos: sb.pos + groups.len() as u8,
         number: sb.group + groups.len() as u8,
         chain: groups.last().map_or(sb.chain, |g| sum(&**g)),
+        refused: refused.map(|n| sb.group + n as u8),
         sb,
     })
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::disk::{Cell, Disk, FILES, Found, Group, Old, PAGES, Page, RING, Rec, Shows, Slot, Super, Tree, Val, Write};
-use crate::disk::{compacted, recover, sum};
+use crate::disk::{Cell, Disk, FILES, Found, Group, NODES, Old, PAGES, Page, RING, Rec, Shows, Slot, Super, Tree};
+use crate::disk::{Trust, Val, Write, compacted, recover, sum};
 use crate::rules::{Rule, Rules};
 
 /// Who may write groups.
@@ -39,6 +39,19 @@ pub struct Budget {
     pub cuts: u8,
     pub kills: u8,
     pub discards: u8,
+    pub bad: u8,
+    pub rotten: u8,
+}
+
+/// What becomes of the group that a step writes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fate {
+    /// It is written.
+    Written,
+    /// The log has no room for it.
+    Full,
+    /// Its write fails (S-8.12), and has changed nothing, or has arrived.
+    Bad { arrives: bool },
 }
 
 /// Everything.
@@ -51,8 +64,8 @@ pub struct State {
     /// Redo of groups whose flush has not returned.
     pub logged: Vec<(u8, Rec)>,
     pub quarantine: Vec<(u8, Page)>,
-    /// The transaction with the death of the metablock, until its flush.
-    pub number_waits: Option<u8>,
+    /// The transaction with the death of each metablock, until its flush.
+    pub number_waits: [Option<u8>; NODES],
     pub young: u8,
     pub last: u8,
     pub durable: u8,
@@ -62,11 +75,14 @@ pub struct State {
     pub number: u8,
     pub chain: u32,
     pub tail: u8,
+    /// A page of the log was given up: no group goes behind it before a superblock leads there (S-8.12).
+    pub given_up: bool,
     pub sb: Arc<Super>,
     pub lead: Lead,
     pub checkpoint: Option<Checkpoint>,
     pub recovering: u8,
-    pub judging: bool,
+    /// What this life has refused of the log: behind which superblock, and from which group on (S-9.9).
+    pub refused: Option<(u8, u8)>,
     pub value: Val,
     pub history: Vec<Shows>,
     pub acked: u8,
@@ -105,7 +121,7 @@ impl State {
             redo: Vec::new(),
             logged: Vec::new(),
             quarantine: Vec::new(),
-            number_waits: None,
+            number_waits: [None; NODES],
             young: 0,
             last: 0,
             durable: 0,
@@ -115,11 +131,12 @@ impl State {
             number: 1,
             chain: 7,
             tail: 0,
+            given_up: false,
             sb,
             lead: Lead::Free,
             checkpoint: None,
             recovering: 0,
-            judging: false,
+            refused: None,
             value: 2,
             history: vec![tree.shows()],
             acked: 0,
@@ -186,8 +203,10 @@ impl State {
         {
             self.quarantine.push((self.last, page));
         }
-        if matches!(rec, Rec::Death { .. }) && rules.has(Rule::Numbers) {
-            self.number_waits = Some(self.last);
+        if let Rec::Death { n, .. } = rec
+            && rules.has(Rule::Numbers)
+        {
+            self.number_waits[n as usize] = Some(self.last);
         }
     }
 
@@ -211,6 +230,27 @@ impl State {
         let cut = core::mem::take(&mut self.redo);
         self.logged.extend(cut.iter().copied());
         compacted(cut.into_iter().map(|r| r.1).collect())
+    }
+
+    /// A group at the log's head whose write fails: its place is given up.
+    pub fn append_badly(&mut self, recs: Vec<Rec>, seq: u8, arrives: bool, rules: Rules) {
+        let before = (self.number, self.chain, self.written);
+        self.append(recs, seq, rules);
+        (self.number, self.chain, self.written) = before;
+        if !arrives {
+            self.flying.pop();
+        }
+        self.left.bad -= 1;
+    }
+
+    /// A sync's group is cut, and its write fails: its transactions wait for a checkpoint.
+    pub fn sync_badly(&mut self, arrives: bool, rules: Rules) {
+        let (redo, last) = (self.redo.clone(), self.last);
+        let logged = self.logged.clone();
+        let pending = self.cut(rules);
+        self.append_badly(pending, last, arrives, rules);
+        (self.redo, self.logged) = (redo, logged);
+        self.given_up = rules.has(Rule::GivenUp);
     }
 
     /// A group at the log's head.
@@ -256,7 +296,7 @@ impl State {
     pub fn release(&mut self, seq: u8) {
         self.quarantine.retain(|q| q.0 > seq);
         self.logged.retain(|r| r.0 > seq);
-        self.number_waits = self.number_waits.filter(|s| *s > seq);
+        self.number_waits = self.number_waits.map(|waits| waits.filter(|s| *s > seq));
     }
 
     /// Who waits for `seq` is answered.
@@ -322,12 +362,15 @@ impl State {
 
     fn reopen(&mut self, read: &Disk, owed: Option<Vec<(u8, Rec)>>, rules: Rules) -> Result<(), &'static str> {
         let resumed = owed.is_some();
-        let all = resumed && !(self.judging && rules.has(Rule::ResumeJudges));
-        self.judging = !all;
-        let mut found = recover(read, rules, all)?;
+        let trust = match resumed {
+            true => Trust::Believed(self.refused.filter(|_| rules.has(Rule::ResumeJudges))),
+            false => Trust::Judged,
+        };
+        let mut found = recover(read, rules, trust)?;
+        self.refused = found.refused.map(|first| (found.sb.generation, first));
         let logged = found.seq;
         self.quarantine.clear();
-        self.number_waits = None;
+        self.number_waits = [None; NODES];
         let missing = |r: &(u8, Rec)| r.0 > logged || !rules.has(Rule::OwedOnce);
         let owed: Vec<_> = owed.into_iter().flatten().filter(missing).collect();
         let owes = !owed.is_empty();
@@ -361,7 +404,7 @@ impl State {
         (self.redo, self.young) = (owed, 0);
         self.logged.clear();
         (self.durable, self.number, self.chain) = (found.durable, found.number, found.chain);
-        self.tail = self.sb.pos;
+        (self.tail, self.given_up) = (self.sb.pos, false);
         (self.written, self.written_seq) = (found.number - 1, found.seq);
         (self.lead, self.checkpoint) = (Lead::Free, None);
         self.pos = if rules.has(Rule::NewPlace) {
@@ -374,7 +417,7 @@ impl State {
             self.pos = found.pos;
             self.flush();
             self.quarantine.clear();
-            (self.recovering, self.judging) = (0, false);
+            self.recovering = 0;
             let last = self.last;
             self.answer(last);
         }
@@ -388,12 +431,17 @@ impl State {
         (tree, (0..FILES as u8).filter_map(of).collect())
     }
 
-    /// A checkpoint's moment (S-10.1); `full`: the log has no room for its group.
-    pub fn begin(&mut self, home: Page, full: bool, rules: Rules) {
+    /// A checkpoint's moment (S-10.1), and what becomes of its group and of the carried one.
+    pub fn begin(&mut self, home: Page, old: Fate, carry: Fate, rules: Rules) {
+        let full = core::mem::take(&mut self.given_up) || old != Fate::Written;
         let (tree, carried) = self.snapshot();
         let (at, mut before) = (self.last, (self.pos, self.number, self.chain));
         let (mut unlogged, mut step, number) = (Vec::new(), 1, self.number);
         if rules.has(Rule::Moment) && full {
+            if let Fate::Bad { arrives } = old {
+                let pending = compacted(self.redo.iter().map(|r| r.1).collect());
+                self.append_badly(pending, at, arrives, rules);
+            }
             unlogged = core::mem::take(&mut self.redo);
             self.young = 0;
             if rules.has(Rule::FullChain) {
@@ -408,13 +456,18 @@ impl State {
             step = 9;
         }
         let old_group = self.number > number;
+        if let Fate::Bad { arrives } = carry {
+            self.append_badly(carried.clone(), at, arrives, rules);
+            self.given_up = rules.has(Rule::GivenUp);
+            self.chain ^= u32::from(rules.has(Rule::FullChain)) << 16;
+        }
         if rules.has(Rule::OldInOldLog) {
             before = (self.pos, self.number, self.chain);
         }
         if !carried.is_empty() && rules.has(Rule::Carry) {
             self.append(carried, at, rules);
         }
-        if old_group && rules.has(Rule::FlushOld) {
+        if old_group && rules.has(Rule::FlushOld) && !self.given_up {
             step = 0;
         }
         self.written_seq = self.written_seq.max(at);
@@ -432,7 +485,7 @@ impl State {
             durable: 0,
         };
         self.flying.push(Write::Page(home, Cell::Meta(Arc::new(tree))));
-        self.lead = if step != 1 || full {
+        self.lead = if step != 1 || full || core::mem::take(&mut self.given_up) {
             Lead::Checkpoint
         } else {
             Lead::Free
@@ -449,21 +502,21 @@ impl State {
     }
 
     /// The checkpoint that ends a recovery (S-9.5).
-    pub fn begin_recovery(&mut self, home: Page, rules: Rules) {
+    pub fn begin_recovery(&mut self, home: Page, carry: Fate, rules: Rules) {
         if rules.has(Rule::RecoveryFlush) {
             self.flush();
         }
         let life = self.sb.life + if rules.has(Rule::Life) { self.recovering } else { 0 };
         let (tree, carried) = self.snapshot();
         self.chain = 7;
-        let (generation, seq, pos, group) = (self.sb.generation + 1, self.last, self.pos, self.number);
+        let (generation, seq, group) = (self.sb.generation + 1, self.last, self.number);
         let sb = Super {
             generation,
             life,
             seq,
             home,
             sum: sum(&tree),
-            pos,
+            pos: self.pos,
             group,
             chain: 7,
             durable: 0,
@@ -476,6 +529,15 @@ impl State {
             recovery: true,
             unlogged: Vec::new(),
         });
+        if let Fate::Bad { arrives } = carry {
+            self.append_badly(carried.clone(), seq, arrives, rules);
+            self.chain ^= u32::from(rules.has(Rule::FullChain)) << 16;
+            let (pos, chain) = (self.pos, self.chain);
+            if let Some(c) = &mut self.checkpoint {
+                let sb = Arc::make_mut(&mut c.sb);
+                (sb.pos, sb.chain) = (pos, chain);
+            }
+        }
         if !carried.is_empty() && rules.has(Rule::Carry) {
             self.append(carried, seq, rules);
         }
@@ -548,7 +610,7 @@ impl State {
         if c.recovery {
             self.redo.clear();
             self.quarantine.clear();
-            (self.recovering, self.judging) = (0, false);
+            self.recovering = 0;
         }
         if flushed {
             self.answer(c.sb.seq);

@@ -46,42 +46,44 @@ macro_rules! rules {
 use Expect::{Fails, Unseen};
 
 rules! {
-    FlushOld "1" ["S-8.11", "S-10.6"] Plain Fails, [] "a checkpoint flushes the group of its moment before others write groups";
-    Quarantine "2" ["S-11.1"] Plain Fails, [] "a freed page waits for the flush of the group with the free";
-    YoungCut "3a" ["S-11.2"] Plain Fails, [] "a page is young until its group is cut";
+    FlushOld "1" ["S-8.11", "S-10.6", "S-11.6"] Plain Fails, [] "a checkpoint flushes the group of its moment before others write groups";
+    Quarantine "2" ["S-11.1", "S-11.7"] Plain Fails, [] "a freed page waits for the flush of the group with the free";
+    YoungCut "3a" ["S-11.2", "S-11.7"] Plain Fails, [] "a page is young until its group is cut";
     YoungWrites "3b" ["S-11.2"] Plain Fails, [] "the old write of a young page has completed before the new one";
-    FlushSuper "4a" ["S-10.2", "S-10.8"] Plain Fails, [] "old home and quarantine wait for the flush behind the superblock";
-    FullChain "5" ["S-10.7"] Staged Fails, [] "carried pages continue the log only behind the group of the moment";
-    RoomTwice "6" ["S-10.8"] Room Fails, [] "the log keeps room for the carried group twice";
-    Moment "7a" ["S-10.1", "S-10.6"] Staged Fails, [] "the group of the moment has what is up to S, and nothing else";
+    FlushSuper "4a" ["S-10.2", "S-10.8", "S-11.7"] Plain Fails, [] "old home and quarantine wait for the flush behind the superblock";
+    FullChain "5" ["S-10.7", "S-11.8"] Staged Fails, [] "carried pages continue the log only behind the group of the moment";
+    RoomTwice "6" ["S-10.8", "S-11.9"] Room Fails, [] "the log keeps room for the carried group twice";
+    Moment "7a" ["S-10.1", "S-10.6", "S-11.8"] Staged Fails, [] "the group of the moment has what is up to S, and nothing else";
     OldInOldLog "7b" ["S-10.1"] Staged Fails, [] "the new log begins behind the group of the moment";
     Carry "7c" ["S-10.3"] Staged Fails, [] "staged data up to S is carried before the first flush";
     FirstTouch "7d" ["S-10.1"] Plain Fails, [] "metadata that changes behind the moment is copied first";
-    FlushPages "8a" ["S-10.2"] Plain Fails, [] "flush before the superblock";
+    FlushPages "8a" ["S-10.2", "S-11.9"] Plain Fails, [] "flush before the superblock";
     TwoSlots "8b" ["S-10.2"] Plain Fails, [] "a superblock is never written over the one in force";
     FlushAfterGroup "9a" ["S-9.3"] Plain Fails, [] "the flush is issued after the group's write";
-    FlushAfterData "9b" ["S-9.3"] Plain Fails, [] "the flush is issued after all data writes";
-    StampTrue "10a" ["S-8.2"] Plain Fails, [] "a stamp tells only groups whose flush has returned";
+    FlushAfterData "9b" ["S-9.3", "S-11.7"] Plain Fails, [] "the flush is issued after all data writes";
+    StampTrue "10a" ["S-8.2", "S-11.5"] Plain Fails, [] "a stamp tells only groups whose flush has returned";
     StampRead "10b" ["S-9.2"] Plain Fails, [] "recovery uses the greatest stamp";
     StampTorn "10c" ["S-9.2"] Plain Unseen("rule 1 leaves no group beside it that needs the stamp"), [] "the stamp of an incomplete group counts";
     DataChecked "10d" ["S-9.3"] Plain Fails, [] "the pages of groups beyond the stamp are checked";
     CheckedAtEnd "10e" ["S-9.3"] Plain Fails, [] "they are checked as the group names them at its end";
-    Life "11a" ["S-9.5"] Killed Fails, [] "recovery ends with a new incarnation, each try with one of its own";
+    UnreadTaken "10f" ["S-9.3"] Rotten Fails, [] "a group is taken though a page of it cannot be read";
+    Life "11a" ["S-9.5", "S-11.9"] Killed Fails, [] "recovery ends with a new incarnation, each try with one of its own";
     NewPlace "11b" ["S-9.5"] Killed Unseen("chain and incarnation refuse the old pages; damaged media are not in the model"), [] "the new log begins behind all that was seen";
-    RecoveryFlush "12a" ["S-9.5"] Killed Fails, [] "recovery flushes before it writes";
+    RecoveryFlush "12a" ["S-9.5", "S-11.10"] Killed Fails, [] "recovery flushes before it writes";
     RecoverySuper "12b" ["S-9.5"] Killed Fails, [] "the first change waits for the flush of recovery's superblock";
     OwedQuarantine "12c" ["S-9.5"] Killed Fails, [] "what owed redo freed is not used by that checkpoint";
-    ResumeJudges "13" ["S-9.9"] Killed Fails, [] "a resume believes no group that its predecessor refused";
-    Chain "14a" ["S-8.3"] Staged Fails, [] "each page continues the sum of the one before";
+    ResumeJudges "13" ["S-9.9", "S-11.10"] Killed Fails, [] "a resume believes no group that its predecessor refused";
+    Chain "14a" ["S-8.3", "S-11.8"] Staged Fails, [] "each page continues the sum of the one before";
     WholeGroups "14b" ["S-9.1"] Plain Fails, [] "a group without its last page is dropped";
-    SharesCounted "15" ["S-9.3"] Shares Fails, [] "a page that the group names more often than it raises its count was brought by it";
+    SharesCounted "15" ["S-9.3", "S-11.7"] Shares Fails, [] "a page that the group names more often than it raises its count was brought by it";
     LastName "15b" ["S-7.3"] Shares Fails, [] "a page is free when its last name goes";
-    Numbers "16a" ["S-11.1"] Nodes Unseen("a birth has another generation, and updates of an older one are skipped"), [] "a metablock number waits as a page does";
+    Numbers "16a" ["S-11.1", "S-11.7"] Nodes Unseen("a birth has another generation, and updates of an older one are skipped"), [] "a metablock number waits as a page does";
     OlderSkipped "16b" ["S-8.5"] Nodes Fails, [Numbers] "updates of an older generation are skipped";
-    DiscardWaits "17a" ["S-11.1"] Discard Fails, [] "a page is discarded only when it may be handed out";
+    DiscardWaits "17a" ["S-11.1", "S-11.7"] Discard Fails, [] "a page is discarded only when it may be handed out";
     DiscardDone "17b" ["S-11.1"] Discard Fails, [] "a discard has completed before its page is written";
-    OwedOnce "18" ["S-14.4"] Killed Fails, [] "redo that the log has is not applied again";
-    Taken "19" ["S-4.7"] Plain Fails, [] "a page that a checkpoint took is nobody else's";
+    OwedOnce "18" ["S-14.4", "S-11.10"] Killed Fails, [] "redo that the log has is not applied again";
+    GivenUp "20" ["S-8.12", "S-11.8"] BadPage Fails, [] "behind a page that was given up no group goes before a superblock leads past it";
+    Taken "19" ["S-4.7", "S-11.7"] Plain Fails, [] "a page that a checkpoint took is nobody else's";
 }
 
 /// The rules in force.

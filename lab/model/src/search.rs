@@ -4,10 +4,13 @@ use std::fmt;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use crate::disk::{Cell, FILES, Page, Rec, Write};
+use crate::disk::{Cell, FILES, NODES, PAGES, Page, RING, Rec, Write};
 use crate::instances::{Instance, Kind};
-use crate::machine::{Lead, State};
+use crate::machine::{Fate, Lead, State};
 use crate::rules::{Rule, Rules};
+
+/// A write that fails has changed nothing, or arrived.
+const BAD: [bool; 2] = [false, true];
 
 /// A step.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -16,15 +19,17 @@ pub enum Action {
     Share(u8),
     Unlink(u8),
     Stage(u8),
-    Birth,
-    Update,
-    Death,
+    Birth(u8),
+    Update(u8),
+    Death(u8),
     Discard(Page),
+    Rot(Page),
     SyncCut,
+    SyncBad { arrives: bool },
     SyncFlush,
-    Begin { home: Page, full: bool },
+    Begin { home: Page, old: Fate, carry: Fate },
     Step,
-    Recover(Page),
+    Recover { home: Page, carry: Fate },
     Cut(u32, String),
     Kill,
 }
@@ -39,22 +44,39 @@ impl fmt::Display for Action {
             Action::Share(file) => write!(f, "file {file} shares the other's page"),
             Action::Unlink(file) => write!(f, "file {file} is emptied"),
             Action::Stage(file) => write!(f, "a part of file {file} is staged"),
-            Action::Birth => write!(f, "the metablock is born"),
-            Action::Update => write!(f, "the metablock is changed"),
-            Action::Death => write!(f, "the metablock dies"),
+            Action::Birth(n) => write!(f, "metablock {n} is born"),
+            Action::Update(n) => write!(f, "metablock {n} is changed"),
+            Action::Death(n) => write!(f, "metablock {n} dies"),
+            Action::Rot(page) => write!(f, "page {page} becomes unreadable"),
             Action::Discard(page) => write!(f, "page {page} is discarded"),
             Action::SyncCut => write!(f, "a sync writes its group"),
             Action::SyncFlush => write!(f, "its flush returns and it is answered"),
-            Action::Begin { home, full } => {
-                let full = if *full { ", and its group does not fit" } else { "" };
-                write!(f, "a checkpoint's moment, home {home}{full}")
+            Action::SyncBad { arrives } => {
+                let fate = Fate::Bad { arrives: *arrives };
+                write!(f, "a sync cuts its group{}", becomes("it", fate))
+            }
+            Action::Begin { home, old, carry } => {
+                let (old, carry) = (becomes("its group", *old), becomes("the carried group", *carry));
+                write!(f, "a checkpoint's moment, home {home}{old}{carry}")
             }
             Action::Step => write!(f, "the checkpoint's next step"),
-            Action::Recover(home) => write!(f, "recovery writes its checkpoint, home {home}"),
+            Action::Recover { home, carry } => {
+                let carry = becomes("the carried group", *carry);
+                write!(f, "recovery writes its checkpoint, home {home}{carry}")
+            }
             Action::Cut(_, left) if left.is_empty() => write!(f, "power goes, nothing unflushed is left"),
             Action::Cut(_, left) => write!(f, "power goes, of the unflushed is left: {left}"),
             Action::Kill => write!(f, "the server dies and is resumed"),
         }
+    }
+}
+
+fn becomes(what: &str, fate: Fate) -> String {
+    match fate {
+        Fate::Written => String::new(),
+        Fate::Full => format!(", and {what} does not fit"),
+        Fate::Bad { arrives: true } => format!(", and the write of {what} fails, though it arrives"),
+        Fate::Bad { arrives: false } => format!(", and the write of {what} fails"),
     }
 }
 
@@ -71,11 +93,12 @@ impl System {
     fn changes(&self, s: &State, out: &mut Vec<Action>) {
         let kind = self.instance.kind;
         if kind == Kind::Nodes {
-            let node = s.tree.node;
-            if node.alive {
-                out.extend([Action::Update, Action::Death]);
-            } else if s.number_waits.is_none() {
-                out.push(Action::Birth);
+            for n in 0..NODES as u8 {
+                if s.tree.nodes[n as usize].alive {
+                    out.extend([Action::Update(n), Action::Death(n)]);
+                } else if s.number_waits[n as usize].is_none() {
+                    out.push(Action::Birth(n));
+                }
             }
             return;
         }
@@ -98,13 +121,23 @@ impl System {
             if file.page.is_some() || file.staged.is_some() {
                 out.push(Action::Unlink(f));
             }
-            if matches!(kind, Kind::Staged | Kind::Room | Kind::Killed) {
+            if matches!(kind, Kind::Staged | Kind::Room | Kind::Killed | Kind::BadPage) {
                 out.push(Action::Stage(f));
             }
             if kind == Kind::Shares && other.page.is_some() && other.page != file.page {
                 out.push(Action::Share(f));
             }
         }
+    }
+
+    /// What may become of the carried group at `pos`: where its write fails there must be room for another one, and for that
+    /// of a recovery behind it, which this one may be (S-8.12).
+    fn carries(&self, s: &State, pos: u8, left: u8) -> impl Iterator<Item = Fate> {
+        let staged = s.tree.files.iter().any(|f| f.staged.is_some());
+        let room = if s.recovering > 0 { 2 } else { self.room() };
+        let may = left > 0 && staged && pos - s.tail + room <= RING;
+        let bad = BAD.map(|arrives| Fate::Bad { arrives });
+        [Fate::Written].into_iter().chain(bad.into_iter().filter(move |_| may))
     }
 
     fn room(&self) -> u8 {
@@ -145,12 +178,19 @@ impl Model for System {
         if s.left.kills > 0 {
             out.push(Action::Kill);
         }
+        if s.left.rotten > 0 {
+            let has_data = |p: &Page| matches!(s.disk.pages[*p as usize], Cell::Data(_));
+            out.extend((0..PAGES as u8).filter(has_data).map(Action::Rot));
+        }
         if s.checkpoint.is_some() {
             out.push(Action::Step);
         }
         if s.recovering > 0 {
             if s.checkpoint.is_none() {
-                out.extend(s.free(self.rules).into_iter().map(Action::Recover));
+                for home in s.free(self.rules) {
+                    let fates = self.carries(s, s.pos - RING, s.left.bad);
+                    out.extend(fates.map(|carry| Action::Recover { home, carry }));
+                }
             }
             return;
         }
@@ -167,19 +207,32 @@ impl Model for System {
         }
         let idle = s.lead == Lead::Free;
         let useful = !s.redo.is_empty() || !s.quarantine.is_empty() || !s.flying.is_empty();
-        if idle && s.left.syncs > 0 && useful && (s.redo.is_empty() || s.has_room(self.room())) {
+        let has_room = s.redo.is_empty() || s.has_room(self.room());
+        if idle && s.left.syncs > 0 && useful && has_room && !s.given_up {
             out.push(Action::SyncCut);
+            if s.left.bad > 0 && !s.redo.is_empty() {
+                out.extend(BAD.map(|arrives| Action::SyncBad { arrives }));
+            }
         }
         if s.lead == Lead::Sync {
             out.push(Action::SyncFlush);
         }
         if idle && s.left.checkpoints > 0 && s.checkpoint.is_none() {
             for home in s.free(self.rules) {
-                if s.redo.is_empty() || s.has_room(self.room()) {
-                    out.push(Action::Begin { home, full: false });
+                let mut olds = Vec::new();
+                if has_room && !s.given_up {
+                    olds.push(Fate::Written);
+                    let bad = BAD.map(|arrives| Fate::Bad { arrives });
+                    olds.extend(bad.into_iter().filter(|_| !s.redo.is_empty() && s.left.bad > 0));
                 }
-                if !s.redo.is_empty() {
-                    out.push(Action::Begin { home, full: true });
+                if !s.redo.is_empty() || s.given_up {
+                    olds.push(Fate::Full);
+                }
+                for old in olds {
+                    let groups = u8::from(old != Fate::Full && !s.redo.is_empty());
+                    let left = s.left.bad - u8::from(matches!(old, Fate::Bad { .. }));
+                    let fates = self.carries(s, s.pos + groups, left);
+                    out.extend(fates.map(|carry| Action::Begin { home, old, carry }));
                 }
             }
         }
@@ -209,18 +262,24 @@ impl Model for System {
                 let before = s.tree.shows().0[f as usize];
                 s.commit(Rec::Tail { f, before, val }, rules);
             }
-            Action::Birth => {
-                let generation = s.tree.node.generation + 1;
-                s.commit(Rec::Birth { generation }, rules);
+            Action::Birth(n) => {
+                let generation = s.tree.nodes[n as usize].generation + 1;
+                s.commit(Rec::Birth { n, generation }, rules);
             }
-            Action::Update => {
+            Action::Update(n) => {
                 s.value += 1;
-                let generation = s.tree.node.generation;
-                s.commit(Rec::Update { generation, val }, rules);
+                let generation = s.tree.nodes[n as usize].generation;
+                s.commit(Rec::Update { n, generation, val }, rules);
             }
-            Action::Death => {
-                let generation = s.tree.node.generation;
-                s.commit(Rec::Death { generation }, rules);
+            Action::Death(n) => {
+                let generation = s.tree.nodes[n as usize].generation;
+                s.commit(Rec::Death { n, generation }, rules);
+            }
+            Action::Rot(page) => {
+                if let Cell::Data(val) = s.disk.pages[page as usize] {
+                    s.disk.pages[page as usize] = Cell::Bad(val);
+                }
+                s.left.rotten -= 1;
             }
             Action::Discard(page) => {
                 s.write_page(page, Cell::Blank, false);
@@ -235,9 +294,13 @@ impl Model for System {
                 s.lead = Lead::Sync;
                 s.left.syncs -= 1;
             }
+            Action::SyncBad { arrives } => {
+                s.sync_badly(arrives, rules);
+                s.left.syncs -= 1;
+            }
             Action::SyncFlush => s.sync_flush(rules),
-            Action::Begin { home, full } => s.begin(home, full, rules),
-            Action::Recover(home) => s.begin_recovery(home, rules),
+            Action::Begin { home, old, carry } => s.begin(home, old, carry, rules),
+            Action::Recover { home, carry } => s.begin_recovery(home, carry, rules),
             Action::Step => s.step(rules),
             Action::Cut(choice, _) => s = self.cut(last, choice).0,
             Action::Kill => {

@@ -21,8 +21,8 @@ struct Job {
     fails: bool,
 }
 
-/// Runs jobs on two threads, each search on one, so that its figures are always the same.
-fn all(jobs: &[Job]) -> Vec<Outcome> {
+/// Runs jobs on two threads, each search on one, so that its figures are always the same; with `tell` each is told as it ends.
+fn all(jobs: &[Job], tell: bool) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -32,6 +32,9 @@ fn all(jobs: &[Job]) -> Vec<Outcome> {
                     Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, jobs.get(n)?)))
                 {
                     let outcome = search(job.instance, job.rules);
+                    if tell {
+                        eprintln!("{}: {} states", job.instance.name, outcome.states);
+                    }
                     if let Ok(mut done) = done.lock() {
                         done.push((at, outcome));
                     }
@@ -60,7 +63,7 @@ fn removal(row: &Row) -> Job {
 
 /// Each rule taken out.
 pub fn removals() -> Vec<Outcome> {
-    all(&ROWS.iter().map(removal).collect::<Vec<_>>())
+    all(&ROWS.iter().map(removal).collect::<Vec<_>>(), false)
 }
 
 fn before() -> Job {
@@ -113,7 +116,7 @@ pub fn run(long: bool, json: bool) -> ExitCode {
         jobs.push(before());
         jobs.extend(ROWS.iter().map(removal));
     }
-    let outcomes = all(&jobs);
+    let outcomes = all(&jobs, long);
     let wrong = jobs
         .iter()
         .zip(&outcomes)
@@ -158,10 +161,20 @@ pub fn row(row: &Row) -> String {
 /// The page docs/MODEL.md.
 pub fn table(outcomes: &[Outcome]) -> String {
     let mut page = include_str!("head.md").to_owned();
-    page += "\n| instance | changes | syncs | checkpoints | power cuts | deaths | discards | when |\n|---|---|---|---|---|---|---|---|\n";
+    page += "\n| instance | changes | syncs | checkpoints | power cuts | deaths | discards | bad log pages | unreadable | when |\n|---|---|---|---|---|---|---|---|---|---|\n";
     for i in INSTANCES {
         let (b, when) = (i.left, if i.long { "--long" } else { "CI" });
-        let counts = [b.ops, b.syncs, b.checkpoints, b.cuts, b.kills, b.discards].map(|n| n.to_string());
+        let counts = [
+            b.ops,
+            b.syncs,
+            b.checkpoints,
+            b.cuts,
+            b.kills,
+            b.discards,
+            b.bad,
+            b.rotten,
+        ]
+        .map(|n| n.to_string());
         page += &format!("| {} | {} | {when} |\n", i.name, counts.join(" | "));
     }
     page += "\n| rule taken out | what it says | SPEC | instance | result | states | steps |\n|---|---|---|---|---|---|---|\n";

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::row;
-use crate::disk::{Disk, Group, Rec, Slot, recover, sum};
+use crate::disk::{Disk, Group, Rec, Slot, Trust, recover, sum};
 use crate::machine::{Budget, State};
 use crate::rules::{ROWS, Rule, Rules};
 
@@ -46,6 +46,17 @@ fn rules_and_clauses_name_each_other() {
     );
 }
 
+/// S-11.5, S-11.6, S-11.7, S-11.8, S-11.9, S-11.10: the proof that one flush is enough uses each rule; one that it does not use would
+/// be no rule, or the proof has a hole.
+#[test]
+fn the_proof_uses_each_rule() {
+    let proof = ["S-11.5", "S-11.6", "S-11.7", "S-11.8", "S-11.9", "S-11.10"];
+    let used = |r: &&crate::rules::Row| r.clauses.iter().any(|c| proof.contains(c));
+    let used: BTreeSet<String> = ROWS.iter().filter(used).map(|r| number(r.id)).collect();
+    let all: BTreeSet<String> = ROWS.iter().map(|r| number(r.id)).collect();
+    assert_eq!(used, all);
+}
+
 fn disk(groups: &[(Slot, u8)]) -> Disk {
     let mut disk = State::first(Budget::default()).disk;
     groups
@@ -76,9 +87,9 @@ fn group(number: u8, chain: u32, durable: u8, val: u8) -> Arc<Group> {
 #[test]
 fn a_torn_group_ends_the_log() {
     let disk = disk(&[(Slot::Head(group(1, 7, 0, 2)), 0)]);
-    let found = recover(&disk, Rules::ALL, false).unwrap_or_else(|e| panic!("{e}"));
+    let found = recover(&disk, Rules::ALL, Trust::Judged).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((found.seq, found.seen), (0, 1), "S-9.1: seen, not taken");
-    let found = recover(&disk, Rules::ALL.without(Rule::WholeGroups), false).unwrap_or_else(|e| panic!("{e}"));
+    let found = recover(&disk, Rules::ALL.without(Rule::WholeGroups), Trust::Judged).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(found.seq, 1, "without the rule it is taken");
 }
 
@@ -90,7 +101,11 @@ fn a_group_that_continues_another_chain_is_not_read() {
         (Slot::Whole(group(2, sum(&*first), 0, 3)), 1),
     ]);
     let wrong = disk(&[(Slot::Whole(first), 0), (Slot::Whole(group(2, 8, 0, 3)), 1)]);
-    let seq = |disk: &Disk| recover(disk, Rules::ALL, false).unwrap_or_else(|e| panic!("{e}")).seq;
+    let seq = |disk: &Disk| {
+        recover(disk, Rules::ALL, Trust::Judged)
+            .unwrap_or_else(|e| panic!("{e}"))
+            .seq
+    };
     assert_eq!((seq(&right), seq(&wrong)), (2, 1), "S-8.3");
 }
 
@@ -115,10 +130,13 @@ fn a_group_that_a_stamp_tells_is_not_judged() {
     let told = group(2, sum(&*first), 1, 10);
     let alone = disk(&[(Slot::Whole(first.clone()), 0)]);
     assert_eq!(
-        recover(&alone, Rules::ALL, false).map(|f| f.seq),
+        recover(&alone, Rules::ALL, Trust::Judged).map(|f| f.seq),
         Ok(0),
         "S-9.3: its page is missing"
     );
     let both = disk(&[(Slot::Whole(first), 0), (Slot::Whole(told), 1)]);
-    assert!(recover(&both, Rules::ALL, false).is_err(), "S-9.2: taken as it is");
+    assert!(
+        recover(&both, Rules::ALL, Trust::Judged).is_err(),
+        "S-9.2: taken as it is"
+    );
 }
