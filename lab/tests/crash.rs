@@ -110,6 +110,29 @@ fn a_trim_discards_what_is_nobodys() {
     judge([seed], Depth::USUAL);
 }
 
+/// S-9.8, C-1: a flush of a sync fails, and one of a checkpoint; the pool is opened again each time, and wherever power is cut what
+/// was answered is there, and of what was not a prefix.
+#[test]
+fn a_failed_flush_costs_what_was_not_answered() {
+    let text = "create path=f mode=644 who=22:0:0\nwrite path=f offset=0 len=9000 seed=1 kill=no\nsyncfs\n\
+        write path=f offset=0 len=9000 seed=2 kill=no\n!flush_fails 0\nsyncfs\n\
+        write path=f offset=4000 len=9000 seed=3 kill=no\nsyncfs\nwrite path=f offset=3000 len=90 seed=4 kill=no\n\
+        !flush_fails 1\n!checkpoint\nwrite path=f offset=0 len=90 seed=5 kill=no\nsyncfs\n";
+    let seed = Seed::parse("failed flush", text).expect("a seed");
+    let base = seed.setting.fresh().expect("a pool");
+    let history = keepfs_lab::crash::history::run(&seed.setting, &base, &seed.steps).expect("a history");
+    for step in [6, 11] {
+        let of_step = history.recording.log.iter().filter(|entry| entry.tag == step);
+        let class = |entry: &keepfs_media::sim::Entry| match entry.event {
+            keepfs_media::sim::Event::Write { class, .. } => Some(class),
+            _ => None,
+        };
+        let superblocks = of_step.filter(|entry| class(entry) == Some(keepfs_media::Class::Superblock));
+        assert!(superblocks.count() >= 2, "step {step}: it was not opened again");
+    }
+    judge([seed], Depth::USUAL);
+}
+
 /// S-2.9: wherever power is cut, the level is that of the tree that is found, through all six and back.
 #[test]
 fn a_level_changes_with_its_tree() {

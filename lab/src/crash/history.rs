@@ -1,6 +1,7 @@
 //! A workload run once on a recording device: what was written when, what the tree was after each step, and what was
 //! acknowledged as durable.
 
+mod failed_flush;
 mod second_life;
 
 use super::death::{Deaths, MortalDevice};
@@ -133,6 +134,7 @@ fn below(device: &Arc<SimDevice>) -> Arc<MortalDevice<PauseDevice>> {
 impl<'a> Life<'a> {
     fn open(setting: &'a Setting, base: &Image, before: usize, mortal: bool) -> Result<Life<'a>, Broken> {
         let device = Arc::new(SimDevice::over(base.clone()));
+        device.set_faults(setting.faults());
         let below = below(&device);
         let clock = LabClock::default();
         clock.set(before as u64);
@@ -298,6 +300,13 @@ impl<'a> Life<'a> {
                 Step::Remount => break,
                 Step::Die { .. } if was_doomed => break,
                 Step::Die { after, part, again } => self.be_doomed(*after, *part, *again),
+                Step::FlushFails { after } if !was_doomed && self.is_flushed_by(behind) => {
+                    if self.without_flush(&mut session, *after, &behind[0])? {
+                        rest = &behind[1..];
+                        break;
+                    }
+                    rest = behind;
+                }
                 Step::During { after, steps: count } => {
                     let inner = &behind[..(*count as usize).min(behind.len())];
                     let ops = inner.iter().take_while(|s| matches!(s, Step::Op(_)));
@@ -424,7 +433,9 @@ impl<'a> Life<'a> {
                 self.fenced |= put_up;
                 Ok(if put_up { Done::Yes } else { Done::Refused })
             }
-            Step::Remount | Step::Crash { .. } | Step::During { .. } | Step::Die { .. } => Ok(Done::Yes),
+            Step::Remount | Step::Crash { .. } | Step::During { .. } | Step::Die { .. } | Step::FlushFails { .. } => {
+                Ok(Done::Yes)
+            }
         }
     }
 }

@@ -71,6 +71,25 @@ pub fn recover_otherwise(setting: &Setting, image: &Image, first: &Recovered) ->
     }
 }
 
+/// A server shows `image` read-only and dies, and another one resumes it to write: the same tree (S-9.9).
+pub fn resume_what_was_shown(setting: &Setting, image: &Image, tree: u64) -> Result<(), Failed> {
+    let device = Arc::new(SimDevice::over(image.clone()));
+    let clock = LabClock::default();
+    let told = |what: String| ("resume of what was shown", what);
+    let first = setting.open_to_read_mortal(device.clone(), &clock);
+    let first = first.map_err(|e| told(format!("read-only: {e}")))?;
+    let left = first.remains().map_err(|e| told(format!("its memory: {e}")))?;
+    first.store().kill();
+    drop(first);
+    let (volume, _) = setting
+        .resume(device, &clock, left)
+        .map_err(|e| told(format!("resume: {e}")))?;
+    match history::hash(&volume).map_err(told)? == tree {
+        true => Ok(()),
+        false => Err(told("another tree than a recovery finds".into())),
+    }
+}
+
 /// The hash of the tree that recovery finds.
 fn open_and_read(setting: &Setting, device: Arc<dyn Device>) -> Result<u64, Failed> {
     let volume = setting

@@ -5,9 +5,11 @@ use super::campaign::{Campaign, Limits};
 use super::seed::Seed;
 use super::setting::Setting;
 use super::sweep::Depth;
+use super::workload::directed;
 use super::{killed, schedule};
 use crate::scribble::{self, Fate};
 use keepfs_store::planted::{Bug, plant};
+use keepfs_vfs::ops::Rng;
 use std::time::{Duration, Instant};
 
 /// Bits that are flipped before a bug of verification counts as not found.
@@ -57,16 +59,48 @@ fn by_seed(bug: Bug) -> Option<(String, String)> {
         Bug::CarriedBehindNothing => include_str!("../../bugs/carried-behind-a-full-log.txt"),
         _ => return None,
     };
-    let limits = Limits {
-        time: None,
-        goal: None,
-        violations: 1,
-        threads: 1,
-        only: "",
-    };
     let seed = Seed::parse("bug", text).ok()?;
-    let found = Campaign::new(1, Depth::USUAL, limits).replay(&seed, Depth::USUAL)?;
+    let found = Campaign::new(1, Depth::USUAL, ONE).replay(&seed, Depth::USUAL)?;
     Some((found.check.to_owned(), format!("a seed of lab/bugs: {}", found.what)))
+}
+
+/// A campaign that ends with its first violation.
+const ONE: Limits = Limits {
+    time: None,
+    goal: None,
+    violations: 1,
+    threads: 1,
+    only: "",
+};
+
+/// Workloads in which a missing rule shows, tried before a campaign.
+const TRIED: u64 = 40;
+
+/// What needs a sequence of its own is looked for in workloads made for it.
+fn by_sequence(bug: Bug) -> Option<(String, String)> {
+    // Of what was refused a server must have shown something, and died.
+    let shown = if bug == Bug::RefusedBelieved { 1 } else { 0 };
+    let depth = Depth {
+        history: 600,
+        again: 0,
+        shown,
+        ..Depth::USUAL
+    };
+    let campaign = Campaign::new(1, depth, ONE);
+    (0..TRIED).find_map(|number| {
+        let (name, setting, steps) = directed::against(bug, &mut Rng::new(number))?;
+        let seed = Seed {
+            number,
+            name: name.into(),
+            setting,
+            steps,
+        };
+        let found = campaign.replay(&seed, depth)?;
+        Some((
+            found.check.to_owned(),
+            format!("{name}, the {number}th: {}", found.what),
+        ))
+    })
 }
 
 /// Plants one bug and looks for it: first by schedules of transactions, then by a campaign of the workloads whose name
@@ -80,7 +114,8 @@ pub fn hunt(bug: Bug, seed: u64, budget: Duration, only: &'static str) -> Caught
     let by_schedule = by_schedule
         .or_else(|| by_flips(bug))
         .or_else(|| by_order(bug))
-        .or_else(|| by_seed(bug));
+        .or_else(|| by_seed(bug))
+        .or_else(|| by_sequence(bug));
     let limits = Limits {
         time: Some(budget),
         goal: None,

@@ -2,9 +2,9 @@
 
 use keepfs_format::PoolId;
 use keepfs_fs::{AccessTimes, Remains, Resumed, Volume, VolumeOptions};
-use keepfs_media::Device;
 use keepfs_media::image::Image;
-use keepfs_media::sim::SimDevice;
+use keepfs_media::sim::{Faults, Operation, SECTOR, SimDevice, When};
+use keepfs_media::{Device, PageNo};
 use keepfs_store::{FormatOptions, Guard, Protection, Purpose, Reuse, Rungs, Store, StoreOptions};
 use keepfs_vfs::ops::{Op, Outcome, Session};
 use keepfs_vfs::{Time, Vfs};
@@ -47,6 +47,8 @@ pub struct Setting {
     pub each: bool,
     /// Whether frames are overwritten that no rung mends: a pool for tests, opened without a rung (S-15.17).
     pub fence: bool,
+    /// The page of the log, counted from 1, that cannot be written from the first mount on (S-8.12); 0 = none.
+    pub bad: u32,
 }
 
 impl Default for Setting {
@@ -67,6 +69,7 @@ impl Default for Setting {
             discard: false,
             each: false,
             fence: false,
+            bad: 0,
         }
     }
 }
@@ -75,7 +78,7 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "pages={} log={} zone={} frames={} copies={} guard={} protect={} staged={} crowd={} atime={} free={} left={} discard={} each={} fence={}",
+            "pages={} log={} zone={} frames={} copies={} guard={} protect={} staged={} crowd={} atime={} free={} left={} discard={} each={} fence={} bad={}",
             self.pages,
             self.log_pages,
             self.zone_pages,
@@ -90,7 +93,8 @@ impl fmt::Display for Setting {
             self.left,
             u8::from(self.discard),
             u8::from(self.each),
-            u8::from(self.fence)
+            u8::from(self.fence),
+            self.bad
         )
     }
 }
@@ -125,6 +129,7 @@ impl FromStr for Setting {
                 "discard" => setting.discard = value != 0,
                 "each" => setting.each = value != 0,
                 "fence" => setting.fence = value != 0,
+                "bad" => setting.bad = value as u32,
                 _ => return Err(format!("{name}: unknown")),
             }
         }
@@ -181,6 +186,8 @@ fn next<T: Copy + PartialEq>(all: &[T], own: T) -> T {
     all[at.map_or(0, |at| (at + 1) % all.len())]
 }
 
+/// Where the log of a new pool begins.
+const LOG_START: u64 = 1;
 /// Pages for new data that a pool which is nearly full has left.
 const SCARCE: u32 = 40;
 
@@ -259,6 +266,19 @@ impl Setting {
                 keepfs_store::Equations::ALL
             },
             ..StoreOptions::default()
+        }
+    }
+
+    /// What the device does not do in this workload. Of a write that fails nothing arrives, a part or all, by the page's number.
+    pub fn faults(&self) -> Faults {
+        let Some(page) = self.bad.checked_sub(1) else {
+            return Faults::none();
+        };
+        let when = When::Page(PageNo(LOG_START + u64::from(page)));
+        match page % 3 {
+            0 => Faults::none().fail(Operation::Write, when),
+            1 => Faults::none().short_write(when, 3),
+            _ => Faults::none().short_write(when, usize::MAX / SECTOR),
         }
     }
 

@@ -48,6 +48,12 @@ pub enum Step {
         /// The server that resumes dies as well, before its call of this number; 0: it does not.
         again: u32,
     },
+    /// A flush of the next step, a sync or a checkpoint, fails, `after` others of it: nothing becomes durable, writing ends, and
+    /// the pool is opened again, from what the device has.
+    FlushFails {
+        /// Flushes of the step before it.
+        after: u32,
+    },
     /// Power is cut here; the state of this draw is recovered, and the workload goes on with it.
     Crash {
         /// Which of the states.
@@ -80,6 +86,8 @@ pub enum StepKind {
     Idle,
     /// [`Step::Fence`].
     Fence,
+    /// [`Step::FlushFails`]
+    FlushFails,
     /// [`Step::Die`]: what the resume does.
     Resume,
     /// [`Step::Die`] with `again`: what a resume does that dies, and the next one.
@@ -110,6 +118,7 @@ impl fmt::Display for StepKind {
             StepKind::Trim => "(trim)",
             StepKind::Idle => "(idle)",
             StepKind::Fence => "(fence)",
+            StepKind::FlushFails => "(failed flush)",
             StepKind::Resume => "(resume)",
             StepKind::ResumeTwice => "(resume that dies)",
             StepKind::Behind => "(behind a resume)",
@@ -169,6 +178,7 @@ impl Step {
             Step::Trim => StepKind::Trim,
             Step::Idle => StepKind::Idle,
             Step::Fence { .. } => StepKind::Fence,
+            Step::FlushFails { .. } => StepKind::FlushFails,
             Step::Die { again: 0, .. } => StepKind::Resume,
             Step::Die { .. } => StepKind::ResumeTwice,
             Step::Crash { .. } => StepKind::Recovery,
@@ -190,6 +200,7 @@ impl fmt::Display for Step {
             Step::During { after, steps } => write!(f, "!during {after} {steps}"),
             Step::Fence { path } => write!(f, "!fence {path}"),
             Step::Die { after, part, again } => write!(f, "!die {after} {part} {again}"),
+            Step::FlushFails { after } => write!(f, "!flush_fails {after}"),
             Step::Crash { draw } => write!(f, "!crash {draw}"),
         }
     }
@@ -217,6 +228,9 @@ impl FromStr for Step {
                 after: number(after)? as u32,
                 part: number(part)? as u32,
                 again: number(again)? as u32,
+            },
+            ["!flush_fails", after] => Step::FlushFails {
+                after: number(after)? as u32,
             },
             ["!fence", path] => Step::Fence { path: path.into() },
             ["!crash", draw] => Step::Crash { draw: number(draw)? },

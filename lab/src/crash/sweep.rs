@@ -27,6 +27,8 @@ pub struct Depth {
     pub empty: u64,
     /// One of so many recovered images is walked as it is, before recovery; 0 = none.
     pub raw: u64,
+    /// One of so many recovered images is shown read-only, and resumed by another server; 0 = none.
+    pub shown: u64,
     /// States of a device that lied about its flushes, drawn from one history.
     pub lies: u64,
     /// One of so many images that an equal recovery covers is recovered all the same, and compared; 0 = none.
@@ -43,6 +45,7 @@ impl Depth {
         again: 1500,
         empty: 61,
         raw: 13,
+        shown: 89,
         lies: 12,
         prove: 499,
         until: None,
@@ -289,6 +292,9 @@ impl Judge<'_> {
         if chosen(image, one_of) {
             judge::usable(setting, &recovered.image).map_err(|e| ("usability", e))?;
             self.tally.emptied += 1;
+        }
+        if chosen(image, self.depth.shown) {
+            judge::resume_what_was_shown(setting, image, recovered.tree)?;
         }
         if chosen(image, self.depth.again) {
             self.crash_again(image, recovered.tree)

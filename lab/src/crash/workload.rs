@@ -1,7 +1,7 @@
 //! The workloads: short sequences after ACE, long random ones, directed ones, and many broad ones.
 
 mod broad;
-mod directed;
+pub mod directed;
 mod scarcity;
 
 use super::seed::Seed;
@@ -69,9 +69,8 @@ impl Workloads {
             5 => scarcity::workload(&mut rng),
             _ => ("broad/".into(), broad::setting(number), broad::steps(&mut rng)),
         };
-        // Each kind comes at each level: the numbers of kinds and of levels have a divisor in common.
-        let shift = 2 * (turn / directed::KINDS);
-        let level = LEVELS[((number / 2 + turn + shift) % LEVELS.len() as u64) as usize];
+        // Each kind comes at each level: the numbers of kinds and of levels have no divisor in common.
+        let level = LEVELS[((number / 2 + turn) % LEVELS.len() as u64) as usize];
         // Every other guard and fullness comes seldom, as a state costs many times as much there; where dangers are looked for
         // it does not come.
         setting = match self.turns == TURNS && turn % SELDOM == SELDOM - 1 {

@@ -91,6 +91,7 @@ impl Life<'_> {
             .map_err(|e| self.broken(format!("the rest of a call: {e}")))?;
         // The dead server ends its threads; nothing of it reaches this device.
         self.volume.store().kill();
+        device.set_faults(self.setting.faults());
         self.below = below(&device);
         self.device = device;
         Ok(died.memory)

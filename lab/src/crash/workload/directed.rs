@@ -1,6 +1,8 @@
 //! Workloads made for one danger each.
 
+mod faults;
 mod large;
+pub mod sequences;
 
 use super::{cut, death, during, variant};
 use crate::crash::setting::{LEVELS, Setting};
@@ -8,7 +10,7 @@ use crate::crash::step::Step;
 use keepfs_vfs::ops::{Generator, Op, Profile, Rng, Verb};
 
 /// How many take turns.
-pub const KINDS: u64 = 15;
+pub const KINDS: u64 = 17;
 
 /// One of them by turn: name, pool and steps.
 pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
@@ -30,9 +32,25 @@ pub fn workload(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
         11 => levels(rng),
         12 => full(rng),
         13 => fenced(rng),
-        _ => taken_over(rng),
+        14 => taken_over(rng),
+        15 => sequences::workload(turn / KINDS, rng),
+        _ if (turn / KINDS).is_multiple_of(2) => faults::bad_log(rng),
+        _ => faults::failed_flush(rng),
     };
     (format!("directed/{name}"), setting, text)
+}
+
+/// A workload in which this planted bug shows, if there is a kind made for it.
+#[cfg(feature = "planted")]
+pub fn against(bug: keepfs_store::planted::Bug, rng: &mut Rng) -> Option<(&'static str, Setting, Vec<Step>)> {
+    use keepfs_store::planted::Bug;
+    match bug {
+        Bug::LeadGivenEarly | Bug::RefusedBelieved => Some(sequences::one_group(rng)),
+        Bug::CarriedBehindNothing => Some(sequences::half_a_history(rng)),
+        Bug::RoomOnce => Some(sequences::full_log(rng)),
+        Bug::GivenUpSteppedOver => Some(faults::bad_log(rng)),
+        _ => None,
+    }
 }
 
 pub(super) fn parse(text: &str) -> Vec<Step> {
