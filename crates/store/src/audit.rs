@@ -4,10 +4,10 @@ mod totals;
 
 use crate::error::Error;
 use crate::events::Done;
+use crate::locks::Mutex;
 use crate::pool::{self, Pool};
 use core::fmt;
 use keepfs_audit::digest::{Auditor, Equations, Geometry, Imbalance, Key};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

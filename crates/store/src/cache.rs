@@ -9,12 +9,12 @@
 
 use crate::arena::FrameNo;
 use crate::heat::{self, Heat};
+use crate::locks::{Mutex, RwLock};
 use crate::padded::Padded;
 use crate::repair::generation_in;
 use crate::young::{Tick, Verified};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use keepfs_format::{MetaId, PAGE};
-use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -2,9 +2,9 @@
 
 use crate::Store;
 use crate::error::Error;
+use crate::locks::{Condvar, Mutex};
 use crate::worker::Worker;
 use core::sync::atomic::{AtomicBool, Ordering};
-use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 
 /// A wish for a group.

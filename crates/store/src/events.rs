@@ -5,11 +5,11 @@ mod telling;
 pub use telling::Place;
 pub(crate) use telling::{Told, owner_of};
 
+use crate::locks::Mutex;
 use core::fmt;
 use core::ops::Range;
 use keepfs_codes::Verdict;
 use keepfs_format::{MetaId, PAGE};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 
 /// Damages kept in memory; older ones are in the log of events only.

@@ -12,9 +12,9 @@ use crate::arena;
 use crate::cache::IdMap;
 use crate::error::Error;
 use crate::events::{Damage, Done};
+use crate::locks::Mutex;
 use core::sync::atomic::{AtomicBool, Ordering};
 use keepfs_format::{MetaId, PAGE, Space, inode};
-use parking_lot::Mutex;
 
 /// The metablocks that are fenced.
 #[derive(Default)]

@@ -9,9 +9,9 @@
 //! G-3 Transactions are told to abort only while the gate is being shut.
 //! G-4 One thread at a time shuts it: shutting takes the [`Owner`], of which there is one (S-10.1, S-11.3).
 
+use crate::locks::{self, Condvar, Mutex, MutexGuard, Rule, Word};
 use crate::stats::Times;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long open transactions may take to finish by themselves.
@@ -37,7 +37,7 @@ const SHUT: u64 = 1 << 63;
 pub struct Gate {
     /// Who is inside, or has found the gate shut and is about to go again; [`SHUT`]. While the gate is open nothing else is
     /// looked at.
-    inside: AtomicU64,
+    inside: Word,
     /// Changes together with [`SHUT`].
     phase: Mutex<Phase>,
     /// The phase became open.
@@ -56,7 +56,8 @@ pub struct Inside<'g>(&'g Gate);
 /// The right to shut the gate. While it lives nobody else does: no bitmap is read to hand out pages by what it says.
 pub struct Owner<'g> {
     gate: &'g Gate,
-    _only: MutexGuard<'g, ()>,
+    /// `None`: a search of tests breaks the rule that it keeps.
+    _only: Option<MutexGuard<'g, ()>>,
 }
 
 /// Nobody is inside while this lives. How long the gate was shut is counted when it opens.
@@ -76,7 +77,11 @@ impl Drop for Inside<'_> {
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
         let gate = self.owner.gate;
-        gate.open(&mut gate.phase.lock());
+        let mut phase = gate.phase.lock();
+        let is_shut = *phase == Phase::Closed || locks::breaks(Rule::UsedWhileShut);
+        debug_assert!(is_shut, "the gate was opened under who had it shut (G-4)");
+        gate.open(&mut phase);
+        drop(phase);
         self.times.count(self.started.elapsed());
     }
 }
@@ -152,9 +157,24 @@ impl Gate {
 
     /// The right to shut the gate; waits while another has it: as long as one reads a bitmap or fixes its moment.
     pub fn own(&self) -> Owner<'_> {
+        self.own_for(Rule::OneOwner)
+    }
+
+    /// The same, as `rule` demands.
+    pub(crate) fn own_for(&self, rule: Rule) -> Owner<'_> {
         Owner {
             gate: self,
-            _only: self.owner.lock(),
+            _only: (!locks::breaks(rule)).then(|| self.owner.lock()),
+        }
+    }
+}
+
+impl Closed<'_> {
+    /// The bitmap was read: what it says is used only while the gate is shut.
+    pub(crate) fn was_read(&self) {
+        if locks::breaks(Rule::UsedWhileShut) {
+            let gate = self.owner.gate;
+            gate.open(&mut gate.phase.lock());
         }
     }
 }

@@ -16,13 +16,13 @@ mod region;
 pub use keeping::spawn;
 
 use crate::error::Error;
+use crate::locks::{Condvar, Mutex};
 use crate::switch::Switch;
 use crate::worker::Worker;
 use keepfs_format::history::{self, DAMAGE, EVENTS, Event, Lasting, NAME_MAX};
 use keepfs_format::plog::Run;
 use keepfs_format::{PAGE, PoolId};
 use lists::Lists;
-use parking_lot::{Condvar, Mutex};
 use region::{Failed, Region};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use crate::cache::Pin;
 use crate::checkpoint::Keeper;
 use crate::error::{Error, Pressure, Stop};
 use crate::events::Done;
+use crate::locks::{Mutex, RwLock};
 use crate::pool::{self, Pool};
 use crate::repair::kind_in;
 use crate::scratch::with_page;
@@ -24,7 +25,6 @@ use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry, NEVER};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::superblock::{Root, Superblock};
 use keepfs_format::{FromBytes, FromZeros, Header, IntoBytes, Kind, MetaId, PAGE, Space};
-use parking_lot::{Mutex, RwLock};
 
 /// Locks that keep two fetches of one metablock apart, by level of map page (0 = ordinary metablocks).
 const STRIPES: usize = 64;
@@ -285,7 +285,7 @@ impl Store {
             if let Some(frame) = self.evict() {
                 return Ok(frame);
             }
-            std::thread::yield_now();
+            crate::locks::yield_now();
         }
         Err(Error::Logic(format!(
             "no frame of the arena is free: {}",

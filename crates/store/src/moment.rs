@@ -9,12 +9,12 @@
 use crate::arena;
 use crate::cache::{IdMap, Pin};
 use crate::error::{Error, Pressure, Stop};
+use crate::locks::Mutex;
 use crate::watched::WatchedMap;
 use crate::{PAGE, Store};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use keepfs_codes::crc64;
 use keepfs_format::MetaId;
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Copies of frames as of a checkpoint's moment, taken before a newer transaction wrote to them.

@@ -4,8 +4,8 @@
 //! transactions taken away, and those freed but not durably. Each stripe of threads has a hand of numbers of one metablock,
 //! so that what two threads make at the same time lies in different frames (decision 0666).
 
+use crate::locks::Mutex;
 use crate::padded::{STRIPES, stripe};
-use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
 
 /// How many numbers one look into a bitmap fetches.

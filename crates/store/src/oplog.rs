@@ -18,11 +18,11 @@ pub use read::{EarlierState, Half, LoggedTxn};
 use crate::arena::{Guard, Region};
 use crate::cache::IdMap;
 use crate::error::Error;
+use crate::locks::{Mutex, MutexGuard};
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::IntoBytes;
 use keepfs_format::oplog::{HALF_HEAD, HalfHead, STATE, StateEntry};
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 /// Bytes of a half of the operation log.

@@ -14,7 +14,7 @@ pub(crate) use slots::{Left, Met};
 
 use crate::arena::{Guard, Region};
 use crate::error::Error;
-use parking_lot::Mutex;
+use crate::locks::Mutex;
 use slots::{SLOTS, State};
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -5,12 +5,12 @@
 use crate::Store;
 use crate::cache::IdHasher;
 use crate::gate::Closed;
+use crate::locks::Mutex;
 use core::hash::BuildHasherDefault;
 use core::sync::atomic::{AtomicU64, Ordering};
 use keepfs_format::MetaId;
 use keepfs_format::map::{FANOUT, HEIGHT_MAX};
 use keepfs_format::superblock::Root;
-use parking_lot::Mutex;
 use std::collections::HashSet;
 
 type Pages = HashSet<MetaId, BuildHasherDefault<IdHasher>>;

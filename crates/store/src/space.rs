@@ -14,12 +14,12 @@ pub use near::Near;
 pub use zone::{OpenZone, Settled};
 
 use crate::gate::{Closed, Owner};
+use crate::locks::Mutex;
 use crate::planted::{self, Bug};
 use crate::reserve::Need;
 use held::{Held, Holders};
 use keepfs_format::plog::{Record, Run};
 use near::Sides;
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 

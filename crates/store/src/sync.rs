@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::events::{Done, Place, Seen, Told};
 use crate::ladder::LogStart;
+use crate::locks::{Condvar, Mutex};
 use crate::log::{self, Head, Stamp};
 use crate::planted::{self, Bug};
 use crate::redo::{Group, Piece, Redo, RedoDamage, Span, Spare, compact};
@@ -16,7 +17,6 @@ use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record};
 use keepfs_format::superblock::Superblock;
 use keepfs_media::Device;
-use parking_lot::{Condvar, Mutex};
 
 /// Most pages of a group that syncs write (S-8.10): the whole ring of redo, and compaction only makes it shorter.
 pub const fn group_pages_max() -> u64 {

@@ -1,11 +1,11 @@
 //! Pages that no file may have, whatever block maps and bitmaps say: superblock slots, the log, the history, and the chunks of
 //! metadata (S-2.4, S-4.5; promise C-8: a bitmap that lies costs space, never the pool).
 
+use crate::locks::{RwLock, RwLockReadGuard};
 use crate::padded::{Padded, STRIPES, stripe};
 use crate::pool::{self, Pool};
 use core::ops::Range;
 use keepfs_format::plog::Run;
-use parking_lot::{RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

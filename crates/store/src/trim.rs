@@ -29,7 +29,7 @@ impl Store {
         self.discard_free(range, least)
     }
 
-    fn discard_free(&self, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
+    pub(crate) fn discard_free(&self, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
         let end = range.end.min(self.pool.pages);
         let (mut at, mut given) = (range.start, 0);
         while at < end {

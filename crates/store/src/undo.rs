@@ -278,7 +278,7 @@ impl UndoLog {
                     starts: SmallVec::new(),
                 };
             }
-            std::thread::yield_now();
+            crate::locks::yield_now();
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::Store;
 use crate::error::Error;
+use crate::locks::{Condvar, Mutex};
 use crate::worker::Worker;
-use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

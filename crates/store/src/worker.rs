@@ -1,7 +1,7 @@
 //! A thread of the background that is waited for when it is ended: it holds the device, and whoever closed the pool may open it
 //! again at once.
 
-use parking_lot::Mutex;
+use crate::locks::Mutex;
 use std::thread::{self, JoinHandle};
 
 /// The thread, if there is one.

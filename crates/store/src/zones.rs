@@ -46,6 +46,7 @@ impl Store {
     /// A part of a zone as its bitmap says as long as the gate is shut (S-11.3).
     pub(crate) fn read_settled<'c>(&self, shut: &'c Closed<'_>, part: Run) -> Result<Settled<'c>, Error> {
         let taken = self.taken(part.start, part.count)?;
+        shut.was_read();
         let number = part.start / self.pool.zone_pages;
         let is_taken = |page: u64| taken[(page - part.start) as usize];
         Ok(Settled::new(

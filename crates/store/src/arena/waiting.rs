@@ -33,7 +33,7 @@ impl Waiting {
     /// Lets others run; ends the process when it was asked for too long.
     #[cold]
     pub(super) fn pause(&mut self) {
-        std::thread::yield_now();
+        crate::locks::yield_now();
         if self.is_over(Instant::now()) {
             tracing::error!(
                 frame = self.frame,

@@ -1,10 +1,10 @@
 //! The totals of the pool against what all transactions between two checkpoints told (S-17.6).
 
 use crate::Totals;
+use crate::locks::Mutex;
 use crate::padded::{Padded, STRIPES, stripe};
 use keepfs_format::plog::Record;
 use keepfs_format::{MetaId, Space};
-use parking_lot::Mutex;
 
 /// What TOTALS were, and what was told since.
 #[derive(Default)]

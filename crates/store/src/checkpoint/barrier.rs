@@ -9,6 +9,7 @@ use super::Keeper;
 use super::shrink::Shrink;
 use crate::error::Error;
 use crate::gate::Closed;
+use crate::locks::Rule;
 use crate::moment::{Died, Dirty};
 use crate::redo::Span;
 use crate::reserve::Reservation;
@@ -132,7 +133,7 @@ impl Store {
             }
             self.stats.barriers_withdrawn.fetch_add(1, Ordering::Relaxed);
             self.alive()?;
-            std::thread::sleep(pause);
+            crate::locks::pause(pause);
             pause = (pause * 2).min(PAUSE[1]);
         }
     }
@@ -169,7 +170,8 @@ impl Store {
             keeper.homes.add(run.start, run.count)?;
             self.system.add(*run);
         }
-        self.space.keep(&self.gate.own(), chunks.runs());
+        let readers_are_done = self.gate.own_for(Rule::ChunksBehindReaders);
+        self.space.keep(&readers_are_done, chunks.runs());
         chunks.allocated();
         Ok(())
     }
