@@ -151,7 +151,16 @@ impl Counts {
     /// Counts a stage and prints its line.
     fn tell(&mut self, stage: &Stage, outcome: &Outcome, seconds: f64) {
         let name = stage.name;
+        let skips = Skips::told(&log_text(name));
         let word = match outcome {
+            Outcome::Passed if self.able && skips.able > 0 => {
+                self.failed.push(name);
+                println!(
+                    "{name:<12} FAILED  {seconds:7.1} s  {} tests skipped for want of root or /dev/fuse, which this machine has",
+                    skips.able
+                );
+                return;
+            }
             Outcome::Passed => {
                 self.passed += 1;
                 "ok     "
@@ -176,7 +185,7 @@ impl Counts {
                 return;
             }
         };
-        println!("{name:<12} {word} {seconds:7.1} s  {}", last_line(name));
+        println!("{name:<12} {word} {seconds:7.1} s  {}{skips}", last_line(name));
     }
 
     /// Prints the sums; the exit code.
@@ -194,6 +203,36 @@ impl Counts {
         match self.failed.is_empty() {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// Tests of a stage that passes that say they were skipped.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Skips {
+    all: usize,
+    /// Those that need no more than what makes a machine able ([`Counts::able`]).
+    able: usize,
+}
+
+impl Skips {
+    /// What a log tells of them; the harness may have begun the line.
+    fn told(log: &str) -> Self {
+        let needs = log.lines().filter_map(|line| line.split_once("skipped: needs "));
+        let mut skips = Self::default();
+        for (_, what) in needs {
+            skips.all += 1;
+            skips.able += usize::from(what.starts_with("root") || what.starts_with("/dev/fuse"));
+        }
+        skips
+    }
+}
+
+impl std::fmt::Display for Skips {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.all {
+            0 => Ok(()),
+            all => write!(f, "; {all} tests skipped, its log says why"),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `KEEPFS_TEST_BLOCK_DEVICE` (everything on it is overwritten), for example a loop device over a file;
 //! without it nothing is proved here and the test says so.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
@@ -10,7 +11,10 @@ use keepfs_media::{Class, Device, DeviceError, PAGE, PageNo, mounts};
 fn scratch() -> Option<PathBuf> {
     let path = std::env::var_os("KEEPFS_TEST_BLOCK_DEVICE").map(PathBuf::from);
     if path.is_none() {
-        eprintln!("KEEPFS_TEST_BLOCK_DEVICE is not set; nothing proved about block devices");
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: needs KEEPFS_TEST_BLOCK_DEVICE, as `cargo xtask suite block_device` sets it"
+        );
     }
     path
 }

@@ -11,6 +11,7 @@ use keepfs_media::ram::RamDevice;
 use keepfs_store::arena::Arena;
 use keepfs_store::{Error, FormatOptions, Guard, Meaning, Ref, Source, Store, StoreOptions};
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
@@ -52,7 +53,7 @@ fn has_keys() -> bool {
     let available = Guard::Pkey.available();
     if let Err(why) = &available {
         assert!(std::env::var_os("KEEPFS_KEYS").is_none(), "{why}");
-        eprintln!("SKIPPED: {why}");
+        let _ = writeln!(std::io::stderr(), "skipped: needs protection keys: {why}");
     }
     available.is_ok()
 }

@@ -1,6 +1,6 @@
 //! Outcomes, the hang guard, the choice of stages.
 
-use super::{Choice, Command, CommandExt, Counts, Duration, Outcome, STAGES, end, groups, wait};
+use super::{Choice, Command, CommandExt, Counts, Duration, Outcome, STAGES, Skips, end, groups, wait};
 
 fn shell(script: &str, limit: Duration) -> Outcome {
     let child = Command::new("sh").args(["-c", script]).process_group(0).spawn();
@@ -92,4 +92,41 @@ fn a_skip_fails_where_the_stage_could_run() {
     assert_eq!(counted(true, "keeper"), (0, 0, 1));
     assert_eq!(counted(false, "keeper"), (0, 1, 0));
     assert_eq!(counted(true, "fsx_uring"), (0, 1, 0));
+}
+
+/// A test that passes without having run is counted, and whether it could have.
+#[test]
+fn tests_that_were_skipped_are_counted() {
+    let skips = |all, able| Skips { all, able };
+    assert_eq!(
+        Skips::told("test it ... ok\nSummary: 1 failed, 14 skipped, 383 passed\n"),
+        skips(0, 0)
+    );
+    let log = "skipped: needs root and /dev/fuse\ntest a ... skipped: needs root\nok\nskipped: needs Landlock\n";
+    assert_eq!(Skips::told(log), skips(3, 2));
+    assert_eq!(skips(3, 0).to_string(), "; 3 tests skipped, its log says why");
+    assert_eq!(skips(0, 0).to_string(), "");
+}
+
+/// A stage whose tests were skipped where they could run is a failure.
+#[test]
+fn a_skipped_test_fails_where_it_could_run() {
+    let counted = |able: bool, needs: &str| {
+        let stage = &crate::stages::Stage {
+            name: "skipping",
+            ..crate::stages::STAGES[0]
+        };
+        let log = crate::paths::log(stage.name);
+        std::fs::create_dir_all(log.parent().expect("a directory")).expect("made");
+        std::fs::write(&log, format!("skipped: needs {needs}\n")).expect("written");
+        let mut counts = Counts {
+            able,
+            ..Counts::default()
+        };
+        counts.tell(stage, &Outcome::Passed, 0.0);
+        (counts.passed, counts.failed.len())
+    };
+    assert_eq!(counted(true, "root and /dev/fuse"), (0, 1));
+    assert_eq!(counted(false, "root and /dev/fuse"), (1, 0));
+    assert_eq!(counted(true, "Landlock"), (1, 0));
 }

@@ -264,7 +264,9 @@ fn a_level_that_the_machine_has_no_memory_for_changes_nothing() {
         .unwrap();
     let available: u64 = line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
     if available > 64 << 30 {
-        eprintln!("SKIPPED: an arena of three times the memory of this machine takes too long");
+        super::bed::skipped(
+            "a machine with at most 64 GiB of free memory: an arena of three times that takes too long",
+        );
         return;
     }
     // The parity of evenodd64 takes half as much as the arena, whose pages are there when they are used only.

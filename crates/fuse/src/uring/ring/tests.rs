@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::protocol::request::ReadIn;
+use std::io::Write;
 
 /// Two slots; needs 264 KiB of locked memory.
 fn pair() -> Option<(Slot, Slot)> {
     let mut slots = match slots(3, &[7, 9]) {
         Ok(slots) => slots.into_iter(),
         Err(error) => {
-            eprintln!("SKIPPED: no memory can be locked here: {error}");
+            let _ = writeln!(std::io::stderr(), "skipped: needs memory that can be locked: {error}");
             return None;
         }
     };
