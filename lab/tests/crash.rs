@@ -110,6 +110,24 @@ fn a_trim_discards_what_is_nobodys() {
     judge([seed], Depth::USUAL);
 }
 
+/// S-6.5: the names of a large root are deleted, and what is left is what it had: the judge of emptied pools knows it.
+#[test]
+fn an_emptied_root_keeps_its_nodes() {
+    let setting = Setting {
+        pages: 4096,
+        log_pages: 32,
+        ..Setting::default()
+    };
+    let names: String = (0..400)
+        .map(|n| format!("create path={}-{n:04} mode=644 who=22:0:0\n", "name".repeat(18)))
+        .collect();
+    let seed = Seed::parse("names", &(names + "syncfs\n")).expect("a seed");
+    let base = setting.fresh().expect("a pool");
+    let history = keepfs_lab::crash::history::run(&setting, &base, &seed.steps).expect("a history");
+    let image = history.recording.replay();
+    keepfs_lab::crash::judge::usable(&setting, &image).expect("a usable pool");
+}
+
 /// S-9.8, C-1: a flush of a sync fails, and one of a checkpoint; the pool is opened again each time, and wherever power is cut what
 /// was answered is there, and of what was not a prefix.
 #[test]

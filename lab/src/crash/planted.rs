@@ -114,8 +114,8 @@ pub fn hunt(bug: Bug, seed: u64, budget: Duration, only: &'static str) -> Caught
     let by_schedule = by_schedule
         .or_else(|| by_flips(bug))
         .or_else(|| by_order(bug))
-        .or_else(|| by_seed(bug))
-        .or_else(|| by_sequence(bug));
+        .or_else(|| by_sequence(bug))
+        .or_else(|| by_seed(bug));
     let limits = Limits {
         time: Some(budget),
         goal: None,
