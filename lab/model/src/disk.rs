@@ -42,10 +42,13 @@ pub struct File {
     pub page: Option<(Page, Val)>,
     /// The staged page.
     pub staged: Option<Val>,
+    /// It is lost: reading it is an error (S-8.8).
+    pub lost: bool,
 }
 
 impl File {
-    fn shows(self) -> Val {
+    /// What it has.
+    pub fn shows(self) -> Val {
         self.staged.or(self.page.map(|p| p.1)).unwrap_or(0)
     }
 }
@@ -72,8 +75,11 @@ pub struct Tree {
     pub nodes: [Node; NODES],
 }
 
-/// What users see.
+/// What users see but for what is lost.
 pub type Shows = ([Val; FILES], [(bool, Val); NODES]);
+
+/// What users see, and which files they cannot read.
+pub type Seen = (Shows, [bool; FILES]);
 
 /// What becomes of a page that a file no longer names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -126,6 +132,11 @@ pub enum Rec {
         before: Val,
         /// With these bytes over it.
         val: Val,
+    },
+    /// lost: staged data that a checkpoint carries over, and that memory has no more.
+    Lost {
+        /// The file.
+        f: u8,
     },
     /// tail, whole: staged data that a checkpoint carries over (S-10.3).
     Carry {
@@ -186,8 +197,20 @@ impl Rec {
 }
 
 impl Tree {
+    /// Whether this may be what users saw then: what was lost may be there again, and nothing else may be lost (S-8.8).
+    pub fn agrees(&self, then: &Seen) -> bool {
+        let now = self.shows();
+        let same = |f: usize| self.files[f].lost && then.1[f] || !self.files[f].lost && now.0[f] == then.0.0[f];
+        (0..FILES).all(same) && now.1 == then.0.1
+    }
+
+    /// What users see, and which files they cannot read.
+    pub fn seen(&self) -> Seen {
+        (self.shows(), self.files.map(|f| f.lost))
+    }
+
     /// What users see.
-    pub fn shows(&self) -> Shows {
+    fn shows(&self) -> Shows {
         (self.files.map(File::shows), self.nodes.map(|n| (n.alive, n.val)))
     }
 
@@ -229,12 +252,13 @@ impl Tree {
             }
             Rec::Unlink { f, old } => self.leave(f, old)?,
             Rec::Tail { f, before, val } => {
-                if self.files[f as usize].shows() != before {
+                if !self.files[f as usize].lost && self.files[f as usize].shows() != before {
                     return Err("a staged page lies over another base");
                 }
                 self.files[f as usize].staged = Some(val);
             }
             Rec::Carry { f, val } => self.files[f as usize].staged = Some(val),
+            Rec::Lost { f } => self.files[f as usize].lost = true,
             Rec::Birth { n, generation } => {
                 self.nodes[n as usize] = Node {
                     generation,

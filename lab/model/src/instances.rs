@@ -14,6 +14,7 @@ pub enum Kind {
     Discard,
     BadPage,
     Rotten,
+    Lost,
 }
 
 /// One of them.
@@ -31,8 +32,8 @@ pub struct Instance {
     pub tears: bool,
 }
 
-const fn of(name: &'static str, kind: Kind, counts: [u8; 8]) -> Instance {
-    let [ops, syncs, checkpoints, cuts, kills, discards, bad, rotten] = counts;
+const fn of(name: &'static str, kind: Kind, counts: [u8; 9]) -> Instance {
+    let [ops, syncs, checkpoints, cuts, kills, discards, bad, rotten, losses] = counts;
     let left = Budget {
         ops,
         syncs,
@@ -42,6 +43,7 @@ const fn of(name: &'static str, kind: Kind, counts: [u8; 8]) -> Instance {
         discards,
         bad,
         rotten,
+        losses,
     };
     Instance {
         name,
@@ -52,37 +54,39 @@ const fn of(name: &'static str, kind: Kind, counts: [u8; 8]) -> Instance {
     }
 }
 
-const fn long(name: &'static str, kind: Kind, counts: [u8; 8]) -> Instance {
+const fn long(name: &'static str, kind: Kind, counts: [u8; 9]) -> Instance {
     Instance {
         long: true,
         ..of(name, kind, counts)
     }
 }
 
-/// Changes, syncs, checkpoints, power cuts, deaths, discards, bad pages of the log, pages that become unreadable.
+/// Changes, syncs, checkpoints, power cuts, deaths, discards, bad pages of the log, pages that become unreadable, staged pages that are lost.
 pub const INSTANCES: &[Instance] = &[
-    of("plain", Kind::Plain, [3, 2, 1, 1, 0, 0, 0, 0]),
+    of("plain", Kind::Plain, [3, 2, 1, 1, 0, 0, 0, 0, 0]),
     Instance {
         tears: true,
-        ..of("torn pages", Kind::Plain, [3, 1, 1, 1, 0, 0, 0, 0])
+        ..of("torn pages", Kind::Plain, [3, 1, 1, 1, 0, 0, 0, 0, 0])
     },
-    of("staged", Kind::Staged, [3, 1, 1, 1, 1, 0, 0, 0]),
-    of("room", Kind::Room, [3, 2, 1, 2, 0, 0, 0, 0]),
-    of("killed", Kind::Killed, [2, 1, 1, 2, 1, 0, 0, 0]),
-    of("shares", Kind::Shares, [3, 2, 1, 1, 0, 0, 0, 0]),
-    of("nodes", Kind::Nodes, [4, 2, 1, 1, 0, 0, 0, 0]),
-    of("discard", Kind::Discard, [2, 2, 1, 1, 0, 1, 0, 0]),
-    of("bad page", Kind::BadPage, [3, 2, 1, 1, 0, 0, 2, 0]),
-    of("bad page, killed", Kind::BadPage, [2, 2, 1, 1, 1, 0, 1, 0]),
-    of("unreadable page", Kind::Rotten, [3, 2, 1, 1, 1, 0, 0, 1]),
-    long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0, 0, 0]),
-    long("two checkpoints", Kind::Plain, [4, 2, 2, 1, 0, 0, 0, 0]),
-    long("two cuts", Kind::Plain, [4, 2, 1, 2, 0, 0, 0, 0]),
-    long("staged 4", Kind::Staged, [4, 2, 1, 1, 0, 0, 0, 0]),
-    long("killed 3", Kind::Killed, [3, 2, 1, 2, 1, 0, 0, 0]),
-    long("nodes 5", Kind::Nodes, [5, 2, 1, 1, 0, 0, 0, 0]),
-    long("bad page, two cuts", Kind::BadPage, [3, 2, 1, 2, 0, 0, 1, 0]),
-    long("shares 4", Kind::Shares, [4, 2, 1, 1, 0, 0, 0, 0]),
+    of("staged", Kind::Staged, [3, 1, 1, 1, 1, 0, 0, 0, 0]),
+    of("room", Kind::Room, [3, 2, 1, 2, 0, 0, 0, 0, 0]),
+    of("killed", Kind::Killed, [2, 1, 1, 2, 1, 0, 0, 0, 0]),
+    of("shares", Kind::Shares, [3, 2, 1, 1, 0, 0, 0, 0, 0]),
+    of("nodes", Kind::Nodes, [4, 2, 1, 1, 0, 0, 0, 0, 0]),
+    of("discard", Kind::Discard, [2, 2, 1, 1, 0, 1, 0, 0, 0]),
+    of("bad page", Kind::BadPage, [3, 2, 1, 1, 0, 0, 2, 0, 0]),
+    of("bad page, killed", Kind::BadPage, [2, 2, 1, 1, 1, 0, 1, 0, 0]),
+    of("unreadable page", Kind::Rotten, [3, 2, 1, 1, 0, 0, 0, 1, 0]),
+    of("lost page", Kind::Lost, [3, 1, 1, 1, 1, 0, 0, 0, 1]),
+    long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0, 0, 0, 0]),
+    long("two checkpoints", Kind::Plain, [4, 2, 2, 1, 0, 0, 0, 0, 0]),
+    long("two cuts", Kind::Plain, [4, 2, 1, 2, 0, 0, 0, 0, 0]),
+    long("staged 4", Kind::Staged, [4, 2, 1, 1, 0, 0, 0, 0, 0]),
+    long("killed 3", Kind::Killed, [3, 2, 1, 2, 1, 0, 0, 0, 0]),
+    long("nodes 5", Kind::Nodes, [5, 2, 1, 1, 0, 0, 0, 0, 0]),
+    long("bad page, two cuts", Kind::BadPage, [3, 2, 1, 2, 0, 0, 1, 0, 0]),
+    long("unreadable, killed", Kind::Rotten, [3, 2, 1, 1, 1, 0, 0, 1, 0]),
+    long("shares 4", Kind::Shares, [4, 2, 1, 1, 0, 0, 0, 0, 0]),
 ];
 
 /// The instance of a family in which its rules are removed; where that `fails` the search ends early, so it may be larger.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::disk::{Cell, Disk, FILES, Found, Group, NODES, Old, PAGES, Page, RING, Rec, Shows, Slot, Super, Tree};
+use crate::disk::{Cell, Disk, FILES, Found, Group, NODES, Old, PAGES, Page, RING, Rec, Seen, Slot, Super, Tree};
 use crate::disk::{Trust, Val, Write, compacted, recover, sum};
 use crate::rules::{Rule, Rules};
 
@@ -41,6 +41,7 @@ pub struct Budget {
     pub discards: u8,
     pub bad: u8,
     pub rotten: u8,
+    pub losses: u8,
 }
 
 /// What becomes of the group that a step writes.
@@ -84,7 +85,7 @@ pub struct State {
     /// What this life has refused of the log: behind which superblock, and from which group on (S-9.9).
     pub refused: Option<(u8, u8)>,
     pub value: Val,
-    pub history: Vec<Shows>,
+    pub history: Vec<Seen>,
     pub acked: u8,
     pub left: Budget,
     pub bad: Option<&'static str>,
@@ -138,7 +139,7 @@ impl State {
             recovering: 0,
             refused: None,
             value: 2,
-            history: vec![tree.shows()],
+            history: vec![tree.seen()],
             acked: 0,
             left,
             bad: None,
@@ -192,7 +193,7 @@ impl State {
         }
         self.last += 1;
         self.left.ops -= 1;
-        self.history.push(self.tree.shows());
+        self.history.push(self.tree.seen());
         self.redo.push((self.last, rec));
         if let Rec::Map { page, .. } = rec {
             self.young |= 1 << page;
@@ -391,10 +392,14 @@ impl State {
                 "an answered sync is lost"
             });
         }
-        if self.history.get((found.seq - self.acked) as usize) != Some(&found.tree.shows()) {
+        let then = self.history.get((found.seq - self.acked) as usize);
+        if !then.is_some_and(|then| found.tree.agrees(then)) {
             return Err("what was recovered is no prefix of the changes");
         }
         self.history.truncate((found.seq - self.acked) as usize + 1);
+        if let Some(last) = self.history.last_mut() {
+            *last = found.tree.seen();
+        }
         self.take(found, owed, rules, owes);
         Ok(())
     }
@@ -424,17 +429,32 @@ impl State {
     }
 
     /// The metadata of the moment without staged data, and staged data as it is carried.
-    fn snapshot(&self) -> (Tree, Vec<Rec>) {
+    fn snapshot(&self, rules: Rules) -> (Tree, Vec<Rec>) {
         let mut tree = self.tree.clone();
-        tree.files.iter_mut().for_each(|f| f.staged = None);
-        let of = |f: u8| self.tree.files[f as usize].staged.map(|val| Rec::Carry { f, val });
+        tree.files.iter_mut().for_each(|f| (f.staged, f.lost) = (None, false));
+        let of = |f: u8| {
+            let file = self.tree.files[f as usize];
+            match file.lost {
+                true => rules.has(Rule::LostCarried).then_some(Rec::Lost { f }),
+                false => file.staged.map(|val| Rec::Carry { f, val }),
+            }
+        };
         (tree, (0..FILES as u8).filter_map(of).collect())
+    }
+
+    /// The staged page of file `f` is damaged in memory.
+    pub fn lose(&mut self, f: u8) {
+        self.tree.files[f as usize].lost = true;
+        self.left.losses -= 1;
+        if let Some(last) = self.history.last_mut() {
+            *last = self.tree.seen();
+        }
     }
 
     /// A checkpoint's moment (S-10.1), and what becomes of its group and of the carried one.
     pub fn begin(&mut self, home: Page, old: Fate, carry: Fate, rules: Rules) {
         let full = core::mem::take(&mut self.given_up) || old != Fate::Written;
-        let (tree, carried) = self.snapshot();
+        let (tree, carried) = self.snapshot(rules);
         let (at, mut before) = (self.last, (self.pos, self.number, self.chain));
         let (mut unlogged, mut step, number) = (Vec::new(), 1, self.number);
         if rules.has(Rule::Moment) && full {
@@ -507,7 +527,7 @@ impl State {
             self.flush();
         }
         let life = self.sb.life + if rules.has(Rule::Life) { self.recovering } else { 0 };
-        let (tree, carried) = self.snapshot();
+        let (tree, carried) = self.snapshot(rules);
         self.chain = 7;
         let (generation, seq, group) = (self.sb.generation + 1, self.last, self.number);
         let sb = Super {
@@ -577,7 +597,7 @@ impl State {
                 sb.durable = c.written.max(self.durable);
                 if !rules.has(Rule::FirstTouch) {
                     let mut tree = self.tree.clone();
-                    tree.files.iter_mut().for_each(|f| f.staged = None);
+                    tree.files.iter_mut().for_each(|f| (f.staged, f.lost) = (None, false));
                     sb.sum = sum(&tree);
                     self.flying.push(Write::Page(c.sb.home, Cell::Meta(Arc::new(tree))));
                 }

@@ -54,6 +54,7 @@ rules! {
     FullChain "5" ["S-10.7", "S-11.8"] Staged Fails, [] "carried pages continue the log only behind the group of the moment";
     RoomTwice "6" ["S-10.8", "S-11.9"] Room Fails, [] "the log keeps room for the carried group twice";
     Moment "7a" ["S-10.1", "S-10.6", "S-11.8"] Staged Fails, [] "the group of the moment has what is up to S, and nothing else";
+    LostCarried "21" ["S-10.3", "S-11.8"] Lost Fails, [] "a staged page that is lost is carried over as lost";
     OldInOldLog "7b" ["S-10.1"] Staged Fails, [] "the new log begins behind the group of the moment";
     Carry "7c" ["S-10.3"] Staged Fails, [] "staged data up to S is carried before the first flush";
     FirstTouch "7d" ["S-10.1"] Plain Fails, [] "metadata that changes behind the moment is copied first";

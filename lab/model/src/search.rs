@@ -24,6 +24,7 @@ pub enum Action {
     Death(u8),
     Discard(Page),
     Rot(Page),
+    Lose(u8),
     SyncCut,
     SyncBad { arrives: bool },
     SyncFlush,
@@ -47,6 +48,7 @@ impl fmt::Display for Action {
             Action::Birth(n) => write!(f, "metablock {n} is born"),
             Action::Update(n) => write!(f, "metablock {n} is changed"),
             Action::Death(n) => write!(f, "metablock {n} dies"),
+            Action::Lose(file) => write!(f, "the staged page of file {file} is damaged in memory"),
             Action::Rot(page) => write!(f, "page {page} becomes unreadable"),
             Action::Discard(page) => write!(f, "page {page} is discarded"),
             Action::SyncCut => write!(f, "a sync writes its group"),
@@ -121,7 +123,10 @@ impl System {
             if file.page.is_some() || file.staged.is_some() {
                 out.push(Action::Unlink(f));
             }
-            if matches!(kind, Kind::Staged | Kind::Room | Kind::Killed | Kind::BadPage) {
+            if matches!(
+                kind,
+                Kind::Staged | Kind::Room | Kind::Killed | Kind::BadPage | Kind::Lost
+            ) {
                 out.push(Action::Stage(f));
             }
             if kind == Kind::Shares && other.page.is_some() && other.page != file.page {
@@ -205,6 +210,10 @@ impl Model for System {
                 .filter(|_| !self.rules.has(Rule::DiscardWaits));
             out.extend(s.free(self.rules).into_iter().chain(waits).map(Action::Discard));
         }
+        if s.left.losses > 0 {
+            let may = |f: &u8| s.tree.files[*f as usize].staged.is_some() && !s.tree.files[*f as usize].lost;
+            out.extend((0..FILES as u8).filter(may).map(Action::Lose));
+        }
         let idle = s.lead == Lead::Free;
         let useful = !s.redo.is_empty() || !s.quarantine.is_empty() || !s.flying.is_empty();
         let has_room = s.redo.is_empty() || s.has_room(self.room());
@@ -259,7 +268,7 @@ impl Model for System {
             }
             Action::Stage(f) => {
                 s.value += 1;
-                let before = s.tree.shows().0[f as usize];
+                let before = s.tree.files[f as usize].shows();
                 s.commit(Rec::Tail { f, before, val }, rules);
             }
             Action::Birth(n) => {
@@ -275,6 +284,7 @@ impl Model for System {
                 let generation = s.tree.nodes[n as usize].generation;
                 s.commit(Rec::Death { n, generation }, rules);
             }
+            Action::Lose(f) => s.lose(f),
             Action::Rot(page) => {
                 if let Cell::Data(val) = s.disk.pages[page as usize] {
                     s.disk.pages[page as usize] = Cell::Bad(val);

@@ -161,7 +161,7 @@ pub fn row(row: &Row) -> String {
 /// The page docs/MODEL.md.
 pub fn table(outcomes: &[Outcome]) -> String {
     let mut page = include_str!("head.md").to_owned();
-    page += "\n| instance | changes | syncs | checkpoints | power cuts | deaths | discards | bad log pages | unreadable | when |\n|---|---|---|---|---|---|---|---|---|---|\n";
+    page += "\n| instance | changes | syncs | checkpoints | power cuts | deaths | discards | bad log pages | unreadable | lost | when |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
     for i in INSTANCES {
         let (b, when) = (i.left, if i.long { "--long" } else { "CI" });
         let counts = [
