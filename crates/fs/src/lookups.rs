@@ -36,6 +36,8 @@ const INODES_A_PAGE: u64 = 15;
 
 const NAME: &str = "keepfs-lookups";
 const MAGIC: u64 = 0x3155_4B4C_5346_504B;
+/// Where the header tells that changes were lost while these counts lived.
+const LOST_AT: usize = 24;
 
 /// What a shard knows of its pages.
 #[derive(Default)]
@@ -275,6 +277,28 @@ impl Lookups {
             for page in pages {
                 self.region.store((PAGE + page * PAGE) as usize, &[0; PAGE as usize]);
                 shard.zero.insert(page);
+            }
+        }
+    }
+
+    /// Changes were lost that made inodes which are looked up, or a server before this one noted that (S-16.7).
+    pub fn note_lost(&self) {
+        self.region.store(LOST_AT, &1u64.to_le_bytes());
+    }
+
+    /// Whether that was noted.
+    pub fn has_lost(&self) -> bool {
+        self.region.load_u64(LOST_AT, Ordering::Relaxed) != 0
+    }
+
+    /// Calls `each` with all that somebody holds.
+    pub fn each_held(&self, mut each: impl FnMut(u64)) {
+        for shard in &self.shards {
+            let pages: Vec<u64> = shard.lock().pages.keys().copied().collect();
+            for ino in pages.into_iter().flat_map(|page| page * A_PAGE..(page + 1) * A_PAGE) {
+                if self.word(ino) & COUNT != 0 {
+                    each(ino);
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::volume::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_store::planted::{self, Second};
 use keepfs_store::{Again, LOOKUPS, Pool, Remains, Resumed, Store};
-use keepfs_vfs::Entry;
+use keepfs_vfs::{Entry, Ino};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -49,6 +49,13 @@ impl Volume {
             tracing::error!(%lost, "lookup counts of the server that died are not known: open files without names are lost");
             resumed.findings.push(keepfs_store::Evidence::Memory(LOOKUPS, lost));
         }
+        if resumed.lost > 0 {
+            lookups.note_lost();
+        }
+        // A name that the kernel remembers must not lead to another file.
+        if lookups.has_lost() {
+            lookups.each_held(|ino| store.keep_number(ino));
+        }
         let begun = Instant::now();
         let volume = Volume::assembled(store, lookups, options)?;
         resumed.parts.volume = begun.elapsed();
@@ -68,6 +75,12 @@ impl Volume {
             remains.add(LOOKUPS, lookups.map_err(source)?);
         }
         Ok(remains)
+    }
+
+    /// Calls `each` with every inode that is looked up: where changes were lost, what the kernel has cached of it is not to be
+    /// believed (S-16.5).
+    pub fn each_looked_up(&self, mut each: impl FnMut(Ino)) {
+        self.lookups.each_held(|ino| each(Ino(ino)));
     }
 
     /// This thread works on the kernel's request `unique` (without the resend bit) from here on: called before each

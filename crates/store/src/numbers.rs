@@ -127,6 +127,15 @@ impl Numbers {
         inner.quarantine.push_back((seq, number));
     }
 
+    /// Nobody gets `number`, whatever its bit says, before it was freed once more.
+    pub fn keep(&self, number: u64) {
+        let mut inner = self.inner.lock();
+        inner.busy.insert(number);
+        let Inner { stock, hands, .. } = &mut *inner;
+        stock.retain(|n| *n != number);
+        hands.iter_mut().for_each(|hand| hand.retain(|n| *n != number));
+    }
+
     /// Everything up to transaction `seq` is durable.
     pub fn release(&self, seq: u64) {
         let mut inner = self.inner.lock();

@@ -206,6 +206,11 @@ impl Store {
         Ok((store.start(&options)?, resumed))
     }
 
+    /// Number `ino` is handed out to nobody while this server lives (S-16.5). If an inode has it, that goes on.
+    pub fn keep_number(&self, ino: u64) {
+        self.inos.keep(ino);
+    }
+
     /// Carries the requests of earlier lives on, their lookups counted.
     fn carry(&self, mut met: Vec<Met>, left: Option<&Left>, raise: &mut impl FnMut(u64)) {
         for met in met.iter_mut().filter(|met| met.done && !met.raised) {

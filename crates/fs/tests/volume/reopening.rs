@@ -108,3 +108,49 @@ fn a_pool_without_a_root_is_not_opened_read_only() {
     let volume = Volume::open(device.clone(), &options(false)).expect("open");
     Pool { device, volume }.finish();
 }
+
+/// S-16.5: the redo of a server that died was damaged, and a file that the kernel has looked up is no more. Its number is not
+/// given to another one, over as many lives as the mount has: a name that the kernel remembers would lead there.
+#[test]
+fn a_number_that_is_looked_up_is_not_given_again_behind_a_loss() {
+    let lasting = || VolumeOptions {
+        store: StoreOptions {
+            lasting: true,
+            ..options(false).store
+        },
+        ..options(false)
+    };
+    let Pool { device, volume } = Pool::new(4096);
+    drop(volume);
+    let mut volume = Volume::open(device.clone(), &lasting()).expect("open");
+    let vfs: &dyn Vfs = &*volume;
+    let lost: Vec<Ino> = (0..20)
+        .map(|n| vfs.mknod(Ino::ROOT, format!("lost{n}").as_bytes(), &new(FileKind::File)))
+        .map(|made| made.expect("create").attr.ino)
+        .collect();
+    let mut remains = volume.remains().expect("it lasts");
+    drop(remains.take("staging"));
+    for life in 0..2 {
+        drop(volume);
+        let resumed = Volume::resume(device.clone(), &lasting(), remains).expect("resumed");
+        assert_eq!(resumed.1.lost > 0, life == 0, "only the first life loses something");
+        volume = resumed.0;
+        let mut seen = Vec::new();
+        volume.each_looked_up(|ino| seen.push(ino));
+        assert!(lost.iter().all(|ino| seen.contains(ino)), "the kernel still has them");
+        for (n, ino) in lost.iter().enumerate() {
+            assert_eq!(volume.getattr(*ino), Err(Errno::ESTALE));
+            let made = make(&*volume, Ino::ROOT, &format!("life{life}.{n}"), FileKind::File).expect("create");
+            assert!(
+                !lost.contains(&made),
+                "{made:?} is looked up by the name of a file that is lost"
+            );
+        }
+        volume.syncfs().expect("sync");
+        remains = volume.remains().expect("it lasts");
+    }
+    drop(remains);
+    // Who forgets a number does not make it another's.
+    volume.forget(lost[0], 1);
+    Pool { device, volume }.finish();
+}

@@ -188,6 +188,11 @@ pub fn begin(
     }
     let session = keepfs_fuse::resume(pool.volume().clone(), &config, connection)?;
     session.remember_requests(Arc::new(Once::new(pool.volume(), &told)));
+    if resumed.lost > 0 {
+        // Sizes, times and bytes in its cache may be of what is lost; of inodes that are gone it asks again by their names.
+        let notifier = session.notifier();
+        pool.volume().each_looked_up(|ino| notifier.inval_inode(ino, 0, 0));
+    }
     if told.mode == Mode::ReadOnly {
         session.refuse_changes();
     }
