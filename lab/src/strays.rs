@@ -12,7 +12,7 @@ pub mod tree;
 pub mod work;
 
 use crate::inject::Dice;
-use judge::{Kind, Told, Violations};
+use judge::{Fate, Kind, Told, Violations};
 use product::Product;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -85,6 +85,8 @@ pub struct Setting {
     pub strays: usize,
     /// A second.
     pub rate: usize,
+    /// Each second one hits the frame of the one before it: more than a code is made for.
+    pub pairs: bool,
     /// Behind the judge's back.
     pub plant: Option<Plant>,
 }
@@ -96,17 +98,22 @@ impl Setting {
         let turn = seed as usize;
         let (code, width) = CODES[turn % CODES.len()];
         let guard = guards[turn / CODES.len() % guards.len()];
+        let near = width.filter(|_| dice.once_in(2));
         // In turn as well, such that half of a few runs are half.
         let half = (turn + turn / CODES.len() + turn / (CODES.len() * guards.len())).is_multiple_of(2);
         Setting {
             seed,
             code,
             guard,
-            near: width.filter(|_| dice.once_in(2)),
+            near,
             deaths: if half { 1 + dice.below(2) } else { 0 },
             arena: if dice.once_in(2) { "16M" } else { "64M" },
             strays,
-            rate: rates.0 + dice.below(rates.1.saturating_sub(rates.0) + 1),
+            rate: match turn % 4 {
+                0 => rates.1,
+                _ => rates.0 + dice.below(rates.1.saturating_sub(rates.0) + 1),
+            },
+            pairs: near.is_none() && turn % 2 == 1,
             plant: None,
         }
     }
@@ -259,7 +266,9 @@ impl Run<'_> {
             let striker = scope.spawn(|| striker::strike(setting, &self.lab.product, &point, &over));
             let mut n = 0;
             // Once over when all were written, so that a second round meets what the first left.
-            while n == 0 || (!over.load(Ordering::Acquire) && n < 20 && done.hung.is_empty()) {
+            let goes_on =
+                |done: &Done| done.hung.is_empty() && judge::faulted(&self.status().unwrap_or_default()).is_none();
+            while n == 0 || (!over.load(Ordering::Acquire) && n < 20 && goes_on(&done)) {
                 done.round(&place, n);
                 n += 1;
             }
@@ -282,9 +291,17 @@ impl Run<'_> {
         }
         self.plant_files(setting, &done)?;
         let fault = judge::faulted(&status);
-        found.extend(done.unclear.iter().map(|said| (Kind::Unclear, said.clone())));
         self.gather(&told, &self.point());
-        self.look(&done, &told, setting.deaths > 0 || struck.ended > 0, &mut found);
+        // A program that finds its files gone names no error of damage; it was told before that they may be.
+        let lost_at = told.lock().unwrap_or_else(|e| e.into_inner()).lost_at();
+        let unclear = done
+            .unclear
+            .iter()
+            .filter(|(ended, _)| lost_at.is_none_or(|at| *ended < at));
+        found.extend(unclear.map(|(_, said)| (Kind::Unclear, said.clone())));
+        let before = found.len();
+        self.look(&done, &told, false, &mut found);
+        found[before..].iter_mut().for_each(|one| one.1.push_str(" (mounted)"));
         // One may have taken over since.
         if let Ok(memory) = striker::next(&self.lab.product, &point, None) {
             let scrub = self
@@ -300,7 +317,7 @@ impl Run<'_> {
             self.gather(&told, &self.point());
             let told = told.lock().unwrap_or_else(|e| e.into_inner());
             if !told.has_gaps() {
-                found.extend(judge::untold(&struck.strays, &memory, &told));
+                self.untold(&mut struck, &memory, &told, &mut found);
             }
         }
         // What the second look at all of memory found may have ended writing as well.
@@ -313,14 +330,7 @@ impl Run<'_> {
             self.lab.product.abandon(&point, &status);
         }
         self.plant_image(setting, &mut struck)?;
-        self.at_rest(
-            setting,
-            &done,
-            &told,
-            fault.is_some() || struck.ended > 0 || setting.deaths > 0,
-            &struck,
-            &mut found,
-        );
+        self.at_rest(setting, &done, &told, fault.is_some(), &struck, &mut found);
         let beyond = match (fault, setting.near) {
             (Some(why), Some(_)) => {
                 found.push((Kind::Faulted, why));
@@ -337,7 +347,7 @@ impl Run<'_> {
         setting: &Setting,
         done: &Done,
         told: &Mutex<Told>,
-        may_lose: bool,
+        ended: bool,
         struck: &Struck,
         found: &mut Violations,
     ) {
@@ -360,7 +370,11 @@ impl Run<'_> {
             found.push((Kind::Unsound, said));
             return;
         }
-        self.look(done, told, may_lose, found);
+        let before = found.len();
+        self.look(done, told, ended, found);
+        found[before..]
+            .iter_mut()
+            .for_each(|one| one.1.push_str(" (mounted again)"));
         self.gather(told, &self.point());
         let status = self.status().unwrap_or_default();
         if let Err(said) = self.unmount() {
@@ -370,10 +384,52 @@ impl Run<'_> {
         check(found);
     }
 
-    /// All trees, repositories and databases. `may_lose`: where redo was told to be damaged, what was not durable may be lost.
-    fn look(&self, done: &Done, told: &Mutex<Told>, may_lose: bool, found: &mut Violations) {
-        let lost = may_lose && told.lock().unwrap_or_else(|e| e.into_inner()).is_lost();
-        let ended = may_lose && judge::faulted(&self.status().unwrap_or_default()).is_some();
+    /// What became of the strays in frames; one that stands untold where the server says that all is right is a violation.
+    fn untold(&self, struck: &mut Struck, memory: &memory::Memory, told: &Told, found: &mut Violations) {
+        let mut look = |frame: u64| {
+            let (from, to) = memory.addresses(frame)?;
+            let (point, addresses) = (self.point(), format!("{from:#x}-{to:#x}"));
+            let words = [
+                "scrub",
+                "start",
+                &point,
+                "--arena",
+                "--wait",
+                "--json",
+                "--addresses",
+                &addresses,
+            ];
+            let answer = self.lab.product.json(&words).ok()?;
+            let count = |name: &str| answer["arena"][name].as_u64();
+            Some(judge::Seen {
+                pages: count("pages")?,
+                bad: count("bad")?,
+            })
+        };
+        let mut fates = judge::fates(&struck.strays, memory, told, &mut look);
+        // One that ended meanwhile, by what a stray did to it, told nobody what it would have found.
+        if self.lab.product.server(&self.dir.join("m")) != Ok(memory.server) {
+            let untold = fates.iter_mut().filter(|fate| **fate == Fate::Untold);
+            untold.for_each(|fate| *fate = Fate::Gone);
+        }
+        let frames = struck
+            .strays
+            .iter()
+            .filter(|stray| stray.region == memory::Region::Arena);
+        for (stray, fate) in frames.zip(&fates) {
+            if *fate == Fate::Untold {
+                let frame = stray.at / memory::PAGE as u64;
+                found.push((Kind::Untold, format!("frame {frame}: {}", stray.line())));
+            }
+        }
+        for fate in fates {
+            *struck.fates.entry(fate.word()).or_default() += 1;
+        }
+    }
+
+    /// All trees, repositories and databases. `ended`: writing had ended, and what was not durable went with its server.
+    fn look(&self, done: &Done, told: &Mutex<Told>, ended: bool, found: &mut Violations) {
+        let lost = told.lock().unwrap_or_else(|e| e.into_inner()).lost_at().is_some();
         let listed = self
             .lab
             .product
@@ -500,7 +556,7 @@ impl Run<'_> {
             "seed": setting.seed, "code": setting.code, "guard": setting.guard, "near": setting.near.is_some(),
             "arena": setting.arena, "rate": setting.rate, "strays": struck.strays.len(), "regions": regions,
             "kills": struck.kills, "ended": struck.ended, "programs": done.ran, "programs_told": done.told,
-            "events": told.count(), "gaps": told.has_gaps(), "deeds": told.deeds(), "beyond": beyond.is_some(),
+            "events": told.count(), "gaps": told.has_gaps(), "deeds": told.deeds(), "pairs": setting.pairs, "fates": struck.fates, "beyond": beyond.is_some(),
             "violations": kinds,
         });
         let strays = struck.strays.iter().map(|stray| stray.line() + "\n");

@@ -94,12 +94,18 @@ impl Told {
             || numbers.iter().zip(numbers.iter().skip(1)).any(|(a, b)| b - a > 1)
     }
 
-    /// Whether some of what was not durable may be lost, as after a power cut: redo or staged pages were damaged.
-    pub fn is_lost(&self) -> bool {
-        let places = ["redo", "staged", "log"];
+    /// When changes were first told as lost that programs were promised and that nobody had synced: a server died, and the
+    /// redo that it left was damaged (S-16.5). What was made before may be missing since, as after a power cut.
+    pub fn lost_at(&self) -> Option<i64> {
+        let is_loss = |event: &&Value| {
+            let text = event["text"].as_str().unwrap_or("");
+            event["place"] == "redo" && text.contains("changes that were acknowledged and not synced are lost")
+        };
         self.events
             .values()
-            .any(|event| event["place"].as_str().is_some_and(|place| places.contains(&place)))
+            .filter(is_loss)
+            .map(|event| event["time_s"].as_i64().unwrap_or(0))
+            .min()
     }
 
     /// Whether a frame was told since.
@@ -127,25 +133,86 @@ impl Told {
     }
 }
 
-/// Strays in used frames that stand although everything was looked at, and were not told. Only those of at least so many
-/// changed bytes are judged: what few bytes say, the file system may have written there itself.
-pub fn untold(strays: &[Stray], memory: &Memory, told: &Told) -> Violations {
-    const SURE: usize = 4;
-    let stands = |stray: &&Stray| {
-        let mut now = vec![0; stray.after.len()];
-        memory.read(stray.region, stray.at, &mut now).is_ok() && now == stray.after
-    };
-    let here = strays
-        .iter()
-        .filter(|stray| stray.memory == memory.number() && stray.region == Region::Arena && stray.changed() >= SURE);
-    let mut found = Vec::new();
-    for stray in here.filter(stands) {
-        let frame = stray.at / PAGE as u64;
-        if memory.is_used(frame) && !told.names(frame, stray.second) {
-            found.push((Kind::Untold, format!("frame {frame}: {}", stray.line())));
+/// What became of a stray in a frame, behind a look at all of memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fate {
+    /// An event names its frame.
+    Told,
+    /// Its bytes are others by now.
+    Covered,
+    /// Its frame holds no metablock.
+    Nobodys,
+    /// Its frame is known to be bad since before: nobody reads it.
+    Fenced,
+    /// So few bytes that the file system may have written them there itself.
+    Few,
+    /// Its server is gone, and its memory with it.
+    Gone,
+    /// None of these: a violation.
+    Untold,
+}
+
+impl Fate {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fate::Told => "told",
+            Fate::Covered => "covered",
+            Fate::Nobodys => "nobody's",
+            Fate::Fenced => "fenced",
+            Fate::Few => "few bytes",
+            Fate::Gone => "server gone",
+            Fate::Untold => "untold",
         }
     }
-    found
+}
+
+/// What a look at one frame says, as `scrub start --arena --addresses` answers: metablocks in it, and bad ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// Metablocks looked at: 0 or 1.
+    pub pages: u64,
+    /// Of them bad.
+    pub bad: u64,
+}
+
+/// What became of each stray in a frame. Only those of at least [`SURE`] changed bytes can be untold. `look` asks for one frame;
+/// who says of a frame that is in use that it holds nothing, or that it is right although a stray stands in it, is believed the
+/// first and not the second.
+pub fn fates(strays: &[Stray], memory: &Memory, told: &Told, look: &mut dyn FnMut(u64) -> Option<Seen>) -> Vec<Fate> {
+    let fate = |stray: &Stray, look: &mut dyn FnMut(u64) -> Option<Seen>| {
+        if stray.memory != memory.number() {
+            return Fate::Gone;
+        }
+        let frame = stray.at / PAGE as u64;
+        if told.names(frame, stray.second) {
+            return Fate::Told;
+        }
+        let mut now = vec![0; stray.after.len()];
+        let stands = || memory.read(stray.region, stray.at, &mut now).is_ok() && now == stray.after;
+        fate(stands, memory.is_used(frame), stray.changed(), || look(frame))
+    };
+    let frames = strays.iter().filter(|stray| stray.region == Region::Arena);
+    frames.map(|stray| fate(stray, look)).collect()
+}
+
+/// Changed bytes from which on a stray cannot be the file system's own work.
+const SURE: usize = 4;
+
+/// The fate of one that was not told.
+fn fate(stands: impl FnOnce() -> bool, used: bool, changed: usize, look: impl FnOnce() -> Option<Seen>) -> Fate {
+    if !stands() {
+        return Fate::Covered;
+    }
+    if !used {
+        return Fate::Nobodys;
+    }
+    match look() {
+        Some(Seen { pages: 0, .. }) => Fate::Nobodys,
+        Some(Seen { bad: 1.., .. }) => Fate::Fenced,
+        _ if changed < SURE => Fate::Few,
+        _ => Fate::Untold,
+    }
 }
 
 /// Strays whose bytes the pool's image holds, the region of its history aside (S-18.5 keeps what was found).

@@ -93,6 +93,21 @@ impl Memory {
         number(&self.files)
     }
 
+    /// Where its server has the bytes of a frame, as events and commands tell it: read-only if it has them twice (S-13.1).
+    pub fn addresses(&self, frame: u64) -> Option<(u64, u64)> {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.server)).ok()?;
+        let arenas = maps.lines().filter(|line| line.contains("/memfd:keepfs-arena"));
+        let starts: Vec<(bool, u64)> = arenas
+            .filter_map(|line| {
+                let start = u64::from_str_radix(line.split('-').next()?, 16).ok()?;
+                Some((line.split(' ').nth(1)?.starts_with("r--"), start))
+            })
+            .collect();
+        let (_, start) = starts.iter().find(|(is_shown, _)| *is_shown).or(starts.first())?;
+        let at = start + frame * PAGE as u64;
+        Some((at, at + PAGE as u64))
+    }
+
     fn file(&self, region: Region) -> Option<(&File, u64)> {
         let found = self.files.iter().find(|known| known.0 == region);
         found.map(|(_, _, file, len)| (file, *len))

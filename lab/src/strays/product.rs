@@ -2,6 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,7 +11,7 @@ const PATIENCE: &str = "90";
 /// What timeout(1) answers then.
 const TIMED_OUT: [i32; 2] = [124, 137];
 /// SIGBUS: a page that it had mapped could not be read.
-const BUS: i32 = 128 + 7;
+const BUS: i32 = 7;
 /// How a program says that the file system told it of damage; the last two keep the error's number for themselves.
 const TOLD: [&str; 7] = [
     "Input/output error",
@@ -72,7 +73,9 @@ pub fn call(dir: &Path, words: &[&str]) -> Ran {
     );
     let code = output.status.code().unwrap_or(128);
     let hung = TIMED_OUT.contains(&code);
-    let told = code == BUS || TOLD.iter().any(|word| err.contains(word) || out.contains(word));
+    // timeout(1) ends as its program did.
+    let bus = code == 128 + BUS || output.status.signal() == Some(BUS);
+    let told = bus || TOLD.iter().any(|word| err.contains(word) || out.contains(word));
     let end = |text: &str| {
         text.chars()
             .rev()
@@ -137,3 +140,6 @@ impl Product {
         drop(Command::new("umount").arg("-l").arg(point).output());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,13 @@
 use super::Setting;
 use super::memory::{Memory, PAGE, Region};
 use super::product::Product;
+use super::work::second;
 use crate::inject::Dice;
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How long a server may take to serve behind another.
 const TAKEOVER_MAX: Duration = Duration::from_secs(40);
@@ -64,6 +65,8 @@ pub struct Struck {
     pub kills: usize,
     /// Servers that ended by themselves.
     pub ended: usize,
+    /// What became of those in frames, by the words of [`super::judge::Fate`].
+    pub fates: BTreeMap<&'static str, usize>,
     /// The memory hit last.
     pub memory: Option<Memory>,
 }
@@ -120,7 +123,8 @@ fn blows(setting: &Setting, product: &Product, point: &Path) -> Result<Struck, S
             struck.kills += 1;
             // Some strays meet the memory that the next server looks at.
             for _ in 0..dice.below(4) {
-                struck.strays.extend(one(setting, &memory, &mut hit, &mut dice, begin));
+                let stray = one(setting, &memory, &mut hit, &mut dice, begin, None);
+                struck.strays.extend(stray);
             }
             memory = next(product, point, Some(&memory))?;
             hit.clear();
@@ -129,14 +133,25 @@ fn blows(setting: &Setting, product: &Product, point: &Path) -> Result<Struck, S
             memory = next(product, point, Some(&memory))?;
             hit.clear();
         }
-        struck.strays.extend(one(setting, &memory, &mut hit, &mut dice, begin));
+        let first = struck.strays.last();
+        let first = first.filter(|last| setting.pairs && n % 2 == 1 && last.memory == memory.number());
+        let stray = one(setting, &memory, &mut hit, &mut dice, begin, first);
+        struck.strays.extend(stray);
     }
     struck.memory = Some(memory);
     Ok(struck)
 }
 
 /// One that lies within the code's distance if the setting says so: few bytes of one frame that was not hit yet.
-fn one(setting: &Setting, memory: &Memory, hit: &mut BTreeSet<u64>, dice: &mut Dice, begin: Instant) -> Option<Stray> {
+/// `last`: the first of a pair, whose frame is hit again.
+fn one(
+    setting: &Setting,
+    memory: &Memory,
+    hit: &mut BTreeSet<u64>,
+    dice: &mut Dice,
+    begin: Instant,
+    last: Option<&Stray>,
+) -> Option<Stray> {
     let mut part = dice.below(100);
     let region = Region::ALL.iter().find(|row| {
         let is_here = part < row.2;
@@ -148,6 +163,10 @@ fn one(setting: &Setting, memory: &Memory, hit: &mut BTreeSet<u64>, dice: &mut D
         region = Region::Arena;
     }
     let mut at = memory.pick(region, dice)?;
+    if let Some(last) = last.filter(|last| region == Region::Arena && last.region == region) {
+        // The second of a pair: anywhere in the frame of the first.
+        at = last.at / PAGE as u64 * PAGE as u64 + dice.below(PAGE) as u64;
+    }
     if region == Region::Sums && setting.near.is_some() {
         // Of the control words a code knows how to correct the sum.
         at = at / 64 * 64 + 8 + at % 8;
@@ -174,12 +193,9 @@ fn one(setting: &Setting, memory: &Memory, hit: &mut BTreeSet<u64>, dice: &mut D
     }
     before.truncate(after.len());
     memory.write(region, at, &after).ok()?;
-    let second = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |now| now.as_secs() as i64);
     Some(Stray {
         ms: begin.elapsed().as_millis() as u64,
-        second,
+        second: second(),
         memory: memory.number(),
         region,
         at,

@@ -1,7 +1,7 @@
 //! A tree of files, and whether another is the same, byte by byte.
 
 use crate::inject::Dice;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -54,6 +54,10 @@ pub struct Differences {
     pub wrong: Vec<(PathBuf, String)>,
     /// Paths that gave EIO.
     pub eio: Vec<PathBuf>,
+    /// What is right.
+    root: PathBuf,
+    /// Its files by their bytes, once somebody asks.
+    source: HashMap<Vec<u8>, PathBuf>,
 }
 
 /// Makes a tree that follows from `seed` alone.
@@ -85,7 +89,10 @@ pub fn make(root: &Path, seed: u64) -> io::Result<()> {
 
 /// Compares `found` with `right`.
 pub fn compare(right: &Path, found: &Path, look: Look) -> Differences {
-    let mut all = Differences::default();
+    let mut all = Differences {
+        root: right.to_owned(),
+        ..Differences::default()
+    };
     match look {
         Look::Nothing => match found.symlink_metadata() {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -98,6 +105,30 @@ pub fn compare(right: &Path, found: &Path, look: Look) -> Differences {
 }
 
 impl Differences {
+    /// Which file of the source has just these bytes: a name that leads to another file is another mistake than wrong bytes.
+    fn whose(&mut self, bytes: &[u8]) -> Option<&PathBuf> {
+        if self.source.is_empty() {
+            let mut dirs = vec![self.root.clone()];
+            while let Some(dir) = dirs.pop() {
+                for path in fs::read_dir(dir)
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                    .map(|entry| entry.path())
+                {
+                    match path.symlink_metadata() {
+                        Ok(meta) if meta.is_dir() => dirs.push(path),
+                        Ok(meta) if meta.is_file() => {
+                            self.source.insert(fs::read(&path).unwrap_or_default(), path);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        self.source.get(bytes)
+    }
+
     fn error(&mut self, path: &Path, e: &io::Error) {
         match e.raw_os_error() {
             Some(EIO) => self.eio.push(path.to_owned()),
@@ -179,7 +210,11 @@ impl Differences {
         let same = is.iter().zip(&should).take_while(|(is, should)| is == should).count();
         if same < is.len().min(should.len()) {
             let differ = is.iter().zip(&should).filter(|(is, should)| is != should).count();
-            self.note(found, format!("has {differ} wrong bytes, the first at {same}"));
+            let whose = match self.whose(&is) {
+                Some(whose) => format!(", and is all of {}", whose.display()),
+                None => String::new(),
+            };
+            self.note(found, format!("has {differ} wrong bytes, the first at {same}{whose}"));
         } else if is.len() > should.len() || (is.len() < should.len() && look != Look::Part) {
             self.note(found, format!("has {} bytes and not {}", is.len(), should.len()));
         }

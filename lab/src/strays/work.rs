@@ -3,6 +3,7 @@
 use super::product::{Ran, call};
 use super::tree::Look;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Rows of a batch of SQLite, a transaction each batch.
 const ROWS: usize = 40;
@@ -25,8 +26,8 @@ pub struct Done {
     pub databases: Vec<(PathBuf, usize, usize)>,
     /// Repositories whose every command went well.
     pub repositories: Vec<PathBuf>,
-    /// Programs that failed without naming an error that damage gives.
-    pub unclear: Vec<String>,
+    /// Programs that failed without naming an error that damage gives, and the second since 1970 in which they had ended.
+    pub unclear: Vec<(i64, String)>,
     /// Programs that did not end.
     pub hung: Vec<String>,
     /// Programs that were told of damage.
@@ -63,7 +64,7 @@ impl Done {
         if ran.hung {
             self.hung.push(ran.said.clone());
         } else if !ran.ok && !ran.told && after {
-            self.unclear.push(ran.said.clone());
+            self.unclear.push((second(), ran.said.clone()));
         }
         ran.ok && after
     }
@@ -200,6 +201,12 @@ impl Done {
         }
         wrong
     }
+}
+
+/// Seconds since 1970.
+pub fn second() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs() as i64)
 }
 
 fn text(batch: usize, row: usize) -> String {

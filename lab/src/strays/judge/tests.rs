@@ -21,3 +21,31 @@ fn forgotten_events_are_gaps() {
     assert!(!told.has_gaps());
     assert!(told.names(7, 101) && !told.names(8, 100) && !told.names(7, 102));
 }
+
+/// What stands in a frame that holds something and is right by the server's own word was not noticed; all else has a reason.
+#[test]
+fn a_stray_that_nobody_told_has_a_reason_or_is_untold() {
+    let seen = |pages, bad| move || Some(Seen { pages, bad });
+    assert_eq!(fate(|| true, true, 8, seen(1, 0)), Fate::Untold);
+    assert_eq!(fate(|| true, true, 8, || None), Fate::Untold);
+    assert_eq!(fate(|| false, true, 8, || panic!("nothing to look at")), Fate::Covered);
+    assert_eq!(fate(|| true, false, 8, || panic!("nothing to look at")), Fate::Nobodys);
+    assert_eq!(fate(|| true, true, 8, seen(0, 0)), Fate::Nobodys);
+    assert_eq!(fate(|| true, true, 8, seen(1, 1)), Fate::Fenced);
+    assert_eq!(fate(|| true, true, 3, seen(1, 0)), Fate::Few);
+}
+
+/// Redo that was dropped while its server lived is no loss: a checkpoint makes it durable.
+#[test]
+fn a_loss_is_what_a_dead_server_left() {
+    let event =
+        |number: u64, text: &str| json!({"number": number, "text": text, "place": "redo", "time_s": 100 + number});
+    let mut told = Told::default();
+    told.take(
+        &json!({"history": [event(1, "redo of transaction 171: dropped; a checkpoint makes it durable instead")]}),
+    );
+    assert_eq!(told.lost_at(), None);
+    let lost = "changes that were acknowledged and not synced are lost, 7 transactions";
+    told.take(&json!({"history": [event(3, lost), event(2, lost)]}));
+    assert_eq!(told.lost_at(), Some(102));
+}
