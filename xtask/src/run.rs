@@ -5,7 +5,8 @@ use std::io::IsTerminal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::stages::{STAGES, Stage};
@@ -13,6 +14,11 @@ use crate::{paths, sweep};
 
 /// Exit code of a stage that could not run here and says why in its last line (as in automake).
 pub const SKIPPED: u8 = 77;
+
+/// Stages that run beside each other at most: each wants memory and files as well.
+const BESIDE_MAX: usize = 4;
+/// Seconds from which on a stage stands in the table of times.
+const WORTH_TELLING: f64 = 1.0;
 
 /// Lines at the end of a failed stage's log that are printed.
 const TAIL: usize = 25;
@@ -100,35 +106,51 @@ fn run_all(stages: &[&Stage], long: bool) -> Result<ExitCode, String> {
                 .into(),
         );
     }
-    let mut counts = Counts {
+    let counts = Mutex::new(Counts {
         able,
         ..Counts::default()
-    };
+    });
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     for together in groups(stages) {
-        if std::io::stderr().is_terminal() {
-            eprintln!("running {}", names(together.iter().copied()));
-        }
-        // Their logs and temporary files are their own; who ends first waits for the other.
-        let ended = std::thread::scope(|scope| {
-            let threads: Vec<_> = together
-                .iter()
-                .map(|stage| scope.spawn(|| timed(stage, long)))
-                .collect();
-            let ends = threads.into_iter().map(|thread| thread.join());
-            ends.map(|end| end.unwrap_or_else(|_| Err("a stage's runner panicked".into())))
-                .collect::<Result<Vec<_>, String>>()
+        in_turn(together, processors.min(BESIDE_MAX), |stage| {
+            if std::io::stderr().is_terminal() {
+                eprintln!("running {}", stage.name);
+            }
+            let (outcome, seconds) = timed(stage, long)?;
+            counts
+                .lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .tell(stage, &outcome, seconds);
+            Ok(())
         })?;
-        for (stage, (outcome, seconds)) in together.iter().zip(ended) {
-            counts.tell(stage, &outcome, seconds);
-        }
     }
+    let counts = counts.into_inner().unwrap_or_else(|e| e.into_inner());
+    print!("{}", counts.table());
     println!("\n{} stages in {:.0} s", stages.len(), start.elapsed().as_secs_f64());
     Ok(counts.sum())
 }
 
-/// Each stage alone, but those that run beside the next one together with it.
+/// Each stage alone, but those that may run beside others together with their neighbours that may as well.
 fn groups<'s, 'r>(stages: &'r [&'s Stage]) -> impl Iterator<Item = &'r [&'s Stage]> {
-    stages.chunk_by(|stage, _| stage.beside_next)
+    stages.chunk_by(|stage, next| stage.beside && next.beside)
+}
+
+/// Runs `stages`, begun in their order, `workers` at a time. Their logs and temporary files are their own.
+fn in_turn(stages: &[&Stage], workers: usize, run: impl Fn(&Stage) -> Result<(), String> + Sync) -> Result<(), String> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<(), String> {
+        while let Some(stage) = stages.get(next.fetch_add(1, Ordering::Relaxed)) {
+            run(stage)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers.min(stages.len())).map(|_| scope.spawn(work)).collect();
+        let ends = threads.into_iter().map(|thread| thread.join());
+        ends.map(|end| end.unwrap_or_else(|_| Err("a stage's runner panicked".into())))
+            .collect::<Result<Vec<()>, String>>()
+            .map(drop)
+    })
 }
 
 fn timed(stage: &Stage, long: bool) -> Result<(Outcome, f64), String> {
@@ -143,6 +165,8 @@ struct Counts {
     passed: usize,
     skipped: Vec<&'static str>,
     failed: Vec<&'static str>,
+    /// How long each took, seconds.
+    times: Vec<(&'static str, f64)>,
     /// The machine has what all stages need, but for those that say what else.
     able: bool,
 }
@@ -151,6 +175,7 @@ impl Counts {
     /// Counts a stage and prints its line.
     fn tell(&mut self, stage: &Stage, outcome: &Outcome, seconds: f64) {
         let name = stage.name;
+        self.times.push((name, seconds));
         let skips = Skips::told(&log_text(name));
         let word = match outcome {
             Outcome::Passed if self.able && skips.able > 0 => {
@@ -186,6 +211,19 @@ impl Counts {
             }
         };
         println!("{name:<12} {word} {seconds:7.1} s  {}{skips}", last_line(name));
+    }
+
+    /// How long each stage took, the longest first, four to a line; what took no time worth a thought is left out.
+    fn table(&self) -> String {
+        let mut times: Vec<_> = self
+            .times
+            .iter()
+            .filter(|(_, seconds)| *seconds >= WORTH_TELLING)
+            .collect();
+        times.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let cell = |(name, seconds): &&(&str, f64)| format!("{seconds:7.1} s {name:<20}");
+        let lines = times.chunks(4).map(|row| row.iter().map(cell).collect::<String>());
+        lines.map(|line| format!("\n{}", line.trim_end())).collect::<String>() + "\n"
     }
 
     /// Prints the sums; the exit code.

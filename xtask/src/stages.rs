@@ -6,8 +6,8 @@ pub struct Stage {
     pub name: &'static str,
     /// Runs with `--long` only.
     pub long: bool,
-    /// Begins together with the next one: it leaves a processor free, and neither measures.
-    pub beside_next: bool,
+    /// One processor is enough for it, and it measures nothing: it runs beside its neighbours of which the same is said.
+    pub beside: bool,
     /// What the machine may lack beside root and /dev/fuse: without it the stage is skipped, and told.
     pub needs: Option<&'static str>,
     /// The hang guard: killed after so many minutes (four times as many with `--long`).
@@ -20,7 +20,7 @@ const fn stage(name: &'static str, minutes_max: u64, command: &'static [&'static
     Stage {
         name,
         long: false,
-        beside_next: false,
+        beside: false,
         needs: None,
         minutes_max,
         command,
@@ -41,12 +41,9 @@ impl Stage {
         }
     }
 
-    /// Together with the next one.
-    const fn beside_next(self) -> Stage {
-        Stage {
-            beside_next: true,
-            ..self
-        }
+    /// Beside its neighbours.
+    const fn beside(self) -> Stage {
+        Stage { beside: true, ..self }
     }
 }
 
@@ -67,18 +64,11 @@ macro_rules! lab {
     };
 }
 
-/// The command of a program of the lab that can misbehave; linked without optimization across packages, which takes longer than
-/// these programs run faster for it.
+/// The command of a program of the lab that can misbehave, whether it does or not: one build for all of them, with overflow checks
+/// and assertions, linked without optimization across packages, which takes longer than these programs run faster for it.
 macro_rules! planted {
     ($bin:literal $(, $arg:literal)*) => {
         lab!(with ["--profile", "planted", "--features", "planted"] $bin $(, $arg)*)
-    };
-}
-
-/// The command of a program of the lab with overflow checks.
-macro_rules! checked {
-    ($bin:literal $(, $arg:literal)*) => {
-        lab!(with ["--profile", "checked"] $bin $(, $arg)*)
     };
 }
 
@@ -102,8 +92,8 @@ pub const STAGES: &[Stage] = &[
         cargo!("clippy", "--workspace", "--all-targets", "--", "-D", "warnings"),
     ),
     stage("deny", 5, cargo!("xtask", "deny")),
-    stage("miri", 20, cargo!("xtask", "miri")).needs("Miri").beside_next(),
-    stage("unit", 20, cargo!("test", "--workspace", "--no-fail-fast")),
+    stage("miri", 20, cargo!("xtask", "miri")).needs("Miri").beside(),
+    stage("unit", 20, cargo!("test", "--workspace", "--no-fail-fast")).beside(),
     // What can be made to misbehave is built once for both.
     stage(
         "misbehaving",
@@ -174,13 +164,24 @@ pub const STAGES: &[Stage] = &[
             "100000"
         ),
     ),
-    stage("onebad", 10, lab!("onebad")),
     stage("planted", 25, planted!("crash", "--planted", "all")),
-    stage("second", 5, lab!("second", "--kills", "200")),
-    stage("second_points", 10, planted!("second", "points")),
-    stage("second_mutants", 10, planted!("second", "mutants")),
-    stage("second_long", 20, lab!("second", "--kills", "5000", "--seed", "100")).long(),
-    stage("audits", 15, planted!("audits", "matrix")),
+    // Each of these has one thread that works.
+    stage("second_mutants", 10, planted!("second", "mutants")).beside(),
+    stage("second_points", 10, planted!("second", "points")).beside(),
+    stage("second", 5, planted!("second", "--kills", "200")).beside(),
+    stage("onebad", 10, planted!("onebad")).beside(),
+    stage("audits", 15, planted!("audits", "matrix")).beside(),
+    stage("inject_planted", 10, planted!("inject", "all", "2000", "--plant")).beside(),
+    stage("inject", 10, planted!("inject", "all", "5000")).beside(),
+    stage("inject_neutral", 10, planted!("inject", "paper", "M-23")).beside(),
+    stage("inject_targeted", 10, planted!("inject", "paper", "M-2")).beside(),
+    stage("inject_wild", 10, planted!("inject", "paper", "M-1")),
+    stage(
+        "second_long",
+        20,
+        planted!("second", "--kills", "5000", "--seed", "100"),
+    )
+    .long(),
     stage(
         "every_byte",
         20,
@@ -197,14 +198,9 @@ pub const STAGES: &[Stage] = &[
         ],
     )
     .long(),
-    stage("inject", 10, planted!("inject", "all", "5000")),
-    stage("inject_planted", 10, planted!("inject", "all", "2000", "--plant")),
-    stage("inject_neutral", 10, lab!("inject", "paper", "M-23")),
-    stage("inject_targeted", 10, lab!("inject", "paper", "M-2")),
-    stage("inject_wild", 10, lab!("inject", "paper", "M-1")),
     stage("inject_long", 20, planted!("inject", "all", "100000", "7")).long(),
-    stage("inject_targeted_long", 20, lab!("inject", "paper", "M-2", "--long")).long(),
-    stage("inject_wild_long", 20, lab!("inject", "paper", "M-1", "--long")).long(),
+    stage("inject_targeted_long", 20, planted!("inject", "paper", "M-2", "--long")).long(),
+    stage("inject_wild_long", 20, planted!("inject", "paper", "M-1", "--long")).long(),
     stage(
         "million",
         10,
@@ -213,12 +209,12 @@ pub const STAGES: &[Stage] = &[
     stage(
         "hostile",
         15,
-        checked!("hostile", "--eight", "--every", "4", "--budget", "10"),
+        planted!("hostile", "--eight", "--every", "4", "--budget", "10"),
     ),
     stage(
         "hostile_all",
         20,
-        checked!("hostile", "--eight", "--alien", "--budget", "600"),
+        planted!("hostile", "--eight", "--alien", "--budget", "600"),
     )
     .long(),
     stage(
@@ -245,24 +241,27 @@ pub const STAGES: &[Stage] = &[
     stage("pjdfstest_uring", 5, suite!("pjdfstest", "--transport", "uring")).needs(RINGS),
     stage("fsx_uring", 10, suite!("fsx", "--transport", "uring")).needs(RINGS),
     stage("bench", 15, &["cargo", "xtask", "bench", "smoke"]),
-    stage("kill", 10, suite!("kill")),
-    stage("kill_uring", 10, suite!("kill", "--transport", "uring")).needs(RINGS),
     stage("keeper", 10, suite!("keeper")),
     stage("keeper_controls", 10, suite!("keeper_controls")).long(),
     stage("pkey", 5, suite!("pkey")).needs("a guest of QEMU").long(),
-    stage("block_device", 5, suite!("block_device")),
-    stage("media_errors", 5, suite!("media_errors")),
-    stage("strays", 10, suite!("strays")).long(),
-    stage("strays_planted", 5, suite!("strays_planted")),
+    // The first that wants the real programs, and brings them.
+    stage("strays", 15, suite!("strays")),
     stage("strays_long", 30, suite!("strays_long")).long(),
-    stage("tar", 5, suite!("tar")),
-    stage("rsync", 5, suite!("rsync")),
-    stage("cargo", 5, suite!("cargo")),
-    // Each waits for one processor most of the time; what they need is installed by now.
-    stage("enospc", 10, suite!("enospc")).beside_next(),
-    stage("sqlite", 10, suite!("sqlite")),
     stage("full", 10, suite!("full")),
     stage("full_uring", 10, suite!("full", "--transport", "uring")).needs(RINGS),
-    stage("postgres", 10, suite!("postgres")).beside_next(),
-    stage("git", 10, suite!("git")),
+    // Each of these waits for one processor most of the time.
+    stage("postgres", 10, suite!("postgres")).beside(),
+    stage("git", 10, suite!("git")).beside(),
+    stage("enospc", 10, suite!("enospc")).beside(),
+    stage("sqlite", 10, suite!("sqlite")).beside(),
+    stage("kill", 10, suite!("kill")).beside(),
+    stage("kill_uring", 10, suite!("kill", "--transport", "uring"))
+        .needs(RINGS)
+        .beside(),
+    stage("media_errors", 5, suite!("media_errors")).beside(),
+    stage("strays_planted", 5, suite!("strays_planted")).beside(),
+    stage("block_device", 5, suite!("block_device")).beside(),
+    stage("cargo", 5, suite!("cargo")).beside(),
+    stage("rsync", 5, suite!("rsync")).beside(),
+    stage("tar", 5, suite!("tar")).beside(),
 ];

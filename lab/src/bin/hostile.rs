@@ -3,7 +3,7 @@
 //!
 //! First the sound images and the seeds of lab/hostile-seeds; with `--eight` every field of every structure with the eight
 //! mutations (with `--every N` one in N of these), with `--alien` every field with values that mean something elsewhere; then random ones for the budget (0
-//! unless told). Exit code 1 if any image did what C-8 forbids. Run it with `--profile checked`, so that overflow is a
+//! unless told). Exit code 1 if any image did what C-8 forbids. Run it with `--profile planted`, so that overflow is a
 //! violation.
 
 use keepfs_lab::hostile::base::{self, NAMES};

@@ -1,6 +1,10 @@
 //! Outcomes, the hang guard, the choice of stages.
 
-use super::{Choice, Command, CommandExt, Counts, Duration, Outcome, STAGES, Skips, end, groups, wait};
+use super::{
+    AtomicUsize, Choice, Command, CommandExt, Counts, Duration, Mutex, Ordering, Outcome, STAGES, Skips, Stage, end,
+    groups, in_turn, wait,
+};
+use std::sync::Barrier;
 
 fn shell(script: &str, limit: Duration) -> Outcome {
     let child = Command::new("sh").args(["-c", script]).process_group(0).spawn();
@@ -66,15 +70,59 @@ fn a_failed_stage_is_told_by_its_causes_and_its_end() {
 }
 
 #[test]
-fn a_stage_runs_alone_or_beside_the_next() {
-    let stages: Vec<&crate::stages::Stage> = STAGES.iter().collect();
+fn a_stage_runs_alone_or_beside_its_neighbours() {
+    let stages: Vec<&Stage> = STAGES.iter().collect();
     let groups: Vec<_> = groups(&stages).collect();
     assert_eq!(groups.iter().map(|group| group.len()).sum::<usize>(), STAGES.len());
-    for group in groups {
-        let (last, others) = group.split_last().expect("no group is empty");
-        assert!(!last.beside_next || std::ptr::eq(*last, &STAGES[STAGES.len() - 1]));
-        assert!(others.iter().all(|stage| stage.beside_next));
+    for group in &groups {
+        assert!(group.len() == 1 || group.iter().all(|stage| stage.beside));
     }
+    assert!(groups.iter().any(|group| group.len() > 2));
+}
+
+/// As many as there are processors at a time, each once, begun in their order; the first that has two beside it waits for them.
+#[test]
+fn stages_beside_each_other_are_so_many_at_a_time() {
+    let stages: Vec<&Stage> = STAGES.iter().take(6).collect();
+    let (running, most, begun) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let both = Barrier::new(2);
+    let done = in_turn(&stages, 2, |stage| {
+        most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        begun.lock().expect("begun").push(stage.name);
+        both.wait();
+        running.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    });
+    assert_eq!((done, most.into_inner()), (Ok(()), 2));
+    let mut begun = begun.into_inner().expect("begun");
+    begun.sort_unstable();
+    let mut names: Vec<&str> = stages.iter().map(|stage| stage.name).collect();
+    names.sort_unstable();
+    assert_eq!(begun, names);
+    let refused = in_turn(&stages, 2, |stage| match stage.name {
+        "tidy" => Err("it cannot run".into()),
+        _ => Ok(()),
+    });
+    assert_eq!(refused, Err("it cannot run".into()));
+}
+
+#[test]
+fn the_table_of_times_begins_with_the_longest() {
+    let counts = Counts {
+        times: vec![
+            ("fmt", 0.4),
+            ("unit", 300.25),
+            ("crash", 600.0),
+            ("a", 1.0),
+            ("b", 2.0),
+            ("c", 3.0),
+        ],
+        ..Counts::default()
+    };
+    let table = counts.table();
+    let places = ["crash", "unit", "three", "two", "one"].map(|name| table.find(name).expect(name));
+    assert!(places.is_sorted(), "{table}");
+    assert!(!table.contains("fmt") && table.trim().lines().count() == 2, "{table}");
 }
 
 /// A stage that the machine can run and that was skipped is a failure; one that needs more is told as skipped.

@@ -21,6 +21,13 @@ pub fn planted() -> Result<PathBuf, String> {
     finish(cargo.arg(paths::target().join("planted")), "keepfs")
 }
 
+/// Builds a program of the lab as the stages run those that do not measure, and says where it is.
+pub fn lab(bin: &str) -> Result<PathBuf, String> {
+    let mut cargo = command("cargo", &paths::root());
+    cargo.args(["build", "--quiet", "--profile", "planted", "--package", "keepfs-lab"]);
+    finish(cargo.args(["--features", "planted", "--bin", bin]), bin)
+}
+
 /// Builds the program `bin` of `package` and says where it is. Errors are the compiler's words.
 pub fn release(package: &str, bin: &str) -> Result<PathBuf, String> {
     built(package, "--bin", bin, &[])
