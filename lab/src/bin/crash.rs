@@ -71,7 +71,7 @@ fn arguments() -> Result<Arguments, String> {
 
 /// How long states are made, and one planted bug is looked for, unless it is told.
 const BUDGET: Duration = Duration::from_secs(60);
-const HUNT: Duration = Duration::from_secs(150);
+const HUNT: Duration = Duration::from_secs(300);
 
 fn main() -> ExitCode {
     match arguments().and_then(|given| run(&given)) {

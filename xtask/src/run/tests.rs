@@ -113,9 +113,9 @@ fn the_table_of_times_begins_with_the_longest() {
             ("fmt", 0.4),
             ("unit", 300.25),
             ("crash", 600.0),
-            ("a", 1.0),
-            ("b", 2.0),
-            ("c", 3.0),
+            ("one", 1.0),
+            ("two", 2.0),
+            ("three", 3.0),
         ],
         ..Counts::default()
     };
