@@ -57,6 +57,7 @@ fn by_seed(bug: Bug) -> Option<(String, String)> {
     let text = match bug {
         Bug::LeadGivenEarly => include_str!("../../bugs/sync-beside-a-checkpoint-2.txt"),
         Bug::CarriedBehindNothing => include_str!("../../bugs/carried-behind-a-full-log.txt"),
+        Bug::OwedInSameLog => include_str!("../../bugs/log-of-a-resume.txt"),
         _ => return None,
     };
     let seed = Seed::parse("bug", text).ok()?;

@@ -47,6 +47,7 @@ pub fn against(bug: keepfs_store::planted::Bug, rng: &mut Rng) -> Option<(&'stat
     match bug {
         Bug::LeadGivenEarly | Bug::RefusedBelieved => Some(sequences::one_group(rng)),
         Bug::CarriedBehindNothing => Some(sequences::half_a_history(rng)),
+        Bug::OwedReusedTooEarly => Some(owed(rng)),
         Bug::RoomOnce => Some(sequences::full_log(rng)),
         Bug::GivenUpSteppedOver => Some(faults::bad_log(rng)),
         _ => None,

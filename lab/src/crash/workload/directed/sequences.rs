@@ -58,7 +58,8 @@ pub fn one_group(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
 /// each of its writes, or its server is killed there and another one resumes.
 pub fn half_a_history(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     let setting = Setting {
-        pages: 4096,
+        // So many that no checkpoint comes before for what is changed (S-10.5).
+        pages: 16384,
         log_pages: 20,
         zone_pages: 64,
         frames: 0,
@@ -69,7 +70,7 @@ pub fn half_a_history(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     let mut steps = parse(&staged(2, 1));
     steps.extend(parse("syncfs"));
     // A name takes as much of a group as of a directory.
-    for file in 0..300 + rng.below(60) {
+    for file in 0..340 + rng.below(60) {
         steps.extend(parse(&format!(
             "create path=a-long-name-that-takes-many-bytes-in-the-directory-and-in-the-log-{file:04} mode=644 who=22:0:0"
         )));
