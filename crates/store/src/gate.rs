@@ -157,14 +157,9 @@ impl Gate {
 
     /// The right to shut the gate; waits while another has it: as long as one reads a bitmap or fixes its moment.
     pub fn own(&self) -> Owner<'_> {
-        self.own_for(Rule::OneOwner)
-    }
-
-    /// The same, as `rule` demands.
-    pub(crate) fn own_for(&self, rule: Rule) -> Owner<'_> {
         Owner {
             gate: self,
-            _only: (!locks::breaks(rule)).then(|| self.owner.lock()),
+            _only: (!locks::breaks(Rule::OneOwner)).then(|| self.owner.lock()),
         }
     }
 }

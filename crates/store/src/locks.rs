@@ -21,8 +21,6 @@ pub enum Rule {
     OneOwner,
     /// What a bitmap says is used before the gate opens.
     UsedWhileShut,
-    /// Who adopts chunks waits for those who read a bitmap.
-    ChunksBehindReaders,
 }
 
 /// Whether this thread takes part in a search that breaks the rule: never in this build.

@@ -21,13 +21,13 @@ use crate::install;
 const WRITERS: u64 = 16;
 const FILES: u64 = 4;
 /// Calls of a writer, and after how many of them one asks for a death of the server.
-const CALLS: u64 = 300;
-const CALLS_A_DEATH: u64 = 80;
+const CALLS: u64 = 800;
+const CALLS_A_DEATH: u64 = 150;
 /// Most pages of a file of the crowd.
 const PAGES: u64 = 48;
 /// Pools of the crowd: their size, and how much of it is taken before.
 const MIB: u64 = 64;
-const TAKEN: u64 = 44 << 20;
+const TAKEN: u64 = 51 << 20;
 const PAGE: usize = 4096;
 /// What each pool of the crowd has against stray writes.
 const CODES: &[&str] = &["pcrc", "pq", "evenodd64", "evenodd256", "crc"];
@@ -154,6 +154,9 @@ fn crowd(bench: &Bench, code: &str) -> Result<Seen, String> {
         writer.compare_all()?;
         seen.calls += CALLS;
         seen.refused += writer.refused;
+    }
+    if seen.refused == 0 && bench.dir.is_none() {
+        return Err("the pool was never full".into());
     }
     if fs::read(&filler).map_err(|e| e.to_string())? != vec![7; TAKEN as usize] {
         return Err("the file that was there before has other bytes".into());

@@ -9,7 +9,6 @@ use super::Keeper;
 use super::shrink::Shrink;
 use crate::error::Error;
 use crate::gate::Closed;
-use crate::locks::Rule;
 use crate::moment::{Died, Dirty};
 use crate::redo::Span;
 use crate::reserve::Reservation;
@@ -170,7 +169,7 @@ impl Store {
             keeper.homes.add(run.start, run.count)?;
             self.system.add(*run);
         }
-        let readers_are_done = self.gate.own_for(Rule::ChunksBehindReaders);
+        let readers_are_done = self.gate.own();
         self.space.keep(&readers_are_done, chunks.runs());
         chunks.allocated();
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Two writers and a checkpointer share a pool that is nearly full, of zones so small that most reservations look further than
 //! the open ones. The oracle: no page has two owners, what its owner wrote is what is there, nobody opens a gate that another has
-//! shut, no checkpoint lacks space, and at the end the counts are those of the bitmap. The rules that keep this are broken one
+//! shut, nobody lacks space, of which there is more than all want at a time, and at the end the counts are those of the bitmap. Two rules that keep this are broken one
 //! after the other, and each time the search has to find it.
 //!
 //! What it does not cover: orders of plain atomic words (but those of the gate), weak memory (tests/model.rs has the frame word),
@@ -25,11 +25,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 const PAGES: u64 = 1024;
 const ZONE: u64 = 16;
 const FREE_OF_ZONE: usize = 4;
-const ROUNDS: u64 = 5;
+const ROUNDS: u64 = 20;
 /// Of how many locks that could be taken a thread gives its turn away at one; a search goes through them.
 const STAYS: [u64; 5] = [3, 10, 30, 100, 300];
 /// Orders that are searched if KEEPFS_ORDERS does not say how many; within so many each broken rule is found.
-const ORDERS: u64 = 1200;
+const ORDERS: u64 = 800;
 const FOUND_WITHIN: u64 = 4000;
 
 struct World {
@@ -185,7 +185,7 @@ impl World {
                         self.disown(&runs);
                     }
                 }
-                Err(Error::NoSpace) => {}
+                // There is always more than both want (S-11.4).
                 Err(error) => panic!("{error}"),
             }
             if mine.len() > 1 + random(&mut seed, 2) as usize {
@@ -195,7 +195,7 @@ impl World {
     }
 
     fn check_point(&self, mut seed: u64) {
-        for _ in 0..3 {
+        for _ in 0..ROUNDS {
             match random(&mut seed, 4) {
                 0 => {
                     let start = random(&mut seed, PAGES - 4 * ZONE);
@@ -260,9 +260,4 @@ fn a_second_owner_is_found() {
 #[test]
 fn a_bitmap_used_too_late_is_found() {
     found(Rule::UsedWhileShut);
-}
-
-#[test]
-fn chunks_adopted_under_a_reader_are_found() {
-    found(Rule::ChunksBehindReaders);
 }
