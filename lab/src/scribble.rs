@@ -22,7 +22,7 @@ const BATCH: u64 = 500;
 pub struct Tally {
     /// Puts made, by both threads.
     pub puts: u64,
-    /// Looks of the verifier meanwhile; each is a full verify if the frame changed since the last.
+    /// Looks of the verifier meanwhile.
     pub verifies: u64,
     /// From the first put to the last.
     pub time: Duration,
@@ -42,9 +42,14 @@ fn small_pool(device: Arc<dyn keepfs_media::Device>) -> Result<(Arc<Store>, Ref)
     Ok((store, node))
 }
 
-/// One writer: it owns half of the frame and knows what it wrote there.
+/// Bytes of a word; the writers have the words of the frame by turns, so that whatever a sum is of, both change it.
+const WORD: usize = 8;
+/// Words of a writer.
+const WORDS: usize = (PAGE - FIRST) / WORD / 2;
+
+/// One writer: it owns every second word of the frame and knows what it wrote there.
 struct Writer {
-    base: usize,
+    half: usize,
     model: Vec<u8>,
     state: u64,
 }
@@ -52,10 +57,15 @@ struct Writer {
 impl Writer {
     fn new(half: usize) -> Writer {
         Writer {
-            base: FIRST + half * 2000,
-            model: vec![0; 1990],
+            half,
+            model: vec![0; WORDS * WORD],
             state: 1 + half as u64,
         }
+    }
+
+    /// Where a word of its own lies in the frame.
+    fn place(&self, word: usize) -> usize {
+        FIRST + (2 * word + self.half) * WORD
     }
 
     fn next(&mut self) -> u64 {
@@ -68,31 +78,45 @@ impl Writer {
 
     /// `count` puts of 1 to 8 bytes below 0x80, in one transaction.
     fn batch(&mut self, store: &Store, node: Ref, count: u64) -> Result<(), Error> {
-        let puts: Vec<(usize, usize, [u8; 8])> = (0..count)
+        let puts: Vec<(usize, usize, [u8; WORD])> = (0..count)
             .map(|_| {
-                let (at, len) = (self.next() as usize % 1980, 1 + self.next() as usize % 8);
-                (at, len, (self.next() & 0x7f7f_7f7f_7f7f_7f7f).to_le_bytes())
+                let (word, len) = (self.next() as usize % WORDS, 1 + self.next() as usize % WORD);
+                (word, len, (self.next() & 0x7f7f_7f7f_7f7f_7f7f).to_le_bytes())
             })
             .collect();
         store.transact::<_, Error>(|t| {
-            for (at, len, bytes) in &puts {
-                t.put(node, self.base + at, &bytes[..*len], Meaning::Xattr)?;
+            for (word, len, bytes) in &puts {
+                t.put(node, self.place(*word), &bytes[..*len], Meaning::Xattr)?;
             }
             Ok(())
         })?;
-        for (at, len, bytes) in &puts {
-            self.model[*at..at + len].copy_from_slice(&bytes[..*len]);
+        for (word, len, bytes) in &puts {
+            self.model[word * WORD..word * WORD + len].copy_from_slice(&bytes[..*len]);
         }
         Ok(())
     }
 
     fn check(&self, store: &Store, node: Ref) -> Result<(), Error> {
-        let mut found = vec![0; self.model.len()];
-        store.transact::<_, Error>(|t| Ok(t.read(node, self.base, &mut found)?))?;
-        match found == self.model {
+        let mut found = [0; PAGE];
+        store.transact::<_, Error>(|t| Ok(t.read(node, 0, &mut found)?))?;
+        let right = |word: usize| found[self.place(word)..][..WORD] == self.model[word * WORD..][..WORD];
+        match (0..WORDS).all(right) {
             true => Ok(()),
             false => Err(Error::Damaged("the frame lost a put".into())),
         }
+    }
+}
+
+/// One look of the verifier: the whole frame is read by a transaction, then all frames are swept. Both verify, whatever was
+/// verified when; what either finds is told, mended or not, and nothing is there to be found.
+fn look(store: &Store, node: Ref) -> Result<(), Error> {
+    store.transact::<_, Error>(|t| Ok(t.read(node, 0, &mut [0; PAGE])?))?;
+    for frame in store.frames_by_age() {
+        store.sweep_frame(frame)?;
+    }
+    match store.damages().is_empty() {
+        true => Ok(()),
+        false => Err(Error::Damaged("nothing was damaged, and damage was told".into())),
     }
 }
 
@@ -103,11 +127,11 @@ pub fn puts(count: u64) -> Result<Tally, Error> {
     let start = Instant::now();
     std::thread::scope(|scope| {
         let writer = |half| {
-            let store = &store;
+            let (store, stop) = (&store, &stop);
             scope.spawn(move || -> Result<Writer, Error> {
                 let mut writer = Writer::new(half);
                 let mut left = count / 2;
-                while left > 0 {
+                while left > 0 && !stop.load(Ordering::Relaxed) {
                     writer.batch(store, node, left.min(BATCH))?;
                     left -= left.min(BATCH);
                 }
@@ -117,8 +141,8 @@ pub fn puts(count: u64) -> Result<Tally, Error> {
         let writers = [writer(0), writer(1)];
         let verifier = scope.spawn(|| -> Result<(), Error> {
             while !stop.load(Ordering::Relaxed) {
-                // A transaction verifies at its first touch.
-                store.transact::<_, Error>(|t| Ok(t.read(node, 0, &mut [0; 8])?))?;
+                // The first Finding ends the run.
+                look(&store, node).inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
                 verifies.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
@@ -130,6 +154,7 @@ pub fn puts(count: u64) -> Result<Tally, Error> {
         for writer in writers {
             writer?.check(&store, node)?;
         }
+        look(&store, node)?;
         store.checkpoint()?;
         Ok(Tally {
             puts: count,
@@ -137,6 +162,16 @@ pub fn puts(count: u64) -> Result<Tally, Error> {
             time,
         })
     })
+}
+
+/// Folds are planted torn: how many puts of at most `count` it took until somebody noticed; `None`: nobody did.
+#[cfg(feature = "planted")]
+pub fn torn(count: u64) -> Option<u64> {
+    const TURN: u64 = 100_000;
+    keepfs_store::planted::plant_torn(true);
+    let noticed = (1..=count.div_ceil(TURN)).find(|_| puts(TURN).is_err());
+    keepfs_store::planted::plant_torn(false);
+    noticed.map(|turns| turns * TURN)
 }
 
 /// What became of a flipped bit.

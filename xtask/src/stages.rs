@@ -175,6 +175,14 @@ pub const STAGES: &[Stage] = &[
     stage("inject", 10, planted!("inject", "all", "5000")).beside(),
     stage("inject_neutral", 10, planted!("inject", "paper", "M-23")).beside(),
     stage("inject_targeted", 10, planted!("inject", "paper", "M-2")).beside(),
+    stage("scribble_planted", 5, planted!("scribble", "--planted")).beside(),
+    // Threads that race want processors of their own.
+    stage(
+        "scribble",
+        10,
+        planted!("scribble", "--puts", "10000000", "--flips", "50"),
+    ),
+    stage("scribble_long", 30, planted!("scribble", "--long", "--flips", "150")).long(),
     stage("inject_wild", 10, planted!("inject", "paper", "M-1")),
     stage(
         "second_long",
@@ -237,9 +245,9 @@ pub const STAGES: &[Stage] = &[
     .long(),
     stage("million_long", 20, lab!("million")).long(),
     stage("pjdfstest", 10, suite!("pjdfstest")),
-    stage("fsx", 10, suite!("fsx")),
+    stage("fsx", 15, suite!("fsx")),
     stage("pjdfstest_uring", 5, suite!("pjdfstest", "--transport", "uring")).needs(RINGS),
-    stage("fsx_uring", 10, suite!("fsx", "--transport", "uring")).needs(RINGS),
+    stage("fsx_uring", 15, suite!("fsx", "--transport", "uring")).needs(RINGS),
     stage("bench", 15, &["cargo", "xtask", "bench", "smoke"]),
     stage("keeper", 10, suite!("keeper")),
     stage("keeper_controls", 10, suite!("keeper_controls")).long(),

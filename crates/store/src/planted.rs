@@ -34,6 +34,7 @@ mod judging;
 mod kills;
 mod logic;
 mod rungs;
+mod torn;
 
 #[doc(hidden)]
 pub use groups::caller;
@@ -59,6 +60,10 @@ pub use rungs::Rung;
 pub use rungs::ignores;
 #[cfg(feature = "planted")]
 pub use rungs::plant_rung;
+#[doc(hidden)]
+pub use torn::is_torn;
+#[cfg(feature = "planted")]
+pub use torn::plant_torn;
 
 bugs! { Bug:
     /// No flush between the metablocks and the superblock.

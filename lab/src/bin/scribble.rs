@@ -1,4 +1,5 @@
-//! Shows the watch over metadata in memory: `scribble [--long | --puts N] [--flips N]` (PROTOCOLS section 10 item 5).
+//! Shows the watch over metadata in memory: `scribble [--long | --puts N] [--flips N]` (PROTOCOLS section 10 item 5). `scribble
+//! --planted` (with that feature) makes the folds of sums torn, and fails if nobody notices.
 //!
 //! Two threads make N puts to one frame (10^6, with `--long` 10^8) while a third verifies it all the time: no
 //! Finding, no lost byte. Then single bits are flipped behind the door's back: each is told, or in no byte that a
@@ -18,6 +19,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// Puts after which torn folds are not found.
+#[cfg(feature = "planted")]
+const TORN_MAX: u64 = 20_000_000;
+
+#[cfg(feature = "planted")]
+fn planted() -> Result<bool, String> {
+    let noticed = scribble::torn(TORN_MAX);
+    match noticed {
+        Some(puts) => println!("torn folds were noticed within {puts} puts"),
+        None => println!("torn folds were not noticed in {TORN_MAX} puts"),
+    }
+    Ok(noticed.is_some())
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted() -> Result<bool, String> {
+    Err("this build has no planted bugs; add --features planted".into())
+}
+
 fn run(mut arguments: impl Iterator<Item = String>) -> Result<bool, String> {
     let (mut puts, mut flips) = (1_000_000, 50);
     while let Some(argument) = arguments.next() {
@@ -29,6 +49,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<bool, String> {
             "--long" => puts = 100_000_000,
             "--puts" => puts = number()?,
             "--flips" => flips = number()?,
+            "--planted" => return planted(),
             _ => return Err(format!("{argument} is not known; use --long, --puts N, --flips N")),
         }
     }

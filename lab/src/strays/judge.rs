@@ -46,8 +46,8 @@ impl Kind {
         (Kind::Unclear, "unclear", Rule::Told),
         (Kind::Unsound, "unsound", Rule::Told),
         (Kind::Faulted, "faulted", Rule::Told),
-        (Kind::Untold, "untold", Rule::Told),
-        (Kind::Written, "written", Rule::Told),
+        (Kind::Untold, "untold", Rule::Holds),
+        (Kind::Written, "written", Rule::Holds),
         (Kind::Hung, "hung", Rule::Holds),
         (Kind::Gone, "gone", Rule::Holds),
     ];

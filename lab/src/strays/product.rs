@@ -6,8 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Seconds that a program may take; more is a hang.
-const PATIENCE: &str = "90";
+/// Seconds that a program may take; more is a hang. On a loaded machine rsync needs more than 90 for a tree that is all errors.
+const PATIENCE: &str = "180";
 /// What timeout(1) answers then.
 const TIMED_OUT: [i32; 2] = [124, 137];
 /// SIGBUS: a page that it had mapped could not be read.

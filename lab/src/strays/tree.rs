@@ -220,3 +220,6 @@ impl Differences {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

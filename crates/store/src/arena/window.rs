@@ -8,7 +8,7 @@
 use super::guard::Guard;
 use super::parts::{load_fours, store_at};
 use super::sys::{Region, byte, set_rights, set_writable, word16, word32, word64};
-use crate::failpoint;
+use crate::{failpoint, planted};
 use core::sync::atomic::Ordering;
 use parking_lot::RwLockWriteGuard;
 use std::os::fd::AsFd;
@@ -199,6 +199,13 @@ impl Region {
     pub fn xor_u64(&self, offset: usize, mask: u64) -> u64 {
         self.check_word(offset, 8);
         let mask = if failpoint::store() { mask } else { 0 };
+        if planted::is_torn() {
+            return self.write(offset, 8, |at| {
+                let old = word64(at).load(Ordering::Acquire);
+                word64(at).store(old ^ mask, Ordering::Release);
+                old
+            });
+        }
         self.write(offset, 8, |at| word64(at).fetch_xor(mask, Ordering::AcqRel))
     }
 

@@ -1,5 +1,4 @@
-//! git: clone of a repository of 20,000 files and 200 MB (half of it without `--long`), fsck, checkout; the work tree
-//! equals the source's.
+//! git: clone of a repository of 20,000 files and 200 MB, fsck, checkout; the work tree equals the source's.
 
 use std::path::Path;
 
@@ -12,17 +11,12 @@ const SIZE: Size = Size {
     files: 20_000,
     bytes: 210_000_000,
 };
-const HALF: Size = Size {
-    files: SIZE.files / 2,
-    bytes: SIZE.bytes / 2,
-};
 
 /// A repository made beside, cloned onto the file system under test and, from there, once more within it.
 pub fn run(bench: &Bench) -> Result<String, String> {
     install::programs()?;
     let origin = bench.beside("origin")?;
-    let size = if bench.long { SIZE } else { HALF };
-    make(&origin, size, 1)?;
+    make(&origin, SIZE, 1)?;
     commit_all(&origin)?;
     let beside = bench.scratch.path().join("clone");
     clone(&origin, &beside)?;
@@ -44,7 +38,7 @@ pub fn run(bench: &Bench) -> Result<String, String> {
     place.close()?;
     Ok(format!(
         "git: 2 clones of {} files, fsck clean, {entries} entries equal",
-        size.files
+        SIZE.files
     ))
 }
 
