@@ -403,7 +403,7 @@ impl Run<'_> {
             let count = |name: &str| answer["arena"][name].as_u64();
             Some(judge::Seen {
                 pages: count("pages")?,
-                bad: count("bad")?,
+                bad: count("uncorrectable")?,
             })
         };
         let mut fates = judge::fates(&struck.strays, memory, told, &mut look);

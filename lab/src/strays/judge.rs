@@ -172,7 +172,7 @@ impl Fate {
 pub struct Seen {
     /// Metablocks looked at: 0 or 1.
     pub pages: u64,
-    /// Of them bad.
+    /// Of them bad, and not mended by this look.
     pub bad: u64,
 }
 
@@ -190,7 +190,13 @@ pub fn fates(strays: &[Stray], memory: &Memory, told: &Told, look: &mut dyn FnMu
         }
         let mut now = vec![0; stray.after.len()];
         let stands = || memory.read(stray.region, stray.at, &mut now).is_ok() && now == stray.after;
-        fate(stands, memory.is_used(frame), stray.changed(), || look(frame))
+        fate(
+            stands,
+            memory.is_used(frame),
+            told.names(frame, 0),
+            stray.changed(),
+            || look(frame),
+        )
     };
     let frames = strays.iter().filter(|stray| stray.region == Region::Arena);
     frames.map(|stray| fate(stray, look)).collect()
@@ -199,8 +205,15 @@ pub fn fates(strays: &[Stray], memory: &Memory, told: &Told, look: &mut dyn FnMu
 /// Changed bytes from which on a stray cannot be the file system's own work.
 const SURE: usize = 4;
 
-/// The fate of one that was not told.
-fn fate(stands: impl FnOnce() -> bool, used: bool, changed: usize, look: impl FnOnce() -> Option<Seen>) -> Fate {
+/// The fate of one that was not told; `known`: its frame was told before. What only this look finds, the look at all of memory
+/// before it should have.
+fn fate(
+    stands: impl FnOnce() -> bool,
+    used: bool,
+    known: bool,
+    changed: usize,
+    look: impl FnOnce() -> Option<Seen>,
+) -> Fate {
     if !stands() {
         return Fate::Covered;
     }
@@ -209,7 +222,7 @@ fn fate(stands: impl FnOnce() -> bool, used: bool, changed: usize, look: impl Fn
     }
     match look() {
         Some(Seen { pages: 0, .. }) => Fate::Nobodys,
-        Some(Seen { bad: 1.., .. }) => Fate::Fenced,
+        Some(Seen { bad: 1.., .. }) if known => Fate::Fenced,
         _ if changed < SURE => Fate::Few,
         _ => Fate::Untold,
     }

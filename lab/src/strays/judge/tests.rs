@@ -26,13 +26,16 @@ fn forgotten_events_are_gaps() {
 #[test]
 fn a_stray_that_nobody_told_has_a_reason_or_is_untold() {
     let seen = |pages, bad| move || Some(Seen { pages, bad });
-    assert_eq!(fate(|| true, true, 8, seen(1, 0)), Fate::Untold);
-    assert_eq!(fate(|| true, true, 8, || None), Fate::Untold);
-    assert_eq!(fate(|| false, true, 8, || panic!("nothing to look at")), Fate::Covered);
-    assert_eq!(fate(|| true, false, 8, || panic!("nothing to look at")), Fate::Nobodys);
-    assert_eq!(fate(|| true, true, 8, seen(0, 0)), Fate::Nobodys);
-    assert_eq!(fate(|| true, true, 8, seen(1, 1)), Fate::Fenced);
-    assert_eq!(fate(|| true, true, 3, seen(1, 0)), Fate::Few);
+    let nothing = || panic!("nothing to look at");
+    assert_eq!(fate(|| true, true, false, 8, seen(1, 0)), Fate::Untold);
+    assert_eq!(fate(|| true, true, true, 8, || None), Fate::Untold);
+    assert_eq!(fate(|| false, true, false, 8, nothing), Fate::Covered);
+    assert_eq!(fate(|| true, false, false, 8, nothing), Fate::Nobodys);
+    assert_eq!(fate(|| true, true, false, 8, seen(0, 0)), Fate::Nobodys);
+    assert_eq!(fate(|| true, true, true, 8, seen(1, 1)), Fate::Fenced);
+    // Found by this look only.
+    assert_eq!(fate(|| true, true, false, 8, seen(1, 1)), Fate::Untold);
+    assert_eq!(fate(|| true, true, false, 3, seen(1, 0)), Fate::Few);
 }
 
 /// Redo that was dropped while its server lived is no loss: a checkpoint makes it durable.
