@@ -322,9 +322,12 @@ impl Run<'_> {
         }
         // What the second look at all of memory found may have ended writing as well.
         let status = self.status().unwrap_or(status);
-        let fault = judge::faulted(&status).or(fault);
+        let mut fault = judge::faulted(&status).or(fault);
         if let Err(said) = self.unmount() {
-            if fault.is_none() {
+            // What the last checkpoint met may have ended writing as well.
+            if said.contains("unmounted, but not everything could be made durable") {
+                fault.get_or_insert(said);
+            } else if fault.is_none() {
                 found.push((Kind::Gone, said));
             }
             self.lab.product.abandon(&point, &status);
