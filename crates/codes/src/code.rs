@@ -7,6 +7,7 @@
 use core::fmt;
 use core::ops::Range;
 
+use crate::line::{self, LINES};
 use crate::{FRAME, crc64};
 
 /// A frame's content from which parity and sum may be encoded (S-15.3).
@@ -20,6 +21,14 @@ impl<'d> Verified<'d> {
     /// `data`, if its CRC-64 is `crc`, which the caller has from elsewhere than from these bytes.
     pub fn by_crc(data: &'d [u8; FRAME], crc: u64) -> Option<Self> {
         (crc64::full(data) == crc).then_some(Self { data, crc })
+    }
+
+    /// The sums of the lines of `data` (S-15.20), and the content, if they make the CRC-64 `crc`, which the caller has from
+    /// elsewhere than from these bytes.
+    pub fn by_lines(data: &'d [u8; FRAME], crc: u64) -> ([u64; LINES], Option<Self>) {
+        let sums = line::sums(data);
+        let content = (line::crc(&sums) == crc).then_some(Self { data, crc });
+        (sums, content)
     }
 
     /// Content that the caller has just made in private memory: a birth, or an image that a rollback proved (S-13.6).
@@ -140,7 +149,12 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// The pattern, if the sum confirms what it makes of `data`: the only way to make a repair.
+    /// A pattern that was confirmed.
+    pub(crate) fn of(xor: [u8; FRAME]) -> Self {
+        Self { xor }
+    }
+
+    /// The pattern, if the sum confirms what it makes of `data`.
     pub(crate) fn confirmed(data: &[u8; FRAME], xor: [u8; FRAME], crc: u64) -> Option<Self> {
         let repair = Self { xor };
         let mut copy = *data;

@@ -56,6 +56,17 @@ pub const fn of_zeros() -> u64 {
     ZEROS
 }
 
+/// What `bytes`, whole words at a multiple of 8, add to the CRC of a frame that is zero there: their delta from zeros.
+#[inline]
+pub(crate) fn added(offset: usize, bytes: &[u8]) -> u64 {
+    let behind = (offset + bytes.len()) / 8;
+    let state = update(0, bytes);
+    match behind < WORDS {
+        true => times_place(state, behind),
+        false => state,
+    }
+}
+
 /// What to XOR into the CRC of a frame when its bytes at `offset` change from `old` to `new` (S-15.2).
 ///
 /// # Panics

@@ -51,7 +51,7 @@ impl Evenodd {
         let (columns, _) = data.as_chunks::<COLUMN>();
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
         match simd::level() {
-            simd::Level::Avx512(isa) => return isa.evenodd(crate::lines::of(data), parities),
+            simd::Level::Avx512(isa) => return isa.evenodd(crate::rows::of(data), parities),
             simd::Level::Clmul(isa) => return isa.evenodd(columns, parities),
             simd::Level::Portable => {}
         }

@@ -1,6 +1,7 @@
 //! To whom a rolling sum belongs: the metablock it guards (S-15.4) and the group of callers that may change it (S-15.5).
 
 use crate::crc64;
+use crate::line::LINES;
 
 /// The identity of a metablock: XORed into a sum, so that a sum that came to the wrong place does not verify.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -97,7 +98,7 @@ impl Group {
     }
 }
 
-/// The binding of a frame's rolling sum: whose it is, and who may change it.
+/// The binding of a frame's sums: whose it is, and who may change it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Binding {
     /// The metablock.
@@ -107,18 +108,35 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// The rolling sum of a frame whose bytes have this CRC-64.
+    /// What is kept for line `number` whose bytes have this sum (S-15.20).
+    ///
+    /// # Panics
+    /// If a frame has no line of that number.
     #[inline]
-    pub const fn rolling(self, crc: u64) -> u64 {
-        self.group.fold(crc) ^ self.identity.0
+    pub fn keep(self, number: usize, sum: u64) -> u64 {
+        self.group.fold(sum) ^ self.identity.0 ^ MARKS[number]
     }
 
-    /// The CRC-64 that a rolling sum stands for: what [`crate::Code::verify`] and [`crate::Code::locate`] take.
+    /// The sum that is kept as `kept` for line `number`.
+    ///
+    /// # Panics
+    /// If a frame has no line of that number.
     #[inline]
-    pub const fn crc(self, rolling: u64) -> u64 {
-        self.group.unfold(rolling ^ self.identity.0)
+    pub fn sum(self, number: usize, kept: u64) -> u64 {
+        self.group.unfold(kept ^ self.identity.0 ^ MARKS[number])
     }
 }
+
+/// What tells the sums of the lines of one frame apart, equal lines of zeros too.
+static MARKS: [u64; LINES] = {
+    let mut marks = [0; LINES];
+    let mut number = 0;
+    while number < LINES {
+        marks[number] = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        number += 1;
+    }
+    marks
+};
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@
 //!   papers' codes), [`crc`]; [`Protection`] chooses one by name. A [`Verdict`] says what is wrong; nothing here writes
 //!   to a frame.
 //! * [`identity`]: whose sum it is and who may change it.
+//! * [`line`]: sums of the lines of a frame, each of which can be verified by itself; [`mend`]: repair by them.
 //! * [`keyed`]: a second sum of a frame, with places that are drawn, against changes that leave the CRC as it is.
 //! * [`digest`]: multiset digests of the audits.
 //!
@@ -52,10 +53,12 @@ mod flips;
 mod gf256;
 pub mod identity;
 pub mod keyed;
-mod lines;
+pub mod line;
+pub mod mend;
 pub mod pcrc;
 pub mod pq;
 mod protection;
+mod rows;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod simd;
 mod tables;

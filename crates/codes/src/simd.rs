@@ -9,7 +9,7 @@ use core::arch::x86_64::*;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::aes::{Block, Schedule};
-use crate::lines::{LINES, Line};
+use crate::rows::{ROWS, Row};
 
 mod aes;
 mod crc;
@@ -190,16 +190,16 @@ impl Avx512 {
         unsafe { crc::crc32c_512(state, data) }
     }
 
-    /// The XOR of all lines.
-    pub(crate) fn line_parity(self, lines: &[Line; LINES]) -> Line {
+    /// The XOR of all rows.
+    pub(crate) fn row_parity(self, rows: &[Row; ROWS]) -> Row {
         // SAFETY: the token proves the features.
-        unsafe { parity::line_parity(lines) }
+        unsafe { parity::row_parity(rows) }
     }
 
-    /// P and Q of all lines (S-15.7).
-    pub(crate) fn line_parities(self, lines: &[Line; LINES]) -> (Line, Line) {
+    /// P and Q of all rows (S-15.7).
+    pub(crate) fn row_parities(self, rows: &[Row; ROWS]) -> (Row, Row) {
         // SAFETY: the token proves the features.
-        unsafe { parity::line_parities(lines) }
+        unsafe { parity::row_parities(rows) }
     }
 
     /// Each byte of `word` times `c`.
@@ -210,9 +210,9 @@ impl Avx512 {
     }
 
     /// P and Q of blocks of 4 or 16 columns (S-15.8); as many blocks as `parities` has room for.
-    pub(crate) fn evenodd(self, lines: &[Line; LINES], parities: &mut [[u8; 32]]) {
+    pub(crate) fn evenodd(self, rows: &[Row; ROWS], parities: &mut [[u8; 32]]) {
         // SAFETY: the token proves the features.
-        unsafe { parity::evenodd_512(lines, parities) }
+        unsafe { parity::evenodd_512(rows, parities) }
     }
 }
 
@@ -246,7 +246,7 @@ fn load_512(block: &[u8; 64]) -> __m512i {
 /// A vector as 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn store_512(value: __m512i) -> Line {
+fn store_512(value: __m512i) -> Row {
     let mut line = [0u8; 64];
     let to: *mut [u8; 64] = &mut line;
     // SAFETY: `to` comes from a reference to 64 writable bytes; the store needs no alignment.

@@ -109,11 +109,6 @@ impl Error {
         matches!(self, Error::Store(StoreError::Lost { .. }))
     }
 
-    /// Whether metadata contradicts the SPEC.
-    pub(crate) fn is_damage(&self) -> bool {
-        matches!(self, Error::Damaged { .. } | Error::Store(StoreError::Damaged(_)))
-    }
-
     /// The errno, if POSIX says so.
     pub(crate) fn errno(&self) -> Option<Errno> {
         if let Error::Posix(errno) = self {

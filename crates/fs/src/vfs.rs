@@ -10,11 +10,11 @@ use std::cell::Cell;
 
 impl Vfs for Volume {
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Entry> {
-        Ok(self.unless_damaged(|| self.do_lookup(parent.0, name))?)
+        Ok(self.do_lookup(parent.0, name)?)
     }
 
     fn lookup_ino(&self, ino: Ino) -> Result<Entry> {
-        Ok(self.unless_damaged(|| self.do_lookup_ino(ino.0))?)
+        Ok(self.do_lookup_ino(ino.0)?)
     }
 
     fn forget(&self, ino: Ino, count: u64) {
@@ -22,7 +22,7 @@ impl Vfs for Volume {
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
-        Ok(self.unless_damaged(|| self.do_getattr(ino.0))?)
+        Ok(self.do_getattr(ino.0)?)
     }
 
     fn setattr(&self, ino: Ino, change: &SetAttr) -> Result<Attr> {
@@ -30,7 +30,7 @@ impl Vfs for Volume {
     }
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
-        Ok(self.unless_damaged(|| self.do_readlink(ino.0))?)
+        Ok(self.do_readlink(ino.0)?)
     }
 
     fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry> {
@@ -62,11 +62,11 @@ impl Vfs for Volume {
     }
 
     fn open(&self, ino: Ino, how: OpenHow) -> Result<()> {
-        Ok(self.unless_damaged(|| self.do_open(ino.0, how))?)
+        Ok(self.do_open(ino.0, how)?)
     }
 
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        Ok(self.unless_damaged(|| self.do_read(ino.0, offset, buf))?)
+        Ok(self.do_read(ino.0, offset, buf)?)
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
@@ -78,7 +78,7 @@ impl Vfs for Volume {
     }
 
     fn seek(&self, ino: Ino, offset: u64, whence: SeekWhence) -> Result<u64> {
-        Ok(self.unless_damaged(|| self.do_seek(ino.0, offset, whence))?)
+        Ok(self.do_seek(ino.0, offset, whence)?)
     }
 
     fn copy_file_range(&self, from: Ino, from_offset: u64, to: Ino, to_offset: u64, len: u64) -> Result<u64> {
@@ -91,7 +91,7 @@ impl Vfs for Volume {
             last.set(entry.cookie);
             sink(entry)
         };
-        Ok(self.unless_damaged(|| self.do_readdir(ino.0, last.get(), &mut told))?)
+        Ok(self.do_readdir(ino.0, last.get(), &mut told)?)
     }
 
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
@@ -111,7 +111,7 @@ impl Vfs for Volume {
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        Ok(self.unless_damaged(|| self.do_getxattr(ino.0, name))?)
+        Ok(self.do_getxattr(ino.0, name)?)
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: XattrHow) -> Result<()> {
@@ -119,7 +119,7 @@ impl Vfs for Volume {
     }
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        Ok(self.unless_damaged(|| self.do_listxattr(ino.0))?)
+        Ok(self.do_listxattr(ino.0)?)
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {

@@ -214,30 +214,18 @@ impl Volume {
         (self.clock)()
     }
 
-    /// Reads outside a transaction. `f` may run twice ([`Volume::unless_damaged`]).
-    pub(crate) fn see<T>(&self, mut f: impl FnMut(&mut View<'_>) -> Step<T>) -> Result<T> {
-        self.unless_damaged(|| seen(f(&mut self.store.view())))
+    /// Reads outside a transaction.
+    pub(crate) fn see<T>(&self, f: impl FnOnce(&mut View<'_>) -> Step<T>) -> Result<T> {
+        seen(f(&mut self.store.view()))
     }
 
     /// Runs a transaction; when space ran out, reclaims what is unlinked, makes frees durable, and tries once more
     /// (promise C-7). `f` may run several times.
     pub(crate) fn change<T>(&self, mut f: impl FnMut(&mut Txn<'_>) -> Step<T>) -> Result<T> {
-        match self.unless_damaged(|| self.store.transact(&mut f)) {
+        match self.store.transact(&mut f) {
             Err(error) if error.is_no_space() => {
                 self.find_space()?;
                 self.store.transact(f)
-            }
-            other => other,
-        }
-    }
-
-    /// What `f` read contradicts the SPEC: it runs once more, with all that it reads verified first (S-15.19). A frame that was
-    /// damaged since it was verified is mended then, and nobody is told of an error.
-    pub(crate) fn unless_damaged<T>(&self, mut f: impl FnMut() -> Result<T>) -> Result<T> {
-        match f() {
-            Err(error) if error.is_damage() => {
-                self.store.verify_anew();
-                f()
             }
             other => other,
         }

@@ -7,14 +7,13 @@
 //! K-2 Only frames that are clean in both senses (ReconFS section 4) are taken out for replacement:
 //!     not checkpoint dirty, not in a checkpoint in flight, and their redo is in the plog.
 
+use crate::age::{Clock, Seen};
 use crate::arena::FrameNo;
 use crate::heat::{self, Heat};
 use crate::locks::{Mutex, RwLock};
 use crate::padded::Padded;
-use crate::repair::generation_in;
-use crate::young::{Tick, Verified};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use keepfs_format::{MetaId, PAGE};
+use keepfs_format::MetaId;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -63,10 +62,8 @@ pub struct Slot {
     pub(crate) heat: Heat,
     /// Out of the index; free when the last pin goes.
     doomed: AtomicBool,
-    /// When the frame was last verified.
-    pub verified: Verified,
-    /// The generation in its header then.
-    generation: AtomicU32,
+    /// When the frame was last seen to be right.
+    pub(crate) seen: Seen,
     /// Checkpoint and persistence state.
     pub state: Mutex<State>,
 }
@@ -80,8 +77,7 @@ impl Slot {
             pins: AtomicU32::new(0),
             heat: Heat::default(),
             doomed: AtomicBool::new(false),
-            verified: Verified::default(),
-            generation: AtomicU32::new(0),
+            seen: Seen::default(),
             state: Mutex::new(State {
                 dirty: 0,
                 in_flight: false,
@@ -95,16 +91,9 @@ impl Slot {
         MetaId(self.id.load(Ordering::Acquire))
     }
 
-    /// The frame was verified just now, and holds `bytes`.
-    pub(crate) fn was_verified(&self, now: Tick, bytes: &[u8; PAGE]) {
-        self.generation.store(generation_in(bytes), Ordering::Relaxed);
-        self.verified.set(now);
-    }
-
-    /// The generation of its metablock, as of when the frame was last verified (decision 0605). It has one for life.
-    #[inline]
-    pub(crate) fn generation(&self) -> u32 {
-        self.generation.load(Ordering::Relaxed)
+    /// The frame was seen to be right as a whole just now.
+    pub(crate) fn seen_right(&self, clock: &Clock) {
+        self.seen.set(clock.now());
     }
 }
 
@@ -237,7 +226,7 @@ impl Cache {
     pub fn give_back(&self, frame: FrameNo) {
         let slot = &self.slots[frame as usize];
         slot.id.store(0, Ordering::Release);
-        slot.verified.clear();
+        slot.seen.clear();
         self.free.lock().push(frame);
     }
 
@@ -281,7 +270,7 @@ impl Cache {
         }
         index.remove(&id);
         slot.id.store(0, Ordering::Release);
-        slot.verified.clear();
+        slot.seen.clear();
         Some(id)
     }
 

@@ -184,29 +184,12 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// The same, where the frame's bytes `found` are right and parity and sum are not: because these were changed, or because
-    /// a legal change has covered a stray write (S-15.11), which is where the code locates it.
-    pub(crate) fn of_sums(self, verdict: &Verdict, found: &[u8; PAGE], may_be_covered: bool) -> Damage {
-        let seen = match (verdict, self.seen) {
-            (
-                Verdict::Repair(_),
-                Seen::StrayWrite {
-                    address, offset, new, ..
-                },
-            ) => {
-                let right = found[offset..offset + new.len()].to_vec();
-                Seen::StrayWrite {
-                    address,
-                    offset,
-                    old: right.clone(),
-                    new: right,
-                }
-            }
-            (Verdict::Repair(_), seen) => seen,
-            _ if may_be_covered => Seen::Unknown,
-            _ => Seen::Sum,
-        };
-        Damage { seen, ..self }
+    /// The same, where the frame's bytes are right and parity or sums are not.
+    pub(crate) fn of_sums(self) -> Damage {
+        Damage {
+            seen: Seen::Sum,
+            ..self
+        }
     }
 
     /// The same, with the right bytes known from elsewhere: they tell what the code cannot.

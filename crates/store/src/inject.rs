@@ -30,7 +30,6 @@ impl Store {
             self.checkpoint()?;
         }
         let pin = self.fetch(id)?;
-        // What is injected from here on meets a frame of which nothing counts as just written (S-15.11).
         with_page(|copy| self.verified_copy(&pin, copy))?;
         let entry = self.locate(id)?.filter(|entry| entry.state == LIVE);
         Ok(Structure {

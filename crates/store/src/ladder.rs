@@ -1,8 +1,7 @@
 //! The ladder: what is tried, in order, when a frame does not verify (S-15.14, S-15.16; promise C-6).
 //!
-//! 1. the code's repair, where the bytes it changes were not written since (S-15.11);
-//! 2. the witness: the last durable page, the log since, committed redo, and the records of open transactions; it tells
-//!    whether bytes or sums are wrong, and the content;
+//! 1. the code's repair (S-15.21);
+//! 2. the witness: the last durable page, the log since, committed redo, and the records of open transactions;
 //! 3. a copy on the device, for a frame that nobody has changed since.
 //!
 //! What no rung mends is fenced ([`crate::fence`]).
@@ -17,18 +16,15 @@ mod witness;
 pub(crate) use past::LogStart;
 
 use crate::Store;
-use crate::arena::Lines;
 use crate::cache::Pin;
 use crate::error::Error;
 use crate::events::Done;
-use crate::planted::{self, Judging};
-use crate::repair::{kind_in, may_apply};
+use crate::repair::kind_in;
 use crate::scratch::with_page;
 use crate::undo::UndoSlot;
 use core::sync::atomic::Ordering;
-use keepfs_codes::{Code, Protection, Repair, Verdict};
+use keepfs_codes::Protection;
 use keepfs_format::MetaId;
-use witness::Judged;
 
 /// Rungs that are tried. All of them, but for tests of one alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,8 +58,7 @@ impl Store {
     /// One attempt to mend a frame. Whether it may verify now (L-1).
     pub(crate) fn mend(&self, pin: &Pin<'_>, id: MetaId) -> bool {
         let rungs = self.options.rungs;
-        let may = |repair: &Repair, written| planted::judges(Judging::LinesIgnored) || may_apply(repair, written);
-        rungs.has(Rungs::CODE) && self.mend_by_code(pin.frame, id, may)
+        rungs.has(Rungs::CODE) && self.mend_by_code(pin.frame, id)
             || rungs.has(Rungs::LOG) && self.mend_by_witness(pin, id)
             || rungs.has(Rungs::DEVICE) && self.read_again(pin, id)
     }
@@ -76,25 +71,17 @@ impl Store {
         let Some(evidence) = self.evidence(id, pin.frame, past, held.bytes()) else {
             return false;
         };
-        let right = match evidence.judge(held.bytes(), held.expected(binding)) {
-            Judged::Content(bytes) => bytes,
-            Judged::Nothing => return false,
-        };
-        let done = match *right == *held.bytes() {
-            true => Done::SumsRebuilt,
-            false => Done::Rebuilt,
+        let Some(right) = evidence.judge(held.bytes(), &held.sums(binding), |bytes| held.is_keyed(bytes)) else {
+            return false;
         };
         let verdict = held.locate(binding);
         let damage = self.damage(pin.frame, id, &held, &verdict);
-        let damage = match done {
-            Done::SumsRebuilt => {
-                // A stray write that was covered is in the parity, too.
-                let parity_agrees = self.arena.code().parity_len() > 0
-                    && matches!(verdict, Verdict::Uncorrectable { parity_agrees: true });
-                let may_be_covered = held.written() != Lines::default() && !parity_agrees;
-                damage.of_sums(&verdict, held.bytes(), may_be_covered)
-            }
-            _ => damage.against(held.bytes(), &right, self.address(pin.frame)),
+        let (damage, done) = match *right == *held.bytes() {
+            true => (damage.of_sums(), Done::SumsRebuilt),
+            false => (
+                damage.against(held.bytes(), &right, self.address(pin.frame)),
+                Done::Rebuilt,
+            ),
         };
         held.bind(self.pool.binding(id, kind_in(&right)));
         held.replace(&right, keepfs_codes::crc64::full(&*right));

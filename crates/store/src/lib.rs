@@ -4,6 +4,7 @@
 //! What the store promises is in docs/SPEC.md sections 8 to 11; it knows nothing of names and files.
 
 mod admit;
+mod age;
 pub mod arena;
 mod audit;
 mod cache;
@@ -31,6 +32,7 @@ mod options;
 mod padded;
 pub mod planted;
 mod pool;
+mod read;
 mod recover;
 mod redo;
 mod remains;
@@ -57,7 +59,6 @@ mod view;
 mod wanted;
 mod watched;
 mod worker;
-mod young;
 mod zones;
 
 pub use arena::{Guard, Mismatch, Reuse};
@@ -137,7 +138,7 @@ pub struct Store {
     pool: Pool,
     arena: Arena,
     cache: Cache,
-    clock: young::Clock,
+    clock: age::Clock,
     undo: UndoLog,
     /// Requests under way, if they outlive the server.
     requests: Option<requests::Requests>,
@@ -315,7 +316,7 @@ impl Store {
                 false => Arena::protected(frames, o.guard, o.seal, pool.protect)?,
             },
             cache: Cache::new(frames),
-            clock: young::Clock::new(o.verified_for),
+            clock: age::Clock::new(),
             undo: match o.lasting {
                 true => UndoLog::lasting(o.guard, o.seal)?,
                 false => UndoLog::new(o.guard, o.seal)?,

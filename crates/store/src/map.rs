@@ -13,11 +13,10 @@ use crate::error::{Error, Pressure, Stop};
 use crate::events::Done;
 use crate::locks::{Mutex, RwLock};
 use crate::pool::{self, Pool};
-use crate::repair::kind_in;
+use crate::repair::{kind_in, newborn};
 use crate::scratch::with_page;
-use crate::txn::newborn;
+use crate::txn::Ref;
 use crate::watched::{Stray, Watched};
-use crate::young::Tick;
 use core::sync::atomic::{AtomicBool, Ordering};
 use keepfs_codes::crc64;
 use keepfs_format::inode::{self, Inode};
@@ -183,35 +182,31 @@ impl Store {
         Ok(superblock)
     }
 
-    /// The sum that the map entry tells, if its page is in memory. Nothing is verified or mended for it, since what is told
-    /// here may be the damage of that very page: what equals the sum proves it.
+    /// The sum that the map entry tells, if its page is in memory and right there. Nothing is mended for it, since what is told
+    /// here may be the damage of that very page.
     pub(crate) fn crc_at_home(&self, id: MetaId) -> Option<u64> {
         let place = Place::of(id)?;
         let entry = match self.root_or_page(&place, id).ok()? {
             Ok(entry) => entry?,
-            Err(page) => self.entry_as_loaded(&self.cache.peek(page)?, place.number),
+            Err(page) => {
+                let (pin, page) = (self.cache.peek(page)?, Ref::shared(page, Kind::Map));
+                let (offset, mut bytes) = (map::entry_offset(place.number), [0; size_of::<MapEntry>()]);
+                self.arena
+                    .load(pin.frame, self.binding(page), offset, &mut bytes)
+                    .ok()?;
+                MapEntry::read_from_bytes(&bytes).ok()?
+            }
         };
         Some(entry.crc.get())
     }
 
-    fn entry_as_loaded(&self, pin: &Pin<'_>, number: u64) -> MapEntry {
-        let mut bytes = [0; size_of::<MapEntry>()];
-        self.arena.load(pin.frame, map::entry_offset(number), &mut bytes);
-        MapEntry::read_from_bytes(&bytes).unwrap_or_default()
-    }
-
     /// Entry `number` of a map page, which is that of `id`; `None`: it never lived.
     pub(crate) fn entry_in(&self, pin: &Pin<'_>, id: MetaId, number: u64) -> Result<Option<MapEntry>, Error> {
-        let at = map::entry_offset(number);
-        let mut entry = self.entry_as_loaded(pin, number);
-        if self.pool.check_entry(id, &entry).is_err() {
-            // Somebody may have written into the map page since it was verified: it is mended, and read again.
-            entry = with_page(|copy| {
-                self.verified_copy(pin, copy)?;
-                Ok::<_, Error>(MapEntry::read_from_prefix(&copy[at..]).map_or_else(|_| MapEntry::default(), |(e, _)| e))
-            })?;
-            self.pool.check_entry(id, &entry)?;
-        }
+        let mut bytes = [0; size_of::<MapEntry>()];
+        let page = Ref::shared(pin.slot().id(), Kind::Map);
+        self.read(pin, self.binding(page), map::entry_offset(number), &mut bytes)?;
+        let entry = MapEntry::read_from_bytes(&bytes).unwrap_or_default();
+        self.pool.check_entry(id, &entry)?;
         Ok((entry.state != NEVER).then_some(entry))
     }
 
@@ -347,14 +342,12 @@ impl Store {
         Ok(Some((bytes, crc)))
     }
 
-    /// Fills a frame with the content of `id`, bound to it (S-15.4, S-15.5). It counts as verified: its bytes had their sum
-    /// when they were stored (S-15.19, decision 0672).
+    /// Fills a frame with the content of `id`, bound to it (S-15.4, S-15.5).
     fn fill(&self, frame: FrameNo, id: MetaId, bytes: &[u8; PAGE], crc: u64) {
         let (kind, slot) = (kind_in(bytes), self.cache.slot(frame));
         slot.heat.begin(kind);
-        if self.arena.fill_as(frame, bytes, crc, self.pool.binding(id, kind)) {
-            slot.was_verified(self.clock.now(), bytes);
-        }
+        self.arena.fill_as(frame, bytes, crc, self.pool.binding(id, kind));
+        slot.seen_right(&self.clock);
     }
 
     /// What a metablock without a live entry holds before it is first changed (S-3.3).
@@ -385,21 +378,6 @@ impl Store {
                 Err(Error::Logic(format!("{id} is born while it lives")).into())
             }
         }
-    }
-
-    /// T-2: compares the frame's bytes with its rolling checksum, unless that was done a moment ago (decision 0440).
-    #[inline]
-    pub(crate) fn verify(&self, pin: &Pin<'_>, now: Tick) -> Result<(), Error> {
-        match pin.slot().verified.is_young(&self.clock, now) {
-            true => Ok(()),
-            false => with_page(|copy| self.verified_copy(pin, copy)),
-        }
-    }
-
-    /// What was read contradicts the SPEC: each frame is verified when it is touched next, however young it is (S-15.19).
-    #[cold]
-    pub fn verify_anew(&self) {
-        self.clock.forget(self.clock.now());
     }
 }
 

@@ -5,7 +5,7 @@ mod raw;
 pub use crate::txn::recon::words_found;
 pub use raw::{Way, writes};
 
-use crate::arena::{Arena, Guard};
+use crate::arena::{Arena, Guard, UNBOUND};
 use crate::error::{Error, Stop};
 use crate::txn::Ranges;
 use crate::undo::{Change, Undo, UndoLog};
@@ -34,7 +34,7 @@ pub struct Steps {
     pub undo_ns: f64,
     /// Steps 2 and 7: the frame word.
     pub word_ns: f64,
-    /// Steps 3 and 4: lines written, sum and parity.
+    /// Steps 3 and 4: sum and parity.
     pub fold_ns: f64,
     /// Step 6.
     pub copy_ns: f64,
@@ -57,7 +57,7 @@ pub fn put(code: Protection, guard: Guard, len: usize, trials: usize) -> Result<
     let mut buffer = vec![0; len];
     let read_ns = least(&mut |i| {
         let (frame, offset) = place(i);
-        arena.load(frame, offset, &mut buffer);
+        arena.load_raw(frame, offset, &mut buffer);
         std::hint::black_box(buffer == new);
     });
     fill(&mut new, 1);
@@ -111,7 +111,7 @@ pub fn put(code: Protection, guard: Guard, len: usize, trials: usize) -> Result<
             fill(&mut new, count);
         }
         let (frame, offset) = place(i);
-        failed = update::put(&arena, &mut slot, (Group::Bitmap, frame), offset, &new).err();
+        failed = update::put_anywhere(&arena, &mut slot, (UNBOUND, Group::Bitmap, frame), offset, &new).err();
     });
     match failed {
         Some(Stop::Error(e)) => Err(e),

@@ -86,16 +86,18 @@ impl Numbers {
     }
 
     /// Fills an empty stock with the numbers that `scan` finds clear in the bitmap, and begins there next time: it gives
-    /// both. It runs under the lock: what is clear meanwhile and not free is busy.
-    pub fn look(&self, scan: impl FnOnce() -> (Vec<u64>, u64)) {
+    /// both. It runs under the lock: what is clear meanwhile and not free is busy. `false`: it gave nothing, and nothing
+    /// is changed.
+    pub fn look(&self, scan: impl FnOnce() -> Option<(Vec<u64>, u64)>) -> bool {
         let mut inner = self.inner.lock();
         if inner.stock.is_empty() {
-            let (found, next) = scan();
+            let Some((found, next)) = scan() else { return false };
             let Inner { stock, hands, busy, .. } = &mut *inner;
             let is_held = |n: &u64| busy.contains(n) || hands.iter().any(|hand| hand.contains(n));
             stock.extend(found.iter().filter(|n| !is_held(n)));
             inner.cursor = next;
         }
+        true
     }
 
     /// A transaction that took `number` was rolled back.

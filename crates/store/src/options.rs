@@ -4,7 +4,6 @@ use crate::arena::Guard;
 use crate::ladder::Rungs;
 use keepfs_audit::digest::Equations;
 use keepfs_codes::Protection;
-use std::time::Duration;
 
 /// How a pool is opened.
 #[derive(Clone, Debug)]
@@ -44,9 +43,6 @@ pub struct StoreOptions {
     /// Groups have the changed parts of metablocks only. Off: they take as many log pages as the whole metablocks would,
     /// for comparison (ReconFS-EC, ReconFS section 5.2.3; decision 0421).
     pub compact: bool,
-    /// For how long a frame that was verified need not be verified again when a transaction or view touches it: 0, but in
-    /// tests and measurements (decision 0731). What goes to the device is verified in any case.
-    pub verified_for: Duration,
     /// What is tried when a frame does not verify (S-15.14, S-15.16); fewer than all in tests of one rung.
     pub rungs: Rungs,
 }
@@ -71,7 +67,6 @@ impl Default for StoreOptions {
             lasting: false,
             discard: false,
             compact: true,
-            verified_for: Duration::ZERO,
             rungs: Rungs::ALL,
         }
     }

@@ -2,13 +2,12 @@
 //! none helps. The order of the rungs is [`crate::ladder`]'s.
 //!
 //! Invariants:
-//! P-1 A correction of the code counts only if the sum confirms it, and only if it changes no byte of a line that was
-//!     written since the frame was last verified (S-15.11): there the bytes may be right and the sums wrong.
+//! P-1 A correction of the code counts only if the sum of each line that it changes and the keyed sum confirm it (S-15.21).
 //! P-2 Bytes change only while the frame is held; the device is read before that.
 //! P-3 A frame is read again from the device only if it was clean before and is still the same behind the reading.
 
 use crate::Store;
-use crate::arena::{FrameNo, Held, Lines};
+use crate::arena::{FrameNo, Held};
 use crate::cache::{Pin, State};
 use crate::error::Error;
 use crate::events::{Damage, Done, Seen, owner_of};
@@ -16,12 +15,11 @@ use crate::planted::{self, Bug, Rung};
 use crate::scratch::with_page;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
+use keepfs_codes::Verdict;
 use keepfs_codes::identity::Binding;
-use keepfs_codes::{Repair, Verdict};
-use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
+use keepfs_format::metablock::HEADER;
+use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space};
 
-/// How often a frame is mended before its verifier gives up: somebody scribbles faster than that.
-const TRIES: u32 = 3;
 /// Kinds that a metablock of space NODES can have.
 const NODE_KINDS: [Kind; 4] = [Kind::DirLeaf, Kind::DirIndex, Kind::BlockMap, Kind::Xattr];
 
@@ -30,16 +28,17 @@ pub(crate) fn kind_in(bytes: &[u8; PAGE]) -> u8 {
     bytes[offset_of!(Header, kind)]
 }
 
-/// The generation that a metablock's header tells.
-pub(crate) fn generation_in(bytes: &[u8; PAGE]) -> u32 {
-    let word = bytes[offset_of!(Header, generation)..].first_chunk();
-    word.map_or(0, |word| u32::from_le_bytes(*word))
-}
-
 /// The metablock that a metablock's header names.
 pub(crate) fn id_in(bytes: &[u8; PAGE]) -> MetaId {
     let word = bytes[offset_of!(Header, id)..].first_chunk();
     MetaId(word.map_or(0, |word| u64::from_le_bytes(*word)))
+}
+
+/// The header of a metablock born now, as bytes followed by zeros.
+pub(crate) fn newborn(header: &Header) -> Box<[u8; PAGE]> {
+    let mut bytes = Box::new([0; PAGE]);
+    bytes[..HEADER].copy_from_slice(header.as_bytes());
+    bytes
 }
 
 /// The kinds that metablock `id` can have.
@@ -57,32 +56,9 @@ fn kinds(id: MetaId) -> &'static [Kind] {
 }
 
 impl Store {
-    /// A private verified copy of a frame. What is wrong with it is mended if it can be; if not, it ends writing to the
-    /// pool. Errors: `Scribble`.
-    pub(crate) fn verified_copy(&self, pin: &Pin<'_>, copy: &mut [u8; PAGE]) -> Result<(), Error> {
-        let id = pin.slot().id();
-        if self.fences.has(id) {
-            return Err(Error::Fenced { id }); // N-1
-        }
-        let mut tries = 0;
-        loop {
-            match self.arena.verified_copy(pin.frame, copy) {
-                Ok(_) if self.is_bound(pin.frame, id, kind_in(copy)) => {
-                    pin.slot().was_verified(self.clock.now(), copy);
-                    if planted::is(Bug::VerifyThenRead) {
-                        planted::between(id);
-                        self.arena.load(pin.frame, 0, copy);
-                    }
-                    return Ok(());
-                }
-                _ if planted::is(Bug::VerifyOff) => return Ok(()),
-                _ if tries < TRIES && !planted::is(Bug::VerifyAfter) && self.mend(pin, id) => tries += 1,
-                _ => return self.beyond_repair(pin, id),
-            }
-        }
-    }
-
-    fn beyond_repair(&self, pin: &Pin<'_>, id: MetaId) -> Result<(), Error> {
+    /// What a frame that nothing mends is told as.
+    #[cold]
+    pub(crate) fn beyond_repair(&self, pin: &Pin<'_>, id: MetaId) -> Error {
         let held = self.arena.hold(pin.frame);
         let binding = self.binding_of(&held, id);
         let damage = self.damage(pin.frame, id, &held, &held.locate(binding));
@@ -90,9 +66,8 @@ impl Store {
         drop(held);
         let error = Error::Scribble { id, found, expected };
         match self.give_up(pin, &damage, || error.clone()) {
-            _ if planted::is(Bug::VerifyAfter) => Ok(()),
-            Done::Fenced => Err(Error::Fenced { id }),
-            _ => Err(error),
+            Done::Fenced => Error::Fenced { id },
+            _ => error,
         }
     }
 
@@ -103,7 +78,7 @@ impl Store {
             && let Some(is_new) = self.fence(damage.id)
         {
             if is_new {
-                pin.slot().verified.clear();
+                pin.slot().seen.clear();
                 self.tell_fenced(damage);
             }
             return Done::Fenced;
@@ -130,27 +105,30 @@ impl Store {
         }
     }
 
-    /// The code's rung; `may` says whether a repair may be applied where these lines were written.
-    pub(crate) fn mend_by_code(&self, frame: FrameNo, id: MetaId, may: impl Fn(&Repair, Lines) -> bool) -> bool {
+    /// The code's rung.
+    pub(crate) fn mend_by_code(&self, frame: FrameNo, id: MetaId) -> bool {
         let mut held = self.arena.hold(frame);
         let binding = self.binding_of(&held, id);
         let verdict = held.locate(binding);
         let damage = self.damage(frame, id, &held, &verdict);
         let is_bound = held.binding() == binding;
+        let mut right = *held.bytes();
         match &verdict {
             // Somebody else mended it, or only the name was wrong.
             Verdict::Clean if is_bound => return true,
-            Verdict::Clean => {}
-            Verdict::ParityBad => held.encode_parity(binding),
-            Verdict::SumBad { right } => held.set_sum(*right),
-            Verdict::Repair(repair) if may(repair, held.written()) => held.correct(repair),
-            Verdict::Repair(_) => {
-                self.stats.repairs_refused.fetch_add(1, Ordering::Relaxed);
-                return false;
-            }
+            Verdict::Clean | Verdict::ParityBad | Verdict::SumBad { .. } => {}
+            Verdict::Repair(repair) => repair.apply(&mut right),
             Verdict::Ambiguous | Verdict::Uncorrectable { .. } => return false,
         }
+        if id_in(&right) != id || self.pool.binding(id, kind_in(&right)) != binding {
+            // Another metablock's, whole.
+            return false;
+        }
+        if let Verdict::Repair(repair) = &verdict {
+            held.correct(repair);
+        }
         held.bind(binding);
+        held.encode();
         let right = held.verifies();
         drop(held);
         if right {
@@ -217,7 +195,7 @@ impl Store {
         let mut seen = Seen::of(verdict, held.bytes(), self.address(frame));
         // A repair of the code says more than the header does.
         let other = self.metablock_in(held.bytes()).filter(|other| *other != id);
-        if let (Seen::Unknown | Seen::Words, Some(other)) = (&seen, other)
+        if let (Seen::Unknown | Seen::Words | Seen::Sum, Some(other)) = (&seen, other)
             && self.is_as_framed(other, held.bytes())
         {
             seen = Seen::Misdirected(other);
@@ -233,7 +211,7 @@ impl Store {
             frame,
             seen,
             owner: owner_of(id, header.as_ref()),
-            window_ms: self.cache.slot(frame).verified.ago(self.clock.now()),
+            window_ms: self.cache.slot(frame).seen.ago(self.clock.now()),
         }
     }
 
@@ -248,11 +226,6 @@ impl Store {
     pub(crate) fn address(&self, frame: FrameNo) -> usize {
         self.arena.frames().shown_address() + frame as usize * PAGE
     }
-}
-
-/// P-1.
-pub(crate) fn may_apply(repair: &Repair, written: Lines) -> bool {
-    !repair.ranges().any(|range| Lines::of(range).meet(written))
 }
 
 /// Whether the device has what the frame should hold.

@@ -102,7 +102,18 @@ impl Open {
         })
     }
 
-    /// Whether a counter, which is `now`, holds what the record added.
+    /// Whether a counter, which is `now`, still holds what the record added: a restart that was cut may have taken it back.
+    fn still_counts(&self, kept: &Kept, now: u64) -> bool {
+        if self.head.counters.is_some_and(|bound| kept.number >= bound) {
+            return false;
+        }
+        match self.subtracting().filter(|f| f.kept.number == kept.number) {
+            Some(cut) => now != cut.new,
+            None => self.counts(kept, now),
+        }
+    }
+
+    /// Whether a counter, which is `now`, holds what the record added, as its own server left it.
     fn counts(&self, kept: &Kept, now: u64) -> bool {
         match self.in_flight().filter(|f| f.kept.number == kept.number) {
             Some(f) if f.back => now != f.new,
@@ -137,8 +148,9 @@ pub fn roll_back(arena: &Arena, undo: &UndoLog) -> Report {
     let judgements: Vec<Judgement> = frames.iter().map(|f| judge::judge(arena, *f, &open)).collect();
     note(undo, &open, &judgements, &mut report);
     judgements.iter().for_each(|j| j.write(arena));
-    subtract_all(arena, undo, &open, |frame| {
-        judgements.iter().any(|j| j.frame == frame && j.proved)
+    subtract_all(arena, undo, &open, |kept| {
+        let mut of_frame = judgements.iter().filter(|j| j.frame == kept.frame);
+        of_frame.any(|j| j.has_proved(kept.offset))
     });
     (0..arena.count()).for_each(|frame| arena.restore_word(frame));
     report.frames = frames.len();
@@ -191,10 +203,10 @@ fn note(undo: &UndoLog, open: &[Open], judgements: &[Judgement], report: &mut Re
     }
 }
 
-/// Takes the counters in proved frames back, each with an intent, so that none is taken back twice (S-13.7). First
+/// Takes the counters in proved lines back, each with an intent, so that none is taken back twice (S-13.7). First
 /// those that were in flight, because whether they count is told by their value.
-fn subtract_all(arena: &Arena, undo: &UndoLog, open: &[Open], proved: impl Fn(FrameNo) -> bool) {
-    let left = |o: &Open, kept: &Kept| (kept.number as usize) < o.remaining().len() && proved(kept.frame);
+fn subtract_all(arena: &Arena, undo: &UndoLog, open: &[Open], proved: impl Fn(&Kept) -> bool) {
+    let left = |o: &Open, kept: &Kept| (kept.number as usize) < o.remaining().len() && proved(kept);
     for o in open {
         if let Some(flying) = o.in_flight().filter(|f| left(o, f.kept)) {
             subtract(arena, undo, o, flying.kept);
@@ -214,12 +226,8 @@ fn subtract(arena: &Arena, undo: &UndoLog, open: &Open, kept: &Kept) {
         return;
     }
     let counter = Counter::of(kept);
-    let now = counter.load(arena);
-    let counts = match open.subtracting().filter(|f| f.kept.number == kept.number) {
-        Some(cut) => now != cut.new,
-        None => open.counts(kept, now),
-    };
-    if counts {
+    let now = counter.load_raw(arena);
+    if open.still_counts(kept, now) {
         undo.subtracting(open.slot, kept.number, now);
         // What does not check is told when the frame is verified.
         let _later = counter.store(arena, now, counter.less(now, kept));

@@ -145,7 +145,6 @@ counters! {
     /// Clean frames that were damaged and read again from the device.
     read_again,
     /// Repairs that the code offered and that would have changed bytes just written (S-15.11).
-    repairs_refused,
     /// Pages of metadata and file data that were read and had a wrong checksum.
     bad_checksums,
     /// Bytes written because a frame was evicted (only clean ones are, so 0).

@@ -336,7 +336,7 @@ impl Store {
             };
             if let Some(pin) = self.cache.pin(*id) {
                 let mut bytes = vec![0; PAGE - HEADER];
-                self.arena.load(pin.frame, HEADER, &mut bytes);
+                self.arena.load_raw(pin.frame, HEADER, &mut bytes);
                 *ranges = vec![(HEADER as u16, bytes)];
             }
         }

@@ -3,10 +3,9 @@
 //! Invariants:
 //! T-1 A transaction never waits: no device I/O, no lock of unknown length. What is missing stops it with [`Stop`],
 //!     it is rolled back (cheap), and run again when the thing is there.
-//! T-2 A frame is verified at the first touch, before any decision is taken from it, unless it was a moment ago (0440).
+//! T-2 What is read of a frame was verified in the copy that is used (S-15.19), its header at the first touch.
 //! T-3 Every byte range stored belongs to this transaction alone until it commits; shared bits and counters commute.
 //! T-4 seq is taken, and the redo copied, while the caller still holds all its locks.
-//! T-5 The generation that goes to the log is the one that was verified, also where T-2 looks at nothing (decision 0605).
 
 mod audited;
 mod changes;
@@ -22,7 +21,7 @@ mod records;
 pub(crate) use claims::Lowering;
 pub(crate) use ranges::Ranges;
 
-use crate::arena::{FrameNo, is_within};
+use crate::arena::{FrameNo, Line, is_within};
 use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
 use crate::gate::{Closed, Inside};
@@ -32,14 +31,13 @@ use crate::pool::protect;
 use crate::redo;
 use crate::staged::{Bases, Coming, Table};
 use crate::undo::{Lost, UndoSlot};
-use crate::young::Tick;
 use crate::{Store, update};
 use keepfs_audit::digest::Fate;
-use keepfs_codes::identity::Group;
+use keepfs_codes::identity::{Binding, Group};
 use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
-use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space, inode};
+use keepfs_format::{Header, Kind, MetaId, PAGE, Space, inode};
 use records::Records;
 
 /// Most frames one transaction may touch in a small arena; in a larger one see [`frames_max`].
@@ -91,6 +89,9 @@ impl Ref {
     pub(crate) const fn shared(id: MetaId, kind: Kind) -> Ref {
         Ref { id, kind, owner: 0 }
     }
+
+    /// The totals of the pool.
+    pub(crate) const TOTALS: Ref = Ref::shared(keepfs_format::bitmap::TOTALS, Kind::Totals);
 }
 
 /// What a stored byte range means: who changes it (S-15.5).
@@ -145,9 +146,8 @@ pub trait Source {
         Ok(level[0])
     }
 
-    /// The aligned 32-bit words of a metablock, by the offsets of a byte of theirs in it (modulo its size), for who looks at
-    /// little of much: each is loaded when it is asked for, so what is decided from one is decided from one load of it.
-    fn words(&mut self, r: Ref) -> Result<impl Fn(usize) -> u32, Stop>;
+    /// Copies all of a metablock, for who looks at much of it.
+    fn whole(&mut self, r: Ref, copy: &mut [u8; PAGE]) -> Result<(), Stop>;
 
     /// A node of inode `owner` that may be of several kinds (a directory's child: leaf or index), by its header.
     fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop>;
@@ -194,6 +194,7 @@ pub(crate) fn check_header(header: &Header, r: Ref, pool_tag: u32) -> Result<(),
 struct Touched<'s> {
     r: Ref,
     pin: Pin<'s>,
+    binding: Binding,
     generation: u32,
     /// Ranges stored, merged, ascending; only of spaces that are logged as ranges.
     ranges: Ranges,
@@ -216,8 +217,6 @@ impl Touched<'_> {
 pub struct Txn<'s> {
     store: &'s Store,
     undo: UndoSlot<'s>,
-    /// When it began.
-    now: Tick,
     touched: Vec<Touched<'s>>,
     records: Records,
     bases: Bases,
@@ -282,7 +281,6 @@ impl<'s> Txn<'s> {
         Txn {
             store,
             undo: store.undo.open(),
-            now: store.clock.now(),
             touched: Vec::with_capacity(8),
             records: Records::new(),
             bases: Bases::default(),
@@ -307,7 +305,7 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Step 0: pins and verifies the frame at the first touch (T-2), checks its identity.
+    /// Pins the frame at the first touch and checks whose it is (T-2).
     fn touch(&mut self, r: Ref) -> Result<usize, Stop> {
         if self.store.gate.hurries() && self.gate.is_some() {
             return Err(Stop::Pressure(Pressure::Barrier));
@@ -318,39 +316,35 @@ impl<'s> Txn<'s> {
             }
             return Ok(i);
         }
-        let (pin, header) = self.pin_verified(r.id)?;
-        let header = self.store.header_as(&pin, header, r)?;
-        self.hold(r, pin, &header)
+        let (pin, binding) = (self.pin(r.id)?, self.store.binding(r));
+        let header = self.store.header_of(&pin, r, binding)?;
+        Ok(self.hold(r, pin, (binding, header.generation.get(), Fate::Stays)))
     }
 
-    fn pin_verified(&self, id: MetaId) -> Result<(Pin<'s>, Header), Stop> {
+    fn pin(&self, id: MetaId) -> Result<Pin<'s>, Stop> {
         if self.touched.len() >= self.store.frames_max {
             return Err(Error::TooLarge.into());
         }
-        let pin = self.store.cache.pin(id).ok_or(Stop::Miss(id))?;
-        self.store.verify(&pin, self.now)?;
-        let mut bytes = [0; HEADER];
-        self.store.arena.load(pin.frame, 0, &mut bytes);
-        let header = Header::read_from_bytes(&bytes).map_err(|e| Error::Logic(e.to_string()))?;
-        if header.generation.get() != pin.slot().generation() {
-            // T-5
-            let header = self.store.header_again(&pin)?;
-            return Ok((pin, header));
-        }
-        Ok((pin, header))
+        self.store.cache.pin(id).ok_or(Stop::Miss(id))
     }
 
-    fn hold(&mut self, r: Ref, pin: Pin<'s>, header: &Header) -> Result<usize, Stop> {
-        check_header(header, r, self.store.pool.tag)?;
+    fn hold(&mut self, r: Ref, pin: Pin<'s>, (binding, generation, fate): (Binding, u32, Fate)) -> usize {
         self.touched.push(Touched {
             r,
             pin,
-            generation: header.generation.get(),
-            ranges: Ranges::of(r.id, header.generation.get()),
+            binding,
+            generation,
+            ranges: Ranges::of(r.id, generation),
             written: false,
-            fate: Fate::Stays,
+            fate,
         });
-        Ok(self.touched.len() - 1)
+        self.touched.len() - 1
+    }
+
+    /// The line of metablock `i` that has the byte at `offset`, verified (T-2).
+    fn line(&self, i: usize, offset: usize) -> Result<Line, Stop> {
+        let t = &self.touched[i];
+        Ok(self.store.line(&t.pin, t.binding, offset)?)
     }
 
     /// First write of this transaction to a frame: a checkpoint in progress gets its copy first (PROTOCOLS 6).
@@ -378,8 +372,18 @@ impl<'s> Txn<'s> {
         }
         let (i, frame) = self.about_to_put(r, offset, new.len())?;
         let group = self.caller(r, meaning)?;
-        update::put(&self.store.arena, &mut self.undo, (group, frame), offset, new)?;
+        self.put_bytes(i, (group, frame), offset, new)?;
         self.mark(i, offset, new.len());
+        Ok(())
+    }
+
+    /// Through the door, line by line.
+    fn put_bytes(&mut self, i: usize, who: (Group, FrameNo), offset: usize, new: &[u8]) -> Result<(), Stop> {
+        for part in update::by_lines(offset, new.len()) {
+            let line = self.line(i, part.start)?;
+            let bytes = &new[part.start - offset..part.end - offset];
+            update::put(&self.store.arena, &mut self.undo, who, &line, (part.start, bytes))?;
+        }
         Ok(())
     }
 
@@ -403,7 +407,7 @@ impl<'s> Txn<'s> {
             return Err(Error::Logic(format!("the frame of {} holds {held}", r.id)).into());
         }
         if r.kind == Kind::Inodes {
-            self.keep_earlier(i, inode::at(r.id, offset));
+            self.keep_earlier(i, inode::at(r.id, offset))?;
         }
         Ok((i, self.write(i)?))
     }
@@ -425,7 +429,7 @@ impl<'s> Txn<'s> {
             return Ok(());
         }
         let i = self.touch(Ref::inode_block(object))?;
-        self.keep_earlier(i, object);
+        self.keep_earlier(i, object)?;
         let operation = Operation { object, action };
         if self.draft.as_mut().is_some_and(|draft| !draft.push(&operation)) {
             return Err(Error::Logic("an operation is too long for the operation log".into()).into());
@@ -434,12 +438,15 @@ impl<'s> Txn<'s> {
     }
 
     /// Before the first operation on an inode and the first change of it: its earlier state (S-12.4).
-    fn keep_earlier(&mut self, i: usize, object: u64) {
-        let Some(draft) = &mut self.draft else { return };
-        if !draft.knows(object) {
-            let (arena, frame) = (&self.store.arena, self.touched[i].pin.frame);
-            draft.keep(object, |inode| arena.load(frame, inode::offset_of(object), inode));
+    fn keep_earlier(&mut self, i: usize, object: u64) -> Result<(), Stop> {
+        let Some(draft) = &mut self.draft else { return Ok(()) };
+        if draft.knows(object) {
+            return Ok(());
         }
+        let (store, t) = (self.store, &self.touched[i]);
+        Ok(draft.keep(object, |inode| {
+            store.read(&t.pin, t.binding, inode::offset_of(object), inode)
+        })?)
     }
 
     /// Ends the open part: the audit equations must balance (SPEC section 17), and there must be room for
@@ -467,7 +474,11 @@ impl<'s> Txn<'s> {
     }
 
     fn rollback(&mut self) {
-        let lost = update::take_all_back(&self.store.arena, &mut self.undo);
+        let (store, touched) = (self.store, &self.touched);
+        let of = |frame| touched.iter().find(|t| t.pin.frame == frame);
+        let binding = |frame| of(frame).map_or_else(|| store.arena.binding(frame), |t| t.binding);
+        let mend = |frame, offset| of(frame).is_some_and(|t| store.line(&t.pin, t.binding, offset).is_ok());
+        let lost = update::take_all_back(&store.arena, &mut self.undo, binding, mend);
         if !lost.is_empty() {
             self.bring_back(&lost);
         }
@@ -531,13 +542,14 @@ impl Source for Txn<'_> {
             return Err(Error::Logic(format!("a read at {offset} leaves {}", r.id)).into());
         }
         let i = self.touch(r)?;
-        self.store.arena.load(self.touched[i].pin.frame, offset, buf);
-        Ok(())
+        let t = &self.touched[i];
+        Ok(self.store.read(&t.pin, t.binding, offset, buf)?)
     }
 
-    fn words(&mut self, r: Ref) -> Result<impl Fn(usize) -> u32, Stop> {
+    fn whole(&mut self, r: Ref, copy: &mut [u8; PAGE]) -> Result<(), Stop> {
         let i = self.touch(r)?;
-        Ok(self.store.arena.words(self.touched[i].pin.frame))
+        let t = &self.touched[i];
+        Ok(self.store.whole(&t.pin, t.binding, copy)?)
     }
 
     fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop> {
@@ -545,9 +557,11 @@ impl Source for Txn<'_> {
             let r = Ref::node(id, t.r.kind, owner);
             return self.touch(r).map(|_| r);
         }
-        let (pin, header) = self.pin_verified(id)?;
+        let pin = self.pin(id)?;
+        let header = self.store.header_in_frame(&pin)?;
         let r = Ref::node(id, kind_of(id, &header)?, owner);
-        self.hold(r, pin, &header)?;
+        check_header(&header, r, self.store.pool.tag)?;
+        self.hold(r, pin, (self.store.binding(r), header.generation.get(), Fate::Stays));
         Ok(r)
     }
 
@@ -576,13 +590,6 @@ impl Sealed<'_> {
         txn.settle(seq);
         seq
     }
-}
-
-/// The header of a metablock born now, as bytes followed by zeros.
-pub(crate) fn newborn(header: &Header) -> Box<[u8; PAGE]> {
-    let mut bytes = Box::new([0; PAGE]);
-    bytes[..HEADER].copy_from_slice(header.as_bytes());
-    bytes
 }
 
 #[cfg(test)]

@@ -1,56 +1,44 @@
 //! The door: the only code that changes a frame's bytes once others can see the frame (DESIGN section 1).
 //!
 //! Fixed order of every change, PROTOCOLS section 2: 1 undo record with the delta, 2 one more writer, 3 sum, 4 parity,
-//! 6 copy, 7 version + 1 and one writer less. (5 digest joins here with its issue.) Sum and parity follow by the group
-//! of callers that the change comes from (S-15.5).
-//! Step 0, the verify at first touch, and the checks of identity and range are done by the transaction before.
+//! 6 copy, 7 version + 1 and one writer less. Sum and parity follow by the group of callers that the change comes from
+//! (S-15.5). The checks of identity and range are done by the transaction before.
+//!
+//! Invariants:
+//! D-1 What a change replaces is taken from a line that had its sum ([`Line`]), before the change counts as a writer: so the
+//!     sums are always those of the right bytes, and a stray write stays to be found, or is covered by right bytes (S-15.11).
+//! D-2 A record, and the change that it describes, lies in one line (S-13.3).
 
-use crate::arena::{Arena, FrameNo};
+use crate::arena::{Arena, FrameNo, Line};
 use crate::error::{Error, Stop};
 use crate::planted::{self, Bug};
 use crate::undo::{Change, Kept, Lost, Undo, UndoSlot};
+use core::ops::Range;
 use keepfs_codes::crc64;
-use keepfs_codes::identity::Group;
-use keepfs_format::PAGE;
+use keepfs_codes::identity::{Binding, Group};
+use keepfs_codes::line::{self, LINE};
 
-/// Most bytes that one change may carry.
-const BYTES_MAX: usize = PAGE;
-/// Bytes of most changes: a buffer of this size costs nothing to clear.
-const BYTES_FEW: usize = 256;
+/// The parts of `len` bytes at `offset` that lie in one line each.
+pub(crate) fn by_lines(offset: usize, len: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = offset + len;
+    let mut from = offset;
+    core::iter::from_fn(move || {
+        let part = from..end.min((line::at(from) + 1) * LINE);
+        from = part.end;
+        (!part.is_empty()).then_some(part)
+    })
+}
 
-/// Stores `new` at `offset`: bytes that belong to this transaction alone. Those that stand there already are stored too:
-/// a stray write may have put them there, and what is to be cannot be told from it later unless it was recorded.
+/// Stores `new` at `offset`, which are bytes of `line` that belong to this transaction alone. Those that stand there already
+/// are stored too: a stray write may have put them there since.
 pub(crate) fn put(
     arena: &Arena,
     undo: &mut UndoSlot<'_>,
     (group, frame): (Group, FrameNo),
-    offset: usize,
-    new: &[u8],
+    line: &Line,
+    (offset, new): (usize, &[u8]),
 ) -> Result<(), Stop> {
-    match new.len() {
-        ..=BYTES_FEW => put_over(
-            arena,
-            undo,
-            (group, frame),
-            offset,
-            &mut [0; BYTES_FEW][..new.len()],
-            new,
-        ),
-        len => put_over(arena, undo, (group, frame), offset, &mut [0; BYTES_MAX][..len], new),
-    }
-}
-
-/// [`put`] with room for the old bytes.
-#[inline]
-fn put_over(
-    arena: &Arena,
-    undo: &mut UndoSlot<'_>,
-    (group, frame): (Group, FrameNo),
-    offset: usize,
-    old: &mut [u8],
-    new: &[u8],
-) -> Result<(), Stop> {
-    arena.load(frame, offset, old);
+    let old = line.at(offset, new.len());
     let delta = crc64::delta(offset, old, new);
     if undo.is_empty() || !planted::is(Bug::UndoOmitted) {
         undo.keep(&Change {
@@ -69,6 +57,25 @@ fn put_over(
     checked(good, frame)
 }
 
+/// [`put`] of bytes in any lines of a frame of `binding`, where nothing is mended: for measurements and tests. Errors:
+/// `Damaged`, what stands there is not right.
+#[cfg(feature = "measure")]
+pub(crate) fn put_anywhere(
+    arena: &Arena,
+    undo: &mut UndoSlot<'_>,
+    (binding, group, frame): (Binding, Group, FrameNo),
+    offset: usize,
+    new: &[u8],
+) -> Result<(), Stop> {
+    for part in by_lines(offset, new.len()) {
+        let line = arena.line(frame, binding, line::at(part.start));
+        let line = line.map_err(|bad| Error::Damaged(format!("line {} of frame {frame}", bad.line)))?;
+        let bytes = &new[part.start - offset..part.end - offset];
+        put(arena, undo, (group, frame), &line, (part.start, bytes))?;
+    }
+    Ok(())
+}
+
 /// What was stored did not check (Greenan & Miller, figure 3, line 12): the transaction is taken back.
 #[inline]
 fn checked(good: bool, frame: FrameNo) -> Result<(), Stop> {
@@ -81,15 +88,20 @@ fn checked(good: bool, frame: FrameNo) -> Result<(), Stop> {
     .into())
 }
 
-/// Flips the bits of `mask` in one byte, which must all be `from` before: bits commute, the byte is shared.
+/// Flips the bits of `mask` in the byte at `offset`, which must all be `from` in `line`: bits commute, the byte is shared.
 pub(crate) fn flip(
     arena: &Arena,
     undo: &mut UndoSlot<'_>,
     frame: FrameNo,
-    offset: usize,
-    mask: u8,
-    from: bool,
+    line: &Line,
+    (offset, mask, from): (usize, u8, bool),
 ) -> Result<(), Stop> {
+    let now = line.at(offset, 1)[0];
+    let wrong = if from { !now & mask } else { now & mask };
+    if wrong != 0 {
+        let what = if from { "freed twice" } else { "allocated twice" };
+        return Err(Error::Logic(format!("a number was {what} (bitmap byte {offset}, bits {wrong:#04x})")).into());
+    }
     let delta = crc64::delta(offset, &[0], &[mask]);
     let before = if from { mask } else { 0 };
     undo.keep(&Change {
@@ -102,48 +114,9 @@ pub(crate) fn flip(
     })?;
     arena.enter(frame);
     arena.fold(frame, Group::Bitmap, (offset, &[0], &[mask]), delta);
-    let (old, good) = arena.flip(frame, offset, mask);
+    let good = arena.flip(frame, offset, mask);
     arena.leave(frame);
-    checked(good, frame)?;
-    let wrong = if from { !old & mask } else { old & mask };
-    if wrong != 0 {
-        let what = if from { "freed twice" } else { "allocated twice" };
-        return Err(Error::Logic(format!("a number was {what} (bitmap byte {offset}, bits {wrong:#04x})")).into());
-    }
-    Ok(())
-}
-
-/// Adds `add` to the 8-byte counter at `offset`.
-pub(crate) fn add64(
-    arena: &Arena,
-    undo: &mut UndoSlot<'_>,
-    frame: FrameNo,
-    offset: usize,
-    add: i64,
-) -> Result<(), Stop> {
-    let counter = Counter {
-        undo: Undo::Add64,
-        frame,
-        offset,
-    };
-    counter.add(arena, undo, |old| Some(old.wrapping_add_signed(add)))?;
-    Ok(())
-}
-
-/// Adds `add` to the 2-byte counter at `offset`. `Ok(false)`, with nothing changed, if it would leave 0..=65535.
-pub(crate) fn add16(
-    arena: &Arena,
-    undo: &mut UndoSlot<'_>,
-    frame: FrameNo,
-    offset: usize,
-    add: i16,
-) -> Result<bool, Stop> {
-    let counter = Counter {
-        undo: Undo::Add16,
-        frame,
-        offset,
-    };
-    counter.add(arena, undo, |old| (old as u16).checked_add_signed(add).map(u64::from))
+    checked(good, frame)
 }
 
 /// A counter in a frame that many transactions change.
@@ -155,6 +128,18 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
+    /// One of 8 bytes.
+    pub(crate) fn wide(frame: FrameNo, offset: usize) -> Counter {
+        let undo = Undo::Add64;
+        Counter { undo, frame, offset }
+    }
+
+    /// One of 2 bytes.
+    pub(crate) fn narrow(frame: FrameNo, offset: usize) -> Counter {
+        let undo = Undo::Add16;
+        Counter { undo, frame, offset }
+    }
+
     /// The counter that a record changed.
     pub(crate) fn of(kept: &Kept) -> Counter {
         Counter {
@@ -168,19 +153,30 @@ impl Counter {
         if self.undo == Undo::Add16 { 2 } else { 8 }
     }
 
-    /// Its value.
-    pub(crate) fn load(self, arena: &Arena) -> u64 {
+    /// Its value as it lies there, for evidence.
+    pub(crate) fn load_raw(self, arena: &Arena) -> u64 {
         let mut bytes = [0; 8];
-        arena.load(self.frame, self.offset, &mut bytes[..self.width()]);
+        arena.load_raw(self.frame, self.offset, &mut bytes[..self.width()]);
         u64::from_le_bytes(bytes)
     }
 
-    /// What a record read as its value.
+    /// What a record or a line has as its value.
     pub(crate) fn value(bytes: &[u8]) -> u64 {
         let mut word = [0; 8];
         let len = bytes.len().min(8);
         word[..len].copy_from_slice(&bytes[..len]);
         u64::from_le_bytes(word)
+    }
+
+    /// `value` with `add` added; `None`: a counter of 2 bytes would leave 0..=65535.
+    pub(crate) fn plus(self, value: u64, add: i64) -> Option<u64> {
+        match self.undo {
+            Undo::Add16 => {
+                let add = i16::try_from(add).ok()?;
+                (value as u16).checked_add_signed(add).map(u64::from)
+            }
+            _ => Some(value.wrapping_add_signed(add)),
+        }
     }
 
     /// `value` with what the record added taken away.
@@ -191,7 +187,7 @@ impl Counter {
         if self.undo == Undo::Add16 { less & 0xffff } else { less }
     }
 
-    /// The delta of the rolling checksum when it changes from `old` to `new`.
+    /// The delta of the line's sum when it changes from `old` to `new`.
     pub(crate) fn delta(self, old: u64, new: u64) -> u64 {
         let width = self.width();
         crc64::delta(self.offset, &old.to_le_bytes()[..width], &new.to_le_bytes()[..width])
@@ -214,19 +210,33 @@ impl Counter {
         good
     }
 
-    /// The whole change, under the frame's latch, so that what a killed server leaves can be told (S-13.4):
-    /// an intent, the record with the value before and after, the value, the sum, the intent's end.
-    fn add(self, arena: &Arena, undo: &mut UndoSlot<'_>, next: impl Fn(u64) -> Option<u64>) -> Result<bool, Stop> {
+    /// Calls `f` with the value, under the frame's latch, so that what a killed server leaves can be told (S-13.4). `None`:
+    /// the line was not right at the look, and nothing was done: its own writer cannot tell damage from a change that is
+    /// under way, so the caller looks at it as a reader and begins anew.
+    fn latched<T>(self, arena: &Arena, binding: Binding, f: impl FnOnce(u64) -> T) -> Option<T> {
         arena.enter(self.frame);
         arena.latch(self.frame);
-        let old = self.load(arena);
-        let result = match next(old) {
-            Some(new) if new != old => self.change(arena, undo, old, new).map(|()| true),
-            other => Ok(other.is_some()),
-        };
+        let line = arena.try_line(self.frame, binding, line::at(self.offset));
+        let result = line.map(|line| f(Counter::value(line.at(self.offset, self.width()))));
         arena.unlatch(self.frame);
         arena.leave(self.frame);
         result
+    }
+
+    /// The whole change: an intent, the record with the value before and after, the value, the sum, the intent's end.
+    /// `Ok(Some(false))`, with nothing changed, if it would leave its range; `Ok(None)`: as [`Counter::latched`].
+    pub(crate) fn add(
+        self,
+        arena: &Arena,
+        undo: &mut UndoSlot<'_>,
+        binding: Binding,
+        add: i64,
+    ) -> Result<Option<bool>, Stop> {
+        let done = self.latched(arena, binding, |old| match self.plus(old, add) {
+            Some(new) if new != old => self.change(arena, undo, old, new).map(|()| true),
+            other => Ok(other.is_some()),
+        });
+        done.transpose()
     }
 
     fn change(self, arena: &Arena, undo: &mut UndoSlot<'_>, old: u64, new: u64) -> Result<(), Stop> {
@@ -245,24 +255,29 @@ impl Counter {
         kept.and_then(|()| checked(good, self.frame))
     }
 
-    /// Takes a record's change back.
-    fn take_back(self, arena: &Arena, undo: &UndoSlot<'_>, kept: &Kept) {
-        arena.enter(self.frame);
-        arena.latch(self.frame);
-        let old = self.load(arena);
-        undo.intend_back(kept.number, old);
-        // What does not check is told when the frame is verified; here and below.
-        let _later = self.store(arena, old, self.less(old, kept));
-        undo.taken_back(kept.number);
-        undo.intent_done();
-        arena.unlatch(self.frame);
-        arena.leave(self.frame);
+    /// Takes a record's change back. `None`: as [`Counter::latched`].
+    fn take_back(self, arena: &Arena, undo: &UndoSlot<'_>, binding: Binding, kept: &Kept) -> Option<()> {
+        self.latched(arena, binding, |old| {
+            undo.intend_back(kept.number, old);
+            // What does not check is told when the frame is verified; here and below.
+            let _later = self.store(arena, old, self.less(old, kept));
+            undo.taken_back(kept.number);
+            undo.intent_done();
+        })
     }
 }
 
 /// Takes back all changes of an open transaction, last first, bytes and sums exactly, but those whose records do not read
 /// back, which are returned (S-13.10). How far it came stands in the slot, so that a restart can go on (S-13.5).
-pub(crate) fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>) -> Vec<Lost> {
+///
+/// `binding`: whose a frame is. `mend`: looks at the line of a counter that is not right, which only the right value can be
+/// taken back from; `false`: it cannot be mended, and the counter stays as it is (writing has ended then).
+pub(crate) fn take_all_back(
+    arena: &Arena,
+    undo: &mut UndoSlot<'_>,
+    binding: impl Fn(FrameNo) -> Binding,
+    mend: impl Fn(FrameNo, usize) -> bool,
+) -> Vec<Lost> {
     let mut all_lost = Vec::new();
     if undo.is_empty() {
         return all_lost;
@@ -270,7 +285,11 @@ pub(crate) fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>) -> Vec<Lost>
     undo.taken_back(undo.next());
     for kept in undo.backwards() {
         match kept {
-            Ok(kept) => take_back(arena, undo, &kept),
+            Ok(kept) if kept.undo.is_counter() => {
+                let (counter, whose) = (Counter::of(&kept), binding(kept.frame));
+                while counter.take_back(arena, undo, whose, &kept).is_none() && mend(kept.frame, kept.offset) {}
+            }
+            Ok(kept) => take_back(arena, undo, binding(kept.frame).group, &kept),
             Err(lost) => {
                 undo.taken_back(lost.number);
                 all_lost.push(lost);
@@ -280,18 +299,17 @@ pub(crate) fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>) -> Vec<Lost>
     all_lost
 }
 
-fn take_back(arena: &Arena, undo: &UndoSlot<'_>, kept: &Kept) {
+fn take_back(arena: &Arena, undo: &UndoSlot<'_>, group: Group, kept: &Kept) {
     let (frame, offset) = (kept.frame, kept.offset);
-    if kept.undo.is_counter() {
-        return Counter::of(kept).take_back(arena, undo, kept);
-    }
     arena.enter(frame);
-    let group = arena.binding(frame).group;
     arena.fold(frame, group, (offset, &kept.new, &kept.old), kept.delta);
     let _later = match (kept.undo, kept.old.first(), kept.new.first()) {
-        (Undo::Bits, Some(old), Some(new)) => arena.flip(frame, offset, old ^ new).1,
+        (Undo::Bits, Some(old), Some(new)) => arena.flip(frame, offset, old ^ new),
         _ => arena.copy(frame, offset, &kept.old),
     };
     arena.leave(frame);
     undo.taken_back(kept.number);
 }
+
+#[cfg(test)]
+pub(crate) mod by_hand;

@@ -1,20 +1,19 @@
 //! Reading outside transactions, and the pool's figures.
 
-use crate::arena::FrameNo;
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
 use crate::log::Cut;
-use crate::scratch::with_page;
 use crate::staged::Carried;
 use crate::stats::DeviceErrors;
 use crate::txn::{Ref, Source, Stamp, check_header, kind_of};
 use crate::{Figures, Store};
 use core::sync::atomic::Ordering;
+use keepfs_codes::identity::Binding;
 use keepfs_format::bitmap::{BITS, TOTALS};
 use keepfs_format::map::{FANOUT, LIVE};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::Run;
-use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space};
+use keepfs_format::{Header, MetaId, PAGE, Space};
 use keepfs_media::{Class, Device, PageNo};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use std::time::Duration;
 /// The caller holds the locks that keep what it reads from changing.
 pub struct View<'s> {
     store: &'s Store,
-    last: Option<(Ref, Pin<'s>)>,
+    last: Option<(Ref, Pin<'s>, Binding)>,
 }
 
 impl Source for View<'_> {
@@ -32,44 +31,45 @@ impl Source for View<'_> {
         if offset + buf.len() > PAGE {
             return Err(Error::Logic(format!("a read at {offset} leaves {}", r.id)).into());
         }
-        let frame = self.at(r)?;
-        self.store.arena.load(frame, offset, buf);
-        Ok(())
+        let store = self.store;
+        let (pin, binding) = self.at(r)?;
+        Ok(store.read(pin, binding, offset, buf)?)
     }
 
-    fn words(&mut self, r: Ref) -> Result<impl Fn(usize) -> u32, Stop> {
-        let frame = self.at(r)?;
-        Ok(self.store.arena.words(frame))
+    fn whole(&mut self, r: Ref, copy: &mut [u8; PAGE]) -> Result<(), Stop> {
+        let store = self.store;
+        let (pin, binding) = self.at(r)?;
+        Ok(store.whole(pin, binding, copy)?)
     }
 
     fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop> {
-        let (pin, header) = self.store.pin_header(id)?;
+        let pin = self.store.pin_alive(id)?;
+        let header = self.store.header_in_frame(&pin)?;
         let r = Ref::node(id, kind_of(id, &header)?, owner);
         check_header(&header, r, self.store.pool.tag)?;
-        self.last = Some((r, pin));
+        self.last = Some((r, pin, self.store.binding(r)));
         Ok(r)
     }
 
     fn stamp(&mut self, r: Ref) -> Result<Stamp, Stop> {
-        let frame = self.at(r)?;
-        Ok(Stamp(frame, self.store.arena.quiet_version(frame)))
+        let store = self.store;
+        let frame = self.at(r)?.0.frame;
+        Ok(Stamp(frame, store.arena.quiet_version(frame)))
     }
 }
 
-impl View<'_> {
-    /// The frame of a metablock, pinned until another one is read.
-    fn at(&mut self, r: Ref) -> Result<FrameNo, Stop> {
-        if let Some((last, pin)) = &self.last
-            && *last == r
-        {
-            return Ok(pin.frame);
+impl<'s> View<'s> {
+    /// The frame of a metablock, pinned until another one is read, and whose it is.
+    fn at(&mut self, r: Ref) -> Result<(&Pin<'s>, Binding), Stop> {
+        if self.last.as_ref().is_none_or(|(last, ..)| *last != r) {
+            let (pin, binding) = (self.store.pin_alive(r.id)?, self.store.binding(r));
+            self.store.header_of(&pin, r, binding)?;
+            self.last = Some((r, pin, binding));
         }
-        let (pin, header) = self.store.pin_header(r.id)?;
-        let header = self.store.header_as(&pin, header, r)?;
-        check_header(&header, r, self.store.pool.tag)?;
-        let frame = pin.frame;
-        self.last = Some((r, pin));
-        Ok(frame)
+        match &self.last {
+            Some((_, pin, binding)) => Ok((pin, *binding)),
+            None => Err(Error::Logic(format!("{} is not pinned", r.id)).into()),
+        }
     }
 }
 
@@ -95,36 +95,12 @@ impl Store {
         }
     }
 
-    fn pin_header(&self, id: MetaId) -> Result<(Pin<'_>, Header), Error> {
-        if self.device.is_off() {
-            return Err(Error::Dead);
+    /// Pins a metablock for who only reads.
+    fn pin_alive(&self, id: MetaId) -> Result<Pin<'_>, Error> {
+        match self.device.is_off() {
+            true => Err(Error::Dead),
+            false => self.fetch(id),
         }
-        let pin = self.fetch(id)?;
-        // T-2, for who only reads.
-        self.verify(&pin, self.clock.now())?;
-        let mut bytes = [0; HEADER];
-        self.arena.load(pin.frame, 0, &mut bytes);
-        let header = Header::read_from_bytes(&bytes).map_err(|e| Error::Logic(e.to_string()))?;
-        Ok((pin, header))
-    }
-
-    /// A header that is not that of `r` in a frame that counts as verified a moment ago (decision 0440): the frame is looked
-    /// at with its sum, and what stands there then is the header. Errors: those of a frame that cannot be mended.
-    pub(crate) fn header_as(&self, pin: &Pin<'_>, header: Header, r: Ref) -> Result<Header, Error> {
-        match check_header(&header, r, self.pool.tag) {
-            Ok(()) => Ok(header),
-            Err(_) => self.header_again(pin),
-        }
-    }
-
-    /// The header of a frame, behind a look at the frame with its sum. Errors: those of a frame that cannot be mended.
-    #[cold]
-    pub(crate) fn header_again(&self, pin: &Pin<'_>) -> Result<Header, Error> {
-        with_page(|copy| {
-            self.verified_copy(pin, copy)?;
-            let (header, _) = Header::read_from_prefix(&copy[..]).map_err(|e| Error::Logic(e.to_string()))?;
-            Ok(header)
-        })
     }
 
     /// The guarded memory of the frames, for fault injection and tests.
@@ -169,7 +145,7 @@ impl Store {
     pub fn totals(&self) -> Result<Totals, Error> {
         let pin = self.fetch(TOTALS)?;
         let mut bytes = [0; 32];
-        self.arena.load(pin.frame, HEADER, &mut bytes);
+        self.read(&pin, self.binding(Ref::TOTALS), HEADER, &mut bytes)?;
         let word = |i: usize| bytes[i..i + 8].try_into().map(u64::from_le_bytes).unwrap_or(0);
         Ok(Totals {
             pages: word(0),
@@ -267,13 +243,6 @@ impl Store {
             pins.push(self.pin_right(MetaId::new(Space::Pages, block))?);
         }
         Ok(pins)
-    }
-
-    /// Pins a metablock and verifies it, however young it is.
-    pub(crate) fn pin_right(&self, id: MetaId) -> Result<Pin<'_>, Error> {
-        let pin = self.fetch(id)?;
-        with_page(|copy| self.verified_copy(&pin, copy))?;
-        Ok(pin)
     }
 
     pub(crate) fn fetch_map_page(&self, id: MetaId) -> Result<Option<Pin<'_>>, Error> {
@@ -413,8 +382,6 @@ impl Store {
     /// The kind of the metablock in the arena or on the device, for people who debug.
     pub fn header(&self, id: MetaId) -> Result<Header, Error> {
         let pin = self.fetch(id)?;
-        let mut bytes = [0; HEADER];
-        self.arena.load(pin.frame, 0, &mut bytes);
-        Header::read_from_bytes(&bytes).map_err(|e| Error::Logic(e.to_string()))
+        self.header_in_frame(&pin)
     }
 }

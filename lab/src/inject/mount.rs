@@ -15,7 +15,6 @@ use keepfs_store::{Abort, Error, FormatOptions, Meaning, Ref, Source, Store, Sto
 use keepfs_vfs::{FileKind, Ino, NewInode, Vfs, WriteHow};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Directories and files of a pool.
 const FILES: usize = 40;
@@ -47,13 +46,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// A new one in which every touch of a frame verifies it. Errors: as text.
+    /// A new one. Errors: as text.
     pub fn new(code: Protection) -> Result<Mount, String> {
-        Mount::verifying(code, Duration::ZERO)
-    }
-
-    /// A new one in which a frame that was verified is not verified again for so long. Errors: as text.
-    pub fn verifying(code: Protection, verified_for: Duration) -> Result<Mount, String> {
         let device = Arc::new(RamDevice::new(8192));
         let format = FormatOptions {
             protect: code,
@@ -67,7 +61,6 @@ impl Mount {
                 background: false,
                 tiny_arena: true,
                 arena_bytes: 4 << 20,
-                verified_for,
                 ..StoreOptions::default()
             },
             ..VolumeOptions::default()

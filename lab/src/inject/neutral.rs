@@ -17,7 +17,6 @@ use keepfs_media::{Device, PageNo};
 use keepfs_store::Done;
 use keepfs_vfs::{Ino, NewInode, SetAttr, Vfs, WriteHow};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Codes that are tried: with more parity fewer changes are neutral, and all of those are of these, too.
 const CODES: [Protection; 3] = [Protection::Crc, Protection::Pcrc, Protection::Pq];
@@ -61,28 +60,17 @@ impl Target {
 enum Phase {
     /// Not changed since the last checkpoint; nobody writes to it then.
     Clean,
-    /// Changed; transactions and a checkpoint come behind, and every touch verifies.
+    /// Changed; transactions and a checkpoint come behind.
     Changed,
-    /// The same, and it was verified a moment ago: transactions believe it (decision 0440).
-    Young,
 }
 
 impl Phase {
-    const ALL: [Phase; 3] = [Phase::Clean, Phase::Changed, Phase::Young];
+    const ALL: [Phase; 2] = [Phase::Clean, Phase::Changed];
 
     fn word(self) -> &'static str {
         match self {
             Phase::Clean => "clean frame",
             Phase::Changed => "changed frame",
-            Phase::Young => "changed frame, verified a moment ago",
-        }
-    }
-
-    fn verified_for(self) -> Duration {
-        match self {
-            // Longer than any run: what finds it is what goes out.
-            Phase::Young => Duration::from_secs(3600),
-            _ => Duration::ZERO,
         }
     }
 }
@@ -130,7 +118,7 @@ fn is_neutral(code: Protection, right: &[u8; PAGE], wrong: &[u8; PAGE]) -> bool 
 
 /// One solved-for injection. `None`: there is no such change.
 fn solved(code: Protection, target: Target, phase: Phase, dice: &mut Dice) -> Result<Option<Outcome>, String> {
-    let mount = Mount::verifying(code, phase.verified_for())?;
+    let mount = Mount::new(code)?;
     let (ino, is_dir) = *dice.one_of(&mount.inodes);
     let (id, at) = target.place(ino);
     let busy = phase != Phase::Clean;

@@ -9,7 +9,6 @@ use keepfs_format::{Kind, MetaId, PAGE, Space};
 use keepfs_media::ram::RamDevice;
 use keepfs_store::{Equations, Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions, Structure};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Pages of a pool.
 const PAGES: u64 = 4096;
@@ -86,7 +85,6 @@ fn options() -> StoreOptions {
         tiny_arena: true,
         arena_bytes: 0,
         background: false,
-        verified_for: Duration::ZERO,
         audit: Equations::NONE,
         ..StoreOptions::default()
     }

@@ -76,7 +76,7 @@ fn two_flipped_bits_anywhere_are_corrected() {
     let right = guarded.frame;
     for round in 0..rounds(200, 1) {
         let first = rng.below(FRAME * 8);
-        // Every fourth pair at one place of two lines: parity does not see it.
+        // Every fourth pair at one place of two rows: parity does not see it.
         let second = if round % 4 == 0 {
             (first + 512 * (1 + rng.below(63))) % (FRAME * 8)
         } else {

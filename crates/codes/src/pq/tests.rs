@@ -1,24 +1,24 @@
-//! pq: all pairs of lines, lines with a bad parity, the longest bursts (S-15.7, S-15.10).
+//! pq: all pairs of rows, rows with a bad parity, the longest bursts (S-15.7, S-15.10).
 
 use super::*;
 use crate::Protection;
 use crate::code::tests::Guarded;
-use crate::lines::LINES;
+use crate::rows::ROWS;
 use crate::testing::{Rng, at_every_level, rounds};
 
 fn scribble(rng: &mut Rng, bytes: &mut [u8]) {
     bytes.iter_mut().for_each(|byte| *byte ^= rng.change());
 }
 
-/// Damages some lines and asks.
-fn after_lines(guarded: &Guarded, rng: &mut Rng, lines: &[usize]) -> Guarded {
+/// Damages some rows and asks.
+fn after_lines(guarded: &Guarded, rng: &mut Rng, rows: &[usize]) -> Guarded {
     let mut damaged = Guarded {
         frame: guarded.frame,
         parity: guarded.parity.clone(),
         ..*guarded
     };
-    for line in lines {
-        scribble(rng, &mut damaged.frame[line * LINE..][..LINE]);
+    for row in rows {
+        scribble(rng, &mut damaged.frame[row * ROW..][..ROW]);
     }
     damaged
 }
@@ -28,10 +28,10 @@ fn any_two_lines_are_corrected() {
     let mut rng = Rng::new(1);
     let guarded = Guarded::new(Protection::Pq, rng.frame());
     let step = rounds(1, 60);
-    for second in (1..LINES).step_by(step) {
+    for second in (1..ROWS).step_by(step) {
         for first in (0..second).step_by(step) {
             let damaged = after_lines(&guarded, &mut rng, &[first, second]);
-            assert_eq!(damaged.repaired(), Some(guarded.frame), "lines {first} and {second}");
+            assert_eq!(damaged.repaired(), Some(guarded.frame), "rows {first} and {second}");
         }
     }
 }
@@ -42,10 +42,10 @@ fn two_lines_are_corrected_at_every_level() {
         let mut rng = Rng::new(2);
         let guarded = Guarded::new(Protection::Pq, rng.frame());
         for _ in 0..rounds(40, 1) {
-            let (first, second) = (rng.below(LINES), rng.below(LINES));
+            let (first, second) = (rng.below(ROWS), rng.below(ROWS));
             let damaged = after_lines(&guarded, &mut rng, &[first, second]);
             if first != second {
-                assert_eq!(damaged.repaired(), Some(guarded.frame), "lines {first} and {second}");
+                assert_eq!(damaged.repaired(), Some(guarded.frame), "rows {first} and {second}");
             }
         }
     });
@@ -55,15 +55,11 @@ fn two_lines_are_corrected_at_every_level() {
 fn one_line_with_a_bad_parity_is_corrected() {
     let mut rng = Rng::new(3);
     let guarded = Guarded::new(Protection::Pq, rng.frame());
-    for line in (0..LINES).step_by(rounds(1, 63)) {
-        for parity in [0..0, 0..LINE, LINE..2 * LINE] {
-            let mut damaged = after_lines(&guarded, &mut rng, &[line]);
+    for row in (0..ROWS).step_by(rounds(1, 63)) {
+        for parity in [0..0, 0..ROW, ROW..2 * ROW] {
+            let mut damaged = after_lines(&guarded, &mut rng, &[row]);
             scribble(&mut rng, &mut damaged.parity[parity.clone()]);
-            assert_eq!(
-                damaged.repaired(),
-                Some(guarded.frame),
-                "line {line}, parity {parity:?}"
-            );
+            assert_eq!(damaged.repaired(), Some(guarded.frame), "row {row}, parity {parity:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use super::crc::sum_lanes;
 use super::{load_128, load_512, store_128, store_512};
 use crate::gf256::product;
-use crate::lines::{LINES, Line};
+use crate::rows::{ROWS, Row};
 
 /// 3^4 in GF(2^8).
 const FOURTH: u8 = product(product(3, 3), product(3, 3));
@@ -26,9 +26,9 @@ fn sum_of(parts: [__m512i; 4]) -> __m512i {
 }
 
 #[target_feature(enable = "avx512f")]
-pub(super) fn line_parity(lines: &[Line; LINES]) -> Line {
+pub(super) fn row_parity(rows: &[Row; ROWS]) -> Row {
     let mut sums = [_mm512_setzero_si512(); 4];
-    for quad in lines.as_chunks::<4>().0 {
+    for quad in rows.as_chunks::<4>().0 {
         for (sum, line) in sums.iter_mut().zip(quad) {
             *sum = _mm512_xor_si512(*sum, load_512(line));
         }
@@ -38,11 +38,11 @@ pub(super) fn line_parity(lines: &[Line; LINES]) -> Line {
 
 /// Horner's rule in four chains: chain i takes every fourth line from i on.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-pub(super) fn line_parities(lines: &[Line; LINES]) -> (Line, Line) {
+pub(super) fn row_parities(rows: &[Row; ROWS]) -> (Row, Row) {
     let mut ps = [_mm512_setzero_si512(); 4];
     let mut qs = ps;
     let fourth = _mm512_set1_epi8(FOURTH as i8);
-    for quad in lines.as_chunks::<4>().0.iter().rev() {
+    for quad in rows.as_chunks::<4>().0.iter().rev() {
         for (at, line) in quad.iter().enumerate() {
             let line = load_512(line);
             ps[at] = _mm512_xor_si512(ps[at], line);
@@ -90,11 +90,11 @@ pub(super) fn evenodd_128(columns: &[[u8; 16]], parities: &mut [[u8; 32]]) {
 
 /// Four columns at once.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,sse4.1,vpclmulqdq")]
-pub(super) fn evenodd_512(lines: &[Line; LINES], parities: &mut [[u8; 32]]) {
+pub(super) fn evenodd_512(rows: &[Row; ROWS], parities: &mut [[u8; 32]]) {
     let rotations = ROTATIONS.as_flattened().as_chunks::<64>().0;
     let sixteenths = SIXTEENTHS.as_flattened().as_chunks::<64>().0;
-    let per_block = lines.len() / parities.len();
-    for (block, parity) in lines.chunks(per_block).zip(parities) {
+    let per_block = rows.len() / parities.len();
+    for (block, parity) in rows.chunks(per_block).zip(parities) {
         let (mut p, mut q) = (_mm512_setzero_si512(), _mm512_setzero_si512());
         for (line, (rotation, sixteenth)) in block.iter().zip(rotations.iter().zip(sixteenths)) {
             let line = load_512(line);

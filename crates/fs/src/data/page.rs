@@ -35,7 +35,7 @@ impl Volume {
         Ok(entry[0])
     }
 
-    /// Reads a written page and checks it; read twice, and its entry verified, before it is believed to be bad. Zeros for others.
+    /// Reads a written page and checks it; read twice, and its entry again, before it is believed to be bad. Zeros for others.
     /// Called with the inode's lock held.
     pub(crate) fn load_entry(&self, ino: u64, index: u64, entry: &PageEntry, page: &mut [u8; PAGE]) -> Result<()> {
         let first = self.load_as(entry, page);
@@ -71,13 +71,12 @@ impl Volume {
         Ok(Some(bad))
     }
 
-    /// What the entry of a page is when the frames that tell it are verified, if that is something else: then the entry was
-    /// damaged, and not the page (S-15.19). Not asked of pages that are known to be bad. Called with the inode's lock held.
+    /// What the entry of a page is when it is read again, if that is something else: then who read it had it wrong, and the
+    /// page is not (S-7.6). Not asked of pages that are known to be bad. Called with the inode's lock held.
     pub(crate) fn other_entry(&self, ino: u64, index: u64, entry: &PageEntry) -> Result<Option<PageEntry>> {
         if self.lost.has(ino, index, entry) {
             return Ok(None);
         }
-        self.store.verify_anew();
         let inode = self.see(|view| crate::inode::live(view, ino))?;
         let now = self.entry_at(ino, &inode, index)?;
         Ok((now != *entry).then_some(now))

@@ -1,13 +1,14 @@
-//! Looking for a name in a leaf where it lies (S-6.2): most of its entries are others, and only what tells them is loaded,
-//! once each (decision 0661).
+//! Looking for a name in a leaf (S-6.2): the leaf is copied and verified as a whole, since a search reads most of its lines, and
+//! of most entries only what tells them from others is looked at (decision 0661).
 
 use super::leaf::{DEPTH, HEAD, check_head};
 use super::{Found, Room};
 use crate::errors::{Step, damaged};
 use core::mem::offset_of;
 use core::ops::Range;
-use keepfs_format::FromBytes;
 use keepfs_format::dir::{DEAD, ENTRY_HEAD, EntryHead, FIRST, LIVE, LeafHead, TWINS, entry_size};
+use keepfs_format::{FromBytes, PAGE};
+use keepfs_store::scratch::with_page;
 use keepfs_store::{Ref, Source};
 use keepfs_vfs::FileKind;
 
@@ -29,7 +30,15 @@ pub(super) struct Search<'n> {
 
 /// Looks for `name`, whose first key is `key`, in a leaf; damage if its head is out of range or an entry does not fit.
 pub(super) fn search<'n>(source: &mut impl Source, leaf: Ref, key: u64, name: &'n [u8]) -> Step<Search<'n>> {
-    let word = source.words(leaf)?;
+    with_page(|page| {
+        source.whole(leaf, page)?;
+        search_in(page, leaf, key, name)
+    })
+}
+
+fn search_in<'n>(page: &[u8; PAGE], leaf: Ref, key: u64, name: &'n [u8]) -> Step<Search<'n>> {
+    let (words, _) = page.as_chunks();
+    let word = |at: usize| u32::from_le_bytes(words[at / 4 % words.len()]);
     let head = LeafHead::read_from_bytes(&long(&word, HEAD).to_le_bytes()).unwrap_or_default();
     check_head(leaf, &head, word(DEPTH).to_le_bytes()[DEPTH % 4])?;
     let room = Room {

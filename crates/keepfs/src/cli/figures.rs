@@ -189,7 +189,7 @@ pub struct ArenaFigures {
     /// Damaged clean frames that were read again from the device.
     #[serde(default)]
     pub read_again: u64,
-    /// Repairs that were refused because they would have changed bytes just written.
+    /// Always 0: no repair is refused because bytes were just written (S-15.11). For programs that read it.
     #[serde(default)]
     pub repairs_refused: u64,
 }

@@ -34,11 +34,7 @@ pub fn text(s: &Status) -> String {
         );
         lines.add("watched", &protect);
     }
-    if let Some(arena) = s
-        .arena
-        .as_ref()
-        .filter(|a| a.repaired + a.read_again + a.repairs_refused > 0)
-    {
+    if let Some(arena) = s.arena.as_ref().filter(|a| a.repaired + a.read_again > 0) {
         lines.add("mended", &mended(arena));
     }
     if let Some(log) = &s.log {
@@ -185,10 +181,7 @@ fn watched(a: &ArenaFigures) -> String {
 }
 
 fn mended(a: &ArenaFigures) -> String {
-    format!(
-        "{} frames repaired, {} read again; {} repairs refused",
-        a.repaired, a.read_again, a.repairs_refused
-    )
+    format!("{} frames repaired, {} read again", a.repaired, a.read_again)
 }
 
 fn log(l: &LogFigures, mounted: bool) -> String {

@@ -182,7 +182,7 @@ impl Live {
             audit: self.options.audit.to_string(),
             repaired: counts.repaired,
             read_again: counts.read_again,
-            repairs_refused: counts.repairs_refused,
+            repairs_refused: 0,
         });
         status.stops = Some(StopFigures {
             barrier_us_max: counts.barrier.ns_max / 1000,

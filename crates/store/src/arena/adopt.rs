@@ -1,6 +1,7 @@
 //! The arena of a killed server, for evidence only (S-16.4): nothing of it is used.
 
 use super::control::{CONTROL, VERSION, WRITERS};
+use super::lines::SUMS;
 use super::{Arena, FrameNo};
 use crate::arena::{Guard, Region};
 use crate::error::Error;
@@ -28,7 +29,7 @@ impl Arena {
         let (frames, control, parity) = (region(frames)?, region(control)?, region(parity)?);
         let count = frames.bytes() / PAGE;
         let fits = |region: &Region, each: usize| region.bytes() == (count * each).next_multiple_of(PAGE).max(PAGE);
-        if !fits(&control, CONTROL) || !fits(&parity, code.parity_len()) {
+        if !fits(&control, CONTROL + SUMS) || !fits(&parity, code.parity_len()) {
             return Err(Error::Damaged(
                 "the arena that a server left has other sums or parity".into(),
             ));

@@ -1,10 +1,10 @@
 //! A frame held for repair: nobody writes, verifiers wait (PROTOCOLS section 3: repair takes the gate).
 
-use super::control::{Lines, WRITERS};
+use super::control::WRITERS;
 use super::waiting::Waiting;
 use super::{Arena, FrameNo};
 use keepfs_codes::identity::Binding;
-use keepfs_codes::{Code, PARITY_MAX, Repair, Verdict, Verified};
+use keepfs_codes::{Code, PARITY_MAX, Protection, Repair, Verdict, Verified, line, mend};
 use keepfs_format::PAGE;
 
 /// A frame that nobody else writes to while it lives. Its holder counts as a writer, so that verifiers wait.
@@ -24,7 +24,7 @@ impl Arena {
         }
         self.enter_held(frame);
         let mut bytes = Box::new([0; PAGE]);
-        self.load(frame, 0, &mut *bytes);
+        self.load_raw(frame, 0, &mut *bytes);
         Held {
             arena: self,
             frame,
@@ -51,40 +51,28 @@ impl Held<'_> {
 
     /// The CRC-64 that the frame should have, if it belongs to `binding`.
     pub(crate) fn expected(&self, binding: Binding) -> u64 {
-        binding.crc(self.arena.rolling(self.frame))
+        line::crc(&self.sums(binding))
     }
 
-    /// What bytes, parity and sums say together, if the frame belongs to `binding`: what the keyed sum does not confirm is
-    /// not for the code to decide (S-15.18). Changes nothing.
+    /// The sums that its lines should have, if it belongs to `binding`.
+    pub(crate) fn sums(&self, binding: Binding) -> [u64; line::LINES] {
+        self.arena.sums(self.frame, binding)
+    }
+
+    /// What bytes, parity and sums say together, if the frame belongs to `binding` (S-15.21): what the keyed sum does not
+    /// confirm is not for the code to decide (S-15.18). Changes nothing.
     pub(crate) fn locate(&self, binding: Binding) -> Verdict {
-        let verdict = self.located(binding);
-        let keyed = self.arena.keyed(self.frame);
-        let agrees = match &verdict {
-            Verdict::Repair(repair) => {
-                let mut right = *self.bytes;
-                repair.apply(&mut right);
-                self.arena.is_keyed(&right, keyed)
-            }
-            Verdict::Clean | Verdict::ParityBad | Verdict::SumBad { .. } => self.arena.is_keyed(&self.bytes, keyed),
-            Verdict::Ambiguous | Verdict::Uncorrectable { .. } => return verdict,
-        };
-        match agrees {
-            true => verdict,
-            false => Verdict::Uncorrectable { parity_agrees: false },
-        }
-    }
-
-    /// What bytes, parity and rolling sum say.
-    fn located(&self, binding: Binding) -> Verdict {
         let mut parity = [0; PARITY_MAX];
         let parity = &mut parity[..self.arena.code.parity_len()];
         self.arena.load_parity(self.frame, parity);
-        self.arena.code.locate(&self.bytes, parity, self.expected(binding))
+        mend::locate(self.arena.code, &self.bytes, parity, &self.sums(binding), |bytes| {
+            self.is_keyed(bytes)
+        })
     }
 
-    /// Lines written since the frame was last verified (S-15.11).
-    pub(crate) fn written(&self) -> Lines {
-        self.arena.written(self.frame)
+    /// Whether bytes agree with the frame's keyed sum (S-15.18).
+    pub(crate) fn is_keyed(&self, bytes: &[u8; PAGE]) -> bool {
+        self.arena.is_keyed(bytes, self.arena.keyed(self.frame))
     }
 
     /// Stores the bytes that a confirmed repair changes, through the door's window.
@@ -95,16 +83,10 @@ impl Held<'_> {
         }
     }
 
-    /// Parity of bytes that the sum confirms.
-    pub(crate) fn encode_parity(&self, binding: Binding) {
-        if let Some(content) = Verified::by_crc(&self.bytes, self.expected(binding)) {
-            self.arena.encode_parity(self.frame, content);
-        }
-    }
-
-    /// The sum of bytes that parity confirms.
-    pub(crate) fn set_sum(&self, right: u64) {
-        self.arena.set_sum(self.frame, right);
+    /// Parity and sums of the bytes, where the code has confirmed these (S-15.21).
+    pub(crate) fn encode(&self) {
+        let content = Verified::made(&self.bytes);
+        self.arena.encode(self.frame, content.data(), content.crc());
     }
 
     /// Whose frame it is.
@@ -118,19 +100,18 @@ impl Held<'_> {
         self.arena.put_whole(self.frame, bytes, crc);
     }
 
-    /// Whether the frame, as it lies there now, agrees with parity and sums; then nothing is written since.
+    /// Whether the frame, as it lies there now, agrees with parity and sums, each of its lines by itself.
     pub(crate) fn verifies(&self) -> bool {
         let mut copy = [0; PAGE];
-        self.arena.load(self.frame, 0, &mut copy);
+        self.arena.load_raw(self.frame, 0, &mut copy);
         let mut parity = [0; PARITY_MAX];
         let parity = &mut parity[..self.arena.code.parity_len()];
         self.arena.load_parity(self.frame, parity);
-        let right = self.arena.code.verify(&copy, parity, self.arena.sum(self.frame))
-            && self.arena.is_keyed(&copy, self.arena.keyed(self.frame));
-        if right {
-            self.arena.clear_written(self.frame);
-        }
-        right
+        let sums = line::sums(&copy);
+        let has_sums = self.arena.code == Protection::Off || sums == self.sums(self.binding());
+        has_sums
+            && self.arena.code.verify(&copy, parity, line::crc(&sums))
+            && self.arena.is_keyed(&copy, self.arena.keyed(self.frame))
     }
 }
 

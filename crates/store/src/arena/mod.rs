@@ -1,11 +1,13 @@
-//! The arena: 4 KiB frames under guard, each with control words (S-13.1) and parity (S-15.1) in regions of their own.
+//! The arena: 4 KiB frames under guard, each with control words (S-13.1), sums of its lines (S-15.20) and parity (S-15.1) in
+//! regions of their own.
 //!
 //! Invariants:
 //! A-1 A frame's bytes change only by [`Arena::fill`] (whole frame, nobody else may see it), by a repair that holds the
 //!     frame ([`hold`]), and by the door.
-//! A-2 Between [`Arena::enter`] and [`Arena::leave`] of the last writer sum and parity are those of the bytes only
+//! A-2 Between [`Arena::enter`] and [`Arena::leave`] of the last writer sums and parity are those of the bytes only
 //!     when nobody scribbled; outside it they always are.
-//! A-3 What is verified is a private copy, and what goes to the device is that copy (PROTOCOLS section 3).
+//! A-3 What is verified is a private copy, and what is used or goes to the device is that copy (S-15.19).
+//! A-4 Bytes that are used leave by [`lines`] or by [`Arena::verified_copy`]; [`Arena::load_raw`] is for evidence.
 
 mod adopt;
 mod control;
@@ -14,6 +16,7 @@ mod guard;
 mod hidden;
 mod hold;
 mod keyed;
+mod lines;
 mod parts;
 mod printed;
 mod reuse;
@@ -22,11 +25,11 @@ pub mod sys;
 mod waiting;
 mod window;
 
-pub use control::Lines;
 pub(crate) use control::UNBOUND;
 pub use fault::{named as named_fault, report_by_others};
 pub use guard::Guard;
 pub(crate) use hold::Held;
+pub(crate) use lines::{Damaged, Line};
 pub use reuse::Reuse;
 pub use sys::Region;
 
@@ -34,7 +37,7 @@ use crate::error::Error;
 use control::{CONTROL, GATE, WRITERS};
 use core::sync::atomic::Ordering;
 use keepfs_codes::identity::{Binding, Group};
-use keepfs_codes::{Code, PARITY_MAX, Protection, Verified, crc64};
+use keepfs_codes::{Code, PARITY_MAX, Protection, Verified, crc64, line};
 use keepfs_format::PAGE;
 use keyed::Keyed;
 use std::sync::Arc;
@@ -63,12 +66,12 @@ pub struct Arena {
     keys: Option<Box<Keyed>>,
 }
 
-/// A frame's bytes are not what its rolling checksum says; if both are equal, its parity or keyed sum is not.
+/// A frame's bytes are not what the sums of its lines say; if both are equal, its parity or keyed sum is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// CRC-64 of the bytes found.
     pub found: u64,
-    /// The rolling checksum.
+    /// The CRC-64 that the sums make.
     pub expected: u64,
 }
 
@@ -113,7 +116,7 @@ impl Arena {
             })
         };
         let frames = region(sys::FRAMES, PAGE)?;
-        let control = region("keepfs-sums", CONTROL)?;
+        let control = region("keepfs-sums", CONTROL + lines::SUMS)?;
         let parity = region("keepfs-parity", code.parity_len())?;
         Ok(Arena {
             frames,
@@ -140,9 +143,10 @@ impl Arena {
         &self.frames
     }
 
-    /// Copies bytes out of a frame. The range is within the frame.
+    /// Copies bytes out of a frame as they lie there, right or not: for evidence, measurements and tests. The range is within
+    /// the frame.
     #[inline]
-    pub fn load(&self, frame: FrameNo, offset: usize, buf: &mut [u8]) {
+    pub fn load_raw(&self, frame: FrameNo, offset: usize, buf: &mut [u8]) {
         assert!(is_within(offset, buf.len()), "read beyond the frame");
         self.frames.load(frame as usize * PAGE + offset, buf);
     }
@@ -152,19 +156,7 @@ impl Arena {
     pub(crate) fn prefetch(&self, frame: FrameNo) {
         self.frames.prefetch(frame as usize * PAGE, AHEAD);
         self.control.prefetch(Self::at(frame, 0), CONTROL);
-    }
-
-    /// Single bytes of a frame, by their offsets in it (modulo its size).
-    #[inline]
-    pub(crate) fn bytes(&self, frame: FrameNo) -> impl Fn(usize) -> u8 {
-        self.frames.bytes_of_page(frame as usize * PAGE)
-    }
-
-    /// 32-bit words of a frame, by the offsets of a byte of theirs in it (modulo its size), each loaded when it is asked for.
-    #[inline]
-    pub(crate) fn words(&self, frame: FrameNo) -> impl Fn(usize) -> u32 {
-        self.frames.prefetch(frame as usize * PAGE, PAGE);
-        self.frames.words_of_page(frame as usize * PAGE)
+        self.prefetch_sums(frame);
     }
 
     /// A free frame is going to be filled. Those that were never used are taken in ascending order (decision 0677).
@@ -177,15 +169,13 @@ impl Arena {
         self.fill_as(frame, bytes, crc, UNBOUND);
     }
 
-    /// Fills a frame that nobody else can see with `bytes` of a metablock, whose CRC-64 is `crc` (fetch, birth). `false`:
-    /// these bytes were not looked at with that sum, or do not have it.
-    pub(crate) fn fill_as(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64, binding: Binding) -> bool {
+    /// Fills a frame that nobody else can see with `bytes` of a metablock, whose CRC-64 is `crc` (fetch, birth).
+    pub(crate) fn fill_as(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64, binding: Binding) {
         // A writer, so that whoever finds it half filled after a kill knows that (S-16.4).
         self.enter(frame);
         self.bind(frame, binding);
-        let agrees = self.put_whole(frame, bytes, crc);
+        self.put_whole(frame, bytes, crc);
         self.leave(frame);
-        agrees
     }
 
     /// Replaces a frame's content by other verified bytes whose CRC-64 is `crc` (map pages, after a checkpoint).
@@ -195,29 +185,25 @@ impl Arena {
         self.leave(frame);
     }
 
-    /// Bytes, parity and sum, absolutely. `false`: as [`Arena::encode`] says.
-    fn put_whole(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) -> bool {
+    /// Bytes, parity and sums, absolutely.
+    fn put_whole(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
         self.frames.store(frame as usize * PAGE, bytes);
-        let agrees = self.encode(frame, bytes, crc);
-        self.clear_written(frame);
-        agrees
+        self.encode(frame, bytes, crc);
     }
 
-    /// Parity and sums of bytes whose CRC-64 is known to be `crc`. Of others no parity is encoded (S-15.3); the sum tells.
-    /// `false`: they do not have it, or there is no parity and nobody looked.
-    fn encode(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) -> bool {
-        let content = match self.code.parity_len() {
-            0 => None,
-            _ => Verified::by_crc(bytes, crc),
-        };
-        if let Some(content) = content {
-            self.encode_parity(frame, content);
+    /// Parity and sums of bytes whose CRC-64 is known to be `crc`. Of others no parity is encoded (S-15.3), and the sums of
+    /// the lines make `crc` all the same, so that they do not verify.
+    fn encode(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
+        if self.code == Protection::Off {
+            return;
         }
-        if self.code != Protection::Off {
-            self.set_sum(frame, crc);
-            self.set_keyed(frame, bytes);
+        let (mut sums, content) = Verified::by_lines(bytes, crc);
+        match content {
+            Some(content) => self.encode_parity(frame, content),
+            None => sums[0] ^= line::crc(&sums) ^ crc,
         }
-        content.is_some()
+        self.set_sums(frame, &sums);
+        self.set_keyed(frame, bytes);
     }
 
     fn encode_parity(&self, frame: FrameNo, content: Verified<'_>) {
@@ -227,14 +213,13 @@ impl Arena {
         self.parity.store(frame as usize * len, &parity[..len]);
     }
 
-    /// Door, steps 3 and 4: sum and parity absorb a change by a caller of `group`. `delta`: its CRC-64 delta.
+    /// Door, steps 3 and 4: sum and parity absorb a change of one line by a caller of `group`. `delta`: its CRC-64 delta.
     #[inline]
     pub(crate) fn fold(&self, frame: FrameNo, group: Group, (offset, old, new): (usize, &[u8], &[u8]), delta: u64) {
-        self.mark_written(frame, offset..offset + new.len());
         if self.code == Protection::Off {
             return;
         }
-        self.xor_sum(frame, group.fold(delta));
+        self.xor_sum(frame, offset, group.fold(delta));
         self.fold_keyed(frame, (offset, old, new));
         if self.is_printed() {
             // The parity is encoded when the bytes are stored.
@@ -260,19 +245,15 @@ impl Arena {
         true
     }
 
-    /// Door, step 6 for bits: atomic XOR of one byte; returns the old byte, and `false` as [`Arena::copy`] does.
+    /// Door, step 6 for bits: atomic XOR of one byte; as [`Arena::copy`].
     #[inline]
-    pub(crate) fn flip(&self, frame: FrameNo, offset: usize, mask: u8) -> (u8, bool) {
+    pub(crate) fn flip(&self, frame: FrameNo, offset: usize, mask: u8) -> bool {
         assert!(is_within(offset, 1), "write beyond the frame");
         if self.is_printed() {
-            let mut old = 0;
-            let good = self.write_printed(frame, offset..offset + 1, &mut |_, byte| {
-                old = byte[0];
-                byte[0] ^= mask;
-            });
-            return (old, good);
+            return self.write_printed(frame, offset..offset + 1, &mut |_, byte| byte[0] ^= mask);
         }
-        (self.frames.xor_u8(frame as usize * PAGE + offset, mask), true)
+        self.frames.xor_u8(frame as usize * PAGE + offset, mask);
+        true
     }
 
     /// Door, step 6 for counters of 8 bytes, under the latch; as [`Arena::copy`].
@@ -305,12 +286,10 @@ impl Arena {
         self.frames.store(frame as usize * PAGE + offset, bytes);
     }
 
-    /// Restart: parity and sum of an image that was proved, absolutely (S-13.6); the sum last.
-    pub(crate) fn restore_codes(&self, frame: FrameNo, image: &[u8; PAGE]) {
-        let content = Verified::made(image);
-        self.encode_parity(frame, content);
+    /// Restart: parity of an image that was proved, absolutely (S-13.6).
+    pub(crate) fn restore_parity(&self, frame: FrameNo, image: &[u8; PAGE]) {
+        self.encode_parity(frame, Verified::made(image));
         self.set_keyed(frame, image);
-        self.set_sum(frame, content.crc());
     }
 
     /// A private copy of the frame, verified against sums and parity while others may write (PROTOCOLS section 3).
@@ -365,7 +344,7 @@ impl Arena {
         }
         match look.to_fill {
             true => self.frames.load_to_write(frame as usize * PAGE, look.copy),
-            false => self.load(frame, 0, look.copy),
+            false => self.load_raw(frame, 0, look.copy),
         }
         self.load_parity(frame, look.parity);
         let (expected, keyed) = (self.sum(frame), self.keyed(frame));
@@ -375,7 +354,6 @@ impl Arena {
             return None;
         }
         if self.code.verify(look.copy, look.parity, expected) && self.is_keyed(look.copy, keyed) {
-            self.verified_at(frame, after);
             return Some(Ok(after >> 16));
         }
         let found = crc64::full(look.copy);

@@ -7,7 +7,7 @@
 
 use super::guard::Guard;
 use super::parts::{load_fours, store_at};
-use super::sys::{Region, byte, set_rights, set_writable, word16, word32, word64};
+use super::sys::{Region, byte, set_rights, set_writable, word16, word64};
 use crate::{failpoint, planted};
 use core::sync::atomic::Ordering;
 use parking_lot::RwLockWriteGuard;
@@ -134,13 +134,12 @@ impl Region {
         word64(self.shown + offset).load(order)
     }
 
-    /// Aligned 32-bit little-endian words of a page of the region, by the offsets of a byte of theirs in it (modulo its size).
+    /// The word at `offset`, a multiple of 8, as it lies there: where the system writes it may be half of one value and half of
+    /// another.
     #[inline]
-    pub(super) fn words_of_page(&self, offset: usize) -> impl Fn(usize) -> u32 {
-        self.check(offset, PAGE); // R-2, once for all of them
-        assert!(offset.is_multiple_of(4), "word access is not aligned");
-        let page = self.shown + offset;
-        move |at| u32::from_le(word32(page + at % PAGE / 4 * 4).load(Ordering::Relaxed))
+    pub(super) fn load_plain(&self, offset: usize, order: Ordering) -> u64 {
+        self.check_word(offset, 8);
+        word64(self.shown + offset).load(order)
     }
 
     /// Copies a page out of the region that is going to be written: through the window, where that is a mapping of its own

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::log::{self, Head};
 use crate::map::{dead_since, zero_kind};
 use crate::planted::{self, Rung};
-use crate::txn::newborn;
+use crate::repair::newborn;
 use crate::{Store, arena};
 use keepfs_format::bitmap::{self, BITS, COUNTS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
 use keepfs_format::plog::{self, Record, Run};

@@ -41,7 +41,7 @@ fn world(code: Protection, rungs: Rungs) -> World {
         arena_bytes: 0,
         background: false,
         guard: Guard::Off,
-        verified_for: std::time::Duration::ZERO,
+
         audit: crate::Equations::NONE,
         rungs,
         ..StoreOptions::default()

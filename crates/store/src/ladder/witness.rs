@@ -6,6 +6,7 @@ use crate::planted::{self, Rung};
 use crate::undo::{Kept, Undo};
 use crate::{Store, arena};
 use keepfs_codes::crc64;
+use keepfs_codes::line::{self, LINE, LINES};
 use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space};
 
 /// Most contents that are possible because changes are in flight.
@@ -19,26 +20,34 @@ pub(super) struct Evidence {
     is_whole: bool,
 }
 
-/// What is right.
-pub(super) enum Judged {
-    /// This.
-    Content(arena::Copy),
-    /// Nobody can tell.
-    Nothing,
-}
-
 impl Evidence {
-    /// Bytes that have the sum are right; bytes that the witness has are right; where neither holds, the witness is
-    /// right if it tells one content only.
-    pub fn judge(mut self, live: &[u8; PAGE], sum: u64) -> Judged {
-        let with_sum = self.possible.iter().position(|bytes| crc64::full(&**bytes) == sum);
-        let as_live = || self.possible.iter().position(|bytes| **bytes == *live);
-        let only = (self.possible.len() == 1).then_some(0);
-        let right = with_sum.or_else(|| self.is_whole.then(|| as_live().or(only)).flatten());
-        match right {
-            Some(at) => Judged::Content(self.possible.swap_remove(at)),
-            None => Judged::Nothing,
+    /// What is right in a frame whose bytes are `live` and whose lines should have `sums`: a content that has all of them;
+    /// else the lines of `live` that have theirs, and for the others those of a content that has these, if the whole
+    /// `agrees` with what else is known; else the witness, if all changes are its ranges and it tells one content only.
+    pub fn judge(
+        mut self,
+        live: &[u8; PAGE],
+        sums: &[u64; LINES],
+        agrees: impl Fn(&[u8; PAGE]) -> bool,
+    ) -> Option<arena::Copy> {
+        if let Some(at) = self.possible.iter().position(|bytes| line::sums(bytes) == *sums) {
+            return Some(self.possible.swap_remove(at));
         }
+        let found = line::sums(live);
+        let mended = self.possible.iter().filter_map(|bytes| {
+            let mut mended = bytes.clone();
+            let lines = mended
+                .as_chunks_mut::<LINE>()
+                .0
+                .iter_mut()
+                .zip(live.as_chunks::<LINE>().0);
+            let right = lines.enumerate().filter(|(number, _)| found[*number] == sums[*number]);
+            right.for_each(|(_, (line, live))| *line = *live);
+            (line::sums(&mended) == *sums && agrees(&mended)).then_some(mended)
+        });
+        let mended: Option<arena::Copy> = { mended }.next();
+        let is_only = self.is_whole && self.possible.len() == 1;
+        mended.or_else(|| is_only.then(|| self.possible.swap_remove(0)))
     }
 
     /// The content that has this sum.
@@ -108,7 +117,7 @@ impl Store {
     /// A node that an open transaction has made: only its frame has the header, which its sum must confirm.
     fn unborn(&self, id: MetaId, live: &[u8; PAGE]) -> Option<arena::Copy> {
         let (header, _) = Header::read_from_prefix(&live[..]).ok()?;
-        (header.id.get() == id.0 && id.space() == Some(Space::Nodes)).then(|| crate::txn::newborn(&header))
+        (header.id.get() == id.0 && id.space() == Some(Space::Nodes)).then(|| crate::repair::newborn(&header))
     }
 
     /// What open transactions have recorded for the frame. `None`: a slot is damaged.

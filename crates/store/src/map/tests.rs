@@ -4,7 +4,6 @@ use crate::{Error, FormatOptions, Meaning, Ref, Store, StoreOptions};
 use keepfs_format::Kind;
 use keepfs_media::ram::RamDevice;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A pool with a node that is on the device and in no frame.
 fn pool_and_node() -> (Arc<Store>, Ref) {
@@ -14,7 +13,6 @@ fn pool_and_node() -> (Arc<Store>, Ref) {
         tiny_arena: true,
         arena_bytes: 0,
         background: false,
-        verified_for: Duration::from_secs(3600),
         audit: crate::Equations::NONE,
         ..StoreOptions::default()
     };
@@ -29,23 +27,15 @@ fn pool_and_node() -> (Arc<Store>, Ref) {
     (store, node.expect("node"))
 }
 
-/// What was compared with its sum as it was stored is not compared again by who asked for it, a moment later (S-15.19,
-/// decision 0672); the generation that a transaction compares is known, too (decision 0605).
+/// A frame that was filled was seen to be right then; that ends with its content. S-15.15
 #[test]
-fn a_frame_counts_as_verified_when_it_was_filled() {
+fn what_is_known_of_a_frame_ends_with_its_content() {
     let (store, node) = pool_and_node();
     assert!(store.cache.peek(node.id).is_none(), "it is on the device only");
     let pin = store.fetch(node.id).expect("fetched");
-    assert!(pin.slot().verified.is_young(&store.clock, store.clock.now()));
-    let header = store.header(node.id).expect("header");
-    assert_eq!(pin.slot().generation(), header.generation.get());
-}
-
-/// That ends with the frame's content (S-15.19).
-#[test]
-fn a_frame_that_holds_something_else_counts_anew() {
-    let (store, node) = pool_and_node();
-    let frame = store.fetch(node.id).expect("fetched").frame;
+    let frame = pin.frame;
+    assert_ne!(store.cache.slot(frame).seen.at(), 0);
+    drop(pin);
     store.drop_clean_frames();
-    assert_eq!(store.cache.slot(frame).verified.at(), 0);
+    assert_eq!(store.cache.slot(frame).seen.at(), 0);
 }

@@ -45,7 +45,7 @@ impl Way {
             Way::Check | Way::Printed => arena.write_blocks(frame, offset, new, true),
             Way::Rolling => {
                 let mut old = [0; LEN];
-                arena.load(frame, offset, &mut old);
+                arena.load_raw(frame, offset, &mut old);
                 let delta = crc64::delta(offset, &old, new);
                 arena.fold(frame, Group::Bitmap, (offset, &old, new), delta);
                 arena.copy(frame, offset, new)

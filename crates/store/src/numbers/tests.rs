@@ -75,7 +75,7 @@ fn a_number_that_an_open_transaction_frees_is_nobodys() {
 fn threads_take_of_different_metablocks() {
     let numbers = Numbers::new(2, GROUP);
     assert_eq!(numbers.take(), Err(2));
-    let clear = || ((2..42).collect(), 42);
+    let clear = || Some(((2..42).collect(), 42));
     numbers.look(clear);
     assert_eq!(by(&numbers, 1, 1), [2]);
     assert_eq!(by(&numbers, 7, 3), [5, 6, 7]);
@@ -98,7 +98,7 @@ fn threads_take_of_different_metablocks() {
 #[test]
 fn what_is_put_back_comes_first() {
     let numbers = Numbers::new(2, GROUP);
-    numbers.look(|| ((2..12).collect(), 12));
+    numbers.look(|| Some(((2..12).collect(), 12)));
     let taken: Vec<u64> = (0..4).map_while(|_| numbers.take().ok()).collect();
     numbers.put_back(taken[3]);
     numbers.put_back(taken[2]);

@@ -64,14 +64,13 @@ impl Draft {
         self.earlier.iter().any(|(o, ..)| *o == object)
     }
 
-    /// Keeps an object's earlier state; `fill` writes it.
-    pub fn keep(&mut self, object: u64, fill: impl FnOnce(&mut [u8; SIZE])) {
+    /// Keeps an object's earlier state; `fill` writes it. Errors: those of `fill`: then nothing is kept.
+    pub fn keep<E>(&mut self, object: u64, fill: impl FnOnce(&mut [u8; SIZE]) -> Result<(), E>) -> Result<(), E> {
+        let mut inode = [0; SIZE];
+        fill(&mut inode)?;
         self.added.1 += 1;
-        self.earlier.push((object, [0; SIZE], 0));
-        if let Some((_, inode, sum)) = self.earlier.last_mut() {
-            fill(inode);
-            *sum = sum_of(object, inode);
-        }
+        self.earlier.push((object, inode, sum_of(object, &inode)));
+        Ok(())
     }
 
     /// The operations so far, back to back.

@@ -15,9 +15,18 @@ fn operation(object: u64, end: u64) -> Operation<'static> {
 }
 
 /// A transaction on `object`, which was `byte` all over before.
+/// The earlier state of an object is this byte all over.
+fn keep(draft: &mut Draft, object: u64, byte: u8) {
+    let filled = draft.keep(object, |inode| {
+        inode.fill(byte);
+        Ok::<_, ()>(())
+    });
+    filled.expect("kept");
+}
+
 fn commit(oplog: &OpLog, seq: u64, object: u64, byte: u8) {
     let mut draft = Draft::new();
-    draft.keep(object, |inode| inode.fill(byte));
+    keep(&mut draft, object, byte);
     assert!(draft.push(&operation(object, seq)));
     oplog.append(seq, &mut draft).publish();
 }
@@ -142,8 +151,8 @@ fn what_was_changed_is_left_out() {
         oplog.swap();
         commit(&oplog, 2, 7, 2);
         let mut draft = Draft::new();
-        draft.keep(7, |inode| inode.fill(3));
-        draft.keep(8, |inode| inode.fill(3));
+        keep(&mut draft, 7, 3);
+        keep(&mut draft, 8, 3);
         assert!(draft.push(&operation(7, 3)));
         assert!(draft.push(&operation(8, 3)));
         draft.scribble(|bytes, earlier| match which {

@@ -1,8 +1,6 @@
-//! Wrong judgements about damaged frames that the lab plants to prove that its blind judge notices (S-15.11, S-15.18).
+//! Wrong judgements about damaged frames that the lab plants to prove that its blind judge notices (S-15.18).
 
 bugs! { Judging:
-    /// The code repairs bytes that were written since they were verified, too.
-    LinesIgnored = "code repairs where a legal write was",
     /// What the keyed sum says is not asked (S-15.18).
     KeyedIgnored = "keyed sum not compared",
 }

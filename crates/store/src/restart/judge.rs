@@ -1,11 +1,13 @@
-//! What is proved about one frame that open transactions had changed (S-13.6).
+//! What is proved about one frame that open transactions had changed, line by line (S-13.6): a stray write in one line
+//! spoils no proof of another.
 
 use super::{Finding, Open};
 use crate::arena::{Arena, Copy, FrameNo};
 use crate::undo::{Kept, Undo};
 use crate::update::Counter;
 use core::ops::Range;
-use keepfs_codes::{Protection, crc64};
+use keepfs_codes::Protection;
+use keepfs_codes::line::{self, LINES};
 use keepfs_format::PAGE;
 
 /// A frame, what it was before the open transactions (counters excepted), and whether that is proved.
@@ -15,9 +17,11 @@ pub(super) struct Judgement {
     image: Copy,
     /// Where it differs from the live bytes.
     span: Range<usize>,
-    /// The image has the checksum that the stored sum and the deltas tell.
-    pub(super) proved: bool,
-    /// CRC-64 of the image.
+    /// Sums of the image's lines.
+    sums: [u64; LINES],
+    /// Lines of the image that have the sum that is stored for them, with the deltas.
+    proved: [bool; LINES],
+    /// CRC-64 of the image when the rollback has ended.
     found: u64,
     /// CRC-64 of the right bytes, as the stored sum and the certain deltas tell.
     expected: u64,
@@ -28,11 +32,23 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
-    /// Writes the image, then, if it is proved, its parity and its sum, absolutely.
+    /// Whether what stands at an offset of the image is proved.
+    pub(super) fn has_proved(&self, offset: usize) -> bool {
+        self.proved[line::at(offset)]
+    }
+
+    fn is_proved(&self) -> bool {
+        self.proved.iter().all(|proved| *proved)
+    }
+
+    /// Writes the image, then its parity, if all of it is proved, then the sums of the lines that are, absolutely.
     pub(super) fn write(&self, arena: &Arena) {
         arena.restore(self.frame, self.span.start, &self.image[self.span.clone()]);
-        if self.proved {
-            arena.restore_codes(self.frame, &self.image);
+        if self.is_proved() {
+            arena.restore_parity(self.frame, &self.image);
+        }
+        for (number, sum) in self.sums.iter().enumerate().filter(|(number, _)| self.proved[*number]) {
+            arena.restore_sum(self.frame, number, *sum);
         }
     }
 
@@ -44,7 +60,7 @@ impl Judgement {
 
     /// The finding, if the frame is not what its sum says.
     pub(super) fn unproved(&self) -> Option<Finding> {
-        (!self.proved).then(|| Finding::Frame {
+        (!self.is_proved()).then(|| Finding::Frame {
             frame: self.frame,
             found: self.found,
             expected: self.expected,
@@ -64,7 +80,7 @@ struct Part<'o> {
 /// Judges one frame. Reads only.
 pub(super) fn judge(arena: &Arena, frame: FrameNo, open: &[Open]) -> Judgement {
     let mut live: Copy = Box::new([0; PAGE]);
-    arena.load(frame, 0, &mut *live);
+    arena.load_raw(frame, 0, &mut *live);
     let parts: Vec<Part<'_>> = open.iter().map(|o| part(o, frame)).collect();
     let mut image = live.clone();
     for part in &parts {
@@ -73,42 +89,51 @@ pub(super) fn judge(arena: &Arena, frame: FrameNo, open: &[Open]) -> Judgement {
             .rev()
             .for_each(|kept| put(&mut image, kept, &kept.old));
     }
-    let mut deltas = Deltas::default();
-    for part in &parts {
-        part.changes.iter().for_each(|kept| deltas.add(kept, part.last));
-    }
-    deltas.counters(arena, frame, open);
     // All slots are marked before the first frame is written.
     let restarted = open.iter().all(|o| o.head.restarted);
-    let found = crc64::full(&*image);
-    let sums = arena.code() != Protection::Off;
-    let held = deltas.held(found ^ arena.sum(frame), restarted);
-    let inside = match &held {
-        _ if !sums => Vec::new(),
-        Some(held) => strays(&live, &image, &parts, restarted, held),
-        None => strays(&live, &image, &parts, restarted, &Held::unknown(&deltas)),
+    let has_sums = arena.code() != Protection::Off;
+    let (kept, sums) = (arena.line_sums(frame), line::sums(&image));
+    let mut right = line::sums(&with_counters_back(&image, frame, open));
+    let (mut proved, mut held, mut perhaps) = ([true; LINES], Held::default(), Vec::new());
+    for number in (0..LINES).filter(|_| has_sums) {
+        let deltas = Deltas::of(number, (arena, frame), &parts, open);
+        match deltas.held(sums[number] ^ kept[number], restarted) {
+            Some(line) => held.doubts.extend(line.doubts),
+            None => {
+                proved[number] = false;
+                right[number] ^= sums[number] ^ kept[number] ^ deltas.certain;
+                held.doubts.extend(Held::unknown(&deltas).doubts);
+                perhaps.extend(deltas.perhaps.iter().map(|(_, delta)| *delta));
+            }
+        }
+    }
+    // Counters in proved lines will be taken back, or were.
+    let found = core::array::from_fn(|number| if proved[number] { right[number] } else { sums[number] });
+    let inside = match has_sums {
+        true => strays(&live, &image, &parts, restarted, &held),
+        false => Vec::new(),
     };
     let differs = |i: &usize| live[*i] != image[*i];
     let start = (0..PAGE).find(differs).unwrap_or(PAGE);
     let end = (start..PAGE).rfind(differs).map_or(start, |last| last + 1);
-    let expected = arena.sum(frame) ^ deltas.certain ^ counters_back(&image, frame, open);
     Judgement {
         frame,
         image,
         span: start..end,
-        proved: held.is_some() || !sums,
-        found,
-        expected,
-        perhaps: deltas.perhaps.iter().map(|(_, d)| *d).collect(),
+        sums,
+        proved,
+        found: line::crc(&found),
+        expected: line::crc(&right),
+        perhaps,
         inside,
     }
 }
 
-/// What the sum changes by when the open counters of the frame are taken back.
-fn counters_back(image: &[u8; PAGE], frame: FrameNo, open: &[Open]) -> u64 {
+/// The image with the open counters of the frame taken back.
+fn with_counters_back(image: &[u8; PAGE], frame: FrameNo, open: &[Open]) -> Copy {
     let mut less = Box::new(*image);
     // Those in flight first: whether they count is told by the value as it is.
-    let counts = |o: &Open, kept: &Kept| o.counts(kept, Counter::value(&image[at(kept)]));
+    let counts = |o: &Open, kept: &Kept| o.still_counts(kept, Counter::value(&image[at(kept)]));
     let counters = open
         .iter()
         .flat_map(|o| {
@@ -123,7 +148,7 @@ fn counters_back(image: &[u8; PAGE], frame: FrameNo, open: &[Open]) -> u64 {
         let value = Counter::of(kept).less(now, kept);
         less[at(kept)].copy_from_slice(&value.to_le_bytes()[..kept.old.len()]);
     }
-    crc64::full(image) ^ crc64::full(&*less)
+    less
 }
 
 /// Where a record's bytes stand.
@@ -162,6 +187,7 @@ struct Deltas {
 }
 
 /// Which of the doubtful deltas the stored sum holds.
+#[derive(Default)]
 struct Held {
     doubts: Vec<(u32, u64, Option<bool>)>,
 }
@@ -185,6 +211,17 @@ impl Held {
 }
 
 impl Deltas {
+    /// Those of line `number`.
+    fn of(number: usize, (arena, frame): (&Arena, FrameNo), parts: &[Part<'_>], open: &[Open]) -> Deltas {
+        let mut deltas = Deltas::default();
+        for part in parts {
+            let here = part.changes.iter().filter(|kept| line::at(kept.offset) == number);
+            here.for_each(|kept| deltas.add(kept, part.last));
+        }
+        deltas.counters(number, (arena, frame), open);
+        deltas
+    }
+
     fn add(&mut self, kept: &Kept, last: u32) {
         if kept.number == last {
             self.perhaps.push((Some((kept.number, kept.delta)), kept.delta));
@@ -194,13 +231,13 @@ impl Deltas {
     }
 
     /// A counter that was stored and perhaps not folded.
-    fn counters(&mut self, arena: &Arena, frame: FrameNo, open: &[Open]) {
+    fn counters(&mut self, number: usize, (arena, frame): (&Arena, FrameNo), open: &[Open]) {
         let flying = open
             .iter()
             .flat_map(|o| o.in_flight().into_iter().chain(o.subtracting()));
-        for f in flying.filter(|f| f.kept.frame == frame) {
+        for f in flying.filter(|f| f.kept.frame == frame && line::at(f.kept.offset) == number) {
             let counter = Counter::of(f.kept);
-            if counter.load(arena) == f.new {
+            if counter.load_raw(arena) == f.new {
                 self.perhaps.push((None, counter.delta(f.old, f.new)));
             }
         }

@@ -5,7 +5,7 @@ use super::*;
 use crate::arena::Guard;
 use crate::failpoint;
 use crate::undo::UndoSlot;
-use crate::update;
+use crate::update::by_hand as update;
 use keepfs_codes::identity::Group;
 use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
@@ -62,7 +62,7 @@ impl World {
 
     fn live(&self, frame: FrameNo) -> Bytes {
         let mut bytes = [0; PAGE];
-        self.arena.load(frame, 0, &mut bytes);
+        self.arena.load_raw(frame, 0, &mut bytes);
         bytes
     }
 
@@ -442,7 +442,7 @@ fn damaged_control_words_are_told() {
     for code in CODES {
         let mut world = World::new(code);
         run_until(&world, put_long, u64::MAX);
-        world.arena.damage_sum(SHARED, 1 << 17);
+        world.arena.damage_sum(SHARED, 0, 1 << 17);
         let report = roll_back(&world.arena, &world.undo);
         assert!(matches!(report.findings[..], [Finding::Frame { frame: SHARED, .. }]));
 

@@ -26,7 +26,7 @@ impl Store {
         looked.pages = 1;
         with_page(|copy| {
             if self.arena.verified_copy(frame, copy).is_ok() && self.is_bound(frame, id, kind_in(copy)) {
-                pin.slot().was_verified(self.clock.now(), copy);
+                pin.slot().seen_right(&self.clock);
                 return;
             }
             looked.bad = 1;
@@ -38,7 +38,7 @@ impl Store {
     /// All frames, those first that were verified longest ago.
     pub fn frames_by_age(&self) -> Vec<FrameNo> {
         let mut frames: Vec<FrameNo> = (0..self.arena.count()).collect();
-        frames.sort_by_cached_key(|frame| self.cache.slot(*frame).verified.at());
+        frames.sort_by_cached_key(|frame| self.cache.slot(*frame).seen.at());
         frames
     }
 
@@ -66,9 +66,11 @@ impl Store {
         (0..self.arena.count()).filter(owned).collect()
     }
 
+    /// The owner that a header tells; 0: it is not right now.
     fn owner_in(&self, frame: FrameNo) -> u64 {
         let mut owner = [0; 8];
-        self.arena.load(frame, offset_of!(Header, owner), &mut owner);
-        u64::from_le_bytes(owner)
+        let binding = self.arena.binding(frame);
+        let read = self.arena.load(frame, binding, offset_of!(Header, owner), &mut owner);
+        read.map_or(0, |()| u64::from_le_bytes(owner))
     }
 }

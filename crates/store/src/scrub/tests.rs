@@ -95,11 +95,11 @@ fn frames_are_chosen_by_age_owner_and_address() {
     assert_eq!(world.store.frames_at(at..at + 1), frame..frame + 1);
     assert_eq!(world.store.frames_at(at..at + PAGE), frame..frame + 2);
     assert!(world.store.frames_at(0..0).is_empty());
-    world.store.cache.slot(frame).verified.clear();
+    world.store.cache.slot(frame).seen.clear();
     let ages = world.store.frames_by_age();
     assert_eq!(ages.len(), world.store.arena.count() as usize);
     let place = ages.iter().position(|f| *f == frame).expect("all frames");
-    let first_verified = ages.iter().position(|f| world.store.cache.slot(*f).verified.at() != 0);
+    let first_verified = ages.iter().position(|f| world.store.cache.slot(*f).seen.at() != 0);
     assert!(first_verified.is_none_or(|first| place < first));
 }
 

@@ -2,21 +2,49 @@
 //! what was told besides.
 
 use super::Txn;
+use crate::arena::Line;
 use crate::error::{Error, Stop};
 use crate::planted::{self, Logic};
 use keepfs_audit::digest::{Block, Change, Equations, Fate, Nature, Transaction};
-use keepfs_format::Kind;
+use keepfs_codes::line;
 use keepfs_format::plog::Record;
+use keepfs_format::{Kind, PAGE};
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// What the auditor is shown.
 struct Seen<'t, 's> {
     txn: &'t Txn<'s>,
     changes: &'t [Change<'t>],
+    /// Something that it asked for is not right and cannot be mended: what it says of the rest counts for nothing.
+    damage: Cell<Option<Error>>,
+}
+
+impl Seen<'_, '_> {
+    /// Bytes of a metablock, verified (S-15.19); zeros where they cannot be had.
+    fn load_right(&self, block: usize, offset: usize, buf: &mut [u8]) {
+        let t = &self.txn.touched[block];
+        if let Err(error) = self.txn.store.read(&t.pin, t.binding, offset, buf) {
+            buf.fill(0);
+            self.damage.set(Some(error));
+        }
+    }
+
+    /// The line of a metablock that has this byte; `None` as there.
+    fn line(&self, block: usize, offset: usize) -> Option<Line> {
+        let line = self.txn.line(block, offset);
+        line.map_err(|stop| {
+            if let Stop::Error(error) = stop {
+                self.damage.set(Some(error));
+            }
+        })
+        .ok()
+    }
 }
 
 impl Txn<'_> {
-    /// The audit equations must balance before a transaction may commit. Errors: [`Error::Unbalanced`] (S-17.1).
+    /// The audit equations must balance before a transaction may commit. Errors: [`Error::Unbalanced`] (S-17.1); what the
+    /// auditor looks at is damaged and cannot be mended.
     pub(super) fn audit(&self, changes: &[Change<'_>]) -> Result<(), Stop> {
         let among = match self.logged {
             true => Equations::ALL,
@@ -33,7 +61,15 @@ impl Txn<'_> {
             }
             false => changes,
         };
-        let found = auditor.judge(&Seen { txn: self, changes }, among);
+        let seen = Seen {
+            txn: self,
+            changes,
+            damage: Cell::new(None),
+        };
+        let found = auditor.judge(&seen, among);
+        if let Some(damage) = seen.damage.take() {
+            return Err(damage.into());
+        }
         if found.is_empty() {
             return Ok(());
         }
@@ -84,13 +120,20 @@ impl Transaction for Seen<'_, '_> {
     }
 
     fn load(&self, block: usize, offset: usize, buf: &mut [u8]) {
-        let frame = self.txn.touched[block].pin.frame;
-        self.txn.store.arena.load(frame, offset, buf);
+        self.load_right(block, offset, buf);
     }
 
     #[inline]
     fn bytes(&self, block: usize) -> impl Fn(usize) -> u8 {
-        self.txn.store.arena.bytes(self.txn.touched[block].pin.frame)
+        // Most who ask for single bytes ask for several of a line.
+        let last: RefCell<Option<Line>> = RefCell::new(None);
+        move |at| {
+            let (at, mut last) = (at % PAGE, last.borrow_mut());
+            if last.as_ref().is_none_or(|line| line.number() != line::at(at)) {
+                *last = self.line(block, at);
+            }
+            last.as_ref().map_or(0, |line| line.at(at, 1)[0])
+        }
     }
 
     fn ranges(&self, block: usize) -> &[(u16, u16)] {

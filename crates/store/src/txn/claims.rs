@@ -1,13 +1,15 @@
 //! What a transaction does to numbers, nodes, pages and staged data.
 
-use super::{Base, Ref, Touched, Txn};
+use super::{Base, Ref, Txn};
+use crate::arena::Damaged;
 use crate::error::{Error, Stop};
 use crate::numbers::STOCK;
 use crate::planted::{self, Bug, Logic};
-use crate::update;
+use crate::scratch::with_page;
+use crate::update::{self, Counter};
 use keepfs_audit::digest::Fate;
 use keepfs_codes::identity::Group;
-use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
+use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES};
 use keepfs_format::map::LIVE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::oplog::Action;
@@ -16,45 +18,37 @@ use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
 
 impl Txn<'_> {
     fn flip(&mut self, space: Space, number: u64, from: bool) -> Result<(), Stop> {
-        let (id, offset, mask) = bitmap::bit(space, number);
+        let (_, _, mask) = bitmap::bit(space, number);
+        self.flip_bits(space, number, mask, from)
+    }
+
+    /// Flips bits of the byte that has the bit of `number`.
+    fn flip_bits(&mut self, space: Space, number: u64, mask: u8, from: bool) -> Result<(), Stop> {
+        let (id, offset, _) = bitmap::bit(space, number);
         let i = self.touch(Ref::shared(id, Kind::Bitmap))?;
         let frame = self.write(i)?;
+        let line = self.line(i, offset)?;
         if planted::is(Bug::BitsUndoneAsBytes) {
-            let mut byte = [0];
-            self.store.arena.load(frame, offset, &mut byte);
+            let byte = line.at(offset, 1)[0] ^ mask;
             let place = (Group::Bitmap, frame);
-            return update::put(&self.store.arena, &mut self.undo, place, offset, &[byte[0] ^ mask]);
+            return update::put(&self.store.arena, &mut self.undo, place, &line, (offset, &[byte]));
         }
-        update::flip(&self.store.arena, &mut self.undo, frame, offset, mask, from)
+        update::flip(&self.store.arena, &mut self.undo, frame, &line, (offset, mask, from))
     }
 
     fn flip_run(&mut self, space: Space, run: Run, from: bool) -> Result<(), Stop> {
         let mut number = run.start;
         let end = run.start + u64::from(run.count);
         while number < end {
-            let (id, offset, mut mask) = bitmap::bit(space, number);
-            number += 1;
-            while number < end && !number.is_multiple_of(8) && !number.is_multiple_of(BITS) {
+            let first = number;
+            let mut mask = 0;
+            while number < end && number / 8 == first / 8 {
                 mask |= bitmap::bit(space, number).2;
                 number += 1;
             }
-            let i = self.touch(Ref::shared(id, Kind::Bitmap))?;
-            let frame = self.write(i)?;
-            update::flip(&self.store.arena, &mut self.undo, frame, offset, mask, from)?;
+            self.flip_bits(space, first, mask, from)?;
         }
         Ok(())
-    }
-
-    /// Several bits of the byte that begins with `first`.
-    fn flip_byte(&mut self, space: Space, first: u64, mask: u8, from: bool) -> Result<(), Stop> {
-        if planted::is(Bug::BitsUndoneAsBytes) {
-            let bits = (first..first + 8).filter(|number| mask >> (number - first) & 1 == 1);
-            return bits.into_iter().try_for_each(|number| self.flip(space, number, from));
-        }
-        let (id, offset, _) = bitmap::bit(space, first);
-        let i = self.touch(Ref::shared(id, Kind::Bitmap))?;
-        let frame = self.write(i)?;
-        update::flip(&self.store.arena, &mut self.undo, frame, offset, mask, from)
     }
 
     /// TOTALS of pages, inodes and shares change when the transaction is sealed, each once: all transactions share their
@@ -65,9 +59,21 @@ impl Txn<'_> {
 
     /// One total, now: of nodes, from which it is decided whether there may be more.
     fn add_total(&mut self, offset: usize, add: i64) -> Result<(), Stop> {
-        let i = self.touch(Ref::shared(TOTALS, Kind::Totals))?;
+        let i = self.touch(Ref::TOTALS)?;
         let frame = self.write(i)?;
-        update::add64(&self.store.arena, &mut self.undo, frame, offset, add)
+        self.count(i, Counter::wide(frame, offset), offset, add)?;
+        Ok(())
+    }
+
+    /// Adds to a counter of metablock `i`, whose line is mended first if it is not right. `false`: it would leave its range.
+    fn count(&mut self, i: usize, counter: Counter, offset: usize, add: i64) -> Result<bool, Stop> {
+        loop {
+            let binding = self.touched[i].binding;
+            if let Some(done) = counter.add(&self.store.arena, &mut self.undo, binding, add)? {
+                return Ok(done);
+            }
+            self.line(i, offset)?;
+        }
     }
 
     /// Changes what was put off to the end: bits of the last pages freed, and totals.
@@ -101,7 +107,7 @@ impl Txn<'_> {
 
     fn free_bits(&mut self) -> Result<(), Stop> {
         match self.free_bits.take() {
-            Some((first, mask)) => self.flip_byte(Space::Pages, first, mask, true),
+            Some((first, mask)) => self.flip_bits(Space::Pages, first, mask, true),
             None => Ok(()),
         }
     }
@@ -114,11 +120,10 @@ impl Txn<'_> {
     /// Metadata grew, with `block` of INODES maybe used for the first time. Errors: `NoSpace` if the next checkpoint
     /// could not be sure of homes for it.
     fn grow(&mut self, block: Option<MetaId>) -> Result<(), Stop> {
-        let i = self.touch(Ref::shared(TOTALS, Kind::Totals))?;
+        let i = self.touch(Ref::TOTALS)?;
+        let t = &self.touched[i];
         let mut nodes = [0; 8];
-        self.store
-            .arena
-            .load(self.touched[i].pin.frame, TOTAL_NODES, &mut nodes);
+        self.store.read(&t.pin, t.binding, TOTAL_NODES, &mut nodes)?;
         let homeless = match block {
             None => false,
             Some(id) => {
@@ -157,10 +162,11 @@ impl Txn<'_> {
         }
         let block = cursor / BITS;
         let i = self.touch(Ref::shared(MetaId::new(space, block), Kind::Bitmap))?;
-        let (store, frame) = (self.store, self.touched[i].pin.frame);
-        store.numbers(space).look(|| {
+        let (store, t) = (self.store, &self.touched[i]);
+        // Under the lock of the numbers nothing is mended (V-2): it is before, and looked at again where that was too early.
+        while !store.numbers(space).look(|| {
             let mut bytes = [0; PAGE];
-            store.arena.load(frame, 0, &mut bytes);
+            store.arena.whole(t.pin.frame, t.binding, &mut bytes).ok()?;
             let end = ((block + 1) * BITS).min(limit);
             let is_clear = |number: &u64| {
                 let (_, offset, mask) = bitmap::bit(space, *number);
@@ -171,8 +177,10 @@ impl Txn<'_> {
                 Some(last) if found.len() == STOCK => last + 1,
                 _ => end,
             };
-            (found, next)
-        });
+            Some((found, next))
+        }) {
+            with_page(|copy| store.whole(&t.pin, t.binding, copy))?;
+        }
         Ok(())
     }
 
@@ -197,15 +205,7 @@ impl Txn<'_> {
         let r = Ref::node(id, kind, owner);
         let header = Header::new(self.store.pool.tag, id, kind, level, owner, generation);
         let pin = self.store.place_new(id, &header)?;
-        self.touched.push(Touched {
-            r,
-            pin,
-            generation,
-            ranges: super::Ranges::of(id, generation),
-            written: false,
-            fate: Fate::Born,
-        });
-        let i = self.touched.len() - 1;
+        let i = self.hold(r, pin, (self.store.binding(r), generation, Fate::Born));
         self.write(i)?;
         if !planted::is(Bug::BirthOmitted) && !planted::has(Logic::BirthNotTold) {
             self.records.push(Record::Birth {
@@ -343,22 +343,29 @@ impl Txn<'_> {
         let (id, offset) = bitmap::share(page);
         let r = Ref::shared(id, Kind::Shares);
         let i = self.touch(r)?;
-        let (arena, frame) = (&self.store.arena, self.touched[i].pin.frame);
-        let is_shared = || {
-            let mut count = [0; 2];
-            arena.load(frame, offset, &mut count);
-            count != [0; 2]
-        };
         // What is decided from a count does not commute: while a transaction that lowered it is open, others run again.
         // A file may name a page twice: its own lowering does not stop a transaction.
         let own = self.lowered.contains(&page);
-        let Some(shared) = self.store.lowering.lock().decide(page, own, is_shared) else {
+        let decided = loop {
+            let (arena, t) = (&self.store.arena, &self.touched[i]);
+            let is_shared = || {
+                let mut count = [0; 2];
+                arena.load(t.pin.frame, t.binding, offset, &mut count)?;
+                Ok::<_, Damaged>(count != [0; 2])
+            };
+            // Under the lock nothing is mended (V-2).
+            if let Ok(decided) = self.store.lowering.lock().decide(page, own, is_shared) {
+                break decided;
+            }
+            self.line(i, offset)?;
+        };
+        let Some(shared) = decided else {
             return Err(Stop::Miss(id));
         };
         if shared {
             self.lowered.push(page);
             let frame = self.write(i)?;
-            if !update::add16(&self.store.arena, &mut self.undo, frame, offset, -1)? {
+            if !self.count(i, Counter::narrow(frame, offset), offset, -1)? {
                 return Err(Stop::Miss(id));
             }
             if !planted::has(Logic::ShareNotTotalled) {
@@ -403,7 +410,7 @@ impl Txn<'_> {
             let (id, offset) = bitmap::share(page);
             let i = self.touch(Ref::shared(id, Kind::Shares))?;
             let frame = self.write(i)?;
-            if !update::add16(&self.store.arena, &mut self.undo, frame, offset, 1)? {
+            if !self.count(i, Counter::narrow(frame, offset), offset, 1)? {
                 return Ok(false);
             }
         }
@@ -502,15 +509,21 @@ impl Lowering {
     /// What a transaction that frees `page` decides from its count: whether the page is shared, so that it lowers the
     /// count and others must not decide. The count is read here, where nobody who lowered it can roll back between the
     /// look and the decision. `None`: another one has lowered it (`own`: this one has).
-    fn decide(&mut self, page: u64, own: bool, is_shared: impl FnOnce() -> bool) -> Option<bool> {
+    /// Errors: those of the look.
+    fn decide<E>(
+        &mut self,
+        page: u64,
+        own: bool,
+        is_shared: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<Option<bool>, E> {
         if !own && self.0.contains(&page) {
-            return None;
+            return Ok(None);
         }
-        let shared = is_shared();
+        let shared = is_shared()?;
         if shared {
             self.0.insert(page);
         }
-        Some(shared)
+        Ok(Some(shared))
     }
 
     pub(crate) fn done(&mut self, pages: &[u64]) {

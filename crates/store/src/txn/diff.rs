@@ -3,7 +3,6 @@
 use super::{Meaning, Ref, Txn};
 use crate::error::Stop;
 use crate::planted::{self, Logic};
-use crate::update;
 use core::ops::Range;
 use keepfs_format::inode::Inode;
 use smallvec::SmallVec;
@@ -72,13 +71,7 @@ impl Txn<'_> {
             self.store.arena.copy(frame, offset + span.start, &new[span]);
             return Ok(());
         }
-        update::put(
-            &self.store.arena,
-            &mut self.undo,
-            (group, frame),
-            offset + span.start,
-            &new[span],
-        )?;
+        self.put_bytes(i, (group, frame), offset + span.start, &new[span])?;
         let told = match planted::has(Logic::RangeOmitted) {
             true => &ranges[..1],
             false => ranges,

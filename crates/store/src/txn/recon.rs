@@ -23,7 +23,7 @@ impl Copies {
     /// Copies a frame that is about to be changed for the first time.
     pub(super) fn keep(&mut self, arena: &Arena, frame: FrameNo) {
         let mut copy = Box::new([0; PAGE]);
-        arena.load(frame, 0, &mut *copy);
+        arena.load_raw(frame, 0, &mut *copy);
         self.0.push((frame, copy));
     }
 
@@ -35,7 +35,7 @@ impl Copies {
         let mut now = [0; PAGE];
         let mut found = 0;
         for (frame, old) in &self.0 {
-            arena.load(*frame, 0, &mut now);
+            arena.load_raw(*frame, 0, &mut now);
             let words = old.chunks_exact(8).zip(now.chunks_exact(8));
             found += words.filter(|(old, new)| old != new).count() as u64;
         }

@@ -28,8 +28,8 @@ pub struct Hits {
     pub of_none: u64,
     /// Those that were told, when their frames had been looked at behind them.
     pub told: u64,
-    /// Those that were not told and whose frame is right: a legal write had covered them before anybody looked, or they changed
-    /// nothing but which lines were written since (S-15.13).
+    /// Those that were not told and whose frame is right: a legal write had covered them before anybody looked, or they met
+    /// reserved words.
     pub untold: u64,
     /// Those of frames that could not be made right again.
     pub lost: u64,

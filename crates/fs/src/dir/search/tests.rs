@@ -16,9 +16,9 @@ impl Source for Page {
         Ok(())
     }
 
-    fn words(&mut self, _: Ref) -> Result<impl Fn(usize) -> u32, Stop> {
-        let (words, _) = self.0.as_chunks();
-        Ok(|at| u32::from_le_bytes(words[at % PAGE / 4]))
+    fn whole(&mut self, _: Ref, copy: &mut [u8; PAGE]) -> Result<(), Stop> {
+        *copy = self.0;
+        Ok(())
     }
 
     fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop> {

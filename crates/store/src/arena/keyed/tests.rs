@@ -3,7 +3,7 @@
 use super::*;
 use crate::arena::{Guard, UNBOUND};
 use crate::undo::UndoLog;
-use crate::update;
+use crate::update::by_hand as update;
 use keepfs_codes::identity::Group;
 use keepfs_codes::{Verdict, crc64};
 
@@ -21,7 +21,7 @@ fn arena(code: Protection) -> Arena {
 fn stray(arena: &Arena, at: usize) {
     for (i, xor) in NEUTRAL.into_iter().enumerate() {
         let mut word = [0; 8];
-        arena.load(1, at + 8 * i, &mut word);
+        arena.load_raw(1, at + 8 * i, &mut word);
         arena.copy(1, at + 8 * i, &(u64::from_le_bytes(word) ^ xor).to_le_bytes());
     }
 }
@@ -39,7 +39,7 @@ fn a_change_that_the_crc_does_not_see_is_seen() {
         assert!(verifies(&arena));
         stray(&arena, 1024);
         let mut copy = [0; PAGE];
-        arena.load(1, 0, &mut copy);
+        arena.load_raw(1, 0, &mut copy);
         assert_eq!(crc64::full(&copy), arena.sum(1));
         assert!(!verifies(&arena));
         // No change of other bytes takes it away, and the code has nothing to say.
@@ -66,7 +66,7 @@ fn every_way_of_the_door_is_followed() {
     update::put(&arena, &mut slot, (Group::Bitmap, 1), 33, &[5; 1000]).expect("put");
     assert!(verifies(&arena));
     let mut byte = [0];
-    arena.load(1, 77, &mut byte);
+    arena.load_raw(1, 77, &mut byte);
     let from = byte[0] & 1 != 0;
     update::flip(&arena, &mut slot, 1, 77, 1, from).expect("flip");
     assert!(verifies(&arena));

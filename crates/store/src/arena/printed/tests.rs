@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::undo::UndoLog;
-use crate::update;
+use crate::update::by_hand as update;
 use keepfs_codes::identity::Group;
 use keepfs_codes::{Protection, crc64};
 

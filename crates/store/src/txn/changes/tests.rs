@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Stop};
 use crate::events::Done;
-use crate::{Equations, FormatOptions, Meaning, Near, Purpose, Ref, Store, StoreOptions, Txn, failpoint, update};
+use crate::update::by_hand as update;
+use crate::{Equations, FormatOptions, Meaning, Near, Purpose, Ref, Store, StoreOptions, Txn, failpoint};
 use keepfs_codes::Protection;
 use keepfs_codes::identity::Group;
 use keepfs_format::bitmap::{self, TOTAL_SHARES, TOTALS};

@@ -1,0 +1,48 @@
+//! Row parities against their definition (S-15.6, S-15.7), and deltas that move with their row (S-15.2).
+
+use super::*;
+use crate::gf256::{POWERS, product};
+use crate::testing::{Rng, at_every_level, rounds};
+
+fn by_definition(data: &[u8; FRAME]) -> (Row, Row) {
+    let (mut p, mut q) = ([0; ROW], [0; ROW]);
+    for (at, byte) in data.iter().enumerate() {
+        p[at % ROW] ^= byte;
+        q[at % ROW] ^= product(POWERS[at / ROW], *byte);
+    }
+    (p, q)
+}
+
+#[test]
+fn parities_are_those_of_the_definition_at_every_level() {
+    at_every_level(|| {
+        for seed in 0..rounds(200, 2) as u64 {
+            let data = Rng::new(seed).frame();
+            let truth = by_definition(&data);
+            assert_eq!(pq(of(&data)), truth);
+            assert_eq!(p(of(&data)), truth.0);
+        }
+    });
+}
+
+#[test]
+fn a_delta_moves_with_its_line() {
+    at_every_level(|| {
+        let mut rng = Rng::new(3);
+        let row: Row = rng.bytes(ROW).try_into().unwrap();
+        let last = delta_of_last(&row);
+        for at in (0..ROWS).step_by(rounds(1, 21)) {
+            let there = crc64::delta(at * ROW, &[0; ROW], &row);
+            if at < ROWS - 1 {
+                assert_eq!(moved_up(last, ROWS - 1 - at), there);
+            }
+            assert_eq!(moved_down(there)[at], last);
+        }
+    });
+}
+
+#[test]
+fn a_line_times_a_constant_is_byte_by_byte() {
+    let row: Row = Rng::new(4).bytes(ROW).try_into().unwrap();
+    assert_eq!(times(0x57, &row), row.map(|byte| product(byte, 0x57)));
+}

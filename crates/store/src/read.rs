@@ -1,0 +1,175 @@
+//! Reading metablocks in memory: each byte that is used was verified in the very copy that is used (S-15.19; promise C-3).
+//!
+//! Invariants:
+//! V-1 A line that is not right is mended before anything is computed from it (S-15.14); what cannot be mended is an error,
+//!     and its bytes are given to nobody.
+//! V-2 Whoever reads here holds no latch and no lock that a repair waits for (redo, log, numbers, lowering): it may wait for
+//!     all writers of the frame, and for the device.
+
+use crate::Store;
+use crate::arena::{Damaged, Line};
+use crate::cache::Pin;
+use crate::error::Error;
+use crate::planted::{self, Bug};
+use crate::txn::{Ref, check_header};
+use keepfs_codes::identity::Binding;
+use keepfs_codes::line;
+use keepfs_format::metablock::HEADER;
+use keepfs_format::{FromBytes, Header, MetaId, PAGE};
+
+/// How often a line is mended before its reader gives up: somebody scribbles faster than that.
+pub(crate) const TRIES: u32 = 3;
+
+impl Store {
+    /// Whose the frame of `r` is.
+    #[inline]
+    pub(crate) fn binding(&self, r: Ref) -> Binding {
+        self.pool.binding(r.id, r.kind as u8)
+    }
+
+    /// Copies bytes out of a frame of `binding`. Errors: `Fenced`, `Scribble`: they are not right, and nothing mends them.
+    #[inline]
+    pub(crate) fn read(&self, pin: &Pin<'_>, binding: Binding, offset: usize, buf: &mut [u8]) -> Result<(), Error> {
+        match self.arena.load(pin.frame, binding, offset, buf) {
+            Ok(()) => Ok(()),
+            Err(_) => self.mended(pin, || self.arena.load(pin.frame, binding, offset, buf)),
+        }
+    }
+
+    /// The line of a frame of `binding` that has the byte at `offset`. Errors: as [`Store::read`].
+    #[inline]
+    pub(crate) fn line(&self, pin: &Pin<'_>, binding: Binding, offset: usize) -> Result<Line, Error> {
+        let look = || self.arena.line(pin.frame, binding, line::at(offset));
+        match look() {
+            Ok(line) => Ok(line),
+            Err(_) => self.mended(pin, look),
+        }
+    }
+
+    /// All bytes of a frame of `binding`. Errors: as [`Store::read`].
+    #[inline]
+    pub(crate) fn whole(&self, pin: &Pin<'_>, binding: Binding, copy: &mut [u8; PAGE]) -> Result<(), Error> {
+        match self.arena.whole(pin.frame, binding, copy) {
+            Ok(()) => Ok(()),
+            Err(_) => self.mended(pin, || self.arena.whole(pin.frame, binding, copy)),
+        }
+    }
+
+    /// Mends a frame until `look` finds what it looks for right (V-1).
+    #[cold]
+    #[inline(never)]
+    fn mended<T>(&self, pin: &Pin<'_>, mut look: impl FnMut() -> Result<T, Damaged>) -> Result<T, Error> {
+        let id = pin.slot().id();
+        for _ in 0..TRIES {
+            if self.fences.has(id) {
+                return Err(Error::Fenced { id }); // N-1
+            }
+            if !self.mend(pin, id) {
+                break;
+            }
+            if let Ok(right) = look() {
+                return Ok(right);
+            }
+        }
+        Err(self.beyond_repair(pin, id))
+    }
+
+    /// The header of a frame that should be that of `r`, checked. Errors: `Damaged`: it is another metablock's, which its sums
+    /// confirm; else as [`Store::read`].
+    #[inline]
+    pub(crate) fn header_of(&self, pin: &Pin<'_>, r: Ref, binding: Binding) -> Result<Header, Error> {
+        if self.fences.has(r.id) {
+            return Err(Error::Fenced { id: r.id }); // N-1
+        }
+        let mut bytes = [0; HEADER];
+        if self.arena.load(pin.frame, binding, 0, &mut bytes).is_err() {
+            self.is_not_another(pin, r, binding)?;
+            self.read(pin, binding, 0, &mut bytes)?;
+        }
+        let header = header_in(&bytes)?;
+        check_header(&header, r, self.pool.tag)?;
+        Ok(header)
+    }
+
+    /// Errors: `Damaged`: the frame is right, and of another kind than whoever asks believes (a pointer that lies).
+    #[cold]
+    fn is_not_another(&self, pin: &Pin<'_>, r: Ref, binding: Binding) -> Result<(), Error> {
+        if self.arena.binding(pin.frame) == binding {
+            return Ok(());
+        }
+        let header = self.header_in_frame(pin)?;
+        match header.kind == r.kind as u8 {
+            true => Ok(()),
+            false => check_header(&header, r, self.pool.tag),
+        }
+    }
+
+    /// The header of a frame of which only the metablock is known: its kind is what the control words confirm. Errors: as
+    /// [`Store::read`].
+    pub(crate) fn header_in_frame(&self, pin: &Pin<'_>) -> Result<Header, Error> {
+        let id = pin.slot().id();
+        if self.fences.has(id) {
+            return Err(Error::Fenced { id }); // N-1
+        }
+        let look = || {
+            let kept = self.arena.binding(pin.frame);
+            let mut bytes = [0; HEADER];
+            self.arena.load(pin.frame, kept, 0, &mut bytes)?;
+            let header = header_in(&bytes).map_err(|_| Damaged { line: 0 })?;
+            match self.pool.binding(id, header.kind) == kept {
+                true => Ok(header),
+                false => Err(Damaged { line: 0 }),
+            }
+        };
+        match look() {
+            Ok(header) => Ok(header),
+            Err(_) => self.mended(pin, look),
+        }
+    }
+
+    /// A private verified copy of a frame, with parity and keyed sum, as it goes to the device. What is wrong with it is
+    /// mended if it can be; if not, it is fenced or ends writing to the pool. Errors: `Scribble`, `Fenced`.
+    pub(crate) fn verified_copy(&self, pin: &Pin<'_>, copy: &mut [u8; PAGE]) -> Result<(), Error> {
+        let id = pin.slot().id();
+        if self.fences.has(id) {
+            return Err(Error::Fenced { id }); // N-1
+        }
+        let mut tries = 0;
+        loop {
+            match self.arena.verified_copy(pin.frame, copy) {
+                Ok(_) if self.is_bound(pin.frame, id, crate::repair::kind_in(copy)) => {
+                    pin.slot().seen_right(&self.clock);
+                    if planted::is(Bug::VerifyThenRead) {
+                        planted::between(id);
+                        self.arena.load_raw(pin.frame, 0, copy);
+                    }
+                    return Ok(());
+                }
+                _ if planted::is(Bug::VerifyOff) => return Ok(()),
+                _ if tries < TRIES && !planted::is(Bug::VerifyAfter) && self.mend(pin, id) => tries += 1,
+                _ => {
+                    let error = self.beyond_repair(pin, id);
+                    return if planted::is(Bug::VerifyAfter) {
+                        Ok(())
+                    } else {
+                        Err(error)
+                    };
+                }
+            }
+        }
+    }
+
+    /// The same of a metablock of which nobody needs a copy.
+    pub(crate) fn pin_right(&self, id: MetaId) -> Result<Pin<'_>, Error> {
+        let pin = self.fetch(id)?;
+        crate::scratch::with_page(|copy| self.verified_copy(&pin, copy))?;
+        Ok(pin)
+    }
+}
+
+fn header_in(bytes: &[u8; HEADER]) -> Result<Header, Error> {
+    Header::read_from_bytes(bytes).map_err(|e| Error::Logic(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! The door as tests use it: on bare arenas, where nothing is mended.
+
+use super::{Counter, by_lines};
+use crate::arena::{Arena, FrameNo, Line};
+use crate::error::Stop;
+use crate::undo::{Lost, UndoSlot};
+use keepfs_codes::identity::Group;
+use keepfs_codes::line;
+
+/// A line as somebody read it who is a writer by now: a writer that a test has killed half-way would be waited for.
+fn line_of(arena: &Arena, frame: FrameNo, offset: usize) -> Line {
+    let number = line::at(offset);
+    let line = arena.try_line(frame, arena.binding(frame), number);
+    line.unwrap_or_else(|| arena.line_as_it_is(frame, number))
+}
+
+/// Stores bytes anywhere in a frame.
+pub(crate) fn put(
+    arena: &Arena,
+    undo: &mut UndoSlot<'_>,
+    (group, frame): (Group, FrameNo),
+    offset: usize,
+    new: &[u8],
+) -> Result<(), Stop> {
+    by_lines(offset, new.len()).try_for_each(|part| {
+        let line = line_of(arena, frame, part.start);
+        let bytes = &new[part.start - offset..part.end - offset];
+        super::put(arena, undo, (group, frame), &line, (part.start, bytes))
+    })
+}
+
+/// Flips bits of one byte.
+pub(crate) fn flip(
+    arena: &Arena,
+    undo: &mut UndoSlot<'_>,
+    frame: FrameNo,
+    offset: usize,
+    mask: u8,
+    from: bool,
+) -> Result<(), Stop> {
+    let line = line_of(arena, frame, offset);
+    super::flip(arena, undo, frame, &line, (offset, mask, from))
+}
+
+/// Adds to a counter of 8 bytes.
+pub(crate) fn add64(
+    arena: &Arena,
+    undo: &mut UndoSlot<'_>,
+    frame: FrameNo,
+    offset: usize,
+    add: i64,
+) -> Result<(), Stop> {
+    add_to(arena, undo, Counter::wide(frame, offset), add).map(|done| assert!(done))
+}
+
+/// Adds to a counter of 2 bytes; `false`: it would leave its range.
+pub(crate) fn add16(
+    arena: &Arena,
+    undo: &mut UndoSlot<'_>,
+    frame: FrameNo,
+    offset: usize,
+    add: i16,
+) -> Result<bool, Stop> {
+    add_to(arena, undo, Counter::narrow(frame, offset), add.into())
+}
+
+fn add_to(arena: &Arena, undo: &mut UndoSlot<'_>, counter: Counter, add: i64) -> Result<bool, Stop> {
+    let frame = counter.frame;
+    if let Some(done) = counter.add(arena, undo, arena.binding(frame), add)? {
+        return Ok(done);
+    }
+    // As in `line_of`.
+    arena.enter(frame);
+    arena.latch(frame);
+    let old = counter.load_raw(arena);
+    let new = counter.plus(old, add);
+    let changed = new.map_or(Ok(()), |new| counter.change(arena, undo, old, new));
+    arena.unlatch(frame);
+    arena.leave(frame);
+    changed.map(|()| new.is_some())
+}
+
+/// Takes all back.
+pub(crate) fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>) -> Vec<Lost> {
+    super::take_all_back(arena, undo, |frame| arena.binding(frame), |_, _| false)
+}
