@@ -132,18 +132,31 @@ impl Frame<'_> {
                 }
             }
             Protection::Evenodd64 | Protection::Evenodd256 => {
-                let sum = self.syndromes.iter().fold(0, |all, syndrome| all ^ syndrome);
-                let verdict = self.code.locate(self.data, self.parity, crc64::full(self.data) ^ sum);
-                if let Verdict::Repair(repair) = verdict
-                    && self.is_confirmed(repair.xor())
-                {
-                    found.offer(repair.xor(), false);
+                self.columns(None, found);
+                for number in self.bad {
+                    self.columns(Some(*number), found);
                 }
             }
             Protection::Off | Protection::Crc | Protection::Adler => {}
         }
         if found.is_empty() {
             self.flips(found);
+        }
+    }
+
+    /// What the code of columns finds, if the sum of line `open` is bad and all others are not.
+    fn columns<A: Fn(&[u8; FRAME]) -> bool>(&self, open: Option<usize>, found: &mut Found<'_, '_, A>) {
+        let mut syndromes = self.syndromes;
+        if let Some(number) = open {
+            syndromes[number] = 0;
+        }
+        let sum = syndromes
+            .iter()
+            .fold(crc64::full(self.data), |sum, syndrome| sum ^ syndrome);
+        if let Verdict::Repair(repair) = self.code.locate(self.data, self.parity, sum)
+            && line::sums(repair.xor()) == syndromes
+        {
+            found.offer(repair.xor(), open.is_some());
         }
     }
 

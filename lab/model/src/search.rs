@@ -140,7 +140,8 @@ impl System {
     fn carries(&self, s: &State, pos: u8, left: u8) -> impl Iterator<Item = Fate> {
         let staged = s.tree.files.iter().any(|f| f.staged.is_some());
         let room = if s.recovering > 0 { 2 } else { self.room() };
-        let may = left > 0 && staged && pos - s.tail + room <= RING;
+        // Positions go round: a log that begins anew may lie before the tail.
+        let may = left > 0 && staged && pos.wrapping_sub(s.tail).wrapping_add(room) <= RING;
         let bad = BAD.map(|arrives| Fate::Bad { arrives });
         [Fate::Written].into_iter().chain(bad.into_iter().filter(move |_| may))
     }
@@ -193,7 +194,7 @@ impl Model for System {
         if s.recovering > 0 {
             if s.checkpoint.is_none() {
                 for home in s.free(self.rules) {
-                    let fates = self.carries(s, s.pos - RING, s.left.bad);
+                    let fates = self.carries(s, s.pos.wrapping_sub(RING), s.left.bad);
                     out.extend(fates.map(|carry| Action::Recover { home, carry }));
                 }
             }

@@ -7,10 +7,11 @@ use keepfs_codes::{Code, Protection};
 use keepfs_format::PAGE;
 use std::io;
 
-/// Bytes of a frame's control words; the rolling sum and the identity stand at these places in them (S-13.1).
+/// Bytes of a frame's control words, and where the identity stands in them; behind those of all frames lie the line sums, so
+/// many bytes a frame (S-13.1, S-15.20).
 const CONTROL: u64 = 64;
-const SUM: u64 = 8;
 const IDENTITY: u64 = 16;
+const LINE_SUMS: u64 = 128;
 /// Longest write that the codes are made for (S-15.6).
 const BURST: usize = 64;
 /// Fields of a header that tell which metablock it is: id to generation (S-3.2).
@@ -194,13 +195,17 @@ pub struct Regions {
     parity: Behind,
     /// Bytes of parity a frame.
     parity_len: usize,
+    /// Frames of the arena.
+    frames: u64,
 }
 
 impl Regions {
     /// Those of the store opened last.
     pub fn find(code: Protection) -> io::Result<Regions> {
+        let arena = Behind::of("keepfs-arena")?;
         Ok(Regions {
-            arena: Behind::of("keepfs-arena")?,
+            frames: arena.len / PAGE as u64,
+            arena,
             sums: Behind::of("keepfs-sums")?,
             parity: Behind::of("keepfs-parity")?,
             parity_len: code.parity_len(),
@@ -234,7 +239,11 @@ impl Regions {
                 let at = frame * self.parity_len as u64 + dice.below(self.parity_len - len + 1) as u64;
                 change(&self.parity, at, &dice.bytes(len))
             }
-            Class::Sum => change(&self.sums, frame * CONTROL + SUM, &dice.bytes(8)),
+            Class::Sum => {
+                let line = 8 * dice.below(LINE_SUMS as usize / 8) as u64;
+                let at = self.frames * CONTROL + frame * LINE_SUMS + line;
+                change(&self.sums, at, &dice.bytes(8))
+            }
             Class::Words => change(&self.sums, frame * CONTROL + IDENTITY, &dice.bytes(8)),
             _ => Ok(false),
         }

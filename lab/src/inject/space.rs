@@ -113,6 +113,13 @@ impl Space {
         self.0.get(next).filter(|mapping| mapping.start.address() <= at)
     }
 
+    /// Bytes of the door's mapping of this name.
+    pub fn window_len(&self, name: &str) -> usize {
+        let mut windows = self.0.iter().filter(|mapping| mapping.what == What::Window);
+        let named = windows.find(|mapping| mapping.name == name);
+        named.map_or(0, |mapping| mapping.range().len())
+    }
+
     /// Bytes of mappings of a kind.
     pub fn bytes(&self, what: What) -> usize {
         let these = self.0.iter().filter(|mapping| mapping.what == what);

@@ -8,7 +8,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 pub const PAGE: usize = 4096;
 /// Bytes of a frame's control words (S-13.1).
 const WORDS: usize = 64;
-/// Where in them stands whose frame it is; 0: nobody's.
+/// Bytes of a frame's line sums, which lie behind the control words of all frames (S-15.20).
+const LINE_SUMS: u64 = 128;
+/// Where in the control words stands whose frame it is; 0: nobody's.
 const IDENTITY: u64 = 16;
 /// Pages that are looked at for one that is in use.
 const TRIES: usize = 96;
@@ -130,7 +132,20 @@ impl Memory {
 
     /// The frame that a byte of a region belongs to.
     pub fn frame_of(&self, region: Region, at: u64) -> Option<u64> {
-        at.checked_div(self.a_frame(region))
+        match at.checked_sub(self.control_words()) {
+            Some(behind) if region == Region::Sums => Some(behind / LINE_SUMS).filter(|frame| *frame < self.frames()),
+            _ => at.checked_div(self.a_frame(region)),
+        }
+    }
+
+    /// Bytes of the control words of all frames.
+    pub fn control_words(&self) -> u64 {
+        self.frames() * WORDS as u64
+    }
+
+    /// A byte of the sum of a line, from any number.
+    pub fn in_line_sums(&self, at: u64) -> u64 {
+        self.control_words() + at % (self.frames() * LINE_SUMS).max(1)
     }
 
     /// Whether a frame is of some metablock (S-13.1).

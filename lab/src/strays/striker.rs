@@ -168,9 +168,9 @@ fn one(
         at = last.at / PAGE as u64 * PAGE as u64 + dice.below(PAGE) as u64;
     }
     if region == Region::Sums && setting.near.is_some() {
-        // Of the control words a code knows how to correct the sum.
-        at = at / 64 * 64 + 8 + at % 8;
-    } else if region == Region::Sums && at % 64 < 8 && !dice.once_in(40) {
+        // A code knows how to correct the sum of a line.
+        at = memory.in_line_sums(at);
+    } else if region == Region::Sums && at < memory.control_words() && at % 64 < 8 && !dice.once_in(40) {
         at += 8 * (1 + dice.below(6)) as u64;
     }
     let frame = memory.frame_of(region, at);

@@ -175,7 +175,7 @@ fn two_rows_are_mended_by_pq() {
 #[test]
 fn a_sum_that_is_bad_beside_a_stray_is_found() {
     let mut rng = Rng::new(7);
-    for code in [Protection::Pcrc, Protection::Pq] {
+    for code in ALL.into_iter().skip(1) {
         for _ in 0..rounds(200, 2) {
             let mut world = World::of(code, &mut rng);
             let line = rng.below(LINES);

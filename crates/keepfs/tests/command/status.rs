@@ -225,7 +225,11 @@ fn a_device_that_refuses_writes_faults_the_pool() {
     let json = done(keepfs(["events", "--json"]).arg(bed.pool()));
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["version"], 1);
-    assert_eq!(json["events"][0]["level"], "error");
+    let mut levels = json["events"].as_array().unwrap().iter().map(|event| &event["level"]);
+    assert!(
+        levels.any(|level| level == "error"),
+        "the retries are warnings, the end is none (S-8.12): {json}"
+    );
     assert_eq!(json["server"], "serving");
     // Unmounting says that not everything was kept; what was synced is.
     prlimit(Some(bed.server()), Resource::Fsize, old).unwrap();

@@ -66,7 +66,7 @@ pub struct Arena {
     keys: Option<Box<Keyed>>,
 }
 
-/// A frame's bytes are not what the sums of its lines say; if both are equal, its parity or keyed sum is not.
+/// A frame's bytes are not what the sums of its lines say; if both are equal, its parity, keyed sum or name is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// CRC-64 of the bytes found.
@@ -347,17 +347,27 @@ impl Arena {
             false => self.load_raw(frame, 0, look.copy),
         }
         self.load_parity(frame, look.parity);
-        let (expected, keyed) = (self.sum(frame), self.keyed(frame));
+        let (sums, keyed) = (self.line_sums(frame), self.keyed(frame));
+        let expected = line::crc(&sums);
         core::sync::atomic::fence(Ordering::Acquire);
         let after = self.word(frame);
         if (before | gate) != (after | gate) {
             return None;
         }
-        if self.code.verify(look.copy, look.parity, expected) && self.is_keyed(look.copy, keyed) {
+        let is_right = self.code.verify(look.copy, look.parity, expected)
+            && self.is_keyed(look.copy, keyed)
+            && self.is_bound(look.copy, &sums);
+        if is_right {
             return Some(Ok(after >> 16));
         }
         let found = crc64::full(look.copy);
         Some(Err(Mismatch { found, expected }))
+    }
+
+    /// Whether the sums are those of the metablock that the control words name: all of them together do not have its identity.
+    fn is_bound(&self, copy: &[u8; PAGE], sums: &[u64; line::LINES]) -> bool {
+        let first = copy.first_chunk().map(|first| line::sum(0, first));
+        self.code == Protection::Off || first == Some(sums[0])
     }
 
     fn load_parity(&self, frame: FrameNo, parity: &mut [u8]) {

@@ -167,7 +167,7 @@ fn matrix(code: Protection, phase: Phase, rungs: Rungs, step: usize) -> Tally {
         Phase::Open => {
             let end = world.store.transact::<(), Error>(|t| {
                 for (r, meaning) in &world.nodes {
-                    t.put(*r, 700, b"of an open transaction", *meaning)?;
+                    t.put(*r, 2200, b"of an open transaction", *meaning)?;
                     t.put(*r, 710, b"over it", *meaning)?;
                 }
                 t.share_pages(Run { start: 3000, count: 1 })?;
@@ -287,12 +287,12 @@ fn a_rung_that_ignores_something_is_found() {
             .collect();
         let tried = world.store.transact::<(), Error>(|t| {
             for (r, meaning) in &world.nodes {
-                t.put(*r, 700, b"of an open transaction", *meaning)?;
+                t.put(*r, 2200, b"of an open transaction", *meaning)?;
             }
             plant_rung(Some(*bug));
             for (id, right) in &right {
                 let mut right = *right;
-                right[700..722].copy_from_slice(b"of an open transaction");
+                right[2200..2222].copy_from_slice(b"of an open transaction");
                 world.stray(*id, &right, 2100, 64);
                 tally.count(&world.content(*id), &right);
             }

@@ -17,7 +17,9 @@ const REGIONS: [&str; 3] = ["/memfd:keepfs-arena", "/memfd:keepfs-sums", "/memfd
 /// are in use.
 const CONTROL: usize = 64;
 const WORD: usize = 8;
-const WORDS: usize = 40;
+const WORDS: usize = 48;
+/// Bytes of a frame's line sums, which lie behind the control words of all frames.
+const LINE_SUMS: usize = 128;
 
 /// What they came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,7 +47,13 @@ pub fn place(space: &Space, at: usize) -> Option<(usize, usize)> {
 /// Whether a write would change who writes to a frame: that ends the server (S-15.14), and with it the experiment.
 pub fn ends_server(space: &Space, at: usize) -> bool {
     let mut bytes = at..at + WRITE;
-    bytes.any(|at| place(space, at).is_some_and(|(region, offset)| region == 1 && offset % CONTROL < WORD))
+    let is_word = |offset: usize| offset < control_words(space) && offset % CONTROL < WORD;
+    bytes.any(|at| place(space, at).is_some_and(|(region, offset)| region == 1 && is_word(offset)))
+}
+
+/// Bytes of the control words of all frames.
+fn control_words(space: &Space) -> usize {
+    space.window_len(REGIONS[0]) / PAGE * CONTROL
 }
 
 impl Hits {
@@ -53,6 +61,7 @@ impl Hits {
     pub fn judge(&mut self, pool: &Pool, space: &Space, hits: &[Kept], heard: u64) -> u64 {
         let frame = |at| match place(space, at)? {
             (0, offset) => Some(offset / PAGE),
+            (1, offset) if offset >= control_words(space) => Some((offset - control_words(space)) / LINE_SUMS),
             (1, offset) if offset % CONTROL >= WORDS => None,
             (1, offset) => Some(offset / CONTROL),
             (_, offset) => Some(offset / CODE.parity_len()),
