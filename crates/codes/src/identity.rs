@@ -117,6 +117,13 @@ impl Binding {
         self.group.fold(sum) ^ self.identity.0 ^ MARKS[number]
     }
 
+    /// The CRC-64 of a frame of whose lines `all` is the XOR of what is kept: there is an even number of them, so the
+    /// identity is not in it.
+    #[inline]
+    pub const fn crc(self, all: u64) -> u64 {
+        crc64::of_zeros() ^ self.group.unfold(all ^ ALL_MARKS)
+    }
+
     /// The sum that is kept as `kept` for line `number`.
     ///
     /// # Panics
@@ -126,6 +133,17 @@ impl Binding {
         self.group.unfold(kept ^ self.identity.0 ^ MARKS[number])
     }
 }
+
+/// The XOR of all of [`MARKS`].
+const ALL_MARKS: u64 = {
+    let mut all = 0;
+    let mut number = 0;
+    while number < LINES {
+        all ^= (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        number += 1;
+    }
+    all
+};
 
 /// What tells the sums of the lines of one frame apart, equal lines of zeros too.
 static MARKS: [u64; LINES] = {

@@ -42,6 +42,11 @@ impl Fences {
     }
 }
 
+/// Whether a metablock is one that may be fenced (N-3).
+pub(crate) fn may(id: MetaId) -> bool {
+    matches!(id.space(), Some(Space::Nodes | Space::Inodes)) && id.as_map().is_none()
+}
+
 /// The inodes in this content of a metablock that live; none if it is not one of inodes.
 fn living(id: MetaId, content: &[u8; PAGE]) -> Vec<u64> {
     if id.space() != Some(Space::Inodes) {
@@ -59,7 +64,7 @@ fn living(id: MetaId, content: &[u8; PAGE]) -> Vec<u64> {
 impl Store {
     /// Fences a metablock, if it is one that may be (N-3). Tells whether it is fenced, and whether it was not before.
     pub(crate) fn fence(&self, id: MetaId) -> Option<bool> {
-        let may = matches!(id.space(), Some(Space::Nodes | Space::Inodes)) && id.as_map().is_none();
+        let may = may(id);
         may.then(|| self.fences.add(id))
     }
 

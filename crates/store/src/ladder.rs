@@ -19,6 +19,7 @@ use crate::Store;
 use crate::cache::Pin;
 use crate::error::Error;
 use crate::events::Done;
+use crate::fence;
 use crate::repair::kind_in;
 use crate::scratch::with_page;
 use crate::undo::UndoSlot;
@@ -58,8 +59,10 @@ impl Store {
     /// One attempt to mend a frame. Whether it may verify now (L-1).
     pub(crate) fn mend(&self, pin: &Pin<'_>, id: MetaId) -> bool {
         let rungs = self.options.rungs;
+        // Where writing has ended over what all share, nobody waits for the log to be read once more for each request.
+        let asks_log = rungs.has(Rungs::LOG) && (self.fault().is_none() || fence::may(id));
         rungs.has(Rungs::CODE) && self.mend_by_code(pin.frame, id)
-            || rungs.has(Rungs::LOG) && self.mend_by_witness(pin, id)
+            || asks_log && self.mend_by_witness(pin, id)
             || rungs.has(Rungs::DEVICE) && self.read_again(pin, id)
     }
 

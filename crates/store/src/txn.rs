@@ -317,8 +317,12 @@ impl<'s> Txn<'s> {
             return Ok(i);
         }
         let (pin, binding) = (self.pin(r.id)?, self.store.binding(r));
-        let header = self.store.header_of(&pin, r, binding)?;
-        Ok(self.hold(r, pin, (binding, header.generation.get(), Fate::Stays)))
+        let generation = match r.kind {
+            // Each line says whose it is, which has no owner, and no range of it is logged.
+            Kind::Bitmap | Kind::Shares | Kind::Totals => 0,
+            _ => self.store.header_of(&pin, r, binding)?.generation.get(),
+        };
+        Ok(self.hold(r, pin, (binding, generation, Fate::Stays)))
     }
 
     fn pin(&self, id: MetaId) -> Result<Pin<'s>, Stop> {

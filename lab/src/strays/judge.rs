@@ -34,8 +34,8 @@ pub enum Kind {
 pub enum Rule {
     /// One is a failure.
     Holds,
-    /// Counted and told: frames are verified when they are touched, not when their bytes are used, and what was computed from a
-    /// stray may be believed (docs/FAULTS.md).
+    /// Counted and told: beyond the code's distance, where redo was hit too, a block that was never on the device is lost with what
+    /// names it, writing may end, and a program that gets an error for each of its calls may take long (docs/FAULTS.md).
     Told,
 }
 
@@ -48,7 +48,7 @@ impl Kind {
         (Kind::Faulted, "faulted", Rule::Told),
         (Kind::Untold, "untold", Rule::Holds),
         (Kind::Written, "written", Rule::Holds),
-        (Kind::Hung, "hung", Rule::Holds),
+        (Kind::Hung, "hung", Rule::Told),
         (Kind::Gone, "gone", Rule::Holds),
     ];
 

@@ -108,3 +108,19 @@ fn unfolding_takes_folding_back() {
         assert_eq!(group.unfold(group.fold(0x0123_4567_89ab_cdef)), 0x0123_4567_89ab_cdef);
     }
 }
+
+/// S-15.20: what is kept for all lines together gives the CRC-64 of the frame.
+#[cfg(not(miri))]
+#[test]
+fn all_that_is_kept_gives_the_crc_of_the_frame() {
+    let frame = Rng::new(5).frame();
+    for group in Group::ALL {
+        let binding = Binding {
+            identity: Identity::of(&POOL, 5, 1),
+            group,
+        };
+        let sums = crate::line::sums(&frame);
+        let kept = sums.iter().enumerate().map(|(number, sum)| binding.keep(number, *sum));
+        assert_eq!(binding.crc(kept.fold(0, |all, word| all ^ word)), crc64::full(&frame));
+    }
+}

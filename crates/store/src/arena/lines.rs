@@ -30,6 +30,11 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    const EMPTY: Line = Line {
+        number: 0,
+        bytes: [0; LINE],
+    };
+
     /// The `len` bytes at `offset` of the frame. Those that the line does not have are a caller's error.
     #[inline]
     pub fn at(&self, offset: usize, len: usize) -> &[u8] {
@@ -114,10 +119,14 @@ impl Arena {
     pub(crate) fn load(&self, frame: FrameNo, binding: Binding, offset: usize, buf: &mut [u8]) -> Result<(), Damaged> {
         assert!(is_within(offset, buf.len()), "read beyond the frame");
         let (mut at, mut rest) = (offset, buf);
+        let mut line = Line::EMPTY;
         while !rest.is_empty() {
             let len = rest.len().min(LINE - at % LINE);
             let (part, behind) = rest.split_at_mut(len);
-            part.copy_from_slice(self.line(frame, binding, line::at(at))?.at(at, len));
+            if !self.look(frame, binding, line::at(at), &mut line) {
+                line = self.line_again(frame, binding, line::at(at))?;
+            }
+            part.copy_from_slice(line.at(at, len));
             at += len;
             rest = behind;
         }
@@ -136,17 +145,17 @@ impl Arena {
     /// One look at a line: `None` if bytes and sum did not agree, because somebody is changing it or because it is damaged.
     #[inline]
     pub(crate) fn try_line(&self, frame: FrameNo, binding: Binding, number: usize) -> Option<Line> {
-        let mut line = Line {
-            number,
-            bytes: [0; LINE],
-        };
+        let mut line = Line::EMPTY;
+        self.look(frame, binding, number, &mut line).then_some(line)
+    }
+
+    /// The same into `line`; what stands there after `false` is nothing.
+    #[inline]
+    fn look(&self, frame: FrameNo, binding: Binding, number: usize, line: &mut Line) -> bool {
+        line.number = number;
         self.frames
             .load_line(frame as usize * PAGE + number * LINE, &mut line.bytes);
-        if self.code == Protection::Off {
-            return Some(line);
-        }
-        let kept = self.kept(frame, number);
-        (binding.keep(number, line::sum(number, &line.bytes)) == kept).then_some(line)
+        self.code == Protection::Off || binding.keep(number, line::sum(number, &line.bytes)) == self.kept(frame, number)
     }
 
     /// Bytes and sum did not agree: looks until they do, or until they disagree though nobody was changing the frame.
@@ -164,7 +173,10 @@ impl Arena {
         if self.code == Protection::Off {
             return Ok(());
         }
-        let agrees = crc64::full(copy) == line::crc(&self.sums(frame, binding));
+        let mut kept = [0; SUMS];
+        self.control.load_line(self.sum_at(frame, 0), &mut kept);
+        let kept = kept.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word));
+        let agrees = crc64::full(copy) == binding.crc(kept.fold(0, |all, word| all ^ word));
         // The identity is in an even number of sums, which together do not have it.
         match agrees && self.binding(frame) == binding {
             true => Ok(()),
