@@ -11,4 +11,5 @@ pub mod onebad;
 pub mod scribble;
 pub mod second;
 pub mod strays;
+pub mod targeted;
 pub mod told;

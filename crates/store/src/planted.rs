@@ -33,6 +33,7 @@ mod groups;
 mod judging;
 mod kills;
 mod logic;
+mod looks;
 mod rungs;
 mod torn;
 
@@ -55,6 +56,10 @@ pub use logic::Logic;
 pub use logic::has;
 #[cfg(feature = "planted")]
 pub use logic::plant_logic;
+#[cfg(feature = "planted")]
+pub use looks::{Look, Place, plant_blind, set_look};
+#[doc(hidden)]
+pub use looks::{is_blind, look};
 pub use rungs::Rung;
 #[doc(hidden)]
 pub use rungs::ignores;

@@ -29,6 +29,7 @@ impl Store {
 
     /// Copies bytes out of a frame of `binding`. Errors: `Fenced`, `Scribble`: they are not right, and nothing mends them.
     #[inline]
+    #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn read(&self, pin: &Pin<'_>, binding: Binding, offset: usize, buf: &mut [u8]) -> Result<(), Error> {
         match self.arena.load(pin.frame, binding, offset, buf) {
             Ok(()) => Ok(()),
@@ -38,16 +39,17 @@ impl Store {
 
     /// The line of a frame of `binding` that has the byte at `offset`. Errors: as [`Store::read`].
     #[inline]
+    #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn line(&self, pin: &Pin<'_>, binding: Binding, offset: usize) -> Result<Line, Error> {
-        let look = || self.arena.line(pin.frame, binding, line::at(offset));
-        match look() {
+        match self.arena.line(pin.frame, binding, line::at(offset)) {
             Ok(line) => Ok(line),
-            Err(_) => self.mended(pin, look),
+            Err(_) => self.mended(pin, || self.arena.line(pin.frame, binding, line::at(offset))),
         }
     }
 
     /// All bytes of a frame of `binding`. Errors: as [`Store::read`].
     #[inline]
+    #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn whole(&self, pin: &Pin<'_>, binding: Binding, copy: &mut [u8; PAGE]) -> Result<(), Error> {
         match self.arena.whole(pin.frame, binding, copy) {
             Ok(()) => Ok(()),
@@ -77,6 +79,7 @@ impl Store {
     /// The header of a frame that should be that of `r`, checked. Errors: `Damaged`: it is another metablock's, which its sums
     /// confirm; else as [`Store::read`].
     #[inline]
+    #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn header_of(&self, pin: &Pin<'_>, r: Ref, binding: Binding) -> Result<Header, Error> {
         if self.fences.has(r.id) {
             return Err(Error::Fenced { id: r.id }); // N-1
@@ -106,6 +109,7 @@ impl Store {
 
     /// The header of a frame of which only the metablock is known: its kind is what the control words confirm. Errors: as
     /// [`Store::read`].
+    #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn header_in_frame(&self, pin: &Pin<'_>) -> Result<Header, Error> {
         let id = pin.slot().id();
         if self.fences.has(id) {

@@ -346,6 +346,7 @@ impl<'s> Txn<'s> {
     }
 
     /// The line of metablock `i` that has the byte at `offset`, verified (T-2).
+    #[cfg_attr(feature = "planted", track_caller)]
     fn line(&self, i: usize, offset: usize) -> Result<Line, Stop> {
         let t = &self.touched[i];
         Ok(self.store.line(&t.pin, t.binding, offset)?)
@@ -541,6 +542,7 @@ impl Drop for Txn<'_> {
 }
 
 impl Source for Txn<'_> {
+    #[cfg_attr(feature = "planted", track_caller)]
     fn read(&mut self, r: Ref, offset: usize, buf: &mut [u8]) -> Result<(), Stop> {
         if !is_within(offset, buf.len()) {
             return Err(Error::Logic(format!("a read at {offset} leaves {}", r.id)).into());
@@ -550,12 +552,14 @@ impl Source for Txn<'_> {
         Ok(self.store.read(&t.pin, t.binding, offset, buf)?)
     }
 
+    #[cfg_attr(feature = "planted", track_caller)]
     fn whole(&mut self, r: Ref, copy: &mut [u8; PAGE]) -> Result<(), Stop> {
         let i = self.touch(r)?;
         let t = &self.touched[i];
         Ok(self.store.whole(&t.pin, t.binding, copy)?)
     }
 
+    #[cfg_attr(feature = "planted", track_caller)]
     fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop> {
         if let Some(t) = self.touched.iter().find(|t| t.r.id == id) {
             let r = Ref::node(id, t.r.kind, owner);

@@ -27,6 +27,7 @@ pub struct View<'s> {
 }
 
 impl Source for View<'_> {
+    #[cfg_attr(feature = "planted", track_caller)]
     fn read(&mut self, r: Ref, offset: usize, buf: &mut [u8]) -> Result<(), Stop> {
         if offset + buf.len() > PAGE {
             return Err(Error::Logic(format!("a read at {offset} leaves {}", r.id)).into());
@@ -36,12 +37,14 @@ impl Source for View<'_> {
         Ok(store.read(pin, binding, offset, buf)?)
     }
 
+    #[cfg_attr(feature = "planted", track_caller)]
     fn whole(&mut self, r: Ref, copy: &mut [u8; PAGE]) -> Result<(), Stop> {
         let store = self.store;
         let (pin, binding) = self.at(r)?;
         Ok(store.whole(pin, binding, copy)?)
     }
 
+    #[cfg_attr(feature = "planted", track_caller)]
     fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop> {
         let pin = self.store.pin_alive(id)?;
         let header = self.store.header_in_frame(&pin)?;

@@ -1,0 +1,134 @@
+//! `targeted [--count N] [--seed N] [--tries N]`: strays at the very look (SPEC S-15.19 to S-15.21), then mutants that do not
+//! compare there; `--one CODE STEP LOOK SEED`: one of them again. It needs the feature `planted`, and root.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("targeted: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[cfg(not(feature = "planted"))]
+fn run(_: &[String]) -> Result<bool, String> {
+    Err("this build has no hook at its looks; add --features planted".into())
+}
+
+#[cfg(feature = "planted")]
+use planted::run;
+
+#[cfg(feature = "planted")]
+mod planted {
+    use keepfs_lab::targeted::Subject;
+    use keepfs_lab::targeted::campaign::{self, Aim, CODES, named};
+    use keepfs_store::planted::Place;
+    use std::collections::BTreeMap;
+    use std::io::Write;
+
+    /// Violations that are printed.
+    const SHOWN: usize = 10;
+
+    /// Places where no stray shows what is not compared, and why that is right.
+    const BLIND: &[(&str, &str)] = &[];
+
+    fn value(args: &[String], name: &str, default: u64) -> Result<u64, String> {
+        match args.iter().position(|arg| arg == name).map(|at| args.get(at + 1)) {
+            None => Ok(default),
+            Some(word) => word
+                .and_then(|word| word.parse().ok())
+                .ok_or_else(|| format!("{name} needs a number")),
+        }
+    }
+
+    /// All of it; whether all promises were kept.
+    pub fn run(args: &[String]) -> Result<bool, String> {
+        let (count, seed) = (value(args, "--count", 3000)?, value(args, "--seed", 1)?);
+        let tries = value(args, "--tries", 60)?;
+        let mut subjects = Vec::new();
+        for code in CODES {
+            let subject = Subject::new(code)?;
+            let aims = subject.looks()?;
+            subjects.push((subject, aims));
+        }
+        if let Some(at) = args.iter().position(|arg| arg == "--one") {
+            return one(&subjects, &args[at + 1..]);
+        }
+        table(&subjects[0]);
+        let campaign = campaign::campaign(&subjects, count, seed);
+        for (code, fates) in &campaign.fates {
+            let [told, untold, refused, missed] = fates;
+            println!("{code:8} {told:6} told {untold:6} untold {refused:6} EIO and told {missed:6} missed");
+        }
+        for (place, count) in &campaign.untold {
+            println!("untold, and all right: {count} at {place}");
+        }
+        for why in campaign.violations.iter().take(SHOWN) {
+            println!("VIOLATION {why}");
+        }
+        println!("{} strays, {} violations", campaign.strays, campaign.violations.len());
+        let mutants = mutants(&subjects[0], tries);
+        Ok(campaign.violations.is_empty() && mutants)
+    }
+
+    fn one(subjects: &[(Subject, Vec<Aim>)], words: &[String]) -> Result<bool, String> {
+        let [code, rest @ ..] = words else {
+            return Err("--one CODE STEP LOOK SEED".into());
+        };
+        let numbers: Vec<u64> = rest.iter().filter_map(|word| word.parse().ok()).collect();
+        let [step, look, seed] = numbers[..] else {
+            return Err("--one CODE STEP LOOK SEED".into());
+        };
+        let is_code = |(subject, _): &&(Subject, Vec<Aim>)| subject.code.to_string() == *code;
+        let (subject, aims) = subjects.iter().find(is_code).ok_or("no such code")?;
+        let is_aim = |aim: &&Aim| (aim.step, aim.look) == (step as usize, look as usize);
+        let aim = aims.iter().find(is_aim).ok_or("no such look")?;
+        let fate = subject.strike(*aim, seed);
+        println!("{fate:?}");
+        Ok(fate.is_ok())
+    }
+
+    /// Looks of each step.
+    fn table((subject, aims): &(Subject, Vec<Aim>)) {
+        for (number, step) in subject.script.iter().enumerate() {
+            let looks = aims.iter().filter(|aim| aim.step == number).count();
+            println!("{number:3} {looks:6} looks  {step}");
+        }
+    }
+
+    fn mutants((subject, aims): &(Subject, Vec<Aim>), tries: u64) -> bool {
+        let mut places: BTreeMap<String, (Place, u64)> = BTreeMap::new();
+        for aim in aims {
+            places.entry(named(aim.place)).or_insert((aim.place, 0)).1 += 1;
+        }
+        // What a mutant does to itself is told by the table.
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let mut good = true;
+        for (name, (place, looks)) in &places {
+            let noticed = campaign::mutant(subject, aims, *place, tries);
+            let reason = BLIND.iter().find(|(file, _)| name.starts_with(file));
+            let word = match (&noticed, reason) {
+                (Some((strays, why)), _) => {
+                    let why = why.lines().next().unwrap_or_default();
+                    format!("noticed after {strays}: {why}")
+                }
+                (None, Some((_, reason))) => format!("not noticed: {reason}"),
+                (None, None) => {
+                    good = false;
+                    "NOT NOTICED".into()
+                }
+            };
+            println!("{name:40} {looks:6} looks  {word}");
+            // A mutant may end the process.
+            let _flushed = std::io::stdout().flush();
+        }
+        std::panic::set_hook(hook);
+        good
+    }
+}
