@@ -175,7 +175,7 @@ pub const STAGES: &[Stage] = &[
     stage("inject", 10, planted!("inject", "all", "5000")).beside(),
     stage("inject_neutral", 10, planted!("inject", "paper", "M-23")).beside(),
     stage("inject_targeted", 10, planted!("inject", "paper", "M-2")).beside(),
-    stage("targeted", 10, planted!("targeted")).beside(),
+    stage("targeted", 10, planted!("targeted", "--tries", "200")).beside(),
     stage("scribble_planted", 5, planted!("scribble", "--planted")).beside(),
     // Threads that race want processors of their own.
     stage(

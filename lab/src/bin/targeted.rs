@@ -35,7 +35,32 @@ mod planted {
     const SHOWN: usize = 10;
 
     /// Places where no stray shows what is not compared, and why that is right.
-    const BLIND: &[(&str, &str)] = &[];
+    const BLIND: &[(&str, &str)] = &[
+        (
+            "fs/src/xattr.rs:102",
+            "the rest of a block is read to be moved, and looked at again where it is put",
+        ),
+        (
+            "store/src/txn.rs:453",
+            "the earlier state of an object, which nobody compares yet (SPEC section 12)",
+        ),
+        (
+            "store/src/txn/audited.rs:35",
+            "seldom: a bit that a change is compared with",
+        ),
+        (
+            "store/src/txn/claims.rs:126",
+            "the number of nodes, which only bounds what may grow",
+        ),
+        (
+            "store/src/txn/claims.rs:169",
+            "seldom: two looks, at bitmaps that are nearly empty",
+        ),
+        (
+            "store/src/txn/claims.rs:353",
+            "a count that a stray raises is looked at again before it is lowered; one stray in 2^16 clears a count",
+        ),
+    ];
 
     fn value(args: &[String], name: &str, default: u64) -> Result<u64, String> {
         match args.iter().position(|arg| arg == name).map(|at| args.get(at + 1)) {
