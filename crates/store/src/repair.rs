@@ -41,6 +41,12 @@ pub(crate) fn newborn(header: &Header) -> Box<[u8; PAGE]> {
     bytes
 }
 
+/// The kind that a header tells.
+pub(crate) fn kind_of(id: MetaId, header: &Header) -> Result<Kind, Error> {
+    let number = header.kind;
+    Kind::of(number).ok_or_else(|| Error::Damaged(format!("{id} has the unknown kind {number} in its header")))
+}
+
 /// The kinds that metablock `id` can have.
 fn kinds(id: MetaId) -> &'static [Kind] {
     match (id.as_map(), id.space()) {

@@ -29,6 +29,7 @@ use crate::oplog::Draft;
 use crate::planted;
 use crate::pool::protect;
 use crate::redo;
+use crate::repair::kind_of;
 use crate::staged::{Bases, Coming, Table};
 use crate::undo::{Lost, UndoSlot};
 use crate::{Store, update};
@@ -578,12 +579,6 @@ impl Source for Txn<'_> {
         let frame = self.touched[i].pin.frame;
         Ok(Stamp(frame, self.store.arena.quiet_version(frame)))
     }
-}
-
-/// The kind that a header tells.
-pub(crate) fn kind_of(id: MetaId, header: &Header) -> Result<Kind, Error> {
-    let number = header.kind;
-    Kind::of(number).ok_or_else(|| Error::Damaged(format!("{id} has the unknown kind {number} in its header")))
 }
 
 impl Sealed<'_> {

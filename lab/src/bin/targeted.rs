@@ -38,7 +38,7 @@ mod planted {
     const BLIND: &[(&str, &str)] = &[
         (
             "fs/src/xattr.rs:102",
-            "the rest of a block is read to be moved, and looked at again where it is put",
+            "seldom: old bytes are only compared with new ones, and a stray must make them equal",
         ),
         (
             "store/src/txn.rs:453",
