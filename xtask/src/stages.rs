@@ -175,7 +175,7 @@ pub const STAGES: &[Stage] = &[
     stage("inject", 10, planted!("inject", "all", "5000")).beside(),
     stage("inject_neutral", 10, planted!("inject", "paper", "M-23")).beside(),
     stage("inject_targeted", 10, planted!("inject", "paper", "M-2")).beside(),
-    stage("targeted", 10, planted!("targeted", "--tries", "200")).beside(),
+    stage("targeted", 10, planted!("targeted", "--tries", "0")).beside(),
     stage("scribble_planted", 5, planted!("scribble", "--planted")).beside(),
     // Threads that race want processors of their own.
     stage(
@@ -209,7 +209,12 @@ pub const STAGES: &[Stage] = &[
     .long(),
     stage("inject_long", 20, planted!("inject", "all", "100000", "7")).long(),
     stage("inject_targeted_long", 20, planted!("inject", "paper", "M-2", "--long")).long(),
-    stage("targeted_long", 60, planted!("targeted", "--count", "100000")).long(),
+    stage(
+        "targeted_long",
+        60,
+        planted!("targeted", "--count", "100000", "--tries", "400"),
+    )
+    .long(),
     stage("inject_wild_long", 20, planted!("inject", "paper", "M-1", "--long")).long(),
     stage(
         "million",

@@ -41,7 +41,7 @@ mod planted {
             "seldom: old bytes are only compared with new ones, and a stray must make them equal",
         ),
         (
-            "store/src/txn.rs:453",
+            "store/src/txn.rs:454",
             "the earlier state of an object, which nobody compares yet (SPEC section 12)",
         ),
         (
