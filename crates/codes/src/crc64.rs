@@ -42,6 +42,12 @@ pub fn more(crc: u64, data: &[u8]) -> u64 {
     !update(!crc, data)
 }
 
+/// [`more`] of two little-endian words.
+#[inline]
+pub(crate) fn two_more(crc: u64, first: u64, second: u64) -> u64 {
+    !delta_words(WORDS - 2, !crc ^ first, second)
+}
+
 /// The CRC of a frame of zero bytes.
 pub const fn of_zeros() -> u64 {
     const ZEROS: u64 = {
@@ -56,14 +62,17 @@ pub const fn of_zeros() -> u64 {
     ZEROS
 }
 
-/// What `bytes`, whole words at a multiple of 8, add to the CRC of a frame that is zero there: their delta from zeros.
+/// What the bytes from word `first` on add to the CRC of a frame that is zero there: their delta from zeros.
 #[inline]
-pub(crate) fn added(offset: usize, bytes: &[u8]) -> u64 {
-    let behind = (offset + bytes.len()) / 8;
+pub(crate) fn added<const N: usize>(first: usize, bytes: &[u8; N]) -> u64 {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    if let (simd::Level::Avx512(isa), (blocks, [])) = (simd::level(), bytes.as_chunks()) {
+        return isa.added64(&PLACES, first, blocks);
+    }
     let state = update(0, bytes);
-    match behind < WORDS {
-        true => times_place(state, behind),
-        false => state,
+    match first + N / 8 {
+        WORDS => state,
+        behind => times_place(state, behind),
     }
 }
 

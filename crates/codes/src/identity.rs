@@ -10,11 +10,7 @@ pub struct Identity(u64);
 impl Identity {
     /// Of the metablock `id` (S-3.1) of kind `kind` (S-3.2) in the pool `pool`.
     pub fn of(pool: &[u8; 16], id: u64, kind: u8) -> Self {
-        let mut bytes = [0; 32];
-        bytes[..16].copy_from_slice(pool);
-        bytes[16..24].copy_from_slice(&id.to_le_bytes());
-        bytes[24] = kind;
-        Self(crc64::full(&bytes))
+        Identities::of(pool).of_metablock(id, kind)
     }
 
     /// As it stands in control words (S-13.1).
@@ -27,6 +23,23 @@ impl Identity {
     #[inline]
     pub const fn from_word(word: u64) -> Self {
         Self(word)
+    }
+}
+
+/// The identities of the metablocks of one pool.
+#[derive(Clone, Copy, Debug)]
+pub struct Identities(u64);
+
+impl Identities {
+    /// Of this pool's metablocks.
+    pub fn of(pool: &[u8; 16]) -> Self {
+        Self(crc64::full(pool))
+    }
+
+    /// That of metablock `id` (S-3.1) of kind `kind` (S-3.2): the CRC-64 of pool, id and kind, 8 bytes each of the last two.
+    #[inline]
+    pub fn of_metablock(self, id: u64, kind: u8) -> Identity {
+        Identity(crc64::two_more(self.0, id, u64::from(kind)))
     }
 }
 

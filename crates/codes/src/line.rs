@@ -19,7 +19,7 @@ pub const LINES: usize = FRAME / LINE;
 #[inline]
 pub fn sum(number: usize, bytes: &[u8; LINE]) -> u64 {
     assert!(number < LINES, "a frame has 16 lines");
-    crc64::added(number * LINE, bytes)
+    crc64::added(number * (LINE / 8), bytes)
 }
 
 /// The sums of all lines of a frame.

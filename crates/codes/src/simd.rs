@@ -178,6 +178,13 @@ impl Avx512 {
         unsafe { crc::delta_512(places, first, old, new) }
     }
 
+    /// CRC-64 delta of zeros that become `blocks`, from word `first` on.
+    #[inline]
+    pub(crate) fn added64(self, places: &[u64], first: usize, blocks: &[[u8; 64]]) -> u64 {
+        // SAFETY: the token proves the features.
+        unsafe { crc::added_512(places, first, blocks) }
+    }
+
     /// As [`Clmul::keyed`].
     pub(crate) fn keyed(self, keys: &[u64; 512], data: &[u8; 4096]) -> u64 {
         // SAFETY: the token proves the features.

@@ -14,6 +14,7 @@ use crate::error::{Error, Stop};
 use crate::log;
 use choose::ZONE_PAGES;
 use keepfs_codes::Protection;
+use keepfs_codes::identity::Identities;
 use keepfs_format::PoolId;
 use keepfs_format::map::CHUNK_PAGES_MAX;
 use keepfs_format::plog::Run;
@@ -27,6 +28,8 @@ pub struct Pool {
     pub id: PoolId,
     /// The part of it in metablock headers.
     pub tag: u32,
+    /// Whose the frames of its metablocks are (S-15.4).
+    pub identities: Identities,
     /// Device pages.
     pub pages: u64,
     /// Copies of metadata, 1 or 2.
@@ -113,6 +116,7 @@ impl Pool {
         Pool {
             id,
             tag: id.tag(),
+            identities: Identities::of(&id.0),
             pages: sb.pages.get(),
             meta_copies: sb.meta_copies.get(),
             name_seed: sb.name_seed.map(|s| s.get()),

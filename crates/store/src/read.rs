@@ -37,13 +37,14 @@ impl Store {
         }
     }
 
-    /// The line of a frame of `binding` that has the byte at `offset`. Errors: as [`Store::read`].
+    /// The line of a frame of `binding` that has the byte at `offset`, into `line`. Errors: as [`Store::read`].
     #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
-    pub(crate) fn line(&self, pin: &Pin<'_>, binding: Binding, offset: usize) -> Result<Line, Error> {
-        match self.arena.line(pin.frame, binding, line::at(offset)) {
-            Ok(line) => Ok(line),
-            Err(_) => self.mended(pin, || self.arena.line(pin.frame, binding, line::at(offset))),
+    pub(crate) fn line(&self, pin: &Pin<'_>, binding: Binding, offset: usize, line: &mut Line) -> Result<(), Error> {
+        let number = line::at(offset);
+        match self.arena.line(pin.frame, binding, number, line) {
+            Ok(()) => Ok(()),
+            Err(_) => self.mended(pin, || self.arena.line(pin.frame, binding, number, line)),
         }
     }
 

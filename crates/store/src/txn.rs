@@ -346,11 +346,12 @@ impl<'s> Txn<'s> {
         self.touched.len() - 1
     }
 
-    /// The line of metablock `i` that has the byte at `offset`, verified (T-2).
+    /// The line of metablock `i` that has the byte at `offset`, verified (T-2), into `line`.
+    #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
-    fn line(&self, i: usize, offset: usize) -> Result<Line, Stop> {
+    fn line(&self, i: usize, offset: usize, line: &mut Line) -> Result<(), Stop> {
         let t = &self.touched[i];
-        Ok(self.store.line(&t.pin, t.binding, offset)?)
+        Ok(self.store.line(&t.pin, t.binding, offset, line)?)
     }
 
     /// First write of this transaction to a frame: a checkpoint in progress gets its copy first (PROTOCOLS 6).
@@ -385,8 +386,9 @@ impl<'s> Txn<'s> {
 
     /// Through the door, line by line.
     fn put_bytes(&mut self, i: usize, who: (Group, FrameNo), offset: usize, new: &[u8]) -> Result<(), Stop> {
+        let mut line = Line::none();
         for part in update::by_lines(offset, new.len()) {
-            let line = self.line(i, part.start)?;
+            self.line(i, part.start, &mut line)?;
             let bytes = &new[part.start - offset..part.end - offset];
             update::put(&self.store.arena, &mut self.undo, who, &line, (part.start, bytes))?;
         }
@@ -483,7 +485,8 @@ impl<'s> Txn<'s> {
         let (store, touched) = (self.store, &self.touched);
         let of = |frame| touched.iter().find(|t| t.pin.frame == frame);
         let binding = |frame| of(frame).map_or_else(|| store.arena.binding(frame), |t| t.binding);
-        let mend = |frame, offset| of(frame).is_some_and(|t| store.line(&t.pin, t.binding, offset).is_ok());
+        let mend =
+            |frame, offset| of(frame).is_some_and(|t| store.line(&t.pin, t.binding, offset, &mut Line::none()).is_ok());
         let lost = update::take_all_back(&store.arena, &mut self.undo, binding, mend);
         if !lost.is_empty() {
             self.bring_back(&lost);

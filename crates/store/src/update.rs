@@ -67,9 +67,10 @@ pub(crate) fn put_anywhere(
     offset: usize,
     new: &[u8],
 ) -> Result<(), Stop> {
+    let mut line = Line::none();
     for part in by_lines(offset, new.len()) {
-        let line = arena.line(frame, binding, line::at(part.start));
-        let line = line.map_err(|bad| Error::Damaged(format!("line {} of frame {frame}", bad.line)))?;
+        let found = arena.line(frame, binding, line::at(part.start), &mut line);
+        found.map_err(|bad| Error::Damaged(format!("line {} of frame {frame}", bad.line)))?;
         let bytes = &new[part.start - offset..part.end - offset];
         put(arena, undo, (group, frame), &line, (part.start, bytes))?;
     }
@@ -216,8 +217,9 @@ impl Counter {
     fn latched<T>(self, arena: &Arena, binding: Binding, f: impl FnOnce(u64) -> T) -> Option<T> {
         arena.enter(self.frame);
         arena.latch(self.frame);
-        let line = arena.try_line(self.frame, binding, line::at(self.offset));
-        let result = line.map(|line| f(Counter::value(line.at(self.offset, self.width()))));
+        let mut line = Line::none();
+        let is_right = arena.try_line(self.frame, binding, line::at(self.offset), &mut line);
+        let result = is_right.then(|| f(Counter::value(line.at(self.offset, self.width()))));
         arena.unlatch(self.frame);
         arena.leave(self.frame);
         result

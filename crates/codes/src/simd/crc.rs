@@ -246,6 +246,19 @@ pub(super) fn delta_512(places: &[u64], first: usize, old: &[u8], new: &[u8]) ->
     reduce(delta_words(sum_lanes(sum), places, word, old_tail, new_tail))
 }
 
+/// As [`delta_512`] of zeros that become `blocks`: each word times its place, and one reduction.
+#[target_feature(enable = "avx512f,avx512vl,vpclmulqdq,pclmulqdq,sse4.1")]
+pub(super) fn added_512(places: &[u64], first: usize, blocks: &[[u8; 64]]) -> u64 {
+    let (mut low, mut high) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+    let (places, _) = places[first..].as_chunks();
+    for (block, places) in blocks.iter().zip(places) {
+        let (words, places) = (load_512(block), load_words(places));
+        low = _mm512_xor_si512(low, _mm512_clmulepi64_epi128(words, places, 0x00));
+        high = _mm512_xor_si512(high, _mm512_clmulepi64_epi128(words, places, 0x11));
+    }
+    reduce(sum_lanes(_mm512_xor_si512(low, high)))
+}
+
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_places(places: &[u64], first: usize) -> __m512i {

@@ -31,10 +31,14 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    const EMPTY: Line = Line {
-        number: 0,
-        bytes: [0; LINE],
-    };
+    /// No line: its bytes are nobody's.
+    #[inline]
+    pub const fn none() -> Line {
+        Line {
+            number: LINES,
+            bytes: [0; LINE],
+        }
+    }
 
     /// The `len` bytes at `offset` of the frame. Those that the line does not have are a caller's error.
     #[inline]
@@ -121,13 +125,11 @@ impl Arena {
     pub(crate) fn load(&self, frame: FrameNo, binding: Binding, offset: usize, buf: &mut [u8]) -> Result<(), Damaged> {
         assert!(is_within(offset, buf.len()), "read beyond the frame");
         let (mut at, mut rest) = (offset, buf);
-        let mut line = Line::EMPTY;
+        let mut line = Line::none();
         while !rest.is_empty() {
             let len = rest.len().min(LINE - at % LINE);
             let (part, behind) = rest.split_at_mut(len);
-            if !self.look(frame, binding, line::at(at), &mut line) {
-                line = self.line_again(frame, binding, line::at(at))?;
-            }
+            self.line(frame, binding, line::at(at), &mut line)?;
             part.copy_from_slice(line.at(at, len));
             at += len;
             rest = behind;
@@ -135,43 +137,40 @@ impl Arena {
         Ok(())
     }
 
-    /// A line of a frame of `binding`.
+    /// A line of a frame of `binding`, into `line`.
     #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
-    pub(crate) fn line(&self, frame: FrameNo, binding: Binding, number: usize) -> Result<Line, Damaged> {
-        match self.try_line(frame, binding, number) {
-            Some(line) => Ok(line),
-            None => self.line_again(frame, binding, number),
+    pub(crate) fn line(&self, frame: FrameNo, binding: Binding, number: usize, line: &mut Line) -> Result<(), Damaged> {
+        match self.try_line(frame, binding, number, line) {
+            true => Ok(()),
+            false => self.line_again(frame, binding, number, line),
         }
     }
 
-    /// One look at a line: `None` if bytes and sum did not agree, because somebody is changing it or because it is damaged.
+    /// One look at a line. `false`, and no line: bytes and sum did not agree, because somebody is changing it or because it
+    /// is damaged.
     #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
-    pub(crate) fn try_line(&self, frame: FrameNo, binding: Binding, number: usize) -> Option<Line> {
-        let mut line = Line::EMPTY;
-        self.look(frame, binding, number, &mut line).then_some(line)
-    }
-
-    /// The same into `line`; what stands there after `false` is nothing.
-    #[inline]
-    #[cfg_attr(feature = "planted", track_caller)]
-    fn look(&self, frame: FrameNo, binding: Binding, number: usize, line: &mut Line) -> bool {
-        line.number = number;
+    pub(crate) fn try_line(&self, frame: FrameNo, binding: Binding, number: usize, line: &mut Line) -> bool {
         planted::look(frame, Some(number));
         self.frames
             .load_line(frame as usize * PAGE + number * LINE, &mut line.bytes);
-        self.code == Protection::Off
+        let is_right = self.code == Protection::Off
             || planted::is_blind()
-            || binding.keep(number, line::sum(number, &line.bytes)) == self.kept(frame, number)
+            || binding.keep(number, line::sum(number, &line.bytes)) == self.kept(frame, number);
+        line.number = if is_right { number } else { LINES };
+        is_right
     }
 
     /// Bytes and sum did not agree: looks until they do, or until they disagree though nobody was changing the frame.
     #[cold]
     #[inline(never)]
-    fn line_again(&self, frame: FrameNo, binding: Binding, number: usize) -> Result<Line, Damaged> {
-        self.undisturbed(frame, || self.try_line(frame, binding, number))
-            .ok_or(Damaged { line: number })
+    fn line_again(&self, frame: FrameNo, binding: Binding, number: usize, line: &mut Line) -> Result<(), Damaged> {
+        let look = || self.try_line(frame, binding, number, line);
+        match self.undisturbed(frame, look) {
+            true => Ok(()),
+            false => Err(Damaged { line: number }),
+        }
     }
 
     /// All bytes of a frame of `binding`, verified by all its lines. Errors: a line that is not right.
@@ -194,17 +193,17 @@ impl Arena {
         }
     }
 
-    /// Calls `look` until it agrees, or until it does not though nobody was changing the frame: then `None`.
+    /// Calls `look` until it agrees, or until it does not though nobody was changing the frame: then `false`.
     ///
     /// While a writer who was interrupted stands in the word others run; only who meets new writers eight times shuts the gate.
-    fn undisturbed<T>(&self, frame: FrameNo, look: impl Fn() -> Option<T>) -> Option<T> {
+    fn undisturbed(&self, frame: FrameNo, mut look: impl FnMut() -> bool) -> bool {
         let (mut tries, mut seen, mut waiting) = (0, 0, Waiting::on(frame));
         while tries < TRIES {
             let before = self.word(frame);
             let looked = look();
             core::sync::atomic::fence(Ordering::Acquire);
             let is_quiet = || before & WRITERS == 0 && (self.word(frame) | GATE) == (before | GATE);
-            if looked.is_some() || is_quiet() {
+            if looked || is_quiet() {
                 return looked;
             }
             tries += u32::from(before != seen);

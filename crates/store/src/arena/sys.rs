@@ -212,8 +212,44 @@ impl Region {
         match buf.len() {
             2 if at.is_multiple_of(2) => buf.copy_from_slice(&word16(at).load(Ordering::Relaxed).to_ne_bytes()),
             8 if at.is_multiple_of(8) => buf.copy_from_slice(&word64(at).load(Ordering::Relaxed).to_ne_bytes()),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            PAGE if std::arch::is_x86_feature_detected!("avx512f") => load_wide(at, buf),
             _ => load_at(at, buf),
         }
+    }
+}
+
+/// Copies four cache lines at a time out of memory that others may write meanwhile: what is read then is a mixture of words,
+/// as with [`load_fours`]. Other lengths than multiples of them are cut.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn load_wide(at: usize, buf: &mut [u8]) {
+    #[target_feature(enable = "avx512f")]
+    fn load(from: usize, to: &mut [u8; 256]) {
+        // SAFETY: the region has 256 bytes at `from`, `to` is as many that may be written; nothing else is touched. The
+        // compiler makes nothing of what an assembler reads, so that racing stores are no races of Rust's.
+        unsafe {
+            core::arch::asm!(
+                "vmovdqu64 {a}, [{from}]",
+                "vmovdqu64 {b}, [{from} + 64]",
+                "vmovdqu64 {c}, [{from} + 128]",
+                "vmovdqu64 {d}, [{from} + 192]",
+                "vmovdqu64 [{to}], {a}",
+                "vmovdqu64 [{to} + 64], {b}",
+                "vmovdqu64 [{to} + 128], {c}",
+                "vmovdqu64 [{to} + 192], {d}",
+                a = out(zmm_reg) _,
+                b = out(zmm_reg) _,
+                c = out(zmm_reg) _,
+                d = out(zmm_reg) _,
+                from = in(reg) from,
+                to = in(reg) to.as_mut_ptr(),
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+    for (i, part) in buf.as_chunks_mut().0.iter_mut().enumerate() {
+        // SAFETY: the caller asked the processor for AVX-512.
+        unsafe { load(at + 256 * i, part) }
     }
 }
 

@@ -16,7 +16,19 @@ fn arena(guard: Guard) -> Arena {
     arena
 }
 
-/// Two threads change one frame without a lock while a verifier runs: no false alarm, no lost delta (WAFL 4.4). S-13.1
+/// A page that is copied whole is what its words are (decision 0782).
+#[test]
+fn a_whole_page_is_its_words() {
+    let arena = arena(Guard::Alias);
+    let bytes: [u8; PAGE] = core::array::from_fn(|at| (at * 167 + at / 256) as u8);
+    arena.copy(2, 0, &bytes);
+    let (mut whole, mut part) = ([0; PAGE], [0; PAGE - 1]);
+    arena.load_raw(2, 0, &mut whole);
+    arena.load_raw(2, 1, &mut part);
+    assert_eq!(whole, bytes);
+    assert_eq!(part, bytes[1..]);
+}
+
 #[test]
 fn a_region_has_what_its_frames_need_and_no_more() {
     let arena = Arena::protected(64, Guard::Alias, false, Protection::Pcrc).expect("arena");
@@ -25,6 +37,7 @@ fn a_region_has_what_its_frames_need_and_no_more() {
     assert_eq!(arena.parity.bytes(), 64 * Protection::Pcrc.parity_len());
 }
 
+/// Two threads change one frame without a lock while a verifier runs: no false alarm, no lost delta (WAFL 4.4). S-13.1
 #[test]
 fn sums_follow_two_writers() {
     for (guard, puts) in [

@@ -3,7 +3,7 @@
 use super::Pool;
 use crate::error::Error;
 use keepfs_codes::Protection;
-use keepfs_codes::identity::{Binding, Group, Identity};
+use keepfs_codes::identity::{Binding, Group};
 use keepfs_format::superblock::{INCOMPAT_PROTECT, Superblock};
 use keepfs_format::{Kind, MetaId};
 
@@ -49,7 +49,7 @@ impl Pool {
     /// Whose the frame of `id` is, and who may change it, if it is of the kind with this number.
     pub(crate) fn binding(&self, id: MetaId, kind: u8) -> Binding {
         Binding {
-            identity: Identity::of(&self.id.0, id.0, kind),
+            identity: self.identities.of_metablock(id.0, kind),
             group: Kind::of(kind).map_or(Group::Log, group),
         }
     }

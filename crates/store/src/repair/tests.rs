@@ -406,10 +406,10 @@ impl World {
         let (pin, arena) = (self.pin(), &self.store.arena);
         let binding = self.store.binding(self.node);
         for part in crate::update::by_lines(offset, new.len()) {
-            let line = match verified {
-                true => self.store.line(&pin, binding, part.start)?,
-                false => arena.line_as_it_is(pin.frame, keepfs_codes::line::at(part.start)),
-            };
+            let mut line = arena.line_as_it_is(pin.frame, keepfs_codes::line::at(part.start));
+            if verified {
+                self.store.line(&pin, binding, part.start, &mut line)?;
+            }
             let bytes = &new[part.start - offset..part.end - offset];
             let put = crate::update::put(arena, undo, (Group::Xattr, pin.frame), &line, (part.start, bytes));
             put.expect("put");

@@ -30,15 +30,11 @@ impl Seen<'_, '_> {
         }
     }
 
-    /// The line of a metablock that has this byte; `None` as there.
-    fn line(&self, block: usize, offset: usize) -> Option<Line> {
-        let line = self.txn.line(block, offset);
-        line.map_err(|stop| {
-            if let Stop::Error(error) = stop {
-                self.damage.set(Some(error));
-            }
-        })
-        .ok()
+    /// The line of a metablock that has this byte, into `line`; none as there.
+    fn line(&self, block: usize, offset: usize, line: &mut Line) {
+        if let Err(Stop::Error(error)) = self.txn.line(block, offset, line) {
+            self.damage.set(Some(error));
+        }
     }
 }
 
@@ -126,13 +122,16 @@ impl Transaction for Seen<'_, '_> {
     #[inline]
     fn bytes(&self, block: usize) -> impl Fn(usize) -> u8 {
         // Most who ask for single bytes ask for several of a line.
-        let last: RefCell<Option<Line>> = RefCell::new(None);
+        let last = RefCell::new(Line::none());
         move |at| {
-            let (at, mut last) = (at % PAGE, last.borrow_mut());
-            if last.as_ref().is_none_or(|line| line.number() != line::at(at)) {
-                *last = self.line(block, at);
+            let (at, line) = (at % PAGE, &mut *last.borrow_mut());
+            if line.number() != line::at(at) {
+                self.line(block, at, line);
             }
-            last.as_ref().map_or(0, |line| line.at(at, 1)[0])
+            match line.number() == line::at(at) {
+                true => line.at(at, 1)[0],
+                false => 0,
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a transaction does to numbers, nodes, pages and staged data.
 
 use super::{Base, Ref, Txn};
-use crate::arena::Damaged;
+use crate::arena::{Damaged, Line};
 use crate::error::{Error, Stop};
 use crate::numbers::STOCK;
 use crate::planted::{self, Bug, Logic};
@@ -27,7 +27,8 @@ impl Txn<'_> {
         let (id, offset, _) = bitmap::bit(space, number);
         let i = self.touch(Ref::shared(id, Kind::Bitmap))?;
         let frame = self.write(i)?;
-        let line = self.line(i, offset)?;
+        let mut line = Line::none();
+        self.line(i, offset, &mut line)?;
         if planted::is(Bug::BitsUndoneAsBytes) {
             let byte = line.at(offset, 1)[0] ^ mask;
             let place = (Group::Bitmap, frame);
@@ -72,7 +73,7 @@ impl Txn<'_> {
             if let Some(done) = counter.add(&self.store.arena, &mut self.undo, binding, add)? {
                 return Ok(done);
             }
-            self.line(i, offset)?;
+            self.line(i, offset, &mut Line::none())?;
         }
     }
 
@@ -357,7 +358,7 @@ impl Txn<'_> {
             if let Ok(decided) = self.store.lowering.lock().decide(page, own, is_shared) {
                 break decided;
             }
-            self.line(i, offset)?;
+            self.line(i, offset, &mut Line::none())?;
         };
         let Some(shared) = decided else {
             return Err(Stop::Miss(id));

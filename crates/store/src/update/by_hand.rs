@@ -10,8 +10,11 @@ use keepfs_codes::line;
 /// A line as somebody read it who is a writer by now: a writer that a test has killed half-way would be waited for.
 fn line_of(arena: &Arena, frame: FrameNo, offset: usize) -> Line {
     let number = line::at(offset);
-    let line = arena.try_line(frame, arena.binding(frame), number);
-    line.unwrap_or_else(|| arena.line_as_it_is(frame, number))
+    let mut line = Line::none();
+    match arena.try_line(frame, arena.binding(frame), number, &mut line) {
+        true => line,
+        false => arena.line_as_it_is(frame, number),
+    }
 }
 
 /// Stores bytes anywhere in a frame.
