@@ -11,10 +11,10 @@ use crate::arena::{Damaged, Line};
 use crate::cache::Pin;
 use crate::error::Error;
 use crate::planted::{self, Bug};
-use crate::txn::{Ref, check_header};
+use crate::txn::Ref;
 use keepfs_codes::identity::Binding;
 use keepfs_codes::line;
-use keepfs_format::metablock::HEADER;
+use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::{FromBytes, Header, MetaId, PAGE};
 
 /// How often a line is mended before its reader gives up: somebody scribbles faster than that.
@@ -174,6 +174,27 @@ impl Store {
 
 fn header_in(bytes: &[u8; HEADER]) -> Result<Header, Error> {
     Header::read_from_bytes(bytes).map_err(|e| Error::Logic(e.to_string()))
+}
+
+/// Checks that a header is the one expected. `what` is wrong otherwise.
+pub(crate) fn check_header(header: &Header, r: Ref, pool_tag: u32) -> Result<(), Error> {
+    let right = header.magic.get() == MAGIC
+        && header.id.get() == r.id.0
+        && header.kind == r.kind as u8
+        && header.owner.get() == r.owner
+        && header.pool.get() == pool_tag;
+    if right {
+        return Ok(());
+    }
+    Err(Error::Damaged(format!(
+        "{} was expected as {:?} of inode {}, but its header says kind {} of inode {} (id {})",
+        r.id,
+        r.kind,
+        r.owner,
+        header.kind,
+        header.owner.get(),
+        MetaId(header.id.get())
+    )))
 }
 
 #[cfg(test)]

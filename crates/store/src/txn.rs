@@ -28,6 +28,7 @@ use crate::gate::{Closed, Inside};
 use crate::oplog::Draft;
 use crate::planted;
 use crate::pool::protect;
+use crate::read::check_header;
 use crate::redo;
 use crate::repair::kind_of;
 use crate::staged::{Bases, Coming, Table};
@@ -35,7 +36,7 @@ use crate::undo::{Lost, UndoSlot};
 use crate::{Store, update};
 use keepfs_audit::digest::Fate;
 use keepfs_codes::identity::{Binding, Group};
-use keepfs_format::metablock::{HEADER, MAGIC};
+use keepfs_format::metablock::HEADER;
 use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
 use keepfs_format::{Header, Kind, MetaId, PAGE, Space, inode};
@@ -168,27 +169,6 @@ impl Stamp {
     pub fn is_still(self, now: Stamp) -> bool {
         self.0 == now.0 && self.1.is_some() && self.1 == now.1
     }
-}
-
-/// Checks that a header is the one expected. `what` is wrong otherwise.
-pub(crate) fn check_header(header: &Header, r: Ref, pool_tag: u32) -> Result<(), Error> {
-    let right = header.magic.get() == MAGIC
-        && header.id.get() == r.id.0
-        && header.kind == r.kind as u8
-        && header.owner.get() == r.owner
-        && header.pool.get() == pool_tag;
-    if right {
-        return Ok(());
-    }
-    Err(Error::Damaged(format!(
-        "{} was expected as {:?} of inode {}, but its header says kind {} of inode {} (id {})",
-        r.id,
-        r.kind,
-        r.owner,
-        header.kind,
-        header.owner.get(),
-        MetaId(header.id.get())
-    )))
 }
 
 /// One frame in a transaction.

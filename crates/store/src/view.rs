@@ -3,10 +3,11 @@
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
 use crate::log::Cut;
+use crate::read::check_header;
 use crate::repair::kind_of;
 use crate::staged::Carried;
 use crate::stats::DeviceErrors;
-use crate::txn::{Ref, Source, Stamp, check_header};
+use crate::txn::{Ref, Source, Stamp};
 use crate::{Figures, Store};
 use core::sync::atomic::Ordering;
 use keepfs_codes::identity::Binding;

@@ -20,6 +20,7 @@ mod lines;
 mod parts;
 mod printed;
 mod reuse;
+mod shown;
 mod sparse;
 pub mod sys;
 mod waiting;

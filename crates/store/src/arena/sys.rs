@@ -15,7 +15,6 @@
 
 use super::guard::Guard;
 use super::hidden::{self, Hidden, REGIONS};
-use super::parts::{load_at, load_fours};
 use super::reuse::{self, Written};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use keepfs_format::PAGE;
@@ -161,23 +160,6 @@ impl Region {
         hidden::window(self.number) + offset
     }
 
-    /// Copies bytes out of the region in four words at a time, which stay in registers.
-    #[inline]
-    pub(super) fn load_line<const N: usize>(&self, offset: usize, line: &mut [u8; N]) {
-        self.check(offset, N);
-        assert!(offset.is_multiple_of(8), "a line is not aligned");
-        load_fours(self.shown + offset, line.as_chunks_mut().0);
-    }
-
-    /// Asks the processor for `len` bytes from `offset` on, which are going to be read (decision 0675).
-    #[inline]
-    pub(super) fn prefetch(&self, offset: usize, len: usize) {
-        self.check(offset, len);
-        (0..len)
-            .step_by(64)
-            .for_each(|line| prefetch(self.shown + offset + line));
-    }
-
     /// Bytes at `offset` are going to be used that may never have been: where the region grows into another large page of the
     /// processor, that is asked for at once (decision 0677). Where it cannot be had, nothing happens.
     #[inline]
@@ -202,27 +184,11 @@ impl Region {
             libc::madvise(at as *mut libc::c_void, LARGE, libc::MADV_COLLAPSE);
         }
     }
-
-    /// Copies bytes out of the region.
-    #[inline]
-    pub fn load(&self, offset: usize, buf: &mut [u8]) {
-        self.check(offset, buf.len());
-        let at = self.shown + offset;
-        // A single word is most often what the caller knows to ask for.
-        match buf.len() {
-            2 if at.is_multiple_of(2) => buf.copy_from_slice(&word16(at).load(Ordering::Relaxed).to_ne_bytes()),
-            8 if at.is_multiple_of(8) => buf.copy_from_slice(&word64(at).load(Ordering::Relaxed).to_ne_bytes()),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            PAGE if std::arch::is_x86_feature_detected!("avx512f") => load_wide(at, buf),
-            _ => load_at(at, buf),
-        }
-    }
 }
 
-/// Copies four cache lines at a time out of memory that others may write meanwhile: what is read then is a mixture of words,
-/// as with [`load_fours`]. Other lengths than multiples of them are cut.
+/// Copies four cache lines at a time out of memory that others may write meanwhile, which makes a mixture of words.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-fn load_wide(at: usize, buf: &mut [u8]) {
+pub(super) fn load_wide(at: usize, buf: &mut [u8]) {
     #[target_feature(enable = "avx512f")]
     fn load(from: usize, to: &mut [u8; 256]) {
         // SAFETY: the region has 256 bytes at `from`, `to` is as many that may be written; nothing else is touched. The
@@ -305,7 +271,7 @@ pub(super) fn word64<'a>(at: usize) -> &'a AtomicU64 {
 
 /// Asks the processor for a cache line, where it takes such hints.
 #[inline]
-fn prefetch(at: usize) {
+pub(super) fn prefetch(at: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a hint never faults, whatever the address is, and nothing of what is there comes into the program.
     unsafe {
