@@ -26,6 +26,7 @@ use crate::undo::UndoSlot;
 use core::sync::atomic::Ordering;
 use keepfs_codes::Protection;
 use keepfs_format::MetaId;
+use past::{Untold, told};
 
 /// Rungs that are tried. All of them, but for tests of one alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,20 +63,18 @@ impl Store {
         // Where writing has ended over what all share, nobody waits for the log to be read once more for each request.
         let asks_log = rungs.has(Rungs::LOG) && (self.fault().is_none() || fence::may(id));
         rungs.has(Rungs::CODE) && self.mend_by_code(pin.frame, id)
-            || asks_log && self.mend_by_witness(pin, id)
+            || asks_log && told(|| self.mend_by_witness(pin, id)).unwrap_or(false)
             || rungs.has(Rungs::DEVICE) && self.read_again(pin, id)
     }
 
-    /// The rung of the witness.
-    fn mend_by_witness(&self, pin: &Pin<'_>, id: MetaId) -> bool {
-        let Some(past) = self.past(id) else { return false };
+    /// The rung of the witness. `Ok(false)`: it tells nothing that is right.
+    fn mend_by_witness(&self, pin: &Pin<'_>, id: MetaId) -> Result<bool, Untold> {
+        let past = self.past(id)?;
         let mut held = self.arena.hold(pin.frame);
         let binding = self.binding_of(&held, id);
-        let Some(evidence) = self.evidence(id, pin.frame, past, held.bytes()) else {
-            return false;
-        };
+        let evidence = self.evidence(id, pin.frame, past, held.bytes())?;
         let Some(right) = evidence.judge(held.bytes(), &held.sums(binding), |bytes| held.is_keyed(bytes)) else {
-            return false;
+            return Ok(false);
         };
         let verdict = held.locate(binding);
         let damage = self.damage(pin.frame, id, &held, &verdict);
@@ -94,7 +93,7 @@ impl Store {
             self.stats.rebuilt.fetch_add(1, Ordering::Relaxed);
             self.tell(&damage, done);
         }
-        verified
+        Ok(verified)
     }
 
     /// A transaction's changes of a frame are taken back but for some whose undo records do not read back, and which have
@@ -102,22 +101,12 @@ impl Store {
     /// metablock is fenced, or writing ends.
     pub(crate) fn bring_back(&self, pin: &Pin<'_>, delta: u64, undo: &UndoSlot<'_>) {
         let id = pin.slot().id();
-        let past = self.past(id).filter(|_| self.options.rungs.has(Rungs::LOG));
-        let mut held = self.arena.hold(pin.frame);
-        let binding = self.binding_of(&held, id);
-        let damage = self.damage(pin.frame, id, &held, &held.locate(binding));
-        let right = past.and_then(|past| {
-            let evidence = self.evidence(id, pin.frame, past, held.bytes())?;
-            match self.arena.code() {
-                Protection::Off => evidence.only(),
-                _ => evidence.with_sum(held.expected(binding) ^ delta),
-            }
-        });
-        if let Some(right) = &right {
-            held.replace(right, keepfs_codes::crc64::full(&**right));
-        }
+        let asks_log = self.options.rungs.has(Rungs::LOG);
+        let is_brought_back = asks_log && told(|| self.bring_back_by_witness(pin, delta)).unwrap_or(false);
+        let held = self.arena.hold(pin.frame);
+        let damage = self.damage(pin.frame, id, &held, &held.locate(self.binding_of(&held, id)));
         drop(held);
-        let done = match right.is_some() {
+        let done = match is_brought_back {
             true => Done::Rebuilt,
             false => self.give_up(pin, &damage, || {
                 Error::Damaged(format!(
@@ -127,6 +116,23 @@ impl Store {
         };
         let what = format!("a transaction was taken back that had changed {id}");
         self.tell_undo(undo, done, damage.owner, what);
+    }
+
+    /// The content of a frame is that of the witness whose CRC-64 is `delta` away from what its sums make. `Ok(false)`: it tells
+    /// none.
+    fn bring_back_by_witness(&self, pin: &Pin<'_>, delta: u64) -> Result<bool, Untold> {
+        let id = pin.slot().id();
+        let past = self.past(id)?;
+        let mut held = self.arena.hold(pin.frame);
+        let evidence = self.evidence(id, pin.frame, past, held.bytes())?;
+        let right = match self.arena.code() {
+            Protection::Off => evidence.only(),
+            _ => evidence.with_sum(held.expected(self.binding_of(&held, id)) ^ delta),
+        };
+        if let Some(right) = &right {
+            held.replace(right, keepfs_codes::crc64::full(&**right));
+        }
+        Ok(right.is_some())
     }
 
     /// Verifies frame `frame`, for a sweep of the arena; what is wrong is mended, told or fenced as at any other time.

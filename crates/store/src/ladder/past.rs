@@ -10,6 +10,7 @@ use keepfs_format::bitmap::{self, BITS, COUNTS, TOTAL_INODES, TOTAL_NODES, TOTAL
 use keepfs_format::plog::{self, Record, Run};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, Header, Kind, MetaId, Space};
+use std::time::Duration;
 
 /// Where the log behind the checkpoint in force begins.
 #[derive(Clone, Copy, Debug)]
@@ -184,24 +185,57 @@ fn reborn(tag: u32, id: MetaId, kind: Kind, generation: u32) -> arena::Copy {
     bytes
 }
 
+/// Why the witness tells nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Untold {
+    /// A part of it is damaged or missing.
+    Nothing,
+    /// What it is read from moved on meanwhile: a checkpoint came, a group was being written, redo was given up.
+    Moved,
+}
+
+/// How often the witness is asked if what it is read from moves on, and how long the log gets for the group that it is writing.
+const ASKED: u32 = 16;
+const GROUP: Duration = Duration::from_millis(1);
+
+/// What the witness tells, asked until it is read from what stands still (S-15.16).
+pub(super) fn told<T>(mut ask: impl FnMut() -> Result<T, Untold>) -> Option<T> {
+    for _ in 0..ASKED {
+        match ask() {
+            Ok(told) => return Some(told),
+            Err(Untold::Nothing) => return None,
+            Err(Untold::Moved) => std::thread::sleep(GROUP),
+        }
+    }
+    None
+}
+
 impl Store {
-    /// What the device has of a metablock. `None`: it cannot be read, or a checkpoint came between.
-    pub(super) fn past(&self, id: MetaId) -> Option<Past> {
+    /// What the device has of a metablock.
+    pub(super) fn past(&self, id: MetaId) -> Result<Past, Untold> {
         if !self.is_witnessed.load(core::sync::atomic::Ordering::Acquire) || id.as_map().is_some() {
-            return None;
+            return Err(Untold::Nothing);
         }
         // The start of the log before the map: if a checkpoint comes between, its log is read over a newer page, and
         // what bytes and bits are set to last is the same.
         let start = self.log.lock().start;
-        let entry = self.locate(id).ok()?;
+        let stands_still = || self.log.lock().start.base == start.base;
+        let content = self.locate(id).and_then(|entry| self.content_at_home(id, entry));
+        let Ok(content) = content else {
+            return Err(if stands_still() { Untold::Nothing } else { Untold::Moved });
+        };
         let mut past = Past {
-            content: self.content_at_home(id, entry).ok()?.map(|(bytes, _)| bytes),
+            content: content.map(|(bytes, _)| bytes),
             seq: start.seq,
         };
         if !planted::ignores(Rung::LogIgnored) {
-            self.apply_log(id, &start, &mut past).ok()?;
+            // A page that does not continue the log may be one of the group that is being written.
+            self.apply_log(id, &start, &mut past).map_err(|_| Untold::Moved)?;
         }
-        (self.log.lock().start.base == start.base).then_some(past)
+        match stands_still() {
+            true => Ok(past),
+            false => Err(Untold::Moved),
+        }
     }
 
     fn apply_log(&self, id: MetaId, start: &LogStart, past: &mut Past) -> Result<(), Error> {

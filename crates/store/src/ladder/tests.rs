@@ -12,6 +12,8 @@ use keepfs_media::{Class, Device, PageNo};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
+mod moving;
+
 const CODES: [Protection; 5] = [
     Protection::Crc,
     Protection::Pcrc,
@@ -29,8 +31,8 @@ struct World {
     nodes: Vec<(Ref, Meaning)>,
 }
 
-fn world(code: Protection, rungs: Rungs) -> World {
-    let device = Arc::new(RamDevice::new(4096));
+/// A new pool with one metablock of each kind.
+fn filled(device: Arc<dyn Device>, code: Protection, rungs: Rungs) -> (Arc<Store>, Vec<(Ref, Meaning)>) {
     let format = FormatOptions {
         protect: code,
         ..FormatOptions::default()
@@ -46,7 +48,7 @@ fn world(code: Protection, rungs: Rungs) -> World {
         rungs,
         ..StoreOptions::default()
     };
-    let store = Store::open(device.clone(), &options).expect("open");
+    let store = Store::open(device, &options).expect("open");
     let kinds = [
         (Kind::DirLeaf, Meaning::Dirent),
         (Kind::DirIndex, Meaning::DirNode),
@@ -61,11 +63,13 @@ fn world(code: Protection, rungs: Rungs) -> World {
         t.share_pages(Run { start: 3000, count: 3 })?;
         Ok(nodes)
     });
-    let world = World {
-        device,
-        store,
-        nodes: made.expect("made"),
-    };
+    (store, made.expect("made"))
+}
+
+fn world(code: Protection, rungs: Rungs) -> World {
+    let device = Arc::new(RamDevice::new(4096));
+    let (store, nodes) = filled(device.clone(), code, rungs);
+    let world = World { device, store, nodes };
     world.change(1);
     world.store.sync().expect("sync");
     world.change(2);

@@ -1,6 +1,6 @@
 //! The witness of a frame: what device, log and redo tell, with the records of open transactions over it (S-15.16).
 
-use super::past::Past;
+use super::past::{Past, Untold, told};
 use crate::arena::FrameNo;
 use crate::planted::{self, Rung};
 use crate::undo::{Kept, Undo};
@@ -70,13 +70,19 @@ struct Part {
 }
 
 impl Store {
-    /// What the frame of `id`, which the caller holds, may contain. `None`: the past does not reach the redo that is kept,
-    /// or that is damaged.
-    pub(super) fn evidence(&self, id: MetaId, frame: FrameNo, mut past: Past, live: &[u8; PAGE]) -> Option<Evidence> {
+    /// What the frame of `id`, which the caller holds, may contain.
+    pub(super) fn evidence(
+        &self,
+        id: MetaId,
+        frame: FrameNo,
+        mut past: Past,
+        live: &[u8; PAGE],
+    ) -> Result<Evidence, Untold> {
         // While this is locked nobody commits: a transaction's records are in its slot, or in the redo, or in the past.
         let redo = self.redo.lock();
-        let mut since = redo.beyond(past.seq)?.read(&self.segment).ok()?;
-        let mut parts = self.parts(frame)?;
+        let since = redo.beyond(past.seq).ok_or(Untold::Moved)?;
+        let mut since = since.read(&self.segment).map_err(|_| Untold::Nothing)?;
+        let mut parts = self.parts(frame).ok_or(Untold::Nothing)?;
         drop(redo);
         if planted::ignores(Rung::RedoIgnored) {
             since.clear();
@@ -88,13 +94,13 @@ impl Store {
             past.apply(self.pool.tag, id, record);
         }
         let is_known = past.content.is_some();
-        let first = past.content.or_else(|| self.unborn(id, live))?;
-        let mut possible = vec![first];
+        let first = past.content.or_else(|| self.unborn(id, live));
+        let mut possible = vec![first.ok_or(Untold::Nothing)?];
         for part in &parts {
-            part.add_to(&mut possible)?;
+            part.add_to(&mut possible).ok_or(Untold::Nothing)?;
         }
         possible.dedup();
-        Some(Evidence {
+        Ok(Evidence {
             possible,
             is_whole: is_known && matches!(id.space(), Some(Space::Nodes | Space::Inodes)),
         })
@@ -103,15 +109,17 @@ impl Store {
     /// What device, log and the redo before the first entry that is damaged tell of a metablock, and the last transaction that
     /// they have.
     pub(crate) fn told_content(&self, id: MetaId) -> Option<(arena::Copy, u64)> {
-        let mut past = self.past(id)?;
-        let redo = self.redo.lock();
-        let since = redo.beyond(past.seq)?.read_whole(&self.segment);
-        drop(redo);
-        for record in since.iter().flat_map(|txn| &txn.records) {
-            past.apply(self.pool.tag, id, record);
-        }
-        let last = since.last().map_or(past.seq, |txn| txn.seq);
-        Some((past.content?, last))
+        told(|| {
+            let mut past = self.past(id)?;
+            let redo = self.redo.lock();
+            let since = redo.beyond(past.seq).ok_or(Untold::Moved)?.read_whole(&self.segment);
+            drop(redo);
+            for record in since.iter().flat_map(|txn| &txn.records) {
+                past.apply(self.pool.tag, id, record);
+            }
+            let last = since.last().map_or(past.seq, |txn| txn.seq);
+            Ok((past.content.ok_or(Untold::Nothing)?, last))
+        })
     }
 
     /// A node that an open transaction has made: only its frame has the header, which its sum must confirm.
