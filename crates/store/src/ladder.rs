@@ -105,10 +105,11 @@ impl Store {
         let is_brought_back = asks_log && told(|| self.bring_back_by_witness(pin, delta)).unwrap_or(false);
         let held = self.arena.hold(pin.frame);
         let damage = self.damage(pin.frame, id, &held, &held.locate(self.binding_of(&held, id)));
+        let fenced = (!is_brought_back).then(|| self.condemn(id)).flatten();
         drop(held);
         let done = match is_brought_back {
             true => Done::Rebuilt,
-            false => self.give_up(pin, &damage, || {
+            false => self.give_up(pin, &damage, fenced, || {
                 Error::Damaged(format!(
                     "what a transaction that was taken back had changed in {id} is not known"
                 ))

@@ -63,18 +63,25 @@ impl Store {
     #[inline(never)]
     fn mended<T>(&self, pin: &Pin<'_>, mut look: impl FnMut() -> Result<T, Damaged>) -> Result<T, Error> {
         let id = pin.slot().id();
-        for _ in 0..TRIES {
+        for tried in 1.. {
             if self.fences.has(id) {
                 return Err(Error::Fenced { id }); // N-1
             }
-            if !self.mend(pin, id) {
-                break;
-            }
+            let is_mended = self.mend(pin, id);
             if let Ok(right) = look() {
                 return Ok(right);
             }
+            if is_mended && tried % TRIES != 0 {
+                continue;
+            }
+            if let Some(error) = self.beyond_repair(pin, id) {
+                return Err(error);
+            }
+            if tried > TRIES * TRIES {
+                break;
+            }
         }
-        Err(self.beyond_repair(pin, id))
+        Err(Error::Damaged(format!("{id} is another metablock than it was read as")))
     }
 
     /// The header of a frame that should be that of `r`, checked. Errors: `Damaged`: it is another metablock's, which its sums
@@ -152,14 +159,11 @@ impl Store {
                 }
                 _ if planted::is(Bug::VerifyOff) => return Ok(()),
                 _ if tries < TRIES && !planted::is(Bug::VerifyAfter) && self.mend(pin, id) => tries += 1,
-                _ => {
-                    let error = self.beyond_repair(pin, id);
-                    return if planted::is(Bug::VerifyAfter) {
-                        Ok(())
-                    } else {
-                        Err(error)
-                    };
-                }
+                _ => match self.beyond_repair(pin, id) {
+                    None => tries = 0,
+                    Some(_) if planted::is(Bug::VerifyAfter) => return Ok(()),
+                    Some(error) => return Err(error),
+                },
             }
         }
     }

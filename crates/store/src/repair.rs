@@ -5,6 +5,7 @@
 //! P-1 A correction of the code counts only if the sum of each line that it changes and the keyed sum confirm it (S-15.21).
 //! P-2 Bytes change only while the frame is held; the device is read before that.
 //! P-3 A frame is read again from the device only if it was clean before and is still the same behind the reading.
+//! P-4 A frame is given up only as it was while it was held: whoever else met the damage may have mended it.
 
 use crate::Store;
 use crate::arena::{FrameNo, Held};
@@ -62,27 +63,41 @@ fn kinds(id: MetaId) -> &'static [Kind] {
 }
 
 impl Store {
-    /// What a frame that nothing mends is told as.
+    /// What a frame that nothing mends is told as. `None`: somebody else has mended it meanwhile (P-4).
     #[cold]
-    pub(crate) fn beyond_repair(&self, pin: &Pin<'_>, id: MetaId) -> Error {
+    pub(crate) fn beyond_repair(&self, pin: &Pin<'_>, id: MetaId) -> Option<Error> {
         let held = self.arena.hold(pin.frame);
         let binding = self.binding_of(&held, id);
+        let (named, kind) = (id_in(held.bytes()), kind_in(held.bytes()));
+        if named == id && self.is_bound(pin.frame, id, kind) && held.verifies() {
+            return None;
+        }
         let damage = self.damage(pin.frame, id, &held, &held.locate(binding));
         let (found, expected) = (keepfs_codes::crc64::full(held.bytes()), held.expected(binding));
+        let fenced = self.condemn(id);
         drop(held);
         let error = Error::Scribble { id, found, expected };
-        match self.give_up(pin, &damage, || error.clone()) {
+        Some(match self.give_up(pin, &damage, fenced, || error.clone()) {
             Done::Fenced => Error::Fenced { id },
             _ => error,
-        }
+        })
     }
 
-    /// Nothing mends this frame: fences its metablock, or ends writing with this error (S-15.17). Which of the two is told
+    /// Fences a metablock, while its frame is held (P-4). `None`: it is none that may be; else whether it was not before.
+    pub(crate) fn condemn(&self, id: MetaId) -> Option<bool> {
+        (!planted::is(Bug::VerifyAfter)).then(|| self.fence(id)).flatten()
+    }
+
+    /// Nothing mends this frame: its metablock is `fenced`, or writing ends with this error (S-15.17). Which of the two is told
     /// and returned.
-    pub(crate) fn give_up(&self, pin: &Pin<'_>, damage: &Damage, error: impl FnOnce() -> Error) -> Done {
-        if !planted::is(Bug::VerifyAfter)
-            && let Some(is_new) = self.fence(damage.id)
-        {
+    pub(crate) fn give_up(
+        &self,
+        pin: &Pin<'_>,
+        damage: &Damage,
+        fenced: Option<bool>,
+        error: impl FnOnce() -> Error,
+    ) -> Done {
+        if let Some(is_new) = fenced {
             if is_new {
                 pin.slot().seen.clear();
                 self.tell_fenced(damage);

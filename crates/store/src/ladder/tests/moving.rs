@@ -1,14 +1,19 @@
 //! The witness of a frame is read while its log moves on (S-15.16).
 
 use super::*;
+use core::sync::atomic::AtomicBool;
 use keepfs_media::DeviceError;
 use keepfs_media::hook::{Hooked, Hooks};
 use std::sync::Weak;
 
-/// Checkpoints while the log is read.
+/// What comes while the log is read.
 #[derive(Default)]
 struct AtReads {
-    left: Mutex<u32>,
+    /// So many checkpoints, at a read each.
+    checkpoints: Mutex<u32>,
+    /// Somebody else mends this metablock, and then the log does not read.
+    other: Mutex<Option<MetaId>>,
+    refuses: AtomicBool,
     store: Mutex<Weak<Store>>,
 }
 
@@ -22,12 +27,26 @@ impl Hooks for AtReads {
             return Ok(());
         }
         // Not for the reads of the checkpoint itself.
-        let left = core::mem::take(&mut *self.left.lock());
+        let left = core::mem::take(&mut *self.checkpoints.lock());
         if left > 0 {
             store.checkpoint().expect("checkpoint");
-            *self.left.lock() = left - 1;
+            *self.checkpoints.lock() = left - 1;
         }
-        Ok(())
+        let other = self.other.lock().take();
+        if let Some(id) = other {
+            let pin = store.fetch(id).expect("pin");
+            store.verified_copy(&pin, &mut [0; PAGE]).expect("mended");
+            self.refuses.store(true, Ordering::Relaxed);
+        }
+        match self.refuses.load(Ordering::Relaxed) {
+            true => Err(DeviceError::Io {
+                what: "read",
+                page: at,
+                device: "a log that does not read".into(),
+                source: std::io::ErrorKind::InvalidData.into(),
+            }),
+            false => Ok(()),
+        }
     }
 }
 
@@ -45,11 +64,38 @@ fn a_witness_that_moves_on_is_asked_again() {
             store.sync().expect("sync");
             let pin = store.fetch(r.id).expect("pin");
             store.arena.damage_keyed(pin.frame, 1 << 17);
-            *device.hooks.left.lock() = checkpoints;
+            *device.hooks.checkpoints.lock() = checkpoints;
             let mut copy = [0; PAGE];
             store.verified_copy(&pin, &mut copy).expect("mended");
-            assert_eq!(*device.hooks.left.lock(), 0, "checkpoints came");
+            assert_eq!(*device.hooks.checkpoints.lock(), 0, "checkpoints came");
         }
+    }
+    assert_eq!(store.fenced(), 0);
+}
+
+/// Two meet the same damage, and one mends it: the other, whom the witness tells nothing any more, does not fence what is
+/// right. P-4
+#[test]
+fn what_another_reader_has_mended_is_not_given_up() {
+    let device = Arc::new(Hooked::new(RamDevice::new(4096), AtReads::default()));
+    let (store, nodes) = filled(device.clone(), Protection::Pcrc, Rungs::ALL);
+    *device.hooks.store.lock() = Arc::downgrade(&store);
+    store.sync().expect("sync");
+    let binding = store.binding(nodes[1].0);
+    let pin = store.fetch(nodes[1].0.id).expect("pin");
+    let right = keepfs_codes::line::LINE;
+    for is_whole in [true, false] {
+        device.hooks.refuses.store(false, Ordering::Relaxed);
+        // Beyond the code: two words of one column.
+        for at in [right, right + 64] {
+            store.arena.copy(pin.frame, at, &[0xA5; 8]);
+        }
+        *device.hooks.other.lock() = Some(nodes[1].0.id);
+        match is_whole {
+            true => store.verified_copy(&pin, &mut [0; PAGE]).expect("mended"),
+            false => store.read(&pin, binding, right, &mut [0; 8]).expect("mended"),
+        }
+        assert!(device.hooks.refuses.load(Ordering::Relaxed), "the other came");
     }
     assert_eq!(store.fenced(), 0);
 }
