@@ -23,10 +23,17 @@ const QUESTION_MAX: u64 = 8192;
 /// What a server answers to a question; `None` if it does not know it.
 pub type Answers = dyn Fn(&str) -> Option<Value> + Send + Sync;
 
+/// Those who wait for the pool to be closed, and what they were told when it was.
+#[derive(Default)]
+struct Waiters {
+    waiting: Vec<UnixStream>,
+    told: Option<String>,
+}
+
 /// The server's end.
 pub struct Control {
     record: Mutex<Record>,
-    waiters: Arc<Mutex<Vec<UnixStream>>>,
+    waiters: Arc<Mutex<Waiters>>,
     listener: OwnedFd,
 }
 
@@ -41,7 +48,7 @@ impl Control {
     /// Listens where a server before this one did; who connected since then is answered too.
     pub fn over(listener: UnixListener, record: Record, answers: Arc<Answers>) -> io::Result<Control> {
         let kept = listener.try_clone()?.into();
-        let waiters = Arc::new(Mutex::new(Vec::new()));
+        let waiters = Arc::new(Mutex::new(Waiters::default()));
         let shared = waiters.clone();
         thread::Builder::new().name("keepfs-control".into()).spawn(move || {
             for client in listener.incoming().flatten() {
@@ -84,7 +91,9 @@ impl Control {
             let _ = waiter.write_all(answer.as_bytes());
             OwnedFd::from(waiter)
         };
-        self.waiters.lock().drain(..).map(told).collect()
+        let mut waiters = self.waiters.lock();
+        waiters.told = Some(answer.clone());
+        waiters.waiting.drain(..).map(told).collect()
     }
 }
 
@@ -99,16 +108,23 @@ pub fn forget_dead(device: &str) {
     }
 }
 
-fn serve(mut client: UnixStream, answers: &Answers, waiters: &Mutex<Vec<UnixStream>>) -> io::Result<()> {
+fn serve(mut client: UnixStream, answers: &Answers, waiters: &Mutex<Waiters>) -> io::Result<()> {
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
     let mut question = String::new();
     BufReader::new((&client).take(QUESTION_MAX)).read_line(&mut question)?;
     let question = question.trim();
     if question == "wait" {
+        // Who has the first answer may unmount at once: the pool is not closed before he is among those who are told.
+        let mut waiters = waiters.lock();
         writeln!(client, "{{}}")?;
-        waiters.lock().push(client);
-        return Ok(());
+        return match &waiters.told {
+            Some(answer) => client.write_all(answer.as_bytes()),
+            None => {
+                waiters.waiting.push(client);
+                Ok(())
+            }
+        };
     }
     let unknown = || json!({"error": "this server does not know the question; it is of another version"});
     // In one piece: a value writes itself in thousands of small ones.
@@ -287,3 +303,6 @@ fn pidfd(pid: Pid) -> Result<OwnedFd, Silent> {
         other => Silent::Io(other.into()),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! Who waits for a pool to be closed is told, whenever that is.
+
+use super::*;
+use std::time::Instant;
+
+/// A server of a mount that is kept, so that it takes nothing away when it closes.
+fn control(folder: &std::path::Path) -> Control {
+    let record = Record {
+        pid: 1,
+        kept: true,
+        pool: "/pool".into(),
+        dir: "/dir".into(),
+        device: "0:1".into(),
+        since_ns: 1,
+        options: Vec::new(),
+    };
+    let listener = UnixListener::bind(folder.join("socket")).unwrap();
+    Control::over(listener, record, Arc::new(|_: &str| None)).unwrap()
+}
+
+/// Asks to wait; what is told of the end.
+fn wait(folder: &std::path::Path, begun: impl FnOnce()) -> String {
+    let stream = UnixStream::connect(folder.join("socket")).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    writeln!(&stream, "wait").unwrap();
+    let mut lines = BufReader::new(&stream).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "{}");
+    begun();
+    lines.next().map_or(String::new(), |line| line.unwrap())
+}
+
+/// The pool is closed in the moment in which somebody has heard that he is waiting.
+#[test]
+fn who_has_just_begun_to_wait_is_told() {
+    let until = Instant::now() + Duration::from_secs(2);
+    for _ in (0..500).take_while(|_| Instant::now() < until) {
+        let folder = tempfile::tempdir().unwrap();
+        let control = control(folder.path());
+        let told = wait(folder.path(), || drop(control.close(Ok(()))));
+        assert_eq!(told, r#"{"durable":true}"#);
+    }
+}
+
+#[test]
+fn who_comes_after_the_end_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = control(folder.path());
+    drop(control.close(Err("no medium".into())));
+    let told = wait(folder.path(), || {});
+    assert_eq!(told, r#"{"durable":false,"error":"no medium"}"#);
+}
