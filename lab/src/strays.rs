@@ -6,6 +6,7 @@
 
 pub mod judge;
 pub mod memory;
+mod often;
 pub mod product;
 pub mod striker;
 pub mod tree;
@@ -263,6 +264,7 @@ impl Run<'_> {
                     std::thread::park_timeout(GATHER);
                 }
             });
+            scope.spawn(|| often::sync_often(&point, &quiet));
             let striker = scope.spawn(|| striker::strike(setting, &self.lab.product, &point, &over));
             let mut n = 0;
             // Once over when all were written, so that a second round meets what the first left.
