@@ -124,8 +124,6 @@ bugs! { Bug:
     /// Recovery writes over what a killed server had not flushed.
     NoFlushBeforeRecovery = "no flush before recovery's first write"
         from "jbd: Issue cache flush after checkpointing (353b67d8ced4): a journal that is replayed and wiped",
-    /// A recovery that finds no log takes the superblock of a killed server for durable.
-    NoFlushWithoutLog = "no flush by a recovery without log",
     /// The log that a resume begins has the incarnation of the one that a recovery would begin.
     OwedInSameLog = "resume's log mixed into a recovery's",
     /// What a resume applies of a dead server's redo frees pages for its own checkpoint.

@@ -29,7 +29,7 @@ use replay::Replay;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A log that was applied in memory.
+/// A log that was applied in memory, or there was none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenLog {
     /// The sequence number behind its last page.
@@ -129,17 +129,17 @@ pub fn open_owing(
     planted::step(Point::Replayed);
     let replayed = Instant::now();
     let last = store.redo.lock().last;
-    let seen = (owes || scan.seen > head.sequence).then_some(SeenLog {
+    let seen = SeenLog {
         sequence: scan.seen,
         group: scan.head.group,
         owed: last.saturating_sub(logged),
-    });
-    match seen.filter(|_| !options.read_only) {
-        Some(seen) => store.begin_new_log(&mut store.keeper.lock(), seen, flushed)?,
-        None => store.begin_in_log(last, flushed || options.read_only)?,
+    };
+    match options.read_only {
+        true => store.sync.reached(last),
+        false => store.begin_new_log(&mut store.keeper.lock(), seen, flushed)?,
     }
     store.is_witnessed.store(true, core::sync::atomic::Ordering::Release);
-    *store.seen_log.lock() = seen.filter(|_| options.read_only);
+    *store.seen_log.lock() = options.read_only.then_some(seen);
     Ok(Opened {
         store,
         logged,
@@ -183,9 +183,8 @@ pub fn begin_writing(store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
         )));
     }
     let mut seen = store.seen_log.lock();
-    match *seen {
-        Some(log) => store.begin_new_log(keeper, log, false)?,
-        None => store.begin_in_log(store.redo.lock().last, false)?,
+    if let Some(log) = *seen {
+        store.begin_new_log(keeper, log, false)?;
     }
     *seen = None;
     Ok(())
@@ -336,18 +335,9 @@ impl Store {
         Ok(())
     }
 
-    /// The log goes on where the superblock says; everything up to transaction `last` is durable then. The superblock may be
-    /// that of a killed server, which had not flushed it (S-9.5). `flushed`: it is, or nothing is written.
-    fn begin_in_log(&self, last: u64, flushed: bool) -> Result<(), Error> {
-        if !flushed && !planted::is(Bug::NoFlushWithoutLog) {
-            self.flush_device()?;
-        }
-        self.sync.reached(last);
-        Ok(())
-    }
-
     /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5, S-11.9),
-    /// be it one of another try to end this recovery, which had the redo of a dead server (S-16.5).
+    /// be it one of another try to end this recovery, which had the redo of a dead server (S-16.5), or of a group whose first
+    /// page was lost, so that nothing was found.
     fn begin_new_log(&self, keeper: &mut Keeper, seen: SeenLog, flushed: bool) -> Result<(), Error> {
         // What was read may not be durable: a killed server's writes are seen before they are flushed (S-9.5).
         if !flushed && !planted::is(Bug::NoFlushBeforeRecovery) {
