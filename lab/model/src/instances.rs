@@ -1,6 +1,6 @@
 //! The instances: which changes there are and how often each thing happens.
 
-use crate::machine::Budget;
+use crate::state::{Budget, Shape};
 
 /// A family of instances.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +15,10 @@ pub enum Kind {
     BadPage,
     Rotten,
     Lost,
+    Pages,
+    PagesStaged,
+    Chunks,
+    Inodes,
 }
 
 /// One of them.
@@ -32,8 +36,19 @@ pub struct Instance {
     pub tears: bool,
 }
 
-const fn of(name: &'static str, kind: Kind, counts: [u8; 9]) -> Instance {
-    let [ops, syncs, checkpoints, cuts, kills, discards, bad, rotten, losses] = counts;
+const fn of(name: &'static str, kind: Kind, counts: [u8; 10]) -> Instance {
+    let [
+        ops,
+        syncs,
+        checkpoints,
+        cuts,
+        kills,
+        discards,
+        bad,
+        rotten,
+        losses,
+        strays,
+    ] = counts;
     let left = Budget {
         ops,
         syncs,
@@ -44,6 +59,7 @@ const fn of(name: &'static str, kind: Kind, counts: [u8; 9]) -> Instance {
         bad,
         rotten,
         losses,
+        strays,
     };
     Instance {
         name,
@@ -54,40 +70,78 @@ const fn of(name: &'static str, kind: Kind, counts: [u8; 9]) -> Instance {
     }
 }
 
-const fn long(name: &'static str, kind: Kind, counts: [u8; 9]) -> Instance {
+const fn long(name: &'static str, kind: Kind, counts: [u8; 10]) -> Instance {
     Instance {
         long: true,
         ..of(name, kind, counts)
     }
 }
 
-/// Changes, syncs, checkpoints, power cuts, deaths, discards, bad pages of the log, pages that become unreadable, staged pages that are lost.
+/// Changes, syncs, checkpoints, power cuts, deaths, discards, bad pages of the log, pages that become unreadable, staged pages that
+/// are lost, deaths with redo that is damaged.
 pub const INSTANCES: &[Instance] = &[
-    of("plain", Kind::Plain, [3, 2, 1, 1, 0, 0, 0, 0, 0]),
+    of("plain", Kind::Plain, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
     Instance {
         tears: true,
-        ..of("torn pages", Kind::Plain, [3, 1, 1, 1, 0, 0, 0, 0, 0])
+        ..of("torn pages", Kind::Plain, [3, 1, 1, 1, 0, 0, 0, 0, 0, 0])
     },
-    of("staged", Kind::Staged, [3, 1, 1, 1, 1, 0, 0, 0, 0]),
-    of("room", Kind::Room, [3, 2, 1, 2, 0, 0, 0, 0, 0]),
-    of("killed", Kind::Killed, [2, 1, 1, 2, 1, 0, 0, 0, 0]),
-    of("shares", Kind::Shares, [3, 2, 1, 1, 0, 0, 0, 0, 0]),
-    of("nodes", Kind::Nodes, [4, 2, 1, 1, 0, 0, 0, 0, 0]),
-    of("discard", Kind::Discard, [2, 2, 1, 1, 0, 1, 0, 0, 0]),
-    of("bad page", Kind::BadPage, [3, 2, 1, 1, 0, 0, 2, 0, 0]),
-    of("bad page, killed", Kind::BadPage, [2, 2, 1, 1, 1, 0, 1, 0, 0]),
-    of("unreadable page", Kind::Rotten, [3, 2, 1, 1, 0, 0, 0, 1, 0]),
-    of("lost page", Kind::Lost, [3, 1, 1, 1, 1, 0, 0, 0, 1]),
-    long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0, 0, 0, 0]),
-    long("two checkpoints", Kind::Plain, [4, 2, 2, 1, 0, 0, 0, 0, 0]),
-    long("two cuts", Kind::Plain, [4, 2, 1, 2, 0, 0, 0, 0, 0]),
-    long("staged 4", Kind::Staged, [4, 2, 1, 1, 0, 0, 0, 0, 0]),
-    long("killed 3", Kind::Killed, [3, 2, 1, 2, 1, 0, 0, 0, 0]),
-    long("nodes 5", Kind::Nodes, [5, 2, 1, 1, 0, 0, 0, 0, 0]),
-    long("bad page, two cuts", Kind::BadPage, [3, 2, 1, 2, 0, 0, 1, 0, 0]),
-    long("unreadable, killed", Kind::Rotten, [3, 2, 1, 1, 1, 0, 0, 1, 0]),
-    long("shares 4", Kind::Shares, [4, 2, 1, 1, 0, 0, 0, 0, 0]),
+    of("staged", Kind::Staged, [3, 1, 1, 1, 1, 0, 0, 0, 0, 0]),
+    of("room", Kind::Room, [3, 2, 1, 2, 0, 0, 0, 0, 0, 0]),
+    of("killed", Kind::Killed, [2, 1, 1, 2, 1, 0, 0, 0, 0, 0]),
+    of("shares", Kind::Shares, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
+    of("nodes", Kind::Nodes, [4, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
+    of("discard", Kind::Discard, [2, 2, 1, 1, 0, 1, 0, 0, 0, 0]),
+    of("bad page", Kind::BadPage, [3, 2, 1, 1, 0, 0, 2, 0, 0, 0]),
+    of("bad page, killed", Kind::BadPage, [2, 2, 1, 1, 1, 0, 1, 0, 0, 0]),
+    of("unreadable page", Kind::Rotten, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0]),
+    of("lost page", Kind::Lost, [3, 1, 1, 1, 1, 0, 0, 0, 1, 0]),
+    of("three pages", Kind::Pages, [4, 2, 0, 2, 0, 0, 0, 0, 0, 0]),
+    of("three pages, staged", Kind::PagesStaged, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
+    of("chunks", Kind::Chunks, [3, 1, 2, 1, 0, 0, 0, 0, 0, 0]),
+    of("inodes", Kind::Inodes, [3, 1, 1, 1, 2, 0, 0, 0, 0, 1]),
+    long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0, 0, 0, 0, 0]),
+    long("two checkpoints", Kind::Plain, [4, 2, 2, 1, 0, 0, 0, 0, 0, 0]),
+    long("two cuts", Kind::Plain, [4, 2, 1, 2, 0, 0, 0, 0, 0, 0]),
+    long("staged 4", Kind::Staged, [4, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
+    long("killed 3", Kind::Killed, [3, 2, 1, 2, 1, 0, 0, 0, 0, 0]),
+    long("nodes 5", Kind::Nodes, [5, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
+    long("bad page, two cuts", Kind::BadPage, [3, 2, 1, 2, 0, 0, 1, 0, 0, 0]),
+    long("unreadable, killed", Kind::Rotten, [3, 2, 1, 1, 1, 0, 0, 1, 0, 0]),
+    long("shares 4", Kind::Shares, [4, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
+    long(
+        "three pages, two cuts",
+        Kind::PagesStaged,
+        [3, 2, 1, 2, 0, 0, 0, 0, 0, 0],
+    ),
+    long("three pages, killed", Kind::PagesStaged, [3, 1, 1, 1, 1, 0, 0, 0, 0, 0]),
+    long("chunks 4", Kind::Chunks, [4, 2, 2, 1, 0, 0, 0, 0, 0, 0]),
+    long("chunks, killed", Kind::Chunks, [2, 1, 2, 2, 1, 0, 0, 0, 0, 0]),
+    long("inodes 4", Kind::Inodes, [4, 2, 1, 1, 2, 0, 0, 0, 0, 1]),
 ];
+
+/// What the pool of a family is like.
+pub fn shape(kind: Kind) -> Shape {
+    let two = Shape {
+        pages: 5,
+        ring: 8,
+        group: 2,
+        carried: 2,
+        chunks: false,
+    };
+    match kind {
+        Kind::Pages | Kind::PagesStaged => Shape {
+            ring: 12,
+            group: 3,
+            ..two
+        },
+        Kind::Chunks => Shape {
+            pages: 7,
+            chunks: true,
+            ..two
+        },
+        _ => two,
+    }
+}
 
 /// The instance of a family in which its rules are removed; where that `fails` the search ends early, so it may be larger.
 pub fn for_removal(kind: Kind, fails: bool) -> Instance {

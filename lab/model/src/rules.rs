@@ -84,6 +84,18 @@ rules! {
     DiscardDone "17b" ["S-11.1"] Discard Fails, [] "a discard has completed before its page is written";
     OwedOnce "18" ["S-14.4", "S-11.10"] Killed Fails, [] "redo that the log has is not applied again";
     GivenUp "20" ["S-8.12", "S-11.8"] BadPage Fails, [] "behind a page that was given up no group goes before a superblock leads past it";
+    ChainWithin "14c" ["S-8.3", "S-11.8"] Pages Unseen("a life writes a place of the log once, and other lives have other incarnations; damaged media are not in the model"), [] "the pages of a group continue one another";
+    EachOpening "11c" ["S-9.5", "S-11.9"] Pages Fails, [] "an opening begins a new life though no page was accepted";
+    ChunkWaits "22a" ["S-4.7", "S-11.7"] Chunks Fails, [] "pages of a chunk that ends wait for the flush behind the superblock";
+    ChunkOwn "22b" ["S-4.7", "S-11.7"] Chunks Fails, [] "a checkpoint ends no chunk that it has a page in";
+    ChunkBefore "22c" ["S-4.7", "S-11.7"] Chunks Unseen("the flush behind the superblock, which its pages wait for, is also that of what has moved out of it"), [] "nor one that the checkpoint before has a page in";
+    WholeChunk "22d" ["S-4.5", "S-11.7"] Chunks Fails, [] "a chunk is taken only if each of its pages may be handed out";
+    HomesApart "23" ["S-10.2", "S-11.9"] Chunks Fails, [] "metadata is written to no page that the checkpoint before uses";
+    LostKept "24a" ["S-16.5", "S-11.10"] Inodes Fails, [] "a number that is looked up is not given again once a resume has lost changes";
+    NoteLives "24b" ["S-16.5", "S-11.10"] Inodes Fails, [] "the next resume has the note of a loss, though it loses nothing";
+    InodesWait "24c" ["S-11.1", "S-11.7"] Inodes Fails, [] "an inode number waits as a page does";
+    BytesForgotten "24d" ["S-16.5", "S-11.10"] Inodes Fails, [] "a resume that has lost changes tells the kernel to forget bytes and attributes";
+    HeldStays "24e" ["S-16.7", "S-11.10"] Inodes Fails, [] "an inode that is looked up is not freed";
     Taken "19" ["S-4.7", "S-11.7"] Plain Fails, [] "a page that a checkpoint took is nobody else's";
 }
 

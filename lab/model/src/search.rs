@@ -1,86 +1,17 @@
 //! The machine as stateright searches it: breadth first, so the first failure is a shortest one.
 
-use std::fmt;
-
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use crate::disk::{Cell, FILES, NODES, PAGES, Page, RING, Rec, Write};
-use crate::instances::{Instance, Kind};
-use crate::machine::{Fate, Lead, State};
+use crate::action::Action;
+use crate::checkpoint::Fate;
+use crate::disk::{Cell, Page};
+use crate::instances::{Instance, shape};
 use crate::rules::{Rule, Rules};
+use crate::state::{Lead, State};
+use crate::tree::FILES;
 
 /// A write that fails has changed nothing, or arrived.
 const BAD: [bool; 2] = [false, true];
-
-/// A step.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Action {
-    Write { f: u8, page: Page, late: bool },
-    Share(u8),
-    Unlink(u8),
-    Stage(u8),
-    Birth(u8),
-    Update(u8),
-    Death(u8),
-    Discard(Page),
-    Rot(Page),
-    Lose(u8),
-    SyncCut,
-    SyncBad { arrives: bool },
-    SyncFlush,
-    Begin { home: Page, old: Fate, carry: Fate },
-    Step,
-    Recover { home: Page, carry: Fate },
-    Cut(u32, String),
-    Kill,
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Action::Write { f: file, page, late } => {
-                let late = if *late { ", whose old write arrives last" } else { "" };
-                write!(f, "file {file} is written to page {page}{late}")
-            }
-            Action::Share(file) => write!(f, "file {file} shares the other's page"),
-            Action::Unlink(file) => write!(f, "file {file} is emptied"),
-            Action::Stage(file) => write!(f, "a part of file {file} is staged"),
-            Action::Birth(n) => write!(f, "metablock {n} is born"),
-            Action::Update(n) => write!(f, "metablock {n} is changed"),
-            Action::Death(n) => write!(f, "metablock {n} dies"),
-            Action::Lose(file) => write!(f, "the staged page of file {file} is damaged in memory"),
-            Action::Rot(page) => write!(f, "page {page} becomes unreadable"),
-            Action::Discard(page) => write!(f, "page {page} is discarded"),
-            Action::SyncCut => write!(f, "a sync writes its group"),
-            Action::SyncFlush => write!(f, "its flush returns and it is answered"),
-            Action::SyncBad { arrives } => {
-                let fate = Fate::Bad { arrives: *arrives };
-                write!(f, "a sync cuts its group{}", becomes("it", fate))
-            }
-            Action::Begin { home, old, carry } => {
-                let (old, carry) = (becomes("its group", *old), becomes("the carried group", *carry));
-                write!(f, "a checkpoint's moment, home {home}{old}{carry}")
-            }
-            Action::Step => write!(f, "the checkpoint's next step"),
-            Action::Recover { home, carry } => {
-                let carry = becomes("the carried group", *carry);
-                write!(f, "recovery writes its checkpoint, home {home}{carry}")
-            }
-            Action::Cut(_, left) if left.is_empty() => write!(f, "power goes, nothing unflushed is left"),
-            Action::Cut(_, left) => write!(f, "power goes, of the unflushed is left: {left}"),
-            Action::Kill => write!(f, "the server dies and is resumed"),
-        }
-    }
-}
-
-fn becomes(what: &str, fate: Fate) -> String {
-    match fate {
-        Fate::Written => String::new(),
-        Fate::Full => format!(", and {what} does not fit"),
-        Fate::Bad { arrives: true } => format!(", and the write of {what} fails, though it arrives"),
-        Fate::Bad { arrives: false } => format!(", and the write of {what} fails"),
-    }
-}
 
 /// An instance under rules.
 #[derive(Clone)]
@@ -92,45 +23,47 @@ pub struct System {
 }
 
 impl System {
-    fn changes(&self, s: &State, out: &mut Vec<Action>) {
-        let kind = self.instance.kind;
-        if kind == Kind::Nodes {
-            for n in 0..NODES as u8 {
-                if s.tree.nodes[n as usize].alive {
-                    out.extend([Action::Update(n), Action::Death(n)]);
-                } else if s.number_waits[n as usize].is_none() {
-                    out.push(Action::Birth(n));
+    /// What goes wrong.
+    fn faults(&self, s: &State, out: &mut Vec<Action>) {
+        if s.left.cuts > 0 {
+            for choice in 0..s.cuts(self.rules, self.instance.tears) {
+                let (next, words) = self.cut(s, choice);
+                // Behind the last cut only what fails at once is of interest.
+                if s.left.cuts > 1 || next.bad.is_some() {
+                    out.push(Action::Cut(choice, words));
                 }
             }
-            return;
         }
-        let free = s.free(self.rules);
-        for f in 0..FILES as u8 {
-            // A full log is all that this family is about.
-            for &page in free.iter().filter(|_| kind != Kind::Room) {
-                out.push(Action::Write { f, page, late: false });
-                let late = |w: &Write| match w {
-                    Write::Page(p, Cell::Blank) => *p == page && !self.rules.has(Rule::DiscardDone),
-                    Write::Page(p, Cell::Data(_)) => *p == page && !self.rules.has(Rule::YoungWrites),
-                    _ => false,
-                };
-                if s.flying.iter().any(late) {
-                    out.push(Action::Write { f, page, late: true });
-                }
+        if s.left.kills > 0 {
+            out.push(Action::Kill { lost: 0 });
+            if s.left.strays > 0 {
+                let redo = s.owed(0).redo.len() as u8;
+                out.extend((1..=redo).map(|lost| Action::Kill { lost }));
             }
-            let file = s.tree.files[f as usize];
-            let other = s.tree.files[1 - f as usize];
-            if file.page.is_some() || file.staged.is_some() {
-                out.push(Action::Unlink(f));
+        }
+        if s.left.rotten > 0 {
+            let has_data = |p: &Page| matches!(s.disk.pages[*p as usize], Cell::Data(_));
+            out.extend((0..s.shape.pages).filter(has_data).map(Action::Rot));
+        }
+    }
+
+    /// A checkpoint's moment; `may_write`: its group may be written.
+    fn moments(&self, s: &State, may_write: bool, out: &mut Vec<Action>) {
+        for place in s.places(self.rules) {
+            let mut olds = Vec::new();
+            if may_write {
+                olds.push(Fate::Written);
+                let bad = BAD.map(|arrives| Fate::Bad { arrives });
+                olds.extend(bad.into_iter().filter(|_| !s.redo.is_empty() && s.left.bad > 0));
             }
-            if matches!(
-                kind,
-                Kind::Staged | Kind::Room | Kind::Killed | Kind::BadPage | Kind::Lost
-            ) {
-                out.push(Action::Stage(f));
+            if !s.redo.is_empty() || s.given_up {
+                olds.push(Fate::Full);
             }
-            if kind == Kind::Shares && other.page.is_some() && other.page != file.page {
-                out.push(Action::Share(f));
+            for old in olds {
+                let pages = s.shape.group * u8::from(old != Fate::Full && !s.redo.is_empty());
+                let left = s.left.bad - u8::from(matches!(old, Fate::Bad { .. }));
+                let fates = self.carries(s, s.pos + pages, left);
+                out.extend(fates.map(|carry| Action::Begin { place, old, carry }));
             }
         }
     }
@@ -139,15 +72,22 @@ impl System {
     /// of a recovery behind it, which this one may be (S-8.12).
     fn carries(&self, s: &State, pos: u8, left: u8) -> impl Iterator<Item = Fate> {
         let staged = s.tree.files.iter().any(|f| f.staged.is_some());
-        let room = if s.recovering > 0 { 2 } else { self.room() };
+        let carried = if s.recovering > 0 { 2 } else { 2 + self.behind() };
+        let room = carried * s.shape.carried;
         // Positions go round: a log that begins anew may lie before the tail.
-        let may = left > 0 && staged && pos.wrapping_sub(s.tail).wrapping_add(room) <= RING;
+        let may = left > 0 && staged && pos.wrapping_sub(s.tail).wrapping_add(room) <= s.shape.ring;
         let bad = BAD.map(|arrives| Fate::Bad { arrives });
         [Fate::Written].into_iter().chain(bad.into_iter().filter(move |_| may))
     }
 
-    fn room(&self) -> u8 {
-        2 + u8::from(self.rules.has(Rule::RoomTwice))
+    /// Groups that a recovery may carry behind what a checkpoint carries, and there is room for.
+    fn behind(&self) -> u8 {
+        u8::from(self.rules.has(Rule::RoomTwice))
+    }
+
+    /// Pages of the log that a group takes, with those that must be left behind it.
+    fn room(&self, s: &State) -> u8 {
+        s.shape.group + (1 + self.behind()) * s.shape.carried
     }
 
     fn cut(&self, s: &State, choice: u32) -> (State, String) {
@@ -165,43 +105,28 @@ impl Model for System {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State::first(self.instance.left)]
+        vec![State::first(self.instance.left, shape(self.instance.kind))]
     }
 
     fn actions(&self, s: &State, out: &mut Vec<Action>) {
         if s.bad.is_some() {
             return;
         }
-        if s.left.cuts > 0 {
-            for choice in 0..s.cuts(self.rules, self.instance.tears) {
-                let (next, words) = self.cut(s, choice);
-                // Behind the last cut only what fails at once is of interest.
-                if s.left.cuts > 1 || next.bad.is_some() {
-                    out.push(Action::Cut(choice, words));
-                }
-            }
-        }
-        if s.left.kills > 0 {
-            out.push(Action::Kill);
-        }
-        if s.left.rotten > 0 {
-            let has_data = |p: &Page| matches!(s.disk.pages[*p as usize], Cell::Data(_));
-            out.extend((0..PAGES as u8).filter(has_data).map(Action::Rot));
-        }
+        self.faults(s, out);
         if s.checkpoint.is_some() {
             out.push(Action::Step);
         }
         if s.recovering > 0 {
             if s.checkpoint.is_none() {
-                for home in s.free(self.rules) {
-                    let fates = self.carries(s, s.pos.wrapping_sub(RING), s.left.bad);
-                    out.extend(fates.map(|carry| Action::Recover { home, carry }));
+                for place in s.places(self.rules) {
+                    let fates = self.carries(s, s.pos.wrapping_sub(s.shape.ring), s.left.bad);
+                    out.extend(fates.map(|carry| Action::Recover { place, carry }));
                 }
             }
             return;
         }
         if s.left.ops > 0 {
-            self.changes(s, out);
+            out.extend(s.may(self.instance.kind, self.rules));
         }
         if s.left.discards > 0 {
             let waits = s
@@ -217,7 +142,7 @@ impl Model for System {
         }
         let idle = s.lead == Lead::Free;
         let useful = !s.redo.is_empty() || !s.quarantine.is_empty() || !s.flying.is_empty();
-        let has_room = s.redo.is_empty() || s.has_room(self.room());
+        let has_room = s.redo.is_empty() || s.has_room(self.room(s));
         if idle && s.left.syncs > 0 && useful && has_room && !s.given_up {
             out.push(Action::SyncCut);
             if s.left.bad > 0 && !s.redo.is_empty() {
@@ -228,63 +153,14 @@ impl Model for System {
             out.push(Action::SyncFlush);
         }
         if idle && s.left.checkpoints > 0 && s.checkpoint.is_none() {
-            for home in s.free(self.rules) {
-                let mut olds = Vec::new();
-                if has_room && !s.given_up {
-                    olds.push(Fate::Written);
-                    let bad = BAD.map(|arrives| Fate::Bad { arrives });
-                    olds.extend(bad.into_iter().filter(|_| !s.redo.is_empty() && s.left.bad > 0));
-                }
-                if !s.redo.is_empty() || s.given_up {
-                    olds.push(Fate::Full);
-                }
-                for old in olds {
-                    let groups = u8::from(old != Fate::Full && !s.redo.is_empty());
-                    let left = s.left.bad - u8::from(matches!(old, Fate::Bad { .. }));
-                    let fates = self.carries(s, s.pos + groups, left);
-                    out.extend(fates.map(|carry| Action::Begin { home, old, carry }));
-                }
-            }
+            self.moments(s, has_room && !s.given_up, out);
         }
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let (mut s, rules) = (last.clone(), self.rules);
-        let val = s.value;
         match action {
-            Action::Write { f, page, late } => {
-                s.value += 1;
-                s.write_page(page, Cell::Data(val), late);
-                let old = s.leaves(f, rules);
-                s.commit(Rec::Map { f, page, val, old }, rules);
-            }
-            Action::Share(f) => {
-                let (page, val) = s.tree.files[1 - f as usize].page?;
-                let old = s.leaves(f, rules);
-                s.commit(Rec::Share { f, page, val, old }, rules);
-            }
-            Action::Unlink(f) => {
-                let old = s.leaves(f, rules);
-                s.commit(Rec::Unlink { f, old }, rules);
-            }
-            Action::Stage(f) => {
-                s.value += 1;
-                let before = s.tree.files[f as usize].shows();
-                s.commit(Rec::Tail { f, before, val }, rules);
-            }
-            Action::Birth(n) => {
-                let generation = s.tree.nodes[n as usize].generation + 1;
-                s.commit(Rec::Birth { n, generation }, rules);
-            }
-            Action::Update(n) => {
-                s.value += 1;
-                let generation = s.tree.nodes[n as usize].generation;
-                s.commit(Rec::Update { n, generation, val }, rules);
-            }
-            Action::Death(n) => {
-                let generation = s.tree.nodes[n as usize].generation;
-                s.commit(Rec::Death { n, generation }, rules);
-            }
+            Action::Op(op) => s.transact(op, rules)?,
             Action::Lose(f) => s.lose(f),
             Action::Rot(page) => {
                 if let Cell::Data(val) = s.disk.pages[page as usize] {
@@ -299,7 +175,7 @@ impl Model for System {
             Action::SyncCut => {
                 if !s.redo.is_empty() {
                     let (pending, last) = (s.cut(rules), s.last);
-                    s.append(pending, last, rules);
+                    s.append((pending, s.shape.group), last, rules);
                     s.written_seq = last;
                 }
                 s.lead = Lead::Sync;
@@ -310,24 +186,26 @@ impl Model for System {
                 s.left.syncs -= 1;
             }
             Action::SyncFlush => s.sync_flush(rules),
-            Action::Begin { home, old, carry } => s.begin(home, old, carry, rules),
-            Action::Recover { home, carry } => s.begin_recovery(home, carry, rules),
+            Action::Begin { place, old, carry } => s.begin(place, old, carry, rules),
+            Action::Recover { place, carry } => s.begin_recovery(place, carry, rules),
             Action::Step => s.step(rules),
             Action::Cut(choice, _) => s = self.cut(last, choice).0,
-            Action::Kill => {
-                let mut owed = s.logged.clone();
-                owed.extend(s.checkpoint.iter().flat_map(|c| c.unlogged.iter().copied()));
-                owed.append(&mut s.redo);
-                owed.sort_by_key(|r| r.0);
-                let disk = s.disk.clone();
+            Action::LookUp(n) => s.look_up(n),
+            Action::Forget(n) => s.kernel.held[n as usize] = None,
+            Action::Kill { lost } => {
+                let (owed, disk) = (s.owed(lost), s.disk.clone());
                 s.restart(disk, Some(owed), rules);
                 s.left.kills -= 1;
+                s.left.strays -= u8::from(lost > 0);
             }
         }
         let seen = s.seen();
         let there = |(p, v): (Page, u8)| seen.has(p, v);
         if s.bad.is_none() && !s.tree.files.iter().filter_map(|f| f.page).all(there) {
             s.bad = Some("a page in use is overwritten");
+        }
+        if let (None, Err(what)) = (s.bad, s.kernel.is_right(&s.tree)) {
+            s.bad = Some(what);
         }
         Some(s)
     }

@@ -103,6 +103,30 @@ fn told(job: &Job, outcome: &Outcome, json: bool) -> bool {
     met
 }
 
+/// One instance, by its name; without a rule, by its number, if one is named.
+pub fn one(named: &[String], json: bool) -> ExitCode {
+    let instance = named.first().and_then(|name| INSTANCES.iter().find(|i| i.name == name));
+    let row = named.get(1).and_then(|id| ROWS.iter().find(|r| r.id == id));
+    let Some(instance) = instance.filter(|_| row.is_some() == (named.len() > 1)) else {
+        eprintln!("there is no such instance or rule");
+        return ExitCode::from(2);
+    };
+    let all_rules = Job {
+        name: "all rules".to_owned(),
+        instance: *instance,
+        rules: Rules::ALL,
+        fails: false,
+    };
+    let job = row.map_or(all_rules, |row| Job {
+        instance: *instance,
+        ..removal(row)
+    });
+    match told(&job, &search(job.instance, job.rules), json) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
 /// All that CI searches, or the larger instances; fails if something is not as expected.
 pub fn run(long: bool, json: bool) -> ExitCode {
     let holds = INSTANCES.iter().filter(|i| i.long == long).map(|instance| Job {
@@ -161,7 +185,7 @@ pub fn row(row: &Row) -> String {
 /// The page docs/MODEL.md.
 pub fn table(outcomes: &[Outcome]) -> String {
     let mut page = include_str!("head.md").to_owned();
-    page += "\n| instance | changes | syncs | checkpoints | power cuts | deaths | discards | bad log pages | unreadable | lost | when |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
+    page += "\n| instance | changes | syncs | checkpoints | power cuts | deaths | discards | bad log pages | unreadable | lost | redo damaged | when |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for i in INSTANCES {
         let (b, when) = (i.left, if i.long { "--long" } else { "CI" });
         let counts = [
@@ -173,6 +197,8 @@ pub fn table(outcomes: &[Outcome]) -> String {
             b.discards,
             b.bad,
             b.rotten,
+            b.losses,
+            b.strays,
         ]
         .map(|n| n.to_string());
         page += &format!("| {} | {} | {when} |\n", i.name, counts.join(" | "));

@@ -5,9 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::row;
-use crate::disk::{Disk, Group, Rec, Slot, Trust, recover, sum};
-use crate::machine::{Budget, State};
+use crate::disk::{Disk, LogPage, sum};
+use crate::instances::{Kind, shape};
+use crate::recover::{Found, Trust, recover};
 use crate::rules::{ROWS, Rule, Rules};
+use crate::state::{Budget, State};
+use crate::tree::{Old, Rec};
 
 fn doc(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
@@ -57,86 +60,107 @@ fn the_proof_uses_each_rule() {
     assert_eq!(used, all);
 }
 
-fn disk(groups: &[(Slot, u8)]) -> Disk {
-    let mut disk = State::first(Budget::default()).disk;
-    groups
-        .iter()
-        .for_each(|(slot, at)| disk.ring[*at as usize] = slot.clone());
+/// The first pool with these pages in its log.
+fn disk(pages: &[LogPage]) -> Disk {
+    let mut disk = State::first(Budget::default(), shape(Kind::Pages)).disk;
+    for page in pages {
+        disk.ring[page.pos as usize] = Some(Arc::new(page.clone()));
+    }
     disk
 }
 
-fn group(number: u8, chain: u32, durable: u8, val: u8) -> Arc<Group> {
-    let recs = vec![Rec::Tail {
-        f: 0,
-        before: val - 1,
-        val,
-    }];
-    Arc::new(Group {
-        pos: number - 1,
-        number,
-        life: 1,
-        chain,
-        base: 1,
-        durable,
-        seq: number,
-        opening: 0,
-        recs,
-    })
+/// A group of so many pages behind the page `before`; the first one has the records.
+fn group(before: Option<&LogPage>, pages: u8, durable: u8, recs: &[Rec]) -> Vec<LogPage> {
+    let first = before.map_or(0, |before| before.pos + 1);
+    let number = before.map_or(1, |before| before.number + 1);
+    let mut chain = before.map_or(7, sum);
+    let page = |i: u8| {
+        let page = LogPage {
+            pos: first + i,
+            number,
+            life: 1,
+            chain,
+            base: 1,
+            durable,
+            seq: number,
+            last: i + 1 == pages,
+            recs: if i == 0 { recs.to_vec() } else { Vec::new() },
+        };
+        chain = sum(&page);
+        page
+    };
+    (0..pages).map(page).collect()
+}
+
+fn tail(val: u8) -> [Rec; 1] {
+    let before = val - 1;
+    [Rec::Tail { f: 0, before, val }]
+}
+
+fn found(disk: &Disk, rules: Rules) -> Found {
+    recover(disk, rules, Trust::Judged).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
-fn a_torn_group_ends_the_log() {
-    let disk = disk(&[(Slot::Head(group(1, 7, 0, 2)), 0)]);
-    let found = recover(&disk, Rules::ALL, Trust::Judged).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!((found.seq, found.seen), (0, 1), "S-9.1: seen, not taken");
-    let found = recover(&disk, Rules::ALL.without(Rule::WholeGroups), Trust::Judged).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(found.seq, 1, "without the rule it is taken");
+fn a_group_without_its_last_page_ends_the_log() {
+    let pages = group(None, 3, 0, &tail(2));
+    let torn = disk(&pages[..2]);
+    let all = found(&torn, Rules::ALL);
+    assert_eq!((all.seq, all.seen), (0, 2), "S-9.1: seen, not taken");
+    let without = found(&torn, Rules::ALL.without(Rule::WholeGroups));
+    assert_eq!(without.seq, 1, "without the rule it is taken");
+    let hole = found(&disk(&[pages[0].clone(), pages[2].clone()]), Rules::ALL);
+    assert_eq!((hole.seq, hole.seen), (0, 1), "S-9.1: nothing behind a hole");
+    assert_eq!(found(&disk(&pages), Rules::ALL).seq, 1, "the whole group");
 }
 
 #[test]
 fn a_group_that_continues_another_chain_is_not_read() {
-    let first = group(1, 7, 0, 2);
-    let right = disk(&[
-        (Slot::Whole(first.clone()), 0),
-        (Slot::Whole(group(2, sum(&*first), 0, 3)), 1),
-    ]);
-    let wrong = disk(&[(Slot::Whole(first), 0), (Slot::Whole(group(2, 8, 0, 3)), 1)]);
-    let seq = |disk: &Disk| {
-        recover(disk, Rules::ALL, Trust::Judged)
-            .unwrap_or_else(|e| panic!("{e}"))
-            .seq
+    let first = group(None, 2, 0, &tail(2));
+    let second = group(first.last(), 2, 0, &tail(3));
+    let right = [&first[..], &second[..]].concat();
+    let other = LogPage {
+        chain: 8,
+        ..first[1].clone()
     };
-    assert_eq!((seq(&right), seq(&wrong)), (2, 1), "S-8.3");
+    let wrong = [&first[..], &group(Some(&other), 2, 0, &tail(3))[..]].concat();
+    assert_eq!(found(&disk(&right), Rules::ALL).seq, 2, "both");
+    assert_eq!(found(&disk(&wrong), Rules::ALL).seq, 1, "S-8.3");
+    assert_eq!(
+        found(&disk(&wrong), Rules::ALL.without(Rule::Chain)).seq,
+        2,
+        "without it"
+    );
+}
+
+#[test]
+fn a_page_of_another_group_does_not_complete_one() {
+    let mut mixed = group(None, 3, 0, &tail(2));
+    mixed[1] = group(None, 3, 0, &tail(9))[1].clone();
+    assert_eq!(found(&disk(&mixed), Rules::ALL).seq, 0, "S-8.3");
+    let within = Rules::ALL.without(Rule::ChainWithin);
+    assert_eq!(found(&disk(&mixed), within).seq, 1, "without it");
 }
 
 #[test]
 fn a_group_that_a_stamp_tells_is_not_judged() {
-    let recs = vec![
+    let recs = [
         Rec::Unlink {
             f: 0,
-            old: crate::disk::Old::Frees(0),
+            old: Old::Frees(0),
         },
         Rec::Map {
             f: 0,
             page: 1,
             val: 9,
-            old: crate::disk::Old::None,
+            old: Old::None,
         },
     ];
-    let first = Arc::new(Group {
-        recs,
-        ..(*group(1, 7, 0, 2)).clone()
-    });
-    let told = group(2, sum(&*first), 1, 10);
-    let alone = disk(&[(Slot::Whole(first.clone()), 0)]);
-    assert_eq!(
-        recover(&alone, Rules::ALL, Trust::Judged).map(|f| f.seq),
-        Ok(0),
-        "S-9.3: its page is missing"
-    );
-    let both = disk(&[(Slot::Whole(first), 0), (Slot::Whole(told), 1)]);
+    let first = group(None, 2, 0, &recs);
+    assert_eq!(found(&disk(&first), Rules::ALL).seq, 0, "S-9.3: its page is missing");
+    let both = [&first[..], &group(first.last(), 2, 1, &tail(10))[..]].concat();
     assert!(
-        recover(&both, Rules::ALL, Trust::Judged).is_err(),
+        recover(&disk(&both), Rules::ALL, Trust::Judged).is_err(),
         "S-9.2: taken as it is"
     );
 }

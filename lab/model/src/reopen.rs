@@ -1,0 +1,153 @@
+//! Power cuts and deaths, and what the next server makes of them (S-9, S-16.5).
+
+use crate::disk::{Cell, Disk, Write};
+use crate::kernel::Kernel;
+use crate::recover::{Found, Trust, recover};
+use crate::rules::{Rule, Rules};
+use crate::state::{Lead, State};
+use crate::tree::{INODES, NODES, Rec};
+
+/// What a dead server left.
+pub struct Owed {
+    /// Its redo that can be used.
+    pub redo: Vec<(u8, Rec)>,
+    /// The rest is damaged.
+    pub damaged: bool,
+}
+
+fn ways(write: &Write, rules: Rules, tears: bool) -> u32 {
+    match write {
+        Write::Page(..) => 2 + u32::from(tears),
+        Write::Log(..) => 2,
+        Write::Super(..) => 2 + u32::from(!rules.has(Rule::TwoSlots)),
+    }
+}
+
+impl State {
+    /// How many states a power cut may leave: of each write that is on its way none, all, or a part.
+    pub fn cuts(&self, rules: Rules, tears: bool) -> u32 {
+        self.flying.iter().map(|w| ways(w, rules, tears)).product()
+    }
+
+    /// One of them, and its writes in words.
+    pub fn after_cut(&self, mut choice: u32, rules: Rules, tears: bool) -> (Disk, String) {
+        let (mut disk, mut words) = (self.disk.clone(), Vec::new());
+        for write in &self.flying {
+            let ways = ways(write, rules, tears);
+            let part = match (choice % ways, write) {
+                (0, _) => None,
+                (1, _) => Some(("", write.clone())),
+                (_, Write::Page(p, _)) => Some(("half of ", Write::Page(*p, Cell::Torn))),
+                (_, Write::Log(..)) => None,
+                (_, Write::Super(_, slot)) => {
+                    disk.supers[*slot] = None;
+                    words.push("half of the superblock".to_owned());
+                    None
+                }
+            };
+            if let Some((half, write)) = part {
+                disk.apply(&write);
+                words.push(match write {
+                    Write::Page(p, _) => format!("{half}page {p}"),
+                    Write::Log(page) => format!("log page {} of group {}", page.pos, page.number),
+                    Write::Super(..) => "the superblock".to_owned(),
+                });
+            }
+            choice /= ways;
+        }
+        (disk, words.join(", "))
+    }
+
+    /// What the server leaves that dies now, with redo from the last `lost` entries on damaged.
+    pub fn owed(&self, lost: u8) -> Owed {
+        let mut redo = self.logged.clone();
+        redo.extend(self.checkpoint.iter().flat_map(|c| c.unlogged.iter().copied()));
+        redo.extend(self.redo.iter().copied());
+        redo.sort_by_key(|r| r.0);
+        redo.truncate(redo.len().saturating_sub(lost as usize));
+        let damaged = lost > 0;
+        Owed { redo, damaged }
+    }
+
+    /// The pool is opened again; `owed` is what a dead server left.
+    pub fn restart(&mut self, disk: Disk, owed: Option<Owed>, rules: Rules) {
+        let read = if owed.is_some() { self.seen() } else { disk.clone() };
+        self.disk = disk;
+        if let Err(what) = self.reopen(&read, owed, rules) {
+            self.bad = Some(what);
+        }
+    }
+
+    fn reopen(&mut self, read: &Disk, owed: Option<Owed>, rules: Rules) -> Result<(), &'static str> {
+        let (resumed, damaged) = (owed.is_some(), owed.as_ref().is_some_and(|owed| owed.damaged));
+        let trust = match resumed {
+            true => Trust::Believed(self.refused.filter(|_| rules.has(Rule::ResumeJudges))),
+            false => Trust::Judged,
+        };
+        let mut found = recover(read, rules, trust)?;
+        self.refused = found.refused.map(|first| (found.sb.generation, first));
+        let logged = found.seq;
+        self.quarantine.clear();
+        (self.number_waits, self.inode_waits) = ([None; NODES], [None; INODES]);
+        let missing = |r: &(u8, Rec)| r.0 > logged || !rules.has(Rule::OwedOnce);
+        let redo: Vec<_> = owed.into_iter().flat_map(|owed| owed.redo).filter(missing).collect();
+        let system = found.sb.system();
+        for &(seq, rec) in &redo {
+            found.tree.replay(rec, system, rules)?;
+            found.seq = seq;
+            if let Rec::Map { page, .. } = rec {
+                self.quarantine.retain(|q| q.1 != page);
+            }
+            if let Some(page) = rec.frees().filter(|_| rules.has(Rule::OwedQuarantine)) {
+                self.quarantine.push((seq, page));
+            }
+        }
+        if found.seq < self.acked || resumed && !damaged && found.seq != self.last {
+            return Err(if resumed {
+                "a dead server's change is lost"
+            } else {
+                "an answered sync is lost"
+            });
+        }
+        let then = self.history.get((found.seq - self.acked) as usize);
+        if !then.is_some_and(|then| found.tree.agrees(then)) {
+            return Err("what was recovered is no prefix of the changes");
+        }
+        self.history.truncate((found.seq - self.acked) as usize + 1);
+        if let Some(last) = self.history.last_mut() {
+            *last = found.tree.seen();
+        }
+        match resumed {
+            true => self.kernel.resumed(found.seq < self.last, rules),
+            false => self.kernel = Kernel::default(),
+        }
+        self.take(found, redo, rules);
+        Ok(())
+    }
+
+    fn take(&mut self, found: Found, owed: Vec<(u8, Rec)>, rules: Rules) {
+        let owes = !owed.is_empty();
+        (self.tree, self.last, self.sb) = (found.tree, found.seq, found.sb);
+        (self.redo, self.young) = (owed, 0);
+        (self.chunks, self.leaving) = (self.sb.chunks.clone(), Vec::new());
+        self.logged.clear();
+        (self.durable, self.number, self.chain) = (found.durable, found.number, found.chain);
+        (self.tail, self.given_up) = (self.sb.pos, false);
+        (self.written, self.written_seq) = (found.number - 1, found.seq);
+        (self.lead, self.checkpoint) = (Lead::Free, None);
+        self.pos = if rules.has(Rule::NewPlace) {
+            found.seen + self.shape.ring
+        } else {
+            found.pos
+        };
+        self.recovering = 1 + u8::from(owes);
+        if found.seen == self.sb.pos && !owes && !rules.has(Rule::EachOpening) {
+            self.pos = found.pos;
+            self.flush();
+            self.quarantine.clear();
+            self.recovering = 0;
+            let last = self.last;
+            self.answer(last);
+        }
+    }
+}
