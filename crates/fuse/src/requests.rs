@@ -7,6 +7,7 @@
 use crate::context::RequestId;
 use crate::dispatch::{Dispatcher, Handled, Request};
 use crate::protocol::Opcode;
+use crate::protocol::request::CreateIn;
 use crate::reply::ReplyBuf;
 use keepfs_vfs::{Entry, Errno};
 
@@ -65,7 +66,7 @@ impl Dispatcher {
                 None
             }
             Err(errno) => Some(Err(errno)),
-            Ok(Before::Done(entry)) => Some(self.answer_again(op, entry, reply)),
+            Ok(Before::Done(entry)) => Some(self.answer_again(op, request, entry, reply)),
             Ok(Before::Deadly) => {
                 tracing::error!(
                     op = op.name(),
@@ -78,7 +79,7 @@ impl Dispatcher {
     }
 
     /// The reply to a request that was executed before.
-    fn answer_again(&self, op: Opcode, entry: Option<Entry>, reply: &mut ReplyBuf) -> Handled {
+    fn answer_again(&self, op: Opcode, request: &Request<'_>, entry: Option<Entry>, reply: &mut ReplyBuf) -> Handled {
         let names_inode = matches!(
             op,
             Opcode::Mknod | Opcode::Mkdir | Opcode::Symlink | Opcode::Create | Opcode::Tmpfile | Opcode::Link
@@ -88,7 +89,9 @@ impl Dispatcher {
         }
         reply.push_struct(&self.entry_out(&entry.ok_or(Errno::EIO)?))?;
         match op {
-            Opcode::Create | Opcode::Tmpfile => reply.push_struct(&self.open_out()),
+            Opcode::Create | Opcode::Tmpfile => {
+                reply.push_struct(&self.open_out(request.args_and_rest::<CreateIn>()?.0.flags))
+            }
             _ => Ok(()),
         }
     }

@@ -132,8 +132,7 @@ impl Server {
         match op {
             Opcode::Fsync | Opcode::Fsyncdir => By::Round,
             Opcode::Syncfs | Opcode::Destroy => By::Worker,
-            // An ioctl may be fstrim(8), which takes as long as the device does.
-            Opcode::Fallocate | Opcode::CopyFileRange | Opcode::CopyFileRange64 | Opcode::Ioctl => By::Worker,
+            _ if self.is_long_by_nature(op, body) => By::Worker,
             Opcode::Forget | Opcode::BatchForget | Opcode::Release | Opcode::Releasedir => By::Reader,
             Opcode::Read => self.by_size(op, ReadIn::read_from_prefix(body).map_or(0, |(args, _)| args.size)),
             Opcode::Write => self.by_size(op, WriteIn::read_from_prefix(body).map_or(0, |(args, _)| args.size)),
@@ -145,6 +144,17 @@ impl Server {
         match size >= self.offload_bytes || self.pace(op).is_slow() {
             true => By::Worker,
             false => By::Reader,
+        }
+    }
+
+    /// Requests that may take as long as the device does, and whose time says nothing about others: an ioctl may be
+    /// fstrim(8), a write may be a synchronous one.
+    fn is_long_by_nature(&self, op: Opcode, body: &[u8]) -> bool {
+        let syncs = |(args, _): (WriteIn, _)| self.dispatcher.syncs_write(&args).is_some();
+        match op {
+            Opcode::Fallocate | Opcode::CopyFileRange | Opcode::CopyFileRange64 | Opcode::Ioctl => true,
+            Opcode::Write => WriteIn::read_from_prefix(body).is_ok_and(syncs),
+            _ => false,
         }
     }
 
@@ -163,6 +173,7 @@ impl Server {
         let Some((header, op)) = asked(request) else {
             return self.handle_where_it_lies(request, reply).0;
         };
+        let is_long = self.is_long_by_nature(op, request.bytes().get(size_of::<InHeader>()..).unwrap_or_default());
         let pace = self.pace(op);
         let before = pace.is_watched().then(sys::times_slept);
         let started = Instant::now();
@@ -171,7 +182,7 @@ impl Server {
         self.tally.handled(op, waited, took);
         let bytes = request.parts().len().max(len);
         match before {
-            _ if is_long_by_nature(op) => {}
+            _ if is_long => {}
             Some(Ok(before)) => pace.watched(took, sys::times_slept().is_ok_and(|now| now != before), bytes),
             Some(Err(_)) | None => pace.took(took, bytes),
         }
@@ -352,14 +363,6 @@ impl Drop for Counted<'_> {
 fn asked(request: &RequestBuf) -> Option<(InHeader, Opcode)> {
     let (header, _) = InHeader::read_from_prefix(request.bytes()).ok()?;
     Some((header, Opcode::from_wire(header.opcode)?))
-}
-
-/// Requests whose time says nothing about the device: they go to workers anyway.
-fn is_long_by_nature(op: Opcode) -> bool {
-    matches!(
-        op,
-        Opcode::Fallocate | Opcode::CopyFileRange | Opcode::CopyFileRange64 | Opcode::Ioctl
-    )
 }
 
 /// The answer to whatever comes after the end: nothing for forgets, `EIO` for the rest.

@@ -11,6 +11,10 @@ use keepfs_vfs::{Errno, FallocMode, Ino, OpenHow, SeekWhence, WriteHow};
 
 /// Most bytes COPY_FILE_RANGE can report: its reply has 32 bits; a whole number of pages keeps sharing possible.
 const COPY_MAX_32: u64 = 0xffff_f000;
+/// Bit of a file handle: the file was opened with `O_DSYNC`, which `O_SYNC` has too.
+const HANDLE_DSYNC: u64 = 1;
+/// Bit of a file handle: with `O_SYNC`.
+const HANDLE_SYNC: u64 = 2;
 
 impl Dispatcher {
     pub(super) fn readlink(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
@@ -20,18 +24,19 @@ impl Dispatcher {
     pub(super) fn open(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
         let args: OpenIn = request.args()?;
         self.vfs.open(request.ino(), open_how(args.flags, args.open_flags))?;
-        reply.push_struct(&self.open_out())
+        reply.push_struct(&self.open_out(args.flags))
     }
 
-    /// The reply to every open of a file: no handle, and how the kernel shall cache.
-    pub(crate) fn open_out(&self) -> OpenOut {
+    /// The reply to every open of a file with these flags: the handle that tells what its replies promise, and how the
+    /// kernel shall cache.
+    pub(crate) fn open_out(&self, open: u32) -> OpenOut {
         let open_flags = match self.cache {
             CacheMode::Writeback | CacheMode::Writethrough if self.keep_cache => flags::FOPEN_KEEP_CACHE,
             CacheMode::Writeback | CacheMode::Writethrough => 0,
             CacheMode::Direct => flags::FOPEN_DIRECT_IO | flags::FOPEN_PARALLEL_DIRECT_WRITES,
         };
         OpenOut {
-            fh: 0,
+            fh: handle(open),
             open_flags,
             backing_id: 0,
         }
@@ -55,10 +60,25 @@ impl Dispatcher {
         let wrote = self
             .vfs
             .write(request.ino(), args.offset, data, write_how(&args, request))?;
+        self.made_durable(request.ino(), self.syncs_write(&args))?;
         reply.push_struct(&WriteOut {
             size: wrote.min(data.len()) as u32,
             padding: 0,
         })
+    }
+
+    /// What a write must have made durable before its reply, because the kernel sends no FSYNC behind it (S-20.1): where it
+    /// was told to cache nothing it never does, and not behind asynchronous writes with `O_DIRECT`. Where it does, it sends
+    /// one for the whole write, and this would be one for each of its pieces.
+    pub(crate) fn syncs_write(&self, args: &WriteIn) -> Option<Synced> {
+        let leaves = self.cache == CacheMode::Direct || args.flags & libc::O_DIRECT as u32 != 0;
+        let is_callers = args.write_flags & flags::WRITE_CACHE == 0;
+        Synced::by_open(args.flags).filter(|_| leaves && is_callers)
+    }
+
+    /// What the file was opened to have durable before the reply is durable.
+    fn made_durable(&self, ino: Ino, wanted: Option<Synced>) -> Handled {
+        wanted.map_or(Ok(()), |wanted| self.vfs.fsync(ino, wanted == Synced::Data))
     }
 
     pub(super) fn fsync(&self, request: &Request<'_>) -> Handled {
@@ -76,7 +96,8 @@ impl Dispatcher {
         {
             return Err(Errno::EFBIG);
         }
-        self.vfs.fallocate(request.ino(), mode, args.offset, args.length)
+        self.vfs.fallocate(request.ino(), mode, args.offset, args.length)?;
+        self.made_durable(request.ino(), Synced::by_handle(args.fh))
     }
 
     pub(super) fn lseek(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
@@ -109,10 +130,52 @@ impl Dispatcher {
             return Err(Errno::EINVAL);
         }
         let len = args.len.min(most);
+        let to = Ino(args.nodeid_out);
         let copied = self
             .vfs
-            .copy_file_range(request.ino(), args.off_in, Ino(args.nodeid_out), args.off_out, len)?;
+            .copy_file_range(request.ino(), args.off_in, to, args.off_out, len)?;
+        self.made_durable(to, Synced::by_handle(args.fh_out))?;
         Ok(copied.min(len))
+    }
+}
+
+/// What a file opened with `O_DSYNC` or `O_SYNC` has durable before the reply to a change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Synced {
+    /// What fdatasync(2) makes durable.
+    Data,
+    /// What fsync(2) does.
+    All,
+}
+
+impl Synced {
+    /// From the flags of open(2); those of a WRITE request have what its caller asked for besides (`RWF_DSYNC`).
+    fn by_open(open: u32) -> Option<Synced> {
+        let has = |flag: i32| open & flag as u32 == flag as u32;
+        match (has(libc::O_DSYNC), has(libc::O_SYNC)) {
+            (false, _) => None,
+            (true, false) => Some(Synced::Data),
+            (true, true) => Some(Synced::All),
+        }
+    }
+
+    /// From a file handle, for requests that have no flags (S-20.2).
+    fn by_handle(handle: u64) -> Option<Synced> {
+        match (handle & HANDLE_DSYNC != 0, handle & HANDLE_SYNC != 0) {
+            (false, _) => None,
+            (true, false) => Some(Synced::Data),
+            (true, true) => Some(Synced::All),
+        }
+    }
+}
+
+/// The handle of a file that is opened with these flags of open(2). It is nothing but two bits, so that a server knows those
+/// which another one gave (S-20.2).
+fn handle(open: u32) -> u64 {
+    match Synced::by_open(open) {
+        None => 0,
+        Some(Synced::Data) => HANDLE_DSYNC,
+        Some(Synced::All) => HANDLE_DSYNC | HANDLE_SYNC,
     }
 }
 

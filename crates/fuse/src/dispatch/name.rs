@@ -47,7 +47,7 @@ impl Dispatcher {
         let (name, _) = name(rest)?;
         let entry = self.create_or_open(request, &args, name)?;
         reply.push_struct(&self.entry_out(&entry))?;
-        reply.push_struct(&self.open_out())
+        reply.push_struct(&self.open_out(args.flags))
     }
 
     /// Creates; if somebody who did not come through the kernel was faster, opens (unless `O_EXCL`).
@@ -83,7 +83,7 @@ impl Dispatcher {
         let new = new_inode(request, FileKind::File.type_bits() | args.mode & 0o7777, args.umask, 0);
         let entry = self.vfs.tmpfile(request.ino(), &new)?;
         reply.push_struct(&self.entry_out(&entry))?;
-        reply.push_struct(&self.open_out())
+        reply.push_struct(&self.open_out(args.flags))
     }
 
     pub(super) fn link(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {

@@ -387,6 +387,104 @@ fn reads_and_writes() {
     );
 }
 
+/// The calls of a request where the kernel caches files so.
+fn calls_with(cache: CacheMode, request: Req) -> Vec<String> {
+    let config = MountConfig {
+        cache,
+        ..MountConfig::default()
+    };
+    Bench::new(Fake::default(), &config).good(request.bytes()).0
+}
+
+/// S-20.1: a write is durable before its reply where the kernel sends no FSYNC behind it, and only there.
+#[test]
+fn synchronous_writes() {
+    const SYNC: i32 = libc::O_SYNC;
+    const DSYNC: i32 = libc::O_DSYNC;
+    const DIRECT: i32 = libc::O_DIRECT;
+    let syncs = |cache, flags: i32, write_flags| {
+        let args = WriteIn {
+            size: 4,
+            flags: flags as u32,
+            write_flags,
+            ..WriteIn::default()
+        };
+        let calls = calls_with(cache, Req::new(Write, 5).args(&args).raw(b"data"));
+        assert!(calls[0].starts_with("write 5 0 data"), "{calls:?}");
+        calls[1..].join(", ")
+    };
+    assert_eq!(syncs(CacheMode::Direct, SYNC, 0), "fsync 5 false");
+    assert_eq!(syncs(CacheMode::Direct, DSYNC, 0), "fsync 5 true");
+    assert_eq!(syncs(CacheMode::Direct, libc::O_RDWR | libc::O_APPEND, 0), "");
+    assert_eq!(
+        syncs(CacheMode::Direct, SYNC, 1),
+        "",
+        "flags of the page cache are guessed"
+    );
+    for cache in [CacheMode::Writethrough, CacheMode::Writeback] {
+        assert_eq!(syncs(cache, SYNC, 0), "", "the kernel sends FSYNC");
+        assert_eq!(
+            syncs(cache, DSYNC | DIRECT, 0),
+            "fsync 5 true",
+            "asynchronous ones have none"
+        );
+        assert_eq!(syncs(cache, DIRECT, 0), "");
+    }
+}
+
+/// S-20.2: the handle of an open file tells what its fallocates and copies promise, in every mode.
+#[test]
+fn handles_tell_what_is_synchronous() {
+    for cache in [CacheMode::Direct, CacheMode::Writethrough, CacheMode::Writeback] {
+        for (flags, handle, synced) in [
+            (libc::O_RDWR | libc::O_APPEND, 0, ""),
+            (libc::O_RDWR | libc::O_DSYNC, 1, "fsync 6 true"),
+            (libc::O_WRONLY | libc::O_SYNC, 3, "fsync 6 false"),
+        ] {
+            let config = MountConfig {
+                cache,
+                ..MountConfig::default()
+            };
+            let mut bench = Bench::new(Fake::default(), &config);
+            let mut handle_of = |request: Req| {
+                let reply = bench.good(request.bytes()).1;
+                long(&reply, reply.len() - 16)
+            };
+            let flags = flags as u32;
+            let open = OpenIn {
+                flags,
+                ..OpenIn::default()
+            };
+            let create = CreateIn {
+                flags,
+                ..CreateIn::default()
+            };
+            assert_eq!(handle_of(Req::new(Open, 6).args(&open)), handle);
+            assert_eq!(handle_of(Req::new(Create, 1).args(&create).name("new")), handle);
+            assert_eq!(handle_of(Req::new(Tmpfile, 1).args(&create).name("#1")), handle);
+            let allocate = FallocateIn {
+                fh: handle,
+                length: 1,
+                ..FallocateIn::default()
+            };
+            let copy = CopyFileRangeIn {
+                fh_in: 3,
+                nodeid_out: 6,
+                fh_out: handle,
+                len: 1,
+                ..CopyFileRangeIn::default()
+            };
+            for request in [
+                Req::new(Fallocate, 6).args(&allocate),
+                Req::new(CopyFileRange, 5).args(&copy),
+                Req::new(CopyFileRange64, 5).args(&copy),
+            ] {
+                assert_eq!(calls_with(cache, request)[1..].join(", "), synced);
+            }
+        }
+    }
+}
+
 #[test]
 fn syncs() {
     assert_eq!(calls(Req::new(Fsync, 5).args(&FsyncIn::default())), ["fsync 5 false"]);

@@ -7,9 +7,10 @@ use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{CacheMode, How, MountConfig};
 use keepfs_vfs::model::Model;
 use keepfs_vfs::{Ino, Vfs};
+use rustix::io::ReadWriteFlags;
 use std::fs::{self, File};
-use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::io::{IoSlice, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -221,6 +222,69 @@ fn fsyncs_that_come_during_a_flush_share_the_next_one() {
     );
     drop(files);
     m.unmount().unwrap();
+}
+
+/// How many fsyncs reached the file system during `change`.
+fn synced(log: &Log, change: impl FnOnce()) -> usize {
+    let before = count(log, "fsync");
+    change();
+    count(log, "fsync") - before
+}
+
+/// S-20.1, S-20.2: what is changed through a file opened with O_SYNC or O_DSYNC, or by a call that asks for it, was synced when
+/// the call returns, whatever the kernel caches; through any other, nothing was.
+#[test]
+fn synchronous_files_are_synced() {
+    const LARGE: usize = 300_000;
+    for cache in [CacheMode::Writethrough, CacheMode::Writeback, CacheMode::Direct] {
+        let probe = Probe::default();
+        let log = probe.log.clone();
+        let config = MountConfig {
+            cache,
+            ..MountConfig::default()
+        };
+        let Some(m) = Mount::with(Arc::new(probe), config) else {
+            return;
+        };
+        let open = |flags| {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).custom_flags(flags);
+            options.open(m.path("f")).unwrap()
+        };
+        let plain = open(0);
+        assert_eq!(
+            synced(&log, || plain.write_all_at(&[1; LARGE], 0).unwrap()),
+            0,
+            "{cache:?}"
+        );
+        for flags in [libc::O_SYNC, libc::O_DSYNC, libc::O_DSYNC | libc::O_DIRECT] {
+            let file = open(flags);
+            let told = |what, times: usize| assert!(times > 0, "{cache:?}, {flags:#o}, {what}");
+            told("write", synced(&log, || file.write_all_at(&[2; 4096], 0).unwrap()));
+            told(
+                "large write",
+                synced(&log, || file.write_all_at(&[3; LARGE], 0).unwrap()),
+            );
+            told(
+                "asynchronous",
+                synced(&log, || sys::write_asynchronously(&file, &[4; 4096])),
+            );
+            let allocate = || rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 8192).unwrap();
+            told("fallocate", synced(&log, allocate));
+            let copy = || {
+                let copied = rustix::fs::copy_file_range(&plain, Some(&mut 0), &file, Some(&mut 16_384), 4096);
+                assert_eq!(copied, Ok(4096));
+            };
+            told("copy", synced(&log, copy));
+        }
+        let once = || {
+            let wrote = rustix::io::pwritev2(&plain, &[IoSlice::new(b"once")], 0, ReadWriteFlags::DSYNC);
+            assert_eq!(wrote, Ok(4));
+        };
+        assert!(synced(&log, once) > 0, "{cache:?}");
+        drop(plain);
+        m.unmount().unwrap();
+    }
 }
 
 #[test]

@@ -148,3 +148,54 @@ pub fn send_usr1(thread: libc::pid_t) {
     let result = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) };
     assert_eq!(result, 0);
 }
+
+/// What `struct iocb` is to the kernel.
+#[repr(C)]
+#[derive(Default)]
+struct Iocb {
+    data: u64,
+    key: u32,
+    flags: u32,
+    op: u16,
+    priority: i16,
+    file: u32,
+    buffer: u64,
+    bytes: u64,
+    offset: i64,
+    reserved: u64,
+    flags_more: u32,
+    event_file: u32,
+}
+
+/// IOCB_CMD_PWRITE.
+const PWRITE: u16 = 1;
+
+/// Data where O_DIRECT wants it.
+#[repr(align(4096))]
+struct Aligned([u8; 4096]);
+
+/// Writes `data` to the beginning of the file with io_submit(2), and waits until it is done.
+pub fn write_asynchronously(file: &File, data: &[u8; 4096]) {
+    let data = Aligned(*data);
+    let mut context: libc::c_ulong = 0;
+    // SAFETY: the kernel writes one word, which is there.
+    let made = unsafe { libc::syscall(libc::SYS_io_setup, 1, &mut context) };
+    assert_eq!(made, 0);
+    let mut request = Iocb {
+        op: PWRITE,
+        file: file.as_raw_fd() as u32,
+        buffer: data.0.as_ptr() as u64,
+        bytes: data.0.len() as u64,
+        ..Iocb::default()
+    };
+    let mut requests = [&raw mut request];
+    // SAFETY: one request, which lives with its buffer until the call below has seen it done.
+    let begun = unsafe { libc::syscall(libc::SYS_io_submit, context, 1, requests.as_mut_ptr()) };
+    assert_eq!(begun, 1);
+    let mut done = [0i64; 4];
+    // SAFETY: the kernel writes one event of 32 bytes, which `done` has.
+    let ended = unsafe { libc::syscall(libc::SYS_io_getevents, context, 1, 1, done.as_mut_ptr(), 0) };
+    assert_eq!((ended, done[2]), (1, 4096));
+    // SAFETY: nothing is under way in the context any more.
+    unsafe { libc::syscall(libc::SYS_io_destroy, context) };
+}
