@@ -9,6 +9,7 @@ pub mod arena;
 mod audit;
 mod cache;
 mod checkpoint;
+mod crowd;
 mod cutter;
 mod error;
 mod events;
@@ -63,6 +64,7 @@ mod zones;
 
 pub use arena::{Guard, Mismatch, Reuse};
 pub use audit::Unbalanced;
+pub use crowd::Alone;
 pub use error::{Abort, Error, Pressure, Stop};
 pub use events::{Damage, Done, Place, Seen};
 pub use history::History;
@@ -77,7 +79,7 @@ pub use padded::Padded;
 pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool, Settings};
 pub use remains::{LOOKUPS, NAMES, Remains};
 pub use requests::Again;
-pub use reserve::Reservation;
+pub use reserve::{Promised, Reservation};
 pub use resume::{Answered, Evidence, Parts, Resumed};
 pub use scrub::{Looked, RestPlace};
 pub use space::{Figures, Near, Purpose};
@@ -154,6 +156,8 @@ pub struct Store {
     staged_table: Padded<Mutex<Table>>,
     staged_weight: Weight,
     space: Padded<space::Space>,
+    /// Who overwrites on a full pool.
+    crowd: crowd::Crowd,
     /// Pages that no file may have.
     system: System,
     nodes: Padded<Numbers>,
@@ -335,6 +339,7 @@ impl Store {
             staged_table: Padded::new(Mutex::new(staged_table)),
             segment,
             space: Padded::default(),
+            crowd: crowd::Crowd::default(),
             system: System::of(&pool),
             nodes: Padded::new(Numbers::new(1, 1)),
             inos: Padded::new(Numbers::new(2, keepfs_format::inode::PER_BLOCK)),

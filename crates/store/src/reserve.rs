@@ -1,6 +1,7 @@
 //! Reservations: pages picked before the data is written, allocated by the transaction that names them.
 
 use crate::Store;
+use crate::crowd::Claiming;
 use crate::error::Error;
 use crate::homes::Homes;
 use crate::space::{Claim, Holder, Near, Purpose, Refused};
@@ -82,6 +83,8 @@ pub struct Reservation<'s> {
     store: &'s Store,
     holder: Holder,
     runs: Vec<Run>,
+    /// Of one with a claim, until it ends.
+    claiming: Option<Claiming<'s>>,
 }
 
 impl Reservation<'_> {
@@ -133,16 +136,51 @@ impl Drop for Reservation<'_> {
     }
 }
 
+/// Pages that a file gives back and takes again: no new data gets them in between (S-20.3). Ends on drop.
+pub struct Promised<'s> {
+    store: &'s Store,
+    left: u64,
+}
+
+impl Promised<'_> {
+    /// So many of them were taken.
+    pub fn taken(&mut self, pages: u64) {
+        let pages = pages.min(self.left);
+        self.left -= pages;
+        self.store.space.promise_back(pages);
+    }
+}
+
+impl Drop for Promised<'_> {
+    fn drop(&mut self) {
+        self.taken(self.left);
+    }
+}
+
 impl Store {
+    /// Keeps `pages` for who is about to free all of them but `new`, and to take as many. Errors: [`Error::NoSpace`] if `new`
+    /// pages cannot be had.
+    pub fn promise(&self, pages: u64, new: u64) -> Result<Promised<'_>, Error> {
+        match self.space.promise_for(pages, new) {
+            true => Ok(Promised {
+                store: self,
+                left: pages,
+            }),
+            false => Err(Error::NoSpace),
+        }
+    }
+
     /// Picks `pages` free pages, in the open zones and in as few runs as they offer. What is in quarantine is set free
     /// by a sync if need be; full zones are switched with a checkpoint; the last pages of a pool come from any zone.
     /// Call it outside transactions. Errors: [`Error::NoSpace`] only if there are not so many (S-11.4).
     pub fn reserve(&self, pages: u32, purpose: Purpose, near: Near) -> Result<Reservation<'_>, Error> {
         self.alive()?;
         let holder = self.space.holder();
+        let claiming = (purpose == Purpose::Claimed).then(|| self.crowd.claiming());
         let mut switched = false;
         for _ in 0..TRIES {
-            if let Some(all) = self.reserve_now(holder, pages, purpose, near, &mut switched)? {
+            if let Some(mut all) = self.reserve_now(holder, pages, purpose, near, &mut switched)? {
+                all.claiming = claiming;
                 return Ok(all);
             }
             if self.space.figures().obtainable(purpose) < u64::from(pages) {
@@ -177,8 +215,9 @@ impl Store {
                 if nearly_full {
                     self.want_checkpoint();
                 }
-                let store = self;
-                Ok(Some(Reservation { store, holder, runs }))
+                let mut all = self.nothing_reserved(holder);
+                all.runs = runs;
+                Ok(Some(all))
             }
             Err(Refused::NoSpace) => Ok(None),
             Err(Refused::Zones) => self.gather(holder, pages, purpose),
@@ -218,6 +257,7 @@ impl Store {
             store: self,
             holder,
             runs: Vec::new(),
+            claiming: None,
         }
     }
 

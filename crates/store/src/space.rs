@@ -457,6 +457,14 @@ impl Space {
         ok
     }
 
+    /// Promises `pages`, of which all but `new` are given back by who asks. `false` if so many cannot be had (S-20.3).
+    pub fn promise_for(&self, pages: u64, new: u64) -> bool {
+        let mut inner = self.inner.lock();
+        let ok = inner.figures.obtainable(Purpose::New) >= new;
+        inner.figures.promised += if ok { pages } else { 0 };
+        ok
+    }
+
     /// Sets the number of promised pages to what the staged table says, plus those of open transactions.
     pub fn promise_back(&self, pages: u64) {
         if pages == 0 {

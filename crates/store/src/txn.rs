@@ -128,12 +128,21 @@ impl Meaning {
 /// The device page under a page that is staged for the first time.
 #[derive(Clone, Copy)]
 pub struct Base<'a> {
-    /// Its number.
+    /// Its number; 0 of one that nothing was written to yet.
     pub page: u64,
     /// Its CRC-32C.
     pub crc: u32,
     /// Its bytes, checked.
     pub content: &'a [u8; PAGE],
+}
+
+impl Base<'_> {
+    /// The file has a page there, unwritten: its bytes are zeros, and what is staged needs no other page (S-20.4).
+    pub const UNWRITTEN: Base<'static> = Base {
+        page: 0,
+        crc: 0,
+        content: &[0; PAGE],
+    };
 }
 
 /// Something metablocks can be read from: a transaction or a view.

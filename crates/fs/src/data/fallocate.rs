@@ -1,5 +1,7 @@
 //! fallocate(2): allocating unwritten pages, punching holes, zeroing.
 
+use super::splice::make_holes;
+use super::write::OVERWRITING_TRIES;
 use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, hole, note_entries, splice};
 use crate::blockmap::{self, Want};
 use crate::errors::{Error, Result, Step, fitting, refuse};
@@ -9,9 +11,11 @@ use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry, UNWRITTEN};
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Run;
+use keepfs_format::{Kind, bitmap};
 use keepfs_store::planted::{self, Logic};
-use keepfs_store::{Near, Purpose};
+use keepfs_store::{Near, Promised, Purpose, Ref, Source};
 use keepfs_vfs::{Errno, FallocMode, FileKind, InodeFlags};
+use std::ops::Range;
 
 impl Volume {
     /// Allocates, punches or zeroes. Errors: `EINVAL`, `EPERM`, `EISDIR`, `ENODEV`, `EFBIG`, `ENOSPC`.
@@ -27,18 +31,25 @@ impl Volume {
             self.to_pages(ino)?;
         }
         let (first, last) = (offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES));
-        let destroys = matches!(mode, FallocMode::PunchHole | FallocMode::ZeroRange { .. });
         if mode != FallocMode::PunchHole {
+            // Before anything is seen to change: only this may find no space (S-20.3).
             self.check_room(&inode, last - first)?;
-        }
-        if !destroys {
             self.allocate(ino, first, last)?;
         }
-        let acts = if destroys {
-            let inode = self.see(|view| crate::inode::live(view, ino))?;
-            self.hole_acts(ino, &inode, offset, end)?
-        } else {
-            Vec::new()
+        let inode = self.see(|view| crate::inode::live(view, ino))?;
+        let whole = offset.div_ceil(PAGE_BYTES)..end / PAGE_BYTES;
+        let (holes, mut promised) = match mode {
+            FallocMode::PunchHole => (whole, None),
+            FallocMode::ZeroRange { .. } => {
+                let (holes, new) = self.to_be_zeroed(ino, &inode, whole)?;
+                let pages = holes.end.saturating_sub(holes.start);
+                (holes, Some(self.promise(pages, new)?))
+            }
+            FallocMode::Allocate | FallocMode::KeepSize => (0..0, None),
+        };
+        let acts = match mode {
+            FallocMode::Allocate | FallocMode::KeepSize => Vec::new(),
+            _ => self.hole_acts(ino, &inode, (offset, end), holes.clone())?,
         };
         let done = self.change(|txn| {
             let mut file = Held::load(txn, ino)?;
@@ -50,7 +61,7 @@ impl Volume {
             }
             let done = splice(txn, &mut file, &acts)?;
             if !done {
-                hole::begin(txn, &mut file, offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES)?;
+                hole::begin(txn, &mut file, holes.start, holes.end)?;
             }
             contents_changed(txn, &mut file, false, now)?;
             file.put(txn)?;
@@ -59,10 +70,41 @@ impl Volume {
         if !done {
             self.finish_hole(ino, false)?;
         }
-        if destroys && mode != FallocMode::PunchHole {
-            self.allocate(ino, first, last)?;
+        match &mut promised {
+            Some(promised) => self.take_again(ino, holes, promised),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Of `whole` pages that all have entries, from the first to the last that may hold anything but zeros; and how many of
+    /// those give no page back: lost ones (S-7.6), and those that other files have too (S-7.3).
+    fn to_be_zeroed(&self, ino: u64, inode: &Inode, whole: Range<u64>) -> Result<(Range<u64>, u64)> {
+        let (mut found, mut new, mut at) = (0..0, 0, whole.start);
+        while at < whole.end {
+            let mut entries = vec![PageEntry::HOLE; (whole.end - at).min(PAGES_A_STEP) as usize];
+            self.see(|view| {
+                blockmap::get(view, ino, inode, at, &mut entries)?;
+                for (index, entry) in (at..).zip(&entries).filter(|(_, entry)| !blockmap::is_unwritten(entry)) {
+                    let start = if found.is_empty() { index } else { found.start };
+                    found = start..index + 1;
+                    new += u64::from(!blockmap::has_page(entry) || is_shared(view, entry.page())?);
+                }
+                Ok(())
+            })?;
+            at += entries.len() as u64;
+        }
+        Ok((found, new))
+    }
+
+    /// Room for pages that are given back and taken again, but for `new` of them.
+    fn promise(&self, pages: u64, new: u64) -> Result<Promised<'_>> {
+        match self.store.promise(pages, new) {
+            Err(keepfs_store::Error::NoSpace) => {
+                self.find_space()?;
+                Ok(self.store.promise(pages, new)?)
+            }
+            other => Ok(other?),
+        }
     }
 
     /// Errors: `ENOSPC` if `pages` more cannot be had, so that a hopeless allocation fails before it takes all.
@@ -75,9 +117,21 @@ impl Volume {
         Ok(())
     }
 
-    /// Gives every hole of pages `first .. last` an unwritten page. Called with the exclusive lock held.
+    /// Gives every hole of pages `first .. last` an unwritten page; if there is no space for all of them, none (S-20.3).
+    /// Called with the exclusive lock held.
     fn allocate(&self, ino: u64, first: u64, last: u64) -> Result<()> {
         self.write_out(ino, first, last)?;
+        let mut given = Vec::new();
+        let all = self.allocate_all(ino, first, last, &mut given);
+        if all.as_ref().is_err_and(Error::is_no_space) {
+            for run in given.into_iter().rev() {
+                self.take_back(ino, run)?;
+            }
+        }
+        all
+    }
+
+    fn allocate_all(&self, ino: u64, first: u64, last: u64, given: &mut Vec<(u64, u64)>) -> Result<()> {
         let mut at = first;
         while at < last {
             let inode = self.see(|view| crate::inode::live(view, ino))?;
@@ -86,13 +140,53 @@ impl Volume {
             };
             let behind = self.next_page(ino, &inode, from, last, Want::Entry)?.unwrap_or(last);
             let most = (behind - from).min(PAGES_A_STEP);
-            at = from + fitting(most, |count| self.allocate_step(ino, from, count as u32))?;
+            let count = fitting(most, |count| self.allocate_step(ino, from, count as u32, Purpose::New))?;
+            given.push((from, count));
+            at = from + count;
         }
         Ok(())
     }
 
-    fn allocate_step(&self, ino: u64, first: u64, count: u32) -> Result<()> {
-        let fresh = self.reserve(count, Purpose::New, Near::Thread)?;
+    /// Pages that [`Volume::allocate_all`] gave are holes again.
+    fn take_back(&self, ino: u64, (first, count): (u64, u64)) -> Result<()> {
+        while !self.change(|txn| {
+            let mut file = Held::load(txn, ino)?;
+            txn.op(ino, Action::Revise {})?;
+            file.step();
+            let done = make_holes(txn, &mut file, first, count)?;
+            file.put(txn)?;
+            Ok(done)
+        })? {}
+        Ok(())
+    }
+
+    /// Gives pages that were made holes unwritten pages of those that were promised.
+    fn take_again(&self, ino: u64, holes: Range<u64>, promised: &mut Promised<'_>) -> Result<()> {
+        let mut alone = self.store.overwrite_in_turn();
+        let (mut at, mut tried) = (holes.start, 0);
+        while at < holes.end {
+            let most = (holes.end - at).min(PAGES_A_STEP);
+            let taken = fitting(most, |count| {
+                self.allocate_step(ino, at, count as u32, Purpose::Claimed)
+            });
+            match taken {
+                Ok(count) => {
+                    promised.taken(count);
+                    at += count;
+                }
+                // Others overwrite with them, and give back as many (S-20.5).
+                Err(error) if error.is_no_space() && tried < OVERWRITING_TRIES => {
+                    tried += 1;
+                    self.be_alone(&mut alone)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn allocate_step(&self, ino: u64, first: u64, count: u32, purpose: Purpose) -> Result<()> {
+        let fresh = self.reserve(count, purpose, Near::Thread)?;
         let beyond = match planted::has(Logic::BeyondEnd) {
             true => self.store.figures().pages,
             false => 0,
@@ -106,6 +200,9 @@ impl Volume {
         let pages = runs().flat_map(|run| run.start..run.start + u64::from(run.count));
         let pages: Vec<u64> = pages.take(count as usize).collect();
         self.change(|txn| {
+            if purpose == Purpose::Claimed {
+                txn.claim();
+            }
             let mut file = Held::load(txn, ino)?;
             txn.op(ino, Action::Revise {})?;
             file.step();
@@ -127,6 +224,14 @@ impl Volume {
         fresh.allocated();
         Ok(())
     }
+}
+
+/// Whether other entries name the page too.
+fn is_shared(source: &mut impl Source, page: u64) -> Step<bool> {
+    let (id, offset) = bitmap::share(page);
+    let (kind, owner, mut count) = (Kind::Shares, 0, [0; 2]);
+    source.read(Ref { id, kind, owner }, offset, &mut count)?;
+    Ok(count != [0; 2])
 }
 
 /// The end of the range, if it may be done. The order of checks is Linux's.

@@ -10,20 +10,32 @@ use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::{BODY, BODY_INLINE, Inode};
 use keepfs_store::BadData;
 
-/// A written page under a page that is to be staged: what `stage` wants as base.
-pub(crate) struct Under {
-    pub entry: PageEntry,
-    pub content: Box<[u8; PAGE]>,
+/// The page of the file under a page that is to be staged: what `stage` wants as base.
+pub(crate) enum Under {
+    /// It was allocated, and reads as zeros.
+    Unwritten,
+    Written {
+        entry: PageEntry,
+        content: Box<[u8; PAGE]>,
+    },
 }
 
 impl Under {
     /// As the store takes it.
     pub fn base(&self) -> keepfs_store::Base<'_> {
-        keepfs_store::Base {
-            page: self.entry.page(),
-            crc: self.entry.crc.get(),
-            content: &self.content,
+        match self {
+            Under::Unwritten => keepfs_store::Base::UNWRITTEN,
+            Under::Written { entry, content } => keepfs_store::Base {
+                page: entry.page(),
+                crc: entry.crc.get(),
+                content,
+            },
         }
+    }
+
+    /// Whether it may hold anything but zeros.
+    pub fn is_written(&self) -> bool {
+        matches!(self, Under::Written { .. })
     }
 }
 
@@ -103,7 +115,7 @@ impl Volume {
         self.store.is_staged(ino, index)
     }
 
-    /// The written page under page `index`, if staging it needs a base.
+    /// The page under page `index`, if that is not staged yet.
     pub(crate) fn under(&self, ino: u64, inode: &Inode, index: u64) -> Result<Option<Under>> {
         let is_lost = self.store.is_staged_lost(ino, index);
         if is_lost == Some(true) {
@@ -114,12 +126,15 @@ impl Volume {
             return Ok(None);
         }
         let entry = self.entry_at(ino, inode, index)?;
-        if entry.is_hole() || blockmap::is_unwritten(&entry) {
+        if entry.is_hole() {
             return Ok(None);
+        }
+        if blockmap::is_unwritten(&entry) {
+            return Ok(Some(Under::Unwritten));
         }
         let mut content = Box::new([0; PAGE]);
         self.load_entry(ino, index, &entry, &mut content)?;
-        Ok(Some(Under { entry, content }))
+        Ok(Some(Under::Written { entry, content }))
     }
 }
 

@@ -14,6 +14,7 @@ use keepfs_format::plog::Run;
 use keepfs_store::Txn;
 use keepfs_store::planted::{self, Logic};
 use keepfs_vfs::Errno;
+use std::ops::Range;
 
 /// Pages of a hole above which only the staged ones among them are told.
 const TOLD_WHOLE: u64 = 1 << 30;
@@ -139,8 +140,15 @@ fn runs(entries: &[PageEntry]) -> Vec<Run> {
 }
 
 impl Volume {
-    /// What makes `offset .. end` read as zeros: whole pages become holes, of others the bytes are zeroed.
-    pub(super) fn hole_acts(&self, ino: u64, inode: &Inode, offset: u64, end: u64) -> Result<Vec<Act<'static>>> {
+    /// What makes `offset .. end` read as zeros: `holes` of its whole pages become holes (the others are zeros already), of
+    /// the pages at its ends the bytes are zeroed.
+    pub(super) fn hole_acts(
+        &self,
+        ino: u64,
+        inode: &Inode,
+        (offset, end): (u64, u64),
+        holes: Range<u64>,
+    ) -> Result<Vec<Act<'static>>> {
         let (first, last) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
         let mut acts = Vec::new();
         if first > last {
@@ -149,10 +157,10 @@ impl Volume {
             acts.extend(self.zero_act(ino, inode, offset, first * PAGE_BYTES)?);
             acts.extend(self.zero_act(ino, inode, last * PAGE_BYTES, end)?);
         }
-        if first < last {
+        if !holes.is_empty() {
             acts.push(Act::Holes {
-                first,
-                count: last - first,
+                first: holes.start,
+                count: holes.end - holes.start,
             });
         }
         Ok(acts)
@@ -165,7 +173,7 @@ impl Volume {
         }
         self.room_to_stage()?;
         let (index, at) = super::page::place(from);
-        let under = self.under(ino, inode, index)?;
+        let under = self.under(ino, inode, index)?.filter(Under::is_written);
         if under.is_none() && !self.is_staged(ino, index) {
             return Ok(None);
         }

@@ -36,7 +36,7 @@ impl Volume {
         let under = match cuts && !self.is_lost(ino, inode, index)? {
             true => {
                 self.room_to_stage()?;
-                self.under(ino, inode, index)?
+                self.under(ino, inode, index)?.filter(Under::is_written)
             }
             false => None,
         };

@@ -12,11 +12,15 @@ use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry};
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
 use keepfs_format::oplog::{Action, Attrs, attr};
 use keepfs_store::planted::{self, Logic};
-use keepfs_store::{Purpose, Txn};
+use keepfs_store::{Alone, Purpose, Txn};
 use keepfs_vfs::{Errno, InodeFlags, Time, WriteHow};
 
 /// Bytes of a page from which rewriting it whole costs less than logging the part (MinL2R's rule: half a page).
 const WHOLE_FROM: usize = PAGE / 2;
+
+/// How often a write to pages that the file has tries to find others. It is alone then, so one may come in between that
+/// began before it was.
+pub(super) const OVERWRITING_TRIES: u32 = 32;
 
 /// Part of a page that is staged.
 struct Part<'a> {
@@ -73,6 +77,7 @@ impl Volume {
         // The inode as it is now, for the first step.
         let mut known = Some(&inode).filter(|_| !cut);
         let (mut done, mut lost) = (0, None);
+        let mut alone = self.store.overwrite_in_turn();
         while done < count {
             let at = offset + done as u64;
             let mut len = step_len(at, count - done);
@@ -82,15 +87,27 @@ impl Volume {
                 len = half(at, len);
                 step = self.write_step((ino, None), at, &data[done..done + len], how, now);
             }
-            let mut short = false;
+            let (mut short, mut tried) = (false, 0);
             while matches!(&step, Err(error) if error.is_no_space()) {
                 // The pool is full: what fits is written, and told as a short count. On the way a checkpoint may have taken
-                // some of what there was; then less fits.
+                // some of what there was; then less fits. What overwrites does so alone (S-20.5).
+                let overwrites = self.has_place(ino, at)?;
+                if overwrites {
+                    self.be_alone(&mut alone)?;
+                }
                 let room = self.fits(ino, at, len)?;
-                if room == 0 || short && room == len {
+                let most = if overwrites {
+                    OVERWRITING_TRIES
+                } else {
+                    u32::from(room > 0)
+                };
+                if (1..len).contains(&room) {
+                    (len, short) = (room, true);
+                } else if tried < most {
+                    tried += 1;
+                } else {
                     break;
                 }
-                (len, short) = (room, true);
                 step = self.write_step((ino, None), at, &data[done..done + len], how, now);
             }
             short &= !how.writeback;
@@ -110,6 +127,26 @@ impl Volume {
             Some(index) => Err(Error::BadPage { ino, index }),
             None => Ok(done),
         }
+    }
+
+    /// Nothing was found to overwrite with, and nothing is reserved: alone from here on, with all that others gave back.
+    pub(super) fn be_alone<'v>(&'v self, alone: &mut Option<Alone<'v>>) -> Result<()> {
+        match alone {
+            Some(alone) => alone.wait(),
+            None => *alone = Some(self.store.overwrite_alone()),
+        }
+        match self.find_space() {
+            // A checkpoint that has no room frees nothing more.
+            Err(error) if error.is_no_space() => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Whether the file has the page of the byte at `at`, on the device or staged.
+    fn has_place(&self, ino: u64, at: u64) -> Result<bool> {
+        let inode = self.see(|view| self.usable(view, ino))?;
+        let (index, _) = place(at);
+        Ok(self.is_staged(ino, index) || blockmap::has_page(&self.entry_at(ino, &inode, index)?))
     }
 
     /// How many of `len` bytes from `at` on find pages on a full pool. A page that is there already needs another one

@@ -1,7 +1,12 @@
 //! Many writers on a nearly full pool of small zones: no page is handed out twice (S-11.3), no call fails but for space (S-11.4).
 
 use super::*;
+use keepfs_media::hook::{Hooked, Hooks};
+use keepfs_media::{Class, DeviceError};
+use keepfs_store::Purpose;
 use keepfs_vfs::{Errno, FallocMode};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, OnceLock};
 
 /// Threads, and what each does.
 const THREADS: u64 = 8;
@@ -105,4 +110,103 @@ fn writers_share_the_last_pages_of_small_zones() {
 #[test]
 fn writers_share_the_last_pages_of_zones_as_they_are_made() {
     crowded(256, 600);
+}
+
+/// Writers that overwrite their own files on a full pool, and what each writes at a time: together more than is kept for it.
+const OVERWRITERS: u64 = 8;
+const OWN: usize = 300_000;
+
+/// Overwrites the whole file again and again, as much at a time as a call takes.
+fn overwrite(vfs: &dyn Vfs, me: u64) {
+    let ino = find(vfs, Ino::ROOT, &format!("own{me}")).expect("find");
+    for round in 0..60 {
+        let data = vec![(me * 16 + round % 13) as u8 + 1; OWN];
+        let mut done = 0;
+        while done < OWN {
+            let len = (OWN - done).min([200_000, 65_536, 4096, 5000][(round + me) as usize % 4]);
+            let written = vfs.write(ino, done as u64, &data[done..done + len], WriteHow::default());
+            done += written.unwrap_or_else(|error| panic!("writer {me}, round {round}, at {done}: {error}"));
+        }
+        assert!(read(vfs, ino, 0, OWN + 1) == data, "writer {me}, round {round}");
+    }
+}
+
+/// S-20.5: however many overwrite at a time while others fill the pool and delete, none of them meets ENOSPC.
+#[test]
+fn overwriting_finds_space_however_many_do() {
+    let pool = Pool::with(4096, true);
+    let vfs: &dyn Vfs = &*pool.volume;
+    for me in 0..OVERWRITERS {
+        let ino = make(vfs, Ino::ROOT, &format!("own{me}"), FileKind::File).expect("make");
+        write(vfs, ino, 0, &vec![1; OWN]);
+    }
+    super::space::fill_to_the_brim(vfs, "brim");
+    std::thread::scope(|scope| {
+        for me in 0..OVERWRITERS {
+            scope.spawn(move || overwrite(vfs, me));
+        }
+        for me in 0..2 {
+            scope.spawn(move || crowd(vfs, me));
+        }
+    });
+    pool.finish();
+}
+
+/// Stops the write of so many bytes of file data until it is let go.
+#[derive(Clone, Default)]
+struct Stopping(Arc<Stop>);
+
+#[derive(Default)]
+struct Stop {
+    bytes: OnceLock<usize>,
+    /// Told that it has come; waited for.
+    gate: OnceLock<(Sender<()>, Mutex<Receiver<()>>)>,
+}
+
+impl Hooks for Stopping {
+    fn before_write(&self, _at: PageNo, bytes: usize, class: Class) -> core::result::Result<(), DeviceError> {
+        if class == Class::Data && self.0.bytes.get() == Some(&bytes) {
+            let (come, go) = self.0.gate.get().expect("the gate");
+            come.send(()).expect("the test");
+            go.lock().expect("one write").recv().expect("the test");
+        }
+        Ok(())
+    }
+}
+
+/// S-20.5: who overwrites while another one has all pages that are kept for it waits for that one, and is done.
+#[test]
+fn overwriting_waits_for_who_has_the_last_pages() {
+    const SECOND: usize = 20 * PAGE;
+    let stopping = Stopping::default();
+    let device: Arc<dyn Device> = Arc::new(Hooked::new(RamDevice::new(4096), stopping.clone()));
+    Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+    let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    let pool = Pool { device, volume };
+    let vfs: &dyn Vfs = &*pool.volume;
+    let [first, second] = ["first", "second"].map(|name| make(vfs, Ino::ROOT, name, FileKind::File).expect("make"));
+    write(vfs, first, 0, &vec![1; 3 * OWN]);
+    write(vfs, second, 0, &[1; SECOND]);
+    super::space::fill_to_the_brim(vfs, "brim");
+    vfs.syncfs().expect("sync");
+
+    let store = pool.volume.store();
+    let all = vec![2; store.figures().available(Purpose::Claimed) as usize * PAGE];
+    assert!((SECOND + PAGE..=3 * OWN).contains(&all.len()), "{} bytes", all.len());
+    let ((come, has_come), (go, may_go)) = (channel(), channel());
+    stopping.0.gate.set((come, Mutex::new(may_go))).expect("once");
+    stopping.0.bytes.set(all.len()).expect("once");
+    let (one, other) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| vfs.write(first, 0, &all, WriteHow::default()));
+        has_come.recv().expect("the first has all pages");
+        let other = scope.spawn(|| vfs.write(second, 0, &[3; SECOND], WriteHow::default()));
+        while !store.is_crowded() && !other.is_finished() {
+            std::thread::yield_now();
+        }
+        go.send(()).expect("the first");
+        (one.join(), other.join())
+    });
+    assert_eq!(one.expect("joined"), Ok(all.len()));
+    assert_eq!(other.expect("joined"), Ok(SECOND));
+    pool.finish();
 }

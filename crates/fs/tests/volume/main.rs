@@ -1,6 +1,7 @@
 //! The volume by itself, on a device in memory: large directories, sparse files, full pools, threads.
 
 mod aged;
+mod allocated;
 mod bad_pages;
 mod crowded;
 mod directories;

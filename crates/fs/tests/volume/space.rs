@@ -23,6 +23,13 @@ fn fill(vfs: &dyn Vfs, prefix: &str, len: usize) -> usize {
     0
 }
 
+/// Fills the pool with files of all sizes, whose names begin so.
+pub fn fill_to_the_brim(vfs: &dyn Vfs, prefix: &str) {
+    for len in [300_000, 65_536, 4096, 10, 0] {
+        fill(vfs, &format!("{prefix}-{len}-"), len);
+    }
+}
+
 /// C-7: fill, overwrite when full, delete, fill again.
 #[test]
 fn a_full_pool_takes_overwrites_and_deletes() {

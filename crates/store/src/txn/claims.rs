@@ -490,12 +490,15 @@ impl Txn<'_> {
             return Ok((0, 0));
         }
         self.staged_here.push(key);
-        if let Some(base) = base {
-            self.bases.insert(key, Box::new(*base.content));
-            return Ok((base.page, base.crc));
-        }
-        if !self.store.space.promise() {
-            return Err(Error::NoSpace.into());
+        match base {
+            Some(base) if base.page != 0 => {
+                self.bases.insert(key, Box::new(*base.content));
+                return Ok((base.page, base.crc));
+            }
+            // Counted as any page without a base, but not asked for (S-20.4).
+            Some(_) => self.store.space.promise_again(1),
+            None if self.store.space.promise() => {}
+            None => return Err(Error::NoSpace.into()),
         }
         self.promised += 1;
         Ok((0, 0))
