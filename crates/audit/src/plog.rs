@@ -74,6 +74,12 @@ pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
 /// Pages behind the end that may tell of groups which are gone (S-9.7).
 const BEHIND: u64 = 8192;
 
+/// Those that are looked at first behind a page that is as before, beside far ones (S-9.7).
+const NEAR: u64 = 8;
+
+/// From here on no other pool has a log page of the same number (S-8.13).
+const OWN_NUMBERS: u64 = 1 << 40;
+
 fn head_of(bytes: &[u8; PAGE]) -> Option<PageHead> {
     let (head, _) = PageHead::read_from_prefix(bytes).ok()?;
     (head.magic.get() == MAGIC).then_some(head)
@@ -131,31 +137,47 @@ impl Scan {
         };
         let stored = |bytes: &[u8; PAGE]| u64::from_le_bytes(bytes[CRC_OFFSET..].try_into().unwrap_or_default());
         let bad = page(sequence);
+        let end = end.min(sequence + 1 + BEHIND);
+        let is_of = |bytes: &[u8; PAGE], sequence| head_of(bytes).is_some_and(|head| head.sequence.get() == sequence);
+        // Behind a page that is as before nothing is looked for unless the log was written on there.
+        let near = |later: &u64| {
+            let distance = later - sequence;
+            *later < end && (distance <= NEAR || distance.is_power_of_two())
+        };
+        let goes_on = || {
+            let mut looked = (sequence + 1..=sequence + BEHIND).filter(near);
+            looked.any(|later| page(later).is_none_or(|bytes| is_of(&bytes, later)))
+        };
+        let is_as_before = bad.is_some_and(|bytes| is_zero(&bytes) || self.is_earlier(&bytes, sequence, round));
         // The superblock tells of the group that its checkpoint carried over (S-10.3).
         let mut group_was_flushed = pool.sb.durable.get() >= self.group;
-        if !group_was_flushed && bad.is_some_and(|bytes| is_zero(&bytes) || self.is_earlier(&bytes, sequence, round)) {
+        if !group_was_flushed && is_as_before && !goes_on() {
             return;
         }
         let generation = pool.sb.generation.get();
-        let mut before = bad.as_ref().map(stored);
-        for later in sequence + 1..end.min(sequence + 1 + BEHIND) {
-            let Some(bytes) = page(later) else {
+        let own_numbers = sequence >= OWN_NUMBERS;
+        let mut before = bad
+            .filter(|bytes| is_of(bytes, sequence) && !own_numbers)
+            .as_ref()
+            .map(stored);
+        for later in sequence + 1..end {
+            if group_was_flushed {
+                break;
+            }
+            let Some(bytes) = page(later).filter(|bytes| is_of(bytes, later)) else {
                 before = None;
                 continue;
             };
             let tells = head_of(&bytes).is_some_and(|head| {
-                head.sequence.get() == later
-                    && (generation - 1..=generation).contains(&head.base.get())
+                (generation - 1..=generation).contains(&head.base.get())
                     && head.durable.get() >= self.group
+                    && head.durable.get() < head.group.get()
             });
-            let is_chained = || match before {
+            let is_of_this_log = || match before {
                 Some(chain) => page_crc(&pool.sb, chain, &bytes) == stored(&bytes),
-                None => later == sequence + 1,
+                None => own_numbers || later == sequence + 1,
             };
-            if tells && is_chained() {
-                group_was_flushed = true;
-                break;
-            }
+            group_was_flushed = tells && is_of_this_log();
             before = Some(stored(&bytes));
         }
         let (page, group) = (start + sequence % round, self.group);

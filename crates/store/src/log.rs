@@ -2,7 +2,7 @@
 
 mod end;
 
-pub use end::Cut;
+pub use end::{Cut, OWN_NUMBERS};
 
 use crate::error::Error;
 use core::ops::Range;
@@ -26,6 +26,12 @@ impl Region {
     /// The device page of sequence number `q` (S-8.1).
     pub fn page(&self, q: u64) -> u64 {
         self.start + q % self.pages
+    }
+
+    /// The first sequence number of a new pool's log: no other pool's pages have it or those behind it (S-8.13).
+    pub fn first(&self) -> u64 {
+        let own = OWN_NUMBERS + crc64::full(&self.pool.0) % (1 << 46);
+        own.next_multiple_of(self.pages)
     }
 
     /// The CRC of a log page (S-8.3).

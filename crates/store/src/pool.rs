@@ -203,6 +203,7 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
     sb.created_sec = o.created.0.into();
     sb.created_nsec = o.created.1.into();
     sb.zone_next = 1.into();
+    sb.log_seq = Pool::of(&sb).log.first().into();
     history::place(&mut sb, o.history_pages);
     Ok(sb)
 }

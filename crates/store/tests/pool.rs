@@ -214,3 +214,30 @@ fn the_walk_agrees_about_the_floor_below_files() {
     store.close().expect("close");
     assert_eq!(unreached(walk(&device)), live, "after a checkpoint");
 }
+
+/// S-8.13: the numbers of a pool's log pages are its own, by its id; the first stands where the log begins.
+#[test]
+fn log_pages_have_numbers_of_their_own() {
+    let first = |id: u8, log_pages| {
+        let device: Arc<dyn Device> = Arc::new(RamDevice::new(2048));
+        let options = FormatOptions {
+            id: Some(keepfs_format::PoolId([id; 16])),
+            log_pages: Some(log_pages),
+            ..FormatOptions::default()
+        };
+        Store::format(device.clone(), &options).expect("format");
+        let number = |slot| {
+            let mut page = [0; 4096];
+            let at = keepfs_format::superblock::slot_page(slot, 2048);
+            device.read(keepfs_media::PageNo(at), &mut page).expect("read");
+            page[144..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        (0..2).map(number).max()
+    };
+    for log_pages in [32, 100] {
+        for id in [0, 1, 2, 0xFF] {
+            let own = (1 << 40) + keepfs_codes::crc64::full(&[id; 16]) % (1 << 46);
+            assert_eq!(first(id, log_pages), Some(own.next_multiple_of(log_pages)));
+        }
+    }
+}

@@ -112,6 +112,44 @@ fn ends_too_early() {
     assert_eq!(unreadable(group, 52), [told(52)]);
 }
 
+/// S-9.7: the one page behind proves it whatever stands at the end: zeros, an older page, noise; half of the page itself only
+/// where no other pool can have left a page of that number (S-8.13). A page that was never written ends the log.
+#[test]
+fn ends_at_a_page_that_looks_unwritten() {
+    let group = sample::pool_with_log().log[0][0].head.group.get();
+    for first in [50, (1 << 40) + 50] {
+        let spoilt = |durable: u64, spoil: &dyn Fn(&mut [u8])| {
+            let mut b = sample::pool_with_log();
+            b.sb.log_seq = first.into();
+            b.log[1][0].head.durable = durable.into();
+            let mut built = b.build();
+            spoil(built.page(8 + 50 % 32));
+            let gone = |f: &Finding| matches!(f, Finding::LogGone { sequence, .. } if *sequence == first);
+            walk(&built.bytes, &DATA).findings.iter().any(gone)
+        };
+        let zeros = |page: &mut [u8]| page.fill(0);
+        let older = |page: &mut [u8]| {
+            page[8..16].copy_from_slice(&(first - 32).to_le_bytes());
+            page[16..24].copy_from_slice(&(group - 1).to_le_bytes());
+        };
+        let noise = |page: &mut [u8]| {
+            page.iter_mut()
+                .zip(1..)
+                .for_each(|(byte, n): (_, u32)| *byte = ((n * n) >> 7) as u8)
+        };
+        let half = |page: &mut [u8]| page[2048..].fill(0x5C);
+        for spoil in [&zeros as &dyn Fn(&mut [u8]), &older, &noise] {
+            assert!(spoilt(group, spoil));
+            assert!(!spoilt(group - 1, spoil));
+        }
+        assert_eq!(spoilt(group, &half), first > 50);
+        assert!(!spoilt(group - 1, &half));
+    }
+    let mut built = sample::pool_with_log().build();
+    built.page(8 + 52 % 32).fill(0);
+    assert_eq!(walk(&built.bytes, &DATA).findings, []);
+}
+
 /// S-2.3: a chained page of a newer superblock says that the newest one was lost.
 #[test]
 fn lost_superblock() {

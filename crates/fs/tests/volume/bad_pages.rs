@@ -244,12 +244,16 @@ fn log() -> (Image, Vec<PageNo>, Vec<String>) {
 fn a_bad_page_of_the_log_is_never_passed_over_in_silence() {
     let (image, pages, names) = log();
     for (at, page) in pages.iter().enumerate() {
-        for unreadable in [false, true] {
+        for bad in ["changed", "zeros", "half", "unreadable"] {
+            let unreadable = bad == "unreadable";
             let device = |()| {
                 let mut image = image.clone();
-                if !unreadable {
-                    image.change(*page, |bytes| bytes[1000] ^= 0x40);
-                }
+                image.change(*page, |bytes| match bad {
+                    "changed" => bytes[1000] ^= 0x40,
+                    "zeros" => bytes.fill(0),
+                    "half" => bytes[PAGE / 2..].fill(0xC5),
+                    _ => {}
+                });
                 let device = Arc::new(SimDevice::over(image));
                 if unreadable {
                     device.set_faults(Faults::none().unreadable(*page));
@@ -286,7 +290,7 @@ fn a_bad_page_of_the_log_is_never_passed_over_in_silence() {
             assert_eq!((is_gone, is_unreadable), (proved, unreadable && !proved), "page {at}");
             judge(&open(device(()), true, false).expect("mount -o ro"));
             let refused = open(device(()), false, false);
-            assert_eq!(refused.is_err(), proved, "page {at}, unreadable {unreadable}");
+            assert_eq!(refused.is_err(), proved, "page {at} {bad}");
             if let Err(error) = refused {
                 assert!(error.to_string().contains("-o cut-log"), "{error}");
             }

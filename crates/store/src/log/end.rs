@@ -1,11 +1,17 @@
 //! Why a log ends where it does: nothing was written behind, or a page is bad and groups that were flushed are gone (S-9.7).
 
-use super::{Before, CRC_OFFSET, Head, MAGIC, PAYLOAD_OFFSET, PageHead, Pages};
+use super::{AHEAD, Before, CRC_OFFSET, Head, MAGIC, PAYLOAD_OFFSET, PageHead, Pages};
 use crate::error::Error;
 use keepfs_format::FromBytes;
 
 /// Pages behind the end that are looked at: three groups of the greatest length (S-8.10), and some.
 const BEHIND: u64 = 8192;
+
+/// Pages behind one that is as before that are looked at first.
+const NEAR: u64 = 8;
+
+/// Where log pages are numbered from in pools whose numbers no other pool has (S-8.13).
+pub const OWN_NUMBERS: u64 = 1 << 40;
 
 /// A page at which a log is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,48 +58,87 @@ pub(super) fn judge(
     pages: &mut Pages<'_>,
     end: u64,
 ) -> Result<Option<Cut>, Error> {
-    // The group of staged pages that a checkpoint carried over is told by its superblock (S-10.3).
-    let mut proved = before.durable >= expected.group;
-    if !proved && page.is_some_and(|page| is_older(page, expected, pages.region.pages)) {
-        return Ok(None);
-    }
     let q = expected.sequence;
-    let region = *pages.region;
-    let mut chain = page.and_then(stored);
-    for later in q + 1..end.min(q + 1 + BEHIND) {
-        if proved {
-            break;
-        }
-        let bytes = match pages.get(later, end) {
-            Err(error) if error.is_device_io() => {
-                chain = None;
-                continue;
-            }
-            bytes => bytes?,
-        };
-        let tells = head(bytes).is_some_and(|head| {
-            head.sequence.get() == later
-                && before.bases.contains(&head.base.get())
-                && head.durable.get() >= expected.group
-        });
-        // The page behind one that cannot be read is chained to what nobody knows.
-        let is_ours = |chain: Option<u64>| {
-            chain.map_or(later == q + 1, |chain| {
-                stored(bytes) == Some(region.crc(before.incarnation, chain, bytes))
-            })
-        };
-        if tells && is_ours(chain) {
-            proved = true;
-        }
-        chain = stored(bytes);
-    }
+    let end = end.min(q + 1 + BEHIND);
+    let mut behind = Behind {
+        expected,
+        before,
+        pages,
+        end,
+    };
+    let is_older = page.is_some_and(|page| is_older(page, expected, behind.pages.region.pages));
+    // The group of staged pages that a checkpoint carried over is told by its superblock (S-10.3).
+    let proved = before.durable >= expected.group || (!is_older || behind.goes_on()?) && behind.proves(page)?;
     let cut = Cut {
-        page: region.page(q),
+        page: behind.pages.region.page(q),
         group: expected.group,
         unreadable: page.is_none(),
         proved,
     };
     Ok((cut.unreadable || proved).then_some(cut))
+}
+
+/// The pages behind the one at which the log ends.
+struct Behind<'a, 'd> {
+    expected: &'a Head,
+    before: &'a Before,
+    pages: &'a mut Pages<'d>,
+    end: u64,
+}
+
+impl Behind<'_, '_> {
+    /// The page of sequence number `q`, `None` if it cannot be read.
+    fn get(&mut self, q: u64) -> Result<Option<&[u8]>, Error> {
+        match self.pages.get(q, self.end) {
+            Err(error) if error.is_device_io() => Ok(None),
+            bytes => bytes.map(Some),
+        }
+    }
+
+    /// Whether the log was written on behind a page that is as before: the pages next to it tell, and some far ones (S-9.7).
+    fn goes_on(&mut self) -> Result<bool, Error> {
+        let (q, end) = (self.expected.sequence, self.end);
+        let far = core::iter::successors(Some(NEAR), |far| Some(2 * far)).take_while(|far| *far <= BEHIND);
+        let later = (1..NEAR).chain(far).map(|distance| q + distance);
+        for later in later.take_while(|later| *later < end) {
+            if later >= q + NEAR {
+                self.pages.ahead = 1;
+            }
+            if self.get(later)?.is_none_or(|bytes| head(bytes, later).is_some()) {
+                self.pages.ahead = AHEAD.start;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a later page tells that the group had been flushed. `page` is the one at which the log ends.
+    fn proves(&mut self, page: Option<&[u8]>) -> Result<bool, Error> {
+        let q = self.expected.sequence;
+        let (group, incarnation, bases) = (self.expected.group, self.before.incarnation, self.before.bases.clone());
+        let region = *self.pages.region;
+        let has_own_numbers = q >= OWN_NUMBERS;
+        // What a page is chained to is known if the one before is of this log; what the bad one says is not believed.
+        let mut chain = page
+            .filter(|page| !has_own_numbers && head(page, q).is_some())
+            .and_then(stored);
+        for later in q + 1..self.end {
+            let found = self.get(later)?;
+            let Some((bytes, head)) = found.and_then(|bytes| Some((bytes, head(bytes, later)?))) else {
+                chain = None;
+                continue;
+            };
+            let tells = bases.contains(&head.base.get()) && (group..head.group.get()).contains(&head.durable.get());
+            let is_ours = chain.map_or(has_own_numbers || later == q + 1, |chain| {
+                stored(bytes) == Some(region.crc(incarnation, chain, bytes))
+            });
+            if tells && is_ours {
+                return Ok(true);
+            }
+            chain = stored(bytes);
+        }
+        Ok(false)
+    }
 }
 
 /// Whether a page is what stood there before the log came to it: zeros, or a page of an earlier round.
@@ -102,15 +147,24 @@ fn is_older(page: &[u8], expected: &Head, round: u64) -> bool {
         let (q, now) = (head.sequence.get(), expected.sequence);
         q < now && q % round == now % round && head.group.get() < expected.group
     };
-    page.iter().all(|byte| *byte == 0) || head(page).is_some_and(of_earlier_round)
+    page.iter().all(|byte| *byte == 0) || any_head(page).is_some_and(of_earlier_round)
 }
 
-fn head(page: &[u8]) -> Option<PageHead> {
+/// The head of a page of the log.
+fn any_head(page: &[u8]) -> Option<PageHead> {
     let head = PageHead::read_from_bytes(&page[..PAYLOAD_OFFSET]).ok()?;
     (head.magic.get() == MAGIC).then_some(head)
+}
+
+/// The head of a page, if it has sequence number `q`.
+fn head(page: &[u8], q: u64) -> Option<PageHead> {
+    any_head(page).filter(|head| head.sequence.get() == q)
 }
 
 /// The CRC that a page says it has.
 fn stored(page: &[u8]) -> Option<u64> {
     page[CRC_OFFSET..].first_chunk().map(|crc| u64::from_le_bytes(*crc))
 }
+
+#[cfg(test)]
+mod tests;

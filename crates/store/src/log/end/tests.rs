@@ -1,0 +1,298 @@
+//! Each page of a log of several groups, bad in each way: a loss is proved exactly where a later page tells of it (S-9.7).
+
+use super::OWN_NUMBERS;
+use crate::log::{Before, Cut, Head, Region, Stamp, append_pages, scan};
+use keepfs_format::plog::PAYLOAD;
+use keepfs_format::{PAGE, PoolId};
+use keepfs_media::image::Image;
+use keepfs_media::sim::{Faults, SimDevice};
+use keepfs_media::{Class, Device, PageNo};
+
+const START: u64 = 3;
+const RING: u64 = 64;
+/// Of the log that the pages of the ring had before.
+const FIRST_GROUP: u64 = 20;
+const INCARNATION: u64 = 5;
+const BASE: u64 = 9;
+
+fn region(pool: u8) -> Region {
+    Region {
+        start: START,
+        pages: RING,
+        pool: PoolId([pool; 16]),
+    }
+}
+
+/// A log: its superblock's head, where each group begins, its pages, and the `durable` that it tells.
+struct Log {
+    image: Image,
+    head: Head,
+    groups: Vec<(u64, u64, u64)>,
+}
+
+impl Log {
+    /// Groups of these lengths over whatever `under` has; each tells that the one before was flushed, but a last one of the
+    /// `unflushed`, which tell of what was flushed before them.
+    fn over(under: &Image, first: u64, pool: u8, lengths: &[u64], unflushed: usize) -> Log {
+        let device = SimDevice::over(under.clone());
+        let mut head = Head {
+            sequence: first,
+            group: FIRST_GROUP,
+            chain: 77,
+        };
+        let begin = head;
+        let mut groups = Vec::new();
+        let told_last = (FIRST_GROUP + lengths.len() as u64).saturating_sub(1 + unflushed as u64);
+        for pages in lengths {
+            let durable = (head.group - 1).min(told_last);
+            groups.push((head.sequence, *pages, durable));
+            let stamp = Stamp {
+                incarnation: INCARNATION,
+                durable,
+                base: BASE,
+                seq: 100 + head.group,
+                flags: 0,
+            };
+            let payload = vec![0x5A; (*pages - 1) as usize * PAYLOAD + 10];
+            append_pages(
+                &device,
+                &region(pool),
+                &mut head,
+                &stamp,
+                &payload,
+                *pages,
+                &mut Vec::new(),
+            )
+            .expect("append");
+        }
+        Log {
+            image: device.image(),
+            head: begin,
+            groups,
+        }
+    }
+
+    /// An empty ring, and one that an earlier round filled.
+    fn rounds(first: u64) -> [Image; 2] {
+        let blank = SimDevice::new(START + RING).image();
+        let head = Head {
+            group: 1,
+            sequence: first - RING,
+            chain: 1,
+        };
+        let device = SimDevice::over(blank.clone());
+        let stamp = Stamp {
+            incarnation: INCARNATION,
+            durable: 0,
+            base: BASE - 3,
+            seq: 7,
+            flags: 0,
+        };
+        let mut at = head;
+        for _ in 0..RING {
+            at.group = 1;
+            append_pages(&device, &region(1), &mut at, &stamp, b"old", 1, &mut Vec::new()).expect("append");
+        }
+        [blank, device.image()]
+    }
+
+    fn pages(&self) -> core::ops::Range<u64> {
+        let (first, pages, _) = self.groups[self.groups.len() - 1];
+        self.head.sequence..first + pages
+    }
+
+    fn group_of(&self, q: u64) -> u64 {
+        let at = self
+            .groups
+            .iter()
+            .position(|(first, pages, _)| (*first..first + pages).contains(&q));
+        FIRST_GROUP + at.expect("of a group") as u64
+    }
+
+    /// Whether a page behind `q` tells that its group was flushed.
+    fn tells(&self, q: u64) -> bool {
+        let group = self.group_of(q);
+        let behind = |(first, pages, durable): &(u64, u64, u64)| first + pages > q + 1 && *durable >= group;
+        self.groups.iter().any(behind)
+    }
+
+    /// What ends the log in an image of which some pages are bad.
+    fn cut(&self, image: &Image, bad: &[(u64, Bad)]) -> Option<Cut> {
+        let device = SimDevice::over(image.clone());
+        let mut faults = Faults::none();
+        for (q, bad) in bad {
+            let page = PageNo(region(1).page(*q));
+            match bad.content(image.bytes(page), *q) {
+                Some(content) => device.write(page, &content, Class::Plog).expect("write"),
+                None => faults = faults.unreadable(page),
+            }
+        }
+        device.set_faults(faults);
+        let before = Before {
+            incarnation: INCARNATION,
+            bases: BASE - 1..BASE + 1,
+            seq: 1,
+            durable: FIRST_GROUP - 1,
+        };
+        scan(&device, &region(1), self.head, &before).expect("scan").cut
+    }
+}
+
+/// How a page is bad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bad {
+    Zero,
+    /// What stood there one round earlier.
+    Older,
+    /// The second half is something else: its head and not its CRC is right.
+    Half,
+    /// The first half is.
+    Tail,
+    Random,
+    Bit,
+    /// All zeros but the CRC.
+    OnlyCrc,
+    Unreadable,
+}
+
+const KINDS: [Bad; 8] = [
+    Bad::Zero,
+    Bad::Older,
+    Bad::Half,
+    Bad::Tail,
+    Bad::Random,
+    Bad::Bit,
+    Bad::OnlyCrc,
+    Bad::Unreadable,
+];
+
+impl Bad {
+    fn content(self, page: &[u8; PAGE], q: u64) -> Option<[u8; PAGE]> {
+        let mut page = *page;
+        let mut word = 0x9E37_79B9_7F4A_7C15 ^ q;
+        let mut noise = |bytes: &mut [u8]| {
+            for byte in bytes {
+                word = word
+                    .wrapping_mul(0x5851_F42D_4C95_7F2D)
+                    .wrapping_add(0x1405_7B7E_F767_814F);
+                *byte = (word >> 56) as u8;
+            }
+        };
+        match self {
+            Bad::Zero => page.fill(0),
+            Bad::Older => {
+                page[8..16].copy_from_slice(&(q - RING).to_le_bytes());
+                page[16..24].copy_from_slice(&(FIRST_GROUP - 9).to_le_bytes());
+            }
+            Bad::Half => noise(&mut page[PAGE / 2..]),
+            Bad::Tail => noise(&mut page[..PAGE / 2]),
+            Bad::Random => noise(&mut page),
+            Bad::Bit => page[300] ^= 4,
+            Bad::OnlyCrc => page[..PAGE - 8].fill(0),
+            Bad::Unreadable => return None,
+        }
+        Some(page)
+    }
+}
+
+/// Numbers of a pool of its own, and of one that a version before S-8.13 made.
+const FIRSTS: [u64; 2] = [OWN_NUMBERS + 5 * RING + 50, 2 * RING + 50];
+
+/// Shapes of a log: long and short groups, empty ones, and a last one that tells nothing new.
+const SHAPES: [&[u64]; 5] = [&[1, 1, 1, 1], &[3, 1, 2, 4, 1], &[9, 1], &[1, 30, 1], &[2]];
+
+/// S-9.7: every page of every log, bad in every way.
+#[test]
+fn a_bad_page_is_proved_where_a_later_one_tells() {
+    let mut proved = 0;
+    for first in FIRSTS {
+        for under in Log::rounds(first) {
+            for shape in SHAPES {
+                let log = Log::over(&under, first, 1, shape, 0);
+                assert_eq!(log.cut(&log.image, &[]), None, "{shape:?}");
+                for (q, bad) in log.pages().flat_map(|q| KINDS.map(|bad| (q, bad))) {
+                    let what = format!("{shape:?} from {first}: page {} {bad:?}", q - first);
+                    let last_tells = log.tells(q) && q + 2 == log.pages().end;
+                    // The page behind cannot be told from another pool's where this one may have such pages.
+                    let hidden = first < OWN_NUMBERS && last_tells && bad == Bad::Half;
+                    let found = log.cut(&log.image, &[(q, bad)]);
+                    let is_proved = found.is_some_and(|cut| cut.proved);
+                    assert_eq!(is_proved, log.tells(q) && !hidden, "{what}");
+                    assert_eq!(found.is_some(), is_proved || bad == Bad::Unreadable, "{what}");
+                    if let Some(cut) = found {
+                        let unreadable = bad == Bad::Unreadable;
+                        assert_eq!((cut.group, cut.unreadable), (log.group_of(q), unreadable), "{what}");
+                        assert_eq!(cut.page, region(1).page(q), "{what}");
+                    }
+                    proved += usize::from(is_proved);
+                }
+            }
+        }
+    }
+    assert!(proved > 1000, "{proved}");
+}
+
+/// S-9.7: a hole of many pages, of whatever they are.
+#[test]
+fn a_hole_of_many_pages_is_proved() {
+    let shape = [1, 2, 40, 1, 1];
+    for (first, bad) in FIRSTS.into_iter().flat_map(|first| KINDS.map(|bad| (first, bad))) {
+        for under in Log::rounds(first) {
+            let log = Log::over(&under, first, 1, &shape, 0);
+            for (from, pages) in [(1, 2), (0, 7), (3, 30), (5, 20)] {
+                let hole: Vec<(u64, Bad)> = (first + from..first + from + pages).map(|q| (q, bad)).collect();
+                let found = log.cut(&log.image, &hole);
+                assert!(found.is_some_and(|cut| cut.proved), "{pages} from {from} {bad:?}");
+            }
+        }
+    }
+}
+
+/// S-9.7: what a power cut leaves of groups that were not flushed is no loss, whichever of their pages arrived, and in
+/// whatever way the others are torn; nor is a page that an earlier life of the same log left there.
+#[test]
+fn a_torn_end_is_never_proved() {
+    for first in FIRSTS {
+        for under in Log::rounds(first) {
+            // The last two were not flushed: one with records, an empty one before or behind it.
+            for shape in [&[2, 3, 1][..], &[2, 1, 3], &[1, 4, 1], &[1, 1, 4]] {
+                let log = Log::over(&under, first, 1, shape, 2);
+                let unflushed: Vec<u64> = (log.groups[1].0..log.pages().end).collect();
+                for missing in 1u64..1 << unflushed.len() {
+                    for bad in KINDS {
+                        let is_missing = |(i, _): &(usize, &u64)| missing >> i & 1 == 1;
+                        let pages = unflushed.iter().enumerate().filter(is_missing);
+                        let pages: Vec<(u64, Bad)> = pages.map(|(_, q)| (*q, bad)).collect();
+                        let found = log.cut(&log.image, &pages);
+                        let proved = found.is_some_and(|cut| cut.proved);
+                        assert!(!proved, "{shape:?} from {first}, {missing:b} {bad:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// S-8.13, S-9.7: a pool of small numbers that was made over another one, whose log has the same numbers: its pages are behind
+/// the end, chained, and tell of groups of the same numbers.
+#[test]
+fn pages_of_another_pool_prove_nothing() {
+    let first = FIRSTS[1];
+    let blank = &Log::rounds(first)[0];
+    let other = Log::over(blank, first, 2, &[1, 2, 1, 1, 3, 1, 1, 1], 0);
+    for shape in [&[1][..], &[1, 2], &[1, 2, 1, 1]] {
+        let log = Log::over(&other.image, first, 1, shape, 1);
+        assert_eq!(log.cut(&log.image, &[]), None, "{shape:?}");
+        // The last group was torn: over the other's pages, which are whole.
+        let torn = log.groups[shape.len() - 1].0;
+        for q in torn..log.pages().end {
+            let mut image = log.image.clone();
+            let page = PageNo(region(1).page(q));
+            for kept in [0, 512, 2048, 3584] {
+                let of_other = *other.image.bytes(page);
+                image.change(page, |bytes| bytes[kept..].copy_from_slice(&of_other[kept..]));
+                assert_eq!(log.cut(&image, &[]), None, "{shape:?}, page {q}, {kept}");
+            }
+        }
+    }
+}
