@@ -1,7 +1,10 @@
-//! One bad page, everywhere: each page of a pool after a crash is changed or made unreadable, one at a time, before a mount, a
+//! One bad page, everywhere: each page of a pool after a crash is changed, zeroed or made unreadable, one at a time, before a mount, a
 //! read-only mount, a takeover, a checkpoint or a scrub. What the offline walk says lies there is EIO, all else is as it was.
 
 use keepfs_audit::{Finding, Options, Report, walk};
+use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
+use keepfs_format::superblock::{self, Superblock};
+use keepfs_format::{FromBytes, MetaId, Space};
 use keepfs_fs::{FormatOptions, Remains, ScrubState, StoreOptions, Volume, VolumeOptions, Wish};
 use keepfs_media::image::Image;
 use keepfs_media::sim::{Faults, SimDevice};
@@ -37,6 +40,39 @@ impl Before {
         Before::Checkpoint,
         Before::Scrub,
     ];
+}
+
+/// How a page is bad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bad {
+    /// Some bytes of it are others.
+    Changed,
+    /// Its second half is something else.
+    Half,
+    /// Zeros.
+    Zeroed,
+    /// It cannot be read.
+    Unreadable,
+}
+
+impl Bad {
+    /// All of them.
+    pub const ALL: [Bad; 4] = [Bad::Changed, Bad::Half, Bad::Zeroed, Bad::Unreadable];
+
+    fn spoil(self, device: &SimDevice, page: PageNo) -> Result<(), String> {
+        let mut content = [0; PAGE];
+        device.read(page, &mut content).map_err(|e| e.to_string())?;
+        match self {
+            Bad::Changed => [100, 2000, 4000].into_iter().for_each(|at| content[at] ^= 0x24),
+            Bad::Half => content[PAGE / 2..].copy_from_slice(&bytes(0xB5, PAGE / 2)),
+            Bad::Zeroed => content.fill(0),
+            Bad::Unreadable => {
+                device.set_faults(Faults::none().unreadable(page));
+                return Ok(());
+            }
+        }
+        device.write(page, &content, Class::Data).map_err(|e| e.to_string())
+    }
 }
 
 /// Names of files, with inode and bytes.
@@ -161,37 +197,35 @@ impl Subject {
     }
 
     /// Makes one page bad before one moment, and judges what comes of it.
-    pub fn attempt(&self, page: PageNo, unreadable: bool, before: Before, tally: &mut Tally) {
+    pub fn attempt(&self, page: PageNo, bad: Bad, before: Before, tally: &mut Tally) {
         tally.tried += 1;
-        let said = match self.judge(page, unreadable, before) {
+        let said = match self.judge(page, bad, before) {
             Ok((what, outcome)) => return *tally.outcomes.entry((what, outcome)).or_default() += 1,
             Err(said) => said,
         };
         tally.violations.push(format!(
-            "copies {}, page {} {}, before {before:?}: {said}",
-            self.copies,
-            page.0,
-            if unreadable { "unreadable" } else { "changed" }
+            "copies {}, page {} {bad:?}, before {before:?}: {said}",
+            self.copies, page.0
         ));
     }
 
-    fn judge(&self, page: PageNo, unreadable: bool, before: Before) -> Result<(&'static str, &'static str), String> {
+    fn judge(&self, page: PageNo, bad_page: Bad, before: Before) -> Result<(&'static str, &'static str), String> {
         let device = Arc::new(SimDevice::over(self.image.clone()));
         let damage = |device: &SimDevice| -> Result<Report, String> {
-            let mut content = [0; PAGE];
-            device.read(page, &mut content).map_err(|e| e.to_string())?;
-            [100, 2000, 4000].into_iter().for_each(|at| content[at] ^= 0x24);
-            match unreadable {
-                true => device.set_faults(Faults::none().unreadable(page)),
-                false => device.write(page, &content, Class::Data).map_err(|e| e.to_string())?,
-            }
-            Ok(walk(
+            let must_be_gone = is_told_of(&device.image(), page)?;
+            bad_page.spoil(device, page)?;
+            let report = walk(
                 &Seen(device),
                 &Options {
                     data: true,
                     limit: 1000,
                 },
-            ))
+            );
+            let is_gone = report.findings.iter().any(|f| matches!(f, Finding::LogGone { .. }));
+            match is_gone == must_be_gone {
+                true => Ok(report),
+                false => Err(format!("the walk says {is_gone} of groups that are gone")),
+            }
         };
         let open = |read_only, lasting| Volume::open(device.clone(), &options(read_only, lasting));
         let (volume, report, again) = match before {
@@ -221,9 +255,25 @@ impl Subject {
                 (Ok(volume), report, false)
             }
         };
+        let is_gone = report.findings.iter().any(|f| matches!(f, Finding::LogGone { .. }));
+        if before == Before::ReadOnly
+            && let Err(error) = &volume
+            && !has_no_superblock(&report)
+        {
+            return Err(format!("not even to be read: {error}"));
+        }
         let volume = match volume {
+            Ok(_) if is_gone && before == Before::Mount => {
+                return Err("groups that were synced are gone in silence".into());
+            }
             Ok(volume) => volume,
-            Err(error) => return refused(&report, &error.to_string()),
+            Err(error) => {
+                let error = error.to_string();
+                return match error.contains("-o ro") || has_no_superblock(&report) {
+                    true => refused(&report, &error),
+                    false => Err(format!("refused without a word how to go on: {error}")),
+                };
+            }
         };
         let bad = self.compare(&volume, &report, again && self.may_end_early(page, &report))?;
         let told = volume.store().history();
@@ -234,6 +284,13 @@ impl Subject {
         let log_is_bad = again && is_about_log(&report);
         if log_is_bad && !told.events(0).iter().any(|event| event.place == 6) {
             return Err("nothing is told of the log".into());
+        }
+        if before == Before::Mount && bad_is_passing(bad_page, &report) {
+            // What was read as lost stays so when its page can be read again: what the log had for it is gone.
+            let healed = Arc::new(SimDevice::over(device.power_cut(0)));
+            let healed = Volume::open(healed, &options(false, false)).map_err(|e| format!("healed: {e}"))?;
+            self.compare(&healed, &report, false)
+                .map_err(|why| format!("healed: {why}"))?;
         }
         if before != Before::ReadOnly {
             let mut none = Tree::new();
@@ -272,6 +329,26 @@ impl Subject {
         }
         Err(said)
     }
+}
+
+/// Whether a later page of the log tells that the group of `page` had been flushed, by what a sound image has.
+fn is_told_of(image: &Image, page: PageNo) -> Result<bool, String> {
+    let slots = (0..superblock::SLOTS).map(|slot| superblock::slot_page(slot, image.pages()));
+    let read = |page| Superblock::read_from_bytes(image.bytes(PageNo(page))).ok();
+    let newest = slots.filter_map(read).max_by_key(|sb| sb.generation.get());
+    let newest = newest.ok_or("the sound pool has no superblock")?;
+    let log = newest.log_start.get()..newest.log_start.get() + newest.log_pages.get();
+    let head = |page: u64| {
+        let bytes = &image.bytes(PageNo(page))[..PAYLOAD_OFFSET];
+        let head = PageHead::read_from_bytes(bytes).ok()?;
+        (head.magic.get() == MAGIC && head.sequence.get() >= newest.log_seq.get()).then_some(head)
+    };
+    let Some(bad) = log.contains(&page.0).then(|| head(page.0)).flatten() else {
+        return Ok(false);
+    };
+    let (sequence, group) = (bad.sequence.get(), bad.group.get());
+    let tells = |page| head(page).is_some_and(|h| h.sequence.get() > sequence && h.durable.get() >= group);
+    Ok(newest.durable.get() >= group || log.into_iter().any(tells))
 }
 
 fn scrub(volume: &Volume) -> Result<(), String> {
@@ -337,10 +414,26 @@ fn loses_metadata(report: &Report) -> bool {
     report.findings.iter().any(|f| matches!(f, Finding::Metablock { .. }))
 }
 
-/// A pool that was refused: right only where the walk says that metadata or synced groups are gone.
+fn has_no_superblock(report: &Report) -> bool {
+    report.findings.iter().any(|f| matches!(f, Finding::NoSuperblock {}))
+}
+
+/// Whether it is a metablock of one owner that is bad until its page can be read again (S-9.10).
+fn bad_is_passing(bad: Bad, report: &Report) -> bool {
+    bad == Bad::Unreadable && loses_metadata(report) && !loses_what_all_share(report)
+}
+
+/// Whether the only copy of something is bad that nobody writes without.
+fn loses_what_all_share(report: &Report) -> bool {
+    let is_owned = |id: &MetaId| matches!(id.space(), Some(Space::Nodes | Space::Inodes)) && id.as_map().is_none();
+    let shared = |f: &Finding| matches!(f, Finding::Metablock { id, .. } if !is_owned(&id.0));
+    report.findings.iter().any(shared)
+}
+
+/// A pool that was refused: right only where the walk says that what all share, or synced groups are gone.
 fn refused(report: &Report, error: &str) -> Result<(&'static str, &'static str), String> {
     let gone = |f: &Finding| matches!(f, Finding::LogGone { .. } | Finding::NoSuperblock {});
-    match loses_metadata(report) || report.findings.iter().any(gone) {
+    match loses_what_all_share(report) || report.findings.iter().any(gone) {
         true => Ok((what(report), "refused")),
         false => Err(format!("refused: {error}; the walk: {:?}", report.findings)),
     }

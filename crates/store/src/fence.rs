@@ -5,7 +5,10 @@
 //! N-1 Nobody reads or writes a fenced metablock: the frame is never verified again, and what needs it gets EIO.
 //! N-2 What a checkpoint writes of it is what device, log and whole redo tell, never a byte of its frame; where they tell
 //!     nothing, its map entry stays as it is.
-//! N-3 Only metablocks of one owner are fenced. What all share (bitmaps, totals, the map, HOMES) ends writing.
+//! N-3 Only metablocks of one owner are fenced. What all share (bitmaps, totals, the map, HOMES) ends writing; who only reads
+//!     goes on without it (S-9.10).
+//! N-4 A metablock that a recovery could not read is fenced before anybody reads it, and lost with the checkpoint behind: its
+//!     map entry has a sum that no content has, lest the page be believed without what the log had for it.
 
 use crate::Store;
 use crate::arena;
@@ -15,12 +18,17 @@ use crate::events::{Damage, Done};
 use crate::locks::Mutex;
 use core::sync::atomic::{AtomicBool, Ordering};
 use keepfs_format::{MetaId, PAGE, Space, inode};
+use std::sync::OnceLock;
 
 /// The metablocks that are fenced.
 #[derive(Default)]
 pub(crate) struct Fences {
     any: AtomicBool,
     ids: Mutex<IdMap<MetaId, ()>>,
+    /// Those of N-4, until a checkpoint has them.
+    at_rest: Mutex<IdMap<MetaId, ()>>,
+    /// What is missing that only writers need.
+    missing: OnceLock<String>,
 }
 
 impl Fences {
@@ -39,6 +47,12 @@ impl Fences {
 
     fn count(&self) -> usize {
         self.ids.lock().len()
+    }
+
+    /// What was here is gone: who comes next has this number anew.
+    pub fn died(&self, id: MetaId) {
+        self.ids.lock().remove(&id);
+        self.at_rest.lock().remove(&id);
     }
 }
 
@@ -61,11 +75,55 @@ fn living(id: MetaId, content: &[u8; PAGE]) -> Vec<u64> {
     (first..first + inode::PER_BLOCK).filter(lives).collect()
 }
 
+/// Why a pool is not written.
+fn unwritable(what: &str) -> Error {
+    Error::Damaged(format!(
+        "{what}, and nothing can be written without it; mount it read-only (-o ro) and copy what you need to a new pool"
+    ))
+}
+
 impl Store {
     /// Fences a metablock, if it is one that may be (N-3). Tells whether it is fenced, and whether it was not before.
     pub(crate) fn fence(&self, id: MetaId) -> Option<bool> {
         let may = may(id);
         may.then(|| self.fences.add(id))
+    }
+
+    /// A recovery would change a metablock that cannot be read: it is lost alone (N-4). Errors: `why`, if it is none of one owner
+    /// (N-3), or the map above it is bad, and the pool is to be written.
+    pub(crate) fn lose_at_rest(&self, id: MetaId, why: Error) -> Result<(), Error> {
+        if !may(id) || self.locate(id).is_err() {
+            self.or_without(Err(why)).map(|_: Option<()>| ())?;
+        }
+        if may(id) && self.fences.add(id) {
+            self.fences.at_rest.lock().insert(id, ());
+            self.map_changes(id);
+        }
+        Ok(())
+    }
+
+    /// The metablocks that the next checkpoint tells as lost (N-4).
+    pub(crate) fn lost_at_rest(&self) -> Vec<MetaId> {
+        core::mem::take(&mut *self.fences.at_rest.lock()).into_keys().collect()
+    }
+
+    /// What only writers need; `None`: it is damaged, and this pool is only read (S-9.10). Errors: it is damaged, and nothing can
+    /// be written without it.
+    pub(crate) fn or_without<T>(&self, needed: Result<T, Error>) -> Result<Option<T>, Error> {
+        match needed {
+            Err(Error::Damaged(what)) if self.is_read_only() => {
+                tracing::warn!(what, "the pool cannot be written, and is read without this");
+                self.fences.missing.get_or_init(|| what);
+                Ok(None)
+            }
+            Err(Error::Damaged(what)) => Err(unwritable(&what)),
+            needed => needed.map(Some),
+        }
+    }
+
+    /// Errors: something is missing that whoever writes needs (S-9.10).
+    pub(crate) fn has_what_writers_need(&self) -> Result<(), Error> {
+        self.fences.missing.get().map_or(Ok(()), |what| Err(unwritable(what)))
     }
 
     /// How many metablocks are fenced.

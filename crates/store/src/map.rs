@@ -240,6 +240,9 @@ impl Store {
             if let Some(pin) = self.cache.pin_and(id, |frame| self.arena.prefetch(frame)) {
                 return Ok(Some(pin));
             }
+            if self.fences.has(id) {
+                return Err(Error::Fenced { id }); // N-4
+            }
             let entry = self.locate(id)?;
             let frame = self.take_frame()?;
             let fetching = self.map.stripe(id).lock();

@@ -14,7 +14,6 @@ use crate::log::{self, Found, Head, Scan};
 use crate::planted::{self, Bug, Point, Second};
 use crate::pool::Pool;
 use crate::segment::Adopted;
-use crate::space::OpenZone;
 use crate::staged::BadData;
 use crate::{Store, StoreOptions, pool};
 use arrived::Unreadable;
@@ -113,7 +112,8 @@ pub fn open_owing(
         store.segment.note_refused(generation, sb.group.get() + taken as u64);
     }
     store.check_roots()?;
-    store.load_homes()?;
+    store.or_without(store.load_homes())?;
+    store.set_reserve(&store.keeper.lock().homes);
     store.replay(&scan.groups)?;
     store.settle_staged()?;
     for bad in unreadable {
@@ -174,6 +174,7 @@ fn without_tails(payload: &[u8]) -> Result<Vec<u8>, Error> {
 
 /// What [`open`] did not do because the pool was opened read-only. The keeper is the caller's.
 pub fn begin_writing(store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
+    store.has_what_writers_need()?;
     let in_force = store.superblock_in_force(keeper)?;
     pool::may_write(&in_force)?;
     store.device.begin_writing()?;
@@ -268,7 +269,6 @@ impl Store {
         self.check_chunks(&chunks)?;
         chunks.iter().for_each(|run| self.system.add(*run));
         self.space.barrier_at_rest(self.totals()?.nodes.min(1 << 40));
-        self.set_reserve(&keeper.homes);
         Ok(())
     }
 
@@ -322,14 +322,15 @@ impl Store {
     }
 
     fn start_space(&self, sb: &Superblock) -> Result<(), Error> {
-        let used = self.totals()?.pages;
-        let a = self.zone_at_rest(sb.zone_current.get())?;
-        let b = if sb.zone_next != sb.zone_current {
-            self.zone_at_rest(sb.zone_next.get())?
-        } else {
-            OpenZone::default()
+        let totals = self.or_without(self.totals())?;
+        let a = self.or_without(self.zone_at_rest(sb.zone_current.get()))?;
+        let b = match sb.zone_next != sb.zone_current {
+            true => self.or_without(self.zone_at_rest(sb.zone_next.get()))?,
+            false => None,
         };
-        self.space.start(self.pool.pages, used, [a, b]);
+        let used = totals.map_or(self.pool.pages, |totals| totals.pages);
+        self.space
+            .start(self.pool.pages, used, [a, b].map(Option::unwrap_or_default));
         let need = self.need(&self.keeper.lock().homes);
         self.limit_by_space(&need);
         Ok(())

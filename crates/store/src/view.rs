@@ -183,7 +183,8 @@ impl Store {
 
     /// Whether the pool has no inode at all yet.
     pub fn is_new(&self) -> Result<bool, Error> {
-        Ok(self.totals()?.inodes == 0)
+        let totals = self.or_without(self.totals())?;
+        Ok(totals.is_some_and(|totals| totals.inodes == 0))
     }
 
     /// Inode numbers on the hidden list.

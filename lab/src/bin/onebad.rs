@@ -1,7 +1,7 @@
 //! `onebad`: every page of a pool after a crash is made bad, one at a time (SPEC S-7.6, S-9.3, S-9.7); exit code 1 if more than
 //! what lies there is lost, or something is not told.
 
-use keepfs_lab::onebad::{Before, Subject, Tally};
+use keepfs_lab::onebad::{Bad, Before, Subject, Tally};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -25,8 +25,8 @@ fn run() -> Result<usize, String> {
         let subject = Subject::new(copies)?;
         for page in subject.pages() {
             for before in Before::ALL {
-                for unreadable in [false, true] {
-                    subject.attempt(page, unreadable, before, &mut tally);
+                for bad in Bad::ALL {
+                    subject.attempt(page, bad, before, &mut tally);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use super::{Seen, find, make, options};
 use keepfs_audit::{Finding, Options, walk};
+use keepfs_format::Space;
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::image::Image;
 use keepfs_media::sim::{Faults, SimDevice};
@@ -372,4 +373,57 @@ fn a_bad_page_of_what_was_carried_over_is_no_end_of_the_log() {
         let refused = Volume::open(device, &options(false)).map(drop).expect_err("refused");
         assert!(refused.to_string().contains("-o cut-log"), "{refused}");
     }
+}
+
+/// What all share is needed by who writes: without it a pool is refused with a word of `-o ro`, and read all the same; such a
+/// mount does not become one for writing. One owner's metablock costs what lives there. S-9.10
+#[test]
+fn a_reader_does_without_what_writers_need() {
+    let device = Arc::new(SimDevice::new(2048));
+    let format = FormatOptions {
+        meta_copies: 1,
+        ..FormatOptions::default()
+    };
+    Volume::format(device.clone(), &format).expect("format");
+    let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    let ino = make(&*volume, Ino::ROOT, "file", FileKind::File).expect("make");
+    write(&volume, ino, 0, &[0xA7; PAGE]).expect("write");
+    volume.unmount().expect("unmount");
+    drop(volume);
+    let image = device.power_cut(0);
+    let (mut refused, mut taken) = (0, 0);
+    for page in (0..image.pages()).map(PageNo).filter(|page| image.get(*page).is_some()) {
+        let mut image = image.clone();
+        image.change(page, |bytes| bytes[1000] ^= 1);
+        let device = Arc::new(SimDevice::over(image));
+        let lost = findings(&*device, false).into_iter().find_map(|f| match f {
+            Finding::Metablock { id, .. } => Some(id.0),
+            _ => None,
+        });
+        let Some(id) = lost else { continue };
+        let is_shared = id.as_map().is_some() || !matches!(id.space(), Some(Space::Nodes | Space::Inodes));
+        let store = StoreOptions {
+            read_only: true,
+            ..options(false).store
+        };
+        let reader = VolumeOptions {
+            store,
+            ..options(false)
+        };
+        let reader = Volume::open(device.clone(), &reader).unwrap_or_else(|e| panic!("{id}: {e}"));
+        reader.statfs().unwrap_or_else(|e| panic!("{id}: {e}"));
+        if is_shared && id.as_map().is_none() {
+            assert_eq!(read(&reader, ino, 0, 1), Ok(vec![0xA7]), "{id}");
+        }
+        match Volume::open(device, &options(false)) {
+            Ok(_) => taken += 1,
+            Err(error) => {
+                refused += 1;
+                assert!(is_shared && error.to_string().contains("-o ro"), "{id}: {error}");
+                assert!(reader.begin_writing().is_err(), "{id}");
+                assert!(reader.store().history().damage().iter().any(|d| d.id == id.0), "{id}");
+            }
+        }
+    }
+    assert!(refused > 3 && taken > 0, "{refused} {taken}");
 }

@@ -103,6 +103,15 @@ impl<'s> Plan<'s> {
         Ok(())
     }
 
+    /// A metablock that a recovery could not read: from here on no content has its sum (S-9.10).
+    pub fn lost(&mut self, id: MetaId) -> Result<(), Error> {
+        if let Some(mut entry) = self.store.locate(id)?.filter(|e| e.state == LIVE) {
+            entry.crc = (!entry.crc.get()).into();
+            self.entries.insert_first(id.0, entry);
+        }
+        Ok(())
+    }
+
     /// Writes a map page (and those above it) anew: one entry below it is put where it is again.
     pub fn rewrite_map_page(&mut self, id: MetaId) -> Result<(), Error> {
         let Some((space, mut level, mut number)) = id.as_map() else {

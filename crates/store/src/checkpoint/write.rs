@@ -26,6 +26,7 @@ impl Store {
         for (id, generation) in moment.deaths.all()? {
             plan.dead(MetaId(id), generation)?;
         }
+        self.lost_at_rest().into_iter().try_for_each(|id| plan.lost(id))?;
         let mut batch = Vec::with_capacity(BATCH);
         for dirty in moment.dirty.iter() {
             let [id, frame] = dirty?;

@@ -6,6 +6,8 @@
 //! P-1 A frame that the log changes is verified, changed in a private copy, and stored once, with sums of that copy: behind some
 //!     guards each store is a system call or more, and a service waits for all of them (decision 0621).
 //! P-2 What a copy is of is pinned, and read by nobody else, until it is stored or dropped.
+//! P-3 A metablock of one owner that cannot be read is lost alone, with what the log has for it; what only writers need and
+//!     cannot be read is left out if nobody writes (S-9.10).
 
 use crate::cache::Pin;
 use crate::error::Error;
@@ -113,8 +115,14 @@ impl<'s> Replay<'s> {
         if !matches!(id.space(), Some(Space::Nodes | Space::Inodes)) {
             return Err(Error::Damaged(format!("it changes {id}, which is not logged")));
         }
-        let Some(pin) = self.store.fetch_known(id)? else {
-            return Err(Error::Damaged(format!("it changes {id}, which does not exist")));
+        if self.store.fences.has(id) {
+            return Ok(());
+        }
+        let pin = match self.store.fetch_known(id) {
+            Ok(Some(pin)) => pin,
+            Ok(None) => return Err(Error::Damaged(format!("it changes {id}, which does not exist"))),
+            Err(why @ Error::Damaged(_)) => return self.store.lose_at_rest(id, why),
+            Err(error) => return Err(error),
         };
         let live = self.store.header(id)?.generation.get();
         if live != generation {
@@ -158,8 +166,15 @@ impl<'s> Replay<'s> {
         if !matches!(id.space(), Some(Space::Nodes | Space::Inodes)) {
             return Err(Error::Damaged(format!("it ends {id}, which never ends")));
         }
-        let live = self.store.live_generation(id)?;
-        if live != Some(generation) {
+        let live = match self.store.fences.has(id) {
+            true => Ok(Some(generation)),
+            false => self.store.live_generation(id),
+        };
+        let live = match live {
+            Err(why @ Error::Damaged(_)) => self.store.lose_at_rest(id, why).map(|()| Some(generation)),
+            live => live,
+        };
+        if live? != Some(generation) {
             return Err(Error::Damaged(format!(
                 "it ends {id} of generation {generation}, which is not alive"
             )));
@@ -171,6 +186,7 @@ impl<'s> Replay<'s> {
         if let Some(pin) = self.store.cache.pin(id) {
             self.store.cache.remove(id, pin);
         }
+        self.store.fences.died(id);
         self.store.deaths.insert(id, generation);
         self.store.map_changes(id);
         Ok(())
@@ -209,7 +225,9 @@ impl<'s> Replay<'s> {
     fn replay_bits_in_one(&mut self, space: Space, at: u64, end: u64, on: bool) -> Result<(), Error> {
         let (id, first, _) = bitmap::bit(space, at);
         let (_, last, _) = bitmap::bit(space, end - 1);
-        let pin = self.store.fetch(id)?;
+        let Some(pin) = self.store.or_without(self.store.fetch(id))? else {
+            return Ok(());
+        };
         let bytes = &mut self.image(id, pin)?[first..=last];
         for number in at..end {
             let (_, offset, mask) = bitmap::bit(space, number);
@@ -236,7 +254,9 @@ impl<'s> Replay<'s> {
         }
         for page in run.start..run.start + u64::from(run.count) {
             let (id, offset) = bitmap::share(page);
-            let pin = self.store.fetch(id)?;
+            let Some(pin) = self.store.or_without(self.store.fetch(id))? else {
+                continue;
+            };
             let count = counter(self.image(id, pin)?, offset)?;
             let now = i32::from(u16::from_le_bytes(*count))
                 .checked_add(delta)
@@ -249,7 +269,9 @@ impl<'s> Replay<'s> {
     }
 
     fn replay_total(&mut self, offset: usize, add: i64) -> Result<(), Error> {
-        let pin = self.store.fetch(TOTALS)?;
+        let Some(pin) = self.store.or_without(self.store.fetch(TOTALS))? else {
+            return Ok(());
+        };
         let total = counter(self.image(TOTALS, pin)?, offset)?;
         *total = u64::from_le_bytes(*total).wrapping_add_signed(add).to_le_bytes();
         Ok(())
