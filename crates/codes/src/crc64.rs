@@ -44,7 +44,7 @@ pub fn more(crc: u64, data: &[u8]) -> u64 {
 
 /// [`more`] of two little-endian words.
 #[inline]
-pub(crate) fn two_more(crc: u64, first: u64, second: u64) -> u64 {
+pub fn two_more(crc: u64, first: u64, second: u64) -> u64 {
     !delta_words(WORDS - 2, !crc ^ first, second)
 }
 

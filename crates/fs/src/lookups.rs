@@ -10,6 +10,7 @@
 
 use keepfs_store::arena::{Guard, Region};
 use keepfs_store::planted::{self, Second};
+use keepfs_store::twice::{self, Found};
 use keepfs_store::{Error, Padded, Pool};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -86,22 +87,28 @@ impl Lookups {
         let end = end_of(pool);
         let bytes = PAGE + 4 * end;
         let region = Region::sparse(NAME, bytes as usize, guard, seal).map_err(failed(bytes))?;
-        region.store(0, &header(pool));
+        twice::store(&region, 0, &header(pool));
         Ok(Lookups::over(region, end))
     }
 
-    /// The counts as an earlier life of the server left them. Errors: `Memory`; `Damaged` if they are not of this pool.
-    pub fn adopt(memory: OwnedFd, pool: &Pool, guard: Guard, seal: bool) -> Result<Lookups, Error> {
+    /// The counts as an earlier life of the server left them, and whether their header was changed at one of its places. Errors:
+    /// `Memory`; `Damaged` if they are not of this pool.
+    pub fn adopt(memory: OwnedFd, pool: &Pool, guard: Guard, seal: bool) -> Result<(Lookups, bool), Error> {
         let end = end_of(pool);
         let region = Region::adopt(memory, guard, seal).map_err(failed(0))?;
-        let mut found = [0; 24];
-        region.load(0, &mut found);
-        if region.bytes() as u64 != PAGE + 4 * end || found != header(pool) {
+        let right = header(pool);
+        let found = twice::found(&region, 0, |found| (*found == right).then_some(()));
+        if region.bytes() as u64 != PAGE + 4 * end || found == Found::Neither {
             return Err(Error::Damaged("the lookup counts are not those of this pool".into()));
         }
+        // The file goes on: what stands in it once, or was changed, stands in it twice again.
+        twice::store(&region, 0, &right);
         let lookups = Lookups::over(region, end);
+        if lookups.has_lost() {
+            lookups.note_lost();
+        }
         lookups.count_again().map_err(failed(0))?;
-        Ok(lookups)
+        Ok((lookups, found == Found::One(())))
     }
 
     fn over(region: Region, end: u64) -> Lookups {
@@ -283,12 +290,15 @@ impl Lookups {
 
     /// Changes were lost that made inodes which are looked up, or a server before this one noted that (S-16.7).
     pub fn note_lost(&self) {
-        self.region.store(LOST_AT, &1u64.to_le_bytes());
+        twice::store(&self.region, LOST_AT, &1u64.to_le_bytes());
     }
 
     /// Whether that was noted.
     pub fn has_lost(&self) -> bool {
-        self.region.load_u64(LOST_AT, Ordering::Relaxed) != 0
+        let places = [LOST_AT, LOST_AT + twice::APART];
+        places
+            .iter()
+            .any(|at| self.region.load_u64(*at, Ordering::Relaxed) != 0)
     }
 
     /// Calls `each` with all that somebody holds.

@@ -6,7 +6,7 @@ use crate::lookups::Lookups;
 use crate::volume::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_store::planted::{self, Second};
-use keepfs_store::{Again, LOOKUPS, Pool, Remains, Resumed, Store};
+use keepfs_store::{Again, Evidence, LOOKUPS, Pool, Remains, Resumed, Store};
 use keepfs_vfs::{Entry, Ino};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -39,15 +39,27 @@ impl Volume {
         let left = remains
             .take(LOOKUPS)
             .filter(|_| !planted::forgets(Second::LookupsForgotten));
-        let (lookups, lost) = match left.map(|left: OwnedFd| Lookups::adopt(left, &pool, guard, seal)) {
-            Some(Ok(lookups)) => (lookups, None),
-            Some(Err(error)) => (Lookups::new(&pool, guard, seal)?, Some(error.to_string())),
-            None => (Lookups::new(&pool, guard, seal)?, Some("they are missing".into())),
+        let lost = |why| Some(Evidence::Memory(LOOKUPS, why));
+        let (lookups, found) = match left.map(|left: OwnedFd| Lookups::adopt(left, &pool, guard, seal)) {
+            Some(Ok((lookups, changed))) => {
+                let changed = changed.then_some(Evidence::Twice(LOOKUPS, "header", true));
+                (lookups, changed)
+            }
+            Some(Err(error)) => (Lookups::new(&pool, guard, seal)?, lost(error.to_string())),
+            None => (Lookups::new(&pool, guard, seal)?, lost("they are missing".into())),
         };
         let (store, mut resumed) = Store::resume(device, &options.store, remains, |ino| lookups.raise(ino))?;
-        if let Some(lost) = lost {
-            tracing::error!(%lost, "lookup counts of the server that died are not known: open files without names are lost");
-            resumed.findings.push(keepfs_store::Evidence::Memory(LOOKUPS, lost));
+        if let Some(found) = found {
+            match &found {
+                Evidence::Memory(_, lost) => tracing::error!(
+                    %lost,
+                    "lookup counts of the server that died are not known: open files without names are lost"
+                ),
+                changed => {
+                    tracing::error!(%changed, "in the memory of a server that died; the other place is right and was used")
+                }
+            }
+            resumed.findings.push(found);
         }
         if resumed.lost > 0 {
             lookups.note_lost();

@@ -53,6 +53,7 @@ mod switch;
 mod sync;
 mod system;
 mod trim;
+pub mod twice;
 mod txn;
 mod undo;
 mod update;

@@ -11,16 +11,18 @@
 //!     the lock.
 
 mod compact;
+mod cursor;
 mod draft;
 mod read;
 mod spare;
 
 pub use compact::{Group, Work, compact};
 pub use draft::{Draft, Encoded};
-pub use read::rebuild;
+pub use read::{ENTRIES_MAX, Rebuilt, rebuild};
 pub use spare::{Piece, Spare};
 
 use crate::segment::{RING, Segment, Word};
+use cursor::Cursor;
 use keepfs_format::plog::Record;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -101,6 +103,7 @@ impl Redo {
         self.last = last;
         self.segment.set_word(Word::Last, last);
         self.segment.set_word(Word::Followed, last);
+        self.store_cursor();
     }
 
     /// Writes the next transaction's entry; it counts from its slot's state word on. Returns its number.
@@ -128,7 +131,7 @@ impl Redo {
 
     fn store_cursor(&self) {
         self.segment
-            .set_word(Word::Cursor, (self.end as u64) << 32 | self.start as u64);
+            .set_word(Word::Cursor, Cursor::word(self.start, self.end, self.last));
     }
 
     /// Takes everything not yet in a group.

@@ -208,9 +208,9 @@ impl Table {
 }
 
 impl Left {
-    /// The slots that an earlier life of the server left, which belong to the redo ring of `incarnation`. Errors: `Memory`,
-    /// `Damaged`.
-    pub fn adopt(memory: OwnedFd, guard: Guard, incarnation: u64) -> Result<Left, Error> {
+    /// The slots that an earlier life of the server left, which belong to the redo ring of `incarnation`, if that is known.
+    /// Errors: `Memory`, `Damaged`.
+    pub fn adopt(memory: OwnedFd, guard: Guard, incarnation: Option<u64>) -> Result<Left, Error> {
         slots::adopt(memory, guard, incarnation)
     }
 }

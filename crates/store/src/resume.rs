@@ -14,6 +14,7 @@ pub use evidence::Evidence;
 use crate::arena::Arena;
 use crate::error::Error;
 use crate::planted::{self, Bug, Point, Second};
+use crate::redo::ENTRIES_MAX;
 use crate::remains::{ARENA, PARITY, REQUESTS, SESSION, STAGING, SUMS};
 use crate::requests::{Left, Met};
 use crate::segment::Adopted;
@@ -91,6 +92,7 @@ struct Dead {
 impl Dead {
     fn adopt(mut remains: Remains, options: &StoreOptions, code: Protection, findings: &mut Vec<Evidence>) -> Dead {
         let guard = options.guard;
+        let mut twice = Vec::new();
         let mut right = |what: &'static str, result: Option<Result<(), Error>>| match result {
             Some(Ok(())) => {}
             Some(Err(error)) => findings.push(Evidence::Memory(what, error.to_string())),
@@ -104,12 +106,17 @@ impl Dead {
             .map(|memory| Adopted::new(memory, guard, undo.as_ref()));
         let (adopted, told) = apart(adopted);
         right(STAGING, told);
-        let incarnation = adopted.as_ref().map_or(0, Adopted::incarnation);
+        let incarnation = adopted.as_ref().map(Adopted::incarnation);
         let requests = remains
             .take(REQUESTS)
             .map(|memory| Left::adopt(memory, guard, incarnation));
         let (requests, told) = apart(requests);
         right(REQUESTS, told);
+        let changed = adopted.iter().flat_map(Adopted::changed);
+        let changed = changed.map(|(what, is_known)| Evidence::Twice(STAGING, what, is_known));
+        let header = requests.as_ref().is_some_and(|left| left.header_changed);
+        let header = header.then_some(Evidence::Twice(REQUESTS, "header", true));
+        twice.extend(changed.chain(header));
         let frames = [ARENA, SUMS, PARITY].map(|name| remains.take(name));
         // The superblock may have another one by now (S-2.9).
         let code = adopted.as_ref().and_then(Adopted::code).unwrap_or(code);
@@ -119,6 +126,7 @@ impl Dead {
         };
         let (arena, told) = apart(arena);
         right(ARENA, told);
+        findings.extend(twice);
         Dead {
             undo,
             arena,
@@ -174,7 +182,11 @@ impl Store {
         resumed.beyond = last.saturating_sub(logged);
         resumed.lost = match &dead.adopted {
             Some(adopted) => adopted.lost(logged),
-            None => 1,
+            None => {
+                let most = logged.saturating_add(ENTRIES_MAX);
+                let told = dead.undo.as_ref().map_or(0, |undo| undo.last_told(most));
+                told.saturating_sub(logged).max(1)
+            }
         };
         // A life that nobody has heard of may have written more to the log than this memory knows.
         let is_last = |adopted: &&Adopted| resumed.lost == 0 && logged <= adopted.last_seq();

@@ -7,13 +7,16 @@
 //! G-2 Every access stays in its part: ring, heads, pages.
 
 mod adopt;
+mod words;
 
 pub use adopt::Adopted;
+pub use words::Word;
 
 use crate::arena::{Guard, Region};
 use crate::error::Error;
 use crate::padded::Padded;
 use crate::pool::protect;
+use crate::twice::{self, Found};
 use core::sync::atomic::{AtomicI64, Ordering};
 use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
@@ -33,39 +36,30 @@ const SMALL_EACH: usize = 2;
 
 const NAME: &str = "keepfs-staging";
 const MAGIC: u64 = 0x3147_5453_5346_504B;
-const LAYOUT: u64 = 2;
+const LAYOUT: u64 = 3;
+/// Of servers before, which another program may follow.
+const LAYOUT_BEFORE: u64 = 2;
 const RING_AT: usize = PAGE;
 const HEADS_AT: usize = RING_AT + RING;
 /// Most slots that a header may tell.
 const SLOTS_MAX: u64 = 1 << 20;
 
-/// A word of page 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(usize)]
-pub enum Word {
-    /// Start of the first redo entry kept (low half), end of the last (high half).
-    Cursor = 64,
-    /// The last transaction whose redo was given up.
-    Last = 72,
-    /// The last transaction that the staged slots hold.
-    Followed = 80,
-    /// Whether writing has ended because the device failed.
-    Fault = 88,
-    /// 1 + number of the code of the frames in the same set (S-2.6); 0: that of the superblock.
-    Code = 96,
-    /// Generation of the superblock from whose log this life has refused groups (S-9.9); 0: it refused none.
-    RefusedBehind = 104,
-    /// The first group that it refused.
-    Refused = 112,
-}
+/// Bytes of the header.
+const HEADER: usize = 48;
 
-/// What [`Word::Fault`] is then; anything else says nothing (S-1.3).
+/// What [`Word::Fault`] is then (S-1.3).
 const DEVICE_FAILED: u64 = 0x4D9A_36C5_B265_3A1B;
 
 /// The mapped segment.
 pub struct Segment {
     region: Region,
     incarnation: u64,
+    /// The CRC-64 of the incarnation, with which those of the words begin.
+    seed: u64,
+    /// Its words are those of layout 2.
+    is_former: bool,
+    /// The header was changed at one of its places.
+    header_changed: bool,
     /// Whole slots; those behind them are small.
     slots: u32,
     /// Bytes of the ring that nobody holds; follows from the entries kept. Below 0 for the moment in which somebody who
@@ -98,6 +92,44 @@ impl Extent {
     }
 }
 
+/// What the header tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Header {
+    is_former: bool,
+    incarnation: u64,
+    slots: u64,
+}
+
+impl Header {
+    /// The header of a segment of `bytes` bytes, if it is one.
+    fn of(header: &[u8; HEADER], bytes: usize) -> Option<Header> {
+        let word = |i: usize| header[8 * i..].first_chunk().map_or(0, |w| u64::from_le_bytes(*w));
+        let found = Header {
+            is_former: word(1) == LAYOUT_BEFORE,
+            incarnation: word(2),
+            slots: word(4),
+        };
+        let is_possible = found.slots <= SLOTS_MAX && Extent::of(found.slots as usize).end == bytes;
+        (is_possible && found.bytes() == *header).then_some(found)
+    }
+
+    fn found(region: &Region) -> Found<Header> {
+        twice::found(region, 0, |header| Header::of(header, region.bytes()))
+    }
+
+    fn bytes(&self) -> [u8; HEADER] {
+        let layout = if self.is_former { LAYOUT_BEFORE } else { LAYOUT };
+        let mut header = [0; HEADER];
+        let words = [MAGIC, layout, self.incarnation, RING as u64, self.slots];
+        for (to, word) in header.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        let crc = crc64::full(&header[..HEADER - 8]);
+        header[HEADER - 8..].copy_from_slice(&crc.to_le_bytes());
+        header
+    }
+}
+
 impl Segment {
     /// A new, empty segment of `slots` whole slots. If it is `lasting`, its descriptor is kept for whoever adopts it.
     pub fn new(slots: usize, guard: Guard, seal: bool, lasting: bool) -> Result<Segment, Error> {
@@ -110,43 +142,43 @@ impl Segment {
     /// The segment that an earlier life of the server left (S-14.8). Errors: `Memory`; `Damaged` if it is not one.
     pub fn adopt(descriptor: OwnedFd, guard: Guard, seal: bool) -> Result<Segment, Error> {
         let region = Region::adopt(descriptor, guard, seal).map_err(|source| memory(0, source))?;
-        let mut header = [0; 48];
-        region.load(0, &mut header);
-        let word = |i: usize| header[8 * i..].first_chunk().map_or(0, |w| u64::from_le_bytes(*w));
-        let right = [word(0), word(1), word(3), word(5)] == [MAGIC, LAYOUT, RING as u64, crc64::full(&header[..40])];
-        let slots = word(4);
-        if !right || slots > SLOTS_MAX || Extent::of(slots as usize).end != region.bytes() {
-            return Err(Error::Damaged(
-                "the session segment is not one that this version left".into(),
-            ));
+        let found = Header::found(&region);
+        match found {
+            Found::Both(header) | Found::One(header) => Ok(Segment {
+                header_changed: matches!(found, Found::One(_)),
+                ..Segment::over(region, header)
+            }),
+            Found::Neither => Err(Error::Damaged(
+                "the session segment is not one that this version left, or one before it".into(),
+            )),
         }
-        Ok(Segment {
-            region,
-            incarnation: word(2),
-            slots: slots as u32,
-            room: Padded::new(AtomicI64::new(RING as i64 - 8)),
-        })
     }
 
     /// The first words of a new life.
     fn begin(region: Region, slots: usize) -> Result<Segment, Error> {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|e| Error::Logic(format!("no random numbers: {e}")))?;
-        let incarnation = u64::from_le_bytes(random);
-        let mut header = [0; 48];
-        let words = [MAGIC, LAYOUT, incarnation, RING as u64, slots as u64];
-        for (to, word) in header.chunks_exact_mut(8).zip(words) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        let crc = crc64::full(&header[..40]);
-        header[40..].copy_from_slice(&crc.to_le_bytes());
-        region.store(0, &header);
-        Ok(Segment {
+        let header = Header {
+            is_former: false,
+            incarnation: u64::from_le_bytes(random),
+            slots: slots as u64,
+        };
+        twice::store(&region, 0, &header.bytes());
+        let segment = Segment::over(region, header);
+        Word::ALL.iter().for_each(|word| segment.set_word(*word, 0));
+        Ok(segment)
+    }
+
+    fn over(region: Region, header: Header) -> Segment {
+        Segment {
             region,
-            incarnation,
-            slots: slots as u32,
+            incarnation: header.incarnation,
+            seed: crc64::full(&header.incarnation.to_le_bytes()),
+            is_former: header.is_former,
+            header_changed: false,
+            slots: header.slots as u32,
             room: Padded::new(AtomicI64::new(RING as i64 - 8)),
-        })
+        }
     }
 
     /// Guarded memory, for fault injection and tests.
@@ -179,24 +211,14 @@ impl Segment {
         (self.slots as usize).saturating_sub(SPARE_SLOTS) / 2
     }
 
-    /// A word of page 0.
-    pub fn word(&self, word: Word) -> u64 {
-        self.region.load_u64(word as usize, Ordering::Acquire)
-    }
-
-    /// Stores a word of page 0; what was stored before it is seen by whoever sees it.
-    pub fn set_word(&self, word: Word, value: u64) {
-        self.region.store_u64(word as usize, value, Ordering::Release);
-    }
-
     /// Writing to the pool has ended because the device failed: a restarted server does not write either (S-16.6).
     pub fn note_device_failed(&self) {
         self.set_word(Word::Fault, DEVICE_FAILED);
     }
 
-    /// Whether that was noted.
+    /// Whether that was noted. Where nobody can tell it was: nothing is written then (S-14.8).
     pub fn device_failed(&self) -> bool {
-        self.word(Word::Fault) == DEVICE_FAILED
+        self.word(Word::Fault).is_none_or(|word| word == DEVICE_FAILED)
     }
 
     /// From the log behind the superblock of `generation` group `first` and those behind it were not taken.
@@ -207,7 +229,8 @@ impl Segment {
 
     /// The first group that was not taken from the log behind the superblock of `generation`, if that was noted.
     pub fn refused(&self, generation: u64) -> Option<u64> {
-        (self.word(Word::RefusedBehind) == generation).then(|| self.word(Word::Refused))
+        self.word(Word::RefusedBehind).filter(|behind| *behind == generation)?;
+        self.word(Word::Refused)
     }
 
     /// The frames of the same set have this code.
@@ -220,7 +243,7 @@ impl Segment {
 
     /// The code that was noted, if any.
     pub fn code(&self) -> Option<Protection> {
-        let number = self.word(Word::Code).checked_sub(1)?;
+        let number = self.word(Word::Code)?.checked_sub(1)?;
         u8::try_from(number).ok().and_then(protect::of)
     }
 

@@ -259,6 +259,16 @@ impl UndoLog {
         self.region.descriptor()
     }
 
+    /// The greatest number, at most `most`, that a slot told as committed; nothing but the state of the slot guards it.
+    pub(crate) fn last_told(&self, most: u64) -> u64 {
+        let is_right = |slot: &usize| matches!(self.head(*slot).state, Some(State::Free | State::Committed));
+        let told = self.slots().filter(is_right).map(|slot| {
+            let at = slot * SLOT + slots::SEQ;
+            self.region.load_u64(at, Ordering::Acquire)
+        });
+        told.filter(|seq| *seq <= most).max().unwrap_or(0)
+    }
+
     /// Takes a free slot, the one that this thread had last if it can; waits while all are in use (transactions never wait
     /// themselves, so this is short).
     pub fn open(&self) -> UndoSlot<'_> {

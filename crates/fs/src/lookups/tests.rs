@@ -78,7 +78,7 @@ fn the_next_life_has_the_counts() {
     let pool = Pool { id: pool.id, ..pool };
     let first = Lookups {
         region: {
-            first.region.store(0, &header(&pool));
+            twice::store(&first.region, 0, &header(&pool));
             first.region
         },
         ..first
@@ -92,7 +92,8 @@ fn the_next_life_has_the_counts() {
         .expect("it lasts")
         .try_clone_to_owned()
         .expect("again");
-    let next = Lookups::adopt(memory, &pool, Guard::Alias, false).expect("adopted");
+    let (next, changed) = Lookups::adopt(memory, &pool, Guard::Alias, false).expect("adopted");
+    assert!(!changed);
     for ino in 1..60_000 {
         assert_eq!(next.held(ino), ino % 7 == 1, "{ino}");
     }
@@ -190,4 +191,39 @@ fn what_is_only_asked_for_takes_no_memory() {
     let left = used(&lookups);
     ask();
     assert_eq!(used(&lookups), left);
+}
+
+/// S-16.7, S-14.10: one stray write into page 0 costs neither the counts nor what is known of a loss, and it is told; also when
+/// the server before wrote all of it once.
+#[test]
+fn one_stray_write_into_page_0_costs_nothing() {
+    let pool = pool();
+    for (at, byte) in [0, 8, 20, 24, 2048, 2060, 2072]
+        .into_iter()
+        .flat_map(|at| [(at, 0), (at, 0xFF)])
+    {
+        let lookups = Lookups::new(&pool, Guard::Alias, false).expect("memory");
+        lookups.raise(7);
+        lookups.note_lost();
+        let adopt = || {
+            let memory = lookups.descriptor().expect("it lasts").try_clone_to_owned();
+            Lookups::adopt(memory.expect("again"), &pool, Guard::Alias, false).expect("adopted")
+        };
+        lookups.region.store(at, &[byte; 64]);
+        let (next, changed) = adopt();
+        assert!(next.held(7) && next.has_lost(), "{byte:#x} at {at}");
+        let is_header = at % 2048 < 24 && (at, byte) != (2048, 0);
+        assert_eq!(changed, is_header, "{byte:#x} at {at}");
+        lookups.region.store(if at < 2048 { 2048 } else { 0 }, &[0; 64]);
+        let (next, _) = adopt();
+        assert!(
+            next.held(7) && next.has_lost(),
+            "{byte:#x} at {at}, and the other place later"
+        );
+    }
+    let lookups = Lookups::new(&pool, Guard::Alias, false).expect("memory");
+    lookups.region.store(2048, &[0; 2048]);
+    let memory = lookups.descriptor().expect("it lasts").try_clone_to_owned();
+    let (next, changed) = Lookups::adopt(memory.expect("again"), &pool, Guard::Alias, false).expect("adopted");
+    assert!(!changed && !next.has_lost());
 }

@@ -118,6 +118,12 @@ impl Told<'_> {
         let (place, id, at, page) = self.place.fields();
         let (range, old, new) = shown(self.seen);
         let more = if self.more.is_empty() { "" } else { "; " };
+        // Of the memory of a server that died; the device has nothing of it.
+        let deed = match (self.place, self.done) {
+            (Place::Outside(0), Done::OtherCopy) => "the other place is right and was used".into(),
+            (Place::Outside(0), Done::Dropped) => "not used".into(),
+            (_, done) => done.to_string(),
+        };
         let window = self
             .window_ms
             .map_or_else(String::new, |ms| format!(", right {ms} ms before"));
@@ -137,10 +143,9 @@ impl Told<'_> {
             old,
             new,
             text: format!(
-                "{}: {}{window}; {}{more}{}",
+                "{}: {}{window}; {deed}{more}{}",
                 Where(self.place),
                 self.seen,
-                self.done,
                 self.more
             ),
         }

@@ -1,6 +1,6 @@
 //! Reading entries back, checked: when a group is cut, and after a kill (S-14.4, S-14.8).
 
-use super::{ENTRY_MAX, Entry, HEAD, Redo, RedoDamage, Span, TxnRedo};
+use super::{Cursor, ENTRY_MAX, Entry, HEAD, Redo, RedoDamage, Span, TxnRedo};
 use crate::segment::{RING, Segment, Word};
 use keepfs_codes::crc64;
 use keepfs_format::plog;
@@ -142,46 +142,85 @@ impl Span {
     }
 }
 
-/// The ring as a killed server left it; nothing is in a group (S-14.8). `committed` tells the number of the transaction
-/// that an undo slot committed in a generation. If something in it is not right, it has what is before that, and that
-/// is told.
-pub fn rebuild(segment: Arc<Segment>, committed: impl Fn(u16, u32) -> Option<u64>) -> (Redo, Option<RedoDamage>) {
-    let cursor = segment.word(Word::Cursor);
-    let (start, end) = (cursor as u32 as usize, (cursor >> 32) as usize);
+/// The ring as a killed server left it.
+pub struct Rebuilt {
+    /// Its entries up to the first that is not right; none is in a group.
+    pub redo: Redo,
+    /// The first that is not right, or is missing.
+    pub damage: Option<RedoDamage>,
+    /// The last transaction that somebody may have heard of.
+    pub heard: u64,
+    /// Whether it is that one: else there may have been more.
+    pub is_known: bool,
+}
+
+/// Most entries that the ring holds.
+pub const ENTRIES_MAX: u64 = (RING / HEAD) as u64;
+
+/// The ring as a killed server left it (S-14.8). `committed` tells the number of the transaction that an undo slot committed in
+/// a generation.
+pub fn rebuild(segment: Arc<Segment>, committed: impl Fn(u16, u32) -> Option<u64>) -> Rebuilt {
+    let (given_up, followed) = (segment.word(Word::Last), segment.word(Word::Followed));
+    let cursor = Cursor::of(&segment);
+    let last = given_up.or(followed).unwrap_or(0);
+    let start = cursor.map_or(0, |cursor| cursor.start);
     let mut redo = Redo {
-        last: segment.word(Word::Last),
-        segment: segment.clone(),
+        last,
         start,
         end: start,
+        segment,
         kept: Default::default(),
         taken: 0,
     };
-    if start >= RING || end >= RING || !start.is_multiple_of(8) || !end.is_multiple_of(8) {
-        let seq = redo.last + 1;
-        return (redo, Some(RedoDamage { seq }));
+    let is_whole = cursor.is_some_and(|cursor| redo.read_back(cursor.bytes(), committed));
+    // Without a CRC it must be possible at least.
+    let most = match redo.segment.is_former() {
+        true => redo.last.saturating_add(ENTRIES_MAX),
+        false => u64::MAX,
+    };
+    let told = cursor.and_then(|cursor| cursor.last(last)).unwrap_or(0);
+    let heard = told.max(followed.filter(|seq| *seq <= most).unwrap_or(0));
+    let is_known = cursor.is_some() && given_up.is_some();
+    let is_right = is_whole && is_known && redo.last >= heard;
+    let seq = redo.last.saturating_add(1);
+    Rebuilt {
+        damage: (!is_right).then_some(RedoDamage { seq }),
+        // An entry that is not right was there.
+        heard: if is_whole || cursor.is_none() {
+            heard
+        } else {
+            heard.max(seq)
+        },
+        is_known,
+        redo,
     }
-    let mut left = (end + RING - start) % RING;
-    while left > 0 {
-        let first = redo.kept.is_empty();
-        let next = Whole::at(&segment, redo.end)
-            .filter(|w| w.len() <= left && (w.seq == redo.last + 1 || first && w.seq <= redo.last));
-        let Some(whole) = next else {
-            let seq = redo.last + 1;
-            return (redo, Some(RedoDamage { seq }));
-        };
-        left -= whole.len();
-        redo.adopt(&whole);
-    }
-    // Committed, but killed before the cursor was moved on (S-14.3).
-    let beyond = Whole::at(&segment, redo.end)
-        .filter(|w| w.seq == redo.last + 1 && committed(w.slot, w.generation) == Some(w.seq));
-    if let Some(whole) = beyond {
-        redo.adopt(&whole);
-    }
-    (redo, None)
 }
 
 impl Redo {
+    /// Adopts the entries of the next `left` bytes, and the one behind them if its slot is committed. Whether all are right.
+    fn read_back(&mut self, mut left: usize, committed: impl Fn(u16, u32) -> Option<u64>) -> bool {
+        let segment = self.segment.clone();
+        while left > 0 {
+            let is_first = self.kept.is_empty();
+            let next = Whole::at(&segment, self.end)
+                .filter(|w| w.len() <= left && (self.is_next(w) || is_first && w.seq <= self.last));
+            let Some(whole) = next else { return false };
+            left -= whole.len();
+            self.adopt(&whole);
+        }
+        // Committed, but killed before the cursor was moved on (S-14.3).
+        let beyond =
+            Whole::at(&segment, self.end).filter(|w| self.is_next(w) && committed(w.slot, w.generation) == Some(w.seq));
+        if let Some(whole) = beyond {
+            self.adopt(&whole);
+        }
+        true
+    }
+
+    fn is_next(&self, whole: &Whole) -> bool {
+        self.last.checked_add(1) == Some(whole.seq)
+    }
+
     fn adopt(&mut self, whole: &Whole) {
         self.segment.take_room(whole.len());
         self.last = whole.seq;

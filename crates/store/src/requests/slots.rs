@@ -2,6 +2,7 @@
 
 use crate::arena::{Guard, Region};
 use crate::error::Error;
+use crate::twice::{self, Found};
 use crate::undo::UndoLog;
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
@@ -88,7 +89,7 @@ pub struct Met {
 /// Memory for the slots of the redo ring of `incarnation`.
 pub fn make(guard: Guard, seal: bool, incarnation: u64) -> Result<Region, Error> {
     let region = Region::lasting(NAME, BYTES, guard, seal).map_err(memory)?;
-    region.store(0, &header(incarnation));
+    twice::store(&region, 0, &header(incarnation));
     Ok(region)
 }
 
@@ -183,15 +184,23 @@ pub fn put(region: &Region, slot: usize, met: &Met) {
 /// The slots of a killed server.
 pub struct Left {
     region: Region,
+    /// The header was changed at one of its places.
+    pub header_changed: bool,
 }
 
-/// Maps them. Errors: `Memory`; `Damaged` if they are no slots, or do not belong to the ring of `incarnation`.
-pub fn adopt(descriptor: OwnedFd, guard: Guard, incarnation: u64) -> Result<Left, Error> {
+/// Maps them. Errors: `Memory`; `Damaged` if they are no slots, or do not belong to the ring of `incarnation`, if that is known.
+pub fn adopt(descriptor: OwnedFd, guard: Guard, incarnation: Option<u64>) -> Result<Left, Error> {
     let region = Region::adopt(descriptor, guard, false).map_err(memory)?;
-    let mut found = [0; 32];
-    region.load(0, &mut found);
-    match region.bytes() == BYTES && found == header(incarnation) {
-        true => Ok(Left { region }),
+    let is_right = |found: &[u8; 32]| {
+        let told = found[16..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        (*found == header(incarnation.unwrap_or(told))).then_some(())
+    };
+    let found = twice::found(&region, 0, is_right);
+    match region.bytes() == BYTES && found != Found::Neither {
+        true => Ok(Left {
+            header_changed: found == Found::One(()),
+            region,
+        }),
         false => Err(Error::Damaged(
             "the request slots are not those of this version or of this life".into(),
         )),

@@ -23,7 +23,7 @@ impl Life {
     /// What the next life finds when transactions up to `last` are recovered.
     fn left(&self, last: u64) -> Vec<Met> {
         let memory = self.requests.descriptor().expect("it lasts");
-        let left = Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, 7).expect("slots");
+        let left = Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, Some(7)).expect("slots");
         let (mut met, damaged) = left.met(&self.undo, last);
         assert_eq!(damaged, []);
         met.sort_by_key(|met| met.unique);
@@ -159,12 +159,12 @@ fn damage_is_told_and_another_life_refused() {
         let slot = SLOTS_AT;
         life.requests.0.region.xor_u8(slot + at + 4, 1);
         let memory = life.requests.descriptor().expect("it lasts");
-        let left = Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, 7).expect("slots");
+        let left = Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, Some(7)).expect("slots");
         assert_eq!(left.met(&life.undo, 0), (Vec::new(), vec![0]), "byte {at}");
         life.requests.0.region.xor_u8(slot + at + 4, 1);
     }
     let memory = life.requests.descriptor().expect("it lasts");
-    assert!(Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, 8).is_err());
+    assert!(Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, Some(8)).is_err());
 }
 
 /// Where the first slot lies.
@@ -178,4 +178,48 @@ fn threads_come_and_go() {
         std::thread::scope(|s| s.spawn(|| life.requests.begin(unique + 1)).join().expect("begun"));
     }
     assert!(life.left(0).len() < 10);
+}
+
+/// S-16.2, S-14.10: no stray write into page 0 makes a request be executed twice, and it is told.
+#[test]
+fn one_stray_write_into_page_0_costs_nothing() {
+    let life = Life::new();
+    life.requests.begin(100);
+    let slot = life.undo.open();
+    life.requests.name(slot.place(), 55);
+    slot.commit(5);
+    let adopt = |incarnation| {
+        let memory = life.requests.descriptor().expect("it lasts");
+        Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, incarnation)
+    };
+    let region = &life.requests.0.region;
+    let mut told = 0;
+    for (at, len) in (0..40).chain(1990..2090).flat_map(|at| [(at, 1), (at, 8), (at, 64)]) {
+        let mut before = [0; 64];
+        region.load(at, &mut before);
+        region.store(at, &[0x5A; 64][..len]);
+        let left = adopt(Some(7)).expect("slots");
+        assert_eq!(left.met(&life.undo, 5), (vec![done(100, 55, false)], Vec::new()));
+        told += usize::from(left.header_changed);
+        region.store(at, &before);
+    }
+    assert!(told > 100, "{told}");
+    region.store(0, &[0; 8]);
+    region.store(2048, &[0; 8]);
+    assert!(adopt(Some(7)).is_err() && adopt(None).is_err());
+}
+
+/// S-16.2: slots of a server that wrote the header once, and of one whose ring nobody knows.
+#[test]
+fn slots_of_a_server_before_are_followed() {
+    let life = Life::new();
+    life.requests.begin(100);
+    life.requests.0.region.store(2048, &[0; 2048]);
+    for incarnation in [Some(7), None] {
+        let memory = life.requests.descriptor().expect("it lasts");
+        let memory = memory.try_clone_to_owned().expect("again");
+        let left = Left::adopt(memory, GUARD, incarnation).expect("slots");
+        assert!(!left.header_changed);
+        assert_eq!(left.met(&life.undo, 0).0, [begun(100, 1)]);
+    }
 }

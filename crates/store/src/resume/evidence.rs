@@ -3,6 +3,7 @@
 use super::Resumed;
 use crate::arena::{Arena, FrameNo};
 use crate::events::{Damage, Done, Place, Seen, Told};
+use crate::remains::REQUESTS;
 use crate::restart::{self, Finding};
 use crate::segment::Adopted;
 use crate::staged::Table;
@@ -17,6 +18,8 @@ use std::collections::BTreeSet;
 pub enum Evidence {
     /// A memory file is missing, or none of a server of this version: its name, and what is wrong.
     Memory(&'static str, String),
+    /// What stands twice in a memory file is not right at one of its places, or, if not this, at both: file, what (S-14.10).
+    Twice(&'static str, &'static str, bool),
     /// A rollback found it.
     Rollback(Finding),
     /// A frame's bytes are not what its sum says. Addresses count from the beginning of the arena's memory.
@@ -31,6 +34,14 @@ impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Evidence::Memory(name, what) => write!(f, "{name}: {what}"),
+            Evidence::Twice(name, what, is_known) => {
+                let places = if *is_known {
+                    "one of its two places"
+                } else {
+                    "both of its places"
+                };
+                write!(f, "{name}: its {what} is not right at {places}")
+            }
             Evidence::Rollback(Finding::Inside { frame, offset, len }) => {
                 write!(f, "frame {frame}: {len} bytes at {offset}, inside an open change")
             }
@@ -52,7 +63,7 @@ impl Evidence {
     /// Where it was, and what (S-18.5).
     fn place(&self) -> (Place, Seen) {
         match self {
-            Evidence::Memory(..) | Evidence::Request(_) => (Place::Outside(0), Seen::Checksum),
+            Evidence::Memory(..) | Evidence::Twice(..) | Evidence::Request(_) => (Place::Outside(0), Seen::Checksum),
             Evidence::Rollback(Finding::Inside { frame, .. } | Finding::Frame { frame, .. }) => {
                 (Place::Frame(MetaId(0), *frame), Seen::Checksum)
             }
@@ -70,18 +81,33 @@ impl Evidence {
     }
 }
 
+impl Evidence {
+    /// What was done, and what more that is for users.
+    fn outcome(&self) -> (Done, &'static str) {
+        match self {
+            Evidence::Twice(_, _, true) => (Done::OtherCopy, ""),
+            Evidence::Request(_) | Evidence::Memory(REQUESTS, _) => (
+                Done::Dropped,
+                "; what was executed and not answered may have been executed twice",
+            ),
+            _ => (Done::Dropped, "; nothing of it was used"),
+        }
+    }
+}
+
 impl Store {
-    /// Tells what a resume found, in the log and in the history: it was in the memory of a server that died, and was not used.
+    /// Tells what a resume found, in the log and in the history: it was in the memory of a server that died.
     pub(super) fn tell_evidence(&self, evidence: &Evidence) {
         let (place, seen) = evidence.place();
+        let (done, outcome) = evidence.outcome();
         self.tell_of(&Told {
             place,
             seen: &seen,
-            done: Done::Dropped,
+            done,
             owner: 0,
             inodes: &[],
             window_ms: None,
-            more: format!("in the memory of a server that died: {evidence}; nothing of it was used"),
+            more: format!("in the memory of a server that died: {evidence}{outcome}"),
         });
     }
 

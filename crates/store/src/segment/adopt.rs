@@ -5,10 +5,10 @@
 //! what a sync would have made of it, and staged pages follow from the log (S-8.8). So nothing else is used; the staged pages
 //! in the segment are compared with those, as evidence.
 
-use super::{Segment, Word};
+use super::Segment;
 use crate::arena::Guard;
 use crate::error::Error;
-use crate::redo::{self, Redo, RedoDamage, TxnRedo, Work, compact};
+use crate::redo::{self, ENTRIES_MAX, Rebuilt, Redo, RedoDamage, TxnRedo, Work, compact};
 use crate::staged::{self, BadData, Table};
 use crate::undo::UndoLog;
 use keepfs_codes::Protection;
@@ -21,7 +21,10 @@ use std::sync::Arc;
 pub struct Adopted {
     segment: Arc<Segment>,
     redo: Redo,
-    damage: Option<RedoDamage>,
+    /// The last transaction that somebody may have heard of.
+    heard: u64,
+    /// Least number of transactions that are lost.
+    least: u64,
 }
 
 impl Adopted {
@@ -31,8 +34,22 @@ impl Adopted {
     pub fn new(descriptor: OwnedFd, guard: Guard, undo: Option<&UndoLog>) -> Result<Adopted, Error> {
         let segment = Arc::new(Segment::adopt(descriptor, guard, false)?);
         let committed = |slot, generation| undo.and_then(|undo| undo.committed(slot, generation));
-        let (redo, damage) = redo::rebuild(segment.clone(), committed);
-        Ok(Adopted { segment, redo, damage })
+        let Rebuilt {
+            redo,
+            damage,
+            mut heard,
+            is_known,
+        } = redo::rebuild(segment.clone(), committed);
+        if damage.is_some() && (!is_known || segment.is_former()) {
+            let most = redo.last.saturating_add(ENTRIES_MAX);
+            heard = heard.max(undo.map_or(0, |undo| undo.last_told(most)));
+        }
+        Ok(Adopted {
+            segment,
+            redo,
+            heard,
+            least: u64::from(!is_known),
+        })
     }
 
     /// Which life of the pool it is of.
@@ -53,14 +70,17 @@ impl Adopted {
 
     /// Committed transactions, up to the last, that are neither here whole nor in a log that has `logged`.
     pub fn lost(&self, logged: u64) -> u64 {
-        if self.lacks(logged) {
-            return self.segment.word(Word::Followed).max(self.redo.last) - logged;
-        }
-        let known = self.redo.last.max(logged);
-        match &self.damage {
-            Some(RedoDamage { seq }) => self.segment.word(Word::Followed).max(*seq).saturating_sub(known),
-            None => 0,
-        }
+        let known = match self.lacks(logged) {
+            true => logged,
+            false => self.redo.last.max(logged),
+        };
+        let heard = self.heard.max(self.redo.last);
+        heard.saturating_sub(known).max(self.least)
+    }
+
+    /// What of page 0 was changed by something else, and whether its other place is right.
+    pub fn changed(&self) -> Vec<(&'static str, bool)> {
+        self.segment.changed()
     }
 
     /// The first group that this server had refused of the log behind the superblock of `generation` (S-9.9).

@@ -27,10 +27,10 @@ impl Store {
                 self.fail(full.into());
             }
             table.give_up(core::mem::take(coming));
+            self.segment.set_word(Word::Followed, seq);
             // The transaction's promises are the table's now; what the table gave up goes back.
             give_back = (before + promised).saturating_sub(table.promised);
         }
-        self.segment.set_word(Word::Followed, seq);
         self.space.promise_back(give_back);
     }
 }

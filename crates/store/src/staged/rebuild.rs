@@ -20,7 +20,8 @@ pub fn rebuild(
     mut read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), BadData>,
 ) -> Result<Table, Error> {
     let mut table = from_heads(segment.clone())?;
-    let followed = segment.word(Word::Followed);
+    // What is applied again comes to the same.
+    let followed = segment.word(Word::Followed).unwrap_or(0);
     for txn in redo.iter().filter(|t| t.seq > followed) {
         for record in &txn.records {
             let (mut bases, mut lost) = (Bases::default(), None);
