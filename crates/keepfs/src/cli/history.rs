@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::image::DeviceImage;
 use super::registry::{self, Record};
 use super::unmount::patiently;
-use keepfs_audit::history as offline;
+use keepfs_audit::{Image, history as offline};
 use keepfs_format::MetaId;
 use keepfs_format::history::{Event, Lasting};
 use keepfs_fs::Volume;
@@ -196,6 +196,23 @@ pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
     }
 }
 
+/// What a server that serves nothing answers to `history N` and `damage`: what is on the device.
+pub fn answer_offline(image: &dyn Image, question: &str) -> Option<Value> {
+    let found = offline::of(image).ok()?;
+    let after: Option<u64> = question.strip_prefix("history ").and_then(|after| after.parse().ok());
+    match (question, after) {
+        (_, Some(after)) => {
+            let events = found.events.into_iter().filter(|event| event.number > after);
+            serde_json::to_value(events.map(Noticed::from).collect::<Vec<_>>()).ok()
+        }
+        ("damage", None) => {
+            let list = found.damage.into_iter().map(Damaged::from);
+            serde_json::to_value(list.collect::<Vec<_>>()).ok()
+        }
+        _ => None,
+    }
+}
+
 /// The server of a mount point or pool, if it has one.
 pub fn server_of(of: &Path) -> Option<Record> {
     let at_dir = registry::at_dir(of).ok().and_then(|(_, record)| record);
@@ -206,6 +223,10 @@ pub fn server_of(of: &Path) -> Option<Record> {
 pub fn ask<T: DeserializeOwned>(record: &Record, question: &str) -> Result<Option<T>, Failure> {
     let dir = record.dir.display();
     match control::ask(record, question) {
+        Ok(answer) if answer["error"].is_string() => {
+            let why = answer["error"].as_str().unwrap_or_default();
+            Err(Failure::Other(format!("{dir}: {why}")))
+        }
         Ok(answer) => serde_json::from_value(answer)
             .map(Some)
             .map_err(|e| Failure::Other(format!("{dir}: its server is of another version ({e})"))),

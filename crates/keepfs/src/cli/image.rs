@@ -1,12 +1,14 @@
 //! A pool's device as the checker wants it: page by page, read-only, pages counted.
 
 use super::failure::Failure;
+use keepfs::OpenOptions;
 use keepfs_audit::Image;
 use keepfs_format::PAGE;
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::{Device, PageNo};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +31,21 @@ impl DeviceImage {
     /// Opens a device; writers are kept out as long as this lives. Errors: `Busy` if it is mounted for writing.
     pub fn open(path: &Path) -> Result<DeviceImage, Failure> {
         let device = FileDevice::open(path, OpenMode::ReadOnly, FileOptions::default())?;
+        Ok(DeviceImage {
+            source: Source::Alone(Box::new(device)),
+            read: AtomicU64::new(0),
+        })
+    }
+
+    /// A device that another process of ours had claimed and handed over, with its lock.
+    pub fn handed(path: &Path, device: OwnedFd, options: &OpenOptions) -> Result<DeviceImage, Failure> {
+        // Its lock, which is the other process's too, stays what it is.
+        let mode = match options.read_only {
+            true => OpenMode::ReadOnly,
+            false => OpenMode::ReadWrite,
+        };
+        let file = FileOptions { direct: options.direct };
+        let device = FileDevice::adopt(path, device, mode, file)?;
         Ok(DeviceImage {
             source: Source::Alone(Box::new(device)),
             read: AtomicU64::new(0),

@@ -4,6 +4,8 @@ use super::args::Serve;
 use super::control::{Answers, Control};
 use super::failure::Failure;
 use super::figures::Status;
+use super::history;
+use super::image::DeviceImage;
 use super::keep::held::{Held, Item};
 use super::keep::kept::Kept;
 use super::keep::lives::{Begin, Death, Mode};
@@ -173,7 +175,9 @@ pub fn begin(
         let oracle: Arc<dyn Vfs> = Arc::<Model>::default();
         let session = keepfs_fuse::resume(oracle, &config, connection)?;
         session.refuse_all();
-        return failing(session, place.record, ring, kept, listener);
+        let image = handed.take(DEVICE).and_then(|item| item.descriptors.into_iter().next());
+        let image = image.and_then(|device| DeviceImage::handed(&args.pool, device, &options.open()).ok());
+        return failing(session, place.record, ring, kept, (listener, image));
     };
     let remains = remains(item(&mut handed, REMAINS)?);
     tell(&told, fault.is_some(), last_words);
@@ -232,7 +236,7 @@ fn failing(
     record: Record,
     ring: Ring,
     kept: &Arc<Kept>,
-    listener: Option<UnixListener>,
+    (listener, image): (Option<UnixListener>, Option<DeviceImage>),
 ) -> Result<Mounted, Failure> {
     serve::unmount_at_signals(session.unmounter(), Some(kept.clone()))?;
     let told = kept.told();
@@ -260,7 +264,11 @@ fn failing(
     let answers: Arc<Answers> = Arc::new(move |question: &str| match question {
         "status" => serde_json::to_value(status(&about)).ok(),
         "events" => serde_json::to_value(noticed.events()).ok(),
-        _ => None,
+        // Where the pool cannot be read there are the events alone.
+        other => {
+            let found = image.as_ref().and_then(|image| history::answer_offline(image, other));
+            found.or_else(|| other.starts_with("history ").then(|| json!([])))
+        }
     });
     let control = listener.and_then(|listener| serve::opened(Control::over(listener, record, answers)));
     Ok(Mounted {

@@ -166,6 +166,12 @@ fn servers_that_die_too_often_may_change_nothing_then_do_nothing() {
     assert!(bed.line(&bed.dir(), "status").contains("changes are refused"));
     kill(2);
     assert!(bed.line(&bed.dir(), "status").contains("every access fails"));
+    // What was noticed is told there as well, and what the pool remembers.
+    let said = done(keepfs(["events"]).arg(bed.dir()));
+    assert!(said.contains("died too often"), "{said}");
+    let output = done(keepfs(["events", "--json"]).arg(bed.dir()));
+    let events: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert!(events["history"].is_array(), "{events}");
     let refused = fs::metadata(bed.on("never asked")).unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
     // It can be unmounted, and what was there is there.
