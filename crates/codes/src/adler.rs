@@ -6,7 +6,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::FRAME;
-use crate::code::{Code, Verdict, Verified};
+use crate::code::{Code, Verified};
 
 /// The modulus: the largest prime below 2^16.
 const MODULUS: u32 = 65_521;
@@ -172,13 +172,6 @@ impl Code for Adler {
 
     fn verify(self, data: &[u8; FRAME], _parity: &[u8], sum: u64) -> bool {
         self.sum(data) == sum
-    }
-
-    fn locate(self, data: &[u8; FRAME], parity: &[u8], sum: u64) -> Verdict {
-        if self.verify(data, parity, sum) {
-            return Verdict::Clean;
-        }
-        Verdict::Uncorrectable { parity_agrees: true }
     }
 }
 

@@ -1,11 +1,7 @@
-//! What a code over frames is (S-15.1): encode, follow a change, verify, locate; and the verdicts it gives (S-15.10).
+//! What a code over frames is (S-15.1): encode, follow a change, verify.
 //!
-//! Two rules hold the whole together. Parity and sum follow changes and are encoded only from [`Verified`] content
-//! (S-15.3): whoever encodes what he did not verify blesses a stray write. And a correction counts only if the sum
-//! confirms it: parity alone takes equal damage in two places for damage of its own.
-
-use core::fmt;
-use core::ops::Range;
+//! Parity and sum follow changes and are encoded only from [`Verified`] content (S-15.3): whoever encodes what he did not
+//! verify blesses a stray write. What is wrong with a frame, [`crate::mend`] says.
 
 use crate::line::{self, LINES};
 use crate::{FRAME, crc64};
@@ -18,11 +14,6 @@ pub struct Verified<'d> {
 }
 
 impl<'d> Verified<'d> {
-    /// `data`, if its CRC-64 is `crc`, which the caller has from elsewhere than from these bytes.
-    pub fn by_crc(data: &'d [u8; FRAME], crc: u64) -> Option<Self> {
-        (crc64::full(data) == crc).then_some(Self { data, crc })
-    }
-
     /// The sums of the lines of `data` (S-15.20), and the content, if they make the CRC-64 `crc`, which the caller has from
     /// elsewhere than from these bytes.
     pub fn by_lines(data: &'d [u8; FRAME], crc: u64) -> ([u64; LINES], Option<Self>) {
@@ -100,10 +91,6 @@ pub trait Code: Copy {
 
     /// Whether parity and sum agree with the bytes.
     fn verify(self, data: &[u8; FRAME], parity: &[u8], sum: u64) -> bool;
-
-    /// What is wrong, if anything. Writes nothing: the caller applies a repair to a private copy, and only where
-    /// S-15.11 allows it.
-    fn locate(self, data: &[u8; FRAME], parity: &[u8], sum: u64) -> Verdict;
 }
 
 /// The most bytes of parity that a frame has under any code (evenodd64).
@@ -112,162 +99,6 @@ pub const PARITY_MAX: usize = FRAME / 2;
 #[inline]
 pub(crate) fn xor_into(word: &mut [u8; 8], xor: u64) {
     *word = (u64::from_le_bytes(*word) ^ xor).to_le_bytes();
-}
-
-/// What a frame, its parity and its sum say together (S-15.10).
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one a damage, on the stack: this floor has no heap"
-)]
-pub enum Verdict {
-    /// All agree.
-    Clean,
-    /// The sum confirms the bytes; the parity is to be encoded anew.
-    ParityBad,
-    /// Parity agrees with the bytes, and the sum differs in one or two bits from what it should be.
-    SumBad {
-        /// The sum of the bytes.
-        right: u64,
-    },
-    /// The one pattern of the code that agrees with parity and is confirmed by the sum.
-    Repair(Repair),
-    /// Several patterns are confirmed.
-    Ambiguous,
-    /// Beyond the code.
-    Uncorrectable {
-        /// Whether parity (if the code has any) agrees with the bytes: then sum or bytes are wrong in a way that parity
-        /// cannot see, such as equal damage in two places.
-        parity_agrees: bool,
-    },
-}
-
-/// What to XOR over a frame's bytes to have those that its sum confirms.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Repair {
-    xor: [u8; FRAME],
-}
-
-impl Repair {
-    /// A pattern that was confirmed.
-    pub(crate) fn of(xor: [u8; FRAME]) -> Self {
-        Self { xor }
-    }
-
-    /// The pattern, if the sum confirms what it makes of `data`.
-    pub(crate) fn confirmed(data: &[u8; FRAME], xor: [u8; FRAME], crc: u64) -> Option<Self> {
-        let repair = Self { xor };
-        let mut copy = *data;
-        repair.apply(&mut copy);
-        (crc64::full(&copy) == crc).then_some(repair)
-    }
-
-    /// Corrects a private copy of the bytes that were judged.
-    pub fn apply(&self, copy: &mut [u8; FRAME]) {
-        for (byte, xor) in copy.iter_mut().zip(&self.xor) {
-            *byte ^= xor;
-        }
-    }
-
-    /// Old XOR right bytes.
-    pub fn xor(&self) -> &[u8; FRAME] {
-        &self.xor
-    }
-
-    /// The runs of bytes that it changes, ascending.
-    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
-        let mut from = 0;
-        core::iter::from_fn(move || {
-            let start = from + self.xor[from..].iter().position(|byte| *byte != 0)?;
-            let len = self.xor[start..].iter().take_while(|byte| **byte != 0).count();
-            from = start + len;
-            Some(start..from)
-        })
-    }
-
-    /// From the first to the last byte that it changes.
-    pub fn extent(&self) -> Range<usize> {
-        let first = self.xor.iter().position(|byte| *byte != 0);
-        let last = self.xor.iter().rposition(|byte| *byte != 0);
-        first.unwrap_or(0)..last.map_or(0, |last| last + 1)
-    }
-
-    /// Whether it changes a byte of `range` (S-15.11: if that range was written since the frame was last verified, the
-    /// repair must not be applied on the code's word).
-    pub fn touches(&self, range: Range<usize>) -> bool {
-        let end = range.end.min(FRAME);
-        self.xor[range.start.min(end)..end].iter().any(|byte| *byte != 0)
-    }
-
-    /// Number of bits that it flips.
-    pub fn bits(&self) -> u32 {
-        self.xor.iter().map(|byte| byte.count_ones()).sum()
-    }
-}
-
-impl fmt::Debug for Repair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.ranges()).finish()
-    }
-}
-
-/// The patterns of a list decoder that the sum confirms.
-pub(crate) struct Search<'d> {
-    data: &'d [u8; FRAME],
-    crc: u64,
-    found: Option<Repair>,
-    several: bool,
-}
-
-impl<'d> Search<'d> {
-    pub(crate) fn new(data: &'d [u8; FRAME], crc: u64) -> Self {
-        let (found, several) = (None, false);
-        Self {
-            data,
-            crc,
-            found,
-            several,
-        }
-    }
-
-    /// Takes a pattern whose delta equals the syndrome of the sum; all bytes are judged once more.
-    pub(crate) fn offer(&mut self, pattern: [u8; FRAME]) {
-        let Some(repair) = Repair::confirmed(self.data, pattern, self.crc) else {
-            return;
-        };
-        match &self.found {
-            None => self.found = Some(repair),
-            Some(found) => self.several |= *found != repair,
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.found.is_none()
-    }
-
-    pub(crate) fn verdict(self, parity_agrees: bool) -> Verdict {
-        match self.found {
-            Some(_) if self.several => Verdict::Ambiguous,
-            Some(repair) => Verdict::Repair(repair),
-            None => Verdict::Uncorrectable { parity_agrees },
-        }
-    }
-}
-
-/// The verdict on a sum alone: `syndrome` is the sum of the bytes XOR the sum kept, and nothing but the sum is wrong.
-pub(crate) fn sum_bad(syndrome: u64, sum: u64) -> Option<Verdict> {
-    let few = (1..=2).contains(&syndrome.count_ones());
-    few.then_some(Verdict::SumBad { right: sum ^ syndrome })
-}
-
-/// The verdict of a code whose parity can tell whether it `agrees` with the bytes, where no search is needed (S-15.10).
-pub(crate) fn without_search(syndrome: u64, agrees: bool, sum: u64) -> Option<Verdict> {
-    match (syndrome, agrees) {
-        (0, true) => Some(Verdict::Clean),
-        (0, false) => Some(Verdict::ParityBad),
-        (_, true) => Some(sum_bad(syndrome, sum).unwrap_or(Verdict::Uncorrectable { parity_agrees: true })),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! `crc`: the CRC-64 alone, without parity (S-15.1). It has distance 5 or more on a frame, so one or two flipped bits, in
-//! the frame or in the sum, have a pattern of their own.
+//! `crc`: the CRC-64 alone, without parity (S-15.1). It has distance 5 or more on a frame, so one or two flipped bits of a
+//! line have a pattern of their own.
 //!
-//! Damage of more bits is taken for two flips with probability 2^-35: 2^29 patterns against a 64-bit sum.
+//! Damage of more bits in a line is taken for two flips with probability 2^-43: 2^21 patterns against a 64-bit sum.
 
-use crate::code::{Code, Search, Verdict, Verified, sum_bad};
-use crate::{FRAME, crc64, flips};
+use crate::code::{Code, Verified};
+use crate::{FRAME, crc64};
 
 /// The code `crc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,23 +30,4 @@ impl Code for Crc {
     fn verify(self, data: &[u8; FRAME], _parity: &[u8], sum: u64) -> bool {
         crc64::full(data) == sum
     }
-
-    fn locate(self, data: &[u8; FRAME], _parity: &[u8], sum: u64) -> Verdict {
-        let syndrome = crc64::full(data) ^ sum;
-        if syndrome == 0 {
-            return Verdict::Clean;
-        }
-        if let Some(verdict) = sum_bad(syndrome, sum) {
-            return verdict;
-        }
-        let mut search = Search::new(data, sum);
-        let one = flips::single(syndrome).map(|bit| flips::pattern(&[bit]));
-        if let Some(pattern) = one.or_else(|| flips::pair(syndrome)) {
-            search.offer(pattern);
-        }
-        search.verdict(true)
-    }
 }
-
-#[cfg(all(test, not(miri)))]
-mod tests;

@@ -147,7 +147,7 @@ pub(crate) fn product(a: u64, b: u64) -> u64 {
 
 /// `delta * x^(64 (512 - index))`: a delta moved towards the frame's beginning.
 #[inline]
-pub(crate) fn times_place(delta: u64, index: usize) -> u64 {
+fn times_place(delta: u64, index: usize) -> u64 {
     product(delta, PLACES[index])
 }
 

@@ -3,12 +3,12 @@
 //!
 //! With the CRC any two columns of a block are corrected where the paper's library corrects one: the parities give the
 //! bytes of every pair, the CRC confirms the pair. At most 153 hypotheses a block, 23,409 for two blocks: damage beyond
-//! the code is taken for correctable with probability below 2^-49.
+//! the code is taken for correctable with probability below 2^-49, and then the sum of each line must agree, too.
 
 pub mod block;
 mod ring;
 
-use crate::code::{Code, Search, Verdict, Verified, without_search};
+use crate::code::{Code, Verified};
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::simd;
 use crate::{FRAME, change, crc64};
@@ -107,18 +107,6 @@ impl Code for Evenodd {
         let own = self.own(data);
         own[..self.blocks()] == *self.stored(parity) && crc64::full(data) == sum
     }
-
-    fn locate(self, data: &[u8; FRAME], parity: &[u8], sum: u64) -> Verdict {
-        let damage = Damage::of(self, data, parity);
-        let agrees = damage.bad == 0;
-        let syndrome = crc64::full(data) ^ sum;
-        if let Some(verdict) = without_search(syndrome, agrees, sum) {
-            return verdict;
-        }
-        let mut search = Search::new(data, sum);
-        damage.search(syndrome, &mut search);
-        search.verdict(false)
-    }
 }
 
 impl Evenodd {
@@ -134,22 +122,18 @@ impl Evenodd {
 }
 
 /// What the stored parity says beside that of the bytes, block by block.
-struct Damage {
+pub(crate) struct Damage {
     code: Evenodd,
     syndromes: [Syndrome; BLOCKS_MAX],
-    /// Blocks that are not clean.
-    bad: usize,
 }
 
 impl Damage {
-    fn of(code: Evenodd, data: &[u8; FRAME], parity: &[u8]) -> Self {
+    pub(crate) fn of(code: Evenodd, data: &[u8; FRAME], parity: &[u8]) -> Self {
         let mut syndromes = [Syndrome { p: 0, q: 0 }; BLOCKS_MAX];
-        let mut bad = 0;
         for ((own, stored), syndrome) in code.own(data).iter().zip(code.stored(parity)).zip(&mut syndromes) {
             *syndrome = Syndrome::of(own, stored);
-            bad += usize::from(!syndrome.is_clean());
         }
-        Self { code, syndromes, bad }
+        Self { code, syndromes }
     }
 
     /// The blocks that are not clean.
@@ -158,30 +142,30 @@ impl Damage {
         all.filter(|(_, syndrome)| !syndrome.is_clean())
     }
 
-    /// Offers every damage that parity allows and whose delta is `delta`.
-    fn search(&self, delta: u64, search: &mut Search<'_>) {
+    /// Hands `each` every damage that parity allows and by which the frame's CRC-64 changes by `delta`.
+    pub(crate) fn patterns(&self, delta: u64, mut each: impl FnMut(&[u8; FRAME])) {
         let mut blocks = self.blocks();
         match (blocks.next(), blocks.next(), blocks.next()) {
             (Some(one), None, _) => {
                 let hypotheses = Hypotheses::of(self.code, one);
                 for hypothesis in hypotheses.iter().filter(|h| h.delta == delta) {
-                    search.offer(pattern(&[hypothesis]));
+                    each(&pattern(&[hypothesis]));
                 }
             }
             (Some(one), Some(two), None) => {
                 let (one, two) = (Hypotheses::of(self.code, one), Hypotheses::of(self.code, two));
                 for first in one.iter() {
                     for second in two.iter().filter(|second| second.delta ^ first.delta == delta) {
-                        search.offer(pattern(&[first, second]));
+                        each(&pattern(&[first, second]));
                     }
                 }
             }
-            _ => self.search_blind(delta, search),
+            _ => self.blind(delta, each),
         }
     }
 
     /// Many blocks: each as its blind decoder says, all confirmed together.
-    fn search_blind(&self, delta: u64, search: &mut Search<'_>) {
+    fn blind(&self, delta: u64, mut each: impl FnMut(&[u8; FRAME])) {
         for decoder in [Decoder::Column, Decoder::Burst] {
             let mut xor = [0; FRAME];
             let mut sum = 0;
@@ -193,7 +177,7 @@ impl Damage {
                 }
             }
             if sum == delta {
-                search.offer(xor);
+                each(&xor);
             }
         }
     }

@@ -5,29 +5,36 @@
 //!   changed bytes and their place ([`crc64::delta`]).
 //! * [`crc32c`]: CRC-32C, the checksum of data pages.
 //! * [`Code`]: what keeps parity and sum of a frame: [`pcrc`] (the default), [`pq`], [`evenodd`] and [`adler`] (the
-//!   papers' codes), [`crc`]; [`Protection`] chooses one by name. A [`Verdict`] says what is wrong; nothing here writes
-//!   to a frame.
+//!   papers' codes), [`crc`]; [`Protection`] chooses one by name.
 //! * [`identity`]: whose sum it is and who may change it.
-//! * [`line`]: sums of the lines of a frame, each of which can be verified by itself; [`mend`]: repair by them.
+//! * [`line`]: sums of the lines of a frame, each of which can be verified by itself; [`mend`]: a [`Verdict`] by them says
+//!   what is wrong. Nothing here writes to a frame.
 //! * [`keyed`]: a second sum of a frame, with places that are drawn, against changes that leave the CRC as it is.
 //! * [`digest`]: multiset digests of the audits.
 //!
 //! ```
-//! use keepfs_codes::{Code, FRAME, Protection, Verdict, Verified};
+//! use keepfs_codes::{Code, FRAME, Protection, Verdict, Verified, line, mend};
 //!
 //! let code = Protection::Pcrc;
 //! let mut frame = [7; FRAME];
 //! let mut parity = vec![0; code.parity_len()];
 //! let mut sum = code.encode(Verified::made(&frame), &mut parity);
+//! let mut sums = line::sums(&frame);
 //!
-//! code.update(&mut parity, &mut sum, 1000, &[7, 7], b"ab"); // a legal change: parity and sum follow
+//! // A legal change: parity and sums follow.
+//! code.update(&mut parity, &mut sum, 1000, &[7, 7], b"ab");
+//! sums[line::at(1000)] ^= code.fragment(1000, &[7, 7], b"ab");
 //! frame[1000..1002].copy_from_slice(b"ab");
 //! assert!(code.verify(&frame, &parity, sum));
+//! assert_eq!(line::crc(&sums), sum);
 //!
 //! let right = frame;
-//! frame[2000..2064].fill(0xee); // a stray write
-//! let Verdict::Repair(repair) = code.locate(&frame, &parity, sum) else { panic!("64 bytes are within the code") };
-//! assert_eq!(repair.extent(), 2000..2064);
+//! frame[2000..2064].fill(0xee); // a stray write over the end of a line
+//! let known = |bytes: &[u8; FRAME]| *bytes == right; // by a second sum
+//! let Verdict::Repair(repair) = mend::locate(code, &frame, &parity, &sums, known) else {
+//!     panic!("64 bytes are within the code");
+//! };
+//! assert!(repair.ranges().eq([2000..2064]));
 //! repair.apply(&mut frame);
 //! assert_eq!(frame, right);
 //! ```
@@ -64,9 +71,11 @@ mod simd;
 mod tables;
 #[cfg(test)]
 mod testing;
+mod verdict;
 
-pub use code::{Code, PARITY_MAX, Repair, Verdict, Verified};
+pub use code::{Code, PARITY_MAX, Verified};
 pub use protection::{Protection, UnknownCode};
+pub use verdict::{Repair, Verdict};
 
 /// Bytes of a frame: the unit that carries one CRC-64 and for which deltas are computed.
 pub const FRAME: usize = 4096;

@@ -1,13 +1,15 @@
 //! What is wrong with a frame of which each line has a sum (S-15.20), and the right bytes: the lines that fail are known, so
-//! only what may have happened in them is tried (S-15.21).
+//! only what may have happened in them is tried (S-15.21). Parity's word alone counts for nothing (S-15.10).
 //!
 //! At most 15,000 patterns are tried for a frame. Each is held against the 64-bit sum of its line, so damage beyond the
 //! code is taken for damage within it with a probability of 2^-50, and then the caller's second sum must agree, too.
 
-use crate::code::{Code, Repair, Verdict};
+use crate::code::Code;
+use crate::evenodd::{Damage, Evenodd};
 use crate::gf256::{self, INVERSES, POWERS};
 use crate::line::{self, LINE, LINES};
 use crate::rows::{self, ROW, ROW_WORDS, Row};
+use crate::verdict::{Repair, Verdict};
 use crate::{FRAME, Protection, crc64, flips};
 
 /// Rows of a line.
@@ -32,25 +34,20 @@ pub fn locate(
     agrees: impl Fn(&[u8; FRAME]) -> bool,
 ) -> Verdict {
     let found = line::sums(data);
-    let parity_agrees = code == Protection::Off || code.verify(data, parity, line::crc(&found));
+    let parity_agrees = code.parity_len() == 0 || code.verify(data, parity, line::crc(&found));
     let mut bad = [0; LINES];
     let mut count = 0;
     for number in (0..LINES).filter(|number| found[*number] != sums[*number]) {
         bad[count] = number;
         count += 1;
     }
-    let has_parity = code.parity_len() > 0;
     match (count, parity_agrees) {
         _ if code == Protection::Off => return Verdict::Clean,
         (0, true) if agrees(data) => return Verdict::Clean,
         (0, false) if agrees(data) => return Verdict::ParityBad,
-        (0, _) => return Verdict::Uncorrectable { parity_agrees: false },
+        (0, _) => return Verdict::Uncorrectable,
         // The bytes have all sums but those of lines.
-        (_, true) if agrees(data) => {
-            return Verdict::SumBad {
-                right: line::crc(&found),
-            };
-        }
+        (_, true) if agrees(data) => return Verdict::SumsBad,
         _ => {}
     }
     let syndromes = core::array::from_fn(|number| found[number] ^ sums[number]);
@@ -71,9 +68,7 @@ pub fn locate(
     match search.first {
         Some(_) if search.several => Verdict::Ambiguous,
         Some(xor) => Verdict::Repair(Repair::of(xor)),
-        None => Verdict::Uncorrectable {
-            parity_agrees: has_parity && parity_agrees,
-        },
+        None => Verdict::Uncorrectable,
     }
 }
 
@@ -131,12 +126,8 @@ impl Frame<'_> {
                     self.two_rows(&p, &self.damage_of_q(), found);
                 }
             }
-            Protection::Evenodd64 | Protection::Evenodd256 => {
-                self.columns(None, found);
-                for number in self.bad {
-                    self.columns(Some(*number), found);
-                }
-            }
+            Protection::Evenodd64 => self.columns(Evenodd::Blocks64, found),
+            Protection::Evenodd256 => self.columns(Evenodd::Blocks256, found),
             Protection::Off | Protection::Crc | Protection::Adler => {}
         }
         if found.is_empty() {
@@ -144,19 +135,24 @@ impl Frame<'_> {
         }
     }
 
-    /// What the code of columns finds, if the sum of line `open` is bad and all others are not.
-    fn columns<A: Fn(&[u8; FRAME]) -> bool>(&self, open: Option<usize>, found: &mut Found<'_, '_, A>) {
-        let mut syndromes = self.syndromes;
-        if let Some(number) = open {
-            syndromes[number] = 0;
-        }
-        let sum = syndromes
-            .iter()
-            .fold(crc64::full(self.data), |sum, syndrome| sum ^ syndrome);
-        if let Verdict::Repair(repair) = self.code.locate(self.data, self.parity, sum)
-            && line::sums(repair.xor()) == syndromes
-        {
-            found.offer(repair.xor(), open.is_some());
+    /// What the code of columns finds, if all sums are right, and if that of one line is bad.
+    fn columns<A: Fn(&[u8; FRAME]) -> bool>(&self, code: Evenodd, found: &mut Found<'_, '_, A>) {
+        let damage = Damage::of(code, self.data, self.parity);
+        let mut search = |syndromes: &[u64; LINES], open| {
+            let delta = syndromes.iter().fold(0, |delta, syndrome| delta ^ syndrome);
+            damage.patterns(delta, |xor| {
+                if line::sums(xor) == *syndromes {
+                    found.offer(xor, open);
+                }
+            });
+        };
+        search(&self.syndromes, false);
+        if self.bad.len() > 1 {
+            for number in self.bad {
+                let mut others = self.syndromes;
+                others[*number] = 0;
+                search(&others, true);
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::adler::Adler;
-use crate::code::{Code, Verdict, Verified, xor_into};
+use crate::code::{Code, Verified, xor_into};
 use crate::crc::Crc;
 use crate::evenodd::Evenodd;
 use crate::pcrc::Pcrc;
@@ -125,10 +125,6 @@ impl Code for Off {
 
     fn verify(self, _data: &[u8; FRAME], _parity: &[u8], _sum: u64) -> bool {
         true
-    }
-
-    fn locate(self, _data: &[u8; FRAME], _parity: &[u8], _sum: u64) -> Verdict {
-        Verdict::Clean
     }
 }
 
@@ -273,10 +269,6 @@ impl Code for Protection {
 
     fn verify(self, data: &[u8; FRAME], parity: &[u8], sum: u64) -> bool {
         on_code!(self, code => code.verify(data, parity, sum))
-    }
-
-    fn locate(self, data: &[u8; FRAME], parity: &[u8], sum: u64) -> Verdict {
-        on_code!(self, code => code.locate(data, parity, sum))
     }
 }
 

@@ -1,11 +1,9 @@
-//! A frame as 64 rows of 64 bytes: the row parities P and Q (S-15.6, S-15.7) and sums of whole rows.
+//! A frame as 64 rows of 64 bytes, and the row parities P and Q (S-15.6, S-15.7).
 
 use crate::FRAME;
-use crate::crc64;
 use crate::gf256;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::simd;
-use crate::tables::NVME;
 
 /// Bytes of a row.
 pub(crate) const ROW: usize = 64;
@@ -84,27 +82,6 @@ pub(crate) fn times(c: u8, row: &Row) -> Row {
     bytes(core::array::from_fn(|at| {
         gf256::times_portable(c, u64::from_le_bytes(words[at]))
     }))
-}
-
-/// The CRC-64 delta of a frame whose last row changes by `xor`.
-pub(crate) fn delta_of_last(xor: &Row) -> u64 {
-    crc64::delta(FRAME - ROW, &[0; ROW], xor)
-}
-
-/// A delta moved `rows` (1..=64) rows towards the beginning of the frame.
-pub(crate) fn moved_up(delta: u64, rows: usize) -> u64 {
-    crc64::times_place(delta, FRAME / 8 - rows * ROW_WORDS)
-}
-
-/// `moved[j]` is the delta that, as one of the last row, is `delta` as one of row j: so a list decoder compares with
-/// all rows at once instead of moving every candidate.
-pub(crate) fn moved_down(delta: u64) -> [u64; ROWS] {
-    const BACK: u64 = NVME.negative_power(ROW as u64 * 8 + 1);
-    let mut moved = [delta; ROWS];
-    for row in (0..ROWS - 1).rev() {
-        moved[row] = crc64::product(moved[row + 1], BACK);
-    }
-    moved
 }
 
 #[cfg(test)]

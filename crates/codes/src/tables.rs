@@ -33,25 +33,6 @@ impl Poly {
         shifted ^ if carry { self.low } else { 0 }
     }
 
-    /// `value / x mod P`.
-    const fn step_back(self, value: u64) -> u64 {
-        // The low terms have a constant: the coefficient of x^0 tells whether a multiplication by x overflowed.
-        let overflowed = value >> 63 == 1;
-        let shifted = (value ^ if overflowed { self.low } else { 0 }) << 1;
-        shifted | if overflowed { self.top } else { 0 }
-    }
-
-    /// `x^-n mod P`.
-    pub(crate) const fn negative_power(self, n: u64) -> u64 {
-        let mut value = 1 << 63;
-        let mut i = 0;
-        while i < n {
-            value = self.step_back(value);
-            i += 1;
-        }
-        value
-    }
-
     /// `x^n mod P`.
     pub(crate) const fn power(self, n: u64) -> u64 {
         let mut value = 1 << 63;

@@ -63,13 +63,13 @@ impl Seen {
         match verdict {
             Verdict::Clean => Seen::Words,
             Verdict::ParityBad => Seen::Parity,
-            Verdict::SumBad { .. } => Seen::Sum,
+            Verdict::SumsBad => Seen::Sum,
             Verdict::Repair(repair) => {
                 let mut right = *found;
                 repair.apply(&mut right);
                 Seen::between(&right, found, address)
             }
-            Verdict::Ambiguous | Verdict::Uncorrectable { .. } => Seen::Unknown,
+            Verdict::Ambiguous | Verdict::Uncorrectable => Seen::Unknown,
         }
     }
 

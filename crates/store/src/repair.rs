@@ -137,9 +137,9 @@ impl Store {
         match &verdict {
             // Somebody else mended it, or only the name was wrong.
             Verdict::Clean if is_bound => return true,
-            Verdict::Clean | Verdict::ParityBad | Verdict::SumBad { .. } => {}
+            Verdict::Clean | Verdict::ParityBad | Verdict::SumsBad => {}
             Verdict::Repair(repair) => repair.apply(&mut right),
-            Verdict::Ambiguous | Verdict::Uncorrectable { .. } => return false,
+            Verdict::Ambiguous | Verdict::Uncorrectable => return false,
         }
         if id_in(&right) != id || self.pool.binding(id, kind_in(&right)) != binding {
             // Another metablock's, whole.

@@ -2,7 +2,9 @@
 
 use crate::timing::{Cost, Rng, cost};
 use keepfs_codes::digest::{Digest, Extent, Key};
-use keepfs_codes::{Code, FRAME, Protection, Verified, crc32c, crc64};
+use keepfs_codes::keyed::Keys;
+use keepfs_codes::line::{self, LINES};
+use keepfs_codes::{Code, FRAME, Protection, Verdict, Verified, crc32c, crc64, mend};
 use std::hint::black_box;
 use std::process::ExitCode;
 
@@ -133,37 +135,67 @@ fn whole(rows: &mut Vec<Row>, code: Protection) {
     }));
 }
 
+/// A damaged frame under a code, the sums that its lines should have, and its second sum.
+struct Damaged {
+    bed: Bed,
+    sums: [u64; LINES],
+    keys: Keys,
+    keyed: u64,
+}
+
+impl Damaged {
+    fn new(code: Protection, damage: impl FnOnce(&mut [u8; FRAME])) -> Self {
+        let mut bed = Bed::new(code);
+        let sums = line::sums(&bed.frame);
+        let mut random = [0; FRAME];
+        Rng::new(4).fill(&mut random);
+        let keys = Keys::of(&random);
+        let keyed = keys.sum(&bed.frame);
+        damage(&mut bed.frame);
+        Self { bed, sums, keys, keyed }
+    }
+
+    fn locate(&self) -> Verdict {
+        let bed = &self.bed;
+        let agrees = |bytes: &[u8; FRAME]| self.keys.sum(bytes) == self.keyed;
+        mend::locate(bed.code, black_box(&bed.frame), &bed.parity, &self.sums, agrees)
+    }
+}
+
 /// Damages a frame and asks.
 fn locates(rows: &mut Vec<Row>, code: Protection) {
+    let mut add = |name: &str, damaged: Damaged| {
+        rows.push(row(format!("{code} locate {name}"), COPY, move |count| {
+            for _ in 0..count {
+                black_box(damaged.locate());
+            }
+        }));
+    };
     // Starts, and the length at each.
     let damages: &[(&str, &[usize], usize)] = &[
         ("1 byte", &[1000], 1),
         ("8 B stray", &[1001], 8),
         ("64 B burst", &[1001], 64),
-        ("two lines", &[640, 1920], 64),
+        ("two rows", &[640, 1920], 64),
         ("200 B, beyond", &[1000], 200),
     ];
     for (name, starts, len) in damages {
-        let mut bed = Bed::new(code);
-        for start in *starts {
-            let mut xor = vec![0; *len];
-            Rng::new(7 + *start as u64).fill(&mut xor);
-            let bytes = bed.frame[*start..].iter_mut();
-            bytes.zip(xor).for_each(|(byte, xor)| *byte ^= xor | 1);
-        }
-        rows.push(row(format!("{code} locate {name}"), COPY, move |count| {
-            for _ in 0..count {
-                black_box(code.locate(black_box(&bed.frame), &bed.parity, bed.sum));
+        let damaged = Damaged::new(code, |frame| {
+            for start in *starts {
+                let mut xor = vec![0; *len];
+                Rng::new(7 + *start as u64).fill(&mut xor);
+                let bytes = frame[*start..].iter_mut();
+                bytes.zip(xor).for_each(|(byte, xor)| *byte ^= xor | 1);
             }
-        }));
+        });
+        add(name, damaged);
     }
-    let mut bed = Bed::new(code);
-    (bed.frame[77], bed.frame[3001]) = (bed.frame[77] ^ 1, bed.frame[3001] ^ 8);
-    rows.push(row(format!("{code} locate 2 flipped bits"), COPY, move |count| {
-        for _ in 0..count {
-            black_box(code.locate(black_box(&bed.frame), &bed.parity, bed.sum));
-        }
-    }));
+    add(
+        "2 flipped bits",
+        Damaged::new(code, |frame| {
+            (frame[77], frame[3001]) = (frame[77] ^ 1, frame[3001] ^ 8);
+        }),
+    );
 }
 
 fn bases(rows: &mut Vec<Row>) {

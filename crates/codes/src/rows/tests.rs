@@ -1,4 +1,4 @@
-//! Row parities against their definition (S-15.6, S-15.7), and deltas that move with their row (S-15.2).
+//! Row parities against their definition (S-15.6, S-15.7).
 
 use super::*;
 use crate::gf256::{POWERS, product};
@@ -26,23 +26,7 @@ fn parities_are_those_of_the_definition_at_every_level() {
 }
 
 #[test]
-fn a_delta_moves_with_its_line() {
-    at_every_level(|| {
-        let mut rng = Rng::new(3);
-        let row: Row = rng.bytes(ROW).try_into().unwrap();
-        let last = delta_of_last(&row);
-        for at in (0..ROWS).step_by(rounds(1, 21)) {
-            let there = crc64::delta(at * ROW, &[0; ROW], &row);
-            if at < ROWS - 1 {
-                assert_eq!(moved_up(last, ROWS - 1 - at), there);
-            }
-            assert_eq!(moved_down(there)[at], last);
-        }
-    });
-}
-
-#[test]
-fn a_line_times_a_constant_is_byte_by_byte() {
+fn a_row_times_a_constant_is_byte_by_byte() {
     let row: Row = Rng::new(4).bytes(ROW).try_into().unwrap();
     assert_eq!(times(0x57, &row), row.map(|byte| product(byte, 0x57)));
 }
