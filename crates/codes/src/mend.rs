@@ -1,7 +1,7 @@
 //! What is wrong with a frame of which each line has a sum (S-15.20), and the right bytes: the lines that fail are known, so
 //! only what may have happened in them is tried (S-15.21). Parity's word alone counts for nothing (S-15.10).
 //!
-//! At most 15,000 patterns are tried for a frame. Each is held against the 64-bit sum of its line, so damage beyond the
+//! At most 15,000 patterns are tried for a frame (of evenodd: see there). Each is held against the 64-bit sum of its line, so damage beyond the
 //! code is taken for damage within it with a probability of 2^-50, and then the caller's second sum must agree, too.
 
 use crate::code::Code;
@@ -99,17 +99,18 @@ impl<A: Fn(&[u8; FRAME]) -> bool> Found<'_, '_, A> {
     /// Takes a pattern of which only the lines `open` may be left without their sum: then parity must agree with what it
     /// makes.
     fn offer(&mut self, xor: &[u8; FRAME], open: bool) {
+        if *xor == [0; FRAME] || self.first.as_ref() == Some(xor) {
+            return;
+        }
         let mut right = *self.frame.data;
         right.iter_mut().zip(xor).for_each(|(byte, xor)| *byte ^= xor);
         let sums = line::sums(&right);
         let parity = || self.frame.code.verify(&right, self.frame.parity, line::crc(&sums));
-        if *xor == [0; FRAME] || open && !parity() || !(self.agrees)(&right) {
+        if open && !parity() || !(self.agrees)(&right) {
             return;
         }
-        match &self.first {
-            None => self.first = Some(*xor),
-            Some(first) => self.several |= first != xor,
-        }
+        self.several = self.first.is_some();
+        self.first.get_or_insert(*xor);
     }
 }
 
