@@ -136,7 +136,7 @@ mod planted {
         std::panic::set_hook(Box::new(|_| {}));
         let mut good = true;
         for (name, (place, looks)) in &places {
-            let noticed = campaign::mutant(subject, aims, *place, tries);
+            let noticed = campaign::mutant(subject, aims, place, tries);
             let reason = BLIND.iter().find(|(file, _)| name.starts_with(file));
             let word = match (&noticed, reason) {
                 (Some((strays, why)), _) => {
