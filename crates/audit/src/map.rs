@@ -69,7 +69,7 @@ fn child(pool: &mut Pool<'_>, space: Space, level: u8, number: u64, entry: &MapE
 
 fn leaf_entry(pool: &mut Pool<'_>, space: Space, index: u64, entry: &MapEntry) {
     let id = MetaId::new(space, index);
-    let known = index < limit(space, pool.pages()) && id.index() == index;
+    let known = index < limit(space, pool) && id.index() == index;
     if !known {
         pool.sink.push(Finding::MapEntry {
             id: id.into(),
@@ -89,10 +89,11 @@ fn leaf_entry(pool: &mut Pool<'_>, space: Space, index: u64, entry: &MapEntry) {
 }
 
 /// How many metablocks a space can have (S-3.1).
-fn limit(space: Space, pages: u64) -> u64 {
+fn limit(space: Space, pool: &Pool<'_>) -> u64 {
     match space {
-        Space::Pages => pages.div_ceil(bitmap::BITS),
-        Space::Shares => pages.div_ceil(bitmap::COUNTS),
+        Space::Pages => pool.pages().div_ceil(bitmap::BITS),
+        Space::Shares => pool.pages().div_ceil(bitmap::COUNTS),
+        Space::Totals if pool.is_striped() => bitmap::TOTALS_BLOCKS,
         Space::Totals => 1,
         _ => 1 << 56,
     }

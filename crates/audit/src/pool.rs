@@ -8,7 +8,7 @@ use keepfs_codes::crc64;
 use keepfs_format::inode;
 use keepfs_format::map::{self, MapEntry};
 use keepfs_format::metablock::{HEADER, MAGIC};
-use keepfs_format::superblock::Superblock;
+use keepfs_format::superblock::{INCOMPAT_STRIPES, Superblock};
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, PoolId, Space};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -101,6 +101,11 @@ impl<'i> Pool<'i> {
             map_pages: 0,
             changed: BTreeMap::new(),
         }
+    }
+
+    /// Whether TOTALS have more stripes than one (S-2.10).
+    pub fn is_striped(&self) -> bool {
+        self.sb.incompat.get() & INCOMPAT_STRIPES != 0
     }
 
     /// Pages of the pool.

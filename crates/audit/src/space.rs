@@ -3,7 +3,9 @@
 use crate::bitmap::{BYTES, Bits, Set, count, minus, ones};
 use crate::finding::Finding;
 use crate::walk::Walk;
-use keepfs_format::bitmap::{BITS, COUNTS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
+use keepfs_format::bitmap::{
+    self, BITS, COUNTS, STRIPE, STRIPES, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES,
+};
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::superblock::{SLOTS, slot_page};
@@ -248,30 +250,40 @@ fn share_block(walk: &mut Walk<'_>, index: u64, bytes: &crate::Page) -> u64 {
     both.values().map(|(stored, _)| stored).sum()
 }
 
-/// S-7.5: the counters against the bitmaps and counts as they are stored.
+/// S-7.5: what all stripes together say against the bitmaps and counts as they are stored.
 fn totals(walk: &mut Walk<'_>, found: [Option<u64>; 4]) {
-    let mut bad = false;
-    let bytes = walk.load(TOTALS, &mut bad);
-    if bad {
-        return;
-    }
-    let bytes = bytes.as_deref().unwrap_or(&[0; PAGE]);
     let counters = [
         (TOTAL_PAGES, "pages in use"),
         (TOTAL_INODES, "inodes in use"),
         (TOTAL_NODES, "nodes in use"),
         (TOTAL_SHARES, "extra references"),
     ];
-    for ((at, field), found) in counters.into_iter().zip(found) {
-        let stored = bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+    // S-2.10
+    let stripes = if walk.pool.is_striped() { STRIPES } else { 1 };
+    let mut bad = walk.pool.holes.any(Space::Totals);
+    let mut stored = [0_u64; 4];
+    for number in walk.pool.live(Space::Totals) {
+        let id = bitmap::totals(number);
+        let Some(bytes) = walk.load(id, &mut bad) else {
+            continue;
+        };
+        for stripe in 0..stripes {
+            for (sum, (which, _)) in stored.iter_mut().zip(counters) {
+                let word = bytes[bitmap::in_stripe(stripe, which)..].first_chunk();
+                *sum = sum.wrapping_add(word.copied().map_or(0, u64::from_le_bytes));
+            }
+        }
+        let is_stripe = |at: usize| at / STRIPE < stripes && at % STRIPE >= TOTAL_PAGES;
+        if let Some(offset) = (HEADER..PAGE).find(|at| bytes[*at] != 0 && !is_stripe(*at)) {
+            walk.finding(Finding::Reserved { id: id.into(), offset });
+        }
+    }
+    if bad {
+        return;
+    }
+    for ((stored, (_, field)), found) in stored.into_iter().zip(counters).zip(found) {
         if let Some(found) = found.filter(|found| *found != stored) {
             walk.finding(Finding::Total { field, stored, found });
         }
-    }
-    if let Some(past) = bytes[TOTAL_SHARES + 8..].iter().position(|b| *b != 0) {
-        walk.finding(Finding::Reserved {
-            id: TOTALS.into(),
-            offset: TOTAL_SHARES + 8 + past,
-        });
     }
 }

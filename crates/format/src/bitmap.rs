@@ -29,13 +29,31 @@ pub const fn share(page: u64) -> (MetaId, usize) {
     )
 }
 
-/// The one TOTALS metablock.
-pub const TOTALS: MetaId = MetaId::new(Space::Totals, 0);
-/// Offset of the counter: pages in use.
+/// Most TOTALS metablocks.
+pub const TOTALS_BLOCKS: u64 = 8;
+/// Stripes of one of them.
+pub const STRIPES: usize = crate::PAGE / STRIPE;
+/// Bytes from one stripe to the next.
+pub const STRIPE: usize = 64;
+
+/// The TOTALS metablock whose first stripe is the only one of an old pool (S-2.10).
+pub const TOTALS: MetaId = totals(0);
+
+/// TOTALS metablock `number`.
+pub const fn totals(number: u64) -> MetaId {
+    MetaId::new(Space::Totals, number)
+}
+
+/// Offset of a counter in stripe `stripe`, whose offset is `which` in the first one.
+pub const fn in_stripe(stripe: usize, which: usize) -> usize {
+    stripe * STRIPE + which
+}
+
+/// Offset of the counter in the first stripe: pages in use.
 pub const TOTAL_PAGES: usize = 32;
-/// Offset of the counter: inodes in use.
+/// The same: inodes in use.
 pub const TOTAL_INODES: usize = 40;
-/// Offset of the counter: NODES metablocks in use.
+/// The same: NODES metablocks in use.
 pub const TOTAL_NODES: usize = 48;
-/// Offset of the counter: sum of SHARES.
+/// The same: sum of SHARES.
 pub const TOTAL_SHARES: usize = 56;

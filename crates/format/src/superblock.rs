@@ -24,8 +24,10 @@ pub const INCOMPAT_PROTECT: u64 = 1;
 pub const INCOMPAT_HISTORY: u64 = 2;
 /// Feature of incompat: a pool for tests, faults may be injected into it (S-2.8).
 pub const INCOMPAT_TEST: u64 = 4;
+/// Feature of incompat: TOTALS are striped (S-2.10).
+pub const INCOMPAT_STRIPES: u64 = 8;
 /// All features of incompat that there are.
-pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PROTECT | INCOMPAT_HISTORY | INCOMPAT_TEST;
+pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PROTECT | INCOMPAT_HISTORY | INCOMPAT_TEST | INCOMPAT_STRIPES;
 /// Offset of the CRC.
 pub const CRC_OFFSET: usize = 4088;
 

@@ -168,7 +168,7 @@ impl Volume {
         if pages == 0 {
             return Ok(0);
         }
-        Ok(pages.saturating_sub(self.store.totals()?.shares))
+        Ok(pages.saturating_sub(self.store.totals().shares))
     }
 
     fn pages_unlinked(&self, freeing: Option<(u64, u64)>) -> Result<u64> {

@@ -265,7 +265,7 @@ impl Volume {
     /// How much a scrub will look at, pages and frames, from what is in use.
     fn scrub_total(&self, wish: &Wish) -> u64 {
         let frames = u64::from(self.store.arena_figures().0);
-        let used = self.store.totals().map_or(0, |totals| totals.pages);
+        let used = self.store.totals().pages;
         let rest = used.saturating_sub(self.store.pool().log.pages);
         u64::from(wish.arena) * frames + u64::from(wish.rest) * rest
     }

@@ -158,7 +158,7 @@ impl Volume {
             clock: options.clock.clone(),
         });
         match read_only {
-            true if volume.store.is_new()? => Err(keepfs_store::Error::BadPool(
+            true if volume.store.is_new() => Err(keepfs_store::Error::BadPool(
                 "it has no root directory yet; mount it once for writing".into(),
             )
             .into()),
@@ -169,7 +169,7 @@ impl Volume {
 
     /// What happens before the first change: the root directory is made, the hidden list is taken up, the worker starts.
     fn begin(self: &Arc<Volume>) -> Result<()> {
-        if self.store.is_new()? {
+        if self.store.is_new() {
             create::root(self)?;
         }
         self.take_up_orphans()?;

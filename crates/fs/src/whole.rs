@@ -51,11 +51,7 @@ impl Volume {
             blocks: space.pages,
             blocks_free: space.free.saturating_add(coming).min(space.pages),
             blocks_available: available,
-            files: self
-                .store
-                .totals()
-                .map_or(0, |totals| totals.inodes)
-                .saturating_add(more),
+            files: self.store.totals().inodes.saturating_add(more),
             files_free: more,
         })
     }

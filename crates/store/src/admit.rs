@@ -89,6 +89,10 @@ impl Store {
                 Ok(())
             }
             Pressure::Redo => self.sync(),
+            Pressure::Owned => {
+                crate::locks::yield_now();
+                Ok(())
+            }
             Pressure::Staged(room) => {
                 self.checkpoint()?;
                 let mut table = self.staged_table.lock();

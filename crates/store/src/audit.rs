@@ -3,7 +3,6 @@
 mod totals;
 
 use crate::error::Error;
-use crate::events::Done;
 use crate::locks::Mutex;
 use crate::pool::{self, Pool};
 use core::fmt;
@@ -96,20 +95,6 @@ impl Audits {
 }
 
 impl crate::Store {
-    /// TOTALS are what all transactions since the last checkpoint told (S-17.6). Errors: `Damaged`, and
-    /// nothing is written any more.
-    pub(crate) fn check_totals(&self, _shut: &crate::gate::Closed<'_>) -> Result<(), Error> {
-        if self.audits.auditor().is_none() || self.cache.pin(keepfs_format::bitmap::TOTALS).is_none() {
-            return Ok(());
-        }
-        let found = self.totals()?;
-        self.audits.ledger.check(found).map_err(|expected| {
-            let what = format!("the pool's totals are {found:?}, but transactions told {expected:?} (S-17.6)");
-            self.tell_logic((keepfs_format::bitmap::TOTALS.0, 0), Done::Ended, what.clone());
-            self.fail(Error::Damaged(what))
-        })
-    }
-
     /// Transactions that did not balance since the pool was opened, the oldest first, at most 64; each was rolled back.
     pub fn unbalanced(&self) -> Vec<Unbalanced> {
         self.audits.all()

@@ -276,6 +276,8 @@ impl Store {
     ) -> Result<Superblock, Error> {
         let mut sb = self.superblock_in_force(keeper)?;
         sb.generation = (sb.generation.get() + 1).into();
+        // S-2.10
+        sb.incompat = (sb.incompat.get() | superblock::INCOMPAT_STRIPES).into();
         sb.seq = moment.seq.into();
         sb.roots = map::roots(&plan.roots)?;
         sb.log_seq = tail.sequence.into();

@@ -137,6 +137,8 @@ pub enum Pressure {
     Barrier,
     /// A checkpoint: no more may wait for it (S-10.5).
     Checkpoint,
+    /// Another transaction, which owns a count (S-13.4).
+    Owned,
 }
 
 impl From<Error> for Stop {

@@ -52,6 +52,7 @@ mod stats;
 mod switch;
 mod sync;
 mod system;
+mod totals;
 mod trim;
 pub mod twice;
 mod txn;
@@ -86,8 +87,9 @@ pub use scrub::{Looked, RestPlace};
 pub use space::{Figures, Near, Purpose};
 pub use stats::{DIRTY_SIZES, DeviceErrors, Snapshot, TimesSeen};
 pub use switch::{DeviceFault, DeviceOp, Injection};
+pub use totals::Totals;
 pub use txn::{Base, FRAMES_MAX, Meaning, Ref, Source, Stamp, Txn};
-pub use view::{Totals, View};
+pub use view::View;
 pub use {log::Cut, staged::BadData, sync::group_pages_max};
 
 use arena::Arena;
@@ -163,7 +165,8 @@ pub struct Store {
     system: System,
     nodes: Padded<Numbers>,
     inos: Padded<Numbers>,
-    lowering: Padded<Mutex<txn::Lowering>>,
+    owned: Padded<Mutex<txn::Owned>>,
+    known: totals::Known,
     sync: sync::Sync,
     log: Mutex<LogState>,
     keeper: Mutex<Keeper>,
@@ -246,6 +249,7 @@ impl Store {
             })
         });
         store.space.start(store.pool.pages, 0, zones);
+        store.load_totals()?;
         store.space.used(used);
         store.allocate_fixed(&fixed)?;
         store.checkpoint_as(Wish {
@@ -344,7 +348,8 @@ impl Store {
             system: System::of(&pool),
             nodes: Padded::new(Numbers::new(1, 1)),
             inos: Padded::new(Numbers::new(2, keepfs_format::inode::PER_BLOCK)),
-            lowering: Padded::default(),
+            owned: Padded::default(),
+            known: totals::Known::default(),
             sync: sync::Sync::default(),
             log: Mutex::new(LogState::of(&sb)),
             in_force: Mutex::new(Pool::of(&sb)),

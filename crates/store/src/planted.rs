@@ -143,6 +143,10 @@ bugs! { Bug:
     GivenUpSteppedOver = "log goes on behind a page that was given up",
     /// Of a transaction's changes only the first one is kept for undo.
     UndoOmitted = "undo record omitted",
+    /// A transaction changes a stripe of TOTALS that is not its slot's.
+    StripeForeign = "stripe of another slot changed",
+    /// Counts of SHARES are changed without being owned.
+    ShareUnowned = "count changed without owning it",
     /// The second home of a metablock keeps what it held.
     StaleCopy = "second copy of a metablock not written",
 }

@@ -3,7 +3,7 @@
 //! Invariants:
 //! V-1 A line that is not right is mended before anything is computed from it (S-15.14); what cannot be mended is an error,
 //!     and its bytes are given to nobody.
-//! V-2 Whoever reads here holds no latch and no lock that a repair waits for (redo, log, numbers, lowering): it may wait for
+//! V-2 Whoever reads here holds no lock that a repair waits for (redo, log, numbers): it may wait for
 //!     all writers of the frame, and for the device.
 
 use crate::Store;

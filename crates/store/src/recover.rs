@@ -268,7 +268,8 @@ impl Store {
         let chunks = keeper.homes.runs()?;
         self.check_chunks(&chunks)?;
         chunks.iter().for_each(|run| self.system.add(*run));
-        self.space.barrier_at_rest(self.totals()?.nodes.min(1 << 40));
+        self.load_totals()?;
+        self.space.begin(self.nodes_in_use());
         Ok(())
     }
 
@@ -322,13 +323,14 @@ impl Store {
     }
 
     fn start_space(&self, sb: &Superblock) -> Result<(), Error> {
-        let totals = self.or_without(self.totals())?;
+        let totals = self.or_without(self.load_totals())?;
+        self.space.nodes_now(self.nodes_in_use());
         let a = self.or_without(self.zone_at_rest(sb.zone_current.get()))?;
         let b = match sb.zone_next != sb.zone_current {
             true => self.or_without(self.zone_at_rest(sb.zone_next.get()))?,
             false => None,
         };
-        let used = totals.map_or(self.pool.pages, |totals| totals.pages);
+        let used = totals.map_or(self.pool.pages, |()| self.totals().pages);
         self.space
             .start(self.pool.pages, used, [a, b].map(Option::unwrap_or_default));
         let need = self.need(&self.keeper.lock().homes);

@@ -282,7 +282,7 @@ impl Store {
             limit: self.rewrite_limit,
             settled: homes.used().div_ceil(copies),
             homes: Need::with_map(homes.blocks() + 1),
-            tables: self.pool.pages.div_ceil(BITS) + self.pool.pages.div_ceil(COUNTS) + 4,
+            tables: self.pool.pages.div_ceil(BITS) + self.pool.pages.div_ceil(COUNTS) + 3 + self.totals_blocks(),
             free: homes.free(),
             overwriting: (self.pool.pages / OVERWRITING_PART).clamp(OVERWRITING_MIN, OVERWRITING_MAX),
         }

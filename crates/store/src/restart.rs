@@ -13,8 +13,7 @@
 mod judge;
 
 use crate::arena::{Arena, FrameNo};
-use crate::undo::{Intent, Kept, State, UndoLog};
-use crate::update::Counter;
+use crate::undo::{Kept, State, UndoLog};
 use judge::Judgement;
 use std::collections::BTreeSet;
 
@@ -30,8 +29,8 @@ pub enum Finding {
         /// Bytes up to the last that is wrong.
         len: usize,
     },
-    /// A frame's bytes are not what its sum says, open changes put back. It keeps a sum that it does not have, and
-    /// counters as they are, for the repair ladder.
+    /// A frame's bytes are not what its sum says, open changes put back. It keeps a sum that it does not have,
+    /// for the repair ladder.
     Frame {
         /// Which frame.
         frame: FrameNo,
@@ -76,60 +75,6 @@ impl Open {
         let left = self.head.left.map_or(self.records.len(), |n| n as usize);
         &self.records[..left.min(self.records.len())]
     }
-
-    /// The record of the counter change that the killed server had in flight.
-    fn in_flight(&self) -> Option<InFlight<'_>> {
-        self.flying(self.head.intent?)
-    }
-
-    /// The record of the counter change that a cut restart had in flight.
-    fn subtracting(&self) -> Option<InFlight<'_>> {
-        self.flying(self.head.subtract?)
-    }
-
-    fn flying(&self, intent: Intent) -> Option<InFlight<'_>> {
-        let kept = self.records.get(intent.number as usize)?;
-        let counter = Counter::of(kept);
-        let (old, new) = match intent.before {
-            None => (Counter::value(&kept.old), Counter::value(&kept.new)),
-            Some(before) => (before, counter.less(before, kept)),
-        };
-        kept.undo.is_counter().then_some(InFlight {
-            kept,
-            back: intent.before.is_some(),
-            old,
-            new,
-        })
-    }
-
-    /// Whether a counter, which is `now`, still holds what the record added: a restart that was cut may have taken it back.
-    fn still_counts(&self, kept: &Kept, now: u64) -> bool {
-        if self.head.counters.is_some_and(|bound| kept.number >= bound) {
-            return false;
-        }
-        match self.subtracting().filter(|f| f.kept.number == kept.number) {
-            Some(cut) => now != cut.new,
-            None => self.counts(kept, now),
-        }
-    }
-
-    /// Whether a counter, which is `now`, holds what the record added, as its own server left it.
-    fn counts(&self, kept: &Kept, now: u64) -> bool {
-        match self.in_flight().filter(|f| f.kept.number == kept.number) {
-            Some(f) if f.back => now != f.new,
-            Some(f) => now != f.old,
-            None => true,
-        }
-    }
-}
-
-/// A counter change of which a kill left some steps undone.
-struct InFlight<'o> {
-    kept: &'o Kept,
-    /// It is being taken back.
-    back: bool,
-    old: u64,
-    new: u64,
 }
 
 /// Rolls back every open transaction as a killed server left it. Nobody else uses the arena. It may be cut at any
@@ -148,10 +93,6 @@ pub fn roll_back(arena: &Arena, undo: &UndoLog) -> Report {
     let judgements: Vec<Judgement> = frames.iter().map(|f| judge::judge(arena, *f, &open)).collect();
     note(undo, &open, &judgements, &mut report);
     judgements.iter().for_each(|j| j.write(arena));
-    subtract_all(arena, undo, &open, |kept| {
-        let mut of_frame = judgements.iter().filter(|j| j.frame == kept.frame);
-        of_frame.any(|j| j.has_proved(kept.offset))
-    });
     (0..arena.count()).for_each(|frame| arena.restore_word(frame));
     report.frames = frames.len();
     report
@@ -201,38 +142,6 @@ fn note(undo: &UndoLog, open: &[Open], judgements: &[Judgement], report: &mut Re
             .findings
             .extend(place.map(|(frame, offset, len)| Finding::Inside { frame, offset, len }));
     }
-}
-
-/// Takes the counters in proved lines back, each with an intent, so that none is taken back twice (S-13.7). First
-/// those that were in flight, because whether they count is told by their value.
-fn subtract_all(arena: &Arena, undo: &UndoLog, open: &[Open], proved: impl Fn(&Kept) -> bool) {
-    let left = |o: &Open, kept: &Kept| (kept.number as usize) < o.remaining().len() && proved(kept);
-    for o in open {
-        if let Some(flying) = o.in_flight().filter(|f| left(o, f.kept)) {
-            subtract(arena, undo, o, flying.kept);
-        }
-    }
-    for o in open {
-        for kept in o.remaining().iter().rev() {
-            if kept.undo.is_counter() && left(o, kept) {
-                subtract(arena, undo, o, kept);
-            }
-        }
-    }
-}
-
-fn subtract(arena: &Arena, undo: &UndoLog, open: &Open, kept: &Kept) {
-    if undo.head(open.slot).counters.is_some_and(|bound| kept.number >= bound) {
-        return;
-    }
-    let counter = Counter::of(kept);
-    let now = counter.load_raw(arena);
-    if open.still_counts(kept, now) {
-        undo.subtracting(open.slot, kept.number, now);
-        // What does not check is told when the frame is verified.
-        let _later = counter.store(arena, now, counter.less(now, kept));
-    }
-    undo.counters_done(open.slot, kept.number);
 }
 
 #[cfg(test)]

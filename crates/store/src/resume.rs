@@ -121,6 +121,10 @@ impl Dead {
         // The superblock may have another one by now (S-2.9).
         let code = adopted.as_ref().and_then(Adopted::code).unwrap_or(code);
         let arena = match frames {
+            // What its open transactions had changed is not known (S-13.2).
+            _ if undo.as_ref().is_some_and(|undo| !undo.is_readable()) => {
+                Some(Err(Error::Damaged("another version's server had changed it".into())))
+            }
             [Some(frames), Some(sums), Some(parity)] => Some(Arena::adopt([frames, sums, parity], guard, code)),
             _ => None,
         };

@@ -239,18 +239,19 @@ impl Space {
         self.inner.lock().figures
     }
 
-    /// A checkpoint has its moment, with so many NODES metablocks in use.
-    pub fn barrier(&self, _shut: &Closed<'_>, nodes: u64) {
-        self.barrier_at_rest(nodes);
+    /// A checkpoint has its moment.
+    pub fn barrier(&self, _shut: &Closed<'_>) {
+        let births = &mut self.inner.lock().births;
+        births.nodes_flying = births.nodes;
+        let mut before = core::mem::take(&mut births.blocks);
+        births.blocks_flying.append(&mut before);
     }
 
-    /// The same while nothing runs yet.
-    pub fn barrier_at_rest(&self, nodes: u64) {
+    /// Nothing runs yet: the checkpoint found has so many NODES metablocks.
+    pub fn begin(&self, nodes: u64) {
         let births = &mut self.inner.lock().births;
         births.nodes = nodes;
         births.nodes_flying = nodes;
-        let mut before = core::mem::take(&mut births.blocks);
-        births.blocks_flying.append(&mut before);
     }
 
     /// The checkpoint of the last moment is durable, and this is what the next ones need.
@@ -275,13 +276,21 @@ impl Space {
         inner.count_births();
     }
 
-    /// Whether metadata may grow: there are so many NODES metablocks now, and `block` of INODES is used for the first
-    /// time. Without `claim` only while there is room before the reserve, so that the next checkpoint finds homes for
+    /// So many of them died, or were not made after all.
+    pub fn nodes_went(&self, nodes: u64) {
+        if nodes > 0 {
+            let mut inner = self.inner.lock();
+            inner.births.nodes = inner.births.nodes.saturating_sub(nodes);
+            inner.count_births();
+        }
+    }
+
+    /// Whether metadata may grow by `nodes` NODES metablocks and `block` of INODES, which is used for the first time. Without `claim` only while there is room before the reserve, so that the next checkpoint finds homes for
     /// all of them (promise C-7).
     pub fn grow(&self, nodes: u64, block: Option<u64>, claim: bool) -> bool {
         let mut inner = self.inner.lock();
         let was = (inner.births.nodes, inner.figures.grown);
-        inner.births.nodes = nodes;
+        inner.births.nodes += nodes;
         let new =
             block.filter(|block| !inner.births.blocks_flying.contains(block) && inner.births.blocks.insert(*block));
         inner.count_births();

@@ -4,7 +4,7 @@
 //! T-1 A transaction never waits: no device I/O, no lock of unknown length. What is missing stops it with [`Stop`],
 //!     it is rolled back (cheap), and run again when the thing is there.
 //! T-2 What is read of a frame was verified in the copy that is used (S-15.19), its header at the first touch.
-//! T-3 Every byte range stored belongs to this transaction alone until it commits; shared bits and counters commute.
+//! T-3 Every byte range stored belongs to this transaction alone until it is settled (S-13.4); shared bits commute.
 //! T-4 seq is taken, and the redo copied, while the caller still holds all its locks.
 
 mod audited;
@@ -18,7 +18,7 @@ mod ranges;
 pub mod recon;
 mod records;
 
-pub(crate) use claims::Lowering;
+pub(crate) use claims::Owned;
 pub(crate) use ranges::Ranges;
 
 use crate::arena::{FrameNo, Line, is_within};
@@ -81,19 +81,12 @@ impl Ref {
 
     /// A metablock of inodes.
     pub(crate) const fn inodes(id: MetaId) -> Ref {
-        Ref {
-            id,
-            kind: Kind::Inodes,
-            owner: 0,
-        }
+        Ref::shared(id, Kind::Inodes)
     }
 
     pub(crate) const fn shared(id: MetaId, kind: Kind) -> Ref {
         Ref { id, kind, owner: 0 }
     }
-
-    /// The totals of the pool.
-    pub(crate) const TOTALS: Ref = Ref::shared(keepfs_format::bitmap::TOTALS, Kind::Totals);
 }
 
 /// What a stored byte range means: who changes it (S-15.5).
@@ -214,14 +207,18 @@ pub struct Txn<'s> {
     taken: Vec<(Space, u64)>,
     freed: Vec<(Space, u64)>,
     pages_used: u64,
-    /// Changes of TOTALS that wait for the seal.
+    /// What its stripe of TOTALS gets more, at the seal; what it got.
     totals: [i64; 4],
+    totalled: [i64; 4],
+    /// Nodes that the accounting of space was told of as they were made.
+    grown: u64,
     /// Bits in PAGES that wait to be cleared: number of the byte's first page, mask.
     free_bits: Option<(u64, u8)>,
     promised: u64,
     /// Room for staged pages, taken for the commit.
     coming: Coming,
-    lowered: Vec<u64>,
+    /// Pages whose counts it owns.
+    owned: Vec<u64>,
     /// For the operation log, if it is kept (S-12.1).
     draft: Option<Draft>,
     /// Whether records are kept: not for the checkpoint's own changes, which the superblock carries.
@@ -279,10 +276,12 @@ impl<'s> Txn<'s> {
             freed: Vec::new(),
             pages_used: 0,
             totals: [0; 4],
+            totalled: [0; 4],
+            grown: 0,
             free_bits: None,
             promised: 0,
             coming: Coming::default(),
-            lowered: Vec::new(),
+            owned: Vec::new(),
             draft: (logged && store.oplog.is_some()).then(Draft::new),
             logged,
             claim: false,
@@ -472,11 +471,9 @@ impl<'s> Txn<'s> {
 
     fn rollback(&mut self) {
         let (store, touched) = (self.store, &self.touched);
-        let of = |frame| touched.iter().find(|t| t.pin.frame == frame);
-        let binding = |frame| of(frame).map_or_else(|| store.arena.binding(frame), |t| t.binding);
-        let mend =
-            |frame, offset| of(frame).is_some_and(|t| store.line(&t.pin, t.binding, offset, &mut Line::none()).is_ok());
-        let lost = update::take_all_back(&store.arena, &mut self.undo, binding, mend);
+        let held = |frame| touched.iter().find(|t| t.pin.frame == frame).map(|t| t.binding);
+        let group = |frame| held(frame).unwrap_or_else(|| store.arena.binding(frame)).group;
+        let lost = update::take_all_back(&store.arena, &mut self.undo, group);
         if !lost.is_empty() {
             self.bring_back(&lost);
         }
@@ -490,6 +487,7 @@ impl<'s> Txn<'s> {
             self.store.numbers(space).not_freed(number);
         }
         self.store.space.promise_back(self.promised);
+        self.store.space.nodes_went(self.grown);
     }
 }
 
@@ -528,8 +526,8 @@ impl Drop for Txn<'_> {
                 .lock()
                 .give_up(core::mem::take(&mut self.coming));
         }
-        if !self.lowered.is_empty() {
-            self.store.lowering.lock().done(&self.lowered);
+        if !self.owned.is_empty() {
+            self.store.owned.lock().done(&self.owned);
         }
     }
 }

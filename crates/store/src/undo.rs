@@ -8,12 +8,11 @@
 //! Invariants:
 //! U-1 A record counts from the store of the slot's count on; what it describes begins after that store.
 //! U-2 Only the last record that counts can be of a change that is not complete.
-//! U-3 At most one slot has an intent on a frame: who has one holds the frame's latch.
-//! U-4 A record is used only in a private copy in which it reads back: generation, number, CRC and D (S-13.10).
+//! U-3 A record is used only in a private copy in which it reads back: generation, number, CRC and D (S-13.10).
 
 mod slots;
 
-pub(crate) use slots::{Head, Intent, State};
+pub(crate) use slots::{Head, State};
 
 use crate::arena::{FrameNo, Guard, Region};
 use crate::error::{Error, Stop};
@@ -50,30 +49,17 @@ pub enum Undo {
     Bytes = 1,
     /// The bits that differ between old and new become old: they belong to the transaction alone, the byte does not.
     Bits = 2,
-    /// Subtract new − old (8-byte counter).
-    Add64 = 3,
-    /// Subtract new − old (2-byte counter).
-    Add16 = 4,
 }
 
 impl Undo {
     fn of(number: u8) -> Option<Undo> {
-        [Undo::Bytes, Undo::Bits, Undo::Add64, Undo::Add16]
-            .into_iter()
-            .find(|u| *u as u8 == number)
-    }
-
-    /// Whether it is a counter that others change, too.
-    pub(crate) fn is_counter(self) -> bool {
-        matches!(self, Undo::Add64 | Undo::Add16)
+        [Undo::Bytes, Undo::Bits].into_iter().find(|u| *u as u8 == number)
     }
 
     fn fits(self, len: usize) -> bool {
         match self {
             Undo::Bytes => (1..=PAGE).contains(&len),
             Undo::Bits => len == 1,
-            Undo::Add64 => len == 8,
-            Undo::Add16 => len == 2,
         }
     }
 }
@@ -91,7 +77,7 @@ pub struct Kept {
     pub offset: usize,
     /// The delta folded into the rolling checksum.
     pub delta: u64,
-    /// The bytes before. Of bits, only those that change; of counters, the value added to.
+    /// The bytes before. Of bits, only those that change.
     pub old: Vec<u8>,
     /// The bytes after.
     pub new: Vec<u8>,
@@ -108,7 +94,7 @@ pub(crate) struct Change<'a> {
     pub new: &'a [u8],
 }
 
-/// One record in a private copy, where it reads back (U-4).
+/// One record in a private copy, where it reads back (U-3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told<'b> {
     pub number: u32,
@@ -226,12 +212,19 @@ impl Use {
 impl UndoLog {
     /// Makes the slots.
     pub fn new(guard: Guard, seal: bool) -> Result<UndoLog, Error> {
-        UndoLog::made(Region::new(NAME, BYTES, guard, seal), false)
+        UndoLog::empty(Region::new(NAME, BYTES, guard, seal))
     }
 
     /// Makes slots whose descriptor is kept for whoever adopts them.
     pub fn lasting(guard: Guard, seal: bool) -> Result<UndoLog, Error> {
-        UndoLog::made(Region::lasting(NAME, BYTES, guard, seal), false)
+        UndoLog::empty(Region::lasting(NAME, BYTES, guard, seal))
+    }
+
+    fn empty(region: std::io::Result<Region>) -> Result<UndoLog, Error> {
+        let undo = UndoLog::made(region, false)?;
+        undo.region
+            .store_u64(slots::LAYOUT, slots::LAYOUT_NOW, Ordering::Release);
+        Ok(undo)
     }
 
     /// The slots that a killed server left; all are taken until they are retired. Errors: `Memory`, `Damaged`.
@@ -241,6 +234,11 @@ impl UndoLog {
             true => Ok(undo),
             false => Err(Error::Damaged("the undo slots are not those of this version".into())),
         }
+    }
+
+    /// Whether slots and records are laid out as this version does it (S-13.2).
+    pub(crate) fn is_readable(&self) -> bool {
+        self.region.load_u64(slots::LAYOUT, Ordering::Acquire) == slots::LAYOUT_NOW
     }
 
     fn made(region: std::io::Result<Region>, taken: bool) -> Result<UndoLog, Error> {
@@ -344,27 +342,12 @@ impl UndoSlot<'_> {
         self.number
     }
 
-    /// Record `number` is, from here on, of a counter change in flight; the caller holds the frame's latch (U-3).
-    pub(crate) fn intend(&self, number: u32) {
-        self.log.intend(self.slot, number);
-    }
-
-    /// The same when the change of record `number`, on a counter that is `before` now, is taken back.
-    pub(crate) fn intend_back(&self, number: u32, before: u64) {
-        self.log.intend_back(self.slot, number, before);
-    }
-
-    /// No counter change is in flight.
-    pub(crate) fn intent_done(&self) {
-        self.log.set(self.slot, slots::INTENT, 0);
-    }
-
     /// Record `number` and all after it are taken back; those before still count.
     pub(crate) fn taken_back(&self, number: u32) {
         self.log.set(self.slot, slots::LEFT, u64::from(number) + 1);
     }
 
-    /// The records, last first, each read when it is asked for (U-4).
+    /// The records, last first, each read when it is asked for (U-3).
     pub(crate) fn backwards(&self) -> impl Iterator<Item = Result<Kept, Lost>> {
         let starts = self.starts.iter().enumerate().rev();
         starts.map(|(number, start)| {
@@ -388,7 +371,7 @@ impl UndoSlot<'_> {
         &buf[..len]
     }
 
-    /// The records in such a copy, in order, for who judges the whole transaction; `None`: this one does not read back (U-4).
+    /// The records in such a copy, in order, for who judges the whole transaction; `None`: this one does not read back (U-3).
     pub(crate) fn forwards<'b>(&self, copied: &'b [u8]) -> impl Iterator<Item = Option<Told<'b>>> {
         self.starts.iter().enumerate().map(move |(number, start)| {
             let told = Told::of(copied.get(start.at as usize - SLOT_HEAD..)?, self.generation)?;
@@ -396,7 +379,7 @@ impl UndoSlot<'_> {
         })
     }
 
-    /// The slot and its generation, for the redo entry (S-14.2).
+    /// The slot and its generation, for the redo entry (S-14.2) and its stripe of TOTALS (S-13.4).
     pub(crate) fn place(&self) -> (u16, u32) {
         (self.slot as u16, self.generation)
     }

@@ -11,7 +11,7 @@ use crate::txn::{Ref, Source, Stamp};
 use crate::{Figures, Store};
 use core::sync::atomic::Ordering;
 use keepfs_codes::identity::Binding;
-use keepfs_format::bitmap::{BITS, TOTALS};
+use keepfs_format::bitmap::BITS;
 use keepfs_format::map::{FANOUT, LIVE};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::Run;
@@ -78,19 +78,6 @@ impl<'s> View<'s> {
     }
 }
 
-/// Counters of the pool (S-7.5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Totals {
-    /// Pages in use.
-    pub pages: u64,
-    /// Inodes in use.
-    pub inodes: u64,
-    /// NODES metablocks in use.
-    pub nodes: u64,
-    /// Sum of the extra references.
-    pub shares: u64,
-}
-
 impl Store {
     /// Something to read from. A view pins at most one frame; do not keep it across a call that waits.
     pub fn view(&self) -> View<'_> {
@@ -146,25 +133,8 @@ impl Store {
         self.cache.shrink(u64::MAX, |frame, id| self.look_at_evicted(frame, id));
     }
 
-    /// Counters of the pool.
-    pub fn totals(&self) -> Result<Totals, Error> {
-        let pin = self.fetch(TOTALS)?;
-        let mut bytes = [0; 32];
-        self.read(&pin, self.binding(Ref::TOTALS), HEADER, &mut bytes)?;
-        let word = |i: usize| bytes[i..i + 8].try_into().map(u64::from_le_bytes).unwrap_or(0);
-        Ok(Totals {
-            pages: word(0),
-            inodes: word(8),
-            nodes: word(16),
-            shares: word(24),
-        })
-    }
-
     /// Pages: in the pool, free, promised, kept for checkpoints.
     pub fn figures(&self) -> Figures {
-        if let Ok(totals) = self.totals() {
-            self.space.nodes_now(totals.nodes.min(1 << 40));
-        }
         self.space.figures()
     }
 
@@ -182,9 +152,8 @@ impl Store {
     }
 
     /// Whether the pool has no inode at all yet.
-    pub fn is_new(&self) -> Result<bool, Error> {
-        let totals = self.or_without(self.totals())?;
-        Ok(totals.is_some_and(|totals| totals.inodes == 0))
+    pub fn is_new(&self) -> bool {
+        self.has_what_writers_need().is_ok() && self.totals().inodes == 0
     }
 
     /// Inode numbers on the hidden list.
@@ -244,7 +213,7 @@ impl Store {
     /// changes there is in no redo, so that no witness could mend them behind it (S-15.16).
     pub(crate) fn pin_bits(&self, run: Run) -> Result<Vec<Pin<'_>>, Error> {
         let blocks = run.start / BITS..=(run.start + u64::from(run.count) - 1) / BITS;
-        let mut pins = vec![self.pin_right(TOTALS)?];
+        let mut pins = self.pin_totals()?;
         for block in blocks {
             pins.push(self.pin_right(MetaId::new(Space::Pages, block))?);
         }

@@ -114,7 +114,7 @@ fn threads_see_their_own_and_a_crash_keeps_the_synced() {
         drop(store);
         let store = Store::open(device.clone(), &options(guard)).expect("recover");
         let live: usize = owned.iter().map(|o| o.nodes.len()).sum();
-        assert_eq!(store.totals().expect("totals").nodes, live as u64);
+        assert_eq!(store.totals().nodes, live as u64);
         for (r, value) in owned.iter().flat_map(|o| &o.nodes) {
             let mut found = [0; 8];
             store.view().read(*r, 64, &mut found).expect("read");

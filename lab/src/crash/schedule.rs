@@ -5,11 +5,16 @@
 //! counters are those of the committed ones. Nor was any byte of a transaction in the log before it had committed.
 
 use super::setting::LEVELS;
+use keepfs_format::bitmap;
+use keepfs_format::plog::Run;
 use keepfs_format::{Kind, PoolId};
 use keepfs_media::Class;
 use keepfs_media::image::{Image, Page};
 use keepfs_media::sim::{Event, Recording, SimDevice};
-use keepfs_store::{Abort, Error, FormatOptions, Guard, Meaning, Ref, Reuse, Source, Store, StoreOptions, Totals, Txn};
+use keepfs_store::{
+    Abort, Error, FormatOptions, Guard, Meaning, Near, Pressure, Purpose, Ref, Reuse, Source, Stop, Store,
+    StoreOptions, Txn,
+};
 use keepfs_vfs::ops::{Rng, pattern};
 use std::sync::Arc;
 
@@ -60,6 +65,9 @@ struct Truth {
     durable: Vec<u8>,
     live_inodes: u64,
     durable_inodes: u64,
+    /// Extra references of the page.
+    live_shares: u64,
+    durable_shares: u64,
 }
 
 /// Bytes that the log must not hold in its first `entries` entries: their transaction had not committed.
@@ -72,6 +80,7 @@ struct Stage {
     device: Arc<SimDevice>,
     store: Arc<Store>,
     shared: Ref,
+    page: Run,
     truth: Truth,
     absent: Vec<Absent>,
     seed: u64,
@@ -82,6 +91,8 @@ struct Stage {
 struct Mine {
     range: usize,
     bytes: Vec<u8>,
+    /// Whether it takes a reference of the page.
+    shares: bool,
 }
 
 /// One schedule.
@@ -106,7 +117,7 @@ fn schedule(seed: u64, base: &Image) -> Result<(), String> {
     for _ in 0..3 {
         stage.round(&mut rng)?;
     }
-    let (shared, truth) = (stage.shared, stage.truth);
+    let (shared, page, truth) = (stage.shared, stage.page, stage.truth);
     nothing_early(&device.recording(), &stage.absent)?;
     let cut = device.image();
     // A checkpoint verifies every frame that was changed (C-3), whenever it was verified last.
@@ -127,8 +138,12 @@ fn schedule(seed: u64, base: &Image) -> Result<(), String> {
             "after the power cut, byte {at:?} of the shared metablock is wrong"
         ));
     }
-    let totals = store.totals().map_err(|e| format!("totals: {e}"))?;
-    check(totals, truth.durable_inodes, "after the power cut")?;
+    check(
+        &store,
+        page,
+        (truth.durable_inodes, truth.durable_shares),
+        "after the power cut",
+    )?;
     store.close().map_err(|e| format!("close: {e}"))
 }
 
@@ -157,12 +172,17 @@ fn holds(page: &Page, mark: &[u8; MARK]) -> bool {
     page.bytes().windows(MARK).any(|bytes| bytes == mark)
 }
 
-fn check(totals: Totals, inodes: u64, when: &str) -> Result<(), String> {
-    match totals.inodes == inodes {
+/// Counters, and the count of the page, are those of the committed transactions.
+fn check(store: &Store, page: Run, (inodes, shares): (u64, u64), when: &str) -> Result<(), String> {
+    let (id, offset) = bitmap::share(page.start);
+    let mut count = [0; 2];
+    let read = store.view().read(Ref::node(id, Kind::Shares, 0), offset, &mut count);
+    read.map_err(|e| format!("read: {e:?}"))?;
+    let (totals, count) = (store.totals(), u64::from(u16::from_le_bytes(count)));
+    match (totals.inodes, totals.shares, count) == (inodes, shares, shares) {
         true => Ok(()),
         false => Err(format!(
-            "{when} {} inode numbers are in use instead of {inodes}",
-            totals.inodes
+            "{when} {totals:?} and {count} references instead of {inodes} inode numbers and {shares} references"
         )),
     }
 }
@@ -175,20 +195,30 @@ fn read(store: &Store, shared: Ref) -> Result<Vec<u8>, String> {
 
 impl Stage {
     fn new(device: Arc<SimDevice>, store: Arc<Store>, seed: u64) -> Result<Stage, String> {
+        let reserved = store.reserve(1, Purpose::New, Near::Current);
+        let reserved = reserved.map_err(|e| format!("a page: {e}"))?;
+        let page = reserved.runs()[0];
         let shared = store
-            .transact::<_, Error>(|t| Ok(t.new_node(Kind::BlockMap, 1, 7)?))
+            .transact::<_, Error>(|t| {
+                t.use_pages(page)?;
+                Ok(t.new_node(Kind::BlockMap, 1, 7)?)
+            })
             .map_err(|e| format!("first transaction: {e}"))?;
+        reserved.allocated();
         store.sync().map_err(|e| format!("first sync: {e}"))?;
         let zeros = vec![0; RANGE * RANGES];
         Ok(Stage {
             device,
             store,
             shared,
+            page,
             truth: Truth {
                 live: zeros.clone(),
                 durable: zeros,
                 live_inodes: 0,
                 durable_inodes: 0,
+                live_shares: 0,
+                durable_shares: 0,
             },
             absent: Vec::new(),
             seed,
@@ -199,11 +229,11 @@ impl Stage {
     /// A transaction stays open while others run; then it commits or fails.
     fn round(&mut self, rng: &mut Rng) -> Result<(), String> {
         let store = self.store.clone();
-        let (mine, shared) = (self.take(), self.shared);
+        let (mine, shared, page) = (self.take(), self.shared, self.page);
         let commits = rng.chance(50);
         let mut inside: Option<Result<(), String>> = None;
         let outer = store.transact::<(), Error>(|t| {
-            change(t, shared, &mine)?;
+            change(t, shared, page, &mine)?;
             if inside.is_none() {
                 inside = Some(self.others(rng));
             }
@@ -229,9 +259,9 @@ impl Stage {
     }
 
     fn other(&mut self, commits: bool) -> Result<(), String> {
-        let (mine, shared) = (self.take(), self.shared);
+        let (mine, shared, page) = (self.take(), self.shared, self.page);
         let done = self.store.clone().transact::<(), Error>(|t| {
-            change(t, shared, &mine)?;
+            change(t, shared, page, &mine)?;
             end(commits)
         });
         self.ended(&mine, done)
@@ -239,9 +269,12 @@ impl Stage {
 
     fn take(&mut self) -> Mine {
         self.next += 1;
+        let bytes = pattern(self.seed << 16 | self.next as u64, RANGE);
         Mine {
             range: (self.next - 1) % RANGES,
-            bytes: pattern(self.seed << 16 | self.next as u64, RANGE),
+            // Its lowest bit is always set.
+            shares: bytes.first().is_some_and(|byte| byte & 2 == 0),
+            bytes,
         }
     }
 
@@ -253,6 +286,7 @@ impl Stage {
             Ok(()) => {
                 self.truth.live[mine.range * RANGE..][..RANGE].copy_from_slice(&mine.bytes);
                 self.truth.live_inodes += 1;
+                self.truth.live_shares += u64::from(mine.shares);
                 self.device.log_len()
             }
             Err(Error::NoSpace) => usize::MAX,
@@ -266,6 +300,7 @@ impl Stage {
         self.store.sync().map_err(|e| format!("sync: {e}"))?;
         self.truth.durable = self.truth.live.clone();
         self.truth.durable_inodes = self.truth.live_inodes;
+        self.truth.durable_shares = self.truth.live_shares;
         Ok(())
     }
 
@@ -274,13 +309,22 @@ impl Stage {
         if read(&self.store, self.shared)? != self.truth.live {
             return Err("the shared metablock in memory is wrong".into());
         }
-        let totals = self.store.totals().map_err(|e| format!("totals: {e}"))?;
-        check(totals, self.truth.live_inodes, "in memory")
+        let right = (self.truth.live_inodes, self.truth.live_shares);
+        check(&self.store, self.page, right, "in memory")
     }
 }
 
-/// What every transaction does: bytes of its own in the shared metablock, and an inode number.
-fn change(t: &mut Txn<'_>, shared: Ref, mine: &Mine) -> Result<(), Abort<Error>> {
+/// What every transaction does: bytes of its own in the shared metablock, an inode number, and in some a reference of the page.
+/// One that meets a count which is another's gives up: on this thread the other one waits for it (S-13.4).
+fn change(t: &mut Txn<'_>, shared: Ref, page: Run, mine: &Mine) -> Result<(), Abort<Error>> {
+    if mine.shares {
+        match t.share_pages(page) {
+            Ok(true) => {}
+            Err(Stop::Pressure(Pressure::Owned)) => return end(false),
+            Ok(false) => return Err(Abort::Fail(Error::TooLarge)),
+            Err(stop) => return Err(stop.into()),
+        }
+    }
     t.put(shared, FIRST + mine.range * RANGE, &mine.bytes, Meaning::MapEntry)?;
     t.new_ino()?;
     Ok(())

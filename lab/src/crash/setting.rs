@@ -1,10 +1,12 @@
 //! The pool a workload runs on: how it is made and opened, in a few words that a seed file can hold.
 
-use keepfs_format::PoolId;
+use keepfs_codes::crc64;
+use keepfs_format::superblock::{CRC_OFFSET, INCOMPAT_STRIPES, SLOTS, Superblock, slot_page};
+use keepfs_format::{FromBytes, PoolId};
 use keepfs_fs::{AccessTimes, Remains, Resumed, Volume, VolumeOptions};
 use keepfs_media::image::Image;
 use keepfs_media::sim::{Faults, Operation, SECTOR, SimDevice, When};
-use keepfs_media::{Device, PageNo};
+use keepfs_media::{Class, Device, PageNo};
 use keepfs_store::{FormatOptions, Guard, Protection, Purpose, Reuse, Rungs, Store, StoreOptions};
 use keepfs_vfs::ops::{Op, Outcome, Session};
 use keepfs_vfs::{Time, Vfs};
@@ -49,6 +51,8 @@ pub struct Setting {
     pub fence: bool,
     /// The page of the log, counted from 1, that cannot be written from the first mount on (S-8.12); 0 = none.
     pub bad: u32,
+    /// Whether the pool has one stripe of totals, as those of earlier versions (S-2.10).
+    pub old: bool,
 }
 
 impl Default for Setting {
@@ -70,6 +74,7 @@ impl Default for Setting {
             each: false,
             fence: false,
             bad: 0,
+            old: false,
         }
     }
 }
@@ -78,7 +83,7 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "pages={} log={} zone={} frames={} copies={} guard={} protect={} staged={} crowd={} atime={} free={} left={} discard={} each={} fence={} bad={}",
+            "pages={} log={} zone={} frames={} copies={} guard={} protect={} staged={} crowd={} atime={} free={} left={} discard={} each={} fence={} bad={} old={}",
             self.pages,
             self.log_pages,
             self.zone_pages,
@@ -94,7 +99,8 @@ impl fmt::Display for Setting {
             u8::from(self.discard),
             u8::from(self.each),
             u8::from(self.fence),
-            self.bad
+            self.bad,
+            u8::from(self.old)
         )
     }
 }
@@ -130,6 +136,7 @@ impl FromStr for Setting {
                 "each" => setting.each = value != 0,
                 "fence" => setting.fence = value != 0,
                 "bad" => setting.bad = value as u32,
+                "old" => setting.old = value != 0,
                 _ => return Err(format!("{name}: unknown")),
             }
         }
@@ -223,6 +230,7 @@ impl Setting {
             guard: guards[((pair + pair / levels) % guards.len() as u64) as usize],
             protect: LEVELS[(pair % levels) as usize],
             left: if self.free == 0 { left } else { 0 },
+            old: (turn / 2).is_multiple_of(2),
             ..*self
         }
     }
@@ -373,6 +381,9 @@ impl Setting {
         self.fill(&volume)?;
         self.take(&volume)?;
         volume.unmount().map_err(|e| format!("first unmount: {e}"))?;
+        if self.old {
+            unstripe(&*device).map_err(|e| format!("making it old: {e}"))?;
+        }
         Ok(device.image())
     }
 
@@ -421,6 +432,24 @@ impl Setting {
         }
         Ok(())
     }
+}
+
+/// Makes a pool of which one stripe of totals was ever changed one of an earlier version (S-2.10).
+fn unstripe(device: &dyn Device) -> Result<(), keepfs_media::DeviceError> {
+    for slot in 0..SLOTS {
+        let (page, mut bytes) = (PageNo(slot_page(slot, device.pages())), [0; keepfs_format::PAGE]);
+        device.read(page, &mut bytes)?;
+        if let Ok(sb) = Superblock::mut_from_bytes(&mut bytes) {
+            sb.incompat = (sb.incompat.get() & !INCOMPAT_STRIPES).into();
+        }
+        // A slot that was never written is zeros.
+        if bytes.iter().any(|byte| *byte != 0) {
+            let crc = crc64::full(&bytes[..CRC_OFFSET]);
+            bytes[CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
+            device.write(page, &bytes, Class::Superblock)?;
+        }
+    }
+    device.flush()
 }
 
 /// Pages that are taken at a time.

@@ -251,6 +251,7 @@ pub const TOTALS: &[Field] = &[
     plain("nodes", 48, 8),
     plain("shares", 56, 8),
     plain("rest", 64, 8),
+    plain("pages of another stripe", 96, 8),
 ];
 
 /// The head of a log page (S-8.2).

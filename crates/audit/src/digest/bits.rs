@@ -4,9 +4,9 @@ use super::equation::Equation;
 use super::input::{Change, Transaction};
 use super::sink::Sink;
 use super::walk::Walk;
-use keepfs_format::Space;
-use keepfs_format::bitmap::{BITS, COUNTS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES};
+use keepfs_format::bitmap::{BITS, COUNTS, STRIPE, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES};
 use keepfs_format::metablock::HEADER;
+use keepfs_format::{MetaId, Space};
 
 impl<T: Transaction, S: Sink> Walk<'_, T, S> {
     /// Bits of one byte of a bitmap.
@@ -62,21 +62,38 @@ impl<T: Transaction, S: Sink> Walk<'_, T, S> {
         }
     }
 
-    /// A counter of SHARES or TOTALS.
-    pub(super) fn counter(&mut self, change: &Change<'_>) {
+    /// Bytes of SHARES or TOTALS, which the transaction owns.
+    pub(super) fn counts(&mut self, change: &Change<'_>) {
         let id = self.txn.block(change.block).id;
-        let more = value(change.new).wrapping_sub(value(change.old)) as i64;
-        match (id.space(), change.offset) {
-            (Some(Space::Shares), offset) => {
-                let page = id.index() * COUNTS + (offset.saturating_sub(HEADER) / 2) as u64;
-                self.share(page, more);
-            }
-            (Some(Space::Totals), TOTAL_PAGES) => self.sink.count(Equation::PagesTotal, -more),
-            (Some(Space::Totals), TOTAL_INODES) => self.sink.count(Equation::InodesTotal, -more),
-            (Some(Space::Totals), TOTAL_NODES) => self.sink.count(Equation::NodesTotal, -more),
-            (Some(Space::Totals), TOTAL_SHARES) => self.sink.count(Equation::SharesTotal, -more),
-            _ => {}
+        let size = if id.space() == Some(Space::Shares) { 2 } else { 8 };
+        let end = change.offset + change.old.len().min(change.new.len());
+        let mut at = change.offset;
+        while at < end {
+            // What each byte has more stands at its place in the word, however much of the word was stored.
+            let behind = end.min((at / size + 1) * size);
+            let part = at - change.offset..behind - change.offset;
+            let more = value(&change.new[part.clone()]).wrapping_sub(value(&change.old[part])) << (8 * (at % size));
+            self.count(id, at / size * size, more as i64);
+            at = behind;
         }
+    }
+
+    /// The word at this offset has `more` than it had.
+    fn count(&mut self, id: MetaId, offset: usize, more: i64) {
+        if more == 0 || offset < HEADER {
+            return;
+        }
+        if id.space() == Some(Space::Shares) {
+            return self.share(id.index() * COUNTS + ((offset - HEADER) / 2) as u64, more);
+        }
+        let equation = match offset % STRIPE {
+            TOTAL_PAGES => Equation::PagesTotal,
+            TOTAL_INODES => Equation::InodesTotal,
+            TOTAL_NODES => Equation::NodesTotal,
+            TOTAL_SHARES => Equation::SharesTotal,
+            _ => return,
+        };
+        self.sink.count(equation, more.wrapping_neg());
     }
 
     fn share(&mut self, page: u64, more: i64) {

@@ -36,8 +36,6 @@ pub enum Nature {
     Bytes,
     /// Bits of one byte: `old` and `new` have only those that change.
     Bits,
-    /// A counter: the values before and after.
-    Counter,
 }
 
 /// A change of a metablock.
@@ -55,8 +53,8 @@ pub struct Change<'a> {
     pub new: &'a [u8],
 }
 
-/// A transaction before it commits. What it changed lies still; what others change at the same moment, bits and counters,
-/// is never asked for.
+/// A transaction before it commits. What it changed lies still; bits that others change at the same moment are
+/// never asked for.
 pub trait Transaction {
     /// Number of metablocks that it touched.
     fn count(&self) -> usize;

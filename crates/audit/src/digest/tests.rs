@@ -59,7 +59,7 @@ impl Made {
         let block = self.block(TOTALS, Kind::Totals, 0, Fate::Stays);
         let bytes = |value: u64| value.to_le_bytes().to_vec();
         self.changes
-            .push((block, offset, Nature::Counter, bytes(old), bytes(new)));
+            .push((block, offset, Nature::Bytes, bytes(old), bytes(new)));
     }
 
     pub fn judge(&self, auditor: &Auditor, among: Equations) -> Vec<(Equation, Vec<Item>)> {
@@ -214,13 +214,38 @@ fn what_comes_and_goes_does_not_count() {
     for (old, new) in [(1_u16, 2_u16), (2, 1)] {
         let bytes = |value: u16| value.to_le_bytes().to_vec();
         made.changes
-            .push((block, offset, Nature::Counter, bytes(old), bytes(new)));
+            .push((block, offset, Nature::Bytes, bytes(old), bytes(new)));
     }
     assert_eq!(made.judge(&auditor, Equations::ALL), []);
     made.changes.pop();
     made.records.pop();
     let found = made.judge(&auditor, Equations::ALL.without(Equation::SharesTotal));
     assert_eq!(found.first().map(|(e, _)| *e), Some(Equation::PagesGained));
+}
+
+/// S-7.5: what changed in any stripe counts, be it a part of a word; a run of counts is so many pages.
+#[test]
+fn parts_of_words_and_runs_of_counts() {
+    let auditor = auditor(Equations::NONE.with(Equation::SharesTotal).with(Equation::SharesTold));
+    let mut made = Made::default();
+    let (id, offset) = keepfs_format::bitmap::share(40);
+    let block = made.block(id, Kind::Shares, 0, Fate::Stays);
+    // 255, 3, 7 become 256, 4, 8; the last without its upper byte.
+    let (old, new) = (vec![255, 0, 3, 0, 7], vec![0, 1, 4, 0, 8]);
+    made.changes.push((block, offset, Nature::Bytes, old, new));
+    made.records.push(Record::Ref {
+        run: Run { start: 40, count: 3 },
+        delta: 1,
+    });
+    let lacks = made.judge(&auditor, Equations::ALL);
+    assert_eq!(lacks.first().map(|(e, _)| *e), Some(Equation::SharesTotal));
+    let totals = made.block(keepfs_format::bitmap::totals(6), Kind::Totals, 0, Fate::Stays);
+    let at = keepfs_format::bitmap::in_stripe(63, keepfs_format::bitmap::TOTAL_SHARES);
+    // The first byte has 253 less, the others have 256 more.
+    made.changes.push((totals, at, Nature::Bytes, vec![0xFF], vec![0x02]));
+    let (old, new) = (vec![0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF], vec![0xFF; 7]);
+    made.changes.push((totals, at + 1, Nature::Bytes, old, new));
+    assert_eq!(made.judge(&auditor, Equations::ALL), []);
 }
 
 /// S-17.3: what a dying node names is lost, and neighbouring slots of an index are one reference.

@@ -197,9 +197,11 @@ impl<'t, T: Transaction, S: Sink> Walk<'t, T, S> {
         let mut order = core::mem::take(&mut self.spare.order);
         for (at, change) in self.txn.changes().iter().enumerate() {
             match change.nature {
-                Nature::Bytes => order.push((change.block, at)),
                 Nature::Bits => self.bits(change),
-                Nature::Counter => self.counter(change),
+                Nature::Bytes => match self.txn.block(change.block).kind {
+                    Kind::Shares | Kind::Totals => self.counts(change),
+                    _ => order.push((change.block, at)),
+                },
             }
         }
         // By metablock, those of one metablock in their order.

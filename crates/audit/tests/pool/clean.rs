@@ -4,7 +4,9 @@ use crate::builder::{Builder, SEED, fill_leaf, node};
 use crate::sample;
 use keepfs_audit::read::{ReadError, View};
 use keepfs_audit::{Finding, Options, walk};
+use keepfs_format::bitmap::{self, TOTAL_INODES, TOTAL_PAGES, TOTAL_SHARES};
 use keepfs_format::plog::Record;
+use keepfs_format::superblock::INCOMPAT_STRIPES;
 use keepfs_format::{Kind, dir};
 
 const DATA: Options = Options {
@@ -24,6 +26,45 @@ fn checkpoint_alone() {
         (13, 3, 8, 2, 12)
     );
     assert_eq!((c.data_pages, c.shares, c.xattrs, c.staged_pages), (7, 1, 3, 0));
+}
+
+/// S-2.10, S-7.5: totals are the sum of all stripes, of which some have less than nothing; an old pool has the first one alone.
+#[test]
+fn stripes() {
+    let pool = |incompat: u64| {
+        let mut b = sample::pool_with_log();
+        b.sb.incompat = incompat.into();
+        for (number, stripe, words) in [(0, 1, [9_u64.wrapping_neg(), 4]), (7, 63, [9, 4_u64.wrapping_neg()])] {
+            for (which, word) in [TOTAL_PAGES, TOTAL_SHARES].into_iter().zip(words) {
+                let at = bitmap::in_stripe(stripe, which);
+                b.block(bitmap::totals(number))[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        b
+    };
+    let found = |b: Builder| walk(&b.build().bytes, &DATA).findings;
+    let old = found(pool(0));
+    let reserved = |f: &Finding| matches!(f, Finding::Reserved { offset: 96, .. });
+    let beyond = |f: &Finding| matches!(f, Finding::MapEntry { field: "index", .. });
+    assert!(old.iter().any(reserved) && old.iter().any(beyond), "{old:?}");
+    assert_eq!(found(pool(INCOMPAT_STRIPES)), []);
+    let mut b = pool(INCOMPAT_STRIPES);
+    b.block(bitmap::totals(7))[64] = 1;
+    let id = bitmap::totals(7).into();
+    assert_eq!(found(b), [Finding::Reserved { id, offset: 64 }]);
+    let mut b = pool(INCOMPAT_STRIPES);
+    b.block(bitmap::totals(7))[bitmap::in_stripe(20, TOTAL_INODES)] = 1;
+    let wrong = found(b);
+    assert!(
+        matches!(
+            wrong[..],
+            [Finding::Total {
+                field: "inodes in use",
+                ..
+            }]
+        ),
+        "{wrong:?}"
+    );
 }
 
 /// S-9.4: the log's groups are part of the state.

@@ -7,6 +7,7 @@ mod crowded;
 mod directories;
 mod flushes;
 mod frozen;
+mod golden;
 mod holes;
 mod refused;
 mod reopening;

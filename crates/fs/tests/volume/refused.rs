@@ -212,7 +212,7 @@ fn acknowledged_data_is_lost_until_written_anew() {
     let (other, file) = (bed.file("other"), bed.file("file"));
     bed.write(other, 0, &bytes(9, 3), WriteHow::default()).expect("write");
     bed.write(file, 0, &bytes(1, 8), WriteHow::default()).expect("write");
-    let used = bed.volume.store().totals().expect("totals").pages;
+    let used = bed.volume.store().totals().pages;
     bed.refuse(When::From(1));
     assert_eq!(bed.write(file, 6 * PAGE, &bytes(2, 4), BACK), Err(Errno::EIO));
     bed.mend();
@@ -227,7 +227,7 @@ fn acknowledged_data_is_lost_until_written_anew() {
     assert_eq!(bed.fsync(file), Err(Errno::EIO));
     assert_eq!(bed.fsync(other), Ok(()));
     assert_eq!(bed.volume.files_with_lost_data(), 1);
-    assert_eq!(bed.volume.store().totals().expect("totals").pages, used - 2);
+    assert_eq!(bed.volume.store().totals().pages, used - 2);
     let bed = bed.crash();
     assert_eq!(
         bed.volume.files_with_lost_data(),

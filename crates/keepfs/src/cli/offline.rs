@@ -8,7 +8,7 @@ use super::unmount::patiently;
 use keepfs_audit::Severity;
 use keepfs_audit::read::View;
 use keepfs_format::PAGE;
-use keepfs_format::bitmap::{TOTAL_INODES, TOTAL_PAGES, TOTALS};
+use keepfs_format::bitmap::{self, STRIPES, TOTAL_INODES, TOTAL_PAGES, TOTALS_BLOCKS};
 use keepfs_store::Pool;
 use std::path::Path;
 
@@ -58,17 +58,23 @@ pub fn status(pool: &Path) -> Result<Status, Failure> {
 }
 
 fn space(view: &mut View<'_>, pages: u64) -> Option<SpaceFigures> {
-    let totals = view.metablock(TOTALS).ok()??;
-    let counter = |offset: usize| {
-        let bytes = totals.get(offset..offset + 8)?;
-        Some(u64::from_le_bytes(bytes.try_into().ok()?))
-    };
-    let used = counter(TOTAL_PAGES)?;
+    // S-7.5: what all stripes say together.
+    let (mut used, mut inodes) = (0_u64, 0_u64);
+    for number in 0..TOTALS_BLOCKS {
+        let Some(totals) = view.metablock(bitmap::totals(number)).ok()? else {
+            continue;
+        };
+        for stripe in 0..STRIPES {
+            let counter = |which| totals[bitmap::in_stripe(stripe, which)..].first_chunk();
+            used = used.wrapping_add(u64::from_le_bytes(*counter(TOTAL_PAGES)?));
+            inodes = inodes.wrapping_add(u64::from_le_bytes(*counter(TOTAL_INODES)?));
+        }
+    }
     let page = PAGE as u64;
     Some(SpaceFigures {
         size_bytes: pages * page,
         used_bytes: used.min(pages) * page,
         available_bytes: pages.saturating_sub(used) * page,
-        inodes: counter(TOTAL_INODES)?,
+        inodes,
     })
 }

@@ -166,7 +166,7 @@ impl Live {
         let pool = store.pool();
         status.label.clone_from(&pool.label);
         status.id = pool.id.to_string();
-        status.space = space(store);
+        status.space = Some(space(store));
         status.scrub = scrub::one_line(volume);
         status.test = pool.is_test;
         status.protect = store.pool_in_force().protect.name().into();
@@ -373,16 +373,16 @@ fn is_shut_down(store: &Store) -> bool {
     matches!(nothing, Err(StoreError::Dead))
 }
 
-fn space(store: &Store) -> Option<SpaceFigures> {
+fn space(store: &Store) -> SpaceFigures {
     let figures = store.figures();
-    let totals = store.totals().ok()?;
+    let totals = store.totals();
     let page = PAGE as u64;
-    Some(SpaceFigures {
+    SpaceFigures {
         size_bytes: figures.pages * page,
         used_bytes: totals.pages.min(figures.pages) * page,
         available_bytes: figures.obtainable(Purpose::New) * page,
         inodes: totals.inodes,
-    })
+    }
 }
 
 fn written(store: &Store) -> WrittenFigures {

@@ -1,4 +1,4 @@
-//! The control words of a frame (S-13.1): word {version:48, gate:1, latch:1, writers:14}, binding, keyed sum.
+//! The control words of a frame (S-13.1): word {version:48, gate:1, writers:15}, binding, keyed sum.
 //!
 //! Invariant:
 //! C-1 The gate has one holder at a time; only that one clears it.
@@ -17,9 +17,7 @@ pub(super) const KEYED: usize = 40;
 /// Word: one writer.
 pub(super) const WRITER: u64 = 1;
 /// Word: mask of the writers.
-pub(super) const WRITERS: u64 = 0x3fff;
-/// Word: somebody is changing a counter of the frame (S-13.4).
-const LATCH: u64 = 0x4000;
+pub(super) const WRITERS: u64 = 0x7fff;
 /// Word: a verifier asks writers to wait.
 pub(super) const GATE: u64 = 0x8000;
 /// Word: one version.
@@ -94,27 +92,6 @@ impl Arena {
         self.control.add_u64(Self::at(frame, 0), VERSION.wrapping_sub(WRITER));
     }
 
-    /// Door, before a counter is read: no other counter of the frame changes until [`Arena::unlatch`] (S-13.4).
-    /// The caller is a writer; spins for as long as another one takes for a handful of stores.
-    #[inline]
-    pub(crate) fn latch(&self, frame: FrameNo) {
-        let (mut tries, mut waiting) = (0u32, Waiting::on(frame));
-        while self.control.or_u64(Self::at(frame, 0), LATCH) & LATCH != 0 {
-            tries += 1;
-            if tries.is_multiple_of(64) {
-                waiting.pause();
-            } else {
-                core::hint::spin_loop();
-            }
-        }
-    }
-
-    /// Door, after a counter was changed.
-    #[inline]
-    pub(crate) fn unlatch(&self, frame: FrameNo) {
-        self.control.and_u64(Self::at(frame, 0), !LATCH);
-    }
-
     /// Waits for the gate and takes it (C-1): no writer begins until [`Arena::open_gate`].
     pub(super) fn shut_gate(&self, frame: FrameNo) {
         let mut waiting = Waiting::on(frame);
@@ -127,11 +104,11 @@ impl Arena {
         self.control.and_u64(Self::at(frame, 0), !GATE);
     }
 
-    /// Restart: nobody writes, holds the latch or verifies any more.
+    /// Restart: nobody writes or verifies any more.
     pub(crate) fn restore_word(&self, frame: FrameNo) {
         let word = self.word(frame);
-        if word & (WRITERS | LATCH | GATE) != 0 {
-            self.set_word(frame, (word & !(WRITERS | LATCH | GATE)).wrapping_add(VERSION));
+        if word & (WRITERS | GATE) != 0 {
+            self.set_word(frame, (word & !(WRITERS | GATE)).wrapping_add(VERSION));
         }
     }
 

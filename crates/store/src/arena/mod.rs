@@ -257,30 +257,6 @@ impl Arena {
         true
     }
 
-    /// Door, step 6 for counters of 8 bytes, under the latch; as [`Arena::copy`].
-    #[inline]
-    pub(crate) fn set_u64(&self, frame: FrameNo, offset: usize, value: u64) -> bool {
-        assert!(is_within(offset, 8), "write beyond the frame");
-        if self.is_printed() {
-            return self.write_blocks(frame, offset, &value.to_ne_bytes(), true);
-        }
-        let at = frame as usize * PAGE + offset;
-        self.frames.store_u64(at, value, Ordering::Release);
-        true
-    }
-
-    /// Door, step 6 for counters of 2 bytes, under the latch; as [`Arena::copy`].
-    #[inline]
-    pub(crate) fn set_u16(&self, frame: FrameNo, offset: usize, value: u16) -> bool {
-        assert!(is_within(offset, 2), "write beyond the frame");
-        if self.is_printed() {
-            return self.write_blocks(frame, offset, &value.to_ne_bytes(), true);
-        }
-        let at = frame as usize * PAGE + offset;
-        self.frames.store_u16(at, value, Ordering::Release);
-        true
-    }
-
     /// Restart: the bytes of a frame as they were before the open transactions, while nobody else is there.
     pub(crate) fn restore(&self, frame: FrameNo, offset: usize, bytes: &[u8]) {
         assert!(is_within(offset, bytes.len()), "write beyond the frame");

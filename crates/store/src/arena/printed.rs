@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! F-1 Nobody else writes frames or parity from the copy into scratch until the block is checked: both regions' locks are
-//!     held, frames first. So every change of a frame's bytes takes this way under this guard and code, bits and counters too.
+//!     held, frames first. So every change of a frame's bytes takes this way under this guard and code, bits too.
 //! F-2 Only the parity is encoded anew. The sum follows each change as everywhere, so a stray write that figure 3 encodes
 //!     with the rest of its block is still told when the frame is verified.
 

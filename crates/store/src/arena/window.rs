@@ -7,7 +7,7 @@
 
 use super::guard::Guard;
 use super::parts::{load_fours, store_at};
-use super::sys::{Region, byte, set_rights, set_writable, word16, word64};
+use super::sys::{Region, byte, set_rights, set_writable, word64};
 use crate::{failpoint, planted};
 use core::sync::atomic::Ordering;
 use parking_lot::RwLockWriteGuard;
@@ -239,15 +239,6 @@ impl Region {
         let new = if failpoint::store() { new } else { old };
         let exchange = |at| word64(at).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
         self.write(offset, 8, exchange).is_ok()
-    }
-
-    /// Stores a 16-bit word through the window.
-    #[inline]
-    pub fn store_u16(&self, offset: usize, value: u16, order: Ordering) {
-        self.check_word(offset, 2);
-        if failpoint::store() {
-            self.write(offset, 2, |at| word16(at).store(value, order));
-        }
     }
 
     #[inline]

@@ -18,7 +18,6 @@ use crate::txn::Txn;
 use crate::watched::WatchedList;
 use crate::{Store, pool};
 use core::sync::atomic::Ordering;
-use keepfs_format::bitmap::TOTALS;
 use keepfs_format::map::HEIGHT_MAX;
 use keepfs_format::{MetaId, Space};
 use std::sync::Arc;
@@ -96,7 +95,7 @@ impl Store {
         shrink: Shrink<'_>,
     ) -> Result<Option<Moment>, Error> {
         // Before anything is held against them.
-        drop(self.pin_right(TOTALS)?);
+        let totals = self.pin_totals()?;
         self.adopt_chunks(keeper, chunks)?;
         self.end_chunks(keeper, &shrink)?;
         let bad = core::mem::take(&mut *self.bad_copies.lock());
@@ -108,17 +107,15 @@ impl Store {
         homes.iter().for_each(|id| keeper.homes.change(id.index()));
         let again = others.into_iter().chain(shrink.moved.iter().copied());
         let rewrite = self.write_again(again)?;
-        // What is born from here to the moment counts as if it had no home after it: from above.
-        let nodes = self.totals()?.nodes.min(1 << 40);
         let closed = self.close_gate()?;
         self.end_inodes(&closed, &shrink)?;
-        self.check_totals(&closed)?;
+        self.check_totals(&closed, &totals)?;
         let weight = self.weight() + REWRITE_MAP * rewrite.len() as u64;
         if self.need(&keeper.homes).pages_for(weight) > keeper.homes.free() {
             self.bad_copies.lock().extend(bad);
             return Ok(None);
         }
-        self.space.barrier(&closed, nodes);
+        self.space.barrier(&closed);
         self.rewrites.barrier(&closed);
         Ok(Some(self.fix_moment(&closed, rewrite)))
     }

@@ -6,7 +6,7 @@ use crate::map::{dead_since, zero_kind};
 use crate::planted::{self, Rung};
 use crate::repair::newborn;
 use crate::{Store, arena};
-use keepfs_format::bitmap::{self, BITS, COUNTS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
+use keepfs_format::bitmap::{self, BITS, COUNTS};
 use keepfs_format::plog::{self, Record, Run};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, Header, Kind, MetaId, Space};
@@ -71,7 +71,6 @@ impl Past {
                     self.content = Some(newborn(&Header::new(tag, id, kind, *level, *owner, *generation)));
                 }
                 self.bits(id, Space::NodeNumbers, one(of.index()), true);
-                self.total(id, TOTAL_NODES, 1);
             }
             Record::Death { id: of, generation } => {
                 if *of == id {
@@ -79,11 +78,10 @@ impl Past {
                 }
                 if of.space() == Some(Space::Nodes) {
                     self.bits(id, Space::NodeNumbers, one(of.index()), false);
-                    self.total(id, TOTAL_NODES, -1);
                 }
             }
-            Record::Alloc { space, run } => self.number(id, *space, *run, true),
-            Record::Free { space, run } => self.number(id, *space, *run, false),
+            Record::Alloc { space, run } => self.bits(id, *space, *run, true),
+            Record::Free { space, run } => self.bits(id, *space, *run, false),
             Record::Ref { run, delta } => self.shares(id, *run, *delta),
             _ => {}
         }
@@ -115,16 +113,6 @@ impl Past {
             .map(|kind| reborn(tag, id, kind, generation));
     }
 
-    fn number(&mut self, id: MetaId, space: Space, run: Run, on: bool) {
-        self.bits(id, space, run, on);
-        let count = i64::from(run.count) * if on { 1 } else { -1 };
-        match space {
-            Space::Pages => self.total(id, TOTAL_PAGES, count),
-            Space::InodeNumbers => self.total(id, TOTAL_INODES, count),
-            _ => {}
-        }
-    }
-
     fn bits(&mut self, id: MetaId, space: Space, run: Run, on: bool) {
         if id.space() != Some(space) {
             return;
@@ -145,7 +133,6 @@ impl Past {
     }
 
     fn shares(&mut self, id: MetaId, run: Run, delta: i32) {
-        self.total(id, TOTAL_SHARES, i64::from(run.count) * i64::from(delta));
         if id.space() != Some(Space::Shares) {
             return;
         }
@@ -159,17 +146,6 @@ impl Past {
             let (_, at) = bitmap::share(page);
             let count = u16::from_le_bytes([content[at], content[at + 1]]);
             content[at..at + 2].copy_from_slice(&count.wrapping_add_signed(delta as i16).to_le_bytes());
-        }
-    }
-
-    fn total(&mut self, id: MetaId, offset: usize, add: i64) {
-        if id != TOTALS {
-            return;
-        }
-        let Some(content) = &mut self.content else { return };
-        if let Some(word) = content[offset..].first_chunk::<8>() {
-            let now = u64::from_le_bytes(*word).wrapping_add_signed(add);
-            content[offset..offset + 8].copy_from_slice(&now.to_le_bytes());
         }
     }
 }
@@ -215,6 +191,10 @@ impl Store {
     pub(super) fn past(&self, id: MetaId) -> Result<Past, Untold> {
         if !self.is_witnessed.load(core::sync::atomic::Ordering::Acquire) || id.as_map().is_some() {
             return Err(Untold::Nothing);
+        }
+        if id.space() == Some(Space::Totals) {
+            // Who has the lock of redo knows it (S-17.6).
+            return Ok(Past { content: None, seq: 0 });
         }
         // The start of the log before the map: if a checkpoint comes between, its log is read over a newer page, and
         // what bytes and bits are set to last is the same.

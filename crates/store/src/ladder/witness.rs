@@ -80,8 +80,17 @@ impl Store {
     ) -> Result<Evidence, Untold> {
         // While this is locked nobody commits: a transaction's records are in its slot, or in the redo, or in the past.
         let redo = self.redo.lock();
-        let since = redo.beyond(past.seq).ok_or(Untold::Moved)?;
-        let mut since = since.read(&self.segment).map_err(|_| Untold::Nothing)?;
+        let mut since = match id.space() {
+            // No record tells a stripe.
+            Some(Space::Totals) => {
+                past.content = Some(self.known.content(id));
+                Vec::new()
+            }
+            _ => {
+                let since = redo.beyond(past.seq).ok_or(Untold::Moved)?;
+                since.read(&self.segment).map_err(|_| Untold::Nothing)?
+            }
+        };
         let mut parts = self.parts(frame).ok_or(Untold::Nothing)?;
         drop(redo);
         if planted::ignores(Rung::RedoIgnored) {
@@ -172,16 +181,6 @@ fn put(bytes: &mut [u8; PAGE], kept: &Kept) {
             to.iter_mut()
                 .zip(changed)
                 .for_each(|(to, (old, new))| *to = *to & !(old ^ new) | new & (old ^ new));
-        }
-        Undo::Add64 | Undo::Add16 => {
-            let word = |bytes: &[u8]| {
-                let mut word = [0; 8];
-                word[..bytes.len()].copy_from_slice(bytes);
-                u64::from_le_bytes(word)
-            };
-            let now = word(to).wrapping_add(word(&kept.new)).wrapping_sub(word(&kept.old));
-            let len = to.len();
-            to.copy_from_slice(&now.to_le_bytes()[..len]);
         }
     }
 }

@@ -123,8 +123,8 @@ bugs! { Logic:
         from "U-Boot ext4: After completely filled group, scan next group from the beginning (a9fa0ed183b7)",
     /// The auditor is not shown bits that changed.
     BitsUnseen = "hook: bits are not told to the auditor",
-    /// The auditor is not shown counters that changed.
-    CountersUnseen = "hook: counters are not told to the auditor",
+    /// The auditor is not shown counts that changed.
+    CountersUnseen = "hook: counts are not told to the auditor",
     /// The auditor is not shown changes of directory leaves.
     LeavesUnseen = "hook: directory leaves are not told to the auditor",
     /// chmod stores into the frame without the door: no undo, no sum, no range for the log.

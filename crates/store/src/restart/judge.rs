@@ -4,13 +4,12 @@
 use super::{Finding, Open};
 use crate::arena::{Arena, Copy, FrameNo};
 use crate::undo::{Kept, Undo};
-use crate::update::Counter;
 use core::ops::Range;
 use keepfs_codes::Protection;
 use keepfs_codes::line::{self, LINES};
 use keepfs_format::PAGE;
 
-/// A frame, what it was before the open transactions (counters excepted), and whether that is proved.
+/// A frame, what it was before the open transactions, and whether that is proved.
 pub(super) struct Judgement {
     pub(super) frame: FrameNo,
     /// The live bytes with the old ones put back.
@@ -32,11 +31,6 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
-    /// Whether what stands at an offset of the image is proved.
-    pub(super) fn has_proved(&self, offset: usize) -> bool {
-        self.proved[line::at(offset)]
-    }
-
     fn is_proved(&self) -> bool {
         self.proved.iter().all(|proved| *proved)
     }
@@ -69,7 +63,7 @@ impl Judgement {
     }
 }
 
-/// What one slot did to the frame, counters excepted.
+/// What one slot did to the frame.
 struct Part<'o> {
     open: &'o Open,
     changes: Vec<&'o Kept>,
@@ -93,22 +87,20 @@ pub(super) fn judge(arena: &Arena, frame: FrameNo, open: &[Open]) -> Judgement {
     let restarted = open.iter().all(|o| o.head.restarted);
     let has_sums = arena.code() != Protection::Off;
     let (kept, sums) = (arena.line_sums(frame), line::sums(&image));
-    let mut right = line::sums(&with_counters_back(&image, frame, open));
+    let mut right = sums;
     let (mut proved, mut held, mut perhaps) = ([true; LINES], Held::default(), Vec::new());
     for number in (0..LINES).filter(|_| has_sums) {
-        let deltas = Deltas::of(number, (arena, frame), &parts, open);
+        let deltas = Deltas::of(number, &parts);
         match deltas.held(sums[number] ^ kept[number], restarted) {
             Some(line) => held.doubts.extend(line.doubts),
             None => {
                 proved[number] = false;
-                right[number] ^= sums[number] ^ kept[number] ^ deltas.certain;
+                right[number] = kept[number] ^ deltas.certain;
                 held.doubts.extend(Held::unknown(&deltas).doubts);
                 perhaps.extend(deltas.perhaps.iter().map(|(_, delta)| *delta));
             }
         }
     }
-    // Counters in proved lines will be taken back, or were.
-    let found = core::array::from_fn(|number| if proved[number] { right[number] } else { sums[number] });
     let inside = match has_sums {
         true => strays(&live, &image, &parts, restarted, &held),
         false => Vec::new(),
@@ -122,48 +114,18 @@ pub(super) fn judge(arena: &Arena, frame: FrameNo, open: &[Open]) -> Judgement {
         span: start..end,
         sums,
         proved,
-        found: line::crc(&found),
+        found: line::crc(&sums),
         expected: line::crc(&right),
         perhaps,
         inside,
     }
 }
 
-/// The image with the open counters of the frame taken back.
-fn with_counters_back(image: &[u8; PAGE], frame: FrameNo, open: &[Open]) -> Copy {
-    let mut less = Box::new(*image);
-    // Those in flight first: whether they count is told by the value as it is.
-    let counts = |o: &Open, kept: &Kept| o.still_counts(kept, Counter::value(&image[at(kept)]));
-    let counters = open
-        .iter()
-        .flat_map(|o| {
-            o.remaining()
-                .iter()
-                .filter(|k| k.undo.is_counter())
-                .map(move |k| (o, k))
-        })
-        .filter(|(o, kept)| kept.frame == frame && counts(o, kept));
-    for (_, kept) in counters {
-        let now = Counter::value(&less[at(kept)]);
-        let value = Counter::of(kept).less(now, kept);
-        less[at(kept)].copy_from_slice(&value.to_le_bytes()[..kept.old.len()]);
-    }
-    less
-}
-
-/// Where a record's bytes stand.
-fn at(kept: &Kept) -> Range<usize> {
-    kept.offset..kept.offset + kept.old.len()
-}
-
 fn part(open: &Open, frame: FrameNo) -> Part<'_> {
     let remaining = open.remaining();
     Part {
         open,
-        changes: remaining
-            .iter()
-            .filter(|k| k.frame == frame && !k.undo.is_counter())
-            .collect(),
+        changes: remaining.iter().filter(|k| k.frame == frame).collect(),
         last: (remaining.len() as u32).wrapping_sub(1),
     }
 }
@@ -177,13 +139,12 @@ fn put(bytes: &mut [u8; PAGE], kept: &Kept, side: &[u8]) {
     }
 }
 
-/// Whose delta is in doubt: a change's (by slot and record) or a counter's.
-type Doubt = Option<(u32, u64)>;
-
+/// What the changes of a line folded into its sum.
 #[derive(Default)]
 struct Deltas {
     certain: u64,
-    perhaps: Vec<(Doubt, u64)>,
+    /// Of those that may be incomplete: number of the record, delta.
+    perhaps: Vec<(u32, u64)>,
 }
 
 /// Which of the doubtful deltas the stored sum holds.
@@ -194,9 +155,9 @@ struct Held {
 
 impl Held {
     fn unknown(deltas: &Deltas) -> Held {
-        let doubts = deltas.perhaps.iter().filter_map(|(doubt, _)| *doubt);
+        let doubts = deltas.perhaps.iter();
         Held {
-            doubts: doubts.map(|(number, delta)| (number, delta, None)).collect(),
+            doubts: doubts.map(|(number, delta)| (*number, *delta, None)).collect(),
         }
     }
 
@@ -212,57 +173,36 @@ impl Held {
 
 impl Deltas {
     /// Those of line `number`.
-    fn of(number: usize, (arena, frame): (&Arena, FrameNo), parts: &[Part<'_>], open: &[Open]) -> Deltas {
+    fn of(number: usize, parts: &[Part<'_>]) -> Deltas {
         let mut deltas = Deltas::default();
         for part in parts {
             let here = part.changes.iter().filter(|kept| line::at(kept.offset) == number);
             here.for_each(|kept| deltas.add(kept, part.last));
         }
-        deltas.counters(number, (arena, frame), open);
         deltas
     }
 
     fn add(&mut self, kept: &Kept, last: u32) {
         if kept.number == last {
-            self.perhaps.push((Some((kept.number, kept.delta)), kept.delta));
+            self.perhaps.push((kept.number, kept.delta));
         } else {
             self.certain ^= kept.delta;
-        }
-    }
-
-    /// A counter that was stored and perhaps not folded.
-    fn counters(&mut self, number: usize, (arena, frame): (&Arena, FrameNo), open: &[Open]) {
-        let flying = open
-            .iter()
-            .flat_map(|o| o.in_flight().into_iter().chain(o.subtracting()));
-        for f in flying.filter(|f| f.kept.frame == frame && line::at(f.kept.offset) == number) {
-            let counter = Counter::of(f.kept);
-            if counter.load_raw(arena) == f.new {
-                self.perhaps.push((None, counter.delta(f.old, f.new)));
-            }
         }
     }
 
     /// Solves `difference = certain ^ XOR of some of the doubtful`; after a cut restart also with none of the
     /// changes, because the sum may have been stored already. `None`: the frame is not what its sum says.
     fn held(&self, difference: u64, restarted: bool) -> Option<Held> {
-        if restarted {
-            let counters = self
-                .perhaps
-                .iter()
-                .map(|(doubt, d)| if doubt.is_none() { *d } else { 0 });
-            if let Some(set) = subset(difference, counters) {
-                return Some(self.chosen(set));
-            }
+        if restarted && difference == 0 {
+            return Some(self.chosen(0));
         }
         subset(difference ^ self.certain, self.perhaps.iter().map(|(_, d)| *d)).map(|set| self.chosen(set))
     }
 
     fn chosen(&self, set: u128) -> Held {
         let all = self.perhaps.iter().enumerate();
-        let doubts = all.filter_map(|(i, (doubt, _))| doubt.map(|(n, d)| (n, d, Some(set >> i & 1 == 1))));
         Held {
-            doubts: doubts.collect(),
+            doubts: all.map(|(i, (n, d))| (*n, *d, Some(set >> i & 1 == 1))).collect(),
         }
     }
 }

@@ -35,7 +35,6 @@ fn first_bytes(frame: FrameNo) -> Box<Bytes> {
         *b = (state >> 56) as u8;
     }
     bytes[800] = 0; // Bits
-    bytes[1000..1002].copy_from_slice(&500u16.to_le_bytes());
     bytes
 }
 
@@ -121,21 +120,22 @@ fn put_long(w: &World, s: &mut UndoSlot<'_>) {
 fn flip(w: &World, s: &mut UndoSlot<'_>) {
     update::flip(&w.arena, s, SHARED, 800, 0b101, false).expect("flip");
 }
-fn add64(w: &World, s: &mut UndoSlot<'_>) {
-    update::add64(&w.arena, s, SHARED, 904, -5).expect("add");
+/// A stripe of TOTALS, and a count of SHARES.
+fn put_word(w: &World, s: &mut UndoSlot<'_>) {
+    put(w, s, SHARED, 904, 8);
 }
-fn add16(w: &World, s: &mut UndoSlot<'_>) {
-    assert!(update::add16(&w.arena, s, SHARED, 1000, 3).expect("add"));
+fn put_count(w: &World, s: &mut UndoSlot<'_>) {
+    put(w, s, SHARED, 1000, 2);
 }
 /// A transaction of every kind of change on two frames, with puts that overlap each other.
 fn many(w: &World, s: &mut UndoSlot<'_>) {
     put(w, s, SHARED, 101, 29);
-    add64(w, s);
+    put_word(w, s);
     put(w, s, 2, 64, 16);
     update::put(&w.arena, s, (Group::Bitmap, SHARED), 96, &[0xEE; 12]).expect("put");
     flip(w, s);
-    add16(w, s);
-    add64(w, s);
+    put_count(w, s);
+    update::put(&w.arena, s, (Group::Bitmap, SHARED), 904, &[0xDD; 8]).expect("put");
     put(w, s, SHARED, 100, 8);
 }
 /// The same, rolled back by its own server.
@@ -151,9 +151,10 @@ fn second_put(w: &World, s: &mut UndoSlot<'_>) {
 fn second_flip(w: &World, s: &mut UndoSlot<'_>) {
     update::flip(&w.arena, s, SHARED, 800, 0b1010, false).expect("flip");
 }
-fn second_adds(w: &World, s: &mut UndoSlot<'_>) {
-    update::add64(&w.arena, s, SHARED, 904, 5).expect("add");
-    update::add16(&w.arena, s, SHARED, 1000, -3).expect("add");
+/// Beside those of the first in the same line.
+fn second_words(w: &World, s: &mut UndoSlot<'_>) {
+    put(w, s, SHARED, 912, 8);
+    put(w, s, SHARED, 1002, 2);
 }
 
 /// Runs `act` in a transaction that is killed before store number `cut`. `false`: it ran to its end (and is open).
@@ -171,16 +172,16 @@ fn run_until(world: &World, act: Act, cut: u64) -> bool {
 
 /// A committed transaction between: what it did stays.
 fn commit(world: &mut World) {
+    let places = [(920, 8), (1004, 2)];
     let mut slot = world.undo.open();
-    update::add64(&world.arena, &mut slot, SHARED, 904, 7).expect("add");
-    update::add16(&world.arena, &mut slot, SHARED, 1000, 9).expect("add");
+    places
+        .iter()
+        .for_each(|(at, len)| put(world, &mut slot, SHARED, *at, *len));
     slot.commit(1);
     drop(slot);
-    let right = &mut world.right[SHARED as usize];
-    let now = u64::from_le_bytes(right[904..912].try_into().expect("8")).wrapping_add(7);
-    right[904..912].copy_from_slice(&now.to_le_bytes());
-    let now = u16::from_le_bytes(right[1000..1002].try_into().expect("2")) + 9;
-    right[1000..1002].copy_from_slice(&now.to_le_bytes());
+    for (at, len) in places {
+        world.right[SHARED as usize][at..at + len].copy_from_slice(&new_bytes(at, len));
+    }
 }
 
 /// Calls `check` with the world as each cut of `act` leaves it, `before` having been done to it first.
@@ -201,7 +202,7 @@ fn each_cut(world: &mut World, before: &dyn Fn(&mut World), act: Act, mut check:
 fn a_kill_at_every_store_is_rolled_back_exactly() {
     for code in CODES {
         let mut world = World::new(code);
-        for act in [put_long, flip, add64, add16, many, many_and_back] as [Act; 6] {
+        for act in [put_long, flip, put_word, put_count, many, many_and_back] as [Act; 6] {
             let mut cuts = 0;
             each_cut(&mut world, &|_| {}, act, |world, cut| {
                 let report = roll_back(&world.arena, &world.undo);
@@ -224,7 +225,7 @@ fn a_kill_at_every_store_of_the_rollback() {
     for code in [Protection::Pcrc] {
         let mut world = World::new(code);
         let step = if cfg!(miri) { 97 } else { 1 };
-        for act in [put_long, add64, many, many_and_back] as [Act; 4] {
+        for act in [put_long, put_word, many, many_and_back] as [Act; 4] {
             let mut last = 0;
             each_cut(&mut world, &|_| {}, act, |_, cut| last = cut);
             for cut in (0..=last).step_by(step) {
@@ -296,14 +297,14 @@ fn a_second_writer_half_way_in_the_same_frame() {
     }
 }
 
-/// Counters: others, committed and open, have changed them since. S-13.4
+/// Words of three transactions in one line: one is open, one committed, one is cut. S-13.4
 #[test]
-fn counters_of_three_transactions() {
+fn words_of_three_transactions_in_one_line() {
     for code in CODES {
         let mut world = World::new(code);
-        for act in [put_long, add64, add16, many, many_and_back] as [Act; 5] {
+        for act in [put_long, put_word, put_count, many, many_and_back] as [Act; 5] {
             let before = |world: &mut World| {
-                assert!(!run_until(world, second_adds, u64::MAX));
+                assert!(!run_until(world, second_words, u64::MAX));
                 commit(world);
             };
             each_cut(&mut world, &before, act, |world, cut| {
@@ -317,7 +318,7 @@ fn counters_of_three_transactions() {
             });
             // The committed one comes last.
             world.reset();
-            assert!(!run_until(&world, second_adds, u64::MAX));
+            assert!(!run_until(&world, second_words, u64::MAX));
             assert!(!run_until(&world, many, u64::MAX));
             commit(&mut world);
             assert_eq!(roll_back(&world.arena, &world.undo).findings, []);
@@ -328,7 +329,7 @@ fn counters_of_three_transactions() {
 
 /// The first stores of a transaction prepare its slot; the last of those opens it.
 fn expected_open(cut: u64) -> usize {
-    if cut < 7 { 1 } else { 2 }
+    if cut < 4 { 1 } else { 2 }
 }
 
 /// A stray write of 8 bytes inside the range of an open put: undone, and told, whatever the kill left. S-13.6
@@ -411,10 +412,8 @@ fn assert_outside(world: &World, report: &Report, cut: u64) {
         "cut {cut}: blessed"
     );
     let mut live = world.live(SHARED);
-    // The stray bytes and the counters are left to the repair.
-    for range in [3000..3008, 904..912, 1000..1002] {
-        live[range.clone()].copy_from_slice(&world.right[SHARED as usize][range]);
-    }
+    // The stray bytes are left to the repair.
+    live[3000..3008].copy_from_slice(&world.right[SHARED as usize][3000..3008]);
     assert!(live == *world.right[SHARED as usize], "cut {cut}: open ranges");
     if report.frames == 0 {
         return; // Nothing open there yet.
@@ -436,7 +435,7 @@ fn assert_outside(world: &World, report: &Report, cut: u64) {
     assert!(sums.contains(&crc64::full(&live)), "cut {cut}: no sum for the repair");
 }
 
-/// A stray write over the sum, over a counter in flight, over an undo record, over a slot's words. S-13.2, S-13.3, S-13.8
+/// A stray write over the sum, over an undo record, over a slot's words. S-13.2, S-13.3, S-13.8
 #[test]
 fn damaged_control_words_are_told() {
     for code in CODES {

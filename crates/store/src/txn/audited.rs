@@ -80,8 +80,11 @@ impl Txn<'_> {
     fn is_unseen(&self, change: &Change<'_>) -> bool {
         match change.nature {
             Nature::Bits => planted::has(Logic::BitsUnseen),
-            Nature::Counter => planted::has(Logic::CountersUnseen),
-            Nature::Bytes => planted::has(Logic::LeavesUnseen) && self.touched[change.block].r.kind == Kind::DirLeaf,
+            Nature::Bytes => match self.touched[change.block].r.kind {
+                Kind::Shares | Kind::Totals => planted::has(Logic::CountersUnseen),
+                Kind::DirLeaf => planted::has(Logic::LeavesUnseen),
+                _ => false,
+            },
         }
     }
 }

@@ -59,7 +59,6 @@ impl<'s> Txn<'s> {
                 nature: match told.undo {
                     Undo::Bytes => Nature::Bytes,
                     Undo::Bits => Nature::Bits,
-                    Undo::Add64 | Undo::Add16 => Nature::Counter,
                 },
                 old: told.old,
                 new: told.new,

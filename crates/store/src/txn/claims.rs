@@ -1,14 +1,16 @@
 //! What a transaction does to numbers, nodes, pages and staged data.
 
 use super::{Base, Ref, Txn};
-use crate::arena::{Damaged, Line};
-use crate::error::{Error, Stop};
+use crate::arena::Line;
+use crate::error::{Error, Pressure, Stop};
 use crate::numbers::STOCK;
 use crate::planted::{self, Bug, Logic};
 use crate::scratch::with_page;
-use crate::update::{self, Counter};
+use crate::totals::WHICH;
+use crate::update;
 use keepfs_audit::digest::Fate;
 use keepfs_codes::identity::Group;
+use keepfs_codes::line::LINE;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES};
 use keepfs_format::map::LIVE;
 use keepfs_format::metablock::HEADER;
@@ -52,39 +54,58 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// TOTALS of pages, inodes and shares change when the transaction is sealed, each once: all transactions share their
-    /// frame.
+    /// TOTALS change when the transaction is sealed, each once (decision 0561).
     fn total(&mut self, which: usize, add: i64) {
         self.totals[(which - HEADER) / 8] += add;
     }
 
-    /// One total, now: of nodes, from which it is decided whether there may be more.
-    fn add_total(&mut self, offset: usize, add: i64) -> Result<(), Stop> {
-        let i = self.touch(Ref::TOTALS)?;
-        let frame = self.write(i)?;
-        self.count(i, Counter::wide(frame, offset), offset, add)?;
-        Ok(())
+    /// NODES metablocks that end with the transaction.
+    pub(super) fn nodes_died(&self) -> u64 {
+        let more = self.totalled[(TOTAL_NODES - HEADER) / 8];
+        self.grown.saturating_add_signed(more.saturating_neg())
     }
 
-    /// Adds to a counter of metablock `i`, whose line is mended first if it is not right. `false`: it would leave its range.
-    fn count(&mut self, i: usize, counter: Counter, offset: usize, add: i64) -> Result<bool, Stop> {
-        loop {
-            let binding = self.touched[i].binding;
-            if let Some(done) = counter.add(&self.store.arena, &mut self.undo, binding, add)? {
-                return Ok(done);
-            }
-            self.line(i, offset, &mut Line::none())?;
-        }
-    }
-
-    /// Changes what was put off to the end: bits of the last pages freed, and totals.
+    /// Changes what was put off to the end: bits of the last pages freed, and the totals in this slot's stripe (S-13.4).
     pub(super) fn catch_up(&mut self) -> Result<(), Stop> {
         self.free_bits()?;
         let totals = core::mem::take(&mut self.totals);
-        for (i, add) in totals.into_iter().enumerate().filter(|(_, add)| *add != 0) {
-            self.add_total(HEADER + 8 * i, add)?;
+        if totals == [0; 4] {
+            return Ok(());
+        }
+        let (slot, _) = self.undo.place();
+        let foreign = if planted::is(Bug::StripeForeign) { 8 } else { 0 };
+        let (id, stripe) = self.store.stripe_of(slot ^ foreign);
+        let i = self.touch(Ref::shared(id, Kind::Totals))?;
+        for (which, add) in WHICH.into_iter().zip(totals).filter(|(_, add)| *add != 0) {
+            self.totalled[(which - HEADER) / 8] += add;
+            let offset = bitmap::in_stripe(stripe, which);
+            let mut line = Line::none();
+            self.line(i, offset, &mut line)?;
+            let now = line.at(offset, 8).first_chunk().copied().map_or(0, u64::from_le_bytes);
+            self.put_own(i, &line, offset, &now.wrapping_add_signed(add).to_le_bytes())?;
         }
         Ok(())
+    }
+
+    /// Stores bytes of SHARES or TOTALS that are this transaction's own, in one line.
+    fn put_own(&mut self, i: usize, line: &Line, offset: usize, new: &[u8]) -> Result<(), Stop> {
+        let frame = self.write(i)?;
+        update::put(
+            &self.store.arena,
+            &mut self.undo,
+            (Group::Bitmap, frame),
+            line,
+            (offset, new),
+        )
+    }
+
+    /// The counts of these pages are this transaction's until it is settled (S-13.4). Errors: they are another one's.
+    fn own(&mut self, run: Run) -> Result<(), Stop> {
+        let owns = planted::is(Bug::ShareUnowned) || self.store.owned.lock().take(run, &mut self.owned);
+        match owns {
+            true => Ok(()),
+            false => Err(Stop::Pressure(Pressure::Owned)),
+        }
     }
 
     /// The bit of a freed page is cleared with those of its neighbours in the same byte, when another byte's turn comes.
@@ -118,13 +139,9 @@ impl Txn<'_> {
         self.claim = true;
     }
 
-    /// Metadata grew, with `block` of INODES maybe used for the first time. Errors: `NoSpace` if the next checkpoint
-    /// could not be sure of homes for it.
-    fn grow(&mut self, block: Option<MetaId>) -> Result<(), Stop> {
-        let i = self.touch(Ref::TOTALS)?;
-        let t = &self.touched[i];
-        let mut nodes = [0; 8];
-        self.store.read(&t.pin, t.binding, TOTAL_NODES, &mut nodes)?;
+    /// Metadata grew by `nodes`, with `block` of INODES maybe used for the first time. Errors: `NoSpace` if the next
+    /// checkpoint could not be sure of homes for it.
+    fn grow(&mut self, nodes: u64, block: Option<MetaId>) -> Result<(), Stop> {
         let homeless = match block {
             None => false,
             Some(id) => {
@@ -132,10 +149,11 @@ impl Txn<'_> {
             }
         };
         let block = block.filter(|_| homeless).map(|id| id.index());
-        // TOTALS may say anything (C-8): no pool has more than 2^40 nodes.
-        let nodes = u64::from_le_bytes(nodes).min(1 << 40);
         match self.store.space.grow(nodes, block, self.claim) {
-            true => Ok(()),
+            true => {
+                self.grown += nodes;
+                Ok(())
+            }
             false => Err(Error::NoSpace.into()),
         }
     }
@@ -201,8 +219,8 @@ impl Txn<'_> {
         let number = self.new_number(Space::NodeNumbers)?;
         let id = MetaId::new(Space::Nodes, number);
         let generation = self.store.next_generation(id)?;
-        self.add_total(TOTAL_NODES, 1)?;
-        self.grow(None)?;
+        self.total(TOTAL_NODES, 1);
+        self.grow(1, None)?;
         let r = Ref::node(id, kind, owner);
         let header = Header::new(self.store.pool.tag, id, kind, level, owner, generation);
         let pin = self.store.place_new(id, &header)?;
@@ -233,7 +251,7 @@ impl Txn<'_> {
         let generation = self.touched[i].generation;
         self.free_number(Space::NodeNumbers, r.id.index())?;
         if !planted::has(Logic::NodeNotTotalled) {
-            self.add_total(TOTAL_NODES, -1)?;
+            self.total(TOTAL_NODES, -1);
         }
         self.touched[i].ranges.clear();
         self.dies(i);
@@ -247,7 +265,7 @@ impl Txn<'_> {
         if !planted::has(Logic::InodeNotTotalled) {
             self.total(TOTAL_INODES, 1);
         }
-        self.grow(Some(keepfs_format::inode::block_of(ino)))?;
+        self.grow(0, Some(keepfs_format::inode::block_of(ino)))?;
         self.records.push(Record::Alloc {
             space: Space::InodeNumbers,
             run: Run { start: ino, count: 1 },
@@ -341,34 +359,15 @@ impl Txn<'_> {
         if page == 0 || page >= self.store.pool.pages || self.store.system.has(page) {
             return Err(Error::Damaged(format!("a file names page {page}, which the pool does not have")).into());
         }
+        // Before it is read: what is decided from a count must not be taken back by another one.
+        self.own(Run { start: page, count: 1 })?;
         let (id, offset) = bitmap::share(page);
-        let r = Ref::shared(id, Kind::Shares);
-        let i = self.touch(r)?;
-        // What is decided from a count does not commute: while a transaction that lowered it is open, others run again.
-        // A file may name a page twice: its own lowering does not stop a transaction.
-        let own = self.lowered.contains(&page);
-        let decided = loop {
-            let (arena, t) = (&self.store.arena, &self.touched[i]);
-            let is_shared = || {
-                let mut count = [0; 2];
-                arena.load(t.pin.frame, t.binding, offset, &mut count)?;
-                Ok::<_, Damaged>(count != [0; 2])
-            };
-            // Under the lock nothing is mended (V-2).
-            if let Ok(decided) = self.store.lowering.lock().decide(page, own, is_shared) {
-                break decided;
-            }
-            self.line(i, offset, &mut Line::none())?;
-        };
-        let Some(shared) = decided else {
-            return Err(Stop::Miss(id));
-        };
-        if shared {
-            self.lowered.push(page);
-            let frame = self.write(i)?;
-            if !self.count(i, Counter::narrow(frame, offset), offset, -1)? {
-                return Err(Stop::Miss(id));
-            }
+        let i = self.touch(Ref::shared(id, Kind::Shares))?;
+        let mut line = Line::none();
+        self.line(i, offset, &mut line)?;
+        let count = line.at(offset, 2).first_chunk().copied().map_or(0, u16::from_le_bytes);
+        if let Some(less) = count.checked_sub(1) {
+            self.put_own(i, &line, offset, &less.to_le_bytes())?;
             if !planted::has(Logic::ShareNotTotalled) {
                 self.total(TOTAL_SHARES, -1);
             }
@@ -407,13 +406,27 @@ impl Txn<'_> {
     pub fn share_pages(&mut self, run: Run) -> Result<bool, Stop> {
         // A block map that lies (C-8) must not lead the log to pages that no file can have.
         self.store.check_data_pages(run.start, u64::from(run.count))?;
-        for page in run.start..run.start + u64::from(run.count) {
+        self.own(run)?;
+        let (mut page, end) = (run.start, run.start + u64::from(run.count));
+        while page < end {
+            // As many counts as stand in one line.
             let (id, offset) = bitmap::share(page);
+            let count = ((LINE - offset % LINE) / 2).min((end - page) as usize);
             let i = self.touch(Ref::shared(id, Kind::Shares))?;
-            let frame = self.write(i)?;
-            if !self.count(i, Counter::narrow(frame, offset), offset, 1)? {
-                return Ok(false);
+            let mut line = Line::none();
+            self.line(i, offset, &mut line)?;
+            let mut new = [0; LINE];
+            for (new, old) in new
+                .chunks_exact_mut(2)
+                .zip(line.at(offset, 2 * count).as_chunks::<2>().0)
+            {
+                let Some(more) = u16::from_le_bytes(*old).checked_add(1) else {
+                    return Ok(false);
+                };
+                new.copy_from_slice(&more.to_le_bytes());
             }
+            self.put_own(i, &line, offset, &new[..2 * count])?;
+            page += count as u64;
         }
         self.total(TOTAL_SHARES, i64::from(run.count));
         self.records.push(Record::Ref { run, delta: 1 });
@@ -505,34 +518,30 @@ impl Txn<'_> {
     }
 }
 
-/// Pages whose SHARES count an open transaction has lowered.
+/// Pages whose SHARES counts belong to open transactions (S-13.4).
 #[derive(Default)]
-pub(crate) struct Lowering(std::collections::HashSet<u64>);
+pub(crate) struct Owned(std::collections::HashSet<u64>);
 
-impl Lowering {
-    /// What a transaction that frees `page` decides from its count: whether the page is shared, so that it lowers the
-    /// count and others must not decide. The count is read here, where nobody who lowered it can roll back between the
-    /// look and the decision. `None`: another one has lowered it (`own`: this one has).
-    /// Errors: those of the look.
-    fn decide<E>(
-        &mut self,
-        page: u64,
-        own: bool,
-        is_shared: impl FnOnce() -> Result<bool, E>,
-    ) -> Result<Option<bool>, E> {
-        if !own && self.0.contains(&page) {
-            return Ok(None);
-        }
-        let shared = is_shared()?;
-        if shared {
-            self.0.insert(page);
-        }
-        Ok(Some(shared))
+impl Owned {
+    /// Adds the pages of a run to those that a transaction owns; `false` where it meets one of another's.
+    fn take(&mut self, run: Run, own: &mut Vec<u64>) -> bool {
+        (run.start..run.start + u64::from(run.count)).all(|page| {
+            let is_new = self.0.insert(page);
+            if is_new {
+                own.push(page);
+            }
+            // A file may name a page twice.
+            is_new || own.contains(&page)
+        })
     }
 
+    /// A transaction that owned these is settled.
     pub(crate) fn done(&mut self, pages: &[u64]) {
-        pages.iter().for_each(|p| {
-            self.0.remove(p);
+        pages.iter().for_each(|page| {
+            self.0.remove(page);
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,7 @@ impl Txn<'_> {
         }
         planted::step(Point::EntryStored);
         self.undo.commit(seq);
+        self.store.known.add(self.store.stripe_of(slot), &self.totalled);
         planted::step(Point::Committed);
         if let Some(encoded) = encoded {
             redo.publish(encoded);
@@ -43,6 +44,7 @@ impl Txn<'_> {
             return seq;
         }
         self.store.space.follow(seq, &self.records, self.pages_used);
+        self.store.space.nodes_went(self.nodes_died());
         self.store
             .follow_staged(seq, &self.records, &mut self.bases, &mut self.coming, self.promised);
         planted::step(Point::StagedFollowed);

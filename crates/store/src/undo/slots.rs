@@ -11,20 +11,14 @@ pub(super) const SEQ: usize = 8;
 pub(super) const COUNT: usize = 16;
 /// Slot head: 0, or 1 + the records not taken back yet by the transaction itself.
 pub(super) const LEFT: usize = 24;
-/// Slot head: 0, or 2 (record + 1) of a counter change in flight, + 1 if it takes back.
-pub(super) const INTENT: usize = 32;
-/// Slot head: what the counter was before it is taken back.
-const BEFORE: usize = 40;
 /// Slot head: 0, or the first stray write that a restart found inside a range of this slot.
 const NOTE: usize = 48;
-/// Slot head: 0, or 1 + the record from which on a restart has taken counters back.
-const COUNTERS: usize = 56;
-/// Slot head: as [`INTENT`], of a counter that a restart takes back.
-const SUBTRACT: usize = 64;
-/// Slot head: what that counter was before.
-const SUBTRACT_BEFORE: usize = 72;
 /// After the last slot: nonzero while all slots are being retired.
 const RETIRING: usize = SLOTS * SLOT;
+/// Behind that: how slots and records are laid out.
+pub(super) const LAYOUT: usize = RETIRING + 8;
+/// Value of that word.
+pub(super) const LAYOUT_NOW: u64 = 2;
 /// Value of that word.
 const RETIRING_NOW: u64 = 0x6B5A_94D3_1E87_C2F1;
 /// Bit of [`NOTE`] that a restart has begun to write (frame numbers are below 2^30).
@@ -61,15 +55,6 @@ impl State {
     }
 }
 
-/// A counter change in flight.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Intent {
-    /// Of which record.
-    pub number: u32,
-    /// `None`: it is being added. Else it is being taken back from a counter that was this.
-    pub before: Option<u64>,
-}
-
 /// The head of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
@@ -79,15 +64,10 @@ pub(crate) struct Head {
     pub count: u32,
     /// The transaction was being rolled back by its own server: so many records are left.
     pub left: Option<u32>,
-    pub intent: Option<Intent>,
     /// First stray write found by an earlier restart: frame, offset, length.
     pub note: Option<(u32, usize, usize)>,
     /// A restart has begun to write frames.
     pub restarted: bool,
-    /// Counters of this record and later ones are taken back.
-    pub counters: Option<u32>,
-    /// A restart is taking this counter back.
-    pub subtract: Option<Intent>,
 }
 
 impl UndoLog {
@@ -119,7 +99,7 @@ impl UndoLog {
 
     /// A new life of a slot.
     pub(super) fn begin(&self, slot: usize, generation: u32) {
-        for word in [COUNT, LEFT, INTENT, NOTE, COUNTERS, SUBTRACT] {
+        for word in [COUNT, LEFT, NOTE] {
             self.set(slot, word, 0);
         }
         self.set(slot, STATE, State::Open.word(generation));
@@ -128,49 +108,19 @@ impl UndoLog {
     /// The head of a slot.
     pub(crate) fn head(&self, slot: usize) -> Head {
         let state = self.get(slot, STATE);
-        let (intent, note) = (self.get(slot, INTENT), self.get(slot, NOTE));
+        let note = self.get(slot, NOTE);
         let place = note & !RESTARTED;
         Head {
             state: State::of(state),
             generation: state as u32,
             count: u32::try_from(self.get(slot, COUNT)).unwrap_or(u32::MAX),
             left: less_one(self.get(slot, LEFT)),
-            intent: less_one(intent >> 1).map(|number| Intent {
-                number,
-                before: (intent & 1 == 1).then(|| self.get(slot, BEFORE)),
-            }),
-            subtract: less_one(self.get(slot, SUBTRACT)).map(|number| Intent {
-                number,
-                before: Some(self.get(slot, SUBTRACT_BEFORE)),
-            }),
             note: (place != 0).then(|| {
                 let (frame, range) = ((place >> 32) as u32, place as u32);
                 (frame, (range >> 16) as usize, (range & 0xffff) as usize)
             }),
             restarted: note & RESTARTED != 0,
-            counters: less_one(self.get(slot, COUNTERS)),
         }
-    }
-
-    pub(super) fn intend(&self, slot: usize, number: u32) {
-        self.set(slot, INTENT, (u64::from(number) + 1) << 1);
-    }
-
-    pub(super) fn intend_back(&self, slot: usize, number: u32, before: u64) {
-        self.set(slot, BEFORE, before);
-        self.set(slot, INTENT, (u64::from(number) + 1) << 1 | 1);
-    }
-
-    /// Restart: the counter of record `number`, which is `before` now, is going to be taken back.
-    pub(crate) fn subtracting(&self, slot: usize, number: u32, before: u64) {
-        self.set(slot, SUBTRACT_BEFORE, before);
-        self.set(slot, SUBTRACT, u64::from(number) + 1);
-    }
-
-    /// Restart: the counters of record `number` and later ones are taken back, none is in flight.
-    pub(crate) fn counters_done(&self, slot: usize, number: u32) {
-        self.set(slot, COUNTERS, u64::from(number) + 1);
-        self.set(slot, SUBTRACT, 0);
     }
 
     /// Restart: frames are going to be written; `found` is a stray write that will not be seen after that.

@@ -1,6 +1,6 @@
 //! The door as tests use it: on bare arenas, where nothing is mended.
 
-use super::{Counter, by_lines};
+use super::by_lines;
 use crate::arena::{Arena, FrameNo, Line};
 use crate::error::Stop;
 use crate::undo::{Lost, UndoSlot};
@@ -45,45 +45,7 @@ pub(crate) fn flip(
     super::flip(arena, undo, frame, &line, (offset, mask, from))
 }
 
-/// Adds to a counter of 8 bytes.
-pub(crate) fn add64(
-    arena: &Arena,
-    undo: &mut UndoSlot<'_>,
-    frame: FrameNo,
-    offset: usize,
-    add: i64,
-) -> Result<(), Stop> {
-    add_to(arena, undo, Counter::wide(frame, offset), add).map(|done| assert!(done))
-}
-
-/// Adds to a counter of 2 bytes; `false`: it would leave its range.
-pub(crate) fn add16(
-    arena: &Arena,
-    undo: &mut UndoSlot<'_>,
-    frame: FrameNo,
-    offset: usize,
-    add: i16,
-) -> Result<bool, Stop> {
-    add_to(arena, undo, Counter::narrow(frame, offset), add.into())
-}
-
-fn add_to(arena: &Arena, undo: &mut UndoSlot<'_>, counter: Counter, add: i64) -> Result<bool, Stop> {
-    let frame = counter.frame;
-    if let Some(done) = counter.add(arena, undo, arena.binding(frame), add)? {
-        return Ok(done);
-    }
-    // As in `line_of`.
-    arena.enter(frame);
-    arena.latch(frame);
-    let old = counter.load_raw(arena);
-    let new = counter.plus(old, add);
-    let changed = new.map_or(Ok(()), |new| counter.change(arena, undo, old, new));
-    arena.unlatch(frame);
-    arena.leave(frame);
-    changed.map(|()| new.is_some())
-}
-
 /// Takes all back.
 pub(crate) fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>) -> Vec<Lost> {
-    super::take_all_back(arena, undo, |frame| arena.binding(frame), |_, _| false)
+    super::take_all_back(arena, undo, |frame| arena.binding(frame).group)
 }

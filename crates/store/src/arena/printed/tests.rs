@@ -39,11 +39,9 @@ fn every_kind_of_change_leaves_frames_that_verify() {
             update::put(&arena, &mut slot, group, at, &new).expect("put");
         }
         update::flip(&arena, &mut slot, 1, 3000, 0x30, false).expect("flip");
-        update::add64(&arena, &mut slot, 1, 64, 77).expect("add");
-        assert!(update::add16(&arena, &mut slot, 1, 80, 5).expect("add"));
         let mut copy = [0; PAGE];
         arena.verified_copy(1, &mut copy).expect("changed and sound");
-        assert_eq!((copy[3000], copy[64], copy[80]), (0x30, 77, 5));
+        assert_eq!(copy[3000], 0x30);
         assert_eq!(copy[1899], (899 * 7 + 1000) as u8);
         assert!(update::take_all_back(&arena, &mut slot).is_empty());
         arena.verified_copy(1, &mut copy).expect("taken back and sound");

@@ -1,0 +1,175 @@
+//! TOTALS: a stripe for each undo slot (SPEC S-7.5, S-13.4), and what they are known to be (S-17.6).
+//!
+//! Invariants:
+//! O-1 A stripe is changed in its metablock by the transaction that has its slot, and here when that one commits, under the
+//!     lock of redo: whoever has that lock sees the records of an open transaction, or what they came to.
+//! O-2 What is known here is compared with the metablocks while no transaction is open: a stray write here, or a stripe that
+//!     another transaction changed there, shows at the next checkpoint, which is refused.
+
+use crate::Store;
+use crate::arena;
+use crate::cache::Pin;
+use crate::error::Error;
+use crate::events::Done;
+use crate::gate::Closed;
+use crate::scratch::with_page;
+use core::sync::atomic::{AtomicU64, Ordering};
+use keepfs_format::bitmap::{
+    self, STRIPES, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS, TOTALS_BLOCKS,
+};
+use keepfs_format::{MetaId, PAGE};
+
+/// Where the counters stand in the first stripe, in their order.
+pub(crate) const WHICH: [usize; 4] = [TOTAL_PAGES, TOTAL_INODES, TOTAL_NODES, TOTAL_SHARES];
+/// Smaller pools have one TOTALS metablock, because each may need a home (S-10.5).
+const PAGES_OF_MANY: u64 = 1 << 16;
+/// Words of a metablock.
+const WORDS: usize = PAGE / 8;
+
+const _: () = assert!(STRIPES >= crate::undo::SLOTS);
+
+/// Counters of the pool (S-7.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Pages in use.
+    pub pages: u64,
+    /// Inodes in use.
+    pub inodes: u64,
+    /// NODES metablocks in use.
+    pub nodes: u64,
+    /// Sum of the extra references.
+    pub shares: u64,
+}
+
+/// The words of all TOTALS metablocks, without what open transactions have changed.
+pub(crate) struct Known(Vec<AtomicU64>);
+
+impl Default for Known {
+    fn default() -> Known {
+        let words = TOTALS_BLOCKS as usize * WORDS;
+        Known((0..words).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+impl Known {
+    fn words(&self, id: MetaId) -> &[AtomicU64] {
+        let first = id.index() as usize * WORDS;
+        &self.0[first..first + WORDS]
+    }
+
+    fn word(&self, (id, stripe): (MetaId, usize), which: usize) -> &AtomicU64 {
+        &self.words(id)[bitmap::in_stripe(stripe, which) / 8]
+    }
+
+    /// The transaction that has this stripe commits, with these additions (O-1).
+    pub fn add(&self, stripe: (MetaId, usize), more: &[i64; 4]) {
+        for (which, more) in WHICH.into_iter().zip(more).filter(|(_, more)| **more != 0) {
+            self.word(stripe, which).fetch_add(*more as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// What a metablock holds.
+    pub fn content(&self, id: MetaId) -> arena::Copy {
+        let mut bytes: arena::Copy = Box::new([0; PAGE]);
+        for (to, word) in bytes.chunks_exact_mut(8).zip(self.words(id)) {
+            to.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        bytes
+    }
+
+    fn set(&self, id: MetaId, bytes: &[u8; PAGE]) {
+        for (word, from) in self.words(id).iter().zip(bytes.as_chunks().0) {
+            word.store(u64::from_le_bytes(*from), Ordering::Relaxed);
+        }
+    }
+
+    fn sum(&self) -> Totals {
+        let stripes = (0..TOTALS_BLOCKS).flat_map(|number| (0..STRIPES).map(move |i| (bitmap::totals(number), i)));
+        let all = stripes.map(|stripe| WHICH.map(|which| self.word(stripe, which).load(Ordering::Relaxed)));
+        let [pages, inodes, nodes, shares] = all.fold([0; 4], |sum: [u64; 4], stripe| {
+            core::array::from_fn(|i| sum[i].wrapping_add(stripe[i]))
+        });
+        Totals {
+            pages,
+            inodes,
+            nodes,
+            shares,
+        }
+    }
+}
+
+impl Store {
+    /// Counters of the pool.
+    pub fn totals(&self) -> Totals {
+        self.known.sum()
+    }
+
+    /// NODES metablocks in use, but for what TOTALS may say (C-8): no pool has more than 2^40.
+    pub(crate) fn nodes_in_use(&self) -> u64 {
+        self.totals().nodes.min(1 << 40)
+    }
+
+    /// The metablock, and its stripe, that the transaction in an undo slot changes (S-13.4).
+    pub(crate) fn stripe_of(&self, slot: u16) -> (MetaId, usize) {
+        let blocks = self.totals_blocks();
+        (
+            bitmap::totals(u64::from(slot) % blocks),
+            (u64::from(slot) / blocks) as usize,
+        )
+    }
+
+    /// TOTALS metablocks whose stripes this version changes; it reads all that there may be.
+    pub(crate) fn totals_blocks(&self) -> u64 {
+        if self.pool.pages < PAGES_OF_MANY {
+            1
+        } else {
+            TOTALS_BLOCKS
+        }
+    }
+
+    /// Pins the metablocks of TOTALS that may be changed, and right: what a checkpoint changes there is in no redo.
+    pub(crate) fn pin_totals(&self) -> Result<Vec<Pin<'_>>, Error> {
+        let numbers = 0..self.totals_blocks();
+        numbers.map(|number| self.pin_right(bitmap::totals(number))).collect()
+    }
+
+    /// Learns what all TOTALS are; nobody else is there.
+    pub(crate) fn load_totals(&self) -> Result<(), Error> {
+        for id in (0..TOTALS_BLOCKS).map(bitmap::totals) {
+            let pin = self.fetch(id)?;
+            with_page(|copy| self.verified_copy(&pin, copy).map(|()| self.known.set(id, copy)))?;
+        }
+        Ok(())
+    }
+
+    /// The metablocks of TOTALS are what they are known to be, and their sum is what all transactions since the last
+    /// checkpoint told (S-17.6). Errors: `Damaged`, and nothing is written any more.
+    pub(crate) fn check_totals(&self, _shut: &Closed<'_>, pins: &[Pin<'_>]) -> Result<(), Error> {
+        for pin in pins {
+            let (id, differs) = (pin.slot().id(), |bytes: &[u8; PAGE]| {
+                let known = self.known.content(pin.slot().id());
+                (0..PAGE).find(|at| bytes[*at] != known[*at])
+            });
+            if let Some(at) = with_page(|copy| self.verified_copy(pin, copy).map(|()| differs(copy)))? {
+                let stripe = at / bitmap::STRIPE;
+                return self.wrong_totals(
+                    id,
+                    format!("stripe {stripe} of {id} is not what its transactions made it (S-17.6)"),
+                );
+            }
+        }
+        let found = self.totals();
+        match self.audits.auditor().map(|_| self.audits.ledger.check(found)) {
+            Some(Err(expected)) => self.wrong_totals(
+                TOTALS,
+                format!("the pool's totals are {found:?}, but transactions told {expected:?} (S-17.6)"),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn wrong_totals(&self, id: MetaId, what: String) -> Result<(), Error> {
+        self.tell_logic((id.0, 0), Done::Ended, what.clone());
+        Err(self.fail(Error::Damaged(what)))
+    }
+}
