@@ -228,6 +228,13 @@ fn a_mount_in_the_foreground_has_a_keeper_too() {
         assert!(foreground.try_wait().unwrap().is_none(), "it ended");
         status = keepfs(["status"]);
     }
+    // It answers a moment before it is confined and has told its keeper that it serves.
+    let server = bed.status()["server_pid"].as_u64().unwrap();
+    let is_confined = || {
+        let status = fs::read_to_string(format!("/proc/{server}/status")).unwrap_or_default();
+        status.contains("Seccomp:\t2")
+    };
+    assert!((0..10_000).any(|_| is_confined()), "it is not confined");
     bed.end_server(Signal::KILL);
     fs::write(bed.on("file"), "text").unwrap();
     assert_eq!(

@@ -89,7 +89,7 @@ const CASES: &[Case] = &[
             &["superblock slot 0 (page 0)", "its version"],
             &["superblock slot 0 (page 0)", "its version"],
             &[
-                "superblock slot 1 (page 4096)",
+                "superblock slot 0 (page 0)",
                 "format version 2",
                 "use the Keepfs that made it",
             ],
@@ -97,11 +97,11 @@ const CASES: &[Case] = &[
     ),
     (
         "unknown features",
-        |p| superblocks(p, |sb| sb.incompat = 8.into()),
+        |p| superblocks(p, |sb| sb.incompat = 16.into()),
         [
             &["superblock slot 0 (page 0)", "its features"],
             &["superblock slot 0 (page 0)", "its features"],
-            &["superblock slot 1 (page 4096)", "incompat 0x8", "use a newer Keepfs"],
+            &["superblock slot 0 (page 0)", "incompat 0x10", "use a newer Keepfs"],
         ],
     ),
     (
@@ -110,7 +110,7 @@ const CASES: &[Case] = &[
         [
             &["superblock slot 0 (page 0)", "its zone_pages"],
             &["superblock slot 0 (page 0)", "its zone_pages"],
-            &["superblock slot 1 (page 4096)", "zone_pages (7)", "keepfs check"],
+            &["superblock slot 0 (page 0)", "zone_pages (7)", "keepfs check"],
         ],
     ),
     (
