@@ -98,6 +98,12 @@ impl Homes {
     fn set(&mut self, slot: usize, chunk: Chunk) -> Result<(), String> {
         let Some(home) = Home::of(chunk) else { return Ok(()) };
         let taken = (0..home.pages).filter(|i| home.is_used(*i)).count() as u64;
+        if u64::from(home.taken()) != taken {
+            return Err(format!(
+                "the chunk at page {} has pages in use beyond its end",
+                home.start
+            ));
+        }
         if self.by_start.insert(home.start, slot).is_some() {
             return Err(format!("two chunks start at page {}", home.start));
         }
@@ -319,7 +325,7 @@ impl Homes {
                 taken += u64::from(home.taken());
             }
         }
-        match (pages, pages - taken) == (self.pages, self.free) {
+        match pages == self.pages && pages.checked_sub(taken) == Some(self.free) {
             true => Ok(()),
             false => Err(Error::Heap {
                 address: core::ptr::from_ref(self).addr(),

@@ -63,3 +63,17 @@ fn a_list_index_or_figure_that_was_changed_is_told_before_it_is_laid_out() {
     homes.changed.lose(0);
     assert!(is_stray(homes.changed()));
 }
+
+/// A hostile image: bits beyond a chunk's length (S-4.5).
+#[test]
+fn a_chunk_with_pages_in_use_beyond_its_end_is_refused() {
+    for (pages, last) in [(16, 2), (256, 31)] {
+        let mut used = [0; 32];
+        used[last] = 0x80;
+        let mut block = Box::new([0; PAGE]);
+        let at = chunk_offset(0);
+        block[at..at + size_of::<Chunk>()].copy_from_slice(Chunk::new(1000, pages, used).as_bytes());
+        let loaded = Homes::default().load(0, &block);
+        assert_eq!(loaded.is_err(), pages == 16, "{loaded:?}");
+    }
+}
