@@ -42,10 +42,10 @@ pub enum Rule {
 impl Kind {
     /// All, with their words and what a run makes of them today.
     pub const ALL: [(Kind, &'static str, Rule); 8] = [
-        (Kind::Wrong, "wrong", Rule::Told),
+        (Kind::Wrong, "wrong", Rule::Holds),
         (Kind::Unclear, "unclear", Rule::Told),
         (Kind::Unsound, "unsound", Rule::Told),
-        (Kind::Faulted, "faulted", Rule::Told),
+        (Kind::Faulted, "faulted", Rule::Holds),
         (Kind::Untold, "untold", Rule::Holds),
         (Kind::Written, "written", Rule::Holds),
         (Kind::Hung, "hung", Rule::Told),
