@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! L-1 What is handed out is the copy that was compared, never another load of the same bytes.
-//! L-2 Who looks at a line is no writer of its frame, unless it asks by [`Arena::try_line`], which waits for nobody.
+//! L-2 Who looks at a line is no writer of its frame: it may wait for all of them.
 //! L-3 The sum of a line is that of the right bytes from a change's fold on; the sum of no line is ever made from bytes of a
 //!     frame that nothing else proves (S-15.3).
 
