@@ -11,7 +11,7 @@ use crate::protocol::{MAJOR, MINOR, MINOR_MIN};
 /// locking itself), `AUTO_INVAL_DATA` (we are the only owner of the data and say when it changes), `ATOMIC_O_TRUNC`
 /// (the truncation would come with the open, before the kernel finds that the file is being executed: `ETXTBSY`, and
 /// the program dead; without it SETATTR follows that check), `NO_OPEN_SUPPORT` (opens check the immutable and
-/// append-only flags), `HANDLE_KILLPRIV` (its second version is taken), `NO_OPENDIR_SUPPORT` (it turns on the kernel's
+/// append-only flags), `ASYNC_DIO` (an asynchronous direct write leaves pages of before in the page cache, S-20.8), `HANDLE_KILLPRIV` (its second version is taken), `NO_OPENDIR_SUPPORT` (it turns on the kernel's
 /// cache of whole listings, whose gain is not measured yet), splicing, passthrough, submounts, security contexts.
 const ALWAYS: u64 = ASYNC_READ
     | EXPORT_SUPPORT
@@ -20,7 +20,6 @@ const ALWAYS: u64 = ASYNC_READ
     | HAS_IOCTL_DIR
     | DO_READDIRPLUS
     | READDIRPLUS_AUTO
-    | ASYNC_DIO
     | PARALLEL_DIROPS
     | POSIX_ACL
     | ABORT_ERROR

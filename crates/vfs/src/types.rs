@@ -211,8 +211,10 @@ pub struct WriteHow {
     pub append: bool,
     /// Clear set-id bits (the writer is an ordinary user).
     pub kill_suidgid: bool,
-    /// It comes from the kernel's writeback cache: do not touch mtime, the kernel will set it.
+    /// It comes from the kernel's page cache: who wrote it was answered before, and whether he might is settled.
     pub writeback: bool,
+    /// Leave mtime and ctime as they are: the kernel keeps them and will set them.
+    pub keep_times: bool,
 }
 
 /// What fallocate(2) shall do.

@@ -221,7 +221,7 @@ impl Volume {
                 file.now.size = before;
             }
             contents_changed(txn, &mut file, how.kill_suidgid, now)?;
-            if how.writeback {
+            if how.keep_times {
                 let attrs = Attrs {
                     set: attr::MTIME | attr::CTIME,
                     mtime: moment(mtime),

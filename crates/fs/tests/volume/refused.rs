@@ -13,6 +13,7 @@ const BACK: WriteHow = WriteHow {
     append: false,
     kill_suidgid: false,
     writeback: true,
+    keep_times: true,
 };
 const PAGE: usize = 4096;
 

@@ -4,22 +4,33 @@ use super::Dispatcher;
 use crate::protocol::flags;
 use crate::protocol::reply::{AttrOut, EntryOut, FuseAttr, FuseStatx, StatfsOut, StatxOut, SxTime};
 use crate::protocol::request::SetattrIn;
-use keepfs_vfs::{Attr, Entry, InodeFlags, NAME_MAX, SetAttr, SetTime, StatFs, Time};
+use keepfs_vfs::{Attr, Entry, FileKind, InodeFlags, NAME_MAX, SetAttr, SetTime, StatFs, Time};
 use std::time::Duration;
 
 /// Preferred size of I/O that stat(2) shows, bytes.
 const BLOCK_SIZE: u32 = 4096;
 
 impl Dispatcher {
+    /// How long the kernel may believe attributes. Those of a file with set-id bits not at all: it leaves it to us to clear
+    /// them behind a write, and execve(2) would go by the bits that it remembers (S-20.6).
+    fn attr_timeout(&self, attr: &Attr) -> Duration {
+        if has_set_id(attr) {
+            Duration::ZERO
+        } else {
+            self.attr_timeout
+        }
+    }
+
     /// An entry as the kernel wants it.
     pub(crate) fn entry_out(&self, entry: &Entry) -> EntryOut {
+        let attr_timeout = self.attr_timeout(&entry.attr);
         EntryOut {
             nodeid: entry.attr.ino.0,
             generation: entry.attr.generation,
             entry_valid: self.entry_timeout.as_secs(),
-            attr_valid: self.attr_timeout.as_secs(),
+            attr_valid: attr_timeout.as_secs(),
             entry_valid_nsec: self.entry_timeout.subsec_nanos(),
-            attr_valid_nsec: self.attr_timeout.subsec_nanos(),
+            attr_valid_nsec: attr_timeout.subsec_nanos(),
             attr: fuse_attr(&entry.attr),
         }
     }
@@ -36,9 +47,10 @@ impl Dispatcher {
 
     /// The reply to GETATTR and SETATTR.
     pub(super) fn attr_out(&self, attr: &Attr) -> AttrOut {
+        let attr_timeout = self.attr_timeout(attr);
         AttrOut {
-            attr_valid: self.attr_timeout.as_secs(),
-            attr_valid_nsec: self.attr_timeout.subsec_nanos(),
+            attr_valid: attr_timeout.as_secs(),
+            attr_valid_nsec: attr_timeout.subsec_nanos(),
             dummy: 0,
             attr: fuse_attr(attr),
         }
@@ -46,13 +58,19 @@ impl Dispatcher {
 
     /// The reply to STATX.
     pub(super) fn statx_out(&self, attr: &Attr) -> StatxOut {
+        let attr_timeout = self.attr_timeout(attr);
         StatxOut {
-            attr_valid: self.attr_timeout.as_secs(),
-            attr_valid_nsec: self.attr_timeout.subsec_nanos(),
+            attr_valid: attr_timeout.as_secs(),
+            attr_valid_nsec: attr_timeout.subsec_nanos(),
             stat: fuse_statx(attr),
             ..StatxOut::default()
         }
     }
+}
+
+/// Whether it is a regular file whose set-id bits let those who execute it be somebody else.
+pub(super) fn has_set_id(attr: &Attr) -> bool {
+    attr.kind() == FileKind::File && attr.mode & (libc::S_ISUID | libc::S_ISGID) != 0
 }
 
 fn fuse_attr(attr: &Attr) -> FuseAttr {

@@ -1,5 +1,6 @@
 //! Requests about the contents of a file, and symbolic links.
 
+use super::convert::has_set_id;
 use super::request::{Parts, Request};
 use super::{Dispatcher, Handled};
 use crate::config::CacheMode;
@@ -7,7 +8,7 @@ use crate::protocol::flags;
 use crate::protocol::reply::{CopyFileRangeOut, LseekOut, OpenOut, WriteOut};
 use crate::protocol::request::{CopyFileRangeIn, FallocateIn, FsyncIn, LseekIn, OpenIn, ReadIn, WriteIn};
 use crate::reply::ReplyBuf;
-use keepfs_vfs::{Errno, FallocMode, Ino, OpenHow, SeekWhence, WriteHow};
+use keepfs_vfs::{Errno, FallocMode, Ino, OpenHow, SeekWhence, SetAttr, WriteHow};
 
 /// Most bytes COPY_FILE_RANGE can report: its reply has 32 bits; a whole number of pages keeps sharing possible.
 const COPY_MAX_32: u64 = 0xffff_f000;
@@ -59,7 +60,7 @@ impl Dispatcher {
         }
         let wrote = self
             .vfs
-            .write(request.ino(), args.offset, data, write_how(&args, request))?;
+            .write(request.ino(), args.offset, data, self.write_how(&args, request))?;
         self.made_durable(request.ino(), self.syncs_write(&args))?;
         reply.push_struct(&WriteOut {
             size: wrote.min(data.len()) as u32,
@@ -74,6 +75,39 @@ impl Dispatcher {
         let leaves = self.cache == CacheMode::Direct || args.flags & libc::O_DIRECT as u32 != 0;
         let is_callers = args.write_flags & flags::WRITE_CACHE == 0;
         Synced::by_open(args.flags).filter(|_| leaves && is_callers)
+    }
+
+    /// How a write is done.
+    ///
+    /// `O_APPEND` counts unless the flags are guessed (from the page cache) or pieces of one write may overtake each
+    /// other (`O_DIRECT`): the offset, which the kernel took from the size under its inode lock, is right then. Nor if the
+    /// write was sent to a server that died: if that had appended already, the end is another by now.
+    ///
+    /// What comes from the page cache of a kernel that was not granted the writeback cache was stored through a mapping, by
+    /// somebody who is not named: set-id bits go (S-20.6), and the times are those of now (S-20.7).
+    fn write_how(&self, args: &WriteIn, request: &Request<'_>) -> WriteHow {
+        let open = args.flags as i32;
+        let writeback = args.write_flags & flags::WRITE_CACHE != 0;
+        let is_kernels = self.granted.has(flags::init::WRITEBACK_CACHE);
+        WriteHow {
+            append: open & libc::O_APPEND != 0 && open & libc::O_DIRECT == 0 && !writeback && !request.caller().resent,
+            kill_suidgid: args.write_flags & flags::WRITE_KILL_SUIDGID != 0 || writeback && !is_kernels,
+            writeback,
+            keep_times: writeback && is_kernels,
+        }
+    }
+
+    /// Before the contents of a file change by a call for which the kernel does not say whether set-id bits go: they go
+    /// unless root is the caller (S-20.6).
+    fn drop_set_id(&self, request: &Request<'_>, ino: Ino) -> Handled {
+        if request.header.uid == 0 || !has_set_id(&self.vfs.getattr(ino)?) {
+            return Ok(());
+        }
+        let change = SetAttr {
+            kill_suidgid: true,
+            ..SetAttr::default()
+        };
+        self.vfs.setattr(ino, &change).map(drop)
     }
 
     /// What the file was opened to have durable before the reply is durable.
@@ -96,6 +130,7 @@ impl Dispatcher {
         {
             return Err(Errno::EFBIG);
         }
+        self.drop_set_id(request, request.ino())?;
         self.vfs.fallocate(request.ino(), mode, args.offset, args.length)?;
         self.made_durable(request.ino(), Synced::by_handle(args.fh))
     }
@@ -131,6 +166,7 @@ impl Dispatcher {
         }
         let len = args.len.min(most);
         let to = Ino(args.nodeid_out);
+        self.drop_set_id(request, to)?;
         let copied = self
             .vfs
             .copy_file_range(request.ino(), args.off_in, to, args.off_out, len)?;
@@ -197,21 +233,6 @@ pub(super) fn open_how(open: u32, request: u32) -> OpenHow {
         append: open & libc::O_APPEND != 0,
         truncate: open & libc::O_TRUNC != 0,
         kill_suidgid: request & flags::OPEN_KILL_SUIDGID != 0,
-    }
-}
-
-/// How a write is done.
-///
-/// `O_APPEND` counts unless the flags are guessed (from the page cache) or pieces of one write may overtake each
-/// other (`O_DIRECT`): the offset, which the kernel took from the size under its inode lock, is right then. Nor if the
-/// write was sent to a server that died: if that had appended already, the end is another by now.
-fn write_how(args: &WriteIn, request: &Request<'_>) -> WriteHow {
-    let open = args.flags as i32;
-    let writeback = args.write_flags & flags::WRITE_CACHE != 0;
-    WriteHow {
-        append: open & libc::O_APPEND != 0 && open & libc::O_DIRECT == 0 && !writeback && !request.caller().resent,
-        kill_suidgid: args.write_flags & flags::WRITE_KILL_SUIDGID != 0,
-        writeback,
     }
 }
 

@@ -19,6 +19,7 @@ mod dev {
     mod killed;
     mod life;
     mod linux;
+    mod stores;
     mod stress;
     mod support;
 }
@@ -32,6 +33,7 @@ mod uring {
     mod killed;
     mod life;
     mod linux;
+    mod stores;
     mod stress;
     pub mod support;
 }

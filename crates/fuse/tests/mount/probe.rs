@@ -51,6 +51,9 @@ pub fn until_in_fsync(thread: libc::pid_t) {
     }
 }
 
+/// What a write that waits at [`Probe::write_gate`] begins with.
+pub const WAITS: u8 = b'w';
+
 /// See the head of the file. Names starting with `panic` panic in lookup.
 #[derive(Default)]
 pub struct Probe {
@@ -58,6 +61,8 @@ pub struct Probe {
     pub log: Arc<Mutex<Vec<String>>>,
     pub unmount_gate: Option<Gate>,
     pub fsync_gate: Option<Gate>,
+    /// Passed by writes that begin with [`WAITS`].
+    pub write_gate: Option<Gate>,
     pub sync_gate: Option<Gate>,
     /// Lookups that the kernel has given back.
     pub forgotten: AtomicU64,
@@ -127,6 +132,9 @@ impl Vfs for Probe {
     }
     fn write(&self, ino: Ino, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
         self.note(format!("write {} {how:?}", data.len()));
+        if let Some(gate) = self.write_gate.as_ref().filter(|_| data.starts_with(&[WAITS])) {
+            gate.pass();
+        }
         self.model.write(ino, offset, data, how)
     }
     fn fallocate(&self, ino: Ino, mode: FallocMode, offset: u64, len: u64) -> Result<()> {

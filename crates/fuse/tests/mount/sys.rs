@@ -172,7 +172,7 @@ const PWRITE: u16 = 1;
 
 /// Data where O_DIRECT wants it.
 #[repr(align(4096))]
-struct Aligned([u8; 4096]);
+pub struct Aligned(pub [u8; 4096]);
 
 /// Writes `data` to the beginning of the file with io_submit(2), and waits until it is done.
 pub fn write_asynchronously(file: &File, data: &[u8; 4096]) {

@@ -31,7 +31,7 @@ impl State {
         inode.file_mut()?.write(offset, &data[..count]);
         let (mtime, ctime) = (inode.mtime, inode.ctime);
         inode.note_contents_changed(how.kill_suidgid, now);
-        if how.writeback {
+        if how.keep_times {
             (inode.mtime, inode.ctime) = (mtime, ctime);
         }
         Ok(count)

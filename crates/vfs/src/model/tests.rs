@@ -526,6 +526,7 @@ fn times_follow_posix() {
         b"x",
         WriteHow {
             writeback: true,
+            keep_times: true,
             ..WriteHow::default()
         },
     )

@@ -240,7 +240,7 @@ impl<'a> Session<'a> {
                 let how = WriteHow {
                     append: true,
                     kill_suidgid: *kill,
-                    writeback: false,
+                    ..WriteHow::default()
                 };
                 Ok(Outcome::Number(self.write(&got, 0, &pattern(*seed, *len), how)?))
             }

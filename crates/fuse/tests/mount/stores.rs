@@ -1,0 +1,231 @@
+//! What else a change of a file's contents changes, as the kernel sees it: set-id bits (S-20.6), times (S-20.7), what is
+//! cached (S-20.8).
+
+use super::TRANSPORT;
+use super::support::Mount;
+use crate::caches::caches;
+use crate::probe::{Probe, WAITS, gate};
+use crate::sys;
+use keepfs_fuse::{CacheMode, MountConfig, TransportKind};
+use rustix::fs::{FallocateFlags, copy_file_range, fallocate};
+use rustix::process::{Gid, Uid};
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+/// A user without rights.
+const USER: u32 = 65_534;
+/// The program that says as whom it runs.
+const PROGRAM: &str = "/usr/bin/id";
+const CACHES: [CacheMode; 3] = [CacheMode::Writethrough, CacheMode::Writeback, CacheMode::Direct];
+
+fn mounted(cache: CacheMode) -> Option<Mount> {
+    let config = MountConfig {
+        cache,
+        ..MountConfig::default()
+    };
+    Mount::with(Arc::new(Probe::default()), config)
+}
+
+/// Does it in a thread that is that user and has none of root's capabilities.
+fn as_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let thread = || {
+        let (user, group) = (Uid::from_raw(USER), Gid::from_raw(USER));
+        rustix::thread::set_thread_groups(&[]).unwrap();
+        rustix::thread::set_thread_res_gid(group, group, group).unwrap();
+        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+        work()
+    };
+    std::thread::scope(|scope| scope.spawn(thread).join().unwrap())
+}
+
+/// As whom the program runs: user and group.
+fn runs_as(program: &Path) -> [String; 2] {
+    ["-u", "-g"].map(|what| {
+        let output = loop {
+            // Another test's child may have the file open for writing still, from before its exec.
+            match Command::new(program).arg(what).output() {
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                output => break output.unwrap(),
+            }
+        };
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    })
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn written(path: &Path, flags: i32) -> File {
+    let mut how = OpenOptions::new();
+    how.read(true).write(true).custom_flags(flags).open(path).unwrap()
+}
+
+/// A way to change the contents of the program at a path; the other path is a copy of the program on the same mount.
+type Way = (&'static str, fn(&Path, &Path));
+
+/// Each leaves the program as it is, so that it can be executed.
+const WAYS: &[Way] = &[
+    ("write", |path, program| {
+        written(path, 0).write_all_at(&fs::read(program).unwrap(), 0).unwrap()
+    }),
+    ("write of nothing new behind the end", |path, _| {
+        let file = written(path, 0);
+        file.write_all_at(b"x", file.metadata().unwrap().len()).unwrap();
+    }),
+    ("direct write", |path, _| {
+        let mut page = sys::Aligned([0; 4096]);
+        let file = written(path, libc::O_DIRECT);
+        file.read_exact_at(&mut page.0, 0).unwrap();
+        file.write_all_at(&page.0, 0).unwrap();
+    }),
+    ("copy_file_range", |path, program| {
+        let (from, to) = (File::open(program).unwrap(), written(path, 0));
+        assert!(copy_file_range(&from, Some(&mut 0), &to, Some(&mut 0), 8192).unwrap() > 0);
+    }),
+    ("allocate", |path, _| {
+        fallocate(written(path, 0), FallocateFlags::KEEP_SIZE, 1 << 20, 4096).unwrap()
+    }),
+    ("punch", |path, _| {
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(written(path, 0), punch, 1 << 20, 4096).unwrap();
+    }),
+    ("zero", |path, _| {
+        fallocate(written(path, 0), FallocateFlags::ZERO_RANGE, 1 << 20, 4096).unwrap()
+    }),
+    ("truncate", |path, _| written(path, 0).set_len(1 << 20).unwrap()),
+];
+
+fn through_a_mapping(path: &Path) {
+    let file = written(path, 0);
+    sys::with_mapping(&file, 4096, true, |bytes| {
+        let first = std::hint::black_box(bytes[0]);
+        bytes[0] = first;
+    })
+    .unwrap();
+}
+
+/// The program at `name` is root's, set-id, and everybody may write it; what a user has changed runs as that user.
+fn is_harmless(mount: &Mount, what: &str, change: impl FnOnce(&Path) + Send) {
+    let path = mount.path(what);
+    fs::copy(PROGRAM, &path).unwrap();
+    set_mode(&path, 0o6777);
+    let root = ["0".to_owned(), "0".to_owned()];
+    assert_eq!(
+        as_user(|| runs_as(&path)),
+        root,
+        "{what}: set-id bits have no effect here"
+    );
+    let user = [USER.to_string(), USER.to_string()];
+    assert_eq!(
+        as_user(|| {
+            change(&path);
+            runs_as(&path)
+        }),
+        user,
+        "{what}"
+    );
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o777, "{what}");
+}
+
+#[test]
+fn what_a_user_writes_runs_as_the_user() {
+    for cache in CACHES {
+        let Some(mount) = mounted(cache) else { return };
+        let program = mount.path("program");
+        fs::copy(PROGRAM, &program).unwrap();
+        for (what, change) in WAYS {
+            is_harmless(&mount, &format!("{what}, {cache:?}"), |path| change(path, &program));
+        }
+        if cache != CacheMode::Writeback {
+            is_harmless(&mount, "mapping", through_a_mapping);
+        }
+    }
+}
+
+#[test]
+fn root_keeps_the_bits() {
+    for cache in CACHES {
+        let Some(mount) = mounted(cache) else { return };
+        let (path, program) = (mount.path("path"), mount.path("program"));
+        fs::copy(PROGRAM, &program).unwrap();
+        fs::copy(PROGRAM, &path).unwrap();
+        for (what, change) in WAYS {
+            set_mode(&path, 0o6777);
+            change(&path, &program);
+            let mode = fs::metadata(&path).unwrap().mode() & 0o7777;
+            assert_eq!(mode, 0o6777, "{what}, {cache:?}");
+        }
+    }
+}
+
+/// As rsync, make and git ask: by mtime.
+#[test]
+fn a_store_through_a_mapping_is_seen_in_the_times() {
+    for cache in CACHES {
+        let Some(mount) = mounted(cache) else { return };
+        let path = mount.path("file");
+        fs::write(&path, [b'.'; 4096]).unwrap();
+        let file = written(&path, 0);
+        file.sync_all().unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        let times = || {
+            fs::metadata(&path)
+                .map(|m| (m.mtime(), m.ctime(), m.ctime_nsec()))
+                .unwrap()
+        };
+        let before = times();
+        assert_eq!(before.0, 0);
+        let store = || sys::with_mapping(&file, 4096, true, |bytes| bytes[9] = bytes[9].wrapping_add(1)).unwrap();
+        store();
+        assert!(times().0 > 0, "{cache:?}: mtime");
+        // The kernel's clock has ticks.
+        let moves = (0..10_000).any(|_| {
+            store();
+            (times().1, times().2) > (before.1, before.2)
+        });
+        assert!(moves, "{cache:?}: ctime");
+    }
+}
+
+/// A page that another process reads while an asynchronous direct write is under way is not what is read behind it. Only
+/// where another thread reads requests while the write waits: on the rings one of the same processor might wait behind it.
+#[test]
+fn reads_behind_asynchronous_direct_writes_are_not_stale() {
+    let _held = caches();
+    if TRANSPORT == TransportKind::Uring {
+        return;
+    }
+    let (write_gate, lever) = gate();
+    let probe = Probe {
+        write_gate: Some(write_gate),
+        ..Probe::default()
+    };
+    let config = MountConfig {
+        threads: Some(3),
+        ..MountConfig::default()
+    };
+    let Some(mount) = Mount::with(Arc::new(probe), config) else {
+        return;
+    };
+    let path = mount.path("file");
+    fs::write(&path, [b'.'; 8192]).unwrap();
+    let (direct, cached) = (written(&path, libc::O_DIRECT), File::open(&path).unwrap());
+    let read = || {
+        let mut page = [0; 4096];
+        cached.read_exact_at(&mut page, 0).unwrap();
+        page[4095]
+    };
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| sys::write_asynchronously(&direct, &[WAITS; 4096]));
+        lever.arrived.recv().unwrap();
+        assert_eq!(read(), b'.', "the page is cached as it was");
+        lever.go.send(()).unwrap();
+        writer.join().unwrap();
+    });
+    assert_eq!(read(), WAITS);
+}
