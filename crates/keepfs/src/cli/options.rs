@@ -57,10 +57,15 @@ const NOT_OURS: &[&str] = &[
     "loud",
     "nolazytime",
     "diratime",
+    "nodiratime",
     "acl",
     "user_xattr",
     "default_permissions",
 ];
+
+/// What the kernel shows of a mount by FUSE beside its options. mount(8) takes it from there for `-o remount,... DIR` without
+/// a line in fstab(5).
+const TABLE: &[&str] = &["user_id", "group_id", "max_read", "blksize"];
 
 /// Whether a mount has a keeper if nobody says anything.
 const KEPT_BY_DEFAULT: bool = true;
@@ -168,14 +173,12 @@ impl MountOptions {
     /// Reads the words of all `-o`, the last one wins. `sloppy`: unknown options are ignored (`mount -s`).
     pub fn parse(lists: &[String], sloppy: bool) -> Result<MountOptions, Failure> {
         let mut options = MountOptions::default();
-        for word in lists
-            .iter()
-            .flat_map(|list| list.split(','))
-            .filter(|word| !word.is_empty())
-        {
+        let words: Vec<&str> = lists.iter().flat_map(|list| list.split(',')).collect();
+        let remount = words.contains(&"remount");
+        for &word in words.iter().filter(|word| !word.is_empty()) {
             match options.take(word) {
                 Ok(true) => {}
-                Ok(false) if sloppy => {}
+                Ok(false) if sloppy || remount && is_of_the_table(word) => {}
                 Ok(false) => {
                     return Err(Failure::Usage(format!(
                         "unknown mount option '{word}'; `keepfs mount --help` lists those there are"
@@ -183,6 +186,23 @@ impl MountOptions {
                 }
                 Err(why) => return Err(Failure::Usage(format!("mount option '{word}': {why}"))),
             }
+        }
+        Ok(options)
+    }
+
+    /// [`MountOptions::parse`] of what somebody gave at once, and no remount has changed.
+    pub fn given(lists: &[String], sloppy: bool) -> Result<MountOptions, Failure> {
+        let options = MountOptions::parse(lists, sloppy)?;
+        let alone = options.access_times != AccessTimes::Never;
+        if alone
+            && lists
+                .iter()
+                .flat_map(|list| list.split(','))
+                .any(|word| word == "nodiratime")
+        {
+            return Err(Failure::Usage(
+                "mount option 'nodiratime': access times of directories move as those of files do; use noatime".into(),
+            ));
         }
         Ok(options)
     }
@@ -218,7 +238,6 @@ impl MountOptions {
             "remount" => self.remount = true,
             "allow_other" => self.allow_other = true,
             "noallow_other" => self.allow_other = false,
-            "nodiratime" => return Err("access times of directories move as those of files do; use noatime".into()),
             "lazytime" => return Err("times are written with the next commit anyway; leave it out".into()),
             "sync" | "dirsync" => return Err("not every write can be made to wait; use fsync(2) or commit=1".into()),
             _ => return Ok(false),
@@ -393,6 +412,10 @@ pub fn access_times_name(times: AccessTimes) -> &'static str {
 
 fn is_not_ours(word: &str) -> bool {
     NOT_OURS.contains(&word) || word.starts_with("x-") || word.starts_with("X-")
+}
+
+fn is_of_the_table(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| TABLE.contains(&name))
 }
 
 fn one_of<T: Copy>(value: &str, table: &[(&str, T)]) -> Result<T, String> {

@@ -19,7 +19,13 @@ fn named(bed: &Bed, name: &str) -> Command {
 fn with_sbin(bed: &Bed, script: &str) -> Output {
     let sbin = bed.path("sbin");
     fs::create_dir_all(&sbin).unwrap();
-    for name in ["mount.keepfs", "mount.fuse.keepfs", "fsck.keepfs", "mkfs.keepfs"] {
+    for name in [
+        "mount.keepfs",
+        "mount.fuse.keepfs",
+        "mount.fuseblk.keepfs",
+        "fsck.keepfs",
+        "mkfs.keepfs",
+    ] {
         let link: PathBuf = sbin.join(name);
         if !link.exists() {
             symlink(KEEPFS, link).unwrap();
@@ -200,6 +206,26 @@ fn mounting_all_twice_is_fine() {
     let said = worked(&with_sbin(&bed, &script));
     assert_eq!(said.lines().count(), 1, "mounted once: {said}");
     assert!(said.contains(" ro,"), "{said}");
+}
+
+/// What mount(8) takes from the kernel's table is no guess of the user's.
+#[test]
+fn remounting_needs_no_line_in_fstab() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    bed.mount("noatime,nodiratime");
+    let script = "for how in ro rw,relatime ro,noatime,nodiratime; do
+            mount -o remount,$how \"$dir\"; grep \" $dir \" /proc/self/mountinfo; done; umount \"$dir\"";
+    let said = worked(&with_sbin(&bed, script));
+    let modes: Vec<&str> = said.lines().map(|line| line.split(' ').nth(5).unwrap()).collect();
+    assert_eq!(modes, ["ro,noatime", "rw,relatime", "ro,noatime"]);
+    let (code, refused) = fails(&mut bed.mounting("user_id=0"));
+    assert!(
+        code == 2 && refused.contains("'user_id=0'"),
+        "only what is mounted has it: {refused}"
+    );
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn unknown_and_senseless_options_are_refused_by_name() {
         "log=",
         "x=1",
     ] {
-        let error = MountOptions::parse(&[word.into()], false).expect_err(word);
+        let error = MountOptions::given(&[word.into()], false).expect_err(word);
         assert!(error.to_string().contains(&format!("'{word}'")), "{word}: {error}");
     }
 }
