@@ -56,9 +56,14 @@ impl Volume {
         })
     }
 
-    /// Tells the device which whole pages of the range of bytes are free; returns their bytes.
-    /// Errors: `EOPNOTSUPP` if the device cannot be told.
+    /// Tells the device which whole pages of the range of bytes are free; returns their bytes. Errors: `EROFS`; `EINVAL` if
+    /// the range begins behind the end, is less than a page, or is shorter than what shall be told of; `EOPNOTSUPP` if the
+    /// device cannot be told.
     pub(crate) fn do_trim(&self, start: u64, len: u64, min_len: u64) -> Result<u64> {
+        let size = self.store.pool().pages * PAGE as u64;
+        if start >= size || len < PAGE as u64 || min_len > size {
+            return Err(Errno::EINVAL.into());
+        }
         let end = start.saturating_add(len) / PAGE as u64;
         let range = start.div_ceil(PAGE as u64)..end;
         let least = min_len.div_ceil(PAGE as u64).max(1);
@@ -72,8 +77,11 @@ impl Volume {
         }
     }
 
-    /// Nothing reaches the device from here on.
+    /// Nothing reaches the device from here on. Errors: `EPERM` if the pool is not for tests (S-2.8).
     pub(crate) fn do_shutdown(&self, flush_first: bool) -> Result<()> {
+        if !self.store.pool().is_test {
+            return Err(Errno::EPERM.into());
+        }
         if flush_first {
             self.do_sync()?;
         }

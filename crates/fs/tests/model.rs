@@ -60,7 +60,11 @@ fn options(clock: Arc<dyn Fn() -> Time + Send + Sync>) -> VolumeOptions {
 
 fn formatted() -> Arc<dyn Device> {
     let device: Arc<dyn Device> = Arc::new(RamDevice::new(PAGES));
-    Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+    let format = FormatOptions {
+        test: true,
+        ..FormatOptions::default()
+    };
+    Volume::format(device.clone(), &format).expect("format");
     device
 }
 

@@ -109,6 +109,7 @@ fn what_was_acknowledged_survives_the_shutdown() {
         let options = CreateOptions {
             size: Some(64 << 20),
             force: true,
+            test: true,
             ..CreateOptions::default()
         };
         Pool::create(&path, &options).expect("a pool");

@@ -65,6 +65,15 @@ impl Pool {
         Pool::made(pages, background, &FormatOptions::default())
     }
 
+    /// As [`Pool::new`], for tests (S-2.8): its power can be cut.
+    fn for_tests(pages: u64) -> Pool {
+        let format = FormatOptions {
+            test: true,
+            ..FormatOptions::default()
+        };
+        Pool::made(pages, false, &format)
+    }
+
     /// As [`Pool::new`], with a key of the hashes of names that is not drawn.
     fn seeded(pages: u64, seed: u64) -> Pool {
         let format = FormatOptions {

@@ -6,7 +6,7 @@ use keepfs_vfs::{Errno, OpenHow};
 /// S-5.6: files without names that were open when the power went are freed at the next open.
 #[test]
 fn orphans_of_a_crash_are_freed_at_open() {
-    let pool = Pool::new(8192);
+    let pool = Pool::for_tests(8192);
     let vfs: &dyn Vfs = &*pool.volume;
     let held = vfs
         .mknod(Ino::ROOT, b"held", &new(FileKind::File))
@@ -34,7 +34,7 @@ fn orphans_of_a_crash_are_freed_at_open() {
 /// A read-only volume reads everything, the log's part too, and refuses every change.
 #[test]
 fn a_read_only_volume_changes_nothing() {
-    let pool = Pool::new(4096);
+    let pool = Pool::for_tests(4096);
     let vfs: &dyn Vfs = &*pool.volume;
     let file = make(vfs, Ino::ROOT, "file", FileKind::File).expect("create");
     write(vfs, file, 0, &[5; 1000]);
@@ -69,7 +69,7 @@ fn a_read_only_volume_changes_nothing() {
 fn a_read_only_volume_begins_writing() {
     let mut read_only = options(false);
     read_only.store.read_only = true;
-    let pool = Pool::new(8192);
+    let pool = Pool::for_tests(8192);
     let vfs: &dyn Vfs = &*pool.volume;
     let held = vfs.mknod(Ino::ROOT, b"held", &new(FileKind::File)).expect("create");
     write(vfs, held.attr.ino, 0, &vec![9; 1 << 20]);
@@ -153,4 +153,25 @@ fn a_number_that_is_looked_up_is_not_given_again_behind_a_loss() {
     // Who forgets a number does not make it another's.
     volume.forget(lost[0], 1);
     Pool { device, volume }.finish();
+}
+
+/// S-20.9: the power of a pool that people use is not cut; its space is told of by ranges that make sense.
+#[test]
+fn administrators_are_refused_what_makes_no_sense() {
+    let pool = Pool::new(4096);
+    let vfs: &dyn Vfs = &*pool.volume;
+    assert_eq!(vfs.shutdown(false), Err(Errno::EPERM));
+    make(vfs, Ino::ROOT, "file", FileKind::File).expect("it goes on");
+    const PAGE: u64 = keepfs_format::PAGE as u64;
+    let size = 4096 * PAGE;
+    for (start, len, least) in [
+        (size, PAGE, 0),
+        (u64::MAX, PAGE, 0),
+        (0, PAGE - 1, 0),
+        (0, u64::MAX, size + 1),
+    ] {
+        assert_eq!(vfs.trim(start, len, least), Err(Errno::EINVAL), "{start} {len} {least}");
+    }
+    assert!(vfs.trim(0, u64::MAX, 0).expect("trim") > 0);
+    pool.finish();
 }

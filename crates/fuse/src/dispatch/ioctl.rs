@@ -6,6 +6,8 @@ use crate::protocol::reply::IoctlOut;
 use crate::protocol::request::IoctlIn;
 use crate::reply::ReplyBuf;
 use keepfs_vfs::{Errno, InodeFlags};
+use rustix::process::Pid;
+use rustix::thread::CapabilitySet;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `FS_IOC_GETFLAGS`, for 64-bit and 32-bit callers. The argument is 32 bits wide in both.
@@ -108,21 +110,16 @@ impl Dispatcher {
         }
     }
 
-    /// Answers how many bytes were given back, in `len`. As shutdown, for root only.
+    /// Answers how many bytes were given back, in `len`.
     fn trim(&self, request: &Request<'_>, input: &[u8]) -> Result<TrimRange, Errno> {
-        if request.header.uid != 0 {
-            return Err(Errno::EPERM);
-        }
+        may_administer(request)?;
         let (asked, _) = TrimRange::read_from_prefix(input).map_err(|_| Errno::EINVAL)?;
         let len = self.vfs.trim(asked.start, asked.len, asked.min_len)?;
         Ok(TrimRange { len, ..asked })
     }
 
-    /// The kernel checks nothing for this one, so we do: root only.
     fn shutdown(&self, request: &Request<'_>, cmd: u32, input: &[u8]) -> Handled {
-        if request.header.uid != 0 {
-            return Err(Errno::EPERM);
-        }
+        may_administer(request)?;
         let how = if cmd == SHUTDOWN {
             GOING_NOLOGFLUSH
         } else {
@@ -133,6 +130,19 @@ impl Dispatcher {
             GOING_NOLOGFLUSH => self.vfs.shutdown(false),
             _ => Err(Errno::EINVAL),
         }
+    }
+}
+
+/// The kernel checks nothing for ioctls of file systems, so we do, as its own file systems do: the caller is root and has
+/// `CAP_SYS_ADMIN`, which root of a container has not (S-20.9). Errors: `EPERM`, also for who cannot be seen from here.
+fn may_administer(request: &Request<'_>) -> Handled {
+    let caller = i32::try_from(request.header.pid).ok().and_then(Pid::from_raw);
+    let sets = caller.and_then(|pid| rustix::thread::capabilities(Some(pid)).ok());
+    let may = sets.is_some_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
+    if request.header.uid == 0 && may {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
     }
 }
 

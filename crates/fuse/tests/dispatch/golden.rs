@@ -730,9 +730,11 @@ fn shutdown_is_for_root() {
             out_size: 4,
             ..IoctlIn::default()
         };
-        let mut bytes = Req::new(Ioctl, 5).args(&args).raw(input).bytes();
-        bytes[24..28].copy_from_slice(&uid.to_ne_bytes());
-        bytes
+        Req::new(Ioctl, 5)
+            .args(&args)
+            .raw(input)
+            .by(uid, std::process::id())
+            .bytes()
     };
     assert_eq!(Bench::polite().bad(shutdown(0x8004_587d, 1000, &[])), Errno::EPERM);
     let (calls, reply) = Bench::polite().good(shutdown(0x8004_587d, 0, &[]));
@@ -759,9 +761,11 @@ fn trim_is_for_root() {
             out_size: 24,
             ..IoctlIn::default()
         };
-        let mut bytes = Req::new(Ioctl, 1).args(&args).raw(input).bytes();
-        bytes[24..28].copy_from_slice(&uid.to_ne_bytes());
-        bytes
+        Req::new(Ioctl, 1)
+            .args(&args)
+            .raw(input)
+            .by(uid, std::process::id())
+            .bytes()
     };
     let range: Vec<u8> = [4096u64, 8192, 4096].iter().flat_map(|n| n.to_ne_bytes()).collect();
     assert_eq!(Bench::polite().bad(trim(1000, &range)), Errno::EPERM);
@@ -770,6 +774,26 @@ fn trim_is_for_root() {
     assert_eq!(calls, ["trim 4096 8192 4096"]);
     let given: Vec<u8> = [4096u64, 777, 4096].iter().flat_map(|n| n.to_ne_bytes()).collect();
     assert_eq!(reply[16..], given);
+}
+
+/// S-20.9: root that has given up CAP_SYS_ADMIN, as root of a container, is nobody; nor is a process that cannot be seen.
+#[test]
+fn administrators_have_the_capability() {
+    let args = IoctlIn {
+        cmd: 0x8004_587d,
+        ..IoctlIn::default()
+    };
+    let asked = |pid| Req::new(Ioctl, 5).args(&args).by(0, pid).bytes();
+    let without = || {
+        let mut sets = rustix::thread::capabilities(None).unwrap();
+        sets.effective.remove(rustix::thread::CapabilitySet::SYS_ADMIN);
+        rustix::thread::set_capabilities(None, sets).unwrap();
+        let own = rustix::thread::gettid().as_raw_pid() as u32;
+        assert_eq!(Bench::polite().bad(asked(own)), Errno::EPERM);
+    };
+    std::thread::scope(|scope| scope.spawn(without).join().unwrap());
+    assert_eq!(Bench::polite().bad(asked(0)), Errno::EPERM);
+    assert_eq!(Bench::polite().good(asked(std::process::id())).0, ["shutdown false"]);
 }
 
 #[test]

@@ -44,6 +44,13 @@ impl Req {
         self
     }
 
+    /// Asked by this user in that process.
+    pub fn by(mut self, uid: u32, pid: u32) -> Req {
+        self.0[24..28].copy_from_slice(&uid.to_ne_bytes());
+        self.0[32..36].copy_from_slice(&pid.to_ne_bytes());
+        self
+    }
+
     /// An extension area, counted in the head.
     pub fn extensions(mut self, area: &[u8]) -> Req {
         self.0.extend_from_slice(area);

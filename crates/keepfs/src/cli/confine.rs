@@ -69,6 +69,7 @@ const PROCESS: &[c_long] = &[
     libc::SYS_getuid,
     libc::SYS_getegid,
     libc::SYS_getgid,
+    libc::SYS_capget,
     libc::SYS_sched_yield,
     libc::SYS_sched_getaffinity,
     libc::SYS_sched_setaffinity,
