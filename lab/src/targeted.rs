@@ -11,6 +11,7 @@ use keepfs_fs::{FormatOptions, ScrubState, StoreOptions, Volume, VolumeOptions, 
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
 use keepfs_media::{Device, PageNo};
+use keepfs_store::Guard;
 use keepfs_vfs::model::Model;
 use keepfs_vfs::ops::{Mode, Op, Outcome, Session, Who, parse_all};
 use keepfs_vfs::tree::{Snapshot, diff, snapshot};
@@ -132,6 +133,8 @@ fn standing() -> Arc<dyn Fn() -> Time + Send + Sync> {
 pub struct Subject {
     /// Its code.
     pub code: Protection,
+    /// What guards its frames.
+    pub guard: Guard,
     /// What is done.
     pub script: Vec<Step>,
     image: Image,
@@ -191,7 +194,7 @@ fn crowd() -> impl Iterator<Item = Op> {
 
 impl Subject {
     /// A new one. Errors: as text.
-    pub fn new(code: Protection) -> Result<Subject, String> {
+    pub fn new(code: Protection, guard: Guard) -> Result<Subject, String> {
         let device = Arc::new(SimDevice::new(PAGES));
         let format = FormatOptions {
             protect: code,
@@ -200,7 +203,7 @@ impl Subject {
             ..FormatOptions::default()
         };
         Volume::format(device.clone(), &format).map_err(|e| e.to_string())?;
-        let volume = open(device.clone())?;
+        let volume = open(device.clone(), guard)?;
         let model = Model::with_clock(standing());
         let mut ops = parse_all(include_str!("targeted/before.txt")).map_err(|e| e.to_string())?;
         ops.extend(crowd());
@@ -215,6 +218,7 @@ impl Subject {
         };
         Ok(Subject {
             code,
+            guard,
             script,
             image: device.image(),
             before: model,
@@ -226,7 +230,7 @@ impl Subject {
     /// A mount of it.
     pub fn mount(&self) -> Result<(Arc<SimDevice>, Arc<Volume>), String> {
         let device = Arc::new(SimDevice::over(self.image.clone()));
-        let volume = open(device.clone())?;
+        let volume = open(device.clone(), self.guard)?;
         Ok((device, volume))
     }
 }
@@ -243,7 +247,7 @@ fn same(ops: &[Op], volume: &Volume, model: &Model) -> Result<(), String> {
 }
 
 /// Mounts a pool, without threads of its own.
-pub fn open(device: Arc<SimDevice>) -> Result<Arc<Volume>, String> {
+pub fn open(device: Arc<SimDevice>, guard: Guard) -> Result<Arc<Volume>, String> {
     let options = VolumeOptions {
         background: false,
         clock: standing(),
@@ -251,6 +255,7 @@ pub fn open(device: Arc<SimDevice>) -> Result<Arc<Volume>, String> {
             background: false,
             tiny_arena: true,
             arena_bytes: 4 << 20,
+            guard,
             ..StoreOptions::default()
         },
         ..VolumeOptions::default()
@@ -330,7 +335,7 @@ mod tests {
 
     #[test]
     fn the_script_reads_and_every_step_of_it_works() {
-        let subject = Subject::new(Protection::Pcrc).expect("a pool");
+        let subject = Subject::new(Protection::Pcrc, Guard::Alias).expect("a pool");
         for (step, outcome) in subject.script.iter().zip(&subject.outcomes) {
             assert!(
                 !outcome.is_err() && *outcome != Outcome::WrongKind,
@@ -343,7 +348,7 @@ mod tests {
     /// S-15.19: without damage a pool gives what the oracle says, to the end.
     #[test]
     fn a_pool_that_nobody_strikes_is_right() {
-        let subject = Subject::new(Protection::Crc).expect("a pool");
+        let subject = Subject::new(Protection::Crc, Guard::Alias).expect("a pool");
         let (device, volume) = subject.mount().expect("mount");
         let mut judge = Judge::new(&subject, false);
         {
@@ -357,13 +362,13 @@ mod tests {
         drop(volume);
         sound(&device).expect("sound");
         judge
-            .tree(&tree_of(&*open(device).expect("open")).expect("tree"))
+            .tree(&tree_of(&*open(device, Guard::Alias).expect("open")).expect("tree"))
             .expect("equal");
     }
 
     #[test]
     fn what_the_oracle_does_not_say_is_noticed() {
-        let subject = Subject::new(Protection::Crc).expect("a pool");
+        let subject = Subject::new(Protection::Crc, Guard::Alias).expect("a pool");
         let eio = Outcome::Err(Errno::EIO);
         let mut strict = Judge::new(&subject, false);
         assert!(strict.judge(0, &eio, true).is_err(), "within the code's distance");

@@ -261,7 +261,7 @@ impl Store {
             }
             state.is_broken = false;
             state.begin_chain(generation);
-            crate::locks::MutexGuard::unlocked(&mut state, || self.tell_given_up(before.group, &error));
+            crate::locks::AwaitedGuard::unlocked(&mut state, || self.tell_given_up(before.group, &error));
         }
     }
 

@@ -100,7 +100,7 @@ use cutter::Cutter;
 use gate::Gate;
 use keepfs_format::{PAGE, Space as MetaSpace};
 use keepfs_media::{Class, Device, PageNo};
-use locks::Mutex;
+use locks::{Awaited, Mutex};
 use map::Map;
 use moment::{Deaths, Stash};
 use numbers::Numbers;
@@ -155,7 +155,7 @@ pub struct Store {
     gate: Padded<Gate>,
     /// Guarded memory of redo and staged pages (S-14).
     segment: Arc<Segment>,
-    redo: Padded<Mutex<Redo>>,
+    redo: Padded<Awaited<Redo>>,
     staged_table: Padded<Mutex<Table>>,
     staged_weight: Weight,
     space: Padded<space::Space>,
@@ -168,7 +168,7 @@ pub struct Store {
     owned: Padded<Mutex<txn::Owned>>,
     known: totals::Known,
     sync: sync::Sync,
-    log: Mutex<LogState>,
+    log: Awaited<LogState>,
     keeper: Mutex<Keeper>,
     /// As the superblock in force tells it; who asks waits for no checkpoint.
     in_force: Mutex<Pool>,
@@ -339,7 +339,7 @@ impl Store {
             oplog: o.oplog.then(|| oplog::OpLog::new(o.guard, o.seal)).transpose()?,
             map: Map::new(sb.roots),
             gate: Padded::default(),
-            redo: Padded::new(Mutex::new(Redo::new(segment.clone(), sb.seq.get()))),
+            redo: Padded::new(Awaited::new(Redo::new(segment.clone(), sb.seq.get()))),
             staged_weight: staged_table.weight(),
             staged_table: Padded::new(Mutex::new(staged_table)),
             segment,
@@ -351,7 +351,7 @@ impl Store {
             owned: Padded::default(),
             known: totals::Known::default(),
             sync: sync::Sync::default(),
-            log: Mutex::new(LogState::of(&sb)),
+            log: Awaited::new(LogState::of(&sb)),
             in_force: Mutex::new(Pool::of(&sb)),
             keeper: Mutex::new(Keeper {
                 superblock: Keeper::of(&sb),

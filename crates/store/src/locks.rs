@@ -14,13 +14,17 @@ pub type Word = core::sync::atomic::AtomicU64;
 #[cfg(test)]
 pub use searched::Word;
 
-/// A rule that a search can be made to break, so that it shows what it finds (S-11.3).
+/// A rule that a search can be made to break, so that it shows what it finds (S-11.3, S-15.19).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
     /// One thread at a time shuts the gate.
     OneOwner,
     /// What a bitmap says is used before the gate opens.
     UsedWhileShut,
+    /// Who has the lock of redo looks at no frame (S-15.19).
+    LookUnderRedo,
+    /// A writer of a frame takes no lock under which frames are looked at (S-15.19).
+    LockAsWriter,
 }
 
 /// Whether this thread takes part in a search that breaks the rule: never in this build.
@@ -42,6 +46,10 @@ pub fn yield_now() {
 pub fn pause(time: std::time::Duration) {
     std::thread::sleep(time);
 }
+
+pub mod held;
+
+pub use held::{Awaited, AwaitedGuard};
 
 #[cfg(test)]
 pub use schedule::{breaks, pause, yield_now};

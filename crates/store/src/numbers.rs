@@ -4,7 +4,7 @@
 //! transactions taken away, and those freed but not durably. Each stripe of threads has a hand of numbers of one metablock,
 //! so that what two threads make at the same time lies in different frames (decision 0666).
 
-use crate::locks::Mutex;
+use crate::locks::{Mutex, MutexGuard, held};
 use crate::padded::{STRIPES, stripe};
 use std::collections::{HashSet, VecDeque};
 
@@ -66,6 +66,17 @@ impl Numbers {
         }
     }
 
+    /// Bitmaps are looked at under this lock: who takes it is no writer of a frame (S-15.19).
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        held::takes_lock();
+        self.inner.lock()
+    }
+
+    /// Takes the lock, for a search that breaks a rule.
+    pub fn lock_and_go(&self) {
+        drop(self.lock());
+    }
+
     /// A number to try, or where to look for more.
     pub fn take(&self) -> Result<u64, u64> {
         self.take_by(stripe())
@@ -73,7 +84,7 @@ impl Numbers {
 
     /// The same for a stripe.
     fn take_by(&self, stripe: usize) -> Result<u64, u64> {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         if let Some(number) = inner.draw(stripe, self.group) {
             inner.busy.insert(number);
             return Ok(number);
@@ -89,7 +100,7 @@ impl Numbers {
     /// both. It runs under the lock: what is clear meanwhile and not free is busy. `false`: it gave nothing, and nothing
     /// is changed.
     pub fn look(&self, scan: impl FnOnce() -> Option<(Vec<u64>, u64)>) -> bool {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         if inner.stock.is_empty() {
             let Some((found, next)) = scan() else { return false };
             let Inner { stock, hands, busy, .. } = &mut *inner;
@@ -102,36 +113,36 @@ impl Numbers {
 
     /// A transaction that took `number` was rolled back.
     pub fn put_back(&self, number: u64) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         inner.busy.remove(&number);
         inner.hands[stripe()].push_front(number);
     }
 
     /// A transaction that took `number` committed.
     pub fn used(&self, number: u64) {
-        self.inner.lock().busy.remove(&number);
+        self.lock().busy.remove(&number);
     }
 
     /// An open transaction is about to clear the bit of `number`: nobody may have it, whether that commits or not.
     pub fn freeing(&self, number: u64) {
-        self.inner.lock().busy.insert(number);
+        self.lock().busy.insert(number);
     }
 
     /// That transaction was rolled back, and the bit is set again.
     pub fn not_freed(&self, number: u64) {
-        self.inner.lock().busy.remove(&number);
+        self.lock().busy.remove(&number);
     }
 
     /// Transaction `seq` freed `number`.
     pub fn freed(&self, seq: u64, number: u64) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         inner.busy.insert(number);
         inner.quarantine.push_back((seq, number));
     }
 
     /// Nobody gets `number`, whatever its bit says, before it was freed once more.
     pub fn keep(&self, number: u64) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         inner.busy.insert(number);
         let Inner { stock, hands, .. } = &mut *inner;
         stock.retain(|n| *n != number);
@@ -140,7 +151,7 @@ impl Numbers {
 
     /// Everything up to transaction `seq` is durable.
     pub fn release(&self, seq: u64) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         while inner.quarantine.front().is_some_and(|(s, _)| *s <= seq) {
             let Some((_, number)) = inner.quarantine.pop_front() else {
                 break;

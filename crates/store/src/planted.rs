@@ -36,6 +36,7 @@ mod logic;
 mod looks;
 mod rungs;
 mod torn;
+mod uses;
 
 #[doc(hidden)]
 pub use groups::caller;
@@ -56,7 +57,7 @@ pub use logic::Logic;
 pub use logic::has;
 #[cfg(feature = "planted")]
 pub use logic::plant_logic;
-#[cfg(feature = "planted")]
+#[cfg(any(test, feature = "planted"))]
 pub use looks::{Look, Place, plant_blind, set_look};
 #[doc(hidden)]
 pub use looks::{is_blind, look};
@@ -69,6 +70,12 @@ pub use rungs::plant_rung;
 pub use torn::is_torn;
 #[cfg(feature = "planted")]
 pub use torn::plant_torn;
+
+pub use uses::Use;
+#[cfg(any(test, feature = "planted"))]
+pub use uses::plant_use;
+#[doc(hidden)]
+pub use uses::{blind, omits};
 
 bugs! { Bug:
     /// No flush between the metablocks and the superblock.

@@ -10,7 +10,7 @@ use crate::Store;
 use crate::arena::{Damaged, Line};
 use crate::cache::Pin;
 use crate::error::Error;
-use crate::planted::{self, Bug};
+use crate::planted::{self, Bug, Use};
 use crate::txn::Ref;
 use keepfs_codes::identity::Binding;
 use keepfs_codes::line;
@@ -93,6 +93,7 @@ impl Store {
             return Err(Error::Fenced { id: r.id }); // N-1
         }
         let mut bytes = [0; HEADER];
+        let _blind = planted::blind(Use::HeaderUnverified);
         if self.arena.load(pin.frame, binding, 0, &mut bytes).is_err() {
             self.is_not_another(pin, r, binding)?;
             self.read(pin, binding, 0, &mut bytes)?;

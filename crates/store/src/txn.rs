@@ -26,7 +26,7 @@ use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
 use crate::gate::{Closed, Inside};
 use crate::oplog::Draft;
-use crate::planted;
+use crate::planted::{self, Use};
 use crate::pool::protect;
 use crate::read::check_header;
 use crate::redo;
@@ -374,13 +374,11 @@ impl<'s> Txn<'s> {
 
     /// Through the door, line by line.
     fn put_bytes(&mut self, i: usize, who: (Group, FrameNo), offset: usize, new: &[u8]) -> Result<(), Stop> {
-        let mut line = Line::none();
-        for part in update::by_lines(offset, new.len()) {
-            self.line(i, part.start, &mut line)?;
-            let bytes = &new[part.start - offset..part.end - offset];
-            update::put(&self.store.arena, &mut self.undo, who, &line, (part.start, bytes))?;
-        }
-        Ok(())
+        let (store, t) = (self.store, &self.touched[i]);
+        update::put_all(&store.arena, &mut self.undo, who, (offset, new), |at, line| {
+            let _blind = planted::blind(Use::OldUnverified);
+            Ok(store.line(&t.pin, t.binding, at, line)?)
+        })
     }
 
     /// Who changes bytes of this meaning. Errors: `Logic`, it is not the group whose metablock it is: nothing is changed, and the

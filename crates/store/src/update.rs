@@ -11,7 +11,7 @@
 
 use crate::arena::{Arena, FrameNo, Line};
 use crate::error::{Error, Stop};
-use crate::planted::{self, Bug};
+use crate::planted::{self, Bug, Use};
 use crate::undo::{Change, Kept, Lost, Undo, UndoSlot};
 use core::ops::Range;
 use keepfs_codes::crc64;
@@ -40,23 +40,92 @@ pub(crate) fn put(
     line: &Line,
     (offset, new): (usize, &[u8]),
 ) -> Result<(), Stop> {
-    let old = line.at(offset, new.len());
-    let delta = crc64::delta(offset, old, new);
+    let delta = crc64::delta(offset, line.at(offset, new.len()), new);
     if undo.is_empty() || !planted::is(Bug::UndoOmitted) {
-        undo.keep(&Change {
-            undo: Undo::Bytes,
-            frame,
-            offset,
-            delta,
-            old,
-            new,
-        })?;
+        record(undo, frame, line, (offset, new, delta))?;
     }
+    change(arena, (group, frame), line, (offset, new, delta))
+}
+
+/// The record of a change of `line`.
+#[inline]
+fn record(
+    undo: &mut UndoSlot<'_>,
+    frame: FrameNo,
+    line: &Line,
+    (offset, new, delta): (usize, &[u8], u64),
+) -> Result<(), Stop> {
+    let old = line.at(offset, new.len());
+    undo.keep(&Change {
+        undo: Undo::Bytes,
+        frame,
+        offset,
+        delta,
+        old,
+        new,
+    })?;
+    Ok(())
+}
+
+/// A change of `line` that is recorded.
+#[inline]
+fn change(
+    arena: &Arena,
+    (group, frame): (Group, FrameNo),
+    line: &Line,
+    (offset, new, delta): (usize, &[u8], u64),
+) -> Result<(), Stop> {
+    let old = line.at(offset, new.len());
     arena.enter(frame);
     arena.fold(frame, group, (offset, old, new), delta);
     let good = arena.copy(frame, offset, new);
     arena.leave(frame);
     checked(good, frame)
+}
+
+/// [`put`] of bytes in any lines of a frame, one line after the other, as `look` finds each (D-2): who looks is no writer.
+#[inline]
+pub(crate) fn put_all(
+    arena: &Arena,
+    undo: &mut UndoSlot<'_>,
+    who: (Group, FrameNo),
+    (offset, new): (usize, &[u8]),
+    mut look: impl FnMut(usize, &mut Line) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    if planted::omits(Use::RecordsFirst) {
+        return put_recorded(arena, undo, who, (offset, new), look);
+    }
+    let mut line = Line::none();
+    for part in by_lines(offset, new.len()) {
+        look(part.start, &mut line)?;
+        let bytes = &new[part.start - offset..part.end - offset];
+        put(arena, undo, who, &line, (part.start, bytes))?;
+    }
+    Ok(())
+}
+
+/// [`put_all`] with the records of all lines before the first change: a kill between leaves two of one slot in doubt.
+#[cold]
+fn put_recorded(
+    arena: &Arena,
+    undo: &mut UndoSlot<'_>,
+    (group, frame): (Group, FrameNo),
+    (offset, new): (usize, &[u8]),
+    mut look: impl FnMut(usize, &mut Line) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let mut lines = Vec::new();
+    for part in by_lines(offset, new.len()) {
+        let mut line = Line::none();
+        look(part.start, &mut line)?;
+        let bytes = &new[part.start - offset..part.end - offset];
+        let delta = crc64::delta(part.start, line.at(part.start, part.len()), bytes);
+        record(undo, frame, &line, (part.start, bytes, delta))?;
+        lines.push((line, (part.start, bytes, delta)));
+    }
+    for (line, what) in &lines {
+        change(arena, (group, frame), line, *what)?;
+    }
+    Ok(())
 }
 
 /// [`put`] of bytes in any lines of a frame of `binding`, where nothing is mended: for measurements and tests. Errors:
@@ -69,14 +138,10 @@ pub(crate) fn put_anywhere(
     offset: usize,
     new: &[u8],
 ) -> Result<(), Stop> {
-    let mut line = Line::none();
-    for part in by_lines(offset, new.len()) {
-        let found = arena.line(frame, binding, line::at(part.start), &mut line);
-        found.map_err(|bad| Error::Damaged(format!("line {} of frame {frame}", bad.line)))?;
-        let bytes = &new[part.start - offset..part.end - offset];
-        put(arena, undo, (group, frame), &line, (part.start, bytes))?;
-    }
-    Ok(())
+    put_all(arena, undo, (group, frame), (offset, new), |at, line| {
+        let found = arena.line(frame, binding, line::at(at), line);
+        Ok(found.map_err(|bad| Error::Damaged(format!("line {} of frame {frame}", bad.line)))?)
+    })
 }
 
 /// What was stored did not check (Greenan & Miller, figure 3, line 12): the transaction is taken back.
@@ -99,7 +164,10 @@ pub(crate) fn flip(
     line: &Line,
     (offset, mask, from): (usize, u8, bool),
 ) -> Result<(), Stop> {
-    let now = line.at(offset, 1)[0];
+    let now = match planted::omits(Use::BitFromAtomic) {
+        false => line.at(offset, 1)[0],
+        true => as_it_is(arena, frame, line, offset),
+    };
     let wrong = if from { !now & mask } else { now & mask };
     if wrong != 0 {
         let what = if from { "freed twice" } else { "allocated twice" };
@@ -120,6 +188,16 @@ pub(crate) fn flip(
     let good = arena.flip(frame, offset, mask);
     arena.leave(frame);
     checked(good, frame)
+}
+
+/// The byte at `offset` of the frame, whatever the copy of its line says.
+#[cold]
+fn as_it_is(arena: &Arena, frame: FrameNo, line: &Line, offset: usize) -> u8 {
+    let _blind = planted::blind(Use::BitFromAtomic);
+    planted::look(frame, Some(line.number()));
+    let mut byte = [0];
+    arena.load_raw(frame, offset, &mut byte);
+    byte[0]
 }
 
 /// Takes back all changes of an open transaction, last first, bytes and sums exactly, but those whose records do not read
@@ -147,7 +225,10 @@ pub(crate) fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>, group: impl 
 fn take_back(arena: &Arena, undo: &UndoSlot<'_>, group: Group, kept: &Kept) {
     let (frame, offset) = (kept.frame, kept.offset);
     arena.enter(frame);
-    arena.fold(frame, group, (offset, &kept.new, &kept.old), kept.delta);
+    match planted::omits(Use::BackUnverified) {
+        false => arena.fold(frame, group, (offset, &kept.new, &kept.old), kept.delta),
+        true => fold_from_frame(arena, group, kept),
+    }
     // What does not check is told when the frame is verified.
     let _later = match (kept.undo, kept.old.first(), kept.new.first()) {
         (Undo::Bits, Some(old), Some(new)) => arena.flip(frame, offset, old ^ new),
@@ -155,6 +236,15 @@ fn take_back(arena: &Arena, undo: &UndoSlot<'_>, group: Group, kept: &Kept) {
     };
     arena.leave(frame);
     undo.taken_back(kept.number);
+}
+
+/// Folds from what stands in the frame to what the record has.
+#[cold]
+fn fold_from_frame(arena: &Arena, group: Group, kept: &Kept) {
+    let mut live = vec![0; kept.old.len()];
+    arena.load_raw(kept.frame, kept.offset, &mut live);
+    let delta = crc64::delta(kept.offset, &live, &kept.old);
+    arena.fold(kept.frame, group, (kept.offset, &live, &kept.old), delta);
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! `inject judge TOLD VERDICTS` sees only what was told; `inject matrix TRUTH VERDICTS` holds the two together and fails if a
 //! verdict is wrong or damage was silent; `inject all COUNT [SEED]` runs the three, each as a program of its own, `inject all
 //! COUNT --plant` with a wrong judgement planted, and fails if the matrix does not. `inject paper
-//! M-1|M-2|M-11|M-23 [--long]` prints the table of a bar, in markdown, and fails if it is not met; `inject told BAR` prints its
+//! M-1|M-2|M-11|M-23 [--long]` prints the table of a bar, in markdown, and fails if it is not met (`paper M-2 --each COUNT SEED`:
+//! with so many writes of each code behind the door, with legal writes and without); `inject told BAR` prints its
 //! counts for `cargo xtask papers`.
 
 use keepfs_lab::inject::matrix::Matrix;
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 
 const USAGE: &str = "inject all COUNT [SEED | --plant] | run COUNT SEED DIR | judge TOLD VERDICTS | matrix TRUTH VERDICTS | paper \
-                     M-1|M-2|M-11|M-23 [--long] | told BAR";
+                     M-1|M-2|M-11|M-23 [--long] | paper M-2 --each COUNT SEED | told BAR";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -23,6 +24,7 @@ fn main() {
         ["all", count, "--plant"] => planted(count),
         ["all", count] => all(count, "1"),
         ["all", count, seed] => all(count, seed),
+        ["paper", "M-2", "--each", count, seed] => each(count, seed),
         ["paper", bar] => paper(bar, false),
         ["paper", bar, "--long"] => paper(bar, true),
         ["told", bar] => told(bar),
@@ -116,7 +118,15 @@ fn matrix(truth: &str, verdicts: &str) -> Result<(), String> {
 }
 
 fn paper(bar: &str, long: bool) -> Result<(), String> {
-    let paper = papers::of(bar, long)?;
+    shown(bar, papers::of(bar, long)?)
+}
+
+fn each(count: &str, seed: &str) -> Result<(), String> {
+    let (count, seed) = (count.parse().map_err(text)?, seed.parse().map_err(text)?);
+    shown("M-2", inject::targeted::of(count, seed)?)
+}
+
+fn shown(bar: &str, paper: papers::Paper) -> Result<(), String> {
     print!("{}", paper.text);
     match paper.met {
         true => Ok(()),

@@ -156,7 +156,11 @@ pub fn behind_the_door(code: Protection, active: bool, writes: usize, seed: u64)
 /// M-2. Behind the door, without `long`, a twentieth of the writes: `crc` looks for pairs of flips each time,
 /// which takes milliseconds.
 pub fn paper(long: bool) -> Result<Paper, String> {
-    let writes = TARGET / WRITE / if long { 1 } else { 20 };
+    of(TARGET / WRITE / if long { 1 } else { 20 }, 5)
+}
+
+/// M-2 with so many writes behind the door of each code, with legal writes and without, drawn from `seed`.
+pub fn of(writes: usize, seed: u64) -> Result<Paper, String> {
     let mut text = String::from(
         "| aimed at 160,000 bytes | code | legal writes | writes of 16 B | reached | told | right again | by the code | by witness or device | silent | wrong repairs |\n\
          |---|---|---|---|---|---|---|---|---|---|---|\n\
@@ -174,7 +178,7 @@ pub fn paper(long: bool) -> Result<Paper, String> {
     let mut all = Tally::default();
     for code in CODES {
         for active in [false, true] {
-            let tally = behind_the_door(code, active, writes, 5)?;
+            let tally = behind_the_door(code, active, writes, seed)?;
             let lost = tally.changed - tally.right;
             met &= tally.silent == 0 && tally.wrong_repairs == 0 && lost * 1000 <= tally.changed;
             // Between legal writes one of them may cover all of it before anybody looks.

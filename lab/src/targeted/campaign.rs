@@ -5,7 +5,7 @@ use crate::inject::Dice;
 use crate::inject::fault::Regions;
 use keepfs_codes::Protection;
 use keepfs_fs::Volume;
-use keepfs_store::planted::{Look, Place, plant_blind, set_look};
+use keepfs_store::planted::{Look, Place, Use, plant_blind, plant_use, set_look};
 use keepfs_vfs::Vfs;
 use keepfs_vfs::ops::Session;
 use std::cell::RefCell;
@@ -21,7 +21,13 @@ const BURST: usize = 64;
 /// Looks of a run that never ends: a mutant that walks in circles.
 const ENDLESS: u64 = 3_000_000;
 /// Codes by turns.
-pub const CODES: [Protection; 3] = [Protection::Pcrc, Protection::Pq, Protection::Crc];
+pub const CODES: [Protection; 5] = [
+    Protection::Pcrc,
+    Protection::Pq,
+    Protection::Crc,
+    Protection::Evenodd64,
+    Protection::Evenodd256,
+];
 
 /// A look of the script.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +38,20 @@ pub struct Aim {
     pub look: usize,
     /// From where.
     pub place: Place,
+    /// A planted bug uses what is read without comparing it.
+    pub is_blind: bool,
+}
+
+/// The function in which a place stands, by its source; empty if that is not there.
+pub fn function(place: Place) -> String {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let text = std::fs::read_to_string(root.join(place.file())).unwrap_or_default();
+    let above: Vec<&str> = text.lines().take(place.line() as usize).collect();
+    let name = above.iter().rev().find_map(|line| {
+        let (_, name) = line.split_once("fn ")?;
+        name.split(['(', '<']).next()
+    });
+    name.unwrap_or_default().to_owned()
 }
 
 /// A place as people read it.
@@ -65,7 +85,7 @@ struct Struck {
 #[derive(Default)]
 struct State {
     step: usize,
-    looks: Vec<Vec<Place>>,
+    looks: Vec<Vec<(Place, bool)>>,
     total: u64,
     here: usize,
     aim: Option<Aim>,
@@ -81,7 +101,7 @@ impl State {
         let number = self.here;
         self.here += 1;
         if let Some(looks) = self.looks.get_mut(self.step) {
-            looks.push(look.place);
+            looks.push((look.place, look.is_blind));
         }
         if self.aim.is_some_and(|aim| aim.step == self.step && aim.look == number) && self.struck.is_none() {
             self.strike(look);
@@ -158,8 +178,13 @@ impl Subject {
         });
         self.run(&volume, &watch, &mut Judge::new(self, false))?;
         let looks = core::mem::take(&mut watch.0.borrow_mut().looks);
-        let of_step = |(step, places): (usize, Vec<Place>)| {
-            let aim = move |(look, place)| Aim { step, look, place };
+        let of_step = |(step, places): (usize, Vec<(Place, bool)>)| {
+            let aim = move |(look, (place, is_blind))| Aim {
+                step,
+                look,
+                place,
+                is_blind,
+            };
             places.into_iter().enumerate().map(aim)
         };
         Ok(looks.into_iter().enumerate().flat_map(of_step).collect())
@@ -187,7 +212,8 @@ impl Subject {
             regions: Some(Regions::find(self.code).map_err(|e| format!("the memory is not found: {e}"))?),
             ..State::default()
         });
-        let lenient = self.code == Protection::Crc;
+        // Of the others a stray of 64 bytes is beyond the distance.
+        let lenient = !matches!(self.code, Protection::Pcrc | Protection::Pq);
         let mut judge = Judge::new(self, lenient);
         let done = self
             .run(&volume, &watch, &mut judge)
@@ -215,7 +241,7 @@ impl Subject {
         }
         let after = || {
             sound(&device)?;
-            let again = open(device.clone())?;
+            let again = open(device.clone(), self.guard)?;
             match refused {
                 true => Ok(()),
                 false => judge.tree(&tree_of(&*again)?),
@@ -304,15 +330,43 @@ pub fn campaign(subjects: &[(Subject, Vec<Aim>)], count: u64, seed: u64) -> Tall
     tally
 }
 
+/// Bugs that are planted by name and that strays at looks show; the others have tests of their own (decision 0807).
+pub const USES: [Use; 6] = [
+    Use::VerifyThenLoad,
+    Use::HeaderUnverified,
+    Use::ShareUnverified,
+    Use::AuditUnverified,
+    Use::OldUnverified,
+    Use::BitFromAtomic,
+];
+
+/// How many strays it took until a bug was noticed that is planted by name; `None`: none of them was. Errors: it does not even
+/// run, or looks at nothing.
+pub fn by_name(subject: &Subject, bug: Use, tries: u64) -> Result<Option<(u64, String)>, String> {
+    plant_use(Some(bug));
+    let aims = subject.looks();
+    let blind: Result<Vec<Aim>, String> = aims.map(|aims| aims.into_iter().filter(|aim| aim.is_blind).collect());
+    let noticed = blind.and_then(|aims| match aims.is_empty() {
+        true => Err(format!("{} is planted, and nothing is looked at", bug.word())),
+        false => Ok(first_noticed(subject, &aims, tries)),
+    });
+    plant_use(None);
+    noticed
+}
+
+fn first_noticed(subject: &Subject, aims: &[Aim], tries: u64) -> Option<(u64, String)> {
+    let mut dice = Dice::new(17);
+    (1..=tries).find_map(|n| {
+        let aim = *dice.one_of(aims);
+        try_strike(subject, aim, n).err().map(|why| (n, why))
+    })
+}
+
 /// How many strays it took until a mutant was noticed that does not compare at this place; `None`: none of them was.
 pub fn mutant(subject: &Subject, aims: &[Aim], place: Place, tries: u64) -> Option<(u64, String)> {
     let of_place: Vec<Aim> = aims.iter().copied().filter(|aim| aim.place == place).collect();
-    let mut dice = Dice::new(17);
     plant_blind(Some(place));
-    let noticed = (1..=tries).find_map(|n| {
-        let aim = *dice.one_of(&of_place);
-        try_strike(subject, aim, n).err().map(|why| (n, why))
-    });
+    let noticed = first_noticed(subject, &of_place, tries);
     plant_blind(None);
     noticed
 }

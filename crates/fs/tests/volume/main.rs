@@ -2,6 +2,7 @@
 
 mod aged;
 mod allocated;
+mod anothers;
 mod bad_pages;
 mod crowded;
 mod directories;

@@ -5,6 +5,7 @@
 
 use super::waiting::Waiting;
 use super::{Arena, FrameNo};
+use crate::locks::held;
 use core::sync::atomic::Ordering;
 use keepfs_codes::identity::{Binding, Group, Identity};
 
@@ -66,6 +67,7 @@ impl Arena {
     /// repair).
     #[inline]
     pub(crate) fn enter(&self, frame: FrameNo) {
+        held::may_wait();
         let mut waiting = Waiting::on(frame);
         loop {
             let word = self.control.add_u64(Self::at(frame, 0), WRITER);
@@ -73,6 +75,7 @@ impl Arena {
                 // Whoever sees a byte stored after this sees the writer, too: an atomic addition alone does not order
                 // later stores (found by the model of the frame word).
                 core::sync::atomic::fence(Ordering::Release);
+                held::writes(true);
                 return;
             }
             self.control.add_u64(Self::at(frame, 0), WRITER.wrapping_neg());
@@ -90,6 +93,7 @@ impl Arena {
     #[inline]
     pub(crate) fn leave(&self, frame: FrameNo) {
         self.control.add_u64(Self::at(frame, 0), VERSION.wrapping_sub(WRITER));
+        held::writes(false);
     }
 
     /// Waits for the gate and takes it (C-1): no writer begins until [`Arena::open_gate`].

@@ -3,6 +3,7 @@
 use super::control::WRITERS;
 use super::waiting::Waiting;
 use super::{Arena, FrameNo};
+use crate::locks::held;
 use keepfs_codes::identity::Binding;
 use keepfs_codes::{Code, PARITY_MAX, Protection, Repair, Verdict, Verified, line, mend};
 use keepfs_format::PAGE;
@@ -17,12 +18,14 @@ pub(crate) struct Held<'a> {
 impl Arena {
     /// Waits until nobody writes to the frame, and holds it. The caller is no writer of it.
     pub(crate) fn hold(&self, frame: FrameNo) -> Held<'_> {
+        held::may_wait();
         self.shut_gate(frame);
         let mut waiting = Waiting::on(frame);
         while self.word(frame) & WRITERS != 0 {
             waiting.pause();
         }
         self.enter_held(frame);
+        held::repairs(true);
         let mut bytes = Box::new([0; PAGE]);
         self.load_raw(frame, 0, &mut *bytes);
         Held {
@@ -117,6 +120,7 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        held::repairs(false);
         self.arena.leave(self.frame);
         self.arena.open_gate(self.frame);
     }

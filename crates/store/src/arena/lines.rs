@@ -13,7 +13,8 @@
 use super::control::{CONTROL, GATE, WRITERS};
 use super::waiting::Waiting;
 use super::{Arena, FrameNo, TRIES, is_within};
-use crate::planted;
+use crate::locks::held;
+use crate::planted::{self, Use};
 use core::sync::atomic::Ordering;
 use keepfs_codes::identity::Binding;
 use keepfs_codes::line::{self, LINE, LINES};
@@ -141,8 +142,10 @@ impl Arena {
     #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn line(&self, frame: FrameNo, binding: Binding, number: usize, line: &mut Line) -> Result<(), Damaged> {
+        held::may_wait();
         match self.try_line(frame, binding, number, line) {
             true => Ok(()),
+            false if planted::omits(Use::DamageAtOnce) => Err(Damaged { line: number }),
             false => self.line_again(frame, binding, number, line),
         }
     }
@@ -158,6 +161,12 @@ impl Arena {
         let is_right = self.code == Protection::Off
             || planted::is_blind()
             || binding.keep(number, line::sum(number, &line.bytes)) == self.kept(frame, number);
+        if planted::omits(Use::VerifyThenLoad) {
+            let _blind = planted::blind(Use::VerifyThenLoad);
+            planted::look(frame, Some(number));
+            self.frames
+                .load_line(frame as usize * PAGE + number * LINE, &mut line.bytes);
+        }
         line.number = if is_right { number } else { LINES };
         is_right
     }
@@ -177,6 +186,7 @@ impl Arena {
     #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn whole(&self, frame: FrameNo, binding: Binding, copy: &mut [u8; PAGE]) -> Result<(), Damaged> {
+        held::may_wait();
         planted::look(frame, None);
         self.load_raw(frame, 0, copy);
         if self.code == Protection::Off || planted::is_blind() {
@@ -188,7 +198,14 @@ impl Arena {
         let agrees = crc64::full(copy) == binding.crc(kept.fold(0, |all, word| all ^ word));
         // The identity is in an even number of sums, which together do not have it.
         match agrees && self.binding(frame) == binding {
-            true => Ok(()),
+            true => {
+                if planted::omits(Use::VerifyThenLoad) {
+                    let _blind = planted::blind(Use::VerifyThenLoad);
+                    planted::look(frame, None);
+                    self.load_raw(frame, 0, copy);
+                }
+                Ok(())
+            }
             false => self.load(frame, binding, 0, copy),
         }
     }

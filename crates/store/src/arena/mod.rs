@@ -35,6 +35,7 @@ pub use reuse::Reuse;
 pub use sys::Region;
 
 use crate::error::Error;
+use crate::locks::held;
 use control::{CONTROL, GATE, WRITERS};
 use core::sync::atomic::Ordering;
 use keepfs_codes::identity::{Binding, Group};
@@ -295,6 +296,7 @@ impl Arena {
     }
 
     fn verified(&self, frame: FrameNo, mut look: Look<'_>) -> Result<u64, Mismatch> {
+        held::may_wait();
         for _ in 0..TRIES {
             if let Some(result) = self.try_copy(frame, &mut look, 0) {
                 return result;

@@ -261,3 +261,5 @@ fn a_second_owner_is_found() {
 fn a_bitmap_used_too_late_is_found() {
     found(Rule::UsedWhileShut);
 }
+
+mod looks;

@@ -4,7 +4,7 @@
 //! A place is where the reader stands: who hands bytes on is transparent in this build (`track_caller`). All of it is about the
 //! thread that sets it.
 
-#[cfg(feature = "planted")]
+#[cfg(any(test, feature = "planted"))]
 mod armed {
     use core::cell::{Cell, RefCell};
     use core::panic::Location;
@@ -21,6 +21,8 @@ mod armed {
         pub line: Option<usize>,
         /// From this place.
         pub place: Place,
+        /// A bug that is planted by name ([`Use`](crate::planted::Use)) uses what is read without comparing it.
+        pub is_blind: bool,
     }
 
     type Hook = Box<dyn FnMut(Look)>;
@@ -49,7 +51,13 @@ mod armed {
             if let Ok(mut hook) = kept.try_borrow_mut()
                 && let Some(hook) = &mut *hook
             {
-                hook(Look { frame, line, place });
+                let is_blind = crate::planted::uses::is_blind();
+                hook(Look {
+                    frame,
+                    line,
+                    place,
+                    is_blind,
+                });
             }
         });
     }
@@ -60,21 +68,21 @@ mod armed {
     pub fn is_blind() -> bool {
         // Not in the closure, whose caller it would be.
         let place = Location::caller();
-        BLIND.get().is_some_and(|blind| blind == place)
+        BLIND.get().is_some_and(|blind| blind == place) || crate::planted::uses::is_blind()
     }
 }
 
-#[cfg(feature = "planted")]
+#[cfg(any(test, feature = "planted"))]
 pub use armed::{Look, Place, is_blind, look, plant_blind, set_look};
 
 /// The moment before a look: nothing happens in this build.
-#[cfg(not(feature = "planted"))]
+#[cfg(not(any(test, feature = "planted")))]
 #[inline(always)]
 #[doc(hidden)]
 pub const fn look(_: u32, _: Option<usize>) {}
 
 /// Whether looks from here do not compare: never in this build.
-#[cfg(not(feature = "planted"))]
+#[cfg(not(any(test, feature = "planted")))]
 #[inline(always)]
 #[doc(hidden)]
 pub const fn is_blind() -> bool {

@@ -1,5 +1,6 @@
 //! What is used was verified: strays into whatever an operation reads, at every byte (S-15.19, S-15.14).
 
+use crate::planted::{Use, plant_use};
 use crate::{Equations, Error, FormatOptions, Guard, Meaning, Ref, Source, Store, StoreOptions};
 use keepfs_codes::Protection;
 use keepfs_format::bitmap::TOTALS;
@@ -151,4 +152,139 @@ fn a_pointer_that_lies_fences_nobody() {
     let mut found = [0; PAGE];
     store.view().whole(node, &mut found).expect("read");
     assert!(found == right && store.fenced() == 0 && store.damages().is_empty());
+}
+
+/// A transaction that fails over a stray write in what it had stored: whether all is as before, and nothing is told.
+fn back_over_a_stray(bug: Option<Use>) -> bool {
+    let (store, node, right) = world(Protection::Pcrc);
+    let failed = store.transact::<(), Error>(|t| {
+        t.put(node, 300, &[0xC3; 16], Meaning::Xattr)?;
+        scribble(&store, node, 304, &[0x5A; 4]);
+        plant_use(bug);
+        Err(Error::NoSpace.into())
+    });
+    plant_use(None);
+    assert!(matches!(failed, Err(Error::NoSpace)), "{failed:?}");
+    let mut found = [0; PAGE];
+    store.view().whole(node, &mut found).expect("read");
+    found == right && store.damages().is_empty()
+}
+
+/// What is taken back needs no look: the record has both sides, and the stray goes with what it covered (S-15.11).
+#[test]
+fn what_is_taken_back_is_not_taken_from_the_frame() {
+    assert!(back_over_a_stray(None));
+    assert!(!back_over_a_stray(Some(Use::BackUnverified)), "noticed");
+}
+
+/// The pointer says another inode than the header: told as that at each way of asking, before anything is stored; nobody
+/// mends or fences it, and its owner goes on (S-15.20, decision 0805).
+#[test]
+fn a_pointer_to_anothers_node_fences_nobody() {
+    for code in [Protection::Off, Protection::Crc, Protection::Pcrc] {
+        let (store, node, right) = world(code);
+        let wrong = Ref {
+            owner: OWNER + 1,
+            ..node
+        };
+        let is_told = |told: String| assert!(told.contains("was expected as"), "{told}");
+        is_told(format!("{:?}", store.view().read(wrong, 2000, &mut [0; 4])));
+        is_told(format!("{:?}", store.view().whole(wrong, &mut [0; PAGE])));
+        is_told(format!("{:?}", store.view().node(node.id, OWNER + 1)));
+        let put = store.transact::<_, Error>(|t| Ok(t.put(wrong, 2000, b"mine", Meaning::Xattr)?));
+        is_told(format!("{put:?}"));
+        let by_kind = store.transact::<_, Error>(|t| {
+            let found = t.node(node.id, OWNER + 1)?;
+            Ok(t.put(found, 2000, b"mine", Meaning::Xattr)?)
+        });
+        is_told(format!("{by_kind:?}"));
+        // As both in one transaction.
+        let both = store.transact::<_, Error>(|t| {
+            t.read(node, 2000, &mut [0; 4])?;
+            Ok(t.put(wrong, 2000, b"mine", Meaning::Xattr)?)
+        });
+        assert!(matches!(both, Err(Error::Logic(_))), "{both:?}");
+        let mut found = [0; PAGE];
+        store.view().whole(node, &mut found).expect("read");
+        assert!(
+            found == right && store.fenced() == 0 && store.fault().is_none(),
+            "{code}"
+        );
+        assert!(store.damages().is_empty(), "{code}");
+    }
+}
+
+/// A stray write into what the control words say of whose frame it is: each line is read and changed all the same, since it is
+/// held against whom the asker asks for; nothing of it is mended but the words (S-15.14, decision 0805).
+#[test]
+fn no_line_fails_over_the_words_that_say_whose_it_is() {
+    for code in [Protection::Crc, Protection::Pcrc] {
+        let (store, node, mut right) = world(code);
+        let frame = store.fetch(node.id).expect("pin").frame;
+        store.arena.damage_binding(frame);
+        for at in (0..PAGE).step_by(256) {
+            let mut found = [0; 8];
+            store.view().read(node, at, &mut found).expect("read");
+            assert_eq!(found, right[at..at + 8], "{code} {at}");
+        }
+        assert!(store.damages().is_empty(), "{code}");
+        let put = store.transact::<_, Error>(|t| Ok(t.put(node, 1900, b"changed", Meaning::Xattr)?));
+        put.expect("put");
+        right[1900..1907].copy_from_slice(b"changed");
+        let failed = store.transact::<(), Error>(|t| {
+            t.put(node, 1900, b"unmade!", Meaning::Xattr)?;
+            Err(Error::NoSpace.into())
+        });
+        assert!(matches!(failed, Err(Error::NoSpace)), "{failed:?}");
+        store.sync().expect("sync");
+        let mut found = [0; PAGE];
+        store.view().whole(node, &mut found).expect("read");
+        assert!(found == right && store.fenced() == 0, "{code}");
+        let seen: Vec<_> = store.damages().into_iter().map(|(damage, _)| damage.seen).collect();
+        assert_eq!(seen, [crate::events::Seen::Words], "{code}");
+    }
+}
+
+/// A stray write into the owner of a header: it is told as that and mended, not taken for another inode's node; no other line
+/// fails (S-15.19, decision 0805).
+#[test]
+fn an_owner_that_was_hit_is_no_other_owner() {
+    use core::mem::offset_of;
+    use keepfs_format::Header;
+    for code in [Protection::Crc, Protection::Pcrc, Protection::Pq] {
+        let (store, node, right) = world(code);
+        let fields = [
+            (offset_of!(Header, owner), 8),
+            (offset_of!(Header, generation), 4),
+            (offset_of!(Header, id), 8),
+            (offset_of!(Header, kind), 1),
+        ];
+        for (at, len) in fields {
+            for whole in [false, true] {
+                let new: Vec<u8> = right[at..at + len].iter().map(|byte| byte ^ 1).collect();
+                scribble(&store, node, at, &new);
+                let mut found = [0; PAGE];
+                match whole {
+                    true => store.view().whole(node, &mut found).expect("read"),
+                    false => {
+                        let read = store.transact::<_, Error>(|t| Ok(t.read(node, 1800, &mut found[1800..1808])?));
+                        read.expect("read");
+                        assert_eq!(found[1800..1808], right[1800..1808]);
+                        store.view().whole(node, &mut found).expect("read");
+                    }
+                }
+                assert!(found == right, "{code} {at}");
+            }
+        }
+        assert!(
+            store.fenced() == 0 && store.fault().is_none() && store.damages().len() == 8,
+            "{code}"
+        );
+        // Where the header is used as it lies there, the node counts as another inode's.
+        plant_use(Some(Use::HeaderUnverified));
+        scribble(&store, node, offset_of!(Header, owner), &[OWNER as u8 ^ 1]);
+        let told = store.transact::<_, Error>(|t| Ok(t.read(node, 1800, &mut [0; 8])?));
+        plant_use(None);
+        assert!(format!("{told:?}").contains("was expected as"), "{code}: {told:?}");
+    }
 }

@@ -3,6 +3,7 @@
 
 use super::{Finding, Open};
 use crate::arena::{Arena, Copy, FrameNo};
+use crate::planted::{self, Use};
 use crate::undo::{Kept, Undo};
 use core::ops::Range;
 use keepfs_codes::Protection;
@@ -38,7 +39,7 @@ impl Judgement {
     /// Writes the image, then its parity, if all of it is proved, then the sums of the lines that are, absolutely.
     pub(super) fn write(&self, arena: &Arena) {
         arena.restore(self.frame, self.span.start, &self.image[self.span.clone()]);
-        if self.is_proved() {
+        if self.is_proved() || planted::omits(Use::ParityAnew) {
             arena.restore_parity(self.frame, &self.image);
         }
         for (number, sum) in self.sums.iter().enumerate().filter(|(number, _)| self.proved[*number]) {

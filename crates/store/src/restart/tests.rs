@@ -4,6 +4,7 @@
 use super::*;
 use crate::arena::Guard;
 use crate::failpoint;
+use crate::planted::{Use, plant_use};
 use crate::undo::UndoSlot;
 use crate::update::by_hand as update;
 use keepfs_codes::identity::Group;
@@ -127,6 +128,10 @@ fn put_word(w: &World, s: &mut UndoSlot<'_>) {
 fn put_count(w: &World, s: &mut UndoSlot<'_>) {
     put(w, s, SHARED, 1000, 2);
 }
+/// Over the end of a line: two records (S-13.3).
+fn put_across(w: &World, s: &mut UndoSlot<'_>) {
+    put(w, s, SHARED, 250, 12);
+}
 /// A transaction of every kind of change on two frames, with puts that overlap each other.
 fn many(w: &World, s: &mut UndoSlot<'_>) {
     put(w, s, SHARED, 101, 29);
@@ -202,7 +207,7 @@ fn each_cut(world: &mut World, before: &dyn Fn(&mut World), act: Act, mut check:
 fn a_kill_at_every_store_is_rolled_back_exactly() {
     for code in CODES {
         let mut world = World::new(code);
-        for act in [put_long, flip, put_word, put_count, many, many_and_back] as [Act; 6] {
+        for act in [put_long, put_across, flip, put_word, put_count, many, many_and_back] as [Act; 7] {
             let mut cuts = 0;
             each_cut(&mut world, &|_| {}, act, |world, cut| {
                 let report = roll_back(&world.arena, &world.undo);
@@ -219,13 +224,28 @@ fn a_kill_at_every_store_is_rolled_back_exactly() {
     }
 }
 
+/// With the records of all lines before the first change, some kill leaves what nothing proves (S-13.3, S-13.6).
+#[test]
+fn records_before_all_changes_are_noticed() {
+    for code in CODES {
+        let mut world = World::new(code);
+        let mut told = 0;
+        plant_use(Some(Use::RecordsFirst));
+        each_cut(&mut world, &|_| {}, put_across, |world, _| {
+            told += roll_back(&world.arena, &world.undo).findings.len();
+        });
+        plant_use(None);
+        assert!(told > 0, "{code}");
+    }
+}
+
 /// The rollback itself is killed at every store, twice in a row. S-13.7
 #[test]
 fn a_kill_at_every_store_of_the_rollback() {
     for code in [Protection::Pcrc] {
         let mut world = World::new(code);
         let step = if cfg!(miri) { 97 } else { 1 };
-        for act in [put_long, put_word, many, many_and_back] as [Act; 4] {
+        for act in [put_long, put_across, put_word, many, many_and_back] as [Act; 5] {
             let mut last = 0;
             each_cut(&mut world, &|_| {}, act, |_, cut| last = cut);
             for cut in (0..=last).step_by(step) {
@@ -404,6 +424,28 @@ fn a_scribble_outside_is_told_and_not_blessed() {
             }
         }
     }
+}
+
+/// What the rollback leaves of a frame with a stray write in a line that no record is about: the verdict on it.
+fn verdict_behind(bug: Option<Use>) -> keepfs_codes::Verdict {
+    let mut world = World::new(Protection::Pcrc);
+    world.reset();
+    run_until(&world, put_long, u64::MAX);
+    world.scribble(SHARED, 3000);
+    plant_use(bug);
+    roll_back(&world.arena, &world.undo);
+    plant_use(None);
+    let held = world.arena.hold(SHARED);
+    held.locate(held.binding())
+}
+
+/// Parity is encoded anew only if all lines are proved (S-13.6): else it agrees with the stray write, which counts as right.
+#[test]
+fn parity_over_an_unproved_line_is_noticed() {
+    use keepfs_codes::Verdict;
+    let right = verdict_behind(None);
+    assert!(!matches!(right, Verdict::Clean | Verdict::SumsBad), "{right:?}");
+    assert_eq!(verdict_behind(Some(Use::ParityAnew)), Verdict::SumsBad);
 }
 
 fn assert_outside(world: &World, report: &Report, cut: u64) {

@@ -137,7 +137,8 @@ fn the_next_group_is_that_of_an_undisturbed_run() {
     let (_, store) = store();
     work(&store);
     let (last, durable) = (store.last_seq(), store.durable_seq());
-    let undisturbed = store.prepare(&store.redo.lock().take()).expect("group").group.payload;
+    let pending = store.redo.lock().take();
+    let undisturbed = store.prepare(&pending).expect("group").group.payload;
     assert!(last > durable + 5 && undisturbed.len() > 100);
     let mut adopted = adopt(store);
     assert_eq!(adopted.last_seq(), last);

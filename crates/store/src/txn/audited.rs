@@ -4,7 +4,7 @@
 use super::Txn;
 use crate::arena::Line;
 use crate::error::{Error, Stop};
-use crate::planted::{self, Logic};
+use crate::planted::{self, Logic, Use};
 use keepfs_audit::digest::{Block, Change, Equations, Fate, Nature, Transaction};
 use keepfs_codes::line;
 use keepfs_format::plog::Record;
@@ -24,6 +24,7 @@ impl Seen<'_, '_> {
     /// Bytes of a metablock, verified (S-15.19); zeros where they cannot be had.
     fn load_right(&self, block: usize, offset: usize, buf: &mut [u8]) {
         let t = &self.txn.touched[block];
+        let _blind = planted::blind(Use::AuditUnverified);
         if let Err(error) = self.txn.store.read(&t.pin, t.binding, offset, buf) {
             buf.fill(0);
             self.damage.set(Some(error));
@@ -32,6 +33,7 @@ impl Seen<'_, '_> {
 
     /// The line of a metablock that has this byte, into `line`; none as there.
     fn line(&self, block: usize, offset: usize, line: &mut Line) {
+        let _blind = planted::blind(Use::AuditUnverified);
         if let Err(Stop::Error(error)) = self.txn.line(block, offset, line) {
             self.damage.set(Some(error));
         }

@@ -3,8 +3,9 @@
 use super::{Base, Ref, Txn};
 use crate::arena::Line;
 use crate::error::{Error, Pressure, Stop};
+use crate::locks::{self, Rule};
 use crate::numbers::STOCK;
-use crate::planted::{self, Bug, Logic};
+use crate::planted::{self, Bug, Logic, Use};
 use crate::scratch::with_page;
 use crate::totals::WHICH;
 use crate::update;
@@ -31,6 +32,11 @@ impl Txn<'_> {
         let frame = self.write(i)?;
         let mut line = Line::none();
         self.line(i, offset, &mut line)?;
+        if locks::breaks(Rule::LockAsWriter) {
+            self.store.arena.enter(frame);
+            self.store.numbers(Space::NodeNumbers).lock_and_go();
+            self.store.arena.leave(frame);
+        }
         if planted::is(Bug::BitsUndoneAsBytes) {
             let byte = line.at(offset, 1)[0] ^ mask;
             let place = (Group::Bitmap, frame);
@@ -364,7 +370,9 @@ impl Txn<'_> {
         let (id, offset) = bitmap::share(page);
         let i = self.touch(Ref::shared(id, Kind::Shares))?;
         let mut line = Line::none();
+        let blind = planted::blind(Use::ShareUnverified);
         self.line(i, offset, &mut line)?;
+        drop(blind);
         let count = line.at(offset, 2).first_chunk().copied().map_or(0, u16::from_le_bytes);
         if let Some(less) = count.checked_sub(1) {
             self.put_own(i, &line, offset, &less.to_le_bytes())?;
@@ -414,7 +422,9 @@ impl Txn<'_> {
             let count = ((LINE - offset % LINE) / 2).min((end - page) as usize);
             let i = self.touch(Ref::shared(id, Kind::Shares))?;
             let mut line = Line::none();
+            let blind = planted::blind(Use::ShareUnverified);
             self.line(i, offset, &mut line)?;
+            drop(blind);
             let mut new = [0; LINE];
             for (new, old) in new
                 .chunks_exact_mut(2)

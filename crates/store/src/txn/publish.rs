@@ -2,7 +2,8 @@
 
 use super::Txn;
 use crate::events::Done;
-use crate::planted::{self, Point, Second};
+use crate::locks::{self, Rule};
+use crate::planted::{self, Point, Second, Use};
 use crate::redo;
 use keepfs_format::{Space, inode};
 
@@ -12,6 +13,9 @@ impl Txn<'_> {
     pub(super) fn publish(&mut self, mut encoded: Option<redo::Encoded<'_>>) -> u64 {
         self.mend_records(encoded.as_ref());
         let mut redo = self.store.redo.lock();
+        if planted::omits(Use::LoadUnderRedo) || locks::breaks(Rule::LookUnderRedo) {
+            self.look_again();
+        }
         let (slot, generation) = self.undo.place();
         let seq = match &mut encoded {
             Some(encoded) => redo.write(encoded, slot, generation),
@@ -54,6 +58,14 @@ impl Txn<'_> {
             self.tell_stray_operations(Done::Dropped);
         }
         seq
+    }
+
+    /// Looks at what it has touched, for who shows what comes of that under the lock of redo.
+    #[cold]
+    fn look_again(&self) {
+        for t in &self.touched {
+            let _seen = self.store.arena.load(t.pin.frame, t.binding, 0, &mut [0; 8]);
+        }
     }
 
     /// Everything after the state word: idempotent, and nobody waits for it.

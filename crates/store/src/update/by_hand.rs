@@ -1,6 +1,5 @@
 //! The door as tests use it: on bare arenas, where nothing is mended.
 
-use super::by_lines;
 use crate::arena::{Arena, FrameNo, Line};
 use crate::error::Stop;
 use crate::undo::{Lost, UndoSlot};
@@ -25,10 +24,9 @@ pub(crate) fn put(
     offset: usize,
     new: &[u8],
 ) -> Result<(), Stop> {
-    by_lines(offset, new.len()).try_for_each(|part| {
-        let line = line_of(arena, frame, part.start);
-        let bytes = &new[part.start - offset..part.end - offset];
-        super::put(arena, undo, (group, frame), &line, (part.start, bytes))
+    super::put_all(arena, undo, (group, frame), (offset, new), |at, line| {
+        *line = line_of(arena, frame, at);
+        Ok(())
     })
 }
 

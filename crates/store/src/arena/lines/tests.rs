@@ -178,20 +178,52 @@ fn readers_beside_writers_see_no_mixture() {
     }
 }
 
+/// A reader that has this bug meets a writer who was stopped between fold and copy: what the reader got, and what it should.
+fn beside_a_stopped_writer(bug: Option<Use>) -> (Result<Vec<u8>, Damaged>, Vec<u8>) {
+    let arena = arena(Protection::Pcrc, Guard::Off);
+    let (old, new) = (&bytes()[300..308], b"new word");
+    let (folded, has_folded) = std::sync::mpsc::channel();
+    let (read, has_read) = std::sync::mpsc::channel();
+    let got = std::thread::scope(|scope| {
+        let arena = &arena;
+        scope.spawn(move || {
+            arena.enter(1);
+            arena.fold(1, Group::Inode, (300, old, new), crc64::delta(300, old, new));
+            folded.send(()).expect("a reader");
+            has_read.recv().expect("a reader");
+            arena.copy(1, 300, new);
+            arena.leave(1);
+        });
+        has_folded.recv().expect("a writer");
+        for number in (0..LINES).filter(|number| *number != 1) {
+            assert!(line_of(arena, binding(9), number).is_ok(), "line {number}");
+        }
+        let reader = scope.spawn(move || {
+            planted::plant_use(bug);
+            if bug.is_none() {
+                // The writer goes on while it looks.
+                read.send(()).expect("a writer");
+                return line_of(arena, binding(9), 1).map(|line| line.at(300, 8).to_vec());
+            }
+            let got = line_of(arena, binding(9), 1).map(|line| line.at(300, 8).to_vec());
+            read.send(()).expect("a writer");
+            got
+        });
+        reader.join().expect("reader")
+    });
+    (got, new.to_vec())
+}
+
 /// A writer who was stopped between fold and copy: other lines of its frame are read meanwhile, and its own when it went on.
 #[test]
 fn a_stopped_writer_delays_its_own_line_alone() {
-    let arena = arena(Protection::Pcrc, Guard::Off);
-    let (old, new) = (&bytes()[300..308], b"new word");
-    arena.enter(1);
-    arena.fold(1, Group::Inode, (300, old, new), crc64::delta(300, old, new));
-    for number in (0..LINES).filter(|number| *number != 1) {
-        assert!(line_of(&arena, binding(9), number).is_ok(), "line {number}");
-    }
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| line_of(&arena, binding(9), 1).map(|line| line.at(300, 8).to_vec()));
-        arena.copy(1, 300, new);
-        arena.leave(1);
-        assert_eq!(reader.join().expect("reader"), Ok(new.to_vec()));
-    });
+    let (got, right) = beside_a_stopped_writer(None);
+    assert_eq!(got, Ok(right));
+}
+
+/// The look before, that tells damage where bytes and sum disagree once: a writer is taken for damage (S-15.19).
+#[test]
+fn damage_at_once_is_noticed() {
+    let (got, _) = beside_a_stopped_writer(Some(Use::DamageAtOnce));
+    assert_eq!(got, Err(Damaged { line: 1 }));
 }

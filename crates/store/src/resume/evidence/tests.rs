@@ -15,9 +15,9 @@ fn a_frame_that_was_being_filled_is_never_damage() {
         frames.fill(frame, &bytes, keepfs_codes::crc64::full(&bytes));
     }
     // Of the second one a part was replaced, of the third one nothing was there yet.
-    frames.enter(1);
+    std::thread::scope(|scope| scope.spawn(|| frames.enter(1)).join()).expect("the first");
     frames.copy(1, 0, &[9; 100]);
-    frames.enter(2);
+    std::thread::scope(|scope| scope.spawn(|| frames.enter(2)).join()).expect("the second");
     for _life in 0..3 {
         let half_done = roll_back(&arena, &undo, &mut Resumed::default());
         let told = (0..4).filter(|frame| frames.is_filled(*frame) && !half_done.contains(frame));
