@@ -157,14 +157,16 @@ impl Volume {
             begun: Mutex::default(),
             clock: options.clock.clone(),
         });
-        match read_only {
-            true if volume.store.is_new() => Err(keepfs_store::Error::BadPool(
-                "it has no root directory yet; mount it once for writing".into(),
-            )
-            .into()),
-            true => Ok(volume),
-            false => volume.begin_writing().map(|()| volume.clone()),
+        if !read_only {
+            volume.begin_writing()?;
+        } else if volume.store.is_new() {
+            let what = "it has no root directory yet; mount it once for writing";
+            return Err(keepfs_store::Error::BadPool(what.into()).into());
         }
+        if volume.background {
+            volume.start_scrubber();
+        }
+        Ok(volume)
     }
 
     /// What happens before the first change: the root directory is made, the hidden list is taken up, the worker starts.
@@ -175,7 +177,6 @@ impl Volume {
         self.take_up_orphans()?;
         if self.background {
             self.start_worker(self.commit_interval);
-            self.start_scrubber();
         }
         Ok(())
     }

@@ -227,6 +227,24 @@ fn a_scrub_waits() {
     assert_eq!(pace.after(store, 64, 0), Duration::ZERO);
 }
 
+/// A volume that takes no changes, be it mounted so or because writing has ended, is scrubbed as any other.
+#[test]
+fn who_takes_no_changes_is_scrubbed() {
+    let mut world = world();
+    world.volume.settle().expect("closed");
+    drop(world.volume);
+    let mut options = options();
+    options.background = true;
+    options.store.read_only = true;
+    world.volume = Volume::open(world.device.clone(), &options).expect("open");
+    world.volume.scrub_start(whole()).expect("started");
+    while world.volume.scrub_record().state == State::Running {
+        std::thread::yield_now();
+    }
+    assert_eq!(world.volume.scrub_record().state, State::Finished);
+    world.volume.unmount().expect("unmount");
+}
+
 /// S-19.1: the round of the arena comes to every frame without being asked.
 #[test]
 fn the_round_comes_by_itself() {

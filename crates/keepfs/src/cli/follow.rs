@@ -50,16 +50,21 @@ impl Live {
     /// Does what the table says now; `error` in the answer if the pool could not be made durable.
     pub fn follow(&self) -> Value {
         // One at a time, and each with the table of its turn: the watch looks at it, and commands do.
-        let _turn = self.following.lock();
+        let mut refused = self.following.lock();
         let mount = table::of_device(&self.record.device, &self.record.dir);
         let (Some(mount), Some(volume)) = (mount, self.volume.upgrade()) else {
             return json!({"error": "it is being unmounted"});
         };
         let read_only = mount.is_read_only();
         if !read_only && let Err(error) = volume.begin_writing() {
-            tracing::error!(%error, "mounted read-write, but the pool cannot be written; nothing is changed");
+            let told = refused.replace(error.to_string());
+            // The table changes with each mount of the machine.
+            if told != *refused {
+                tracing::error!(%error, "mounted read-write, but the pool cannot be written; nothing is changed");
+            }
             return json!({"error": format!("it cannot be written: {error}")});
         }
+        *refused = None;
         // Told as read-write when it can be written.
         let was = self.read_only.swap(read_only, Ordering::AcqRel);
         volume.set_access_times(match read_only {

@@ -53,8 +53,8 @@ pub struct Live {
     pub kept: Option<Arc<Kept>>,
     /// How long the mount stood still for this server to take the place of one that died, milliseconds; and the parts.
     pub pause: Mutex<(u64, Pause)>,
-    /// Held by who does what the table of mounts says.
-    pub following: Mutex<()>,
+    /// Held by who does what the table of mounts says; why it could not, when that was told last.
+    pub following: Mutex<Option<String>>,
 }
 
 impl Live {
