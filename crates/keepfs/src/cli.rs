@@ -30,6 +30,7 @@ mod pause;
 #[cfg(feature = "planted")]
 mod planted;
 mod print;
+mod probe;
 mod properties;
 mod reader;
 mod registry;

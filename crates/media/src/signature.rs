@@ -66,6 +66,27 @@ const MAGICS: &[Magic] = &[
     magic("reiserfs", 0x1_0034, b"ReIsEr"),
     magic("iso9660", 0x8001, b"CD001"),
     magic("udf", 0x8001, b"BEA01"),
+    magic("minix", 1040, &[0x7F, 0x13]),
+    magic("minix", 1040, &[0x8F, 0x13]),
+    magic("minix", 1040, &[0x68, 0x24]),
+    magic("minix", 1040, &[0x78, 0x24]),
+    magic("minix", 1048, &[0x5A, 0x4D]),
+    magic("bfs", 0, &[0xCE, 0xFA, 0xAD, 0x1B]),
+    magic("cramfs", 0, &[0x45, 0x3D, 0xCD, 0x28]),
+    magic("cramfs", 0, &[0x28, 0xCD, 0x3D, 0x45]),
+    magic("hfs", 1024, b"BD"),
+    magic("hfsplus", 1024, b"H+"),
+    magic("hfsplus", 1024, b"HX"),
+    magic("apfs", 32, b"NXSB"),
+    magic("ocfs2", 1024, b"OCFSV2"),
+    magic("ocfs2", 2048, b"OCFSV2"),
+    magic("ocfs2", 4096, b"OCFSV2"),
+    magic("ocfs2", 8192, b"OCFSV2"),
+    magic("gfs2", 0x1_0000, &[0x01, 0x16, 0x19, 0x70]),
+    magic("Ceph BlueStore", 0, b"bluestore block device"),
+    magic("VDO", 0, b"dmvdo001"),
+    magic("Stratis", 512, b"!Stra0tis\x86\xff\x02^\x41rh"),
+    magic("Stratis", 4608, b"!Stra0tis\x86\xff\x02^\x41rh"),
     magic("GPT partition table", 512, b"EFI PART"),
     magic("GPT partition table", 4096, b"EFI PART"),
     magic("MBR partition table", 510, &[0x55, 0xAA]),
@@ -95,7 +116,10 @@ pub fn detect(device: &dyn Device) -> Result<Option<Signature>, DeviceError> {
     if let Some(found) = keepfs_elsewhere(device)? {
         return Ok(Some(found));
     }
-    zfs(device)
+    match zfs(device)? {
+        Some(found) => Ok(Some(found)),
+        None => raid(device),
+    }
 }
 
 impl Magic {
@@ -153,6 +177,32 @@ fn zfs(device: &dyn Device) -> Result<Option<Signature>, DeviceError> {
         }
     }
     Ok(None)
+}
+
+/// The members of arrays that say so at their end: Linux RAID 0.90 and 1.0, DRBD, DDF and Intel's.
+fn raid(device: &dyn Device) -> Result<Option<Signature>, DeviceError> {
+    const TAIL: u64 = 128 << 10;
+    let end = device.pages() * PAGE_BYTES;
+    if end < TAIL {
+        return Ok(None);
+    }
+    let from = end - TAIL;
+    let tail = read_at(device, from, TAIL)?;
+    let ends: [(&str, u64, &[u8]); 5] = [
+        (
+            "Linux RAID",
+            end / (64 << 10) * (64 << 10) - (64 << 10),
+            &[0xFC, 0x4E, 0x2B, 0xA9],
+        ),
+        ("Linux RAID", end - (8 << 10), &[0xFC, 0x4E, 0x2B, 0xA9]),
+        ("DRBD", end - PAGE_BYTES + 60, &[0x83, 0x74, 0x02]),
+        ("DDF RAID", end - 512, &[0xDE, 0x11, 0xDE, 0x11]),
+        ("Intel RAID", end - 1024, b"Intel Raid ISM Cfg Sig. "),
+    ];
+    let found = ends
+        .into_iter()
+        .find(|(_, offset, bytes)| tail[(offset - from) as usize..].starts_with(bytes));
+    Ok(found.map(|(name, offset, _)| Signature { name, offset }))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::Outcome;
 use super::args::Create;
 use super::failure::Failure;
+use super::probe;
 use super::size::Size;
 use super::unmount::patiently;
 use keepfs::{CreateOptions, Pool};
@@ -21,6 +22,9 @@ pub fn run(args: &Create) -> Outcome {
         discard: !args.no_discard,
         test: args.test,
     };
+    if !args.force {
+        probe::refuse_what_blkid_knows(&args.pool)?;
+    }
     patiently(&args.pool, || Ok(Pool::create(&args.pool, &options)?))?;
     let image = super::image::DeviceImage::open(&args.pool)?;
     let view = View::open(&image).map_err(|source| Failure::Read {

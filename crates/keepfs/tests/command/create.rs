@@ -150,6 +150,32 @@ fn a_block_device_is_a_pool_too() {
     used.unwrap();
 }
 
+/// A format that only blkid(8) knows here.
+#[test]
+fn what_blkid_knows_is_not_overwritten() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    let backing = bed.path("backing");
+    let mut content = vec![0; 64 << 20];
+    content[..12].copy_from_slice(b"-rom1fs-\0\0\x02\0");
+    fs::write(&backing, &content).unwrap();
+    let device = done(Command::new("losetup").args(["--find", "--show"]).arg(&backing));
+    let device = device.trim();
+    let refused = run(keepfs(["create"]).arg(device));
+    let kept = fs::read(&backing).unwrap() == content;
+    let forced = run(keepfs(["create", "--force"]).arg(device));
+    done(Command::new("losetup").args(["-d", device]));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        !refused.status.success() && said.contains("romfs") && said.contains("--force"),
+        "{said}"
+    );
+    assert!(kept);
+    assert!(forced.status.success(), "{forced:?}");
+}
+
 /// Errors instead of panics: the device must be given back.
 fn use_device(bed: &Bed, device: &str) -> Result<(), String> {
     let dir = bed.dir();

@@ -55,6 +55,25 @@ fn zfs_is_found_in_all_labels_and_byte_orders() {
 }
 
 #[test]
+fn members_of_arrays_are_found_by_their_ends() {
+    for pages in [32, 1000, 1024] {
+        let end = pages * PAGE_BYTES;
+        let superblock = end / 65_536 * 65_536 - 65_536;
+        let ends: [(&str, u64, &[u8]); 5] = [
+            ("Linux RAID", superblock, &[0xFC, 0x4E, 0x2B, 0xA9]),
+            ("Linux RAID", end - 8192, &[0xFC, 0x4E, 0x2B, 0xA9]),
+            ("DRBD", end - 4036, &[0x83, 0x74, 0x02, 0x6B]),
+            ("DDF RAID", end - 512, &[0xDE, 0x11, 0xDE, 0x11]),
+            ("Intel RAID", end - 1024, b"Intel Raid ISM Cfg Sig. 1.0"),
+        ];
+        for (name, offset, bytes) in ends {
+            let found = detect(&with(pages, offset, bytes)).unwrap();
+            assert_eq!(found, Some(Signature { name, offset }), "{pages} pages");
+        }
+    }
+}
+
+#[test]
 fn empty_and_tiny_devices_have_none() {
     for pages in [1, 2, 17, 18, 255, 1000] {
         assert_eq!(detect(&RamDevice::new(pages)).unwrap(), None);
