@@ -10,14 +10,14 @@ mod walk;
 
 pub(crate) use clear::{Budget, Freed, clear};
 pub(crate) use set::set;
-pub(crate) use walk::{Want, count, next};
+pub(crate) use walk::{Next, Passed, Want, count, next, next_at_once};
 
 use crate::errors::{Step, damaged};
 use crate::inode::pending_hole;
 use keepfs_format::blockmap::{Child, FANOUT, PageEntry, UNWRITTEN, WRITTEN, coverage, entry_offset};
 use keepfs_format::inode::{BODY_DIRECT, BODY_TREE, DIRECT, Inode};
 use keepfs_format::{FromBytes, FromZeros, IntoBytes, Kind, MetaId, Space};
-use keepfs_store::{Ref, Source};
+use keepfs_store::{Birth, Ref, Source};
 
 /// Bytes of all entries of a node.
 const ENTRIES: usize = FANOUT as usize * size_of::<PageEntry>();
@@ -44,6 +44,19 @@ fn node(ino: u64, id: u64) -> Step<Ref> {
         return Err(damaged(ino, "a block map points at no node (S-7.1)"));
     }
     Ok(Ref::node(id, Kind::BlockMap, ino))
+}
+
+/// Refuses a node whose header has another level than its place (S-7.7): whoever follows a reference asks this, so no way through
+/// a map is longer than its height.
+fn placed(source: &mut impl Source, r: Ref, level: u8) -> Step<Birth> {
+    let birth = source.birth(r)?;
+    match birth.level == level {
+        true => Ok(birth),
+        false => Err(damaged(
+            r.owner,
+            "a node of the block map has another level than its place (S-7.7)",
+        )),
+    }
 }
 
 /// The four entries of the body area.
@@ -79,11 +92,13 @@ fn leaf(source: &mut impl Source, ino: u64, inode: &Inode, index: u64) -> Step<O
     }
     let mut r = node(ino, inode.root.get())?;
     for level in (2..=inode.height).rev() {
+        placed(source, r, level)?;
         match child(source, r, slot(index, level))? {
             Some(below) => r = below,
             None => return Ok(None),
         }
     }
+    placed(source, r, 1)?;
     Ok(Some(r))
 }
 

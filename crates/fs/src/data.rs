@@ -17,6 +17,7 @@ mod truncate;
 mod write;
 mod write_out;
 
+pub(crate) use hole::Hidden;
 pub(crate) use lost::LostPages;
 pub(crate) use page::place;
 pub(crate) use splice::{Act, keep, splice};

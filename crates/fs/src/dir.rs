@@ -16,7 +16,7 @@ pub(crate) use list::{Listing, list};
 
 use crate::errors::{Step, damaged};
 use crate::inode::Held;
-use keepfs_format::dir::{DEAD, EntryHead, FIRST, LEVEL_MAX, LeafHead, child_offset, name_key, slot_of};
+use keepfs_format::dir::{CHILDREN, DEAD, EntryHead, FIRST, LEVEL_MAX, LeafHead, child_offset, name_key, slot_of};
 use keepfs_format::{IntoBytes, Kind, MetaId, Space};
 use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Meaning, Ref, Source, Stamp, Txn};
@@ -57,17 +57,49 @@ struct Way {
     last: Option<Turn>,
 }
 
-/// The leaf or index `id` of directory `ino`.
-fn look_at(source: &mut impl Source, ino: u64, id: u64) -> Step<Ref> {
+/// The leaf or index `id` of directory `ino`, which stands `level` steps below the root (S-6.7).
+fn look_at(source: &mut impl Source, ino: u64, id: u64, level: u8) -> Step<Ref> {
     let id = MetaId(id);
     if id.space() != Some(Space::Nodes) {
         return Err(damaged(ino, "a directory points at no node (S-6.4)"));
     }
     let node = source.node(id, ino)?;
+    let told = source.birth(node)?.level;
     match node.kind {
-        Kind::DirLeaf | Kind::DirIndex => Ok(node),
+        Kind::DirIndex if told == level => Ok(node),
+        Kind::DirIndex => Err(damaged(
+            ino,
+            "a directory index has another level than its place (S-6.7)",
+        )),
+        Kind::DirLeaf if level > 0 || told == 0 => Ok(node),
+        Kind::DirLeaf => Err(damaged(ino, "a directory's only leaf has a depth (S-6.7)")),
         _ => Err(damaged(ino, "a directory points at a node of another kind (S-6.4)")),
     }
+}
+
+/// Refuses a leaf that stands in other slots of the index than those of its depth (S-6.7).
+fn check_slots(source: &mut impl Source, turn: Turn, leaf: Ref, depth: u8) -> Step<()> {
+    let own = slots_at(turn.slot, depth);
+    let seen = own.start.saturating_sub(1)..(own.end + 1).min(CHILDREN);
+    let mut bytes = [0; CHILDREN * 8];
+    let bytes = &mut bytes[..seen.len() * 8];
+    source.read(turn.index, child_offset(seen.start), bytes)?;
+    let (slots, _) = bytes.as_chunks::<8>();
+    let mut all = seen.zip(slots);
+    match all.all(|(slot, child)| own.contains(&slot) == (u64::from_le_bytes(*child) == leaf.id.0)) {
+        true => Ok(()),
+        false => Err(damaged(
+            leaf.owner,
+            "a directory leaf stands in other slots than its depth gives it (S-6.7)",
+        )),
+    }
+}
+
+/// The slots of a leaf of local depth `depth` that has this one (S-6.4).
+fn slots_at(slot: usize, depth: u8) -> core::ops::Range<usize> {
+    let width = CHILDREN >> depth;
+    let start = slot & !(width - 1);
+    start..start + width
 }
 
 /// The leaf that `key` leads to.
@@ -75,7 +107,7 @@ fn descend(source: &mut impl Source, ino: u64, root: u64, key: u64) -> Step<Way>
     let mut id = root;
     let mut last = None;
     for level in 0..=LEVEL_MAX + 1 {
-        let index = match look_at(source, ino, id)? {
+        let index = match look_at(source, ino, id, level)? {
             leaf if leaf.kind == Kind::DirLeaf => return Ok(Way { leaf, last }),
             index => index,
         };

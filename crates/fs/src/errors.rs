@@ -99,6 +99,12 @@ impl Error {
         matches!(self, Error::Refused(_))
     }
 
+    /// Whether metadata of one inode is damaged.
+    pub(crate) fn is_damage(&self) -> bool {
+        let store = matches!(self, Error::Store(StoreError::Damaged(_) | StoreError::Fenced { .. }));
+        store || matches!(self, Error::Damaged { .. })
+    }
+
     /// Whether a metablock is fenced, so that one file cannot be used until the pool is closed (S-15.17).
     pub(crate) fn is_fenced(&self) -> bool {
         matches!(self, Error::Store(StoreError::Fenced { .. }))

@@ -5,7 +5,7 @@ use keepfs_format::inode::{
     self, BODY_DIRECT, BODY_INLINE, BODY_NONE, BODY_TREE, HOLE_END, Hole, Inode, LIVE, XATTR, XATTR_CHAIN,
 };
 use keepfs_format::oplog::{Action, Moment};
-use keepfs_format::{FromZeros, IntoBytes, blockmap};
+use keepfs_format::{FromZeros, IntoBytes, Kind, Space, bitmap, blockmap};
 use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Meaning, Ref, Source, Txn};
 use keepfs_vfs::{Attr, Errno, FileKind, Ino, InodeFlags, Time};
@@ -156,10 +156,41 @@ pub(crate) fn live(source: &mut impl Source, ino: u64) -> Step<Inode> {
     }
     let inode = raw(source, ino)?;
     match inode.state.get() {
-        LIVE => check(ino, inode),
+        LIVE => {
+            let inode = check(ino, inode)?;
+            match inode.hole() {
+                None => Ok(inode),
+                Some(_) => with_hole(source, ino, inode),
+            }
+        }
         0 | inode::DEAD => crate::errors::refuse(Errno::ESTALE),
         _ => Err(damaged(ino, "state is neither live nor dead (S-1.3)")),
     }
+}
+
+/// An inode with a pending hole, which is on the hidden list (S-5.8). Who holds no lock of it may meet the end of the hole
+/// between the two looks.
+#[cold]
+fn with_hole(source: &mut impl Source, ino: u64, mut inode: Inode) -> Step<Inode> {
+    while !is_listed(source, ino)? {
+        let again = raw(source, ino)?;
+        if again == inode {
+            return Err(damaged(ino, "its pending hole is not on the hidden list (S-5.8)"));
+        }
+        inode = check(ino, again)?;
+        if inode.hole().is_none() {
+            break;
+        }
+    }
+    Ok(inode)
+}
+
+/// Whether the hidden list has the inode. Its bit belongs to whoever holds its lock.
+pub(crate) fn is_listed(source: &mut impl Source, ino: u64) -> Step<bool> {
+    let (id, offset, mask) = bitmap::bit(Space::Orphans, ino);
+    let (kind, owner, mut byte) = (Kind::Bitmap, 0, [0]);
+    source.read(Ref { id, kind, owner }, offset, &mut byte)?;
+    Ok(byte[0] & mask != 0)
 }
 
 /// Greatest number an inode can have: its metablock index must fit (S-3.1).

@@ -8,14 +8,13 @@ use crate::blockmap::{self, Budget};
 use crate::data::free_pages;
 use crate::dir;
 use crate::errors::{Result, Step};
-use crate::inode::{Held, live};
+use crate::inode::{Held, is_listed, live};
 use crate::volume::Volume;
 use crate::xattr;
 use keepfs_format::inode::{BODY_TREE, DEAD, XATTR_CHAIN};
 use keepfs_format::oplog::Action;
-use keepfs_format::{Kind, Space, bitmap};
+use keepfs_store::Txn;
 use keepfs_store::planted::{self, Logic};
-use keepfs_store::{Ref, Source, Txn};
 use keepfs_vfs::FileKind;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -113,9 +112,14 @@ impl Volume {
             let inode = self.see(|view| live(view, ino))?;
             if inode.nlink.get() > 0 {
                 let _lock = self.locks.exclusive(ino);
-                match inode.hole() {
-                    Some(_) => self.finish_hole(ino, true)?,
-                    None => self.trim(ino)?,
+                let done = match inode.hole() {
+                    Some(_) => self.finish_hole(ino, true),
+                    None => self.trim(ino),
+                };
+                match done {
+                    // It stays as it is: whoever changes it is told (S-6.7, S-7.7).
+                    Err(error) if error.is_damage() => tracing::error!(ino, %error, "a cut or hole cannot be finished"),
+                    other => other?,
                 }
             } else {
                 self.orphans.unlinked(ino);
@@ -228,14 +232,6 @@ impl Volume {
         }
         Ok(())
     }
-}
-
-/// Whether the hidden list has the inode. Its bit belongs to whoever holds its lock.
-fn is_listed(txn: &mut Txn<'_>, ino: u64) -> Step<bool> {
-    let (id, offset, mask) = bitmap::bit(Space::Orphans, ino);
-    let (kind, owner, mut byte) = (Kind::Bitmap, 0, [0]);
-    txn.read(Ref { id, kind, owner }, offset, &mut byte)?;
-    Ok(byte[0] & mask != 0)
 }
 
 /// Puts an inode on the hidden list, unless an unfinished cut or hole has put it there.

@@ -1,4 +1,5 @@
-//! Paths of inodes, for people who are told of damage: files do not know their names, so the tree is walked.
+//! Paths of inodes, for people who are told of damage: files do not know their names, so the tree is walked, each directory once
+//! (S-6.6 lets none have two names, an image may).
 
 use crate::volume::Volume;
 use keepfs_vfs::{FileKind, Ino, Vfs};
@@ -8,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const NAMES_MAX: usize = 1_000_000;
 /// Longest path that is told, bytes.
 const PATH_MAX: usize = 1024;
+/// Most bytes of paths of directories that wait to be looked at; what is beyond is passed over.
+const WAITING_MAX: usize = 16 << 20;
 
 impl Volume {
     /// A path of each of these inodes that the walk comes upon; directories that cannot be read are passed over.
@@ -18,7 +21,9 @@ impl Volume {
         }
         let mut names = 0;
         let mut directories = VecDeque::from([(1, String::new())]);
+        let (mut seen, mut waiting) = (BTreeSet::from([1]), 0);
         while let Some((ino, path)) = directories.pop_front() {
+            waiting -= path.len();
             if found.len() == wanted.len() || names >= NAMES_MAX {
                 break;
             }
@@ -31,7 +36,9 @@ impl Volume {
                 if wanted.contains(&entry.ino.0) {
                     found.entry(entry.ino.0).or_insert_with(|| path.clone());
                 }
-                if entry.kind == FileKind::Dir && path.len() < PATH_MAX {
+                let fits = path.len() < PATH_MAX && waiting + path.len() <= WAITING_MAX;
+                if entry.kind == FileKind::Dir && fits && seen.insert(entry.ino.0) {
+                    waiting += path.len();
                     directories.push_back((entry.ino.0, path));
                 }
                 names < NAMES_MAX

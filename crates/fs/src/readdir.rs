@@ -1,16 +1,36 @@
-//! Listing a directory: one leaf is read under the lock, told without it.
+//! Listing a directory: one leaf is read under the lock, told without it. It comes to each leaf once, whatever the indexes say
+//! (S-6.7).
 
+use crate::blockmap::Passed;
 use crate::create::directory;
 use crate::dir::{self, Listing};
-use crate::errors::{Result, refuse};
+use crate::errors::{Result, refuse, seen};
 use crate::volume::Volume;
 use keepfs_format::dir::{COOKIE_DOT, COOKIE_DOTDOT};
 use keepfs_format::inode::Inode;
 use keepfs_vfs::{DirEntry, Errno, FileKind, Ino};
 
+/// Leaves after which a listing that has told a name may end (S-20.12).
+const LEAVES_AT_A_TIME: usize = 64;
+
+/// How much of a directory a caller wants.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Much {
+    /// All that it takes.
+    All,
+    /// Some names at least, if there are any.
+    Some,
+}
+
 impl Volume {
     /// Lists from behind `cookie` on. Errors: `ENOTDIR`; `ENOENT` for a removed directory.
-    pub(crate) fn do_readdir(&self, ino: u64, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+    pub(crate) fn do_readdir(
+        &self,
+        ino: u64,
+        cookie: u64,
+        much: Much,
+        sink: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<()> {
         let (inode, mut listing) = self.leaf_from(ino, cookie.saturating_add(1))?;
         self.accessed(ino, &inode)?;
         let dots = [
@@ -29,11 +49,22 @@ impl Volume {
                 return Ok(());
             }
         }
+        let (mut leaves, mut names, mut passed) = (0, 0, Passed::default());
         while let Some(leaf) = listing {
+            let before = names;
             for entry in leaf.entries() {
                 if !sink(entry) {
                     return Ok(());
                 }
+                names += 1;
+            }
+            // One with names stands where they lead; of others nothing but their number tells that they come again.
+            if names == before {
+                seen(passed.add(leaf.r, leaf.birth))?;
+            }
+            leaves += 1;
+            if much == Much::Some && names > 0 && leaves >= LEAVES_AT_A_TIME {
+                return Ok(());
             }
             listing = match leaf.next {
                 Some(from) => self.leaf_from(ino, from)?.1,

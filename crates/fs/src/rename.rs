@@ -257,12 +257,19 @@ impl Volume {
     /// Whether the directory `ancestor` is `ino` or above it. Parents change only under the rename lock, and a
     /// directory with something in it stays, so the way up needs no locks.
     fn is_at_or_above(&self, ancestor: u64, ino: u64) -> Result<bool> {
-        let mut at = ino;
-        for _ in 0..DEPTH_MAX {
+        // Whatever ring there is: it comes by where it was at some step whose number is a power of two.
+        let (mut at, mut was) = (ino, 0);
+        for step in 1..DEPTH_MAX {
             if at == ancestor || at == Ino::ROOT.0 {
                 return Ok(at == ancestor);
             }
             let inode = self.see(|view| inode::live(view, at))?;
+            if at == was {
+                break;
+            }
+            if step.is_power_of_two() {
+                was = at;
+            }
             at = inode.parent.get();
         }
         Err(Error::Damaged {

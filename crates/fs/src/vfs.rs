@@ -1,6 +1,7 @@
 //! `Volume` as a [`Vfs`]: each operation in one line, errors through the one table. Who only reads is repeated as a whole where
 //! damage stood in the way (S-15.19): what was read wrong may be what was followed.
 
+use crate::readdir::Much;
 use crate::volume::Volume;
 use keepfs_vfs::{
     Attr, DirEntry, Entry, FallocMode, Ino, InodeFlags, NewInode, OpenHow, RenameFlags, Result, SeekWhence, SetAttr,
@@ -91,7 +92,11 @@ impl Vfs for Volume {
             last.set(entry.cookie);
             sink(entry)
         };
-        Ok(self.do_readdir(ino.0, last.get(), &mut told)?)
+        Ok(self.do_readdir(ino.0, last.get(), Much::All, &mut told)?)
+    }
+
+    fn readdir_part(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        Ok(self.do_readdir(ino.0, cookie, Much::Some, sink)?)
     }
 
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {

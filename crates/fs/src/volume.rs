@@ -1,7 +1,7 @@
 //! The volume: a store with a root directory, its locks, lookup counts and clock.
 
 use crate::create;
-use crate::data::{LostPages, PAGE_BYTES};
+use crate::data::{Hidden, LostPages, PAGE_BYTES};
 use crate::errors::{Result, Step, refuse, seen};
 use crate::inode::{self, Held};
 use crate::locks::Locks;
@@ -102,6 +102,7 @@ pub struct Volume {
     pub(crate) orphans: Orphans,
     pub(crate) worker: Worker,
     pub(crate) lost: LostPages,
+    pub(crate) hidden: Hidden,
     pub(crate) scrubs: Scrubs,
     pub(crate) scrubber: Scrubber,
     /// Key of the name hash (S-6.3).
@@ -146,6 +147,7 @@ impl Volume {
             orphans: Orphans::default(),
             worker: Worker::default(),
             lost: LostPages::default(),
+            hidden: Hidden::default(),
             scrubs: Scrubs::new(options.scrub),
             scrubber: Scrubber::default(),
             access_times: AccessTimesNow::new(match read_only {

@@ -39,6 +39,12 @@ pub(crate) fn chain(source: &mut impl Source, ino: u64, inode: &Inode) -> Step<V
             return Err(damaged(ino, "attribute chain too long (S-7.4)"));
         }
         let r = node(ino, next)?;
+        if usize::from(source.birth(r)?.level) != nodes.len().min(255) {
+            return Err(damaged(
+                ino,
+                "an attribute metablock has another level than its place (S-7.7)",
+            ));
+        }
         let mut head = ChainHead::new_zeroed();
         source.read(r, HEADER, head.as_mut_bytes())?;
         if usize::from(head.used.get()) > PAYLOAD {

@@ -88,7 +88,7 @@ pub use space::{Figures, Near, Purpose};
 pub use stats::{DIRTY_SIZES, DeviceErrors, Snapshot, TimesSeen};
 pub use switch::{DeviceFault, DeviceOp, Injection};
 pub use totals::Totals;
-pub use txn::{Base, FRAMES_MAX, Meaning, Ref, Source, Stamp, Txn};
+pub use txn::{Base, Birth, FRAMES_MAX, Meaning, Ref, Source, Stamp, Txn};
 pub use view::View;
 pub use {log::Cut, staged::BadData, sync::group_pages_max};
 

@@ -17,9 +17,11 @@ mod ranges;
 #[cfg(feature = "measure")]
 pub mod recon;
 mod records;
+mod source;
 
 pub(crate) use claims::Owned;
 pub(crate) use ranges::Ranges;
+pub use source::{Birth, Source, Stamp};
 
 use crate::arena::{FrameNo, Line, is_within};
 use crate::cache::Pin;
@@ -39,7 +41,7 @@ use keepfs_codes::identity::{Binding, Group};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
-use keepfs_format::{Header, Kind, MetaId, PAGE, Space, inode};
+use keepfs_format::{Kind, MetaId, PAGE, Space, inode};
 use records::Records;
 
 /// Most frames one transaction may touch in a small arena; in a larger one see [`frames_max`].
@@ -138,47 +140,12 @@ impl Base<'_> {
     };
 }
 
-/// Something metablocks can be read from: a transaction or a view.
-pub trait Source {
-    /// Copies bytes of a metablock.
-    fn read(&mut self, r: Ref, offset: usize, buf: &mut [u8]) -> Result<(), Stop>;
-
-    /// The level in its header.
-    fn level(&mut self, r: Ref) -> Result<u8, Stop> {
-        let mut level = [0];
-        self.read(r, core::mem::offset_of!(Header, level), &mut level)?;
-        Ok(level[0])
-    }
-
-    /// Copies all of a metablock, for who looks at much of it.
-    fn whole(&mut self, r: Ref, copy: &mut [u8; PAGE]) -> Result<(), Stop>;
-
-    /// A node of inode `owner` that may be of several kinds (a directory's child: leaf or index), by its header.
-    fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop>;
-
-    /// Tells a metablock's content from any other that it had or will have.
-    fn stamp(&mut self, r: Ref) -> Result<Stamp, Stop>;
-}
-
-/// Stands for the content of a metablock at a time: another one means that it may have changed. Taken and compared under
-/// the lock that protects the metablock; `None` inside: somebody is changing it.
-#[derive(Clone, Copy, Debug)]
-pub struct Stamp(pub(crate) FrameNo, pub(crate) Option<u64>);
-
-impl Stamp {
-    /// Whether nothing has changed. A frame's version counts up with its fillings, too, so a metablock that went and came
-    /// back has another stamp.
-    pub fn is_still(self, now: Stamp) -> bool {
-        self.0 == now.0 && self.1.is_some() && self.1 == now.1
-    }
-}
-
 /// One frame in a transaction.
 struct Touched<'s> {
     r: Ref,
     pin: Pin<'s>,
     binding: Binding,
-    generation: u32,
+    birth: Birth,
     /// Ranges stored, merged, ascending; only of spaces that are logged as ranges.
     ranges: Ranges,
     written: bool,
@@ -306,12 +273,12 @@ impl<'s> Txn<'s> {
             return Ok(i);
         }
         let (pin, binding) = (self.pin(r.id)?, self.store.binding(r));
-        let generation = match r.kind {
+        let birth = match r.kind {
             // Each line says whose it is, which has no owner, and no range of it is logged.
-            Kind::Bitmap | Kind::Shares | Kind::Totals => 0,
-            _ => self.store.header_of(&pin, r, binding)?.generation.get(),
+            Kind::Bitmap | Kind::Shares | Kind::Totals => Birth::default(),
+            _ => Birth::told_by(&self.store.header_of(&pin, r, binding)?),
         };
-        Ok(self.hold(r, pin, (binding, generation, Fate::Stays)))
+        Ok(self.hold(r, pin, (binding, birth, Fate::Stays)))
     }
 
     fn pin(&self, id: MetaId) -> Result<Pin<'s>, Stop> {
@@ -321,13 +288,13 @@ impl<'s> Txn<'s> {
         self.store.cache.pin(id).ok_or(Stop::Miss(id))
     }
 
-    fn hold(&mut self, r: Ref, pin: Pin<'s>, (binding, generation, fate): (Binding, u32, Fate)) -> usize {
+    fn hold(&mut self, r: Ref, pin: Pin<'s>, (binding, birth, fate): (Binding, Birth, Fate)) -> usize {
         self.touched.push(Touched {
             r,
             pin,
             binding,
-            generation,
-            ranges: Ranges::of(r.id, generation),
+            birth,
+            ranges: Ranges::of(r.id, birth.generation),
             written: false,
             fate,
         });
@@ -558,8 +525,19 @@ impl Source for Txn<'_> {
         let header = self.store.header_in_frame(&pin)?;
         let r = Ref::node(id, kind_of(id, &header)?, owner);
         check_header(&header, r, self.store.pool.tag)?;
-        self.hold(r, pin, (self.store.binding(r), header.generation.get(), Fate::Stays));
+        self.hold(r, pin, (self.store.binding(r), Birth::told_by(&header), Fate::Stays));
         Ok(r)
+    }
+
+    #[cfg_attr(feature = "planted", track_caller)]
+    fn birth(&mut self, r: Ref) -> Result<Birth, Stop> {
+        let i = self.touch(r)?;
+        let t = &self.touched[i];
+        if t.dies() {
+            let what = format!("{} is named a second time: it was freed where it was named first", r.id);
+            return Err(Error::Damaged(what).into());
+        }
+        Ok(t.birth)
     }
 
     fn stamp(&mut self, r: Ref) -> Result<Stamp, Stop> {

@@ -7,7 +7,7 @@ use crate::read::check_header;
 use crate::repair::kind_of;
 use crate::staged::Carried;
 use crate::stats::DeviceErrors;
-use crate::txn::{Ref, Source, Stamp};
+use crate::txn::{Birth, Ref, Source, Stamp};
 use crate::{Figures, Store};
 use core::sync::atomic::Ordering;
 use keepfs_codes::identity::Binding;
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// The caller holds the locks that keep what it reads from changing.
 pub struct View<'s> {
     store: &'s Store,
-    last: Option<(Ref, Pin<'s>, Binding)>,
+    last: Option<(Ref, Pin<'s>, Binding, Birth)>,
 }
 
 impl Source for View<'_> {
@@ -35,14 +35,14 @@ impl Source for View<'_> {
             return Err(Error::Logic(format!("a read at {offset} leaves {}", r.id)).into());
         }
         let store = self.store;
-        let (pin, binding) = self.at(r)?;
+        let (pin, binding, _) = self.at(r)?;
         Ok(store.read(pin, binding, offset, buf)?)
     }
 
     #[cfg_attr(feature = "planted", track_caller)]
     fn whole(&mut self, r: Ref, copy: &mut [u8; PAGE]) -> Result<(), Stop> {
         let store = self.store;
-        let (pin, binding) = self.at(r)?;
+        let (pin, binding, _) = self.at(r)?;
         Ok(store.whole(pin, binding, copy)?)
     }
 
@@ -52,8 +52,13 @@ impl Source for View<'_> {
         let header = self.store.header_in_frame(&pin)?;
         let r = Ref::node(id, kind_of(id, &header)?, owner);
         check_header(&header, r, self.store.pool.tag)?;
-        self.last = Some((r, pin, self.store.binding(r)));
+        self.last = Some((r, pin, self.store.binding(r), Birth::told_by(&header)));
         Ok(r)
+    }
+
+    #[cfg_attr(feature = "planted", track_caller)]
+    fn birth(&mut self, r: Ref) -> Result<Birth, Stop> {
+        Ok(self.at(r)?.2)
     }
 
     fn stamp(&mut self, r: Ref) -> Result<Stamp, Stop> {
@@ -65,14 +70,14 @@ impl Source for View<'_> {
 
 impl<'s> View<'s> {
     /// The frame of a metablock, pinned until another one is read, and whose it is.
-    fn at(&mut self, r: Ref) -> Result<(&Pin<'s>, Binding), Stop> {
+    fn at(&mut self, r: Ref) -> Result<(&Pin<'s>, Binding, Birth), Stop> {
         if self.last.as_ref().is_none_or(|(last, ..)| *last != r) {
             let (pin, binding) = (self.store.pin_alive(r.id)?, self.store.binding(r));
-            self.store.header_of(&pin, r, binding)?;
-            self.last = Some((r, pin, binding));
+            let header = self.store.header_of(&pin, r, binding)?;
+            self.last = Some((r, pin, binding, Birth::told_by(&header)));
         }
         match &self.last {
-            Some((_, pin, binding)) => Ok((pin, *binding)),
+            Some((_, pin, binding, birth)) => Ok((pin, *binding, *birth)),
             None => Err(Error::Logic(format!("{} is not pinned", r.id)).into()),
         }
     }

@@ -90,6 +90,12 @@ pub trait Vfs: Send + Sync {
     /// first, until `sink` returns `false` (the entry for which it did is not consumed). Does not raise lookup counts.
     fn readdir(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;
 
+    /// As [`Vfs::readdir`], for who goes on from the last cookie until no name comes: once `sink` got a name other than `.` and
+    /// `..` it may end anywhere, so that a directory with much between its names keeps nobody.
+    fn readdir_part(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        self.readdir(ino, cookie, sink)
+    }
+
     /// Makes everything done to `ino` (and, by the prefix promise C-1, everything before) durable.
     fn fsync(&self, ino: Ino, data_only: bool) -> Result<()>;
 

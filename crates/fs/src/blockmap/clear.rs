@@ -1,6 +1,6 @@
 //! Making holes, from the end backwards and a bounded amount at a time; nodes left empty are freed.
 
-use super::{ENTRIES, child_at, direct, entry_at, has_page, node, reach, read_all};
+use super::{ENTRIES, child_at, direct, entry_at, has_page, node, placed, reach, read_all};
 use crate::errors::Step;
 use crate::inode::Held;
 use keepfs_format::blockmap::{Child, FANOUT, PageEntry, coverage, entry_offset};
@@ -182,6 +182,7 @@ impl Pass<'_> {
             });
         }
         self.budget.nodes -= 1;
+        placed(txn, r, level)?;
         let bytes = read_all(txn, r)?;
         if level <= 1 {
             self.entries(txn, r, base, &bytes)

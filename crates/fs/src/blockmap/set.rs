@@ -1,6 +1,6 @@
 //! Setting page entries: the body grows from direct entries to a tree and in height as needed.
 
-use super::{check, child, direct, node, pieces, reach, slot};
+use super::{check, child, direct, node, pieces, placed, reach, slot};
 use crate::errors::{Step, damaged};
 use crate::inode::{Held, pending_hole};
 use keepfs_format::blockmap::{Child, FANOUT, HEIGHT_MAX, PageEntry, entry_offset};
@@ -140,6 +140,7 @@ fn link(txn: &mut Txn<'_>, r: Ref, slot: u64, below: Ref) -> Step<()> {
 fn leaf_for(txn: &mut Txn<'_>, file: &Held, index: u64) -> Step<Ref> {
     let mut r = node(file.ino, file.now.root.get())?;
     for level in (2..=file.now.height).rev() {
+        placed(txn, r, level)?;
         let slot = slot(index, level);
         r = match child(txn, r, slot)? {
             Some(below) => below,
@@ -150,5 +151,6 @@ fn leaf_for(txn: &mut Txn<'_>, file: &Held, index: u64) -> Step<Ref> {
             }
         };
     }
+    placed(txn, r, 1)?;
     Ok(r)
 }

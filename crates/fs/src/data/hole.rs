@@ -13,6 +13,8 @@ use keepfs_format::inode::{Hole, Inode};
 use keepfs_format::oplog::Action;
 use keepfs_store::Txn;
 use keepfs_store::planted::{self, Bug};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 
 /// Pages `from .. to` of the tree are a hole from this transaction on. None is pending yet, and no cut is.
 pub(super) fn begin(txn: &mut Txn<'_>, file: &mut Held, from: u64, to: u64) -> Step<()> {
@@ -20,8 +22,10 @@ pub(super) fn begin(txn: &mut Txn<'_>, file: &mut Held, from: u64, to: u64) -> S
     hide(txn, file)
 }
 
+/// Whoever looks without a lock never sees the hole of an inode that is not listed.
 fn end(txn: &mut Txn<'_>, file: &mut Held) -> Step<()> {
     set(txn, file, 0, 0)?;
+    file.put(txn)?;
     unhide(txn, file)
 }
 
@@ -81,14 +85,52 @@ impl Volume {
         Ok(true)
     }
 
-    /// Page entries that a pending hole hides and the inode still counts.
+    /// Page entries that a pending hole hides and the inode still counts. Counted once as long as it has the hole and as many
+    /// pages (S-20.12); none if the map is damaged.
     pub(crate) fn hidden_pages(&self, ino: u64, inode: &Inode) -> u64 {
         let hole = pending_hole(inode);
         if hole.is_empty() {
             return 0;
         }
-        let visits = self.store.figures().pages;
-        let count = self.see(|view| blockmap::count(view, ino, inode, hole.start, hole.end, visits));
-        count.unwrap_or(0)
+        let of = [hole.start, hole.end, inode.pages.get(), inode.born.get()];
+        if let Some(count) = self.hidden.get(ino, of) {
+            return count;
+        }
+        let count = self.see(|view| blockmap::count(view, ino, inode, hole.start, hole.end));
+        let count = match count {
+            Err(error) if error.is_damage() => {
+                tracing::error!(%error, "what a hole hides cannot be counted");
+                0
+            }
+            Err(_) => return 0,
+            Ok(count) => count,
+        };
+        self.hidden.keep(ino, of, count);
+        count
+    }
+}
+
+/// A pending hole, the pages of its inode, and its birth.
+type Hiding = [u64; 4];
+
+/// What pending holes hide, as it was counted.
+#[derive(Default)]
+pub(crate) struct Hidden(Mutex<BTreeMap<u64, (Hiding, u64)>>);
+
+/// Inodes of which it is kept.
+const HIDDEN_MAX: usize = 4096;
+
+impl Hidden {
+    fn get(&self, ino: u64, of: Hiding) -> Option<u64> {
+        let kept = self.0.lock().get(&ino).copied();
+        kept.filter(|(was, _)| *was == of).map(|(_, count)| count)
+    }
+
+    fn keep(&self, ino: u64, of: Hiding, count: u64) {
+        let mut kept = self.0.lock();
+        if kept.len() >= HIDDEN_MAX {
+            kept.clear();
+        }
+        kept.insert(ino, (of, count));
     }
 }

@@ -3,74 +3,79 @@
 use super::page::place;
 use super::read::offset_of;
 use super::{PAGE_BYTES, regular};
-use crate::blockmap::{self, Want};
+use crate::blockmap::{self, Next, Passed, Want};
 use crate::errors::{Result, Step, refuse};
 use crate::volume::Volume;
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_vfs::{Errno, SeekWhence};
 
 impl Volume {
-    /// The next byte of data or hole. Errors: `ENXIO`, `EISDIR`, `EINVAL`.
+    /// The next byte of data or hole. Where that is far, the file's lock is let go of now and then (S-20.12).
+    /// Errors: `ENXIO`, `EISDIR`, `EINVAL`.
     pub(crate) fn do_seek(&self, ino: u64, offset: u64, whence: SeekWhence) -> Result<u64> {
-        let _lock = self.locks.shared(ino);
-        let inode = self.see(|view| {
-            let inode = self.usable(view, ino)?;
-            regular(&inode)?;
-            in_file(&inode, offset)?;
-            Ok(inode)
-        })?;
-        self.seek_locked(ino, &inode, offset, whence)?
-            .ok_or(Errno::ENXIO.into())
-    }
-
-    /// The next byte of data, if there is one, or of a hole. Called with the inode's lock held.
-    pub(crate) fn seek_locked(&self, ino: u64, inode: &Inode, offset: u64, whence: SeekWhence) -> Result<Option<u64>> {
-        let size = inode.size.get();
-        let (index, _) = place(offset);
-        let pages = size.div_ceil(PAGE_BYTES);
-        Ok(match whence {
-            SeekWhence::Data => self
-                .next_data(ino, inode, index, pages)?
-                .map(|found| offset_of(found).max(offset)),
-            SeekWhence::Hole => {
-                let found = self.next_hole(ino, inode, index, pages)?;
-                Some(found.map_or(size, |found| offset_of(found).max(offset).min(size)))
-            }
-        })
+        let (mut from, mut passed) = (place(offset).0, Passed::default());
+        loop {
+            let _lock = self.locks.shared(ino);
+            let inode = self.see(|view| {
+                let inode = self.usable(view, ino)?;
+                regular(&inode)?;
+                in_file(&inode, offset)?;
+                Ok(inode)
+            })?;
+            let size = inode.size.get();
+            let range = (from, size.div_ceil(PAGE_BYTES));
+            let found = match whence {
+                SeekWhence::Data => self.next_data(ino, &inode, range, &mut passed)?,
+                SeekWhence::Hole => self.next_hole(ino, &inode, range, &mut passed)?,
+            };
+            return match (found, whence) {
+                (Next::Later(index), _) => {
+                    from = index;
+                    continue;
+                }
+                (Next::At(index), SeekWhence::Data) => Ok(offset_of(index).max(offset)),
+                (Next::Nowhere, SeekWhence::Data) => Err(Errno::ENXIO.into()),
+                (Next::At(index), SeekWhence::Hole) => Ok(offset_of(index).max(offset).min(size)),
+                (Next::Nowhere, SeekWhence::Hole) => Ok(size),
+            };
+        }
     }
 
     /// The first page from `from` on that is as wanted by its entry.
     pub(crate) fn next_page(&self, ino: u64, inode: &Inode, from: u64, to: u64, want: Want) -> Result<Option<u64>> {
-        let visits = self.store.figures().pages;
-        self.see(|view| blockmap::next(view, ino, inode, from, to, want, visits))
+        let mut passed = Passed::default();
+        self.see(|view| blockmap::next_at_once(view, ino, inode, (from, to), want, &mut passed))
     }
 
-    fn next_data(&self, ino: u64, inode: &Inode, from: u64, to: u64) -> Result<Option<u64>> {
+    fn next_data(&self, ino: u64, inode: &Inode, (from, to): (u64, u64), passed: &mut Passed) -> Result<Next> {
         if inode.body == BODY_INLINE {
-            return Ok((from == 0).then_some(0));
+            return Ok(if from == 0 { Next::At(0) } else { Next::Nowhere });
         }
         let staged = self
             .store
             .staged_pages(ino)
             .into_iter()
             .find(|p| (from..to).contains(p));
-        let mapped = self.next_page(ino, inode, from, staged.unwrap_or(to), Want::Entry)?;
-        Ok(mapped.or(staged))
+        let range = (from, staged.unwrap_or(to));
+        let mapped = self.see(|view| blockmap::next(view, ino, inode, range, Want::Entry, passed))?;
+        Ok(match (mapped, staged) {
+            (Next::Nowhere, Some(staged)) => Next::At(staged),
+            (mapped, _) => mapped,
+        })
     }
 
-    fn next_hole(&self, ino: u64, inode: &Inode, from: u64, to: u64) -> Result<Option<u64>> {
+    fn next_hole(&self, ino: u64, inode: &Inode, (from, to): (u64, u64), passed: &mut Passed) -> Result<Next> {
         if inode.body == BODY_INLINE {
-            return Ok(None);
+            return Ok(Next::Nowhere);
         }
         let staged = self.store.staged_pages(ino);
         let mut at = from;
-        while let Some(hole) = self.next_page(ino, inode, at, to, Want::Hole)? {
-            if staged.binary_search(&hole).is_err() {
-                return Ok(Some(hole));
+        loop {
+            match self.see(|view| blockmap::next(view, ino, inode, (at, to), Want::Hole, passed))? {
+                Next::At(hole) if staged.binary_search(&hole).is_ok() => at = hole + 1,
+                other => return Ok(other),
             }
-            at = hole + 1;
         }
-        Ok(None)
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn drain(txn: &mut Txn<'_>, dir: &mut Held, budget: usize) -> Step<bo
 
 /// Frees a node with all below; `false` if the budget ended first.
 fn drain_node(txn: &mut Txn<'_>, ino: u64, id: u64, level: u8, budget: &mut usize) -> Step<bool> {
-    let r = look_at(txn, ino, id)?;
+    let r = look_at(txn, ino, id, level)?;
     if r.kind == Kind::DirIndex {
         if level > LEVEL_MAX {
             return Err(damaged(ino, "directory deeper than its key (S-6.4)"));

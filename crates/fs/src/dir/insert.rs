@@ -2,7 +2,7 @@
 
 use super::leaf::{self, Leaf};
 use super::search::search;
-use super::{Room, Sight, Turn, Way, descend};
+use super::{Room, Sight, Turn, Way, check_slots, descend, slots_at};
 use crate::errors::{Step, damaged, refuse};
 use crate::inode::Held;
 use keepfs_format::dir::{
@@ -174,13 +174,16 @@ fn make_room(txn: &mut Txn<'_>, dir: &mut Held, way: Way, leaf: &Leaf<'_>, size:
 /// Splits a leaf in two by one more bit, below a new index if it has no bit left (S-6.5). Both halves are new nodes:
 /// the local depth stands in the header, which is written at birth only.
 fn split(txn: &mut Txn<'_>, dir: &mut Held, way: Way, leaf: &Leaf<'_>) -> Step<()> {
+    if let Some(turn) = way.last {
+        check_slots(txn, turn, leaf.r, leaf.depth())?;
+    }
     let (turn, depth) = match way.last {
         Some(turn) if leaf.depth() < DEPTH_MAX => (turn, leaf.depth()),
         above => (index_under(txn, dir, above)?, 0),
     };
-    let width = CHILDREN >> depth;
     // Under a new index the leaf stands in every slot; else in those around the turn's.
-    let start = turn.slot & !(width - 1);
+    let own = slots_at(turn.slot, depth);
+    let (start, width) = (own.start, own.len());
     let middle = start + width / 2;
     let upper = |key: u64| slot_of(key, turn.level) >= middle;
     txn.free_node(leaf.r)?;

@@ -1,8 +1,9 @@
 //! File data at rest: each page that a block map names, held against its CRC-32C (S-19.5).
 
-use crate::blockmap::{self, Want};
+use crate::blockmap::{self, Passed, Want};
 use crate::errors::{Error, Result};
 use crate::inode;
+use crate::readdir::Much;
 use crate::volume::Volume;
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
@@ -10,6 +11,7 @@ use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::{BODY_DIRECT, BODY_TREE};
 use keepfs_store::{BadData, Looked};
 use keepfs_vfs::Errno;
+use std::collections::HashSet;
 
 /// Pages that are read at a time.
 const RUN: usize = 64;
@@ -39,9 +41,10 @@ impl Volume {
         if is_old || !matches!(inode.body, BODY_DIRECT | BODY_TREE) {
             return Ok((looked, None));
         }
-        let visits = self.store.pool().pages;
-        let next = |from| self.see(|v| blockmap::next(v, at.ino, &inode, from, FILE_END, Want::Entry, visits));
-        let Some(first) = next(at.index)? else {
+        let range = (at.index, FILE_END);
+        let mut passed = Passed::default();
+        let next = self.see(|v| blockmap::next_at_once(v, at.ino, &inode, range, Want::Entry, &mut passed))?;
+        let Some(first) = next else {
             return Ok((looked, None));
         };
         let mut entries = [PageEntry::HOLE; RUN];
@@ -91,15 +94,17 @@ impl Volume {
         looked
     }
 
-    /// The regular files at and below an inode, with their directories; those that vanish meanwhile are left out.
+    /// The regular files at and below an inode, with their directories, each once (an image may lead anywhere); those that vanish
+    /// meanwhile are left out.
     pub(crate) fn subtree(&self, top: u64) -> Result<Vec<u64>> {
         let mut found = vec![top];
+        let mut seen = HashSet::from([top]);
         let mut at = 0;
         while let Some(ino) = found.get(at).copied() {
             at += 1;
             let mut below = Vec::new();
-            match self.do_readdir(ino, 0, &mut |entry| {
-                if !matches!(entry.name, b"." | b"..") {
+            match self.do_readdir(ino, 0, Much::All, &mut |entry| {
+                if !matches!(entry.name, b"." | b"..") && seen.insert(entry.ino.0) {
                     below.push(entry.ino.0);
                 }
                 true
@@ -110,7 +115,6 @@ impl Volume {
             }
         }
         found.sort_unstable();
-        found.dedup();
         Ok(found)
     }
 }

@@ -11,6 +11,7 @@ use keepfs_format::inode::{BODY_TREE, block_of};
 use keepfs_format::{FromZeros, IntoBytes, Kind, MetaId, Space};
 use keepfs_store::{Error as StoreError, Looked, Ref, Source};
 use keepfs_vfs::{Errno, FileKind};
+use std::collections::HashSet;
 
 impl Volume {
     /// Looks at each copy of the metablocks of an inode; those of its slot's neighbours in the same metablock with them. One
@@ -18,8 +19,7 @@ impl Volume {
     pub(crate) fn scrub_metablocks(&self, ino: u64) -> Result<Looked> {
         let listed = {
             let _lock = self.locks.shared(ino);
-            let most = self.store.pool().pages as usize;
-            self.see(|view| Nodes::of(view, ino, most))
+            self.see(|view| Nodes::of(view, ino))
         };
         let mut looked = Looked::default();
         match listed {
@@ -43,15 +43,16 @@ impl Volume {
 struct Nodes {
     ino: u64,
     ids: Vec<MetaId>,
-    /// No inode has more.
-    most: usize,
+    /// The same: none stands in two places (S-6.7, S-7.7).
+    seen: HashSet<MetaId>,
 }
 
 impl Nodes {
-    fn of(source: &mut impl Source, ino: u64, most: usize) -> Step<Vec<MetaId>> {
+    fn of(source: &mut impl Source, ino: u64) -> Step<Vec<MetaId>> {
         let inode = inode::live(source, ino)?;
         let ids = vec![block_of(ino)];
-        let mut nodes = Nodes { ino, ids, most };
+        let seen = HashSet::new();
+        let mut nodes = Nodes { ino, ids, seen };
         for (r, _) in xattr::chain(source, ino, &inode)? {
             nodes.add(r.id)?;
         }
@@ -65,7 +66,7 @@ impl Nodes {
 
     /// What a damaged pool names without end is no list.
     fn add(&mut self, id: MetaId) -> Step<()> {
-        if self.ids.len() >= self.most || id.space() != Some(Space::Nodes) && id != block_of(self.ino) {
+        if id.space() != Some(Space::Nodes) || !self.seen.insert(id) {
             return Err(damaged(self.ino, "its nodes cannot be followed (S-6.4, S-7.1)"));
         }
         self.ids.push(id);

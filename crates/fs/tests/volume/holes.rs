@@ -186,3 +186,17 @@ fn an_error_leaves_it_pending_and_the_next_change_ends_it() {
         Pool { device, volume }.finish();
     }
 }
+
+/// S-20.12: what a pending hole hides is counted once: the second time nothing can be read any more.
+#[test]
+fn what_a_hole_hides_is_counted_once() {
+    let pending = (0..200)
+        .map(punch_with)
+        .find(|(_, volume, ino, answer)| answer.is_err() && Pending::of(volume.store(), *ino).is_some());
+    let (device, volume, ino, _) = pending.expect("a hole that is left pending");
+    let attr = volume.getattr(ino).expect("getattr");
+    volume.store().drop_clean_frames();
+    device.set_faults(Faults::none().fail(Operation::Read, When::From(0)));
+    assert_eq!(volume.getattr(ino).map(|again| again.blocks), Ok(attr.blocks));
+    device.set_faults(Faults::none());
+}

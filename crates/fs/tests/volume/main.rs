@@ -10,6 +10,7 @@ mod flushes;
 mod frozen;
 mod golden;
 mod holes;
+mod images;
 mod refused;
 mod reopening;
 mod scribbled;

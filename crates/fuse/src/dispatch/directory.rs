@@ -28,7 +28,7 @@ impl Dispatcher {
         let limit = (args.size as usize).min(reply.room());
         let mut accepted = 0;
         let mut full = false;
-        self.vfs.readdir(request.ino(), args.offset, &mut |entry| {
+        self.vfs.readdir_part(request.ino(), args.offset, &mut |entry| {
             full = push_dirent(reply, limit, &dirent(&entry), entry.name).is_err();
             accepted += usize::from(!full);
             !full
@@ -44,7 +44,7 @@ impl Dispatcher {
         let mut listed = Vec::new();
         let mut names = Vec::new();
         let mut full = false;
-        self.vfs.readdir(request.ino(), args.offset, &mut |entry| {
+        self.vfs.readdir_part(request.ino(), args.offset, &mut |entry| {
             let size = align8(size_of::<EntryOut>() + size_of::<Dirent>() + entry.name.len());
             full = size > room;
             if !full {

@@ -1,6 +1,6 @@
 //! What a transaction does to numbers, nodes, pages and staged data.
 
-use super::{Base, Ref, Txn};
+use super::{Base, Birth, Ref, Txn};
 use crate::arena::Line;
 use crate::error::{Error, Pressure, Stop};
 use crate::locks::{self, Rule};
@@ -230,7 +230,7 @@ impl Txn<'_> {
         let r = Ref::node(id, kind, owner);
         let header = Header::new(self.store.pool.tag, id, kind, level, owner, generation);
         let pin = self.store.place_new(id, &header)?;
-        let i = self.hold(r, pin, (self.store.binding(r), generation, Fate::Born));
+        let i = self.hold(r, pin, (self.store.binding(r), Birth { level, generation }, Fate::Born));
         self.write(i)?;
         if !planted::is(Bug::BirthOmitted) && !planted::has(Logic::BirthNotTold) {
             self.records.push(Record::Birth {
@@ -247,14 +247,14 @@ impl Txn<'_> {
     /// Generation of a node (for the child entries of block map nodes).
     pub fn node_generation(&mut self, r: Ref) -> Result<u32, Stop> {
         let i = self.touch(r)?;
-        Ok(self.touched[i].generation)
+        Ok(self.touched[i].birth.generation)
     }
 
     /// A node dies.
     pub fn free_node(&mut self, r: Ref) -> Result<(), Stop> {
         let i = self.touch(r)?;
         self.write(i)?;
-        let generation = self.touched[i].generation;
+        let generation = self.touched[i].birth.generation;
         self.free_number(Space::NodeNumbers, r.id.index())?;
         if !planted::has(Logic::NodeNotTotalled) {
             self.total(TOTAL_NODES, -1);
@@ -354,7 +354,7 @@ impl Txn<'_> {
     pub(crate) fn free_inode_block(&mut self, r: Ref) -> Result<(), Stop> {
         let i = self.touch(r)?;
         self.write(i)?;
-        let generation = self.touched[i].generation;
+        let generation = self.touched[i].birth.generation;
         self.dies(i);
         self.records.push(Record::Death { id: r.id, generation });
         Ok(())

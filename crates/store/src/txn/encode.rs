@@ -22,7 +22,7 @@ impl<'s> Txn<'s> {
         for (block, t) in changed {
             let put = changes.iter().filter(|c| c.block == block && c.nature == Nature::Bytes);
             let put: SmallVec<[&Change<'_>; 8]> = put.collect();
-            draft.push_update(t.r.id, t.generation, &t.ranges, |from, bytes| {
+            draft.push_update(t.r.id, t.birth.generation, &t.ranges, |from, bytes| {
                 put.iter().for_each(|change| show(change, usize::from(from), bytes));
             });
         }
@@ -39,7 +39,10 @@ impl<'s> Txn<'s> {
     }
 
     fn check_ranges(&self) -> Result<(), Error> {
-        let stray = self.touched.iter().find(|t| !t.ranges.are_right(t.r.id, t.generation));
+        let stray = self
+            .touched
+            .iter()
+            .find(|t| !t.ranges.are_right(t.r.id, t.birth.generation));
         stray.map_or(Ok(()), |t| Err(self.tell_stray_ranges(t)))
     }
 

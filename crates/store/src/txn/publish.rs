@@ -89,7 +89,7 @@ impl Txn<'_> {
             state.redo = state.redo.max(seq);
         }
         for t in self.touched.extract_if(.., |t| t.dies()) {
-            self.store.deaths.insert(t.r.id, t.generation);
+            self.store.deaths.insert(t.r.id, t.birth.generation);
             self.store.cache.remove(t.r.id, t.pin);
         }
         self.store.stats.committed();

@@ -141,7 +141,7 @@ fn a_stray_generation_does_not_get_into_the_log() {
     }
     store.checkpoint().expect("checkpoint");
     let pin = store.cache.pin(r.id).expect("in the arena");
-    let at = core::mem::offset_of!(Header, generation);
+    let at = core::mem::offset_of!(keepfs_format::Header, generation);
     for byte in 0..4 {
         let mut right = [0];
         store.arena.load_raw(pin.frame, at + byte, &mut right);

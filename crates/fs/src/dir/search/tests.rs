@@ -2,7 +2,7 @@
 
 use super::*;
 use keepfs_format::{IntoBytes, Kind, MetaId, PAGE, Space};
-use keepfs_store::{Stamp, Stop};
+use keepfs_store::{Birth, Stamp, Stop};
 
 /// The key that is looked for.
 const KEY: u64 = 0x1234_5678_9ABC_DEF0;
@@ -23,6 +23,10 @@ impl Source for Page {
 
     fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop> {
         Ok(Ref::node(id, Kind::DirLeaf, owner))
+    }
+
+    fn birth(&mut self, _: Ref) -> Result<Birth, Stop> {
+        Ok(Birth::default())
     }
 
     fn stamp(&mut self, _: Ref) -> Result<Stamp, Stop> {

@@ -67,7 +67,7 @@ fn ranges_that_were_changed_never_reach_the_log() {
         |t| t.ranges.scribble(|ranges| ranges[0].0 -= 8),
         |t| t.ranges.scribble(|ranges| ranges[1].1 = 0xFFFF),
         |t| t.ranges.scribble(|ranges| ranges[0] = (4000, 3000)),
-        |t| t.generation += 1,
+        |t| t.birth.generation += 1,
         |t| t.r.id = MetaId(t.r.id.0 ^ 1),
     ];
     let last = store.last_seq();
