@@ -224,12 +224,12 @@ pub const STAGES: &[Stage] = &[
     stage(
         "hostile",
         15,
-        planted!("hostile", "--eight", "--every", "4", "--budget", "10"),
+        planted!("hostile", "--shapes", "--eight", "--every", "4", "--budget", "10"),
     ),
     stage(
         "hostile_all",
         20,
-        planted!("hostile", "--eight", "--alien", "--budget", "600"),
+        planted!("hostile", "--shapes", "--eight", "--alien", "--budget", "600"),
     )
     .long(),
     stage(

@@ -1,15 +1,17 @@
 //! Hostile images (promise C-8):
-//! `hostile [--eight] [--every N] [--alien] [--budget SECONDS] [--jobs N] [--seed N] [--case "LINE"] [--list]`.
+//! `hostile [--eight] [--every N] [--alien] [--budget SECONDS] [--jobs N] [--seed N] [--shapes] [--case "LINE"] [--list]`.
 //!
-//! First the sound images and the seeds of lab/hostile-seeds; with `--eight` every field of every structure with the eight
+//! First the sound images, the seeds of lab/hostile-seeds and with `--shapes` every structural mutation (lab/src/hostile/shapes.rs);
+//! with `--eight` every field of every structure with the eight
 //! mutations (with `--every N` one in N of these), with `--alien` every field with values that mean something elsewhere; then random ones for the budget (0
 //! unless told). Exit code 1 if any image did what C-8 forbids. Run it with `--profile planted`, so that overflow is a
 //! violation.
 
-use keepfs_lab::hostile::base::{self, NAMES};
+use keepfs_lab::hostile::base::{self, NAMES, WIDE};
 use keepfs_lab::hostile::case::{Case, Deed, Mutation, Subject};
 use keepfs_lab::hostile::change::{Change, Dice, EIGHT};
 use keepfs_lab::hostile::exercise::Outcome;
+use keepfs_lab::hostile::shapes;
 use keepfs_lab::hostile::tally::{Tally, heading};
 use keepfs_lab::hostile::worker::{self, Answer, Worker};
 use parking_lot::Mutex;
@@ -27,6 +29,7 @@ struct Options {
     /// Of the eight mutations, in their order, one in so many.
     every: usize,
     alien: bool,
+    shapes: bool,
     jobs: usize,
 }
 
@@ -39,6 +42,7 @@ fn options() -> Result<Options, String> {
         eight: false,
         every: 1,
         alien: false,
+        shapes: false,
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let mut words = std::env::args().skip(1);
@@ -53,6 +57,7 @@ fn options() -> Result<Options, String> {
             "--eight" => options.eight = true,
             "--every" => options.every = value()?.parse::<usize>().map_err(|e| format!("{e}"))?.max(1),
             "--alien" => options.alien = true,
+            "--shapes" => options.shapes = true,
             _ => return Err(format!("{word}: unknown")),
         }
     }
@@ -119,6 +124,34 @@ fn every(subjects: &Subjects, dice: &mut Dice, aliens: bool) -> Vec<Case> {
         cases.swap(i, dice.below(i + 1));
     }
     cases
+}
+
+/// Every shape that a base has what it takes for, once each. Of the wide one those that take as long as it is large.
+/// Errors: there is one that no base has what it takes for.
+fn every_shape(subjects: &Subjects, wide: &Subject) -> Result<Vec<Case>, String> {
+    let mut cases = Vec::new();
+    let subjects = subjects.iter().map(|(base, subject)| (*base, subject));
+    for (base, subject) in subjects.chain([(WIDE, wide)]) {
+        for (name, count) in shapes::all().filter(|(name, _)| base != WIDE || name.starts_with("map")) {
+            let made = (0..count).filter(|which| shapes::edits(&subject.anatomy, name, *which).is_ok());
+            cases.extend(made.map(|which| Case {
+                base: base.into(),
+                deed: Deed::Shape {
+                    name: name.into(),
+                    which,
+                },
+            }));
+        }
+    }
+    let is_made = |name: &str| {
+        cases
+            .iter()
+            .any(|case| matches!(&case.deed, Deed::Shape { name: other, .. } if other == name))
+    };
+    match shapes::all().find(|(name, _)| !is_made(name)) {
+        Some((name, _)) => Err(format!("no base has what it takes for the shape {name}")),
+        None => Ok(cases),
+    }
 }
 
 /// A random case: one field, several fields, or bits.
@@ -238,11 +271,13 @@ fn cases<'s>(
     options: &Options,
     subjects: &'s Subjects,
     seeds: Vec<Case>,
+    shapes: Vec<Case>,
 ) -> (Box<dyn Iterator<Item = Case> + Send + 's>, [usize; 2]) {
     let mut dice = Dice(options.seed);
     let (eight, aliens) = (every(subjects, &mut dice, false), every(subjects, &mut dice, true));
     let counts = [eight.len(), aliens.len()];
-    let controls = NAMES.into_iter().map(|name| Case {
+    let bases = NAMES.into_iter().chain(options.shapes.then_some(WIDE));
+    let controls = bases.map(|name| Case {
         base: name.into(),
         deed: Deed::Nothing,
     });
@@ -257,7 +292,7 @@ fn cases<'s>(
         let end = *end.get_or_insert_with(|| Instant::now() + budget);
         (Instant::now() < end).then(|| random(subjects, &mut dice))
     });
-    let lists = controls.chain(seeds).chain(eight).chain(aliens);
+    let lists = controls.chain(seeds).chain(shapes).chain(eight).chain(aliens);
     (Box::new(lists.chain(random)), counts)
 }
 
@@ -287,7 +322,12 @@ fn run() -> Result<bool, String> {
     }
     let seeds = seeds()?;
     let seed_count = seeds.len();
-    let (mut list, [eight, aliens]) = cases(&options, &subjects, seeds);
+    let shapes = match options.shapes {
+        true => every_shape(&subjects, &base::subject(WIDE)?)?,
+        false => Vec::new(),
+    };
+    let shape_count = shapes.len();
+    let (mut list, [eight, aliens]) = cases(&options, &subjects, seeds, shapes);
     let told = run_all(&mut *list, options.jobs)?;
     println!("{}\n{}", heading(), told.tally);
     let control = told.tally.control();
@@ -298,7 +338,7 @@ fn run() -> Result<bool, String> {
     let took = begin.elapsed().as_secs_f64();
     let images = told.tally.sum().images;
     println!(
-        "{seed_count} seeds; eight mutations: {} of {eight} images; alien values: {} of {aliens}; {images} in all, {} of them \
+        "{seed_count} seeds; {shape_count} shapes; eight mutations: {} of {eight} images; alien values: {} of {aliens}; {images} in all, {} of them \
          equal to another; {took:.1} s with {} workers, {:.0} images a second; the longest took {} ms: {}",
         ran(options.eight, eight.div_ceil(options.every)),
         ran(options.alien, aliens),

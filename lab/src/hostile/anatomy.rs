@@ -165,6 +165,14 @@ impl Anatomy {
         Box::new(*self.image.bytes(PageNo(page)))
     }
 
+    /// The map page that names a metablock, and the offset of its entry there.
+    pub fn entry_above(&self, id: MetaId) -> Option<(MetaId, usize)> {
+        match self.blocks.get(&id)?.above {
+            Above::Map(above, at) => Some((above, at)),
+            Above::Root(_) => None,
+        }
+    }
+
     /// The payload of a group.
     pub fn payload(&self, group: usize) -> Vec<u8> {
         let mut payload = Vec::new();

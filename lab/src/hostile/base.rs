@@ -12,20 +12,29 @@ use keepfs_store::{Guard, Protection};
 use keepfs_vfs::{Errno, FallocMode, Ino, NewInode, RenameFlags, S_IFMT, SetAttr, Vfs, WriteHow, XattrHow};
 use std::sync::Arc;
 
-/// Names of the bases.
+/// Names of the bases whose every field is changed.
 pub const NAMES: [&str; 3] = ["clean", "crashed", "single"];
+/// One more for what takes as long as the pool is large: 64 GiB with nothing in most of them.
+pub const WIDE: &str = "wide";
+/// Pages of that one.
+const WIDE_PAGES: u64 = 1 << 24;
 
 /// The pool of the bases: `single` keeps one copy of metadata. Each has another level of protection.
 pub fn setting(name: &str) -> Setting {
+    let (pages, zone_pages) = if name == WIDE {
+        (WIDE_PAGES, 1 << 15)
+    } else {
+        (2048, 256)
+    };
     Setting {
-        pages: 2048,
+        pages,
         log_pages: 128,
-        zone_pages: 256,
+        zone_pages,
         frames: 400,
         copies: if name == "single" { 1 } else { 2 },
         guard: Guard::Off,
         protect: match name {
-            "clean" => Protection::Crc,
+            "clean" | WIDE => Protection::Crc,
             "crashed" => Protection::Pcrc,
             _ => Protection::Evenodd256,
         },
@@ -34,7 +43,8 @@ pub fn setting(name: &str) -> Setting {
     }
 }
 
-/// Makes a base image. `clean` was unmounted; the others were cut with groups in the log.
+/// Makes a base image. `clean` and `wide` were unmounted, `wide` with a deleted file that somebody held; the others were cut
+/// with groups in the log.
 pub fn make(name: &str) -> Result<Image, String> {
     let setting = setting(name);
     let device = Arc::new(SimDevice::over(setting.fresh()?));
@@ -42,9 +52,12 @@ pub fn make(name: &str) -> Result<Image, String> {
     let told = |what: &'static str| move |e: Errno| format!("base, {what}: {e}");
     let volume = setting.open(device.clone(), &clock).map_err(|e| format!("base: {e}"))?;
     furnish(&*volume).map_err(told("furnish"))?;
+    if name == WIDE {
+        leave_held(&*volume).map_err(told("leave held"))?;
+    }
     volume.unmount().map_err(told("unmount"))?;
     drop(volume);
-    if name != "clean" {
+    if !["clean", WIDE].contains(&name) {
         let volume = setting.open(device.clone(), &clock).map_err(|e| format!("base: {e}"))?;
         live_on(&*volume).map_err(told("live on"))?;
         return Ok(device.image());
@@ -137,6 +150,12 @@ fn furnish(v: &dyn Vfs) -> Result<(), Errno> {
     v.unlink(root, b"gone")?;
     v.forget(gone, 1);
     Ok(())
+}
+
+/// A file without a name that is held, so that the hidden list has its metablock.
+fn leave_held(v: &dyn Vfs) -> Result<(), Errno> {
+    file(v, Ino::ROOT, "held", 9 * PAGE)?;
+    v.unlink(Ino::ROOT, b"held")
 }
 
 /// The second mount: everything that makes a record of the log, then the power is cut.

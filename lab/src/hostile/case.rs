@@ -1,9 +1,10 @@
 //! One hostile image in a line of text:
 //! `base | structure | field | which | change | salt`, several of them joined by ` && `, or
-//! `base | flips | fixed or raw | how many | salt` for random bits anywhere.
+//! `base | flips | fixed or raw | how many | salt` for random bits anywhere, or `base | shape | name | which`.
 
 use super::anatomy::{Anatomy, Edit, Place};
 use super::change::{Change, Dice};
+use super::shapes;
 use super::sites::{Site, Sites};
 use super::tally::CONTROL;
 use core::fmt;
@@ -32,6 +33,13 @@ pub enum Deed {
     Nothing,
     /// Fields change, checksums are made right.
     Fields(Vec<Mutation>),
+    /// Nodes or records stand where they must not.
+    Shape {
+        /// Name.
+        name: String,
+        /// Which variant of it; counted around.
+        which: usize,
+    },
     /// Random bits change.
     Flips {
         /// Whether checksums are made right.
@@ -67,8 +75,20 @@ impl Case {
             Deed::Nothing => (CONTROL.into(), String::new()),
             Deed::Fields(list) if list.len() == 1 => (list[0].structure.clone(), list[0].field.clone()),
             Deed::Fields(_) => ("(several fields)".into(), String::new()),
+            Deed::Shape { name, .. } => {
+                let (of, what) = name.split_once(": ").unwrap_or((name, ""));
+                (format!("(shape) {of}"), what.into())
+            }
             Deed::Flips { fixed: true, .. } => ("(random bits)".into(), "checksums right".into()),
             Deed::Flips { fixed: false, .. } => ("(random bits)".into(), "checksums wrong".into()),
+        }
+    }
+
+    /// Whether the offline check must find something in the image: what the log brings may lie over it.
+    pub fn must_be_found(&self, subject: &Subject) -> bool {
+        match &self.deed {
+            Deed::Shape { name, .. } => subject.anatomy.groups.is_empty() && shapes::must_be_found(name),
+            _ => false,
         }
     }
 
@@ -81,6 +101,10 @@ impl Case {
                 for mutation in list {
                     mutation.edit(subject, &mut edits)?;
                 }
+                Ok(subject.anatomy.build(&edits, true))
+            }
+            Deed::Shape { name, which } => {
+                let edits = shapes::edits(&subject.anatomy, name, *which)?;
                 Ok(subject.anatomy.build(&edits, true))
             }
             Deed::Flips { fixed, count, salt } => Ok(flips(subject, *fixed, *count, *salt)),
@@ -157,6 +181,7 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.deed {
             Deed::Nothing => write!(f, "{} | nothing", self.base),
+            Deed::Shape { name, which } => write!(f, "{} | shape | {name} | {which}", self.base),
             Deed::Flips { fixed, count, salt } => {
                 let how = if *fixed { "fixed" } else { "raw" };
                 write!(f, "{} | flips | {how} | {count} | {salt}", self.base)
@@ -189,6 +214,10 @@ impl FromStr for Case {
         let words: Vec<&str> = rest.split(" | ").map(str::trim).collect();
         let deed = match words[..] {
             ["nothing"] => Deed::Nothing,
+            ["shape", name, which] => Deed::Shape {
+                name: name.into(),
+                which: number(which)?,
+            },
             ["flips", how, count, salt] => Deed::Flips {
                 fixed: how == "fixed",
                 count: number(count)?,

@@ -1,5 +1,5 @@
-//! Everything that is done with a hostile image: walked and read by `audit`, mounted read-only and read, mounted,
-//! walked, written, unmounted, mounted again. What an operation answers does not matter; that it answers does.
+//! Everything that is done with a hostile image: walked and read by `audit`, mounted read-only, listed to the end, looked at,
+//! read, sought, paths looked for, mounted, walked, written, unmounted, mounted again. What an operation answers does not matter; that it answers does.
 
 use super::base::{self, new, pattern};
 use super::legal;
@@ -7,7 +7,7 @@ use crate::crash::Setting;
 use crate::crash::judge::Walked;
 use crate::crash::setting::LabClock;
 use keepfs_audit::read::View;
-use keepfs_audit::{Options, walk};
+use keepfs_audit::{Options, Severity, walk};
 use keepfs_format::PAGE;
 use keepfs_format::inode::PER_BLOCK;
 use keepfs_media::image::Image;
@@ -35,6 +35,9 @@ pub enum Outcome {
 const READ_MAX: usize = 128 << 10;
 /// Most names looked at in a directory.
 const NAMES_MAX: usize = 400;
+/// Names asked for at a time, and most requests for one listing: a sound directory of the bases has fewer.
+const NAMES_A_CALL: usize = 100;
+const CALLS_MAX: usize = 60;
 /// Most directories and files that are changed.
 const CHANGED_MAX: usize = 24;
 
@@ -61,9 +64,11 @@ impl Tree {
     }
 }
 
-/// Does everything with an image.
-pub fn exercise(base: &str, image: &Image) -> Outcome {
-    audit(image);
+/// Does everything with an image. With `must_be_found` the offline check must tell an error of it.
+pub fn exercise(base: &str, image: &Image, must_be_found: bool) -> Outcome {
+    if audit(image) == 0 && must_be_found {
+        return Outcome::Violation("the offline check finds nothing".into());
+    }
     let setting = base::setting(base);
     let mut tree = Tree::default();
     let shown = match look_only(&setting, image, &mut tree) {
@@ -100,6 +105,7 @@ fn look_only(setting: &Setting, image: &Image, tree: &mut Tree) -> Result<Result
     let opened = setting.open_read_only(device.clone(), &LabClock::default());
     let shown = opened.map_err(|e| e.to_string()).map(|volume| {
         explore(&*volume, tree, true);
+        let _ = volume.paths_of(&BTreeSet::from([1 << 40]));
         let refused = volume.mknod(Ino::ROOT, b"no", &new(0o100644));
         let end = volume.unmount();
         (refused.is_err(), end)
@@ -113,12 +119,19 @@ fn look_only(setting: &Setting, image: &Image, tree: &mut Tree) -> Result<Result
     }
 }
 
-/// The whole walk, and every way to read without writing.
-fn audit(image: &Image) {
+/// The whole walk, and every way to read without writing. How many errors the walk told.
+fn audit(image: &Image) -> usize {
     let walked = Walked(image);
     let report = walk(&walked, &Options { data: true, limit: 100 });
     let _ = report.to_string();
-    let Ok(mut view) = View::open(&walked) else { return };
+    let errors = report
+        .findings
+        .iter()
+        .filter(|f| f.severity() == Severity::Error)
+        .count();
+    let Ok(mut view) = View::open(&walked) else {
+        return errors;
+    };
     let _ = (view.superblock_view(), view.groups().len(), view.findings().len());
     for space in keepfs_format::Space::ALL {
         let _ = view.map(space).len();
@@ -131,6 +144,7 @@ fn audit(image: &Image) {
         }
     }
     let _ = view.resolve(b"/small dir/nested/inner/tree again");
+    errors
 }
 
 /// Checks what was written, whether it was mounted in the end or not.
@@ -201,16 +215,23 @@ fn explore(v: &dyn Vfs, tree: &mut Tree, deep: bool) {
     tree.note(figures);
 }
 
-/// Names of a directory; a listing whose cookies do not rise would never end.
+/// Names of a directory, some at a time as the kernel asks for them; a listing whose cookies do not rise would never end.
 fn names(v: &dyn Vfs, dir: Ino, tree: &mut Tree) -> Vec<(Vec<u8>, FileKind)> {
     let mut found = Vec::new();
-    let listed = v.readdir(dir, 0, &mut |e| {
-        if e.name != b"." && e.name != b".." {
-            found.push((e.name.to_vec(), e.kind));
+    let mut cookie = 0;
+    for _ in 0..CALLS_MAX {
+        let mut told = 0;
+        let listed = v.readdir(dir, cookie, &mut |e| {
+            if e.name != b"." && e.name != b".." && found.len() < NAMES_MAX {
+                found.push((e.name.to_vec(), e.kind));
+            }
+            (told, cookie) = (told + 1, e.cookie);
+            told < NAMES_A_CALL
+        });
+        if tree.note(listed).is_none() || told == 0 {
+            break;
         }
-        found.len() < NAMES_MAX
-    });
-    tree.note(listed);
+    }
     let _ = v.lookup(dir, b"..");
     let _ = v.lookup(dir, b"no such name");
     found

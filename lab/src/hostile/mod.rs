@@ -4,8 +4,8 @@
 //! or a write outside the pages that the pool may write.
 //!
 //! [`base`] makes the images to start from, [`anatomy`] takes one apart and puts a changed one together, [`fields`]
-//! and [`sites`] list what can be changed, [`change`] says how, [`case`] is one image in a line of text, [`exercise`]
-//! does everything with it, [`legal`] watches what is written, [`worker`] runs cases in a process of its own.
+//! and [`sites`] list what can be changed, [`change`] says how, [`shapes`] puts whole nodes and records where they must
+//! not be, [`case`] is one image in a line of text, [`exercise`] does everything with it, [`legal`] watches what is written, [`worker`] runs cases in a process of its own.
 
 pub mod anatomy;
 pub mod base;
@@ -14,6 +14,7 @@ pub mod change;
 pub mod exercise;
 pub mod fields;
 pub mod legal;
+pub mod shapes;
 pub mod sites;
 pub mod tally;
 pub mod worker;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The argument that makes the binary a worker.
 pub const ARGUMENT: &str = "--worker";
 /// How long one image may take.
-pub const TIME_MAX: Duration = Duration::from_secs(30);
+pub const TIME_MAX: Duration = Duration::from_secs(10);
 /// How much resident memory a worker may gain, KiB.
 pub const MEMORY_MAX_KIB: u64 = 256 << 10;
 /// How much address space a worker may have, KiB (an allocation beyond fails and ends it).
@@ -116,7 +116,9 @@ fn run(subject: &Subject, case: &Case, seen: &mut HashMap<(String, u64), Outcome
         };
     }
     PANIC.with(|p| p.borrow_mut().clear());
-    let outcome = match catch_unwind(AssertUnwindSafe(|| exercise(&case.base, &image))) {
+    let outcome = match catch_unwind(AssertUnwindSafe(|| {
+        exercise(&case.base, &image, case.must_be_found(subject))
+    })) {
         Ok(outcome) => outcome,
         Err(_) => Outcome::Violation(PANIC.with(|p| p.borrow().clone())),
     };
