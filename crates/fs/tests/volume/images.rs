@@ -302,9 +302,8 @@ fn attributes_of_a_file_with_a_pending_hole_over_a_graph_are_told() {
     }
 }
 
-/// S-6.6: directories that lie in themselves are walked once, or a million names would be told before the file is found.
-#[test]
-fn paths_in_a_ring_of_directories_are_found_once() {
+/// A directory with four that are the one above it, and a file below thirty others.
+fn ring() -> (Pool, Ino, Ino) {
     let pool = unwatched(16_384);
     let volume = &pool.volume;
     let outer = make(&**volume, Ino::ROOT, "outer", FileKind::Dir).expect("mkdir");
@@ -330,9 +329,35 @@ fn paths_in_a_ring_of_directories_are_found_once() {
             Ok(txn.put(leaf, at, &outer.0.to_le_bytes(), Meaning::Dirent)?)
         });
     }
-    let found = ends(volume, move |volume| volume.paths_of(&[file.0, u64::MAX].into()));
+    (pool, outer, file)
+}
+
+/// S-6.6: directories that lie in themselves are walked once, or a million names would be told before the file is found.
+#[test]
+fn paths_in_a_ring_of_directories_are_found_once() {
+    let (pool, _, file) = ring();
+    let found = ends(&pool.volume, move |volume| volume.paths_of(&[file.0, u64::MAX].into()));
     let path = format!("/outer/inner{}/file", "/deep".repeat(30));
     assert_eq!(found.get(&file.0), Some(&path));
+}
+
+/// S-19.3: a scrub of what is below such a directory looks at each once.
+#[test]
+fn a_scrub_of_a_ring_of_directories_ends() {
+    let (pool, outer, _) = ring();
+    let wish = keepfs_fs::Wish {
+        rest: true,
+        top: Some(outer.0),
+        ..keepfs_fs::Wish::default()
+    };
+    let ended = ends(&pool.volume, |volume| {
+        volume.scrub_start(wish).expect("started");
+        (0..10_000).any(|_| {
+            volume.scrub_turn();
+            volume.scrub_record().state == keepfs_fs::ScrubState::Finished
+        })
+    });
+    assert!(ended, "{:?}", pool.volume.scrub_record());
 }
 
 /// S-20.12: a listing of few names that lie far apart comes back in between, and has each of them once in the end.
