@@ -84,6 +84,38 @@ fn a_server_has_one_heap() {
     }
 }
 
+/// S-13.11: names and bytes of all users' files are in no core of a server, of the next one neither.
+#[test]
+fn no_core_has_the_memory_of_a_pool() {
+    for options in ["keeper=on", "keeper=off"] {
+        let Some(bed) = Bed::mounted(options) else { return };
+        for life in 1..=2 {
+            fs::write(bed.on("file"), "text").unwrap();
+            let maps = fs::read_to_string(format!("/proc/{}/smaps", bed.server())).unwrap();
+            let (mut region, mut regions) = (None, 0);
+            for line in maps.lines() {
+                match line.strip_prefix("VmFlags:") {
+                    Some(flags) => {
+                        if let Some(region) = region.take() {
+                            assert!(flags.split(' ').any(|flag| flag == "dd"), "{life}: {region}: {flags}");
+                            regions += 1;
+                        }
+                    }
+                    None if line.contains("/memfd:keepfs-") => region = Some(line),
+                    None => {}
+                }
+            }
+            // Frames, their sums, undo records, redo and staged pages at least.
+            assert!(regions > 4, "{maps}");
+            if options == "keeper=off" {
+                break;
+            }
+            bed.end_server(Signal::KILL);
+        }
+        bed.unmount();
+    }
+}
+
 /// The command returns when the last process that holds the pool is gone.
 #[test]
 fn unmount_ends_keeper_and_server() {

@@ -179,10 +179,7 @@ impl Region {
         let at = self.shown + start;
         // The kernel makes nothing of a range that has no page yet.
         core::hint::black_box(byte(at).load(Ordering::Relaxed));
-        // SAFETY: a range of the region (just checked); its content stays what it is.
-        unsafe {
-            libc::madvise(at as *mut libc::c_void, LARGE, libc::MADV_COLLAPSE);
-        }
+        advise(at, LARGE, libc::MADV_COLLAPSE);
     }
 }
 
@@ -230,9 +227,7 @@ impl Drop for Region {
         let window = hidden::take(self.number);
         // SAFETY: both ranges were mapped by `map_both` with this length and nothing points into them any more.
         // A sealed mapping refuses, which leaks it on purpose.
-        unsafe {
-            libc::munmap(self.shown as *mut libc::c_void, self.len);
-        }
+        unsafe { libc::munmap(self.shown as *mut libc::c_void, self.len) };
         if matches!(self.guard, Guard::Alias | Guard::Pkey) {
             unmap_window(window, self.len);
         }
@@ -498,7 +493,14 @@ fn secret_hint(align: usize) -> io::Result<usize> {
 const NOTHING: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
 
 fn map(fd: &OwnedFd, len: usize, prot: libc::c_int, how: libc::c_int, at: usize) -> io::Result<usize> {
-    map_at(Some(fd), len, prot, libc::MAP_SHARED | how, at)
+    let mapped = map_at(Some(fd), len, prot, libc::MAP_SHARED | how, at);
+    mapped.inspect(|at| advise(*at, len, libc::MADV_DONTDUMP)) // S-13.11
+}
+
+/// Asks the kernel for something that changes no content; what it cannot do is not done.
+fn advise(at: usize, len: usize, what: libc::c_int) {
+    // SAFETY: a range that this file mapped; its content stays what it is.
+    unsafe { libc::madvise(at as *mut libc::c_void, len, what) };
 }
 
 /// Maps a file, or nothing. `how` with MAP_FIXED: over what the caller mapped itself.
@@ -516,9 +518,7 @@ fn map_at(fd: Option<&OwnedFd>, len: usize, prot: libc::c_int, how: libc::c_int,
 fn mseal(at: usize, len: usize) {
     const SYS_MSEAL: libc::c_long = 462;
     // SAFETY: a system call on a range that this file mapped; an older kernel answers ENOSYS.
-    unsafe {
-        libc::syscall(SYS_MSEAL, at, len, 0);
-    }
+    unsafe { libc::syscall(SYS_MSEAL, at, len, 0) };
 }
 
 /// Has `handler` called at each `signal`; calls that it interrupts go on.
