@@ -8,6 +8,9 @@ use crate::protocol::request::{GetxattrIn, SetxattrIn, SetxattrInCompat};
 use crate::reply::ReplyBuf;
 use keepfs_vfs::{Errno, XattrHow};
 
+/// What begins names that are root's alone.
+const TRUSTED: &[u8] = b"trusted.";
+
 impl Dispatcher {
     pub(super) fn getxattr(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
         let (args, rest) = request.args_and_rest::<GetxattrIn>()?;
@@ -19,7 +22,10 @@ impl Dispatcher {
     pub(super) fn listxattr(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
         let args: GetxattrIn = request.args()?;
         let mut list = Vec::new();
-        for name in self.vfs.listxattr(request.ino())? {
+        // S-20.10
+        let is_root = request.header.uid == 0;
+        let names = self.vfs.listxattr(request.ino())?.into_iter();
+        for name in names.filter(|name| is_root || !name.starts_with(TRUSTED)) {
             list.extend_from_slice(&name);
             list.push(0);
         }

@@ -295,7 +295,9 @@ impl Vfs for Fake {
     }
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         self.note(format!("listxattr {}", ino.0));
-        self.answer(vec![b"user.a".to_vec(); self.size(2, 5000)])
+        let mut names = vec![b"user.a".to_vec(); self.size(2, 5000)];
+        names.insert(1, b"trusted.t".to_vec());
+        self.answer(names)
     }
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.note(format!("removexattr {} {}", ino.0, text(name)));

@@ -647,6 +647,12 @@ fn extended_attributes() {
         (14, b"user.a\0user.a\0".to_vec())
     );
     assert_eq!(errno(list(13)), Errno::ERANGE);
+    // S-20.10: names that are root's alone are told to root alone.
+    let as_root = |size| payload(list(size).by(0, 4321));
+    assert_eq!(
+        (word(&as_root(0), 0), as_root(24)),
+        (24, b"user.a\0trusted.t\0user.a\0".to_vec())
+    );
     let set = |size, flags, more| {
         Req::new(Setxattr, 5)
             .args(&SetxattrIn {

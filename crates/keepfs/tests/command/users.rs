@@ -47,6 +47,24 @@ fn permissions_hold() {
     assert_eq!(done(&mut sh("cat \"$1\"", &closed)), "mine");
 }
 
+/// S-20.10: as on ext4, a user does not even see what root alone may read.
+#[test]
+fn names_of_trusted_attributes_are_root_s() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let file = bed.on("file");
+    fs::write(&file, "text").unwrap();
+    for name in ["user.open", "trusted.secret"] {
+        rustix::fs::setxattr(&file, name, b"value", rustix::fs::XattrFlags::empty()).unwrap();
+    }
+    let list = |command: &mut Command| {
+        let told = done(command.args(["getfattr", "--absolute-names", "-m", "-"]).arg(&file));
+        let names = told.lines().filter(|line| line.contains('.') && !line.starts_with('#'));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(list(&mut nobody()), ["user.open"]);
+    assert_eq!(list(&mut Command::new("env")), ["trusted.secret", "user.open"]);
+}
+
 #[test]
 fn acls_hold() {
     let Some(bed) = Bed::mounted("") else { return };
