@@ -1,10 +1,11 @@
 //! How commands talk to a running server: a socket that only root may use, one line asked, one answer in JSON.
 //!
+//! Clients are heard side by side, so that one that is slow stops no others; questions are answered one after the other.
 //! `status`, `events`, `follow` and `sync` are answered when they are done. `wait` is answered twice: at once, and when the pool is closed;
 //! the connection is closed when the pool is free for others.
 
 use super::registry::{self, Record};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
@@ -13,10 +14,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long a client may take to say what it wants.
+/// How long a client may take to say what it wants, all of it, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Clients that are heard at a time; others wait until one of them is done.
+const CLIENTS_MAX: usize = 64;
 /// Longest question, bytes.
 const QUESTION_MAX: u64 = 8192;
 
@@ -49,12 +52,16 @@ impl Control {
     pub fn over(listener: UnixListener, record: Record, answers: Arc<Answers>) -> io::Result<Control> {
         let kept = listener.try_clone()?.into();
         let waiters = Arc::new(Mutex::new(Waiters::default()));
-        let shared = waiters.clone();
-        thread::Builder::new().name("keepfs-control".into()).spawn(move || {
+        let desk = Arc::new(Desk {
+            answers,
+            answering: Mutex::new(()),
+            waiters: waiters.clone(),
+            clients: Mutex::new(0),
+            gone: Condvar::new(),
+        });
+        named_thread().spawn(move || {
             for client in listener.incoming().flatten() {
-                if let Err(error) = serve(client, &*answers, &shared) {
-                    tracing::debug!(%error, "a client of the control socket went away");
-                }
+                desk.hear(client);
             }
         })?;
         Ok(Control {
@@ -108,28 +115,113 @@ pub fn forget_dead(device: &str) {
     }
 }
 
-fn serve(mut client: UnixStream, answers: &Answers, waiters: &Mutex<Waiters>) -> io::Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
-    client.set_write_timeout(Some(PATIENCE))?;
-    let mut question = String::new();
-    BufReader::new((&client).take(QUESTION_MAX)).read_line(&mut question)?;
-    let question = question.trim();
-    if question == "wait" {
-        // Who has the first answer may unmount at once: the pool is not closed before he is among those who are told.
-        let mut waiters = waiters.lock();
-        writeln!(client, "{{}}")?;
-        return match &waiters.told {
-            Some(answer) => client.write_all(answer.as_bytes()),
-            None => {
-                waiters.waiting.push(client);
-                Ok(())
+/// Where clients are heard.
+struct Desk {
+    answers: Arc<Answers>,
+    /// Held while a question is answered: what it changes is changed by one at a time.
+    answering: Mutex<()>,
+    waiters: Arc<Mutex<Waiters>>,
+    /// How many are being heard.
+    clients: Mutex<usize>,
+    gone: Condvar,
+}
+
+impl Desk {
+    /// Hears a client in a thread of its own.
+    fn hear(self: &Arc<Desk>, client: UnixStream) {
+        let mut clients = self.clients.lock();
+        self.gone.wait_while(&mut clients, |clients| *clients >= CLIENTS_MAX);
+        *clients += 1;
+        drop(clients);
+        let one = Hearing(self.clone());
+        let heard = named_thread().spawn(move || {
+            if let Err(error) = one.0.serve(client) {
+                tracing::debug!(%error, "a client of the control socket went away");
             }
-        };
+        });
+        if let Err(error) = heard {
+            tracing::warn!(%error, "a client of the control socket was not heard");
+        }
     }
-    let unknown = || json!({"error": "this server does not know the question; it is of another version"});
-    // In one piece: a value writes itself in thousands of small ones.
-    let answer = format!("{}\n", answers(question).unwrap_or_else(unknown));
-    client.write_all(answer.as_bytes())
+
+    fn serve(&self, mut client: UnixStream) -> io::Result<()> {
+        let question = question(&client, Instant::now() + PATIENCE)?;
+        if question == "wait" {
+            client.set_write_timeout(Some(PATIENCE))?;
+            // Who has the first answer may unmount at once: the pool is not closed before he is among those who are told.
+            let mut waiters = self.waiters.lock();
+            writeln!(client, "{{}}")?;
+            return match &waiters.told {
+                Some(answer) => client.write_all(answer.as_bytes()),
+                None => {
+                    waiters.waiting.push(client);
+                    Ok(())
+                }
+            };
+        }
+        let unknown = || json!({"error": "this server does not know the question; it is of another version"});
+        let answering = self.answering.lock();
+        let answer = (self.answers)(&question).unwrap_or_else(unknown);
+        drop(answering);
+        // In one piece: a value writes itself in thousands of small ones.
+        let answer = format!("{answer}\n");
+        let until = Instant::now() + PATIENCE;
+        Until { client: &client, until }.write_all(answer.as_bytes())
+    }
+}
+
+/// A client that is heard.
+struct Hearing(Arc<Desk>);
+
+impl Drop for Hearing {
+    fn drop(&mut self) {
+        *self.0.clients.lock() -= 1;
+        self.0.gone.notify_one();
+    }
+}
+
+fn named_thread() -> thread::Builder {
+    thread::Builder::new().name("keepfs-control".into())
+}
+
+/// The line that a client says, whole by `until`.
+fn question(client: &UnixStream, until: Instant) -> io::Result<String> {
+    let mut question = String::new();
+    BufReader::new(Until { client, until }.take(QUESTION_MAX)).read_line(&mut question)?;
+    Ok(question.trim().to_owned())
+}
+
+/// A connection that ends at a time, however little is moved each time.
+struct Until<'c> {
+    client: &'c UnixStream,
+    until: Instant,
+}
+
+impl Until<'_> {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        match self.until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+            left => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.client.set_read_timeout(self.left()?)?;
+        self.client.read(buf)
+    }
+}
+
+impl Write for Until<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.client.set_write_timeout(self.left()?)?;
+        self.client.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Why a server does not answer.

@@ -1,6 +1,7 @@
 //! Who waits for a pool to be closed is told, whenever that is.
 
 use super::*;
+use std::sync::mpsc;
 use std::time::Instant;
 
 /// A server of a mount that is kept, so that it takes nothing away when it closes.
@@ -15,7 +16,8 @@ fn control(folder: &std::path::Path) -> Control {
         options: Vec::new(),
     };
     let listener = UnixListener::bind(folder.join("socket")).unwrap();
-    Control::over(listener, record, Arc::new(|_: &str| None)).unwrap()
+    let answers = |question: &str| (question == "name").then(|| json!("keepfs"));
+    Control::over(listener, record, Arc::new(answers)).unwrap()
 }
 
 /// Asks to wait; what is told of the end.
@@ -48,4 +50,48 @@ fn who_comes_after_the_end_is_told() {
     drop(control.close(Err("no medium".into())));
     let told = wait(folder.path(), || {});
     assert_eq!(told, r#"{"durable":false,"error":"no medium"}"#);
+}
+
+/// Says a byte now and then until it is told to stop, or nobody listens.
+fn drip(mut stream: UnixStream, stop: &mpsc::Receiver<()>, every: Duration) {
+    while stop.recv_timeout(every) == Err(mpsc::RecvTimeoutError::Timeout) && stream.write_all(b"x").is_ok() {}
+}
+
+/// It goes on saying bytes, never the end of the line, until the others have their answers.
+#[test]
+fn who_is_slow_stops_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let _control = control(folder.path());
+    let connect = || UnixStream::connect(folder.path().join("socket")).unwrap();
+    let (silent, slow) = (connect(), connect());
+    let (stop, stopped) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || drip(slow, &stopped, Duration::from_millis(100)));
+        for _ in 0..3 {
+            let stream = connect();
+            stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            writeln!(&stream, "name").unwrap();
+            let answer = BufReader::new(&stream).lines().next();
+            assert_eq!(answer.unwrap().unwrap(), "\"keepfs\"");
+        }
+        drop(stop);
+    });
+    drop(silent);
+}
+
+/// However short the pauses between its bytes are.
+#[test]
+fn a_question_ends_at_its_time() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (stop, stopped) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || drip(theirs, &stopped, Duration::from_millis(1)));
+        let asked = question(&ours, Instant::now() + Duration::from_millis(200));
+        drop(stop);
+        let kind = asked.unwrap_err().kind();
+        assert!(
+            matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock),
+            "{kind}"
+        );
+    });
 }
