@@ -10,6 +10,7 @@ mod control;
 mod create;
 mod damage;
 mod dump;
+mod environment;
 mod events;
 mod failure;
 mod figures;

@@ -1,5 +1,5 @@
 //! Servers that misbehave, in a build with the feature `planted`: what a server that was taken over gets from the kernel, a store
-//! that misses the door, a request that kills every server (decisions 0581, 0582; SPEC S-16.3, S-18.5).
+//! that misses the door, a request that kills every server (decisions 0581, 0582, 0815; SPEC S-16.3, S-18.5).
 
 #[path = "command/bed.rs"]
 #[allow(dead_code)]
@@ -64,10 +64,30 @@ fn a_server_that_was_taken_over_gets_nothing() {
             "io_uring",
             "bpf",
             "unshare",
+            "owner of signals",
+            "owner of signals with a kind",
+            "number of signals",
+            "signals of files",
+            "signals by ioctl",
+            "owner by ioctl",
+            "owner of a socket",
+            "typed words",
+            "a process",
+            "a namespace of users",
+            "a thread with a net",
+            "fork",
+            "vfork",
+            "queued signal",
+            "signal to a thread",
+            "dumpable",
+            "limits",
         ] {
             let answer = ask(&bed, &format!("planted try {what}"));
             assert_eq!(answer, Some(Errno::PERM.raw_os_error().into()), "{what}");
         }
+        // Libc goes on by clone(2), which is seen through.
+        let answer = ask(&bed, "planted try arguments that no filter sees");
+        assert_eq!(answer, Some(Errno::NOSYS.raw_os_error().into()));
         fs::write(bed.on("file"), "text").unwrap();
         if life == 0 {
             bed.end_server(rustix::process::Signal::KILL);
@@ -97,7 +117,7 @@ fn a_server_that_is_taken_over_by_its_image_gets_no_files() {
         for life in 0..2 {
             let tried = ask(&bed, "planted tried").unwrap();
             let tried = tried.as_object().unwrap();
-            assert_eq!(tried.len(), 26, "{tried:?}");
+            assert_eq!(tried.len(), 44, "{tried:?}");
             for (what, came) in tried {
                 let refused = [Errno::PERM, Errno::ACCESS].map(|errno| errno.raw_os_error());
                 let refused = came.as_i64().is_some_and(|errno| refused.contains(&(errno as i32)));
@@ -134,7 +154,7 @@ fn a_server_alone_starts_no_programs() {
         let mut tried = String::new();
         BufReader::new(stream).read_line(&mut tried).unwrap();
         let tried: serde_json::Map<String, Value> = serde_json::from_str(&tried).unwrap();
-        assert_eq!(tried.len(), 7, "{tried:?}");
+        assert_eq!(tried.len(), 13, "{tried:?}");
         for (what, came) in tried {
             assert_eq!(came, Errno::PERM.raw_os_error(), "{what}");
         }
@@ -168,6 +188,32 @@ fn a_keeper_believes_no_server() {
     }
     rustix::process::kill_process(server, rustix::process::Signal::KILL).unwrap();
     assert!(victim.exists(), "the keeper has removed what its server named");
+}
+
+/// A name that nobody leaves, and bytes where there are none: the keeper says so and holds what it held (decision 0816).
+#[test]
+fn a_keeper_does_not_grow_by_what_its_server_leaves() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    for (name, why) in [
+        ("planted", "nothing is kept under the name"),
+        (
+            "device",
+            "the device has 1000 bytes and 0 descriptors; 0 and 1 are kept",
+        ),
+    ] {
+        assert_eq!(
+            ask(&bed, &format!("planted lie put {name}")),
+            Some("not refused".into())
+        );
+        let told = || done(keepfs(["events"]).arg(bed.dir())).contains(why);
+        assert!((0..1000).any(|_| told()), "{name}: not a word");
+    }
+    // With the device replaced no other server could go on.
+    bed.end_server(rustix::process::Signal::KILL);
+    fs::write(bed.on("file"), "text").unwrap();
+    assert_eq!(deaths(&bed), 1);
+    bed.unmount();
+    bed.check();
 }
 
 /// The store faults, the handler reports, the next server makes names of the report and tells it: to `keepfs events` and to

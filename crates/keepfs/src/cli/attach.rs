@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::keep::wire;
 use super::options::{Anchor, MountOptions};
 use super::registry::{self, Record};
-use super::{Outcome, control};
+use super::{Outcome, control, environment};
 use keepfs::Pool;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{Connection, FuseError, How, MountConfig, Session, Unmounter};
@@ -243,6 +243,7 @@ pub fn start_detach(description: &[u8]) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["detach", "--keeper", &std::process::id().to_string()]);
     command.arg(OsString::from_vec(description.to_vec()));
+    environment::bare(&mut command);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

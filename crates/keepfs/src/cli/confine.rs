@@ -1,5 +1,5 @@
 //! What a server with a keeper may ask of the kernel once it serves: nothing that opens, makes or names a file, no new program,
-//! no other process, no new socket (decision 0581).
+//! no other process, no new socket, no signal to others (decisions 0581, 0815).
 //!
 //! Before that, from before it reads the first byte of its pool, the worst is refused already (decision 0607), and no file is
 //! opened, made or removed but a few ([`paths`], decision 0612).
@@ -14,8 +14,8 @@ use super::table;
 use keepfs_store::arena;
 use libc::c_long;
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
-use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
-use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule};
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
+use seccompiler::{BpfProgram, SeccompAction, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule};
 use std::collections::BTreeMap;
 
 /// Memory of files and of the process: what a pool and a mount are read and written with.
@@ -42,7 +42,6 @@ const FILES: &[c_long] = &[
     libc::SYS_fstat,
     libc::SYS_newfstatat,
     libc::SYS_statx,
-    libc::SYS_fcntl,
     libc::SYS_dup,
     libc::SYS_dup2,
     libc::SYS_dup3,
@@ -57,7 +56,7 @@ const PROCESS: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_futex,
     libc::SYS_membarrier,
-    libc::SYS_clone,
+    // Answered ENOSYS by the filter before this one ([`no_structs`]).
     libc::SYS_clone3,
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -118,6 +117,30 @@ const OLD: &[c_long] = &[];
 /// Ioctls: telling a block device which pages are free.
 const IOCTLS: &[u64] = &[0x1277];
 
+/// What fcntl(2) is asked for: copies of descriptors, and the seals of memory. Not whom a file sends signals and which.
+const FCNTLS: &[libc::c_int] = &[
+    libc::F_GETFL,
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GET_SEALS,
+    libc::F_ADD_SEALS,
+];
+
+/// The same by ioctl(2): FIOASYNC, FIOSETOWN, SIOCSPGRP; and words that a terminal takes for typed: TIOCSTI.
+const NEVER_IOCTLS: [u64; 4] = [0x5452, 0x8901, 0x8902, 0x5412];
+
+/// What clone(2) may not make, nor without [`libc::CLONE_THREAD`] anything.
+const NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
 /// What nothing that opens a pool and mounts it needs, and what makes more of a process that was taken over: other programs and
 /// processes, mounts and namespaces, the kernel's own programs and modules, users, files' owners and modes.
 const NEVER: &[c_long] = &[
@@ -128,6 +151,8 @@ const NEVER: &[c_long] = &[
     libc::SYS_process_vm_writev,
     libc::SYS_kill,
     libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_pidfd_getfd,
     libc::SYS_pidfd_send_signal,
     libc::SYS_mount,
@@ -177,6 +202,9 @@ const NEVER: &[c_long] = &[
 /// The same by the names that newer architectures do without.
 #[cfg(target_arch = "x86_64")]
 const NEVER_OLD: &[c_long] = &[
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_setrlimit,
     libc::SYS_mknod,
     libc::SYS_symlink,
     libc::SYS_link,
@@ -191,8 +219,6 @@ const NEVER_OLD: &[c_long] = &[];
 const ALONE: &[c_long] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
-    libc::SYS_kill,
-    libc::SYS_tkill,
     libc::SYS_io_uring_setup,
     libc::SYS_socket,
     libc::SYS_connect,
@@ -201,11 +227,13 @@ const ALONE: &[c_long] = &[
 ];
 
 /// Confines a server without a keeper before it reads its pool, as far as who mounts, listens and unmounts itself can be: no
-/// programs, no other processes, namespaces, modules, users, and no memory that becomes code (decision 0624).
+/// programs, no signals to other processes, namespaces, modules, users, and no memory that becomes code (decisions 0624, 0815).
 pub fn alone() {
-    let rules = first_rules().map(|mut rules| {
+    let rules = first_rules().and_then(|mut rules| {
         rules.retain(|call, _| !ALONE.contains(call));
-        rules
+        // It unmounts in a process of its own.
+        rules.insert(libc::SYS_clone, namespaces()?);
+        Ok(rules)
     });
     set_first(compiled(rules, SeccompAction::Allow, REFUSE));
 }
@@ -222,10 +250,23 @@ pub fn before_reading() {
 }
 
 fn set_first(program: Result<BpfProgram, String>) {
-    let set = program.and_then(|program| seccompiler::apply_filter(&program).map_err(|e| e.to_string()));
-    if let Err(error) = set {
-        tracing::warn!(%error, "this server reads the pool with more rights than it needs");
+    for program in [no_structs(), program] {
+        let set = program.and_then(|program| seccompiler::apply_filter(&program).map_err(|e| e.to_string()));
+        if let Err(error) = set {
+            tracing::warn!(%error, "this server reads the pool with more rights than it needs");
+        }
     }
+}
+
+/// The filter against clone3(2), whose flags lie in memory where no filter sees them. The answer is that there is none, and libc
+/// makes its threads by clone(2).
+fn no_structs() -> Result<BpfProgram, String> {
+    let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
+    compiled(
+        Ok(clone3),
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::ENOSYS.unsigned_abs()),
+    )
 }
 
 /// The filter that refuses what the rules name.
@@ -243,7 +284,34 @@ fn first_rules() -> Result<Rules, seccompiler::BackendError> {
         let code = SeccompCondition::new(2, Dword, MaskedEq(exec), exec)?;
         rules.insert(call, vec![one(code)?]);
     }
+    let others = FCNTLS.iter().map(|command| word(1, Ne, *command as u64));
+    rules.insert(
+        libc::SYS_fcntl,
+        vec![SeccompRule::new(others.collect::<Result<_, _>>()?)?],
+    );
+    let ioctls = NEVER_IOCTLS.iter().map(|number| one(word(1, Eq, *number)?));
+    rules.insert(libc::SYS_ioctl, ioctls.collect::<Result<_, _>>()?);
+    let mut clones = namespaces()?;
+    clones.push(one(word(0, MaskedEq(libc::CLONE_THREAD as u64), 0)?)?);
+    rules.insert(libc::SYS_clone, clones);
+    // Signals to others, memory that others may read, and what it may use of the machine.
+    rules.insert(libc::SYS_tgkill, vec![one(word(0, Ne, std::process::id().into())?)?]);
+    rules.insert(libc::SYS_prctl, vec![one(word(0, Eq, libc::PR_SET_DUMPABLE as u64)?)?]);
+    rules.insert(libc::SYS_prlimit64, vec![one(SeccompCondition::new(2, Qword, Ne, 0)?)?]);
     Ok(rules)
+}
+
+/// clone(2) with any of [`NAMESPACES`].
+fn namespaces() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let flags = NAMESPACES.iter().map(|flag| *flag as u64);
+    flags
+        .map(|flag| SeccompRule::new(vec![word(0, MaskedEq(flag), flag)?]))
+        .collect()
+}
+
+/// That the 32 bits of an argument, of which the kernel looks at no more, compare so.
+fn word(argument: u8, compared: SeccompCmpOp, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, Dword, compared, value)
 }
 
 /// Confines this process, all its threads, for good. What cannot be is said and the server goes on: a kernel without the
@@ -292,6 +360,11 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
     // Signals to threads of its own, for the guard's report and for abort(3).
     let own = SeccompCondition::new(0, Dword, Eq, u64::from(std::process::id()))?;
     rules.insert(libc::SYS_tgkill, vec![one(own)?]);
+    let commands = FCNTLS.iter().map(|command| one(word(1, Eq, *command as u64)?));
+    rules.insert(libc::SYS_fcntl, commands.collect::<Result<_, _>>()?);
+    let thread = libc::CLONE_THREAD as u64;
+    let asked = NAMESPACES.iter().fold(thread, |flags, flag| flags | *flag as u64);
+    rules.insert(libc::SYS_clone, vec![one(word(0, MaskedEq(asked), thread)?)?]);
     // Names for threads.
     let name = SeccompCondition::new(0, Dword, Eq, libc::PR_SET_NAME as u64)?;
     rules.insert(libc::SYS_prctl, vec![one(name)?]);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// What glibc asks for the most heaps it may make.
-const HEAPS: &str = "MALLOC_ARENA_MAX";
+pub const HEAPS: &str = "MALLOC_ARENA_MAX";
 
 /// The program gets one heap for all of its threads, unless whoever started us asked for another number: glibc makes up to
 /// eight for each processor, and what one thread has freed of its own is of no use to another (P-9; decision 0650).

@@ -20,7 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, fmt};
 
 /// The environment variable that says what is logged.
-const VARIABLE: &str = "KEEPFS_LOG";
+pub const VARIABLE: &str = "KEEPFS_LOG";
 /// Events that are kept; the oldest make room.
 const RING: usize = 256;
 

@@ -3,7 +3,7 @@
 use super::args::{Keep, Mount};
 use super::failure::Failure;
 use super::options::MountOptions;
-use super::{Outcome, heap, keep, registry, remount, serve};
+use super::{Outcome, environment, heap, keep, registry, remount, serve};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -50,6 +50,7 @@ pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foregrou
     if sloppy {
         server.arg("--sloppy");
     }
+    environment::bare(&mut server);
     heap::one(&mut server);
     server.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = server

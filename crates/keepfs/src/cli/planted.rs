@@ -4,7 +4,8 @@
 //! them forgets ([`Second`]). The control socket takes `planted store` (a store that misses the door) and `planted try WHAT`
 //! (asks of the kernel what a server may not have; the answer is the error). With `try:DIR` in the environment each server asks
 //! for the same, for files in `DIR` and its pool, and for a record of the name of `DIR`, when it is about to read its pool;
-//! `planted tried` tells the answers. `planted lie ended FILE` and `planted lie upgrade PROGRAM` tell the keeper what is not true.
+//! `planted tried` tells the answers. `planted lie ended FILE` and `planted lie upgrade PROGRAM` tell the keeper what is not true, and
+//! `planted lie put NAME` gives it more than it holds.
 
 use super::keep::kept::Kept;
 use super::registry;
@@ -59,7 +60,7 @@ pub fn before_reading(kept: bool) {
 }
 
 /// What of [`attempt`] is refused as early as that.
-const REFUSED_EARLY: [&str; 14] = [
+const REFUSED_EARLY: [&str; 32] = [
     "open",
     "socket",
     "connect",
@@ -74,10 +75,28 @@ const REFUSED_EARLY: [&str; 14] = [
     "memory as code",
     "io_uring",
     "bpf",
+    "owner of signals",
+    "owner of signals with a kind",
+    "number of signals",
+    "signals of files",
+    "signals by ioctl",
+    "owner by ioctl",
+    "owner of a socket",
+    "typed words",
+    "a process",
+    "a namespace of users",
+    "a thread with a net",
+    "fork",
+    "vfork",
+    "queued signal",
+    "signal to a thread",
+    "dumpable",
+    "limits",
+    "unshare",
 ];
 
 /// What is refused to a server without a keeper.
-const REFUSED_ALONE: [&str; 7] = [
+const REFUSED_ALONE: [&str; 13] = [
     "exec",
     "spawn",
     "ptrace",
@@ -85,6 +104,12 @@ const REFUSED_ALONE: [&str; 7] = [
     "memory as code",
     "bpf",
     "unshare",
+    "kill",
+    "owner of signals",
+    "signals of files",
+    "a namespace of users",
+    "fork",
+    "dumpable",
 ];
 
 /// What [`in_folder`] tries.
@@ -178,8 +203,28 @@ fn tell_keeper(kept: &Kept, lie: &str, about: &str) -> io::Result<()> {
             kept.say("upgrade", about.as_bytes())?;
             std::process::exit(0)
         }
+        // It is to hold more than it has room for.
+        "put" => kept.say(&format!("put {about}"), &[b'x'; 1000]),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
+}
+
+/// fcntl(2)'s number of the signal that a file sends, and whom it sends it to.
+const F_SETSIG: usize = 10;
+const F_SETOWN_EX: usize = 15;
+
+/// What makes a process beside clone(2).
+#[cfg(target_arch = "x86_64")]
+const FORKS: [libc::c_long; 2] = [libc::SYS_fork, libc::SYS_vfork];
+#[cfg(not(target_arch = "x86_64"))]
+const FORKS: [libc::c_long; 2] = [libc::SYS_clone; 2];
+
+/// Makes a process, which ends at once.
+fn copy(call: libc::c_long, flags: libc::c_int) -> io::Result<()> {
+    if sys::call(call, [flags as usize, 0, 0, 0, 0])? == 0 {
+        sys::call(libc::SYS_exit_group, [0; 5])?;
+    }
+    Ok(())
 }
 
 /// What a program that has been taken over would try; each would succeed, or fail in another way, for root.
@@ -204,6 +249,30 @@ fn attempt(what: &str) -> Option<io::Result<()>> {
         "memory as code" => call(libc::SYS_mprotect, [0, 4096, libc::PROT_EXEC as usize, 0, 0]),
         "io_uring" => call(libc::SYS_io_uring_setup, [1, 0, 0, 0, 0]),
         "bpf" => call(libc::SYS_bpf, [0, 0, 0, 0, 0]),
+        "owner of signals" => call(libc::SYS_fcntl, [0, libc::F_SETOWN as usize, 1, 0, 0]),
+        "owner of signals with a kind" => call(libc::SYS_fcntl, [0, F_SETOWN_EX, 0, 0, 0]),
+        "number of signals" => call(libc::SYS_fcntl, [0, F_SETSIG, 9, 0, 0]),
+        "signals of files" => call(
+            libc::SYS_fcntl,
+            [0, libc::F_SETFL as usize, libc::O_ASYNC as usize, 0, 0],
+        ),
+        "signals by ioctl" => call(libc::SYS_ioctl, [0, libc::FIOASYNC as usize, 0, 0, 0]),
+        "owner by ioctl" => call(libc::SYS_ioctl, [0, 0x8901, 0, 0, 0]),
+        "owner of a socket" => call(libc::SYS_ioctl, [0, 0x8902, 0, 0, 0]),
+        "typed words" => call(libc::SYS_ioctl, [0, libc::TIOCSTI as usize, 0, 0, 0]),
+        "a process" => copy(libc::SYS_clone, libc::SIGCHLD),
+        "a namespace of users" => copy(libc::SYS_clone, libc::CLONE_NEWUSER | libc::SIGCHLD),
+        "a thread with a net" => call(
+            libc::SYS_clone,
+            [(libc::CLONE_THREAD | libc::CLONE_NEWNET) as usize, 0, 0, 0, 0],
+        ),
+        "arguments that no filter sees" => call(libc::SYS_clone3, [0, 0, 0, 0, 0]),
+        "fork" => copy(FORKS[0], libc::SIGCHLD),
+        "vfork" => copy(FORKS[1], libc::SIGCHLD),
+        "queued signal" => call(libc::SYS_rt_sigqueueinfo, [1, 0, 0, 0, 0]),
+        "signal to a thread" => call(libc::SYS_tgkill, [1, 1, 0, 0, 0]),
+        "dumpable" => call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as usize, 1, 0, 0, 0]),
+        "limits" => call(libc::SYS_prlimit64, [0, libc::RLIMIT_CORE as usize, 8, 0, 0]),
         "unshare" => call(libc::SYS_unshare, [libc::CLONE_NEWUSER as usize, 0, 0, 0, 0]),
         _ => return None,
     })

@@ -6,9 +6,10 @@ use super::failure::Failure;
 use super::figures::Status;
 use super::history;
 use super::image::DeviceImage;
-use super::keep::held::{Held, Item};
+use super::keep::held::{Held, Item, Room};
 use super::keep::kept::Kept;
 use super::keep::lives::{Begin, Death, Mode};
+use super::keep::wire;
 use super::logging::Ring;
 use super::options::MountOptions;
 use super::pause::{Lap, Pause};
@@ -42,6 +43,25 @@ const REMAINS: &str = "remains";
 pub const EVENTS: &str = "events";
 /// [`Place`].
 const PLACE: &str = "place";
+
+/// What a server may leave with its keeper, which holds no more of it than this (decision 0816). Bytes of the connection and of the
+/// place are paths and options of the mount; memory has a name of its own for each descriptor.
+pub const ROOMS: [Room; 6] = [
+    room(DEVICE, 0, 1),
+    room(CONNECTION, 32 << 10, wire::DESCRIPTORS_MAX),
+    room(CONTROL, 0, 1),
+    room(REMAINS, 4 << 10, 64),
+    room(EVENTS, 0, 1),
+    room(PLACE, 60 << 10, 0),
+];
+
+const fn room(name: &'static str, bytes: usize, descriptors: usize) -> Room {
+    Room {
+        name,
+        bytes,
+        descriptors,
+    }
+}
 
 /// Where the server of a mount is found, and what no later server can find out.
 #[derive(Serialize, Deserialize)]

@@ -84,6 +84,43 @@ fn a_server_has_one_heap() {
     }
 }
 
+/// Decision 0815: a server that is taken over finds nothing there of whoever mounted.
+#[test]
+fn no_process_of_a_mount_has_the_environment_of_who_mounted() {
+    for options in ["keeper=on", "keeper=off"] {
+        if !super::bed::possible() {
+            return;
+        }
+        let bed = Bed::new();
+        let mut mount = bed.mounting(options);
+        done(mount.env("KEEPFS_TEST_TOKEN", "secret").env("KEEPFS_LOG", "warn"));
+        let names = |pid: i64| {
+            let words = fs::read(format!("/proc/{pid}/environ")).unwrap();
+            let words = String::from_utf8(words).unwrap();
+            let names = words.split('\0').filter_map(|word| word.split_once('='));
+            names.map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+        };
+        let known = ["PATH", "KEEPFS_LOG", "RUST_BACKTRACE", "MALLOC_ARENA_MAX"];
+        for _ in 0..2 {
+            let status = bed.status();
+            let mut pids = vec![status["server_pid"].as_i64().unwrap()];
+            pids.extend(status["keeper"]["pid"].as_i64());
+            pids.extend(status["keeper"]["spare_pid"].as_i64());
+            for pid in pids {
+                let names = names(pid);
+                assert!(names.iter().all(|name| known.contains(&name.as_str())), "{names:?}");
+                assert!(names.iter().any(|name| name == "KEEPFS_LOG"), "{names:?}");
+            }
+            if options == "keeper=off" {
+                break;
+            }
+            bed.end_server(Signal::KILL);
+            fs::metadata(bed.on(".")).unwrap();
+        }
+        bed.unmount();
+    }
+}
+
 /// S-13.11: names and bytes of all users' files are in no core of a server, of the next one neither.
 #[test]
 fn no_core_has_the_memory_of_a_pool() {

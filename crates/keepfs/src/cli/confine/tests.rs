@@ -29,10 +29,55 @@ fn nothing_that_names_a_file_or_starts_a_program_is_on_it() {
         libc::SYS_bpf,
         libc::SYS_io_uring_setup,
         libc::SYS_memfd_create,
+        libc::SYS_rt_sigqueueinfo,
+        libc::SYS_unshare,
+        libc::SYS_prlimit64,
     ];
     for call in refused {
         assert!(!rules.contains_key(&call), "call {call}");
     }
+}
+
+/// Decision 0815: where a call may do both, its arguments decide, in the filter of each phase.
+#[test]
+fn calls_that_may_signal_or_make_processes_are_seen_through() {
+    for rules in [rules().expect("rules"), first_rules().expect("rules")] {
+        for call in [
+            libc::SYS_fcntl,
+            libc::SYS_clone,
+            libc::SYS_tgkill,
+            libc::SYS_prctl,
+            libc::SYS_ioctl,
+        ] {
+            assert!(rules.get(&call).is_some_and(|rules| !rules.is_empty()), "call {call}");
+        }
+    }
+}
+
+/// Landlock alone, where the kernel has it for signals (6.12): no filter is set here.
+#[test]
+fn no_signal_leaves_the_threads_that_are_limited() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::process::Command;
+
+    let mut other = Command::new("sleep").arg("1000").spawn().expect("a process");
+    let pid = Pid::from_child(&other);
+    let tried = std::thread::spawn(move || {
+        let before = kill_process(pid, Signal::CONT);
+        let has_landlock = paths::limit().expect("limited");
+        (has_landlock, before, kill_process(pid, Signal::CONT))
+    });
+    let (has_landlock, before, after) = tried.join().expect("it lives");
+    other.kill().and_then(|()| other.wait()).expect("its end");
+    before.expect("it could");
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map_while(|word| word.parse::<u32>().ok());
+    let version = (numbers.next(), numbers.next());
+    if !has_landlock || version < (Some(6), Some(12)) {
+        use std::io::Write;
+        return drop(writeln!(std::io::stderr(), "skipped: needs Landlock for signals"));
+    }
+    assert_eq!(after, Err(rustix::io::Errno::PERM));
 }
 
 /// On a thread of its own: what it is given up stays with it.
@@ -52,7 +97,9 @@ fn before_a_pool_is_read_the_worst_is_refused_and_what_is_open_can_be_written() 
         fs::write(&victim, "").expect("a file");
         let mut file = File::create(own.join("file")).expect("a file");
         let has_landlock = paths::limit().expect("limited");
-        seccompiler::apply_filter(&first_program().expect("a program")).expect("confined");
+        for program in [no_structs(), first_program()] {
+            seccompiler::apply_filter(&program.expect("a program")).expect("confined");
+        }
         let needed = [
             file.write_all(b"an event"),
             file.set_len(0),
@@ -70,6 +117,11 @@ fn before_a_pool_is_read_the_worst_is_refused_and_what_is_open_can_be_written() 
             (
                 "a signal",
                 rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::CONT)
+                    .map_err(Into::into),
+            ),
+            (
+                "signals of a file",
+                rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::from_bits_retain(libc::O_ASYNC as u32))
                     .map_err(Into::into),
             ),
             ("root", rustix::process::chroot("/").map_err(Into::into)),

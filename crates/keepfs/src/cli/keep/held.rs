@@ -1,4 +1,5 @@
-//! What a keeper holds: named, opaque bytes with open descriptors. A name that is put again is replaced as a whole.
+//! What a keeper holds: named, opaque bytes with open descriptors. A name that is put again is replaced as a whole. What a server
+//! may put is a table of names and sizes: one that was taken over cannot make its keeper grow (decision 0816).
 
 use super::wire::Message;
 use std::collections::BTreeMap;
@@ -27,6 +28,33 @@ impl Item {
     }
 }
 
+/// What a server may leave under one name.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// The name.
+    pub name: &'static str,
+    /// Bytes at most.
+    pub bytes: usize,
+    /// Descriptors at most.
+    pub descriptors: usize,
+}
+
+/// Whether `item` may be put under `name`. Errors: a sentence that says why not.
+pub fn fits(rooms: &[Room], name: &str, item: &Item) -> Result<(), String> {
+    let Some(room) = rooms.iter().find(|room| room.name == name) else {
+        let begins: String = name.chars().take(32).collect();
+        return Err(format!("nothing is kept under the name {begins:?}"));
+    };
+    let (bytes, descriptors) = (item.bytes.len(), item.descriptors.len());
+    match bytes > room.bytes || descriptors > room.descriptors {
+        true => Err(format!(
+            "the {name} has {bytes} bytes and {descriptors} descriptors; {} and {} are kept",
+            room.bytes, room.descriptors
+        )),
+        false => Ok(()),
+    }
+}
+
 /// See the head of the file.
 #[derive(Debug, Default)]
 pub struct Held(BTreeMap<String, Item>);
@@ -35,6 +63,13 @@ impl Held {
     /// Puts an item in the place of the one of this name.
     pub fn put(&mut self, name: &str, item: Item) {
         self.0.insert(name.to_owned(), item);
+    }
+
+    /// As [`Held::put`], if that [`fits`]. Errors: a sentence that says why not; what was held under the name stays.
+    pub fn put_within(&mut self, rooms: &[Room], name: &str, item: Item) -> Result<(), String> {
+        fits(rooms, name, &item)?;
+        self.put(name, item);
+        Ok(())
     }
 
     /// An item.
@@ -72,3 +107,6 @@ impl From<Message> for Item {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,10 @@
 //! The server's side of its keeper: what it puts there, and what happens when the keeper dies.
 
-use super::held::{Held, Item};
+use super::held::{Held, Item, fits};
 use super::lives::Begin;
 use super::spare::SPARE;
 use super::wire;
+use crate::cli::succeed::ROOMS;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
@@ -89,12 +90,13 @@ impl Kept {
     }
 
     /// The keeper holds this from now on, in the place of what it had under `name`. When this returns, the death of this
-    /// process cannot close the descriptors any more. Errors: too much for one message.
+    /// process cannot close the descriptors any more. Errors: there is no room for it (a sentence).
     pub fn put(&self, name: &str, bytes: &[u8], descriptors: Vec<OwnedFd>) -> io::Result<()> {
         let item = Item {
             bytes: bytes.to_owned(),
             descriptors,
         };
+        fits(&ROOMS, name, &item).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         let mut state = self.state.lock();
         let sent = wire::send_item(state.socket.as_fd(), name, &item);
         state.put.put(name, item);
@@ -135,6 +137,10 @@ impl Kept {
                         ["stays"] => {
                             let why = String::from_utf8_lossy(&message.bytes);
                             tracing::error!(%why, "the mount could not be taken down; it goes on");
+                        }
+                        ["refused"] => {
+                            let why = String::from_utf8_lossy(&message.bytes);
+                            tracing::error!(%why, "the keeper did not take what this server left with it");
                         }
                         _ => {}
                     }

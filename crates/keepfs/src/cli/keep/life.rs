@@ -5,8 +5,8 @@ use super::lives::Begin;
 use super::spare::{SPARE, Spare};
 use super::wire::{self, Message};
 use crate::cli::args::Keep;
-use crate::cli::succeed::CONNECTION;
-use crate::cli::{attach, heap, registry, serve};
+use crate::cli::succeed::{CONNECTION, ROOMS};
+use crate::cli::{attach, environment, heap, registry, serve};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -148,6 +148,7 @@ impl Child {
         let awaited = (first && !program.foreground).then(serve::nowhere).transpose()?;
         let mut command = Command::new(&program.path);
         command.args(&program.words).stdin(Stdio::from(theirs));
+        environment::bare(&mut command);
         heap::one(&mut command);
         if !first {
             command.stdout(Stdio::null());
@@ -190,7 +191,8 @@ impl Child {
             match words(&message)[..] {
                 ["put", name] => {
                     let name = name.to_owned();
-                    held.put(&name, message.into());
+                    // It goes without what has no room.
+                    let _ = held.put_within(&ROOMS, &name, message.into());
                 }
                 ["serving", pid] => {
                     let pid = pid.parse().ok().and_then(Pid::from_raw);
@@ -216,10 +218,13 @@ impl Child {
         self.ready
     }
 
-    /// Hands the running server what is held of the spare. Errors: it is gone.
+    /// Hands the running server what is held of the spare. Errors: it is gone, or does not listen.
     pub fn hand_spare(&self, held: &Held) -> io::Result<()> {
         match held.get(SPARE) {
-            Some(item) => wire::send_item(self.socket.as_fd(), SPARE, item),
+            Some(item) => {
+                let words = format!("put {SPARE}");
+                wire::tell(self.socket.as_fd(), &words, &item.bytes, &item.descriptors)
+            }
             None => Ok(()),
         }
     }
@@ -256,7 +261,7 @@ impl Child {
                 let stays = self.detach.take().and_then(Detach::reap);
                 if let Some(why) = stays {
                     // A server that is gone need not know.
-                    let _ = wire::send(self.socket.as_fd(), "stays", &why, &[]);
+                    let _ = wire::tell(self.socket.as_fd(), "stays", &why, &[]);
                 }
             }
             if signal {
@@ -306,7 +311,10 @@ impl Child {
         match words(&message)[..] {
             ["put", name] => {
                 let name = name.to_owned();
-                held.put(&name, Item::from(message));
+                if let Err(why) = held.put_within(&ROOMS, &name, Item::from(message)) {
+                    // A server that does not listen need not know.
+                    let _ = wire::tell(self.socket.as_fd(), "refused", why.as_bytes(), &[]);
+                }
             }
             ["ready"] => {
                 self.ready = true;

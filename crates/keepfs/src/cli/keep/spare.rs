@@ -4,6 +4,7 @@
 //! keeper and server: a keeper that dies leaves it to the server; when both are gone the spare ends.
 
 use super::held::Item;
+use crate::cli::environment;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -30,6 +31,7 @@ impl Spare {
         let mut command = Command::new(program);
         command.args(["keep", "--adopt", &std::process::id().to_string()]);
         command.args(words).stdin(Stdio::from(theirs));
+        environment::bare(&mut command);
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let pidfd = pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
         let item = Item {

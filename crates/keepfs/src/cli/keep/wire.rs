@@ -1,6 +1,6 @@
 //! What keeper and server say to each other: messages of a SOCK_SEQPACKET pair, each a line of words, bytes, and descriptors.
 //!
-//! From the server: `put NAME` (bytes and descriptors replace what has the name), `ready`, `ended CODE` (in order: no other
+//! From the server: `put NAME` (bytes and descriptors replace what has the name; answered by `refused`, bytes: why, if there is no room for it), `ready`, `ended CODE` (in order: no other
 //! server shall come; bytes: paths, a line each, to be removed if they are empty, an empty line, paths to be removed when nothing
 //! is held any more; descriptors: to be closed then), `upgrade` (bytes: a program; the server makes room for it). To a new server: `put NAME` for all that
 //! is held, then `begin` (bytes: [`super::lives::Begin`]). To a new keeper of a running server: the same, then `serving PID`.
@@ -34,6 +34,28 @@ pub struct Message {
 
 /// Sends one message. Errors: `EPIPE` if nobody is there, `EINVAL` if it is too large.
 pub fn send(socket: BorrowedFd<'_>, words: &str, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
+    send_so(socket, words, bytes, descriptors, SendFlags::NOSIGNAL)
+}
+
+/// Sends one message to whoever may have stopped listening, without waiting. Errors: as [`send`]; `WouldBlock` if too much is
+/// unread there.
+pub fn tell(socket: BorrowedFd<'_>, words: &str, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
+    send_so(
+        socket,
+        words,
+        bytes,
+        descriptors,
+        SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+    )
+}
+
+fn send_so(
+    socket: BorrowedFd<'_>,
+    words: &str,
+    bytes: &[u8],
+    descriptors: &[OwnedFd],
+    flags: SendFlags,
+) -> io::Result<()> {
     if words.len() + 1 + bytes.len() > MESSAGE_MAX || descriptors.len() > DESCRIPTORS_MAX {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -45,7 +67,7 @@ pub fn send(socket: BorrowedFd<'_>, words: &str, bytes: &[u8], descriptors: &[Ow
     }
     let parts = [IoSlice::new(words.as_bytes()), IoSlice::new(b"\n"), IoSlice::new(bytes)];
     loop {
-        match sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL) {
+        match sendmsg(socket, &parts, &mut control, flags) {
             Err(Errno::INTR) => {}
             other => return Ok(other.map(drop)?),
         }
