@@ -46,6 +46,8 @@ fn pool(dir: &tempfile::TempDir) -> Pool {
     let path = dir.path().join("pool");
     let options = CreateOptions {
         size: Some(64 << 20),
+        // It may be shut down (S-20.9).
+        test: true,
         ..CreateOptions::default()
     };
     Pool::create(&path, &options).expect("a pool");
