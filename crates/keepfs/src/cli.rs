@@ -12,6 +12,7 @@ mod damage;
 mod dump;
 mod environment;
 mod events;
+mod exposed;
 mod failure;
 mod figures;
 mod follow;
@@ -46,6 +47,7 @@ mod succeed;
 mod table;
 mod unmount;
 mod upgrade;
+mod visible;
 
 use args::{Args, Command};
 use clap::Parser;

@@ -103,9 +103,9 @@ impl FileDevice {
         }
     }
 
-    /// Creates a new regular file of `pages` zero pages (sparse) and opens it for writing; it and its name are durable. The
-    /// file system that holds it gives room as pages are first written: when that is full, writing to the pool ends with
-    /// `HostFull`, and nothing that was synced is lost.
+    /// Creates a new regular file of `pages` zero pages (sparse), its owner's alone (mode 0600), and opens it for writing; it and its
+    /// name are durable. The file system that holds it gives room as pages are first written: when that is full, writing to the
+    /// pool ends with `HostFull`, and nothing that was synced is lost.
     ///
     /// # Errors
     /// `Open` if the path exists or the file system refuses.
@@ -120,6 +120,7 @@ impl FileDevice {
             .ok_or_else(|| failed(io::ErrorKind::FileTooLarge.into()))?;
         let file = open_flags(Kind::Regular, OpenMode::ReadWrite, options)
             .create_new(true)
+            .mode(0o600)
             .open(path)
             .map_err(failed)?;
         file.set_len(bytes).map_err(failed)?;

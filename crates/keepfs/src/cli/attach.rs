@@ -6,6 +6,7 @@ use super::failure::Failure;
 use super::keep::wire;
 use super::options::{Anchor, MountOptions};
 use super::registry::{self, Record};
+use super::visible::say;
 use super::{Outcome, control, environment};
 use keepfs::Pool;
 use keepfs_fuse::anchor::LoopAnchor;
@@ -220,7 +221,7 @@ pub fn detach(args: &Detach) -> Outcome {
     let taken = take_down(args);
     if let Err(failure) = &taken {
         // For the keeper.
-        println!("{failure}");
+        say!("{failure}");
     }
     taken.map(|()| 0)
 }

@@ -3,6 +3,7 @@
 use super::Outcome;
 use super::args::{Check, Create};
 use super::failure::Failure;
+use super::visible::say;
 use super::{check, create, logging, mount};
 use clap::Parser;
 use std::ffi::OsString;
@@ -74,7 +75,7 @@ pub fn fsck(words: Vec<OsString>) -> Outcome {
     let args = Fsck::try_parse_from(words).map_err(Failure::Words)?;
     logging::to_stderr();
     if args.automatic && !args.force {
-        println!(
+        say!(
             "{}: nothing to do, mounting recovers it (-f checks all the same)",
             args.pool.display()
         );
@@ -136,7 +137,7 @@ pub fn mount(words: Vec<OsString>) -> Outcome {
     options.extend(args.read_only.then(|| "ro".to_owned()));
     options.extend(args.writable.then(|| "rw".to_owned()));
     if args.verbose {
-        println!(
+        say!(
             "mount.keepfs: {} on {} ({})",
             args.pool.display(),
             args.dir.display(),

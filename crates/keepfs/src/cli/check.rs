@@ -5,6 +5,7 @@ use super::args::Check;
 use super::failure::Failure;
 use super::image::DeviceImage;
 use super::unmount::patiently;
+use super::visible::say;
 use indicatif::{ProgressBar, ProgressStyle};
 use keepfs_audit::{Counts, Finding, Image, Options, Report, walk};
 use keepfs_media::DeviceError;
@@ -119,16 +120,16 @@ fn tell(args: &Check, report: &Report) {
         println!("note: looked at without keeping writers out; what changed meanwhile may show as findings");
     }
     for finding in &report.findings {
-        println!("{}: {finding} [{}]", severity(finding), finding.code());
+        say!("{}: {finding} [{}]", severity(finding), finding.code());
     }
     if report.dropped > 0 {
         println!("and {} findings more", report.dropped);
     }
     if report.findings.iter().any(|f| matches!(f, Finding::NoSuperblock {})) {
-        println!("{}: no pool can be found", args.pool.display());
+        say!("{}: no pool can be found", args.pool.display());
         return;
     }
-    println!("{}: {}", args.pool.display(), verdict(report));
+    say!("{}: {}", args.pool.display(), verdict(report));
     println!("{}", counted(&report.counts));
 }
 

@@ -1,11 +1,12 @@
 //! `keepfs create`.
 
-use super::Outcome;
 use super::args::Create;
 use super::failure::Failure;
 use super::probe;
 use super::size::Size;
 use super::unmount::patiently;
+use super::visible::{say, warn_of};
+use super::{Outcome, exposed};
 use keepfs::{CreateOptions, Pool};
 use keepfs_audit::read::View;
 use serde_json::json;
@@ -26,6 +27,9 @@ pub fn run(args: &Create) -> Outcome {
         probe::refuse_what_blkid_knows(&args.pool)?;
     }
     patiently(&args.pool, || Ok(Pool::create(&args.pool, &options)?))?;
+    if let Some(why) = exposed::of(&args.pool) {
+        warn_of!("keepfs: warning: {why}");
+    }
     let image = super::image::DeviceImage::open(&args.pool)?;
     let view = View::open(&image).map_err(|source| Failure::Read {
         path: args.pool.clone(),
@@ -42,7 +46,7 @@ pub fn run(args: &Create) -> Outcome {
         println!("{answer:#}");
     } else {
         let log = Size(made.log_pages * keepfs_format::PAGE as u64);
-        println!(
+        say!(
             "{}: pool {} of {size}, metadata {} times, log {log}, protect {}{}",
             args.pool.display(),
             made.pool,

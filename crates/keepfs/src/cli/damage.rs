@@ -4,6 +4,7 @@ use super::args::{Damage, DamageWhat};
 use super::failure::Failure;
 use super::history::{self, Damaged};
 use super::unmount::patiently;
+use super::visible::say;
 use super::{Outcome, figures, reader};
 use keepfs::{OpenOptions, Pool};
 use serde_json::json;
@@ -29,7 +30,7 @@ fn list(of: &Path, json: bool) -> Outcome {
     if list.is_empty() {
         println!("nothing was damaged");
     }
-    list.iter().for_each(|entry| println!("{}", line(entry)));
+    list.iter().for_each(|entry| say!("{}", line(entry)));
     Ok(code)
 }
 

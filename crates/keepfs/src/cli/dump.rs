@@ -5,6 +5,7 @@ use super::args::{Dump, What};
 use super::failure::Failure;
 use super::image::DeviceImage;
 use super::unmount::patiently;
+use super::visible::say;
 use keepfs_audit::read::{MapView, ReadError, View};
 use keepfs_format::{MetaId, Space};
 use serde::Serialize;
@@ -29,7 +30,10 @@ pub fn run(args: &Dump) -> Outcome {
         }
         What::Map { id } => json!({"map": tree(&map(&view, id.as_deref(), args)?)?}),
         What::Plog if !args.json => {
-            view.groups().iter().for_each(|group| print!("{group}"));
+            for group in view.groups() {
+                let text = group.to_string();
+                text.lines().for_each(|line| say!("{line}"));
+            }
             return Ok(0);
         }
         What::Plog => json!({"groups": tree(view.groups())?}),
@@ -95,14 +99,14 @@ fn show(value: &Value, depth: usize) {
             for (name, field) in fields {
                 match field {
                     Value::Array(items) if items.iter().any(Value::is_object) => {
-                        println!("{indent}{name}:");
-                        items.iter().for_each(|item| println!("{indent}  {}", line(item)));
+                        say!("{indent}{name}:");
+                        items.iter().for_each(|item| say!("{indent}  {}", line(item)));
                     }
-                    other => println!("{indent}{name}: {}", line(other)),
+                    other => say!("{indent}{name}: {}", line(other)),
                 }
             }
         }
-        other => println!("{indent}{}", line(other)),
+        other => say!("{indent}{}", line(other)),
     }
 }
 

@@ -8,7 +8,7 @@ use super::image::DeviceImage;
 use super::logging::{Event, journal};
 use super::registry;
 use super::unmount::patiently;
-use super::{Outcome, figures, reader};
+use super::{Outcome, figures, reader, visible};
 use keepfs_audit::read::View;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -55,10 +55,18 @@ pub fn run(args: &Events) -> Outcome {
     // What the pool remembers was told there as well.
     let told = |event: &&Event| answer.history.iter().any(|noticed| noticed.text == event.text);
     for event in answer.events.iter().filter(|event| !told(event)) {
-        println!("{} {} {}: {}", event.time_s, event.level, event.part, event.text);
+        let Event {
+            time_s, level, part, ..
+        } = event;
+        println!(
+            "{}",
+            visible::lines(&format!("{time_s} {level} {part}: {}", event.text))
+        );
     }
     match (answer.server, &answer.last_words) {
-        (Server::Dead, Some(words)) => println!("its server has died; its last words:\n{words}"),
+        (Server::Dead, Some(words)) => {
+            println!("its server has died; its last words:\n    {}", visible::lines(words));
+        }
         (Server::Dead, None) => println!("its server has died without a word; unmount it and mount it again"),
         _ if answer.events.is_empty() && answer.history.is_empty() => {
             println!("nothing was noticed since the machine was started")
@@ -69,7 +77,10 @@ pub fn run(args: &Events) -> Outcome {
 }
 
 fn line(event: &Noticed) -> String {
-    format!("{} {} #{}: {}", event.time_s, event.verdict, event.number, event.text)
+    visible::lines(&format!(
+        "{} {} #{}: {}",
+        event.time_s, event.verdict, event.number, event.text
+    ))
 }
 
 /// Tells each event when it is noticed, those that are kept first, until the server ends.

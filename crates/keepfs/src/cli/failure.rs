@@ -1,5 +1,6 @@
 //! Why a command failed: one sentence for the user, one exit code for scripts.
 
+use super::visible::warn_of;
 use keepfs_audit::read::ReadError;
 use keepfs_fuse::FuseError;
 use keepfs_media::DeviceError;
@@ -78,7 +79,7 @@ impl Failure {
         match self {
             // Help and version go to standard output and are no failure.
             Failure::Words(words) => drop(words.print()),
-            other => eprintln!("{name}: {other}"),
+            other => warn_of!("{name}: {other}"),
         }
     }
 

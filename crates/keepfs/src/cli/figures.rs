@@ -36,6 +36,9 @@ pub struct Status {
     /// What guards metadata in memory, mounted or when it is mounted next (S-2.6); empty if unknown.
     #[serde(default)]
     pub protect: String,
+    /// Others than root can read or lock the pool, and what to do about it; `null`: they cannot.
+    #[serde(default)]
+    pub exposed: Option<String>,
     /// Process of the server.
     pub server_pid: Option<u32>,
     /// The process that outlives the server, if there is one.
@@ -300,6 +303,7 @@ impl Status {
             scrub: SCRUB.into(),
             test: false,
             protect: String::new(),
+            exposed: None,
             server_pid: None,
             keeper: None,
             dir: None,

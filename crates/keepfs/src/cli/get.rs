@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::image::DeviceImage;
 use super::properties::{self, Property};
 use super::unmount::patiently;
+use super::visible::one_line;
 use super::{Outcome, figures, history, reader};
 use clap::{Args as Fields, ValueEnum};
 use keepfs_audit::read::View;
@@ -104,11 +105,14 @@ fn gather(of: &Path) -> Result<Vec<Property>, Failure> {
 
 fn table(args: &Get, shown: &[&Property]) -> String {
     let of = args.of.display().to_string();
-    let cell = |column: &Column, property: &Property| match column {
-        Column::Name => of.clone(),
-        Column::Property => property.name.clone(),
-        Column::Value => property.shown(args.exact),
-        Column::Source => property.source.clone(),
+    let cell = |column: &Column, property: &Property| {
+        let text = match column {
+            Column::Name => of.clone(),
+            Column::Property => property.name.clone(),
+            Column::Value => property.shown(args.exact),
+            Column::Source => property.source.clone(),
+        };
+        one_line(&text).into_owned()
     };
     let row = |property: &&Property| args.columns.iter().map(|column| cell(column, property)).collect();
     let mut rows: Vec<Vec<String>> = shown.iter().map(row).collect();

@@ -14,6 +14,7 @@ use super::failure::Failure;
 use super::registry::Record;
 use super::scrub::server;
 use super::unmount::patiently;
+use super::visible::say;
 use super::{control, image, set};
 use args::{Device, Kind, Logic, Place, Scribble, What, Whose, Wild};
 use keepfs::{OpenOptions, Pool};
@@ -61,7 +62,7 @@ pub fn run(args: &Inject) -> Outcome {
                     args.of.display()
                 )));
             }
-            println!("{} taken back", answer["canceled"]);
+            say!("{} taken back", answer["canceled"]);
             Ok(0)
         }
     }
@@ -104,7 +105,7 @@ fn in_memory(what: &Scribble, place: &Where) -> Outcome {
     let arena = Arena::open(place.pid, place.arena)?;
     let offset = place.frame * PAGE as u64 + at as u64;
     let (old, new) = change(what, |old| arena.read(offset, old), |new| arena.write(offset, new))?;
-    println!(
+    say!(
         "{} in memory: frame {}, offset {at}, address {:#x}: {} was {}",
         place.name,
         place.frame,
@@ -112,7 +113,7 @@ fn in_memory(what: &Scribble, place: &Where) -> Outcome {
         hex(&new),
         hex(&old)
     );
-    println!("it is found when somebody needs it, or by `keepfs scrub start --arena --wait`; `keepfs events` tells");
+    say!("it is found when somebody needs it, or by `keepfs scrub start --arena --wait`; `keepfs events` tells");
     Ok(0)
 }
 
@@ -134,14 +135,14 @@ fn on_device(pool: &Path, what: &Scribble, place: &Where) -> Outcome {
         |new| file.write_all_at(new, offset).map_err(Failure::io("write", pool)),
     )?;
     file.sync_data().map_err(Failure::io("sync", pool))?;
-    println!(
+    say!(
         "{} on the device: copy {}, page {page}, offset {at}: {} was {}",
         place.name,
         what.copy,
         hex(&new),
         hex(&old)
     );
-    println!("it is found when somebody reads it, or by `keepfs scrub start --rest --wait`; `keepfs events` tells");
+    say!("it is found when somebody reads it, or by `keepfs scrub start --rest --wait`; `keepfs events` tells");
     Ok(0)
 }
 
@@ -231,7 +232,7 @@ fn wild(of: &Path, what: &Wild) -> Outcome {
         answer["arena"].as_u64().unwrap_or(0),
     )?;
     let done = memory::wild(&arena, what.threads, what.count, what.seed)?;
-    println!(
+    say!(
         "{} stray writes, {} bytes, all over {} MiB of metadata in memory",
         done.writes,
         done.bytes,
@@ -248,12 +249,12 @@ fn logic(of: &Path, what: &Logic) -> Outcome {
     let dir = record.dir.display();
     match answer["told"].as_str() {
         Some(why) => {
-            println!(
+            say!(
                 "{field} of inode {ino}, one more than is right, in a transaction of its own: taken back, nothing of it was written: {why}"
             );
-            println!("`keepfs events {dir}` tells it too");
+            say!("`keepfs events {dir}` tells it too");
         }
-        None => println!(
+        None => say!(
             "{field} of inode {ino} is one more than is right, and nobody saw it: the equation that would is switched off \
              (`keepfs get audit {dir}`); `keepfs check` finds it when the pool is unmounted"
         ),
@@ -268,7 +269,7 @@ fn device(of: &Path, what: &Device) -> Outcome {
     };
     let question = format!("inject device {} {fault} {}", what.op.word(), what.count);
     let answer = told(&server(of)?, &question)?;
-    println!(
+    say!(
         "number {}: {} of the device, the next {}: {fault}",
         answer["number"],
         what.op.word(),
@@ -280,9 +281,9 @@ fn device(of: &Path, what: &Device) -> Outcome {
 fn list(of: &Path) -> Outcome {
     let answer = told(&server(of)?, "inject list")?;
     match answer["injections"].as_array().filter(|all| !all.is_empty()) {
-        None => println!("nothing waits to happen"),
+        None => say!("nothing waits to happen"),
         Some(all) => all.iter().for_each(|one| {
-            println!(
+            say!(
                 "{}: {} {} ({} left)",
                 one["number"],
                 text(&one["op"]),

@@ -16,6 +16,7 @@ use super::args::Keep;
 use super::failure::Failure;
 use super::options::MountOptions;
 use super::succeed::{CONNECTION, EVENTS};
+use super::visible::say;
 use super::{Outcome, attach, registry, serve, succeed};
 use held::Held;
 use life::{Child, End, Last, Program};
@@ -57,7 +58,7 @@ pub fn run(args: &Keep) -> Outcome {
             None => keeper.keep(true),
         },
         Err(failure) => {
-            println!("{failure}");
+            say!("{failure}");
             Ok(1)
         }
     }

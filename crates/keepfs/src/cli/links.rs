@@ -3,6 +3,7 @@
 use super::Outcome;
 use super::args::InstallLinks;
 use super::failure::Failure;
+use super::visible::say;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -27,7 +28,7 @@ pub fn run(args: &InstallLinks) -> Outcome {
             continue;
         }
         make(&link, &me)?;
-        println!("{} -> {}", link.display(), me.display());
+        say!("{} -> {}", link.display(), me.display());
     }
     Ok(0)
 }

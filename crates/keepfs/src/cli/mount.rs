@@ -3,7 +3,8 @@
 use super::args::{Keep, Mount};
 use super::failure::Failure;
 use super::options::MountOptions;
-use super::{Outcome, environment, heap, keep, registry, remount, serve};
+use super::visible::warn_of;
+use super::{Outcome, environment, exposed, heap, keep, registry, remount, serve};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -40,6 +41,9 @@ pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foregrou
     }
     if foreground {
         return serve::in_foreground(&pool, &dir, &parsed, options);
+    }
+    if let Some(why) = exposed::of(&pool) {
+        warn_of!("keepfs: warning: {why}");
     }
     keepfs_fuse::keep_descriptors_private().map_err(Failure::io("mark descriptors of", Path::new("/proc/self/fd")))?;
     let mut server = Command::new("/proc/self/exe");

@@ -4,6 +4,7 @@ use super::figures::{
     ArenaFigures, DeathFigures, ErrorFigures, KeeperFigures, LogFigures, SpaceFigures, Status, WrittenFigures,
 };
 use super::size::Size;
+use super::visible::one_line;
 use std::fmt::Write;
 
 /// The lines of one pool.
@@ -21,6 +22,9 @@ pub fn text(s: &Status) -> String {
     lines.add("scrub", &s.scrub);
     if s.test {
         lines.add("test", "a pool for tests: `keepfs inject` may put faults into it");
+    }
+    if let Some(exposed) = &s.exposed {
+        lines.add("access", exposed);
     }
     lines.add("mount", &mount(s));
     lines.add("space", &s.space.as_ref().map_or("unknown".into(), space));
@@ -69,7 +73,7 @@ struct Lines(String);
 impl Lines {
     fn add(&mut self, name: &str, value: &str) {
         // Writing to a String never fails.
-        let _ = writeln!(self.0, "{name:>9}: {value}");
+        let _ = writeln!(self.0, "{name:>9}: {}", one_line(value));
     }
 
     fn written(&mut self, w: &WrittenFigures) {

@@ -10,6 +10,7 @@ pub use serving::{answer, one_line};
 use super::control;
 use super::failure::Failure;
 use super::registry::{self, Record};
+use super::visible::warn_of;
 use super::{Outcome, reader};
 use args::{Start, Verb};
 use serde::{Deserialize, Serialize};
@@ -150,7 +151,7 @@ fn told(dir: &Path, question: &str) -> Outcome {
     match answer["error"].as_str() {
         None => Ok(0),
         Some(error) => {
-            eprintln!("keepfs: {}: {error}", dir.display());
+            warn_of!("keepfs: {}: {error}", dir.display());
             let nothing = answer["nothing"] == true;
             Ok(if nothing { NOTHING } else { FAILED })
         }

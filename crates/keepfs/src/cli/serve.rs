@@ -9,7 +9,8 @@ use super::logging::{self, LogTo, Ring};
 use super::options::MountOptions;
 use super::registry::{self, Record};
 use super::unmount::patiently;
-use super::{Outcome, attach, confine, follow, history, panics, rights, status, succeed, table};
+use super::visible::{say, warn_of};
+use super::{Outcome, attach, confine, exposed, follow, history, panics, rights, status, succeed, table};
 use keepfs::{Claim, Pool};
 use keepfs_fuse::{Session, Unmounter};
 use rustix::fs::Mode;
@@ -18,6 +19,7 @@ use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -66,9 +68,9 @@ pub fn in_background(args: &Serve) -> Outcome {
             told.and(served).map(|()| 0)
         }
         Err(failure) => {
-            println!("{failure}");
+            say!("{failure}");
             // For the next server, if a keeper starts one.
-            eprintln!("{failure}");
+            warn_of!("{failure}");
             if !args.kept {
                 registry::forget_words(std::process::id());
             }
@@ -134,7 +136,8 @@ fn leave_the_starter(args: &Serve, log: Option<&File>, kept: Option<&Kept>) -> R
 }
 
 fn open_log(path: &Path) -> Result<File, Failure> {
-    let log = File::options().create(true).append(true).open(path);
+    // What it says of the pool's names is root's to know.
+    let log = File::options().create(true).append(true).mode(0o600).open(path);
     log.map_err(Failure::io("open the log", path))
 }
 
@@ -187,6 +190,9 @@ fn begin(
     let Beside { ring, kept, helper } = beside;
     let claim: Claim = patiently(pool, || Ok(Claim::new(pool, &options.open())?))?;
     claim.prepare_writing();
+    if let Some(why) = exposed::of(pool) {
+        tracing::warn!("{why}");
+    }
     // With a keeper nothing can be listened on, and no file opened but a few, when the pool is read.
     let listener = kept.as_ref().and_then(|kept| listen_early(kept.told().keeper_pid));
     keep_events(&ring, &claim.id()?);

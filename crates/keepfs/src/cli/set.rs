@@ -12,6 +12,7 @@ use super::properties::Wanted;
 use super::registry::Record;
 use super::size::Size;
 use super::unmount::patiently;
+use super::visible::say;
 use super::{Outcome, figures, history};
 use clap::Args as Fields;
 use keepfs::{OpenOptions, Pool, Protection};
@@ -65,7 +66,7 @@ pub fn run(args: &Set) -> Outcome {
             "{:#}",
             json!({"version": figures::VERSION, "of": of, "set": words, "server_pid": pid})
         ),
-        false => words.iter().for_each(|word| println!("{}: {word}", of.display())),
+        false => words.iter().for_each(|word| say!("{}: {word}", of.display())),
     }
     Ok(0)
 }

@@ -17,7 +17,7 @@ use super::pause::Pause;
 #[cfg(feature = "planted")]
 use super::planted;
 use super::registry::{self, Record};
-use super::{Outcome, history, inject, offline, print, reader, scrub, table};
+use super::{Outcome, exposed, history, inject, offline, print, reader, scrub, table};
 use keepfs::AccessTimes;
 use keepfs_format::PAGE;
 use keepfs_fs::Volume;
@@ -421,7 +421,7 @@ fn written(store: &Store) -> WrittenFigures {
 pub fn run(args: &Asked) -> Outcome {
     match &args.of {
         Some(of) => {
-            let status = of_path(of)?;
+            let status = with_access(of_path(of)?);
             reader::end_with_the_reader();
             match args.json {
                 true => println!("{}", json_text(&status)?),
@@ -429,7 +429,7 @@ pub fn run(args: &Asked) -> Outcome {
             }
         }
         None => {
-            let all = mounted();
+            let all: Vec<Status> = mounted().into_iter().map(with_access).collect();
             match args.json {
                 true => println!("{:#}", json!({"version": VERSION, "pools": all})),
                 false if all.is_empty() => println!("no pools are mounted"),
@@ -514,6 +514,14 @@ fn live(record: &Record) -> Result<Status, Failure> {
         Err(Silent::Dead) if record.is_mounted() => Ok(dead(record)),
         Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
     }
+}
+
+/// Whose the pool is besides.
+fn with_access(mut status: Status) -> Status {
+    if status.pool.is_absolute() {
+        status.exposed = exposed::of(&status.pool);
+    }
+    status
 }
 
 /// What its server may not look at itself.

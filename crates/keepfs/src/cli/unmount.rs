@@ -4,6 +4,7 @@ use super::args::Unmount;
 use super::control::{self, Ended, Silent, Wait};
 use super::failure::Failure;
 use super::registry::{self, Record};
+use super::visible::{say, warn_of};
 use super::{Outcome, table};
 use keepfs_fuse::{FuseError, How};
 use keepfs_media::DeviceError;
@@ -63,7 +64,7 @@ fn still_mounted(elsewhere: &Path, record: Option<&Record>) -> Outcome {
             )));
         }
     }
-    println!(
+    say!(
         "the pool stays mounted at {}; everything is durable",
         elsewhere.display()
     );
@@ -74,7 +75,7 @@ fn still_mounted(elsewhere: &Path, record: Option<&Record>) -> Outcome {
 fn ended(wait: Wait, dir: &Path) -> Outcome {
     if !wait.end_within(ENDING_S) {
         let dir = dir.display();
-        eprintln!("{dir} is unmounted, waiting for its server (is it mounted in another mount namespace too?)");
+        warn_of!("{dir} is unmounted, waiting for its server (is it mounted in another mount namespace too?)");
     }
     match wait.end() {
         Ended::Durable => Ok(0),

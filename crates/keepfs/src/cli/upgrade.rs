@@ -5,6 +5,7 @@ use super::args::Upgrade;
 use super::control::{self, Silent};
 use super::failure::Failure;
 use super::registry::{self, Record};
+use super::visible::say;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,7 @@ pub fn run(args: &Upgrade) -> Outcome {
     let runs = std::fs::read_link(format!("/proc/{}/exe", after.pid)).ok();
     match runs {
         Some(runs) if runs == program && after != before => {
-            println!("{dir}: server {} runs {}", after.pid, program.display());
+            say!("{dir}: server {} runs {}", after.pid, program.display());
             Ok(0)
         }
         _ => Err(failed(

@@ -1,8 +1,10 @@
 //! Making pools, and refusing to.
 
-use super::bed::{Bed, done, done_when_free, fails, keepfs, possible, run};
+use super::bed::{Bed, KEEPFS, done, done_when_free, fails, keepfs, possible, run};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -215,4 +217,79 @@ fn use_device(bed: &Bed, device: &str) -> Result<(), String> {
         done(&mut keepfs(step));
     }
     Ok(())
+}
+
+/// Decision 0817: who can read the file reads past all rights in the pool, and who can open it can lock it.
+#[test]
+fn a_pool_is_its_owners_alone() {
+    let bed = Bed::empty();
+    let log = bed.path("log");
+    let without_umask = |command: &str| {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("umask 0; exec \"$0\" {command}")])
+            .arg(KEEPFS);
+        shell
+    };
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let create = format!("create --size 64M {}", bed.pool().display());
+    let made = run(&mut without_umask(&create));
+    assert!(made.status.success() && made.stderr.is_empty(), "{made:?}");
+    assert_eq!(mode(&bed.pool()), 0o600);
+    if !possible() {
+        return;
+    }
+    let mount = format!(
+        "mount -o log={} {} {}",
+        log.display(),
+        bed.pool().display(),
+        bed.dir().display()
+    );
+    let mounted = run(&mut without_umask(&mount));
+    assert!(mounted.status.success() && mounted.stderr.is_empty(), "{mounted:?}");
+    assert_eq!(mode(&log), 0o600);
+    assert!(bed.status()["exposed"].is_null());
+    assert!(!done(keepfs(["status"]).arg(bed.dir())).contains("access:"));
+    bed.unmount();
+}
+
+/// As mkswap(8) does: the file is whose it was, and what to do is said at each step.
+#[test]
+fn a_pool_that_others_can_read_is_told_of() {
+    let bed = Bed::empty();
+    let pool = bed.pool();
+    fs::File::create(&pool).unwrap().set_len(64 << 20).unwrap();
+    let fix = format!("fix with: chmod 600 {}", pool.display());
+    let access = |mode| fs::set_permissions(&pool, fs::Permissions::from_mode(mode)).unwrap();
+    access(0o644);
+    let warned = |command: &mut Command| {
+        let output = run(command);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = warned(keepfs(["create"]).arg(&pool));
+    assert!(said.contains("can read or lock") && said.contains(&fix), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(bed.line(&pool, "access").contains(&fix));
+    if !possible() {
+        return;
+    }
+    for options in ["keeper=on", "keeper=off"] {
+        access(0o640);
+        let said = warned(&mut bed.mounting(options));
+        assert!(said.contains("mode 0640") && said.contains(&fix), "{said}");
+        assert!(bed.line(&bed.dir(), "access").contains(&fix));
+        assert!(bed.status()["exposed"].as_str().unwrap().contains(&fix));
+        assert!(done(keepfs(["events"]).arg(bed.dir())).contains(&fix));
+        // At once, and no event is told of what is no more at the next mount.
+        access(0o600);
+        assert!(bed.status()["exposed"].is_null());
+        bed.unmount();
+        assert_eq!(warned(&mut bed.mounting(options)), "");
+        bed.unmount();
+    }
+    std::os::unix::fs::chown(&pool, Some(1), None).unwrap();
+    let said = warned(&mut bed.mounting(""));
+    assert!(said.contains("user 1") && said.contains("chown root"), "{said}");
+    bed.unmount();
 }

@@ -17,4 +17,5 @@ mod schema;
 mod scrub;
 mod set;
 mod status;
+mod terminal;
 mod users;

@@ -2,6 +2,7 @@
 
 use super::super::failure::Failure;
 use super::super::size::Size;
+use super::super::visible::one_line;
 use super::{Found, Report};
 
 const DAY: i64 = 86_400;
@@ -42,7 +43,7 @@ pub fn of(r: &Report, now_s: i64) -> String {
     ));
     lines
         .iter()
-        .map(|(name, text)| format!("{:<17}{text}\n", format!("{name}:")))
+        .map(|(name, text)| format!("{:<17}{}\n", format!("{name}:"), one_line(text)))
         .collect()
 }
 
