@@ -411,7 +411,8 @@ fn is_about_log(report: &Report) -> bool {
 
 /// Whether the only copy of some metadata is bad.
 fn loses_metadata(report: &Report) -> bool {
-    report.findings.iter().any(|f| matches!(f, Finding::Metablock { .. }))
+    let lost = |f: &Finding| matches!(f, Finding::Metablock { .. } | Finding::MetaLost { .. });
+    report.findings.iter().any(lost)
 }
 
 fn has_no_superblock(report: &Report) -> bool {
@@ -443,7 +444,7 @@ fn refused(report: &Report, error: &str) -> Result<(&'static str, &'static str),
 fn what(report: &Report) -> &'static str {
     let is = |wanted: fn(&Finding) -> bool| report.findings.iter().any(wanted);
     match () {
-        () if is(|f| matches!(f, Finding::Metablock { .. })) => "only copy of metadata",
+        () if loses_metadata(report) => "only copy of metadata",
         () if is(|f| matches!(f, Finding::LogGone { .. })) => "log, and later ones",
         () if is(|f| matches!(f, Finding::LogUnreadable { .. })) => "end of the log",
         () if is(|f| matches!(f, Finding::LogData { .. })) => "data of the last group",

@@ -55,16 +55,19 @@ pub enum Plant {
     Untold,
     /// Bytes of a stray in the image.
     Written,
+    /// A program whose call nobody answers.
+    Stopped,
 }
 
 impl Plant {
     /// All, with what the judge must say.
-    pub const ALL: [(Plant, Kind); 5] = [
+    pub const ALL: [(Plant, Kind); 6] = [
         (Plant::Byte, Kind::Wrong),
         (Plant::Missing, Kind::Wrong),
         (Plant::Image, Kind::Unsound),
         (Plant::Untold, Kind::Untold),
         (Plant::Written, Kind::Written),
+        (Plant::Stopped, Kind::Hung),
     ];
 }
 
@@ -282,6 +285,9 @@ impl Run<'_> {
             found.push((Kind::Gone, wrong));
             Struck::default()
         });
+        if setting.plant == Some(Plant::Stopped) {
+            done.step(&self.stopped()?, true);
+        }
         found.extend(done.hung.iter().map(|said| (Kind::Hung, said.clone())));
         let status = self.status().unwrap_or_default();
         let alive = done.hung.is_empty() && struck.memory.is_some() && status["server_pid"].is_i64();

@@ -114,6 +114,8 @@ findings! {
         "page {page}, named by the map entry of {id}, is named by another map entry too";
     Metablock { id: Metablock, page: u64 } = "metablock-bad", Error,
         "no copy of metablock {id} (page {page}) has the CRC of its map entry: its content is lost";
+    MetaLost { id: Metablock } = "metablock-lost", Warning,
+        "metablock {id} is lost: what was in it is nowhere, and what needs it gives EIO";
     MetaCopy { id: Metablock, page: u64 } = "metablock-copy", Warning,
         "the copy of metablock {id} at page {page} is bad, the other one is good: it can be rewritten";
     Header { id: Metablock, page: u64, field: &'static str } = "header", Error,

@@ -253,6 +253,11 @@ impl<'i> Pool<'i> {
                 });
                 bytes = Rc::new(other);
             }
+            // S-4.8
+            _ if entry.is_lost() => {
+                self.sink.push(Finding::MetaLost { id: id.into() });
+                return None;
+            }
             _ => {
                 self.sink.push(Finding::Metablock {
                     id: id.into(),

@@ -16,6 +16,9 @@ pub const LIVE: u8 = 0x5A;
 /// State of a map entry: it existed; the generation is kept.
 pub const DEAD: u8 = 0xA5;
 
+/// In place of the CRC-64 of a live entry: the content of the metablock is lost (S-4.8).
+pub const LOST: u64 = u64::from_le_bytes(*b"KEEPLOST");
+
 /// Where a metablock lives (S-4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -38,6 +41,13 @@ pub struct MapEntry {
 
 const _: () = assert!(size_of::<MapEntry>() == 32);
 const _: () = assert!(HEADER + FANOUT as usize * size_of::<MapEntry>() == crate::PAGE);
+
+impl MapEntry {
+    /// Whether the content is lost, if no page of it has this CRC all the same (S-4.8).
+    pub fn is_lost(&self) -> bool {
+        self.state == LIVE && self.crc.get() == LOST
+    }
+}
 
 /// Offset of entry `slot` in a map page.
 pub const fn entry_offset(slot: u64) -> usize {

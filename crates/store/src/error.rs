@@ -59,7 +59,7 @@ pub enum Error {
     )]
     Records,
     /// A metablock that could not be repaired (S-15.17).
-    #[error("{id} was damaged in memory beyond repair and is fenced off: `keepfs damage list` says whose it is")]
+    #[error("{id} is damaged beyond repair and is fenced off: `keepfs damage list` says whose it is")]
     Fenced {
         /// Which metablock.
         id: MetaId,

@@ -3,12 +3,12 @@
 //!
 //! Invariants:
 //! N-1 Nobody reads or writes a fenced metablock: the frame is never verified again, and what needs it gets EIO.
-//! N-2 What a checkpoint writes of it is what device, log and whole redo tell, never a byte of its frame; where they tell
-//!     nothing, its map entry stays as it is.
+//! N-2 What a checkpoint writes of it is what device, log and redo tell, never a byte of its frame; where they do not tell all
+//!     of it, its map entry says that it is lost (S-4.8).
 //! N-3 Only metablocks of one owner are fenced. What all share (bitmaps, totals, the map, HOMES) ends writing; who only reads
 //!     goes on without it (S-9.10).
-//! N-4 A metablock that a recovery could not read is fenced before anybody reads it, and lost with the checkpoint behind: its
-//!     map entry has a sum that no content has, lest the page be believed without what the log had for it.
+//! N-4 A metablock that a recovery could not read is fenced before anybody reads it, and lost with the checkpoint behind (S-4.8),
+//!     lest the page be believed without what the log had for it.
 
 use crate::Store;
 use crate::arena;
@@ -131,23 +131,30 @@ impl Store {
         self.fences.count()
     }
 
-    /// What a checkpoint writes of a fenced metablock (N-2).
-    pub(crate) fn fenced_content(&self, id: MetaId) -> Option<arena::Copy> {
-        self.told_content(id).map(|(content, _)| content)
+    /// All of a fenced metablock as it was behind transaction `seq`, for a checkpoint (N-2). `None`: nobody tells it.
+    pub(crate) fn fenced_content(&self, id: MetaId, seq: u64) -> Option<arena::Copy> {
+        let (content, last) = self.told_content(id, seq)?;
+        (last >= seq).then_some(content)
     }
 
     /// Tells that a metablock was fenced: of inodes each that lives, and what is lost (S-15.17).
     pub(crate) fn tell_fenced(&self, damage: &Damage) {
-        let content = self.told_content(damage.id);
-        let (more, inodes) = match content {
+        let now = self.last_seq();
+        let lost = "it is lost with the next checkpoint, and stays EIO";
+        let (more, inodes) = match self.told_content(damage.id, u64::MAX) {
             Some((content, last)) => {
-                let more = format!(
-                    "of what was committed up to {}, it has all up to {last}",
-                    self.last_seq()
-                );
+                let more = match last >= now {
+                    true => {
+                        format!("device and log tell all that was committed up to {now}: it is right at the next mount")
+                    }
+                    false => format!("of what was committed up to {now}, device and log tell all up to {last}: {lost}"),
+                };
                 (more, living(damage.id, &content))
             }
-            None => ("what the device has of it stays as it is".to_owned(), Vec::new()),
+            None => (
+                format!("neither device nor log tell what was in it: {lost}"),
+                Vec::new(),
+            ),
         };
         self.tell_with(damage, Done::Fenced, more, &inodes);
     }

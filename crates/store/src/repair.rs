@@ -126,6 +126,14 @@ impl Store {
         }
     }
 
+    /// The kind of the metablock in a frame that is not believed: the one that the control words agree with.
+    pub(crate) fn kind_of_frame(&self, frame: FrameNo, id: MetaId) -> u8 {
+        let kept = self.arena.binding(frame);
+        let of = |kind: &&Kind| self.pool.binding(id, **kind as u8) == kept;
+        let kind = kinds(id).iter().find(of).or(kinds(id).first());
+        kind.map_or(0, |kind| *kind as u8)
+    }
+
     /// The code's rung.
     pub(crate) fn mend_by_code(&self, frame: FrameNo, id: MetaId) -> bool {
         let mut held = self.arena.hold(frame);
@@ -200,6 +208,9 @@ impl Store {
     /// Verifies a clean frame that is being dropped. A scribble is told and goes with the frame: the next fetch finds the
     /// metablock at home.
     pub(crate) fn look_at_evicted(&self, frame: FrameNo, id: MetaId) {
+        if self.fences.has(id) {
+            return; // N-1, and it was told.
+        }
         let right = with_page(|copy| self.arena.verified_to_fill(frame, copy).is_ok());
         if right {
             return;

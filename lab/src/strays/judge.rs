@@ -34,8 +34,7 @@ pub enum Kind {
 pub enum Rule {
     /// One is a failure.
     Holds,
-    /// Counted and told: beyond the code's distance, where redo was hit too, a block that was never on the device is lost with what
-    /// names it, writing may end, and a program that gets an error for each of its calls may take long (docs/FAULTS.md).
+    /// Counted and told: each one is looked at.
     Told,
 }
 
@@ -44,11 +43,11 @@ impl Kind {
     pub const ALL: [(Kind, &'static str, Rule); 8] = [
         (Kind::Wrong, "wrong", Rule::Holds),
         (Kind::Unclear, "unclear", Rule::Told),
-        (Kind::Unsound, "unsound", Rule::Told),
+        (Kind::Unsound, "unsound", Rule::Holds),
         (Kind::Faulted, "faulted", Rule::Holds),
         (Kind::Untold, "untold", Rule::Holds),
         (Kind::Written, "written", Rule::Holds),
-        (Kind::Hung, "hung", Rule::Told),
+        (Kind::Hung, "hung", Rule::Holds),
         (Kind::Gone, "gone", Rule::Holds),
     ];
 

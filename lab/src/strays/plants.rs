@@ -70,6 +70,23 @@ impl Run<'_> {
     }
 }
 
+impl Run<'_> {
+    /// What a program says of a server that stands still for longer than anybody waits.
+    pub(super) fn stopped(&self) -> Result<product::Ran, String> {
+        use rustix::process::{Pid, Signal, kill_process};
+        let server = self.lab.product.server(&self.dir.join("m"))?;
+        let send = |signal| {
+            let server = Pid::from_raw(server).ok_or("no process")?;
+            kill_process(server, signal).map_err(|e| format!("server {server:?}: {e}"))
+        };
+        let new = self.dir.join("m").join("stopped");
+        send(Signal::STOP)?;
+        let ran = product::call_within(Duration::from_secs(1), &self.dir, &["touch", &new.to_string_lossy()]);
+        send(Signal::CONT)?;
+        Ok(ran)
+    }
+}
+
 fn no_stray(len: usize) -> striker::Stray {
     striker::Stray {
         ms: 0,

@@ -5,20 +5,26 @@ use serde_json::Value;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
-/// Seconds that a program may take; more is a hang. On a loaded machine rsync needs more than 90 for a tree that is all errors.
-const PATIENCE: &str = "180";
+/// Time that a program may take; more is a hang.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+/// Behind that it is killed, and behind this nobody waits for it any more: what waits for an answer of the mount may not end.
+const GRACE: Duration = Duration::from_secs(10);
 /// What timeout(1) answers then.
 const TIMED_OUT: [i32; 2] = [124, 137];
 /// SIGBUS: a page that it had mapped could not be read.
 const BUS: i32 = 7;
-/// How a program says that the file system told it of damage; the last two keep the error's number for themselves.
-const TOLD: [&str; 7] = [
+/// How a program says that the file system told it of damage; the last two keep the error's number for themselves, and git says
+/// so of a program of its own that ended by [`BUS`].
+const TOLD: [&str; 8] = [
     "Input/output error",
     "Read-only file system",
     "disk I/O error",
     "readonly database",
     "Bus error",
+    "died of signal 7",
     "unable to open database file",
     "not a git repository",
 ];
@@ -39,12 +45,19 @@ pub struct Ran {
 
 /// Runs a program in `dir` to its end.
 pub fn call(dir: &Path, words: &[&str]) -> Ran {
+    call_within(PATIENCE, dir, words)
+}
+
+/// The same with another limit of its time, in whole seconds.
+pub fn call_within(patience: Duration, dir: &Path, words: &[&str]) -> Ran {
     let mut command = Command::new("timeout");
     command
-        .args(["--kill-after=5", PATIENCE])
+        .args(["--kill-after=5", &patience.as_secs().to_string()])
         .args(words)
         .current_dir(dir)
-        .stdin(Stdio::null());
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
         .env("LC_ALL", "C")
         .env("HOME", "/nonexistent")
@@ -55,17 +68,23 @@ pub fn call(dir: &Path, words: &[&str]) -> Ran {
             .env(format!("GIT_{who}_EMAIL"), "strays@localhost");
     }
     let words = words.join(" ");
-    let output = match command.output() {
-        Ok(output) => output,
-        Err(e) => {
-            return Ran {
-                ok: false,
-                hung: false,
-                told: false,
-                out: String::new(),
-                said: format!("timeout {words}: {e}"),
-            };
-        }
+    let ended = |hung, why: String| Ran {
+        ok: false,
+        hung,
+        told: false,
+        out: String::new(),
+        said: format!("timeout {words}: {why}"),
+    };
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(e) => return ended(false, e.to_string()),
+    };
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || drop(tell.send(child.wait_with_output())));
+    let output = match told.recv_timeout(patience + GRACE) {
+        Ok(Ok(output)) => output,
+        Ok(Err(e)) => return ended(false, e.to_string()),
+        Err(_) => return ended(true, "it cannot even be killed".into()),
     };
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout),

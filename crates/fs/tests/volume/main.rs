@@ -11,6 +11,7 @@ mod frozen;
 mod golden;
 mod holes;
 mod images;
+mod lost;
 mod refused;
 mod reopening;
 mod scribbled;

@@ -7,17 +7,19 @@
 use super::FrameNo;
 use std::time::{Duration, Instant};
 
-/// A look at the clock counts at most this much, so that a process that was stopped has not waited meanwhile.
-const LOOK: Duration = Duration::from_millis(2);
-/// So many looks, ten seconds, are too long: writers hold a word for a handful of stores, a repair for one frame.
-const LOOKS_MAX: u32 = 5000;
+/// A look at the clock counts at most this much, so that a process that was stopped has not waited meanwhile. On a machine where
+/// others take nearly all of its time one look comes so long behind the one before it, and a hundred of them are enough for
+/// whoever really writes to have had a turn.
+const LOOK_MAX: Duration = Duration::from_millis(100);
+/// This is too long: writers hold a word for a handful of stores, a repair for one frame.
+const TOO_LONG: Duration = Duration::from_secs(10);
 
 /// One wait.
 #[derive(Debug)]
 pub(super) struct Waiting {
     frame: FrameNo,
     looked: Option<Instant>,
-    looks: u32,
+    waited: Duration,
 }
 
 impl Waiting {
@@ -26,7 +28,7 @@ impl Waiting {
         Waiting {
             frame,
             looked: None,
-            looks: 0,
+            waited: Duration::ZERO,
         }
     }
 
@@ -45,12 +47,9 @@ impl Waiting {
     }
 
     fn is_over(&mut self, now: Instant) -> bool {
-        let looked = *self.looked.get_or_insert(now);
-        if now.saturating_duration_since(looked) >= LOOK {
-            self.looked = Some(now);
-            self.looks += 1;
-        }
-        self.looks >= LOOKS_MAX
+        let looked = self.looked.replace(now).unwrap_or(now);
+        self.waited += now.saturating_duration_since(looked).min(LOOK_MAX);
+        self.waited >= TOO_LONG
     }
 }
 
@@ -63,9 +62,16 @@ mod tests {
         let start = Instant::now();
         let mut waiting = Waiting::on(7);
         assert!(!waiting.is_over(start));
-        assert!(!waiting.is_over(start + Duration::from_secs(3600)), "stopped meanwhile");
         let begun = start + Duration::from_secs(3600);
-        let over = (1..).find(|n| waiting.is_over(begun + LOOK * *n)).expect("ends");
-        assert_eq!(over, LOOKS_MAX - 1);
+        assert!(!waiting.is_over(begun), "stopped meanwhile");
+        let seconds = |step: Duration| {
+            let mut waiting = Waiting::on(7);
+            let over = (0..).find(|n| waiting.is_over(begun + step * *n)).expect("ends");
+            (step * over).as_secs_f64()
+        };
+        // However often it is looked: each half millisecond, or where others have the processors, ten times a second.
+        assert!((10.0..10.1).contains(&seconds(Duration::from_micros(500))));
+        assert!((10.0..10.1).contains(&seconds(Duration::from_millis(100))));
+        assert!((20.0..20.5).contains(&seconds(Duration::from_millis(200))));
     }
 }

@@ -103,13 +103,33 @@ impl<'s> Plan<'s> {
         Ok(())
     }
 
-    /// A metablock that a recovery could not read: from here on no content has its sum (S-9.10).
+    /// A metablock that a recovery could not read: from here on its content is lost (S-4.8, S-9.10).
     pub fn lost(&mut self, id: MetaId) -> Result<(), Error> {
-        if let Some(mut entry) = self.store.locate(id)?.filter(|e| e.state == LIVE) {
-            entry.crc = (!entry.crc.get()).into();
-            self.entries.insert_first(id.0, entry);
+        if let Some(entry) = self.store.locate(id)?.filter(|e| e.state == LIVE) {
+            self.entries.insert_first(id.0, lost_entry(entry));
         }
         Ok(())
+    }
+
+    /// A metablock whose frame is damaged, and of which nobody else tells all: it lives, and its content is lost (S-4.8,
+    /// S-15.17). Where it has no home it gets one: what to write there.
+    pub fn given_up(&mut self, id: MetaId, kind: u8) -> Result<Option<(MapEntry, arena::Copy)>, Error> {
+        let before = match self.entries.get(id.0)? {
+            None => self.store.locate(id)?,
+            entry => entry,
+        };
+        if let Some(entry) = before.filter(|entry| entry.state == LIVE) {
+            self.entries.insert(id.0, lost_entry(entry));
+            return Ok(None);
+        }
+        // The generation that it was born with (S-3.3, S-3.4).
+        let last = before.map_or(0, |entry| entry.generation.get());
+        let kind = Kind::of(kind).ok_or_else(|| Error::Logic(format!("kind {kind} of {id}")))?;
+        let header = Header::new(self.store.pool.tag, id, kind, 0, 0, last.wrapping_add(1).max(1));
+        let content = newborn(&header);
+        let entry = self.live(id, &content)?;
+        self.entries.insert(id.0, lost_entry(entry));
+        Ok(Some((entry, content)))
     }
 
     /// Writes a map page (and those above it) anew: one entry below it is put where it is again.
@@ -355,6 +375,14 @@ impl<'s> Plan<'s> {
             }
         }
         Ok(())
+    }
+}
+
+/// The entry of a metablock that lives and whose content is lost.
+fn lost_entry(entry: MapEntry) -> MapEntry {
+    MapEntry {
+        crc: map::LOST.into(),
+        ..entry
     }
 }
 

@@ -15,6 +15,14 @@ use keepfs_media::{Class, Device, PageNo};
 /// Pages written together at most.
 pub(super) const BATCH: usize = 256;
 
+/// What a metablock held at the moment.
+enum Content {
+    /// All of it.
+    Whole(arena::Copy),
+    /// Nobody knows; its kind.
+    Lost(u8),
+}
+
 impl Store {
     /// Writes every metablock that was dirty at the moment to a new home.
     pub(super) fn write_metablocks(
@@ -31,11 +39,11 @@ impl Store {
         for dirty in moment.dirty.iter() {
             let [id, frame] = dirty?;
             let (id, frame) = (MetaId(id), frame as FrameNo);
-            let Some(content) = self.content_at(moment.epoch, id, frame, flying)? else {
-                continue;
-            };
-            let entry = plan.live(id, &content)?;
-            batch.push((entry, content));
+            match self.content_at(moment, id, frame, flying)? {
+                None => continue,
+                Some(Content::Whole(content)) => batch.push((plan.live(id, &content)?, content)),
+                Some(Content::Lost(kind)) => batch.extend(plan.given_up(id, kind)?),
+            }
             if batch.len() >= BATCH {
                 self.write_batch(&mut batch)?;
                 self.write_copies(plan)?;
@@ -61,34 +69,38 @@ impl Store {
     /// The verified content of a metablock at the moment; `None` if it was dead then, or is done already.
     fn content_at(
         &self,
-        epoch: u64,
+        moment: &Moment,
         id: MetaId,
         frame: FrameNo,
         flying: &mut Vec<(MetaId, FrameNo)>,
-    ) -> Result<Option<arena::Copy>, Error> {
-        if let Some(copy) = self.stash.take(id)? {
-            return Ok(Some(copy));
+    ) -> Result<Option<Content>, Error> {
+        let stashed = || Ok(self.stash.take(id)?.map(Content::Whole));
+        if let Some(content) = stashed()? {
+            return Ok(Some(content));
         }
         let Some(pin) = self.cache.pin(id).filter(|p| p.frame == frame) else {
-            return self.stash.take(id);
+            return stashed();
         };
         let mut state = pin.slot().state.lock();
-        if state.dirty == 0 || state.dirty > epoch {
-            return self.stash.take(id);
+        if state.dirty == 0 || state.dirty > moment.epoch {
+            return stashed();
         }
         let mut copy: arena::Copy = Box::new([0; PAGE]);
         if !self.unless_fenced(self.verified_copy(&pin, &mut copy))? {
             // N-2: what it lacks is told with the fence.
             state.dirty = 0;
             self.cache.dirty.fetch_sub(1, Ordering::Relaxed);
-            return Ok(self.fenced_content(id));
+            let whole = self.fenced_content(id, moment.seq).map(Content::Whole);
+            return Ok(Some(
+                whole.unwrap_or_else(|| Content::Lost(self.kind_of_frame(frame, id))),
+            ));
         }
         state.dirty = 0;
         state.in_flight = true;
         self.cache.dirty.fetch_sub(1, Ordering::Relaxed);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         flying.push((id, frame));
-        Ok(Some(copy))
+        Ok(Some(Content::Whole(copy)))
     }
 
     /// Writes contents to both homes, neighbours together, and checks the buffers once more.

@@ -189,6 +189,11 @@ pub(super) fn told<T>(mut ask: impl FnMut() -> Result<T, Untold>) -> Option<T> {
 impl Store {
     /// What the device has of a metablock.
     pub(super) fn past(&self, id: MetaId) -> Result<Past, Untold> {
+        self.past_until(id, u64::MAX)
+    }
+
+    /// The same behind transaction `up_to`, with which a group ends.
+    pub(super) fn past_until(&self, id: MetaId, up_to: u64) -> Result<Past, Untold> {
         if !self.is_witnessed.load(core::sync::atomic::Ordering::Acquire) || id.as_map().is_some() {
             return Err(Untold::Nothing);
         }
@@ -210,7 +215,8 @@ impl Store {
         };
         if !planted::ignores(Rung::LogIgnored) {
             // A page that does not continue the log may be one of the group that is being written.
-            self.apply_log(id, &start, &mut past).map_err(|_| Untold::Moved)?;
+            self.apply_log(id, &start, up_to, &mut past)
+                .map_err(|_| Untold::Moved)?;
         }
         match stands_still() {
             true => Ok(past),
@@ -218,7 +224,7 @@ impl Store {
         }
     }
 
-    fn apply_log(&self, id: MetaId, start: &LogStart, past: &mut Past) -> Result<(), Error> {
+    fn apply_log(&self, id: MetaId, start: &LogStart, up_to: u64, past: &mut Past) -> Result<(), Error> {
         let before = log::Before {
             incarnation: start.incarnation,
             bases: start.base.saturating_sub(1)..start.base + 1,
@@ -229,7 +235,7 @@ impl Store {
         if scan.cut.is_some() {
             return Err(Error::Damaged("the log cannot be read to its end".into()));
         }
-        let last = self.redo.lock().last;
+        let last = self.redo.lock().last.min(up_to);
         // A group beyond the last transaction was not taken by the recovery (S-9.3).
         for group in scan.groups.iter().filter(|group| group.seq <= last) {
             let records = plog::decode(&group.payload).map_err(|e| Error::Damaged(e.what.to_string()))?;

@@ -115,14 +115,18 @@ impl Store {
         })
     }
 
-    /// What device, log and the redo before the first entry that is damaged tell of a metablock, and the last transaction that
-    /// they have.
-    pub(crate) fn told_content(&self, id: MetaId) -> Option<(arena::Copy, u64)> {
+    /// What device, log and the redo before the first entry that is damaged tell of a metablock behind transaction `up_to`, and
+    /// the last transaction that they have.
+    pub(crate) fn told_content(&self, id: MetaId, up_to: u64) -> Option<(arena::Copy, u64)> {
         told(|| {
-            let mut past = self.past(id)?;
-            let redo = self.redo.lock();
-            let since = redo.beyond(past.seq).ok_or(Untold::Moved)?.read_whole(&self.segment);
-            drop(redo);
+            let mut past = self.past_until(id, up_to)?;
+            let mut since = Vec::new();
+            // Redo that the log has may be given up.
+            if past.seq < up_to {
+                let redo = self.redo.lock();
+                since = redo.beyond(past.seq).ok_or(Untold::Moved)?.read_whole(&self.segment);
+                since.retain(|txn| txn.seq <= up_to);
+            }
             for record in since.iter().flat_map(|txn| &txn.records) {
                 past.apply(self.pool.tag, id, record);
             }

@@ -29,6 +29,8 @@ pub(crate) enum Flaw {
     Header,
     /// There stands another metablock of this pool.
     Holds(MetaId),
+    /// No page has what was committed (S-4.8).
+    Lost,
 }
 
 impl fmt::Display for Flaw {
@@ -38,6 +40,7 @@ impl fmt::Display for Flaw {
             Flaw::Checksum => f.write_str("has a wrong checksum"),
             Flaw::Header => f.write_str("has the header of another life or pool"),
             Flaw::Holds(id) => write!(f, "holds {id}"),
+            Flaw::Lost => f.write_str("does not have what was committed, which is lost"),
         }
     }
 }
@@ -106,6 +109,12 @@ impl Store {
                 }),
             }
         }
+        if entry.is_lost() {
+            self.tell_lost_metablock(id, &bad);
+            return Err(Error::Damaged(format!(
+                "{id} is lost: restore what is in it from a copy; `keepfs damage list` says whose it is"
+            )));
+        }
         bad.iter().for_each(|found| self.tell_found(found, None));
         let why: Vec<String> = bad
             .iter()
@@ -153,6 +162,7 @@ impl Store {
             return Ok(());
         }
         Err(match self.metablock_in(bytes) {
+            _ if entry.is_lost() => Flaw::Lost,
             Some(other) if other != id => Flaw::Holds(other),
             _ if whole => Flaw::Header,
             _ => Flaw::Checksum,
@@ -182,6 +192,13 @@ impl Store {
         self.tell_copy(found, right, right.map_or(Done::Nothing, |_| Done::OtherCopy));
     }
 
+    /// A metablock that is lost is met: it is told if the list of damages does not have it (any more).
+    fn tell_lost_metablock(&self, id: MetaId, bad: &[Found]) {
+        let is_listed = self.history().damage().iter().any(|entry| entry.id == id.0);
+        let untold = bad.first().filter(|_| !is_listed);
+        untold.into_iter().for_each(|found| self.tell_found(found, None));
+    }
+
     /// A bad copy, and what is done about it.
     pub(crate) fn tell_copy(&self, found: &Found, right: Option<&[u8; PAGE]>, done: Done) {
         let BadCopy { id, page, flaw } = found.what;
@@ -195,7 +212,7 @@ impl Store {
             }
             (Flaw::Holds(_), Some(right)) if is_torn(right, &found.bytes) => Seen::Torn,
             (Flaw::Holds(other), _) if self.is_all_of(other, &found.bytes) => Seen::Misdirected(other),
-            (Flaw::Checksum | Flaw::Header | Flaw::Holds(_), _) => Seen::Checksum,
+            (Flaw::Checksum | Flaw::Header | Flaw::Holds(_) | Flaw::Lost, _) => Seen::Checksum,
         };
         let header = right.and_then(|right| Header::read_from_prefix(&right[..]).ok());
         self.tell_of(&Told {

@@ -13,7 +13,7 @@ use keepfs_audit::digest::Fate;
 use keepfs_codes::identity::Group;
 use keepfs_codes::line::LINE;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES};
-use keepfs_format::map::LIVE;
+use keepfs_format::map::{LIVE, MapEntry};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::{Record, Run};
@@ -171,12 +171,27 @@ impl Txn<'_> {
             match numbers.take() {
                 Ok(number) => {
                     self.taken.push((space, number));
+                    if self.is_beyond_use(space, number)? {
+                        // It stays taken while this server lives.
+                        self.taken.pop();
+                        continue;
+                    }
                     self.flip(space, number, false)?;
                     return Ok(number);
                 }
                 Err(cursor) => self.look_for_numbers(space, cursor)?,
             }
         }
+    }
+
+    /// Whether this is the number of an inode in a metablock that is fenced or lost (S-4.8).
+    fn is_beyond_use(&self, space: Space, number: u64) -> Result<bool, Stop> {
+        if space != Space::InodeNumbers {
+            return Ok(false);
+        }
+        let block = keepfs_format::inode::block_of(number);
+        let is_lost = |entry: MapEntry| entry.is_lost();
+        Ok(self.store.fences.has(block) || self.store.locate_in_memory(block)?.is_some_and(is_lost))
     }
 
     /// Fills the stock of numbers from the first bitmap metablock at or behind `cursor` with clear bits.

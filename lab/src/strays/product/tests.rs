@@ -6,10 +6,24 @@ use super::*;
 #[test]
 fn a_bus_error_is_told() {
     let shell = |script: &str| call(Path::new("/"), &["sh", "-c", script]);
-    for script in ["kill -BUS $$", "exit 135", "echo x: Input/output error >&2; exit 1"] {
+    for script in [
+        "kill -BUS $$",
+        "exit 135",
+        "echo x: Input/output error >&2; exit 1",
+        "echo error: pack-objects died of signal 7 >&2; exit 128",
+    ] {
         let ran = shell(script);
         assert!(ran.told && !ran.ok && !ran.hung, "{script}: {}", ran.said);
     }
     let ran = shell("kill -SEGV $$");
     assert!(!ran.told && !ran.ok, "{}", ran.said);
+}
+
+/// What does not end in its time is a hang, be it killed or not.
+#[test]
+fn what_does_not_end_hangs() {
+    let within = |seconds, script| call_within(Duration::from_secs(seconds), Path::new("/"), &["sh", "-c", script]);
+    assert!(within(1, "exec sleep 60").hung);
+    assert!(!within(60, "exit 124").ok);
+    assert!(!within(60, "exit 1").hung);
 }
