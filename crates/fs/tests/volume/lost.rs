@@ -90,6 +90,10 @@ fn what_is_lost_stays_known() {
             (true, true, false),
             (true, true, true),
         ] {
+            if part == Part::Dir && was_there {
+                // It changes with a split alone, and what nobody changed is read again.
+                continue;
+            }
             let case = format!("{part:?}, on the device {was_there}, synced {synced}, takeover {takes_over}");
             let device = Arc::new(SimDevice::new(8192));
             let format = FormatOptions {
