@@ -90,7 +90,9 @@ pub fn call_within(patience: Duration, dir: &Path, words: &[&str]) -> Ran {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
-    let code = output.status.code().unwrap_or(128);
+    // timeout(1) kills itself, too, when its program has to be killed.
+    let code = output.status.code();
+    let code = code.unwrap_or(128 + output.status.signal().unwrap_or(0));
     let hung = TIMED_OUT.contains(&code);
     // timeout(1) ends as its program did.
     let bus = code == 128 + BUS || output.status.signal() == Some(BUS);
