@@ -59,6 +59,7 @@ impl State {
             Kind::BadPage,
             Kind::Lost,
             Kind::PagesStaged,
+            Kind::Redo,
         ];
         for f in 0..FILES as u8 {
             // A full log is all that this family is about.

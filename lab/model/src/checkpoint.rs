@@ -223,6 +223,7 @@ impl State {
         self.leaving.clear();
         if c.recovery {
             self.redo.clear();
+            self.beyond.clear();
             self.quarantine.clear();
             self.recovering = 0;
         }

@@ -19,6 +19,7 @@ pub enum Kind {
     PagesStaged,
     Chunks,
     Inodes,
+    Redo,
 }
 
 /// One of them.
@@ -99,6 +100,7 @@ pub const INSTANCES: &[Instance] = &[
     of("three pages, staged", Kind::PagesStaged, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
     of("chunks", Kind::Chunks, [3, 1, 2, 1, 0, 0, 0, 0, 0, 0]),
     of("inodes", Kind::Inodes, [3, 1, 1, 1, 2, 0, 0, 0, 0, 1]),
+    of("redo damaged", Kind::Redo, [3, 1, 0, 1, 2, 0, 0, 0, 0, 1]),
     long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0, 0, 0, 0, 0]),
     long("two checkpoints", Kind::Plain, [4, 2, 2, 1, 0, 0, 0, 0, 0, 0]),
     long("two cuts", Kind::Plain, [4, 2, 1, 2, 0, 0, 0, 0, 0, 0]),
@@ -117,6 +119,7 @@ pub const INSTANCES: &[Instance] = &[
     long("chunks 4", Kind::Chunks, [4, 2, 2, 1, 0, 0, 0, 0, 0, 0]),
     long("chunks, killed", Kind::Chunks, [2, 1, 2, 2, 1, 0, 0, 0, 0, 0]),
     long("inodes 4", Kind::Inodes, [4, 2, 1, 1, 2, 0, 0, 0, 0, 1]),
+    long("redo damaged, checkpoint", Kind::Redo, [3, 1, 1, 1, 2, 0, 0, 0, 0, 1]),
 ];
 
 /// What the pool of a family is like.

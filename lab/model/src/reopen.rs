@@ -5,14 +5,16 @@ use crate::kernel::Kernel;
 use crate::recover::{Found, Trust, recover};
 use crate::rules::{Rule, Rules};
 use crate::state::{Lead, State};
-use crate::tree::{INODES, NODES, Rec};
+use crate::tree::{INODES, NODES, Rec, brought};
 
 /// What a dead server left.
 pub struct Owed {
     /// Its redo that can be used.
     pub redo: Vec<(u8, Rec)>,
-    /// The rest is damaged.
+    /// The rest is damaged, now or since a death before.
     pub damaged: bool,
+    /// How many of its entries are damaged now.
+    pub lost: u8,
 }
 
 fn ways(write: &Write, rules: Rules, tears: bool) -> u32 {
@@ -21,6 +23,14 @@ fn ways(write: &Write, rules: Rules, tears: bool) -> u32 {
         Write::Log(..) => 2,
         Write::Super(..) => 2 + u32::from(!rules.has(Rule::TwoSlots)),
     }
+}
+
+/// How many of the entries are taken where those behind them are damaged: as many as can be with each page there that they bring,
+/// as it is named behind them (S-16.5).
+fn there(redo: &[(u8, Rec)], read: &Disk, rules: Rules) -> usize {
+    let recs: Vec<Rec> = redo.iter().map(|r| r.1).collect();
+    let passes = |n: &usize| brought(&recs[..*n], rules).iter().all(|(p, v)| read.has(*p, *v));
+    (0..=recs.len()).rev().find(passes).unwrap_or(0)
 }
 
 impl State {
@@ -63,10 +73,11 @@ impl State {
         let mut redo = self.logged.clone();
         redo.extend(self.checkpoint.iter().flat_map(|c| c.unlogged.iter().copied()));
         redo.extend(self.redo.iter().copied());
+        redo.extend(self.beyond.iter().copied());
         redo.sort_by_key(|r| r.0);
         redo.truncate(redo.len().saturating_sub(lost as usize));
-        let damaged = lost > 0;
-        Owed { redo, damaged }
+        let damaged = lost > 0 || !self.beyond.is_empty();
+        Owed { redo, damaged, lost }
     }
 
     /// The pool is opened again; `owed` is what a dead server left.
@@ -79,7 +90,8 @@ impl State {
     }
 
     fn reopen(&mut self, read: &Disk, owed: Option<Owed>, rules: Rules) -> Result<(), &'static str> {
-        let (resumed, damaged) = (owed.is_some(), owed.as_ref().is_some_and(|owed| owed.damaged));
+        let resumed = owed.is_some();
+        let (damaged, lost) = owed.as_ref().map_or((false, 0), |owed| (owed.damaged, owed.lost));
         let trust = match resumed {
             true => Trust::Believed(self.refused.filter(|_| rules.has(Rule::ResumeJudges))),
             false => Trust::Judged,
@@ -90,7 +102,12 @@ impl State {
         self.quarantine.clear();
         (self.number_waits, self.inode_waits) = ([None; NODES], [None; INODES]);
         let missing = |r: &(u8, Rec)| r.0 > logged || !rules.has(Rule::OwedOnce);
-        let redo: Vec<_> = owed.into_iter().flat_map(|owed| owed.redo).filter(missing).collect();
+        let mut redo: Vec<_> = owed.into_iter().flat_map(|owed| owed.redo).filter(missing).collect();
+        let taken = match damaged && rules.has(Rule::OwedThere) {
+            true => there(&redo, read, rules),
+            false => redo.len(),
+        };
+        self.beyond = redo.split_off(taken);
         let system = found.sb.system();
         for &(seq, rec) in &redo {
             found.tree.replay(rec, system, rules)?;
@@ -102,7 +119,7 @@ impl State {
                 self.quarantine.push((seq, page));
             }
         }
-        if found.seq < self.acked || resumed && !damaged && found.seq != self.last {
+        if found.seq < self.acked || resumed && lost == 0 && found.seq != self.last {
             return Err(if resumed {
                 "a dead server's change is lost"
             } else {
@@ -126,7 +143,7 @@ impl State {
     }
 
     fn take(&mut self, found: Found, owed: Vec<(u8, Rec)>, rules: Rules) {
-        let owes = !owed.is_empty();
+        let owes = owed.len() as u8;
         (self.tree, self.last, self.sb) = (found.tree, found.seq, found.sb);
         (self.redo, self.young) = (owed, 0);
         (self.chunks, self.leaving) = (self.sb.chunks.clone(), Vec::new());
@@ -140,8 +157,8 @@ impl State {
         } else {
             found.pos
         };
-        self.recovering = 1 + u8::from(owes);
-        if found.seen == self.sb.pos && !owes && !rules.has(Rule::EachOpening) {
+        self.recovering = 1 + owes;
+        if found.seen == self.sb.pos && owes == 0 && !rules.has(Rule::EachOpening) {
             self.pos = found.pos;
             self.flush();
             self.quarantine.clear();

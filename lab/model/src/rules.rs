@@ -96,6 +96,7 @@ rules! {
     InodesWait "24c" ["S-11.1", "S-11.7"] Inodes Fails, [] "an inode number waits as a page does";
     BytesForgotten "24d" ["S-16.5", "S-11.10"] Inodes Fails, [] "a resume that has lost changes tells the kernel to forget bytes and attributes";
     HeldStays "24e" ["S-16.7", "S-11.10"] Inodes Fails, [] "an inode that is looked up is not freed";
+    OwedThere "25" ["S-16.5", "S-11.10"] Redo Fails, [] "of damaged redo the longest beginning is taken of which every page is there";
     Taken "19" ["S-4.7", "S-11.7"] Plain Fails, [] "a page that a checkpoint took is nobody else's";
 }
 

@@ -95,6 +95,8 @@ pub struct State {
     pub lead: Lead,
     pub checkpoint: Option<Checkpoint>,
     pub recovering: u8,
+    /// Redo of a dead server that can be used and was not taken, until its memory is given up.
+    pub beyond: Vec<(u8, Rec)>,
     /// What this life has refused of the log: behind which superblock, and from which group on (S-9.9).
     pub refused: Option<(u8, u8)>,
     pub kernel: Kernel,
@@ -162,6 +164,7 @@ impl State {
             lead: Lead::Free,
             checkpoint: None,
             recovering: 0,
+            beyond: Vec::new(),
             refused: None,
             kernel: Kernel::default(),
             value: 2,
