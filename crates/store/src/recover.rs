@@ -15,7 +15,7 @@ use crate::planted::{self, Bug, Point, Second};
 use crate::pool::Pool;
 use crate::segment::Adopted;
 use crate::staged::BadData;
-use crate::{Store, StoreOptions, pool};
+use crate::{Store, StoreOptions, pool, resume};
 use arrived::Unreadable;
 use demand::Demand;
 use keepfs_codes::crc32c;
@@ -102,7 +102,12 @@ pub fn open_owing(
         logged = 0;
     }
     let owes = match &mut owed {
-        Some(owed) => owe(owed, &mut scan, logged)?,
+        Some(owed) => {
+            if owed.lost(logged) > 0 && !planted::is(Bug::PrefixBelieved) {
+                owed.keep_there(logged, |transactions| resume::there(&*device, transactions))?;
+            }
+            owe(owed, &mut scan, logged)?
+        }
         None => false,
     };
     let (frames, unreadable) = keep_taken(&*device, &sb, &pool, &mut scan)?;

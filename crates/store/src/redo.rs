@@ -171,6 +171,16 @@ impl Redo {
         self.taken = self.kept.iter().take_while(|e| e.seq <= seq).count();
     }
 
+    /// The last entries are not there for who reads the ring from here on; none is in a group. In the segment they are.
+    pub fn leave_out(&mut self, count: usize) {
+        for _ in 0..count {
+            let Some(entry) = self.kept.pop_back() else { return };
+            self.end = (self.end + RING - entry.len as usize) % RING;
+            self.last = entry.seq - 1;
+            self.segment.give_room(entry.len as usize);
+        }
+    }
+
     /// What was taken last goes into the next group instead.
     pub fn give_back(&mut self, span: Span) {
         self.taken -= span.entries.len();

@@ -8,8 +8,10 @@
 //!     holds changes only in ways that say the same again, and the device by the recovery's checkpoint alone.
 
 mod evidence;
+mod there;
 
 pub use evidence::Evidence;
+pub(crate) use there::there;
 
 use crate::arena::Arena;
 use crate::error::Error;

@@ -103,6 +103,19 @@ impl Adopted {
         self.segment.code()
     }
 
+    /// Where something is lost: gives up the last entries beyond `logged` until those left are a state that was. `there` tells of
+    /// how many, counted from the first, it has each data page (S-16.5). Whoever adopts this memory again comes to the same.
+    pub fn keep_there(&mut self, logged: u64, there: impl FnOnce(&[TxnRedo]) -> usize) -> Result<(), Error> {
+        let Some(beyond) = self.redo.beyond(logged) else {
+            return Ok(());
+        };
+        let transactions = beyond.read(&self.segment).map_err(damaged)?;
+        let taken = there(&transactions);
+        self.heard = self.heard.max(self.redo.last);
+        self.redo.leave_out(transactions.len() - taken);
+        Ok(())
+    }
+
     /// The records of the next group, encoded (S-8.4), when the log has everything up to transaction `logged`.
     pub fn next_group(&mut self, logged: u64) -> Result<Vec<u8>, Error> {
         self.redo.taken_up_to(logged);

@@ -361,6 +361,29 @@ fn one_stray_write_into_page_0_is_told_and_costs_nothing() {
     }
 }
 
+/// S-14.10: an older word that comes back with its CRC over one of its places is not believed: the other one is further on.
+#[test]
+fn an_older_word_over_one_place_costs_nothing() {
+    for word in [Word::Cursor, Word::Last, Word::Followed] {
+        for apart in [0, 2048] {
+            let (device, store) = store();
+            node(&store, 1);
+            let mut older = [0; 16];
+            store.segment.region().load(word.at(), &mut older);
+            work(&store);
+            let last = store.last_seq();
+            store.segment.region().store(word.at() + apart, &older);
+            let remains = store.remains().expect("it lasts");
+            drop(store);
+            let (store, resumed) = resume(&device, remains);
+            assert_eq!((resumed.lost, store.last_seq()), (0, last), "{word:?}");
+            let told = [crate::Evidence::Twice("staging", word.name(), true)];
+            // The first place further on is what a kill between the two leaves.
+            assert_eq!(resumed.findings, told[..usize::from(apart == 0)], "{word:?}");
+        }
+    }
+}
+
 /// S-14.8: damage at both places is told, with the number of transactions that it costs.
 #[test]
 fn what_is_damaged_at_both_places_is_told_and_counted() {

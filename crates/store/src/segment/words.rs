@@ -26,6 +26,11 @@ pub enum Word {
 
 /// Where the words begin.
 const FIRST: usize = 64;
+/// Where in the cursor the low bits of its number stand, and which they are.
+const NUMBER_AT: u32 = 40;
+const NUMBER: u64 = u64::MAX >> NUMBER_AT;
+/// So much less than another number is one that is older.
+const OLDER: u64 = 1 << 23;
 
 impl Word {
     /// All, by their numbers.
@@ -78,7 +83,24 @@ impl Segment {
             let [value, check] = [at, at + 8].map(|at| self.region.load_u64(at, Ordering::Acquire));
             (self.check(word, value) == check).then_some(value)
         };
-        Found::of(at(word.at()), at(word.at() + APART))
+        match (at(word.at()), at(word.at() + APART)) {
+            // No store leaves the second further on: the first is one that stood there before.
+            (Some(first), Some(second)) if self.is_further(word, second, first) => Found::One(second),
+            (first, second) => Found::of(first, second),
+        }
+    }
+
+    /// Whether a word that is stored at `than` comes to be `value` later on: all of them only grow, the cursor in its number, of
+    /// which it has the low bits.
+    fn is_further(&self, word: Word, value: u64, than: u64) -> bool {
+        if word != Word::Cursor {
+            return value > than;
+        }
+        // Numbers before this one are behind all others.
+        let last = self.word(Word::Last).unwrap_or(than >> NUMBER_AT);
+        let [value, than] =
+            [value, than].map(|word| (word >> NUMBER_AT).wrapping_sub(last).wrapping_add(OLDER) & NUMBER);
+        value > than
     }
 
     /// Stores a word of page 0, behind everything that was stored before.
