@@ -146,8 +146,6 @@ bugs! { Bug:
     RoomOnce = "room for the carried group once",
     /// A resume takes groups that the dead server had refused.
     RefusedBelieved = "refused group taken by a resume",
-    /// A resume takes all redo before damage, without a look at its data pages.
-    PrefixBelieved = "redo before damage taken without its pages",
     /// Behind a page of the log that was given up the next group is written as if it were there.
     GivenUpSteppedOver = "log goes on behind a page that was given up",
     /// Of a transaction's changes only the first one is kept for undo.

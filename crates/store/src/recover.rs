@@ -103,7 +103,7 @@ pub fn open_owing(
     }
     let owes = match &mut owed {
         Some(owed) => {
-            if owed.lost(logged) > 0 && !planted::is(Bug::PrefixBelieved) {
+            if owed.lost(logged) > 0 {
                 owed.keep_there(logged, |transactions| resume::there(&*device, transactions))?;
             }
             owe(owed, &mut scan, logged)?

@@ -9,6 +9,7 @@ mod directories;
 mod flushes;
 mod frozen;
 mod golden;
+mod hit_redo;
 mod holes;
 mod images;
 mod lost;
