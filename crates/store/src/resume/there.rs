@@ -77,7 +77,9 @@ fn follow(pages: &mut BTreeMap<u64, Page>, record: &Record, touched: &mut BTreeS
             run,
         } => {
             let freed: Vec<u64> = pages.range(each(run)).map(|(page, _)| *page).collect();
-            freed.iter().for_each(|page| drop(pages.remove(page)));
+            for page in &freed {
+                pages.remove(page);
+            }
             touched.extend(freed);
         }
         _ => {}
