@@ -247,6 +247,9 @@ pub struct Upgrade {
 pub struct Status {
     /// A pool or a mount point; all mounted pools without
     pub of: Option<PathBuf>,
+    /// Only pools of which there is something to report; the exit code tells the worst: 3 degraded, 4 faulted
+    #[arg(long, short = 'x')]
+    pub unhealthy: bool,
     /// Answer in JSON
     #[arg(long)]
     pub json: bool,

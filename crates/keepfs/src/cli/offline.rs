@@ -2,8 +2,10 @@
 
 use super::failure::Failure;
 use super::figures::{LogFigures, SpaceFigures, Status};
+use super::history;
 use super::image::DeviceImage;
 use super::registry;
+use super::status;
 use super::unmount::patiently;
 use keepfs_audit::Severity;
 use keepfs_audit::read::View;
@@ -20,7 +22,8 @@ pub fn status(pool: &Path) -> Result<Status, Failure> {
         source,
     })?;
     let superblock = view.superblock_view();
-    let mut status = Status::unknown(&registry::settled(pool));
+    let settled = registry::settled(pool);
+    let mut status = Status::unknown(&settled);
     status.state = "OFFLINE".into();
     let pool = Pool::of(view.superblock());
     status.label = pool.label;
@@ -46,12 +49,18 @@ pub fn status(pool: &Path) -> Result<Status, Failure> {
         ));
         status.action = Some("mount it: that recovers it".into());
     }
+    if let Ok(known) = history::on_device(&settled) {
+        // What its servers were told (S-18.6).
+        status::damaged(&known.damage, &mut status);
+        status.state = "OFFLINE".into();
+    }
     let bad = view
         .findings()
         .iter()
         .filter(|finding| finding.severity() == Severity::Error);
-    status.errors = bad.map(ToString::to_string).collect();
-    if !status.errors.is_empty() {
+    let bad: Vec<String> = bad.map(ToString::to_string).collect();
+    if !bad.is_empty() {
+        status.errors.extend(bad);
         status.say("FAULTED", "its metadata is damaged", "run `keepfs check` on it");
     }
     Ok(status)

@@ -20,6 +20,7 @@ use super::registry::{self, Record};
 use super::{Outcome, exposed, history, inject, offline, print, reader, scrub, table};
 use keepfs::AccessTimes;
 use keepfs_format::PAGE;
+use keepfs_format::history::Lasting;
 use keepfs_fs::Volume;
 use keepfs_fuse::Tally;
 use keepfs_media::Class;
@@ -223,7 +224,7 @@ impl Live {
             );
         }
         degraded(store, &Told::since(store, self.record.since_ns), status);
-        damaged(store, status);
+        damaged(&store.history().damage(), status);
         let ended = self.ended(store, status);
         if let Some(mount) = &mut status.mount {
             mount.writing_ended = ended;
@@ -347,8 +348,7 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
 }
 
 /// Objects that are damaged and not mended, with what to do.
-fn damaged(store: &Store, status: &mut Status) {
-    let list = store.history().damage();
+pub fn damaged(list: &[Lasting], status: &mut Status) {
     let lost = list.iter().filter(|entry| history::is_lost(entry)).count() as u64;
     if lost > 0 {
         status.degraded(
@@ -417,27 +417,40 @@ fn written(store: &Store) -> WrittenFigures {
     }
 }
 
-/// Tells how one pool is, or all that are mounted.
+/// Tells how one pool is, or all that are mounted. The exit code is 0, but of those that are not healthy only.
 pub fn run(args: &Asked) -> Outcome {
-    match &args.of {
-        Some(of) => {
-            let status = with_access(of_path(of)?);
-            reader::end_with_the_reader();
-            match args.json {
-                true => println!("{}", json_text(&status)?),
-                false => print!("{}", print::text(&status)),
-            }
-        }
-        None => {
-            let all: Vec<Status> = mounted().into_iter().map(with_access).collect();
-            match args.json {
-                true => println!("{:#}", json!({"version": VERSION, "pools": all})),
-                false if all.is_empty() => println!("no pools are mounted"),
-                false => print!("{}", all.iter().map(print::text).collect::<Vec<_>>().join("\n")),
-            }
-        }
+    let one = args.of.as_deref().map(of_path).transpose()?.map(with_access);
+    let all = one.is_none();
+    let mut pools = one.map_or_else(|| mounted().into_iter().map(with_access).collect(), |one| vec![one]);
+    if args.unhealthy {
+        pools.retain(|pool| health(pool) != HEALTHY);
     }
-    Ok(0)
+    reader::end_with_the_reader();
+    match (&pools[..], args.json) {
+        ([pool], true) if !all => println!("{}", json_text(pool)?),
+        (_, true) => println!("{:#}", json!({"version": VERSION, "pools": pools})),
+        ([], false) if args.unhealthy && all => println!("all mounted pools are healthy"),
+        ([], false) if args.unhealthy => println!("the pool is healthy"),
+        ([], false) => println!("no pools are mounted"),
+        (_, false) => print!("{}", pools.iter().map(print::text).collect::<Vec<_>>().join("\n")),
+    }
+    let worst = pools.iter().map(health).max().unwrap_or(HEALTHY);
+    Ok(if args.unhealthy { worst } else { HEALTHY })
+}
+
+/// Exit code of `status -x`: there is nothing to report.
+const HEALTHY: u8 = 0;
+/// There is, and the pool goes on with it.
+const DEGRADED: u8 = 3;
+/// Nothing is written, or nobody serves it.
+const FAULTED: u8 = 4;
+
+fn health(pool: &Status) -> u8 {
+    match (&pool.state[..], &pool.status) {
+        ("FAULTED" | "UNAVAIL" | "UNKNOWN", _) => FAULTED,
+        ("ONLINE" | "OFFLINE", None) => HEALTHY,
+        _ => DEGRADED,
+    }
 }
 
 fn json_text(status: &Status) -> Result<String, Failure> {

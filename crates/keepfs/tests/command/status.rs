@@ -358,3 +358,33 @@ fn only_root_may_ask_the_server() {
         "{all}"
     );
 }
+
+/// `status -x` for monitors: nothing but what is not healthy, and an exit code; and a pool that is not mounted says what it
+/// knows to be lost.
+#[test]
+fn what_is_not_healthy_is_told_by_the_exit_code() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    let unhealthy = |of: &Path| {
+        let output = run(keepfs(["status", "-x"]).arg(of));
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(unhealthy(&bed.dir()), (0, "the pool is healthy\n".into()));
+    done(Command::new("sync").arg("-f").arg(bed.dir()));
+    done(
+        keepfs(["inject"])
+            .arg(bed.dir())
+            .args(["scribble", "--kind", "data", "--path", "/dir/file"]),
+    );
+    fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+    assert!(fs::read(bed.on("dir/file")).is_err());
+    let (code, said) = unhealthy(&bed.dir());
+    assert!(code == 3 && said.contains("DEGRADED"), "{code} {said}");
+    bed.unmount();
+    let (code, said) = unhealthy(&bed.pool());
+    assert!(
+        code == 3 && said.contains("OFFLINE") && said.contains("1 object damaged"),
+        "{code} {said}"
+    );
+    done(keepfs(["damage", "clear"]).arg(bed.pool()));
+    assert_eq!(unhealthy(&bed.pool()).0, 0);
+}
