@@ -79,6 +79,8 @@ pub fn open_owing(
         durable: sb.durable.get(),
     };
     let mut scan = log::scan(&*device, &pool.log, head, &before)?;
+    // Behind what is lost of it the log goes on with a group that was never told to be durable (S-9.5).
+    scan.head.group = scan.head.group.max(scan.durable.max(before.durable) + 1);
     let seen_groups = scan.groups.len();
     if let Some(owed) = &owed {
         // Whoever wrote these groups, or took them, had their data there, and no power was cut since. What it refused stays
@@ -180,6 +182,10 @@ fn without_tails(payload: &[u8]) -> Result<Vec<u8>, Error> {
 /// What [`open`] did not do because the pool was opened read-only. The keeper is the caller's.
 pub fn begin_writing(store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
     store.has_what_writers_need()?;
+    let unasked = |cut: &log::Cut| cut.proved && !store.options.cut_log;
+    if let Some(cut) = store.log_cut().filter(unasked) {
+        return Err(cut.refusal());
+    }
     let in_force = store.superblock_in_force(keeper)?;
     pool::may_write(&in_force)?;
     store.device.begin_writing()?;

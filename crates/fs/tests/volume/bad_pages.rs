@@ -239,6 +239,12 @@ fn log() -> (Image, Vec<PageNo>, Vec<String>) {
     (image, pages, names)
 }
 
+fn open(device: Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<Volume>, keepfs_fs::Error> {
+    let mut options = options(false);
+    (options.store.read_only, options.store.cut_log) = (read_only, cut_log);
+    Volume::open(device, &options)
+}
+
 /// A page of the log that is bad: where a later one tells that it was flushed, nobody writes to the pool unasked, and what
 /// was before is read; at the end of the log the mount goes on, and an unreadable page is told. S-9.7
 #[test]
@@ -261,20 +267,6 @@ fn a_bad_page_of_the_log_is_never_passed_over_in_silence() {
                 }
                 device
             };
-            let open = |device: Arc<SimDevice>, read_only, cut_log| {
-                let store = StoreOptions {
-                    read_only,
-                    cut_log,
-                    ..options(false).store
-                };
-                Volume::open(
-                    device,
-                    &VolumeOptions {
-                        store,
-                        ..options(false)
-                    },
-                )
-            };
             let judge = |volume: &Volume| {
                 for (n, name) in names.iter().enumerate() {
                     assert_eq!(find(volume, Ino::ROOT, name).is_ok(), n < at, "{name}, page {at}");
@@ -289,7 +281,14 @@ fn a_bad_page_of_the_log_is_never_passed_over_in_silence() {
             let is_unreadable = findings.iter().any(|f| matches!(f, Finding::LogUnreadable { .. }));
             let proved = at + 1 < names.len();
             assert_eq!((is_gone, is_unreadable), (proved, unreadable && !proved), "page {at}");
-            judge(&open(device(()), true, false).expect("mount -o ro"));
+            let reader = open(device(()), true, false).expect("mount -o ro");
+            judge(&reader);
+            assert_eq!(
+                reader.begin_writing().is_err(),
+                proved,
+                "mount -o remount,rw, page {at} {bad}"
+            );
+            drop(reader);
             let refused = open(device(()), false, false);
             assert_eq!(refused.is_err(), proved, "page {at} {bad}");
             if let Err(error) = refused {
@@ -370,8 +369,25 @@ fn a_bad_page_of_what_was_carried_over_is_no_end_of_the_log() {
         let device = Arc::new(SimDevice::over(image));
         let gone = |f: &Finding| matches!(f, Finding::LogGone { .. });
         assert!(findings(&*device, false).iter().any(gone));
-        let refused = Volume::open(device, &options(false)).map(drop).expect_err("refused");
+        let refused = open(device.clone(), false, false).map(drop).expect_err("refused");
         assert!(refused.to_string().contains("-o cut-log"), "{refused}");
+        // Who goes on from there has a pool like any other: its new groups are none of those that are lost.
+        for work in [false, true] {
+            let device = Arc::new(SimDevice::over(device.power_cut(0)));
+            let volume = open(device.clone(), false, true).expect("mount -o cut-log");
+            if work {
+                let ino = make(&*volume, Ino::ROOT, "after", FileKind::File).expect("make");
+                volume.fsync(ino, false).expect("fsync");
+            }
+            let cut = Arc::new(SimDevice::over(device.power_cut(0)));
+            volume.unmount().expect("unmount");
+            drop(volume);
+            for device in [cut, Arc::new(SimDevice::over(device.power_cut(0)))] {
+                assert!(!findings(&*device, false).iter().any(gone));
+                let volume = open(device, false, false).expect("mount");
+                assert_eq!(find(&*volume, Ino::ROOT, "after").is_ok(), work);
+            }
+        }
     }
 }
 
