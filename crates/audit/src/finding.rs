@@ -159,6 +159,8 @@ findings! {
         "the log ends at page {sequence} in the middle of a group, which is dropped: usual after a crash";
     LogUnreadable { sequence: u64, page: u64 } = "log-unreadable", Warning,
         "log page {sequence} (page {page}) cannot be read, and the log ends before it: if a crash came right behind a sync, that may be lost";
+    LogMended { sequence: u64, page: u64 } = "log-mended", Warning,
+        "log page {sequence} (page {page}) is bad, and is made again from the other pages of its group: nothing is lost";
     LogGone { sequence: u64, page: u64, group: u64 } = "log-gone", Error,
         "log page {sequence} (page {page}), of group {group}, is bad, and later ones tell that the group was flushed: what was synced behind it is lost";
     // Inodes, section 5.

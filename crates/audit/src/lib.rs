@@ -19,6 +19,7 @@
 mod bitmap;
 mod body;
 mod brought;
+mod carried;
 pub mod digest;
 mod dir;
 mod finding;

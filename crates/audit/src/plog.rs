@@ -1,5 +1,6 @@
 //! Reading the log: which groups there are, by chain and order alone (SPEC section 8, S-9.1, S-9.2).
 
+use crate::carried;
 use crate::finding::Finding;
 use crate::is_zero;
 use crate::pool::Pool;
@@ -58,7 +59,7 @@ pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
     };
     let first = pool.sb.log_seq.get();
     for sequence in first..first + pool.sb.log_pages.get() {
-        if !scan.page(pool, sequence) {
+        if !scan.page(pool, sequence) && !scan.made_again(pool, sequence) {
             scan.judge_end(pool, sequence, first + pool.sb.log_pages.get());
             break;
         }
@@ -100,16 +101,28 @@ impl Scan {
     fn page(&mut self, pool: &mut Pool<'_>, sequence: u64) -> bool {
         let mut bytes = [0; PAGE];
         let at = pool.sb.log_start.get() + sequence % pool.sb.log_pages.get();
-        if pool.image.read(at, &mut bytes).is_err() {
-            return false;
+        pool.image.read(at, &mut bytes).is_ok() && self.accept(pool, sequence, &bytes)
+    }
+
+    /// S-9.11: takes the page as the others of its group tell it.
+    fn made_again(&mut self, pool: &mut Pool<'_>, sequence: u64) -> bool {
+        let again = carried::again(pool, self.group, self.chain, sequence);
+        let made = again.is_some_and(|bytes| self.accept(pool, sequence, &bytes));
+        if made {
+            let page = pool.sb.log_start.get() + sequence % pool.sb.log_pages.get();
+            pool.sink.push(Finding::LogMended { sequence, page });
         }
-        let Ok((head, _)) = PageHead::read_from_prefix(&bytes) else {
+        made
+    }
+
+    fn accept(&mut self, pool: &mut Pool<'_>, sequence: u64, bytes: &[u8; PAGE]) -> bool {
+        let Ok((head, _)) = PageHead::read_from_prefix(bytes) else {
             return false;
         };
         let stored = u64::from_le_bytes(bytes[CRC_OFFSET..].try_into().unwrap_or_default());
         if head.magic.get() != MAGIC
             || head.sequence.get() != sequence
-            || stored != page_crc(&pool.sb, self.chain, &bytes)
+            || stored != page_crc(&pool.sb, self.chain, bytes)
         {
             return false;
         }
@@ -122,7 +135,7 @@ impl Scan {
         }
         self.judge(pool, sequence, &head);
         self.chain = stored;
-        self.take(sequence, &head, &bytes);
+        self.take(sequence, &head, bytes);
         true
     }
 

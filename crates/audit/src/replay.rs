@@ -164,7 +164,7 @@ impl Replay<'_, '_> {
             Record::Ref { run, delta } => self.refs(run, delta),
             Record::Create { ino, born } => self.done.stage.born(ino, born),
             // A link voids nothing; an unlink takes effect when the number is freed.
-            Record::Link { .. } | Record::Unlink { .. } => {}
+            Record::Link { .. } | Record::Unlink { .. } | Record::Parity { .. } => {}
             Record::Truncate { ino, size } => self.done.stage.truncate(ino, size),
             Record::MapEntry {
                 ino,

@@ -227,7 +227,7 @@ impl Store {
             record.encode(&mut payload);
         }
         let mut state = self.log.lock();
-        let pages = log::pages_of(payload.len());
+        let pages = log::pages_of_carried(payload.len());
         if state.head.sequence - state.tail + pages > self.pool.log.pages {
             // The limit of staged pages and the room kept in the log for them exclude it (S-10.8).
             if !recovers || pages > self.pool.log.pages {
@@ -246,7 +246,7 @@ impl Store {
         loop {
             let before = state.head;
             let mut head = before;
-            let Err(error) = log::append(&*self.device, &self.pool.log, &mut head, &stamp, &payload) else {
+            let Err(error) = log::append_carried(&*self.device, &self.pool.log, &mut head, &stamp, &payload) else {
                 state.wrote();
                 state.head = head;
                 state.written = before.group;

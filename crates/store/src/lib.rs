@@ -74,6 +74,7 @@ pub use inject::Structure;
 pub use keepfs_audit::digest::Equations;
 pub use keepfs_codes::Protection;
 pub use ladder::Rungs;
+pub use log::{Cut, Mended};
 pub use map::CopiesSeen;
 pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use options::StoreOptions;
@@ -90,7 +91,7 @@ pub use switch::{DeviceFault, DeviceOp, Injection};
 pub use totals::Totals;
 pub use txn::{Base, Birth, FRAMES_MAX, Meaning, Ref, Source, Stamp, Txn};
 pub use view::View;
-pub use {log::Cut, staged::BadData, sync::group_pages_max};
+pub use {staged::BadData, sync::group_pages_max};
 
 use arena::Arena;
 use cache::{Cache, Pin};
@@ -210,6 +211,8 @@ pub struct Store {
     history: Arc<history::History>,
     /// Where the log was cut when the pool was opened (S-9.7).
     log_cut: OnceLock<log::Cut>,
+    /// Which page of it was made again then (S-9.11).
+    log_mended: OnceLock<log::Mended>,
     fences: fence::Fences,
     /// Redo and undo tell all that frames have beyond the log: not while a recovery applies it.
     is_witnessed: AtomicBool,
@@ -382,6 +385,7 @@ impl Store {
             damages: events::Damages::default(),
             history: Arc::new(history),
             log_cut: OnceLock::new(),
+            log_mended: OnceLock::new(),
             fences: fence::Fences::default(),
             is_witnessed: AtomicBool::new(false),
             pool,

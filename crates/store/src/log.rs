@@ -1,7 +1,9 @@
 //! The plog on the device: pages, chain, groups (SPEC section 8).
 
+mod carried;
 mod end;
 
+pub use carried::{Mended, append_carried, pages_of_carried};
 pub use end::{Cut, OWN_NUMBERS};
 
 use crate::error::Error;
@@ -86,27 +88,7 @@ pub fn encode(records: Vec<Record>) -> Vec<u8> {
 /// Pages laid out and written together: a group may be long, and memory is short (P-9).
 const BATCH: usize = 64;
 
-/// Writes a group at `head`, which moves behind it, without flush. Returns how many pages.
-pub fn append(
-    device: &dyn Device,
-    region: &Region,
-    head: &mut Head,
-    stamp: &Stamp,
-    payload: &[u8],
-) -> Result<u64, Error> {
-    let mut buffer = Vec::new();
-    append_pages(
-        device,
-        region,
-        head,
-        stamp,
-        payload,
-        pages_of(payload.len()),
-        &mut buffer,
-    )
-}
-
-/// The same in `count` pages, which the payload fits into; pages behind it are empty (S-8.2). They are laid out in `buffer`.
+/// Writes a group at `head`, which moves behind it, without flush, in `count` pages, which the payload fits into; pages behind it are empty (S-8.2). They are laid out in `buffer`.
 pub fn append_pages(
     device: &dyn Device,
     region: &Region,
@@ -116,31 +98,66 @@ pub fn append_pages(
     count: u64,
     buffer: &mut Vec<u8>,
 ) -> Result<u64, Error> {
-    let bytes = BATCH.min(count as usize) * PAGE;
-    if buffer.len() < bytes {
-        buffer.resize(bytes, 0);
-    }
-    let mut rest = payload;
-    let mut left = count as usize;
-    while left > 0 {
-        let now = BATCH.min(left);
-        left -= now;
-        let (part, later) = rest.split_at((now * PAYLOAD).min(rest.len()));
-        rest = later;
-        let pages = &mut buffer[..now * PAGE];
-        let before = *head;
-        lay_out(region, head, stamp, part, pages, left == 0);
-        write(device, region, before, stamp.incarnation, pages)?;
-    }
-    head.group += 1;
+    let whole = Part {
+        payload,
+        count,
+        room: PAYLOAD,
+        ends: true,
+    };
+    put(device, region, head, stamp, &whole, buffer)?;
     Ok(count)
 }
 
-/// Lays a part of a group out in pages; with `last` it is the last one.
-fn lay_out(region: &Region, head: &mut Head, stamp: &Stamp, part: &[u8], pages: &mut [u8], last: bool) {
+/// Pages of a group that follow one another.
+struct Part<'p> {
+    payload: &'p [u8],
+    count: u64,
+    /// Payload bytes of a page.
+    room: usize,
+    /// The group ends with them.
+    ends: bool,
+}
+
+fn put(
+    device: &dyn Device,
+    region: &Region,
+    head: &mut Head,
+    stamp: &Stamp,
+    part: &Part<'_>,
+    buffer: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let bytes = BATCH.min(part.count as usize) * PAGE;
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
+    }
+    let mut rest = part.payload;
+    let mut left = part.count as usize;
+    while left > 0 {
+        let now = BATCH.min(left);
+        left -= now;
+        let (payload, later) = rest.split_at((now * part.room).min(rest.len()));
+        rest = later;
+        let pages = &mut buffer[..now * PAGE];
+        let before = *head;
+        let batch = Part {
+            payload,
+            ends: part.ends && left == 0,
+            ..*part
+        };
+        lay_out(region, head, stamp, &batch, pages);
+        write(device, region, before, stamp.incarnation, pages)?;
+    }
+    head.group += u64::from(part.ends);
+    Ok(())
+}
+
+/// Lays a part of a group out in pages.
+fn lay_out(region: &Region, head: &mut Head, stamp: &Stamp, part: &Part<'_>, pages: &mut [u8]) {
     let count = pages.len() / PAGE;
+    let (room, all) = (part.room, part.payload);
     for (i, page) in pages.chunks_exact_mut(PAGE).enumerate() {
-        let part = &part[(i * PAYLOAD).min(part.len())..((i + 1) * PAYLOAD).min(part.len())];
+        let last = part.ends;
+        let part = &all[(i * room).min(all.len())..((i + 1) * room).min(all.len())];
         let page_head = PageHead {
             magic: MAGIC.into(),
             used: (part.len() as u16).into(),
@@ -208,6 +225,8 @@ pub struct Scan {
     pub seen: u64,
     /// What ends the log, if it is damage.
     pub cut: Option<Cut>,
+    /// A page of the carried group that was made again (S-9.11).
+    pub mended: Option<Mended>,
 }
 
 /// What the pages of a log behind a superblock must agree with.
@@ -233,6 +252,7 @@ pub fn scan(device: &dyn Device, region: &Region, head: Head, before: &Before) -
         head,
         seen: head.sequence,
         cut: None,
+        mended: None,
     };
     let mut open: Option<Found> = None;
     let mut next = head;
@@ -245,10 +265,27 @@ pub fn scan(device: &dyn Device, region: &Region, head: Head, before: &Before) -
             Err(error) if error.is_device_io() => None,
             page => Some(page?),
         };
-        let accepted = page.map(|page| accept(region, page, &next, before, seq)).transpose()?;
+        let mut accepted = page.map(|page| accept(region, page, &next, before, seq)).transpose()?;
+        let again;
+        if accepted.as_ref().is_none_or(Option::is_none) && carried::may_be(&head, &next, before) {
+            again = carried::mend(&head, &next, before, &mut Pages::new(device, region), end)?;
+            if let Some(again) = &again {
+                accepted = Some(accept(region, &again[..], &next, before, seq)?);
+                scan.mended = Some(Mended {
+                    page: region.page(q),
+                    group: next.group,
+                    unreadable: page.is_none(),
+                });
+            }
+        }
         let Some(found) = accepted.flatten() else {
-            scan.cut = end::judge(page, &next, before, &mut Pages::new(device, region), end)?;
-            scan.seen = scan.cut.as_ref().map_or(scan.seen, |_| q + 1);
+            let mut behind = Pages::new(device, region);
+            scan.cut = end::judge(page, &next, before, &mut behind, end)?;
+            if let Some(cut) = &mut scan.cut {
+                scan.seen = q + 1;
+                cut.carried =
+                    carried::may_be(&head, &next, before) && !carried::is_plain(&next, before, seq, &mut behind, end)?;
+            }
             break;
         };
         let page_head = found.head;

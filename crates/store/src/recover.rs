@@ -10,7 +10,7 @@ mod replay;
 
 use crate::checkpoint::{Keeper, NewLog, Wish};
 use crate::error::Error;
-use crate::log::{self, Found, Head, Scan};
+use crate::log::{self, Cut, Found, Head, Scan};
 use crate::planted::{self, Bug, Point, Second};
 use crate::pool::Pool;
 use crate::segment::Adopted;
@@ -27,6 +27,9 @@ use keepfs_media::{Device, PageNo};
 use replay::Replay;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Bitmaps of each kind that are read before a pool is opened for writing: those of small pools, and what numbers come from first.
+const LOOKED_AT: u64 = 16;
 
 /// A log that was applied in memory, or there was none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,8 +95,7 @@ pub fn open_owing(
     }
     // Before this a resume has flushed what its log and redo are believed for (S-9.8).
     let flushed = owed.is_some();
-    let may_cut = options.read_only || options.cut_log || owed.is_some();
-    if let Some(cut) = scan.cut.filter(|cut| cut.proved && !may_cut) {
+    if let Some(cut) = scan.cut.filter(|cut| owed.is_none() && !may_cut(cut, options)) {
         return Err(cut.refusal());
     }
     let mut logged = scan.groups.last().map_or(sb.seq.get(), |group| group.seq);
@@ -129,6 +131,9 @@ pub fn open_owing(
     if let Some(cut) = scan.cut {
         store.tell_cut(&cut, logged);
     }
+    if let Some(mended) = scan.mended {
+        store.tell_mended(&mended);
+    }
     store.start_space(&sb)?;
     if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedReusedTooEarly)) {
         store.space.quarantine(owed.freed_pages(logged)?);
@@ -152,6 +157,15 @@ pub fn open_owing(
         logged,
         replayed,
     })
+}
+
+/// Whether the pool is opened although its log is cut (S-9.7).
+fn may_cut(cut: &Cut, options: &StoreOptions) -> bool {
+    match cut.carried {
+        _ if !cut.proved => true,
+        true => options.read_only && options.cut_log,
+        false => options.read_only || options.cut_log,
+    }
 }
 
 /// Adds the redo beyond `logged` to the groups of a log. Whether there is any.
@@ -182,7 +196,7 @@ fn without_tails(payload: &[u8]) -> Result<Vec<u8>, Error> {
 /// What [`open`] did not do because the pool was opened read-only. The keeper is the caller's.
 pub fn begin_writing(store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
     store.has_what_writers_need()?;
-    let unasked = |cut: &log::Cut| cut.proved && !store.options.cut_log;
+    let unasked = |cut: &Cut| cut.proved && (cut.carried || !store.options.cut_log);
     if let Some(cut) = store.log_cut().filter(unasked) {
         return Err(cut.refusal());
     }
@@ -333,7 +347,18 @@ impl Store {
         Err(bad)
     }
 
+    /// Bitmaps of numbers and pages, and counts, that writers soon need (S-9.10).
+    fn look_at_bitmaps(&self) -> Result<(), Error> {
+        for space in [Space::InodeNumbers, Space::NodeNumbers, Space::Pages, Space::Shares] {
+            for index in 0..LOOKED_AT {
+                self.fetch_known(MetaId::new(space, index))?;
+            }
+        }
+        Ok(())
+    }
+
     fn start_space(&self, sb: &Superblock) -> Result<(), Error> {
+        self.or_without(self.look_at_bitmaps())?;
         let totals = self.or_without(self.load_totals())?;
         self.space.nodes_now(self.nodes_in_use());
         let a = self.or_without(self.zone_at_rest(sb.zone_current.get()))?;

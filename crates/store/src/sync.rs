@@ -25,7 +25,7 @@ pub const fn group_pages_max() -> u64 {
 
 /// Log pages of staged data that weighs so many whole pages: four small ones with their heads take more than a whole one.
 pub const fn carry_pages(weight: usize) -> u64 {
-    log::pages_of(weight * (PAGE + 4 * 48))
+    log::pages_of_carried(weight * (PAGE + 4 * 48))
 }
 
 /// Log pages that are kept for what a recovery carries over, whatever is staged (S-10.8).

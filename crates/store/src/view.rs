@@ -2,7 +2,7 @@
 
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
-use crate::log::Cut;
+use crate::log::{Cut, Mended};
 use crate::read::check_header;
 use crate::repair::kind_of;
 use crate::staged::Carried;
@@ -312,6 +312,11 @@ impl Store {
     /// Where the log was cut when the pool was opened, if it was (S-9.7).
     pub fn log_cut(&self) -> Option<Cut> {
         self.log_cut.get().copied()
+    }
+
+    /// Which page of the log was made again when the pool was opened, if one was (S-9.11).
+    pub fn log_mended(&self) -> Option<Mended> {
+        self.log_mended.get().copied()
     }
 
     /// Whether a page is staged.

@@ -60,6 +60,7 @@ impl State {
             Kind::Lost,
             Kind::PagesStaged,
             Kind::Redo,
+            Kind::RottenCarried,
         ];
         for f in 0..FILES as u8 {
             // A full log is all that this family is about.

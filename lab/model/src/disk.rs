@@ -121,6 +121,8 @@ pub struct Disk {
     pub ring: Vec<Option<Arc<LogPage>>>,
     /// The superblocks.
     pub supers: [Option<Arc<Super>>; 2],
+    /// Places of the log that went bad, as bits, until they are written.
+    pub rotten: u16,
 }
 
 impl Disk {
@@ -131,6 +133,7 @@ impl Disk {
             Write::Log(page) => {
                 let at = page.pos as usize % self.ring.len();
                 self.ring[at] = Some(page.clone());
+                self.rotten &= !(1 << at);
             }
             Write::Super(sb, slot) => self.supers[*slot] = Some(sb.clone()),
         }

@@ -20,6 +20,8 @@ pub enum Kind {
     Chunks,
     Inodes,
     Redo,
+    RottenLog,
+    RottenCarried,
 }
 
 /// One of them.
@@ -78,7 +80,7 @@ const fn long(name: &'static str, kind: Kind, counts: [u8; 10]) -> Instance {
     }
 }
 
-/// Changes, syncs, checkpoints, power cuts, deaths, discards, bad pages of the log, pages that become unreadable, staged pages that
+/// Changes, syncs, checkpoints, power cuts, deaths, discards, pages of the log that are not written, pages that become unreadable, staged pages that
 /// are lost, deaths with redo that is damaged.
 pub const INSTANCES: &[Instance] = &[
     of("plain", Kind::Plain, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
@@ -101,6 +103,9 @@ pub const INSTANCES: &[Instance] = &[
     of("chunks", Kind::Chunks, [3, 1, 2, 1, 0, 0, 0, 0, 0, 0]),
     of("inodes", Kind::Inodes, [3, 1, 1, 1, 2, 0, 0, 0, 0, 1]),
     of("redo damaged", Kind::Redo, [3, 1, 0, 1, 2, 0, 0, 0, 0, 1]),
+    of("bad log at rest", Kind::RottenLog, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0]),
+    of("bad carried group", Kind::RottenCarried, [3, 1, 1, 1, 1, 0, 0, 1, 0, 0]),
+    long("bad log, two cuts", Kind::RottenLog, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
     long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0, 0, 0, 0, 0]),
     long("two checkpoints", Kind::Plain, [4, 2, 2, 1, 0, 0, 0, 0, 0, 0]),
     long("two cuts", Kind::Plain, [4, 2, 1, 2, 0, 0, 0, 0, 0, 0]),

@@ -11,6 +11,7 @@ mod kernel;
 mod log;
 mod recover;
 mod reopen;
+mod rotten;
 mod rules;
 mod search;
 mod state;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::disk::{Cell, Disk, Page, Super, Val, sum};
+use crate::rotten;
 use crate::rules::{Rule, Rules};
 use crate::tree::{FILES, Rec, Tree, brought};
 
@@ -52,8 +53,10 @@ fn scan(disk: &Disk, sb: &Super, rules: Rules) -> Result<(Vec<Group>, u8, u8), &
     let mut open: Option<Group> = None;
     let (mut chain, mut durable, mut seen) = (sb.chain, sb.durable, sb.pos);
     let ring = disk.ring.len();
+    let mut end = None;
     for pos in (0..ring as u8).map(|i| sb.pos.wrapping_add(i)) {
-        let Some(page) = &disk.ring[pos as usize % ring] else {
+        let Some(page) = disk.log(pos, sb, rules) else {
+            end = Some(pos);
             break;
         };
         let here = page.pos == pos && page.life == sb.life && page.number == sb.group + groups.len() as u8;
@@ -62,12 +65,13 @@ fn scan(disk: &Disk, sb: &Super, rules: Rules) -> Result<(Vec<Group>, u8, u8), &
             Some(_) => Rule::ChainWithin,
         };
         if !here || page.chain != chain && rules.has(chained) || page.base + 1 < sb.generation {
+            end = Some(pos);
             break;
         }
         if page.base > sb.generation {
             return Err("the newest superblock was lost");
         }
-        (seen, chain) = (pos + 1, sum(&**page));
+        (seen, chain) = (pos + 1, sum(page));
         if rules.has(Rule::StampRead) && (page.last || rules.has(Rule::StampTorn)) {
             durable = durable.max(page.durable);
         }
@@ -78,6 +82,9 @@ fn scan(disk: &Disk, sb: &Super, rules: Rules) -> Result<(Vec<Group>, u8, u8), &
             true => groups.push(group),
             false => open = Some(group),
         }
+    }
+    if let Some(pos) = end {
+        rotten::judge(disk, sb, (pos, sb.group + groups.len() as u8), rules)?;
     }
     groups.extend(open.filter(|_| !rules.has(Rule::WholeGroups)));
     Ok((groups, durable, seen))

@@ -3,6 +3,7 @@
 use crate::disk::{Cell, Disk, Write};
 use crate::kernel::Kernel;
 use crate::recover::{Found, Trust, recover};
+use crate::rotten::CLOSED;
 use crate::rules::{Rule, Rules};
 use crate::state::{Lead, State};
 use crate::tree::{INODES, NODES, Rec, brought};
@@ -84,8 +85,10 @@ impl State {
     pub fn restart(&mut self, disk: Disk, owed: Option<Owed>, rules: Rules) {
         let read = if owed.is_some() { self.seen() } else { disk.clone() };
         self.disk = disk;
-        if let Err(what) = self.reopen(&read, owed, rules) {
-            self.bad = Some(what);
+        match self.reopen(&read, owed, rules) {
+            Err(CLOSED) => self.closed = true,
+            Err(what) => self.bad = Some(what),
+            Ok(()) => {}
         }
     }
 

@@ -5,7 +5,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use crate::action::Action;
 use crate::checkpoint::Fate;
 use crate::disk::{Cell, Page};
-use crate::instances::{Instance, shape};
+use crate::instances::{Instance, Kind, shape};
 use crate::rules::{Rule, Rules};
 use crate::state::{Lead, State};
 use crate::tree::FILES;
@@ -41,7 +41,10 @@ impl System {
                 out.extend((1..=redo).map(|lost| Action::Kill { lost }));
             }
         }
-        if s.left.rotten > 0 {
+        if s.left.rotten > 0 && matches!(self.instance.kind, Kind::RottenLog | Kind::RottenCarried) {
+            let has_page = |place: &u8| s.disk.ring[*place as usize].is_some();
+            out.extend((0..s.shape.ring).filter(has_page).map(Action::RotLog));
+        } else if s.left.rotten > 0 {
             let has_data = |p: &Page| matches!(s.disk.pages[*p as usize], Cell::Data(_));
             out.extend((0..s.shape.pages).filter(has_data).map(Action::Rot));
         }
@@ -109,7 +112,7 @@ impl Model for System {
     }
 
     fn actions(&self, s: &State, out: &mut Vec<Action>) {
-        if s.bad.is_some() {
+        if s.bad.is_some() || s.closed {
             return;
         }
         self.faults(s, out);
@@ -166,6 +169,10 @@ impl Model for System {
                 if let Cell::Data(val) = s.disk.pages[page as usize] {
                     s.disk.pages[page as usize] = Cell::Bad(val);
                 }
+                s.left.rotten -= 1;
+            }
+            Action::RotLog(place) => {
+                s.disk.rotten |= 1 << place;
                 s.left.rotten -= 1;
             }
             Action::Discard(page) => {

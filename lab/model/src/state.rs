@@ -105,6 +105,8 @@ pub struct State {
     pub acked: u8,
     pub left: Budget,
     pub bad: Option<&'static str>,
+    /// The pool was refused.
+    pub closed: bool,
 }
 
 impl State {
@@ -141,6 +143,7 @@ impl State {
                 pages,
                 ring: vec![None; shape.ring as usize],
                 supers: [Some(sb.clone()), None],
+                rotten: 0,
             },
             flying: Vec::new(),
             redo: Vec::new(),
@@ -172,6 +175,7 @@ impl State {
             acked: 0,
             left,
             bad: None,
+            closed: false,
             tree,
         }
     }

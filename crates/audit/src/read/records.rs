@@ -83,6 +83,7 @@ fn text(record: &Record) -> String {
         Record::Ref { run: r, delta } => format!("ref pages {} {delta:+}", run(r)),
         Record::Create { ino, born } => format!("create inode {ino} born {born}"),
         Record::Lost { ino, index } => format!("lost inode {ino} page {index}"),
+        Record::Parity { bytes, .. } => format!("parity of the {bytes} bytes behind it"),
         Record::Link { ino, dir } => format!("link inode {ino} in {dir}"),
         Record::Unlink { ino, dir, nlink, born } => {
             format!("unlink inode {ino} in {dir} links left {nlink} born {born}")

@@ -93,6 +93,12 @@ pub enum Record {
         ino: u64,
         index: u64,
     },
+    /// Of a carried group: `bytes` and `crc` of the payload behind this page, and the XOR of its pages (S-10.3).
+    Parity {
+        bytes: u32,
+        crc: u64,
+        xor: Vec<u8>,
+    },
 }
 
 /// Why bytes are not a list of records.
@@ -153,6 +159,7 @@ impl Record {
             Record::Tail { .. } => 12,
             Record::Zero { .. } => 13,
             Record::Lost { .. } => 15,
+            Record::Parity { .. } => 16,
         }
     }
 
@@ -262,6 +269,9 @@ impl Record {
             }
             Record::Lost { ino, index } => {
                 out.u64(*ino).u64(*index);
+            }
+            Record::Parity { bytes, crc, xor } => {
+                out.u32(*bytes).u64(*crc).bytes(xor);
             }
         }
     }
@@ -449,6 +459,11 @@ fn decode_body(kind: u8, b: &mut In<'_>) -> Result<Record, DecodeError> {
         15 => Record::Lost {
             ino: b.u64()?,
             index: b.u64()?,
+        },
+        16 => Record::Parity {
+            bytes: b.u32()?,
+            crc: b.u64()?,
+            xor: b.bytes(b.end - b.at)?.to_vec(),
         },
         _ => return b.error("unknown record type"),
     })

@@ -19,8 +19,8 @@ use super::planted;
 use super::registry::{self, Record};
 use super::{Outcome, exposed, history, inject, offline, print, reader, scrub, table};
 use keepfs::AccessTimes;
-use keepfs_format::PAGE;
 use keepfs_format::history::Lasting;
+use keepfs_format::{MetaId, PAGE, Space};
 use keepfs_fs::Volume;
 use keepfs_fuse::Tally;
 use keepfs_media::Class;
@@ -302,7 +302,7 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
     let bad = store.stats().bad_copies;
     if bad > 0 {
         status.degraded(
-            format!("{bad} copies of metadata were bad; the other copies were good"),
+            format!("{bad} copies of metadata were bad; where another copy was good nothing is lost"),
             "copies of metadata were bad",
             "see to the device; unmount it and run `keepfs check`",
         );
@@ -337,6 +337,16 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
             "see to the device; compare what was written last with a backup (`keepfs events` names the last transaction)",
         );
     }
+    if let Some(mended) = store.log_mended() {
+        status.degraded(
+            format!(
+                "page {} of the device, of the log, was bad when the pool was mounted, and was made again from others",
+                mended.page
+            ),
+            "a page of the log was bad; nothing is lost",
+            "see to the device (dmesg, smartctl)",
+        );
+    }
     if status.files_lost > 0 {
         let files = counted(status.files_lost, "file");
         status.degraded(
@@ -349,8 +359,22 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
 
 /// Objects that are damaged and not mended, with what to do.
 pub fn damaged(list: &[Lasting], status: &mut Status) {
-    let lost = list.iter().filter(|entry| history::is_lost(entry)).count() as u64;
-    if lost > 0 {
+    let lost = || list.iter().filter(|entry| history::is_lost(entry));
+    let is_shared = lost().any(|entry| {
+        let space = MetaId(entry.id).space();
+        entry.id != 0 && !matches!(space, Some(Space::Nodes | Space::Inodes))
+    });
+    let lost = lost().count() as u64;
+    if is_shared {
+        status.degraded(
+            format!(
+                "{} damaged, of which some are what all files share: changes that need it fail",
+                counted(lost, "object")
+            ),
+            "metadata that all files share is damaged: what changes it fails",
+            "mount it read-only (-o ro) and copy what you need to a new pool",
+        );
+    } else if lost > 0 {
         status.degraded(
             format!("{} damaged and not repaired: reading gives EIO", counted(lost, "object")),
             "some objects are damaged; all else works",

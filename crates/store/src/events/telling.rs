@@ -4,7 +4,7 @@ use super::{Damage, Damages, Done, KEPT, SHOWN, Seen};
 use crate::Store;
 use crate::audit::Unbalanced;
 use crate::error::Error;
-use crate::log::Cut;
+use crate::log::{Cut, Mended};
 use crate::staged::BadData;
 use crate::undo::UndoSlot;
 use core::ops::Range;
@@ -392,6 +392,28 @@ impl Store {
             inodes: &[],
             window_ms: None,
             more: format!("page {}; {}, up to transaction {last}", cut.page, cut.loss()),
+        });
+    }
+
+    /// A page of the group that carried staged pages over was bad, and was made again (S-9.11).
+    pub(crate) fn tell_mended(&self, mended: &Mended) {
+        self.log_mended.get_or_init(|| *mended);
+        let seen = if mended.unreadable {
+            Seen::Medium
+        } else {
+            Seen::Checksum
+        };
+        self.tell_of(&Told {
+            place: Place::Log(mended.group),
+            seen: &seen,
+            done: Done::Rebuilt,
+            owner: 0,
+            inodes: &[],
+            window_ms: None,
+            more: format!(
+                "page {} was made again from the other pages of its group: nothing is lost",
+                mended.page
+            ),
         });
     }
 

@@ -24,12 +24,17 @@ pub struct Cut {
     pub unreadable: bool,
     /// A later page tells that the group had been flushed.
     pub proved: bool,
+    /// The group may be the carried one: without it the checkpoint's state cannot be had (S-9.7).
+    pub carried: bool,
 }
 
 impl Cut {
     /// What is lost by it, for people.
     pub fn loss(&self) -> &'static str {
         match self.proved {
+            true if self.carried => {
+                "small writes from before the last checkpoint are lost, and of which files is not known: these have older bytes, or zeros"
+            }
             true => "what was synced behind it is lost: files are as they were before, or before the checkpoint",
             false => "the log ends before it: a sync that was answered in the moment before the crash may be lost",
         }
@@ -42,6 +47,14 @@ impl Cut {
         } else {
             "is not what was written"
         };
+        if self.carried {
+            return Error::BadPool(format!(
+                "page {}, of group {} of its log, {what}, and small writes that were synced before its last checkpoint are lost, of \
+                 which files is not known; restore it from a backup, or mount it with -o ro,cut-log to copy what you need to a new \
+                 pool: some files have older bytes, or zeros",
+                self.page, self.group
+            ));
+        }
         Error::BadPool(format!(
             "page {}, of group {} of its log, {what}, and what was synced behind it is lost; mount it read-only (-o ro) to see it as \
              it was before, mount it with -o cut-log to go on from there, or restore it from a backup",
@@ -74,6 +87,7 @@ pub(super) fn judge(
         group: expected.group,
         unreadable: page.is_none(),
         proved,
+        carried: false,
     };
     Ok((cut.unreadable || proved).then_some(cut))
 }

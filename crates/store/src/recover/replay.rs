@@ -106,7 +106,7 @@ impl<'s> Replay<'s> {
             | Record::MapEntry { .. }
             | Record::Truncate { .. }
             | Record::Create { .. } => self.store.staged_table.lock().apply(record, &mut Under::Later)?,
-            Record::Link { .. } | Record::Unlink { .. } => {}
+            Record::Link { .. } | Record::Unlink { .. } | Record::Parity { .. } => {}
         }
         Ok(())
     }

@@ -1,0 +1,269 @@
+//! Bad pages of the group that carries staged pages over a checkpoint (S-10.3, S-9.7, S-9.11), and bad bitmaps (S-9.10).
+
+use keepfs_audit::{Finding, Image as Walked, Options, walk};
+use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
+use keepfs_format::superblock::{self, Superblock};
+use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
+use keepfs_media::image::Image;
+use keepfs_media::sim::{Faults, SimDevice};
+use keepfs_media::{Device, PageNo};
+use keepfs_store::{Error, FormatOptions, Meaning, Ref, Store, StoreOptions};
+use std::sync::Arc;
+
+/// What ends the log of a page that is not what was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bad {
+    Zeros,
+    Changed,
+    /// Its payload alone: as a page of the log it looks right.
+    Payload,
+    Unreadable,
+}
+
+const WAYS: [Bad; 4] = [Bad::Zeros, Bad::Changed, Bad::Payload, Bad::Unreadable];
+
+struct Seen<'a>(&'a SimDevice);
+
+impl Walked for Seen<'_> {
+    fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+
+    fn read(&self, page: u64, buf: &mut [u8; PAGE]) -> Result<(), String> {
+        self.0.read(PageNo(page), buf).map_err(|e| e.to_string())
+    }
+}
+
+fn open(device: &Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<Store>, Error> {
+    let o = StoreOptions {
+        arena_bytes: 2 << 20,
+        tiny_arena: true,
+        background: false,
+        audit: keepfs_store::Equations::NONE,
+        read_only,
+        cut_log,
+        ..StoreOptions::default()
+    };
+    Store::open(device.clone(), &o)
+}
+
+fn formatted() -> Arc<SimDevice> {
+    let device = Arc::new(SimDevice::new(2048));
+    let o = FormatOptions {
+        meta_copies: 1,
+        ..FormatOptions::default()
+    };
+    Store::format(device.clone(), &o).expect("format");
+    device
+}
+
+fn put(store: &Store, node: Ref, value: u64) {
+    let change = store.transact::<_, Error>(|t| Ok(t.put(node, 64, &value.to_le_bytes(), Meaning::Xattr)?));
+    change.expect("change");
+    store.sync().expect("sync");
+}
+
+/// Pages staged and synced, carried over by a recovery, then syncs.
+struct Carried {
+    image: Image,
+    node: Ref,
+    staged: Vec<Vec<u8>>,
+    syncs: u64,
+    /// The device pages of the carried group.
+    pages: Vec<PageNo>,
+}
+
+impl Carried {
+    fn new(lengths: &[usize], syncs: u64) -> Carried {
+        let device = formatted();
+        let store = open(&device, false, false).expect("open");
+        let node = store.transact::<_, Error>(|t| Ok(t.new_node(Kind::Xattr, 0, 9)?));
+        let node = node.expect("node");
+        let content = |n: usize| (0..lengths[n]).map(|i| (i * 7 + n * 31 + 1) as u8 | 1).collect();
+        let staged: Vec<Vec<u8>> = (0..lengths.len()).map(content).collect();
+        for (index, bytes) in staged.iter().enumerate() {
+            let change = store.transact::<_, Error>(|t| Ok(t.stage(5, index as u64, 1, None, 0, bytes)?));
+            change.expect("stage");
+        }
+        store.sync().expect("sync");
+        store.kill();
+        drop(store);
+        let device = Arc::new(SimDevice::over(device.power_cut(0)));
+        let store = open(&device, false, false).expect("open");
+        (1..=syncs).for_each(|value| put(&store, node, value));
+        store.kill();
+        drop(store);
+        let image = device.power_cut(0);
+        let slots = (0..superblock::SLOTS).map(|slot| superblock::slot_page(slot, image.pages()));
+        let read = |page| Superblock::read_from_bytes(&image.bytes(PageNo(page))[..]).ok();
+        let sb = slots.filter_map(read).max_by_key(|sb| sb.generation.get());
+        let sb = sb.expect("a superblock");
+        let place = |q: u64| PageNo(sb.log_start.get() + q % sb.log_pages.get());
+        let of_group = |page: &PageNo| {
+            let head = PageHead::read_from_bytes(&image.bytes(*page)[..PAYLOAD_OFFSET]).expect("a head");
+            head.magic.get() == MAGIC && head.group.get() == sb.group.get()
+        };
+        let pages: Vec<PageNo> = (sb.log_seq.get()..).map(place).take_while(of_group).collect();
+        Carried {
+            image,
+            node,
+            staged,
+            syncs,
+            pages,
+        }
+    }
+
+    fn with(&self, bad: &[PageNo], way: Bad) -> Arc<SimDevice> {
+        let mut image = self.image.clone();
+        for page in bad {
+            image.change(*page, |bytes| match way {
+                Bad::Zeros => bytes.fill(0),
+                Bad::Changed => bytes.iter_mut().for_each(|byte| *byte ^= 0x5C),
+                Bad::Payload => bytes[PAYLOAD_OFFSET + 20] ^= 0x40,
+                Bad::Unreadable => {}
+            });
+        }
+        let device = Arc::new(SimDevice::over(image));
+        if way == Bad::Unreadable {
+            let faults = bad.iter().fold(Faults::none(), |faults, page| faults.unreadable(*page));
+            device.set_faults(faults);
+        }
+        device
+    }
+
+    /// Everything is there.
+    fn is_whole(&self, store: &Store, what: &str) {
+        for (index, bytes) in self.staged.iter().enumerate() {
+            let mut page = [0; PAGE];
+            assert!(store.staged(5, index as u64, &mut page).expect("staged"), "{what}");
+            assert!(page[..bytes.len()] == bytes[..], "{what}: page {index}");
+            assert!(
+                page[bytes.len()..].iter().all(|byte| *byte == 0),
+                "{what}: page {index}"
+            );
+        }
+        let mut value = [0; 8];
+        store.view().read(self.node, 64, &mut value).expect("the node");
+        assert_eq!(u64::from_le_bytes(value), self.syncs, "{what}");
+    }
+}
+
+fn findings(device: &SimDevice) -> Vec<Finding> {
+    let o = Options { data: true, limit: 100 };
+    walk(&Seen(device), &o).findings
+}
+
+const LENGTHS: [&[usize]; 4] = [&[100], &[4096], &[4096, 4096, 4096, 17], &[900, 3124, 4096, 4096, 4096]];
+
+/// Whichever page of the carried group is bad, alone: nothing is lost, the mount goes on, and it is told. S-9.11, S-10.3
+#[test]
+fn one_bad_page_of_the_carried_group_is_made_again() {
+    for (lengths, syncs) in LENGTHS.into_iter().flat_map(|lengths| [(lengths, 0), (lengths, 2)]) {
+        let carried = Carried::new(lengths, syncs);
+        assert!(carried.pages.len() >= 2, "{:?}", carried.pages);
+        for (page, way) in carried.pages.iter().flat_map(|page| WAYS.map(|way| (*page, way))) {
+            let what = format!(
+                "{lengths:?}, {syncs} syncs, page {page:?} of {:?}, {way:?}",
+                carried.pages
+            );
+            let device = carried.with(&[page], way);
+            let told = findings(&device);
+            let is_mended = |f: &Finding| matches!(f, Finding::LogMended { page: of, .. } if *of == page.0);
+            assert!(told.iter().any(is_mended), "{what}: {told:?}");
+            assert!(
+                !told.iter().any(|f| matches!(f, Finding::LogGone { .. })),
+                "{what}: {told:?}"
+            );
+            for read_only in [true, false] {
+                let store = open(&device, read_only, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+                carried.is_whole(&store, &what);
+                let mended = store.log_mended().expect("told");
+                assert_eq!(
+                    (mended.page, mended.unreadable),
+                    (page.0, way == Bad::Unreadable),
+                    "{what}"
+                );
+                assert!(
+                    store.history().events(0).iter().any(|e| (e.place, e.done) == (6, 3)),
+                    "{what}"
+                );
+                assert!(store.log_cut().is_none(), "{what}");
+                store.kill();
+            }
+            // The recovery has written them elsewhere.
+            let again = Arc::new(SimDevice::over(device.power_cut(0)));
+            let store = open(&again, false, false).expect("open");
+            carried.is_whole(&store, &what);
+            assert!(store.log_mended().is_none(), "{what}");
+        }
+    }
+}
+
+/// Two bad pages of the carried group: no state that was can be shown, so the pool is only read, if its user says both words.
+/// S-9.7
+#[test]
+fn without_the_carried_group_nothing_is_shown_unasked() {
+    for syncs in [0, 2] {
+        let carried = Carried::new(&[4096, 4096, 4096, 17], syncs);
+        let pairs = carried.pages.windows(2);
+        for (bad, way) in pairs.flat_map(|bad| WAYS.map(|way| (bad, way))) {
+            let what = format!("{syncs} syncs, {bad:?} of {:?}, {way:?}", carried.pages);
+            let device = carried.with(bad, way);
+            assert!(
+                findings(&device).iter().any(|f| matches!(f, Finding::LogGone { .. })),
+                "{what}"
+            );
+            for (read_only, cut_log) in [(false, false), (true, false), (false, true)] {
+                let Err(error) = open(&device, read_only, cut_log) else {
+                    panic!("{what}: read-only {read_only}, cut-log {cut_log}");
+                };
+                assert!(error.to_string().contains("-o ro,cut-log"), "{what}: {error}");
+            }
+            let store = open(&device, true, true).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(store.log_cut().is_some_and(|cut| cut.carried), "{what}");
+            assert!(store.begin_writing().is_err(), "{what}");
+        }
+    }
+}
+
+/// A sync's group is not the carried one: the checkpoint's state without it was, and is shown read-only, but not written
+/// unasked. S-9.7
+#[test]
+fn a_bad_group_of_a_sync_is_cut_as_before() {
+    let carried = Carried::new(&[100], 3);
+    let last = carried.pages[carried.pages.len() - 1];
+    let device = carried.with(&[PageNo(last.0 + 1)], Bad::Zeros);
+    assert!(open(&device, false, false).is_err());
+    let store = open(&device, true, false).expect("mount -o ro");
+    assert!(store.log_cut().is_some_and(|cut| !cut.carried));
+    assert!(store.begin_writing().is_err());
+    drop(store);
+    drop(open(&device, false, true).expect("mount -o cut-log"));
+}
+
+/// A pool that was closed well, with a bad bitmap of numbers: it is refused for writing, with a word how it is read. S-9.10
+#[test]
+fn a_bad_bitmap_of_numbers_is_refused_for_writing() {
+    let device = formatted();
+    let store = open(&device, false, false).expect("open");
+    let node = store.transact::<_, Error>(|t| Ok(t.new_node(Kind::Xattr, 0, 9)?));
+    put(&store, node.expect("node"), 7);
+    store.close().expect("close");
+    drop(store);
+    let mut image = device.image();
+    let numbers = MetaId::new(Space::NodeNumbers, 0);
+    let is_it =
+        |page: &PageNo| Header::read_from_prefix(image.bytes(*page)).is_ok_and(|(h, _)| h.id.get() == numbers.0);
+    let homes: Vec<PageNo> = (0..image.pages()).map(PageNo).filter(is_it).collect();
+    assert!(!homes.is_empty());
+    homes
+        .iter()
+        .for_each(|page| image.change(*page, |bytes| bytes[2000..].fill(0xEE)));
+    let device = Arc::new(SimDevice::over(image));
+    let Err(error) = open(&device, false, false) else {
+        panic!("mounted for writing");
+    };
+    assert!(error.to_string().contains("-o ro"), "{error}");
+    let store = open(&device, true, false).expect("mount -o ro");
+    assert!(store.begin_writing().is_err());
+}

@@ -1,0 +1,64 @@
+//! Pages of the log that go bad at rest: what proves a loss (S-9.7), and the group that is made again (S-9.11).
+
+use crate::disk::{Disk, LogPage, Super};
+use crate::rules::{Rule, Rules};
+use crate::tree::Rec;
+
+/// The pool is refused, or it is told that its end may be lost: nobody was deceived, and the search ends there.
+pub const CLOSED: &str = "the pool is refused";
+
+impl Disk {
+    /// The page of the log at `pos`, as far as it is there and can be had.
+    pub fn log(&self, pos: u8, sb: &Super, rules: Rules) -> Option<&LogPage> {
+        let page = self.ring[pos as usize % self.ring.len()].as_deref()?;
+        let may = !self.is_rotten(pos) || rules.has(Rule::Parity) && self.is_made_again(pos, sb);
+        may.then_some(page)
+    }
+
+    /// Whether the page at `pos` is bad.
+    pub fn is_rotten(&self, pos: u8) -> bool {
+        self.rotten >> (pos as usize % self.ring.len()) & 1 == 1
+    }
+
+    /// The pages of the carried group, if there is one: the first behind the superblock, which tells of it.
+    fn carried(&self, sb: &Super) -> Vec<u8> {
+        let at = |pos: &u8| self.ring[*pos as usize % self.ring.len()].as_deref();
+        let all = (0..self.ring.len() as u8).map(|i| sb.pos.wrapping_add(i));
+        let of =
+            |pos: &u8| at(pos).is_some_and(|page| page.pos == *pos && page.number == sb.group && page.life == sb.life);
+        let pages: Vec<u8> = all.take_while(of).collect();
+        let mut recs = pages.iter().filter_map(at).flat_map(|page| &page.recs).peekable();
+        let carries = recs.peek().is_some() && recs.all(|rec| matches!(rec, Rec::Carry { .. } | Rec::Lost { .. }));
+        let is_it = sb.durable >= sb.group && carries;
+        if is_it { pages } else { Vec::new() }
+    }
+
+    fn is_made_again(&self, pos: u8, sb: &Super) -> bool {
+        let pages = self.carried(sb);
+        pages.contains(&pos) && pages.iter().filter(|pos| self.is_rotten(**pos)).count() == 1
+    }
+}
+
+/// What the end of the log before `pos`, where a page of group `number` should be, comes to. Errors: the opening ends there.
+pub fn judge(disk: &Disk, sb: &Super, (pos, number): (u8, u8), rules: Rules) -> Result<(), &'static str> {
+    let ring = disk.ring.len() as u8;
+    let tells = |later: u8| {
+        let page = disk.log(later, sb, rules);
+        page.is_some_and(|page| {
+            let bases = sb.generation - 1..=sb.generation;
+            page.pos == later && bases.contains(&page.base) && (number..page.number).contains(&page.durable)
+        })
+    };
+    let behind = (1..ring).map(|i| pos.wrapping_add(i));
+    let is_proved = sb.durable >= number
+        || behind
+            .take_while(|later| *later != sb.pos.wrapping_add(ring))
+            .any(tells);
+    match (is_proved, disk.is_rotten(pos)) {
+        (false, false) => Ok(()),
+        (true, false) => Err("a sound log is refused"),
+        (true, true) if disk.carried(sb).contains(&pos) => Err("one bad page of the carried group ends the mount"),
+        (true, true) if !rules.has(Rule::LossProved) => Ok(()),
+        (_, true) => Err(CLOSED),
+    }
+}
