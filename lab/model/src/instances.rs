@@ -104,7 +104,7 @@ pub const INSTANCES: &[Instance] = &[
     of("inodes", Kind::Inodes, [3, 1, 1, 1, 2, 0, 0, 0, 0, 1]),
     of("redo damaged", Kind::Redo, [3, 1, 0, 1, 2, 0, 0, 0, 0, 1]),
     of("bad log at rest", Kind::RottenLog, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0]),
-    of("bad carried group", Kind::RottenCarried, [3, 1, 1, 1, 1, 0, 0, 1, 0, 0]),
+    of("bad carried group", Kind::RottenCarried, [2, 1, 1, 1, 1, 0, 0, 1, 0, 0]),
     long("bad log, two cuts", Kind::RottenLog, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
     long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0, 0, 0, 0, 0]),
     long("two checkpoints", Kind::Plain, [4, 2, 2, 1, 0, 0, 0, 0, 0, 0]),
