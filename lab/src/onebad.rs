@@ -310,6 +310,9 @@ impl Subject {
     /// Whether the end of the log may be taken for a write that did not arrive.
     fn may_end_early(&self, page: PageNo, report: &Report) -> bool {
         let ends = |f: &Finding| matches!(f, Finding::LogData { .. } | Finding::LogTorn { .. });
+        if report.findings.iter().any(|f| matches!(f, Finding::LogMended { .. })) {
+            return false;
+        }
         let is_log = self
             .image
             .get(page)
@@ -347,6 +350,10 @@ fn is_told_of(image: &Image, page: PageNo) -> Result<bool, String> {
         return Ok(false);
     };
     let (sequence, group) = (bad.sequence.get(), bad.group.get());
+    if group == newest.group.get() && newest.durable.get() >= group && bad.seq.get() == newest.seq.get() {
+        // Of the carried group one bad page is made again (S-9.11).
+        return Ok(false);
+    }
     let tells = |page| head(page).is_some_and(|h| h.sequence.get() > sequence && h.durable.get() >= group);
     Ok(newest.durable.get() >= group || log.into_iter().any(tells))
 }
@@ -405,7 +412,12 @@ fn compare(volume: &Volume, tree: &Tree, report: &Report) -> Result<BTreeSet<(u6
 }
 
 fn is_about_log(report: &Report) -> bool {
-    let of_log = |f: &Finding| matches!(f, Finding::LogGone { .. } | Finding::LogUnreadable { .. });
+    let of_log = |f: &Finding| {
+        matches!(
+            f,
+            Finding::LogGone { .. } | Finding::LogUnreadable { .. } | Finding::LogMended { .. }
+        )
+    };
     report.findings.iter().any(of_log)
 }
 
@@ -446,6 +458,7 @@ fn what(report: &Report) -> &'static str {
     match () {
         () if loses_metadata(report) => "only copy of metadata",
         () if is(|f| matches!(f, Finding::LogGone { .. })) => "log, and later ones",
+        () if is(|f| matches!(f, Finding::LogMended { .. })) => "log, staged pages carried over",
         () if is(|f| matches!(f, Finding::LogUnreadable { .. })) => "end of the log",
         () if is(|f| matches!(f, Finding::LogData { .. })) => "data of the last group",
         () if is(|f| matches!(f, Finding::DataBad { .. })) => "data",
