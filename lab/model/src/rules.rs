@@ -97,8 +97,8 @@ rules! {
     BytesForgotten "24d" ["S-16.5", "S-11.10"] Inodes Fails, [] "a resume that has lost changes tells the kernel to forget bytes and attributes";
     HeldStays "24e" ["S-16.7", "S-11.10"] Inodes Fails, [] "an inode that is looked up is not freed";
     OwedThere "25" ["S-16.5", "S-11.10"] Redo Fails, [] "of damaged redo the longest beginning is taken of which every page is there";
-    LossProved "26" ["S-9.7"] RottenLog Fails, [] "a log that ends before a page which tells of the group there is refused";
-    Parity "27" ["S-9.11"] RottenCarried Fails, [] "a bad page of the carried group is made again from the others";
+    LossProved "26" ["S-9.7", "S-11.8"] RottenLog Fails, [] "a log that ends before a page which tells of the group there is refused";
+    Parity "27" ["S-9.11", "S-11.8"] RottenCarried Fails, [] "a bad page of the carried group is made again from the others";
     Taken "19" ["S-4.7", "S-11.7"] Plain Fails, [] "a page that a checkpoint took is nobody else's";
 }
 
