@@ -227,10 +227,20 @@ impl Store {
             record.encode(&mut payload);
         }
         let mut state = self.log.lock();
-        let pages = log::pages_of_carried(payload.len());
-        if state.head.sequence - state.tail + pages > self.pool.log.pages {
+        let (most, whole, bare) = (
+            self.pool.log.pages,
+            log::pages_of_carried(payload.len()),
+            log::pages_of(payload.len()),
+        );
+        // Parity is left out where there is no room for it (S-10.3).
+        let mut pages = if state.head.sequence - state.tail + whole > most {
+            bare
+        } else {
+            whole
+        };
+        if state.head.sequence - state.tail + pages > most {
             // The limit of staged pages and the room kept in the log for them exclude it (S-10.8).
-            if !recovers || pages > self.pool.log.pages {
+            if !recovers || pages > most {
                 return Err(Error::Logic("the log cannot hold the staged pages".into()));
             }
             // But in a log that was written by a version that kept less room.
@@ -246,7 +256,14 @@ impl Store {
         loop {
             let before = state.head;
             let mut head = before;
-            let Err(error) = log::append_carried(&*self.device, &self.pool.log, &mut head, &stamp, &payload) else {
+            let (device, region) = (&*self.device, &self.pool.log);
+            let written = match pages == whole {
+                true => log::append_carried(device, region, &mut head, &stamp, &payload),
+                false => {
+                    log::append_pages(device, region, &mut head, &stamp, &payload, bare, &mut Vec::new()).map(drop)
+                }
+            };
+            let Err(error) = written else {
                 state.wrote();
                 state.head = head;
                 state.written = before.group;
@@ -254,9 +271,14 @@ impl Store {
                 self.stats.bytes_checkpoint.fetch_add(bytes, Ordering::Relaxed);
                 return Ok(before);
             };
-            let behind = if recovers { 0 } else { self.carry_room };
-            let needs = head.sequence - state.tail + pages + behind;
-            if needs > self.pool.log.pages || !state.give_up(head.sequence, &error) {
+            let behind = if recovers {
+                0
+            } else {
+                self.carry_room.saturating_sub(whole - bare)
+            };
+            let used = head.sequence - state.tail + behind;
+            pages = if used + whole > most { bare } else { whole };
+            if used + pages > most || !state.give_up(head.sequence, &error) {
                 return Err(error);
             }
             state.is_broken = false;

@@ -7,7 +7,7 @@ use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 use keepfs_media::image::Image;
 use keepfs_media::sim::{Faults, SimDevice};
 use keepfs_media::{Device, PageNo};
-use keepfs_store::{Error, FormatOptions, Meaning, Ref, Store, StoreOptions};
+use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
 use std::sync::Arc;
 
 /// What ends the log of a page that is not what was written.
