@@ -371,10 +371,10 @@ fn a_bad_page_of_what_was_carried_over_is_no_end_of_the_log() {
     };
     for page in &carried {
         let device = with(core::slice::from_ref(page));
-        let [Finding::LogMended { page: told, .. }] = findings(&*device, true)[..] else {
-            panic!("{:?}", findings(&*device, true));
-        };
-        assert_eq!(told, page.0);
+        let told = findings(&*device, true);
+        let is_mended = |f: &Finding| matches!(f, Finding::LogMended { page: of, .. } if *of == page.0);
+        assert!(told.iter().any(is_mended), "{told:?}");
+        assert!(!told.iter().any(|f| matches!(f, Finding::LogGone { .. })), "{told:?}");
         let volume = Volume::open(device.clone(), &options(false)).expect("mount");
         assert_eq!(read(&volume, cut.ino, 98, 9), Ok(b"\xA7\xA712345\xA7\xA7".to_vec()));
         let other = find(&*volume, Ino::ROOT, "other").expect("found");
@@ -434,7 +434,7 @@ fn a_reader_does_without_what_writers_need() {
         }
         match Volume::open(device, &options(false)) {
             Ok(_) => {
-                assert!(!is_shared, "{id}");
+                assert!(!is_shared || id.as_map().is_some(), "{id}");
                 taken += 1;
             }
             Err(error) => {
