@@ -163,7 +163,7 @@ pub fn open_owing(
 fn may_cut(cut: &Cut, options: &StoreOptions) -> bool {
     match cut.carried {
         _ if !cut.proved => true,
-        true => options.read_only && options.cut_log,
+        true => options.cut_log,
         false => options.read_only || options.cut_log,
     }
 }
@@ -196,7 +196,7 @@ fn without_tails(payload: &[u8]) -> Result<Vec<u8>, Error> {
 /// What [`open`] did not do because the pool was opened read-only. The keeper is the caller's.
 pub fn begin_writing(store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
     store.has_what_writers_need()?;
-    let unasked = |cut: &Cut| cut.proved && (cut.carried || !store.options.cut_log);
+    let unasked = |cut: &Cut| cut.proved && !store.options.cut_log;
     if let Some(cut) = store.log_cut().filter(unasked) {
         return Err(cut.refusal());
     }

@@ -50,8 +50,8 @@ impl Cut {
         if self.carried {
             return Error::BadPool(format!(
                 "page {}, of group {} of its log, {what}, and small writes that were synced before its last checkpoint are lost, of \
-                 which files is not known; restore it from a backup, or mount it with -o ro,cut-log to copy what you need to a new \
-                 pool: some files have older bytes, or zeros",
+                 which files is not known; restore it from a backup, or mount it with -o ro,cut-log to look at what is left, or with \
+                 -o cut-log to go on from there: some files have older bytes, or zeros",
                 self.page, self.group
             ));
         }
