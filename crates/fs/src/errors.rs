@@ -101,13 +101,17 @@ impl Error {
 
     /// Whether metadata of one inode is damaged.
     pub(crate) fn is_damage(&self) -> bool {
-        let store = matches!(self, Error::Store(StoreError::Damaged(_) | StoreError::Fenced { .. }));
-        store || matches!(self, Error::Damaged { .. })
+        matches!(self, Error::Store(StoreError::Damaged(_))) || self.is_of_one()
     }
 
-    /// Whether a metablock is fenced, so that one file cannot be used until the pool is closed (S-15.17).
-    pub(crate) fn is_fenced(&self) -> bool {
-        matches!(self, Error::Store(StoreError::Fenced { .. }))
+    /// Whether it is about the metadata of one file, which is damaged or fenced: what needs it cannot be done, and all else goes on
+    /// (S-9.10, S-15.17).
+    pub(crate) fn is_of_one(&self) -> bool {
+        match self {
+            Error::Damaged { .. } => true,
+            Error::Store(error) => error.is_of_one(),
+            _ => false,
+        }
     }
 
     /// Whether a staged page is lost (S-14.6).

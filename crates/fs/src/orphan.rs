@@ -15,7 +15,7 @@ use keepfs_format::inode::{BODY_TREE, DEAD, XATTR_CHAIN};
 use keepfs_format::oplog::Action;
 use keepfs_store::Txn;
 use keepfs_store::planted::{self, Logic};
-use keepfs_vfs::FileKind;
+use keepfs_vfs::{Errno, FileKind};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
@@ -109,23 +109,35 @@ impl Volume {
     /// At open: what the last mount left on the hidden list is freed, trimmed, or punched to the end.
     pub(crate) fn take_up_orphans(&self) -> Result<()> {
         for ino in self.store.orphans()? {
-            let inode = self.see(|view| live(view, ino))?;
-            if inode.nlink.get() > 0 {
-                let _lock = self.locks.exclusive(ino);
-                let done = match inode.hole() {
-                    Some(_) => self.finish_hole(ino, true),
-                    None => self.trim(ino),
-                };
-                match done {
-                    // It stays as it is: whoever changes it is told (S-6.7, S-7.7).
-                    Err(error) if error.is_damage() => tracing::error!(ino, %error, "a cut or hole cannot be finished"),
-                    other => other?,
+            match self.take_up(ino) {
+                Err(error) if error.is_of_one() || error.errno() == Some(Errno::ESTALE) => {
+                    // What it is comes out when it can be read: until then it may be one to be cut.
+                    self.orphans.trim_starts(ino);
+                    tracing::warn!(ino, %error, "an inode stays on the hidden list, because it cannot be read");
                 }
-            } else {
-                self.orphans.unlinked(ino);
+                other => other?,
             }
         }
         if self.background { Ok(()) } else { self.reclaim_now() }
+    }
+
+    fn take_up(&self, ino: u64) -> Result<()> {
+        let inode = self.see(|view| live(view, ino))?;
+        if inode.nlink.get() > 0 {
+            let _lock = self.locks.exclusive(ino);
+            let done = match inode.hole() {
+                Some(_) => self.finish_hole(ino, true),
+                None => self.trim(ino),
+            };
+            match done {
+                // It stays as it is: whoever changes it is told (S-6.7, S-7.7).
+                Err(error) if error.is_damage() => tracing::error!(ino, %error, "a cut or hole cannot be finished"),
+                other => other?,
+            }
+        } else {
+            self.orphans.unlinked(ino);
+        }
+        Ok(())
     }
 
     /// Gives back `count` lookups.
@@ -148,8 +160,8 @@ impl Volume {
     pub fn reclaim_now(&self) -> Result<()> {
         for ino in self.orphans.all_unlinked() {
             match self.reclaim(ino) {
-                // It stays hidden until the fence ends (S-15.17).
-                Err(error) if error.is_fenced() => tracing::warn!(ino, %error, "a file without names is not freed yet"),
+                // It stays hidden (S-15.17).
+                Err(error) if error.is_of_one() => tracing::warn!(ino, %error, "a file without names is not freed yet"),
                 other => other?,
             }
         }
@@ -183,7 +195,11 @@ impl Volume {
             }
             pages = pages.saturating_add(match freeing {
                 Some((freed, left)) if freed == ino => left,
-                _ => self.pages_of(ino)?,
+                _ => match self.pages_of(ino) {
+                    // They do not come back before it can be read.
+                    Err(error) if error.is_of_one() => 0,
+                    pages => pages?,
+                },
             });
         }
         Ok(pages)

@@ -1,6 +1,6 @@
 //! The second life of a volume: what the server before left is taken up (SPEC section 16).
 
-use crate::errors::Result;
+use crate::errors::{Error, Result};
 use crate::inode::live;
 use crate::lookups::Lookups;
 use crate::volume::{Volume, VolumeOptions};
@@ -69,7 +69,15 @@ impl Volume {
             lookups.each_held(|ino| store.keep_number(ino));
         }
         let begun = Instant::now();
-        let volume = Volume::assembled(store, lookups, options)?;
+        let volume = Volume::assembled(store, lookups, options);
+        if !volume.is_read_only() {
+            match volume.begin_writing() {
+                // As where the recovery lacks what only writers need (S-16.6).
+                Err(Error::Store(why @ keepfs_store::Error::Damaged(_))) => volume.store.end_writing(why),
+                begun => begun?,
+            }
+        }
+        volume.start_scrubs();
         resumed.parts.volume = begun.elapsed();
         Ok((volume, resumed))
     }

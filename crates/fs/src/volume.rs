@@ -132,13 +132,30 @@ impl Volume {
     /// A volume over an open store.
     pub fn over(store: Arc<Store>, options: &VolumeOptions) -> Result<Arc<Volume>> {
         let lookups = Lookups::new(store.pool(), options.store.guard, options.store.seal)?;
-        Volume::assembled(store, lookups, options)
+        let volume = Volume::assembled(store, lookups, options);
+        match volume.is_read_only() {
+            true if volume.store.is_new() => {
+                let what = "it has no root directory yet; mount it once for writing";
+                return Err(keepfs_store::Error::BadPool(what.into()).into());
+            }
+            true => {}
+            false => volume.begin_writing()?,
+        }
+        volume.start_scrubs();
+        Ok(volume)
     }
 
-    /// A volume over an open store, with what is held of it already.
-    pub(crate) fn assembled(store: Arc<Store>, lookups: Lookups, options: &VolumeOptions) -> Result<Arc<Volume>> {
+    /// Scrubs begin by themselves, in the background.
+    pub(crate) fn start_scrubs(self: &Arc<Volume>) {
+        if self.background {
+            self.start_scrubber();
+        }
+    }
+
+    /// A volume over an open store, with what is held of it already; it takes no changes yet.
+    pub(crate) fn assembled(store: Arc<Store>, lookups: Lookups, options: &VolumeOptions) -> Arc<Volume> {
         let read_only = store.is_read_only();
-        let volume = Arc::new(Volume {
+        Arc::new(Volume {
             seed: store.name_seed(),
             staged_pages_max: options.staged_pages_max.unwrap_or_else(|| store.staged_soft_limit()),
             store,
@@ -158,17 +175,7 @@ impl Volume {
             commit_interval: options.commit_interval,
             begun: Mutex::default(),
             clock: options.clock.clone(),
-        });
-        if !read_only {
-            volume.begin_writing()?;
-        } else if volume.store.is_new() {
-            let what = "it has no root directory yet; mount it once for writing";
-            return Err(keepfs_store::Error::BadPool(what.into()).into());
-        }
-        if volume.background {
-            volume.start_scrubber();
-        }
-        Ok(volume)
+        })
     }
 
     /// What happens before the first change: the root directory is made, the hidden list is taken up, the worker starts.

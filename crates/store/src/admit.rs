@@ -93,6 +93,7 @@ impl Store {
                 crate::locks::yield_now();
                 Ok(())
             }
+            Pressure::Cradle(id) => self.fetch(id).map(drop),
             Pressure::Staged(room) => {
                 self.checkpoint()?;
                 let mut table = self.staged_table.lock();

@@ -33,6 +33,14 @@ pub enum Error {
     /// Metadata is not what its checksum, identity or the log says.
     #[error("damaged metadata: {0}; run `keepfs check` on the pool")]
     Damaged(String),
+    /// The same of a metablock of one owner (S-15.17): what needs it cannot be done, and all else can.
+    #[error("damaged metadata: {what}; run `keepfs check` on the pool")]
+    DamagedOne {
+        /// Which metablock.
+        id: MetaId,
+        /// What is wrong.
+        what: String,
+    },
     /// A frame in memory changed other than through the door (promise C-3).
     #[error(
         "metadata in memory was changed by something else ({id}): checksum {found:#018x}, expected {expected:#018x}; nothing of it was written, remount the pool"
@@ -101,6 +109,20 @@ pub enum Error {
 }
 
 impl Error {
+    /// Metablock `id` is not what it should be.
+    pub(crate) fn damaged(id: MetaId, what: String) -> Error {
+        match crate::fence::may(id) {
+            true => Error::DamagedOne { id, what },
+            false => Error::Damaged(what),
+        }
+    }
+
+    /// Whether it is about metadata of one owner that is damaged or fenced: it costs what needs that, and all else goes on
+    /// (S-9.10, S-15.17).
+    pub fn is_of_one(&self) -> bool {
+        matches!(self, Error::DamagedOne { .. } | Error::Fenced { .. })
+    }
+
     /// Whether the device is there and failed one operation: the same at another page may succeed.
     pub fn is_device_io(&self) -> bool {
         matches!(self, Error::Device(e) if matches!(**e, DeviceError::Io { .. }))
@@ -139,6 +161,8 @@ pub enum Pressure {
     Checkpoint,
     /// Another transaction, which owns a count (S-13.4).
     Owned,
+    /// A metablock of inodes in which a new one would lie.
+    Cradle(MetaId),
 }
 
 impl From<Error> for Stop {

@@ -274,7 +274,7 @@ impl Store {
     /// Pins the frame of a metablock that must exist.
     pub(crate) fn fetch(&self, id: MetaId) -> Result<Pin<'_>, Error> {
         self.fetch_known(id)?
-            .ok_or_else(|| Error::Damaged(format!("{id} is named but does not exist")))
+            .ok_or_else(|| Error::damaged(id, format!("{id} is named but does not exist")))
     }
 
     /// A clean frame. There is one: transactions are throttled long before all frames are dirty.

@@ -25,6 +25,8 @@ struct Inner {
     quarantine: VecDeque<(u64, u64)>,
     /// The numbers in `quarantine`, and those that open transactions take or free.
     busy: HashSet<u64>,
+    /// Metablocks whose numbers nobody gets.
+    avoided: HashSet<u64>,
     released: u64,
     lowest: u64,
 }
@@ -103,8 +105,16 @@ impl Numbers {
         let mut inner = self.lock();
         if inner.stock.is_empty() {
             let Some((found, next)) = scan() else { return false };
-            let Inner { stock, hands, busy, .. } = &mut *inner;
-            let is_held = |n: &u64| busy.contains(n) || hands.iter().any(|hand| hand.contains(n));
+            let Inner {
+                stock,
+                hands,
+                busy,
+                avoided,
+                ..
+            } = &mut *inner;
+            let is_held = |n: &u64| {
+                busy.contains(n) || avoided.contains(&(n / self.group)) || hands.iter().any(|hand| hand.contains(n))
+            };
             stock.extend(found.iter().filter(|n| !is_held(n)));
             inner.cursor = next;
         }
@@ -115,7 +125,20 @@ impl Numbers {
     pub fn put_back(&self, number: u64) {
         let mut inner = self.lock();
         inner.busy.remove(&number);
-        inner.hands[stripe()].push_front(number);
+        if !inner.avoided.contains(&(number / self.group)) {
+            inner.hands[stripe()].push_front(number);
+        }
+    }
+
+    /// Nobody gets a number of this metablock, which cannot be read or written, while the pool is in use.
+    pub fn avoid(&self, block: u64) {
+        let mut inner = self.inner.lock();
+        inner.avoided.insert(block);
+        let Inner { stock, hands, .. } = &mut *inner;
+        stock.retain(|n| n / self.group != block);
+        hands
+            .iter_mut()
+            .for_each(|hand| hand.retain(|n| n / self.group != block));
     }
 
     /// A transaction that took `number` committed.

@@ -191,7 +191,7 @@ pub(crate) fn check_header(header: &Header, r: Ref, pool_tag: u32) -> Result<(),
     if right {
         return Ok(());
     }
-    Err(Error::Damaged(format!(
+    let what = format!(
         "{} was expected as {:?} of inode {}, but its header says kind {} of inode {} (id {})",
         r.id,
         r.kind,
@@ -199,7 +199,8 @@ pub(crate) fn check_header(header: &Header, r: Ref, pool_tag: u32) -> Result<(),
         header.kind,
         header.owner.get(),
         MetaId(header.id.get())
-    )))
+    );
+    Err(Error::damaged(r.id, what))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //!     arena is evidence.
 //! Z-2 A death anywhere in here repeats it with the same memory and comes to the same state: the memory that the keeper
 //!     holds changes only in ways that say the same again, and the device by the recovery's checkpoint alone.
+//! Z-3 Where a mount for writing would be refused for what all share (S-9.10), the pool is read: who has it mounted has a server.
 
 mod evidence;
 mod there;
@@ -156,8 +157,38 @@ impl Store {
     /// inode that a reply names which is to be sent again. With `read_only`, or if the device had failed, nothing is written
     /// and [`Store::remains`] stays what it was.
     ///
-    /// Errors: as [`Store::open`]. Memory that cannot be used is no error: what it held is told as lost.
+    /// Errors: as [`Store::open`], but for what only writers need, without which writing has ended (Z-3). Memory that cannot be
+    /// used is no error: what it held is told as lost.
     pub fn resume(
+        device: Arc<dyn Device>,
+        options: &StoreOptions,
+        remains: Remains,
+        mut raise: impl FnMut(u64),
+    ) -> Result<(Arc<Store>, Resumed), Error> {
+        let again = remains.duplicate()?;
+        match Store::resume_as(device.clone(), options, remains, &mut raise) {
+            Err(why @ Error::Damaged(_)) if !options.read_only => {
+                let options = StoreOptions {
+                    read_only: true,
+                    ..options.clone()
+                };
+                let resumed = Store::resume_as(device, &options, again, &mut raise).map_err(|_| why.clone())?;
+                match resumed.0.has_what_writers_need() {
+                    Err(missing) => resumed.0.end_writing(missing),
+                    Ok(()) => return Err(why),
+                }
+                Ok(resumed)
+            }
+            resumed => resumed,
+        }
+    }
+
+    /// The pool is not written from here on, because of damage that its mount cannot do without (S-16.6).
+    pub fn end_writing(&self, why: Error) {
+        self.fail(why);
+    }
+
+    fn resume_as(
         device: Arc<dyn Device>,
         options: &StoreOptions,
         remains: Remains,

@@ -161,8 +161,12 @@ impl Store {
         self.has_what_writers_need().is_ok() && self.totals().inodes == 0
     }
 
-    /// Inode numbers on the hidden list.
+    /// Inode numbers on the hidden list. Errors: it cannot be read, so nothing can be written (S-9.10).
     pub fn orphans(&self) -> Result<Vec<u64>, Error> {
+        Ok(self.or_without(self.all_orphans())?.unwrap_or_default())
+    }
+
+    fn all_orphans(&self) -> Result<Vec<u64>, Error> {
         let mut orphans = Vec::new();
         for block in self.blocks_of(Space::Orphans)? {
             self.set_bits(Space::Orphans, block, &mut orphans)?;

@@ -151,7 +151,7 @@ fn wrong_metablock_is_refused() {
     let a = new_node(&store, b"first");
     let wrong_owner = Ref { owner: 8, ..a };
     let result = store.transact::<(), Error>(|t| Ok(t.put(wrong_owner, 100, b"x", Meaning::MapNode)?));
-    assert!(matches!(result, Err(Error::Damaged(_))), "{result:?}");
+    assert!(matches!(result, Err(Error::DamagedOne { .. })), "{result:?}");
     let header = store.transact::<(), Error>(|t| Ok(t.put(a, 8, b"x", Meaning::MapNode)?));
     assert!(matches!(header, Err(Error::Logic(_))), "{header:?}");
     let absent = Ref {

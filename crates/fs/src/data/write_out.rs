@@ -84,9 +84,10 @@ impl Volume {
     }
 
     /// Writes out the staged pages of several inodes, those left out that somebody is at. Small ones go together: one
-    /// reservation, one write, one transaction. What the device refuses, and what belongs to a fenced file (S-15.17), stays
-    /// staged.
-    pub(crate) fn write_out_inodes(&self, inos: &[u64]) -> Result<()> {
+    /// reservation, one write, one transaction. What the device refuses, and what belongs to a file whose metadata cannot be read
+    /// (S-15.17), stays staged; tells of how many the latter is.
+    pub(crate) fn write_out_inodes(&self, inos: &[u64]) -> Result<usize> {
+        let mut unreadable = 0;
         for inos in inos.chunks(TOGETHER) {
             let (mut locks, mut jobs) = (Vec::new(), Vec::new());
             for ino in inos {
@@ -99,16 +100,23 @@ impl Volume {
                         jobs.push(job);
                     }
                     Ok(None) => {}
-                    Err(error) if error.is_refused() || error.is_fenced() => log_write_out(&error),
+                    Err(error) if error.is_refused() => log_write_out(&error),
+                    Err(error) if error.is_of_one() => {
+                        log_write_out(&error);
+                        unreadable += 1;
+                    }
                     Err(error) if error.errno() == Some(Errno::ESTALE) || error.is_no_space() => {}
                     Err(error) => return Err(error),
                 }
             }
             match self.write_out_together(&jobs) {
-                Err(error) if error.is_too_large() || error.is_fenced() || error.is_lost() => {
+                Err(error) if error.is_too_large() || error.is_of_one() || error.is_lost() => {
                     for job in &jobs {
                         match self.write_out(job.ino, 0, u64::MAX) {
-                            Err(error) if error.is_fenced() => log_write_out(&error),
+                            Err(error) if error.is_of_one() => {
+                                log_write_out(&error);
+                                unreadable += 1;
+                            }
                             other => other?,
                         }
                     }
@@ -118,7 +126,7 @@ impl Volume {
                 other => other?,
             }
         }
-        Ok(())
+        Ok(unreadable)
     }
 
     /// The pages of an inode that can be written with others'; `None` if there are none, or they were written alone.
@@ -180,14 +188,18 @@ impl Volume {
 
     /// Writes out the oldest staged pages while more than `most` are staged.
     pub(crate) fn write_out_down_to(&self, most: usize) -> Result<()> {
+        let mut unreadable = 0;
         while self.store.staged_weight() > most {
             let before = self.store.staged_total();
             // Of small pages it takes four to come down by one.
             let surplus = 4 * (self.store.staged_weight() - most);
-            self.write_out_inodes(&self.store.staged_inodes(surplus.min(ROUND)))?;
-            if self.store.staged_total() >= before {
+            let inos = self.store.staged_inodes(surplus.min(ROUND) + unreadable);
+            let stay = self.write_out_inodes(&inos)?;
+            // Those may be the oldest of all: others are behind them.
+            if self.store.staged_total() >= before && stay <= unreadable {
                 break;
             }
+            unreadable = stay;
         }
         Ok(())
     }

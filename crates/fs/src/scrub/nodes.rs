@@ -30,9 +30,8 @@ impl Volume {
             }
             Err(Error::Posix(Errno::ESTALE)) => {}
             // What is damaged was told where it was met.
-            Err(Error::Damaged { .. } | Error::Store(StoreError::Damaged(_) | StoreError::Fenced { .. })) => {
-                looked.bad = 1
-            }
+            Err(Error::Store(StoreError::Damaged(_))) => looked.bad = 1,
+            Err(error) if error.is_of_one() => looked.bad = 1,
             Err(error) => return Err(error),
         }
         Ok(looked)

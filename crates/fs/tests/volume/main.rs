@@ -13,6 +13,7 @@ mod hit_redo;
 mod holes;
 mod images;
 mod lost;
+mod lost_metadata;
 mod refused;
 mod reopening;
 mod scribbled;

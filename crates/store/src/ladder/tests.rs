@@ -373,7 +373,7 @@ fn copies_on_the_device_are_read_around() {
         world.damage(page.get(), 64, 8);
     }
     world.store.drop_clean_frames();
-    assert!(matches!(world.content(lost.id), Err(Error::Damaged(_))));
+    assert!(matches!(world.content(lost.id), Err(Error::DamagedOne { .. })));
     assert!(world.content(other.id).is_ok() && world.store.fault().is_none());
     world.store.checkpoint().expect("all else goes on");
     let listed = world.store.history().damage();
@@ -422,7 +422,7 @@ fn a_fenced_metablock_loses_what_only_damaged_redo_had() {
     assert_eq!(&found, b"it goes on");
     let told = again.view().read(fenced, 1000, &mut found);
     assert!(
-        matches!(&told, Err(crate::Stop::Error(Error::Damaged(what))) if what.contains("is lost")),
+        matches!(&told, Err(crate::Stop::Error(Error::DamagedOne { what, .. })) if what.contains("is lost")),
         "{told:?}"
     );
     let entry = again.locate(fenced.id).expect("map").expect("lives");

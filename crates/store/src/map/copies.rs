@@ -111,16 +111,17 @@ impl Store {
         }
         if entry.is_lost() {
             self.tell_lost_metablock(id, &bad);
-            return Err(Error::Damaged(format!(
-                "{id} is lost: restore what is in it from a copy; `keepfs damage list` says whose it is"
-            )));
+            let what =
+                format!("{id} is lost: restore what is in it from a copy; `keepfs damage list` says whose it is");
+            return Err(Error::damaged(id, what));
         }
         bad.iter().for_each(|found| self.tell_found(found, None));
         let why: Vec<String> = bad
             .iter()
             .map(|c| format!("page {} {}", c.what.page, c.what.flaw))
             .collect();
-        Err(Error::Damaged(format!("{id} is bad in every copy: {}", why.join(", "))))
+        let what = format!("{id} is bad in every copy: {}", why.join(", "));
+        Err(Error::damaged(id, what))
     }
 
     fn read_copy(&self, id: MetaId, entry: &MapEntry, page: u64, bytes: &mut [u8; PAGE]) -> Result<(), Flaw> {

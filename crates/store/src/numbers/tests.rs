@@ -104,3 +104,25 @@ fn what_is_put_back_comes_first() {
     numbers.put_back(taken[2]);
     assert_eq!((0..3).map_while(|_| numbers.take().ok()).collect::<Vec<_>>(), [4, 5, 6]);
 }
+
+/// Nobody is given a number of a metablock that is avoided: neither from the stock, nor from a hand, nor one that was put back. S-15.17
+#[test]
+fn numbers_of_an_avoided_metablock_stay() {
+    let numbers = Numbers::new(1, GROUP);
+    let all = || Some(((1..4 * GROUP).collect(), 4 * GROUP));
+    assert!(numbers.look(all));
+    assert_eq!(by(&numbers, 0, 2), [1, 2]);
+    assert_eq!(by(&numbers, 1, 1), [GROUP]);
+    numbers.avoid(0);
+    numbers.avoid(2);
+    numbers.put_back(2);
+    let given = || [0, 1].map(|stripe| by(&numbers, stripe, 100)).concat();
+    let right = |n: &u64| [1, 3].contains(&(n / GROUP));
+    let first = given();
+    assert!(
+        first.len() == 2 * GROUP as usize - 1 && first.iter().all(right),
+        "{first:?}"
+    );
+    assert!(numbers.look(all));
+    assert_eq!(given(), [], "what is out stays out");
+}

@@ -121,7 +121,7 @@ impl<'s> Replay<'s> {
         let pin = match self.store.fetch_known(id) {
             Ok(Some(pin)) => pin,
             Ok(None) => return Err(Error::Damaged(format!("it changes {id}, which does not exist"))),
-            Err(why @ Error::Damaged(_)) => return self.store.lose_at_rest(id, why),
+            Err(why @ (Error::Damaged(_) | Error::DamagedOne { .. })) => return self.store.lose_at_rest(id, why),
             Err(error) => return Err(error),
         };
         let live = self.store.header(id)?.generation.get();
@@ -171,7 +171,9 @@ impl<'s> Replay<'s> {
             false => self.store.live_generation(id),
         };
         let live = match live {
-            Err(why @ Error::Damaged(_)) => self.store.lose_at_rest(id, why).map(|()| Some(generation)),
+            Err(why @ (Error::Damaged(_) | Error::DamagedOne { .. })) => {
+                self.store.lose_at_rest(id, why).map(|()| Some(generation))
+            }
             live => live,
         };
         if live? != Some(generation) {

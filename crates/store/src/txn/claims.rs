@@ -176,6 +176,9 @@ impl Txn<'_> {
                         self.taken.pop();
                         continue;
                     }
+                    if space == Space::InodeNumbers && !self.has_cradle(number)? {
+                        continue;
+                    }
                     self.flip(space, number, false)?;
                     return Ok(number);
                 }
@@ -192,6 +195,22 @@ impl Txn<'_> {
         let block = keepfs_format::inode::block_of(number);
         let is_lost = |entry: MapEntry| entry.is_lost();
         Ok(self.store.fences.has(block) || self.store.locate_in_memory(block)?.is_some_and(is_lost))
+    }
+
+    /// Whether an inode can be made with this number. `false`: the metablock of inodes that it would lie in is fenced, and nobody gets
+    /// a number of it (S-15.17).
+    fn has_cradle(&mut self, ino: u64) -> Result<bool, Stop> {
+        let cradle = Ref::inode_block(ino);
+        match self.touch(cradle) {
+            Ok(_) => Ok(true),
+            Err(Stop::Miss(id)) if id == cradle.id => Err(Stop::Pressure(Pressure::Cradle(id))),
+            Err(Stop::Error(error)) if error.is_of_one() => {
+                self.taken.pop();
+                self.store.inos.avoid(cradle.id.index());
+                Ok(false)
+            }
+            Err(stop) => Err(stop),
+        }
     }
 
     /// Fills the stock of numbers from the first bitmap metablock at or behind `cursor` with clear bits.

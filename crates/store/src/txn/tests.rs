@@ -28,7 +28,7 @@ fn opened(device: Arc<dyn Device>) -> Arc<Store> {
 
 fn refused(result: Result<(), Stop>) -> String {
     match result {
-        Err(Stop::Error(e @ (Error::Logic(_) | Error::Damaged(_)))) => e.to_string(),
+        Err(Stop::Error(e @ (Error::Logic(_) | Error::Damaged(_) | Error::DamagedOne { .. }))) => e.to_string(),
         other => panic!("not refused: {other:?}"),
     }
 }
