@@ -220,9 +220,12 @@ impl Store {
     fn write_carried(&self, moment: &Moment, recovers: bool, generation: u64) -> Result<Head, Error> {
         let mut payload = Vec::new();
         for carried in &moment.carried {
-            let record = carried.record(&self.segment);
+            let mut record = carried.record(&self.segment);
             if matches!(record, Record::Lost { .. }) {
-                self.lose_carried(carried);
+                match self.mend_carried(carried, moment.seq) {
+                    Some(mended) => record = mended,
+                    None => self.lose_carried(carried),
+                }
             }
             record.encode(&mut payload);
         }

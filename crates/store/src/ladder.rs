@@ -13,7 +13,7 @@
 mod past;
 mod witness;
 
-pub(crate) use past::LogStart;
+pub(crate) use past::{LogStart, Untold, told};
 
 use crate::Store;
 use crate::cache::Pin;
@@ -26,7 +26,6 @@ use crate::undo::UndoSlot;
 use core::sync::atomic::Ordering;
 use keepfs_codes::Protection;
 use keepfs_format::MetaId;
-use past::{Untold, told};
 
 /// Rungs that are tried. All of them, but for tests of one alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

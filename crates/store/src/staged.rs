@@ -7,9 +7,11 @@ mod ahead;
 mod carry;
 mod follow;
 mod lost;
+mod mend;
 mod rebuild;
 mod slots;
 mod stacks;
+mod witness;
 
 pub use ahead::Coming;
 pub use carry::Carried;
@@ -320,6 +322,12 @@ impl Table {
     pub fn place(&self, ino: u64, index: u64) -> Option<usize> {
         let placed = self.pages.get(&(ino, index))?;
         Some(self.slots.page_at(placed.slot))
+    }
+
+    /// Where in the segment its head lies.
+    pub fn head_place(&self, ino: u64, index: u64) -> Option<usize> {
+        let placed = self.pages.get(&(ino, index))?;
+        Some(self.slots.segment().head_place(placed.slot))
     }
 
     /// Inode and index of all staged pages, ascending.

@@ -423,6 +423,7 @@ impl<'s> Txn<'s> {
             true => None,
         };
         if self.records.iter().any(Table::concerns) {
+            self.store.look_before_change(&self.records)?;
             let coming = self.store.staged_table.lock().expect(&self.records);
             self.coming = coming.map_err(|room| Stop::Pressure(Pressure::Staged(room)))?;
             self.make_ahead()?;

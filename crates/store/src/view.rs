@@ -123,6 +123,11 @@ impl Store {
         self.staged_table.lock().place(ino, index)
     }
 
+    /// The same for its head.
+    pub fn staged_head_place(&self, ino: u64, index: u64) -> Option<usize> {
+        self.staged_table.lock().head_place(ino, index)
+    }
+
     /// Number of the last committed transaction.
     pub fn last_seq(&self) -> u64 {
         self.redo.lock().last
@@ -285,7 +290,7 @@ impl Store {
         self.stats.bad_checksums.fetch_add(u64::from(is_bad), Ordering::Relaxed);
     }
 
-    /// Copies a staged page; `false` if it is not staged.
+    /// Copies a staged page; `false` if it is not staged. Errors: it is lost.
     pub fn staged(&self, ino: u64, index: u64, page: &mut [u8; PAGE]) -> Result<bool, Error> {
         let Some(place) = self.staged_table.lock().where_is(ino, index) else {
             return Ok(false);
@@ -293,19 +298,10 @@ impl Store {
         if place.read(&self.segment, page) {
             return Ok(true);
         }
-        let read = self.staged_table.lock().read(ino, index, page);
-        Ok(read.inspect_err(|_| self.lose_staged(ino, index))?)
+        self.staged_again(ino, index, page)
     }
 
-    /// A staged page is not what was staged: it is lost (S-14.6), which is told once and counted each time.
-    fn lose_staged(&self, ino: u64, index: u64) {
-        match self.staged_table.lock().lose(ino, index) {
-            true => self.tell_lost_staged(ino, index, None),
-            false => self.met_lost_again(ino, index),
-        }
-    }
-
-    /// The same for one that a checkpoint could not carry over.
+    /// A page that a checkpoint could not carry over is lost (S-14.6).
     pub(crate) fn lose_carried(&self, carried: &Carried) {
         if self.staged_table.lock().lose_carried(carried) {
             let (ino, index) = carried.key;

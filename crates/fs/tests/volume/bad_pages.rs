@@ -173,7 +173,8 @@ fn a_lost_staged_page_heals() {
     }
 }
 
-/// A stray write into a staged page: the next checkpoint carries all others over, and that page is lost. S-10.3, S-14.6
+/// Stray writes into a staged page and its head: the next checkpoint carries all others over, and that page is lost. S-10.3,
+/// S-14.6
 #[test]
 fn a_changed_staged_page_ends_nothing() {
     let cut = cut();
@@ -182,6 +183,8 @@ fn a_changed_staged_page_ends_nothing() {
     let store = volume.store();
     let at = store.staged_place(cut.ino.0, 0).expect("staged");
     store.staging().xor_u8(at + 2000, 1);
+    let head = store.staged_head_place(cut.ino.0, 0).expect("staged");
+    store.staging().xor_u8(head + 1, 1);
     store.checkpoint().expect("checkpoint");
     assert!(store.fault().is_none());
     let told = store.history().damage();

@@ -1,6 +1,5 @@
 //! A metablock as the device tells it: its last durable page with the log since (the first half of the witness, L-2).
 
-use crate::error::Error;
 use crate::log::{self, Head};
 use crate::map::{dead_since, zero_kind};
 use crate::planted::{self, Rung};
@@ -163,7 +162,7 @@ fn reborn(tag: u32, id: MetaId, kind: Kind, generation: u32) -> arena::Copy {
 
 /// Why the witness tells nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Untold {
+pub(crate) enum Untold {
     /// A part of it is damaged or missing.
     Nothing,
     /// What it is read from moved on meanwhile: a checkpoint came, a group was being written, redo was given up.
@@ -175,7 +174,7 @@ const ASKED: u32 = 16;
 const GROUP: Duration = Duration::from_millis(1);
 
 /// What the witness tells, asked until it is read from what stands still (S-15.16).
-pub(super) fn told<T>(mut ask: impl FnMut() -> Result<T, Untold>) -> Option<T> {
+pub(crate) fn told<T>(mut ask: impl FnMut() -> Result<T, Untold>) -> Option<T> {
     for _ in 0..ASKED {
         match ask() {
             Ok(told) => return Some(told),
@@ -214,9 +213,8 @@ impl Store {
             seq: start.seq,
         };
         if !planted::ignores(Rung::LogIgnored) {
-            // A page that does not continue the log may be one of the group that is being written.
-            self.apply_log(id, &start, up_to, &mut past)
-                .map_err(|_| Untold::Moved)?;
+            let logged = self.each_logged(&start, up_to, |record| past.apply(self.pool.tag, id, record))?;
+            past.seq = past.seq.max(logged);
         }
         match stands_still() {
             true => Ok(past),
@@ -224,24 +222,40 @@ impl Store {
         }
     }
 
-    fn apply_log(&self, id: MetaId, start: &LogStart, up_to: u64, past: &mut Past) -> Result<(), Error> {
+    /// The log behind the checkpoint in force, up to transaction `up_to`: its records in their order, and the last transaction.
+    /// Errors: `Moved`, if a checkpoint came meanwhile, too.
+    pub(crate) fn logged(&self, up_to: u64, each: impl FnMut(&Record)) -> Result<u64, Untold> {
+        if !self.is_witnessed.load(core::sync::atomic::Ordering::Acquire) {
+            return Err(Untold::Nothing);
+        }
+        let start = self.log.lock().start;
+        let logged = self.each_logged(&start, up_to, each)?;
+        match self.log.lock().start.base == start.base {
+            true => Ok(logged),
+            false => Err(Untold::Moved),
+        }
+    }
+
+    fn each_logged(&self, start: &LogStart, up_to: u64, mut each: impl FnMut(&Record)) -> Result<u64, Untold> {
         let before = log::Before {
             incarnation: start.incarnation,
             bases: start.base.saturating_sub(1)..start.base + 1,
             seq: start.seq,
             durable: 0,
         };
-        let scan = log::scan(&*self.device, &self.pool.log, start.head, &before)?;
+        // A page that does not continue the log may be one of the group that is being written.
+        let scan = log::scan(&*self.device, &self.pool.log, start.head, &before).map_err(|_| Untold::Moved)?;
         if scan.cut.is_some() {
-            return Err(Error::Damaged("the log cannot be read to its end".into()));
+            return Err(Untold::Moved);
         }
         let last = self.redo.lock().last.min(up_to);
+        let mut logged = start.seq;
         // A group beyond the last transaction was not taken by the recovery (S-9.3).
         for group in scan.groups.iter().filter(|group| group.seq <= last) {
-            let records = plog::decode(&group.payload).map_err(|e| Error::Damaged(e.what.to_string()))?;
-            records.iter().for_each(|record| past.apply(self.pool.tag, id, record));
-            past.seq = past.seq.max(group.seq);
+            let records = plog::decode(&group.payload).map_err(|_| Untold::Moved)?;
+            records.iter().for_each(&mut each);
+            logged = logged.max(group.seq);
         }
-        Ok(())
+        Ok(logged)
     }
 }

@@ -35,6 +35,17 @@ impl Coming {
     }
 }
 
+impl Coming {
+    /// The page whose old content did not read when the new one was to be made of it.
+    pub fn unread(&self) -> Option<Key> {
+        let unread = self
+            .ahead
+            .as_ref()
+            .filter(|ahead| ahead.made.is_none() && ahead.was.is_some());
+        unread.map(|ahead| ahead.key)
+    }
+}
+
 /// Slots for one page; nobody else has them.
 #[derive(Debug)]
 pub struct Ahead {
@@ -86,7 +97,7 @@ impl Ahead {
 }
 
 /// The one record that the table follows, if it is one that stages.
-fn only_one(records: &[Record]) -> Option<&Record> {
+pub(super) fn only_one(records: &[Record]) -> Option<&Record> {
     let mut followed = records.iter().filter(|record| Table::follows(record));
     let only = followed.next()?;
     (followed.next().is_none() && staging(only).is_some()).then_some(only)

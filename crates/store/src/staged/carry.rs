@@ -1,6 +1,6 @@
 //! Staged pages as a checkpoint carries them over into the new log (S-10.3).
 
-use super::{Key, Table};
+use super::{Key, Placed, Table};
 use crate::segment::Segment;
 use crate::staged::slots::{Found, checksum};
 use keepfs_format::PAGE;
@@ -10,12 +10,11 @@ use keepfs_format::plog::Record;
 pub struct Carried {
     /// Inode and index.
     pub key: Key,
+    /// What the heap knew of it.
+    pub(super) placed: Placed,
     version: u32,
-    slot: u32,
-    /// The stamp with which it was staged first.
-    first: u64,
     /// What CRC-32C it must have; `None`: it was damaged at the barrier.
-    crc: Option<u32>,
+    pub(super) crc: Option<u32>,
 }
 
 impl Table {
@@ -24,16 +23,15 @@ impl Table {
     pub fn carry(&mut self) -> Vec<Carried> {
         self.slots.carry(self.stamp);
         self.seen_by_checkpoint = self.stamp;
-        let carried = |(key, placed): (&Key, &super::Placed)| {
+        let carried = |(key, placed): (&Key, &Placed)| {
             let found = match self.slots.found(placed.slot) {
                 Found::Page(head, crc) if head.key == *key => Some((head, crc)),
                 _ => None,
             };
             Carried {
                 key: *key,
+                placed: *placed,
                 version: found.map_or(0, |(head, _)| head.version),
-                slot: placed.slot,
-                first: placed.first,
                 crc: found.filter(|(head, _)| !head.damaged).map(|(_, crc)| crc),
             }
         };
@@ -43,7 +41,7 @@ impl Table {
     /// A page that could not be carried over is lost, unless it was dropped since.
     pub fn lose_carried(&mut self, carried: &Carried) -> bool {
         let (ino, index) = carried.key;
-        let is_same = |placed: &super::Placed| placed.first == carried.first;
+        let is_same = |placed: &Placed| placed.first == carried.placed.first;
         self.pages.get(&carried.key).is_some_and(is_same) && self.lose(ino, index)
     }
 
@@ -59,15 +57,21 @@ impl Carried {
     pub fn record(&self, segment: &Segment) -> Record {
         let (ino, index) = self.key;
         let mut page = [0; PAGE];
-        segment.load_page(self.slot, &mut page);
-        if self.crc != Some(checksum(segment, self.slot, &page)) {
-            return Record::Lost { ino, index };
+        segment.load_page(self.placed.slot, &mut page);
+        match self.crc == Some(checksum(segment, self.placed.slot, &page)) {
+            true => self.record_of(&page, self.version),
+            false => Record::Lost { ino, index },
         }
+    }
+
+    /// The record of these bytes.
+    pub(super) fn record_of(&self, page: &[u8; PAGE], version: u32) -> Record {
+        let (ino, index) = self.key;
         let len = page.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
         Record::Tail {
             ino,
             index,
-            version: self.version,
+            version,
             base: 0,
             base_crc: 0,
             offset: 0,

@@ -212,14 +212,21 @@ pub struct Stored {
     pub small: bool,
 }
 
+impl Stored {
+    /// A page that stands in a slot.
+    pub fn there(segment: &Segment, slot: u32, page: &[u8; PAGE]) -> Stored {
+        Stored {
+            slot,
+            crc: checksum(segment, slot, page),
+            small: segment.is_small(slot) || is_small(page),
+        }
+    }
+}
+
 /// Stores a page in a free slot, which stays free.
 pub fn store(segment: &Segment, slot: u32, page: &[u8; PAGE]) -> Stored {
     segment.store_page(slot, page);
-    Stored {
-        slot,
-        crc: checksum(segment, slot, page),
-        small: segment.is_small(slot) || is_small(page),
-    }
+    Stored::there(segment, slot, page)
 }
 
 /// Loads the page that was placed. `None`: it or its head is not what its checksum says, or it stands there no more. Whoever

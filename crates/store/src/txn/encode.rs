@@ -49,7 +49,11 @@ impl<'s> Txn<'s> {
     /// Puts staged pages where they will be, as far as that can be done before the commit. Errors: `Records` if something else
     /// changed what was read of the page under one (S-13.9).
     pub(super) fn make_ahead(&mut self) -> Result<(), Error> {
-        let made = self.coming.make(&self.store.segment, &self.records, &self.bases);
+        let mut made = self.coming.make(&self.store.segment, &self.records, &self.bases);
+        if let Some(key) = self.coming.unread() {
+            self.store.look_before_one(key, &self.records)?;
+            made = self.coming.make(&self.store.segment, &self.records, &self.bases);
+        }
         made.map_err(|address| self.tell_stray(address, Done::RolledBack, "the page under one that is staged"))
     }
 

@@ -1,0 +1,246 @@
+//! Mending staged pages that are not what was staged (S-14.11).
+//!
+//! Invariants:
+//! M-1 What is stored is proved: it has the CRC that the slot's head tells, or is what the slot has where the head is not right.
+//! M-2 Nobody holds redo, log or the table while device or log are read; whether the same page is still staged is asked behind it.
+
+use super::ahead::only_one;
+use super::slots::{self, Found, Head, Stored};
+use super::witness::{Past, Told};
+use super::{Carried, Key, Patch, Placed, Table, staging};
+use crate::Store;
+use crate::error::Error;
+use crate::events::{self, Done, Seen};
+use crate::ladder::{Rungs, Untold, told};
+use crate::scrub::Looked;
+use crate::segment::Segment;
+use keepfs_format::PAGE;
+use keepfs_format::plog::Record;
+
+/// How often a page is mended before it is believed that it does not stay right.
+const MENDED_MAX: usize = 4;
+
+/// What became of a page that was to be mended.
+enum Outcome {
+    /// Something else is staged by now, or somebody else has mended it.
+    Moved,
+    /// It is right; this is what was found.
+    Mended(Box<[u8; PAGE]>),
+    /// The witness does not tell what was staged.
+    Unproved,
+}
+
+/// Whether `page` is what was staged in a slot whose head tells `crc`, if it tells anything (M-1).
+fn is_proved(segment: &Segment, slot: u32, crc: Option<u32>, page: &[u8; PAGE], found: &[u8; PAGE]) -> bool {
+    let fits = !segment.is_small(slot) || slots::is_small(page);
+    fits && crc.map_or(found == page, |crc| crc == slots::checksum(segment, slot, page))
+}
+
+/// What a slot has of a page.
+fn found_in(segment: &Segment, slot: u32) -> Box<[u8; PAGE]> {
+    let mut found = Box::new([0; PAGE]);
+    segment.load_page(slot, &mut found);
+    found
+}
+
+impl Table {
+    /// Stores what a witness tells of a page, if that is still `placed` and this proves it.
+    fn mend(&mut self, key: Key, placed: &Placed, told: &Told) -> Outcome {
+        let segment = self.slots.segment();
+        let is_right = |page: &mut [u8; PAGE]| slots::load(segment, key, placed, page).is_some();
+        if self.pages.get(&key) != Some(placed) || is_right(&mut [0; PAGE]) {
+            return Outcome::Moved;
+        }
+        let found = found_in(segment, placed.slot);
+        let crc = match self.slots.found(placed.slot) {
+            Found::Page(head, crc) if head.key == key && head.stamp == placed.stamp && !head.damaged => Some(crc),
+            _ => None,
+        };
+        if !is_proved(segment, placed.slot, crc, &told.page, &found) {
+            return Outcome::Unproved;
+        }
+        segment.store_page(placed.slot, &told.page);
+        if crc.is_none() {
+            let head = Head {
+                version: told.version,
+                damaged: false,
+                first: placed.first,
+                ..slots::unknown(key, placed.based, placed.stamp)
+            };
+            self.slots.name(&head, &Stored::there(segment, placed.slot, &told.page));
+        }
+        match is_right(&mut [0; PAGE]) {
+            true => Outcome::Mended(found),
+            false => Outcome::Unproved,
+        }
+    }
+
+    /// A page that is still `placed` is lost. `None`: something else is staged by now; `Some(false)`: it was known.
+    fn lose_placed(&mut self, key: Key, placed: &Placed) -> Option<bool> {
+        (self.pages.get(&key) == Some(placed)).then(|| self.lose(key.0, key.1))
+    }
+}
+
+impl Store {
+    /// A page that is staged does not read: it is mended, or lost (S-14.6). `false`: it is not staged any more. Errors: it is
+    /// lost.
+    #[cold]
+    pub(crate) fn staged_again(&self, ino: u64, index: u64, page: &mut [u8; PAGE]) -> Result<bool, Error> {
+        let key = (ino, index);
+        for turn in 0.. {
+            let table = self.staged_table.lock();
+            let Some(place) = table.where_is(ino, index) else {
+                return Ok(false);
+            };
+            let Err(damage) = table.read(ino, index, page) else {
+                return Ok(true);
+            };
+            drop(table);
+            if turn < MENDED_MAX && self.mend_staged(key, &place.placed) {
+                continue;
+            }
+            let lost = self.staged_table.lock().lose_placed(key, &place.placed);
+            match lost {
+                None => continue,
+                Some(true) => self.tell_lost_staged(ino, index, None),
+                Some(false) => self.met_lost_again(ino, index),
+            }
+            return Err(damage.into());
+        }
+        Ok(false)
+    }
+
+    /// Looks at a staged page, if it is one. Errors: it is lost.
+    fn look_at_staged(&self, (ino, index): Key) -> Result<(), Error> {
+        self.staged(ino, index, &mut [0; PAGE]).map(|_| ())
+    }
+
+    /// Looks at a staged page for a scrub; nothing if it is not staged.
+    pub fn scrub_staged(&self, ino: u64, index: u64) -> Looked {
+        let mut looked = Looked::default();
+        let mut page = [0; PAGE];
+        let Some(place) = self.staged_table.lock().where_is(ino, index) else {
+            return looked;
+        };
+        looked.pages = 1;
+        if !place.read(&self.segment, &mut page) && self.staged_table.lock().read(ino, index, &mut page).is_err() {
+            looked.bad = 1;
+            looked.mended = u64::from(self.look_at_staged((ino, index)).is_ok());
+        }
+        looked
+    }
+
+    /// Inode and index of all staged pages, ascending.
+    pub fn staged_keys(&self) -> Vec<(u64, u64)> {
+        self.staged_table.lock().keys()
+    }
+
+    /// The staged pages of which a transaction with these records is about to change a part are looked at, while they can be
+    /// mended: behind the commit nobody waits. Errors: it does nothing else with one that is lost (S-7.6).
+    pub(crate) fn look_before_change(&self, records: &[Record]) -> Result<(), Error> {
+        // That is looked at where it is made.
+        if only_one(records).is_some() {
+            return Ok(());
+        }
+        let is_stage = |record: &Record| staging(record).is_some();
+        let only_stages = records.iter().filter(|record| Table::follows(record)).all(is_stage);
+        let mut healed = Vec::new();
+        for record in records {
+            if let Some((staging, patch)) = staging(record) {
+                match patch.len {
+                    PAGE => healed.push(staging.key),
+                    _ if healed.contains(&staging.key) => {}
+                    _ => self
+                        .look_at_staged(staging.key)
+                        .or_else(|lost| if only_stages { Err(lost) } else { Ok(()) })?,
+                }
+            }
+            if let Record::Truncate { ino, size } = record
+                && !size.is_multiple_of(PAGE as u64)
+            {
+                // What is lost stays lost.
+                let _ = self.look_at_staged((*ino, size / PAGE as u64));
+            }
+        }
+        Ok(())
+    }
+
+    /// The only page that a transaction with these records stages did not read when they were about to change it. Errors: it is
+    /// lost, and they change a part of it.
+    #[cold]
+    pub(crate) fn look_before_one(&self, key: Key, records: &[Record]) -> Result<(), Error> {
+        let is_whole = |(_, patch): (_, Patch<'_>)| patch.len == PAGE;
+        let looked = self.look_at_staged(key);
+        match only_one(records).and_then(staging).is_some_and(is_whole) {
+            true => Ok(()),
+            false => looked,
+        }
+    }
+
+    /// Mends what was placed. Whether it may be right now.
+    fn mend_staged(&self, key: Key, placed: &Placed) -> bool {
+        let asks = self.options.rungs.has(Rungs::LOG) && !placed.lost;
+        asks && told(|| self.mend_staged_once(key, placed)).unwrap_or(false)
+    }
+
+    fn mend_staged_once(&self, key: Key, placed: &Placed) -> Result<bool, Untold> {
+        let told = self.told_staged(key, u64::MAX)?;
+        let outcome = self.staged_table.lock().mend(key, placed, &told);
+        match outcome {
+            Outcome::Moved => Ok(true),
+            Outcome::Unproved => Ok(false),
+            Outcome::Mended(found) => {
+                self.tell_mended(key, placed, &told, &found);
+                Ok(true)
+            }
+        }
+    }
+
+    /// What device, log and redo tell of a page up to transaction `last`.
+    fn told_staged(&self, key: Key, last: u64) -> Result<Told, Untold> {
+        let mut past = Past::of(key);
+        let logged = self.logged(last, |record| past.apply(record))?;
+        let redo = self.redo.lock();
+        let since = redo.beyond(logged).ok_or(Untold::Moved)?.read_whole(&self.segment);
+        drop(redo);
+        let since = since.iter().filter(|txn| txn.seq <= last);
+        since.flat_map(|txn| &txn.records).for_each(|record| past.apply(record));
+        let read = |page, crc, under: &mut [u8; PAGE]| self.base(page, crc, under).is_ok();
+        past.told(read).ok_or(Untold::Nothing)
+    }
+
+    /// The record of a page that a checkpoint of the moment `last` carries over and that is not what was staged, if its witness
+    /// tells it. Where the same page is still staged it is mended, too.
+    pub(crate) fn mend_carried(&self, carried: &Carried, last: u64) -> Option<Record> {
+        let (key, placed) = (carried.key, &carried.placed);
+        if placed.lost || !self.options.rungs.has(Rungs::LOG) {
+            return None;
+        }
+        let told = told(|| self.told_staged(key, last))?;
+        let found = found_in(&self.segment, placed.slot);
+        if !is_proved(&self.segment, placed.slot, carried.crc, &told.page, &found) {
+            return None;
+        }
+        // What is staged now may be younger than the moment, and right.
+        let _ = self.staged_table.lock().mend(key, placed, &told);
+        self.tell_mended(key, placed, &told, &found);
+        Some(carried.record_of(&told.page, told.version))
+    }
+
+    fn tell_mended(&self, (ino, index): Key, placed: &Placed, told: &Told, found: &[u8; PAGE]) {
+        let address = self.segment.region().shown_address() + self.segment.page_at(placed.slot);
+        let (seen, what) = match *found == *told.page {
+            true => (Seen::Checksum, "what leads to it was changed in memory"),
+            false => (Seen::between(&told.page, found, address), "it was changed in memory"),
+        };
+        self.tell_of(&events::Told {
+            place: events::Place::Staged { ino, index },
+            seen: &seen,
+            done: Done::Rebuilt,
+            owner: ino,
+            inodes: &[],
+            window_ms: None,
+            more: format!("{what}; nothing is lost"),
+        });
+    }
+}
