@@ -7,6 +7,7 @@
 //! G-2 Every access stays in its part: ring, heads, pages.
 
 mod adopt;
+mod again;
 mod words;
 
 pub use adopt::Adopted;
@@ -14,6 +15,7 @@ pub use words::Word;
 
 use crate::arena::{Guard, Region};
 use crate::error::Error;
+use crate::locks::Mutex;
 use crate::padded::Padded;
 use crate::pool::protect;
 use crate::twice::{self, Found};
@@ -60,6 +62,8 @@ pub struct Segment {
     is_former: bool,
     /// The header was changed at one of its places.
     header_changed: bool,
+    /// Whoever stores a word of page 0 that is not redo's.
+    noting: Mutex<()>,
     /// Whole slots; those behind them are small.
     slots: u32,
     /// Bytes of the ring that nobody holds; follows from the entries kept. Below 0 for the moment in which somebody who
@@ -176,6 +180,7 @@ impl Segment {
             seed: crc64::full(&header.incarnation.to_le_bytes()),
             is_former: header.is_former,
             header_changed: false,
+            noting: Mutex::new(()),
             slots: header.slots as u32,
             room: Padded::new(AtomicI64::new(RING as i64 - 8)),
         }
@@ -213,6 +218,7 @@ impl Segment {
 
     /// Writing to the pool has ended because the device failed: a restarted server does not write either (S-16.6).
     pub fn note_device_failed(&self) {
+        let _alone = self.noting.lock();
         self.set_word(Word::Fault, DEVICE_FAILED);
     }
 

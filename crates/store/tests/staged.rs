@@ -313,3 +313,29 @@ fn what_was_not_hit_is_told_nothing_of() {
         assert_eq!(world.told(), 0);
     }
 }
+
+/// S-14.10, S-19.1: a place of page 0 that was changed is stored anew at the next look, so that strays that come one by one do not
+/// add up.
+#[test]
+fn strays_into_page_0_do_not_add_up() {
+    let world = World::of(Story::Redo);
+    let places = (0..6).map(|i| 8 * i).chain((0..7).map(|i| 64 + 16 * i));
+    let count = places.clone().count();
+    for place in places {
+        for apart in [0, 2048, 0] {
+            world.stray(place + apart);
+            let looked = world.store.scrub_page_0();
+            assert_eq!((looked.bad, looked.mended), (1, 1), "{place} {apart}");
+            assert_eq!(world.store.scrub_page_0().bad, 0);
+        }
+    }
+    let told = world.store.history().events(0);
+    let told = told.iter().filter(|e| (e.place, e.done) == (7, 5)).count();
+    assert_eq!(told.min(3 * count), told);
+    let remains = world.store.remains().expect("it lasts");
+    world.store.kill();
+    let (store, resumed) = Store::resume(world.device.clone(), &options(), remains, |_| {}).expect("resumed");
+    assert_eq!((resumed.lost, resumed.findings.len()), (0, 0), "{:?}", resumed.findings);
+    let world = World { store, ..world };
+    world.is_right("behind the strays");
+}

@@ -269,3 +269,43 @@ fn records_are_read_as_far_as_they_are_known() {
     assert_eq!(newer.rest, RestPlace { space: 2, index: 77 });
     assert_eq!(newer.state, State::Paused);
 }
+
+/// Staged pages are looked at by a scrub of memory, by one of their file, and once in a round; what a stray write left of one is
+/// mended (S-19.1, S-14.11).
+#[test]
+fn staged_pages_are_memory() {
+    let world = world();
+    let ino = world.files[1];
+    let staged = |bytes: &[u8]| {
+        let written = world.volume.write(Ino(ino), 5, bytes, WriteHow::default());
+        written.expect("written");
+        let store = world.volume.store();
+        let at = store.staged_place(ino, 0).expect("staged");
+        store.staging().xor_u8(at + 100, 0x11);
+    };
+    let arena = Wish {
+        arena: true,
+        ..Wish::default()
+    };
+    let of_file = Wish {
+        top: Some(ino),
+        ..arena.clone()
+    };
+    for wish in [arena, of_file] {
+        staged(b"in memory");
+        world.volume.scrub_start(wish).expect("begun");
+        let record = world.until(State::Finished);
+        assert_eq!((record.arena.bad, record.arena.mended), (1, 1));
+    }
+    staged(b"and again");
+    let mut turns = 0..400;
+    while world.volume.scrub_rounds().bad == 0 && turns.next().is_some() {
+        world.volume.scrubs.round.lock().last = Instant::now().checked_sub(Duration::from_secs(1));
+        world.volume.scrub_turn();
+    }
+    let looked = world.volume.scrub_rounds();
+    assert_eq!((looked.bad, looked.mended), (1, 1));
+    let mut bytes = [0; 9];
+    world.volume.read(Ino(ino), 5, &mut bytes).expect("read");
+    assert_eq!(bytes, *b"and again");
+}

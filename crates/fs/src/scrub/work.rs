@@ -77,6 +77,8 @@ pub(super) struct Slice {
 pub(super) struct Work {
     /// Frames, the next one last.
     frames: Vec<u32>,
+    /// Staged pages, which are looked at behind the frames.
+    staged: Vec<(u64, u64)>,
     /// Inodes, the next one last.
     inodes: Vec<u64>,
     /// Whether `inodes` are all that there will be.
@@ -92,10 +94,9 @@ impl Work {
             (false, Some(top)) => volume.subtree(top)?,
             (false, None) => Vec::new(),
         };
-        let mut frames = if record.phase == Phase::Arena {
-            frames(volume, wish, &inodes)
-        } else {
-            Vec::new()
+        let (mut frames, staged) = match record.phase {
+            Phase::Arena => (frames(volume, wish, &inodes), staged(volume, wish, &inodes)),
+            _ => (Vec::new(), Vec::new()),
         };
         inodes.retain(|ino| *ino >= record.place.ino);
         inodes.reverse();
@@ -103,6 +104,7 @@ impl Work {
         frames.reverse();
         Ok(Work {
             frames,
+            staged,
             inodes,
             is_list: wish.damaged || wish.top.is_some(),
         })
@@ -122,15 +124,20 @@ impl Work {
 
     fn arena(&mut self, volume: &Volume, record: &mut Record) -> Option<Phase> {
         for _ in 0..FRAMES {
-            match self.frames.pop() {
-                Some(frame) => {
-                    record.arena += volume.store.scrub_frame(frame);
-                    record.frames_done += 1;
-                }
-                None => break,
+            if let Some(frame) = self.frames.pop() {
+                record.arena += volume.store.scrub_frame(frame);
+                record.frames_done += 1;
+            } else if let Some((ino, index)) = self.staged.pop() {
+                record.arena += volume.store.scrub_staged(ino, index);
+            } else {
+                break;
             }
         }
-        match (self.frames.is_empty(), record.wish.rest) {
+        let is_done = self.frames.is_empty() && self.staged.is_empty();
+        if is_done {
+            record.arena += volume.store.scrub_page_0();
+        }
+        match (is_done, record.wish.rest) {
             (false, _) => Some(Phase::Arena),
             (true, false) => None,
             (true, true) if self.is_list => Some(Phase::Data),
@@ -200,6 +207,17 @@ fn frames(volume: &Volume, wish: &Wish, inodes: &[u64]) -> Vec<u32> {
         Frames::Random => shuffled(count, volume.now().nsec),
         Frames::At(start, end) => volume.store.frames_at(start as usize..end as usize).collect(),
     }
+}
+
+/// The staged pages that go with those frames.
+fn staged(volume: &Volume, wish: &Wish, inodes: &[u64]) -> Vec<(u64, u64)> {
+    let mut staged = volume.store.staged_keys();
+    match (wish.top, wish.frames) {
+        (Some(_), _) => staged.retain(|(ino, _)| inodes.binary_search(ino).is_ok()),
+        (None, Frames::At(..)) => staged.clear(),
+        (None, _) => {}
+    }
+    staged
 }
 
 /// All numbers below `count`, each once: each changes places with one before it.
