@@ -171,7 +171,9 @@ impl World {
 
     /// Somebody writes eight bytes.
     fn stray(&self, at: usize) {
-        (at..at + 8).for_each(|at| drop(self.store.staging().xor_u8(at, 0xA5)));
+        for at in at..at + 8 {
+            self.store.staging().xor_u8(at, 0xA5);
+        }
     }
 
     fn meet(&mut self, look: Look) {
@@ -297,7 +299,7 @@ fn what_the_witness_does_not_tell_is_lost() {
     }
 }
 
-/// S-14.11, S-10.3: a page that was changed since the moment of a checkpoint is carried as it was then, be it hit meanwhile.
+/// S-14.11: of a page that nobody hit nothing is told.
 #[test]
 fn what_was_not_hit_is_told_nothing_of() {
     let mut world = World::of(Story::Carried);
@@ -331,7 +333,7 @@ fn strays_into_page_0_do_not_add_up() {
     }
     let told = world.store.history().events(0);
     let told = told.iter().filter(|e| (e.place, e.done) == (7, 5)).count();
-    assert_eq!(told.min(3 * count), told);
+    assert_eq!(told, 3 * count);
     let remains = world.store.remains().expect("it lasts");
     world.store.kill();
     let (store, resumed) = Store::resume(world.device.clone(), &options(), remains, |_| {}).expect("resumed");

@@ -244,3 +244,6 @@ impl Store {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
