@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 pub(super) struct Round {
     next: u32,
-    last: Option<Instant>,
+    pub(super) last: Option<Instant>,
     /// What all rounds found since the volume was opened.
     looked: Looked,
 }
