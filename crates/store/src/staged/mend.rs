@@ -190,7 +190,7 @@ impl Store {
             Outcome::Moved => Ok(true),
             Outcome::Unproved => Ok(false),
             Outcome::Mended(found) => {
-                self.tell_mended(key, placed, &told, &found);
+                self.tell_staged_mended(key, placed, &told, &found);
                 Ok(true)
             }
         }
@@ -223,11 +223,11 @@ impl Store {
         }
         // What is staged now may be younger than the moment, and right.
         let _ = self.staged_table.lock().mend(key, placed, &told);
-        self.tell_mended(key, placed, &told, &found);
+        self.tell_staged_mended(key, placed, &told, &found);
         Some(carried.record_of(&told.page, told.version))
     }
 
-    fn tell_mended(&self, (ino, index): Key, placed: &Placed, told: &Told, found: &[u8; PAGE]) {
+    fn tell_staged_mended(&self, (ino, index): Key, placed: &Placed, told: &Told, found: &[u8; PAGE]) {
         let address = self.segment.region().shown_address() + self.segment.page_at(placed.slot);
         let (seen, what) = match *found == *told.page {
             true => (Seen::Checksum, "what leads to it was changed in memory"),
