@@ -5,10 +5,12 @@
 //! there), so that writers come down to the pace of the device instead of stopping dead. At the hard mark they wait for the
 //! checkpoint.
 
+use crate::cache::Pin;
 use crate::checkpoint::Wish;
 use crate::error::{Error, Pressure};
 use crate::{REDO_MAX, REDO_SOFT, Store};
 use core::sync::atomic::Ordering;
+use keepfs_format::MetaId;
 use std::time::{Duration, Instant};
 
 /// Longest wait before a transaction below the hard mark.
@@ -78,6 +80,17 @@ impl Store {
         Ok(())
     }
 
+    /// Brings the metablock in which an inode would be made. `None`: it cannot be read, and nobody gets a number of it (S-15.17).
+    pub(crate) fn cradle(&self, id: MetaId) -> Result<Option<Pin<'_>>, Error> {
+        match self.fetch(id) {
+            Err(error) if error.is_of_one() => {
+                self.inos.avoid(id.index());
+                Ok(None)
+            }
+            fetched => fetched.map(Some),
+        }
+    }
+
     /// Frees what a transaction, rolled back now, had not enough of.
     pub(crate) fn relieve(&self, what: Pressure) -> Result<(), Error> {
         match what {
@@ -93,7 +106,7 @@ impl Store {
                 crate::locks::yield_now();
                 Ok(())
             }
-            Pressure::Cradle(id) => self.fetch(id).map(drop),
+            Pressure::Cradle(id) => self.cradle(id).map(drop),
             Pressure::Staged(room) => {
                 self.checkpoint()?;
                 let mut table = self.staged_table.lock();

@@ -421,10 +421,7 @@ impl Store {
             };
             match stop {
                 Stop::Miss(id) => pins.push(self.fetch(id)?),
-                Stop::Pressure(Pressure::Cradle(id)) => match self.fetch(id) {
-                    Err(error) if error.is_of_one() => self.inos.avoid(id.index()),
-                    fetched => pins.push(fetched?),
-                },
+                Stop::Pressure(Pressure::Cradle(id)) => pins.extend(self.cradle(id)?),
                 Stop::Pressure(what) => {
                     checkpoints += u32::from(what == Pressure::Checkpoint);
                     pins.clear();

@@ -132,6 +132,7 @@ fn an_unreadable_bitmap_is_no_lack_of_space() {
     store.open_zones([0, 1]).expect("open");
     store.close().expect("close");
     let store = open(&device);
+    store.drop_clean_frames();
     let far = MetaId::new(Space::Pages, 1);
     let home = store.locate(far).expect("the map").expect("it has a home");
     device.hooks.0.store(home.first.get(), Ordering::Relaxed);

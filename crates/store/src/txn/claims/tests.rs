@@ -58,6 +58,7 @@ impl World {
     fn with_inode(&self) -> Txn<'_> {
         let _totals = self.store.pin_totals().expect("totals");
         let _numbers = self.store.fetch(MetaId::new(Space::InodeNumbers, 0)).expect("bitmap");
+        let _cradle = self.store.fetch(MetaId::new(Space::Inodes, 0)).expect("inodes");
         let mut txn = Txn::begin(&self.store);
         txn.new_ino().expect("a number");
         txn.catch_up().expect("its stripe");
