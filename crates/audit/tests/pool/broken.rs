@@ -6,7 +6,7 @@ use keepfs_audit::{Finding, Options, walk};
 use keepfs_format::bitmap::{self, TOTALS};
 use keepfs_format::blockmap::{LOST, PageEntry, UNWRITTEN, WRITTEN};
 use keepfs_format::inode::{self, BODY_DIRECT};
-use keepfs_format::map::MapEntry;
+use keepfs_format::map::{self, MapEntry};
 use keepfs_format::{IntoBytes, Kind, MetaId, Space};
 
 const DATA: Options = Options {
@@ -292,6 +292,13 @@ fn metablocks_and_copies() {
     };
     // Everything that would follow from the lost inodes is not told.
     raw("both", both, &[Finding::Metablock { id, page: first }]);
+    // S-4.8: nor of those that nobody has, which is no error of the image.
+    let lost = |id: MetaId, e: &mut MapEntry| {
+        if id == INODES {
+            e.crc = map::LOST.into();
+        }
+    };
+    content("lost", |b| b.on_entry = Some(lost), &[Finding::MetaLost { id }]);
     for space in Space::ALL {
         let id = MetaId::map(space, 0, 0);
         let built = sample::pool().build();

@@ -1,10 +1,11 @@
 //! The log: where it ends, what its records do, and each way in which a record can be wrong (SPEC sections 8 and 9).
 
-use crate::builder::{Builder, node};
+use crate::builder::{Builder, LogPage, node};
 use crate::sample::{self, GONE, LEAF_BORN, XATTR_A};
 use keepfs_audit::{Finding, Image, Options, Report, walk};
+use keepfs_codes::crc64;
 use keepfs_format::inode::BODY_DIRECT;
-use keepfs_format::plog::{FLAG_DATA_FLUSHED, FLAG_LAST, Record, Run};
+use keepfs_format::plog::{FLAG_DATA_FLUSHED, FLAG_LAST, PAYLOAD, Record, Run};
 use keepfs_format::{Kind, MetaId, Space};
 
 const DATA: Options = Options {
@@ -110,6 +111,51 @@ fn ends_too_early() {
     assert_eq!(unreadable(group - 1, 50)[0], told(50));
     assert_eq!(unreadable(group, 51), [told(51)]);
     assert_eq!(unreadable(group, 52), [told(52)]);
+}
+
+/// S-9.11: the group of the superblock that its durable tells has parity in its first page: one bad page of it, whichever, is made
+/// again; two are a loss.
+#[test]
+fn the_carried_group_has_parity() {
+    const ROOM: usize = PAYLOAD - 16;
+    let built = || {
+        let mut b = sample::pool_with_log();
+        b.sb.durable = b.sb.group;
+        let group = &mut b.log[0];
+        let mut head = group[0].head;
+        let payload = group[0].payload.clone();
+        assert!(group.len() == 1 && payload.len() <= ROOM);
+        let mut parity = vec![16, (12 + payload.len()) as u8, ((12 + payload.len()) >> 8) as u8, 0];
+        parity.extend((payload.len() as u32).to_le_bytes());
+        parity.extend(crc64::full(&payload).to_le_bytes());
+        parity.extend(&payload);
+        head.flags &= !FLAG_LAST;
+        head.used = (parity.len() as u16).into();
+        let payload = parity;
+        group.insert(0, LogPage { head, payload });
+        b.build()
+    };
+    let whole = walk(&built().bytes, &DATA);
+    assert_eq!((whole.findings, whole.log_groups), (vec![], 2));
+    for sequence in [50, 51] {
+        let page = 8 + sequence % 32;
+        for at in [0, 4, 8, 16, 24, 32, 40, 48, 60, 4088] {
+            let mut spoilt = built();
+            spoilt.page(page)[at] ^= 1;
+            let report = walk(&spoilt.bytes, &DATA);
+            let mended = vec![Finding::LogMended { sequence, page }];
+            assert_eq!(
+                (report.findings, report.log_groups),
+                (mended, 2),
+                "byte {at} of page {sequence}"
+            );
+        }
+    }
+    let mut spoilt = built();
+    spoilt.page(8 + 50 % 32)[60] ^= 1;
+    spoilt.page(8 + 51 % 32)[60] ^= 1;
+    let gone = |f: &Finding| matches!(f, Finding::LogGone { sequence: 50, .. });
+    assert!(walk(&spoilt.bytes, &DATA).findings.iter().any(gone));
 }
 
 /// S-9.7: the one page behind proves it whatever stands at the end: zeros, an older page, noise; half of the page itself only
