@@ -13,7 +13,7 @@ use keepfs_audit::digest::Fate;
 use keepfs_codes::identity::Group;
 use keepfs_codes::line::LINE;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES};
-use keepfs_format::map::{LIVE, MapEntry};
+use keepfs_format::map::LIVE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::{Record, Run};
@@ -171,11 +171,6 @@ impl Txn<'_> {
             match numbers.take() {
                 Ok(number) => {
                     self.taken.push((space, number));
-                    if self.is_beyond_use(space, number)? {
-                        // It stays taken while this server lives.
-                        self.taken.pop();
-                        continue;
-                    }
                     if space == Space::InodeNumbers && !self.has_cradle(number)? {
                         continue;
                     }
@@ -187,18 +182,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Whether this is the number of an inode in a metablock that is fenced or lost (S-4.8).
-    fn is_beyond_use(&self, space: Space, number: u64) -> Result<bool, Stop> {
-        if space != Space::InodeNumbers {
-            return Ok(false);
-        }
-        let block = keepfs_format::inode::block_of(number);
-        let is_lost = |entry: MapEntry| entry.is_lost();
-        Ok(self.store.fences.has(block) || self.store.locate_in_memory(block)?.is_some_and(is_lost))
-    }
-
-    /// Whether an inode can be made with this number. `false`: the metablock of inodes that it would lie in is fenced, and nobody gets
-    /// a number of it (S-15.17).
+    /// Whether an inode can be made with this number. `false`: the metablock of inodes that it would lie in is fenced or lost, and
+    /// nobody gets a number of it (S-4.8, S-15.17).
     fn has_cradle(&mut self, ino: u64) -> Result<bool, Stop> {
         let cradle = Ref::inode_block(ino);
         match self.touch(cradle) {
