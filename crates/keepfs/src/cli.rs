@@ -24,6 +24,7 @@ mod inject;
 mod keep;
 mod links;
 mod logging;
+mod manual;
 mod mount;
 mod offline;
 mod options;
@@ -83,6 +84,10 @@ fn own(words: Vec<OsString>) -> (Manners, Outcome) {
         Some(command) if command == "check" => Manners::Fsck,
         _ => Manners::Keepfs,
     };
+    match completion::answered(&words) {
+        Ok(false) => {}
+        answered => return (manners, answered.map(|_| 0)),
+    }
     let outcome = Args::try_parse_from(words)
         .map_err(Failure::Words)
         .and_then(|args| dispatch(args.command));

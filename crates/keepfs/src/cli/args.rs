@@ -1,7 +1,10 @@
 //! The words of the command line.
 
+use super::completion::values;
 use super::size::Size;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as Fields, Parser, Subcommand};
+use clap_complete::ArgValueCompleter;
 use keepfs::Protection;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -66,7 +69,7 @@ pub enum Command {
     Damage(Damage),
     /// Print the completion script of a shell
     Completion(Completion),
-    /// Make the links by which mount(8), mkfs(8) and fsck(8) find this program
+    /// Make the links by which mount(8), mkfs(8) and fsck(8) find this program, manual pages and completion scripts
     InstallLinks(InstallLinks),
     /// Say the version
     Version,
@@ -83,12 +86,20 @@ pub struct Completion {
 /// `keepfs install-links`.
 #[derive(Fields, Debug)]
 pub struct InstallLinks {
-    /// Where mount(8) looks
-    #[arg(default_value = "/sbin")]
-    pub folder: PathBuf,
-    /// Take the links away again
+    /// Where the links go instead of /sbin, in which mount(8) looks; then they are all that is made
+    pub folder: Option<PathBuf>,
+    /// Where all else goes: manual pages and completion scripts
+    #[arg(long, value_name = "DIR", default_value = "/usr/local", conflicts_with = "folder")]
+    pub prefix: PathBuf,
+    /// Take all of it away again
     #[arg(long)]
     pub remove: bool,
+    /// For who makes a package: everything goes below this directory, which the system will not have
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// For who makes a package: where the program will be
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
 }
 
 /// `keepfs create`.
@@ -110,7 +121,7 @@ pub struct Create {
     pub meta_copies: u32,
     /// What guards metadata in memory: pcrc (checksums, and repairs stray writes of up to 64 bytes), pq (two such),
     /// crc (checksums alone), evenodd64, evenodd256 (codes of the literature, for comparison), off (nothing, for comparison)
-    #[arg(long, value_name = "CODE", default_value_t = keepfs_store::PROTECT_DEFAULT, value_parser = protection)]
+    #[arg(long, value_name = "CODE", default_value_t = keepfs_store::PROTECT_DEFAULT, value_parser = protections())]
     pub protect: Protection,
     /// Overwrite whatever is there; a mounted device is refused all the same
     #[arg(long, short)]
@@ -126,12 +137,20 @@ pub struct Create {
     pub json: bool,
 }
 
+/// The codes that a pool can have.
+pub const PROTECTIONS: [&str; 6] = ["pcrc", "pq", "evenodd64", "evenodd256", "crc", "off"];
+
 /// A code that a pool can have. Errors: which there are.
 pub fn protection(name: &str) -> Result<Protection, String> {
     match name.parse() {
-        Ok(Protection::Adler) | Err(_) => Err("one of pcrc, pq, evenodd64, evenodd256, crc, off".into()),
-        Ok(code) => Ok(code),
+        Ok(code) if PROTECTIONS.contains(&name) => Ok(code),
+        _ => Err(format!("one of {}", PROTECTIONS.join(", "))),
     }
+}
+
+/// [`protection`], with the names for `--help` and for shells.
+pub fn protections() -> impl TypedValueParser<Value = Protection> {
+    PossibleValuesParser::new(PROTECTIONS).try_map(|name| protection(&name))
 }
 
 /// `keepfs mount`.
@@ -143,7 +162,7 @@ pub struct Mount {
     /// Where
     pub dir: PathBuf,
     /// Options, separated by commas
-    #[arg(short = 'o', value_name = "OPTIONS")]
+    #[arg(short = 'o', value_name = "OPTIONS", add = ArgValueCompleter::new(values::mount_options))]
     pub options: Vec<String>,
     /// Stay in the foreground until it is unmounted
     #[arg(long)]
@@ -224,6 +243,7 @@ pub struct Detach {
 #[derive(Fields, Debug)]
 pub struct Unmount {
     /// The mount point
+    #[arg(add = ArgValueCompleter::new(values::mounted))]
     pub dir: PathBuf,
     /// Take the name away now and do not wait; the server ends when its last user is gone
     #[arg(short, long)]
@@ -237,6 +257,7 @@ pub struct Unmount {
 #[derive(Fields, Debug)]
 pub struct Upgrade {
     /// The mount point
+    #[arg(add = ArgValueCompleter::new(values::mounted))]
     pub dir: PathBuf,
     /// The program; this one without
     pub program: Option<PathBuf>,
@@ -246,6 +267,7 @@ pub struct Upgrade {
 #[derive(Fields, Debug)]
 pub struct Status {
     /// A pool or a mount point; all mounted pools without
+    #[arg(add = ArgValueCompleter::new(values::mounted))]
     pub of: Option<PathBuf>,
     /// Only pools of which there is something to report; the exit code tells the worst: 3 degraded, 4 faulted
     #[arg(long, short = 'x')]
@@ -312,6 +334,7 @@ pub enum What {
 #[derive(Fields, Debug)]
 pub struct Events {
     /// The mount point or the pool
+    #[arg(add = ArgValueCompleter::new(values::mounted))]
     pub of: PathBuf,
     /// Go on with what is noticed from now on, until the server ends
     #[arg(short, long)]

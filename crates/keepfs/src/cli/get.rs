@@ -1,5 +1,6 @@
 //! `keepfs get`: properties of a pool, and of its mount if it is mounted.
 
+use super::completion::values;
 use super::failure::Failure;
 use super::image::DeviceImage;
 use super::properties::{self, Property};
@@ -7,6 +8,7 @@ use super::unmount::patiently;
 use super::visible::one_line;
 use super::{Outcome, figures, history, reader};
 use clap::{Args as Fields, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use keepfs_audit::read::View;
 use keepfs_store::Pool;
 use serde_json::json;
@@ -21,10 +23,10 @@ Sources: local (kept in the pool, `keepfs set` changes it), temporary (an option
 #[command(after_help = HELP)]
 pub struct Get {
     /// Which properties, separated by commas, or all
-    #[arg(value_name = "all|NAME,NAME...", value_delimiter = ',', required = true)]
+    #[arg(value_name = "all|NAME,NAME...", value_delimiter = ',', required = true, add = ArgValueCompleter::new(values::property_names))]
     pub names: Vec<String>,
     /// The mount point or the pool
-    #[arg(value_name = "DIR|POOL")]
+    #[arg(value_name = "DIR|POOL", add = ArgValueCompleter::new(values::mounted))]
     pub of: PathBuf,
     /// For scripts: no heading, columns separated by one tab
     #[arg(short = 'H')]

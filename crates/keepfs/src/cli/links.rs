@@ -1,4 +1,7 @@
-//! `keepfs install-links`: the names under which mount(8), mkfs(8) and fsck(8) look for this program.
+//! `keepfs install-links`: the names under which mount(8), mkfs(8) and fsck(8) look for this program, and what the system knows
+//! it by: manual pages, completion scripts.
+
+mod kit;
 
 use super::Outcome;
 use super::args::InstallLinks;
@@ -7,7 +10,7 @@ use super::visible::say;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The names. The last one is what mount(8) looks for when it remounts.
 const NAMES: [&str; 5] = [
@@ -18,35 +21,77 @@ const NAMES: [&str; 5] = [
     "mount.fuseblk.keepfs",
 ];
 
-/// Makes the links, or takes them away.
+/// Makes the links and the files, or takes them away.
 pub fn run(args: &InstallLinks) -> Outcome {
-    let me = std::env::current_exe().map_err(Failure::io("find", Path::new("/proc/self/exe")))?;
+    let me = match &args.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().map_err(Failure::io("find", Path::new("/proc/self/exe")))?,
+    };
+    let below = |path: &Path| args.root.join(path.strip_prefix("/").unwrap_or(path));
+    let links = below(&links_folder(args));
+    // All of them are looked at before one changes: a refusal leaves nothing half done.
     for name in NAMES {
-        let link = args.folder.join(name);
-        if args.remove {
-            remove(&link)?;
-            continue;
-        }
-        make(&link, &me)?;
+        is_ours(&links.join(name), &me)?;
+    }
+    let files = match args.folder {
+        Some(_) => Vec::new(),
+        None => kit::files(&args.prefix, &me),
+    };
+    if args.remove {
+        NAMES.iter().try_for_each(|name| remove(&links.join(name)))?;
+        return files.iter().try_for_each(|file| remove(&below(&file.path))).map(|()| 0);
+    }
+    fs::create_dir_all(&links).map_err(Failure::io("make the directory", &links))?;
+    for name in NAMES {
+        let link = links.join(name);
+        remove(&link)?;
+        symlink(&me, &link).map_err(Failure::io("make the link", &link))?;
         say!("{} -> {}", link.display(), me.display());
+    }
+    for file in files {
+        let path = below(&file.path);
+        write(&path, &file.text)?;
+        say!("{}", path.display());
     }
     Ok(0)
 }
 
-/// A link of another target is replaced; what is no link is somebody else's.
-fn make(link: &Path, target: &Path) -> Result<(), Failure> {
-    remove(link)?;
-    symlink(target, link).map_err(Failure::io("make the link", link))
+/// mount(8) looks in /sbin, wherever the rest is.
+fn links_folder(args: &InstallLinks) -> PathBuf {
+    match &args.folder {
+        Some(folder) => folder.clone(),
+        None if args.prefix == Path::new("/usr") => "/usr/sbin".into(),
+        None => "/sbin".into(),
+    }
 }
 
-fn remove(link: &Path) -> Result<(), Failure> {
-    match fs::symlink_metadata(link) {
-        Ok(found) if found.is_symlink() => fs::remove_file(link).map_err(Failure::io("remove", link)),
-        Ok(_) => Err(Failure::Other(format!(
-            "{} is no link and not of Keepfs; move it away first",
-            link.display()
-        ))),
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(Failure::io("make the directory", folder))?;
+    }
+    fs::write(path, text).map_err(Failure::io("write", path))
+}
+
+/// A link to another place where `keepfs` is or was is replaced. Errors: what is there is somebody else's.
+fn is_ours(link: &Path, me: &Path) -> Result<(), Failure> {
+    let foreign = |what: &str| {
+        let link = link.display();
+        Err(Failure::Other(format!(
+            "{link} is {what} and not of Keepfs; move it away first"
+        )))
+    };
+    match fs::read_link(link) {
+        Ok(target) if target == me || target.file_name() == Some("keepfs".as_ref()) => Ok(()),
+        Ok(target) => foreign(&format!("a link to {}", target.display())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => foreign("no link"),
         Err(error) => Err(Failure::io("look at", link)(error)),
+    }
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::io("remove", path)(error)),
+        _ => Ok(()),
     }
 }

@@ -405,6 +405,66 @@ const TRANSPORTS: [(&str, TransportKind); 3] = [
 const KEEPERS: [(&str, bool); 2] = [("on", true), ("off", false)];
 const ANCHORS: [(&str, Anchor); 3] = [("auto", Anchor::Auto), ("loop", Anchor::Loop), ("none", Anchor::None)];
 
+/// What a shell offers behind `-o`; what ends in `=` or `:` wants a value that is free.
+pub fn offered() -> Vec<String> {
+    let flags = FLAGS.iter().map(|flag| (*flag).to_owned());
+    let free = FREE.iter().map(|name| (*name).to_owned());
+    let named = [
+        ("cache", names(&CACHES)),
+        ("guard", names(&GUARDS)),
+        ("io", names(&WAYS)),
+        ("transport", names(&TRANSPORTS)),
+        ("keeper", names(&KEEPERS)),
+        ("anchor", names(&ANCHORS)),
+        ("audit", vec!["on", "off", "without:"]),
+        ("scrub", vec!["off", "7d", "30d"]),
+    ];
+    let values = |(name, values): (&str, Vec<&str>)| {
+        let one = |value: &&str| format!("{name}={value}");
+        values.iter().map(one).collect::<Vec<_>>()
+    };
+    flags.chain(free).chain(named.into_iter().flat_map(values)).collect()
+}
+
+/// Flags that say something to us.
+const FLAGS: &[&str] = &[
+    "ro",
+    "rw",
+    "noatime",
+    "relatime",
+    "strictatime",
+    "nosuid",
+    "nodev",
+    "noexec",
+    "suid",
+    "dev",
+    "exec",
+    "cut-log",
+    "discard",
+    "nodiscard",
+    "compact",
+    "nocompact",
+    "oplog",
+    "nooplog",
+    "remount",
+    "allow_other",
+    "noallow_other",
+];
+/// Options of a number, a size or a path.
+const FREE: &[&str] = &[
+    "arena=",
+    "commit=",
+    "log-free=",
+    "threads=",
+    "restarts=",
+    "log=",
+    "scrub=",
+];
+
+fn names<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
+    table.iter().map(|(name, _)| *name).collect()
+}
+
 /// The option that says so.
 pub fn access_times_name(times: AccessTimes) -> &'static str {
     name_of(times, &ACCESS_TIMES)

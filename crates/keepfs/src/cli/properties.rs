@@ -1,6 +1,6 @@
 //! Properties of a pool by name, as people and programs see and set them: those that the pool keeps, and those of its mount.
 
-use super::args::protection;
+use super::args::{PROTECTIONS, protection};
 use super::failure::Failure;
 use super::options::{MountOptions, access_times_name};
 use super::size::Size;
@@ -117,6 +117,20 @@ fn refusal(name: &str) -> String {
         }
         _ => format!("there is no property '{name}'; those that can be set are {settable}"),
     }
+}
+
+/// What a shell offers to set; what ends in `=` wants a value that is free.
+pub fn offered() -> Vec<String> {
+    let codes = PROTECTIONS.iter().map(|code| format!("protect={code}"));
+    codes
+        .chain(["label=", "scrub-limit=", "scrub-limit=none"].map(str::to_owned))
+        .collect()
+}
+
+/// All names.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let known = [&SETTABLE[..], &DECIDED, &OF_MOUNT];
+    ["all"].into_iter().chain(known.into_iter().flatten().copied())
 }
 
 /// Whether there is a property of this name, of this pool or another one.

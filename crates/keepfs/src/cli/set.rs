@@ -6,6 +6,7 @@
 mod room;
 mod serving;
 
+use super::completion::values;
 use super::control::{self, Silent};
 use super::failure::Failure;
 use super::properties::Wanted;
@@ -15,6 +16,7 @@ use super::unmount::patiently;
 use super::visible::say;
 use super::{Outcome, figures, history};
 use clap::Args as Fields;
+use clap_complete::ArgValueCompleter;
 use keepfs::{OpenOptions, Pool, Protection};
 use keepfs_codes::Code;
 use serde_json::{Value, json};
@@ -35,7 +37,7 @@ one, and programs notice a pause only. Other properties that `keepfs get` shows 
 #[command(after_help = HELP)]
 pub struct Set {
     /// The mount point or the pool, and what it shall have; in any order
-    #[arg(value_names = ["DIR|POOL", "NAME=VALUE"], num_args = 2.., required = true, value_hint = clap::ValueHint::AnyPath)]
+    #[arg(value_names = ["DIR|POOL", "NAME=VALUE"], num_args = 2.., required = true, add = ArgValueCompleter::new(values::set_words))]
     pub words: Vec<String>,
     /// Answer in JSON
     #[arg(long)]

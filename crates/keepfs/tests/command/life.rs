@@ -215,19 +215,3 @@ fn version_and_help() {
     assert!(!help.contains("  serve "), "{help}");
     assert!(done(&mut keepfs(["mount", "--help"])).contains("cache="));
 }
-
-#[test]
-fn completion_scripts_are_scripts() {
-    for shell in ["bash", "zsh", "fish"] {
-        let script = done(&mut keepfs(["completion", shell]));
-        for word in ["unmount", "meta-copies", "install-links"] {
-            assert!(script.contains(word), "{shell}: {word}");
-        }
-        assert!(!script.contains("serve\n"), "{shell}");
-    }
-    let script = done(&mut keepfs(["completion", "bash"]));
-    // As bash does it when the tab key is pressed.
-    let press =
-        format!("{script}\nCOMP_WORDS=(keepfs st); COMP_CWORD=1; _keepfs keepfs st keepfs; echo \"${{COMPREPLY[@]}}\"");
-    assert_eq!(done(Command::new("bash").arg("-c").arg(press)), "status\n");
-}

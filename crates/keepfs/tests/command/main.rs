@@ -9,6 +9,7 @@ mod damaged;
 mod flushed;
 mod json;
 mod keeper;
+mod kit;
 mod life;
 mod offline;
 mod options;

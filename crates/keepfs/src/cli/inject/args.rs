@@ -1,7 +1,7 @@
 //! The words of `keepfs inject`.
 
 use super::pattern::Pattern;
-use crate::cli::args::protection;
+use crate::cli::args::protections;
 use clap::{Args as Fields, Subcommand, ValueEnum};
 use keepfs::Protection;
 use std::path::PathBuf;
@@ -125,7 +125,7 @@ pub enum Place {
 pub struct Wild {
     /// What shall guard metadata then, and guard it from there on: `keepfs set protect=` before the writes. The guard is the
     /// mount's, and stray writes from outside pass all of them alike
-    #[arg(long, value_parser = protection)]
+    #[arg(long, value_parser = protections())]
     pub level: Option<Protection>,
     /// How many threads write
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]

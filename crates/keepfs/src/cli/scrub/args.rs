@@ -1,7 +1,9 @@
 //! The words of `keepfs scrub`.
 
+use super::super::completion::values;
 use super::super::size::Size;
 use clap::{Args as Fields, Subcommand, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use std::path::PathBuf;
 
 const CODES: &str = "\
@@ -21,6 +23,7 @@ pub struct Scrub {
 #[derive(Fields, Debug)]
 pub struct Of {
     /// The mount point, or the pool of a mount
+    #[arg(add = ArgValueCompleter::new(values::mounted))]
     pub dir: PathBuf,
 }
 

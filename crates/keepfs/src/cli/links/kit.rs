@@ -1,0 +1,36 @@
+//! What an installation brings beside the program and its links.
+
+use super::super::{completion, manual};
+use clap_complete::Shell;
+use std::path::{Path, PathBuf};
+
+/// A file to be.
+pub struct File {
+    /// Where.
+    pub path: PathBuf,
+    /// What stands in it.
+    pub text: String,
+}
+
+/// All of them, below `prefix`; `_program` is where the program is.
+pub fn files(prefix: &Path, _program: &Path) -> Vec<File> {
+    let file = |folder: &str, name: &str, text: String| File {
+        path: prefix.join(folder).join(name),
+        text,
+    };
+    let pages = manual::pages()
+        .into_iter()
+        .map(|page| file("share/man/man8", &page.name, page.roff));
+    // Only programs of the distribution itself have the first of these.
+    let zsh = match prefix == Path::new("/usr") {
+        true => "share/zsh/vendor-completions",
+        false => "share/zsh/site-functions",
+    };
+    let scripts = [
+        ("share/bash-completion/completions", "keepfs", Shell::Bash),
+        (zsh, "_keepfs", Shell::Zsh),
+        ("share/fish/vendor_completions.d", "keepfs.fish", Shell::Fish),
+    ];
+    let scripts = scripts.map(|(folder, name, shell)| file(folder, name, completion::script(shell)));
+    pages.chain(scripts).collect()
+}

@@ -1,0 +1,196 @@
+//! What an installation brings: links, manual pages, completion.
+
+use crate::bed::{self, Bed, KEEPFS, done, fails, keepfs, run};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Everything below a directory but directories, as paths from it.
+fn below(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            match entry.file_type().unwrap().is_dir() {
+                true => folders.push(entry.path()),
+                false => found.push(entry.path().strip_prefix(root).unwrap().to_owned()),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn install(root: &Path, more: &[&str]) -> Command {
+    let mut command = keepfs(["install-links", "--root"]);
+    command.arg(root).args(more);
+    command
+}
+
+#[test]
+fn an_installation_comes_and_goes_as_a_whole() {
+    let bed = Bed::empty();
+    for (prefix, sbin, zsh) in [
+        ("/usr", "usr/sbin", "vendor-completions"),
+        ("/usr/local", "sbin", "site-functions"),
+    ] {
+        let root = bed.path("root");
+        let more = ["--prefix", prefix, "--program", "/opt/keepfs"];
+        done(&mut install(&root, &more));
+        let target = fs::read_link(root.join(sbin).join("mount.fuseblk.keepfs")).unwrap();
+        assert_eq!(target, Path::new("/opt/keepfs"));
+        let share = root.join(prefix.trim_start_matches('/')).join("share");
+        for file in [
+            "man/man8/keepfs.8",
+            "man/man8/keepfs-create.8",
+            "man/man8/fsck.keepfs.8",
+            "bash-completion/completions/keepfs",
+            &format!("zsh/{zsh}/_keepfs"),
+            "fish/vendor_completions.d/keepfs.fish",
+        ] {
+            assert!(fs::metadata(share.join(file)).unwrap().len() > 10, "{prefix}: {file}");
+        }
+        let all = below(&root);
+        done(&mut install(&root, &more));
+        assert_eq!(below(&root), all, "a second time it replaces its own");
+        done(&mut install(&root, &[&more[..], &["--remove"]].concat()));
+        assert_eq!(below(&root), Vec::<PathBuf>::new());
+        done(&mut install(&root, &[&more[..], &["--remove"]].concat()));
+    }
+}
+
+#[test]
+fn links_of_somebody_else_stay_and_nothing_is_done_by_halves() {
+    let bed = Bed::empty();
+    let folder = bed.path("sbin");
+    fs::create_dir(&folder).unwrap();
+    let foreign = folder.join("mount.fuseblk.keepfs");
+    symlink("/bin/true", &foreign).unwrap();
+    let folder = folder.to_str().unwrap();
+    for more in [&[][..], &["--remove"]] {
+        let (code, said) = fails(keepfs(["install-links", folder]).args(more));
+        assert!(
+            code == 1 && said.contains("mount.fuseblk.keepfs is a link to /bin/true"),
+            "{said}"
+        );
+        assert_eq!(below(Path::new(folder)), [Path::new("mount.fuseblk.keepfs")]);
+    }
+    fs::remove_file(&foreign).unwrap();
+    symlink("/gone/keepfs", &foreign).unwrap();
+    done(&mut keepfs(["install-links", folder]));
+    assert_eq!(
+        fs::read_link(&foreign).unwrap(),
+        Path::new(KEEPFS),
+        "one of a program that has moved"
+    );
+}
+
+/// groff(1) finds nothing to complain of, and what a reader sees has no remains of a markup.
+#[test]
+fn man_renders_each_page() {
+    if !Path::new("/usr/bin/groff").exists() {
+        bed::skipped("groff");
+        return;
+    }
+    let bed = Bed::empty();
+    let root = bed.path("root");
+    done(&mut install(&root, &["--prefix", "/usr"]));
+    let folder = root.join("usr/share/man/man8");
+    for file in below(&folder) {
+        let source = fs::read_to_string(folder.join(&file)).unwrap();
+        if let Some(page) = source.strip_prefix(".so man8/") {
+            assert!(folder.join(page.trim_end()).exists(), "{} -> {page}", file.display());
+            continue;
+        }
+        let mut groff = Command::new("groff");
+        groff
+            .args(["-man", "-ww", "-Tutf8", "-P-cbou", "-rLL=100n"])
+            .arg(folder.join(&file));
+        let output = run(&mut groff);
+        let (shown, said) = (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert!(output.status.success() && said.is_empty(), "{}: {said}", file.display());
+        for part in ["NAME\n", "SYNOPSIS\n", "DESCRIPTION\n", "SEE ALSO\n"] {
+            assert!(shown.contains(part), "{}: {part}{shown}", file.display());
+        }
+        assert!(
+            !shown.contains("**") && !shown.contains("\\f"),
+            "{}: {shown}",
+            file.display()
+        );
+    }
+}
+
+/// What bash offers for the last word of a line, as readline cuts it.
+fn tab(line: &str, words: &str, readline_word: &str) -> Vec<String> {
+    let script = done(&mut keepfs(["completion", "bash"]));
+    let words = words.replacen("keepfs", KEEPFS, 1);
+    let press = format!(
+        "{script}\nCOMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}; COMP_WORDS=({words})\n\
+         _keepfs keepfs '{readline_word}' x; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    );
+    let offered = done(Command::new("bash").arg("-c").arg(press));
+    offered.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_commands_values_and_lists() {
+    assert_eq!(tab("keepfs st", "keepfs st", "st"), ["status"]);
+    let commands = tab("keepfs ", "keepfs ''", "");
+    assert!(commands.contains(&"create".to_owned()), "{commands:?}");
+    for hidden in ["serve", "keep", "attach", "detach"] {
+        assert!(!commands.contains(&hidden.to_owned()), "{commands:?}");
+    }
+    assert_eq!(tab("keepfs ser", "keepfs ser", "ser"), [""]);
+    assert_eq!(
+        tab("keepfs create x --protect p", "keepfs create x --protect p", "p"),
+        ["pcrc", "pq"]
+    );
+    // Bash cuts words at `=`.
+    assert_eq!(
+        tab(
+            "keepfs mount p /m -o ro,guard=s",
+            "keepfs mount p /m -o ro,guard = s",
+            "s"
+        ),
+        ["sealed"]
+    );
+    assert_eq!(
+        tab("keepfs mount p /m -o ro,gua", "keepfs mount p /m -o ro,gua", "ro,gua"),
+        ["ro,guard="]
+    );
+    assert_eq!(
+        tab("keepfs set /m protect=even", "keepfs set /m protect = even", "even"),
+        ["evenodd256", "evenodd64"]
+    );
+    assert_eq!(
+        tab(
+            "keepfs inject /m scribble --kind in",
+            "keepfs inject /m scribble --kind in",
+            "in"
+        ),
+        ["inode"]
+    );
+    for shell in ["zsh", "fish"] {
+        let ask = |words: &[&str]| {
+            let mut asked = keepfs(["--", "keepfs"]);
+            done(
+                asked
+                    .args(words)
+                    .env("KEEPFS_COMPLETE", shell)
+                    .env("_CLAP_COMPLETE_INDEX", words.len().to_string()),
+            )
+        };
+        let offered = ask(&["create", "--protect", "pc"]);
+        assert!(
+            offered.starts_with("pcrc") && offered.lines().count() == 1,
+            "{shell}: {offered}"
+        );
+        let offered = ask(&["mount", "x", "y", "-o", "ro,guard=s"]);
+        assert!(offered.starts_with("ro,guard=sealed"), "{shell}: {offered}");
+    }
+}
