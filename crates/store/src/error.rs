@@ -123,6 +123,11 @@ impl Error {
         matches!(self, Error::DamagedOne { .. } | Error::Fenced { .. })
     }
 
+    /// Whether memory is damaged that the next server does not take over but makes anew from device, log and redo (S-16.8).
+    pub(crate) fn is_of_this_memory(&self) -> bool {
+        matches!(self, Error::Scribble { .. } | Error::Heap { .. })
+    }
+
     /// Whether the device is there and failed one operation: the same at another page may succeed.
     pub fn is_device_io(&self) -> bool {
         matches!(self, Error::Device(e) if matches!(**e, DeviceError::Io { .. }))

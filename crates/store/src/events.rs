@@ -166,6 +166,8 @@ pub enum Done {
     Ended = 9,
     /// Nothing can be done: reading it is an error.
     Nothing = 10,
+    /// Nothing can be done here: this server ends, and the next one makes its memory anew (S-16.8).
+    HandedOn = 11,
 }
 
 /// A frame that did not verify.
@@ -264,6 +266,7 @@ impl fmt::Display for Done {
             Done::Fenced => "not repaired; what needs it gets EIO, all else goes on",
             Done::Ended => "not repaired; nothing is written any more",
             Done::Nothing => "not repaired; reading it is an error",
+            Done::HandedOn => "not repaired; this server ends, and the next one makes its memory anew",
         })
     }
 }

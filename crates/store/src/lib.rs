@@ -11,6 +11,7 @@ mod cache;
 mod checkpoint;
 mod crowd;
 mod cutter;
+mod ending;
 mod error;
 mod events;
 mod failpoint;
@@ -202,8 +203,7 @@ pub struct Store {
     rewrite_now: AtomicU64,
     rewrites: rewrites::Rewrites,
     switch_zones: AtomicBool,
-    /// The failure that ended writing.
-    fault: OnceLock<Error>,
+    ending: ending::Ending,
     wanted: Arc<Wanted>,
     cutter: Arc<Cutter>,
     stats: Padded<stats::Stats>,
@@ -378,7 +378,7 @@ impl Store {
             rewrite_now: AtomicU64::new(u64::MAX),
             rewrites: rewrites::Rewrites::default(),
             switch_zones: AtomicBool::new(false),
-            fault: OnceLock::new(),
+            ending: ending::Ending::default(),
             wanted: Arc::new(Wanted::default()),
             cutter: Arc::new(Cutter::default()),
             stats: Padded::default(),
@@ -457,39 +457,6 @@ impl Store {
 
     fn want_checkpoint(&self) {
         self.wanted.set();
-    }
-
-    /// Fails if the pool was shut down or a failure ended writing.
-    fn alive(&self) -> Result<(), Error> {
-        if self.device.is_off() {
-            return Err(Error::Dead);
-        }
-        match self.fault.get() {
-            Some(e) => Err(Error::ReadOnly(e.to_string())),
-            None => Ok(()),
-        }
-    }
-
-    /// A failure after which nothing may be written until the pool is opened again (HOUSE habit 15).
-    fn fail(&self, error: Error) -> Error {
-        if !self.device.is_off() {
-            self.fault.get_or_init(|| {
-                if let Error::Heap { address } = &error {
-                    self.tell_heap(*address, events::Done::Ended, "it tells where metadata lies");
-                }
-                tracing::error!(%error, "the pool is read-only from here on");
-                if matches!(error, Error::Device(_)) {
-                    self.segment.note_device_failed();
-                }
-                error.clone()
-            });
-        }
-        error
-    }
-
-    /// The failure that ended writing, if any.
-    pub fn fault(&self) -> Option<Error> {
-        self.fault.get().cloned()
     }
 
     fn numbers(&self, space: MetaSpace) -> &Numbers {

@@ -104,9 +104,10 @@ impl Store {
             }
             return Done::Fenced;
         }
-        self.tell(damage, Done::Ended);
+        let done = self.done_at_the_end();
+        self.tell(damage, done);
         self.fail(error());
-        Done::Ended
+        done
     }
 
     /// Whether the control words name the metablock `id` (S-15.4), whose header says this kind.

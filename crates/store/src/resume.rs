@@ -183,11 +183,6 @@ impl Store {
         }
     }
 
-    /// The pool is not written from here on, because of damage that its mount cannot do without (S-16.6).
-    pub fn end_writing(&self, why: Error) {
-        self.fail(why);
-    }
-
     fn resume_as(
         device: Arc<dyn Device>,
         options: &StoreOptions,
@@ -241,7 +236,7 @@ impl Store {
         }
         if resumed.device_failed {
             let why = "the device failed in the life before; unmount the pool and mount it again";
-            store.fault.get_or_init(|| Error::ReadOnly(why.into()));
+            store.writes_no_more(Error::ReadOnly(why.into()));
         }
         planted::step(Point::Carried);
         resumed.parts.requests = clock.lap();

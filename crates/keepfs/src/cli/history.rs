@@ -41,7 +41,7 @@ const VERDICTS: [&str; 11] = [
     "unknown",
 ];
 /// Names of what was done, by their number (S-18.5).
-const DEEDS: [&str; 10] = [
+const DEEDS: [&str; 11] = [
     "repaired by the code",
     "sums rebuilt",
     "rebuilt from the log",
@@ -52,6 +52,7 @@ const DEEDS: [&str; 10] = [
     "fenced",
     "writing ended",
     "nothing",
+    "handed on",
 ];
 
 /// The place of frames.
@@ -156,7 +157,7 @@ pub struct Damaged {
 
 /// Whether what was done leaves something lost: fenced, writing ended, nothing.
 pub fn is_lost(entry: &Lasting) -> bool {
-    entry.done >= 8
+    (8..=10).contains(&entry.done)
 }
 
 impl From<Lasting> for Damaged {

@@ -142,6 +142,13 @@ pub fn watch(kept: &Arc<Kept>, pool: &Pool, control: Option<&Arc<Control>>) -> R
             tracing::error!(%errno, "not everything could be made durable");
         }
     };
+    // Servers that died too often are not to make it worse: the one that refuses changes stays.
+    if kept.told().mode == Mode::Normal {
+        pool.volume().store().hand_on_to_successor(|error| {
+            tracing::error!(%error, "memory is damaged beyond repair; this server ends, and the next one makes its memory anew");
+            std::process::abort();
+        });
+    }
     let after = move |told: &Begin| {
         tracing::warn!(pid = told.keeper_pid, "there is a keeper again");
         if let Some(control) = &control {

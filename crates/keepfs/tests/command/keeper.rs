@@ -5,6 +5,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 fn keeper(bed: &Bed) -> Pid {
@@ -62,6 +64,61 @@ fn a_killed_server_is_replaced_and_open_files_go_on() {
     );
     bed.unmount();
     bed.check();
+}
+
+/// Two strays into what is kept beside one frame of a bitmap, which only the next server makes right: it has what was not synced,
+/// and nobody gets an error. S-16.8
+#[test]
+fn memory_that_nothing_mends_is_handed_on() {
+    if !super::bed::possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    done(keepfs(["create", "--test", "--size", "64M"]).arg(bed.pool()));
+    bed.mount("keeper=on,commit=3600");
+    for i in 0..300 {
+        fs::write(bed.on(&format!("before{i}")), "").unwrap();
+    }
+    let ino = fs::metadata(bed.on("before0")).unwrap().ino().to_string();
+    let words = [
+        "scribble",
+        "--kind",
+        "bitmap",
+        "--length",
+        "1",
+        "--pattern",
+        "flip",
+        "--ino",
+        &ino,
+    ];
+    let said = done(keepfs(["inject"]).arg(bed.dir()).args(words));
+    let frame = said.split_once("frame ").expect("a frame").1;
+    let frame: u64 = frame.split(',').next().expect("number").parse().expect("number");
+    done(keepfs(["scrub", "start", "--arena", "--wait"]).arg(bed.dir()));
+    // The keyed sum, and the sum of a line (S-13.1).
+    let sums = memory_of(bed.server(), "keepfs-sums");
+    let frames = sums.metadata().unwrap().len() / 192;
+    sums.write_all_at(&[0x5A; 8], 64 * frame + 40).unwrap();
+    sums.write_all_at(&[0xA5; 8], 64 * frames + 128 * frame).unwrap();
+    for i in 0..300 {
+        fs::write(bed.on(&format!("behind{i}")), "").unwrap();
+    }
+    assert_eq!(fs::read_dir(bed.dir()).unwrap().count(), 600);
+    assert_eq!(deaths(&bed), 1);
+    assert!(bed.status()["mount"]["writing_ended"] == false);
+    let events = done(keepfs(["events"]).arg(bed.dir()));
+    assert!(events.contains("the next one makes its memory anew"), "{events}");
+    bed.unmount();
+    bed.check();
+}
+
+/// Memory of a server, by its name.
+fn memory_of(server: Pid, name: &str) -> fs::File {
+    let files = format!("/proc/{}/fd", server.as_raw_nonzero());
+    let mut files = fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path());
+    let is_it = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains(name));
+    let file = files.find(is_it).expect("such memory");
+    fs::File::options().read(true).write(true).open(file).unwrap()
 }
 
 /// P-9: what threads free is of use to all of them, in a server that takes over too.

@@ -155,6 +155,10 @@ impl Told<'_> {
 impl Told<'_> {
     /// What is damaged, if it is something that lasts: of a metablock of inodes each of these by itself (S-18.6).
     fn lasting(&self) -> Vec<Spot> {
+        // Nothing of it outlives this process.
+        if self.done == Done::HandedOn {
+            return Vec::new();
+        }
         let Some(whole) = self.place.lasting(self.owner) else {
             return Vec::new();
         };
@@ -248,7 +252,7 @@ impl Store {
         let time = now();
         let event = told.event(time);
         match told.done {
-            Done::Ended | Done::Fenced | Done::Nothing => tracing::error!("{}", event.text),
+            Done::Ended | Done::Fenced | Done::Nothing | Done::HandedOn => tracing::error!("{}", event.text),
             _ => tracing::warn!("{}", event.text),
         }
         let (place, verdict, done) = (event.place, event.verdict, event.done);

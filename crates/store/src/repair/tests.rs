@@ -7,7 +7,7 @@ use crate::update::by_hand as update;
 use crate::{FormatOptions, Guard, Meaning, Protection, Ref, Rungs, Source as _, StoreOptions};
 use keepfs_codes::identity::Group;
 use keepfs_media::ram::RamDevice;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 const CODES: [Protection; 5] = [
     Protection::Crc,
@@ -459,5 +459,37 @@ impl World {
             false => tally.refused += 1,
         }
         true
+    }
+}
+
+/// What a server without a successor ends writing for ends a server that has one, before anything else is done; and it is
+/// told as no lasting damage. S-16.8
+#[test]
+fn damage_of_what_all_need_is_handed_on() {
+    for has_successor in [false, true] {
+        let world = world(Protection::Crc);
+        let ended: Arc<OnceLock<String>> = Arc::default();
+        if has_successor {
+            let ended = ended.clone();
+            world
+                .store
+                .hand_on_to_successor(move |why| ended.set(why.to_string()).expect("once"));
+        }
+        // Changed since the last checkpoint.
+        let id = MetaId::new(Space::NodeNumbers, 0);
+        let pin = world.store.fetch(id).expect("bitmap");
+        world.store.verified_copy(&pin, &mut [0; PAGE]).expect("verified");
+        world.store.arena.copy(pin.frame, 40, &[0xEE; 900]);
+        let told = world.store.verified_copy(&pin, &mut [0; PAGE]);
+        assert!(
+            matches!(told, Err(Error::Scribble { id: of, .. }) if of == id),
+            "{told:?}"
+        );
+        let (_, done) = world.store.damages().pop().expect("told");
+        match has_successor {
+            true => assert_eq!((done, ended.get().is_some()), (Done::HandedOn, true)),
+            false => assert_eq!((done, ended.get().is_some()), (Done::Ended, false)),
+        }
+        assert_eq!(world.store.history().damage().is_empty(), has_successor);
     }
 }
