@@ -10,7 +10,7 @@ use crate::notify::{Notifications, Notifier};
 use crate::protocol::flags::init::OVER_IO_URING;
 use crate::protocol::reply::OutHeader;
 use crate::protocol::request::{InHeader, InitIn};
-use crate::protocol::{NOTIFY_RESEND, Opcode};
+use crate::protocol::{NOTIFY_INC_EPOCH, NOTIFY_RESEND, Opcode};
 use crate::requests::Requests;
 use crate::server::Server;
 use crate::tally::Tally;
@@ -19,7 +19,7 @@ use crate::uring::Prepared;
 use crate::{sys, tune};
 use keepfs_vfs::{Errno, Vfs};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -140,16 +140,21 @@ fn begin(
 pub fn resume(vfs: Arc<dyn Vfs>, config: &MountConfig, connection: Connection) -> Result<Session, FuseError> {
     let (granted, unmounter, channels) = connection.parts()?;
     let transport = DevTransport::new(channels);
-    let resend = OutHeader {
-        len: size_of::<OutHeader>() as u32,
-        error: NOTIFY_RESEND,
-        unique: 0,
-    };
-    if let Err(error) = transport.notify(resend.as_bytes()) {
+    if let Err(error) = notify(&transport, NOTIFY_RESEND) {
         // It was unmounted meanwhile, or aborted; the readers will hear of it.
         tracing::warn!(%error, "the kernel did not send again what the last server had not answered");
     }
     Ok(Session::new(vfs, config, Arc::new(transport), granted, unmounter))
+}
+
+/// Sends a notification that is nothing but its code, for which the kernel takes no lock.
+fn notify(transport: &dyn Transport, code: i32) -> io::Result<()> {
+    let message = OutHeader {
+        len: size_of::<OutHeader>() as u32,
+        error: code,
+        unique: 0,
+    };
+    transport.notify(message.as_bytes())
 }
 
 /// The rings, if io_uring is wanted and possible.
@@ -233,7 +238,7 @@ fn handshake(mut channel: &File, config: &MountConfig, rings: bool) -> Result<Gr
     Ok(granted)
 }
 
-fn open_error(error: std::io::Error) -> FuseError {
+fn open_error(error: io::Error) -> FuseError {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => FuseError::NoDevice,
         Some(libc::EACCES | libc::EPERM) => FuseError::NotPermitted {
@@ -277,6 +282,15 @@ impl Session {
     pub fn remember_requests(&self, requests: Arc<dyn Requests>) {
         if let Some(server) = &self.server {
             server.dispatcher().remember_requests(requests);
+        }
+    }
+
+    /// Any name may be another one than before: the kernel asks again for each. One before Linux 6.16 cannot, and believes those
+    /// that it has, for as long as it was told.
+    pub fn forget_names(&self) {
+        let Some(server) = &self.server else { return };
+        if let Err(error) = notify(&**server.transport(), NOTIFY_INC_EPOCH) {
+            tracing::warn!(%error, "the kernel may believe names that are lost; unmount the pool and mount it again");
         }
     }
 

@@ -28,6 +28,8 @@ pub const NOTIFY_INVAL_INODE: i32 = 2;
 pub const NOTIFY_INVAL_ENTRY: i32 = 3;
 /// Notification code: send again what was read and not answered.
 pub const NOTIFY_RESEND: i32 = 7;
+/// Notification code: ask again for every name before it is believed (7.44, Linux 6.16; older kernels refuse it).
+pub const NOTIFY_INC_EPOCH: i32 = 8;
 
 /// Alignment of directory entries in READDIR replies.
 pub const fn align8(n: usize) -> usize {

@@ -222,6 +222,7 @@ pub fn begin(
     if resumed.lost > 0 {
         // Sizes, times and bytes in its cache may be of what is lost; of inodes that are gone it asks again by their names.
         let notifier = session.notifier();
+        session.forget_names();
         pool.volume().each_looked_up(|ino| notifier.inval_inode(ino, 0, 0));
     }
     if told.mode == Mode::ReadOnly {

@@ -112,6 +112,36 @@ fn memory_that_nothing_mends_is_handed_on() {
     bed.check();
 }
 
+/// A rename that is lost with the redo is lost for the kernel, too, which believes names for a day. S-16.5
+#[test]
+fn names_that_are_lost_are_asked_for_again() {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release
+        .split(['.', '-'])
+        .filter_map(|number| number.parse::<u32>().ok());
+    if (numbers.next(), numbers.next()) < (Some(6), Some(16)) {
+        return super::bed::skipped("Linux 6.16");
+    }
+    let Some(bed) = Bed::mounted("keeper=on,commit=3600") else {
+        return;
+    };
+    fs::write(bed.on("old"), "text").unwrap();
+    done(Command::new("sync").arg("-f").arg(bed.dir()));
+    fs::rename(bed.on("old"), bed.on("new")).unwrap();
+    let staging = memory_of(bed.server(), "keepfs-staging");
+    // The beginning of the ring (S-14.1).
+    staging.write_all_at(&[0; 65536], 4096).unwrap();
+    bed.end_server(Signal::KILL);
+    let has = |name: &str| fs::symlink_metadata(bed.on(name)).is_ok();
+    let names: Vec<_> = fs::read_dir(bed.dir())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!((names, has("old"), has("new")), (vec!["old".into()], true, false));
+    bed.unmount();
+    bed.check();
+}
+
 /// Memory of a server, by its name.
 fn memory_of(server: Pid, name: &str) -> fs::File {
     let files = format!("/proc/{}/fd", server.as_raw_nonzero());
