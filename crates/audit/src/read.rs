@@ -51,6 +51,11 @@ pub enum ReadError {
     NoEntry(String),
 }
 
+/// The newest superblock (S-2.3), and nothing else: five pages are read, or nine. `None`: there is no pool.
+pub fn superblock_of(image: &dyn Image) -> Option<Box<Superblock>> {
+    superblock::choose(image, &mut Sink::new(0))
+}
+
 /// A pool after its log was applied in memory.
 pub struct View<'i> {
     pool: Pool<'i>,

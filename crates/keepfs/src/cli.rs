@@ -19,6 +19,7 @@ mod follow;
 mod get;
 mod heap;
 mod history;
+mod identify;
 mod image;
 mod inject;
 mod keep;
@@ -121,6 +122,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Scrub(args) => scrub::run(&args),
         Command::Inject(args) => inject::run(&args),
         Command::Damage(args) => damage::run(&args),
+        Command::Probe(args) => identify::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::InstallLinks(args) => links::run(&args),
         Command::Version => {

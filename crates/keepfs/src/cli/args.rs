@@ -67,12 +67,25 @@ pub enum Command {
     Inject(super::inject::Inject),
     /// Show what of a pool was damaged, or forget it
     Damage(Damage),
+    /// Say which block devices hold pools, with label and UUID
+    Probe(Probe),
     /// Print the completion script of a shell
     Completion(Completion),
     /// Make the links by which mount(8), mkfs(8) and fsck(8) find this program, manual pages and completion scripts
     InstallLinks(InstallLinks),
     /// Say the version
     Version,
+}
+
+/// `keepfs probe`.
+#[derive(Fields, Debug)]
+#[command(after_help = "Exit codes: 0 a pool was found, 1 failed, 2 none was.")]
+pub struct Probe {
+    /// Block devices or files; all block devices without
+    pub devices: Vec<PathBuf>,
+    /// As properties for udev(7), which makes /dev/disk/by-label and by-uuid of them
+    #[arg(long)]
+    pub udev: bool,
 }
 
 /// `keepfs completion`.
@@ -95,8 +108,8 @@ pub struct InstallLinks {
     #[arg(long)]
     pub remove: bool,
     /// For who makes a package: everything goes below this directory, which the system will not have
-    #[arg(long, value_name = "DIR", default_value = "/")]
-    pub root: PathBuf,
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
     /// For who makes a package: where the program will be
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
@@ -157,7 +170,7 @@ pub fn protections() -> impl TypedValueParser<Value = Protection> {
 #[derive(Fields, Debug)]
 #[command(after_help = super::options::HELP)]
 pub struct Mount {
-    /// The pool
+    /// The pool, or LABEL= or UUID= of one on a block device
     pub pool: PathBuf,
     /// Where
     pub dir: PathBuf,

@@ -27,7 +27,10 @@ pub fn run(args: &InstallLinks) -> Outcome {
         Some(program) => program.clone(),
         None => std::env::current_exe().map_err(Failure::io("find", Path::new("/proc/self/exe")))?,
     };
-    let below = |path: &Path| args.root.join(path.strip_prefix("/").unwrap_or(path));
+    let below = |path: &Path| match &args.root {
+        Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+        None => path.to_owned(),
+    };
     let links = below(&links_folder(args));
     // All of them are looked at before one changes: a refusal leaves nothing half done.
     for name in NAMES {

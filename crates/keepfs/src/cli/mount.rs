@@ -4,7 +4,7 @@ use super::args::{Keep, Mount};
 use super::failure::Failure;
 use super::options::MountOptions;
 use super::visible::warn_of;
-use super::{Outcome, environment, exposed, heap, keep, registry, remount, serve};
+use super::{Outcome, environment, exposed, heap, identify, keep, registry, remount, serve};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,6 +21,7 @@ pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foregrou
         return remount::run(dir, options, sloppy);
     }
     let dir = place(dir)?;
+    let pool = &identify::resolve(pool)?;
     let pool = pool.canonicalize().map_err(Failure::io("find the pool", pool))?;
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::Other(

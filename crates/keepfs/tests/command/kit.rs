@@ -52,6 +52,21 @@ fn an_installation_comes_and_goes_as_a_whole() {
         ] {
             assert!(fs::metadata(share.join(file)).unwrap().len() > 10, "{prefix}: {file}");
         }
+        let lib = root.join(prefix.trim_start_matches('/')).join("lib");
+        for (file, line) in [
+            (
+                "udev/rules.d/60-keepfs.rules",
+                "\nIMPORT{program}=\"/opt/keepfs probe --udev $devnode\"\n",
+            ),
+            (
+                "systemd/system/keepfs-scrub@.service",
+                "\nExecStart=/opt/keepfs scrub start --wait %f\n",
+            ),
+            ("systemd/system/keepfs-scrub@.timer", "\nOnCalendar=monthly\n"),
+        ] {
+            let text = fs::read_to_string(lib.join(file)).unwrap();
+            assert!(text.contains(line), "{prefix}: {file}: {text}");
+        }
         let all = below(&root);
         done(&mut install(&root, &more));
         assert_eq!(below(&root), all, "a second time it replaces its own");
@@ -79,7 +94,8 @@ fn links_of_somebody_else_stay_and_nothing_is_done_by_halves() {
     }
     fs::remove_file(&foreign).unwrap();
     symlink("/gone/keepfs", &foreign).unwrap();
-    done(&mut keepfs(["install-links", folder]));
+    let mut relative = keepfs(["install-links", "sbin"]);
+    done(relative.current_dir(Path::new(folder).parent().unwrap()));
     assert_eq!(
         fs::read_link(&foreign).unwrap(),
         Path::new(KEEPFS),
@@ -193,4 +209,88 @@ fn bash_completes_commands_values_and_lists() {
         let offered = ask(&["mount", "x", "y", "-o", "ro,guard=s"]);
         assert!(offered.starts_with("ro,guard=sealed"), "{shell}: {offered}");
     }
+}
+
+/// What is said of a pool on a device, by whoever is asked.
+#[test]
+fn a_pool_on_a_device_is_known_by_label_and_uuid() {
+    if !bed::possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    let label = format!("kit {}", std::process::id());
+    let backing = bed.path("device");
+    fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
+    let device = done(Command::new("losetup").args(["--find", "--show"]).arg(&backing));
+    let device = device.trim();
+    let told = run(&mut keepfs(["create", device, "--label", &label]));
+    let probed = run(&mut keepfs(["probe", device]));
+    let line = String::from_utf8(probed.stdout).unwrap();
+    let uuid = line
+        .split("UUID=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .unwrap_or_default();
+    let mut seen = Vec::new();
+    let dir = bed.dir();
+    let text = dir.to_str().unwrap();
+    for source in [
+        format!("LABEL={label}"),
+        format!("UUID={uuid}"),
+        format!("UUID={}", uuid.replace('-', "").to_uppercase()),
+    ] {
+        let mounted = run(&mut keepfs(["mount", &source, text]));
+        let shown = run(Command::new("findmnt").args(["-n", "-o", "SOURCE", "-t", "fuseblk.keepfs", text]));
+        run(&mut keepfs(["unmount", text]));
+        seen.push((mounted, String::from_utf8(shown.stdout).unwrap()));
+    }
+    // Two that claim to be the same one.
+    let copy = bed.path("copy");
+    fs::copy(&backing, &copy).unwrap();
+    let second = done(Command::new("losetup").args(["--find", "--show"]).arg(&copy));
+    let (code, ambiguous) = fails(&mut keepfs(["mount", &format!("LABEL={label}"), text]));
+    let all = run(&mut keepfs(["probe"]));
+    done(Command::new("losetup").args(["-d", device, second.trim()]));
+    assert!(told.status.success(), "{told:?}");
+    assert!(
+        line.contains(&format!("LABEL=\"{label}\"")) && uuid.len() == 36,
+        "{line}"
+    );
+    for (mounted, source) in seen {
+        assert!(mounted.status.success(), "{mounted:?}");
+        assert_eq!(source.trim(), device);
+    }
+    assert!(
+        code == 1 && ambiguous.contains(device) && ambiguous.contains(second.trim()),
+        "{ambiguous}"
+    );
+    assert_eq!(String::from_utf8_lossy(&all.stdout).matches(uuid).count(), 2, "{all:?}");
+    let (code, none) = fails(&mut keepfs(["mount", "LABEL=kit there is none", text]));
+    assert!(
+        code == 1 && none.contains("no block device holds a pool with LABEL=kit there is none"),
+        "{none}"
+    );
+    assert_eq!(run(&mut keepfs(["probe", "/dev/null"])).status.code(), Some(2));
+}
+
+/// S-2.2 as magic(5) has it.
+#[test]
+fn file_knows_a_pool() {
+    if !Path::new("/usr/bin/file").exists() {
+        bed::skipped("file(1)");
+        return;
+    }
+    let bed = Bed::empty();
+    let made = done(keepfs(["create", "--size", "64M", "--label", "pictures"]).arg(bed.pool()));
+    let id = made
+        .split("pool ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next())
+        .unwrap();
+    let magic = Path::new(env!("CARGO_MANIFEST_DIR")).join("kit/magic");
+    let told = done(Command::new("file").arg("-m").arg(magic).arg(bed.pool()));
+    let wanted = "Keepfs pool, version 1, label \"pictures\", UUID ";
+    let (_, rest) = told.split_once(wanted).unwrap_or_else(|| panic!("{told}"));
+    let (uuid, pages) = rest.trim().split_once(", ").unwrap();
+    assert_eq!((uuid.replace('-', "").as_str(), pages), (id, "16384 pages"), "{told}");
 }

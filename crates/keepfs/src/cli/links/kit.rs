@@ -4,6 +4,28 @@ use super::super::{completion, manual};
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 
+/// What is the same everywhere but for the program's path: below which directory, name, text.
+const FILES: &[(&str, &str, &str)] = &[
+    (
+        "lib/udev/rules.d",
+        "60-keepfs.rules",
+        include_str!("../../../kit/60-keepfs.rules"),
+    ),
+    (
+        "lib/systemd/system",
+        "keepfs-scrub@.service",
+        include_str!("../../../kit/keepfs-scrub@.service"),
+    ),
+    (
+        "lib/systemd/system",
+        "keepfs-scrub@.timer",
+        include_str!("../../../kit/keepfs-scrub@.timer"),
+    ),
+    ("share/keepfs", "magic", include_str!("../../../kit/magic")),
+];
+/// Stands for the program's path.
+const PROGRAM: &str = "@KEEPFS@";
+
 /// A file to be.
 pub struct File {
     /// Where.
@@ -12,8 +34,8 @@ pub struct File {
     pub text: String,
 }
 
-/// All of them, below `prefix`; `_program` is where the program is.
-pub fn files(prefix: &Path, _program: &Path) -> Vec<File> {
+/// All of them, below `prefix`; `program` is where the program is.
+pub fn files(prefix: &Path, program: &Path) -> Vec<File> {
     let file = |folder: &str, name: &str, text: String| File {
         path: prefix.join(folder).join(name),
         text,
@@ -32,5 +54,9 @@ pub fn files(prefix: &Path, _program: &Path) -> Vec<File> {
         ("share/fish/vendor_completions.d", "keepfs.fish", Shell::Fish),
     ];
     let scripts = scripts.map(|(folder, name, shell)| file(folder, name, completion::script(shell)));
-    pages.chain(scripts).collect()
+    let program = program.to_string_lossy();
+    let fixed = FILES
+        .iter()
+        .map(|(folder, name, text)| file(folder, name, text.replace(PROGRAM, &program)));
+    pages.chain(scripts).chain(fixed).collect()
 }
