@@ -8,17 +8,21 @@
 //! H-1 A half is written only when the write of the other one was flushed: one of them is always whole (S-18.3).
 //! H-2 Nothing that goes wrong here is told here: an error of writing goes to the log of the server only.
 //! H-3 Nobody waits for the device to tell something: it is written by a thread, and where the pool is made durable.
+//! H-4 What is told and not on the device yet is with whoever outlives this server, from before the teller goes on (S-18.7).
 
+mod aside;
 mod keeping;
 mod lists;
 mod region;
 
+pub use aside::ROOM as FINDINGS_ROOM;
 pub use keeping::spawn;
 
 use crate::error::Error;
 use crate::locks::{Condvar, Mutex};
 use crate::switch::Switch;
 use crate::worker::Worker;
+use aside::{Aside, Unit};
 use keepfs_format::history::{self, DAMAGE, EVENTS, Event, Lasting, NAME_MAX};
 use keepfs_format::plog::Run;
 use keepfs_format::{PAGE, PoolId};
@@ -51,6 +55,7 @@ struct State {
     /// The version that was written last, or could not be.
     kept: u64,
     stop: bool,
+    aside: Aside,
 }
 
 impl History {
@@ -125,19 +130,53 @@ impl History {
 
     /// Adds an event, which gets its number, and what it says of lasting damage. Never waits (H-3).
     pub fn tell(&self, event: Event, lasting: impl IntoIterator<Item = Lasting>) {
-        let mut state = self.state.lock();
-        state.lists.add(event);
-        for lasting in lasting {
-            state.lists.note(lasting, self.room / 4);
-        }
-        self.change(&mut state);
+        let lasting = lasting.into_iter().collect();
+        self.add(
+            &mut self.state.lock(),
+            Unit {
+                event: Some(event),
+                lasting,
+            },
+        );
     }
 
     /// Adds to the list of damages only: what was told already.
     pub fn note(&self, lasting: Lasting) {
+        let lasting = vec![lasting];
+        self.add(&mut self.state.lock(), Unit { event: None, lasting });
+    }
+
+    fn add(&self, state: &mut State, unit: Unit) {
+        if let Some(event) = &unit.event {
+            state.lists.add(event.clone());
+        }
+        for lasting in &unit.lasting {
+            state.lists.note(lasting.clone(), self.room / 4);
+        }
+        self.change(state);
+        let version = state.version;
+        state.aside.add(version, unit);
+    }
+
+    /// From here on what is told and not on the device yet is also given to `keep`, all of it (at most [`FINDINGS_ROOM`] bytes of the
+    /// last) each time that it changes, before the teller goes on (S-18.7). `keep` must not wait, nor tell anything here.
+    pub fn set_aside(&self, keep: impl Fn(&[u8]) + Send + Sync + 'static) {
+        self.state.lock().aside.begin(Box::new(keep));
+    }
+
+    /// What a server that died had set aside: what of it is not on the device is told once more, under the next numbers (S-18.7).
+    pub(crate) fn adopt(&self, findings: &[u8]) {
+        let units = aside::decode(findings).unwrap_or_default();
+        if units.is_empty() {
+            return;
+        }
+        self.load();
         let mut state = self.state.lock();
-        state.lists.note(lasting, self.room / 4);
-        self.change(&mut state);
+        for unit in units {
+            if !state.lists.has(&unit) {
+                self.add(&mut state, unit);
+            }
+        }
     }
 
     /// Damage that is in the list was met once more, at `now` (seconds since 1970): its last time and count change. It is written
@@ -194,6 +233,7 @@ impl History {
         self.load();
         let mut state = self.state.lock();
         let count = core::mem::take(&mut state.lists.damage).len();
+        state.aside.forget_damage(|_| true);
         self.change(&mut state);
         count
     }
@@ -205,23 +245,21 @@ impl History {
 
     /// Writes what was changed since it was written last. What cannot be written waits for the next change.
     pub(crate) fn keep(&self) -> Result<(), Failed> {
-        if !self.is_changed() {
-            return Ok(());
-        }
         self.load();
+        // Who is told that there is nothing to write may rely on it: whoever is writing has ended.
         let mut region = self.region.lock();
         let Some(region) = &mut *region else { return Ok(()) };
-        let bytes = {
+        let (bytes, version) = {
             let mut state = self.state.lock();
+            if state.version == state.kept {
+                return Ok(());
+            }
             state.kept = state.version;
-            state.encode(self.room)
+            (state.encode(self.room), state.version)
         };
-        region.write(&bytes)
-    }
-
-    fn is_changed(&self) -> bool {
-        let state = self.state.lock();
-        state.version != state.kept
+        region.write(&bytes)?;
+        self.state.lock().aside.written(version);
+        Ok(())
     }
 }
 

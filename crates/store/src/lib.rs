@@ -70,7 +70,7 @@ pub use audit::Unbalanced;
 pub use crowd::Alone;
 pub use error::{Abort, Error, Pressure, Stop};
 pub use events::{Damage, Done, Place, Seen};
-pub use history::History;
+pub use history::{FINDINGS_ROOM, History};
 pub use inject::Structure;
 pub use keepfs_audit::digest::Equations;
 pub use keepfs_codes::Protection;

@@ -22,9 +22,9 @@ pub const REQUESTS: &str = "requests";
 /// Lookup counts; whoever keeps names adds them.
 pub const LOOKUPS: &str = "lookups";
 
-/// Memory files of one server, by name. A set belongs together: the keeper replaces it as a whole.
+/// Memory files of one server, by name. A set belongs together: the keeper replaces it as a whole. And what the server told last.
 #[derive(Debug, Default)]
-pub struct Remains(Vec<(&'static str, OwnedFd)>);
+pub struct Remains(Vec<(&'static str, OwnedFd)>, Vec<u8>);
 
 impl Remains {
     /// What a keeper held; names that this version does not know are dropped, of a name that comes twice the last counts.
@@ -44,6 +44,16 @@ impl Remains {
         self.0.push((name, memory));
     }
 
+    /// The same with what the server had set aside of its history (S-18.7).
+    pub fn with_findings(self, findings: Vec<u8>) -> Remains {
+        Remains(self.0, findings)
+    }
+
+    /// What it had set aside of its history.
+    pub(crate) fn findings(&self) -> &[u8] {
+        &self.1
+    }
+
     /// Names and descriptors, for the keeper.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, BorrowedFd<'_>)> {
         self.0.iter().map(|(name, memory)| (*name, memory.as_fd()))
@@ -60,6 +70,7 @@ impl Remains {
         for (name, memory) in self.named() {
             again.add(name, duplicate(memory)?);
         }
+        again.1.clone_from(&self.1);
         Ok(again)
     }
 

@@ -192,6 +192,7 @@ impl Store {
         let mut resumed = Resumed::default();
         let mut clock = Lap::begin();
         let inherited = remains.duplicate()?;
+        let findings = remains.findings().to_vec();
         let code = options.protect.unwrap_or(Pool::on(&*device)?.protect);
         let mut dead = Dead::adopt(remains, options, code, &mut resumed.findings);
         resumed.device_failed = dead.has_failed(&*device, options);
@@ -207,6 +208,7 @@ impl Store {
         planted::step(Point::RolledBack);
         let opened = recover::open_owing(device, &options, dead.adopted.as_mut())?;
         let (mut store, logged) = (opened.store, opened.logged);
+        store.history.adopt(&findings);
         resumed.parts.recover = clock.lap_at(opened.replayed);
         resumed.parts.checkpoint = clock.lap();
         planted::step(Point::Recovered);

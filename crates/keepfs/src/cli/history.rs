@@ -182,6 +182,8 @@ impl From<Lasting> for Damaged {
 /// What the server of a volume answers to `history N`, `damage` and `damage clear`.
 pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
     let history = volume.store().history();
+    // Nobody is told what could be forgotten (S-18.7).
+    volume.store().keep_history();
     if let Some(after) = question.strip_prefix("history ") {
         let events = history.events(after.parse().ok()?);
         return serde_json::to_value(events.into_iter().map(Noticed::from).collect::<Vec<_>>()).ok();
@@ -192,7 +194,11 @@ pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
             let list = history.damage().into_iter().map(Damaged::from);
             serde_json::to_value(list.collect::<Vec<_>>()).ok()
         }
-        "damage clear" => Some(json!(history.clear_damage())),
+        "damage clear" => {
+            let cleared = history.clear_damage();
+            volume.store().keep_history();
+            Some(json!(cleared))
+        }
         _ => None,
     }
 }

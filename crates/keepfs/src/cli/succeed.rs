@@ -19,8 +19,8 @@ use super::status::Live;
 use keepfs::{Claim, Pool};
 use keepfs_fs::{Answer, Volume};
 use keepfs_fuse::{Before, Connection, RequestId, Requests, Session};
-use keepfs_store::Remains;
 use keepfs_store::arena::named_fault;
+use keepfs_store::{FINDINGS_ROOM, Remains};
 use keepfs_vfs::model::Model;
 use keepfs_vfs::{Errno, Vfs};
 use serde::{Deserialize, Serialize};
@@ -41,18 +41,21 @@ const CONTROL: &str = "control";
 const REMAINS: &str = "remains";
 /// The file of events.
 pub const EVENTS: &str = "events";
+/// What is told and not on the device yet (S-18.7).
+const FINDINGS: &str = "findings";
 /// [`Place`].
 const PLACE: &str = "place";
 
 /// What a server may leave with its keeper, which holds no more of it than this (decision 0816). Bytes of the connection and of the
 /// place are paths and options of the mount; memory has a name of its own for each descriptor.
-pub const ROOMS: [Room; 6] = [
+pub const ROOMS: [Room; 7] = [
     room(DEVICE, 0, 1),
     room(CONNECTION, 32 << 10, wire::DESCRIPTORS_MAX),
     room(CONTROL, 0, 1),
     room(REMAINS, 4 << 10, 64),
     room(EVENTS, 0, 1),
     room(PLACE, 60 << 10, 0),
+    room(FINDINGS, FINDINGS_ROOM, 0),
 ];
 
 const fn room(name: &'static str, bytes: usize, descriptors: usize) -> Room {
@@ -84,7 +87,7 @@ pub fn moved(held: &mut Held, before: u32, pid: u32) -> io::Result<()> {
 
 /// Leaves with the keeper what the next server needs. Errors: too many descriptors, or none is free.
 pub fn hand_over(
-    kept: &Kept,
+    kept: &Arc<Kept>,
     pool: &Pool,
     session: &Session,
     live: &Live,
@@ -102,6 +105,7 @@ pub fn hand_over(
     let connection = connection.ok_or_else(|| Failure::Other("this connection cannot change hands".into()))?;
     put(CONNECTION, &connection.description, connection.descriptors)?;
     put(DEVICE, b"", vec![pool.device()?])?;
+    set_aside(kept, pool);
     leave_remains(kept, pool)?;
     let place = Place {
         record: live.record.clone(),
@@ -119,6 +123,16 @@ pub fn hand_over(
         put(CONTROL, b"", vec![listener])?;
     }
     Ok(())
+}
+
+/// From here on what this server tells survives it (S-18.7).
+fn set_aside(kept: &Arc<Kept>, pool: &Pool) {
+    let kept = kept.clone();
+    pool.volume().store().history().set_aside(move |findings| {
+        if let Err(error) = kept.put_at_once(FINDINGS, findings) {
+            tracing::debug!(%error, "the keeper does not take what was told");
+        }
+    });
 }
 
 /// The memory of this server takes the place of the last one's, all of it at once.
@@ -206,12 +220,14 @@ pub fn begin(
         let image = image.and_then(|device| DeviceImage::handed(&args.pool, device, &options.open()).ok());
         return failing(session, place.record, ring, kept, (listener, image));
     };
-    let remains = remains(item(&mut handed, REMAINS)?);
+    let findings = handed.take(FINDINGS).map(|item| item.bytes).unwrap_or_default();
+    let remains = remains(item(&mut handed, REMAINS)?).with_findings(findings);
     tell(&told, fault.is_some(), last_words);
     pause.confine = lap.micros();
     let (pool, resumed) = claim.resume(&options.open(), remains)?;
     pause.resumed(&resumed.parts);
     lap.micros();
+    set_aside(kept, &pool);
     // From here on a death is resumed from this server's memory; before, from the last one's.
     leave_remains(kept, &pool)?;
     if let Some((address, report)) = fault {

@@ -19,4 +19,5 @@ mod scrub;
 mod set;
 mod status;
 mod terminal;
+mod told;
 mod users;

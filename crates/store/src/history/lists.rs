@@ -1,5 +1,6 @@
 //! The last events and the list of damages in memory; both are bounded (S-18.5, S-18.6).
 
+use super::aside::Unit;
 use keepfs_format::history::{Event, Lasting};
 use std::collections::VecDeque;
 
@@ -29,6 +30,24 @@ impl Lists {
     pub fn put_before(&mut self, earlier: Vec<Event>) {
         let later = core::mem::replace(&mut self.events, earlier.into());
         later.into_iter().for_each(|event| self.add(event));
+    }
+
+    /// Whether this was told here: the event, whatever its number; without one, all the damage.
+    pub fn has(&self, unit: &Unit) -> bool {
+        let is_noted = |met: &Lasting| {
+            let same = |e: &&Lasting| (e.place, e.inode, e.id, e.from) == (met.place, met.inode, met.id, met.from);
+            self.damage
+                .iter()
+                .find(same)
+                .is_some_and(|entry| entry.last >= met.last)
+        };
+        match &unit.event {
+            Some(told) => self.events.iter().any(|event| {
+                let number = event.number;
+                *event == Event { number, ..told.clone() }
+            }),
+            None => unit.lasting.iter().all(is_noted),
+        }
     }
 
     /// These damages were before those that are here.

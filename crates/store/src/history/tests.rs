@@ -160,3 +160,49 @@ fn a_pool_without_a_region_keeps_nothing() {
     drop(store);
     assert_eq!(open(&device).history().get("scrub"), None);
 }
+
+/// S-18.7: what was told and not written is told by the next server, once, under the same number; what was written is not set aside.
+#[test]
+fn what_a_dead_server_told_last_is_told_by_the_next() {
+    let device = device();
+    let store = open(&device);
+    let aside = Arc::new(Mutex::new(Vec::new()));
+    let place = aside.clone();
+    store
+        .history()
+        .set_aside(move |findings| findings.clone_into(&mut place.lock()));
+    store.history().tell(event("one"), Some(lasting(9, 100)));
+    let stale = aside.lock().clone();
+    store.keep_history();
+    assert_eq!(*aside.lock(), [], "it is written");
+    store.history().tell(event("two"), Some(lasting(9, 200)));
+    store.history().tell(event("three"), None);
+    store.history().note(lasting(7, 300));
+    let (findings, told, damage) = (
+        aside.lock().clone(),
+        store.history().events(0),
+        store.history().damage(),
+    );
+    drop(store);
+    let mut left = stale;
+    for _ in 0..2 {
+        let store = open(&device);
+        // The same death again, and what was on the device before it.
+        store.history().adopt(&left);
+        store.history().adopt(&findings);
+        assert_eq!(store.history().events(0), told);
+        assert_eq!(store.history().damage(), damage);
+        store.keep_history();
+        left = findings.clone();
+    }
+    let store = open(&device);
+    store.history().set_aside(|_| {});
+    for _ in 0..200 {
+        store.history().tell(event(&"long ".repeat(100)), None);
+    }
+    let all = store.history().state.lock().aside.encode();
+    assert!(all.len() <= FINDINGS_ROOM, "{}", all.len());
+    let last = aside::decode(&all).and_then(|units| units.last()?.event.clone());
+    assert_eq!(last, store.history().events(0).pop().map(|e| Event { number: 0, ..e }));
+    assert_eq!((aside::decode(&[1, 2]), aside::decode(&[])), (None, Some(Vec::new())));
+}

@@ -103,6 +103,15 @@ impl Kept {
         heard(sent)
     }
 
+    /// As [`Kept::put`] of bytes, without waiting for a keeper that does not listen. Errors: as there; too much is unread.
+    pub fn put_at_once(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let told = wire::tell(state.socket.as_fd(), &format!("put {name}"), bytes, &[]);
+        let (bytes, descriptors) = (bytes.to_owned(), Vec::new());
+        state.put.put(name, Item { bytes, descriptors });
+        heard(told)
+    }
+
     /// Says something to the keeper. Errors: none that the server need do anything about but say.
     pub fn say(&self, words: &str, bytes: &[u8]) -> io::Result<()> {
         heard(wire::send(self.state.lock().socket.as_fd(), words, bytes, &[]))

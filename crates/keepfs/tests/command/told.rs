@@ -1,0 +1,72 @@
+//! What was noticed is told, to everybody who should hear it, and once told it is true and stays told.
+
+use super::bed::{Bed, done, done_when_free, keepfs};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// Numbers and texts of all events that the pool remembers.
+fn told(bed: &Bed) -> Vec<(u64, String)> {
+    let answer: Value = serde_json::from_str(&done(keepfs(["events", "--json"]).arg(bed.dir()))).unwrap();
+    let events = answer["history"].as_array().unwrap().iter();
+    events
+        .map(|event| (number(&event["number"]), event["text"].as_str().unwrap().to_owned()))
+        .collect()
+}
+
+fn number(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| value.as_str().unwrap().parse().unwrap())
+}
+
+/// A stray write into the metadata of a file, and a look at all memory, which finds it.
+fn stray(bed: &Bed) {
+    let ino = fs::metadata(bed.on("dir/file")).unwrap().ino().to_string();
+    let words = [
+        "scribble",
+        "--kind",
+        "inode",
+        "--ino",
+        &ino,
+        "--offset",
+        "8",
+        "--length",
+        "16",
+        "--pattern",
+        "random",
+    ];
+    done(keepfs(["inject"]).arg(bed.dir()).args(words));
+    let mut scrub = keepfs(["scrub", "start"]);
+    scrub.arg(bed.dir()).args(["--arena", "--wait"]);
+    done_when_free(&mut scrub, "under way");
+}
+
+/// S-18.7: whatever the moment at which a server dies, the next one knows what that one found, and nobody sees a number twice.
+#[test]
+fn what_a_server_found_outlives_it() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    let is_stray = |(_, text): &&(u64, String)| text.contains("stray write");
+    let mut seen = Vec::new();
+    for round in 1..=4 {
+        stray(&bed);
+        // Every other time nobody asks before it dies.
+        if round % 2 == 0 {
+            let now = told(&bed);
+            assert_eq!(now[..seen.len()], seen, "round {round}");
+            seen = now;
+        }
+        bed.end_server(Signal::KILL);
+        let now = told(&bed);
+        assert_eq!(now[..seen.len()], seen, "round {round}");
+        assert_eq!(now.iter().filter(is_stray).count(), round, "round {round}: {now:#?}");
+        let numbers: Vec<u64> = now.iter().map(|(number, _)| *number).collect();
+        assert!(numbers.windows(2).all(|two| two[0] + 1 == two[1]), "{numbers:?}");
+        seen = now;
+        assert_eq!(bed.line(&bed.dir(), "state"), "DEGRADED", "round {round}");
+    }
+    bed.unmount();
+    bed.mount("");
+    assert_eq!(told(&bed)[..seen.len()], seen);
+}
