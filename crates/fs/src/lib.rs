@@ -12,6 +12,7 @@ mod create;
 mod data;
 mod dir;
 mod errors;
+mod heal;
 mod inject;
 mod inode;
 mod link;

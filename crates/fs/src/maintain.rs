@@ -132,6 +132,7 @@ impl Volume {
         if !self.is_read_only() {
             self.reclaim_now()?;
             self.write_out_down_to(0)?;
+            self.heal_damage();
         }
         Ok(self.store.close()?)
     }

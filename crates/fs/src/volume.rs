@@ -3,6 +3,7 @@
 use crate::create;
 use crate::data::{Hidden, LostPages, PAGE_BYTES};
 use crate::errors::{Result, Step, refuse, seen};
+use crate::heal::KnownBad;
 use crate::inode::{self, Held};
 use crate::locks::Locks;
 use crate::lookups::Lookups;
@@ -102,6 +103,7 @@ pub struct Volume {
     pub(crate) orphans: Orphans,
     pub(crate) worker: Worker,
     pub(crate) lost: LostPages,
+    pub(crate) known_bad: KnownBad,
     pub(crate) hidden: Hidden,
     pub(crate) scrubs: Scrubs,
     pub(crate) scrubber: Scrubber,
@@ -164,6 +166,7 @@ impl Volume {
             orphans: Orphans::default(),
             worker: Worker::default(),
             lost: LostPages::default(),
+            known_bad: KnownBad::default(),
             hidden: Hidden::default(),
             scrubs: Scrubs::new(options.scrub),
             scrubber: Scrubber::default(),

@@ -238,6 +238,20 @@ impl History {
         count
     }
 
+    /// These entries, as the list has them now, are of what is not damaged any more: they go (S-18.8).
+    pub fn heal(&self, healed: &[Lasting]) {
+        let mut state = self.state.lock();
+        let before = state.lists.damage.len();
+        state.lists.damage.retain(|entry| !healed.contains(entry));
+        if state.lists.damage.len() == before {
+            return;
+        }
+        let place = |e: &Lasting| (e.place, e.inode, e.id, e.from);
+        let is = |entry: &Lasting| healed.iter().any(|healed| place(healed) == place(entry));
+        state.aside.forget_damage(is);
+        self.change(&mut state);
+    }
+
     fn change(&self, state: &mut State) {
         state.version += 1;
         self.changed.notify_all();

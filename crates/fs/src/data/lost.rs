@@ -33,6 +33,11 @@ impl LostPages {
         self.known.lock().get(&(ino, index)) == Some(entry)
     }
 
+    /// Remembers a page that the list of damages has already.
+    pub fn note(&self, ino: u64, index: u64, entry: PageEntry) {
+        self.add(ino, index, entry);
+    }
+
     fn of(&self, ino: u64) -> Vec<(u64, PageEntry)> {
         let known = self.known.lock();
         let pages = known.range((ino, 0)..=(ino, u64::MAX));

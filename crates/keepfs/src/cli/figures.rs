@@ -85,6 +85,9 @@ pub struct MountFigures {
     /// A failure, or the shutdown ioctl, ended all writing.
     #[serde(default)]
     pub writing_ended: bool,
+    /// Servers died too often: the one that serves now refuses changes.
+    #[serde(default)]
+    pub changes_refused: bool,
     /// `relatime`, `noatime` or `strictatime`.
     pub access_times: String,
     /// `cache=`.

@@ -190,7 +190,9 @@ pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
     }
     match question {
         "damage" => {
+            volume.heal_damage();
             volume.name_damage();
+            volume.store().keep_history();
             let list = history.damage().into_iter().map(Damaged::from);
             serde_json::to_value(list.collect::<Vec<_>>()).ok()
         }

@@ -123,10 +123,11 @@ fn mount(s: &Status) -> String {
     let Some(m) = &s.mount else {
         return format!("{dir}, without a server that answers");
     };
-    let mode = match (m.writing_ended, m.read_only) {
-        (true, _) => "read-only since writing ended",
-        (false, true) => "read-only",
-        (false, false) => "read-write",
+    let mode = match (m.writing_ended, m.changes_refused, m.read_only) {
+        (true, _, _) => "read-only since writing ended",
+        (false, _, true) => "read-only",
+        (false, true, false) => "changes are refused since servers died too often",
+        (false, false, false) => "read-write",
     };
     let anchor = if m.anchored { "anchored" } else { "not anchored" };
     format!(

@@ -1,6 +1,9 @@
 //! `keepfs status`: how pools are, from their servers if they are mounted, else from their devices.
 
+mod damage;
 mod serving;
+
+pub use damage::damaged;
 
 use super::args::Status as Asked;
 use super::control::{self, Silent};
@@ -19,8 +22,7 @@ use super::planted;
 use super::registry::{self, Record};
 use super::{Outcome, exposed, history, inject, offline, print, reader, scrub, table};
 use keepfs::AccessTimes;
-use keepfs_format::history::Lasting;
-use keepfs_format::{MetaId, PAGE, Space};
+use keepfs_format::PAGE;
 use keepfs_fs::Volume;
 use keepfs_fuse::Tally;
 use keepfs_media::Class;
@@ -152,6 +154,7 @@ impl Live {
         MountFigures {
             read_only: self.read_only.load(Ordering::Acquire),
             writing_ended: false,
+            changes_refused: false,
             access_times: access_times_name(times).into(),
             cache: self.options.cache_name().into(),
             anchored: self.anchored,
@@ -211,11 +214,12 @@ impl Live {
         };
         status.files_lost = volume.files_with_lost_data();
         status.scribbles_dropped = counts.scribbles_dropped;
-        self.judge(store, status);
+        self.judge(volume, status);
     }
 
     /// State, status, action and errors; the worst that is known decides.
-    fn judge(&self, store: &Store, status: &mut Status) {
+    fn judge(&self, volume: &Volume, status: &mut Status) {
+        let store = volume.store();
         if status.keeper.as_ref().is_some_and(|keeper| !keeper.alive) {
             status.say(
                 "DEGRADED",
@@ -224,6 +228,7 @@ impl Live {
             );
         }
         degraded(store, &Told::since(store, self.record.since_ns), status);
+        volume.heal_damage();
         damaged(&store.history().damage(), status);
         let ended = self.ended(store, status);
         if let Some(mount) = &mut status.mount {
@@ -235,6 +240,9 @@ impl Live {
             status
                 .errors
                 .push(format!("{} servers of this mount died", told.deaths));
+            if let Some(mount) = &mut status.mount {
+                mount.changes_refused = true;
+            }
             status.say(
                 "FAULTED",
                 "servers died too often; changes are refused",
@@ -295,8 +303,8 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
         );
         status.degraded(
             errors,
-            "the device failed operations; the data is safe elsewhere or was refused",
-            "see to the device (dmesg, smartctl); what was synced is there",
+            "the device failed operations",
+            "see to the device (dmesg, smartctl); `keepfs events` says what became of each",
         );
     }
     let bad = store.stats().bad_copies;
@@ -353,32 +361,6 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
             format!("{files} with lost data"),
             "file data is lost: reading it gives EIO",
             "see to the device; restore the files that `keepfs events` names, or write what is lost anew",
-        );
-    }
-}
-
-/// Objects that are damaged and not mended, with what to do.
-pub fn damaged(list: &[Lasting], status: &mut Status) {
-    let lost = || list.iter().filter(|entry| history::is_lost(entry));
-    let is_shared = lost().any(|entry| {
-        let space = MetaId(entry.id).space();
-        entry.id != 0 && !matches!(space, Some(Space::Nodes | Space::Inodes))
-    });
-    let lost = lost().count() as u64;
-    if is_shared {
-        status.degraded(
-            format!(
-                "{} damaged, of which some are what all files share: changes that need it fail",
-                counted(lost, "object")
-            ),
-            "metadata that all files share is damaged: what changes it fails",
-            "mount it read-only (-o ro) and copy what you need to a new pool",
-        );
-    } else if lost > 0 {
-        status.degraded(
-            format!("{} damaged and not repaired: reading gives EIO", counted(lost, "object")),
-            "some objects are damaged; all else works",
-            "`keepfs damage list` names them: write or restore them, then `keepfs damage clear`; run `keepfs check` when it is unmounted",
         );
     }
 }

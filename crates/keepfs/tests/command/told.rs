@@ -1,10 +1,12 @@
 //! What was noticed is told, to everybody who should hear it, and once told it is true and stays told.
 
-use super::bed::{Bed, done, done_when_free, keepfs};
+use super::bed::{Bed, done, done_when_free, keepfs, run};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
 
 /// Numbers and texts of all events that the pool remembers.
 fn told(bed: &Bed) -> Vec<(u64, String)> {
@@ -69,4 +71,49 @@ fn what_a_server_found_outlives_it() {
     bed.unmount();
     bed.mount("");
     assert_eq!(told(&bed)[..seen.len()], seen);
+}
+
+/// The file's first page is damaged on the device, which a reader meets.
+fn rot(bed: &Bed) {
+    fs::write(bed.on("dir/file"), vec![1; 30_000]).unwrap();
+    done(Command::new("sync").arg("-f").arg(bed.dir()));
+    let words = ["scribble", "--kind", "data", "--path", "/dir/file"];
+    done(keepfs(["inject"]).arg(bed.dir()).args(words));
+    fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+    assert!(fs::read(bed.on("dir/file")).is_err());
+    assert_eq!(lost(&bed.dir()), (Some(1), 1));
+    assert!(bed.line(&bed.dir(), "errors").contains("1 object damaged"));
+}
+
+/// Exit code of `damage list`, and how many entries it has.
+fn lost(of: &Path) -> (Option<i32>, usize) {
+    let output = run(keepfs(["damage", "list", "--json"]).arg(of));
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    (output.status.code(), list["damage"].as_array().unwrap().len())
+}
+
+/// S-18.8: what was written anew or removed is not damaged any more, for status, the list, and when the pool is unmounted; what
+/// was not stays damaged in the next mount too.
+#[test]
+fn the_damage_list_heals() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    rot(&bed);
+    bed.unmount();
+    assert_eq!(lost(&bed.pool()), (Some(1), 1), "nobody has written it");
+    bed.mount("");
+    assert_eq!(lost(&bed.dir()), (Some(1), 1), "nor mended it");
+    fs::write(bed.on("dir/file"), vec![2; 30_000]).unwrap();
+    assert_eq!(bed.line(&bed.dir(), "errors").find("damaged"), None);
+    assert_eq!(lost(&bed.dir()), (Some(0), 0), "written anew");
+    rot(&bed);
+    fs::remove_file(bed.on("dir/file")).unwrap();
+    assert_eq!(lost(&bed.dir()), (Some(0), 0), "removed");
+    rot(&bed);
+    let file = fs::File::options().write(true).open(bed.on("dir/file")).unwrap();
+    file.set_len(0).unwrap();
+    drop(file);
+    // Nobody asks before.
+    bed.unmount();
+    assert_eq!(lost(&bed.pool()), (Some(0), 0), "cut off");
+    assert_eq!(bed.line(&bed.pool(), "status"), "nothing to report");
 }

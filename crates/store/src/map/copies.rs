@@ -278,6 +278,29 @@ impl Store {
         Ok(seen)
     }
 
+    /// Whether a metablock that was told as damaged is whole again: a copy on the device is as its map entry says, or it does not
+    /// live any more (S-18.8). Nothing is told. `known`: its entry when it was bad last, which is not read again. Errors: the entry under
+    /// which it is bad.
+    pub fn is_whole_at_rest(&self, id: MetaId, known: Option<&MapEntry>) -> Result<bool, MapEntry> {
+        if self.fault().is_some() || self.fences.has(id) {
+            return Ok(false);
+        }
+        let entry = match self.locate(id).and_then(|entry| self.live(id, entry)) {
+            Ok(Some(entry)) => entry,
+            Ok(None) => return Ok(true),
+            Err(_) => return Ok(false),
+        };
+        if entry.is_lost() || known == Some(&entry) {
+            return Ok(false);
+        }
+        let mut bytes: arena::Copy = Box::new([0; PAGE]);
+        let mut pages = [entry.first.get(), entry.second.get()].into_iter();
+        match pages.any(|page| page != 0 && self.read_copy(id, &entry, page, &mut bytes).is_ok()) {
+            true => Ok(true),
+            false => Err(entry),
+        }
+    }
+
     /// A page that a bad copy was read from may be freed: no other metablock lives there (S-4.6). Errors: one does, so the
     /// map is damaged, and nothing may be written that follows from it.
     pub(crate) fn check_not_crossed(&self, copy: &BadCopy) -> Result<(), Error> {

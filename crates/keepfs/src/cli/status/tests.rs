@@ -1,12 +1,14 @@
 //! What a server says of a pool that was shut down, of one that is being unmounted, and of a device that fails.
 
-use super::Live;
+use super::{Live, damaged};
+use crate::cli::figures::Status;
 use crate::cli::logging::Ring;
 use crate::cli::options::MountOptions;
 use crate::cli::print;
 use crate::cli::registry::Record;
 use keepfs::{CreateOptions, OpenOptions, Pool};
-use keepfs_format::{MetaId, PAGE, Space};
+use keepfs_format::history::Lasting;
+use keepfs_format::{MetaId, PAGE, Space, inode};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::sim::{Faults, Operation, SimDevice, When};
 use keepfs_media::{Class, PageNo};
@@ -214,4 +216,106 @@ fn scribbled_clean_frames_degrade_the_pool() {
     assert!(line(&live, "status").contains("damaged in memory"));
     assert!(line(&live, "action").contains("test the memory"));
     assert!(volume.getattr(Ino::ROOT).is_ok(), "the device has it whole");
+}
+
+/// Each sentence about what is damaged is there when it is true, and its false twin is not (S-18.6, S-18.8).
+#[test]
+fn what_is_said_of_damage_is_true() {
+    let entry = |id: u64, inode: u64, from: u64, done: u8| Lasting {
+        place: 2,
+        id,
+        inode,
+        from,
+        length: 4096,
+        done,
+        ..Lasting::default()
+    };
+    let root = inode::block_of(1).0;
+    let other = inode::block_of(1000).0;
+    let bitmap = keepfs_format::bitmap::TOTALS.0;
+    let said = |list: &[Lasting]| {
+        let mut status = Status::unknown(Path::new("/pool"));
+        status.state = "ONLINE".into();
+        damaged(list, &mut status);
+        let Status {
+            state, status, errors, ..
+        } = status;
+        (state, status.unwrap_or_default(), errors.join("; "))
+    };
+    let table = [
+        (vec![], "ONLINE", "", "all else works"),
+        // Mended is not damaged.
+        (vec![entry(other, 1000, 0, 1)], "ONLINE", "", "damaged"),
+        (
+            vec![entry(other, 1000, 0, 8)],
+            "DEGRADED",
+            "all else works",
+            "root directory",
+        ),
+        (
+            vec![entry(0, 1000, 0, 10)],
+            "DEGRADED",
+            "all else works",
+            "root directory",
+        ),
+        (
+            vec![entry(root, 0, 0, 10)],
+            "DEGRADED",
+            "root directory",
+            "all else works",
+        ),
+        (vec![entry(0, 1, 0, 10)], "DEGRADED", "root directory", "all else works"),
+        (
+            vec![entry(root, 9, inode::offset_of(9) as u64, 10)],
+            "DEGRADED",
+            "all else works",
+            "root directory",
+        ),
+        (
+            vec![entry(bitmap, 0, 0, 10)],
+            "DEGRADED",
+            "all files share",
+            "all else works",
+        ),
+    ];
+    for (mut list, state, is_said, is_not) in table {
+        for entry in list.iter_mut().filter(|entry| entry.from != 0) {
+            entry.length = inode::SIZE as u64;
+        }
+        let told = said(&list);
+        assert_eq!(told.0, state, "{list:?}");
+        assert!(
+            told.1.contains(is_said) && !told.1.contains(is_not),
+            "{list:?}: {told:?}"
+        );
+        assert_eq!(
+            told.2.contains("not repaired") || told.2.contains("all files share"),
+            state == "DEGRADED",
+            "{told:?}"
+        );
+    }
+}
+
+/// The mount is read-write only where changes are taken.
+#[test]
+fn a_mount_that_refuses_changes_is_not_read_write() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let pool = pool(&dir);
+    let mut status = live(&pool).status();
+    let cases = [
+        ((false, false, false), "(read-write,"),
+        ((false, false, true), "(read-only,"),
+        (
+            (false, true, false),
+            "(changes are refused since servers died too often,",
+        ),
+        ((true, true, false), "(read-only since writing ended,"),
+    ];
+    for ((ended, refused, read_only), said) in cases {
+        let mount = status.mount.as_mut().expect("mounted");
+        (mount.writing_ended, mount.changes_refused, mount.read_only) = (ended, refused, read_only);
+        let text = print::text(&status);
+        assert!(text.contains(said), "{text}");
+        assert_eq!(text.contains("read-write"), said == "(read-write,", "{text}");
+    }
 }

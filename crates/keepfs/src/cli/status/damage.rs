@@ -1,0 +1,52 @@
+//! What a status says of the list of damages (S-18.6).
+
+use super::counted;
+use crate::cli::figures::Status;
+use crate::cli::history;
+use keepfs_format::history::Lasting;
+use keepfs_format::{MetaId, Space, inode};
+
+/// The root directory.
+const ROOT: u64 = 1;
+
+/// Objects that are damaged and not mended, with what to do.
+pub fn damaged(list: &[Lasting], status: &mut Status) {
+    let lost = || list.iter().filter(|entry| history::is_lost(entry));
+    let is_shared = lost().any(|entry| {
+        let space = MetaId(entry.id).space();
+        entry.id != 0 && !matches!(space, Some(Space::Nodes | Space::Inodes))
+    });
+    // Whoever comes to a file by its name needs these.
+    let is_root = lost().any(|entry| {
+        let of_root = (inode::block_of(ROOT), inode::offset_of(ROOT) as u64);
+        let is_inode =
+            entry.id == of_root.0.0 && (entry.from..entry.from.saturating_add(entry.length)).contains(&of_root.1);
+        is_inode || entry.inode == ROOT
+    });
+    let lost = lost().count() as u64;
+    if is_shared {
+        status.degraded(
+            format!(
+                "{} damaged, of which some are what all files share: changes that need it fail",
+                counted(lost, "object")
+            ),
+            "metadata that all files share is damaged: what changes it fails",
+            "mount it read-only (-o ro) and copy what you need to a new pool",
+        );
+    } else if is_root {
+        status.degraded(
+            format!(
+                "{} damaged and not repaired, the root directory among them",
+                counted(lost, "object")
+            ),
+            "the root directory is damaged: files cannot be reached by their names",
+            "unmount it and run `keepfs check`; restore it from a backup",
+        );
+    } else if lost > 0 {
+        status.degraded(
+            format!("{} damaged and not repaired: using it gives EIO", counted(lost, "object")),
+            "some objects are damaged: they, and what lies below those that are directories, cannot be used; all else works",
+            "`keepfs damage list` names them: write them anew or restore them; run `keepfs check` when it is unmounted",
+        );
+    }
+}
