@@ -4,9 +4,8 @@ use crate::error::{Error, Result};
 use crate::open::OpenOptions;
 use crate::pool::Pool;
 use keepfs_fs::Volume;
-use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
+use keepfs_media::file::{FileDevice, FileOptions, Handed, OpenMode};
 use keepfs_store::{Remains, Resumed};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,11 +27,11 @@ impl Claim {
         Ok(Claim::of(path, device))
     }
 
-    /// Claims what another process of ours had claimed and handed over, with its lock.
+    /// Claims what another process of ours had claimed and handed over, with its locks.
     ///
     /// # Errors
     /// As [`Claim::new`].
-    pub fn adopt(path: impl AsRef<Path>, device: OwnedFd, options: &OpenOptions) -> Result<Claim> {
+    pub fn adopt(path: impl AsRef<Path>, device: Handed, options: &OpenOptions) -> Result<Claim> {
         let path = path.as_ref();
         let device = FileDevice::adopt(path, device, mode(options), file_options(options))?;
         Ok(Claim::of(path, device))

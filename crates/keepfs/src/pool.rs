@@ -7,11 +7,10 @@ use crate::metadata::{Entry, Metadata};
 use crate::open::OpenOptions;
 use crate::paths::{Held, Last, Walk};
 use keepfs_fs::Volume;
-use keepfs_media::file::FileDevice;
+use keepfs_media::file::{FileDevice, Handed};
 use keepfs_store::{Remains, Settings};
 use keepfs_vfs::{Errno, FileKind, NewInode, RenameFlags, SetAttr, Vfs};
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,12 +49,12 @@ impl Pool {
         })
     }
 
-    /// The pool's device once more, with its lock, for [`Claim::adopt`] in another process.
+    /// The pool's device once more, with its locks, for [`Claim::adopt`] in another process.
     ///
     /// # Errors
     /// [`Error::Device`] without a free descriptor.
-    pub fn device(&self) -> Result<OwnedFd> {
-        Ok(self.device.descriptor()?)
+    pub fn device(&self) -> Result<Handed> {
+        Ok(self.device.hand()?)
     }
 
     /// The file system itself, for a mount and for its figures.

@@ -2,9 +2,10 @@
 //!
 //! Opening for writing is exclusive: a regular file is locked with flock(2), a block device is opened
 //! with O_EXCL, which the kernel refuses while the device is mounted or held by another driver. A file
-//! that backs a loop device is refused too while that is in use (see [`crate::mounts`]).
+//! that backs a loop device is refused too while that is in use (see [`crate::mounts`]), and with a loop
+//! device the file beneath it is locked.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -16,7 +17,11 @@ use parking_lot::Mutex;
 
 use crate::counters::Meter;
 use crate::device::{check_range, check_span};
-use crate::{Class, Counters, Device, DeviceError, PAGE, PAGE_BYTES, PageNo, mounts, sys};
+use crate::{Class, Counters, Device, DeviceError, PAGE, PAGE_BYTES, PageNo, sys};
+use opening::{
+    Below, busy, kind_of, lock, lock_beneath, open_error, open_flags, refuse_if_unwritable, refuse_writers_over,
+    unsuitable,
+};
 
 /// What a device is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +39,15 @@ pub struct FileOptions {
     pub direct: bool,
 }
 
+/// An open device for another process ([`FileDevice::adopt`]): itself, then what lies beneath it.
+#[derive(Debug, Default)]
+pub struct Handed {
+    /// Open and locked.
+    pub descriptors: Vec<OwnedFd>,
+    /// Of each but the first: 1 if the device is nothing but it.
+    pub wholes: Vec<u8>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Regular,
@@ -44,6 +58,8 @@ enum Kind {
 pub struct FileDevice {
     path: PathBuf,
     file: File,
+    /// What it shows, if it is a device over others.
+    beneath: Vec<Below>,
     kind: Kind,
     pages: u64,
     mode: OpenMode,
@@ -129,12 +145,16 @@ impl FileDevice {
         Self::over(path, file, Kind::Regular, OpenMode::ReadWrite, options)
     }
 
-    /// A device that another process of ours opened and locked, and that was handed to this one with its lock.
+    /// A device that another process of ours opened and locked, and that was handed to this one with its locks, as
+    /// [`FileDevice::hand`] gave them.
     ///
     /// # Errors
     /// `Busy` if the lock went astray and somebody else has taken it, `Open` if it is no device that works.
-    pub fn adopt(path: &Path, descriptor: OwnedFd, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
-        let file = File::from(descriptor);
+    pub fn adopt(path: &Path, handed: Handed, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
+        let mut files = handed.descriptors.into_iter().map(File::from);
+        let file = files
+            .next()
+            .ok_or_else(|| unsuitable(path, "nothing of it was handed over"))?;
         let meta = file.metadata().map_err(|source| open_error(path, source))?;
         let kind = match meta.file_type().is_block_device() {
             true => Kind::Block,
@@ -142,30 +162,49 @@ impl FileDevice {
         };
         // What was asked of its path was asked when it was opened; by now our own mount uses it.
         lock(path, &file, mode)?;
-        let device = Self::locked(path, file, kind, mode, options)?;
+        let below = |(file, whole): (File, &u8)| Below {
+            path: path.to_owned(),
+            file,
+            whole: *whole == 1,
+        };
+        let beneath = files.zip(&handed.wholes).map(below).collect();
+        let device = Self::locked(path, file, beneath, kind, mode, options)?;
         device.handed.store(true, Ordering::Relaxed);
         Ok(device)
     }
 
-    /// The open device once more, with its lock: whoever holds it keeps others out.
+    /// The open device once more, with its locks: whoever holds it keeps others out.
     ///
     /// # Errors
     /// `Open` without a free descriptor.
-    pub fn descriptor(&self) -> Result<OwnedFd, DeviceError> {
-        let copy = self.file.try_clone().map_err(|source| open_error(&self.path, source))?;
+    pub fn hand(&self) -> Result<Handed, DeviceError> {
+        let files = std::iter::once(&self.file).chain(self.beneath.iter().map(|below| &below.file));
+        let copies: io::Result<Vec<OwnedFd>> = files.map(|file| Ok(file.try_clone()?.into())).collect();
+        let descriptors = copies.map_err(|source| open_error(&self.path, source))?;
         self.handed.store(true, Ordering::Relaxed);
-        Ok(copy.into())
+        let wholes = self.beneath.iter().map(|below| u8::from(below.whole)).collect();
+        Ok(Handed { descriptors, wholes })
     }
 
     fn over(path: &Path, file: File, kind: Kind, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
         lock(path, &file, mode)?;
-        if mode == OpenMode::ReadWrite {
-            refuse_if_unwritable(path, kind)?;
+        // Claimed first, looked for others then: of two that come by two names at least one sees the other.
+        let beneath = lock_beneath(path, &file, kind, mode)?;
+        match mode {
+            OpenMode::ReadWrite => refuse_if_unwritable(path, kind)?,
+            OpenMode::ReadOnly => refuse_writers_over(path)?,
         }
-        Self::locked(path, file, kind, mode, options)
+        Self::locked(path, file, beneath, kind, mode, options)
     }
 
-    fn locked(path: &Path, file: File, kind: Kind, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
+    fn locked(
+        path: &Path,
+        file: File,
+        beneath: Vec<Below>,
+        kind: Kind,
+        mode: OpenMode,
+        options: FileOptions,
+    ) -> Result<Self, DeviceError> {
         let bytes = match kind {
             Kind::Regular => file.metadata().map(|meta| meta.len()),
             Kind::Block => sys::block_device_bytes(&file),
@@ -177,6 +216,7 @@ impl FileDevice {
         Ok(Self {
             path: path.to_owned(),
             file,
+            beneath,
             kind,
             pages,
             mode,
@@ -294,8 +334,12 @@ impl FileDevice {
     /// The shared lock becomes that of a writer. Errors: there are other readers; if it cannot be taken back either
     /// (a writer came between), nothing read from here on may be believed.
     fn lock_alone(&self) -> Result<(), DeviceError> {
-        let alone = lock(&self.path, &self.file, OpenMode::ReadWrite);
-        if alone.is_err() && lock(&self.path, &self.file, OpenMode::ReadOnly).is_err() {
+        let lock_as = |mode| {
+            let mut below = self.beneath.iter();
+            lock(&self.path, &self.file, mode).and_then(|()| below.try_for_each(|below| below.lock(&self.path, mode)))
+        };
+        let alone = lock_as(OpenMode::ReadWrite);
+        if alone.is_err() && lock_as(OpenMode::ReadOnly).is_err() {
             return Err(DeviceError::Removed {
                 device: self.describe(),
             });
@@ -391,6 +435,9 @@ impl Drop for FileDevice {
         if !*self.handed.get_mut() {
             // Closing it, which follows, would end the lock too, if later.
             let _ = self.file.unlock();
+            for below in &self.beneath {
+                let _ = below.file.unlock();
+            }
         }
     }
 }
@@ -516,85 +563,6 @@ fn is_unsupported(error: &io::Error) -> bool {
     )
 }
 
-fn kind_of(path: &Path) -> Result<Kind, DeviceError> {
-    let kind = std::fs::metadata(path)
-        .map_err(|source| open_error(path, source))?
-        .file_type();
-    if kind.is_file() {
-        return Ok(Kind::Regular);
-    }
-    if kind.is_block_device() {
-        return Ok(Kind::Block);
-    }
-    Err(unsuitable(path, "it is neither a regular file nor a block device"))
-}
-
-fn open_flags(kind: Kind, mode: OpenMode, options: FileOptions) -> OpenOptions {
-    let mut flags = 0;
-    if options.direct {
-        flags |= libc::O_DIRECT;
-    }
-    if kind == Kind::Block && mode == OpenMode::ReadWrite {
-        flags |= libc::O_EXCL;
-    }
-    let mut open = OpenOptions::new();
-    open.read(true).write(mode == OpenMode::ReadWrite).custom_flags(flags);
-    open
-}
-
-fn lock(path: &Path, file: &File, mode: OpenMode) -> Result<(), DeviceError> {
-    let locked = match mode {
-        OpenMode::ReadWrite => file.try_lock(),
-        OpenMode::ReadOnly => file.try_lock_shared(),
-    };
-    locked.map_err(|error| match error {
-        TryLockError::WouldBlock => busy(path, "another process has it open".to_owned()),
-        TryLockError::Error(source) => open_error(path, source),
-    })
-}
-
-/// The kernel opens a write-protected block device for writing as if nothing were wrong.
-fn refuse_if_unwritable(path: &Path, kind: Kind) -> Result<(), DeviceError> {
-    if kind == Kind::Block && mounts::is_write_protected(path).map_err(|source| open_error(path, source))? {
-        return Err(DeviceError::Protected { path: path.to_owned() });
-    }
-    refuse_if_mounted(path)
-}
-
-fn refuse_if_mounted(path: &Path) -> Result<(), DeviceError> {
-    let users = mounts::users_of(path).map_err(|source| open_error(path, source))?;
-    match users.into_iter().next() {
-        Some(user) => Err(busy(path, user.to_string())),
-        None => Ok(()),
-    }
-}
-
-fn busy(path: &Path, by: String) -> DeviceError {
-    DeviceError::Busy {
-        path: path.to_owned(),
-        by,
-    }
-}
-
-fn unsuitable(path: &Path, why: &str) -> DeviceError {
-    DeviceError::Unsuitable {
-        path: path.to_owned(),
-        why: why.to_owned(),
-    }
-}
-
-fn open_error(path: &Path, source: io::Error) -> DeviceError {
-    match source.raw_os_error() {
-        Some(libc::EBUSY) => return busy(path, "mounted or held by another driver".to_owned()),
-        Some(libc::EROFS) => return DeviceError::Protected { path: path.to_owned() },
-        _ => {}
-    }
-    DeviceError::Open {
-        what: "open",
-        path: path.to_owned(),
-        source,
-    }
-}
-
+mod opening;
 #[cfg(test)]
 mod tests;

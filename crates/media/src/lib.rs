@@ -16,6 +16,7 @@ mod error;
 pub mod file;
 pub mod hook;
 pub mod image;
+mod loops;
 pub mod mounts;
 pub mod ram;
 pub mod signature;

@@ -1,10 +1,12 @@
-//! Who uses a block device or a file that backs a loop device: mounts and holders, from /proc and /sys.
+//! Who uses a block device or a file that backs a loop device: mounts, holders and whoever has it open alone, from /proc and /sys.
 
 use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use crate::loops::{self, Beneath, Identity};
 
 /// A user of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub enum User {
     Mount(PathBuf),
     /// Another driver (device mapper, RAID, ...) of this name sits on it.
     Holder(String),
+    /// Somebody has a loop device over the same bytes, this one, for himself alone.
+    Loop(PathBuf),
 }
 
 impl fmt::Display for User {
@@ -20,33 +24,99 @@ impl fmt::Display for User {
         match self {
             User::Mount(place) => write!(f, "mounted at {}", place.display()),
             User::Holder(name) => write!(f, "held by {name}"),
+            User::Loop(node) => write!(f, "another process has it open as {}", node.display()),
         }
     }
 }
 
 /// Major and minor number of a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct DeviceNumber {
-    major: u32,
-    minor: u32,
+pub(crate) struct DeviceNumber {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+}
+
+impl DeviceNumber {
+    /// From stat(2).
+    pub(crate) fn of(number: u64) -> Self {
+        Self {
+            major: libc::major(number),
+            minor: libc::minor(number),
+        }
+    }
+
+    /// From a structure of the kernel (`huge_encode_dev`: 20 bits of the minor around 12 of the major).
+    pub(crate) fn of_kernel(number: u64) -> Self {
+        Self {
+            major: (number >> 8 & 0xfff) as u32,
+            minor: (number & 0xff | number >> 12 & 0xfff00) as u32,
+        }
+    }
 }
 
 /// The users of the block device at `path` and of its partitions, or, if `path` is a regular file, of
-/// the loop devices it backs. Where /proc or /sys is not there, nothing is found.
+/// the loop devices it backs; and those of other loop devices over the same bytes. Where /proc or /sys is not there, nothing
+/// is found.
 ///
 /// # Errors
 /// If `path` itself cannot be examined.
 pub fn users_of(path: &Path) -> io::Result<Vec<User>> {
     let meta = fs::metadata(path)?;
-    let devices = if meta.file_type().is_block_device() {
-        with_partitions(number_of(&meta))
-    } else {
-        loops_over(Path::new("/sys/block"), &fs::canonicalize(path)?)
+    let over = loops_over(path, &meta)?;
+    let mut devices: Vec<DeviceNumber> = over.iter().copied().flat_map(with_partitions).collect();
+    let beside = match meta.file_type().is_block_device() {
+        true => {
+            let device = DeviceNumber::of(meta.rdev());
+            devices.extend(with_partitions(device));
+            loops::beside(device)
+        }
+        false => Vec::new(),
     };
     let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut users = mounted_at(&mountinfo, &devices);
     users.extend(devices.into_iter().flat_map(holders));
+    users.extend(
+        over.into_iter()
+            .chain(beside)
+            .filter_map(loops::held_by)
+            .map(User::Loop),
+    );
     Ok(users)
+}
+
+/// Who writes to what is at `path` through a loop device over it, as far as known.
+///
+/// # Errors
+/// As [`users_of`].
+pub fn writers_over(path: &Path) -> io::Result<Vec<User>> {
+    let over = loops_over(path, &fs::metadata(path)?)?;
+    Ok(over.into_iter().filter_map(loops::held_by).map(User::Loop).collect())
+}
+
+fn loops_over(path: &Path, meta: &fs::Metadata) -> io::Result<Vec<DeviceNumber>> {
+    let all = (0, u64::MAX);
+    let path = fs::canonicalize(path)?;
+    Ok(loops::over(Path::new("/sys/block"), Identity::of(meta), &path, all))
+}
+
+/// Names of what is at `path` and, where a loop device is nothing but that, of what lies beneath it: two paths that have one in
+/// common lead to the same bytes. They are the same for all processes until the machine restarts.
+///
+/// # Errors
+/// If `path` cannot be examined.
+pub fn identities(path: &Path) -> io::Result<Vec<String>> {
+    let meta = fs::metadata(path)?;
+    let mut all = vec![Identity::of(&meta)];
+    if meta.file_type().is_block_device() {
+        for below in loops::beneath(DeviceNumber::of(meta.rdev()), false)? {
+            match below {
+                Beneath::Open { file, whole: true, .. } => all.push(Identity::of(&file.metadata()?)),
+                Beneath::Hidden { of, whole: true, .. } => all.push(of),
+                _ => {}
+            }
+        }
+    }
+    Ok(all.into_iter().map(Identity::name).collect())
 }
 
 /// Whether the kernel says of the block device at `path` that it must not be written. Where /sys is not there: no.
@@ -54,15 +124,8 @@ pub fn users_of(path: &Path) -> io::Result<Vec<User>> {
 /// # Errors
 /// If `path` itself cannot be examined.
 pub fn is_write_protected(path: &Path) -> io::Result<bool> {
-    let told = fs::read_to_string(sys_folder(number_of(&fs::metadata(path)?)).join("ro"));
+    let told = fs::read_to_string(sys_folder(DeviceNumber::of(fs::metadata(path)?.rdev())).join("ro"));
     Ok(told.is_ok_and(|told| told.trim() == "1"))
-}
-
-fn number_of(device: &fs::Metadata) -> DeviceNumber {
-    DeviceNumber {
-        major: libc::major(device.rdev()),
-        minor: libc::minor(device.rdev()),
-    }
 }
 
 /// The mounts of `devices` in the text of a mountinfo file (proc(5)).
@@ -98,19 +161,19 @@ fn unescape(field: &str) -> String {
         .replace("\\134", "\\")
 }
 
-fn sys_folder(device: DeviceNumber) -> PathBuf {
+pub(crate) fn sys_folder(device: DeviceNumber) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", device.major, device.minor))
 }
 
 /// The names in a folder; none if it is not there.
-fn entries(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
     };
     entries.flatten().map(|entry| entry.path()).collect()
 }
 
-fn number_in(folder: &Path) -> Option<DeviceNumber> {
+pub(crate) fn number_in(folder: &Path) -> Option<DeviceNumber> {
     parse_number(&fs::read_to_string(folder.join("dev")).ok()?)
 }
 
@@ -120,20 +183,6 @@ fn with_partitions(device: DeviceNumber) -> Vec<DeviceNumber> {
         .filter(|child| child.join("partition").exists())
         .filter_map(|child| number_in(&child));
     std::iter::once(device).chain(partitions).collect()
-}
-
-/// The loop devices (and their partitions) that `file` backs, by the folders below `block`.
-fn loops_over(block: &Path, file: &Path) -> Vec<DeviceNumber> {
-    let backed = |folder: &PathBuf| {
-        let backing = fs::read_to_string(folder.join("loop/backing_file")).ok();
-        backing.is_some_and(|name| Path::new(name.trim_end_matches('\n')) == file)
-    };
-    entries(block)
-        .into_iter()
-        .filter(backed)
-        .filter_map(|folder| number_in(&folder))
-        .flat_map(with_partitions)
-        .collect()
 }
 
 fn holders(device: DeviceNumber) -> Vec<User> {

@@ -1,4 +1,4 @@
-//! The system calls that the standard library lacks: size and discard of block devices, holes of files.
+//! The system calls that the standard library lacks: size and discard of block devices, what a loop device shows, holes of files.
 //!
 //! The only file of this package with `unsafe`: each call passes a descriptor that is open for the
 //! length of the call and memory that outlives it.
@@ -12,6 +12,23 @@ use std::os::fd::AsRawFd;
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
 /// `BLKDISCARD` of linux/fs.h: `_IO(0x12, 119)`.
 const BLKDISCARD: libc::Ioctl = 0x1277;
+
+/// `LOOP_GET_STATUS64` of linux/loop.h.
+const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
+/// 64-bit words of `struct loop_info64`.
+const LOOP_INFO_WORDS: usize = 29;
+
+/// The file beneath a loop device, and which bytes of it (the first five words of `struct loop_info64`). Numbers of devices are
+/// the kernel's.
+pub(crate) struct LoopStatus {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    /// The number of the device that the file is, or 0.
+    pub(crate) special: u64,
+    pub(crate) offset: u64,
+    /// 0: all.
+    pub(crate) limit: u64,
+}
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 {
@@ -36,6 +53,21 @@ pub(crate) fn block_device_bytes(file: &File) -> io::Result<u64> {
     // SAFETY: BLKGETSIZE64 writes one u64 to the address given, which is that of a live u64.
     check(unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &raw mut bytes) })?;
     Ok(bytes)
+}
+
+/// What the loop device `file` shows. Errors: it is none, or has no file.
+pub(crate) fn loop_status(file: &File) -> io::Result<LoopStatus> {
+    let mut info = [0u64; LOOP_INFO_WORDS];
+    // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64`, 232 bytes, to the address given, which is that of 29 live u64.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) })?;
+    let [device, inode, special, offset, limit, ..] = info;
+    Ok(LoopStatus {
+        device,
+        inode,
+        special,
+        offset,
+        limit,
+    })
 }
 
 /// Discards `len` bytes from `start` on of the block device `file`.

@@ -198,6 +198,7 @@ fn publish(args: &Attach, mount: &Unmounter) -> io::Result<()> {
         pid: args.keeper,
         kept: true,
         pool: args.pool.clone(),
+        identities: registry::identities(&args.pool),
         dir: mount.path().to_owned(),
         device: mount.device().to_owned(),
         since_ns: registry::now_ns(),

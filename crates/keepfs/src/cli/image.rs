@@ -4,11 +4,10 @@ use super::failure::Failure;
 use keepfs::OpenOptions;
 use keepfs_audit::Image;
 use keepfs_format::PAGE;
-use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
+use keepfs_media::file::{FileDevice, FileOptions, Handed, OpenMode};
 use keepfs_media::{Device, PageNo};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,8 +36,8 @@ impl DeviceImage {
         })
     }
 
-    /// A device that another process of ours had claimed and handed over, with its lock.
-    pub fn handed(path: &Path, device: OwnedFd, options: &OpenOptions) -> Result<DeviceImage, Failure> {
+    /// A device that another process of ours had claimed and handed over, with its locks.
+    pub fn handed(path: &Path, device: Handed, options: &OpenOptions) -> Result<DeviceImage, Failure> {
         // Its lock, which is the other process's too, stays what it is.
         let mode = match options.read_only {
             true => OpenMode::ReadOnly,

@@ -2,6 +2,7 @@
 
 use super::failure::Failure;
 use super::table;
+use keepfs_media::mounts;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -27,6 +28,9 @@ pub struct Record {
     pub kept: bool,
     /// Its pool, an absolute path.
     pub pool: PathBuf,
+    /// What its pool is by whatever name ([`mounts::identities`]).
+    #[serde(default)]
+    pub identities: Vec<String>,
     /// Where it is mounted.
     pub dir: PathBuf,
     /// Device number of the mount, `major:minor`.
@@ -263,10 +267,17 @@ pub fn moved(record: &Record) -> Option<Record> {
     all().into_iter().find(is_later)
 }
 
-/// The servers of a pool, by its path.
+/// The servers of a pool, by its path or by another name of the same.
 pub fn of_pool(pool: &Path) -> Vec<Record> {
+    let names = identities(pool);
     let pool = settled(pool);
-    all().into_iter().filter(|record| record.pool == pool).collect()
+    let is_of = |record: &Record| record.pool == pool || record.identities.iter().any(|name| names.contains(name));
+    all().into_iter().filter(is_of).collect()
+}
+
+/// See [`mounts::identities`]; none if it cannot be looked at.
+pub fn identities(pool: &Path) -> Vec<String> {
+    mounts::identities(pool).unwrap_or_default()
 }
 
 /// An absolute path without links, as good as it can be had: the last part of a dead mount cannot be looked at.

@@ -13,12 +13,12 @@ use super::visible::{say, warn_of};
 use super::{Outcome, attach, confine, exposed, follow, history, panics, rights, status, succeed, table};
 use keepfs::{Claim, Pool};
 use keepfs_fuse::{Session, Unmounter};
+use keepfs_media::file::Handed;
 use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub struct Mounted {
     /// What keeps the events.
     pub ring: Ring,
     /// Without a keeper: the pool, which nobody else can have until this is closed.
-    pub device: Option<OwnedFd>,
+    pub device: Option<Handed>,
 }
 
 /// What stands by a server from its first moment.
@@ -211,6 +211,7 @@ fn begin(
             .map_or_else(std::process::id, |kept| kept.told().keeper_pid),
         kept: kept.is_some(),
         pool: pool.to_owned(),
+        identities: registry::identities(pool),
         dir: unmounter.path().to_owned(),
         device: mount.map(|mount| mount.device).unwrap_or_default(),
         since_ns: registry::now_ns(),

@@ -19,6 +19,7 @@ use super::status::Live;
 use keepfs::{Claim, Pool};
 use keepfs_fs::{Answer, Volume};
 use keepfs_fuse::{Before, Connection, RequestId, Requests, Session};
+use keepfs_media::file::Handed;
 use keepfs_store::arena::named_fault;
 use keepfs_store::{FINDINGS_ROOM, Remains};
 use keepfs_vfs::model::Model;
@@ -31,7 +32,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The pool's device, open and locked.
+/// The pool's device, open and locked, and what lies beneath it ([`Handed`]).
 const DEVICE: &str = "device";
 /// The connection to the kernel; its bytes say which mount it is.
 pub const CONNECTION: &str = "connection";
@@ -49,7 +50,7 @@ const PLACE: &str = "place";
 /// What a server may leave with its keeper, which holds no more of it than this (decision 0816). Bytes of the connection and of the
 /// place are paths and options of the mount; memory has a name of its own for each descriptor.
 pub const ROOMS: [Room; 7] = [
-    room(DEVICE, 0, 1),
+    room(DEVICE, BENEATH_MAX, 1 + BENEATH_MAX),
     room(CONNECTION, 32 << 10, wire::DESCRIPTORS_MAX),
     room(CONTROL, 0, 1),
     room(REMAINS, 4 << 10, 64),
@@ -57,6 +58,9 @@ pub const ROOMS: [Room; 7] = [
     room(PLACE, 60 << 10, 0),
     room(FINDINGS, FINDINGS_ROOM, 0),
 ];
+
+/// Files beneath a pool's device that are kept locked with it.
+const BENEATH_MAX: usize = 16;
 
 const fn room(name: &'static str, bytes: usize, descriptors: usize) -> Room {
     Room {
@@ -104,7 +108,8 @@ pub fn hand_over(
     let connection = session.connection()?;
     let connection = connection.ok_or_else(|| Failure::Other("this connection cannot change hands".into()))?;
     put(CONNECTION, &connection.description, connection.descriptors)?;
-    put(DEVICE, b"", vec![pool.device()?])?;
+    let device = pool.device()?;
+    put(DEVICE, &device.wholes, device.descriptors)?;
     set_aside(kept, pool);
     leave_remains(kept, pool)?;
     let place = Place {
@@ -216,8 +221,8 @@ pub fn begin(
         let oracle: Arc<dyn Vfs> = Arc::<Model>::default();
         let session = keepfs_fuse::resume(oracle, &config, connection)?;
         session.refuse_all();
-        let image = handed.take(DEVICE).and_then(|item| item.descriptors.into_iter().next());
-        let image = image.and_then(|device| DeviceImage::handed(&args.pool, device, &options.open()).ok());
+        let device = handed.take(DEVICE).map(device);
+        let image = device.and_then(|device| DeviceImage::handed(&args.pool, device, &options.open()).ok());
         return failing(session, place.record, ring, kept, (listener, image));
     };
     let findings = handed.take(FINDINGS).map(|item| item.bytes).unwrap_or_default();
@@ -267,11 +272,16 @@ pub fn begin(
 
 /// The pool that the server before this one had open.
 fn claim(pool: &Path, options: &MountOptions, handed: &mut Held) -> Result<Claim, Failure> {
-    let device = item(handed, DEVICE)?.descriptors.into_iter().next();
-    let device = device.ok_or_else(|| lost(DEVICE, &"it is closed"))?;
-    let claim = Claim::adopt(pool, device, &options.open())?;
+    let claim = Claim::adopt(pool, device(item(handed, DEVICE)?), &options.open())?;
     claim.prepare_writing();
     Ok(claim)
+}
+
+fn device(item: Item) -> Handed {
+    Handed {
+        descriptors: item.descriptors,
+        wholes: item.bytes,
+    }
 }
 
 /// A server that refuses everything, and says so.

@@ -16,7 +16,7 @@ fn named(bed: &Bed, name: &str) -> Command {
 }
 
 /// Runs a script in mounts of its own, where /sbin holds nothing but our names: nothing can be left behind there.
-fn with_sbin(bed: &Bed, script: &str) -> Output {
+pub fn with_sbin(bed: &Bed, script: &str) -> Output {
     let sbin = bed.path("sbin");
     fs::create_dir_all(&sbin).unwrap();
     for name in [

@@ -20,4 +20,5 @@ mod set;
 mod status;
 mod terminal;
 mod told;
+mod twice;
 mod users;

@@ -103,10 +103,10 @@ fn the_lock_ends_with_the_device() {
     let copy = device.file.try_clone().unwrap();
     drop(device);
     let device = open().unwrap();
-    let handed = device.descriptor().unwrap();
+    let (handed, again) = (device.hand().unwrap(), device.hand().unwrap());
     drop((copy, device));
     assert!(matches!(open(), Err(DeviceError::Busy { .. })));
-    drop(FileDevice::adopt(&path, handed.try_clone().unwrap(), OpenMode::ReadWrite, PLAIN).unwrap());
+    drop(FileDevice::adopt(&path, again, OpenMode::ReadWrite, PLAIN).unwrap());
     assert!(matches!(open(), Err(DeviceError::Busy { .. })));
     drop(handed);
     open().unwrap();
@@ -143,7 +143,7 @@ fn existing_missing_and_unsuitable_paths_are_refused() {
 fn a_file_cut_behind_our_back_is_an_error() {
     let (_folder, path) = place();
     let device = FileDevice::create(&path, 4, PLAIN).unwrap();
-    let cutter = OpenOptions::new().write(true).open(&path).unwrap();
+    let cutter = File::options().write(true).open(&path).unwrap();
     cutter.set_len(2 * PAGE_BYTES).unwrap();
     let error = device.read(PageNo(1), &mut [0; 2 * PAGE]).unwrap_err();
     assert!(matches!(error, DeviceError::Cut { pages: 4, .. }), "{error}");

@@ -1,4 +1,4 @@
-//! Tests of the parser and of the search for loop devices.
+//! Tests of the parser and of identities.
 
 use super::*;
 
@@ -24,23 +24,22 @@ fn mounts_are_found_by_number() {
 }
 
 #[test]
-fn loops_are_found_by_backing_file() {
-    let block = tempfile::tempdir().unwrap();
-    for (name, file, number) in [("loop0", "/a/pool", "7:0\n"), ("loop1", "/b", "7:1\n")] {
-        let folder = block.path().join(name);
-        fs::create_dir_all(folder.join("loop")).unwrap();
-        fs::write(folder.join("loop/backing_file"), format!("{file}\n")).unwrap();
-        fs::write(folder.join("dev"), number).unwrap();
-    }
-    fs::create_dir(block.path().join("sda")).unwrap();
-    let found = loops_over(block.path(), Path::new("/a/pool"));
-    assert_eq!(found.first(), Some(&device(7, 0)));
-    assert_eq!(loops_over(block.path(), Path::new("/c")), []);
-}
-
-#[test]
 fn a_plain_file_has_no_users() {
     let file = tempfile::NamedTempFile::new().unwrap();
     assert_eq!(users_of(file.path()).unwrap(), []);
     assert!(users_of(Path::new("/does/not/exist")).is_err());
+}
+
+#[test]
+fn links_have_the_identity_of_their_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("file"), "").unwrap();
+    fs::write(at("other"), "").unwrap();
+    fs::hard_link(at("file"), at("hard")).unwrap();
+    std::os::unix::fs::symlink("file", at("soft")).unwrap();
+    let of = |name: &str| identities(&at(name)).unwrap();
+    assert_eq!(of("file").len(), 1);
+    assert_eq!((of("hard"), of("soft")), (of("file"), of("file")));
+    assert_ne!(of("other"), of("file"));
 }

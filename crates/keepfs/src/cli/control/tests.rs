@@ -10,6 +10,7 @@ fn control(folder: &std::path::Path) -> Control {
         pid: 1,
         kept: true,
         pool: "/pool".into(),
+        identities: Vec::new(),
         dir: "/dir".into(),
         device: "0:1".into(),
         since_ns: 1,

@@ -12,6 +12,7 @@ fn a_mount_that_moves_is_found() {
         pid: 1,
         kept: true,
         pool: "/pool".into(),
+        identities: Vec::new(),
         dir: "/dir".into(),
         device: "0:1".into(),
         since_ns: 1,

@@ -29,6 +29,7 @@ fn live_of(path: &Path, volume: &Arc<Volume>) -> Live {
         pid: 1,
         kept: false,
         pool: path.to_owned(),
+        identities: Vec::new(),
         dir: "/nowhere".into(),
         device: "0:0".into(),
         since_ns: 0,
