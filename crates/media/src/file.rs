@@ -124,7 +124,7 @@ impl FileDevice {
     /// pool ends with `HostFull`, and nothing that was synced is lost.
     ///
     /// # Errors
-    /// `Open` if the path exists or the file system refuses.
+    /// `Open` if the path exists or the file system refuses; then no file is left that was not there.
     pub fn create(path: &Path, pages: u64, options: FileOptions) -> Result<Self, DeviceError> {
         let failed = |source| DeviceError::Open {
             what: "create",
@@ -139,10 +139,14 @@ impl FileDevice {
             .mode(0o600)
             .open(path)
             .map_err(failed)?;
-        file.set_len(bytes).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
-        sync_directory_of(path).map_err(failed)?;
-        Self::over(path, file, Kind::Regular, OpenMode::ReadWrite, options)
+        let sized = file.set_len(bytes).and_then(|()| file.sync_all());
+        let durable = sized.and_then(|()| sync_directory_of(path)).map_err(failed);
+        let made = durable.and_then(|()| Self::over(path, file, Kind::Regular, OpenMode::ReadWrite, options));
+        if made.is_err() {
+            // It is ours and holds nothing.
+            let _ = std::fs::remove_file(path);
+        }
+        made
     }
 
     /// A device that another process of ours opened and locked, and that was handed to this one with its locks, as

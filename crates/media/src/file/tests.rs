@@ -233,3 +233,18 @@ fn parts_are_more_than_one_call_takes_and_end_at_the_end() {
     let error = device.write_vectored(PageNo(1), &parts, Class::Metadata).unwrap_err();
     assert!(matches!(error, DeviceError::OutOfRange { .. }), "{error}");
 }
+
+#[test]
+fn what_cannot_be_made_leaves_nothing() {
+    let (_folder, path) = place();
+    let pages = (1 << 62) / PAGE_BYTES;
+    assert!(matches!(
+        FileDevice::create(&path, pages, PLAIN),
+        Err(DeviceError::Open { .. })
+    ));
+    assert!(matches!(
+        FileDevice::create(&path, 0, PLAIN),
+        Err(DeviceError::Unsuitable { .. })
+    ));
+    assert!(!path.exists());
+}
