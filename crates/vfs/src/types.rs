@@ -215,6 +215,8 @@ pub struct WriteHow {
     pub writeback: bool,
     /// Leave mtime and ctime as they are: the kernel keeps them and will set them.
     pub keep_times: bool,
+    /// What stands in an append-only file stays: `EPERM` for a write that begins before its end.
+    pub keep_old: bool,
 }
 
 /// What fallocate(2) shall do.

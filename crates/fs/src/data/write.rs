@@ -324,6 +324,9 @@ fn check(inode: &Inode, offset: u64, len: usize, how: WriteHow) -> Step<(u64, us
         return refuse(Errno::EPERM);
     }
     let offset = if how.append { inode.size.get() } else { offset };
+    if how.keep_old && has(inode, InodeFlags::APPEND) && offset < inode.size.get() {
+        return refuse(Errno::EPERM);
+    }
     match FILE_SIZE_MAX.saturating_sub(offset) {
         0 if len > 0 => refuse(Errno::EFBIG),
         room => Ok((offset, room.min(len as u64) as usize)),

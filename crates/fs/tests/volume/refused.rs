@@ -14,6 +14,7 @@ const BACK: WriteHow = WriteHow {
     kill_suidgid: false,
     writeback: true,
     keep_times: true,
+    keep_old: false,
 };
 const PAGE: usize = 4096;
 

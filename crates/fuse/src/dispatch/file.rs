@@ -8,7 +8,7 @@ use crate::protocol::flags;
 use crate::protocol::reply::{CopyFileRangeOut, LseekOut, OpenOut, WriteOut};
 use crate::protocol::request::{CopyFileRangeIn, FallocateIn, FsyncIn, LseekIn, OpenIn, ReadIn, WriteIn};
 use crate::reply::ReplyBuf;
-use keepfs_vfs::{Errno, FallocMode, Ino, OpenHow, SeekWhence, SetAttr, WriteHow};
+use keepfs_vfs::{Attr, Errno, FallocMode, Ino, InodeFlags, OpenHow, SeekWhence, SetAttr, WriteHow};
 
 /// Most bytes COPY_FILE_RANGE can report: its reply has 32 bits; a whole number of pages keeps sharing possible.
 const COPY_MAX_32: u64 = 0xffff_f000;
@@ -24,8 +24,14 @@ impl Dispatcher {
 
     pub(super) fn open(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
         let args: OpenIn = request.args()?;
-        self.vfs.open(request.ino(), open_how(args.flags, args.open_flags))?;
-        reply.push_struct(&self.open_out(args.flags))
+        let how = open_how(args.flags, args.open_flags);
+        self.vfs.open(request.ino(), how)?;
+        let mut out = self.open_out(args.flags);
+        if how.write && how.append && is_append_only(&self.vfs.getattr(request.ino())?) {
+            // No shared mapping that can be written, and each write with the flags that its descriptor has then (S-20.13).
+            out.open_flags = flags::FOPEN_DIRECT_IO;
+        }
+        reply.push_struct(&out)
     }
 
     /// The reply to every open of a file with these flags: the handle that tells what its replies promise, and how the
@@ -85,6 +91,9 @@ impl Dispatcher {
     ///
     /// What comes from the page cache of a kernel that was not granted the writeback cache was stored through a mapping, by
     /// somebody who is not named: set-id bits go (S-20.6), and the times are those of now (S-20.7).
+    ///
+    /// The kernel does not know which files are append-only, so what stands in one is kept here (S-20.13), but for what was
+    /// answered already: what comes from the page cache, or had been sent to a server that died.
     fn write_how(&self, args: &WriteIn, request: &Request<'_>) -> WriteHow {
         let open = args.flags as i32;
         let writeback = args.write_flags & flags::WRITE_CACHE != 0;
@@ -94,20 +103,21 @@ impl Dispatcher {
             kill_suidgid: args.write_flags & flags::WRITE_KILL_SUIDGID != 0 || writeback && !is_kernels,
             writeback,
             keep_times: writeback && is_kernels,
+            keep_old: !request.caller().resent && (!writeback || self.cache == CacheMode::Direct),
         }
     }
 
     /// Before the contents of a file change by a call for which the kernel does not say whether set-id bits go: they go
     /// unless root is the caller (S-20.6).
-    fn drop_set_id(&self, request: &Request<'_>, ino: Ino) -> Handled {
-        if request.header.uid == 0 || !has_set_id(&self.vfs.getattr(ino)?) {
+    fn drop_set_id(&self, request: &Request<'_>, file: &Attr) -> Handled {
+        if request.header.uid == 0 || !has_set_id(file) {
             return Ok(());
         }
         let change = SetAttr {
             kill_suidgid: true,
             ..SetAttr::default()
         };
-        self.vfs.setattr(ino, &change).map(drop)
+        self.vfs.setattr(file.ino, &change).map(drop)
     }
 
     /// What the file was opened to have durable before the reply is durable.
@@ -130,7 +140,7 @@ impl Dispatcher {
         {
             return Err(Errno::EFBIG);
         }
-        self.drop_set_id(request, request.ino())?;
+        self.drop_set_id(request, &self.vfs.getattr(request.ino())?)?;
         self.vfs.fallocate(request.ino(), mode, args.offset, args.length)?;
         self.made_durable(request.ino(), Synced::by_handle(args.fh))
     }
@@ -166,13 +176,21 @@ impl Dispatcher {
         }
         let len = args.len.min(most);
         let to = Ino(args.nodeid_out);
-        self.drop_set_id(request, to)?;
+        let target = self.vfs.getattr(to)?;
+        if is_append_only(&target) && args.off_out < target.size && !request.caller().resent {
+            return Err(Errno::EPERM);
+        }
+        self.drop_set_id(request, &target)?;
         let copied = self
             .vfs
             .copy_file_range(request.ino(), args.off_in, to, args.off_out, len)?;
         self.made_durable(to, Synced::by_handle(args.fh_out))?;
         Ok(copied.min(len))
     }
+}
+
+fn is_append_only(attr: &Attr) -> bool {
+    attr.flags.has(InodeFlags::APPEND)
 }
 
 /// What a file opened with `O_DSYNC` or `O_SYNC` has durable before the reply to a change.

@@ -312,7 +312,10 @@ fn opens_say_how_to_cache() {
         let (calls, reply) = bench.good(Req::new(Open, 5).args(&args).bytes());
         assert_eq!(
             calls,
-            ["open 5 OpenHow { write: true, append: true, truncate: false, kill_suidgid: false }"]
+            [
+                "open 5 OpenHow { write: true, append: true, truncate: false, kill_suidgid: false }",
+                "getattr 5"
+            ]
         );
         (long(&reply, 0), word(&reply, 8))
     };
@@ -344,7 +347,9 @@ fn reads_and_writes() {
     let req = |args: WriteIn| Req::new(Write, 5).args(&args).raw(b"data");
     assert_eq!(
         calls(req(write)),
-        ["write 5 10 data WriteHow { append: false, kill_suidgid: false, writeback: false, keep_times: false }"]
+        [
+            "write 5 10 data WriteHow { append: false, kill_suidgid: false, writeback: false, keep_times: false, keep_old: true }"
+        ]
     );
     assert_eq!(word(&payload(req(write)), 0), 4);
     let append = libc::O_APPEND as u32;
@@ -356,13 +361,16 @@ fn reads_and_writes() {
         }))[0]
             .clone()
     };
-    assert!(how(append, 4).ends_with("append: true, kill_suidgid: true, writeback: false, keep_times: false }"));
+    assert!(
+        how(append, 4)
+            .ends_with("append: true, kill_suidgid: true, writeback: false, keep_times: false, keep_old: true }")
+    );
     assert!(
         how(append, 1).contains("append: false"),
         "flags of the page cache are guessed"
     );
     assert!(
-        how(append, 1).ends_with("kill_suidgid: false, writeback: true, keep_times: true }"),
+        how(append, 1).ends_with("kill_suidgid: false, writeback: true, keep_times: true, keep_old: false }"),
         "the kernel has the writeback cache here, and keeps both"
     );
     assert!(

@@ -8,8 +8,8 @@ use crate::sys;
 use keepfs_fuse::{CacheMode, MountConfig, TransportKind};
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, IFlags, Mode, OFlags, RenameFlags, SeekFrom, StatxFlags, XattrFlags, copy_file_range,
-    fallocate, getxattr, ioctl_getflags, ioctl_setflags, linkat, listxattr, openat, removexattr, renameat_with, seek,
-    setxattr, statx,
+    fallocate, fcntl_setfl, getxattr, ioctl_getflags, ioctl_setflags, linkat, listxattr, openat, removexattr,
+    renameat_with, seek, setxattr, statx,
 };
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -155,6 +155,39 @@ fn append_only_files_take_appends() {
         std::io::Write::write_all(&mut &file, b"two").unwrap();
         file.sync_all().unwrap();
         assert_eq!(fs::read(m.path("log")).unwrap(), b"one two", "{cache:?}");
+    }
+}
+
+/// Who may only append may do nothing else by another way: a shared mapping, a descriptor without `O_APPEND` any more, a copy.
+/// S-20.13
+#[test]
+fn what_stands_in_an_append_only_file_stays() {
+    for cache in [CacheMode::Writethrough, CacheMode::Writeback, CacheMode::Direct] {
+        let Some(m) = Mount::with(
+            Arc::new(Probe::default()),
+            MountConfig {
+                cache,
+                ..MountConfig::default()
+            },
+        ) else {
+            return;
+        };
+        fs::write(m.path("log"), b"one two").unwrap();
+        fs::write(m.path("source"), b"three").unwrap();
+        ioctl_setflags(File::open(m.path("log")).unwrap(), IFlags::APPEND).unwrap();
+        let file = OpenOptions::new().read(true).append(true).open(m.path("log")).unwrap();
+        let stored = sys::with_mapping(&file, 7, true, |bytes| bytes[0] = b'X');
+        assert!(stored.is_err(), "{cache:?}: {stored:?}");
+        fcntl_setfl(&file, OFlags::empty()).unwrap();
+        let written = file.write_at(b"X", 2).unwrap_err();
+        assert_eq!(written.raw_os_error(), Some(libc::EPERM), "{cache:?}");
+        let source = File::open(m.path("source")).unwrap();
+        let copied = copy_file_range(&source, Some(&mut 0), &file, Some(&mut 1), 5);
+        assert_eq!(copied, Err(Errno::PERM), "{cache:?}");
+        file.write_at(b" three", 7).unwrap();
+        file.sync_all().unwrap();
+        drop(file);
+        assert_eq!(fs::read(m.path("log")).unwrap(), b"one two three", "{cache:?}");
     }
 }
 

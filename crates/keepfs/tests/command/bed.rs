@@ -9,6 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// The program under test.
 pub const KEEPFS: &str = env!("CARGO_BIN_EXE_keepfs");
@@ -47,15 +48,27 @@ pub fn done(command: &mut Command) -> String {
 /// Runs a command that must succeed once no file is held open. A program that another test starts at this moment may hold a
 /// copy of one until it runs: while the command says `busy`, it is run again.
 pub fn done_when_free(command: &mut Command, busy: &str) -> String {
-    for _ in 0..100 {
+    soon(&format!("{command:?} is not {busy}"), || {
         let output = run(command);
-        if output.status.success() {
-            return String::from_utf8(output.stdout).unwrap();
-        }
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains(busy), "{command:?}: {output:?}");
+        assert!(
+            output.status.success() || said.contains(busy),
+            "{command:?}: {output:?}"
+        );
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        output.status.success().then_some(said)
+    })
+}
+
+/// What comes to pass in a while, not at once: it is asked for until it is there.
+pub fn soon<T>(what: &str, mut now: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..3000 {
+        if let Some(come) = now() {
+            return come;
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("{command:?}: always {busy}");
+    panic!("it never came to pass that {what}");
 }
 
 /// Runs a command that must fail; its exit code and what it says on standard error.

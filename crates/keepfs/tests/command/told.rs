@@ -1,6 +1,6 @@
 //! What was noticed is told, to everybody who should hear it, and once told it is true and stays told.
 
-use super::bed::{Bed, done, done_when_free, keepfs, run};
+use super::bed::{Bed, done, done_when_free, keepfs, run, soon};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
@@ -107,7 +107,10 @@ fn the_damage_list_heals() {
     assert_eq!(lost(&bed.dir()), (Some(0), 0), "written anew");
     rot(&bed);
     fs::remove_file(bed.on("dir/file")).unwrap();
-    assert_eq!(lost(&bed.dir()), (Some(0), 0), "removed");
+    // The kernel closes the file that was read behind the back of who closed it.
+    soon("what was removed is not damaged", || {
+        (lost(&bed.dir()) == (Some(0), 0)).then_some(())
+    });
     rot(&bed);
     let file = fs::File::options().write(true).open(bed.on("dir/file")).unwrap();
     file.set_len(0).unwrap();

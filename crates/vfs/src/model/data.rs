@@ -23,10 +23,13 @@ impl State {
         if inode.is_immutable() && !how.writeback {
             return Err(Errno::EPERM);
         }
+        let offset = if how.append { size } else { offset };
+        if how.keep_old && inode.is_append_only() && offset < size {
+            return Err(Errno::EPERM);
+        }
         if data.is_empty() {
             return Ok(0);
         }
-        let offset = if how.append { size } else { offset };
         let count = room(offset, data.len() as u64, max)? as usize;
         inode.file_mut()?.write(offset, &data[..count]);
         let (mtime, ctime) = (inode.mtime, inode.ctime);
