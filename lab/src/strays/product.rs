@@ -2,9 +2,10 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use std::time::Duration;
 pub const PATIENCE: Duration = Duration::from_secs(180);
 /// Behind that it is killed, and behind this nobody waits for it any more: what waits for an answer of the mount may not end.
 const GRACE: Duration = Duration::from_secs(10);
+/// Bytes of complaints that a program is listened to.
+const COMPLAINTS: u64 = 1 << 20;
 /// What timeout(1) answers then.
 const TIMED_OUT: [i32; 2] = [124, 137];
 /// SIGBUS: a page that it had mapped could not be read.
@@ -80,15 +83,15 @@ pub fn call_within(patience: Duration, dir: &Path, words: &[&str]) -> Ran {
         Err(e) => return ended(false, e.to_string()),
     };
     let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || drop(tell.send(child.wait_with_output())));
-    let output = match told.recv_timeout(patience + GRACE) {
-        Ok(Ok(output)) => output,
+    std::thread::spawn(move || drop(tell.send(heard(child))));
+    let (output, complaints) = match told.recv_timeout(patience + GRACE) {
+        Ok(Ok(heard)) => heard,
         Ok(Err(e)) => return ended(false, e.to_string()),
         Err(_) => return ended(true, "it cannot even be killed".into()),
     };
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
+        String::from_utf8_lossy(&complaints),
     );
     // timeout(1) kills itself, too, when its program has to be killed.
     let code = output.status.code();
@@ -113,6 +116,22 @@ pub fn call_within(patience: Duration, dir: &Path, words: &[&str]) -> Ran {
         said: format!("{words}: {}: {} {}", output.status, end(&out), end(&err)),
         out: out.into_owned(),
     }
+}
+
+/// How a program ended, what it said, and the beginning of what it complained of. One that is told of damage may ask for ever: git
+/// 2.39 reads a directory again and again that cannot be read. It ends (SIGPIPE) when it has said more than [`COMPLAINTS`].
+fn heard(mut child: Child) -> std::io::Result<(Output, Vec<u8>)> {
+    let stderr = child.stderr.take();
+    let listener = std::thread::spawn(move || {
+        let mut complaints = Vec::new();
+        stderr.map_or(Ok(0), |pipe| pipe.take(COMPLAINTS).read_to_end(&mut complaints))?;
+        Ok(complaints)
+    });
+    let output = child.wait_with_output()?;
+    let complaints = listener
+        .join()
+        .unwrap_or_else(|_| Err(std::io::Error::other("who listens panicked")))?;
+    Ok((output, complaints))
 }
 
 /// The command `keepfs`.

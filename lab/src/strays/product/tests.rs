@@ -27,3 +27,13 @@ fn what_does_not_end_hangs() {
     assert!(!within(60, "exit 124").ok);
     assert!(!within(60, "exit 1").hung);
 }
+
+/// Whoever is told and asks again for ever is told, and does not hang.
+#[test]
+fn what_asks_for_ever_is_told() {
+    let ran = call(
+        Path::new("/"),
+        &["sh", "-c", "while echo x: Input/output error >&2; do :; done"],
+    );
+    assert!(ran.told && !ran.ok && !ran.hung, "{}", ran.said);
+}
