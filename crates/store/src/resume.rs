@@ -246,7 +246,8 @@ impl Store {
             store.tell_evidence(finding);
         }
         if resumed.lost > 0 {
-            store.tell_lost(resumed.lost);
+            let by_log = dead.adopted.as_ref().is_some_and(|adopted| adopted.lacks(logged));
+            store.tell_lost(resumed.lost, by_log);
         }
         resumed.tell();
         Ok((store.start(&options)?, resumed))

@@ -35,6 +35,12 @@ fn list(of: &Path, json: bool) -> Outcome {
 }
 
 fn line(entry: &Damaged) -> String {
+    if let Some(what) = lost_changes(entry) {
+        return format!(
+            "LOST {what}; {} times, first {}, last {}",
+            entry.count, entry.first_s, entry.last_s
+        );
+    }
     let whose = match (&entry.path[..], entry.inode) {
         ("", 0) => "the pool".to_owned(),
         ("", inode) => format!("inode {inode}"),
@@ -50,6 +56,20 @@ fn line(entry: &Damaged) -> String {
         "{lost} {whose}: {what} ({}): {}; {}; {} times, first {}, last {}",
         entry.place, entry.verdict, entry.done, entry.count, entry.first_s, entry.last_s
     )
+}
+
+/// Changes that nobody can name the files of (S-18.6).
+fn lost_changes(entry: &Damaged) -> Option<String> {
+    let is_of_all = entry.lost && entry.inode == 0 && entry.metablock.is_none();
+    match (&entry.place[..], entry.length) {
+        ("redo", count) if is_of_all => Some(format!("{count} transactions behind {} (redo)", entry.from)),
+        ("log", 0) if is_of_all => Some(format!("perhaps, what log group {} held (log)", entry.from)),
+        ("log", _) if is_of_all => Some(format!(
+            "what was synced in log group {} and behind it (log)",
+            entry.from
+        )),
+        _ => None,
+    }
 }
 
 fn gather(of: &Path) -> Result<Vec<Damaged>, Failure> {

@@ -57,8 +57,18 @@ const DEEDS: [&str; 11] = [
 
 /// The place of frames.
 pub const MEMORY: u8 = 1;
-/// What was dropped because the device has it whole.
+/// Places of other memory: redo, what lies outside, staged pages, undo.
+pub const BESIDE: [u8; 4] = [REDO, 7, 8, 9];
+/// The place of redo.
+pub const REDO: u8 = 4;
+/// The place of the log.
+pub const LOG: u8 = 6;
+/// The other place of what stands twice was taken.
+pub const OTHER_COPY: u8 = 5;
+/// What was dropped, and is made anew.
 pub const DROPPED: u8 = 6;
+/// A verdict: nothing tells what it was.
+pub const UNKNOWN: u8 = 11;
 
 /// Whether what was done has made a frame right again.
 pub fn is_mended(done: u8) -> bool {
@@ -153,6 +163,11 @@ pub struct Damaged {
     pub last_s: i64,
     /// How often.
     pub count: u32,
+}
+
+/// Whether changes are lost with redo or log, of which nobody can say to which files they were made.
+pub fn is_lost_change(entry: &Lasting) -> bool {
+    is_lost(entry) && entry.inode == 0 && [REDO, LOG].contains(&entry.place)
 }
 
 /// Whether what was done leaves something lost: fenced, writing ended, nothing.

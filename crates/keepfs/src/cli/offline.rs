@@ -51,6 +51,7 @@ pub fn status(pool: &Path) -> Result<Status, Failure> {
     }
     if let Ok(known) = history::on_device(&settled) {
         // What its servers were told (S-18.6).
+        status::lost(&known.damage, None, &mut status);
         status::damaged(&known.damage, &mut status);
         status.state = "OFFLINE".into();
     }

@@ -1,9 +1,12 @@
 //! `keepfs status`: how pools are, from their servers if they are mounted, else from their devices.
 
 mod damage;
+mod ended;
+mod losses;
 mod serving;
 
 pub use damage::damaged;
+pub use losses::lost;
 
 use super::args::Status as Asked;
 use super::control::{self, Silent};
@@ -229,7 +232,9 @@ impl Live {
         }
         degraded(store, &Told::since(store, self.record.since_ns), status);
         volume.heal_damage();
-        damaged(&store.history().damage(), status);
+        let list = store.history().damage();
+        lost(&list, store.log_cut(), status);
+        damaged(&list, status);
         let ended = self.ended(store, status);
         if let Some(mount) = &mut status.mount {
             mount.writing_ended = ended;
@@ -254,9 +259,7 @@ impl Live {
     /// Says so if writing has ended.
     fn ended(&self, store: &Store, status: &mut Status) -> bool {
         if let Some(fault) = store.fault() {
-            status.errors.push(fault.to_string());
-            let action = "see to the device, then unmount and mount it again; what was synced is there";
-            status.say("FAULTED", "a failure ended all writing", action);
+            ended::by(&fault, status);
             return true;
         }
         let shut_down = is_shut_down(store);
@@ -277,6 +280,8 @@ impl Live {
 struct Told {
     mended: u64,
     dropped: u64,
+    /// Of memory that holds no metablocks.
+    beside: u64,
 }
 
 impl Told {
@@ -285,9 +290,14 @@ impl Told {
         let mut told = Told::default();
         let since_s = i64::try_from(since_ns / 1_000_000_000).unwrap_or(i64::MAX);
         let events = store.history().events(0).into_iter();
-        for event in events.filter(|event| event.seconds >= since_s && event.place == history::MEMORY) {
-            told.mended += u64::from(history::is_mended(event.done));
-            told.dropped += u64::from(event.done == history::DROPPED);
+        for event in events.filter(|event| event.seconds >= since_s) {
+            let (mended, dropped) = (history::is_mended(event.done), event.done == history::DROPPED);
+            if event.place == history::MEMORY {
+                told.mended += u64::from(mended);
+                told.dropped += u64::from(dropped);
+            } else if history::BESIDE.contains(&event.place) {
+                told.beside += u64::from(mended || dropped || event.done == history::OTHER_COPY);
+            }
         }
         told
     }
@@ -334,21 +344,24 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
         let blocks = counted(dropped, "block");
         status.degraded(
             format!("{blocks} of metadata changed in memory behind the pool's back"),
-            "metadata was damaged in memory; it was dropped, the device has it whole",
+            "metadata was damaged in memory; it was dropped and made anew, nothing of it was written",
             "test the memory (memtest86+, EDAC in dmesg); `keepfs events` names the blocks",
         );
     }
-    if let Some(cut) = store.log_cut() {
+    if told.beside > 0 {
+        let places = counted(told.beside, "place");
         status.degraded(
-            format!("the log could not be read at page {} of the device when the pool was mounted", cut.page),
-            cut.loss(),
-            "see to the device; compare what was written last with a backup (`keepfs events` names the last transaction)",
+            format!(
+                "{places} of memory beside metadata (redo, staged pages, what a server left) not as they should be"
+            ),
+            "memory was damaged; it was mended or not used, nothing of it was written",
+            "test the memory (memtest86+, EDAC in dmesg); `keepfs events` names the places",
         );
     }
     if let Some(mended) = store.log_mended() {
         status.degraded(
             format!(
-                "page {} of the device, of the log, was bad when the pool was mounted, and was made again from others",
+                "page {} of the device, of the log, was bad when it was read last, and was made again from others",
                 mended.page
             ),
             "a page of the log was bad; nothing is lost",

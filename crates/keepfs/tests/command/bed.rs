@@ -91,6 +91,13 @@ pub fn keepfs<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
+/// Sends a signal to a process and waits until it is gone.
+pub fn end(pid: Pid, signal: Signal) {
+    let process = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+    kill_process(pid, signal).unwrap();
+    poll(&mut [PollFd::new(&process, PollFlags::IN)], None).unwrap();
+}
+
 impl Bed {
     /// Without a pool.
     pub fn empty() -> Bed {
@@ -191,10 +198,7 @@ impl Bed {
 
     /// Sends a signal to the server and waits until it is gone.
     pub fn end_server(&self, signal: Signal) {
-        let pid = self.server();
-        let process = pidfd_open(pid, PidfdFlags::empty()).unwrap();
-        kill_process(pid, signal).unwrap();
-        poll(&mut [PollFd::new(&process, PollFlags::IN)], None).unwrap();
+        end(self.server(), signal);
     }
 
     /// Whether anything is mounted.

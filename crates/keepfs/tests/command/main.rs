@@ -11,6 +11,7 @@ mod json;
 mod keeper;
 mod kit;
 mod life;
+mod losses;
 mod offline;
 mod options;
 mod refusals;

@@ -42,6 +42,13 @@ pub enum Place {
     },
     /// The redo of a transaction.
     Redo(u64),
+    /// What is lost of redo or log behind transaction `last`.
+    Lost {
+        /// The last one that is there.
+        last: u64,
+        /// How many are not, at least.
+        transactions: u64,
+    },
     /// A transaction.
     Transaction {
         /// The inode that its first operation is about, or the metablock that it would have changed; 0: unknown.
@@ -51,6 +58,13 @@ pub enum Place {
     },
     /// A group of the log.
     Log(u64),
+    /// The group at which the log was cut (S-9.7).
+    Cut {
+        /// Its number.
+        group: u64,
+        /// What was synced is lost; else it may be.
+        proved: bool,
+    },
     /// Memory outside the frames.
     Outside(u64),
     /// A page of a file that is staged.
@@ -71,9 +85,9 @@ impl Place {
             Place::Frame(id, frame) => (1, id.0, frame.into(), 0),
             Place::Copy { id, copy, page } => (2, id.0, copy.into(), page),
             Place::Data { ino, index, page } => (3, ino, index, page),
-            Place::Redo(seq) => (4, 0, seq, 0),
+            Place::Redo(seq) | Place::Lost { last: seq, .. } => (4, 0, seq, 0),
             Place::Transaction { id, equation } => (5, id, equation, 0),
-            Place::Log(group) => (6, 0, group, 0),
+            Place::Log(group) | Place::Cut { group, .. } => (6, 0, group, 0),
             Place::Outside(address) => (7, 0, address, 0),
             Place::Staged { ino, index } => (8, ino, index, 0),
             Place::Undo(slot) => (9, 0, slot, 0),
@@ -87,6 +101,8 @@ impl Place {
             Place::Data { ino, index, .. } | Place::Staged { ino, index } => {
                 Some((ino, 0, index.saturating_mul(PAGE as u64), PAGE as u64))
             }
+            Place::Lost { last, transactions } => Some((0, 0, last, transactions)),
+            Place::Cut { group, proved } => Some((0, 0, group, proved.into())),
             _ => None,
         }
     }
@@ -122,6 +138,7 @@ impl Told<'_> {
         let deed = match (self.place, self.done) {
             (Place::Outside(0), Done::OtherCopy) => "the other place is right and was used".into(),
             (Place::Outside(0), Done::Dropped) => "not used".into(),
+            (Place::Lost { .. } | Place::Cut { .. }, Done::Nothing) => "not repaired".into(),
             (_, done) => done.to_string(),
         };
         let window = self
@@ -224,8 +241,9 @@ impl core::fmt::Display for Where {
             Place::Copy { id, copy, page } => write!(f, "copy {copy} of {id} on the device (page {page})"),
             Place::Data { ino, index, page } => write!(f, "page {index} of inode {ino} (page {page} of the device)"),
             Place::Redo(seq) => write!(f, "redo of transaction {seq} in memory"),
+            Place::Lost { last, .. } => write!(f, "transactions behind {last}"),
             Place::Transaction { .. } => f.write_str("a transaction"),
-            Place::Log(group) => write!(f, "log group {group}"),
+            Place::Log(group) | Place::Cut { group, .. } => write!(f, "log group {group}"),
             Place::Outside(address) => write!(f, "memory at {address:#x}"),
             Place::Staged { ino, index } => write!(f, "page {index} of inode {ino}, staged in memory"),
             Place::Undo(slot) => write!(f, "undo slot {slot} in memory"),
@@ -389,7 +407,10 @@ impl Store {
         self.log_cut.get_or_init(|| *cut);
         let seen = if cut.unreadable { Seen::Medium } else { Seen::Checksum };
         self.tell_of(&Told {
-            place: Place::Log(cut.group),
+            place: Place::Cut {
+                group: cut.group,
+                proved: cut.proved,
+            },
             seen: &seen,
             done: Done::Nothing,
             owner: 0,

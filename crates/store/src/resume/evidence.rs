@@ -111,18 +111,34 @@ impl Store {
         });
     }
 
-    /// Tells that changes are lost which were acknowledged and not synced.
-    pub(super) fn tell_lost(&self, transactions: u64) {
+    /// Tells that changes are lost which were acknowledged: if it is the log that ends before what the redo has, synced ones may be among
+    /// them.
+    pub(super) fn tell_lost(&self, transactions: u64, by_log: bool) {
+        let (seen, more) = match by_log {
+            true => (
+                Seen::Unknown,
+                format!(
+                    "changes that were acknowledged are lost, synced ones perhaps among them, {transactions} transactions: the log of a \
+                     server that died ends before what its redo has"
+                ),
+            ),
+            false => (
+                Seen::Checksum,
+                format!(
+                    "changes that were acknowledged and not synced are lost, {transactions} transactions: the redo of a server that died \
+                     was damaged"
+                ),
+            ),
+        };
+        let last = self.last_seq();
         self.tell_of(&Told {
-            place: Place::Redo(self.last_seq()),
-            seen: &Seen::Checksum,
+            place: Place::Lost { last, transactions },
+            seen: &seen,
             done: Done::Nothing,
             owner: 0,
             inodes: &[],
             window_ms: None,
-            more: format!(
-                "changes that were acknowledged and not synced are lost, {transactions} transactions: the redo of a server that died was damaged"
-            ),
+            more,
         });
     }
 }

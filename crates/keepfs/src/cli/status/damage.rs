@@ -11,7 +11,10 @@ const ROOT: u64 = 1;
 
 /// Objects that are damaged and not mended, with what to do.
 pub fn damaged(list: &[Lasting], status: &mut Status) {
-    let lost = || list.iter().filter(|entry| history::is_lost(entry));
+    let lost = || {
+        list.iter()
+            .filter(|entry| history::is_lost(entry) && !history::is_lost_change(entry))
+    };
     let is_shared = lost().any(|entry| {
         let space = MetaId(entry.id).space();
         entry.id != 0 && !matches!(space, Some(Space::Nodes | Space::Inodes))

@@ -1,6 +1,6 @@
 //! What a server says of a pool that was shut down, of one that is being unmounted, and of a device that fails.
 
-use super::{Live, damaged};
+use super::{Live, damaged, ended, lost};
 use crate::cli::figures::Status;
 use crate::cli::logging::Ring;
 use crate::cli::options::MountOptions;
@@ -318,5 +318,89 @@ fn a_mount_that_refuses_changes_is_not_read_write() {
         let text = print::text(&status);
         assert!(text.contains(said), "{text}");
         assert_eq!(text.contains("read-write"), said == "(read-write,", "{text}");
+    }
+}
+
+/// Changes that are lost are told with what took them, and each sentence only where it is true (S-18.6).
+#[test]
+fn what_is_said_of_lost_changes_is_true() {
+    let entry = |place: u8, verdict: u8, length: u64, done: u8| Lasting {
+        place,
+        verdict,
+        length,
+        done,
+        from: 90,
+        ..Lasting::default()
+    };
+    let memory = "memory that held them was damaged";
+    let table = [
+        (vec![], "ONLINE", "", memory),
+        // A checkpoint had them.
+        (vec![entry(4, 10, 3, 6)], "ONLINE", "", memory),
+        (vec![entry(4, 10, 3, 10)], "DEGRADED", memory, "synced ones"),
+        (vec![entry(4, 11, 3, 10)], "DEGRADED", "synced ones perhaps", memory),
+        (
+            vec![entry(6, 10, 1, 10)],
+            "DEGRADED",
+            "that were synced are lost",
+            "may be",
+        ),
+        (
+            vec![entry(6, 8, 0, 10)],
+            "DEGRADED",
+            "may be lost",
+            "that were synced are lost",
+        ),
+    ];
+    for (list, state, is_said, is_not) in table {
+        let mut status = Status::unknown(Path::new("/pool"));
+        lost(&list, None, &mut status);
+        damaged(&list, &mut status);
+        let said = status.status.unwrap_or_default();
+        assert_eq!(status.state, state, "{list:?}");
+        assert!(said.contains(is_said) && !said.contains(is_not), "{list:?}: {said}");
+        assert_eq!(status.errors.is_empty(), state == "ONLINE");
+        assert!(!status.errors.join(" ").contains("object"), "{:?}", status.errors);
+    }
+    let many = [entry(4, 10, 3, 10), entry(4, 10, 4, 10)];
+    let mut status = Status::unknown(Path::new("/pool"));
+    lost(&many, None, &mut status);
+    assert!(status.errors[0].starts_with("7 transactions"), "{:?}", status.errors);
+}
+
+/// What helps depends on what ended writing.
+#[test]
+fn what_helps_where_writing_ended_is_true() {
+    use keepfs_store::Error;
+    let said = |fault: &Error| {
+        let mut status = Status::unknown(Path::new("/pool"));
+        ended::by(fault, &mut status);
+        assert_eq!(status.state, "FAULTED");
+        (status.status.unwrap_or_default(), status.action.unwrap_or_default())
+    };
+    let table = [
+        (
+            Error::ReadOnly("the device failed in the life before".into()),
+            "the device failed",
+            "see to the device",
+        ),
+        (
+            Error::Damaged("Pages:0 is bad in every copy".into()),
+            "metadata",
+            "-o ro",
+        ),
+        (Error::Heap { address: 4096 }, "memory", "memtest86+"),
+        (Error::Logic("impossible".into()), "a failure", "mount it again"),
+    ];
+    for (row, (fault, what, action)) in table.iter().enumerate() {
+        let (is_said, helps) = said(fault);
+        for (other, (_, what, action)) in table.iter().enumerate() {
+            assert_eq!(is_said.contains(what), row == other, "{fault}: {is_said}");
+            assert!(
+                row == other || *action == "mount it again" || !helps.contains(action),
+                "{fault}: {helps}"
+            );
+        }
+        assert!(is_said.contains(what) && helps.contains(action), "{fault}: {helps}");
     }
 }

@@ -1,0 +1,33 @@
+//! What a status says where writing has ended: what ended it decides what helps.
+
+use crate::cli::figures::Status;
+use keepfs_store::Error;
+
+/// Nothing is written any more because of `fault`.
+pub fn by(fault: &Error, status: &mut Status) {
+    status.errors.push(fault.to_string());
+    let (what, action) = match fault {
+        // A server that takes over from one whose device failed says why in words.
+        Error::Device(_) | Error::ReadOnly(_) => (
+            "the device failed, which ended all writing",
+            "see to the device, then unmount and mount it again; what was synced is there",
+        ),
+        Error::Damaged(_) | Error::DamagedOne { .. } => (
+            "metadata that all need is damaged, which ended all writing",
+            "unmount it, run `keepfs check` on it and mount it again; if that is refused, mount it read-only (-o ro) and copy what you need",
+        ),
+        Error::BadPool(_) => (
+            "the pool is not as this server knows it, which ended all writing",
+            "unmount it, run `keepfs check` on it and mount it again",
+        ),
+        Error::Scribble { .. } | Error::Heap { .. } | Error::Redo { .. } | Error::Records | Error::Fenced { .. } => (
+            "memory was damaged, which ended all writing",
+            "test the memory (memtest86+, EDAC in dmesg); unmount and mount it again; what was synced is there",
+        ),
+        _ => (
+            "a failure ended all writing",
+            "unmount and mount it again; what was synced is there",
+        ),
+    };
+    status.say("FAULTED", what, action);
+}

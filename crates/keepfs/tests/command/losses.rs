@@ -1,0 +1,147 @@
+//! Changes that were acknowledged and are lost are told by `status` and its exit code until somebody takes note of it (S-18.6).
+
+use super::bed::{Bed, done, end, fails, keepfs, run};
+use keepfs_format::plog::{self, PageHead};
+use keepfs_format::{FromBytes, PAGE};
+use rustix::process::{Signal, kill_process};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Exit code of `status -x`, and what it says.
+fn unhealthy(of: &Path) -> (i32, String) {
+    let output = run(keepfs(["status", "-x"]).arg(of));
+    (
+        output.status.code().unwrap(),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
+}
+
+/// It is told with `words` everywhere, in this mount and the next one, until `damage clear`; then nothing is.
+fn is_told_until_noted(bed: &Bed, words: &str) {
+    let is_told = |of: &Path| {
+        let (code, said) = unhealthy(of);
+        assert_eq!(code, 3, "{said}");
+        assert!(said.contains(words) && said.contains("damage clear"), "{said}");
+        let (code, _) = fails(keepfs(["damage", "list"]).arg(of));
+        assert_eq!(code, 1);
+    };
+    is_told(&bed.dir());
+    assert_eq!(bed.line(&bed.dir(), "state"), "DEGRADED");
+    bed.unmount();
+    is_told(&bed.pool());
+    bed.mount("commit=3600");
+    is_told(&bed.dir());
+    let cleared = done(keepfs(["damage", "clear"]).arg(bed.dir()));
+    assert_ne!(cleared.trim(), "0 entries cleared");
+    assert_eq!(unhealthy(&bed.dir()).0, 0);
+    assert_eq!(bed.line(&bed.dir(), "status"), "nothing to report");
+    bed.unmount();
+    assert_eq!(unhealthy(&bed.pool()).0, 0);
+    bed.check();
+}
+
+/// The redo of the server, open for a program that writes where it should not.
+fn staging(bed: &Bed) -> File {
+    let mut found: Vec<_> = fs::read_dir(format!("/proc/{}/fd", bed.server()))
+        .unwrap()
+        .filter_map(|entry| {
+            let path = entry.unwrap().path();
+            let name = fs::read_link(&path).ok()?;
+            let is_it = name.to_str()?.starts_with("/memfd:keepfs-staging ");
+            is_it.then(|| File::options().read(true).write(true).open(path).unwrap())
+        })
+        .collect();
+    found.pop().unwrap()
+}
+
+/// Where the next entry of the redo will begin (S-14.1).
+fn next_entry(staging: &File) -> u64 {
+    let mut cursor = [0; 8];
+    staging.read_exact_at(&mut cursor, 64).unwrap();
+    4096 + (u64::from_le_bytes(cursor) >> 20 & 0xF_FFFF) * 8
+}
+
+#[test]
+fn a_stray_write_into_the_redo_before_a_death_is_told_until_it_is_noted() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    fs::write(bed.on("before"), "text").unwrap();
+    let staging = staging(&bed);
+    let at = next_entry(&staging) + 24;
+    fs::create_dir(bed.on("lost")).unwrap();
+    let mut bytes = [0; 8];
+    staging.read_exact_at(&mut bytes, at).unwrap();
+    staging.write_all_at(&bytes.map(|byte| byte ^ 0x5A), at).unwrap();
+    assert_eq!(unhealthy(&bed.dir()).0, 0, "nothing is lost yet");
+    bed.end_server(Signal::KILL);
+    assert!(bed.on("before").exists() && !bed.on("lost").exists());
+    is_told_until_noted(&bed, "changes that were not synced are lost");
+}
+
+/// Without a stray write nothing is lost, and nothing is said.
+#[test]
+fn a_death_alone_loses_nothing() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    fs::create_dir(bed.on("there")).unwrap();
+    bed.end_server(Signal::KILL);
+    assert!(bed.on("there").exists());
+    assert_eq!(unhealthy(&bed.dir()).0, 0);
+}
+
+/// The pages of the log that are written last are bad when another server takes over, and the redo has only what follows them.
+#[test]
+fn a_log_that_ends_too_early_at_a_death_is_told_until_it_is_noted() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    fs::write(bed.on("synced"), "text").unwrap();
+    File::open(bed.on("synced")).unwrap().sync_all().unwrap();
+    fs::create_dir(bed.on("behind")).unwrap();
+    // Nothing is written behind what is damaged.
+    let server = bed.server();
+    kill_process(server, Signal::STOP).unwrap();
+    let pool = fs::read(bed.pool()).unwrap();
+    let pages = || (0_u64..).zip(pool.as_chunks::<PAGE>().0);
+    let log = pages().filter(|(_, page)| page.starts_with(&plog::MAGIC.to_le_bytes()));
+    let sequence = |page: &[u8]| PageHead::read_from_prefix(page).unwrap().0.sequence.get();
+    let first = log
+        .clone()
+        .filter(|(_, page)| page.windows(6).any(|name| name == b"synced"))
+        .map(|(_, page)| sequence(page))
+        .min()
+        .unwrap();
+    let file = File::options().write(true).open(bed.pool()).unwrap();
+    for (number, page) in log {
+        if sequence(page) >= first {
+            file.write_all_at(&[!page[100]], number * PAGE as u64 + 100).unwrap();
+        }
+    }
+    end(server, Signal::KILL);
+    assert!(!bed.on("behind").exists());
+    is_told_until_noted(&bed, "synced ones perhaps among them");
+}
+
+/// A takeover that meets bad metadata which all need says what helps against that, not against a failing device.
+#[test]
+fn a_takeover_that_ends_writing_for_bad_metadata_does_not_send_to_the_device() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    // In a checkpoint.
+    bed.unmount();
+    bed.mount("commit=3600");
+    for copy in ["0", "1"] {
+        let words = ["scribble", "--kind", "bitmap", "--path", "/dir/file", "--offset", "100"];
+        done(
+            keepfs(["inject"])
+                .arg(bed.dir())
+                .args(words)
+                .args(["--at", "device", "--copy", copy]),
+        );
+    }
+    bed.end_server(Signal::KILL);
+    assert_eq!(fs::read(bed.on("dir/file")).unwrap(), vec![1; 30_000]);
+    let (code, said) = unhealthy(&bed.dir());
+    assert_eq!(code, 4, "{said}");
+    assert!(
+        said.contains("metadata that all need is damaged") && said.contains("keepfs check"),
+        "{said}"
+    );
+    assert!(!said.contains("see to the device"), "{said}");
+}
