@@ -212,14 +212,18 @@ pub(crate) fn entries(bytes: &Page) -> Vec<(u64, u8, u64, Vec<u8>)> {
 
 /// S-6.2, S-6.6: what an entry says by itself.
 pub(crate) fn wrong_entry(entry: &EntryHead, name: &[u8], padding: &[u8]) -> Option<&'static str> {
-    let bad = name.is_empty() || name == b"." || name == b".." || name.iter().any(|b| matches!(b, 0 | b'/'));
     let rules = [
         (matches!(entry.state, LIVE | DEAD), "state"),
         (entry.reserved == 0, "reserved field"),
         (padding.iter().all(|b| *b == 0), "padding"),
-        (!bad, "name"),
+        (is_name(name), "name"),
     ];
     rules.iter().find(|(holds, _)| !holds).map(|(_, field)| *field)
+}
+
+/// S-6.6: whether a file can be called so.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name != b"." && name != b".." && !name.iter().any(|b| matches!(b, 0 | b'/'))
 }
 
 /// A live entry against the inode that it names.

@@ -53,6 +53,11 @@ impl Holes {
         self.runs.range((space, 0)..=(space, u64::MAX)).next().is_some()
     }
 
+    /// How many runs a space has.
+    pub fn count(&self, space: Space) -> u64 {
+        self.runs.range((space, 0)..=(space, u64::MAX)).count() as u64
+    }
+
     pub fn has(&self, space: Space, index: u64) -> bool {
         let before = self.runs.range((space, 0)..=(space, index)).next_back();
         before.is_some_and(|(_, end)| index < *end)

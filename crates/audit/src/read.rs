@@ -2,10 +2,12 @@
 
 mod content;
 mod records;
+mod salvage;
 mod shapes;
 
 pub use content::Xattr;
 pub use records::LogGroup;
+pub use salvage::{DIRECTORY, Listing, Part};
 pub use shapes::{DirEntry, InodeView, MapView, PageView, RootView, SuperblockView};
 
 use crate::finding::{Finding, Metablock};
@@ -61,6 +63,8 @@ pub struct View<'i> {
     pool: Pool<'i>,
     stage: Stage,
     groups: Vec<LogGroup>,
+    /// Directory leaves by owner, once somebody has asked.
+    leaves: Option<salvage::Leaves>,
 }
 
 impl<'i> View<'i> {
@@ -89,6 +93,7 @@ impl<'i> View<'i> {
             pool,
             stage: done.stage,
             groups,
+            leaves: None,
         })
     }
 

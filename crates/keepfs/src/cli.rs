@@ -35,11 +35,13 @@ mod pause;
 mod planted;
 mod print;
 mod probe;
+mod progress;
 mod properties;
 mod reader;
 mod registry;
 mod remount;
 mod rights;
+mod salvage;
 mod scrub;
 mod serve;
 mod set;
@@ -117,6 +119,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Set(args) => set::run(&args),
         Command::Get(args) => get::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Salvage(args) => salvage::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Events(args) => events::run(&args),
         Command::Scrub(args) => scrub::run(&args),

@@ -74,7 +74,7 @@ impl View<'_> {
     }
 
     /// A node of this kind that belongs to `owner`.
-    fn node(&mut self, id: MetaId, kind: Kind, owner: u64) -> Result<Page, ReadError> {
+    pub(super) fn node(&mut self, id: MetaId, kind: Kind, owner: u64) -> Result<Page, ReadError> {
         let bytes = self.metablock(id)?.ok_or(ReadError::Bad(id.into()))?;
         let head = header(&bytes);
         let right = head.kind == kind as u8 && head.owner.get() == owner;

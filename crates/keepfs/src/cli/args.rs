@@ -57,6 +57,8 @@ pub enum Command {
     Get(super::get::Get),
     /// Check a pool that is not mounted; changes nothing
     Check(Check),
+    /// Copy out of a pool what can be read, however damaged it is; changes nothing in it
+    Salvage(Salvage),
     /// Show what stands in a pool, for people who debug
     Dump(Dump),
     /// Show what the servers of a pool noticed, mounted or not
@@ -304,6 +306,21 @@ pub struct Check {
     /// Look at a pool although it is mounted; what changes meanwhile may show as findings
     #[arg(long)]
     pub live: bool,
+}
+
+/// `keepfs salvage`.
+#[derive(Fields, Debug)]
+#[command(
+    after_help = "Exit codes: 0 everything was copied, 1 failed, 2 wrong usage, 3 what can be read was copied, and not all can be."
+)]
+pub struct Salvage {
+    /// The pool
+    pub pool: PathBuf,
+    /// Where the files go: a directory that is empty, or does not exist yet
+    pub dir: PathBuf,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `keepfs dump`.

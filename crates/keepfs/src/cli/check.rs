@@ -4,25 +4,18 @@ use super::Outcome;
 use super::args::Check;
 use super::failure::Failure;
 use super::image::DeviceImage;
+use super::progress::watched;
 use super::unmount::patiently;
 use super::visible::say;
-use indicatif::{ProgressBar, ProgressStyle};
-use keepfs_audit::{Counts, Finding, Image, Options, Report, walk};
+use keepfs_audit::{Counts, Finding, Options, Report, walk};
 use keepfs_media::DeviceError;
 use serde::Serialize;
-use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
 /// No errors.
 const CLEAN: u8 = 0;
 /// Errors are left.
 const ERRORS: u8 = 4;
-/// How often progress is shown on a terminal, and in lines.
-const TICK: Duration = Duration::from_millis(100);
-const LINE: Duration = Duration::from_secs(5);
 
 /// The answer for programs.
 #[derive(Serialize)]
@@ -42,7 +35,7 @@ pub fn run(args: &Check) -> Outcome {
         data: args.data,
         ..Options::default()
     };
-    let report = watched(&image, &options, args.json);
+    let report = watched(&image, "checking", args.json, || walk(&image, &options));
     let sound = report.is_sound();
     if args.json {
         let answer = Answer {
@@ -70,48 +63,6 @@ fn open(args: &Check) -> Result<DeviceImage, Failure> {
             path.display()
         ))),
         other => other,
-    }
-}
-
-/// Walks while another thread shows how far it is.
-fn watched(image: &DeviceImage, options: &Options, quiet: bool) -> Report {
-    if quiet {
-        return walk(image, options);
-    }
-    let (done, over) = mpsc::channel::<()>();
-    thread::scope(|scope| {
-        scope.spawn(move || match std::io::stderr().is_terminal() {
-            true => show_bar(image, &over),
-            false => show_lines(image, &over),
-        });
-        let report = walk(image, options);
-        drop(done);
-        report
-    })
-}
-
-fn show_bar(image: &DeviceImage, over: &mpsc::Receiver<()>) {
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) =
-        ProgressStyle::with_template("{spinner} checking: {pos} pages read (the device has {msg}), {elapsed}")
-    {
-        bar.set_style(style);
-    }
-    bar.set_message(image.pages().to_string());
-    while over.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
-        bar.set_position(image.pages_read());
-        bar.tick();
-    }
-    bar.finish_and_clear();
-}
-
-fn show_lines(image: &DeviceImage, over: &mpsc::Receiver<()>) {
-    while over.recv_timeout(LINE) == Err(mpsc::RecvTimeoutError::Timeout) {
-        eprintln!(
-            "checking: {} pages read (the device has {})",
-            image.pages_read(),
-            image.pages()
-        );
     }
 }
 

@@ -15,6 +15,7 @@ mod losses;
 mod offline;
 mod options;
 mod refusals;
+mod salvage;
 mod schema;
 mod scrub;
 mod set;

@@ -1,0 +1,215 @@
+//! What was copied and what is missing, for people and for programs.
+
+use super::super::args::Salvage;
+use super::super::failure::Failure;
+use super::super::visible::say;
+use super::place::NotKept;
+use keepfs_format::PAGE;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// What of an object is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// Pages of a file.
+    Data,
+    /// Entries of a directory, or the directory itself.
+    Entries,
+    /// Extended attributes.
+    Attributes,
+    /// The inode that a name leads to.
+    Inode,
+    /// A name: taken already, or a second one of a directory.
+    Name,
+    /// A file that is larger than the file system it was to be copied to can have.
+    Size,
+    /// Where a symbolic link points.
+    Target,
+    /// A device, FIFO or socket that could not be made.
+    Special,
+}
+
+impl What {
+    fn sentence(self) -> &'static str {
+        match self {
+            What::Data => "pages that cannot be read are left as holes",
+            What::Entries => "some of the directory cannot be read, names may be missing",
+            What::Attributes => "its extended attributes cannot be read",
+            What::Inode => "what the name leads to cannot be read, nothing was copied",
+            What::Name => "the name is there twice, or leads to a directory that has another one; nothing was copied",
+            What::Size => "the file is larger than any can be where it was to be copied to, nothing was copied",
+            What::Target => "where the symbolic link points cannot be read, nothing was copied",
+            What::Special => "the device, FIFO or socket could not be made",
+        }
+    }
+}
+
+/// A part of a file, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Range {
+    offset: u64,
+    length: u64,
+}
+
+/// Pages of a file that are not there, in runs.
+#[derive(Debug, Default)]
+pub struct Missing {
+    runs: Vec<(u64, u64)>,
+    size: u64,
+}
+
+impl Missing {
+    /// `count` pages from `index` on, of a file of `size` bytes.
+    pub fn add(&mut self, index: u64, count: u64, size: u64) {
+        self.size = size;
+        match self.runs.last_mut() {
+            Some((first, n)) if first.saturating_add(*n) == index => *n = n.saturating_add(count),
+            _ => self.runs.push((index, count)),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    fn ranges(mut self) -> Vec<Range> {
+        self.runs.sort_unstable();
+        let page = PAGE as u64;
+        let range = |(first, count): (u64, u64)| {
+            let offset = first.saturating_mul(page);
+            let end = first.saturating_add(count).saturating_mul(page).min(self.size);
+            Range {
+                offset,
+                length: end.saturating_sub(offset),
+            }
+        };
+        self.runs.into_iter().map(range).collect()
+    }
+}
+
+/// One object that is not as it was.
+#[derive(Debug, Serialize)]
+pub struct Damaged {
+    path: String,
+    ino: u64,
+    what: What,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<Range>,
+}
+
+/// The outcome.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    pub files: u64,
+    pub directories: u64,
+    pub symlinks: u64,
+    pub others: u64,
+    pub links: u64,
+    pub bytes: u64,
+    /// Of all these, those under lost+found.
+    pub nameless: u64,
+    /// Metablocks of 15 inodes each that cannot be read.
+    pub unreadable_inode_blocks: u64,
+    pub damaged: Vec<Damaged>,
+    pub not_kept: NotKept,
+    /// What was wrong with superblocks, map and log.
+    pub findings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    pool: &'a Path,
+    dir: &'a Path,
+    whole: bool,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+impl Report {
+    pub fn damaged(&mut self, what: What, path: &Path, ino: u64) {
+        self.damaged.push(Damaged {
+            path: shown(path),
+            ino,
+            what,
+            missing: Vec::new(),
+        });
+    }
+
+    pub fn missing(&mut self, path: &Path, ino: u64, missing: Missing) {
+        self.damaged.push(Damaged {
+            path: shown(path),
+            ino,
+            what: What::Data,
+            missing: missing.ranges(),
+        });
+    }
+
+    /// Nothing was damaged, nothing is missing, everything could be kept.
+    pub fn is_whole(&self) -> bool {
+        self.damaged.is_empty() && self.nameless == 0 && self.unreadable_inode_blocks == 0 && self.not_kept.is_empty()
+    }
+
+    pub fn tell(&self, args: &Salvage) -> Result<(), Failure> {
+        if args.json {
+            let answer = Answer {
+                version: 1,
+                pool: &args.pool,
+                dir: &args.dir,
+                whole: self.is_whole(),
+                report: self,
+            };
+            let text = serde_json::to_string_pretty(&answer).map_err(|e| Failure::Other(e.to_string()))?;
+            println!("{text}");
+            return Ok(());
+        }
+        self.findings.iter().for_each(|finding| say!("note: {finding}"));
+        for damaged in &self.damaged {
+            say!("{}: {} (inode {})", damaged.path, damaged.what.sentence(), damaged.ino);
+            for Range { offset, length } in &damaged.missing {
+                say!("    {length} bytes at {offset}");
+            }
+        }
+        if self.unreadable_inode_blocks > 0 {
+            let most = self.unreadable_inode_blocks.saturating_mul(15);
+            say!("up to {most} inodes cannot be read, and what they were is not known");
+        }
+        self.tell_not_kept();
+        say!(
+            "{}: copied {} files ({} bytes), {} directories, {} symbolic links, {} others, {} further hard links; {} of them \
+             without a name, in lost+found",
+            args.dir.display(),
+            self.files,
+            self.bytes,
+            self.directories,
+            self.symlinks,
+            self.others,
+            self.links,
+            self.nameless
+        );
+        match self.damaged.len() {
+            0 if self.is_whole() => say!("everything was copied"),
+            n => say!("not everything could be copied: {n} objects are damaged"),
+        }
+        Ok(())
+    }
+
+    fn tell_not_kept(&self) {
+        let kinds = [
+            (self.not_kept.owners, "owners"),
+            (self.not_kept.modes, "permissions"),
+            (self.not_kept.times, "times"),
+            (self.not_kept.attributes, "extended attributes"),
+        ];
+        for (count, what) in kinds.into_iter().filter(|(count, _)| *count > 0) {
+            say!("{count} {what} could not be set: run it as root, on a file system that has them");
+        }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    let path = PathBuf::from("/").join(path);
+    let text = path.to_string_lossy();
+    text.strip_suffix("/.").unwrap_or(&text).to_owned()
+}
