@@ -11,6 +11,7 @@ pub mod id;
 pub mod inode;
 pub mod map;
 pub mod metablock;
+pub mod mmp;
 pub mod oplog;
 pub mod plog;
 pub mod superblock;

@@ -28,6 +28,10 @@ pub const INCOMPAT_TEST: u64 = 4;
 pub const INCOMPAT_STRIPES: u64 = 8;
 /// All features of incompat that there are.
 pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PROTECT | INCOMPAT_HISTORY | INCOMPAT_TEST | INCOMPAT_STRIPES;
+/// Feature of ro_compat: the pool has a block of multi-mount protection (S-2.12).
+pub const RO_COMPAT_MMP: u64 = 1;
+/// All features of ro_compat that there are.
+pub const RO_COMPAT_KNOWN: u64 = RO_COMPAT_MMP;
 /// Offset of the CRC.
 pub const CRC_OFFSET: usize = 4088;
 

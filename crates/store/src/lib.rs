@@ -27,6 +27,7 @@ mod log;
 mod map;
 #[cfg(feature = "measure")]
 pub mod measure;
+pub mod mmp;
 mod moment;
 mod numbers;
 mod oplog;
