@@ -159,7 +159,7 @@ pub const STAGES: &[Stage] = &[
             "--each",
             "10000",
             "--budget",
-            "600",
+            "900",
             "--schedules",
             "100000"
         ),

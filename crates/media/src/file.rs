@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -39,14 +39,26 @@ pub struct FileOptions {
     pub direct: bool,
 }
 
-/// An open device for another process ([`FileDevice::adopt`]): itself, then what lies beneath it.
+/// An open device for another process ([`FileDevice::adopt`]): itself, then what lies beneath it, then its witness.
 #[derive(Debug, Default)]
 pub struct Handed {
-    /// Open and locked.
+    /// Open and locked, but for the witness.
     pub descriptors: Vec<OwnedFd>,
-    /// Of each but the first: 1 if the device is nothing but it.
-    pub wholes: Vec<u8>,
+    /// Of each but the first: 1 if the device is nothing but it, 0 if it is a part of it, 2 if it is the witness.
+    pub roles: Vec<u8>,
 }
+
+/// The device opened once more, for reading, by which nobody flushes but the first flush of each process that adopts it. The system
+/// tells each open file of a failed writeback once (fsync(2)): this one is told of what a process was told that did not live to
+/// note it (S-9.8, decision 0823).
+struct Witness {
+    file: File,
+    /// It was asked, or has nothing to say.
+    asked: AtomicBool,
+}
+
+/// [`Handed::roles`] of a witness.
+const WITNESS: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -72,6 +84,7 @@ pub struct FileDevice {
     meter: Meter,
     /// Another process has this open with the lock, which outlives this device.
     handed: AtomicBool,
+    witness: Option<Witness>,
 }
 
 /// Most parts that one system call takes (IOV_MAX).
@@ -101,8 +114,13 @@ impl FileDevice {
                 },
                 _ => open_error(path, source),
             })?;
-        let device = Self::over(path, file, kind, mode, options)?;
+        let mut device = Self::over(path, file, kind, mode, options)?;
         device.forget_life_before()?;
+        // Without one, failures that nobody noted remain unknown.
+        device.witness = open_witness(&device.file).ok().map(|file| Witness {
+            file,
+            asked: AtomicBool::new(true),
+        });
         Ok(device)
     }
 
@@ -166,14 +184,19 @@ impl FileDevice {
         };
         // What was asked of its path was asked when it was opened; by now our own mount uses it.
         lock(path, &file, mode)?;
-        let below = |(file, whole): (File, &u8)| Below {
+        let (witnesses, beneath): (Vec<_>, Vec<_>) = files.zip(handed.roles).partition(|(_, role)| *role == WITNESS);
+        let below = |(file, role): (File, u8)| Below {
             path: path.to_owned(),
             file,
-            whole: *whole == 1,
+            whole: role == 1,
         };
-        let beneath = files.zip(&handed.wholes).map(below).collect();
-        let device = Self::locked(path, file, beneath, kind, mode, options)?;
+        let beneath = beneath.into_iter().map(below).collect();
+        let mut device = Self::locked(path, file, beneath, kind, mode, options)?;
         device.handed.store(true, Ordering::Relaxed);
+        device.witness = witnesses.into_iter().next().map(|(file, _)| Witness {
+            file,
+            asked: AtomicBool::new(false),
+        });
         Ok(device)
     }
 
@@ -182,12 +205,15 @@ impl FileDevice {
     /// # Errors
     /// `Open` without a free descriptor.
     pub fn hand(&self) -> Result<Handed, DeviceError> {
+        let witness = self.witness.iter().map(|witness| &witness.file);
         let files = std::iter::once(&self.file).chain(self.beneath.iter().map(|below| &below.file));
+        let files = files.chain(witness);
         let copies: io::Result<Vec<OwnedFd>> = files.map(|file| Ok(file.try_clone()?.into())).collect();
         let descriptors = copies.map_err(|source| open_error(&self.path, source))?;
         self.handed.store(true, Ordering::Relaxed);
-        let wholes = self.beneath.iter().map(|below| u8::from(below.whole)).collect();
-        Ok(Handed { descriptors, wholes })
+        let roles = self.beneath.iter().map(|below| u8::from(below.whole));
+        let roles = roles.chain(self.witness.iter().map(|_| WITNESS)).collect();
+        Ok(Handed { descriptors, roles })
     }
 
     fn over(path: &Path, file: File, kind: Kind, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
@@ -229,6 +255,7 @@ impl FileDevice {
             bounce: options.direct.then(Mutex::default),
             meter: Meter::default(),
             handed: AtomicBool::new(false),
+            witness: None,
         })
     }
 
@@ -405,6 +432,11 @@ impl FileDevice {
     }
 }
 
+/// The same file or device by an open file of its own.
+fn open_witness(file: &File) -> io::Result<File> {
+    File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
 /// pwritev(2) until all is written.
 fn write_all_vectored_at(file: &File, mut to: u64, parts: &[&[u8]]) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
@@ -489,6 +521,11 @@ impl Device for FileDevice {
     fn flush(&self) -> Result<(), DeviceError> {
         let file = self.writable()?;
         self.still_whole()?;
+        let unasked = self
+            .witness
+            .as_ref()
+            .filter(|witness| !witness.asked.swap(true, Ordering::Relaxed));
+        let file = unasked.map_or(file, |witness| &witness.file);
         file.sync_data().map_err(|source| self.flush_fails(source))?;
         self.meter.flush();
         Ok(())

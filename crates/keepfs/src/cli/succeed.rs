@@ -32,7 +32,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The pool's device, open and locked, and what lies beneath it ([`Handed`]).
+/// The pool's device, open and locked, what lies beneath it, and its witness ([`Handed`]).
 const DEVICE: &str = "device";
 /// The connection to the kernel; its bytes say which mount it is.
 pub const CONNECTION: &str = "connection";
@@ -50,7 +50,7 @@ const PLACE: &str = "place";
 /// What a server may leave with its keeper, which holds no more of it than this (decision 0816). Bytes of the connection and of the
 /// place are paths and options of the mount; memory has a name of its own for each descriptor.
 pub const ROOMS: [Room; 7] = [
-    room(DEVICE, BENEATH_MAX, 1 + BENEATH_MAX),
+    room(DEVICE, BENEATH_MAX + 1, BENEATH_MAX + 2),
     room(CONNECTION, 32 << 10, wire::DESCRIPTORS_MAX),
     room(CONTROL, 0, 1),
     room(REMAINS, 4 << 10, 64),
@@ -109,7 +109,7 @@ pub fn hand_over(
     let connection = connection.ok_or_else(|| Failure::Other("this connection cannot change hands".into()))?;
     put(CONNECTION, &connection.description, connection.descriptors)?;
     let device = pool.device()?;
-    put(DEVICE, &device.wholes, device.descriptors)?;
+    put(DEVICE, &device.roles, device.descriptors)?;
     set_aside(kept, pool);
     leave_remains(kept, pool)?;
     let place = Place {
@@ -280,7 +280,7 @@ fn claim(pool: &Path, options: &MountOptions, handed: &mut Held) -> Result<Claim
 fn device(item: Item) -> Handed {
     Handed {
         descriptors: item.descriptors,
-        wholes: item.bytes,
+        roles: item.bytes,
     }
 }
 

@@ -1,6 +1,8 @@
 //! A real flush that fails, in the system's own page cache: a loop device over a file in a full tmpfs.
 
 use super::bed::{Bed, done, keepfs, possible, run};
+use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
+use keepfs_media::{Class, Device, DeviceError, PAGE, PageNo};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -92,4 +94,33 @@ fn what_a_failed_flush_left_in_the_cache_is_not_believed() {
     assert_eq!(fs::read(bed.on("refused")).ok(), seen, "what was seen and synced");
     assert_eq!(fs::read(bed.on("later")).unwrap(), b"later");
     bed.unmount();
+}
+
+/// A server that the system told of a failed flush, and that dies before it notes it, takes the knowledge with it: by the same open
+/// file the next flush succeeds. Whoever adopts the device hears it all the same, once. S-9.8
+#[test]
+fn a_failed_flush_that_nobody_noted_is_known_to_the_next_server() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    let small = Small::new(&bed);
+    let path = Path::new(&small.device);
+    let options = FileOptions::default();
+    let device = FileDevice::open(path, OpenMode::ReadWrite, options).unwrap();
+    let handed = device.hand().unwrap();
+    small.fill();
+    device.write(PageNo(0), &vec![5; 16 << 20], Class::Data).unwrap();
+    assert!(matches!(device.flush(), Err(DeviceError::Flush { .. })));
+    assert!(device.flush().is_ok(), "it is told once");
+    drop(device);
+    fs::remove_file(small.ballast()).unwrap();
+    let next = FileDevice::adopt(path, handed, OpenMode::ReadWrite, options).unwrap();
+    let handed = next.hand().unwrap();
+    assert!(matches!(next.flush(), Err(DeviceError::Flush { .. })));
+    drop(next);
+    let third = FileDevice::adopt(path, handed, OpenMode::ReadWrite, options).unwrap();
+    third.write(PageNo(0), &[6; PAGE], Class::Data).unwrap();
+    third.flush().unwrap();
+    third.flush().unwrap();
 }

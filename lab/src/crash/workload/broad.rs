@@ -121,7 +121,7 @@ fn group(guide: &mut Guide<'_>, rng: &mut Rng, steps: &mut Vec<Step>) {
         0..2 => steps.push(Step::Checkpoint),
         2..4 => steps.push(Step::SwitchZone),
         4 => steps.push(Step::Remount),
-        5 => steps.push(Step::Trim),
+        5..7 => steps.push(Step::Trim),
         _ => steps.push(Step::Op(sync(rng))),
     }
     if rng.chance(2) {
