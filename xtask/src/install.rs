@@ -65,6 +65,13 @@ const GUEST: &[Need] = &[
 /// The package that depends on the kernel of the day.
 const KERNEL: &str = "linux-image-amd64";
 
+/// What makes a package, and a root of Debian to try it in.
+const DEB: &[Need] = &[
+    need("dpkg-shlibdeps", "dpkg-dev"),
+    need("strip", "binutils"),
+    need("debootstrap", "debootstrap"),
+];
+
 /// Suites of the crate registry: name, version.
 const CRATES: &[(&str, &str)] = &[("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
 
@@ -111,6 +118,11 @@ pub fn demo() -> Result<(), String> {
 /// What a guest needs beside a kernel.
 pub fn guest() -> Result<(), String> {
     packages(&[MOUNT, GUEST])
+}
+
+/// What makes and tries a package.
+pub fn deb() -> Result<(), String> {
+    packages(&[DEB])
 }
 
 /// Debian's kernel, unpacked and not installed: the kernel, and where its modules lie. It is kept between runs.

@@ -1,8 +1,9 @@
-//! Developer commands: `cargo xtask tidy | test | suite | install | demo | bench`.
+//! Developer commands: `cargo xtask tidy | test | suite | install | deb | demo | bench`.
 
 use std::process::ExitCode;
 
 mod bench;
+mod deb;
 mod demo;
 mod gates;
 mod install;
@@ -23,6 +24,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   suite NAME [--transport dev|uring]  one suite on a pool of its own
   suite NAME --dir DIR           the same in DIR on whatever lies there
   demo                           makes a pool, works on it, kills its server, recovers; needs root
+  deb [--revision N] [--output DIR]  a package for Debian, in target/debian unless told
   bench NAME | all | list        speed, bytes and flushes beside other file systems; needs root
   papers greenan | wafl | all     the papers' experiments on their terms, as figures of bench; needs root
   deny, miri, bare               one stage each; what Miri and the bare target need is installed if rustup can
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => run::command(rest),
         ["bench", rest @ ..] => bench::command_line(rest),
         ["papers", rest @ ..] => papers::command(rest),
+        ["deb", rest @ ..] => deb::command(rest),
         ["demo"] => demo::command(),
         ["suite", rest @ ..] => suites::command(rest),
         ["deny"] => gates::deny(),

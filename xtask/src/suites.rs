@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::sweep::Scratch;
-use crate::{gates, run};
+use crate::{gates, install, run};
 
 mod block_device;
 pub mod build;
 pub mod compare;
+mod deb;
 mod enospc;
 mod fsx;
 mod full;
@@ -51,6 +52,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("keeper", keeper::run),
     ("keeper_controls", keeper::controls::run),
     ("block_device", block_device::run_tests),
+    ("deb", deb::run),
     ("enospc", enospc::run),
     ("full", full::run),
     ("pkey", pkey::run),
@@ -86,6 +88,9 @@ pub fn command(args: &[&str]) -> Result<ExitCode, String> {
     }
     if transport.as_deref() == Some("uring") && !offers_rings() {
         return gates::skip("this kernel offers no FUSE over io_uring (Linux 6.14, fuse.enable_uring)");
+    }
+    if name == "deb" && !install::present("apt-get") {
+        return gates::skip("needs an archive of Debian, as apt-get knows it");
     }
     let long = std::env::var(run::LONG).is_ok_and(|value| value == "1");
     let bench = Bench {
