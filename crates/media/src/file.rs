@@ -7,17 +7,18 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 
 use crate::counters::Meter;
 use crate::device::{check_range, check_span};
 use crate::{Class, Counters, Device, DeviceError, PAGE, PAGE_BYTES, PageNo, sys};
+pub use handing::Handed;
+use handing::Witness;
 use opening::{
     Below, busy, kind_of, lock, lock_beneath, open_error, open_flags, refuse_if_unwritable, refuse_writers_over,
     unsuitable,
@@ -38,27 +39,6 @@ pub struct FileOptions {
     /// Go past the page cache (O_DIRECT), through aligned buffers of our own.
     pub direct: bool,
 }
-
-/// An open device for another process ([`FileDevice::adopt`]): itself, then what lies beneath it, then its witness.
-#[derive(Debug, Default)]
-pub struct Handed {
-    /// Open and locked, but for the witness.
-    pub descriptors: Vec<OwnedFd>,
-    /// Of each but the first: 1 if the device is nothing but it, 0 if it is a part of it, 2 if it is the witness.
-    pub roles: Vec<u8>,
-}
-
-/// The device opened once more, for reading, by which nobody flushes but the first flush of each process that adopts it. The system
-/// tells each open file of a failed writeback once (fsync(2)): this one is told of what a process was told that did not live to
-/// note it (S-9.8, decision 0823).
-struct Witness {
-    file: File,
-    /// It was asked, or has nothing to say.
-    asked: AtomicBool,
-}
-
-/// [`Handed::roles`] of a witness.
-const WITNESS: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -117,10 +97,7 @@ impl FileDevice {
         let mut device = Self::over(path, file, kind, mode, options)?;
         device.forget_life_before()?;
         // Without one, failures that nobody noted remain unknown.
-        device.witness = open_witness(&device.file).ok().map(|file| Witness {
-            file,
-            asked: AtomicBool::new(true),
-        });
+        device.witness = Witness::of(&device.file).ok();
         Ok(device)
     }
 
@@ -165,55 +142,6 @@ impl FileDevice {
             let _ = std::fs::remove_file(path);
         }
         made
-    }
-
-    /// A device that another process of ours opened and locked, and that was handed to this one with its locks, as
-    /// [`FileDevice::hand`] gave them.
-    ///
-    /// # Errors
-    /// `Busy` if the lock went astray and somebody else has taken it, `Open` if it is no device that works.
-    pub fn adopt(path: &Path, handed: Handed, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
-        let mut files = handed.descriptors.into_iter().map(File::from);
-        let file = files
-            .next()
-            .ok_or_else(|| unsuitable(path, "nothing of it was handed over"))?;
-        let meta = file.metadata().map_err(|source| open_error(path, source))?;
-        let kind = match meta.file_type().is_block_device() {
-            true => Kind::Block,
-            false => Kind::Regular,
-        };
-        // What was asked of its path was asked when it was opened; by now our own mount uses it.
-        lock(path, &file, mode)?;
-        let (witnesses, beneath): (Vec<_>, Vec<_>) = files.zip(handed.roles).partition(|(_, role)| *role == WITNESS);
-        let below = |(file, role): (File, u8)| Below {
-            path: path.to_owned(),
-            file,
-            whole: role == 1,
-        };
-        let beneath = beneath.into_iter().map(below).collect();
-        let mut device = Self::locked(path, file, beneath, kind, mode, options)?;
-        device.handed.store(true, Ordering::Relaxed);
-        device.witness = witnesses.into_iter().next().map(|(file, _)| Witness {
-            file,
-            asked: AtomicBool::new(false),
-        });
-        Ok(device)
-    }
-
-    /// The open device once more, with its locks: whoever holds it keeps others out.
-    ///
-    /// # Errors
-    /// `Open` without a free descriptor.
-    pub fn hand(&self) -> Result<Handed, DeviceError> {
-        let witness = self.witness.iter().map(|witness| &witness.file);
-        let files = std::iter::once(&self.file).chain(self.beneath.iter().map(|below| &below.file));
-        let files = files.chain(witness);
-        let copies: io::Result<Vec<OwnedFd>> = files.map(|file| Ok(file.try_clone()?.into())).collect();
-        let descriptors = copies.map_err(|source| open_error(&self.path, source))?;
-        self.handed.store(true, Ordering::Relaxed);
-        let roles = self.beneath.iter().map(|below| u8::from(below.whole));
-        let roles = roles.chain(self.witness.iter().map(|_| WITNESS)).collect();
-        Ok(Handed { descriptors, roles })
     }
 
     fn over(path: &Path, file: File, kind: Kind, mode: OpenMode, options: FileOptions) -> Result<Self, DeviceError> {
@@ -432,11 +360,6 @@ impl FileDevice {
     }
 }
 
-/// The same file or device by an open file of its own.
-fn open_witness(file: &File) -> io::Result<File> {
-    File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
-}
-
 /// pwritev(2) until all is written.
 fn write_all_vectored_at(file: &File, mut to: u64, parts: &[&[u8]]) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
@@ -521,11 +444,8 @@ impl Device for FileDevice {
     fn flush(&self) -> Result<(), DeviceError> {
         let file = self.writable()?;
         self.still_whole()?;
-        let unasked = self
-            .witness
-            .as_ref()
-            .filter(|witness| !witness.asked.swap(true, Ordering::Relaxed));
-        let file = unasked.map_or(file, |witness| &witness.file);
+        let unasked = self.witness.as_ref().and_then(Witness::unasked);
+        let file = unasked.unwrap_or(file);
         file.sync_data().map_err(|source| self.flush_fails(source))?;
         self.meter.flush();
         Ok(())
@@ -604,6 +524,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     )
 }
 
+mod handing;
 mod opening;
 #[cfg(test)]
 mod tests;

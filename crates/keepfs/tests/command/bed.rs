@@ -66,7 +66,7 @@ pub fn soon<T>(what: &str, mut now: impl FnMut() -> Option<T>) -> T {
         if let Some(come) = now() {
             return come;
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::park_timeout(Duration::from_millis(10));
     }
     panic!("it never came to pass that {what}");
 }
