@@ -193,6 +193,16 @@ fn entry_at(bytes: &[u8], at: usize) -> Option<(EntryHead, &[u8])> {
     (at + entry_size(name.len()) <= bytes.len()).then_some((entry, name))
 }
 
+/// The versions of all entries of a leaf, live or dead.
+pub(crate) fn versions(bytes: &Page) -> impl Iterator<Item = u32> {
+    let mut at = FIRST;
+    core::iter::from_fn(move || {
+        let (entry, name) = entry_at(&bytes[..], at)?;
+        at += entry_size(name.len());
+        matches!(entry.state, LIVE | DEAD).then(|| entry.version.get())
+    })
+}
+
 /// The live entries of a leaf: inode number, kind (mode >> 12), key, name. What is malformed is left out.
 pub(crate) fn entries(bytes: &Page) -> Vec<(u64, u8, u64, Vec<u8>)> {
     let head = LeafHead::read_from_prefix(&bytes[HEADER..]).map_or(LeafHead::default(), |(head, _)| head);

@@ -35,6 +35,7 @@ mod pool;
 pub mod read;
 mod replay;
 mod report;
+mod scan;
 mod space;
 mod staged;
 mod superblock;

@@ -67,7 +67,7 @@ fn child(pool: &mut Pool<'_>, space: Space, level: u8, number: u64, entry: &MapE
     }
 }
 
-fn leaf_entry(pool: &mut Pool<'_>, space: Space, index: u64, entry: &MapEntry) {
+pub(crate) fn leaf_entry(pool: &mut Pool<'_>, space: Space, index: u64, entry: &MapEntry) {
     let id = MetaId::new(space, index);
     let known = index < limit(space, pool) && id.index() == index;
     if !known {
@@ -143,7 +143,7 @@ fn claim(pool: &mut Pool<'_>, id: MetaId, entry: &MapEntry) -> bool {
     own
 }
 
-fn kind_fits(id: MetaId, kind: u8) -> bool {
+pub(crate) fn kind_fits(id: MetaId, kind: u8) -> bool {
     let Some(kind) = Kind::of(kind) else {
         return false;
     };
@@ -184,7 +184,7 @@ fn lost(pool: &mut Pool<'_>, space: Space, level: u8, number: u64) {
     pool.holes.add(space, first, first.saturating_add(covers));
 }
 
-fn entry_at(bytes: &Page, slot: u64) -> MapEntry {
+pub(crate) fn entry_at(bytes: &Page, slot: u64) -> MapEntry {
     let at = entry_offset(slot);
     MapEntry::read_from_prefix(&bytes[at..]).map_or_else(|_| MapEntry::default(), |(entry, _)| entry)
 }

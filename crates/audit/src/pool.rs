@@ -53,6 +53,11 @@ impl Holes {
         self.runs.range((space, 0)..=(space, u64::MAX)).next().is_some()
     }
 
+    /// Every run: its space, first index, and index after the last.
+    pub fn iter(&self) -> impl Iterator<Item = (Space, u64, u64)> {
+        self.runs.iter().map(|((space, first), end)| (*space, *first, *end))
+    }
+
     /// How many runs a space has.
     pub fn count(&self, space: Space) -> u64 {
         self.runs.range((space, 0)..=(space, u64::MAX)).count() as u64

@@ -16,7 +16,7 @@ use crate::inode::{self, DIR};
 use crate::pool::{Load, Pool, header};
 use crate::report::Sink;
 use crate::staged::Stage;
-use crate::{dir, index, map, plog, replay, superblock};
+use crate::{dir, index, map, plog, replay, scan, superblock};
 use keepfs_format::inode::{Inode, LIVE};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{MetaId, PAGE, Space};
@@ -73,14 +73,39 @@ impl<'i> View<'i> {
     /// # Errors
     /// [`ReadError::NoPool`]. Damage further on shows when it is read.
     pub fn open(image: &'i dyn Image) -> Result<View<'i>, ReadError> {
+        View::of(image, superblock::choose, |_| {})
+    }
+
+    /// The same of a pool that is damaged (S-21.2): where the map is lost, and even without any superblock, what the device
+    /// holds is found by its headers.
+    ///
+    /// # Errors
+    /// [`ReadError::NoPool`]: no metablock is found either.
+    pub fn salvage(image: &'i dyn Image) -> Result<View<'i>, ReadError> {
+        View::of(image, scan::superblock_of, |pool| {
+            if pool.sb.zone_pages.get() == 0 {
+                let spaces = keepfs_format::Space::ALL;
+                spaces.into_iter().for_each(|space| pool.holes.add(space, 0, 1 << 56));
+            }
+            let found = scan::fill(pool);
+            scan::tell(pool, found);
+        })
+    }
+
+    fn of(
+        image: &'i dyn Image,
+        choose: fn(&dyn Image, &mut Sink) -> Option<Box<Superblock>>,
+        complete: fn(&mut Pool<'i>),
+    ) -> Result<View<'i>, ReadError> {
         let mut sink = Sink::new(10_000);
-        let Some(sb) = superblock::choose(image, &mut sink) else {
+        let Some(sb) = choose(image, &mut sink) else {
             // The first finding says most: a slot that breaks a rule comes before the sum of all.
             let first = sink.findings.into_iter().next();
             return Err(ReadError::NoPool(first.unwrap_or(Finding::NoSuperblock {})));
         };
         let mut pool = Pool::new(image, sb, sink);
         map::read(&mut pool);
+        complete(&mut pool);
         let log = plog::read(&mut pool);
         let done = replay::replay(&mut pool, &log);
         let groups = log

@@ -176,6 +176,7 @@ fn every_finding_has_a_test() {
         include_str!("log.rs"),
         include_str!("hole.rs"),
         include_str!("hostile.rs"),
+        include_str!("salvage.rs"),
     ]
     .concat();
     let table = include_str!("../../src/finding.rs")

@@ -6,4 +6,5 @@ mod clean;
 mod hole;
 mod hostile;
 mod log;
+mod salvage;
 mod sample;

@@ -40,7 +40,7 @@ pub fn run(args: &Salvage) -> Outcome {
         source,
     };
     let report = watched(&image, "salvaging", args.json, || {
-        let view = View::open(&image).map_err(failed)?;
+        let view = View::salvage(&image).map_err(failed)?;
         let mut salvage = Copier::new(view);
         salvage.all(top)?;
         Ok::<Report, Failure>(salvage.report)

@@ -1,4 +1,4 @@
-//! `keepfs salvage`: what comes out of pools that are whole, and of such as no mount would take (S-21.1).
+//! `keepfs salvage`: what comes out of pools that are whole, and of such as no mount would take (S-21.1, S-21.2).
 
 use super::bed::{Bed, done, fails, keepfs, run};
 use super::json::is_as_promised;
@@ -294,6 +294,52 @@ fn one_superblock_is_enough() {
         .collect();
     ruin(&bed, &slots);
     assert_eq!(salvage(&bed).status.code(), Some(0));
+    assert!(tree(&bed.path("out")) == was);
+}
+
+/// The uppermost map pages of all spaces, both copies: in a small pool, the whole map.
+fn map_of(bed: &Bed) -> Vec<u64> {
+    let text = done(keepfs(["dump", "--json"]).arg(bed.pool()).arg("superblock"));
+    let sb: Value = serde_json::from_str(&text).unwrap();
+    let roots = sb["roots"].as_array().unwrap().iter();
+    let live = roots.filter(|root| root["height"] != 0).map(|root| &root["entry"]);
+    live.flat_map(|entry| [entry["first"].as_u64().unwrap(), entry["second"].as_u64().unwrap()])
+        .collect()
+}
+
+/// A pool that has had more than one checkpoint, so that old metablocks stand about.
+fn grown() -> Option<(Bed, BTreeMap<PathBuf, Seen>)> {
+    let (bed, _) = planted()?;
+    bed.mount("");
+    fs::remove_file(bed.on("many/file1")).unwrap();
+    fs::rename(bed.on("many/file2"), bed.on("deep/moved")).unwrap();
+    fs::write(bed.on("many/file30"), [3; 9999]).unwrap();
+    let was = tree(&bed.dir());
+    bed.unmount();
+    Some((bed, was))
+}
+
+#[test]
+fn without_its_map_a_pool_is_found_by_headers() {
+    let Some((bed, was)) = grown() else { return };
+    ruin(&bed, &map_of(&bed));
+    let output = salvage(&bed);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(
+        answer(&output)["findings"]
+            .to_string()
+            .contains("found by their headers")
+    );
+    assert!(tree(&bed.path("out")) == was);
+}
+
+#[test]
+fn without_any_superblock_a_pool_is_found_by_headers() {
+    let Some((bed, was)) = grown() else { return };
+    let pages = fs::metadata(bed.pool()).unwrap().len() / PAGE;
+    ruin(&bed, &[0, pages / 4, pages / 2, 3 * pages / 4]);
+    let output = salvage(&bed);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(tree(&bed.path("out")) == was);
 }
 
