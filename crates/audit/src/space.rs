@@ -8,11 +8,11 @@ use keepfs_format::bitmap::{
 };
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
 use keepfs_format::metablock::HEADER;
-use keepfs_format::superblock::{SLOTS, slot_page};
+use keepfs_format::superblock::{RO_COMPAT_MMP, SLOTS, slot_page};
 use keepfs_format::{FromBytes, MetaId, PAGE, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Slots, log region (S-2.4), history (S-2.7) and chunks (S-4.5): the pages that no file may have. Checks HOMES on the way.
+/// Slots, log region (S-2.4), history (S-2.7), the block of multi-mount protection (S-2.12) and chunks (S-4.5): the pages that no file may have. Checks HOMES on the way.
 pub(crate) fn system_pages(walk: &mut Walk<'_>) {
     let pages = walk.pool.pages();
     for slot in 0..SLOTS {
@@ -24,6 +24,10 @@ pub(crate) fn system_pages(walk: &mut Walk<'_>) {
         walk.pool.sb.history_start.get(),
         walk.pool.sb.history_pages.get().into(),
     );
+    if walk.pool.sb.ro_compat.get() & RO_COMPAT_MMP != 0 {
+        let behind = walk.pool.sb.history_start.get() + u64::from(walk.pool.sb.history_pages.get());
+        walk.system.add(behind);
+    }
     walk.pool.homes.sort_unstable();
     let mut chunks = Set::default();
     let mut bad = walk.pool.holes.any(Space::Homes);

@@ -5,8 +5,8 @@ use crate::report::Sink;
 use crate::{Image, Page, is_zero};
 use keepfs_codes::crc64;
 use keepfs_format::superblock::{
-    CLEAN, CRC_OFFSET, INCOMPAT_HISTORY, INCOMPAT_KNOWN, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, SLOTS,
-    Superblock, VERSION, slot_page, slots_of,
+    CLEAN, CRC_OFFSET, INCOMPAT_HISTORY, INCOMPAT_KNOWN, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN,
+    RO_COMPAT_KNOWN, RO_COMPAT_MMP, SLOTS, Superblock, VERSION, slot_page, slots_of,
 };
 use keepfs_format::{FromBytes, IntoBytes, PAGE, history, map};
 
@@ -70,8 +70,8 @@ pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superbloc
         sink.push(Finding::NoSuperblock {});
         return None;
     };
-    if newest.ro_compat.get() != 0 {
-        let features = newest.ro_compat.get();
+    let features = newest.ro_compat.get() & !RO_COMPAT_KNOWN;
+    if features != 0 {
         sink.push(Finding::SuperblockFeatures { features });
     }
     judge(&slots, newest, sink);
@@ -148,7 +148,7 @@ fn broken(sb: &Superblock) -> Option<&'static str> {
     let zones = pages.checked_div(sb.zone_pages.get()).map(|whole| whole + 1);
     let in_zone = |zone: u64| zones.is_some() && zone.checked_mul(sb.zone_pages.get()).is_some_and(|p| p < pages);
     let small = |n: u64| n < 1 << 63;
-    let rules: [(bool, &'static str); 20] = [
+    let rules: [(bool, &'static str); 21] = [
         (sb.magic == MAGIC && sb.version.get() == VERSION, "version"),
         ((PAGES_MIN..=PAGES_MAX).contains(&pages), "pages"),
         (matches!(sb.meta_copies.get(), 1 | 2), "meta_copies"),
@@ -178,6 +178,10 @@ fn broken(sb: &Superblock) -> Option<&'static str> {
         ),
         (sb.incompat.get() & !INCOMPAT_KNOWN == 0, "features"),
         (history_fits(sb), "history"),
+        (
+            sb.ro_compat.get() & RO_COMPAT_MMP == 0 || mmp_fits(sb),
+            "multi-mount protection",
+        ),
         (
             sb.protect <= PROTECT_MAX && (sb.protect != 0) == (sb.incompat.get() & INCOMPAT_PROTECT != 0),
             "protection",
@@ -212,6 +216,16 @@ fn history_fits(sb: &Superblock) -> bool {
         && end <= sb.pages.get()
         && !slot_within(start, end, sb.pages.get())
         && (end <= log.start || start >= log.end)
+}
+
+/// There is a page for the block behind the history: in the pool, no slot, not of the log (S-2.12).
+fn mmp_fits(sb: &Superblock) -> bool {
+    let count = u64::from(sb.history_pages.get());
+    let Some(page) = sb.history_start.get().checked_add(count) else {
+        return false;
+    };
+    let log = sb.log_start.get()..sb.log_start.get().saturating_add(sb.log_pages.get());
+    count != 0 && page < sb.pages.get() && !slot_within(page, page + 1, sb.pages.get()) && !log.contains(&page)
 }
 
 fn slot_within(start: u64, end: u64, pages: u64) -> bool {

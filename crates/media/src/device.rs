@@ -65,6 +65,21 @@ pub trait Device: Send + Sync {
     /// [`DeviceError::NoDiscard`] if it cannot be told such things, and nothing happened.
     fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError>;
 
+    /// Fills `buf` from page `at` on as other machines that share the device see it now, past all that waits in this one.
+    fn read_shared(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.read_fresh(at, buf)
+    }
+
+    /// Writes `data` from page `at` on so that other machines that share the device see it when this returns, whatever else waits
+    /// to be written.
+    fn write_shared(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
+        self.write(at, data, class)?;
+        self.flush()
+    }
+
+    /// What the system remembers of it is forgotten, as far as that can be: another machine may have written it.
+    fn forget(&self) {}
+
     /// What was read and written so far.
     fn counters(&self) -> Counters;
 

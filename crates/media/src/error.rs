@@ -114,6 +114,24 @@ pub enum DeviceError {
         /// Who uses it, as far as known.
         by: String,
     },
+    /// Another machine has the pool that is on it (S-2.12).
+    #[error("{device} is in use by {by}; unmount it there first (reading works: -o ro)")]
+    Taken {
+        /// The device's name.
+        device: String,
+        /// Who has it, as far as known.
+        by: String,
+    },
+    /// It could not be shown to other machines that the pool is in use, so one of them may have it by now (S-2.12).
+    #[error(
+        "{device} is not written any more: its block of multi-mount protection could not be written for {seconds} s, and another machine may have the pool by now; check the device (dmesg), then unmount the pool and mount it again"
+    )]
+    Late {
+        /// The device's name.
+        device: String,
+        /// For how long.
+        seconds: u64,
+    },
     /// Neither a regular file nor a block device, or of a size that holds no page.
     #[error("{path} cannot hold a pool: {why}; give a regular file or a block device")]
     Unsuitable {

@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -59,6 +60,8 @@ pub struct FileDevice {
     writing: OnceLock<File>,
     /// What will be `writing`, opened before it was wanted ([`FileDevice::prepare_writing`]); `None`: it is protected.
     prepared: OnceLock<Option<File>>,
+    /// The same past the page cache, for what other machines look at; `None`: its file system knows no such way.
+    shared: OnceLock<Option<File>>,
     /// Buffers of direct transfers that nobody uses; `None`: transfers go through the page cache.
     bounce: Option<Mutex<Vec<Box<Bounce>>>>,
     meter: Meter,
@@ -75,6 +78,10 @@ const BOUNCE_PAGES: usize = 64;
 
 #[repr(C, align(4096))]
 struct Bounce([u8; BOUNCE_PAGES * PAGE]);
+
+/// A buffer of one page for [`Device::read_shared`] and [`Device::write_shared`].
+#[repr(C, align(4096))]
+struct Aligned([u8; PAGE]);
 
 impl FileDevice {
     /// Opens an existing file or block device; its size is rounded down to whole pages.
@@ -171,6 +178,10 @@ impl FileDevice {
         if pages == 0 {
             return Err(unsuitable(path, "it is smaller than one page"));
         }
+        let shared = match mode {
+            OpenMode::ReadWrite => OnceLock::from(open_past_cache(&file)),
+            OpenMode::ReadOnly => OnceLock::new(),
+        };
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -180,6 +191,7 @@ impl FileDevice {
             mode,
             writing: OnceLock::new(),
             prepared: OnceLock::new(),
+            shared,
             bounce: options.direct.then(Mutex::default),
             meter: Meter::default(),
             handed: AtomicBool::new(false),
@@ -264,7 +276,14 @@ impl FileDevice {
             Some(Err(DeviceError::Protected { .. })) => None,
             _ => return,
         };
+        let _ = self.shared.set(prepared.as_ref().and_then(open_past_cache));
         let _ = self.prepared.set(prepared);
+    }
+
+    /// The way past the page cache, if there is one.
+    fn shared(&self) -> Option<&File> {
+        let open = || self.writing.get().and_then(open_past_cache);
+        self.shared.get_or_init(open).as_ref()
     }
 
     fn open_writable(&self) -> Result<File, DeviceError> {
@@ -474,6 +493,42 @@ impl Device for FileDevice {
         Ok(())
     }
 
+    fn read_shared(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        check_span(self.pages, at, buf.len())?;
+        let Some(file) = self.shared() else {
+            return self.read_fresh(at, buf);
+        };
+        let mut aligned = Box::new(Aligned([0; PAGE]));
+        for (part, page) in buf.chunks_exact_mut(PAGE).zip(at.0..) {
+            let read = file.read_exact_at(&mut aligned.0, page * PAGE_BYTES);
+            read.map_err(|source| self.fails("read", PageNo(page), source))?;
+            part.copy_from_slice(&aligned.0);
+        }
+        self.meter.read(buf.len());
+        Ok(())
+    }
+
+    fn write_shared(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
+        self.writable()?;
+        check_span(self.pages, at, data.len())?;
+        let Some(file) = self.shared() else {
+            self.write(at, data, class)?;
+            return self.flush();
+        };
+        let mut aligned = Box::new(Aligned([0; PAGE]));
+        for (part, page) in data.chunks_exact(PAGE).zip(at.0..) {
+            aligned.0.copy_from_slice(part);
+            let written = file.write_all_at(&aligned.0, page * PAGE_BYTES);
+            written.map_err(|source| self.fails("write", PageNo(page), source))?;
+        }
+        self.meter.write(class, data.len());
+        Ok(())
+    }
+
+    fn forget(&self) {
+        sys::forget_cached(&self.file, 0, 0);
+    }
+
     fn counters(&self) -> Counters {
         self.meter.snapshot()
     }
@@ -503,6 +558,14 @@ impl Device for FileDevice {
         let _ = self.writing.set(file);
         Ok(())
     }
+}
+
+/// The same file or device once more, with O_DIRECT. `None`: there is no /proc, or its file system knows no such way.
+fn open_past_cache(file: &File) -> Option<File> {
+    let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let mut open = File::options();
+    open.read(true).write(true).custom_flags(libc::O_DIRECT);
+    open.open(again).ok()
 }
 
 /// Makes the name of a new file durable.

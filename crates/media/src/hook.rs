@@ -99,6 +99,15 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
         (**self).discard(at, pages)
     }
+    fn read_shared(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        (**self).read_shared(at, buf)
+    }
+    fn write_shared(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
+        (**self).write_shared(at, data, class)
+    }
+    fn forget(&self) {
+        (**self).forget();
+    }
     fn counters(&self) -> Counters {
         (**self).counters()
     }

@@ -215,6 +215,8 @@ pub struct Store {
     /// Which page of it was made again then (S-9.11).
     log_mended: OnceLock<log::Mended>,
     fences: fence::Fences,
+    /// That this machine has the pool, where the pool tells (S-2.12).
+    mmp: Option<Arc<mmp::Guard>>,
     /// Redo and undo tell all that frames have beyond the log: not while a recovery applies it.
     is_witnessed: AtomicBool,
 }
@@ -234,6 +236,7 @@ impl Store {
             let page = keepfs_format::superblock::slot_page(slot, sb.pages.get());
             device.write(PageNo(page), &blank, Class::Superblock)?;
         }
+        mmp::write_first(&*device, &Pool::of(&sb))?;
         device.flush()?;
         let options = StoreOptions {
             background: false,
@@ -289,7 +292,11 @@ impl Store {
         }
         let available = options.guard.available();
         available.map_err(|e| Error::Guard(e.to_string()))?;
-        recover::open(device, options)?.start(options)
+        let (mut store, guard) = mmp::claimed(device, options, mmp::claim::Why::Open, |device| {
+            recover::open(device, options)
+        })?;
+        store.mmp = guard;
+        store.start(options)
     }
 
     /// From here on others may use it.
@@ -388,6 +395,7 @@ impl Store {
             log_cut: OnceLock::new(),
             log_mended: OnceLock::new(),
             fences: fence::Fences::default(),
+            mmp: None,
             is_witnessed: AtomicBool::new(false),
             pool,
         })
@@ -505,6 +513,9 @@ impl Store {
         self.end_threads();
         let settled = self.settle();
         self.keep_history();
+        if let Some(guard) = &self.mmp {
+            guard.leave();
+        }
         settled
     }
 
@@ -558,11 +569,17 @@ impl Store {
     pub fn kill(&self) {
         self.stop_threads();
         self.device.turn_off();
+        if let Some(guard) = &self.mmp {
+            guard.abandon();
+        }
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
+        if let Some(guard) = &self.mmp {
+            guard.end();
+        }
         self.end_threads();
     }
 }

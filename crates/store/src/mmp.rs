@@ -2,10 +2,22 @@
 //!
 //! * [`block`]: what stands on the device.
 //! * [`claim`]: who may have the pool, as a machine of states without device or clock, so that all orders of events can be tried.
+//! * [`guard`]: a claim with its device and its clock; [`guarded`]: the device that is written only while the claim holds.
 
 pub mod block;
 pub mod claim;
+mod guard;
+mod guarded;
 
+pub use guard::Guard;
+pub use guarded::Guarded;
+
+use crate::Store;
+use crate::error::Error;
+use crate::pool::Pool;
+use claim::Why;
+use keepfs_media::Device;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Who claims a pool.
@@ -28,3 +40,93 @@ fn since_1970() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() as i64)
 }
+
+/// The guard of the pool on `device`, which nobody has claimed yet, if the pool has a block for it. Errors: there is no pool.
+pub fn guard_of(device: &Arc<dyn Device>, who: &Who, background: bool) -> Result<Option<Arc<Guard>>, Error> {
+    let pool = Pool::on(&**device)?;
+    let made = |page| Guard::new(device.clone(), page, pool.id, who.clone(), background);
+    pool.mmp.map(made).transpose()
+}
+
+/// Opens a pool by `open`, which gets a device that is written only while this machine has the pool: claimed first, unless it is
+/// opened for reading; let go of again if it cannot be opened.
+pub fn claimed<T>(
+    device: Arc<dyn Device>,
+    options: &crate::StoreOptions,
+    why: Why,
+    open: impl FnOnce(Arc<dyn Device>) -> Result<T, Error>,
+) -> Result<(T, Option<Arc<Guard>>), Error> {
+    let Some(guard) = guard_of(&device, &options.who, options.background)? else {
+        return Ok((open(device)?, None));
+    };
+    if !options.read_only {
+        guard.claim(why)?;
+    }
+    match open(Arc::new(Guarded::new(device, guard.clone()))) {
+        Ok(opened) => Ok((opened, Some(guard))),
+        Err(error) => {
+            guard.leave();
+            Err(error)
+        }
+    }
+}
+
+impl Store {
+    /// Seconds of the interval in which this machine shows that it has the pool (S-2.12). `None`: nobody is asked.
+    pub fn mmp(&self) -> Option<u32> {
+        self.mmp.as_ref()?.interval_s()
+    }
+
+    /// What the block says that shows who has the pool, as it is on the device. `None`: the pool has none.
+    pub fn mmp_seen(&self) -> Option<block::Seen> {
+        self.mmp.as_ref().map(|guard| guard.seen())
+    }
+
+    /// From here on the pool shows in each interval of so many seconds that this machine has it, or with `None` does not. No
+    /// checkpoint is written. Returns whether that is a change.
+    ///
+    /// Errors: `ReadOnly`; `BadPool`, the pool has no block for it; another machine has it; those of the device.
+    pub fn set_mmp(&self, interval_s: Option<u32>) -> Result<bool, Error> {
+        self.alive()?;
+        if self.is_read_only() {
+            return Err(Error::ReadOnly("it was opened so".into()));
+        }
+        let Some(guard) = &self.mmp else {
+            return match interval_s {
+                None => Ok(false),
+                Some(_) => Err(Error::BadPool(
+                    "it was made without a block for multi-mount protection; make a new one with `keepfs create` and copy the files"
+                        .into(),
+                )),
+            };
+        };
+        if guard.interval_s() == interval_s {
+            return Ok(false);
+        }
+        match interval_s {
+            Some(interval_s) => guard.claim(Why::Protect(interval_s))?,
+            None => guard.end_protection()?,
+        }
+        Ok(true)
+    }
+}
+
+/// Writes the first block of a new pool: nobody is asked. Errors: those of the device.
+pub fn write_first(device: &dyn Device, pool: &Pool) -> Result<(), Error> {
+    let Some(page) = pool.mmp else { return Ok(()) };
+    let block = block::unowned(
+        pool.id,
+        keepfs_format::mmp::OFF,
+        keepfs_format::mmp::INTERVAL_S_DEFAULT,
+        0,
+    );
+    device.write(
+        keepfs_media::PageNo(page),
+        &block::page(&block),
+        keepfs_media::Class::Superblock,
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use crate::arena::Guard;
 use crate::ladder::Rungs;
+use crate::mmp::Who;
 use keepfs_audit::digest::Equations;
 use keepfs_codes::Protection;
 
@@ -43,6 +44,8 @@ pub struct StoreOptions {
     /// Groups have the changed parts of metablocks only. Off: they take as many log pages as the whole metablocks would,
     /// for comparison (ReconFS-EC, ReconFS section 5.2.3; decision 0421).
     pub compact: bool,
+    /// Who claims the pool, where several machines reach it (S-2.12).
+    pub who: Who,
     /// What is tried when a frame does not verify (S-15.14, S-15.16); fewer than all in tests of one rung.
     pub rungs: Rungs,
 }
@@ -67,6 +70,7 @@ impl Default for StoreOptions {
             lasting: false,
             discard: false,
             compact: true,
+            who: Who::default(),
             rungs: Rungs::ALL,
         }
     }

@@ -17,8 +17,9 @@ use keepfs_codes::Protection;
 use keepfs_codes::identity::Identities;
 use keepfs_format::PoolId;
 use keepfs_format::map::CHUNK_PAGES_MAX;
+use keepfs_format::mmp;
 use keepfs_format::plog::Run;
-use keepfs_format::superblock::{self, INCOMPAT_TEST, PAGES_MAX, PAGES_MIN, Superblock};
+use keepfs_format::superblock::{self, INCOMPAT_TEST, PAGES_MAX, PAGES_MIN, RO_COMPAT_MMP, Superblock};
 use keepfs_media::Device;
 
 /// What never changes in memory while a pool is open; [`Settings`] are changed on the device for the next opening.
@@ -44,6 +45,8 @@ pub struct Pool {
     pub log: log::Region,
     /// Where the history lies (S-2.7).
     pub history: Option<Run>,
+    /// Where its block of multi-mount protection lies (S-2.12).
+    pub mmp: Option<u64>,
     /// Label.
     pub label: String,
     /// What guards frames in memory (S-2.6).
@@ -75,6 +78,8 @@ pub struct FormatOptions {
     pub protect: Protection,
     /// Pages of the history (S-2.7); chosen by size if `None`, 0 = none.
     pub history_pages: Option<u32>,
+    /// Give it a block of multi-mount protection (S-2.12), where it has a history.
+    pub mmp: bool,
     /// Make it a pool for tests, into which faults may be injected (S-2.8).
     pub test: bool,
 }
@@ -91,6 +96,7 @@ impl Default for FormatOptions {
             created: (0, 0),
             protect: PROTECT_DEFAULT,
             history_pages: None,
+            mmp: false,
             test: false,
         }
     }
@@ -128,6 +134,7 @@ impl Pool {
                 pool: id,
             },
             history: history::of(sb),
+            mmp: mmp_page(sb),
             label: String::from_utf8_lossy(label).into_owned(),
             protect: protect::of(sb.protect).unwrap_or(PROTECT_DEFAULT),
             created_s: sb.created_sec.get(),
@@ -205,10 +212,18 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
     sb.zone_next = 1.into();
     sb.log_seq = Pool::of(&sb).log.first().into();
     history::place(&mut sb, o.history_pages);
+    if o.mmp && mmp::page_of(&sb).is_some() {
+        sb.ro_compat = RO_COMPAT_MMP.into();
+    }
     Ok(sb)
 }
 
-/// Runs that the page bitmap of an empty pool has set: superblock slots, log and history (S-2.4, S-2.7).
+/// Where the block of multi-mount protection lies, if the pool has one.
+fn mmp_page(sb: &Superblock) -> Option<u64> {
+    mmp::page_of(sb).filter(|_| sb.ro_compat.get() & RO_COMPAT_MMP != 0)
+}
+
+/// Runs that the page bitmap of an empty pool has set: superblock slots, log, history (S-2.4, S-2.7), and the block behind it (S-2.12).
 pub fn fixed_runs(pool: &Pool) -> Vec<Run> {
     let mut runs = vec![Run {
         start: pool.log.start,
@@ -219,6 +234,7 @@ pub fn fixed_runs(pool: &Pool) -> Vec<Run> {
         count: 1,
     }));
     runs.extend(pool.history);
+    runs.extend(pool.mmp.map(|start| Run { start, count: 1 }));
     runs
 }
 

@@ -16,6 +16,7 @@ pub(crate) use there::there;
 
 use crate::arena::Arena;
 use crate::error::Error;
+use crate::mmp::{self, claim::Why};
 use crate::planted::{self, Bug, Point, Second};
 use crate::redo::ENTRIES_MAX;
 use crate::remains::{ARENA, PARITY, REQUESTS, SESSION, STAGING, SUMS};
@@ -165,6 +166,22 @@ impl Store {
         remains: Remains,
         mut raise: impl FnMut(u64),
     ) -> Result<(Arc<Store>, Resumed), Error> {
+        let resume = |device| Store::resume_or_read(device, options, remains, &mut raise);
+        let ((mut store, resumed), guard) = mmp::claimed(device, options, Why::Succeed, resume)?;
+        store.mmp = guard;
+        let options = StoreOptions {
+            read_only: store.is_read_only(),
+            ..options.clone()
+        };
+        Ok((store.start(&options)?, resumed))
+    }
+
+    fn resume_or_read(
+        device: Arc<dyn Device>,
+        options: &StoreOptions,
+        remains: Remains,
+        mut raise: impl FnMut(u64),
+    ) -> Result<(Store, Resumed), Error> {
         let again = remains.duplicate()?;
         match Store::resume_as(device.clone(), options, remains, &mut raise) {
             Err(why @ Error::Damaged(_)) if !options.read_only => {
@@ -188,7 +205,7 @@ impl Store {
         options: &StoreOptions,
         remains: Remains,
         mut raise: impl FnMut(u64),
-    ) -> Result<(Arc<Store>, Resumed), Error> {
+    ) -> Result<(Store, Resumed), Error> {
         let mut resumed = Resumed::default();
         let mut clock = Lap::begin();
         let inherited = remains.duplicate()?;
@@ -250,7 +267,7 @@ impl Store {
             store.tell_lost(resumed.lost, by_log);
         }
         resumed.tell();
-        Ok((store.start(&options)?, resumed))
+        Ok((store, resumed))
     }
 
     /// Number `ino` is handed out to nobody while this server lives (S-16.5). If an inode has it, that goes on.

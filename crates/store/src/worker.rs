@@ -14,6 +14,11 @@ impl Worker {
         *self.0.lock() = Some(thread);
     }
 
+    /// Whether one was put here and not waited for.
+    pub fn is_there(&self) -> bool {
+        self.0.lock().is_some()
+    }
+
     /// Waits for its end, unless this thread is it. It must have been told to end.
     pub fn join(&self) {
         let thread = self.0.lock().take();

@@ -11,7 +11,8 @@ use keepfs_audit::read::View;
 use keepfs_format::bitmap;
 use keepfs_format::blockmap::{PageEntry, UNWRITTEN};
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
-use keepfs_format::superblock::{SLOTS, slot_page};
+use keepfs_format::mmp::page_of;
+use keepfs_format::superblock::{RO_COMPAT_MMP, SLOTS, slot_page};
 use keepfs_format::{FromBytes, MetaId, Space};
 use keepfs_media::Class;
 use keepfs_media::image::Image;
@@ -49,6 +50,8 @@ pub struct Ground {
     pages: u64,
     log: Range<u64>,
     history: Range<u64>,
+    /// The block of multi-mount protection.
+    mmp: Option<u64>,
     /// Chunks by their first page.
     chunks: BTreeMap<u64, Chunk>,
     /// The page bitmap; `None` where it is bad.
@@ -86,6 +89,7 @@ impl Ground {
             pages,
             log: log..log + sb.log_pages.get(),
             history: history..history + u64::from(sb.history_pages.get()),
+            mmp: page_of(&sb).filter(|_| sb.ro_compat.get() & RO_COMPAT_MMP != 0),
             chunks,
             bits,
             said: view.findings().iter().map(ToString::to_string).collect(),
@@ -109,6 +113,10 @@ impl Ground {
         }
         if self.history.contains(&page) {
             return Use::History;
+        }
+        // Written by whoever writes superblocks, and by nobody else.
+        if self.mmp == Some(page) {
+            return Use::Slot;
         }
         let chunk = self.chunks.range(..=page).next_back();
         if let Some((start, chunk)) = chunk.filter(|(start, chunk)| page - **start < u64::from(chunk.pages())) {

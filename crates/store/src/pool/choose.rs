@@ -5,9 +5,10 @@ use super::{history, protect};
 use crate::error::Error;
 use keepfs_codes::crc64;
 use keepfs_format::map::{CHUNK_PAGES_MAX, HEIGHT_MAX};
+use keepfs_format::mmp::page_of;
 use keepfs_format::superblock::{
-    self, CLEAN, CRC_OFFSET, INCOMPAT_KNOWN, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, Root, SLOTS, Superblock, VERSION,
-    slot_page, slots_of,
+    self, CLEAN, CRC_OFFSET, INCOMPAT_KNOWN, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, RO_COMPAT_KNOWN, RO_COMPAT_MMP, Root,
+    SLOTS, Superblock, VERSION, slot_page, slots_of,
 };
 use keepfs_format::{FromBytes, PAGE};
 use keepfs_media::signature;
@@ -80,7 +81,7 @@ pub fn superblocks(device: &dyn Device) -> Vec<Superblock> {
 /// Whether a pool may be written (S-2.3, S-2.5). Errors: it has features whose structures this Keepfs would not keep right,
 /// or a counter that would come to its end.
 pub fn may_write(sb: &Superblock) -> Result<(), Error> {
-    let unknown = sb.ro_compat.get();
+    let unknown = sb.ro_compat.get() & !RO_COMPAT_KNOWN;
     if unknown != 0 {
         return Err(Error::BadPool(format!(
             "it has features that this Keepfs does not know (ro_compat {unknown:#x}) and would break by writing; mount it \
@@ -271,7 +272,7 @@ fn broken(sb: &Superblock) -> Option<(&'static str, u64)> {
     let over_slot = |end: u64| (0..SLOTS).any(|slot| (log_start..end).contains(&slot_page(slot, pages)));
     let count = |n: u64| n < COUNT_MAX;
     let roots = || sb.roots.iter();
-    let rules: [(bool, &'static str, u64); 24] = [
+    let rules: [(bool, &'static str, u64); 25] = [
         ((PAGES_MIN..=PAGES_MAX).contains(&pages), "number of pages", pages),
         (
             matches!(sb.meta_copies.get(), 1 | 2),
@@ -326,6 +327,11 @@ fn broken(sb: &Superblock) -> Option<(&'static str, u64)> {
         (
             history::is_right(sb),
             "place of the history (and its feature)",
+            sb.history_start.get(),
+        ),
+        (
+            sb.ro_compat.get() & RO_COMPAT_MMP == 0 || page_of(sb).is_some(),
+            "place of the block of multi-mount protection (behind the history)",
             sb.history_start.get(),
         ),
         (protect::is_right(sb), "protection (and its feature)", sb.protect.into()),
