@@ -29,6 +29,7 @@ mod index;
 mod inode;
 mod links;
 mod map;
+pub mod mend;
 mod node;
 mod plog;
 mod pool;

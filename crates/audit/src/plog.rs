@@ -30,6 +30,10 @@ pub(crate) struct Log {
     pub groups: Vec<Group>,
     /// Groups up to this number need no data check (S-9.2).
     pub durable: u64,
+    /// Pages that were accepted, those of a dropped group too.
+    pub seen: u64,
+    /// Number that the next group has.
+    pub next: u64,
 }
 
 /// What precedes a page in the bytes that its CRC covers (S-8.3): pool id, incarnation, the CRC before.
@@ -51,6 +55,8 @@ pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
         log: Log {
             groups: Vec::new(),
             durable: pool.sb.durable.get(),
+            seen: 0,
+            next: pool.sb.group.get(),
         },
         open: None,
         chain: pool.sb.chain.get(),
@@ -69,6 +75,7 @@ pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
             sequence: open.sequence + open.pages,
         });
     }
+    scan.log.next = scan.group;
     scan.log
 }
 
@@ -135,6 +142,7 @@ impl Scan {
         }
         self.judge(pool, sequence, &head);
         self.chain = stored;
+        self.log.seen += 1;
         self.take(sequence, &head, bytes);
         true
     }

@@ -240,6 +240,55 @@ impl<'i> Pool<'i> {
         indices
     }
 
+    /// Metablocks that are not as the checkpoint has them, with their bytes.
+    pub fn changed_bytes(&self) -> Vec<(u64, Rc<Page>)> {
+        let bytes = |(id, changed): (&u64, &Changed)| match changed {
+            Changed::Bytes(bytes) => Some((*id, bytes.clone())),
+            _ => None,
+        };
+        self.changed.iter().filter_map(bytes).collect()
+    }
+
+    /// Those that died since, with the generation of their last life.
+    pub fn changed_dead(&self) -> Vec<(u64, u32)> {
+        let dead = |(id, changed): (&u64, &Changed)| match changed {
+            Changed::Dead(generation) => Some((*id, *generation)),
+            _ => None,
+        };
+        self.changed.iter().filter_map(dead).collect()
+    }
+
+    /// The generation of the last life of a metablock, as far as it is known; 0 if it has had none.
+    pub fn last_generation(&self, id: MetaId) -> u32 {
+        match self.changed.get(&id.0) {
+            Some(Changed::Bytes(bytes)) => return header(bytes).generation.get(),
+            Some(Changed::Dead(generation)) => return *generation,
+            _ => {}
+        }
+        let row = id.space().and_then(|space| {
+            let at = self.row(space, id.index())?;
+            self.rows[space as usize].get(at)
+        });
+        row.map_or(0, |row| row.entry.generation.get())
+    }
+
+    /// An index of NODES that no node has ever had, as far as is known.
+    pub fn next_node(&self) -> u64 {
+        let range = MetaId::new(Space::Nodes, 0).0..=MetaId::new(Space::Nodes, u64::MAX).0;
+        let row = self.rows[Space::Nodes as usize].last().map(|row| row.index);
+        let changed = self.changed.range(range).next_back().map(|(id, _)| MetaId(*id).index());
+        row.max(changed).map_or(0, |last| last + 1)
+    }
+
+    /// Whether the checkpoint has one copy of it where there should be two.
+    pub fn is_single(&self, id: MetaId) -> bool {
+        let row = id.space().and_then(|space| {
+            let at = self.row(space, id.index())?;
+            self.rows[space as usize].get(at)
+        });
+        row.is_some_and(|row| row.entry.second.get() == 0) && self.sb.meta_copies.get() == 2
+    }
+
     /// Reads the pages of a live map entry: the first good copy whose header is what the entry says.
     pub fn fetch(&mut self, id: MetaId, entry: &MapEntry) -> Option<Rc<Page>> {
         let (first, second) = (entry.first.get(), entry.second.get());

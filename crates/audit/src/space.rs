@@ -50,11 +50,16 @@ pub(crate) fn system_pages(walk: &mut Walk<'_>) {
         }
     }
     walk.blind.users |= bad;
-    for (page, id) in core::mem::take(&mut walk.pool.homes) {
-        if !bad && !chunks.has(page) {
-            walk.finding(Finding::HomeOutside { id: id.into(), page });
+    let homes = core::mem::take(&mut walk.pool.homes);
+    for (page, id) in &homes {
+        if !bad && !chunks.has(*page) {
+            walk.finding(Finding::HomeOutside {
+                id: (*id).into(),
+                page: *page,
+            });
         }
     }
+    walk.pool.homes = homes;
 }
 
 fn add_chunk(walk: &mut Walk<'_>, chunks: &mut Set, id: MetaId, slot: usize, chunk: &Chunk) {

@@ -96,7 +96,7 @@ pub(crate) struct Walk<'i> {
 }
 
 impl<'i> Walk<'i> {
-    fn new(pool: Pool<'i>, replayed: Replayed, options: Options) -> Self {
+    pub fn new(pool: Pool<'i>, replayed: Replayed, options: Options) -> Self {
         let blind = !pool.holes.is_empty();
         Walk {
             counts: Counts {
@@ -126,6 +126,21 @@ impl<'i> Walk<'i> {
 
     fn run(&mut self) {
         space::system_pages(self);
+        self.run_tree();
+        space::check(self);
+        self.pool.fetch_rest();
+    }
+
+    /// The walk of a pool that is being repaired in memory: space is not compared, and what holds metadata is in use.
+    pub fn run_for_repair(&mut self) {
+        space::system_pages(self);
+        for page in self.pool.home_pages.iter() {
+            self.system.add(page);
+        }
+        self.run_tree();
+    }
+
+    fn run_tree(&mut self) {
         space::load_orphans(self);
         inode::all(self);
         let mut directories: Vec<u64> = self
@@ -140,8 +155,6 @@ impl<'i> Walk<'i> {
         }
         links::check(self);
         body::check_staged(self);
-        space::check(self);
-        self.pool.fetch_rest();
     }
 
     pub fn finding(&mut self, finding: Finding) {

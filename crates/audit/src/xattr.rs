@@ -90,6 +90,23 @@ fn list(walk: &mut Walk<'_>, ino: u64, mut bytes: &[u8]) {
     }
 }
 
+/// Whether these bytes are a list of attributes as S-7.4 allows.
+pub(crate) fn is_list(mut bytes: &[u8]) -> bool {
+    let mut seen = HashSet::new();
+    while !bytes.is_empty() {
+        let Some(attr) = split(bytes) else { return false };
+        let is_right = usize::from(attr.namespace) < NAMESPACES.len()
+            && attr.name.is_empty() == (attr.namespace >= WHOLE_NAMES)
+            && !attr.name.contains(&0)
+            && seen.insert((attr.namespace, attr.name));
+        if !is_right {
+            return false;
+        }
+        bytes = attr.rest;
+    }
+    true
+}
+
 /// The first attribute of a list.
 pub(crate) struct Attr<'b> {
     pub namespace: u8,

@@ -6,5 +6,6 @@ mod clean;
 mod hole;
 mod hostile;
 mod log;
+mod mend;
 mod salvage;
 mod sample;

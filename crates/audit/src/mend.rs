@@ -1,0 +1,378 @@
+//! Repair: what a walk can compute is made anew in memory, and laid out as the pages of the next checkpoint (S-21.3).
+//!
+//! [`plan`] reads and changes nothing. What it gives is pages to be written, in an order that leaves the pool as it was until
+//! the superblock stands, and the sentences that say what will be different. It is given only if a walk over the pool as it
+//! would be then finds no error.
+
+mod bodies;
+mod edit;
+mod layout;
+mod names;
+mod space;
+mod tree;
+
+use crate::finding::{Finding, Severity};
+use crate::image::Image;
+use crate::pool::{Load, Pool};
+use crate::replay::{self, Replayed};
+use crate::report::{Report, Sink};
+use crate::staged::Stage;
+use crate::walk::{Options, Walk};
+use crate::{Page, map, plog, scan, superblock, walk};
+use keepfs_format::{Kind, MetaId, PAGE, Space};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use layout::Write;
+
+/// What a repair would do.
+#[derive(Debug)]
+pub struct Plan {
+    /// What is wrong, as a check tells it.
+    pub before: Report,
+    /// What will be different, one sentence each.
+    pub actions: Vec<String>,
+    /// The pages to be written; empty if there is nothing to do.
+    pub writes: Vec<Write>,
+    /// Generation of the superblock that stands when all is written.
+    pub generation: u64,
+    /// What a check finds then.
+    pub after: Report,
+}
+
+/// Why a pool cannot be repaired.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No superblock is valid.
+    #[error("{0}; what can be read comes out with `keepfs salvage`")]
+    NoPool(Finding),
+    /// A version that this one does not know may have written it.
+    #[error("{0}: repairing it might undo what a later Keepfs knows of")]
+    Unknown(Finding),
+    /// It needs more pages than are free.
+    #[error(
+        "the repair needs {needed} free pages and the pool has {free}; what can be read comes out with `keepfs salvage`"
+    )]
+    NoRoom {
+        /// Pages needed.
+        needed: u64,
+        /// Pages free.
+        free: u64,
+    },
+    /// What was planned would leave an error.
+    #[error("this cannot be repaired: {0}; what can be read comes out with `keepfs salvage`")]
+    Left(Finding),
+    /// A walk of what is left would not end.
+    #[error("{0}")]
+    Other(&'static str),
+    /// Each round of it found something else.
+    #[error(
+        "the repair comes to no end (at last: {0}): this is a bug, tell its makers; what can be read comes out with `keepfs salvage`"
+    )]
+    Endless(String),
+}
+
+/// Rounds in which what follows from a repair is repaired.
+const ROUNDS: usize = 6;
+
+/// Plans the repair of a pool.
+///
+/// # Errors
+/// [`Refusal`]: nothing can be done, and nothing was.
+pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
+    let before = walk(image, &Options::default());
+    judge(&before)?;
+    if before.is_sound() && !before.findings.iter().any(is_mended) {
+        return Ok(Plan {
+            after: before.clone(),
+            generation: before.generation,
+            before,
+            actions: Vec::new(),
+            writes: Vec::new(),
+        });
+    }
+    let mut mender = Mender::open(image)?;
+    mender.told(&before);
+    mender.blocks();
+    mender.rounds()?;
+    let laid = layout::lay_out(&mut mender)?;
+    let over = Over {
+        image,
+        pages: laid.iter().map(|write| (write.page, &*write.bytes)).collect(),
+    };
+    let after = walk(&over, &Options::default());
+    if let Some(left) = after.errors().next() {
+        return Err(Refusal::Left(left.clone()));
+    }
+    Ok(Plan {
+        generation: after.generation,
+        before,
+        actions: mender.actions,
+        writes: laid,
+        after,
+    })
+}
+
+/// Warnings that a repair is for: what is lost is cut off.
+fn is_mended(finding: &Finding) -> bool {
+    matches!(finding, Finding::MetaLost { .. })
+}
+
+fn judge(before: &Report) -> Result<(), Refusal> {
+    let unknown = |f: &&Finding| {
+        matches!(
+            f,
+            Finding::SuperblockField { .. } | Finding::SuperblockFeatures { .. } | Finding::SuperblockCut { .. }
+        )
+    };
+    if let Some(finding) = before.findings.iter().find(unknown) {
+        return Err(Refusal::Unknown(finding.clone()));
+    }
+    match before.findings.iter().find(|f| matches!(f, Finding::NoSuperblock {})) {
+        Some(finding) => Err(Refusal::NoPool(finding.clone())),
+        None => Ok(()),
+    }
+}
+
+/// An image with pages written over it.
+struct Over<'i> {
+    image: &'i dyn Image,
+    pages: BTreeMap<u64, &'i Page>,
+}
+
+impl Image for Over<'_> {
+    fn pages(&self) -> u64 {
+        self.image.pages()
+    }
+
+    fn read(&self, page: u64, buf: &mut [u8; PAGE]) -> Result<(), String> {
+        match self.pages.get(&page) {
+            Some(bytes) => {
+                buf.copy_from_slice(&bytes[..]);
+                Ok(())
+            }
+            None => self.image.read(page, buf),
+        }
+    }
+}
+
+/// A pool while it is repaired in memory.
+pub(crate) struct Mender<'i> {
+    /// None only while a walk has it.
+    walk: Walk<'i>,
+    log: LogEnd,
+    /// Greatest generation of a superblock that anything tells of.
+    generation: u64,
+    actions: Vec<String>,
+    /// Inodes that a walk found something wrong about.
+    flagged: BTreeSet<u64>,
+    seq: u64,
+}
+
+/// Where the log ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogEnd {
+    /// Pages that were accepted.
+    pub seen: u64,
+    /// Number of the group that would come next.
+    pub group: u64,
+    /// Greatest group told as durable.
+    pub durable: u64,
+}
+
+impl<'i> Mender<'i> {
+    fn open(image: &'i dyn Image) -> Result<Self, Refusal> {
+        let mut sink = Sink::new(usize::MAX);
+        let sb = superblock::choose(image, &mut sink).ok_or(Refusal::NoPool(Finding::NoSuperblock {}))?;
+        let mut generation = sb.generation.get();
+        let mut pool = Pool::new(image, sb, sink);
+        map::read(&mut pool);
+        let found = scan::fill(&mut pool);
+        let log = plog::read(&mut pool);
+        for finding in &pool.sink.findings {
+            if let Finding::SuperblockLost { base, .. } = finding {
+                generation = generation.max(*base);
+            }
+        }
+        let replayed = replay::replay(&mut pool, &log);
+        let seq = replayed.seq;
+        let mut mender = Mender {
+            log: LogEnd {
+                seen: log.seen,
+                group: log.next,
+                durable: log.durable,
+            },
+            generation,
+            actions: Vec::new(),
+            flagged: BTreeSet::new(),
+            seq,
+            walk: Walk::new(pool, replayed, Options::default()),
+        };
+        if found > 0 {
+            mender.act(format!(
+                "the map is made anew with {found} metablocks that were found by their headers"
+            ));
+        }
+        Ok(mender)
+    }
+
+    pub fn act(&mut self, sentence: String) {
+        self.actions.push(sentence);
+    }
+
+    pub fn pool(&mut self) -> &mut Pool<'i> {
+        &mut self.walk.pool
+    }
+
+    /// What is told of the superblocks and the log.
+    fn told(&mut self, before: &Report) {
+        for finding in &before.findings {
+            match finding {
+                Finding::LogGone { group, .. } => {
+                    self.act(format!(
+                        "the log is cut before group {group}: what was synced from there on is lost"
+                    ));
+                }
+                Finding::SuperblockLost { base, .. } => self.act(format!(
+                    "superblock generation {base} was lost: the pool goes back to generation {}",
+                    before.generation
+                )),
+                Finding::SuperblockSplit { generation } => {
+                    self.act(format!(
+                        "of two superblocks of generation {generation} the first one is taken"
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Metablocks of which no copy is good end here: what they held is missing from now on, and is looked after as that.
+    fn blocks(&mut self) {
+        for space in Space::ALL {
+            for index in self.pool().live(space) {
+                let id = MetaId::new(space, index);
+                if matches!(self.pool().load(id), Load::Bad) {
+                    let generation = self.pool().last_generation(id);
+                    self.pool().remove(id, generation);
+                    self.lost(id);
+                }
+            }
+        }
+        self.headless();
+    }
+
+    fn lost(&mut self, id: MetaId) {
+        let (space, index) = (id.space(), id.index());
+        let text = match space {
+            Some(Space::Inodes) => {
+                let first = index.saturating_mul(keepfs_format::inode::PER_BLOCK);
+                format!(
+                    "metablock {id} is lost, inodes {first} to {} with it",
+                    first.saturating_add(14)
+                )
+            }
+            Some(Space::Nodes) => format!("metablock {id} is lost, what it led to is cut off"),
+            _ => format!("metablock {id} is computed anew"),
+        };
+        self.act(text);
+    }
+
+    /// Walks, and repairs what is found, until nothing is.
+    fn rounds(&mut self) -> Result<(), Refusal> {
+        for round in 0..ROUNDS {
+            let findings = self.look();
+            let before = self.actions.len();
+            let is_done = self.one_round(&findings)? && round > 0;
+            if is_done && self.actions.len() == before {
+                return Ok(());
+            }
+        }
+        let findings = self.look();
+        let errors = findings.iter().filter(|f| f.severity() == Severity::Error);
+        let mut left: Vec<String> = errors.take(3).map(ToString::to_string).collect();
+        left.extend(self.actions.iter().rev().take(3).cloned());
+        Err(Refusal::Endless(left.join("; ")))
+    }
+
+    /// Walks what stands in memory.
+    fn look(&mut self) -> Vec<Finding> {
+        let stage = core::mem::take(&mut self.walk.stage);
+        let image = self.walk.pool.image;
+        let sb = self.walk.pool.sb.clone();
+        let mut pool = core::mem::replace(&mut self.walk.pool, Pool::new(image, sb, Sink::default()));
+        pool.sink = Sink::new(usize::MAX);
+        let replayed = Replayed {
+            stage,
+            seq: self.seq,
+            ..Replayed::default()
+        };
+        self.walk = Walk::new(pool, replayed, Options::default());
+        self.walk.run_for_repair();
+        core::mem::take(&mut self.walk.pool.sink.findings)
+    }
+
+    /// True if nothing that was found is left to be repaired before space is looked at.
+    fn one_round(&mut self, findings: &[Finding]) -> Result<bool, Refusal> {
+        let is_file = |mender: &Mender<'_>, ino: &u64| mender.walk.inodes.get(ino).is_some_and(|f| !f.is_dir());
+        let mut files = BTreeSet::new();
+        let mut directories = BTreeSet::new();
+        for finding in findings.iter().filter(|f| f.severity() == Severity::Error) {
+            match finding {
+                Finding::Inode { ino, field } => self.field(*ino, field),
+                Finding::Staged { ino, index, .. } => self.unstage(*ino, *index),
+                Finding::HoleUnlisted { ino } => self.hide(*ino),
+                Finding::Leaf { dir, .. }
+                | Finding::Entry { dir, .. }
+                | Finding::EntryInode { dir, .. }
+                | Finding::Slot { dir, .. } => {
+                    directories.insert(*dir);
+                }
+                Finding::Entries { ino, .. } => {
+                    directories.insert(*ino);
+                }
+                Finding::NodeMissing { owner: ino, .. }
+                | Finding::NodeTwice { owner: ino, .. }
+                | Finding::Node { owner: ino, .. } => {
+                    files.insert(*ino);
+                    if !is_file(self, ino) {
+                        directories.insert(*ino);
+                    }
+                }
+                Finding::PageEntry { ino, .. }
+                | Finding::PageSystem { ino, .. }
+                | Finding::PageBeyond { ino, .. }
+                | Finding::InodePages { ino, .. }
+                | Finding::Hole { ino, .. }
+                | Finding::Xattr { ino, .. } => {
+                    files.insert(*ino);
+                }
+                _ => {}
+            }
+        }
+        for ino in &files {
+            self.body(*ino)?;
+        }
+        let changed = self.names(&directories)?;
+        Ok(files.is_empty() && !changed)
+    }
+
+    /// Puts an inode on the hidden list.
+    fn hide(&mut self, ino: u64) {
+        let (id, at, mask) = keepfs_format::bitmap::bit(Space::Orphans, ino);
+        if let Some(bytes) = self.pool().edit(id, Some(Kind::Bitmap)) {
+            bytes[at] |= mask;
+        }
+    }
+
+    fn unstage(&mut self, ino: u64, index: u64) {
+        if self.walk.stage.pages.remove(&(ino, index)).is_some() {
+            self.act(format!(
+                "page {index} of inode {ino}, which the log has, belongs to no file and is dropped"
+            ));
+        }
+    }
+
+    pub fn stage(&self) -> &Stage {
+        &self.walk.stage
+    }
+}

@@ -1,0 +1,235 @@
+//! Files whose block map or attributes have lost a part: what is gone is cut off, and its pages are lost ones (S-7.6), so that
+//! nobody reads zeros where data was.
+
+use super::{Mender, Refusal};
+use crate::body::wrong_entry;
+use crate::inode::{DIR, FILE, SYMLINK, direct, pending, wrong_hole};
+use crate::xattr;
+use keepfs_format::blockmap::{Child, FANOUT, LOST, PageEntry, UNWRITTEN, WRITTEN, coverage, entry_offset};
+use keepfs_format::inode::{BODY_DIRECT, BODY_NONE, BODY_TREE, Inode, XATTR_CHAIN};
+use keepfs_format::metablock::HEADER;
+use keepfs_format::xattr::{ChainHead, PAYLOAD, PAYLOAD_OFFSET, TOTAL_MAX};
+use keepfs_format::{FromBytes, IntoBytes, Kind, MetaId, PAGE};
+use std::collections::HashSet;
+
+/// A file under way.
+struct File {
+    ino: u64,
+    life: (u64, u64),
+    /// Pages that its size covers.
+    end: u64,
+    /// Entries beyond that are being freed.
+    is_orphan: bool,
+    seen: HashSet<u64>,
+    pages: u64,
+    lost: u64,
+}
+
+impl Mender<'_> {
+    /// Repairs the body and the attributes of `ino`.
+    pub fn body(&mut self, ino: u64) -> Result<(), Refusal> {
+        let Some(mut inode) = self.inode(ino) else {
+            return Ok(());
+        };
+        self.attributes(ino, &mut inode);
+        let kind = (inode.mode.get() >> 12) as u8;
+        if kind != FILE && kind != SYMLINK {
+            if kind != DIR {
+                self.store(ino, &inode);
+            }
+            return Ok(());
+        }
+        if wrong_hole(&inode, kind).is_some() {
+            inode.body_area.fill(0);
+            self.act(format!("the pending hole of inode {ino} is given up"));
+        }
+        let mut file = File {
+            ino,
+            life: (inode.born.get(), inode.cur.get()),
+            end: inode.size.get().div_ceil(PAGE as u64),
+            is_orphan: self.walk.orphans.has(ino) || pending(&inode) != (0, 0),
+            seen: HashSet::new(),
+            pages: 0,
+            lost: 0,
+        };
+        if let Some(mut entries) = direct(&inode) {
+            for (entry, index) in entries.iter_mut().zip(0..) {
+                *entry = self.entry(&mut file, index, *entry);
+            }
+            inode.body_area.copy_from_slice(entries.as_bytes());
+            if entries.iter().all(|entry| *entry == PageEntry::HOLE) && inode.body == BODY_DIRECT {
+                inode.body = BODY_NONE;
+            }
+        }
+        if inode.body == BODY_TREE {
+            match self.tree(&mut file, MetaId(inode.root.get()), None, inode.height, 0)? {
+                Some((root, _)) => inode.root = root.0.into(),
+                None => {
+                    (inode.root, inode.height, inode.body) = (0.into(), 0, BODY_NONE);
+                    inode.body_area.fill(0);
+                }
+            }
+        }
+        if file.lost > 0 {
+            self.act(format!(
+                "{} pages of inode {ino} are lost, reading them gives EIO",
+                file.lost
+            ));
+        } else if inode.pages.get() != file.pages {
+            self.act(format!(
+                "inode {ino} has {} pages, not {}",
+                file.pages,
+                inode.pages.get()
+            ));
+        }
+        inode.pages = file.pages.into();
+        self.store(ino, &inode);
+        Ok(())
+    }
+
+    /// The entry as it may stand.
+    fn entry(&mut self, file: &mut File, index: u64, entry: PageEntry) -> PageEntry {
+        if entry == PageEntry::HOLE {
+            return entry;
+        }
+        let is_held = matches!(entry.flags(), WRITTEN | UNWRITTEN);
+        let pages = self.walk.pool.pages();
+        let is_beyond = index >= file.end && !file.is_orphan && entry.flags() != UNWRITTEN;
+        let is_right = wrong_entry(&entry, file.life).is_none()
+            && (!is_held || entry.page() < pages && !self.walk.system.has(entry.page()));
+        match (is_right, is_beyond || index >= file.end && !is_right) {
+            (_, true) => PageEntry::HOLE,
+            (true, false) => {
+                file.pages += 1;
+                entry
+            }
+            (false, false) => file.lost_entry(),
+        }
+    }
+
+    /// A tree with what of it can be used; None if nothing is left of it.
+    fn tree(
+        &mut self,
+        file: &mut File,
+        id: MetaId,
+        generation: Option<u32>,
+        level: u8,
+        base: u64,
+    ) -> Result<Option<(MetaId, u32)>, Refusal> {
+        let found = self.node(id, Kind::BlockMap, file.ino).filter(|(head, _)| {
+            let is_meant = generation.is_none_or(|generation| generation == head.generation.get());
+            head.level == level && level > 0 && is_meant
+        });
+        let Some((head, bytes)) = found.filter(|_| file.seen.insert(id.0)) else {
+            return self.lost_tree(file, level, base);
+        };
+        let mut bytes = *bytes;
+        let before = bytes;
+        for slot in 0..FANOUT {
+            let (at, base) = (
+                entry_offset(slot),
+                base.saturating_add(slot.saturating_mul(coverage(level))),
+            );
+            if level == 1 {
+                let entry = PageEntry::read_from_prefix(&bytes[at..]).map_or(PageEntry::HOLE, |(entry, _)| entry);
+                let entry = self.entry(file, base, entry);
+                bytes[at..at + size_of::<PageEntry>()].copy_from_slice(entry.as_bytes());
+                continue;
+            }
+            let child = Child::read_from_prefix(&bytes[at..]).map_or_else(|_| Child::default(), |(child, _)| child);
+            if child == Child::default() {
+                continue;
+            }
+            let below = self.tree(
+                file,
+                MetaId(child.id.get()),
+                Some(child.generation.get()),
+                level - 1,
+                base,
+            )?;
+            bytes[at..at + size_of::<Child>()].copy_from_slice(child_of(below).as_bytes());
+        }
+        if bytes != before {
+            self.pool().replace(id, bytes);
+        }
+        Ok(Some((id, head.generation.get())))
+    }
+
+    /// New nodes of lost entries for all that the size covers, in place of a node that is gone.
+    fn lost_tree(&mut self, file: &mut File, level: u8, base: u64) -> Result<Option<(MetaId, u32)>, Refusal> {
+        if base >= file.end || level == 0 {
+            return Ok(None);
+        }
+        if file.lost > 64 * self.walk.pool.pages() {
+            return Err(Refusal::Other(
+                "so much of a file is lost that the pool has no room to say so; what can be read comes out with `keepfs salvage`",
+            ));
+        }
+        let (id, mut bytes) = self.new_node(Kind::BlockMap, level, file.ino);
+        for slot in 0..FANOUT {
+            let (at, base) = (
+                entry_offset(slot),
+                base.saturating_add(slot.saturating_mul(coverage(level))),
+            );
+            if base >= file.end {
+                break;
+            }
+            if level == 1 {
+                let entry = file.lost_entry();
+                bytes[at..at + size_of::<PageEntry>()].copy_from_slice(entry.as_bytes());
+            } else {
+                let below = self.lost_tree(file, level - 1, base)?;
+                bytes[at..at + size_of::<Child>()].copy_from_slice(child_of(below).as_bytes());
+            }
+        }
+        self.pool().replace(id, *bytes);
+        Ok(Some((id, 1)))
+    }
+
+    /// Attributes that cannot be read are none.
+    fn attributes(&mut self, ino: u64, inode: &mut Inode) {
+        let payload = match inode.xattr.get() {
+            XATTR_CHAIN => self.chain(ino, inode.xattrs.get()),
+            used => inode.xattr_area.get(..used.into()).map(<[u8]>::to_vec),
+        };
+        if payload.is_some_and(|payload| xattr::is_list(&payload)) {
+            return;
+        }
+        (inode.xattr, inode.xattrs) = (0.into(), 0.into());
+        inode.xattr_area.fill(0);
+        self.store(ino, inode);
+        self.act(format!("the extended attributes of inode {ino} are lost"));
+    }
+
+    fn chain(&mut self, ino: u64, mut next: u64) -> Option<Vec<u8>> {
+        let (mut payload, mut position, mut seen) = (Vec::new(), 0usize, HashSet::new());
+        while next != 0 {
+            let (head, bytes) = self.node(MetaId(next), Kind::Xattr, ino)?;
+            let (link, _) = ChainHead::read_from_prefix(&bytes[HEADER..]).ok()?;
+            let used = usize::from(link.used.get());
+            let is_right = usize::from(head.level) == position.min(255) && link.reserved == [0; 6] && used <= PAYLOAD;
+            if !is_right || !seen.insert(next) || payload.len() > TOTAL_MAX {
+                return None;
+            }
+            payload.extend_from_slice(&bytes[PAYLOAD_OFFSET..PAYLOAD_OFFSET + used]);
+            (next, position) = (link.next.get(), position + 1);
+        }
+        (payload.len() <= TOTAL_MAX).then_some(payload)
+    }
+}
+
+impl File {
+    fn lost_entry(&mut self) -> PageEntry {
+        self.pages += 1;
+        self.lost += 1;
+        PageEntry::new(0, LOST, 0, self.life.1 as u32)
+    }
+}
+
+fn child_of(below: Option<(MetaId, u32)>) -> Child {
+    below.map_or_else(Child::default, |(id, generation)| Child {
+        id: id.0.into(),
+        generation: generation.into(),
+        reserved: 0.into(),
+    })
+}

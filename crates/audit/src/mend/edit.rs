@@ -1,0 +1,166 @@
+//! Changing inodes, and making new ones and new nodes.
+
+use super::Mender;
+use crate::Page;
+use crate::inode::{self, DIR};
+use crate::pool::{Load, header};
+use crate::read::leaves;
+use keepfs_format::inode::{BODY_NONE, DEAD, Inode, LIVE, PER_BLOCK, XATTR_CHAIN, block_of, offset_of};
+use keepfs_format::metablock::HEADER;
+use keepfs_format::{FromZeros, Header, IntoBytes, Kind, MetaId, PAGE, Space};
+
+/// The root directory.
+pub(super) const ROOT: u64 = 1;
+
+impl Mender<'_> {
+    /// The live inode `ino`.
+    pub fn inode(&mut self, ino: u64) -> Option<Inode> {
+        match self.pool().load(block_of(ino)) {
+            Load::Live(bytes) => inode::at(&bytes, ino).filter(|inode| inode.state.get() == LIVE),
+            _ => None,
+        }
+    }
+
+    /// Stores an inode, in a metablock that is born if need be.
+    pub fn store(&mut self, ino: u64, inode: &Inode) {
+        if let Some(bytes) = self.pool().edit(block_of(ino), Some(Kind::Inodes)) {
+            let at = offset_of(ino);
+            bytes[at..at + keepfs_format::inode::SIZE].copy_from_slice(inode.as_bytes());
+            // Number 0 is never used, not even by a metablock that is born again (S-3.3).
+            if block_of(ino).index() == 0 {
+                bytes[offset_of(0)..offset_of(1)].fill(0);
+            }
+        }
+    }
+
+    /// A directory without entries of number `ino`, which no live inode has.
+    pub fn new_directory(&mut self, ino: u64, mode: u32, parent: u64) {
+        if self.pool().edit(block_of(ino), Some(Kind::Inodes)).is_none() {
+            return;
+        }
+        let old = match self.pool().load(block_of(ino)) {
+            Load::Live(bytes) => inode::at(&bytes, ino),
+            _ => None,
+        };
+        let last = old.filter(|old| old.state.get() == DEAD).map_or(0, |old| old.cur.get());
+        let (seconds, nanoseconds) = (self.pool().sb.created_sec, self.pool().sb.created_nsec);
+        let mut inode = Inode::new_zeroed();
+        inode.state = LIVE.into();
+        inode.mode = mode.into();
+        inode.nlink = 2.into();
+        inode.parent = parent.into();
+        inode.born = (last + 1).into();
+        inode.cur = inode.born;
+        for (time, nsec) in [
+            (&mut inode.atime, &mut inode.atime_nsec),
+            (&mut inode.mtime, &mut inode.mtime_nsec),
+            (&mut inode.ctime, &mut inode.ctime_nsec),
+            (&mut inode.btime, &mut inode.btime_nsec),
+        ] {
+            (*time, *nsec) = (seconds, nanoseconds);
+        }
+        self.store(ino, &inode);
+    }
+
+    /// A number that no inode has.
+    pub fn free_number(&mut self) -> u64 {
+        let blocks = self.pool().live(Space::Inodes);
+        for block in &blocks {
+            let first = block.saturating_mul(PER_BLOCK);
+            for ino in (first..first.saturating_add(PER_BLOCK)).filter(|ino| *ino > ROOT) {
+                if self.inode(ino).is_none() {
+                    return ino;
+                }
+            }
+        }
+        blocks.last().map_or(1, |block| block + 1) * PER_BLOCK
+    }
+
+    /// Directories whose inodes are lost, and the root, are made again: their leaves know what was in them.
+    pub fn headless(&mut self) {
+        let owners: Vec<u64> = leaves(self.pool()).into_keys().collect();
+        for ino in owners.into_iter().filter(|ino| *ino > ROOT) {
+            if matches!(self.pool().load(block_of(ino)), Load::Gone(_)) {
+                self.new_directory(ino, u32::from(DIR) << 12 | 0o700, ROOT);
+                self.flagged.insert(ino);
+                self.act(format!("directory {ino} is made again from its entries, owned by root"));
+            }
+        }
+        if self
+            .inode(ROOT)
+            .is_none_or(|root| root.mode.get() >> 12 != u32::from(DIR))
+        {
+            self.new_directory(ROOT, u32::from(DIR) << 12 | 0o755, ROOT);
+            self.flagged.insert(ROOT);
+            self.act("the root directory is made again from its entries, owned by root".into());
+        }
+    }
+
+    /// A node that lives from now on.
+    pub fn new_node(&mut self, kind: Kind, level: u8, owner: u64) -> (MetaId, Box<Page>) {
+        let id = MetaId::new(Space::Nodes, self.pool().next_node());
+        let mut bytes = Box::new([0; PAGE]);
+        let head = Header::new(self.pool().tag(), id, kind, level, owner, 1);
+        bytes[..HEADER].copy_from_slice(head.as_bytes());
+        // The number is taken.
+        self.pool().replace(id, *bytes);
+        (id, bytes)
+    }
+
+    /// A field of an inode that is not allowed. What it was is not known; the least that is allowed is taken.
+    pub fn field(&mut self, ino: u64, field: &str) {
+        if field == "state" || field.starts_with("byte set") {
+            let mut dead = Inode::new_zeroed();
+            if ino != 0 {
+                dead.state = DEAD.into();
+                dead.cur = u64::from(u32::MAX).into();
+            }
+            self.store(ino, &dead);
+            self.act(format!("the slot of inode {ino} holds none, and is cleared"));
+            return;
+        }
+        let Some(mut inode) = self.inode(ino) else { return };
+        let is_dir = inode.mode.get() >> 12 == u32::from(DIR);
+        match field {
+            "flags" => inode.flags = (inode.flags.get() & 0xf0).into(),
+            "born" => inode.cur = inode.cur.get().max(inode.born.get()).max(1).into(),
+            "parent" if !is_dir => inode.parent = 0.into(),
+            "entries" if !is_dir => inode.entries = 0.into(),
+            "reserved field" => inode.reserved = 0.into(),
+            "byte in the area of an empty body" if inode.body == BODY_NONE => inode.body_area.fill(0),
+            "byte beyond an inline file" => {
+                let size = (inode.size.get() as usize).min(inode.body_area.len());
+                inode.body_area[size..].fill(0);
+            }
+            "xattr" | "xattrs" if inode.xattr.get() != XATTR_CHAIN || inode.xattrs.get() == 0 => {
+                (inode.xattr, inode.xattrs) = (0.into(), 0.into());
+                inode.xattr_area.fill(0);
+            }
+            "nanoseconds" => {
+                let all = [
+                    &mut inode.atime_nsec,
+                    &mut inode.mtime_nsec,
+                    &mut inode.ctime_nsec,
+                    &mut inode.btime_nsec,
+                ];
+                for nsec in all.into_iter().filter(|nsec| nsec.get() >= 1_000_000_000) {
+                    *nsec = 0.into();
+                }
+            }
+            _ => return,
+        }
+        self.store(ino, &inode);
+        self.act(format!("inode {ino} gets a {field} that is allowed"));
+    }
+
+    /// The header of a node, if it can be read.
+    pub fn node(&mut self, id: MetaId, kind: Kind, owner: u64) -> Option<(Header, std::rc::Rc<Page>)> {
+        match self.pool().load(id) {
+            Load::Live(bytes) if id.space() == Some(Space::Nodes) => {
+                let head = header(&bytes);
+                (head.kind == kind as u8 && head.owner.get() == owner).then_some((head, bytes))
+            }
+            _ => None,
+        }
+    }
+}
