@@ -1,5 +1,8 @@
 //! One bad page, everywhere: each page of a pool after a crash is changed, zeroed or made unreadable, one at a time, before a mount, a
 //! read-only mount, a takeover, a checkpoint or a scrub. What the offline walk says lies there is EIO, all else is as it was.
+//!
+//! The same for spots of 8 KiB to 1 MiB (S-4.9): of two copies of metadata such a spot takes one, so every file is read but for the data
+//! in it. The log is in one place: a spot in it may cost what the log alone has, and never in silence.
 
 use keepfs_audit::{Finding, Options, Report, walk};
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
@@ -59,19 +62,43 @@ impl Bad {
     /// All of them.
     pub const ALL: [Bad; 4] = [Bad::Changed, Bad::Half, Bad::Zeroed, Bad::Unreadable];
 
-    fn spoil(self, device: &SimDevice, page: PageNo) -> Result<(), String> {
+    fn spoil(self, device: &SimDevice, spot: &Spot) -> Result<(), String> {
+        if self == Bad::Unreadable {
+            device.set_faults(spot.pages().fold(Faults::none(), Faults::unreadable));
+            return Ok(());
+        }
+        spot.pages().try_for_each(|page| self.spoil_page(device, page))
+    }
+
+    fn spoil_page(self, device: &SimDevice, page: PageNo) -> Result<(), String> {
         let mut content = [0; PAGE];
         device.read(page, &mut content).map_err(|e| e.to_string())?;
         match self {
             Bad::Changed => [100, 2000, 4000].into_iter().for_each(|at| content[at] ^= 0x24),
             Bad::Half => content[PAGE / 2..].copy_from_slice(&bytes(0xB5, PAGE / 2)),
             Bad::Zeroed => content.fill(0),
-            Bad::Unreadable => {
-                device.set_faults(Faults::none().unreadable(page));
-                return Ok(());
-            }
+            Bad::Unreadable => return Err("such a page is not written".into()),
         }
         device.write(page, &content, Class::Data).map_err(|e| e.to_string())
+    }
+}
+
+/// Pages side by side that turn bad together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spot {
+    /// The first.
+    pub first: PageNo,
+    /// How many.
+    pub count: u64,
+}
+
+impl Spot {
+    fn pages(&self) -> impl Iterator<Item = PageNo> {
+        (self.first.0..self.first.0 + self.count).map(PageNo)
+    }
+
+    fn has(&self, page: u64) -> bool {
+        (self.first.0..self.first.0 + self.count).contains(&page)
     }
 }
 
@@ -144,8 +171,8 @@ fn bytes(seed: u8, len: usize) -> Vec<u8> {
 impl Subject {
     /// Checkpointed data and metadata, staged pages with and without a base, groups beyond the checkpoint, the last of them
     /// with data of its own.
-    pub fn new(copies: u32) -> Result<Subject, String> {
-        let device = Arc::new(SimDevice::new(1024));
+    pub fn new(copies: u32, pages: u64) -> Result<Subject, String> {
+        let device = Arc::new(SimDevice::new(pages));
         let format = FormatOptions {
             meta_copies: copies,
             ..FormatOptions::default()
@@ -190,30 +217,35 @@ impl Subject {
         sync(&tree)
     }
 
-    /// Pages worth trying: of those that nobody ever wrote every 32nd.
-    pub fn pages(&self) -> Vec<PageNo> {
-        let is_worth = |page: &PageNo| self.image.get(*page).is_some() || page.0.is_multiple_of(32);
-        (0..self.image.pages()).map(PageNo).filter(is_worth).collect()
+    /// Spots of `count` pages worth trying, each at a multiple of its length: of pages that nobody ever wrote every 32nd.
+    pub fn spots(&self, count: u64) -> Vec<Spot> {
+        let is_worth = |page: PageNo| self.image.get(page).is_some() || page.0.is_multiple_of(32);
+        let all = (0..self.image.pages() / count).map(|nth| Spot {
+            first: PageNo(nth * count),
+            count,
+        });
+        all.filter(|spot| spot.pages().any(is_worth)).collect()
     }
 
-    /// Makes one page bad before one moment, and judges what comes of it.
-    pub fn attempt(&self, page: PageNo, bad: Bad, before: Before, tally: &mut Tally) {
+    /// Makes one spot bad before one moment, and judges what comes of it.
+    pub fn attempt(&self, spot: Spot, bad: Bad, before: Before, tally: &mut Tally) {
         tally.tried += 1;
-        let said = match self.judge(page, bad, before) {
+        let said = match self.judge(&spot, bad, before) {
             Ok((what, outcome)) => return *tally.outcomes.entry((what, outcome)).or_default() += 1,
             Err(said) => said,
         };
+        let (copies, Spot { first, count }) = (self.copies, spot);
         tally.violations.push(format!(
-            "copies {}, page {} {bad:?}, before {before:?}: {said}",
-            self.copies, page.0
+            "copies {copies}, {count} pages from {} {bad:?}, before {before:?}: {said}",
+            first.0
         ));
     }
 
-    fn judge(&self, page: PageNo, bad_page: Bad, before: Before) -> Result<(&'static str, &'static str), String> {
+    fn judge(&self, spot: &Spot, bad_page: Bad, before: Before) -> Result<(&'static str, &'static str), String> {
         let device = Arc::new(SimDevice::over(self.image.clone()));
-        let damage = |device: &SimDevice| -> Result<Report, String> {
-            let must_be_gone = is_told_of(&device.image(), page)?;
-            bad_page.spoil(device, page)?;
+        let damage = |device: &SimDevice| -> Result<(Report, bool), String> {
+            let must_be_gone = is_told_of(&device.image(), spot)?;
+            bad_page.spoil(device, spot)?;
             let report = walk(
                 &Seen(device),
                 &Options {
@@ -222,13 +254,16 @@ impl Subject {
                 },
             );
             let is_gone = report.findings.iter().any(|f| matches!(f, Finding::LogGone { .. }));
-            match is_gone == must_be_gone {
-                true => Ok(report),
+            if spot.count > 1 && self.copies == 2 && loses_metadata(&report) {
+                return Err(format!("metadata is lost: {:?}", report.findings));
+            }
+            match must_be_gone.is_none_or(|must_be_gone| is_gone == must_be_gone) {
+                true => Ok((report, must_be_gone.is_none())),
                 false => Err(format!("the walk says {is_gone} of groups that are gone")),
             }
         };
         let open = |read_only, lasting| Volume::open(device.clone(), &options(read_only, lasting));
-        let (volume, report, again) = match before {
+        let (volume, (report, is_log_torn), again) = match before {
             Before::Mount | Before::ReadOnly => {
                 let report = damage(&device)?;
                 (open(before == Before::ReadOnly, false), report, true)
@@ -250,11 +285,14 @@ impl Subject {
                     _ => scrub(&volume),
                 };
                 if let Err(error) = done {
-                    return refused(&report, &error);
+                    return refused(&report.0, &error);
                 }
                 (Ok(volume), report, false)
             }
         };
+        if is_log_torn && again {
+            return self.judge_torn_log(&device, volume, &report);
+        }
         let is_gone = report.findings.iter().any(|f| matches!(f, Finding::LogGone { .. }));
         if before == Before::ReadOnly
             && let Err(error) = &volume
@@ -275,7 +313,7 @@ impl Subject {
                 };
             }
         };
-        let bad = self.compare(&volume, &report, again && self.may_end_early(page, &report))?;
+        let bad = self.compare(&volume, &report, again && self.may_end_early(spot, &report))?;
         let told = volume.store().history();
         let is_told = |ino: &u64| told.damage().iter().any(|entry| entry.inode == *ino);
         if let Some(ino) = bad.iter().map(|(ino, _)| ino).find(|ino| !is_told(ino)) {
@@ -307,17 +345,75 @@ impl Subject {
         ))
     }
 
+    /// More than one page of the log is bad, which is in one place: what it alone had may be lost, and never in silence.
+    fn judge_torn_log(
+        &self,
+        device: &Arc<SimDevice>,
+        volume: Result<Arc<Volume>, keepfs_fs::Error>,
+        report: &Report,
+    ) -> Result<(&'static str, &'static str), String> {
+        match volume {
+            Ok(volume) => {
+                if self.compare(&volume, report, false).is_ok() {
+                    return Ok(("much of the log", "whole"));
+                }
+                self.compare_pages(&volume)?;
+                match volume.store().history().events(0).iter().any(|event| event.place == 6) {
+                    true => Ok(("much of the log", "older, and told")),
+                    false => Err("what the log had is gone in silence".into()),
+                }
+            }
+            Err(error) if error.to_string().contains("cut-log") => {
+                let mut cut = options(true, false);
+                cut.store.cut_log = true;
+                let volume =
+                    Volume::open(device.clone(), &cut).map_err(|error| format!("cut, it is refused: {error}"))?;
+                self.compare_pages(&volume)?;
+                Ok(("much of the log", "refused, cut: older"))
+            }
+            Err(error) => Err(format!("refused: {error}")),
+        }
+    }
+
+    /// Every page of every file is what it held at some sync, or nothing yet, or EIO.
+    fn compare_pages(&self, volume: &Volume) -> Result<(), String> {
+        let last = self.synced.last().ok_or("nothing was synced")?;
+        for (name, (ino, content)) in last {
+            match volume.lookup(Ino::ROOT, name.as_bytes()) {
+                Ok(entry) => volume.forget(entry.attr.ino, 1),
+                Err(Errno::ENOENT) if !self.synced[0].contains_key(name) => continue,
+                Err(errno) => return Err(format!("{name}: {errno}")),
+            }
+            for (index, page) in content.chunks(PAGE).enumerate() {
+                let mut found = vec![0; page.len()];
+                if volume.read(*ino, (index * PAGE) as u64, &mut found).is_err() {
+                    continue;
+                }
+                let had = |tree: &Tree| {
+                    let page = tree.get(name).and_then(|(_, content)| content.chunks(PAGE).nth(index));
+                    page.is_some_and(|page| {
+                        found.starts_with(page) && found[page.len()..].iter().all(|byte| *byte == 0)
+                    })
+                };
+                if !self.synced.iter().any(had) && found.iter().any(|byte| *byte != 0) {
+                    return Err(format!("page {index} of {name} has bytes that it never had at a sync"));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the end of the log may be taken for a write that did not arrive.
-    fn may_end_early(&self, page: PageNo, report: &Report) -> bool {
+    fn may_end_early(&self, spot: &Spot, report: &Report) -> bool {
         let ends = |f: &Finding| matches!(f, Finding::LogData { .. } | Finding::LogTorn { .. });
         if report.findings.iter().any(|f| matches!(f, Finding::LogMended { .. })) {
             return false;
         }
-        let is_log = self
-            .image
-            .get(page)
-            .is_some_and(|page| page.bytes().starts_with(b"KPLG"));
-        is_log || is_about_log(report) || report.findings.iter().any(ends)
+        let is_log = |page| {
+            let page = self.image.get(page);
+            page.is_some_and(|page| page.bytes().starts_with(b"KPLG"))
+        };
+        spot.pages().any(is_log) || is_about_log(report) || report.findings.iter().any(ends)
     }
 
     /// Compares all files with one of the syncs, the last unless the log may end early. Returns the pages that are EIO.
@@ -334,8 +430,9 @@ impl Subject {
     }
 }
 
-/// Whether a later page of the log tells that the group of `page` had been flushed, by what a sound image has.
-fn is_told_of(image: &Image, page: PageNo) -> Result<bool, String> {
+/// Whether a later page of the log tells that the group of a page in the spot had been flushed, by what a sound image has. `None`: more
+/// than one page of the log is in it, which may be taken together for its end.
+fn is_told_of(image: &Image, spot: &Spot) -> Result<Option<bool>, String> {
     let slots = (0..superblock::SLOTS).map(|slot| superblock::slot_page(slot, image.pages()));
     let read = |page| Superblock::read_from_bytes(image.bytes(PageNo(page))).ok();
     let newest = slots.filter_map(read).max_by_key(|sb| sb.generation.get());
@@ -346,16 +443,20 @@ fn is_told_of(image: &Image, page: PageNo) -> Result<bool, String> {
         let head = PageHead::read_from_bytes(bytes).ok()?;
         (head.magic.get() == MAGIC && head.sequence.get() >= newest.log_seq.get()).then_some(head)
     };
-    let Some(bad) = log.contains(&page.0).then(|| head(page.0)).flatten() else {
-        return Ok(false);
+    let mut hit = log.clone().filter(|page| spot.has(*page)).filter_map(head);
+    let Some(bad) = hit.next() else {
+        return Ok(Some(false));
     };
+    if hit.next().is_some() {
+        return Ok(None);
+    }
     let (sequence, group) = (bad.sequence.get(), bad.group.get());
     if group == newest.group.get() && newest.durable.get() >= group && bad.seq.get() == newest.seq.get() {
         // Of the carried group one bad page is made again (S-9.11).
-        return Ok(false);
+        return Ok(Some(false));
     }
     let tells = |page| head(page).is_some_and(|h| h.sequence.get() > sequence && h.durable.get() >= group);
-    Ok(newest.durable.get() >= group || log.into_iter().any(tells))
+    Ok(Some(newest.durable.get() >= group || log.into_iter().any(tells)))
 }
 
 fn scrub(volume: &Volume) -> Result<(), String> {

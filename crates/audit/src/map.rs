@@ -131,6 +131,8 @@ fn claim(pool: &mut Pool<'_>, id: MetaId, entry: &MapEntry) -> bool {
     if !report(pool, id, &rules) {
         return false;
     }
+    // S-4.9
+    pool.close_copies += u64::from(two && first.abs_diff(second) < pages / 8);
     let mut own = true;
     for page in [first, second].into_iter().filter(|page| *page != 0) {
         if pool.home_pages.add(page) {

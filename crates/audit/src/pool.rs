@@ -94,6 +94,8 @@ pub(crate) struct Pool<'i> {
     pub home_pages: Set,
     /// Live map pages.
     pub map_pages: u64,
+    /// Metablocks and map pages whose copies lie too close to each other (S-4.9).
+    pub close_copies: u64,
     changed: BTreeMap<u64, Changed>,
 }
 
@@ -109,6 +111,7 @@ impl<'i> Pool<'i> {
             homes: Vec::new(),
             home_pages: Set::default(),
             map_pages: 0,
+            close_copies: 0,
             changed: BTreeMap::new(),
         }
     }

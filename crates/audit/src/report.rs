@@ -23,6 +23,8 @@ pub struct Counts {
     pub metablocks: u64,
     /// Live map pages.
     pub map_pages: u64,
+    /// Metablocks and map pages whose two copies lie closer to each other than an eighth of the pool (S-4.9).
+    pub close_copies: u64,
     /// Distinct data pages in use.
     pub data_pages: u64,
     /// References of data pages beyond the first.

@@ -101,6 +101,7 @@ impl<'i> Walk<'i> {
         Walk {
             counts: Counts {
                 map_pages: pool.map_pages,
+                close_copies: pool.close_copies,
                 ..Counts::default()
             },
             pool,

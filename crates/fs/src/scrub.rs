@@ -210,7 +210,7 @@ impl Volume {
 
     /// Everything was looked at: what can be mended is written anew.
     fn scrub_ends(&self, record: &mut Record) -> Result<()> {
-        if self.store.has_bad_copies() && !self.is_read_only() {
+        if self.store.has_copies_to_write() && !self.is_read_only() {
             self.store.checkpoint()?;
         }
         record.state = State::Finished;

@@ -398,6 +398,7 @@ impl Store {
             self.fail(error);
         }
         self.rewrites.installed();
+        self.moves.store(false, Ordering::Relaxed);
         self.set_reserve(&keeper.homes);
         // What cannot be told is not counted on; the next checkpoint tells it.
         self.space.set_spare(self.coming_back(keeper).unwrap_or(0));

@@ -3,6 +3,10 @@
 //! Invariant: each chunk, the pages freed and the metablocks changed have sums, and are compared with them when they are
 //! used (C-3). The figures and the index by first page are compared with the chunks.
 
+mod pairs;
+
+pub use pairs::far_pairs;
+
 use crate::error::Error;
 use crate::planted::{self, Bug};
 use crate::watched::{Stray, Watched, WatchedList, WatchedMap};
@@ -68,6 +72,10 @@ pub struct Homes {
     full_below: usize,
     /// New homes are those with the lowest numbers, so that whole chunks become free.
     pub compact: bool,
+    /// Pairs of free pages that are handed out next, the last one first. Each is held against its chunk when it is taken.
+    pairs: Vec<[u64; 2]>,
+    /// First page of the chunk that the last pair began in: the next ones follow there.
+    begin: u64,
     /// No chunk that starts before this page has a free one.
     lowest: u64,
     /// HOMES metablocks that differ from the last checkpoint's.
@@ -159,20 +167,26 @@ impl Homes {
         Ok(unused.map(Home::run).collect())
     }
 
-    /// The used pages of the highest chunk that is more than half free, if those below it have room for them.
-    pub fn sparse_chunk(&self) -> Result<Vec<u64>, Stray> {
+    /// The used pages of the highest chunk that is more than half free, if those that are taken before its own have room for them.
+    pub fn sparse_chunk(&self, apart: Option<u64>) -> Result<Vec<u64>, Stray> {
         let homes = self.ascending()?;
-        let sparse = |home: &Home| home.taken() > 0 && home.taken() * 2 < home.pages;
-        let Some(at) = homes.iter().rposition(sparse) else {
-            return Ok(Vec::new());
+        let sides = self.sides(apart)?;
+        let mut below = 0;
+        let mut found = None;
+        for home in &homes {
+            let free = home.pages - home.taken();
+            let is_sparse = home.taken() > 0 && home.taken() * 2 < home.pages;
+            if is_sparse && sides.before(below, free).is_some_and(|room| room > 2 * home.taken()) {
+                found = Some(*home);
+            }
+            below += free;
+        }
+        let used = |home: Home| {
+            (0..home.pages)
+                .filter(move |i| home.is_used(*i))
+                .map(move |i| home.start + u64::from(i))
         };
-        let home = homes[at];
-        let below: u32 = homes[..at].iter().map(|home| home.pages - home.taken()).sum();
-        let used = (0..home.pages).filter(|i| home.is_used(*i));
-        Ok(match below > 2 * home.taken() {
-            true => used.map(|i| home.start + u64::from(i)).collect(),
-            false => Vec::new(),
-        })
+        Ok(found.map_or_else(Vec::new, |home| used(home).collect()))
     }
 
     /// A chunk without used pages is no chunk any more.
@@ -181,6 +195,7 @@ impl Homes {
             return;
         };
         self.put(slot, None);
+        self.pairs.clear();
         self.full_below = self.full_below.min(slot);
         self.free -= u64::from(run.count);
         self.pages -= u64::from(run.count);
@@ -227,6 +242,7 @@ impl Homes {
         let used = [0; 32];
         self.put(slot, Some(&Home { start, pages, used }));
         self.by_start.insert(start, slot);
+        self.pairs.clear();
         self.lowest = self.lowest.min(start);
         self.free += u64::from(pages);
         self.pages += u64::from(pages);
@@ -243,15 +259,17 @@ impl Homes {
             true => self.lowest_free()?,
             false => self.next_free()?,
         };
-        let Some((slot, mut home, i)) = found else {
-            return Ok(None);
-        };
+        Ok(found.map(|found| self.take_at(found)))
+    }
+
+    /// A free page of a chunk becomes a used one.
+    fn take_at(&mut self, (slot, mut home, i): (usize, Home, u32)) -> u64 {
         home.used[i as usize / 8] |= 1 << (i % 8);
         self.put(slot, Some(&home));
         self.free -= 1;
         self.cursor = slot;
         self.change((slot / CHUNKS) as u64);
-        Ok(Some(home.start + u64::from(i)))
+        home.start + u64::from(i)
     }
 
     /// A chunk with a free page: its place, itself, and which page.
@@ -309,6 +327,7 @@ impl Homes {
     /// of the chunks then, or one of them is lost.
     pub fn settle(&mut self) -> Result<(), Error> {
         let freed = core::mem::take(&mut self.freed);
+        self.pairs.clear();
         for page in freed.iter() {
             let Some((slot, mut home, i)) = self.find(page?)? else {
                 continue;

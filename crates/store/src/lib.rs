@@ -204,6 +204,10 @@ pub struct Store {
     rewrite_now: AtomicU64,
     rewrites: rewrites::Rewrites,
     switch_zones: AtomicBool,
+    /// A scrub has marked what is to be written elsewhere, and no checkpoint has done so since.
+    moves: AtomicBool,
+    /// Where pages far from others were found last (S-4.9).
+    far: AtomicU64,
     ending: ending::Ending,
     wanted: Arc<Wanted>,
     cutter: Arc<Cutter>,
@@ -386,6 +390,8 @@ impl Store {
             rewrite_now: AtomicU64::new(u64::MAX),
             rewrites: rewrites::Rewrites::default(),
             switch_zones: AtomicBool::new(false),
+            moves: AtomicBool::new(false),
+            far: AtomicU64::new(0),
             ending: ending::Ending::default(),
             wanted: Arc::new(Wanted::default()),
             cutter: Arc::new(Cutter::default()),

@@ -106,6 +106,8 @@ impl Default for FormatOptions {
 const DIRTY_MAX: u64 = 1 << 18;
 /// Metablocks that transactions open at one time touch, those of a checkpoint's moment and those behind it (S-9.6).
 const OPEN_FRAMES: u64 = 1 << 15;
+/// The copies of a metablock lie at least one of so many parts of the device from each other (S-4.9).
+const APART_PART: u64 = 8;
 /// Largest log that is chosen by size, pages.
 const LOG_MAX: u64 = 65_536;
 
@@ -157,6 +159,11 @@ impl Pool {
     pub fn replay_most(&self) -> u64 {
         let dirty = 2 * self.dirty_most() + OPEN_FRAMES;
         dirty.min(self.pages / u64::from(self.meta_copies))
+    }
+
+    /// How far the copies of a metablock lie from each other at least, pages (S-4.9). `None`: there is one.
+    pub fn apart(&self) -> Option<u64> {
+        (self.meta_copies == 2).then_some(self.pages / APART_PART)
     }
 
     /// Number of zones.

@@ -5,6 +5,7 @@ use crate::crowd::Claiming;
 use crate::error::Error;
 use crate::homes::Homes;
 use crate::space::{Claim, Holder, Near, Purpose, Refused};
+use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::{BITS, COUNTS};
 use keepfs_format::map::FANOUT;
@@ -115,6 +116,18 @@ impl Reservation<'_> {
             }
         }
         Ok(())
+    }
+
+    /// More pages, as many as there are of those at least `apart` from all of `near`.
+    pub(crate) fn add_apart(
+        &mut self,
+        pages: u32,
+        purpose: Purpose,
+        near: RangeInclusive<u64>,
+        apart: u64,
+    ) -> Result<(), Error> {
+        let mut claim = self.store.space.claim_some(self.holder, pages, purpose);
+        self.store.take_apart(&mut claim, &near, apart, &mut self.runs)
     }
 
     /// How many pages it has.

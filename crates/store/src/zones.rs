@@ -4,6 +4,7 @@ use crate::Store;
 use crate::error::Error;
 use crate::gate::Closed;
 use crate::space::{Claim, OpenZone, Settled};
+use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::plog::Run;
@@ -149,6 +150,77 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// What parts of the pool that lie at least `apart` from all of `near` have of the claim is added to `runs` (S-4.9): from where
+    /// the last ones were, then from the other side of the device, then from wherever a look at some places finds most. As many as
+    /// are found.
+    pub(crate) fn take_apart(
+        &self,
+        claim: &mut Claim<'_>,
+        near: &RangeInclusive<u64>,
+        apart: u64,
+        runs: &mut Vec<Run>,
+    ) -> Result<(), Error> {
+        let mut tried = Vec::new();
+        while claim.left() > 0
+            && let Some(part) = self.pick_apart(near, apart, &tried)
+        {
+            tried.push(part.start);
+            let taken = self.settled(&[part], |shut| {
+                Ok(self.space.take_settled(claim, self.read_settled(shut, part)?))
+            });
+            match taken {
+                Ok(found) => runs.extend(found),
+                // What cannot be read has no page to offer.
+                Err(_) => self.alive()?,
+            }
+            self.far.store(part.start, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The first part of a zone among [`LOOKS`] that is a quarter free, else the one with most free pages.
+    fn pick_apart(&self, near: &RangeInclusive<u64>, apart: u64, tried: &[u64]) -> Option<Run> {
+        let pages = self.pool.pages;
+        let sides = [
+            0..near
+                .start()
+                .saturating_sub(apart)
+                .saturating_add(u64::from(*near.start() >= apart)),
+            near.end().saturating_add(apart).min(pages)..pages,
+        ];
+        let middle = near.start() + (near.end() - near.start()) / 2;
+        let first = [self.far.load(Ordering::Relaxed), (middle + pages / 2) % pages];
+        let spread = (0..LOOKS as u64).map(|i| (i.reverse_bits() >> (64 - LOOKS.ilog2())) * pages / LOOKS as u64);
+        let mut seen: Vec<u64> = tried.to_vec();
+        let mut best: Option<(u32, Run)> = None;
+        for page in first.into_iter().chain(spread) {
+            let Some(side) = sides.iter().find(|side| side.contains(&page)) else {
+                continue;
+            };
+            let (start, len) = self.pool.zone(page / self.pool.zone_pages);
+            let (from, to) = (start.max(side.start), (start + u64::from(len)).min(side.end));
+            let part = Run {
+                start: from,
+                count: (to - from) as u32,
+            };
+            if seen.contains(&part.start) {
+                continue;
+            }
+            seen.push(part.start);
+            let Ok(taken) = self.taken(part.start, part.count) else {
+                continue;
+            };
+            let free = self.space.free_beside(part.start, &taken);
+            if free > 0 && free >= part.count / 4 {
+                return Some(part);
+            }
+            if free > 0 && best.is_none_or(|(most, _)| free > most) {
+                best = Some((free, part));
+            }
+        }
+        best.map(|(_, part)| part)
     }
 
     /// Opens the zones of the superblock that is now durable. Only those are read that were not open: what somebody holds in

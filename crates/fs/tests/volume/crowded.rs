@@ -5,6 +5,7 @@ use keepfs_media::hook::{Hooked, Hooks};
 use keepfs_media::{Class, DeviceError};
 use keepfs_store::Purpose;
 use keepfs_vfs::{Errno, FallocMode};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
 
@@ -152,20 +153,25 @@ fn overwriting_finds_space_however_many_do() {
     pool.finish();
 }
 
-/// Stops the write of so many bytes of file data until it is let go.
+/// Stops the write of file data that is the last of so many bytes until it is let go.
 #[derive(Clone, Default)]
 struct Stopping(Arc<Stop>);
 
 #[derive(Default)]
 struct Stop {
     bytes: OnceLock<usize>,
+    written: AtomicUsize,
     /// Told that it has come; waited for.
     gate: OnceLock<(Sender<()>, Mutex<Receiver<()>>)>,
 }
 
 impl Hooks for Stopping {
     fn before_write(&self, _at: PageNo, bytes: usize, class: Class) -> core::result::Result<(), DeviceError> {
-        if class == Class::Data && self.0.bytes.get() == Some(&bytes) {
+        let Some(all) = self.0.bytes.get().filter(|_| class == Class::Data) else {
+            return Ok(());
+        };
+        let before = self.0.written.fetch_add(bytes, Ordering::SeqCst);
+        if (before + 1..=before + bytes).contains(all) {
             let (come, go) = self.0.gate.get().expect("the gate");
             come.send(()).expect("the test");
             go.lock().expect("one write").recv().expect("the test");

@@ -82,6 +82,12 @@ fn tell(args: &Check, report: &Report) {
     }
     say!("{}: {}", args.pool.display(), verdict(report));
     println!("{}", counted(&report.counts));
+    if report.counts.close_copies > 0 {
+        println!(
+            "the two copies of {} metablocks lie close to each other: with free space, writing and `keepfs scrub` move them apart",
+            report.counts.close_copies
+        );
+    }
 }
 
 fn severity(finding: &Finding) -> &'static str {

@@ -9,9 +9,11 @@ use super::Keeper;
 use super::shrink::Shrink;
 use crate::error::Error;
 use crate::gate::Closed;
+use crate::homes::far_pairs;
 use crate::moment::{Died, Dirty};
 use crate::redo::Span;
 use crate::reserve::Reservation;
+use crate::space::Purpose;
 use crate::staged::Carried;
 use crate::sync::Lead;
 use crate::txn::Txn;
@@ -27,6 +29,8 @@ use std::time::Duration;
 pub(super) const CHUNKS_AT_ONCE: usize = 32;
 /// Most map pages that are written anew because one of them has a bad copy: it and those above and below it.
 const REWRITE_MAP: u64 = HEIGHT_MAX as u64;
+/// How often pages are looked for that lie apart: once near, once far, and as often again where less was found than was wanted.
+const ROUNDS: u32 = 6;
 /// How long a checkpoint waits before it tries the gate again after it withdrew, at first and at most.
 const PAUSE: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(128)];
 
@@ -61,10 +65,12 @@ impl Store {
         wanted: u64,
     ) -> Result<Reservation<'_>, Error> {
         let mut chunks = self.nothing_reserved(self.space.holder());
+        self.reserve_apart(keeper, &mut chunks, wanted)?;
         self.reserve_chunks(keeper, &mut chunks, wanted)?;
         let lacks = |chunks: &Reservation<'_>| keeper.homes.free() + chunks.pages() < least;
         if lacks(&chunks) && self.space.figures().quarantined > 0 && lead.is_some() {
             self.cut_and_flush()?;
+            self.reserve_apart(keeper, &mut chunks, wanted)?;
             self.reserve_chunks(keeper, &mut chunks, wanted)?;
         }
         match lacks(&chunks) {
@@ -73,18 +79,64 @@ impl Store {
         }
     }
 
-    /// Adds runs of a chunk's length at most, until the chunks have `wanted` free pages or there are no more.
-    fn reserve_chunks(&self, keeper: &Keeper, chunks: &mut Reservation<'_>, wanted: u64) -> Result<(), Error> {
-        loop {
-            let free = keeper.homes.free() + chunks.pages();
-            let want = wanted.saturating_sub(free).min(u64::from(self.pool.chunk_pages)) as u32;
-            if want > 0 {
-                chunks.add(want)?;
+    /// Adds runs of a chunk's length at most until `wanted` free pages of chunks make pairs that lie apart (S-4.9), or there are no
+    /// more that would. Beyond `wanted` pages in all it takes only what new data might have.
+    fn reserve_apart(&self, keeper: &Keeper, chunks: &mut Reservation<'_>, wanted: u64) -> Result<(), Error> {
+        let Some(apart) = self.pool.apart() else { return Ok(()) };
+        for _ in 0..ROUNDS {
+            let pages = keeper.homes.free_pages(chunks.runs())?;
+            let far = far_pairs(&pages, apart);
+            let lacking = wanted.div_ceil(2).saturating_sub(far as u64);
+            if lacking == 0 {
+                return Ok(());
             }
-            if keeper.homes.free() + chunks.pages() == free {
+            let before = chunks.pages();
+            match &pages[far..pages.len() - far] {
+                [] => self.add_chunks(chunks, lacking, |chunks, pages| chunks.add(pages))?,
+                alone @ [low, ..] => {
+                    let high = alone[alone.len() - 1];
+                    let within = wanted.saturating_sub(pages.len() as u64);
+                    let (purpose, most) = match within {
+                        0 => (Purpose::New, u64::MAX),
+                        _ => (Purpose::Claimed, within),
+                    };
+                    let more = lacking.min(alone.len() as u64).min(most);
+                    self.add_chunks(chunks, more, |chunks, pages| {
+                        chunks.add_apart(pages, purpose, *low..=high, apart)
+                    })?;
+                }
+            }
+            if chunks.pages() == before {
                 return Ok(());
             }
         }
+        Ok(())
+    }
+
+    /// Adds `pages` pages in runs of a chunk's length at most, as long as `add` finds some.
+    fn add_chunks(
+        &self,
+        chunks: &mut Reservation<'_>,
+        pages: u64,
+        add: impl Fn(&mut Reservation<'_>, u32) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let end = chunks.pages() + pages;
+        loop {
+            let before = chunks.pages();
+            let want = end.saturating_sub(before).min(u64::from(self.pool.chunk_pages)) as u32;
+            if want > 0 {
+                add(chunks, want)?;
+            }
+            if chunks.pages() == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Adds runs of a chunk's length at most, until the chunks have `wanted` free pages or there are no more.
+    fn reserve_chunks(&self, keeper: &Keeper, chunks: &mut Reservation<'_>, wanted: u64) -> Result<(), Error> {
+        let lacking = wanted.saturating_sub(keeper.homes.free() + chunks.pages());
+        self.add_chunks(chunks, lacking, |chunks, pages| chunks.add(pages))
     }
 
     /// Fixes the moment while no transaction is open. `None`: more was changed meanwhile than there are pages for.

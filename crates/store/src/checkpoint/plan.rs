@@ -63,15 +63,16 @@ impl<'s> Plan<'s> {
         })
     }
 
+    /// Free pages for all copies of a metablock (S-4.9).
     fn home(&mut self) -> Result<(u64, u64), Error> {
         let none = || Error::Logic("the reserve for checkpoints was too small".into());
-        let first = self.homes.take()?.ok_or_else(none)?;
-        let second = if self.store.pool.meta_copies == 2 {
-            self.homes.take()?.ok_or_else(none)?
-        } else {
-            0
-        };
-        Ok((first, second))
+        match self.store.pool.apart() {
+            None => Ok((self.homes.take()?.ok_or_else(none)?, 0)),
+            Some(apart) => {
+                let [first, second] = self.homes.take_pair(apart)?.ok_or_else(none)?;
+                Ok((first, second))
+            }
+        }
     }
 
     fn leave_old_home(&mut self, id: MetaId) -> Result<(), Error> {

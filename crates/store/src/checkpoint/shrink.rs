@@ -44,45 +44,52 @@ impl Store {
             dying: self.dying_blocks(),
             ..Shrink::default()
         };
-        let mut spare = self.spare_in_chunks(keeper);
+        let spare = self.spare_in_chunks(keeper);
         keeper.homes.compact = spare > u64::from(self.pool.chunk_pages) / 2;
-        for run in keeper.homes.unused()? {
-            if u64::from(run.count) <= spare && shrink.chunks.len() < CHUNKS_AT_ONCE {
-                spare -= u64::from(run.count);
-                shrink.chunks.push(run);
-            }
-        }
+        shrink.chunks = self.spare_chunks(keeper)?;
         if keeper.homes.compact && shrink.chunks.is_empty() {
             self.empty_a_chunk(keeper, spare, &mut shrink)?;
         }
         Ok(shrink)
     }
 
-    /// Free pages of chunks beyond what checkpoints need, and a little more, so that they do not come and go.
+    /// Pages of chunks that are to be free: what checkpoints need, and a little more, so that they do not come and go.
+    fn kept_in_chunks(&self, keeper: &Keeper) -> u64 {
+        self.need(&keeper.homes).of_next(self.space.grown()) + u64::from(self.pool.chunk_pages) / 4
+    }
+
     fn spare_in_chunks(&self, keeper: &Keeper) -> u64 {
-        let need = self.need(&keeper.homes);
-        let keep = need.of_next(self.space.grown()) + u64::from(self.pool.chunk_pages) / 4;
-        keeper.homes.free().saturating_sub(keep)
+        keeper.homes.free().saturating_sub(self.kept_in_chunks(keeper))
+    }
+
+    /// Chunks that can be given back: what is left is enough, and lies apart as it did (S-4.9).
+    fn spare_chunks(&self, keeper: &Keeper) -> Result<Vec<Run>, Error> {
+        let (keep, mut spare) = (self.kept_in_chunks(keeper), self.spare_in_chunks(keeper));
+        let unused = keeper.homes.unused()?;
+        if spare == 0 || unused.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut sides = keeper.homes.sides(self.pool.apart())?;
+        let mut chunks = Vec::new();
+        for run in unused {
+            if u64::from(run.count) <= spare && chunks.len() < CHUNKS_AT_ONCE && sides.give_back(run, keep) {
+                spare -= u64::from(run.count);
+                chunks.push(run);
+            }
+        }
+        Ok(chunks)
     }
 
     /// Pages of chunks that the next checkpoint gives back, at least.
     pub(super) fn coming_back(&self, keeper: &Keeper) -> Result<u64, Error> {
-        let spare = self.spare_in_chunks(keeper);
-        let fits = |sum: u64, run: Run| {
-            if sum + u64::from(run.count) <= spare {
-                sum + u64::from(run.count)
-            } else {
-                sum
-            }
-        };
-        Ok(keeper.homes.unused()?.into_iter().take(CHUNKS_AT_ONCE).fold(0, fits))
+        Ok(self.spare_chunks(keeper)?.iter().map(|run| u64::from(run.count)).sum())
     }
 
     /// What lies in a sparse chunk is written anew by this checkpoint, in chunks below it. What cannot be read stays.
     fn empty_a_chunk<'s>(&'s self, keeper: &mut Keeper, spare: u64, shrink: &mut Shrink<'s>) -> Result<(), Error> {
         // Each takes its pages, and those of the map pages above it.
         let most = MOVED_MAX.min(spare / 8) as usize;
-        let pages = keeper.homes.sparse_chunk()?.into_iter().take(most);
+        let pages = keeper.homes.sparse_chunk(self.pool.apart())?.into_iter().take(most);
         let ids: BTreeSet<MetaId> = pages.filter_map(|page| self.owner_of(page)).collect();
         for id in ids {
             match (id.as_map(), id.space()) {

@@ -2,10 +2,11 @@
 
 use super::Looked;
 use crate::Store;
-use crate::error::Error;
+use crate::error::{Error, Stop};
 use crate::events::Done;
 use crate::map::AtRest;
-use crate::pool::superblock_bytes;
+use crate::pool::{self, superblock_bytes};
+use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::map::{FANOUT, LIVE, MapEntry};
 use keepfs_format::superblock::{slot_page, slots_of};
@@ -87,9 +88,9 @@ impl Store {
         self.look_at_rest(id)
     }
 
-    /// Whether bad copies wait for a checkpoint that writes them anew.
-    pub fn has_bad_copies(&self) -> bool {
-        !self.bad_copies.lock().is_empty()
+    /// Whether something waits for a checkpoint because of its copies: one of them is bad, or they lie too close to each other.
+    pub fn has_copies_to_write(&self) -> bool {
+        !self.bad_copies.lock().is_empty() || self.moves.load(Ordering::Relaxed)
     }
 
     /// Up to `limit` inode numbers in use from `from` on, ascending.
@@ -182,10 +183,56 @@ impl Store {
             };
             let seen = self.copies_at_rest(id, &entry);
             if self.live_entry_of(id)? == Some(entry) {
+                if seen.bad.is_empty() && self.is_close(&entry) {
+                    self.move_apart(id)?;
+                }
                 return Ok(self.found_at_rest(id, &seen));
             }
         }
         Ok(Looked::default())
+    }
+
+    /// Whether the copies of a metablock lie closer to each other than they should (S-4.9).
+    fn is_close(&self, entry: &MapEntry) -> bool {
+        let between = entry.first.get().abs_diff(entry.second.get());
+        self.pool.apart().is_some_and(|apart| between < apart)
+    }
+
+    /// The next checkpoint writes a metablock or map page elsewhere, as if it had been changed.
+    fn move_apart(&self, id: MetaId) -> Result<(), Error> {
+        if self.is_read_only() {
+            return Ok(());
+        }
+        // A map page moves with anything that it leads to.
+        let found = match id.as_map() {
+            None => id.space().map(|space| (space, Some(id.index()))),
+            Some((space, level, number)) => {
+                let each = FANOUT.saturating_pow(u32::from(level) + 1);
+                let found = self.next_live(space, number * each, &mut Looked::default())?;
+                Some((space, found.filter(|index| index / each == number)))
+            }
+        };
+        let Some((space, Some(index))) = found else {
+            return Ok(());
+        };
+        if space == Space::Homes {
+            self.keeper.lock().homes.change(index);
+            self.moves.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.ready()?;
+        let id = MetaId::new(space, index);
+        let Some(pin) = self.fetch_known(id)? else {
+            return Ok(());
+        };
+        let _inside = self.gate.enter(&self.stats.gate);
+        match self.before_first_write(id, &pin, true) {
+            Ok(()) => self.moves.store(true, Ordering::Relaxed),
+            // There is no room for more before a checkpoint; the next scrub looks at it again.
+            Err(Stop::Pressure(_)) => {}
+            Err(stop) => return Err(pool::stopped(stop)),
+        }
+        Ok(())
     }
 
     fn live_entry_of(&self, id: MetaId) -> Result<Option<MapEntry>, Error> {

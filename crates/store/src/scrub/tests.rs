@@ -122,7 +122,7 @@ fn bad_copies_are_found_and_written_anew() {
     world.store.drop_clean_frames();
     let found = world.scrub_rest();
     assert_eq!((found.bad, found.mended), (6, 6));
-    assert!(world.store.has_bad_copies());
+    assert!(world.store.has_copies_to_write());
     world.store.checkpoint().expect("checkpoint");
     assert_eq!(world.scrub_rest().bad, 0);
     assert!(world.store.fault().is_none());
