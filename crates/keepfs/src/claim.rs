@@ -37,6 +37,11 @@ impl Claim {
         Ok(Claim::of(path, device))
     }
 
+    /// The device, with its locks.
+    pub(crate) fn device(&self) -> Arc<FileDevice> {
+        self.device.clone()
+    }
+
     fn of(path: &Path, device: FileDevice) -> Claim {
         let (path, device) = (path.to_owned(), Arc::new(device));
         Claim { path, device }

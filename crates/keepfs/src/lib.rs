@@ -33,6 +33,7 @@ mod metadata;
 mod open;
 mod paths;
 mod pool;
+mod unmounted;
 
 pub use claim::Claim;
 pub use create::CreateOptions;

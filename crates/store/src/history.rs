@@ -27,6 +27,7 @@ use keepfs_format::history::{self, DAMAGE, EVENTS, Event, Lasting, NAME_MAX};
 use keepfs_format::plog::Run;
 use keepfs_format::{PAGE, PoolId};
 use lists::Lists;
+pub use region::hand_over;
 use region::{Failed, Region};
 use std::collections::BTreeMap;
 use std::sync::Arc;

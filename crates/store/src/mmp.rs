@@ -15,8 +15,10 @@ pub use guarded::Guarded;
 use crate::Store;
 use crate::error::Error;
 use crate::pool::Pool;
+use block::Seen;
 use claim::Why;
-use keepfs_media::Device;
+use keepfs_format::{PAGE, PoolId};
+use keepfs_media::{Class, Device, PageNo};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -120,11 +122,19 @@ pub fn write_first(device: &dyn Device, pool: &Pool) -> Result<(), Error> {
         keepfs_format::mmp::INTERVAL_S_DEFAULT,
         0,
     );
-    device.write(
-        keepfs_media::PageNo(page),
-        &block::page(&block),
-        keepfs_media::Class::Superblock,
-    )?;
+    device.write(PageNo(page), &block::page(&block), Class::Superblock)?;
+    Ok(())
+}
+
+/// The block of a pool whose id was changed while nobody had it says the same of the next one (S-2.13). Errors: those of the device.
+pub fn rename(device: &dyn Device, page: u64, from: PoolId, to: PoolId) -> Result<(), Error> {
+    let (at, mut bytes) = (PageNo(page), [0; PAGE]);
+    device.read_shared(at, &mut bytes)?;
+    if let Seen::Off(block) | Seen::Free(block) = block::read(&bytes, from) {
+        let sequence = block.sequence.get().wrapping_add(1);
+        let block = block::unowned(to, block.state.get(), block.interval_s.get(), sequence);
+        device.write_shared(at, &block::page(&block), Class::Superblock)?;
+    }
     Ok(())
 }
 

@@ -4,11 +4,13 @@ mod choose;
 pub mod history;
 pub mod protect;
 mod settings;
+mod switched;
 
 pub(crate) use choose::COUNT_MAX;
 pub use choose::{LOG_PAGES, choose, may_count, may_write, superblock_bytes, superblocks};
 pub use protect::PROTECT_DEFAULT;
 pub use settings::Settings;
+pub use switched::renew_id;
 
 use crate::error::{Error, Stop};
 use crate::log;

@@ -10,8 +10,8 @@ use super::image::DeviceImage;
 use super::visible::{one_line, say};
 use keepfs_audit::Image;
 use keepfs_audit::read::superblock_of;
-use keepfs_format::PAGE;
 use keepfs_format::superblock::MAGIC;
+use keepfs_format::{PAGE, PoolId};
 use keepfs_store::Pool;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub fn run(args: &Probe) -> Outcome {
             true => print!("{}", for_udev(&pool)),
             false => {
                 let label = label_words(&pool.label);
-                say!("{}: {label}UUID=\"{}\" TYPE=\"keepfs\"", path.display(), uuid(&pool));
+                say!("{}: {label}UUID=\"{}\" TYPE=\"keepfs\"", path.display(), pool.id);
             }
         }
     }
@@ -71,7 +71,7 @@ fn at(path: &Path) -> Result<Option<Pool>, Failure> {
 
 /// Properties as udev(7) imports them. What stands on the device may be hostile: a label has no line of its own.
 fn for_udev(pool: &Pool) -> String {
-    let uuid = uuid(pool);
+    let uuid = pool.id;
     let mut told = format!(
         "ID_FS_USAGE=filesystem\nID_FS_TYPE=keepfs\nID_FS_VERSION=1\nID_FS_UUID={uuid}\nID_FS_UUID_ENC={uuid}\n"
     );
@@ -81,13 +81,6 @@ fn for_udev(pool: &Pool) -> String {
         told.push_str(&format!("ID_FS_LABEL={safe}\nID_FS_LABEL_ENC={encoded}\n"));
     }
     told
-}
-
-/// The pool's id, as UUIDs are written.
-fn uuid(pool: &Pool) -> String {
-    let hex = pool.id.to_string();
-    let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
-    parts.map(|(from, to)| hex.get(from..to).unwrap_or_default()).join("-")
 }
 
 /// A label as names in /dev/disk/by-label have it (libblkid's `blkid_encode_string`).
@@ -123,7 +116,7 @@ pub fn resolve(source: &Path) -> Result<PathBuf, Failure> {
     let value = value.trim_matches('"');
     let wanted = |pool: &Pool| match tag {
         "LABEL" => pool.label == value,
-        _ => uuid(pool).eq_ignore_ascii_case(value) || pool.id.to_string().eq_ignore_ascii_case(value),
+        _ => is_id(&pool.id, value),
     };
     let holds = |path: &PathBuf| at(path).is_ok_and(|pool| pool.is_some_and(|pool| wanted(&pool)));
     let mut found: Vec<PathBuf> = block_devices().into_iter().filter(holds).collect();
@@ -141,6 +134,12 @@ pub fn resolve(source: &Path) -> Result<PathBuf, Failure> {
              its path"
         ))),
     }
+}
+
+/// Whether a text is this id, with or without dashes.
+fn is_id(id: &PoolId, text: &str) -> bool {
+    let plain = |text: &str| text.replace('-', "").to_ascii_lowercase();
+    plain(&id.to_string()) == plain(text)
 }
 
 /// All block devices that nothing else is made of: of a device and the one that is mapped on it, the upper one.

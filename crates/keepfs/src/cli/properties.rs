@@ -104,6 +104,9 @@ impl Wanted {
 
 /// Why a property cannot be set.
 fn refusal(name: &str) -> String {
+    if name == "id" {
+        return "id cannot be chosen; `keepfs set --new-id POOL` makes another one".into();
+    }
     if DECIDED.contains(&name) {
         return format!("{name} cannot change: it was decided when the pool was made (keepfs create)");
     }

@@ -36,8 +36,11 @@ one, and programs notice a pause only. Other properties that `keepfs get` shows 
 #[derive(Fields, Debug)]
 #[command(after_help = HELP)]
 pub struct Set {
+    /// Give a pool that is not mounted a new UUID: for a copy, which else is taken for what it was copied from
+    #[arg(long)]
+    pub new_id: bool,
     /// The mount point or the pool, and what it shall have; in any order
-    #[arg(value_names = ["DIR|POOL", "NAME=VALUE"], num_args = 2.., required = true, add = ArgValueCompleter::new(values::set_words))]
+    #[arg(value_names = ["DIR|POOL", "NAME=VALUE"], num_args = 1.., required = true, add = ArgValueCompleter::new(values::set_words))]
     pub words: Vec<String>,
     /// Answer in JSON
     #[arg(long)]
@@ -46,8 +49,15 @@ pub struct Set {
 
 /// Changes what is asked for, all of it or nothing but the limit of scrubs.
 pub fn run(args: &Set) -> Outcome {
-    let (of, wanted) = sort(&args.words)?;
+    let (of, wanted) = sort(args)?;
     let server = history::server_of(&of);
+    if let (true, Some(record)) = (args.new_id, &server) {
+        return Err(Failure::Other(format!(
+            "{}: it is mounted at {}, and gets another UUID only while it is not; unmount it first",
+            of.display(),
+            record.dir.display()
+        )));
+    }
     if let (Some(limit), None) = (wanted.scrub_limit, &server) {
         let limit = if limit == 0 { "none".into() } else { limit.to_string() };
         return Err(Failure::Other(format!(
@@ -58,11 +68,17 @@ pub fn run(args: &Set) -> Outcome {
     let pid = match &server {
         Some(record) => Some(live(record, &wanted)?),
         None => {
-            offline(&of, &wanted)?;
+            if wanted != Wanted::default() {
+                offline(&of, &wanted)?;
+            }
             None
         }
     };
-    let words = wanted.words();
+    let mut words = wanted.words();
+    if args.new_id {
+        let id = patiently(&of, || Ok(Pool::renew_id(&of)?))?;
+        words.push(format!("id={id}"));
+    }
     match args.json {
         true => println!(
             "{:#}",
@@ -74,16 +90,17 @@ pub fn run(args: &Set) -> Outcome {
 }
 
 /// What is to be changed, and how. Errors: not one path, or a property that is none.
-fn sort(words: &[String]) -> Result<(PathBuf, Wanted), Failure> {
+fn sort(args: &Set) -> Result<(PathBuf, Wanted), Failure> {
     let mut wanted = Wanted::default();
     let mut paths = Vec::new();
-    for word in words {
+    for word in &args.words {
         match word.split_once('=').filter(|(name, _)| is_name(name)) {
             Some((name, value)) => wanted.take(name, value)?,
             None => paths.push(PathBuf::from(word)),
         }
     }
-    match (paths.pop(), paths.is_empty(), wanted == Wanted::default()) {
+    let nothing = wanted == Wanted::default() && !args.new_id;
+    match (paths.pop(), paths.is_empty(), nothing) {
         (Some(of), true, false) => Ok((of, wanted)),
         (_, _, true) => Err(Failure::Usage("say what to change, such as protect=pcrc".into())),
         _ => Err(Failure::Usage("name one mount point or pool".into())),

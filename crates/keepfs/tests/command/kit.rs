@@ -250,6 +250,27 @@ fn a_pool_on_a_device_is_known_by_label_and_uuid() {
     let second = done(Command::new("losetup").args(["--find", "--show"]).arg(&copy));
     let (code, ambiguous) = fails(&mut keepfs(["mount", &format!("LABEL={label}"), text]));
     let all = run(&mut keepfs(["probe"]));
+    // S-2.13: until one of them is another.
+    let renewed = run(&mut keepfs(["set", "--new-id", second.trim()]));
+    let mounted = run(&mut keepfs(["mount", &format!("UUID={uuid}"), text]));
+    let in_use = run(&mut keepfs(["set", text, "--new-id"]));
+    run(&mut keepfs(["unmount", text]));
+    let checked = run(&mut keepfs(["check", "--data", second.trim()]));
+    let other = run(&mut keepfs(["get", "-H", "-o", "value", "id", second.trim()]));
+    for done in [&renewed, &mounted, &checked, &other] {
+        assert!(done.status.success(), "{done:?}");
+    }
+    let (renewed, other) = (
+        String::from_utf8_lossy(&renewed.stdout),
+        String::from_utf8_lossy(&other.stdout),
+    );
+    assert_eq!(renewed, format!("{}: id={other}", second.trim()));
+    assert!(
+        other.trim() != uuid && other[..8] == uuid[..8] && other.trim().len() == 36,
+        "{other}"
+    );
+    let in_use = String::from_utf8_lossy(&in_use.stderr);
+    assert!(in_use.contains(&format!("it is mounted at {text}")), "{in_use}");
     done(Command::new("losetup").args(["-d", device, second.trim()]));
     assert!(told.status.success(), "{told:?}");
     assert!(
@@ -292,5 +313,5 @@ fn file_knows_a_pool() {
     let wanted = "Keepfs pool, version 1, label \"pictures\", UUID ";
     let (_, rest) = told.split_once(wanted).unwrap_or_else(|| panic!("{told}"));
     let (uuid, pages) = rest.trim().split_once(", ").unwrap();
-    assert_eq!((uuid.replace('-', "").as_str(), pages), (id, "16384 pages"), "{told}");
+    assert_eq!((uuid, pages), (id, "16384 pages"), "{told}");
 }

@@ -73,19 +73,12 @@ impl Region {
             tracing::warn!(%error, half, "a half of the history cannot be read");
             return None;
         }
-        let (head, content) = Head::read_from_prefix(&bytes).ok()?;
-        if head.magic != MAGIC || head.pool != self.pool.0 {
-            return None;
-        }
-        let records = content
-            .get(..head.length.get() as usize)
-            .filter(|content| crc_of(&head, content) == head.crc.get())
-            .and_then(history::decode);
+        let (head, content) = of_pool(&bytes, self.pool)?;
+        let records = right(&head, content, half).and_then(history::decode);
         if records.is_none() {
             tracing::warn!(half, "a half of the history is damaged; the other one may be older");
         }
         Some((head.generation.get(), records?))
-            .filter(|(generation, _)| generation % 2 == half && *generation < 1 << 63)
     }
 
     /// Writes `records` (S-18.4), which fit, as the newest half, and makes it durable.
@@ -94,18 +87,7 @@ impl Region {
             self.device.flush().map_err(Failed::Flush)?;
         }
         let generation = self.generation + 1;
-        let mut head = Head {
-            magic: MAGIC,
-            pool: self.pool.0,
-            generation: generation.into(),
-            length: (records.len() as u32).into(),
-            reserved: [0; 20],
-            crc: 0.into(),
-        };
-        head.crc = crc_of(&head, records).into();
-        let mut bytes = vec![0; (HEAD + records.len()).next_multiple_of(PAGE)];
-        bytes[..HEAD].copy_from_slice(head.as_bytes());
-        bytes[HEAD..HEAD + records.len()].copy_from_slice(records);
+        let bytes = half_bytes(self.pool, generation, records);
         (self.generation, self.flushed) = (generation, false);
         self.device
             .write(self.page_of(generation % 2), &bytes, Class::History)
@@ -114,6 +96,58 @@ impl Region {
         self.flushed = true;
         Ok(())
     }
+}
+
+/// Gives what the newest half tells to the pool's next identity, in the other half (S-2.13): until a superblock names that, the
+/// newest half is what it was. Errors: the device's.
+pub fn hand_over(device: &dyn Device, run: Run, from: PoolId, to: PoolId) -> Result<(), DeviceError> {
+    let pages = u64::from(run.count / 2);
+    let place = |half: u64| PageNo(run.start + half * pages);
+    let newest = |half: u64| {
+        let mut bytes = vec![0; pages as usize * PAGE];
+        device.read(place(half), &mut bytes).ok()?;
+        let (head, content) = of_pool(&bytes, from)?;
+        let records = right(&head, content, half)?;
+        Some((head.generation.get(), records.to_vec()))
+    };
+    let halves = [0, 1].into_iter().filter_map(newest);
+    let Some((generation, records)) = halves.max_by_key(|(generation, _)| *generation) else {
+        return Ok(());
+    };
+    let bytes = half_bytes(to, generation + 1, &records);
+    device.write(place((generation + 1) % 2), &bytes, Class::History)?;
+    device.flush()
+}
+
+/// The head of a half, if it is of this pool, and what stands behind it.
+fn of_pool(bytes: &[u8], pool: PoolId) -> Option<(Head, &[u8])> {
+    let (head, content) = Head::read_from_prefix(bytes).ok()?;
+    (head.magic == MAGIC && head.pool == pool.0).then_some((head, content))
+}
+
+/// Its records, if the half is right (S-18.2).
+fn right<'a>(head: &Head, content: &'a [u8], half: u64) -> Option<&'a [u8]> {
+    let generation = head.generation.get();
+    let records = content.get(..head.length.get() as usize)?;
+    let is_right = generation % 2 == half && generation < 1 << 63 && crc_of(head, records) == head.crc.get();
+    is_right.then_some(records)
+}
+
+/// A half, whole pages.
+fn half_bytes(pool: PoolId, generation: u64, records: &[u8]) -> Vec<u8> {
+    let mut head = Head {
+        magic: MAGIC,
+        pool: pool.0,
+        generation: generation.into(),
+        length: (records.len() as u32).into(),
+        reserved: [0; 20],
+        crc: 0.into(),
+    };
+    head.crc = crc_of(&head, records).into();
+    let mut bytes = vec![0; (HEAD + records.len()).next_multiple_of(PAGE)];
+    bytes[..HEAD].copy_from_slice(head.as_bytes());
+    bytes[HEAD..HEAD + records.len()].copy_from_slice(records);
+    bytes
 }
 
 /// CRC-64 over the head before its CRC, then the records (S-18.2).

@@ -22,8 +22,11 @@ fn pool(label: &str) -> (tempfile::NamedTempFile, Pool) {
 #[test]
 fn udev_is_told_what_blkid_would_tell() {
     let (_file, pool) = pool("Fotos 1/2");
-    let id = uuid(&pool);
-    assert_eq!(id.replace('-', ""), pool.id.to_string());
+    let id = pool.id.to_string();
+    for text in [id.clone(), id.replace('-', ""), id.to_uppercase()] {
+        assert!(is_id(&pool.id, &text), "{text}");
+    }
+    assert!(!is_id(&pool.id, &id[1..]));
     assert_eq!(
         id.match_indices('-').map(|(at, _)| at).collect::<Vec<_>>(),
         [8, 13, 18, 23]

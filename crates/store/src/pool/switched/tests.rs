@@ -1,0 +1,124 @@
+//! S-2.13: a superblock alone decides, whenever the power goes, and nothing but what was to change has changed.
+
+use super::*;
+use crate::mmp::block::Seen;
+use crate::{Equations, FormatOptions, Guard, Meaning, Ref, Source, Store, StoreOptions};
+use keepfs_format::history::Event;
+use keepfs_format::{Kind, PAGE};
+use keepfs_media::crash::Sweep;
+use keepfs_media::ram::RamDevice;
+use keepfs_media::sim::SimDevice;
+use std::collections::BTreeSet;
+
+fn open(device: Arc<dyn Device>) -> Arc<Store> {
+    let options = StoreOptions {
+        tiny_arena: true,
+        arena_bytes: 2 << 20,
+        background: false,
+        guard: Guard::Off,
+        audit: Equations::NONE,
+        ..StoreOptions::default()
+    };
+    Store::open(device, &options).expect("open")
+}
+
+/// A pool with a node and an event, closed; with or without a block for other machines.
+fn closed(device: Arc<dyn Device>, mmp: bool) -> Ref {
+    let options = FormatOptions {
+        mmp,
+        ..FormatOptions::default()
+    };
+    Store::format(device.clone(), &options).expect("format");
+    let store = open(device);
+    store.history().tell(
+        Event {
+            text: "noticed".into(),
+            ..Event::default()
+        },
+        None,
+    );
+    let made = store.transact::<_, Error>(|t| {
+        let r = t.new_node(Kind::Xattr, 0, 9)?;
+        t.put(r, 64, b"kept", Meaning::Xattr)?;
+        Ok(r)
+    });
+    store.close().expect("close");
+    made.expect("node")
+}
+
+/// All of it is there.
+fn is_whole(device: Arc<dyn Device>, node: Ref) -> PoolId {
+    let store = open(device);
+    let mut found = [0; 4];
+    store.view().read(node, 64, &mut found).expect("read");
+    assert_eq!(&found, b"kept");
+    let told = store.history().events(0);
+    assert!(told.iter().any(|event| event.text == "noticed"), "{told:?}");
+    let id = store.pool().id;
+    store.close().expect("close");
+    id
+}
+
+#[test]
+fn a_pool_has_the_one_id_or_the_other_and_its_history_with_both() {
+    let device = Arc::new(SimDevice::new(2048));
+    // A damaged block is watched for a minute.
+    let node = closed(device.clone(), false);
+    let before = choose(&*device).expect("superblock");
+    device.take_log();
+    let after = renew_id(device.clone()).expect("renewed");
+    assert_eq!(after.0[..TAG], before.pool[..TAG]);
+    assert_ne!(after.0, before.pool);
+    let mut seen = BTreeSet::new();
+    for point in Sweep::new(&device.recording(), 7) {
+        for state in point.plan.states() {
+            let id = is_whole(Arc::new(SimDevice::over(point.content(&state))), node);
+            assert!(id == after || id.0 == before.pool, "{state:?}: {id}");
+            seen.insert(id.0);
+        }
+    }
+    assert_eq!(seen.len(), 2);
+    assert_eq!(is_whole(device.clone(), node), after);
+    let newest = choose(&*device).expect("superblock");
+    assert_eq!(newest.name_seed, before.name_seed);
+    let again = renew_id(device.clone()).expect("renewed");
+    assert_ne!(again, after);
+    assert_eq!(is_whole(device, node), again);
+}
+
+/// What other machines are told of the pool.
+fn block(device: &dyn Device) -> Seen {
+    let pool = Pool::on(device).expect("pool");
+    let mut page = [0; PAGE];
+    let at = PageNo(pool.mmp.expect("a block"));
+    device.read_shared(at, &mut page).expect("read");
+    mmp::block::read(&page, pool.id)
+}
+
+/// S-2.12: the block is one of the pool that has another id, too.
+#[test]
+fn a_pool_that_several_machines_reach_stays_protected() {
+    let device = Arc::new(RamDevice::new(2048));
+    let node = closed(device.clone(), true);
+    renew_id(device.clone()).expect("renewed");
+    assert!(matches!(block(&*device), Seen::Off(_)));
+    let store = open(device.clone());
+    assert!(store.set_mmp(Some(1)).expect("protected"));
+    store.close().expect("close");
+    drop(store);
+    assert!(matches!(block(&*device), Seen::Free(_)));
+    let after = renew_id(device.clone()).expect("renewed");
+    assert!(matches!(block(&*device), Seen::Free(_)));
+    assert_eq!(is_whole(device, node), after);
+}
+
+#[test]
+fn a_pool_that_was_not_closed_is_refused() {
+    let device = Arc::new(RamDevice::new(2048));
+    closed(device.clone(), true);
+    let store = open(device.clone());
+    let refused = renew_id(device.clone()).expect_err("it is open");
+    assert!(refused.to_string().contains("it was not closed"), "{refused}");
+    store.close().expect("close");
+    renew_id(device.clone()).expect("renewed");
+}
