@@ -72,6 +72,9 @@ const DEB: &[Need] = &[
     need("debootstrap", "debootstrap"),
 ];
 
+/// What boots such a root.
+const SYSTEMD: &[Need] = &[need("systemd-nspawn", "systemd-container")];
+
 /// Suites of the crate registry: name, version.
 const CRATES: &[(&str, &str)] = &[("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
 
@@ -123,6 +126,11 @@ pub fn guest() -> Result<(), String> {
 /// What makes and tries a package.
 pub fn deb() -> Result<(), String> {
     packages(&[DEB])
+}
+
+/// What boots a root with systemd as its first process.
+pub fn systemd() -> Result<(), String> {
+    packages(&[DEB, SYSTEMD])
 }
 
 /// Debian's kernel, unpacked and not installed: the kernel, and where its modules lie. It is kept between runs.

@@ -261,6 +261,9 @@ pub const STAGES: &[Stage] = &[
     stage("keeper_controls", 10, suite!("keeper_controls")).long(),
     stage("pkey", 5, suite!("pkey")).needs("a guest of QEMU").long(),
     stage("deb", 10, suite!("deb")).needs("an archive of Debian").long(),
+    stage("systemd", 10, suite!("systemd"))
+        .needs("an archive of Debian")
+        .long(),
     // The first that wants the real programs, and brings them.
     stage("strays", 15, suite!("strays")),
     stage("strays_long", 30, suite!("strays_long")).long(),

@@ -26,6 +26,7 @@ pub mod process;
 mod programs;
 mod sample;
 mod strays;
+mod systemd;
 pub mod writer;
 
 use pool::Pool;
@@ -60,6 +61,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("strays", strays::run),
     ("strays_planted", strays::planted),
     ("strays_long", strays::long),
+    ("systemd", systemd::run),
     ("git", programs::git::run),
     ("cargo", programs::cargo::run),
     ("sqlite", programs::sqlite::run),
@@ -89,7 +91,7 @@ pub fn command(args: &[&str]) -> Result<ExitCode, String> {
     if transport.as_deref() == Some("uring") && !offers_rings() {
         return gates::skip("this kernel offers no FUSE over io_uring (Linux 6.14, fuse.enable_uring)");
     }
-    if name == "deb" && !install::present("apt-get") {
+    if matches!(name, "deb" | "systemd") && !install::present("apt-get") {
         return gates::skip("needs an archive of Debian, as apt-get knows it");
     }
     let long = std::env::var(run::LONG).is_ok_and(|value| value == "1");

@@ -24,7 +24,7 @@ pub fn run(bench: &Bench) -> Result<String, String> {
     let made = bench.beside("packages")?;
     let packages = [deb::package(&made, 1)?, deb::package(&made, 2)?];
     let root = bench.beside("root")?;
-    bootstrap(&root)?;
+    bootstrap(&root, &[])?;
     for (name, package) in ["first.deb", "second.deb"].iter().zip(&packages) {
         put(
             &fs::read(package).map_err(|e| format!("{}: {e}", package.display()))?,
@@ -47,11 +47,14 @@ pub fn run(bench: &Bench) -> Result<String, String> {
         String::from_utf8_lossy(&told.stdout),
         String::from_utf8_lossy(&told.stderr)
     );
-    judge(&said)
+    let passed = judge(&said)?;
+    Ok(format!(
+        "deb: {passed} checks passed in a fresh root: installed, mounted, upgraded under a mount, removed, purged"
+    ))
 }
 
-/// A root of this machine's release, from the archive that its apt uses.
-fn bootstrap(root: &Path) -> Result<(), String> {
+/// A root of this machine's release with these packages besides, from the archive that its apt uses.
+pub fn bootstrap(root: &Path, packages: &[&str]) -> Result<(), String> {
     let format = [
         "indextargets",
         "--format",
@@ -62,13 +65,12 @@ fn bootstrap(root: &Path) -> Result<(), String> {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let (archive, codename) =
         archive(&archives, &release).ok_or_else(|| format!("apt has no archive of this release:\n{archives}"))?;
-    must(
-        command("debootstrap", Path::new("/"))
-            .args(["--variant=minbase", codename])
-            .arg(root)
-            .arg(archive),
-    )
-    .map(drop)
+    let mut debootstrap = command("debootstrap", Path::new("/"));
+    debootstrap.arg("--variant=minbase");
+    if !packages.is_empty() {
+        debootstrap.arg(format!("--include={}", packages.join(",")));
+    }
+    must(debootstrap.arg(codename).arg(root).arg(archive)).map(drop)
 }
 
 /// The archive of `main` of the release that os-release(5) names, and its codename.
@@ -84,21 +86,23 @@ fn archive<'a>(archives: &'a str, release: &'a str) -> Option<(&'a str, &'a str)
         })
 }
 
-fn put(bytes: &[u8], to: &Path) -> Result<(), String> {
+/// Writes a file.
+pub fn put(bytes: &[u8], to: &Path) -> Result<(), String> {
     fs::write(to, bytes).map_err(|e| format!("{}: {e}", to.display()))
 }
 
-/// What the answers come to.
-fn judge(told: &str) -> Result<String, String> {
-    let answers: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix(ANSWER)).collect();
+/// How many of the answers are `ok`. Errors: another is not, or there is no end.
+pub fn judge(told: &str) -> Result<usize, String> {
+    // A console has words of others before and returns behind.
+    let answers = told
+        .lines()
+        .filter_map(|line| Some(line.split_once(ANSWER)?.1.trim_end()));
+    let answers: Vec<&str> = answers.collect();
     let failed: Vec<&&str> = answers.iter().filter(|answer| answer.starts_with("FAILED")).collect();
     if !failed.is_empty() || answers.last() != Some(&"end") {
         return Err(format!("in the root: {failed:?}\n{told}"));
     }
-    let passed = answers.iter().filter(|answer| answer.starts_with("ok ")).count();
-    Ok(format!(
-        "deb: {passed} checks passed in a fresh root: installed, mounted, upgraded under a mount, removed, purged"
-    ))
+    Ok(answers.iter().filter(|answer| answer.starts_with("ok ")).count())
 }
 
 #[cfg(test)]
