@@ -2,13 +2,14 @@
 
 use crate::bitmap::{BYTES, Bits, Set, count, minus, ones};
 use crate::finding::Finding;
+use crate::superblock::mmp_page;
 use crate::walk::Walk;
 use keepfs_format::bitmap::{
     self, BITS, COUNTS, STRIPE, STRIPES, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES,
 };
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
 use keepfs_format::metablock::HEADER;
-use keepfs_format::superblock::{RO_COMPAT_MMP, SLOTS, slot_page};
+use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_format::{FromBytes, MetaId, PAGE, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,9 +25,8 @@ pub(crate) fn system_pages(walk: &mut Walk<'_>) {
         walk.pool.sb.history_start.get(),
         walk.pool.sb.history_pages.get().into(),
     );
-    if walk.pool.sb.ro_compat.get() & RO_COMPAT_MMP != 0 {
-        let behind = walk.pool.sb.history_start.get() + u64::from(walk.pool.sb.history_pages.get());
-        walk.system.add(behind);
+    if let Some(page) = mmp_page(&walk.pool.sb) {
+        walk.system.add(page);
     }
     walk.pool.homes.sort_unstable();
     let mut chunks = Set::default();

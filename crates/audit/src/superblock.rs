@@ -228,6 +228,12 @@ fn mmp_fits(sb: &Superblock) -> bool {
     count != 0 && page < sb.pages.get() && !slot_within(page, page + 1, sb.pages.get()) && !log.contains(&page)
 }
 
+/// The page of multi-mount protection, behind the history (S-2.12), of a superblock that holds.
+pub(crate) fn mmp_page(sb: &Superblock) -> Option<u64> {
+    let behind = sb.history_start.get() + u64::from(sb.history_pages.get());
+    (sb.ro_compat.get() & RO_COMPAT_MMP != 0).then_some(behind)
+}
+
 fn slot_within(start: u64, end: u64, pages: u64) -> bool {
     (0..SLOTS).any(|slot| (start..end).contains(&slot_page(slot, pages)))
 }

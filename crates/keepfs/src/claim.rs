@@ -3,9 +3,13 @@
 use crate::error::{Error, Result};
 use crate::open::OpenOptions;
 use crate::pool::Pool;
-use keepfs_fs::Volume;
+use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::file::{FileDevice, FileOptions, Handed, OpenMode};
+use keepfs_store::mmp::Who;
 use keepfs_store::{Remains, Resumed};
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +18,7 @@ use std::sync::Arc;
 pub struct Claim {
     path: PathBuf,
     device: Arc<FileDevice>,
+    who: Who,
 }
 
 impl Claim {
@@ -44,7 +49,30 @@ impl Claim {
 
     fn of(path: &Path, device: FileDevice) -> Claim {
         let (path, device) = (path.to_owned(), Arc::new(device));
-        Claim { path, device }
+        let who = this_machine();
+        Claim { path, device, who }
+    }
+
+    /// For other machines that reach the pool (S-2.12): where it will be mounted, and a file that is locked for as long as it is.
+    #[must_use]
+    pub fn mounted_at(mut self, dir: &Path, lock: Option<&File>) -> Claim {
+        self.who.dir = dir.as_os_str().as_bytes().to_vec();
+        let found = lock.and_then(|lock| lock.metadata().ok());
+        self.who.lock = found.map_or([0; 2], |found| [found.dev(), found.ino()]);
+        self
+    }
+
+    /// The claim of a server that died, which this one takes up ([`Pool::nonce`]).
+    #[must_use]
+    pub fn in_place_of(mut self, nonce: Option<[u8; 16]>) -> Claim {
+        self.who.nonce = nonce.unwrap_or_default();
+        self
+    }
+
+    fn volume(&self, options: &OpenOptions) -> VolumeOptions {
+        let mut volume = options.volume();
+        volume.store.who = self.who.clone();
+        volume
     }
 
     /// Opens what a later remount for writing will need, for a process that will not be allowed to open files then.
@@ -69,7 +97,7 @@ impl Claim {
     /// # Errors
     /// [`Error::Device`] if it cannot be read, [`Error::Pool`] if it is no pool or damaged.
     pub fn open(self, options: &OpenOptions) -> Result<Pool> {
-        match Volume::open(self.device.clone(), &options.volume()) {
+        match Volume::open(self.device.clone(), &self.volume(options)) {
             Ok(volume) => Ok(Pool::of(volume, self.path, self.device)),
             Err(source) => Err(Error::Pool {
                 pool: self.path,
@@ -84,7 +112,7 @@ impl Claim {
     /// # Errors
     /// As [`Claim::open`].
     pub fn resume(self, options: &OpenOptions, remains: Remains) -> Result<(Pool, Resumed)> {
-        match Volume::resume(self.device.clone(), &options.volume(), remains) {
+        match Volume::resume(self.device.clone(), &self.volume(options), remains) {
             Ok((volume, resumed)) => Ok((Pool::of(volume, self.path, self.device), resumed)),
             Err(source) => Err(Error::Pool {
                 pool: self.path,
@@ -103,4 +131,16 @@ fn mode(options: &OpenOptions) -> OpenMode {
 
 fn file_options(options: &OpenOptions) -> FileOptions {
     FileOptions { direct: options.direct }
+}
+
+/// Name and boot of this machine, as far as it tells.
+fn this_machine() -> Who {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
+    let host = rustix::system::uname();
+    Who {
+        boot: u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes(),
+        host: host.nodename().to_string_lossy().into_owned(),
+        ..Who::default()
+    }
 }

@@ -26,6 +26,7 @@ mod keep;
 mod links;
 mod logging;
 mod manual;
+mod mmp;
 mod mount;
 mod offline;
 mod options;

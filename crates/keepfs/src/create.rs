@@ -211,6 +211,7 @@ fn format(path: &Path, device: FileDevice, options: &CreateOptions) -> Result<()
         meta_copies: options.meta_copies,
         protect: options.protect,
         test: options.test,
+        mmp: true,
         created: (now.as_secs() as i64, now.subsec_nanos()),
         ..FormatOptions::default()
     };

@@ -88,6 +88,23 @@ impl Pool {
         })
     }
 
+    /// From here on the pool shows to other machines that reach it that it is in use here, in each interval of so many seconds (1 to
+    /// 20), or with `None` does not (SPEC S-2.12). Returns whether that is a change.
+    ///
+    /// # Errors
+    /// [`Error::Pool`]: it was made without a place for that, it is read-only, or another machine has it.
+    pub fn set_mmp(&self, interval_s: Option<u32>) -> Result<bool> {
+        self.volume.store().set_mmp(interval_s).map_err(|source| Error::Pool {
+            pool: self.path.clone(),
+            source: source.into(),
+        })
+    }
+
+    /// What another process goes on with as this one's claim of the pool ([`Claim::in_place_of`]).
+    pub fn nonce(&self) -> Option<[u8; 16]> {
+        self.volume.store().mmp_nonce()
+    }
+
     /// Where the pool is.
     pub fn path(&self) -> &Path {
         &self.path

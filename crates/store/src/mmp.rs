@@ -9,7 +9,7 @@ pub mod claim;
 mod guard;
 mod guarded;
 
-pub use guard::Guard;
+pub use guard::{Guard, owner};
 pub use guarded::Guarded;
 
 use crate::Store;
@@ -77,6 +77,19 @@ impl Store {
     /// Seconds of the interval in which this machine shows that it has the pool (S-2.12). `None`: nobody is asked.
     pub fn mmp(&self) -> Option<u32> {
         self.mmp.as_ref()?.interval_s()
+    }
+
+    /// Ends writing if this machine has lost the pool, which who writes nothing does not notice.
+    pub fn look_at_claim(&self) {
+        let lost = self.mmp.as_ref().and_then(|guard| guard.lost());
+        if let Some(lost) = lost {
+            self.end_writing(lost.into());
+        }
+    }
+
+    /// The nonce of this claim, if the pool has a block for one.
+    pub fn mmp_nonce(&self) -> Option<[u8; 16]> {
+        self.mmp.as_ref().map(|guard| guard.nonce())
     }
 
     /// What the block says that shows who has the pool, as it is on the device. `None`: the pool has none.

@@ -7,6 +7,7 @@ use crate::bitmap::{Set, count, ones};
 use crate::finding::Finding;
 use crate::plog::page_crc;
 use crate::pool::Load;
+use crate::superblock::mmp_page;
 use keepfs_codes::crc64;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::map::{CHUNKS, Chunk, DEAD, FANOUT, LIVE, MapEntry, chunk_offset, entry_offset};
@@ -98,6 +99,7 @@ impl Ground {
         }
         fixed.add_run(sb.log_start.get(), sb.log_pages.get());
         fixed.add_run(sb.history_start.get(), sb.history_pages.get().into());
+        fixed.add_run(mmp_page(&sb).unwrap_or(0), mmp_page(&sb).is_some().into());
         let mut ground = Ground {
             pages,
             copies: sb.meta_copies.get().into(),

@@ -39,6 +39,12 @@ pub struct Status {
     /// Others than root can read or lock the pool, and what to do about it; `null`: they cannot.
     #[serde(default)]
     pub exposed: Option<String>,
+    /// Seconds of the interval in which the pool shows to other machines that it is in use (S-2.12); `null`: they are not told.
+    #[serde(default)]
+    pub mmp_s: Option<u32>,
+    /// Of a pool that is not mounted here: which machine has it, or had it when that machine ended.
+    #[serde(default)]
+    pub mmp_by: Option<String>,
     /// Process of the server.
     pub server_pid: Option<u32>,
     /// The process that outlives the server, if there is one.
@@ -307,6 +313,8 @@ impl Status {
             test: false,
             protect: String::new(),
             exposed: None,
+            mmp_s: None,
+            mmp_by: None,
             server_pid: None,
             keeper: None,
             dir: None,

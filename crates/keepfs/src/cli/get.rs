@@ -6,7 +6,7 @@ use super::image::DeviceImage;
 use super::properties::{self, Property};
 use super::unmount::patiently;
 use super::visible::one_line;
-use super::{Outcome, figures, history, reader};
+use super::{Outcome, figures, history, mmp, reader};
 use clap::{Args as Fields, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use keepfs_audit::read::View;
@@ -102,7 +102,10 @@ fn gather(of: &Path) -> Result<Vec<Property>, Failure> {
         path: pool.clone(),
         source,
     })?;
-    Ok(properties::of_pool(&Pool::of(view.superblock())))
+    let pool = Pool::of(view.superblock());
+    let mut all = properties::of_pool(&pool);
+    all.push(properties::of_mmp(mmp::of(&image, &pool).0));
+    Ok(all)
 }
 
 fn table(args: &Get, shown: &[&Property]) -> String {

@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::figures::{LogFigures, SpaceFigures, Status};
 use super::history;
 use super::image::DeviceImage;
+use super::mmp;
 use super::registry;
 use super::status;
 use super::unmount::patiently;
@@ -26,6 +27,7 @@ pub fn status(pool: &Path) -> Result<Status, Failure> {
     let mut status = Status::unknown(&settled);
     status.state = "OFFLINE".into();
     let pool = Pool::of(view.superblock());
+    (status.mmp_s, status.mmp_by) = mmp::of(&image, &pool);
     status.label = pool.label;
     status.id = pool.id.to_string();
     status.test = pool.is_test;

@@ -26,6 +26,9 @@ pub fn text(s: &Status) -> String {
     if let Some(exposed) = &s.exposed {
         lines.add("access", exposed);
     }
+    if let Some(shared) = shared(s) {
+        lines.add("shared", &shared);
+    }
     lines.add("mount", &mount(s));
     lines.add("space", &s.space.as_ref().map_or("unknown".into(), space));
     if let Some(arena) = &s.arena {
@@ -65,6 +68,17 @@ pub fn text(s: &Status) -> String {
     }
     lines.add("errors", &errors(s));
     lines.0
+}
+
+/// What other machines that reach the pool are told, and told us.
+fn shared(s: &Status) -> Option<String> {
+    let shown = s
+        .mmp_s
+        .map(|seconds| format!("other machines are shown every {seconds} s that it is in use (mmp)"));
+    match (&s.mmp_by, shown) {
+        (Some(by), _) => Some(format!("in use by {by}, or it was when that ended")),
+        (None, shown) => shown,
+    }
 }
 
 #[derive(Default)]

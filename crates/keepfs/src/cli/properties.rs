@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::options::{MountOptions, access_times_name};
 use super::size::Size;
 use keepfs::Settings;
-use keepfs_format::PAGE;
+use keepfs_format::{PAGE, mmp};
 use keepfs_store::Pool;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Property {
 }
 
 /// Those that `keepfs set` takes.
-pub const SETTABLE: [&str; 3] = ["protect", "label", "scrub-limit"];
+pub const SETTABLE: [&str; 4] = ["protect", "label", "mmp", "scrub-limit"];
 /// Those that were decided when the pool was made.
 const DECIDED: [&str; 6] = ["id", "size", "meta-copies", "log-size", "created", "test"];
 /// Options of the mount.
@@ -53,6 +53,9 @@ pub struct Wanted {
     pub label: Option<String>,
     /// `scrub-limit=`, bytes a second, 0 = none.
     pub scrub_limit: Option<u64>,
+    /// `mmp=`, seconds of the interval, 0 = off.
+    #[serde(default)]
+    pub mmp: Option<u32>,
 }
 
 impl Wanted {
@@ -66,6 +69,7 @@ impl Wanted {
             }
             "label" if value.len() > 64 => return Err(wrong("a label has at most 64 bytes")),
             "label" => self.label = Some(value.into()),
+            "mmp" => self.mmp = Some(interval(value).ok_or_else(|| wrong("it is on, off, or 1 to 20 seconds"))?),
             "scrub-limit" => {
                 let bytes = match value {
                     "none" => Ok(0),
@@ -90,9 +94,11 @@ impl Wanted {
     /// `name=value` of all.
     pub fn words(&self) -> Vec<String> {
         let limit = self.scrub_limit.map(limit_text);
+        let mmp = self.mmp.map(mmp_text);
         let named = [
             ("protect", &self.protect),
             ("label", &self.label),
+            ("mmp", &mmp),
             ("scrub-limit", &limit),
         ];
         let given = named
@@ -100,6 +106,29 @@ impl Wanted {
             .filter_map(|(name, value)| Some((name, value.as_ref()?)));
         given.map(|(name, value)| format!("{name}={value}")).collect()
     }
+}
+
+/// Seconds between two signs that this machine has the pool, 0 = none. `None`: it makes no sense.
+fn interval(value: &str) -> Option<u32> {
+    match value {
+        "off" => Some(0),
+        "on" => Some(mmp::INTERVAL_S_DEFAULT),
+        _ => value.parse().ok().filter(|seconds| mmp::INTERVAL_S.contains(seconds)),
+    }
+}
+
+fn mmp_text(interval_s: u32) -> String {
+    match interval_s {
+        0 => "off".into(),
+        mmp::INTERVAL_S_DEFAULT => "on".into(),
+        seconds => seconds.to_string(),
+    }
+}
+
+/// Whether other machines that reach the pool are told that it is in use. `None`: it has no place for that (S-2.12).
+pub fn of_mmp(interval_s: Option<u32>) -> Property {
+    let source = if interval_s.is_some() { "local" } else { "default" };
+    Property::new("mmp", &mmp_text(interval_s.unwrap_or(0)), source)
 }
 
 /// Why a property cannot be set.
@@ -126,7 +155,7 @@ fn refusal(name: &str) -> String {
 pub fn offered() -> Vec<String> {
     let codes = PROTECTIONS.iter().map(|code| format!("protect={code}"));
     codes
-        .chain(["label=", "scrub-limit=", "scrub-limit=none"].map(str::to_owned))
+        .chain(["label=", "mmp=on", "mmp=off", "scrub-limit=", "scrub-limit=none"].map(str::to_owned))
         .collect()
 }
 

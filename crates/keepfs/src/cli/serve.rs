@@ -196,6 +196,8 @@ fn begin(
     // With a keeper nothing can be listened on, and no file opened but a few, when the pool is read.
     let listener = kept.as_ref().and_then(|kept| listen_early(kept.told().keeper_pid));
     keep_events(&ring, &claim.id()?);
+    let lock = ring.file().ok().flatten().map(File::from);
+    let claim = claim.mounted_at(dir, lock.as_ref());
     stand_by(kept.is_some())?;
     let opened = open(claim, options)?;
     let (session, anchored) = match &helper {

@@ -27,6 +27,8 @@ pub const HELP: &str = "\
 Properties:
   protect=pcrc|pq|evenodd64|evenodd256|crc|off   what guards metadata in memory (see `keepfs create --help`)
   label=TEXT                                     a name for people, at most 64 bytes
+  mmp=on|off|SECONDS                             other machines that reach the same device are refused (multi-mount protection);
+                                                 on = 5: the pool shows every 5 seconds that it is in use
   scrub-limit=SIZE|none                          bytes a second that a scrub reads; while it is mounted only
 
 Of a mounted pool protect and label need a keeper (mount option keeper=on, the default): the server makes room for another
@@ -117,8 +119,12 @@ fn offline(of: &Path, wanted: &Wanted) -> Result<(), Failure> {
     let settings = wanted.settings().ok_or_else(|| no_such(of))?;
     let pool: Pool = patiently(of, || Ok(Pool::open(of, &OpenOptions::default())?))?;
     let set = pool.set(&settings);
+    let protected = wanted
+        .mmp
+        .map(|seconds| pool.set_mmp((seconds != 0).then_some(seconds)));
     let closed = pool.close();
     set?;
+    protected.transpose()?;
     Ok(closed?)
 }
 
@@ -149,7 +155,10 @@ fn live(record: &Record, wanted: &Wanted) -> Result<u64, Failure> {
     }
     let status = ask(record, "status")?;
     let has = |value: &Value, wanted: &Option<String>| wanted.is_none() || value.as_str() == wanted.as_deref();
-    if !has(&status["arena"]["protect"], &wanted.protect) || !has(&status["label"], &wanted.label) {
+    let mmp_as_wanted = wanted
+        .mmp
+        .is_none_or(|seconds| status["mmp_s"].as_u64().unwrap_or(0) == u64::from(seconds));
+    if !has(&status["arena"]["protect"], &wanted.protect) || !has(&status["label"], &wanted.label) || !mmp_as_wanted {
         return Err(failed(
             "no server came to serve with the new settings; see `keepfs status` and `keepfs events`",
         ));

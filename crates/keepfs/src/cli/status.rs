@@ -177,6 +177,7 @@ impl Live {
         status.scrub = scrub::one_line(volume);
         status.test = pool.is_test;
         status.protect = store.pool_in_force().protect.name().into();
+        status.mmp_s = store.mmp();
         let (frames, dirty, evictions) = store.arena_figures();
         let counts = store.stats();
         status.arena = Some(ArenaFigures {
@@ -258,6 +259,7 @@ impl Live {
 
     /// Says so if writing has ended.
     fn ended(&self, store: &Store, status: &mut Status) -> bool {
+        store.look_at_claim();
         if let Some(fault) = store.fault() {
             ended::by(&fault, status);
             return true;

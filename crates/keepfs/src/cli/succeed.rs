@@ -26,6 +26,7 @@ use keepfs_vfs::model::Model;
 use keepfs_vfs::{Errno, Vfs};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -75,6 +76,9 @@ const fn room(name: &'static str, bytes: usize, descriptors: usize) -> Room {
 struct Place {
     record: Record,
     anchored: bool,
+    /// Of the claim by which other machines are kept out, as a number (S-2.12).
+    #[serde(default)]
+    nonce: Option<u128>,
 }
 
 /// The mount of the keeper `before` has the keeper `pid` from now on, which holds `held`: where others look for it follows. What
@@ -115,6 +119,7 @@ pub fn hand_over(
     let place = Place {
         record: live.record.clone(),
         anchored: live.anchored,
+        nonce: pool.nonce().map(u128::from_be_bytes),
     };
     let place = serde_json::to_vec(&place).map_err(|e| Failure::Other(e.to_string()))?;
     put(PLACE, &place, Vec::new())?;
@@ -207,6 +212,9 @@ pub fn begin(
     let place = item(&mut handed, PLACE)?;
     let mut place: Place = serde_json::from_slice(&place.bytes).map_err(|e| lost(PLACE, &e))?;
     place.record.pid = told.keeper_pid;
+    let lock = ring.file().ok().flatten().map(File::from);
+    let nonce = place.nonce.map(u128::to_be_bytes);
+    let claim = claim.map(|claim| claim.mounted_at(&place.record.dir, lock.as_ref()).in_place_of(nonce));
     let connection = item(&mut handed, CONNECTION)?;
     let connection = Connection {
         description: connection.bytes,

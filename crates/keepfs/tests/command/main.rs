@@ -19,6 +19,7 @@ mod salvage;
 mod schema;
 mod scrub;
 mod set;
+mod shared;
 mod status;
 mod terminal;
 mod told;

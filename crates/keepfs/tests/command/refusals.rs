@@ -192,7 +192,7 @@ fn features_that_only_writers_must_know_leave_reading() {
     let pool = keepfs::Pool::open(bed.pool(), &keepfs::OpenOptions::default()).unwrap();
     pool.write("file", "text").unwrap();
     pool.close().unwrap();
-    superblocks(&bed.pool(), |sb| sb.ro_compat = 0x20.into());
+    superblocks(&bed.pool(), |sb| sb.ro_compat = (sb.ro_compat.get() | 0x20).into());
     let before = fs::read(bed.pool()).unwrap();
     let said = keepfs::Pool::open(bed.pool(), &keepfs::OpenOptions::default())
         .err()

@@ -35,6 +35,14 @@ enum State {
     Left,
 }
 
+/// The same for those who ask how the pool is, and wait for no device.
+#[derive(Default)]
+struct Known {
+    is_claimed: bool,
+    interval_s: Option<u32>,
+    lost: Option<(Refusal, u32)>,
+}
+
 /// The claim of one pool by one process.
 pub struct Guard {
     device: Arc<dyn Device>,
@@ -46,6 +54,8 @@ pub struct Guard {
     /// Nanoseconds of [`now`] until which writes need not ask.
     until_ns: AtomicU64,
     state: Mutex<State>,
+    /// Taken behind `state`, for a moment.
+    known: Mutex<Known>,
     changed: Condvar,
     thread: Worker,
     /// For the thread, which keeps no guard that nobody else has.
@@ -78,6 +88,7 @@ impl Guard {
             background,
             until_ns: AtomicU64::new(ASK),
             state: Mutex::new(State::Unclaimed),
+            known: Mutex::default(),
             changed: Condvar::default(),
             thread: Worker::default(),
             this: this.clone(),
@@ -89,17 +100,26 @@ impl Guard {
         self.who.nonce
     }
 
-    /// Seconds of the interval, if the pool is protected and this process has it.
+    /// Seconds of the interval, if the pool is protected.
     pub(super) fn interval_s(&self) -> Option<u32> {
-        match &*self.state.lock() {
-            State::Held(hold) => Some(hold.block.interval_s.get()),
-            State::Lost(_, interval_s) => Some(*interval_s),
-            State::Unclaimed => match self.seen() {
-                Seen::Free(block) | Seen::Used(block) => Some(block.interval_s.get()),
-                Seen::Off(_) | Seen::Damaged => None,
-            },
-            State::Off | State::Left => None,
+        let known = self.known.lock();
+        if known.is_claimed {
+            return known.interval_s;
         }
+        drop(known);
+        match self.seen() {
+            Seen::Free(block) | Seen::Used(block) => Some(block.interval_s.get()),
+            Seen::Off(_) | Seen::Damaged => None,
+        }
+    }
+
+    /// Why the pool was lost, if it was.
+    pub(super) fn lost(&self) -> Option<DeviceError> {
+        let known = self.known.lock();
+        known
+            .lost
+            .as_ref()
+            .map(|(refusal, interval_s)| self.error(refusal, *interval_s))
     }
 
     /// What the block says now.
@@ -148,6 +168,18 @@ impl Guard {
             State::Unclaimed | State::Lost(..) | State::Left => ASK,
         };
         self.until_ns.store(until, Ordering::Release);
+        *self.known.lock() = Known {
+            is_claimed: true,
+            interval_s: match &new {
+                State::Held(hold) => Some(hold.block.interval_s.get()),
+                State::Lost(_, interval_s) => Some(*interval_s),
+                State::Unclaimed | State::Off | State::Left => None,
+            },
+            lost: match &new {
+                State::Lost(refusal, interval_s) => Some((refusal.clone(), *interval_s)),
+                _ => None,
+            },
+        };
         *state = new;
         self.changed.notify_all();
     }

@@ -15,6 +15,12 @@ impl Live {
         let volume = self.volume.upgrade()?;
         let store = volume.store();
         let has = store.pool();
+        // This needs no other server.
+        if let Some(seconds) = wanted.mmp
+            && let Err(error) = store.set_mmp((seconds != 0).then_some(seconds))
+        {
+            return Some(json!({"error": error.to_string()}));
+        }
         let as_wanted = settings.protect.is_none_or(|code| code == has.protect)
             && settings.label.as_ref().is_none_or(|label| *label == has.label);
         if let Some(why) = self.cannot_change() {
@@ -58,6 +64,7 @@ impl Live {
     pub fn properties(&self) -> Option<Value> {
         let volume = self.volume.upgrade()?;
         let mut all = properties::of_pool(&volume.store().pool_in_force());
+        all.push(properties::of_mmp(volume.store().mmp()));
         all.push(properties::of_scrub(volume.scrub_record().limit));
         let mut options = self.options.clone();
         let mount = self.mount();

@@ -1,12 +1,17 @@
 //! What a status says where writing has ended: what ended it decides what helps.
 
 use crate::cli::figures::Status;
+use keepfs_media::DeviceError;
 use keepfs_store::Error;
 
 /// Nothing is written any more because of `fault`.
 pub fn by(fault: &Error, status: &mut Status) {
     status.errors.push(fault.to_string());
     let (what, action) = match fault {
+        Error::Device(why) if matches!(**why, DeviceError::Taken { .. } | DeviceError::Late { .. }) => (
+            "another machine has the pool, or may have it, which ended all writing",
+            "unmount it here; mount it on one machine at a time",
+        ),
         // A server that takes over from one whose device failed says why in words.
         Error::Device(_) | Error::ReadOnly(_) => (
             "the device failed, which ended all writing",
