@@ -35,7 +35,10 @@ impl Volume {
 
     /// Changes attributes, all or none.
     pub(crate) fn do_setattr(&self, ino: u64, change: &SetAttr) -> Result<Attr> {
-        let _lock = self.locks.exclusive(ino);
+        let mut lock = match change.size {
+            Some(_) => self.settled(ino),
+            None => self.locks.exclusive(ino),
+        };
         let now = self.now();
         let inode = self.see(|view| self.usable(view, ino))?;
         seen(check(&inode, change))?;
@@ -50,7 +53,7 @@ impl Volume {
             Ok((held.now, more))
         })?;
         if more {
-            self.trim(ino)?;
+            self.free_cut(ino, &mut lock)?;
             return Ok(self.attr_of(ino, &self.see(|view| self.usable(view, ino))?));
         }
         Ok(self.attr_of(ino, &inode))
@@ -66,7 +69,7 @@ impl Volume {
         if !how.truncate || kind(&inode) != FileKind::File {
             return Ok(());
         }
-        let _lock = self.locks.exclusive(ino);
+        let mut lock = self.settled(ino);
         let now = self.now();
         let inode = self.see(|view| self.usable(view, ino))?;
         seen(check_open(&inode, how))?;
@@ -79,7 +82,7 @@ impl Volume {
             held.put(txn)?;
             Ok(more)
         })?;
-        if more { self.trim(ino) } else { Ok(()) }
+        if more { self.free_cut(ino, &mut lock) } else { Ok(()) }
     }
 
     /// chattr flags. Errors: `EOPNOTSUPP`.

@@ -22,6 +22,7 @@ impl Volume {
     /// `EFBIG`, `ENOSPC`.
     pub(crate) fn do_copy(&self, from: Place, to: Place, len: u64) -> Result<u64> {
         let now = self.now();
+        drop(self.settled(to.0));
         let locks = self.locks.all([from.0, to.0]);
         let source = self.see(|view| self.usable(view, from.0))?;
         let target = self.see(|view| self.usable(view, to.0))?;

@@ -12,6 +12,7 @@ mod place;
 mod read;
 mod refused;
 mod seek;
+mod settle;
 mod splice;
 mod truncate;
 mod write;

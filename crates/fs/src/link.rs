@@ -92,6 +92,7 @@ impl Volume {
 
     /// link(2).
     pub(crate) fn do_link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Entry> {
+        drop(self.settled(ino));
         let _locks = self.locks.all([ino, parent]);
         self.finish_cut(ino)?;
         let now = self.now();

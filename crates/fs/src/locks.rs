@@ -6,6 +6,7 @@
 
 use keepfs_store::Padded;
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 /// The order in which locks are taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -18,6 +19,8 @@ pub(crate) enum Rank {
 
 /// Number of inode lock shards. Two inodes of one shard share a lock, which costs waiting but never a deadlock.
 const SHARDS: usize = 1024;
+/// A little while: longer than anybody holds a lock who waits for nothing.
+const SOON: Duration = Duration::from_millis(10);
 /// Most inodes an operation locks at once.
 const MOST: usize = 6;
 
@@ -71,6 +74,18 @@ impl Locks {
     /// Exclusive lock of one inode.
     pub fn exclusive(&self, ino: u64) -> RwLockWriteGuard<'_, ()> {
         self.shard(rank(ino)).write()
+    }
+
+    /// Exclusive lock of one inode if it can be had in a little while: who has it may wait for what the caller holds, and who looks
+    /// again and again leaves no moment in which nobody holds it.
+    pub fn exclusive_soon(&self, ino: u64) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.shard(rank(ino)).try_write_for(SOON)
+    }
+
+    /// The exclusive lock of a file goes to who waits for it, if somebody does, and comes back. What was read under it may not be so
+    /// any more (S-20.12). No other lock is held.
+    pub fn give_way(lock: &mut RwLockWriteGuard<'_, ()>) {
+        RwLockWriteGuard::bump(lock);
     }
 
     /// Exclusive lock of one inode if nobody holds it.

@@ -106,18 +106,23 @@ impl Volume {
         Ok(())
     }
 
-    /// What a wake-up does.
-    fn errands(&self) -> Result<()> {
+    /// What a wake-up does, until the interval is over.
+    fn errands(&self, due: Instant) -> Result<()> {
         if self.store.staged_weight() > self.staged_pages_max {
             self.write_out_down_to(self.staged_pages_max / 2)?;
         }
-        self.reclaim_now()
+        let all = self.finish_left(Some(due))?;
+        if !self.reclaim_until(Some(due))? || !all {
+            self.worker.wake_soon();
+        }
+        Ok(())
     }
 
     /// Makes everything durable and marks the pool as closed properly, as the end does, but the volume goes on
     /// (`mount -o remount,ro`). Errors: those of the device.
     pub fn settle(&self) -> Result<()> {
         if !self.is_read_only() {
+            self.finish_left(None)?;
             self.reclaim_now()?;
             self.write_out_down_to(0)?;
         }
@@ -130,6 +135,7 @@ impl Volume {
         self.worker.stop();
         self.lookups.clear();
         if !self.is_read_only() {
+            self.finish_left(None)?;
             self.reclaim_now()?;
             self.write_out_down_to(0)?;
             self.heal_damage();
@@ -162,7 +168,7 @@ fn run(volume: &Weak<Volume>, signal: &Signal, interval: Duration) {
             }
         };
         let Some(volume) = volume.upgrade() else { return };
-        if woken && let Err(error) = volume.errands() {
+        if woken && let Err(error) = volume.errands(due) {
             tracing::warn!(%error, "background work failed");
         }
         if Instant::now() >= due {

@@ -16,8 +16,10 @@ use keepfs_format::oplog::Action;
 use keepfs_store::Txn;
 use keepfs_store::planted::{self, Logic};
 use keepfs_vfs::{Errno, FileKind};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLockWriteGuard};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// Directory nodes freed in one transaction.
 const NODES_A_STEP: usize = 48;
@@ -28,7 +30,9 @@ const AGAIN: usize = 8;
 #[derive(Default)]
 pub(crate) struct Orphans {
     lists: Mutex<Lists>,
-    /// Held while an inode is freed: who needs the space waits for it. Inode locks are only tried under it.
+    /// How many are trimming: who writes asks each time.
+    trims: AtomicUsize,
+    /// Held while an inode is freed: who needs the space waits for it. Nobody waits for an inode lock under it for long.
     freeing: Mutex<()>,
 }
 
@@ -38,6 +42,8 @@ struct Lists {
     unlinked: BTreeSet<u64>,
     /// nlink > 0, entries behind the size or in a pending hole left.
     trimming: BTreeSet<u64>,
+    /// Those of them that another life of the server left, and that nobody has tried to finish.
+    left: BTreeSet<u64>,
     /// The inode that is being freed, and its pages before the transaction that is under way.
     freeing: Option<(u64, u64)>,
 }
@@ -57,7 +63,7 @@ impl Orphans {
     pub fn left(&self, ino: u64) {
         let mut lists = self.lists.lock();
         lists.unlinked.remove(&ino);
-        lists.trimming.remove(&ino);
+        self.trimmed(&mut lists, ino);
     }
 
     /// Whether `ino` is without names.
@@ -76,7 +82,7 @@ impl Orphans {
         lists.freeing = None;
         if gone {
             lists.unlinked.remove(&ino);
-            lists.trimming.remove(&ino);
+            self.trimmed(&mut lists, ino);
         }
     }
 
@@ -91,17 +97,35 @@ impl Orphans {
 
     /// A cut left entries behind the size, or a hole is pending.
     pub fn trim_starts(&self, ino: u64) {
-        self.lists.lock().trimming.insert(ino);
+        let mut lists = self.lists.lock();
+        lists.trimming.insert(ino);
+        self.trims.store(lists.trimming.len(), Ordering::Release);
     }
 
     /// They are gone.
     pub fn trim_ends(&self, ino: u64) {
-        self.lists.lock().trimming.remove(&ino);
+        self.trimmed(&mut self.lists.lock(), ino);
     }
 
-    /// Whether a cut or hole of `ino` is not finished.
+    fn trimmed(&self, lists: &mut Lists, ino: u64) {
+        lists.trimming.remove(&ino);
+        self.trims.store(lists.trimming.len(), Ordering::Release);
+    }
+
+    /// Whether a cut or hole of `ino` is not finished. Asked with its lock held, under which that changes.
     pub fn is_trimming(&self, ino: u64) -> bool {
-        self.lists.lock().trimming.contains(&ino)
+        self.trims.load(Ordering::Acquire) > 0 && self.lists.lock().trimming.contains(&ino)
+    }
+
+    /// The cut or hole of `ino` is finished when there is time.
+    fn trim_later(&self, ino: u64) {
+        self.trim_starts(ino);
+        self.lists.lock().left.insert(ino);
+    }
+
+    /// One of those, which is not among them any more.
+    fn next_left(&self) -> Option<u64> {
+        self.lists.lock().left.pop_first()
     }
 }
 
@@ -118,26 +142,42 @@ impl Volume {
                 other => other?,
             }
         }
-        if self.background { Ok(()) } else { self.reclaim_now() }
+        match self.background {
+            true => self.worker.wake_soon(),
+            false => self.reclaim_now()?,
+        }
+        Ok(())
     }
 
     fn take_up(&self, ino: u64) -> Result<()> {
         let inode = self.see(|view| live(view, ino))?;
-        if inode.nlink.get() > 0 {
-            let _lock = self.locks.exclusive(ino);
-            let done = match inode.hole() {
-                Some(_) => self.finish_hole(ino, true),
-                None => self.trim(ino),
-            };
-            match done {
-                // It stays as it is: whoever changes it is told (S-6.7, S-7.7).
-                Err(error) if error.is_damage() => tracing::error!(ino, %error, "a cut or hole cannot be finished"),
-                other => other?,
-            }
-        } else {
+        if inode.nlink.get() == 0 {
             self.orphans.unlinked(ino);
+        } else if self.background {
+            self.orphans.trim_later(ino);
+        } else {
+            let _lock = self.locks.exclusive(ino);
+            unless_damaged(ino, self.free_cut_at_once(ino, true).map(|()| true))?;
         }
         Ok(())
+    }
+
+    /// Finishes cuts and holes that another life of the server left, as far as there is time; whether that is all. Errors: those of
+    /// the store.
+    pub(crate) fn finish_left(&self, end: Option<Instant>) -> Result<bool> {
+        while let Some(ino) = self.orphans.next_left() {
+            loop {
+                let _lock = self.locks.exclusive(ino);
+                if !self.orphans.is_trimming(ino) || unless_damaged(ino, self.settle_step(ino, false))? {
+                    break;
+                }
+                if is_over(end) {
+                    self.orphans.trim_later(ino);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Gives back `count` lookups.
@@ -158,14 +198,23 @@ impl Volume {
 
     /// Frees every inode without names that nobody holds. Errors: those of the store.
     pub fn reclaim_now(&self) -> Result<()> {
+        self.reclaim_until(None).map(|_| ())
+    }
+
+    /// The same as far as there is time; whether that is all that can be freed.
+    pub(crate) fn reclaim_until(&self, end: Option<Instant>) -> Result<bool> {
+        let mut all = true;
         for ino in self.orphans.all_unlinked() {
-            match self.reclaim(ino) {
+            match self.reclaim_some(ino, end) {
                 // It stays hidden (S-15.17).
                 Err(error) if error.is_of_one() => tracing::warn!(ino, %error, "a file without names is not freed yet"),
-                other => other?,
+                done => all &= done?,
+            }
+            if is_over(end) {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Pages that come back when the inodes without names are freed that nobody holds; from below if pages are shared.
@@ -211,28 +260,39 @@ impl Volume {
 
     /// Frees one inode without names, unless somebody holds it or works on it.
     pub(crate) fn reclaim(&self, ino: u64) -> Result<()> {
-        if self.lookups.held(ino) {
-            return Ok(());
-        }
-        let _freeing = self.orphans.freeing.lock();
-        let Some(_lock) = self.locks.try_exclusive(ino) else {
-            return Ok(());
-        };
-        if self.lookups.held(ino) || !self.orphans.is_unlinked(ino) {
-            return Ok(());
-        }
-        let done = self.free(ino);
-        self.orphans.freed(ino, done.is_ok());
-        done
+        self.reclaim_some(ino, None).map(|_| ())
     }
 
-    /// Frees an inode, in as many transactions as it takes.
-    fn free(&self, ino: u64) -> Result<()> {
+    /// The same until `end`; `false`: there is more to free, which nobody holds.
+    fn reclaim_some(&self, ino: u64, end: Option<Instant>) -> Result<bool> {
+        if self.lookups.held(ino) {
+            return Ok(true);
+        }
+        let _freeing = self.orphans.freeing.lock();
+        let done = self.free(ino, end);
+        self.orphans.freed(ino, matches!(done, Ok(Some(true))));
+        Ok(done?.unwrap_or(true))
+    }
+
+    /// Frees an inode, in as many transactions as it takes; between them others that share its lock have theirs. Whether that was
+    /// all; `None`: somebody holds it, or it is gone.
+    fn free(&self, ino: u64, end: Option<Instant>) -> Result<Option<bool>> {
         loop {
+            // Who has it may wait for what is freed here.
+            let Some(lock) = self.locks.exclusive_soon(ino) else {
+                return Ok(Some(false));
+            };
+            if self.lookups.held(ino) || !self.orphans.is_unlinked(ino) {
+                return Ok(None);
+            }
             self.orphans.frees(ino, self.pages_of(ino)?);
             if self.store.transact(|txn| reclaim_step(txn, ino))? {
-                return Ok(());
+                return Ok(Some(true));
             }
+            if is_over(end) {
+                return Ok(Some(false));
+            }
+            RwLockWriteGuard::unlock_fair(lock);
         }
     }
 
@@ -248,6 +308,22 @@ impl Volume {
         }
         Ok(())
     }
+}
+
+/// Whether the cut or hole is done with. What is damaged stays as it is: whoever changes it is told (S-6.7, S-7.7).
+fn unless_damaged(ino: u64, done: Result<bool>) -> Result<bool> {
+    match done {
+        Err(error) if error.is_damage() => {
+            tracing::error!(ino, %error, "a cut or hole cannot be finished");
+            Ok(true)
+        }
+        other => other,
+    }
+}
+
+/// Whether there is no more time.
+fn is_over(end: Option<Instant>) -> bool {
+    end.is_some_and(|end| Instant::now() >= end)
 }
 
 /// Puts an inode on the hidden list, unless an unfinished cut or hole has put it there.

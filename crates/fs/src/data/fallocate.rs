@@ -6,6 +6,7 @@ use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, hole, note_entries, spli
 use crate::blockmap::{self, Want};
 use crate::errors::{Error, Result, Step, fitting, refuse};
 use crate::inode::{Held, has, is_fixed, kind};
+use crate::locks::Locks;
 use crate::volume::Volume;
 use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry, UNWRITTEN};
 use keepfs_format::inode::{BODY_INLINE, Inode};
@@ -15,12 +16,16 @@ use keepfs_format::{Kind, bitmap};
 use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Near, Promised, Purpose, Ref, Source};
 use keepfs_vfs::{Errno, FallocMode, FileKind, InodeFlags};
+use parking_lot::RwLockWriteGuard;
 use std::ops::Range;
+
+/// The exclusive lock of the file, which is given away in between (S-20.12).
+type Lock<'a> = RwLockWriteGuard<'a, ()>;
 
 impl Volume {
     /// Allocates, punches or zeroes. Errors: `EINVAL`, `EPERM`, `EISDIR`, `ENODEV`, `EFBIG`, `ENOSPC`.
     pub(crate) fn do_fallocate(&self, ino: u64, mode: FallocMode, offset: u64, len: u64) -> Result<()> {
-        let _lock = self.locks.exclusive(ino);
+        let mut lock = self.settled(ino);
         let now = self.now();
         let inode = self.see(|view| self.usable(view, ino))?;
         let end = crate::errors::seen(check(&inode, mode, offset, len))?;
@@ -34,19 +39,22 @@ impl Volume {
         if mode != FallocMode::PunchHole {
             // Before anything is seen to change: only this may find no space (S-20.3).
             self.check_room(&inode, last - first)?;
-            self.allocate(ino, first, last)?;
+            self.allocate(ino, (first, last), &mut lock)?;
         }
-        let inode = self.see(|view| crate::inode::live(view, ino))?;
         let whole = offset.div_ceil(PAGE_BYTES)..end / PAGE_BYTES;
         let (holes, mut promised) = match mode {
             FallocMode::PunchHole => (whole, None),
             FallocMode::ZeroRange { .. } => {
-                let (holes, new) = self.to_be_zeroed(ino, &inode, whole)?;
+                let (holes, new) = self.to_be_zeroed(ino, whole, &mut lock)?;
                 let pages = holes.end.saturating_sub(holes.start);
                 (holes, Some(self.promise(pages, new)?))
             }
             FallocMode::Allocate | FallocMode::KeepSize => (0..0, None),
         };
+        // Somebody may have had the lock meanwhile.
+        self.settle_under(ino, &mut lock);
+        self.finish_cut(ino)?;
+        let inode = self.see(|view| crate::inode::live(view, ino))?;
         let acts = match mode {
             FallocMode::Allocate | FallocMode::KeepSize => Vec::new(),
             _ => self.hole_acts(ino, &inode, (offset, end), holes.clone())?,
@@ -68,22 +76,23 @@ impl Volume {
             Ok(done)
         })?;
         if !done {
-            self.finish_hole(ino, false)?;
+            self.free_cut(ino, &mut lock)?;
         }
         match &mut promised {
-            Some(promised) => self.take_again(ino, holes, promised),
+            Some(promised) => self.take_again(ino, holes, promised, &mut lock),
             None => Ok(()),
         }
     }
 
     /// Of `whole` pages that all have entries, from the first to the last that may hold anything but zeros; and how many of
     /// those give no page back: lost ones (S-7.6), and those that other files have too (S-7.3).
-    fn to_be_zeroed(&self, ino: u64, inode: &Inode, whole: Range<u64>) -> Result<(Range<u64>, u64)> {
+    fn to_be_zeroed(&self, ino: u64, whole: Range<u64>, lock: &mut Lock<'_>) -> Result<(Range<u64>, u64)> {
         let (mut found, mut new, mut at) = (0..0, 0, whole.start);
         while at < whole.end {
             let mut entries = vec![PageEntry::HOLE; (whole.end - at).min(PAGES_A_STEP) as usize];
             self.see(|view| {
-                blockmap::get(view, ino, inode, at, &mut entries)?;
+                let inode = crate::inode::live(view, ino)?;
+                blockmap::get(view, ino, &inode, at, &mut entries)?;
                 for (index, entry) in (at..).zip(&entries).filter(|(_, entry)| !blockmap::is_unwritten(entry)) {
                     let start = if found.is_empty() { index } else { found.start };
                     found = start..index + 1;
@@ -92,6 +101,7 @@ impl Volume {
                 Ok(())
             })?;
             at += entries.len() as u64;
+            Locks::give_way(lock);
         }
         Ok((found, new))
     }
@@ -118,11 +128,10 @@ impl Volume {
     }
 
     /// Gives every hole of pages `first .. last` an unwritten page; if there is no space for all of them, none (S-20.3).
-    /// Called with the exclusive lock held.
-    fn allocate(&self, ino: u64, first: u64, last: u64) -> Result<()> {
+    fn allocate(&self, ino: u64, (first, last): (u64, u64), lock: &mut Lock<'_>) -> Result<()> {
         self.write_out(ino, first, last)?;
         let mut given = Vec::new();
-        let all = self.allocate_all(ino, first, last, &mut given);
+        let all = self.allocate_all(ino, (first, last), &mut given, lock);
         if all.as_ref().is_err_and(Error::is_no_space) {
             for run in given.into_iter().rev() {
                 self.take_back(ino, run)?;
@@ -131,48 +140,79 @@ impl Volume {
         all
     }
 
-    fn allocate_all(&self, ino: u64, first: u64, last: u64, given: &mut Vec<(u64, u64)>) -> Result<()> {
+    fn allocate_all(
+        &self,
+        ino: u64,
+        (first, last): (u64, u64),
+        given: &mut Vec<(u64, u64)>,
+        lock: &mut Lock<'_>,
+    ) -> Result<()> {
         let mut at = first;
-        while at < last {
-            let inode = self.see(|view| crate::inode::live(view, ino))?;
-            let Some(from) = self.next_page(ino, &inode, at, last, Want::Hole)? else {
-                break;
-            };
-            let behind = self.next_page(ino, &inode, from, last, Want::Entry)?.unwrap_or(last);
-            let most = (behind - from).min(PAGES_A_STEP);
+        while let Some((from, most)) = self.next_holes(ino, at, last)? {
             let count = fitting(most, |count| self.allocate_step(ino, from, count as u32, Purpose::New))?;
             given.push((from, count));
             at = from + count;
+            Locks::give_way(lock);
         }
         Ok(())
     }
 
-    /// Pages that [`Volume::allocate_all`] gave are holes again.
+    /// The first holes of pages `at .. last`, as many as one transaction takes: the first of them, and how many.
+    fn next_holes(&self, ino: u64, at: u64, last: u64) -> Result<Option<(u64, u64)>> {
+        loop {
+            let inode = self.see(|view| crate::inode::live(view, ino))?;
+            let Some(from) = self.next_page(ino, &inode, at, last, Want::Hole)? else {
+                return Ok(None);
+            };
+            let behind = self.next_page(ino, &inode, from, last, Want::Entry)?.unwrap_or(last);
+            let most = (behind - from).min(PAGES_A_STEP);
+            let is_staged = |page: &u64| (from..from + most).contains(page);
+            if !self.store.staged_pages(ino).iter().any(is_staged) {
+                return Ok(Some((from, most)));
+            }
+            // Who had the lock meanwhile has written here.
+            self.write_out(ino, from, from + most)?;
+        }
+    }
+
+    /// Pages that [`Volume::allocate_all`] gave are holes again, but for those that somebody wrote meanwhile.
     fn take_back(&self, ino: u64, (first, count): (u64, u64)) -> Result<()> {
-        while !self.change(|txn| {
-            let mut file = Held::load(txn, ino)?;
-            txn.op(ino, Action::Revise {})?;
-            file.step();
-            let done = make_holes(txn, &mut file, first, count)?;
-            file.put(txn)?;
-            Ok(done)
-        })? {}
+        let inode = self.see(|view| crate::inode::live(view, ino))?;
+        let mut entries = vec![PageEntry::HOLE; count as usize];
+        self.see(|view| blockmap::get(view, ino, &inode, first, &mut entries))?;
+        let pages: Vec<(u64, PageEntry)> = (first..).zip(entries).collect();
+        let is_ours = |(index, entry): &(u64, PageEntry)| blockmap::is_unwritten(entry) && !self.is_staged(ino, *index);
+        let runs = pages.chunk_by(|a, b| is_ours(a) == is_ours(b));
+        for run in runs.filter(|run| is_ours(&run[0])) {
+            let (first, count) = (run[0].0, run.len() as u64);
+            while !self.change(|txn| {
+                let mut file = Held::load(txn, ino)?;
+                txn.op(ino, Action::Revise {})?;
+                file.step();
+                let done = make_holes(txn, &mut file, first, count)?;
+                file.put(txn)?;
+                Ok(done)
+            })? {}
+        }
         Ok(())
     }
 
     /// Gives pages that were made holes unwritten pages of those that were promised.
-    fn take_again(&self, ino: u64, holes: Range<u64>, promised: &mut Promised<'_>) -> Result<()> {
+    fn take_again(&self, ino: u64, holes: Range<u64>, promised: &mut Promised<'_>, lock: &mut Lock<'_>) -> Result<()> {
         let mut alone = self.store.overwrite_in_turn();
         let (mut at, mut tried) = (holes.start, 0);
-        while at < holes.end {
-            let most = (holes.end - at).min(PAGES_A_STEP);
+        while let Some((from, most)) = self.next_holes(ino, at, holes.end)? {
             let taken = fitting(most, |count| {
-                self.allocate_step(ino, at, count as u32, Purpose::Claimed)
+                self.allocate_step(ino, from, count as u32, Purpose::Claimed)
             });
             match taken {
                 Ok(count) => {
                     promised.taken(count);
-                    at += count;
+                    at = from + count;
+                    // Who has the lock may wait to be alone.
+                    if alone.is_none() {
+                        Locks::give_way(lock);
+                    }
                 }
                 // Others overwrite with them, and give back as many (S-20.5).
                 Err(error) if error.is_no_space() && tried < OVERWRITING_TRIES => {
@@ -253,3 +293,6 @@ fn check(inode: &Inode, mode: FallocMode, offset: u64, len: u64) -> Step<u64> {
         _ => refuse(Errno::EFBIG),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,11 @@
 //! A hole of many pages: one transaction makes it for whoever looks, further ones free what it had (S-5.8).
 //!
-//! Nobody sees the pages of a pending hole again: looking at entries hides them ([`blockmap::get`], [`blockmap::next`]),
-//! the inode's lock is held until the hole is done, and what an error left pending is finished before the next change.
+//! Nobody sees the pages of a pending hole again: looking at entries hides them ([`blockmap::get`], [`blockmap::next`]), and
+//! what is pending is finished before the next change ([`Volume::settled`]).
 
 use super::splice::make_holes;
 use crate::blockmap;
-use crate::errors::{Result, Step};
+use crate::errors::Step;
 use crate::inode::{Held, pending_hole};
 use crate::orphan::{hide, unhide};
 use crate::volume::Volume;
@@ -36,13 +36,9 @@ fn set(txn: &mut Txn<'_>, file: &mut Held, from: u64, to: u64) -> Step<()> {
     Ok(())
 }
 
-/// One transaction of finishing; the last one ends the hole.
-fn step(txn: &mut Txn<'_>, ino: u64, recovers: bool) -> Step<bool> {
-    let mut file = Held::load(txn, ino)?;
+/// One transaction of finishing the pending hole; the last one ends it.
+pub(super) fn step(txn: &mut Txn<'_>, mut file: Held, recovers: bool) -> Step<bool> {
     let hole = pending_hole(&file.now);
-    if hole.is_empty() {
-        return Ok(true);
-    }
     let forgets = recovers && planted::is(Bug::HoleForgotten);
     let done = forgets || make_holes(txn, &mut file, hole.start, hole.end - hole.start)?;
     if done {
@@ -53,43 +49,11 @@ fn step(txn: &mut Txn<'_>, ino: u64, recovers: bool) -> Step<bool> {
 }
 
 impl Volume {
-    /// Frees what is left in the pending hole of an inode and ends it. Called with the exclusive lock held.
-    pub(crate) fn finish_hole(&self, ino: u64, recovers: bool) -> Result<()> {
-        self.orphans.trim_starts(ino);
-        while !self.change(|txn| step(txn, ino, recovers))? {}
-        self.orphans.trim_ends(ino);
-        Ok(())
-    }
-
-    /// Before the contents change: the inode without a pending hole, which only an error can have left.
-    /// Called with the exclusive lock held.
-    pub(crate) fn without_hole(&self, ino: u64, inode: Inode) -> Result<Inode> {
-        if inode.hole().is_none() {
-            return Ok(inode);
-        }
-        self.finish_hole(ino, false)?;
-        self.see(|view| self.usable(view, ino))
-    }
-
-    /// Before a file grows, is punched or gets its first name: a cut or hole that an error ended must be done, or old
-    /// pages would be seen again. Tells whether one was. Called with the exclusive lock held.
-    pub(crate) fn finish_cut(&self, ino: u64) -> Result<bool> {
-        if !self.orphans.is_trimming(ino) {
-            return Ok(false);
-        }
-        let inode = self.see(|view| crate::inode::live(view, ino))?;
-        match inode.hole() {
-            Some(_) => self.finish_hole(ino, false)?,
-            None => self.trim(ino)?,
-        }
-        Ok(true)
-    }
-
     /// Page entries that a pending hole hides and the inode still counts. Counted once as long as it has the hole and as many
-    /// pages (S-20.12); none if the map is damaged.
+    /// pages (S-20.12); none while they become fewer, or if the map is damaged.
     pub(crate) fn hidden_pages(&self, ino: u64, inode: &Inode) -> u64 {
         let hole = pending_hole(inode);
-        if hole.is_empty() {
+        if hole.is_empty() || self.orphans.is_trimming(ino) {
             return 0;
         }
         let of = [hole.start, hole.end, inode.pages.get(), inode.born.get()];

@@ -24,7 +24,7 @@ pub(crate) struct Cut {
 }
 
 impl Volume {
-    /// Prepares truncating or extending to `size`. Called with the exclusive lock held.
+    /// Prepares truncating or extending to `size`. Called with the lock of [`Volume::settled`] held.
     pub(crate) fn prepare_cut(&self, ino: u64, inode: &Inode, size: u64) -> Result<Cut> {
         if size > inode.size.get() {
             self.finish_cut(ino)?;
@@ -50,18 +50,10 @@ impl Volume {
             None => Ok(self.entry_at(ino, inode, index)?.flags() == LOST),
         }
     }
-
-    /// Frees what lies behind the size of an inode that a cut left on the hidden list.
-    pub(crate) fn trim(&self, ino: u64) -> Result<()> {
-        self.orphans.trim_starts(ino);
-        while !self.change(|txn| trim_step(txn, ino))? {}
-        self.orphans.trim_ends(ino);
-        Ok(())
-    }
 }
 
 impl Cut {
-    /// Sets the size in a transaction; `true` if [`Volume::trim`] must follow.
+    /// Sets the size in a transaction; `true` if [`Volume::free_cut`] must follow.
     pub fn apply(&self, txn: &mut Txn<'_>, file: &mut Held) -> Step<bool> {
         let old = file.now.size.get();
         txn.op(file.ino, Action::Truncate { size: self.size })?;
@@ -138,14 +130,13 @@ pub(crate) fn free_pages(txn: &mut Txn<'_>, file: &Held, freed: &[Freed]) -> Ste
     Ok(())
 }
 
-/// One transaction of a trim; the last one takes the inode off the hidden list.
-fn trim_step(txn: &mut Txn<'_>, ino: u64) -> Step<bool> {
-    let mut file = Held::load(txn, ino)?;
+/// One transaction of freeing what lies behind the size; the last one takes the inode off the hidden list.
+pub(super) fn trim_step(txn: &mut Txn<'_>, mut file: Held) -> Step<bool> {
     let done = free_behind(txn, &mut file)?;
     if done && file.now.nlink.get() > 0 {
         unhide(txn, &file)?;
         if file.now.size.get() == 0 && file.now.body == BODY_NONE {
-            txn.op(ino, Action::Inline {})?;
+            txn.op(file.ino, Action::Inline {})?;
             file.now.body = BODY_INLINE;
         }
     }

@@ -57,14 +57,14 @@ impl Volume {
     /// Writes; returns how much. Errors: `EPERM`, `EFBIG`, `ENOSPC` if nothing could be written.
     pub(crate) fn do_write(&self, ino: u64, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
         let done = {
-            let _lock = self.locks.exclusive(ino);
+            let _lock = self.settled(ino);
             self.write_locked(ino, offset, data, how)?
         };
         self.staged_more();
         Ok(done)
     }
 
-    /// Writes with the exclusive lock held.
+    /// Writes with the lock of [`Volume::settled`] held.
     pub(crate) fn write_locked(&self, ino: u64, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
         let now = self.now();
         let inode = self.see(|view| self.usable(view, ino))?;

@@ -8,6 +8,7 @@ mod crowded;
 mod directories;
 mod flushes;
 mod frozen;
+mod giving_way;
 mod golden;
 mod hit_redo;
 mod holes;
