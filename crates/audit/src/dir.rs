@@ -203,6 +203,11 @@ pub(crate) fn versions(bytes: &Page) -> impl Iterator<Item = u32> {
     })
 }
 
+/// Bytes in dead entries of a leaf, as its head tells.
+pub(crate) fn dead(bytes: &Page) -> u16 {
+    LeafHead::read_from_prefix(&bytes[HEADER..]).map_or(0, |(head, _)| head.dead.get())
+}
+
 /// The live entries of a leaf: inode number, kind (mode >> 12), key, name. What is malformed is left out.
 pub(crate) fn entries(bytes: &Page) -> Vec<(u64, u8, u64, Vec<u8>)> {
     let head = LeafHead::read_from_prefix(&bytes[HEADER..]).map_or(LeafHead::default(), |(head, _)| head);

@@ -19,7 +19,8 @@ use crate::report::{Report, Sink};
 use crate::staged::Stage;
 use crate::walk::{Options, Walk};
 use crate::{Page, map, plog, scan, superblock, walk};
-use keepfs_format::{Kind, MetaId, PAGE, Space};
+use keepfs_format::superblock::Superblock;
+use keepfs_format::{FromBytes, Kind, MetaId, PAGE, Space, mmp};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use layout::Write;
@@ -48,6 +49,14 @@ pub enum Refusal {
     /// A version that this one does not know may have written it.
     #[error("{0}: repairing it might undo what a later Keepfs knows of")]
     Unknown(Finding),
+    /// Another machine may have it.
+    #[error(
+        "{host} has the pool or had it when it failed: only a mount can tell; what can be read comes out with `keepfs salvage`"
+    )]
+    Claimed {
+        /// What the machine calls itself.
+        host: String,
+    },
     /// It needs more pages than are free.
     #[error(
         "the repair needs {needed} free pages and the pool has {free}; what can be read comes out with `keepfs salvage`"
@@ -91,6 +100,7 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
         });
     }
     let mut mender = Mender::open(image)?;
+    unclaimed(image, &mender.walk.pool.sb)?;
     mender.told(&before);
     mender.blocks();
     mender.rounds()?;
@@ -130,6 +140,24 @@ fn judge(before: &Report) -> Result<(), Refusal> {
     match before.findings.iter().find(|f| matches!(f, Finding::NoSuperblock {})) {
         Some(finding) => Err(Refusal::NoPool(finding.clone())),
         None => Ok(()),
+    }
+}
+
+/// S-2.12: a pool that a machine has, as far as the block says, is not written to.
+fn unclaimed(image: &dyn Image, sb: &Superblock) -> Result<(), Refusal> {
+    let Some(page) = superblock::mmp_page(sb) else {
+        return Ok(());
+    };
+    let mut bytes = [0; PAGE];
+    let is_read = image.read(page, &mut bytes).is_ok();
+    let block = mmp::Block::read_from_prefix(&bytes).ok().filter(|_| is_read);
+    match block {
+        Some((block, _)) if block.magic == mmp::MAGIC && block.state.get() == mmp::USED => {
+            let host = block.host.split(|byte| *byte == 0).next().unwrap_or_default();
+            let host = String::from_utf8_lossy(host).into_owned();
+            Err(Refusal::Claimed { host })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -20,6 +20,13 @@ use std::collections::BTreeMap;
 /// Pages by the metablock that their header names.
 type Found = BTreeMap<u64, Vec<u64>>;
 
+/// Pages that hold metadata.
+struct Used {
+    /// HOMES of the checkpoint says so, not one that was found.
+    is_known: bool,
+    pages: Set,
+}
+
 /// Fills the holes of the map with what the device holds. What is in none of its pages does not exist from here on. How many
 /// metablocks were found so.
 pub(crate) fn fill(pool: &mut Pool<'_>) -> u64 {
@@ -34,7 +41,10 @@ pub(crate) fn fill(pool: &mut Pool<'_>) -> u64 {
         }
         None => collect(pool, 1..pool.pages()),
     };
-    let used = known.unwrap_or_else(|| likely_homes(pool, &found));
+    let used = Used {
+        is_known: known.is_some(),
+        pages: known.unwrap_or_else(|| likely_homes(pool, &found)),
+    };
     let holes = core::mem::take(&mut pool.holes);
     let mut number = 0;
     for (space, first, end) in holes.iter() {
@@ -143,12 +153,12 @@ fn collect(pool: &Pool<'_>, pages: impl Iterator<Item = u64>) -> Found {
     found
 }
 
-fn fill_hole(pool: &mut Pool<'_>, space: Space, first: u64, end: u64, found: &Found, used: &Set) -> u64 {
+fn fill_hole(pool: &mut Pool<'_>, space: Space, first: u64, end: u64, found: &Found, used: &Used) -> u64 {
     let mut number = 0;
     // A map page that is only out of reach tells more than the metablocks themselves: their sums.
     let maps = MetaId::map(space, 0, first / FANOUT).0..=MetaId::map(space, 0, end.saturating_sub(1) / FANOUT).0;
     let mut mapped = Vec::new();
-    for (id, pages) in found.range(maps) {
+    for (id, pages) in found.range(maps).filter(|_| used.is_known) {
         let Some((entry, bytes)) = best(pool, MetaId(*id), pages, used, true) else {
             continue;
         };
@@ -201,7 +211,7 @@ fn claim(pool: &mut Pool<'_>, id: MetaId, entry: &MapEntry) {
 }
 
 /// Which of several pages holds the metablock as it is: one that HOMES calls used, that stands twice, that is the newest.
-fn best(pool: &Pool<'_>, id: MetaId, pages: &[u64], used: &Set, only_used: bool) -> Option<(MapEntry, Page)> {
+fn best(pool: &Pool<'_>, id: MetaId, pages: &[u64], used: &Used, only_used: bool) -> Option<(MapEntry, Page)> {
     let mut kinds: Vec<(Page, Vec<u64>)> = Vec::new();
     for page in pages.iter().filter(|page| !pool.home_pages.has(**page)) {
         let Some(bytes) = read(pool, *page) else { continue };
@@ -211,16 +221,18 @@ fn best(pool: &Pool<'_>, id: MetaId, pages: &[u64], used: &Set, only_used: bool)
         }
     }
     let rank = |(bytes, pages): &(Page, Vec<u64>)| {
-        let is_used = pages.iter().any(|page| used.has(*page));
+        let is_used = pages.iter().any(|page| used.pages.has(*page));
+        // HOMES that were found may be as old as anything else.
         (
-            is_used,
+            is_used && used.is_known,
             header(bytes).generation.get(),
-            pages.len().min(2),
             newness(id, bytes),
+            is_used,
+            pages.len().min(2),
         )
     };
     let (bytes, mut pages) = kinds.into_iter().max_by_key(rank)?;
-    let is_used = |page: &u64| used.has(*page);
+    let is_used = |page: &u64| used.pages.has(*page);
     if only_used && !pages.iter().any(is_used) {
         return None;
     }
@@ -240,16 +252,16 @@ fn best(pool: &Pool<'_>, id: MetaId, pages: &[u64], used: &Set, only_used: bool)
     Some((entry, bytes))
 }
 
-/// What only grows while a metablock lives: versions of what is in it.
-fn newness(id: MetaId, bytes: &Page) -> u64 {
+/// What only grows while a metablock lives: versions of what is in it, then times, or what was removed.
+fn newness(id: MetaId, bytes: &Page) -> (u64, i128) {
     let kind = Kind::of(header(bytes).kind);
-    match kind {
-        Some(Kind::Inodes) => {
-            let first = id.index().saturating_mul(PER_BLOCK);
-            let versions = (first..first.saturating_add(PER_BLOCK)).filter_map(|ino| inode_version(bytes, ino));
-            versions.fold(0, u64::wrapping_add)
+    let version = match kind {
+        Some(Kind::Inodes) => return inodes_newness(id, bytes),
+        // A name that goes leaves its bytes dead until others come.
+        Some(Kind::DirLeaf) => {
+            let version = crate::dir::versions(bytes).max().unwrap_or(0);
+            return (version.into(), crate::dir::dead(bytes).into());
         }
-        Some(Kind::DirLeaf) => crate::dir::versions(bytes).max().unwrap_or(0).into(),
         Some(Kind::BlockMap) if header(bytes).level == 1 => {
             let entry = |slot| PageEntry::read_from_prefix(&bytes[blockmap::entry_offset(slot)..]).ok();
             let entries = (0..blockmap::FANOUT).filter_map(entry);
@@ -259,14 +271,20 @@ fn newness(id: MetaId, bytes: &Page) -> u64 {
                 .unwrap_or(0)
         }
         _ => 0,
-    }
+    };
+    (version, 0)
 }
 
-fn inode_version(bytes: &Page, ino: u64) -> Option<u64> {
-    let inode = crate::inode::at(bytes, ino)?;
-    [inode::LIVE, inode::DEAD]
-        .contains(&inode.state.get())
-        .then(|| inode.cur.get())
+fn inodes_newness(id: MetaId, bytes: &Page) -> (u64, i128) {
+    let first = id.index().saturating_mul(PER_BLOCK);
+    let inodes = (first..first.saturating_add(PER_BLOCK)).filter_map(|ino| crate::inode::at(bytes, ino));
+    let used = inodes.filter(|inode| [inode::LIVE, inode::DEAD].contains(&inode.state.get()));
+    let moment = |seconds: i64, nanoseconds: u32| i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+    used.fold((0, 0), |(versions, times), inode| {
+        let changed = moment(inode.ctime.get(), inode.ctime_nsec.get());
+        let read = moment(inode.atime.get(), inode.atime_nsec.get());
+        (inode.cur.get().wrapping_add(versions), times + changed + read)
+    })
 }
 
 /// Tells that the map was put together from what was found.

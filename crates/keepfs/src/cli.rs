@@ -41,6 +41,7 @@ mod properties;
 mod reader;
 mod registry;
 mod remount;
+mod repair;
 mod rights;
 mod salvage;
 mod scrub;

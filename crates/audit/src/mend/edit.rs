@@ -78,13 +78,14 @@ impl Mender<'_> {
 
     /// Directories whose inodes are lost, and the root, are made again: their leaves know what was in them.
     pub fn headless(&mut self) {
-        let owners: Vec<u64> = leaves(self.pool()).into_keys().collect();
-        for ino in owners.into_iter().filter(|ino| *ino > ROOT) {
-            if matches!(self.pool().load(block_of(ino)), Load::Gone(_)) {
-                self.new_directory(ino, u32::from(DIR) << 12 | 0o700, ROOT);
-                self.flagged.insert(ino);
-                self.act(format!("directory {ino} is made again from its entries, owned by root"));
-            }
+        let owners = leaves(self.pool()).into_keys();
+        let is_lost = |ino: &u64| *ino > ROOT && matches!(self.walk.pool.load(block_of(*ino)), Load::Gone(_));
+        // All are known before the first one brings its metablock back to life.
+        let lost: Vec<u64> = owners.filter(is_lost).collect();
+        for ino in lost {
+            self.new_directory(ino, u32::from(DIR) << 12 | 0o700, ROOT);
+            self.flagged.insert(ino);
+            self.act(format!("directory {ino} is made again from its entries, owned by root"));
         }
         if self
             .inode(ROOT)

@@ -34,7 +34,7 @@ type Entries = BTreeMap<u64, MapEntry>;
 struct Ground {
     pages: u64,
     copies: u64,
-    /// Slots, log and history.
+    /// Slots, log, history and the block of multi-mount protection.
     fixed: Set,
     /// Chunks that stay, and their pages.
     chunks: Vec<(u64, u64)>,
@@ -99,7 +99,9 @@ impl Ground {
         }
         fixed.add_run(sb.log_start.get(), sb.log_pages.get());
         fixed.add_run(sb.history_start.get(), sb.history_pages.get().into());
-        fixed.add_run(mmp_page(&sb).unwrap_or(0), mmp_page(&sb).is_some().into());
+        if let Some(page) = mmp_page(&sb) {
+            fixed.add(page);
+        }
         let mut ground = Ground {
             pages,
             copies: sb.meta_copies.get().into(),

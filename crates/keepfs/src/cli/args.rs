@@ -12,7 +12,7 @@ use std::path::PathBuf;
 const CODES: &str = "\
 Exit codes: 0 done, 1 failed (the reason stands on standard error), 2 wrong usage.
 `keepfs check` answers as fsck(8): 0 clean (a log to replay is no error), 4 errors left uncorrected,
-8 could not be checked, 16 wrong usage. mount.keepfs answers as mount(8): 0, 1 wrong usage, 32 failed.
+8 could not be checked, 16 wrong usage; with --repair 1 if errors were corrected. mount.keepfs answers as mount(8): 0, 1 wrong usage, 32 failed.
 
 What is logged is chosen by the environment variable KEEPFS_LOG (for example `debug` or `keepfs_store=trace`).";
 
@@ -55,7 +55,7 @@ pub enum Command {
     Set(super::set::Set),
     /// Show properties of a pool and of its mount
     Get(super::get::Get),
-    /// Check a pool that is not mounted; changes nothing
+    /// Check a pool that is not mounted; changes nothing unless told to repair
     Check(Check),
     /// Copy out of a pool what can be read, however damaged it is; changes nothing in it
     Salvage(Salvage),
@@ -306,6 +306,18 @@ pub struct Check {
     /// Look at a pool although it is mounted; what changes meanwhile may show as findings
     #[arg(long)]
     pub live: bool,
+    /// Repair it: what can be computed is computed, what is lost is cut off, what lost its name goes to lost+found
+    #[arg(long, conflicts_with_all = ["data", "live"])]
+    pub repair: bool,
+    /// Say what --repair would do, and change nothing
+    #[arg(long, requires = "repair")]
+    pub dry_run: bool,
+    /// Where --repair keeps what it writes over; without, a file in the current directory, which is told
+    #[arg(long, value_name = "FILE", requires = "repair", conflicts_with = "dry_run")]
+    pub undo_file: Option<PathBuf>,
+    /// Take a repair back, with the file that it kept
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "live", "repair"])]
+    pub undo: Option<PathBuf>,
 }
 
 /// `keepfs salvage`.

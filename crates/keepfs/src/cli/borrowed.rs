@@ -86,6 +86,10 @@ pub fn fsck(words: Vec<OsString>) -> Outcome {
         json: false,
         data: args.data,
         live: args.no,
+        repair: false,
+        dry_run: false,
+        undo_file: None,
+        undo: None,
     })
 }
 

@@ -5,6 +5,7 @@ use super::args::Check;
 use super::failure::Failure;
 use super::image::DeviceImage;
 use super::progress::watched;
+use super::repair;
 use super::unmount::patiently;
 use super::visible::say;
 use keepfs_audit::{Counts, Finding, Options, Report, walk};
@@ -30,6 +31,11 @@ struct Answer<'a> {
 
 /// Checks and tells.
 pub fn run(args: &Check) -> Outcome {
+    match &args.undo {
+        Some(file) => return repair::undo(args, file),
+        None if args.repair => return repair::run(args),
+        None => {}
+    }
     let image = open(args)?;
     let options = Options {
         data: args.data,

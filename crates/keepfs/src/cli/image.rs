@@ -1,11 +1,11 @@
-//! A pool's device as the checker wants it: page by page, read-only, pages counted.
+//! A pool's device as the checker wants it: page by page, pages counted; read-only but for a repair.
 
 use super::failure::Failure;
 use keepfs::OpenOptions;
 use keepfs_audit::Image;
 use keepfs_format::PAGE;
 use keepfs_media::file::{FileDevice, FileOptions, Handed, OpenMode};
-use keepfs_media::{Device, PageNo};
+use keepfs_media::{Class, Device, PageNo};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -20,7 +20,7 @@ enum Source {
     Live { file: File, pages: u64 },
 }
 
-/// A device, read-only.
+/// A device.
 pub struct DeviceImage {
     source: Source,
     read: AtomicU64,
@@ -34,6 +34,35 @@ impl DeviceImage {
             source: Source::Alone(Box::new(device)),
             read: AtomicU64::new(0),
         })
+    }
+
+    /// Opens a device to write to it; everybody else is kept out as long as this lives. Errors: `Busy` if it is in use.
+    pub fn open_for_writing(path: &Path) -> Result<DeviceImage, Failure> {
+        let device = FileDevice::open(path, OpenMode::ReadWrite, FileOptions::default())?;
+        Ok(DeviceImage {
+            source: Source::Alone(Box::new(device)),
+            read: AtomicU64::new(0),
+        })
+    }
+
+    /// Writes a page of a device that was opened for it.
+    pub fn write(&self, page: u64, bytes: &[u8; PAGE], is_superblock: bool) -> Result<(), Failure> {
+        let class = match is_superblock {
+            true => Class::Superblock,
+            false => Class::Metadata,
+        };
+        match &self.source {
+            Source::Alone(device) => Ok(device.write(PageNo(page), bytes, class)?),
+            Source::Live { .. } => Err(Failure::Other("a pool in use is not written to".into())),
+        }
+    }
+
+    /// Makes durable what was written.
+    pub fn flush(&self) -> Result<(), Failure> {
+        match &self.source {
+            Source::Alone(device) => Ok(device.flush()?),
+            Source::Live { .. } => Ok(()),
+        }
     }
 
     /// A device that another process of ours had claimed and handed over, with its locks.

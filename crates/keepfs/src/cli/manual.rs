@@ -10,6 +10,7 @@ use std::fmt::Write;
 /// The pages that people write, by the file's name without `.md`.
 const WRITTEN: &[(&str, &str)] = &[
     (GENERAL, include_str!("../../../../docs/man/keepfs.8.md")),
+    ("keepfs-check.8", include_str!("../../../../docs/man/keepfs-check.8.md")),
     (
         "keepfs-inject.8",
         include_str!("../../../../docs/man/keepfs-inject.8.md"),

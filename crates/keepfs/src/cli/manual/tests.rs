@@ -56,19 +56,19 @@ fn the_general_page_tells_of_each_command() {
 
 #[test]
 fn a_commands_page_has_its_synopsis_its_paragraph_and_its_options() {
-    let check = page("keepfs-check.8");
+    let salvage = page("keepfs-salvage.8");
     for part in [
-        ".TH KEEPFS\\-CHECK 8",
-        "keepfs\\-check \\- check a pool",
-        "\\fBkeepfs check\\fR \\fIPOOL\\fR [\\fB\\-\\-data\\fR]",
-        "reports every finding",
+        ".TH KEEPFS\\-SALVAGE 8",
+        "keepfs\\-salvage \\- copy out of a pool",
+        "\\fBkeepfs salvage\\fR \\fIPOOL\\fR \\fIDIR\\fR [\\fB\\-\\-json\\fR]",
+        "must be empty or not exist",
         ".SH OPTIONS",
-        "Read all file data too",
+        "Answer in JSON",
         "\\fBkeepfs\\fR(8)",
     ] {
-        assert!(check.contains(part), "{part}: {check}");
+        assert!(salvage.contains(part), "{part}: {salvage}");
     }
-    assert!(!check.contains("keepfs dump"), "{check}");
+    assert!(!salvage.contains("keepfs dump"), "{salvage}");
     assert!(page("keepfs-create.8").contains(".SH OPTIONS"));
     assert!(page("keepfs-completion.8").contains("/usr/share/bash"));
 }

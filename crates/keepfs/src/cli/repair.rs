@@ -1,0 +1,201 @@
+//! `keepfs check --repair` and `--undo`: carries out what the watcher plans (S-21.3 to S-21.6), and takes it back.
+
+mod undo;
+
+use super::Outcome;
+use super::args::Check;
+use super::failure::Failure;
+use super::image::DeviceImage;
+use super::progress::watched;
+use super::unmount::patiently;
+use super::visible::say;
+use keepfs_audit::mend::{Plan, Refusal, plan};
+use keepfs_audit::read::superblock_of;
+use keepfs_audit::{Image, Options, walk};
+use keepfs_format::PoolId;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use undo::Undo;
+
+/// Nothing was wrong.
+const CLEAN: u8 = 0;
+/// Errors were corrected.
+const CORRECTED: u8 = 1;
+/// Errors are left.
+const ERRORS: u8 = 4;
+
+/// The answer for programs.
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    pool: &'a Path,
+    dry_run: bool,
+    repaired: bool,
+    actions: &'a [String],
+    pages: u64,
+    undo_file: Option<&'a Path>,
+    errors_before: u64,
+    errors_after: u64,
+    /// Why nothing can be done.
+    refused: Option<String>,
+}
+
+/// Plans, tells, keeps what was there, and writes.
+pub fn run(args: &Check) -> Outcome {
+    let image = patiently(&args.pool, || match args.dry_run {
+        true => DeviceImage::open(&args.pool),
+        false => DeviceImage::open_for_writing(&args.pool),
+    })?;
+    let plan = match watched(&image, "planning the repair", args.json, || plan(&image)) {
+        Ok(plan) => plan,
+        Err(refusal) => return refused(args, &refusal),
+    };
+    if !args.json {
+        tell(args, &plan);
+    }
+    if plan.writes.is_empty() || args.dry_run {
+        let errors = plan.before.errors().count() as u64 + plan.before.dropped;
+        answer(args, &plan, None, errors)?;
+        return Ok(if plan.writes.is_empty() { CLEAN } else { ERRORS });
+    }
+    let file = args
+        .undo_file
+        .clone()
+        .unwrap_or_else(|| undo_name(&image, plan.generation));
+    Undo::of(&image, &plan)?.keep(&file)?;
+    if !args.json {
+        say!("what was there is kept in {}", file.display());
+    }
+    write(&image, &plan)?;
+    let after = watched(&image, "checking what was written", args.json, || {
+        walk(&image, &Options::default())
+    });
+    let errors = after.errors().count() as u64 + after.dropped;
+    answer(args, &plan, Some(&file), errors)?;
+    if !args.json {
+        match errors {
+            0 => say!("{}: repaired, no errors are left", args.pool.display()),
+            n => say!(
+                "{}: {n} errors are left: the device did not keep what was written",
+                args.pool.display()
+            ),
+        }
+        say!(
+            "to take it back: keepfs check --undo {} {}",
+            file.display(),
+            args.pool.display()
+        );
+    }
+    Ok(if errors == 0 { CORRECTED } else { ERRORS })
+}
+
+fn refused(args: &Check, refusal: &Refusal) -> Outcome {
+    if args.json {
+        let answer = Answer {
+            version: 1,
+            pool: &args.pool,
+            dry_run: args.dry_run,
+            repaired: false,
+            actions: &[],
+            pages: 0,
+            undo_file: None,
+            errors_before: 1,
+            errors_after: 1,
+            refused: Some(refusal.to_string()),
+        };
+        print(&answer)?;
+    } else {
+        say!("{}: nothing was changed: {refusal}", args.pool.display());
+    }
+    Ok(ERRORS)
+}
+
+fn tell(args: &Check, plan: &Plan) {
+    let verb = if args.dry_run { "would be done" } else { "is done" };
+    if plan.writes.is_empty() {
+        say!("{}: nothing is to be repaired", args.pool.display());
+        return;
+    }
+    for finding in plan.before.errors() {
+        say!("error: {finding} [{}]", finding.code());
+    }
+    say!("{}: this {verb}:", args.pool.display());
+    plan.actions.iter().for_each(|action| say!("  {action}"));
+    say!("  {} pages are written, as a new checkpoint", plan.writes.len());
+}
+
+fn answer(args: &Check, plan: &Plan, undo_file: Option<&Path>, errors_after: u64) -> Result<(), Failure> {
+    if !args.json {
+        return Ok(());
+    }
+    print(&Answer {
+        version: 1,
+        pool: &args.pool,
+        dry_run: args.dry_run,
+        repaired: undo_file.is_some(),
+        actions: &plan.actions,
+        pages: plan.writes.len() as u64,
+        undo_file,
+        errors_before: plan.before.errors().count() as u64 + plan.before.dropped,
+        errors_after,
+        refused: None,
+    })
+}
+
+fn print(answer: &Answer<'_>) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(answer).map_err(|e| Failure::Other(e.to_string()))?;
+    println!("{text}");
+    Ok(())
+}
+
+fn undo_name(image: &DeviceImage, generation: u64) -> PathBuf {
+    let id = superblock_of(image).map_or_else(String::new, |sb| PoolId(sb.pool).to_string());
+    PathBuf::from(format!("keepfs-{}-{generation}.undo", id.get(..8).unwrap_or("pool")))
+}
+
+/// Everything but superblocks, a flush, then each superblock with a flush of its own (S-21.5).
+fn write(image: &DeviceImage, plan: &Plan) -> Result<(), Failure> {
+    let (superblocks, others): (Vec<_>, Vec<_>) = plan.writes.iter().partition(|write| write.is_superblock);
+    for write in others {
+        image.write(write.page, &write.bytes, false)?;
+    }
+    image.flush()?;
+    for write in superblocks {
+        image.write(write.page, &write.bytes, true)?;
+        image.flush()?;
+    }
+    Ok(())
+}
+
+/// `--undo`: puts back what a repair has kept.
+pub fn undo(args: &Check, file: &Path) -> Outcome {
+    let undo = Undo::read(file)?;
+    let image = patiently(&args.pool, || DeviceImage::open_for_writing(&args.pool))?;
+    undo.fits(&image, &args.pool, file)?;
+    undo.put_back(&image)?;
+    if args.json {
+        print(&Answer {
+            version: 1,
+            pool: &args.pool,
+            dry_run: false,
+            repaired: false,
+            actions: &[format!(
+                "the pool is what it was before the repair of {}",
+                file.display()
+            )],
+            pages: undo.pages(),
+            undo_file: Some(file),
+            errors_before: 0,
+            errors_after: 0,
+            refused: None,
+        })?;
+    } else {
+        say!(
+            "{}: {} pages are what they were before the repair",
+            args.pool.display(),
+            undo.pages()
+        );
+    }
+    debug_assert!(image.pages() > 0);
+    Ok(CLEAN)
+}

@@ -1,0 +1,179 @@
+//! `keepfs check --repair`: pools that nothing mounts are mounted again, with all that a walk reaches, and can be taken back
+//! (S-21.3, S-21.4, S-21.5, S-21.6). The engine judges: it mounts what was repaired, works on it and closes it.
+
+use super::bed::{Bed, done, fails, keepfs, run};
+use super::damage::{Seen, grown, lost, map_of, pages_of, ruin, tree};
+use super::json::is_as_promised;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn repair(bed: &Bed) -> Command {
+    let mut command = keepfs(["check", "--repair", "--json", "--undo-file"]);
+    command.arg(bed.path("undo")).arg(bed.pool());
+    command
+}
+
+fn answer(output: &Output) -> Value {
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    is_as_promised("repair", &answer);
+    answer
+}
+
+/// Repairs, and lets the engine judge. What is in the pool then; the pool is unmounted.
+#[track_caller]
+fn repaired(bed: &Bed) -> BTreeMap<PathBuf, Seen> {
+    let output = run(&mut repair(bed));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(answer(&output)["errors_after"], 0);
+    bed.check();
+    bed.mount("");
+    let found = tree(&bed.dir());
+    for n in 0..20 {
+        fs::write(bed.on(&format!("new{n}")), vec![n; 70_000]).unwrap();
+    }
+    (0..20).for_each(|n| fs::remove_file(bed.on(&format!("new{n}"))).unwrap());
+    bed.unmount();
+    bed.check();
+    bed.mount("");
+    assert!(tree(&bed.dir()).len() == found.len());
+    bed.unmount();
+    found
+}
+
+/// The content of the files, by path: times of directories that were made anew are others.
+fn same(was: &BTreeMap<PathBuf, Seen>, found: &BTreeMap<PathBuf, Seen>) {
+    for (path, seen) in was {
+        let is_small = seen.content.len() < 100;
+        let shown = (is_small.then_some(seen), is_small.then_some(found.get(path)));
+        assert!(found.get(path) == Some(seen), "{path:?} is another: {shown:?}");
+    }
+    assert_eq!(was.len(), found.len());
+}
+
+#[test]
+fn what_a_walk_computes_is_computed() {
+    for space in ["Pages", "Totals", "Homes", "InodeNumbers", "NodeNumbers"] {
+        let Some((bed, was)) = grown() else { return };
+        ruin(&bed, &pages_of(&bed, space));
+        fails(keepfs(["check"]).arg(bed.pool()));
+        same(&was, &repaired(&bed));
+    }
+}
+
+#[test]
+fn all_of_it_and_the_map_at_once() {
+    let Some((bed, was)) = grown() else { return };
+    let spaces = ["Pages", "Totals", "Homes", "InodeNumbers", "NodeNumbers"];
+    let pages: Vec<u64> = spaces.iter().flat_map(|space| pages_of(&bed, space)).collect();
+    ruin(&bed, &[pages, map_of(&bed)].concat());
+    same(&was, &repaired(&bed));
+}
+
+#[test]
+fn the_root_directory_is_made_again() {
+    let Some((bed, was)) = grown() else { return };
+    ruin(&bed, &pages_of(&bed, "Inodes:0"));
+    let found = repaired(&bed);
+    let missing = lost(&was, &found);
+    assert!(missing.len() <= 13, "{missing:?}");
+    assert!(found.contains_key(Path::new("./deep/er/large")));
+    // Names of lost inodes are gone, so what was lost can be made again.
+    bed.mount("");
+    fs::write(bed.on("many/file3"), "again").unwrap();
+    fs::remove_dir_all(bed.on("many")).unwrap();
+    bed.unmount();
+    bed.check();
+}
+
+#[test]
+fn files_of_lost_directories_are_in_lost_and_found() {
+    let Some((bed, was)) = grown() else { return };
+    let text = done(keepfs(["dump", "--json"]).arg(bed.pool()).args(["map", "Nodes"]));
+    let map: Value = serde_json::from_str(&text).unwrap();
+    let nodes = map["map"].as_array().unwrap().iter();
+    // Kinds 2 and 3 are nodes of directories.
+    let of_directories = nodes.filter(|row| row["live"] == true && [2, 3].contains(&row["kind"].as_u64().unwrap()));
+    let pages = of_directories.flat_map(|row| [row["first"].as_u64().unwrap(), row["second"].as_u64().unwrap()]);
+    ruin(&bed, &pages.collect::<Vec<_>>());
+    let found = repaired(&bed);
+    assert!(lost(&was, &found).is_empty(), "{:?}", lost(&was, &found));
+    assert!(found.keys().any(|path| path.starts_with("./lost+found")));
+}
+
+#[test]
+fn what_the_log_alone_has_is_kept() {
+    let Some(bed) = Bed::mounted("") else { return };
+    fs::write(bed.on("file"), [1; 5000]).unwrap();
+    bed.unmount();
+    bed.mount("");
+    let file = File::options().write(true).open(bed.on("file")).unwrap();
+    file.write_all_at(b"small", 4500).unwrap();
+    file.sync_all().unwrap();
+    let cut = Bed::empty();
+    fs::copy(bed.pool(), cut.pool()).unwrap();
+    ruin(&cut, &pages_of(&cut, "Pages"));
+    let mut content = vec![1; 5000];
+    content[4500..4505].copy_from_slice(b"small");
+    assert!(repaired(&cut)[Path::new("./file")].content == content);
+}
+
+#[test]
+fn it_is_said_first_and_can_be_taken_back() {
+    let Some((bed, _)) = grown() else { return };
+    ruin(&bed, &[pages_of(&bed, "Pages"), pages_of(&bed, "Inodes:0")].concat());
+    let broken = fs::read(bed.pool()).unwrap();
+    let output = run(keepfs(["check", "--repair", "--dry-run", "--json"]).arg(bed.pool()));
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let said = answer(&output);
+    assert!(
+        said["actions"].to_string().contains("Pages:0 is computed anew"),
+        "{said}"
+    );
+    assert!(fs::read(bed.pool()).unwrap() == broken);
+    let done_now = run(&mut repair(&bed));
+    assert_eq!(answer(&done_now)["actions"], said["actions"]);
+    // The file is not written over.
+    let (code, said) = fails(&mut repair_of_broken(&bed, &broken));
+    assert!(code == 8 && said.contains("--undo-file"), "{said}");
+    run(keepfs(["check", "--undo"]).arg(bed.path("undo")).arg(bed.pool()));
+    assert!(fs::read(bed.pool()).unwrap() == broken);
+    // Of a pool that was used since, it is refused.
+    fs::remove_file(bed.path("undo")).unwrap();
+    repaired(&bed);
+    let used = fs::read(bed.pool()).unwrap();
+    let (code, said) = fails(keepfs(["check", "--undo"]).arg(bed.path("undo")).arg(bed.pool()));
+    assert!(code == 8 && said.contains("since it was repaired"), "{said}");
+    assert!(fs::read(bed.pool()).unwrap() == used);
+}
+
+/// A repair of another pool, which is broken, with the same undo file; that pool stays as it is.
+fn repair_of_broken(bed: &Bed, broken: &[u8]) -> Command {
+    fs::write(bed.path("other"), broken).unwrap();
+    let mut command = keepfs(["check", "--repair", "--undo-file"]);
+    command.arg(bed.path("undo")).arg(bed.path("other"));
+    command
+}
+
+#[test]
+fn a_pool_that_is_whole_and_one_in_use_are_left_alone() {
+    let Some((bed, _)) = grown() else { return };
+    let whole = fs::read(bed.pool()).unwrap();
+    let output = run(&mut repair(&bed));
+    assert_eq!(
+        (output.status.code(), &answer(&output)["repaired"]),
+        (Some(0), &Value::Bool(false))
+    );
+    assert!(fs::read(bed.pool()).unwrap() == whole && !bed.path("undo").exists());
+    bed.mount("");
+    let (code, said) = fails(&mut repair(&bed));
+    assert!(code == 8 && said.contains("in use"), "{said}");
+    bed.unmount();
+    fs::write(bed.path("none"), vec![0; 4 << 20]).unwrap();
+    let output = run(keepfs(["check", "--repair", "--json"]).arg(bed.path("none")));
+    assert_eq!(output.status.code(), Some(4));
+    assert!(answer(&output)["refused"].to_string().contains("keepfs salvage"));
+}
