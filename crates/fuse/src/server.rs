@@ -190,6 +190,10 @@ impl Server {
             // chattr changes ctime, but the kernel believes what it has cached.
             self.notifier.inval_inode(Ino(header.nodeid), -1, 0);
         }
+        if op == Opcode::Write && self.dispatcher.owes(Ino(header.nodeid)) {
+            // It asks before the next write(2), which gets ENOSPC (S-20.14).
+            self.notifier.inval_inode(Ino(header.nodeid), -1, 0);
+        }
         answer
     }
 

@@ -64,9 +64,13 @@ impl Dispatcher {
         {
             return Err(Errno::EFBIG);
         }
-        let wrote = self
-            .vfs
-            .write(request.ino(), args.offset, data, self.write_how(&args, request))?;
+        let how = self.write_how(&args, request);
+        let is_answered = how.keep_times;
+        let wrote = self.vfs.write(request.ino(), args.offset, data, how);
+        if is_answered && wrote == Err(Errno::ENOSPC) {
+            self.owed.note(request.ino());
+        }
+        let wrote = wrote?;
         self.made_durable(request.ino(), self.syncs_write(&args))?;
         reply.push_struct(&WriteOut {
             size: wrote.min(data.len()) as u32,

@@ -3,7 +3,8 @@
 use super::convert::{set_attr, statfs_out};
 use super::request::{Request, name};
 use super::{Dispatcher, Handled};
-use crate::protocol::request::{BatchForgetIn, ForgetIn, ForgetOne, SetattrIn};
+use crate::protocol::flags;
+use crate::protocol::request::{BatchForgetIn, ForgetIn, ForgetOne, GetattrIn, SetattrIn};
 use crate::reply::ReplyBuf;
 use keepfs_vfs::{Errno, Ino};
 use zerocopy::FromBytes;
@@ -44,6 +45,10 @@ impl Dispatcher {
     }
 
     pub(super) fn getattr(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
+        let is_by_handle = |args: GetattrIn| args.getattr_flags & flags::GETATTR_FH != 0;
+        if self.owes(request.ino()) && request.args().is_ok_and(is_by_handle) && self.owed.take(request.ino()) {
+            return Err(Errno::ENOSPC);
+        }
         let attr = self.vfs.getattr(request.ino())?;
         reply.push_struct(&self.attr_out(&attr))
     }

@@ -9,6 +9,7 @@ mod file;
 mod inode;
 mod ioctl;
 mod name;
+mod owed;
 mod request;
 mod xattr;
 
@@ -51,6 +52,7 @@ pub struct Dispatcher {
     requests: OnceLock<Arc<dyn Requests>>,
     /// All changes are refused, before they reach the file system.
     read_only: AtomicBool,
+    owed: owed::Owed,
 }
 
 /// What a handler returns: it has put the payload into the reply buffer, or an error.
@@ -70,6 +72,7 @@ impl Dispatcher {
             panics: AtomicU64::new(0),
             requests: OnceLock::new(),
             read_only: AtomicBool::new(false),
+            owed: owed::Owed::default(),
         }
     }
 
@@ -97,6 +100,11 @@ impl Dispatcher {
     /// From here on every change is refused with `EROFS`, whatever the kernel lets through.
     pub fn refuse_changes(&self) {
         self.read_only.store(true, Ordering::Release);
+    }
+
+    /// Whether the kernel has to ask for the file's attributes before its next write, because it is told ENOSPC then (S-20.14).
+    pub(crate) fn owes(&self, ino: Ino) -> bool {
+        self.owed.has(ino)
     }
 
     /// Panics caught so far; each is a bug in the file system below or here.
@@ -215,8 +223,12 @@ impl Dispatcher {
             Opcode::Ioctl => self.ioctl(request, reply),
             Opcode::Syncfs => self.vfs.syncfs(),
             Opcode::Destroy => self.vfs.unmount(),
-            // Open files carry no state here.
-            Opcode::Release | Opcode::Releasedir | Opcode::NotifyReply => Ok(()),
+            // Open files carry no state here. Who closes one was told by the kernel what is owed.
+            Opcode::Release => {
+                self.owed.take(request.ino());
+                Ok(())
+            }
+            Opcode::Releasedir | Opcode::NotifyReply => Ok(()),
             // Everything here ends by itself, and programs do not expect an fsync that fails with EINTR: as on any
             // local file system. ENOSYS tells the kernel not to send interrupts any more.
             Opcode::Interrupt => Err(Errno::ENOSYS),

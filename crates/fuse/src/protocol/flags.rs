@@ -66,6 +66,8 @@ pub const FOPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 
 /// `OPEN.open_flags`: clear set-id bits if the open truncates.
 pub const OPEN_KILL_SUIDGID: u32 = 1;
+/// `GETATTR.getattr_flags`: asked through an open file.
+pub const GETATTR_FH: u32 = 1;
 /// `WRITE.write_flags`: comes from the page cache; the file handle and open flags are guessed.
 pub const WRITE_CACHE: u32 = 1;
 /// `WRITE.write_flags`: clear set-id bits.

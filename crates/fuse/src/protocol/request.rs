@@ -29,6 +29,8 @@ wire! {
     BatchForgetIn, 8 { count: u32, dummy: u32, }
     /// One inode of BATCH_FORGET.
     ForgetOne, 16 { nodeid: u64, nlookup: u64, }
+    /// GETATTR.
+    GetattrIn, 16 { getattr_flags: u32, dummy: u32, fh: u64, }
     /// STATX.
     StatxIn, 24 { getattr_flags: u32, reserved: u32, fh: u64, sx_flags: u32, sx_mask: u32, }
     /// SETATTR.

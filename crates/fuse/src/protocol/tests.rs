@@ -52,6 +52,7 @@ fn fields_lie_where_the_kernel_expects_them() {
         Dirent { ino: 0, off: 8, namelen: 16, r#type: 20, }
         NotifyInvalInode { ino: 0, off: 8, len: 16, }
         NotifyInvalEntry { parent: 0, namelen: 8, flags: 12, }
+        GetattrIn { getattr_flags: 0, dummy: 4, fh: 8, }
         StatxIn { getattr_flags: 0, reserved: 4, fh: 8, sx_flags: 16, sx_mask: 20, }
         SetxattrInCompat { size: 0, flags: 4, }
         SxTime { tv_sec: 0, tv_nsec: 8, reserved: 12, }

@@ -3,7 +3,7 @@
 use super::bed::{Bed, done, done_when_free, fails, keepfs, possible};
 use rustix::process::Signal;
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
@@ -184,6 +184,34 @@ fn a_mount_that_is_bound_elsewhere_goes_on_there() {
     assert_eq!(there.unwrap(), b"text");
     assert_eq!(state, "ONLINE");
     assert_eq!(status["log"]["durable_seq"], status["log"]["last_seq"]);
+    bed.check();
+}
+
+/// S-20.14: whoever writes on and on into a full pool is told, though the kernel answers each write by itself.
+#[test]
+fn a_writer_that_never_syncs_is_told_that_a_pool_is_full() {
+    let Some(bed) = Bed::mounted("cache=writeback") else {
+        return;
+    };
+    let file = fs::File::create(bed.on("fill")).unwrap();
+    let block = vec![7; 1 << 20];
+    // Sixty-four times what the pool has.
+    let refused = (0..4096).find_map(|_| (&file).write_all(&block).err());
+    assert_eq!(refused.expect("told").raw_os_error(), Some(libc::ENOSPC));
+    assert_eq!(
+        fs::metadata(bed.on("fill")).unwrap().len() >> 20,
+        file.metadata().unwrap().len() >> 20
+    );
+    drop(file);
+    fs::remove_file(bed.on("fill")).unwrap();
+    let file = fs::File::create(bed.on("after")).unwrap();
+    (&file).write_all(&block).unwrap();
+    file.sync_all().unwrap();
+    (&file).write_all(&block).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 2 << 20);
+    drop(file);
+    bed.unmount();
     bed.check();
 }
 
