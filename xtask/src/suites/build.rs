@@ -1,7 +1,12 @@
 //! Release builds of the workspace's programs.
 
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -11,6 +16,101 @@ use crate::paths;
 /// Builds the `keepfs` command and says where it is.
 pub fn keepfs() -> Result<PathBuf, String> {
     release("keepfs", "keepfs")
+}
+
+/// Builds the `keepfs` command, and says each second how far that is.
+pub fn keepfs_told(tell: &mut dyn FnMut(&Progress)) -> Result<PathBuf, String> {
+    let mut cargo = command("cargo", &paths::root());
+    cargo.args([
+        "build",
+        "--release",
+        "--quiet",
+        "--package",
+        "keepfs",
+        "--bin",
+        "keepfs",
+    ]);
+    cargo
+        .arg("--message-format=json-render-diagnostics")
+        .stdout(Stdio::piped());
+    let mut progress = Progress {
+        done: 0,
+        all: packages(),
+        last: String::new(),
+        seconds: 0,
+    };
+    let start = Instant::now();
+    let mut child = cargo.spawn().map_err(|e| format!("cargo: {e}"))?;
+    let told = child.stdout.take().ok_or("cargo has no standard output")?;
+    let (sender, lines) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        let lines = BufReader::new(told).lines().map_while(Result::ok);
+        lines
+            .map(|line| sender.send(line))
+            .take_while(Result::is_ok)
+            .for_each(drop);
+    });
+    let mut found = None;
+    loop {
+        match lines.recv_timeout(Duration::from_secs(1)) {
+            Ok(line) => {
+                found = executable(&line).or(found);
+                if let Some(name) = compiled(&line) {
+                    (progress.done, progress.last) = (progress.done + 1, name);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        progress.seconds = start.elapsed().as_secs();
+        tell(&progress);
+    }
+    // It ended with the lines.
+    drop(reader.join());
+    let status = child.wait().map_err(|e| format!("cargo: {e}"))?;
+    match found.filter(|_| status.success()) {
+        Some(program) => Ok(program),
+        None => Err(format!("cargo build of keepfs: {status} (its messages stand above)")),
+    }
+}
+
+/// How far a build is.
+pub struct Progress {
+    /// Units that are built, or were.
+    pub done: usize,
+    /// About how many there are.
+    pub all: usize,
+    /// The last one.
+    pub last: String,
+    /// Since it began.
+    pub seconds: u64,
+}
+
+/// About how many units a build of keepfs has: its packages, as many of them have build scripts and macros of their own. 0: unknown.
+fn packages() -> usize {
+    let mut tree = command("cargo", &paths::root());
+    tree.args([
+        "tree",
+        "--package",
+        "keepfs",
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+    ]);
+    let told = output(&mut tree).map(|told| told.stdout).unwrap_or_default();
+    let told = String::from_utf8_lossy(&told);
+    let words = told
+        .lines()
+        .map(|line| line.split_once(" (").map_or(line, |(name, _)| name));
+    words.collect::<BTreeSet<_>>().len()
+}
+
+/// The name of the unit that a line of cargo's messages says is built.
+fn compiled(line: &str) -> Option<String> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let is_unit = message["reason"] == "compiler-artifact" && message["target"]["kind"][0] != "custom-build";
+    is_unit.then(|| message["target"]["name"].as_str().unwrap_or_default().to_owned())
 }
 
 /// Builds the `keepfs` command whose servers can be made to misbehave, beside the one that is shipped, and says where it is.

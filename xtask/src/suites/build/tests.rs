@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::executable;
+use super::{compiled, executable};
 
 #[test]
 fn the_executable_is_named_by_its_artifact() {
@@ -15,4 +15,17 @@ fn the_executable_is_named_by_its_artifact() {
     );
     assert_eq!(executable(messages), Some(PathBuf::from("/t/release/keepfs")));
     assert_eq!(executable("nothing"), None);
+}
+
+#[test]
+fn a_unit_that_is_built_is_named() {
+    let unit = r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"clap_builder"},"fresh":true}"#;
+    assert_eq!(compiled(unit).as_deref(), Some("clap_builder"));
+    for other in [
+        r#"{"reason":"compiler-artifact","target":{"kind":["custom-build"],"name":"build-script-build"}}"#,
+        r#"{"reason":"build-script-executed"}"#,
+        "nothing",
+    ] {
+        assert_eq!(compiled(other), None, "{other}");
+    }
 }
