@@ -25,6 +25,7 @@ pub mod pool;
 pub mod process;
 mod programs;
 mod sample;
+mod stalls;
 mod strays;
 mod systemd;
 pub mod writer;
@@ -58,6 +59,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("full", full::run),
     ("pkey", pkey::run),
     ("media_errors", media_errors::run),
+    ("stalls", stalls::run),
     ("strays", strays::run),
     ("strays_planted", strays::planted),
     ("strays_long", strays::long),
