@@ -1,5 +1,8 @@
 //! The command line: from the words that were typed to an exit code.
 
+#[macro_use]
+mod out;
+
 mod args;
 mod attach;
 mod borrowed;
@@ -9,6 +12,7 @@ mod confine;
 mod control;
 mod create;
 mod damage;
+mod deserted;
 mod dump;
 mod environment;
 mod events;
@@ -38,7 +42,6 @@ mod print;
 mod probe;
 mod progress;
 mod properties;
-mod reader;
 mod registry;
 mod remount;
 mod repair;
@@ -46,11 +49,13 @@ mod rights;
 mod salvage;
 mod scrub;
 mod serve;
+mod servers;
 mod set;
 mod size;
 mod status;
 mod succeed;
 mod table;
+mod times;
 mod unmount;
 mod upgrade;
 mod visible;
@@ -69,12 +74,15 @@ type Outcome = Result<u8, Failure>;
 pub fn run(words: Vec<OsString>) -> ExitCode {
     let name = words.first().map(Path::new).and_then(Path::file_name);
     let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    // Servers are started as /proc/self/exe, of which ps(1) would say `exe`.
+    let _ = rustix::thread::set_name(c"keepfs");
     let (manners, outcome) = match name.as_str() {
         "mkfs.keepfs" => (Manners::Keepfs, borrowed::mkfs(words)),
         "fsck.keepfs" => (Manners::Fsck, borrowed::fsck(words)),
         "mount.keepfs" | "mount.fuse.keepfs" | "mount.fuseblk.keepfs" => (Manners::Mount, borrowed::mount(words)),
         _ => own(words),
     };
+    out::finish();
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
@@ -99,14 +107,23 @@ fn own(words: Vec<OsString>) -> (Manners, Outcome) {
     (manners, outcome)
 }
 
+/// A command that prints; `code`: what it ends with if that fails.
+fn begin(code: u8) {
+    logging::to_stderr();
+    out::end_with_the_reader(code);
+}
+
 fn dispatch(command: Command) -> Outcome {
     match command {
-        // A server logs elsewhere, and its starter says everything itself.
-        Command::Serve(_) | Command::Keep(_) | Command::Mount(_) | Command::Attach(_) | Command::Detach(_) => {}
-        _ => logging::to_stderr(),
-    }
-    if matches!(command, Command::Check(_) | Command::Dump(_) | Command::Completion(_)) {
-        reader::end_with_the_reader();
+        // A server logs elsewhere, and its starter says everything itself. Neither ends with who reads it.
+        Command::Serve(_)
+        | Command::Keep(_)
+        | Command::Mount(_)
+        | Command::Attach(_)
+        | Command::Detach(_)
+        | Command::Watch(_) => {}
+        Command::Check(_) => begin(8),
+        _ => begin(1),
     }
     match command {
         Command::Create(args) => create::run(&args),
@@ -115,6 +132,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Keep(args) => keep::run(&args),
         Command::Attach(args) => attach::run(&args),
         Command::Detach(args) => attach::detach(&args),
+        Command::Watch(args) => deserted::run(&args),
         Command::Unmount(args) => unmount::run(&args),
         Command::Upgrade(args) => upgrade::run(&args),
         Command::Status(args) => status::run(&args),

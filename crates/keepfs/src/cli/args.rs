@@ -44,6 +44,9 @@ pub enum Command {
     /// Unmounts for a keeper, started by it
     #[command(hide = true)]
     Detach(Detach),
+    /// Ends a server's mount with its namespace, started by it
+    #[command(hide = true)]
+    Watch(Watch),
     /// Unmount; returns when everything is durable
     #[command(alias = "umount")]
     Unmount(Unmount),
@@ -252,6 +255,13 @@ pub struct Detach {
     pub keeper: u32,
     /// Which mount, as a server describes it to its keeper
     pub description: OsString,
+}
+
+/// `keepfs watch`.
+#[derive(Fields, Debug)]
+pub struct Watch {
+    /// The server's process
+    pub server: u32,
 }
 
 /// `keepfs unmount`.

@@ -82,6 +82,7 @@ impl Helper {
     pub fn start(args: &Serve, keeper: OwnedFd, keeper_pid: u32) -> io::Result<Helper> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = Command::new("/proc/self/exe");
+        environment::bare(&mut command);
         command.arg("attach").arg("--keeper").arg(keeper_pid.to_string());
         command.arg(&args.pool).arg(&args.dir);
         for list in &args.options {

@@ -5,8 +5,10 @@
 //! the connection is closed when the pool is free for others.
 
 use super::registry::{self, Record};
+use super::servers;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,6 +20,10 @@ use std::time::{Duration, Instant};
 
 /// How long a client may take to say what it wants, all of it, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a server may take to answer whoever must not wait for one that hangs.
+const SOON: Duration = Duration::from_secs(2);
+/// How long one that has just begun may: it takes over what the one before it left.
+const BEGINNING: Duration = Duration::from_secs(20);
 /// Clients that are heard at a time; others wait until one of them is done.
 const CLIENTS_MAX: usize = 64;
 /// Longest question, bytes.
@@ -160,7 +166,8 @@ impl Desk {
             };
         }
         let unknown = || json!({"error": "this server does not know the question; it is of another version"});
-        let answering = self.answering.lock();
+        // Who only looks waits for nobody who is slow to change something.
+        let answering = (!is_look(&question)).then(|| self.answering.lock());
         let answer = (self.answers)(&question).unwrap_or_else(unknown);
         drop(answering);
         // In one piece: a value writes itself in thousands of small ones.
@@ -168,6 +175,12 @@ impl Desk {
         let until = Instant::now() + PATIENCE;
         Until { client: &client, until }.write_all(answer.as_bytes())
     }
+}
+
+/// Whether a question changes nothing, and may be answered beside others.
+fn is_look(question: &str) -> bool {
+    let first = question.split(' ').next().unwrap_or_default();
+    ["status", "events", "get", "history"].contains(&first) || question == "scrub status"
 }
 
 /// A client that is heard.
@@ -230,6 +243,12 @@ pub enum Silent {
     /// Its process is gone.
     #[error("its server has died")]
     Dead,
+    /// Its process is there, and does not answer.
+    #[error("its server has not answered for {} s: {why}; `keepfs unmount -f` ends such a mount", SOON.as_secs())]
+    Hung {
+        /// What can be seen of it.
+        why: String,
+    },
     /// It cannot be asked.
     #[error("its server cannot be asked: {0}")]
     Io(#[from] io::Error),
@@ -240,9 +259,18 @@ pub enum Silent {
 
 /// Asks the server of `record` one question; if it dies over it and has a keeper, the next server.
 pub fn ask(record: &Record, question: &str) -> Result<Value, Silent> {
+    ask_within(record, question, None)
+}
+
+/// The same of who must not wait for a server that hangs.
+pub fn ask_soon(record: &Record, question: &str) -> Result<Value, Silent> {
+    ask_within(record, question, Some(SOON))
+}
+
+fn ask_within(record: &Record, question: &str, limit: Option<Duration>) -> Result<Value, Silent> {
     let mut record = record.clone();
     for _ in 0..TRIES {
-        match ask_once(&record, question) {
+        match one_answer(&record, question, limit) {
             // Its keeper has died since the record was read: its files have other names.
             Err(Silent::Dead) if record.kept => match registry::moved(&record) {
                 Some(moved) => record = moved,
@@ -260,21 +288,62 @@ const TRIES: usize = 8;
 
 /// As [`ask`], but of one server only.
 pub fn ask_once(record: &Record, question: &str) -> Result<Value, Silent> {
+    one_answer(record, question, None)
+}
+
+fn one_answer(record: &Record, question: &str, limit: Option<Duration>) -> Result<Value, Silent> {
     let stream = connect(record)?;
-    writeln!(&stream, "{question}").map_err(broken)?;
-    let mut answer = String::new();
-    BufReader::new(&stream).read_line(&mut answer).map_err(broken)?;
+    writeln!(&stream, "{question}").map_err(|error| broken(error, record))?;
+    let answer = line(record, &mut BufReader::new(&stream), limit)?;
     match answer.is_empty() {
         true => Err(Silent::Dead),
         false => Ok(serde_json::from_str(&answer)?),
     }
 }
 
+/// The line that a server says next, whole within `limit`; one that has just begun gets more time.
+fn line(record: &Record, stream: &mut BufReader<&UnixStream>, limit: Option<Duration>) -> Result<String, Silent> {
+    let mut bytes = Vec::new();
+    let mut until = limit.map(|limit| Instant::now() + limit);
+    let mut was_extended = false;
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()).max(LEAST));
+        stream.get_ref().set_read_timeout(left)?;
+        match stream.read_until(b'\n', &mut bytes) {
+            Ok(_) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) if is_late(&error) && !was_extended => {
+                was_extended = true;
+                let is_young = servers::of(record).is_none_or(|server| server.is_young());
+                if !is_young {
+                    return Err(hung(record));
+                }
+                until = Some(Instant::now() + BEGINNING);
+            }
+            Err(error) => return Err(broken(error, record)),
+        }
+    }
+}
+
+/// A limit of nothing means none (socket(7)).
+const LEAST: Duration = Duration::from_millis(1);
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 /// A connection that breaks is a server that died.
-fn broken(error: io::Error) -> Silent {
+fn broken(error: io::Error, record: &Record) -> Silent {
     match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Silent::Dead,
+        _ if is_late(&error) => hung(record),
         _ => Silent::Io(error),
+    }
+}
+
+fn hung(record: &Record) -> Silent {
+    let found = servers::of(record);
+    Silent::Hung {
+        why: found.map_or_else(|| "no process is seen that serves it".into(), |server| server.why()),
     }
 }
 
@@ -285,10 +354,20 @@ fn process_of(record: &Record) -> Result<OwnedFd, Silent> {
 }
 
 fn connect(record: &Record) -> Result<UnixStream, Silent> {
-    UnixStream::connect(record.socket()).map_err(|error| match error.kind() {
+    let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Silent::Dead,
+        // Nobody takes those who came before us.
+        io::ErrorKind::WouldBlock => hung(record),
         _ => Silent::Io(error),
-    })
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let socket = socket.map_err(io::Error::from)?;
+    let address = SocketAddrUnix::new(record.socket()).map_err(io::Error::from)?;
+    rustix::net::connect(&socket, &address).map_err(|error| failed(error.into()))?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 /// Waiting for a server's end.
@@ -324,7 +403,7 @@ impl Wait {
         };
         drop(stream);
         for _ in 0..TRIES {
-            match (queue(record), record.kept) {
+            match (queue(record, Some(SOON)), record.kept) {
                 (Ok(stream), _) => {
                     let record = record.clone();
                     return Ok(Wait {
@@ -345,7 +424,7 @@ impl Wait {
         let mut last = String::new();
         // A connection that breaks is a server that died; the next one, if there is a keeper, ends what it began.
         while self.stream.read_line(&mut last).is_err() || last.is_empty() {
-            match queue(&self.record) {
+            match queue(&self.record, None) {
                 Ok(stream) if self.record.kept => self.stream = stream,
                 _ => break,
             }
@@ -376,16 +455,15 @@ impl Wait {
     }
 }
 
-/// In the queue of those who are told of the end.
-fn queue(record: &Record) -> Result<BufReader<UnixStream>, Silent> {
+/// In the queue of those who are told of the end. `limit`: how long it may take to be taken in.
+fn queue(record: &Record, limit: Option<Duration>) -> Result<BufReader<UnixStream>, Silent> {
     let stream = connect(record)?;
-    writeln!(&stream, "wait").map_err(broken)?;
-    let mut stream = BufReader::new(stream);
-    let mut hello = String::new();
-    stream.read_line(&mut hello).map_err(broken)?;
+    writeln!(&stream, "wait").map_err(|error| broken(error, record))?;
+    let hello = line(record, &mut BufReader::with_capacity(1, &stream), limit)?;
+    stream.set_read_timeout(None)?;
     match hello.is_empty() {
         true => Err(Silent::Dead),
-        false => Ok(stream),
+        false => Ok(BufReader::new(stream)),
     }
 }
 

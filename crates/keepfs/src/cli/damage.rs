@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::history::{self, Damaged};
 use super::unmount::patiently;
 use super::visible::say;
-use super::{Outcome, figures, reader};
+use super::{Outcome, figures, times};
 use keepfs::{OpenOptions, Pool};
 use serde_json::json;
 use std::path::Path;
@@ -21,7 +21,6 @@ pub fn run(args: &Damage) -> Outcome {
 /// Exit code 0: nothing is lost; 1: something is.
 fn list(of: &Path, json: bool) -> Outcome {
     let list = gather(of)?;
-    reader::end_with_the_reader();
     let code = u8::from(list.iter().any(|entry| entry.lost));
     if json {
         println!("{:#}", json!({"version": figures::VERSION, "damage": list}));
@@ -38,7 +37,9 @@ fn line(entry: &Damaged) -> String {
     if let Some(what) = lost_changes(entry) {
         return format!(
             "LOST {what}; {} times, first {}, last {}",
-            entry.count, entry.first_s, entry.last_s
+            entry.count,
+            times::told(entry.first_s),
+            times::told(entry.last_s)
         );
     }
     let whose = match (&entry.path[..], entry.inode) {
@@ -54,7 +55,12 @@ fn line(entry: &Damaged) -> String {
     let lost = if entry.lost { "LOST" } else { "mended" };
     format!(
         "{lost} {whose}: {what} ({}): {}; {}; {} times, first {}, last {}",
-        entry.place, entry.verdict, entry.done, entry.count, entry.first_s, entry.last_s
+        entry.place,
+        entry.verdict,
+        entry.done,
+        entry.count,
+        times::told(entry.first_s),
+        times::told(entry.last_s)
     )
 }
 

@@ -8,7 +8,7 @@ use super::image::DeviceImage;
 use super::logging::{Event, journal};
 use super::registry;
 use super::unmount::patiently;
-use super::{Outcome, figures, reader, visible};
+use super::{Outcome, figures, times, visible};
 use keepfs_audit::read::View;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,6 @@ enum Server {
 /// Shows the events of a pool.
 pub fn run(args: &Events) -> Outcome {
     let answer = gather(&args.of)?;
-    reader::end_with_the_reader();
     if args.follow {
         return follow(&args.of, &answer, args.json);
     }
@@ -51,18 +50,7 @@ pub fn run(args: &Events) -> Outcome {
         println!("{text}");
         return Ok(0);
     }
-    answer.history.iter().for_each(|event| println!("{}", line(event)));
-    // What the pool remembers was told there as well.
-    let told = |event: &&Event| answer.history.iter().any(|noticed| noticed.text == event.text);
-    for event in answer.events.iter().filter(|event| !told(event)) {
-        let Event {
-            time_s, level, part, ..
-        } = event;
-        println!(
-            "{}",
-            visible::lines(&format!("{time_s} {level} {part}: {}", event.text))
-        );
-    }
+    in_order(&answer).iter().for_each(|(_, line)| println!("{line}"));
     match (answer.server, &answer.last_words) {
         (Server::Dead, Some(words)) => {
             println!("its server has died; its last words:\n    {}", visible::lines(words));
@@ -76,10 +64,32 @@ pub fn run(args: &Events) -> Outcome {
     Ok(0)
 }
 
+/// What the pool remembers and what its servers logged besides, by their times.
+fn in_order(answer: &Answer) -> Vec<(i64, String)> {
+    // What the pool remembers was told in the log as well.
+    let told = |event: &&Event| answer.history.iter().any(|noticed| noticed.text == event.text);
+    let noticed = answer.history.iter().map(|event| (event.time_s, line(event)));
+    let logged = answer.events.iter().filter(|event| !told(event)).map(|event| {
+        let time_s = i64::try_from(event.time_s).unwrap_or(i64::MAX);
+        (time_s, log_line(event, time_s))
+    });
+    let mut lines: Vec<(i64, String)> = noticed.chain(logged).collect();
+    lines.sort_by_key(|(time_s, _)| *time_s);
+    lines
+}
+
+fn log_line(event: &Event, time_s: i64) -> String {
+    let Event { level, part, text, .. } = event;
+    visible::lines(&format!("{} {level} {part}: {text}", times::told(time_s)))
+}
+
 fn line(event: &Noticed) -> String {
     visible::lines(&format!(
         "{} {} #{}: {}",
-        event.time_s, event.verdict, event.number, event.text
+        times::told(event.time_s),
+        event.verdict,
+        event.number,
+        event.text
     ))
 }
 
@@ -110,7 +120,7 @@ fn gather(of: &Path) -> Result<Answer, Failure> {
     let Some(record) = history::server_of(of) else {
         return kept(registry::settled(of), of, Server::None);
     };
-    match control::ask(&record, "events") {
+    match control::ask_soon(&record, "events") {
         Ok(events) => Ok(Answer {
             version: figures::VERSION,
             pool: record.pool.clone(),

@@ -6,7 +6,7 @@ use super::image::DeviceImage;
 use super::properties::{self, Property};
 use super::unmount::patiently;
 use super::visible::one_line;
-use super::{Outcome, figures, history, mmp, reader};
+use super::{Outcome, figures, history, mmp};
 use clap::{Args as Fields, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use keepfs_audit::read::View;
@@ -78,7 +78,6 @@ pub fn run(args: &Get) -> Outcome {
             .filter_map(|name| all.iter().find(|p| p.name == *name))
             .collect(),
     };
-    reader::end_with_the_reader();
     match args.json {
         true => println!(
             "{:#}",

@@ -246,7 +246,12 @@ pub fn server_of(of: &Path) -> Option<Record> {
 /// Asks a server. `None`: it is dead.
 pub fn ask<T: DeserializeOwned>(record: &Record, question: &str) -> Result<Option<T>, Failure> {
     let dir = record.dir.display();
-    match control::ask(record, question) {
+    let answer = match question {
+        // It may wait for the device.
+        "damage clear" => control::ask(record, question),
+        _ => control::ask_soon(record, question),
+    };
+    match answer {
         Ok(answer) if answer["error"].is_string() => {
             let why = answer["error"].as_str().unwrap_or_default();
             Err(Failure::Other(format!("{dir}: {why}")))

@@ -13,6 +13,7 @@ mod spare;
 pub mod wire;
 
 use super::args::Keep;
+use super::deserted::Private;
 use super::failure::Failure;
 use super::options::MountOptions;
 use super::succeed::{CONNECTION, EVENTS};
@@ -47,6 +48,8 @@ struct Keeper {
     spares_left: u32,
     /// Somebody wants the mount gone; tried with every server until one obeys.
     unmount: bool,
+    /// Its namespace of mounts, if that may end before it does.
+    private: Option<Private>,
     null: File,
 }
 
@@ -81,6 +84,8 @@ fn begin(args: &Keep) -> Result<Keeper, Failure> {
         spares_left: SPARES,
         signals: signals().map_err(|e| Failure::Other(format!("cannot wait for signals: {e}")))?,
         unmount: false,
+        // Who waits in the foreground is somebody.
+        private: Private::begin().filter(|_| !args.foreground),
         null: nowhere()?,
     })
 }
@@ -206,7 +211,8 @@ impl Keeper {
     /// Serves `child` until it ends; the exit code, if it was the last.
     fn see_to_its_end(&mut self, mut child: Child, first: bool) -> Option<u8> {
         let end = loop {
-            let ended = child.attend(&mut self.held, &self.signals, self.spare.as_ref(), &mut self.unmount);
+            let wishes = (&mut self.unmount, self.private.as_mut());
+            let ended = child.attend(&mut self.held, &self.signals, self.spare.as_ref(), wishes);
             if let Some(end) = ended {
                 break end;
             }

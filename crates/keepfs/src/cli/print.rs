@@ -4,6 +4,7 @@ use super::figures::{
     ArenaFigures, DeathFigures, ErrorFigures, KeeperFigures, LogFigures, SpaceFigures, Status, WrittenFigures,
 };
 use super::size::Size;
+use super::times;
 use super::visible::one_line;
 use std::fmt::Write;
 
@@ -160,7 +161,9 @@ fn keeper(k: &KeeperFigures) -> String {
     let death = |death: &DeathFigures| {
         format!(
             " (the last by {}, at {}, {} ms until the next answered)",
-            death.how, death.at_s, death.pause_ms
+            death.how,
+            times::told(i64::try_from(death.at_s).unwrap_or(i64::MAX)),
+            death.pause_ms
         )
     };
     let deaths = k.last_death.as_ref().map_or_else(String::new, death);

@@ -7,11 +7,11 @@ mod text;
 pub use args::Scrub;
 pub use serving::{answer, one_line};
 
+use super::Outcome;
 use super::control;
 use super::failure::Failure;
 use super::registry::{self, Record};
 use super::visible::warn_of;
-use super::{Outcome, reader};
 use args::{Start, Verb};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -142,7 +142,11 @@ pub fn server(dir: &Path) -> Result<Record, Failure> {
 /// Asks the server of a mount.
 pub fn ask(dir: &Path, question: &str) -> Result<Value, Failure> {
     let record = server(dir)?;
-    control::ask(&record, question).map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))
+    let ask = match question {
+        "scrub status" => control::ask_soon,
+        _ => control::ask,
+    };
+    ask(&record, question).map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))
 }
 
 /// Tells the server something; says what it says if it refuses.
@@ -166,7 +170,6 @@ fn report(dir: &Path) -> Result<Report, Failure> {
 
 fn show(dir: &Path, json: bool) -> Outcome {
     let report = report(dir)?;
-    reader::end_with_the_reader();
     print(&report, json)?;
     Ok(code(&report))
 }

@@ -10,7 +10,7 @@ use super::options::MountOptions;
 use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::visible::{say, warn_of};
-use super::{Outcome, attach, confine, exposed, follow, history, panics, rights, status, succeed, table};
+use super::{Outcome, attach, confine, deserted, exposed, follow, history, panics, rights, status, succeed, table};
 use keepfs::{Claim, Pool};
 use keepfs_fuse::{Session, Unmounter};
 use keepfs_media::file::Handed;
@@ -92,7 +92,12 @@ fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
             let begun = Kept::begin().map_err(|e| Failure::Other(format!("no keeper: {e}")))?;
             (Some(Arc::new(begun.0)), begun.1)
         }
-        false => (None, Held::default()),
+        false => {
+            if let Some(Err(error)) = deserted::watch() {
+                tracing::warn!(%error, "this mount may outlive its namespace");
+            }
+            (None, Held::default())
+        }
     };
     let start = |kept: &Arc<Kept>| Helper::start(args, kept.talk()?, kept.told().keeper_pid);
     let helper = kept.as_ref().filter(|_| handed.is_empty()).map(start).transpose();

@@ -4,6 +4,7 @@ mod damage;
 mod ended;
 mod losses;
 mod serving;
+mod unheard;
 
 pub use damage::damaged;
 pub use losses::lost;
@@ -23,7 +24,7 @@ use super::pause::Pause;
 #[cfg(feature = "planted")]
 use super::planted;
 use super::registry::{self, Record};
-use super::{Outcome, exposed, history, inject, offline, print, reader, scrub, table};
+use super::{Outcome, exposed, history, inject, offline, print, scrub, table};
 use keepfs::AccessTimes;
 use keepfs_format::PAGE;
 use keepfs_fs::Volume;
@@ -446,7 +447,6 @@ pub fn run(args: &Asked) -> Outcome {
     if args.unhealthy {
         pools.retain(|pool| health(pool) != HEALTHY);
     }
-    reader::end_with_the_reader();
     match (&pools[..], args.json) {
         ([pool], true) if !all => println!("{}", json_text(pool)?),
         (_, true) => println!("{:#}", json!({"version": VERSION, "pools": pools})),
@@ -489,33 +489,14 @@ fn mounted() -> Vec<Status> {
                 record.withdraw();
                 continue;
             }
-            Err(failure) => found.push(silent(&record, &failure)),
+            Err(failure) => found.push(unheard::silent(&record, &failure)),
         }
         known.push(record.device);
     }
     let mounts = table::mounts().into_iter();
     let others = mounts.filter(|mount| mount.is_keepfs() && !known.contains(&mount.device));
-    found.extend(others.map(|mount| unasked(&mount)));
+    found.extend(others.map(|mount| unheard::unasked(&mount)));
     found
-}
-
-/// A mount whose server is not to be found: it is another user's, or has no control socket.
-fn unasked(mount: &table::Mount) -> Status {
-    let mut status = Status::unknown(Path::new("unknown"));
-    status.dir = Some(mount.dir.clone());
-    status.say("UNKNOWN", "its server cannot be asked", "ask as root");
-    status
-}
-
-fn silent(record: &Record, failure: &Failure) -> Status {
-    let mut status = Status::unknown(&record.pool);
-    status.dir = Some(record.dir.clone());
-    status.say(
-        "UNKNOWN",
-        &failure.to_string(),
-        "ask as root, with the keepfs that mounted it",
-    );
-    status
 }
 
 /// A mount point or a pool.
@@ -538,14 +519,15 @@ fn of_path(of: &Path) -> Result<Status, Failure> {
 
 /// What the server says; if it is dead, that.
 fn live(record: &Record) -> Result<Status, Failure> {
-    match control::ask(record, "status") {
+    match control::ask_soon(record, "status") {
         Ok(answer) => serde_json::from_value(answer).map(with_threads).map_err(|e| {
             Failure::Other(format!(
                 "{}: its server is of another version ({e})",
                 record.dir.display()
             ))
         }),
-        Err(Silent::Dead) if record.is_mounted() => Ok(dead(record)),
+        Err(Silent::Dead) if record.is_mounted() => Ok(unheard::dead(record)),
+        Err(error @ Silent::Hung { .. }) => Ok(unheard::hung(record, &error)),
         Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
     }
 }
@@ -562,29 +544,6 @@ fn with_access(mut status: Status) -> Status {
 fn with_threads(mut status: Status) -> Status {
     if let (Some(serving), Some(server)) = (&mut status.serving, status.server_pid) {
         serving.threads = serving::threads_of(server);
-    }
-    status
-}
-
-fn dead(record: &Record) -> Status {
-    let mut status = Status::unknown(&record.pool);
-    status.dir = Some(record.dir.clone());
-    let dir = record.dir.display();
-    let action = format!("keepfs unmount {dir}, then mount it again; what was synced is there");
-    status.say(
-        "UNAVAIL",
-        &match record.kept {
-            true => format!("its server and its keeper (process {}) have died", record.pid),
-            false => format!("its server (process {}) has died", record.pid),
-        },
-        &action,
-    );
-    status.errors.push(format!("every access to {dir} fails"));
-    if let Some(words) = record.last_words() {
-        let first = words.lines().next().unwrap_or_default();
-        status
-            .errors
-            .push(format!("its last words (more by keepfs events): {first}"));
     }
     status
 }

@@ -1,5 +1,7 @@
 //! `keepfs unmount`: returns when everything is durable and the pool is free for others.
 
+mod hung;
+
 use super::args::Unmount;
 use super::control::{self, Ended, Silent, Wait};
 use super::failure::Failure;
@@ -22,7 +24,12 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Unmounts.
 pub fn run(args: &Unmount) -> Outcome {
     let (mount, record) = registry::at_dir(&args.dir)?;
-    let wait = record.as_ref().map(begin).transpose()?.flatten();
+    let wait = match record.as_ref().map(begin).transpose() {
+        // Its server is put down below.
+        Err(Silent::Hung { .. }) if args.force => return hung::end(&mount.dir, record),
+        Err(error) => return Err(Failure::Other(format!("{}: {error}", mount.dir.display()))),
+        Ok(wait) => wait.flatten(),
+    };
     // Looked at before: the number of the anchor may be another mount's a moment after this one is gone.
     let before = table::all_of_device(&mount.device);
     let how = match (args.lazy, args.force) {
@@ -30,11 +37,7 @@ pub fn run(args: &Unmount) -> Outcome {
         (_, true) => How::Force,
         _ => How::Gentle,
     };
-    match keepfs_fuse::unmount(&mount.dir, how) {
-        // Its connection is aborted by now, so those who use it get errors whether its name stays or goes.
-        Err(FuseError::Busy { path }) if args.force => keepfs_fuse::unmount(&path, How::Lazy)?,
-        other => other?,
-    }
+    take_away(&mount.dir, how)?;
     let after = table::all_of_device(&mount.device);
     let same = |other: &&table::Mount| before.len() > 1 && before.iter().any(|was| was.dir == other.dir);
     if let Some(other) = after.iter().find(same) {
@@ -46,6 +49,15 @@ pub fn run(args: &Unmount) -> Outcome {
         _ => {}
     }
     Ok(0)
+}
+
+/// Unmounts; with force whether it is in use or not.
+fn take_away(dir: &Path, how: How) -> Result<(), FuseError> {
+    match keepfs_fuse::unmount(dir, how) {
+        // Its connection is aborted by now, so those who use it get errors whether its name stays or goes.
+        Err(FuseError::Busy { path }) if how == How::Force => keepfs_fuse::unmount(&path, How::Lazy),
+        other => other,
+    }
 }
 
 /// The same mount is seen at another place (mount --bind): its server goes on, so only durability can be waited for.
@@ -91,11 +103,11 @@ fn ended(wait: Wait, dir: &Path) -> Outcome {
 }
 
 /// A dead server needs no waiting for.
-fn begin(record: &Record) -> Result<Option<Wait>, Failure> {
+fn begin(record: &Record) -> Result<Option<Wait>, Silent> {
     match Wait::begin(record) {
         Ok(wait) => Ok(Some(wait)),
         Err(Silent::Dead) => Ok(None),
-        Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
+        Err(error) => Err(error),
     }
 }
 

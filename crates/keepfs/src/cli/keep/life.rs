@@ -5,9 +5,10 @@ use super::lives::Begin;
 use super::spare::{SPARE, Spare};
 use super::wire::{self, Message};
 use crate::cli::args::Keep;
+use crate::cli::deserted::{self, Private};
 use crate::cli::succeed::{CONNECTION, ROOMS};
 use crate::cli::{attach, environment, heap, registry, serve};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
@@ -101,6 +102,7 @@ pub enum End {
 pub struct Child {
     /// `None` of a server that another process started.
     process: Option<process::Child>,
+    pid: u32,
     pidfd: OwnedFd,
     socket: OwnedFd,
     ready: bool,
@@ -163,6 +165,7 @@ impl Child {
         // The kernel may kill it before us.
         let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "0");
         let child = Child {
+            pid: process.id(),
             pidfd: pidfd_open(pid, PidfdFlags::empty())?,
             process: Some(process),
             socket: ours,
@@ -200,6 +203,7 @@ impl Child {
                     *begin = serde_json::from_slice(&message.bytes)?;
                     return Ok(Child {
                         process: None,
+                        pid: pid.as_raw_nonzero().get().unsigned_abs(),
                         pidfd: pidfd_open(pid, PidfdFlags::empty())?,
                         socket,
                         ready: true,
@@ -235,8 +239,12 @@ impl Child {
         held: &mut Held,
         mut signals: &UnixStream,
         spare: Option<&Spare>,
-        unmount: &mut bool,
+        (unmount, mut private): (&mut bool, Option<&mut Private>),
     ) -> Option<End> {
+        let pause = private.is_some().then_some(Timespec {
+            tv_sec: deserted::LOOK_S,
+            tv_nsec: 0,
+        });
         let mut listening = true;
         loop {
             let socket = match listening {
@@ -253,7 +261,15 @@ impl Child {
                     .map_or(PollFd::new(signals, PollFlags::empty()), Detach::ends),
             ];
             // Interrupted by the signal that arrives: looked at in the next round.
-            if poll(&mut fds, None).is_err() {
+            let Ok(ready) = poll(&mut fds, pause.as_ref()) else {
+                continue;
+            };
+            if ready == 0 {
+                let own = [process::id(), self.pid];
+                if private.as_mut().is_some_and(|private| private.is_deserted(&own)) {
+                    *unmount = true;
+                    self.unmount(held, *unmount);
+                }
                 continue;
             }
             let [gone, said, signal, no_spare, detached] = fds.map(|fd| !fd.revents().is_empty());

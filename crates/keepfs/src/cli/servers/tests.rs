@@ -1,0 +1,39 @@
+//! Servers are told by their words, and what they do by what the kernel says.
+
+use super::{Server, serves, state_and_start};
+use crate::cli::registry::Record;
+
+#[test]
+fn a_server_is_known_by_its_words() {
+    let record = Record {
+        pid: 1,
+        kept: true,
+        pool: "/a/pool".into(),
+        identities: Vec::new(),
+        dir: "/mnt/a b".into(),
+        device: "0:0".into(),
+        since_ns: 0,
+        options: Vec::new(),
+    };
+    assert!(serves(b"keepfs\0serve\0--kept\0/a/pool\0/mnt/a b\0-o\0ro\0", &record));
+    assert!(serves(b"keepfs\0serve\0--kept\0/a/pool\0/mnt/a b\0", &record));
+    assert!(!serves(b"keepfs\0serve\0--kept\0/a/pool\0/mnt/a\0", &record));
+    assert!(!serves(b"keepfs\0keep\0/a/pool\0/mnt/a b\0", &record));
+    assert!(!serves(b"", &record));
+}
+
+#[test]
+fn the_state_stands_behind_any_name() {
+    let stat = "77 (a) b (c) T 1 77 77 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 4321 1 1";
+    assert_eq!(state_and_start(stat), Some(('T', 4321)));
+    assert_eq!(state_and_start("77 (a"), None);
+}
+
+#[test]
+fn a_stopped_server_is_not_waited_for() {
+    let server = |state, age_s| Server { pid: 7, state, age_s };
+    assert!(server('S', 1).is_young());
+    assert!(!server('S', 100).is_young());
+    assert!(!server('T', 1).is_young());
+    assert_eq!(server('T', 1).why(), "process 7 is stopped (a signal or a debugger)");
+}

@@ -1,0 +1,64 @@
+//! What is said of a mount whose server tells nothing.
+
+use crate::cli::control::Silent;
+use crate::cli::failure::Failure;
+use crate::cli::figures::Status;
+use crate::cli::registry::Record;
+use crate::cli::table;
+use std::path::Path;
+
+/// A mount whose server is not to be found: it is another user's, or has no control socket.
+pub fn unasked(mount: &table::Mount) -> Status {
+    let mut status = Status::unknown(Path::new("unknown"));
+    status.dir = Some(mount.dir.clone());
+    status.say("UNKNOWN", "its server cannot be asked", "ask as root");
+    status
+}
+
+/// One that cannot be asked, and why.
+pub fn silent(record: &Record, failure: &Failure) -> Status {
+    let mut status = Status::unknown(&record.pool);
+    status.dir = Some(record.dir.clone());
+    status.say(
+        "UNKNOWN",
+        &failure.to_string(),
+        "ask as root, with the keepfs that mounted it",
+    );
+    status
+}
+
+/// One that does not answer.
+pub fn hung(record: &Record, why: &Silent) -> Status {
+    let mut status = Status::unknown(&record.pool);
+    status.dir = Some(record.dir.clone());
+    let dir = record.dir.display();
+    let action = format!(
+        "see to its device (dmesg) and to the process; keepfs unmount -f {dir} ends the mount, and its users get errors"
+    );
+    status.say("UNKNOWN", &why.to_string(), &action);
+    status
+}
+
+/// One that is gone.
+pub fn dead(record: &Record) -> Status {
+    let mut status = Status::unknown(&record.pool);
+    status.dir = Some(record.dir.clone());
+    let dir = record.dir.display();
+    let action = format!("keepfs unmount {dir}, then mount it again; what was synced is there");
+    status.say(
+        "UNAVAIL",
+        &match record.kept {
+            true => format!("its server and its keeper (process {}) have died", record.pid),
+            false => format!("its server (process {}) has died", record.pid),
+        },
+        &action,
+    );
+    status.errors.push(format!("every access to {dir} fails"));
+    if let Some(words) = record.last_words() {
+        let first = words.lines().next().unwrap_or_default();
+        status
+            .errors
+            .push(format!("its last words (more by keepfs events): {first}"));
+    }
+    status
+}
