@@ -135,6 +135,8 @@ impl From<Error> for Errno {
         match error {
             Error::Posix(errno) => errno,
             Error::Store(StoreError::NoSpace) => Errno::ENOSPC,
+            // Of the file system under the pool (S-2.14).
+            Error::Store(error) if error.is_host_full() => Errno::ENOSPC,
             Error::Store(StoreError::ReadOnly(_)) => Errno::EROFS,
             Error::Store(StoreError::Dead) => Errno::EIO,
             other => {

@@ -33,7 +33,9 @@ pub enum DeviceError {
         source: io::Error,
     },
     /// The file system that holds a pool's file has no room for it.
-    #[error("no room for {device} where it lies: {source}; free space there, then unmount the pool and mount it again")]
+    #[error(
+        "no room for {device} where it lies: {source}; free space there, or remove files from the pool and trim it (fstrim)"
+    )]
     HostFull {
         /// The device's name.
         device: String,

@@ -7,7 +7,6 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -24,6 +23,8 @@ use opening::{
     Below, busy, kind_of, lock, lock_beneath, open_error, open_flags, refuse_if_unwritable, refuse_writers_over,
     unsuitable,
 };
+use room::Room;
+use shared::{Aligned, open_past_cache};
 
 /// What a device is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub struct FileDevice {
     /// Another process has this open with the lock, which outlives this device.
     handed: AtomicBool,
     witness: Option<Witness>,
+    /// Kept in the file system that holds it, if it is a file.
+    room: Option<Room>,
 }
 
 /// Most parts that one system call takes (IOV_MAX).
@@ -78,10 +81,6 @@ const BOUNCE_PAGES: usize = 64;
 
 #[repr(C, align(4096))]
 struct Bounce([u8; BOUNCE_PAGES * PAGE]);
-
-/// A buffer of one page for [`Device::read_shared`] and [`Device::write_shared`].
-#[repr(C, align(4096))]
-struct Aligned([u8; PAGE]);
 
 impl FileDevice {
     /// Opens an existing file or block device; its size is rounded down to whole pages.
@@ -123,7 +122,7 @@ impl FileDevice {
 
     /// Creates a new regular file of `pages` zero pages (sparse), its owner's alone (mode 0600), and opens it for writing; it and its
     /// name are durable. The file system that holds it gives room as pages are first written: when that is full, writing to the
-    /// pool ends with `HostFull`, and nothing that was synced is lost.
+    /// pool ends with `HostFull`, and nothing that was synced is lost; what the pool itself needs has room kept (`room`).
     ///
     /// # Errors
     /// `Open` if the path exists or the file system refuses; then no file is left that was not there.
@@ -194,6 +193,7 @@ impl FileDevice {
             shared,
             bounce: options.direct.then(Mutex::default),
             meter: Meter::default(),
+            room: (kind == Kind::Regular).then(|| Room::behind(pages)),
             handed: AtomicBool::new(false),
             witness: None,
         })
@@ -444,7 +444,7 @@ impl Device for FileDevice {
     fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
         let file = self.writable()?;
         check_span(self.pages, at, data.len())?;
-        self.write_bytes(file, at.0 * PAGE_BYTES, data)
+        self.with_room(file, class, || self.write_bytes(file, at.0 * PAGE_BYTES, data))
             .map_err(|source| self.fails("write", at, source))?;
         self.meter.write(class, data.len());
         Ok(())
@@ -454,7 +454,7 @@ impl Device for FileDevice {
         let file = self.writable()?;
         let bytes = parts.iter().map(|part| part.len()).sum();
         check_span(self.pages, at, bytes)?;
-        self.write_parts(file, at.0 * PAGE_BYTES, parts)
+        self.with_room(file, class, || self.write_parts(file, at.0 * PAGE_BYTES, parts))
             .map_err(|source| self.fails("write", at, source))?;
         self.meter.write(class, bytes);
         Ok(())
@@ -463,6 +463,7 @@ impl Device for FileDevice {
     fn flush(&self) -> Result<(), DeviceError> {
         let file = self.writable()?;
         self.still_whole()?;
+        self.room.iter().for_each(|room| room.keep(file));
         let unasked = self.witness.as_ref().and_then(Witness::unasked);
         let file = unasked.unwrap_or(file);
         file.sync_data().map_err(|source| self.flush_fails(source))?;
@@ -560,14 +561,6 @@ impl Device for FileDevice {
     }
 }
 
-/// The same file or device once more, with O_DIRECT. `None`: there is no /proc, or its file system knows no such way.
-fn open_past_cache(file: &File) -> Option<File> {
-    let again = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let mut open = File::options();
-    open.read(true).write(true).custom_flags(libc::O_DIRECT);
-    open.open(again).ok()
-}
-
 /// Makes the name of a new file durable.
 fn sync_directory_of(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -589,5 +582,7 @@ fn is_unsupported(error: &io::Error) -> bool {
 
 mod handing;
 mod opening;
+mod room;
+mod shared;
 #[cfg(test)]
 mod tests;

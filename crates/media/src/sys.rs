@@ -90,6 +90,16 @@ pub(crate) fn punch_hole(file: &File, start: u64, len: u64) -> io::Result<()> {
     })
 }
 
+/// Has `len` bytes from `start` on, behind the end of the regular file `file`, allocated; its size stays.
+pub(crate) fn allocate_behind(file: &File, start: u64, len: u64) -> io::Result<()> {
+    let start = libc::off64_t::try_from(start).map_err(io::Error::other)?;
+    let len = libc::off64_t::try_from(len).map_err(io::Error::other)?;
+    uninterrupted(|| {
+        // SAFETY: fallocate takes numbers only; the descriptor is open.
+        check(unsafe { libc::fallocate64(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, start, len) })
+    })
+}
+
 /// Asks the system to forget what it remembers of `len` clean bytes from `start` on (0: all from there), so that a read meets the medium. It
 /// may go on remembering; then the read is as good as any other.
 pub(crate) fn forget_cached(file: &File, start: u64, len: u64) {

@@ -128,6 +128,11 @@ impl Error {
         matches!(self, Error::Scribble { .. } | Error::Heap { .. })
     }
 
+    /// Whether the file system that holds the pool's file has no room for more (S-2.14).
+    pub fn is_host_full(&self) -> bool {
+        matches!(self, Error::Device(e) if matches!(**e, DeviceError::HostFull { .. }))
+    }
+
     /// Whether the device is there and failed one operation: the same at another page may succeed.
     pub fn is_device_io(&self) -> bool {
         matches!(self, Error::Device(e) if matches!(**e, DeviceError::Io { .. }))

@@ -26,6 +26,21 @@ pub struct Refused {
     pub writes: AtomicU64,
     /// Flushes.
     pub flushes: AtomicU64,
+    /// The file system under the pool had no room for the last file data that were written (S-2.14).
+    pub no_room: AtomicBool,
+}
+
+impl Refused {
+    fn note_room<T>(&self, class: Class, done: &Result<T, DeviceError>) {
+        let is_full = match done {
+            Err(DeviceError::HostFull { .. }) => true,
+            Ok(_) if class == Class::Data => false,
+            _ => return,
+        };
+        if self.no_room.load(Ordering::Relaxed) != is_full {
+            self.no_room.store(is_full, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Switch {
@@ -77,7 +92,11 @@ impl Switch {
 }
 
 fn counted<T>(result: Result<T, DeviceError>, failed: &AtomicU64) -> Result<T, DeviceError> {
-    failed.fetch_add(u64::from(result.is_err()), Ordering::Relaxed);
+    // A full file system under the pool is no failure of the device (S-2.14).
+    let is_failure = result
+        .as_ref()
+        .is_err_and(|error| !matches!(error, DeviceError::HostFull { .. }));
+    failed.fetch_add(u64::from(is_failure), Ordering::Relaxed);
     result
 }
 
@@ -98,10 +117,9 @@ impl Device for Switch {
         )
     }
     fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
-        counted(
-            self.for_op(DeviceOp::Write, at).and_then(|d| d.write(at, data, class)),
-            &self.refused.writes,
-        )
+        let done = self.for_op(DeviceOp::Write, at).and_then(|d| d.write(at, data, class));
+        self.refused.note_room(class, &done);
+        counted(done, &self.refused.writes)
     }
     fn write_vectored(&self, at: PageNo, parts: &[&[u8]], class: Class) -> Result<(), DeviceError> {
         counted(

@@ -281,6 +281,11 @@ impl Store {
         }
     }
 
+    /// Whether the file system under the pool had no room for the last file data that were written (S-2.14).
+    pub fn is_host_full(&self) -> bool {
+        self.device.refused().no_room.load(Ordering::Relaxed)
+    }
+
     /// A data page was read and had another checksum than its entry tells.
     pub fn data_is_bad(&self) {
         self.count_bad_checksum(true);

@@ -308,6 +308,13 @@ impl Told {
 
 /// What failed although writing goes on; the worst comes last.
 fn degraded(store: &Store, told: &Told, status: &mut Status) {
+    if store.is_host_full() {
+        status.degraded(
+            "there is no room for more data in the file system that holds the pool's file".into(),
+            "the file system under the pool is full: new data get ENOSPC",
+            "make room there, or remove files from the pool and trim it (fstrim)",
+        );
+    }
     let failed = status.device_errors;
     if failed != ErrorFigures::default() {
         let errors = format!(

@@ -8,6 +8,7 @@ mod create;
 mod damage;
 mod damaged;
 mod flushed;
+mod full_host;
 mod hung;
 mod json;
 mod keeper;

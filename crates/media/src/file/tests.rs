@@ -248,3 +248,70 @@ fn what_cannot_be_made_leaves_nothing() {
     ));
     assert!(!path.exists());
 }
+
+/// An ext4 of 32 MiB in memory, mounted; `None` if that cannot be had here.
+struct Small {
+    folder: TempDir,
+}
+
+impl Small {
+    fn new() -> Option<Small> {
+        let folder = tempfile::tempdir().unwrap();
+        let ok = |command: &mut std::process::Command| command.output().is_ok_and(|output| output.status.success());
+        let image = folder.path().join("image");
+        File::create(&image).unwrap().set_len(32 << 20).unwrap();
+        std::fs::create_dir(folder.path().join("on")).unwrap();
+        let made = ok(std::process::Command::new("mkfs.ext4")
+            .args(["-q", "-m", "0"])
+            .arg(&image));
+        let on = folder.path().join("on");
+        let mounted = made
+            && ok(std::process::Command::new("mount")
+                .args(["-o", "loop"])
+                .arg(&image)
+                .arg(on));
+        if !mounted {
+            eprintln!("skipped: needs root, a loop device and mkfs.ext4");
+        }
+        mounted.then_some(Small { folder })
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .arg(self.folder.path().join("on"))
+            .output();
+    }
+}
+
+/// S-2.14: what is not data has room where data finds none, and has it again when there is.
+#[test]
+fn a_full_host_costs_data_alone() {
+    let Some(small) = Small::new() else { return };
+    let device = FileDevice::create(&small.folder.path().join("on/pool"), 64 << 8, PLAIN).unwrap();
+    device.flush().unwrap();
+    let data = pattern(64);
+    let fill = |mut at| loop {
+        match device.write(PageNo(at), &data, Class::Data) {
+            Ok(()) => at += 64,
+            Err(error) => break (at, error),
+        }
+    };
+    let (at, error) = fill(0);
+    assert!(matches!(error, DeviceError::HostFull { .. }), "{error}");
+    let room = device.room.as_ref().unwrap();
+    assert_eq!(room.kept(), 1 << 20);
+    for more in 0..2 {
+        device.write(PageNo(at + 100 * more), &data, Class::Metadata).unwrap();
+    }
+    assert_eq!(room.kept(), 0);
+    let (end, error) = fill(at + 200);
+    assert!(matches!(error, DeviceError::HostFull { .. }), "{error}");
+    // What is not needed any more makes room.
+    device.discard(PageNo(0), at / 2).unwrap();
+    device.flush().unwrap();
+    device.write(PageNo(end), &data, Class::Data).unwrap();
+    room.try_now(device.writable().unwrap());
+    assert_eq!(room.kept(), 1 << 20);
+}
