@@ -207,6 +207,22 @@ pub const STAGES: &[Stage] = &[
         ],
     )
     .long(),
+    stage(
+        "judge",
+        10,
+        &[
+            "env",
+            "KEEPFS_JUDGE=1",
+            "cargo",
+            "test",
+            "-p",
+            "keepfs",
+            "--test",
+            "command",
+            "judge::",
+        ],
+    )
+    .long(),
     stage("onebad_long", 10, planted!("onebad", "--long")).long(),
     stage("inject_long", 20, planted!("inject", "all", "100000", "7")).long(),
     stage("inject_targeted_long", 20, planted!("inject", "paper", "M-2", "--long")).long(),

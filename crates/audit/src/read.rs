@@ -8,7 +8,7 @@ mod shapes;
 pub use content::Xattr;
 pub use records::LogGroup;
 pub(crate) use salvage::leaves;
-pub use salvage::{DIRECTORY, Listing, Part};
+pub use salvage::{DIRECTORY, Listing, Needs, Part};
 pub use shapes::{DirEntry, InodeView, MapView, PageView, RootView, SuperblockView};
 
 use crate::finding::{Finding, Metablock};

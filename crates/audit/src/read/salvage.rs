@@ -32,6 +32,15 @@ pub enum Part<'b> {
     Bad(u64),
 }
 
+/// What a file or symlink consists of, wherever that lies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Its inode's metablock, the nodes of its block map and its attributes.
+    pub metablocks: Vec<MetaId>,
+    /// The pages of its data.
+    pub pages: Vec<u64>,
+}
+
 /// The directory leaves that each inode owns, whatever leads to them.
 pub(crate) type Leaves = BTreeMap<u64, Vec<MetaId>>;
 
@@ -120,6 +129,41 @@ impl View<'_> {
             self.leaves = Some(leaves(&mut self.pool));
         }
         self.leaves.get_or_insert_default()
+    }
+
+    /// What must be there for all of file `ino` to be read, names aside. Of a pool that is whole.
+    pub fn needs(&mut self, ino: u64) -> Needs {
+        let mut needs = Needs::default();
+        let Some(inode) = self.readable(ino) else {
+            return needs;
+        };
+        needs.metablocks.push(keepfs_format::inode::block_of(ino));
+        let held = |entry: &PageEntry| matches!(entry.flags(), WRITTEN | UNWRITTEN);
+        let direct = direct(&inode).into_iter().flatten();
+        needs.pages.extend(direct.filter(held).map(|entry| entry.page()));
+        let mut left: Vec<MetaId> = self.owned(ino);
+        needs.metablocks.append(&mut left.clone());
+        while let Some(id) = left.pop() {
+            let Ok(Some(bytes)) = self.metablock(id) else { continue };
+            let head = header(&bytes);
+            if head.kind == Kind::BlockMap as u8 && head.level == 1 {
+                let entry = |slot| PageEntry::read_from_prefix(&bytes[entry_offset(slot)..]).ok();
+                let entries = (0..FANOUT).filter_map(entry).map(|(entry, _)| entry);
+                needs.pages.extend(entries.filter(held).map(|entry| entry.page()));
+            }
+        }
+        needs
+    }
+
+    /// The live nodes that name `ino` as their owner.
+    fn owned(&mut self, ino: u64) -> Vec<MetaId> {
+        let live = self.pool.live(Space::Nodes).into_iter();
+        let ids: Vec<MetaId> = live.map(|index| MetaId::new(Space::Nodes, index)).collect();
+        let is_owned = |id: &MetaId| match self.pool.load(*id) {
+            Load::Live(bytes) => header(&bytes).owner.get() == ino,
+            _ => false,
+        };
+        ids.into_iter().filter(is_owned).collect()
     }
 
     /// Calls `see` for each page of a file or symlink that is no hole, with its index: not always in order.

@@ -64,10 +64,10 @@ fn superblocks() {
     // S-2.5: whoever does not know them may read.
     let newer = |b: &mut Built| {
         let mut sb = b.sb;
-        sb.ro_compat = 0x11.into();
+        sb.ro_compat = 0x10.into();
         b.write_superblock(&sb);
     };
-    raw("features", newer, &[Finding::SuperblockFeatures { features: 0x11 }]);
+    raw("features", newer, &[Finding::SuperblockFeatures { features: 0x10 }]);
     let broken = |b: &mut Built| {
         let mut sb = b.sb;
         sb.state = 1.into();

@@ -11,6 +11,7 @@ mod flushed;
 mod full_host;
 mod hung;
 mod json;
+mod judge;
 mod keeper;
 mod kit;
 mod life;
