@@ -134,3 +134,29 @@ fn a_pool_that_a_later_version_may_have_written_is_left_alone() {
     let none = vec![0; PAGES as usize * PAGE];
     assert!(matches!(plan(&none), Err(Refusal::NoPool(_))));
 }
+
+/// S-4.8: names of inodes that a mount gave up go, as decision 0838 promises.
+#[test]
+fn what_is_lost_by_its_own_word_is_cut_off() {
+    let mut builder = sample::pool();
+    builder.on_entry = Some(|id, entry| {
+        if id == MetaId::new(Space::Inodes, 0) {
+            entry.crc = keepfs_format::map::LOST.into();
+        }
+    });
+    let built = builder.build();
+    assert!(walk(&built.bytes, &Options::default()).is_sound());
+    let (after, plan) = repaired(&built.bytes);
+    assert!(
+        plan.actions.iter().any(|action| action.contains("is removed")),
+        "{:#?}",
+        plan.actions
+    );
+    let findings = walk(&after, &Options::default()).findings;
+    assert!(
+        !findings
+            .iter()
+            .any(|f| matches!(f, keepfs_audit::Finding::MetaLost { .. })),
+        "{findings:?}"
+    );
+}
