@@ -9,15 +9,14 @@ use keepfs_format::bitmap::{
 };
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
 use keepfs_format::metablock::HEADER;
-use keepfs_format::superblock::{SLOTS, slot_page};
+use keepfs_format::superblock::SLOTS;
 use keepfs_format::{FromBytes, MetaId, PAGE, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Slots, log region (S-2.4), history (S-2.7), the block of multi-mount protection (S-2.12) and chunks (S-4.5): the pages that no file may have. Checks HOMES on the way.
 pub(crate) fn system_pages(walk: &mut Walk<'_>) {
-    let pages = walk.pool.pages();
     for slot in 0..SLOTS {
-        walk.system.add(slot_page(slot, pages));
+        walk.system.add(walk.pool.sb.slot_page(slot));
     }
     walk.system
         .add_run(walk.pool.sb.log_start.get(), walk.pool.sb.log_pages.get());

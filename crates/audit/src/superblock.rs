@@ -105,7 +105,7 @@ fn told_pages(image: &dyn Image) -> Option<u64> {
     let mut bytes = [0; PAGE];
     image.read(0, &mut bytes).ok()?;
     let sb = Superblock::read_from_bytes(&bytes).ok()?;
-    let pages = sb.pages.get();
+    let pages = sb.slots_by();
     (sb.magic[..6] == MAGIC[..6] && (PAGES_MIN..=PAGES_MAX).contains(&pages)).then_some(pages)
 }
 
@@ -134,7 +134,7 @@ fn parse(bytes: &Page, slot: usize, page: u64, device: u64) -> Content {
     if let Some(field) = broken(&sb) {
         return Content::Broken(field);
     }
-    if slot_page(slot, sb.pages.get()) != page || !slots_of(sb.generation.get()).contains(&slot) {
+    if sb.slot_page(slot) != page || !slots_of(sb.generation.get()).contains(&slot) {
         return Content::Broken("generation (it belongs to other slots)");
     }
     Content::Valid(Box::new(sb))
@@ -155,7 +155,7 @@ fn broken(sb: &Superblock) -> Option<&'static str> {
         (sb.generation.get() >= 1 && small(sb.generation.get()), "generation"),
         ((32..=1 << 20).contains(&log_pages) && log_end.is_some(), "log region"),
         (
-            log_end.is_none_or(|end| !slot_within(log_start, end, pages)),
+            log_end.is_none_or(|end| !slot_within(log_start, end, sb.slots_by())),
             "log region over a slot",
         ),
         (small(sb.log_seq.get().saturating_add(log_pages)), "log_seq"),
@@ -173,7 +173,7 @@ fn broken(sb: &Superblock) -> Option<&'static str> {
         ),
         (matches!(sb.state.get(), CLEAN | OPEN), "state"),
         (
-            sb.created_nsec.get() < 1_000_000_000 && sb.reserved0.get() == 0,
+            sb.created_nsec.get() < 1_000_000_000 && sb.growth_is_right(),
             "time of creation",
         ),
         (sb.incompat.get() & !INCOMPAT_KNOWN == 0, "features"),
@@ -214,7 +214,7 @@ fn history_fits(sb: &Superblock) -> bool {
     history::PAGES.contains(&count)
         && count.is_multiple_of(2)
         && end <= sb.pages.get()
-        && !slot_within(start, end, sb.pages.get())
+        && !slot_within(start, end, sb.slots_by())
         && (end <= log.start || start >= log.end)
 }
 
@@ -225,7 +225,7 @@ fn mmp_fits(sb: &Superblock) -> bool {
         return false;
     };
     let log = sb.log_start.get()..sb.log_start.get().saturating_add(sb.log_pages.get());
-    count != 0 && page < sb.pages.get() && !slot_within(page, page + 1, sb.pages.get()) && !log.contains(&page)
+    count != 0 && page < sb.pages.get() && !slot_within(page, page + 1, sb.slots_by()) && !log.contains(&page)
 }
 
 /// The page of multi-mount protection, behind the history (S-2.12), of a superblock that holds.

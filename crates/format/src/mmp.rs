@@ -1,7 +1,7 @@
 //! The block of multi-mount protection: who has the pool, when more than one machine can reach it (S-2.12).
 
 use crate::le::{I64, U32, U64};
-use crate::superblock::{SLOTS, Superblock, slot_page};
+use crate::superblock::{SLOTS, Superblock};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// `KEEPMMP` and the layout's number.
@@ -57,7 +57,6 @@ pub fn page_of(sb: &Superblock) -> Option<u64> {
     let count = u64::from(sb.history_pages.get());
     let page = sb.history_start.get().checked_add(count).filter(|_| count != 0)?;
     let log_end = sb.log_start.get().saturating_add(sb.log_pages.get());
-    let taken =
-        (sb.log_start.get()..log_end).contains(&page) || (0..SLOTS).any(|slot| slot_page(slot, sb.pages.get()) == page);
+    let taken = (sb.log_start.get()..log_end).contains(&page) || (0..SLOTS).any(|slot| sb.slot_page(slot) == page);
     (page < sb.pages.get() && !taken).then_some(page)
 }

@@ -26,8 +26,10 @@ pub const INCOMPAT_HISTORY: u64 = 2;
 pub const INCOMPAT_TEST: u64 = 4;
 /// Feature of incompat: TOTALS are striped (S-2.10).
 pub const INCOMPAT_STRIPES: u64 = 8;
+/// Feature of incompat: the pool has grown (S-2.15).
+pub const INCOMPAT_GROWN: u64 = 16;
 /// All features of incompat that there are.
-pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PROTECT | INCOMPAT_HISTORY | INCOMPAT_TEST | INCOMPAT_STRIPES;
+pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PROTECT | INCOMPAT_HISTORY | INCOMPAT_TEST | INCOMPAT_STRIPES | INCOMPAT_GROWN;
 /// Feature of ro_compat: the pool has a block of multi-mount protection (S-2.12).
 pub const RO_COMPAT_MMP: u64 = 1;
 /// All features of ro_compat that there are.
@@ -75,7 +77,8 @@ pub struct Superblock {
     pub name_seed: [U64; 2],
     pub created_sec: I64,
     pub created_nsec: U32,
-    pub reserved0: U32,
+    /// Pages when the pool was made, if it has grown (S-2.15), else 0.
+    pub made_pages: U32,
     pub incompat: U64,
     pub ro_compat: U64,
     pub roots: [Root; 10],
@@ -100,6 +103,28 @@ impl Superblock {
         sb.magic = MAGIC;
         sb.version = VERSION.into();
         sb
+    }
+
+    /// The number of pages that places the slots: of a pool that has grown that which it was made with (S-2.15).
+    pub fn slots_by(&self) -> u64 {
+        match self.made_pages.get() {
+            0 => self.pages.get(),
+            made => made.into(),
+        }
+    }
+
+    /// The page of a slot of this pool.
+    pub fn slot_page(&self, slot: usize) -> u64 {
+        slot_page(slot, self.slots_by())
+    }
+
+    /// Whether what is said of growth fits together (S-2.15).
+    pub fn growth_is_right(&self) -> bool {
+        let (made, pages) = (u64::from(self.made_pages.get()), self.pages.get());
+        match self.incompat.get() & INCOMPAT_GROWN != 0 {
+            true => (PAGES_MIN..pages).contains(&made),
+            false => made == 0,
+        }
     }
 }
 

@@ -338,7 +338,7 @@ impl Store {
         let slots = superblock::slots_of(sb.generation.get());
         for (i, slot) in slots.into_iter().enumerate() {
             let slot = if planted::is(Bug::SuperblockInPlace) { 0 } else { slot };
-            let page = PageNo(superblock::slot_page(slot, self.pool.pages));
+            let page = PageNo(superblock::slot_page(slot, self.pool.slots_by));
             self.device.write(page, &bytes[..], Class::Superblock)?;
             planted::step(Point::SuperblockWritten);
             if i == 0 && !planted::is(Bug::NoSecondFlush) {

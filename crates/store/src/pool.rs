@@ -10,7 +10,7 @@ pub(crate) use choose::COUNT_MAX;
 pub use choose::{LOG_PAGES, choose, may_count, may_write, superblock_bytes, superblocks};
 pub use protect::PROTECT_DEFAULT;
 pub use settings::Settings;
-pub use switched::renew_id;
+pub use switched::{grow, renew_id};
 
 use crate::error::{Error, Stop};
 use crate::log;
@@ -35,6 +35,8 @@ pub struct Pool {
     pub identities: Identities,
     /// Device pages.
     pub pages: u64,
+    /// The number of pages that places the slots (S-2.15).
+    pub slots_by: u64,
     /// Copies of metadata, 1 or 2.
     pub meta_copies: u32,
     /// Key of the name hash.
@@ -128,6 +130,7 @@ impl Pool {
             tag: id.tag(),
             identities: Identities::of(&id.0),
             pages: sb.pages.get(),
+            slots_by: sb.slots_by(),
             meta_copies: sb.meta_copies.get(),
             name_seed: sb.name_seed.map(|s| s.get()),
             zone_pages: sb.zone_pages.get(),
@@ -239,7 +242,7 @@ pub fn fixed_runs(pool: &Pool) -> Vec<Run> {
         count: pool.log.pages as u32,
     }];
     runs.extend((0..superblock::SLOTS).map(|s| Run {
-        start: superblock::slot_page(s, pool.pages),
+        start: superblock::slot_page(s, pool.slots_by),
         count: 1,
     }));
     runs.extend(pool.history);

@@ -83,7 +83,7 @@ pub const SUPERBLOCK: &[Field] = &[
     plain("name seed", 208, 16),
     plain("created seconds", 224, 8),
     plain("created nanoseconds", 232, 4),
-    plain("reserved0", 236, 4),
+    plain("made_pages", 236, 4),
     plain("incompat", 240, 8),
     plain("ro_compat", 248, 8),
     plain("root 0", 256, 40),

@@ -13,7 +13,7 @@ use keepfs_format::bitmap::BITS;
 use keepfs_format::map::{CHUNKS, Chunk, DEAD, FANOUT, LIVE, MapEntry, chunk_offset, entry_offset};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{CRC_OFFSET, FLAG_LAST, PAYLOAD, PAYLOAD_OFFSET, PageHead, Record};
-use keepfs_format::superblock::{self, CLEAN, INCOMPAT_STRIPES, OPEN, Root, SLOTS, Superblock, slot_page, slots_of};
+use keepfs_format::superblock::{self, CLEAN, INCOMPAT_STRIPES, OPEN, Root, SLOTS, Superblock, slots_of};
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,7 +95,7 @@ impl Ground {
         let sb = mender.pool().sb.clone();
         let mut fixed = Set::default();
         for slot in 0..SLOTS {
-            fixed.add(slot_page(slot, pages));
+            fixed.add(sb.slot_page(slot));
         }
         fixed.add_run(sb.log_start.get(), sb.log_pages.get());
         fixed.add_run(sb.history_start.get(), sb.history_pages.get().into());
@@ -272,7 +272,7 @@ fn attempt(
         let mut bytes = Box::new([0; PAGE]);
         bytes.copy_from_slice(sb.as_bytes());
         writes.push(Write {
-            page: slot_page(slot, ground.pages),
+            page: sb.slot_page(slot),
             bytes,
             is_superblock: true,
         });

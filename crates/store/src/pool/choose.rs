@@ -180,12 +180,13 @@ fn read_slots(device: &dyn Device) -> Vec<Slot> {
     read(device.pages())
 }
 
-/// The number of pages in page 0, which is the same in every superblock of a pool, so that a torn one tells it too.
+/// The number of pages by which page 0 says that the slots are placed: it is the same in every superblock of a pool and told in one
+/// sector, so that a torn one tells it too (S-2.1, S-2.15).
 fn told_pages(device: &dyn Device) -> Option<u64> {
     let mut bytes = [0; PAGE];
     device.read(PageNo(0), &mut bytes).ok()?;
     let sb = Superblock::read_from_bytes(&bytes).ok()?;
-    let pages = sb.pages.get();
+    let pages = sb.slots_by();
     (sb.magic[..6] == MAGIC[..6] && (PAGES_MIN..=PAGES_MAX).contains(&pages)).then_some(pages)
 }
 
@@ -251,7 +252,7 @@ fn refuse(sb: &Superblock, slot: usize, page: u64, device_pages: u64) -> Option<
              from a backup"
         ));
     }
-    if slot_page(slot, pages) != page || !slots_of(sb.generation.get()).contains(&slot) {
+    if sb.slot_page(slot) != page || !slots_of(sb.generation.get()).contains(&slot) {
         return Some(format!(
             "holds a superblock of generation {}, which belongs to slots {:?} of {pages} pages; it was copied there, \
              restore the pool from a backup",
@@ -269,7 +270,7 @@ fn broken(sb: &Superblock) -> Option<(&'static str, u64)> {
     let log_end = log_start.checked_add(log_pages).filter(|end| *end <= pages);
     let zone_pages = sb.zone_pages.get();
     let zones = pages.div_ceil(zone_pages.max(1));
-    let over_slot = |end: u64| (0..SLOTS).any(|slot| (log_start..end).contains(&slot_page(slot, pages)));
+    let over_slot = |end: u64| (0..SLOTS).any(|slot| (log_start..end).contains(&sb.slot_page(slot)));
     let count = |n: u64| n < COUNT_MAX;
     let roots = || sb.roots.iter();
     let rules: [(bool, &'static str, u64); 25] = [
@@ -310,9 +311,9 @@ fn broken(sb: &Superblock) -> Option<(&'static str, u64)> {
             sb.created_nsec.get().into(),
         ),
         (
-            sb.reserved0.get() == 0,
-            "reserved word at 236",
-            sb.reserved0.get().into(),
+            sb.growth_is_right(),
+            "number of pages when it was made (and its feature)",
+            sb.made_pages.get().into(),
         ),
         (
             sb.reserved1.iter().all(|b| *b == 0),

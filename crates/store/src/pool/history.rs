@@ -36,7 +36,7 @@ pub fn is_right(sb: &Superblock) -> bool {
         return false;
     };
     let log_end = sb.log_start.get().saturating_add(sb.log_pages.get());
-    let over_slot = (0..SLOTS).any(|slot| (start..end).contains(&slot_page(slot, sb.pages.get())));
+    let over_slot = (0..SLOTS).any(|slot| (start..end).contains(&sb.slot_page(slot)));
     PAGES.contains(&count)
         && count.is_multiple_of(2)
         && end <= sb.pages.get()

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::mmp::claim::Why;
 use crate::{StoreOptions, history, mmp};
 use keepfs_format::PoolId;
-use keepfs_format::superblock::{CLEAN, Superblock, slot_page, slots_of};
+use keepfs_format::superblock::{CLEAN, INCOMPAT_GROWN, PAGES_MAX, Superblock, slots_of};
 use keepfs_media::{Class, Device, PageNo};
 use std::sync::Arc;
 
@@ -40,6 +40,37 @@ pub fn renew_id(device: Arc<dyn Device>) -> Result<PoolId, Error> {
     Ok(id)
 }
 
+/// Gives a pool that was closed all pages of its device up to `pages` (S-2.15); what is on them does not matter. The device is this
+/// process's alone. Returns how many pages it had.
+///
+/// Errors: `BadPool`, it has as many already, the device has not as many, or it was not closed; the device's.
+pub fn grow(device: Arc<dyn Device>, pages: u64) -> Result<u64, Error> {
+    let has = device.pages();
+    let (had, guard) = mmp::claimed(device, &StoreOptions::default(), Why::Open, |device| {
+        switch(&*device, |sb| {
+            let had = sb.pages.get();
+            let refused = |why: String| Err(Error::BadPool(why));
+            if pages <= had {
+                return refused(format!("it has {} KiB, and a pool does not shrink", had * 4));
+            }
+            if pages > has.min(PAGES_MAX) {
+                return refused(format!("it cannot have {} KiB, its device has {}", pages * 4, has * 4));
+            }
+            let Ok(made) = u32::try_from(sb.slots_by()) else {
+                return refused("it was made with 16 TiB or more, and such a pool does not grow".into());
+            };
+            sb.made_pages = made.into();
+            sb.incompat = (sb.incompat.get() | INCOMPAT_GROWN).into();
+            sb.pages = pages.into();
+            Ok(had)
+        })
+    })?;
+    if let Some(guard) = guard {
+        guard.leave();
+    }
+    Ok(had)
+}
+
 /// Writes the superblock that `change` makes of the one in force as the next one: its flush decides. The log of a pool that was
 /// closed is empty, and says nothing of the next superblock either.
 fn switch<T>(device: &dyn Device, change: impl FnOnce(&mut Superblock) -> Result<T, Error>) -> Result<T, Error> {
@@ -54,7 +85,7 @@ fn switch<T>(device: &dyn Device, change: impl FnOnce(&mut Superblock) -> Result
     sb.generation = (sb.generation.get() + 1).into();
     let bytes = superblock_bytes(&sb);
     for slot in slots_of(sb.generation.get()) {
-        let page = PageNo(slot_page(slot, sb.pages.get()));
+        let page = PageNo(sb.slot_page(slot));
         device.write(page, &bytes[..], Class::Superblock)?;
         device.flush()?;
     }

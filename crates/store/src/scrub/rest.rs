@@ -48,7 +48,7 @@ impl Store {
         let right = superblock_bytes(&in_force);
         let mut looked = Looked::default();
         for slot in slots_of(in_force.generation.get()) {
-            let page = slot_page(slot, self.pool.pages);
+            let page = slot_page(slot, self.pool.slots_by);
             let mut found = [0; PAGE];
             let read = self.device.read_fresh(PageNo(page), &mut found);
             looked.pages += 1;

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::mmp::block::Seen;
-use crate::{Equations, FormatOptions, Guard, Meaning, Ref, Source, Store, StoreOptions};
+use crate::{Equations, FormatOptions, Guard, Meaning, Near, Purpose, Ref, Source, Store, StoreOptions};
 use keepfs_format::history::Event;
 use keepfs_format::{Kind, PAGE};
 use keepfs_media::crash::Sweep;
+use keepfs_media::image::{Image, Page};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::sim::SimDevice;
 use std::collections::BTreeSet;
@@ -110,6 +111,55 @@ fn a_pool_that_several_machines_reach_stays_protected() {
     let after = renew_id(device.clone()).expect("renewed");
     assert!(matches!(block(&*device), Seen::Free(_)));
     assert_eq!(is_whole(device, node), after);
+}
+
+/// What lies on `device`, at the beginning of one of `pages` pages.
+fn on_larger(device: &SimDevice, pages: u64) -> Arc<SimDevice> {
+    let mut image = Image::new(pages);
+    device.image().for_each(|at, page| image.set(at, page.clone()));
+    // What no pool ever had.
+    let noise = Page::new(&[0xA5; PAGE]);
+    (device.pages()..pages).for_each(|at| image.set(PageNo(at), noise.clone()));
+    Arc::new(SimDevice::over(image))
+}
+
+/// S-2.15: it has the one size or the other, whenever the power goes, and the slots stay where they are.
+#[test]
+fn a_pool_that_grows_has_the_one_size_or_the_other() {
+    let small = Arc::new(SimDevice::new(2048));
+    let node = closed(small.clone(), false);
+    let device = on_larger(&small, 40_000);
+    let sizes = |device: &dyn Device| Pool::on(device).expect("pool").pages;
+    device.take_log();
+    assert_eq!(grow(device.clone(), 40_000).expect("grown"), 2048);
+    let mut seen = BTreeSet::new();
+    for point in Sweep::new(&device.recording(), 7) {
+        for state in point.plan.states() {
+            let cut = Arc::new(SimDevice::over(point.content(&state)));
+            seen.insert(sizes(&*cut));
+            is_whole(cut, node);
+        }
+    }
+    assert_eq!(Vec::from_iter(seen), [2048, 40_000]);
+    is_whole(device.clone(), node);
+    let refused = grow(device.clone(), 40_000).expect_err("no more");
+    assert!(refused.to_string().contains("does not shrink"), "{refused}");
+    let refused = grow(device.clone(), 40_001).expect_err("too large");
+    assert!(refused.to_string().contains("its device has 160000"), "{refused}");
+    // Twice, and each page is had.
+    let device = on_larger(&device, 70_000);
+    assert_eq!(grow(device.clone(), 70_000).expect("grown"), 40_000);
+    is_whole(device.clone(), node);
+    let store = open(device.clone());
+    let mut reserved = Vec::new();
+    let free = store.figures().free;
+    assert!(free > 68_000, "{free}");
+    while let Ok(some) = store.reserve(1000, Purpose::New, Near::Current) {
+        reserved.push(some);
+    }
+    assert!(reserved.len() > 60, "{}", reserved.len());
+    drop(reserved);
+    store.close().expect("close");
 }
 
 #[test]
