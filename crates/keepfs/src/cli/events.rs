@@ -8,9 +8,11 @@ use super::image::DeviceImage;
 use super::logging::{Event, journal};
 use super::registry;
 use super::unmount::patiently;
+use super::visible::warn_of;
 use super::{Outcome, figures, times, visible};
 use keepfs_audit::read::View;
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,23 +99,73 @@ fn line(event: &Noticed) -> String {
 fn follow(of: &Path, answer: &Answer, json: bool) -> Outcome {
     let record = history::server_of(of);
     let record = record.ok_or_else(|| Failure::Other(format!("{}: nobody serves it", of.display())))?;
-    let mut last = 0;
-    let mut tell = |events: &[Noticed]| {
-        for event in events {
-            last = event.number;
-            match json.then(|| serde_json::to_string(event)) {
-                Some(Ok(text)) => println!("{text}"),
-                _ => println!("{}", line(event)),
+    match json {
+        true => {
+            answer.history.iter().try_for_each(json_line)?;
+            answer.events.iter().try_for_each(json_line)?;
+        }
+        false => in_order(answer).iter().for_each(|(_, line)| println!("{line}")),
+    }
+    let mut after = answer.history.last().map_or(0, |event| event.number);
+    let mut logged = answer.events.last().cloned();
+    let mut texts: VecDeque<String> = answer.history.iter().map(|event| event.text.clone()).collect();
+    let mut waiting: Vec<Event> = Vec::new();
+    let mut was_silent = false;
+    loop {
+        let asked = history::ask::<Vec<Event>>(&record, "events").and_then(|events| {
+            Ok((
+                events,
+                history::ask::<Vec<Noticed>>(&record, &format!("history {after}"))?,
+            ))
+        });
+        let (events, noticed) = match asked {
+            Ok((Some(events), Some(noticed))) => (events, noticed),
+            Ok(_) => return Ok(0),
+            // It may come back, and a successor does.
+            Err(failure) => {
+                if !std::mem::replace(&mut was_silent, true) {
+                    warn_of!("keepfs: {failure}");
+                }
+                std::thread::sleep(LOOK_AGAIN);
+                continue;
+            }
+        };
+        was_silent = false;
+        for event in &noticed {
+            after = event.number;
+            texts.push_back(event.text.clone());
+            match json {
+                true => json_line(event)?,
+                false => println!("{}", line(event)),
             }
         }
-        last
-    };
-    let mut after = tell(&answer.history);
-    while let Some(events) = history::ask::<Vec<Noticed>>(&record, &format!("history {after}"))? {
-        after = tell(&events);
+        // What was logged a look ago is with the pool by now, if it is of that kind.
+        for event in waiting.drain(..).filter(|event| !texts.contains(&event.text)) {
+            match json {
+                true => json_line(&event)?,
+                false => println!("{}", log_line(&event, i64::try_from(event.time_s).unwrap_or(i64::MAX))),
+            }
+        }
+        texts.drain(..texts.len().saturating_sub(TEXTS));
+        waiting = behind(&events, logged.as_ref()).to_vec();
+        logged = events.last().cloned().or(logged);
         std::thread::sleep(LOOK_AGAIN);
     }
-    Ok(0)
+}
+
+/// Texts that are remembered, of what the pool remembers.
+const TEXTS: usize = 1024;
+
+/// The events behind the last of those that were seen; all, if it is not there.
+fn behind<'e>(events: &'e [Event], seen: Option<&Event>) -> &'e [Event] {
+    let at = seen.and_then(|seen| events.iter().rposition(|event| event == seen));
+    events.get(at.map_or(0, |at| at + 1)..).unwrap_or_default()
+}
+
+fn json_line(event: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(event).map_err(|e| Failure::Other(e.to_string()))?;
+    println!("{text}");
+    Ok(())
 }
 
 fn gather(of: &Path) -> Result<Answer, Failure> {

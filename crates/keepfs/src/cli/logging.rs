@@ -1,6 +1,9 @@
 //! Logging: to standard error or a file, and the ring of what the server noticed (for `keepfs events`).
 
 pub mod journal;
+mod system;
+
+pub use system::About;
 
 use journal::Journal;
 use parking_lot::Mutex;
@@ -12,6 +15,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use system::System;
 use tracing::field::{Field, Visit};
 use tracing::{Event as Traced, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
@@ -47,6 +51,8 @@ struct Kept {
     /// How many there were, those that made room included.
     count: u64,
     journal: Option<Journal>,
+    /// The system's log, if there is one.
+    system: Option<System>,
 }
 
 impl Ring {
@@ -78,9 +84,12 @@ impl Ring {
         self.0.lock().journal.as_ref().map(Journal::file).transpose()
     }
 
-    fn push(&self, event: Event) {
+    fn push(&self, event: Event, fields: &[(String, String)]) {
         let mut kept = self.0.lock();
         kept.count += 1;
+        if let Some(system) = &mut kept.system {
+            system.tell(&event, fields);
+        }
         if kept.events.len() == RING {
             kept.events.pop_front();
         }
@@ -102,12 +111,13 @@ impl<S: Subscriber> Layer<S> for Ring {
         let mut words = Words::default();
         event.record(&mut words);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.push(Event {
+        let event = Event {
             time_s: now.as_secs(),
             level: meta.level().as_str().to_ascii_lowercase(),
             part: meta.target().split("::").next().unwrap_or_default().to_owned(),
-            text: words.message + &words.fields,
-        });
+            text: words.message.clone() + &words.fields,
+        };
+        self.push(event, &words.given);
     }
 }
 
@@ -116,6 +126,8 @@ impl<S: Subscriber> Layer<S> for Ring {
 struct Words {
     message: String,
     fields: String,
+    /// The fields once more, by name.
+    given: Vec<(String, String)>,
 }
 
 impl Visit for Words {
@@ -123,7 +135,10 @@ impl Visit for Words {
         // Writing to a String never fails.
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
-            name => write!(self.fields, "; {name}: {value:?}"),
+            name => {
+                self.given.push((name.to_owned(), format!("{value:?}")));
+                write!(self.fields, "; {name}: {value:?}")
+            }
         };
     }
 }
@@ -148,9 +163,12 @@ pub enum LogTo {
     File(File),
 }
 
-/// Logs of a server; the ring holds what `keepfs events` shows.
-pub fn of_server(to: LogTo) -> Ring {
+/// Logs of a server; the ring holds what `keepfs events` shows, and the system's log has it as well. Call it before the server may
+/// connect to nobody.
+pub fn of_server(to: LogTo, about: About) -> Ring {
     let ring = Ring::default();
+    // A machine without one has the events all the same.
+    ring.0.lock().system = System::connect(about).ok();
     // The filter also keeps spans and events below it from being made at all.
     let registry = tracing_subscriber::registry().with(ring.clone().with_filter(LevelFilter::WARN));
     match to {

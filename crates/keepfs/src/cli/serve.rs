@@ -114,7 +114,7 @@ fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
         (None, false) => LogTo::Ring,
     };
     let beside = Beside {
-        ring: logging::of_server(to),
+        ring: logging::of_server(to, about(&args.pool, &args.dir)),
         kept,
         helper,
     };
@@ -138,6 +138,14 @@ fn leave_the_starter(args: &Serve, log: Option<&File>, kept: Option<&Kept>) -> R
     rustix::stdio::dup2_stderr(&stderr).map_err(|e| Failure::Other(format!("cannot redirect standard error: {e}")))?;
     std::env::set_current_dir("/").map_err(Failure::io("go to", Path::new("/")))?;
     Ok(last_words)
+}
+
+/// What the system's log is told of who logs.
+fn about(pool: &Path, dir: &Path) -> logging::About {
+    logging::About {
+        pool: pool.display().to_string(),
+        dir: dir.display().to_string(),
+    }
 }
 
 fn open_log(path: &Path) -> Result<File, Failure> {
@@ -168,7 +176,7 @@ pub fn nowhere() -> io::Result<File> {
 /// `mount --foreground`.
 pub fn in_foreground(pool: &Path, dir: &Path, options: &MountOptions, given: &[String]) -> Outcome {
     let log = options.log.as_deref().map(open_log).transpose()?;
-    let ring = logging::of_server(log.map_or(LogTo::Stderr, LogTo::File));
+    let ring = logging::of_server(log.map_or(LogTo::Stderr, LogTo::File), about(pool, dir));
     begin(
         pool,
         dir,

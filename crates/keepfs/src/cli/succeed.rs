@@ -255,6 +255,10 @@ pub fn begin(
         pool.volume().each_looked_up(|ino| notifier.inval_inode(ino, 0, 0));
     }
     if told.mode == Mode::ReadOnly {
+        tracing::error!(
+            deaths = told.deaths,
+            "servers of this mount died too often; changes are refused"
+        );
         session.refuse_changes();
     }
     serve::unmount_at_signals(session.unmounter(), Some(kept.clone()))?;

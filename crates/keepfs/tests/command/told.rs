@@ -4,9 +4,12 @@ use super::bed::{Bed, done, done_when_free, keepfs, run, soon};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Numbers and texts of all events that the pool remembers.
 fn told(bed: &Bed) -> Vec<(u64, String)> {
@@ -119,4 +122,59 @@ fn the_damage_list_heals() {
     bed.unmount();
     assert_eq!(lost(&bed.pool()), (Some(0), 0), "cut off");
     assert_eq!(bed.line(&bed.pool(), "status"), "nothing to report");
+}
+
+/// Who follows the events hears of deaths of servers, once each, and of refusals.
+#[test]
+fn a_follower_hears_of_deaths() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let mut follow = keepfs(["events", "--follow"]);
+    let mut follower = follow.arg(bed.dir()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    bed.end_server(Signal::KILL);
+    let heard = lines.find_map(|line| line.ok().filter(|line| line.contains("signal 9")));
+    assert!(heard.unwrap().contains("a server of this mount died"));
+    bed.unmount();
+    let more: Vec<String> = lines.map_while(Result::ok).collect();
+    assert!(!more.iter().any(|line| line.contains("signal 9")), "{more:?}");
+    assert!(follower.wait().unwrap().success());
+}
+
+/// The journal has the death of a server, with fields, in a namespace whose journal is the test's.
+#[test]
+fn the_journal_has_deaths() {
+    if !super::bed::possible() {
+        return;
+    }
+    let bed = Bed::new();
+    fs::create_dir(bed.path("journal")).unwrap();
+    let journal = UnixDatagram::bind(bed.path("journal/socket")).unwrap();
+    // A journal that hears nothing is a failure, not a test that hangs.
+    journal.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    fs::create_dir_all("/run/systemd/journal").unwrap();
+    let words = r#"mount --bind "$3" /run/systemd/journal && "$0" mount "$1" "$2" && read -r _ && kill -9 $("$0" status --json "$2" | grep -o '"server_pid": [0-9]*' | grep -o '[0-9]*') && ls "$2" && "$0" unmount "$2""#;
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", words, super::bed::KEEPFS]);
+    shell.arg(bed.pool()).arg(bed.dir()).arg(bed.path("journal"));
+    let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    writeln!(shell.stdin.take().unwrap()).unwrap();
+    let mut message = [0; 8192];
+    let death = loop {
+        let length = journal.recv(&mut message).unwrap();
+        let said = String::from_utf8_lossy(&message[..length]).into_owned();
+        if said.contains("a server of this mount died") {
+            break said;
+        }
+    };
+    for field in [
+        "PRIORITY=3".to_owned(),
+        "SYSLOG_IDENTIFIER=keepfs".to_owned(),
+        "KEEPFS_HOW=signal 9".to_owned(),
+        "KEEPFS_DEATHS=1".to_owned(),
+        format!("KEEPFS_POOL={}", bed.pool().display()),
+        format!("KEEPFS_MOUNT={}", bed.dir().display()),
+    ] {
+        assert!(death.lines().any(|line| line == field), "{field}: {death}");
+    }
+    assert!(shell.wait().unwrap().success());
 }

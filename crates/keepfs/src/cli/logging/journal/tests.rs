@@ -29,9 +29,9 @@ fn what_came_before_the_file_and_before_the_server_is_kept() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("events");
     let first = Ring::default();
-    first.push(event(1));
+    first.push(event(1), &[]);
     first.keep_in(opened(&path)).expect("a file");
-    first.push(event(2));
+    first.push(event(2), &[]);
     assert_eq!(times(&path), [1, 2]);
     drop(first);
     // It died in the middle of a line.
@@ -39,7 +39,7 @@ fn what_came_before_the_file_and_before_the_server_is_kept() {
     file.write_all(b"{\"time_s\":3,").expect("written");
     let second = Ring::default();
     second.keep_in(opened(&path)).expect("a file");
-    second.push(event(4));
+    second.push(event(4), &[]);
     assert_eq!(times(&path), [1, 2, 4]);
     assert_eq!(second.count(), 1, "only its own count");
 }
@@ -52,7 +52,7 @@ fn the_file_stays_small() {
     ring.keep_in(opened(&path)).expect("a file");
     let all = 3 * LINES_MAX as u64;
     for n in 0..all {
-        ring.push(event(n));
+        ring.push(event(n), &[]);
         assert!(n % 100 != 0 || read(&path).len() <= LINES_MAX);
     }
     let last: Vec<u64> = times(&path);
