@@ -33,7 +33,7 @@ fn a_healthy_mount_and_the_same_pool_unmounted() {
     assert!(of("mount").starts_with(bed.dir().to_str().unwrap()));
     assert!(of("mount").contains(&format!("server {}", bed.status()["server_pid"])));
     let id = of("id");
-    assert_eq!(id.len(), 32);
+    assert_eq!(id.len(), 36);
     bed.unmount();
     let of = |name: &str| bed.line(&bed.pool(), name);
     assert_eq!(of("state"), "OFFLINE");
