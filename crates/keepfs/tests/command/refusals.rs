@@ -97,11 +97,11 @@ const CASES: &[Case] = &[
     ),
     (
         "unknown features",
-        |p| superblocks(p, |sb| sb.incompat = 16.into()),
+        |p| superblocks(p, |sb| sb.incompat = (1 << 40).into()),
         [
             &["superblock slot 0 (page 0)", "its features"],
             &["superblock slot 0 (page 0)", "its features"],
-            &["superblock slot 0 (page 0)", "incompat 0x10", "use a newer Keepfs"],
+            &["superblock slot 0 (page 0)", "incompat 0x10000000000", "use a newer Keepfs"],
         ],
     ),
     (

@@ -433,11 +433,9 @@ fn given_back(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     for file in 0..files {
         steps.extend(parse(&format!("unlink path=d/{file}")));
     }
-    // Only what comes after a power cut is swept. The checkpoint frees the pages, that of the next step ends the chunks;
-    // a sync comes at once, since later steps may wait for the checkpoint.
-    steps.extend(parse(
-        "create path=b mode=644 who=22:0:0\nsyncfs\n!checkpoint\n!crash 0",
-    ));
+    // Only what comes after a power cut is swept. The checkpoint of the recovery frees the pages, that of the next step ends the
+    // chunks; a sync comes at once, since later steps may wait for the checkpoint.
+    steps.extend(parse("create path=b mode=644 who=22:0:0\nsyncfs\n!crash 0"));
     for mib in 0..3 {
         let after = rng.below(9);
         steps.extend(parse(&format!("!during {after} 2")));

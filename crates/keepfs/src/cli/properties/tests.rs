@@ -37,7 +37,7 @@ fn what_cannot_is_refused_with_what_to_do() {
         (
             "colour",
             "red",
-            "there is no property 'colour'; those that can be set are protect, label, scrub-limit",
+            "there is no property 'colour'; those that can be set are protect, label, mmp, scrub-limit",
         ),
     ] {
         let refused = wanted(&[(name, value)]).unwrap_err();
