@@ -101,7 +101,11 @@ const CASES: &[Case] = &[
         [
             &["superblock slot 0 (page 0)", "its features"],
             &["superblock slot 0 (page 0)", "its features"],
-            &["superblock slot 0 (page 0)", "incompat 0x10000000000", "use a newer Keepfs"],
+            &[
+                "superblock slot 0 (page 0)",
+                "incompat 0x10000000000",
+                "use a newer Keepfs",
+            ],
         ],
     ),
     (

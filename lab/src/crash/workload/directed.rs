@@ -412,12 +412,13 @@ fn shrunk(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
 /// without them, in zones so large that they lie in open ones (S-4.7).
 fn given_back(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     let setting = Setting {
+        pages: 2048,
         zone_pages: 512,
         copies: rng.pick(&[1, 2]),
         ..Setting::default()
     };
     let mut steps = parse("mkdir path=d mode=755 who=22:0:0");
-    let files = 150;
+    let files = 400;
     for file in 0..files {
         steps.extend(parse(&format!(
             "create path=d/{file} mode=644 who=22:0:0\nset_xattr path=d/{file} name=user.x len=300 seed={file} how=any"
@@ -429,7 +430,7 @@ fn given_back(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
         let offset = mib << 20;
         parse(&format!("write path={path} offset={offset} len=1048576 seed=1 kill=no"))
     };
-    (0..4).for_each(|mib| steps.extend(write("full", mib)));
+    (0..8).for_each(|mib| steps.extend(write("full", mib)));
     for file in 0..files {
         steps.extend(parse(&format!("unlink path=d/{file}")));
     }
