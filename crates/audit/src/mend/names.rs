@@ -8,6 +8,7 @@ use crate::index;
 use crate::inode::DIR;
 use crate::pool::header;
 use crate::read::leaves;
+use keepfs_format::inode::Inode;
 use keepfs_format::{Kind, MetaId};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -207,16 +208,25 @@ impl Mender<'_> {
         self.act(format!("inode {ino} has no name left and becomes lost+found/{text}"));
     }
 
-    /// The directory lost+found, made if need be.
+    /// The directory lost+found, made if need be. One that others may enter is another: what comes here may have lain where only
+    /// its owner could.
     fn lost_and_found(&mut self, model: &mut Model, reached: &mut HashSet<u64>) -> u64 {
         let mut name = LOST_AND_FOUND.to_vec();
-        let root = model.names.entry(ROOT).or_default();
-        while let Some(there) = root.iter().find(|other| other.name == name) {
-            if there.kind == DIR {
-                return there.ino;
+        while let Some(there) = model
+            .names
+            .entry(ROOT)
+            .or_default()
+            .iter()
+            .find(|other| other.name == name)
+        {
+            let (ino, kind) = (there.ino, there.kind);
+            let is_private = |inode: &Inode| inode.uid.get() == 0 && inode.mode.get() & 0o077 == 0;
+            if kind == DIR && self.inode(ino).as_ref().is_some_and(is_private) {
+                return ino;
             }
             name.push(b'~');
         }
+        let root = model.names.entry(ROOT).or_default();
         let ino = self.free_number();
         self.new_directory(ino, u32::from(DIR) << 12 | 0o700, ROOT);
         root.push(Name { name, ino, kind: DIR });

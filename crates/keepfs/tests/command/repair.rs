@@ -7,7 +7,7 @@ use super::json::is_as_promised;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -102,6 +102,38 @@ fn files_of_lost_directories_are_in_lost_and_found() {
     let found = repaired(&bed);
     assert!(lost(&was, &found).is_empty(), "{:?}", lost(&was, &found));
     assert!(found.keys().any(|path| path.starts_with("./lost+found")));
+}
+
+/// What lay where only root could look is not put where others can.
+#[test]
+fn a_lost_and_found_of_somebody_else_is_not_taken() {
+    let Some(bed) = Bed::mounted("") else { return };
+    fs::create_dir(bed.on("lost+found")).unwrap();
+    fs::set_permissions(bed.on("lost+found"), fs::Permissions::from_mode(0o777)).unwrap();
+    std::os::unix::fs::chown(bed.on("lost+found"), Some(1000), Some(1000)).unwrap();
+    fs::create_dir(bed.on("private")).unwrap();
+    fs::write(bed.on("private/secret"), "secret").unwrap();
+    let ino = fs::metadata(bed.on("private")).unwrap().ino();
+    bed.unmount();
+    let text = done(keepfs(["dump", "--json"]).arg(bed.pool()).args(["map", "Nodes"]));
+    let map: Value = serde_json::from_str(&text).unwrap();
+    let nodes = map["map"].as_array().unwrap().iter();
+    let of_it = nodes.filter(|row| row["live"] == true && row["owner"] == ino);
+    let pages: Vec<u64> = of_it
+        .flat_map(|row| [row["first"].as_u64().unwrap(), row["second"].as_u64().unwrap()])
+        .collect();
+    assert!(!pages.is_empty(), "{text}");
+    ruin(&bed, &pages);
+    let out = bed.path("out");
+    run(keepfs(["salvage"]).arg(bed.pool()).arg(&out));
+    run(&mut repair(&bed));
+    bed.mount("");
+    for top in [out, bed.dir()] {
+        let made = fs::metadata(top.join("lost+found~")).unwrap();
+        assert_eq!((made.uid(), made.mode() & 0o7777), (0, 0o700), "{}", top.display());
+        assert_eq!(fs::read_dir(top.join("lost+found~")).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(top.join("lost+found")).unwrap().count(), 0);
+    }
 }
 
 #[test]

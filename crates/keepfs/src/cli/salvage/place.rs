@@ -6,6 +6,7 @@ use keepfs_audit::read::Xattr;
 use keepfs_format::inode::Inode;
 use rustix::fs::{self, AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -141,7 +142,7 @@ impl Place {
         }
     }
 
-    /// A directory of this name, made here or there already; of another name if that is something else.
+    /// A directory of this name that nobody else may enter, made here or there already; of another name if that is something else.
     pub fn shelf(&self, name: &str) -> Result<Place, Failure> {
         let mut name = name.to_owned();
         loop {
@@ -149,7 +150,8 @@ impl Place {
                 return Ok(made);
             }
             let found = fs::openat(&self.fd, &name, OPEN, Mode::empty());
-            if found.is_ok() {
+            let is_private = |stat: fs::Stat| stat.st_uid == geteuid().as_raw() && stat.st_mode & 0o077 == 0;
+            if found.is_ok_and(|dir| fs::fstat(dir).is_ok_and(is_private)) {
                 return self.below(name.as_ref());
             }
             name.push('~');
