@@ -243,3 +243,13 @@ findings! {
     Total { field: &'static str, stored: u64, found: u64 } = "total", Error,
         "TOTALS says {stored} {field}, there are {found}";
 }
+
+impl Finding {
+    /// Whether it is about one page of file data, of which a pool has more than of all else.
+    pub(crate) fn is_of_data(&self) -> bool {
+        matches!(
+            self,
+            Finding::DataBad { .. } | Finding::DataLost { .. } | Finding::DataTail { .. }
+        )
+    }
+}

@@ -328,7 +328,7 @@ impl<'i> Mender<'i> {
         let image = self.walk.pool.image;
         let sb = self.walk.pool.sb.clone();
         let mut pool = core::mem::replace(&mut self.walk.pool, Pool::new(image, sb, Sink::default()));
-        pool.sink = Sink::new(usize::MAX);
+        pool.sink = Sink::of_errors();
         let replayed = Replayed {
             stage,
             seq: self.seq,

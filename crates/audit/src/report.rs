@@ -51,12 +51,30 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings beyond [`crate::Options::limit`], not kept.
     pub dropped: u64,
+    /// Of them errors.
+    pub dropped_errors: u64,
 }
 
 impl Report {
-    /// Whether no finding is an [`Severity::Error`]. Notes and bad copies do not count.
+    /// Whether no finding is an [`Severity::Error`] (S-21.7). Notes and warnings do not count.
     pub fn is_sound(&self) -> bool {
-        self.worst() < Some(Severity::Error) && self.dropped == 0
+        self.error_count() == 0
+    }
+
+    /// How many findings are errors, those that were not kept among them.
+    pub fn error_count(&self) -> u64 {
+        self.errors().count() as u64 + self.dropped_errors
+    }
+
+    /// What was not kept, in words; None if all was.
+    pub fn rest(&self) -> Option<String> {
+        let (errors, others) = (self.dropped_errors, self.dropped - self.dropped_errors);
+        match (errors, others) {
+            (0, 0) => None,
+            (0, others) => Some(format!("and {others} warnings and notes more")),
+            (errors, 0) => Some(format!("and {errors} errors more")),
+            (errors, others) => Some(format!("and {errors} errors, {others} warnings and notes more")),
+        }
     }
 
     /// The worst severity found.
@@ -76,8 +94,8 @@ impl fmt::Display for Report {
         for finding in &self.findings {
             writeln!(f, "{}: {finding} [{}]", finding.severity(), finding.code())?;
         }
-        if self.dropped > 0 {
-            writeln!(f, "and {} findings more", self.dropped)?;
+        if let Some(rest) = self.rest() {
+            writeln!(f, "{rest}")?;
         }
         let Counts {
             inodes,
@@ -118,12 +136,17 @@ fn lines<S: Serializer>(findings: &[Finding], to: S) -> Result<S::Ok, S::Error> 
     seq.end()
 }
 
-/// Where findings go while the walk is under way.
+/// Where findings go while the walk is under way. So many are kept of each class: of a pool with many lost pages the errors are
+/// told, and what is about metadata.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     pub findings: Vec<Finding>,
     pub dropped: u64,
-    pub limit: usize,
+    pub dropped_errors: u64,
+    limit: usize,
+    kept: [usize; 4],
+    /// Nothing but errors is asked for.
+    errors_only: bool,
 }
 
 impl Sink {
@@ -134,11 +157,26 @@ impl Sink {
         }
     }
 
+    /// All errors, and nothing else.
+    pub fn of_errors() -> Self {
+        Sink {
+            errors_only: true,
+            ..Sink::new(usize::MAX)
+        }
+    }
+
     pub fn push(&mut self, finding: Finding) {
-        if self.findings.len() < self.limit {
+        let is_error = finding.severity() == Severity::Error;
+        if self.errors_only && !is_error {
+            return;
+        }
+        let kept = &mut self.kept[usize::from(is_error) + 2 * usize::from(finding.is_of_data())];
+        if *kept < self.limit {
+            *kept += 1;
             self.findings.push(finding);
         } else {
             self.dropped += 1;
+            self.dropped_errors += u64::from(is_error);
         }
     }
 }

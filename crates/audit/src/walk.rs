@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub struct Options {
     /// Read every data page: its CRC-32C, and the zeros beyond the file's size.
     pub data: bool,
-    /// Most findings that are kept; the rest is counted.
+    /// Most findings that are kept of a class: errors and others, each of metadata and of pages of files. The rest is counted.
     pub limit: usize,
 }
 
@@ -39,6 +39,7 @@ pub fn walk(image: &dyn Image, options: &Options) -> Report {
         return Report {
             findings: sink.findings,
             dropped: sink.dropped,
+            dropped_errors: sink.dropped_errors,
             ..Report::default()
         };
     };
@@ -191,6 +192,7 @@ impl<'i> Walk<'i> {
             counts: self.counts,
             findings: self.pool.sink.findings,
             dropped: self.pool.sink.dropped,
+            dropped_errors: self.pool.sink.dropped_errors,
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::bitmap::{Set, count, ones};
 use crate::finding::Finding;
 use crate::plog::page_crc;
 use crate::pool::Load;
+use crate::report::Sink;
 use crate::superblock::mmp_page;
 use keepfs_codes::crc64;
 use keepfs_format::bitmap::BITS;
@@ -73,7 +74,7 @@ pub(super) fn lay_out(mender: &mut Mender<'_>) -> Result<Vec<Write>, Refusal> {
 
 /// Metablocks with one good copy get two again.
 fn worn(mender: &mut Mender<'_>, fresh: &mut Fresh) {
-    mender.pool().sink.findings.clear();
+    mender.pool().sink = Sink::new(usize::MAX);
     for space in Space::ALL.into_iter().filter(|space| *space != Space::Homes) {
         for index in mender.pool().live(space) {
             let id = MetaId::new(space, index);

@@ -5,6 +5,7 @@ use crate::sample;
 use keepfs_audit::read::View;
 use keepfs_audit::{Finding, Options, walk};
 use keepfs_codes::crc64;
+use keepfs_format::blockmap::{LOST, PageEntry, entry_offset};
 use keepfs_format::{IntoBytes, MetaId, map};
 
 const DATA: Options = Options { data: true, limit: 200 };
@@ -181,5 +182,28 @@ fn limit() {
     }
     let report = walk(&b.build().bytes, &Options { data: false, limit: 3 });
     assert_eq!((report.findings.len(), report.dropped), (3, 47));
+    assert_eq!((report.error_count(), report.dropped_errors), (50, 47));
     assert!(!report.is_sound());
+}
+
+/// What is lost, and said to be, is no error however much it is, and hides none.
+#[test]
+fn limit_by_class() {
+    let pool = || {
+        let mut b = sample::pool();
+        let lost = PageEntry::new(0, LOST, 0, 1);
+        for slot in 10..110 {
+            b.at(sample::TREE_A)[entry_offset(slot)..][..16].copy_from_slice(lost.as_bytes());
+        }
+        b.inode(5, |inode| inode.pages = 103.into());
+        b
+    };
+    let options = Options { data: false, limit: 3 };
+    let report = walk(&pool().build().bytes, &options);
+    assert!(report.is_sound(), "{report}");
+    assert_eq!((report.findings.len(), report.dropped), (3, 97));
+    let mut b = pool();
+    b.use_page(800);
+    let report = walk(&b.build().bytes, &options);
+    assert_eq!((report.error_count(), report.dropped_errors), (1, 0), "{report}");
 }

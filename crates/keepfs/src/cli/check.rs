@@ -79,8 +79,8 @@ fn tell(args: &Check, report: &Report) {
     for finding in &report.findings {
         say!("{}: {finding} [{}]", severity(finding), finding.code());
     }
-    if report.dropped > 0 {
-        println!("and {} findings more", report.dropped);
+    if let Some(rest) = report.rest() {
+        println!("{rest}");
     }
     if report.findings.iter().any(|f| matches!(f, Finding::NoSuperblock {})) {
         say!("{}: no pool can be found", args.pool.display());
@@ -105,7 +105,7 @@ fn severity(finding: &Finding) -> &'static str {
 }
 
 fn verdict(report: &Report) -> String {
-    let errors = report.errors().count() as u64 + report.dropped;
+    let errors = report.error_count();
     let state = match (report.clean, report.log_groups) {
         (true, 0) => "closed properly".to_owned(),
         (_, groups) => format!("not closed; the next mount replays {groups} groups of the log"),

@@ -54,7 +54,7 @@ pub fn run(args: &Check) -> Outcome {
         tell(args, &plan);
     }
     if plan.writes.is_empty() || args.dry_run {
-        let errors = plan.before.errors().count() as u64 + plan.before.dropped;
+        let errors = plan.before.error_count();
         answer(args, &plan, None, errors)?;
         return Ok(if plan.writes.is_empty() { CLEAN } else { ERRORS });
     }
@@ -70,7 +70,7 @@ pub fn run(args: &Check) -> Outcome {
     let after = watched(&image, "checking what was written", args.json, || {
         walk(&image, &Options::default())
     });
-    let errors = after.errors().count() as u64 + after.dropped;
+    let errors = after.error_count();
     answer(args, &plan, Some(&file), errors)?;
     if !args.json {
         match errors {
@@ -136,7 +136,7 @@ fn answer(args: &Check, plan: &Plan, undo_file: Option<&Path>, errors_after: u64
         actions: &plan.actions,
         pages: plan.writes.len() as u64,
         undo_file,
-        errors_before: plan.before.errors().count() as u64 + plan.before.dropped,
+        errors_before: plan.before.error_count(),
         errors_after,
         refused: None,
     })

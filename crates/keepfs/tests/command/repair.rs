@@ -1,8 +1,8 @@
 //! `keepfs check --repair`: pools that nothing mounts are mounted again, with all that a walk reaches, and can be taken back
-//! (S-21.3, S-21.4, S-21.5, S-21.6). The engine judges: it mounts what was repaired, works on it and closes it.
+//! (S-21.3, S-21.4, S-21.5, S-21.6, S-21.7). The engine judges: it mounts what was repaired, works on it and closes it.
 
 use super::bed::{Bed, done, fails, keepfs, run};
-use super::damage::{Seen, grown, lost, map_of, pages_of, ruin, tree};
+use super::damage::{PAGE, Seen, grown, lost, map_of, pages_of, ruin, tree};
 use super::json::is_as_promised;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -132,6 +132,65 @@ fn a_lost_and_found_of_somebody_else_is_not_taken() {
         assert_eq!(fs::read_dir(top.join("lost+found~")).unwrap().count(), 1);
         assert_eq!(fs::read_dir(top.join("lost+found")).unwrap().count(), 0);
     }
+}
+
+/// A file of this size with a little data here and there, and the pages of the root of its block map.
+fn sparse(size: u64) -> Option<(Bed, Vec<u64>)> {
+    let bed = Bed::mounted("")?;
+    let file = File::create(bed.on("sparse")).unwrap();
+    file.set_len(size).unwrap();
+    for n in 0..20 {
+        file.write_all_at(&[7; 5000], n * (size / 20)).unwrap();
+    }
+    fs::write(bed.on("beside"), [8; 9000]).unwrap();
+    drop(file);
+    bed.unmount();
+    let text = done(keepfs(["dump", "--json"]).arg(bed.pool()).args(["map", "Nodes"]));
+    let map: Value = serde_json::from_str(&text).unwrap();
+    let pool = File::open(bed.pool()).unwrap();
+    // Kind 4 is that of block maps; the level stands at byte 5.
+    let rows = map["map"].as_array().unwrap().iter().filter(|row| row["kind"] == 4);
+    let level = |row: &&Value| {
+        let mut level = [0];
+        pool.read_exact_at(&mut level, row["first"].as_u64().unwrap() * PAGE + 5)
+            .unwrap();
+        level
+    };
+    let root = rows.max_by_key(level).unwrap();
+    let pages = ["first", "second"].map(|copy| root[copy].as_u64().unwrap());
+    Some((bed, pages.to_vec()))
+}
+
+/// More lost pages than a check lists are no errors (S-21.7).
+#[test]
+fn a_file_of_many_lost_pages_is_sound() {
+    let Some((bed, root)) = sparse(1 << 30) else { return };
+    ruin(&bed, &root);
+    let output = run(&mut repair(&bed));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = answer(&output);
+    assert_eq!(said["errors_after"], 0, "{said}");
+    assert!(said["actions"].to_string().contains("262144 pages of inode"), "{said}");
+    let output = run(keepfs(["check", "--json"]).arg(bed.pool()));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+    is_as_promised("check", &checked);
+    assert_eq!(
+        (&checked["dropped"], &checked["dropped_errors"]),
+        (&252_144.into(), &0.into())
+    );
+    let told = done(keepfs(["check"]).arg(bed.pool()));
+    assert!(told.contains("and 252144 warnings and notes more"), "{told}");
+    let output = run(&mut repair(&bed));
+    assert_eq!((output.status.code(), &answer(&output)["pages"]), (Some(0), &0.into()));
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("beside")).unwrap(), [8; 9000]);
+    let file = File::open(bed.on("sparse")).unwrap();
+    assert!(file.read_at(&mut [0; 100], 0).is_err() && file.metadata().unwrap().len() == 1 << 30);
+    drop(file);
+    fs::remove_file(bed.on("sparse")).unwrap();
+    bed.unmount();
+    bed.check();
 }
 
 #[test]
