@@ -21,6 +21,7 @@ mod failure;
 mod figures;
 mod follow;
 mod get;
+mod grow;
 mod heap;
 mod history;
 mod identify;
@@ -138,6 +139,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Status(args) => status::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Get(args) => get::run(&args),
+        Command::Grow(args) => grow::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Salvage(args) => salvage::run(&args),
         Command::Dump(args) => dump::run(&args),

@@ -62,6 +62,16 @@ pub enum Error {
         /// Bytes asked for.
         wanted: u64,
     },
+    /// A pool shall grow that has all there is.
+    #[error("{pool} has {has} bytes, which is all that there is; {how}")]
+    NoMore {
+        /// The path.
+        pool: PathBuf,
+        /// Its bytes.
+        has: u64,
+        /// How there can be more.
+        how: &'static str,
+    },
     /// The log cannot have the size that was asked for.
     #[error("the log of {pool} can have {least} to {most} bytes, {wanted} were asked for")]
     LogSize {

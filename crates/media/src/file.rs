@@ -580,6 +580,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     )
 }
 
+mod growing;
 mod handing;
 mod opening;
 mod room;

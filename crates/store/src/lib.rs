@@ -81,7 +81,7 @@ pub use map::CopiesSeen;
 pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use options::StoreOptions;
 pub use padded::Padded;
-pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool, Settings, grow, renew_id};
+pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool, Settings, forget_whole, grow, growth, renew_id};
 pub use remains::{LOOKUPS, NAMES, Remains};
 pub use requests::Again;
 pub use reserve::{Promised, Reservation};

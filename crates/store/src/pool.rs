@@ -7,10 +7,11 @@ mod settings;
 mod switched;
 
 pub(crate) use choose::COUNT_MAX;
+use choose::whole_superblocks;
 pub use choose::{LOG_PAGES, choose, may_count, may_write, superblock_bytes, superblocks};
 pub use protect::PROTECT_DEFAULT;
 pub use settings::Settings;
-pub use switched::{grow, renew_id};
+pub use switched::{forget_whole, grow, growth, renew_id};
 
 use crate::error::{Error, Stop};
 use crate::log;

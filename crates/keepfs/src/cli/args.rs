@@ -58,6 +58,8 @@ pub enum Command {
     Set(super::set::Set),
     /// Show properties of a pool and of its mount
     Get(super::get::Get),
+    /// Make a pool that is not mounted larger, with its file or device
+    Grow(Grow),
     /// Check a pool that is not mounted; changes nothing unless told to repair
     Check(Check),
     /// Copy out of a pool what can be read, however damaged it is; changes nothing in it
@@ -297,6 +299,22 @@ pub struct Status {
     /// Only pools of which there is something to report; the exit code tells the worst: 3 degraded, 4 faulted
     #[arg(long, short = 'x')]
     pub unhealthy: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `keepfs grow`.
+#[derive(Fields, Debug)]
+pub struct Grow {
+    /// The pool
+    pub pool: PathBuf,
+    /// Its size then, such as 20G, for which a file gets longer; without, all that the file or the device has
+    #[arg(long, value_name = "N")]
+    pub size: Option<Size>,
+    /// Say what would be done, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Answer in JSON
     #[arg(long)]
     pub json: bool,

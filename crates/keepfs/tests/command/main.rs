@@ -9,6 +9,7 @@ mod damage;
 mod damaged;
 mod flushed;
 mod full_host;
+mod grow;
 mod hung;
 mod json;
 mod judge;

@@ -22,7 +22,7 @@ fn place(bed: &Bed) -> (u64, PoolId) {
     (mmp::page_of(&sb).unwrap() * PAGE as u64, PoolId(sb.pool))
 }
 
-fn look(bed: &Bed) -> Seen {
+pub fn look(bed: &Bed) -> Seen {
     let (at, pool) = place(bed);
     let mut page = [0; PAGE];
     fs::File::open(bed.pool())
@@ -33,7 +33,7 @@ fn look(bed: &Bed) -> Seen {
 }
 
 /// Another machine writes the block: it has the pool, and has shown it so often.
-fn other(bed: &Bed, sequence: u64) {
+pub fn other(bed: &Bed, sequence: u64) {
     let (at, pool) = place(bed);
     let mut block = block::unowned(pool, USED, 1, sequence);
     block.nonce = [7; 16];
@@ -44,7 +44,7 @@ fn other(bed: &Bed, sequence: u64) {
     pool.write_all_at(&block::page(&block), at).unwrap();
 }
 
-fn protected() -> Bed {
+pub fn protected() -> Bed {
     let bed = Bed::new();
     done(keepfs(["set", "mmp=1"]).arg(bed.pool()));
     assert!(matches!(look(&bed), Seen::Free(block) if block.interval_s.get() == 1));

@@ -249,6 +249,38 @@ fn what_cannot_be_made_leaves_nothing() {
     assert!(!path.exists());
 }
 
+/// S-2.14, S-2.15: what was kept behind the end before is not kept in the middle, and the lock is one.
+#[test]
+fn a_file_gets_longer_under_its_lock() {
+    use std::os::unix::fs::MetadataExt;
+    let (_folder, path) = place();
+    let device = FileDevice::create(&path, 64 << 8, PLAIN).unwrap();
+    device.write(PageNo(7), &pattern(3), Class::Data).unwrap();
+    device.flush().unwrap();
+    let blocks = || std::fs::metadata(&path).unwrap().blocks() * 512;
+    let before = blocks();
+    let longer = device.lengthened(1 << 18).unwrap();
+    assert_eq!(
+        (longer.pages(), std::fs::metadata(&path).unwrap().len()),
+        (1 << 18, 1 << 30)
+    );
+    assert_eq!(before - blocks(), 1 << 20);
+    longer.write(PageNo((1 << 18) - 1), &pattern(1), Class::Data).unwrap();
+    longer.flush().unwrap();
+    assert_eq!(longer.room.as_ref().unwrap().kept(), 16 << 20);
+    // As many as it has, or fewer: the same file.
+    assert_eq!(longer.lengthened(5).unwrap().pages(), 5);
+    let open = || FileDevice::open(&path, OpenMode::ReadWrite, PLAIN);
+    assert!(matches!(open(), Err(DeviceError::Busy { .. })));
+    drop(device);
+    assert!(matches!(open(), Err(DeviceError::Busy { .. })));
+    assert!(matches!(longer.lengthened(1 << 62), Err(DeviceError::Open { .. })));
+    drop(longer);
+    let mut seen = vec![0; 3 * PAGE];
+    open().unwrap().read(PageNo(7), &mut seen).unwrap();
+    assert_eq!(seen, pattern(3));
+}
+
 /// An ext4 of 32 MiB in memory, mounted; `None` if that cannot be had here.
 struct Small {
     folder: TempDir,

@@ -180,6 +180,13 @@ fn read_slots(device: &dyn Device) -> Vec<Slot> {
     read(device.pages())
 }
 
+/// The pages on which valid superblocks of a pool stand that has, or had, the whole device.
+pub(super) fn whole_superblocks(device: &dyn Device) -> Vec<u64> {
+    let slots = (0..SLOTS).map(|slot| read_slot(device, slot, device.pages()));
+    let is_one = |slot: &Slot| matches!(slot.content, Content::Valid(_));
+    slots.filter(is_one).map(|slot| slot.page).collect()
+}
+
 /// The number of pages by which page 0 says that the slots are placed: it is the same in every superblock of a pool and told in one
 /// sector, so that a torn one tells it too (S-2.1, S-2.15).
 fn told_pages(device: &dyn Device) -> Option<u64> {

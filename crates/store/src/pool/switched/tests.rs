@@ -162,6 +162,47 @@ fn a_pool_that_grows_has_the_one_size_or_the_other() {
     store.close().expect("close");
 }
 
+/// S-2.16: what a pool that had the whole device left there is not taken for the pool's own, and nothing else behind it is touched.
+#[test]
+fn what_another_pool_left_behind_is_not_taken_for_the_pools_own() {
+    let (whole, small) = (Arc::new(SimDevice::new(40_000)), Arc::new(SimDevice::new(2048)));
+    closed(whole.clone(), false);
+    let node = closed(small.clone(), false);
+    let left = whole_superblocks(&*whole);
+    assert!(
+        left.iter().any(|page| *page < 15_000) && left.iter().any(|page| *page > 15_000),
+        "{left:?}"
+    );
+    let over = |pages: &[u64]| {
+        let device = on_larger(&small, 40_000);
+        for page in pages.iter().filter(|page| **page >= 2048) {
+            let mut bytes = [0; PAGE];
+            whole.read(PageNo(*page), &mut bytes).expect("read");
+            device.write(PageNo(*page), &bytes, Class::Data).expect("write");
+        }
+        device
+    };
+    let id = |device: &dyn Device| Pool::on(device).map(|pool| pool.id).ok();
+    let without_first = |device: &SimDevice| {
+        device.write(PageNo(0), &[0; PAGE], Class::Data).expect("write");
+        id(device)
+    };
+    assert_eq!(without_first(&over(&left)), id(&*whole), "that is what it is about");
+    let device = over(&left);
+    assert_eq!(grow(device.clone(), 15_000).expect("grown"), 2048);
+    is_whole(device.clone(), node);
+    let (now, none_left) = (device.image(), on_larger(&small, 40_000).image());
+    for at in 15_000..40_000 {
+        let expected = if left.contains(&at) {
+            vec![0; PAGE]
+        } else {
+            none_left.bytes(PageNo(at)).to_vec()
+        };
+        assert!(now.bytes(PageNo(at))[..] == expected[..], "page {at}");
+    }
+    assert_eq!(without_first(&device), None);
+}
+
 #[test]
 fn a_pool_that_was_not_closed_is_refused() {
     let device = Arc::new(RamDevice::new(2048));

@@ -1,0 +1,38 @@
+//! `keepfs grow`.
+
+use super::args::Grow;
+use super::failure::Failure;
+use super::size::Size;
+use super::unmount::patiently;
+use super::visible::say;
+use super::{Outcome, figures, history};
+use keepfs::Pool;
+use serde_json::json;
+
+/// Makes a pool larger and says what it became.
+pub fn run(args: &Grow) -> Outcome {
+    if let Some(record) = history::server_of(&args.pool) {
+        return Err(Failure::Other(format!(
+            "{}: it is mounted at {}, and grows only while it is not; unmount it first",
+            args.pool.display(),
+            record.dir.display()
+        )));
+    }
+    let size = args.size.map(|size| size.0);
+    let growth = patiently(&args.pool, || match args.dry_run {
+        true => Ok(Pool::growth(&args.pool, size)?),
+        false => Ok(Pool::grow(&args.pool, size)?),
+    })?;
+    if args.json {
+        let answer = json!({
+            "version": figures::VERSION, "pool": args.pool, "dry_run": args.dry_run,
+            "before_bytes": growth.before, "size_bytes": growth.after,
+        });
+        println!("{answer:#}");
+    } else {
+        let verb = if args.dry_run { "would grow" } else { "grew" };
+        let (before, after) = (Size(growth.before), Size(growth.after));
+        say!("{}: it {verb} from {before} to {after}", args.pool.display());
+    }
+    Ok(0)
+}
