@@ -203,6 +203,28 @@ pub(crate) fn versions(bytes: &Page) -> impl Iterator<Item = u32> {
     })
 }
 
+/// Whether the entries of a leaf follow one another to its end, as many as its head tells.
+pub(crate) fn is_laid_out(bytes: &Page) -> bool {
+    let Ok((head, _)) = LeafHead::read_from_prefix(&bytes[HEADER..]) else {
+        return false;
+    };
+    let (mut at, mut live, mut dead) = (FIRST, 0, 0);
+    let tail = usize::from(head.tail.get());
+    while at < tail.min(PAGE) {
+        let Some((entry, name)) = entry_at(&bytes[..], at) else {
+            return false;
+        };
+        let size = entry_size(name.len());
+        match entry.state {
+            LIVE => live += 1,
+            DEAD => dead += size,
+            _ => return false,
+        }
+        at += size;
+    }
+    at == tail && live == u32::from(head.live.get()) && dead == usize::from(head.dead.get())
+}
+
 /// Bytes in dead entries of a leaf, as its head tells.
 pub(crate) fn dead(bytes: &Page) -> u16 {
     LeafHead::read_from_prefix(&bytes[HEADER..]).map_or(0, |(head, _)| head.dead.get())

@@ -67,7 +67,7 @@ fn child(pool: &mut Pool<'_>, space: Space, level: u8, number: u64, entry: &MapE
     }
 }
 
-pub(crate) fn leaf_entry(pool: &mut Pool<'_>, space: Space, index: u64, entry: &MapEntry) {
+fn leaf_entry(pool: &mut Pool<'_>, space: Space, index: u64, entry: &MapEntry) {
     let id = MetaId::new(space, index);
     let known = index < limit(space, pool) && id.index() == index;
     if !known {
@@ -143,6 +143,24 @@ fn claim(pool: &mut Pool<'_>, id: MetaId, entry: &MapEntry) -> bool {
         }
     }
     own
+}
+
+/// S-4.3: whether an entry that nobody vouches for may stand there. Says nothing.
+pub(crate) fn is_formed(pool: &Pool<'_>, id: MetaId, entry: &MapEntry) -> bool {
+    let (first, second, pages) = (entry.first.get(), entry.second.get(), pool.pages());
+    let is_empty = first == 0 && second == 0 && entry.crc.get() == 0;
+    let is_second = match pool.sb.meta_copies.get() {
+        2 => (1..pages).contains(&second) && second != first,
+        _ => second == 0,
+    };
+    let is_pages = (1..pages).contains(&first) && is_second && kind_fits(id, entry.kind);
+    let is_known = id.space().is_some_and(|space| id.index() < limit(space, pool));
+    let is_right = match entry.state {
+        LIVE => is_pages,
+        DEAD => is_empty,
+        _ => false,
+    };
+    is_right && is_known && entry.generation.get() > 0 && entry.reserved.get() == 0
 }
 
 pub(crate) fn kind_fits(id: MetaId, kind: u8) -> bool {

@@ -1,21 +1,25 @@
 //! Metablocks found by their headers, where the map that leads to them is lost (S-21.2).
 
+mod plausible;
+mod sums;
+
+use crate::Page;
 use crate::bitmap::{Set, ones};
 use crate::finding::Finding;
 use crate::image::Image;
-use crate::map::{entry_at, kind_fits, leaf_entry};
+use crate::map::kind_fits;
 use crate::pool::{Load, Pool, header};
 use crate::report::Sink;
 use crate::superblock;
-use crate::{Page, is_zero};
 use keepfs_codes::crc64;
 use keepfs_format::blockmap::{self, PageEntry};
 use keepfs_format::inode::{self, PER_BLOCK};
-use keepfs_format::map::{CHUNKS, Chunk, FANOUT, LIVE, MapEntry, chunk_offset, entry_offset};
+use keepfs_format::map::{CHUNKS, Chunk, LIVE, MapEntry, chunk_offset};
 use keepfs_format::metablock::MAGIC;
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, Kind, MetaId, PAGE, Space};
 use std::collections::BTreeMap;
+use sums::{Said, Sums};
 
 /// Pages by the metablock that their header names.
 type Found = BTreeMap<u64, Vec<u64>>;
@@ -27,6 +31,13 @@ struct Used {
     pages: Set,
 }
 
+/// What is known of a pool whose map has holes.
+struct Evidence {
+    found: Found,
+    used: Used,
+    sums: Sums,
+}
+
 /// Fills the holes of the map with what the device holds. What is in none of its pages does not exist from here on. How many
 /// metablocks were found so.
 pub(crate) fn fill(pool: &mut Pool<'_>) -> u64 {
@@ -35,20 +46,23 @@ pub(crate) fn fill(pool: &mut Pool<'_>) -> u64 {
     }
     let known = known_homes(pool);
     let found = match &known {
-        Some(used) => {
-            let pages: Vec<u64> = used.iter().filter(|page| !pool.home_pages.has(*page)).collect();
+        Some(homes) => {
+            let pages: Vec<u64> = homes.used.iter().filter(|page| !pool.home_pages.has(*page)).collect();
             collect(pool, pages.into_iter())
         }
         None => collect(pool, 1..pool.pages()),
     };
+    let (is_known, chunks) = known.as_ref().map_or((false, &[][..]), |homes| (true, &homes.chunks));
+    let sums = Sums::read(pool, &found, chunks);
     let used = Used {
-        is_known: known.is_some(),
-        pages: known.unwrap_or_else(|| likely_homes(pool, &found)),
+        is_known,
+        pages: known.map_or_else(|| likely_homes(pool, &found), |homes| homes.used),
     };
+    let evidence = Evidence { found, used, sums };
     let holes = core::mem::take(&mut pool.holes);
     let mut number = 0;
     for (space, first, end) in holes.iter() {
-        number += fill_hole(pool, space, first, end, &found, &used);
+        number += fill_hole(pool, space, first, end, &evidence);
         pool.rows[space as usize].sort_unstable_by_key(|row| row.index);
         pool.rows[space as usize].dedup_by_key(|row| row.index);
     }
@@ -76,21 +90,34 @@ pub(crate) fn superblock_of(image: &dyn Image, sink: &mut Sink) -> Option<Box<Su
     Some(sb)
 }
 
-/// The pages that HOMES calls used, if all of it can be read.
-fn known_homes(pool: &mut Pool<'_>) -> Option<Set> {
+/// What HOMES says.
+#[derive(Default)]
+struct Homes {
+    used: Set,
+    /// First page and number of pages of each chunk.
+    chunks: Vec<(u64, u64)>,
+}
+
+/// HOMES of the checkpoint, if all of it can be read.
+fn known_homes(pool: &mut Pool<'_>) -> Option<Homes> {
     if pool.holes.any(Space::Homes) {
         return None;
     }
-    let mut used = Set::default();
+    let mut homes = Homes::default();
     for index in pool.live(Space::Homes) {
         match pool.load(MetaId::new(Space::Homes, index)) {
-            Load::Live(bytes) => used_pages(&bytes).for_each(|page| {
-                used.add(page);
-            }),
+            Load::Live(bytes) => {
+                used_pages(&bytes).for_each(|page| {
+                    homes.used.add(page);
+                });
+                homes
+                    .chunks
+                    .extend(chunks(&bytes).map(|chunk| (chunk.start(), chunk.pages().into())));
+            }
             _ => return None,
         }
     }
-    Some(used)
+    Some(homes)
 }
 
 /// The same from pages found: of each metablock the one whose pages hold metadata most often, and are known homes.
@@ -120,10 +147,14 @@ fn likely_homes(pool: &Pool<'_>, found: &Found) -> Set {
     used
 }
 
-fn used_pages(bytes: &Page) -> impl Iterator<Item = u64> {
+fn chunks(bytes: &Page) -> impl Iterator<Item = Chunk> {
     let chunk = |slot| Chunk::read_from_prefix(&bytes[chunk_offset(slot)..]).ok();
     let chunks = (0..CHUNKS).filter_map(chunk).map(|(chunk, _)| chunk);
-    chunks.filter(|chunk| chunk.start() != 0).flat_map(|chunk| {
+    chunks.filter(|chunk| chunk.start() != 0)
+}
+
+fn used_pages(bytes: &Page) -> impl Iterator<Item = u64> {
+    chunks(bytes).flat_map(|chunk| {
         let bits: Vec<u64> = ones(&chunk.used).collect();
         let (start, length) = (chunk.start(), u64::from(chunk.pages()));
         bits.into_iter()
@@ -138,59 +169,68 @@ fn read(pool: &Pool<'_>, page: u64) -> Option<Page> {
 }
 
 fn collect(pool: &Pool<'_>, pages: impl Iterator<Item = u64>) -> Found {
-    let (start, length) = (pool.sb.log_start.get(), pool.sb.log_pages.get());
-    let log = start..start.saturating_add(length);
+    let log = log_pages(pool);
     let mut found = Found::new();
     for page in pages.filter(|page| !log.contains(page) && !pool.home_pages.has(*page)) {
-        let Some(bytes) = read(pool, page) else { continue };
-        let head = header(&bytes);
-        let id = MetaId(head.id.get());
-        let is_ours = head.magic.get() == MAGIC && head.pool.get() == pool.tag();
-        if is_ours && head.generation.get() > 0 && kind_fits(id, head.kind) {
+        if let Some((id, _)) = read(pool, page).and_then(|bytes| ours(pool, &bytes)) {
             found.entry(id.0).or_default().push(page);
         }
     }
     found
 }
 
-fn fill_hole(pool: &mut Pool<'_>, space: Space, first: u64, end: u64, found: &Found, used: &Used) -> u64 {
+fn log_pages(pool: &Pool<'_>) -> core::ops::Range<u64> {
+    let (start, length) = (pool.sb.log_start.get(), pool.sb.log_pages.get());
+    start..start.saturating_add(length)
+}
+
+/// The metablock that a page says it holds, with its generation.
+fn ours(pool: &Pool<'_>, bytes: &Page) -> Option<(MetaId, u32)> {
+    let head = header(bytes);
+    let id = MetaId(head.id.get());
+    let is_ours = head.magic.get() == MAGIC && head.pool.get() == pool.tag();
+    let generation = head.generation.get();
+    (is_ours && generation > 0 && kind_fits(id, head.kind)).then_some((id, generation))
+}
+
+fn fill_hole(pool: &mut Pool<'_>, space: Space, first: u64, end: u64, evidence: &Evidence) -> u64 {
     let mut number = 0;
     // A map page that is only out of reach tells more than the metablocks themselves: their sums.
-    let maps = MetaId::map(space, 0, first / FANOUT).0..=MetaId::map(space, 0, end.saturating_sub(1) / FANOUT).0;
-    let mut mapped = Vec::new();
-    for (id, pages) in found.range(maps).filter(|_| used.is_known) {
-        let Some((entry, bytes)) = best(pool, MetaId(*id), pages, used, true) else {
-            continue;
-        };
-        claim(pool, MetaId(*id), &entry);
-        let Some((_, _, n)) = MetaId(*id).as_map() else {
-            continue;
-        };
-        for slot in 0..FANOUT {
-            let at = entry_offset(slot);
-            if !is_zero(&bytes[at..at + size_of::<MapEntry>()]) {
-                leaf_entry(pool, space, n * FANOUT + slot, &entry_at(&bytes, slot));
-            }
-        }
-        pool.map_pages += 1;
-        number += 1;
-        mapped.push(n);
+    let said = if evidence.used.is_known {
+        sums::said(pool, space, first, end, &evidence.found)
+    } else {
+        Said::default()
+    };
+    number += said.pages.len() as u64;
+    pool.map_pages += said.pages.len() as u64;
+    for (id, entry) in &said.pages {
+        claim(pool, *id, entry);
+    }
+    for (index, entry) in &said.right {
+        push(pool, space, *index, entry);
     }
     let blocks = MetaId::new(space, first).0..=MetaId::new(space, (end - 1).min((1 << 56) - 1)).0;
-    for (id, pages) in found.range(blocks) {
+    let mut other = said.other;
+    for (id, pages) in evidence.found.range(blocks) {
         let index = MetaId(*id).index();
-        if mapped.contains(&(index / FANOUT)) {
+        if said.right.contains_key(&index) {
             continue;
         }
-        if let Some((entry, _)) = best(pool, MetaId(*id), pages, used, false) {
-            leaf_entry_found(pool, space, index, &entry);
+        if let Some(entry) = best(pool, MetaId(*id), pages, evidence, other.get(&index)) {
+            other.remove(&index);
+            push(pool, space, index, &entry);
             number += 1;
         }
+    }
+    // What is said to exist and is found nowhere is lost; what is said to be dead, dead.
+    for (index, entry) in &other {
+        push(pool, space, *index, entry);
     }
     number
 }
 
-fn leaf_entry_found(pool: &mut Pool<'_>, space: Space, index: u64, entry: &MapEntry) {
+/// Makes the entry a row of the map.
+fn push(pool: &mut Pool<'_>, space: Space, index: u64, entry: &MapEntry) {
     claim(pool, MetaId::new(space, index), entry);
     pool.rows[space as usize].push(crate::pool::Row {
         index,
@@ -210,46 +250,59 @@ fn claim(pool: &mut Pool<'_>, id: MetaId, entry: &MapEntry) {
     }
 }
 
-/// Which of several pages holds the metablock as it is: one that HOMES calls used, that stands twice, that is the newest.
-fn best(pool: &Pool<'_>, id: MetaId, pages: &[u64], used: &Used, only_used: bool) -> Option<(MapEntry, Page)> {
-    let mut kinds: Vec<(Page, Vec<u64>)> = Vec::new();
-    for page in pages.iter().filter(|page| !pool.home_pages.has(**page)) {
-        let Some(bytes) = read(pool, *page) else { continue };
-        match kinds.iter_mut().find(|(known, _)| *known == bytes) {
-            Some((_, pages)) => pages.push(*page),
-            None => kinds.push((bytes, vec![*page])),
-        }
-    }
+/// Which of several pages holds the metablock as it is. `said` is what a map page says of it that has no sum itself.
+fn best(pool: &Pool<'_>, id: MetaId, pages: &[u64], evidence: &Evidence, said: Option<&MapEntry>) -> Option<MapEntry> {
+    let (used, sums) = (&evidence.used, &evidence.sums);
+    let mut versions = versions(pool, pages);
+    versions.retain(|(bytes, pages)| said.is_none_or(|said| sums::may_be(said, pages, bytes)));
     let rank = |(bytes, pages): &(Page, Vec<u64>)| {
         let is_used = pages.iter().any(|page| used.pages.has(*page));
         // HOMES that were found may be as old as anything else.
         (
             is_used && used.is_known,
+            plausible::is_plausible(bytes),
             header(bytes).generation.get(),
             newness(id, bytes),
+            sums.has(id, bytes),
             is_used,
             pages.len().min(2),
+            // What was written in part only has zeros.
+            bytes.iter().filter(|byte| **byte != 0).count(),
         )
     };
-    let (bytes, mut pages) = kinds.into_iter().max_by_key(rank)?;
+    let (bytes, mut pages) = versions.into_iter().max_by_key(rank)?;
     let is_used = |page: &u64| used.pages.has(*page);
-    if only_used && !pages.iter().any(is_used) {
-        return None;
-    }
     pages.sort_by_key(|page| !is_used(page));
     let copies = pool.sb.meta_copies.get();
     let second = pages.get(1).copied().filter(|_| copies == 2).unwrap_or(0);
-    let head = header(&bytes);
-    let entry = MapEntry {
-        first: pages.first().copied()?.into(),
+    Some(entry_of(&bytes, *pages.first()?, second))
+}
+
+/// The different contents of these pages, each with the pages that have it; none of a page that the map leads to.
+fn versions(pool: &Pool<'_>, pages: &[u64]) -> Vec<(Page, Vec<u64>)> {
+    let mut versions: Vec<(Page, Vec<u64>)> = Vec::new();
+    for page in pages.iter().filter(|page| !pool.home_pages.has(**page)) {
+        let Some(bytes) = read(pool, *page) else { continue };
+        match versions.iter_mut().find(|(known, _)| *known == bytes) {
+            Some((_, pages)) => pages.push(*page),
+            None => versions.push((bytes, vec![*page])),
+        }
+    }
+    versions
+}
+
+/// The map entry of a metablock that was found.
+fn entry_of(bytes: &Page, first: u64, second: u64) -> MapEntry {
+    let head = header(bytes);
+    MapEntry {
+        first: first.into(),
         second: second.into(),
-        crc: crc64::full(&bytes).into(),
+        crc: crc64::full(bytes).into(),
         generation: head.generation,
         kind: head.kind,
         state: LIVE,
         reserved: 0.into(),
-    };
-    Some((entry, bytes))
+    }
 }
 
 /// What only grows while a metablock lives: versions of what is in it, then times, or what was removed.
