@@ -134,7 +134,7 @@ fn file_options(options: &OpenOptions) -> FileOptions {
 }
 
 /// Name and boot of this machine, as far as it tells.
-fn this_machine() -> Who {
+pub(crate) fn this_machine() -> Who {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
     let host = rustix::system::uname();

@@ -1,12 +1,13 @@
 //! Making a pool: never over somebody's data unless told so, never on a device in use.
 
+use crate::claim::this_machine;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
-use keepfs_media::{Class, Device, PAGE, PageNo, mounts, signature};
-use keepfs_store::{ARENA_MIN, LOG_PAGES, PROTECT_DEFAULT, Protection};
+use keepfs_media::{Class, Device, DeviceError, PAGE, PageNo, mounts, signature};
+use keepfs_store::{ARENA_MIN, LOG_PAGES, PROTECT_DEFAULT, Protection, StoreOptions};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub struct CreateOptions {
     pub meta_copies: u32,
     /// What guards metadata in memory.
     pub protect: Protection,
-    /// Overwrite whatever is there. A device in use is refused all the same.
+    /// Overwrite whatever is there. A device in use is refused all the same, a pool that another machine has too.
     pub force: bool,
     /// Tell a block device first that nothing on it is needed any more.
     pub discard: bool,
@@ -73,7 +74,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Signature`] and [`Error::NotEmpty`] unless forced; [`Error::NoSize`], [`Error::DeviceTooSmall`],
-    /// [`Error::Label`], [`Error::LogSize`]; [`Error::Device`] if it is in use or fails; [`Error::Pool`] if it is too small.
+    /// [`Error::Label`], [`Error::LogSize`]; [`Error::Device`] if it is in use or fails; [`Error::Pool`] if it is too small, or another machine has it.
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
         let path = path.as_ref();
         if options.label.len() > LABEL_MAX {
@@ -99,6 +100,9 @@ impl Pool {
 /// Opens what exists, if it may be overwritten, and gives a file the size that was asked for.
 fn prepare(path: &Path, options: &CreateOptions) -> Result<FileDevice> {
     let is_file = fs::metadata(path).map_err(Error::io("look at", path))?.is_file();
+    if options.force {
+        claim(path, options)?;
+    }
     if is_file && let Some(size) = options.size {
         resize(path, size, options.force)?;
     }
@@ -111,21 +115,58 @@ fn prepare(path: &Path, options: &CreateOptions) -> Result<FileDevice> {
     }
     let part = options.size.unwrap_or(device.pages() * PAGE as u64);
     refuse_larger(path, &device, part)?;
+    let pages = part / PAGE as u64;
     if options.discard {
         // A device that cannot does no harm, and one that fails will say so at the first write.
-        let _ = device.discard(PageNo(0), device.pages());
+        let _ = device.discard(PageNo(0), pages);
     }
-    forget_superblocks(&device)?;
-    Ok(device.limited(part / PAGE as u64)?)
+    forget_superblocks(&device, pages).map_err(of_pool(path))?;
+    Ok(device.limited(pages)?)
 }
 
-/// A pool that had the whole device must not be found again when a smaller one is mounted (S-2.1).
-fn forget_superblocks(device: &FileDevice) -> Result<()> {
-    for slot in 0..SLOTS {
-        let page = PageNo(slot_page(slot, device.pages()));
-        device.write(page, &[0; PAGE], Class::Superblock)?;
+/// A pool that had the whole device must not be found again when one of its first `part` pages is mounted (S-2.1, S-2.16).
+fn forget_superblocks(device: &dyn Device, part: u64) -> core::result::Result<(), keepfs_store::Error> {
+    let slots = (0..SLOTS).map(|slot| slot_page(slot, device.pages()));
+    for page in slots.filter(|page| *page < part) {
+        device.write(PageNo(page), &[0; PAGE], Class::Superblock)?;
     }
-    Ok(device.flush()?)
+    keepfs_store::forget_whole(device, part)
+}
+
+/// The pool that is to be overwritten is claimed as a mount claims it: one that another machine has is refused (S-2.12). Before this
+/// machine lets go of it, it is none any more, so that nobody has it in between.
+fn claim(path: &Path, options: &CreateOptions) -> Result<()> {
+    let device = match FileDevice::open(path, OpenMode::ReadWrite, FileOptions::default()) {
+        Ok(device) => device,
+        // Too short for a pool: a file may get longer.
+        Err(DeviceError::Unsuitable { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    if device.is_block_device() {
+        refuse_larger(path, &device, options.size.unwrap_or(0))?;
+    }
+    let pages = options.size.map_or(device.pages(), |size| size / PAGE as u64);
+    options
+        .log_size
+        .map(|bytes| log_pages(path, pages, bytes))
+        .transpose()?;
+    let who = StoreOptions {
+        who: this_machine(),
+        ..StoreOptions::default()
+    };
+    match keepfs_store::mmp::overwritten(Arc::new(device), &who, |device| forget_superblocks(&*device, pages)) {
+        // There is no pool, or none that says who has it.
+        Err(keepfs_store::Error::BadPool(_)) => Ok(()),
+        other => other.map_err(of_pool(path)),
+    }
+}
+
+fn of_pool(path: &Path) -> impl FnOnce(keepfs_store::Error) -> Error {
+    let pool = path.to_owned();
+    move |source| Error::Pool {
+        pool,
+        source: source.into(),
+    }
 }
 
 fn refuse_larger(path: &Path, device: &FileDevice, wanted: u64) -> Result<()> {
@@ -151,7 +192,7 @@ fn resize(path: &Path, size: u64, force: bool) -> Result<()> {
     if now == size {
         return Ok(());
     }
-    let in_use = |by: String| keepfs_media::DeviceError::Busy {
+    let in_use = |by: String| DeviceError::Busy {
         path: path.to_owned(),
         by,
     };
@@ -187,8 +228,8 @@ fn refuse_data(path: &Path, device: &FileDevice, is_file: bool) -> Result<()> {
 }
 
 /// The log must end before the second superblock slot (S-2.1, S-2.3).
-fn log_pages(path: &Path, device: &FileDevice, bytes: u64) -> Result<u64> {
-    let room = (device.pages() / 4).saturating_sub(1);
+fn log_pages(path: &Path, pool: u64, bytes: u64) -> Result<u64> {
+    let room = (pool / 4).saturating_sub(1);
     let (least, most) = (*LOG_PAGES.start(), room.min(*LOG_PAGES.end()));
     let pages = bytes / PAGE as u64;
     match (least..=most).contains(&pages) {
@@ -203,7 +244,7 @@ fn log_pages(path: &Path, device: &FileDevice, bytes: u64) -> Result<u64> {
 }
 
 fn format(path: &Path, device: FileDevice, options: &CreateOptions) -> Result<()> {
-    let log_size = options.log_size.map(|bytes| log_pages(path, &device, bytes));
+    let log_size = options.log_size.map(|bytes| log_pages(path, device.pages(), bytes));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let format = FormatOptions {
         label: options.label.clone(),

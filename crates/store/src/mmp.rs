@@ -73,6 +73,30 @@ pub fn claimed<T>(
     }
 }
 
+/// Claims the pool on `device` as [`claimed`] does, to overwrite it, and lets go of it without a word: `erase` has made it none. Of a
+/// pool that is not protected nothing is erased.
+///
+/// Errors: there is no pool; `Taken`, another machine has it; those of `erase`, and of the device.
+pub fn overwritten(
+    device: Arc<dyn Device>,
+    options: &crate::StoreOptions,
+    erase: impl FnOnce(Arc<dyn Device>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let Some(guard) = guard_of(&device, &options.who, options.background)? else {
+        return Ok(());
+    };
+    guard.claim(Why::Open)?;
+    let erased = match guard.interval_s() {
+        Some(_) => erase(Arc::new(Guarded::new(device, guard.clone()))),
+        None => Ok(()),
+    };
+    match erased {
+        Ok(()) => guard.end(),
+        Err(_) => guard.leave(),
+    }
+    erased
+}
+
 impl Store {
     /// Seconds of the interval in which this machine shows that it has the pool (S-2.12). `None`: nobody is asked.
     pub fn mmp(&self) -> Option<u32> {

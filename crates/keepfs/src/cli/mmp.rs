@@ -21,3 +21,13 @@ pub fn of(image: &dyn Image, pool: &Pool) -> (Option<u32>, Option<String>) {
         ),
     }
 }
+
+/// What the machine calls itself that has the pool, or had it when it ended.
+pub fn host(image: &dyn Image, pool: &Pool) -> Option<String> {
+    let mut page = [0; PAGE];
+    image.read(pool.mmp?, &mut page).ok()?;
+    match block::read(&page, pool.id) {
+        block::Seen::Used(block) => Some(block::text(&block.host)),
+        _ => None,
+    }
+}

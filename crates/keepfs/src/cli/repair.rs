@@ -6,6 +6,7 @@ use super::Outcome;
 use super::args::Check;
 use super::failure::Failure;
 use super::image::DeviceImage;
+use super::mmp;
 use super::progress::watched;
 use super::unmount::patiently;
 use super::visible::say;
@@ -13,6 +14,7 @@ use keepfs_audit::mend::{Plan, Refusal, plan};
 use keepfs_audit::read::superblock_of;
 use keepfs_audit::{Image, Options, walk};
 use keepfs_format::PoolId;
+use keepfs_store::Pool;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use undo::Undo;
@@ -23,6 +25,8 @@ const CLEAN: u8 = 0;
 const CORRECTED: u8 = 1;
 /// Errors are left.
 const ERRORS: u8 = 4;
+/// It was not looked for errors: another machine may have it.
+const IN_USE: u8 = 8;
 
 /// The answer for programs.
 #[derive(Serialize)]
@@ -50,6 +54,12 @@ pub fn run(args: &Check) -> Outcome {
         Ok(plan) => plan,
         Err(refusal) => return refused(args, &refusal),
     };
+    // What of a pool in use changes meanwhile, no walk can tell.
+    if plan.writes.is_empty()
+        && let Some(host) = superblock_of(&image).and_then(|sb| mmp::host(&image, &Pool::of(&sb)))
+    {
+        return refused(args, &Refusal::Claimed { host });
+    }
     if !args.json {
         tell(args, &plan);
     }
@@ -107,7 +117,10 @@ fn refused(args: &Check, refusal: &Refusal) -> Outcome {
     } else {
         say!("{}: nothing was changed: {refusal}", args.pool.display());
     }
-    Ok(ERRORS)
+    Ok(match refusal {
+        Refusal::Claimed { .. } => IN_USE,
+        _ => ERRORS,
+    })
 }
 
 fn tell(args: &Check, plan: &Plan) {

@@ -1,9 +1,10 @@
 //! Making pools, and refusing to.
 
 use super::bed::{Bed, KEEPFS, done, done_when_free, fails, keepfs, possible, run};
+use super::twice::Loop;
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -217,6 +218,59 @@ fn use_device(bed: &Bed, device: &str) -> Result<(), String> {
         done(&mut keepfs(step));
     }
     Ok(())
+}
+
+/// S-2.16: what lies behind the pool is somebody else's.
+#[test]
+fn what_lies_behind_a_part_of_a_device_is_left_alone() {
+    if !possible() {
+        return;
+    }
+    const SIZE: usize = 48 << 20;
+    let bed = Bed::empty();
+    let backing = bed.path("backing");
+    let foreign: Vec<u8> = (0..SIZE as u64).map(|at| (at / 4096 * 7 + at % 251) as u8).collect();
+    fs::write(&backing, &foreign).unwrap();
+    let device = Loop::over(&backing);
+    let create = |args: &[&str]| done(keepfs(["create", "--force"]).args(args).arg(&device.0));
+    // What stands in the file is what the device shows once it was flushed.
+    let behind = |size: usize| {
+        done(Command::new("blockdev").arg("--flushbufs").arg(&device.0));
+        fs::read(&backing).unwrap().split_off(size << 20)
+    };
+    for size in [24, 13, 40, 4] {
+        for discard in [&[][..], &["--no-discard"]] {
+            fs::write(&backing, &foreign).unwrap();
+            done(Command::new("blockdev").arg("--flushbufs").arg(&device.0));
+            create(&[&["--size", &format!("{size}M")], discard].concat());
+            assert!(behind(size) == foreign[size << 20..], "{size}M {discard:?}");
+            done(keepfs(["check"]).arg(&device.0));
+        }
+    }
+    // But for superblocks of a pool that had it all: its own slots.
+    create(&[]);
+    let whole = behind(20);
+    create(&["--size", "20M"]);
+    let part = behind(20);
+    let changed: Vec<usize> = (0..part.len() / 4096)
+        .filter(|page| whole[page * 4096..][..4096] != part[page * 4096..][..4096])
+        .collect();
+    assert_eq!(changed, [1024, 4096], "24M and 36M of the device");
+    assert!(
+        changed
+            .iter()
+            .all(|page| part[page * 4096..][..4096].iter().all(|byte| *byte == 0))
+    );
+    // Nobody finds it, with page 0 gone.
+    fs::File::options()
+        .write(true)
+        .open(&backing)
+        .unwrap()
+        .write_all_at(&[0; 4096], 0)
+        .unwrap();
+    done(Command::new("blockdev").arg("--flushbufs").arg(&device.0));
+    let (_, said) = fails(keepfs(["get", "all"]).arg(&device.0));
+    assert!(said.contains("none of the four superblock slots"), "{said}");
 }
 
 /// Decision 0817: who can read the file reads past all rights in the pool, and who can open it can lock it.

@@ -161,6 +161,92 @@ fn a_server_takes_the_place_of_a_dead_one_and_keeps_its_claim() {
     bed.check();
 }
 
+/// Another machine shows that it lives, as fast as it can, as long as `work` takes.
+fn while_it_lives(bed: &Bed, work: impl FnOnce()) {
+    let (is_done, lives) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for sequence in 0.. {
+                if is_done.load(Ordering::Relaxed) {
+                    return;
+                }
+                other(bed, sequence);
+                lives.store(true, Ordering::Relaxed);
+                thread::park_timeout(std::time::Duration::from_millis(100));
+            }
+        });
+        soon("it lives", || lives.load(Ordering::Relaxed).then_some(()));
+        // A panic would wait for ever for the other machine.
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        is_done.store(true, Ordering::Relaxed);
+        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+/// Without what the other machine writes.
+fn without_block(bed: &Bed) -> Vec<u8> {
+    let at = place(bed).0 as usize;
+    let mut bytes = fs::read(bed.pool()).unwrap();
+    bytes.drain(at..at + PAGE);
+    bytes
+}
+
+#[test]
+fn a_pool_that_another_machine_has_is_not_overwritten() {
+    let bed = protected();
+    let before = without_block(&bed);
+    while_it_lives(&bed, || {
+        for size in [&[][..], &["--size", "32M"]] {
+            let (code, said) = fails(keepfs(["create", "--force"]).args(size).arg(bed.pool()));
+            assert_eq!(code, 1);
+            assert!(
+                said.contains("in use by machine other, which has it mounted at /there"),
+                "{said}"
+            );
+        }
+        assert!(without_block(&bed) == before, "it was changed");
+        // What cannot be made is told before anybody waits, and nothing is lost by it.
+        let (_, said) = fails(keepfs(["create", "--force", "--log-size", "64M"]).arg(bed.pool()));
+        assert!(said.contains("the log of"), "{said}");
+    });
+    assert!(without_block(&bed) == before, "it was changed");
+    // It has lost power: its block stands still.
+    done(keepfs(["create", "--force"]).arg(bed.pool()));
+    assert!(matches!(look(&bed), Seen::Off(_)));
+    bed.check();
+}
+
+#[test]
+fn a_pool_that_another_machine_has_is_not_repaired() {
+    let bed = protected();
+    other(&bed, 0);
+    let repair = |more: &[&str]| {
+        let output = run(keepfs(["check", "--repair"]).args(more).arg(bed.pool()));
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("other has the pool or had it when it failed"), "{said}");
+        output.status.code()
+    };
+    // A healthy one, as far as that can be told.
+    let before = fs::read(bed.pool()).unwrap();
+    assert_eq!(
+        (repair(&[]), repair(&["--dry-run"]), repair(&["--json"])),
+        (Some(8), Some(8), Some(8))
+    );
+    assert!(fs::read(bed.pool()).unwrap() == before, "it was changed");
+    // A metablock of which no copy is good.
+    let mapped = done(keepfs(["dump", "--json"]).arg(bed.pool()).args(["map", "Inodes:0"]));
+    let mapped: serde_json::Value = serde_json::from_str(&mapped).unwrap();
+    let home = |which: &str| mapped["map"][0][which].as_u64().unwrap();
+    let pages = [home("first"), home("second")];
+    let pool = fs::File::options().write(true).open(bed.pool()).unwrap();
+    pages
+        .iter()
+        .for_each(|page| pool.write_all_at(&[0; PAGE], page * PAGE as u64).unwrap());
+    let before = fs::read(bed.pool()).unwrap();
+    assert_eq!((repair(&[]), repair(&["--json"])), (Some(8), Some(8)));
+    assert!(fs::read(bed.pool()).unwrap() == before, "it was changed");
+}
+
 #[test]
 fn what_makes_no_interval_is_refused() {
     let bed = Bed::new();
