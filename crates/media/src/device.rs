@@ -65,6 +65,15 @@ pub trait Device: Send + Sync {
     /// [`DeviceError::NoDiscard`] if it cannot be told such things, and nothing happened.
     fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError>;
 
+    /// Has room for `pages` pages from `at` on, so that writing them cannot fail for want of it, where the device is a file that gets
+    /// room as it is written.
+    ///
+    /// # Errors
+    /// [`DeviceError::HostFull`] if there is none; others if the device fails.
+    fn provide(&self, _at: PageNo, _pages: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Fills `buf` from page `at` on as other machines that share the device see it now, past all that waits in this one.
     fn read_shared(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.read_fresh(at, buf)

@@ -494,6 +494,18 @@ impl Device for FileDevice {
         Ok(())
     }
 
+    fn provide(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        let file = self.writable()?;
+        check_range(self.pages, at, pages)?;
+        if self.kind == Kind::Block || pages == 0 {
+            return Ok(());
+        }
+        match sys::allocate(file, at.0 * PAGE_BYTES, pages * PAGE_BYTES) {
+            Err(error) if !is_unsupported(&error) => Err(self.fails("allocate", at, error)),
+            _ => Ok(()),
+        }
+    }
+
     fn read_shared(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
         check_span(self.pages, at, buf.len())?;
         let Some(file) = self.shared() else {

@@ -53,6 +53,10 @@ impl<D: Device, H: Hooks> Device for Hooked<D, H> {
         self.hooks.before_read(at, buf.len())?;
         self.device.read(at, buf)
     }
+    fn read_fresh(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.hooks.before_read(at, buf.len())?;
+        self.device.read_fresh(at, buf)
+    }
     fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
         self.hooks.before_write(at, data.len(), class)?;
         self.device.write(at, data, class)
@@ -64,6 +68,12 @@ impl<D: Device, H: Hooks> Device for Hooked<D, H> {
     fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
         self.hooks.before_discard(at, pages)?;
         self.device.discard(at, pages)
+    }
+    fn provide(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        self.device.provide(at, pages)
+    }
+    fn forget(&self) {
+        self.device.forget();
     }
     fn counters(&self) -> Counters {
         self.device.counters()
@@ -87,6 +97,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
         (**self).read(at, buf)
     }
+    fn read_fresh(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        (**self).read_fresh(at, buf)
+    }
     fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
         (**self).write(at, data, class)
     }
@@ -98,6 +111,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
         (**self).discard(at, pages)
+    }
+    fn provide(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        (**self).provide(at, pages)
     }
     fn read_shared(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
         (**self).read_shared(at, buf)

@@ -90,8 +90,8 @@ pub(crate) fn punch_hole(file: &File, start: u64, len: u64) -> io::Result<()> {
     })
 }
 
-/// Has `len` bytes from `start` on, behind the end of the regular file `file`, allocated; its size stays.
-pub(crate) fn allocate_behind(file: &File, start: u64, len: u64) -> io::Result<()> {
+/// Has `len` bytes from `start` on, be it behind the end of the regular file `file`, allocated; its size stays.
+pub(crate) fn allocate(file: &File, start: u64, len: u64) -> io::Result<()> {
     let start = libc::off64_t::try_from(start).map_err(io::Error::other)?;
     let len = libc::off64_t::try_from(len).map_err(io::Error::other)?;
     uninterrupted(|| {

@@ -240,7 +240,10 @@ impl Store {
             let page = keepfs_format::superblock::slot_page(slot, sb.pages.get());
             device.write(PageNo(page), &blank, Class::Superblock)?;
         }
-        mmp::write_first(&*device, &Pool::of(&sb))?;
+        let pool = Pool::of(&sb);
+        mmp::write_first(&*device, &pool)?;
+        // The log is written all around; a full host must not end that (S-2.14).
+        device.provide(PageNo(pool.log.start), pool.log.pages)?;
         device.flush()?;
         let options = StoreOptions {
             background: false,

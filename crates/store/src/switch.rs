@@ -122,11 +122,11 @@ impl Device for Switch {
         counted(done, &self.refused.writes)
     }
     fn write_vectored(&self, at: PageNo, parts: &[&[u8]], class: Class) -> Result<(), DeviceError> {
-        counted(
-            self.for_op(DeviceOp::Write, at)
-                .and_then(|d| d.write_vectored(at, parts, class)),
-            &self.refused.writes,
-        )
+        let done = self
+            .for_op(DeviceOp::Write, at)
+            .and_then(|d| d.write_vectored(at, parts, class));
+        self.refused.note_room(class, &done);
+        counted(done, &self.refused.writes)
     }
     fn flush(&self) -> Result<(), DeviceError> {
         counted(
@@ -136,6 +136,9 @@ impl Device for Switch {
     }
     fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
         self.on()?.discard(at, pages)
+    }
+    fn provide(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        self.on()?.provide(at, pages)
     }
     fn counters(&self) -> Counters {
         self.device.counters()

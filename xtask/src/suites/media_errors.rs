@@ -13,7 +13,7 @@ use super::writer::{Writer, verify};
 use crate::install;
 
 /// Sizes of the tmpfs in KiB, each a failure somewhere else; odd ones, so that no structure ends there.
-const SIZES_KIB: &[u64] = &[9_001, 14_503, 23_017, 37_501, 52_013];
+const SIZES_KIB: &[u64] = &[25_001, 30_503, 39_017, 53_501, 68_013];
 
 /// Size of the pool.
 const MIB: u64 = 512;
@@ -113,6 +113,9 @@ fn is_faulted(pool: &Pool) -> Result<bool, String> {
     let failed = status["device_errors"].as_object();
     if !is_full && !failed.is_some_and(|kinds| kinds.values().any(|count| *count != 0)) {
         return Err(format!("the device failed, and nothing is counted: {status}"));
+    }
+    if is_full && faulted {
+        return Err(format!("a full host ended all writing (S-2.14): {status}"));
     }
     if status["mount"]["writing_ended"] != faulted {
         return Err(format!(

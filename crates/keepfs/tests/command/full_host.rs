@@ -135,3 +135,13 @@ fn a_pool_on_a_full_host_is_mounted_after_a_crash_to_make_room() {
     host.writes_again();
     host.check();
 }
+
+/// The log is there before the host is full.
+#[test]
+fn a_pool_is_made_with_its_log() {
+    use std::os::unix::fs::MetadataExt;
+    let bed = Bed::empty();
+    done(keepfs(["create", "--size", "512M", "--log-size", "32M"]).arg(bed.path("pool")));
+    let allocated = fs::metadata(bed.path("pool")).unwrap().blocks() * 512;
+    assert!(allocated >= 32 << 20, "{allocated}");
+}

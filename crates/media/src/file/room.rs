@@ -1,17 +1,17 @@
 //! Room that is kept in the file system under a pool's file, so that a full one costs new data alone (S-2.14, decision 0851).
 //!
-//! It is allocated behind the end of the file. Where a write of anything but file data finds no room, a part of it is given back
-//! and the write is tried again.
+//! It is allocated behind the end of the file. Where a write of anything but file data finds no room, it is given back, the write
+//! is made again, and what that did not need is had again.
 
 use super::FileDevice;
 use crate::{Class, PAGE_BYTES, sys};
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Taken of it at a time.
-const STEP: u64 = 1 << 20;
+/// Least that is kept.
+const LEAST: u64 = 1 << 20;
 /// Most that is kept.
 const MOST: u64 = 64 << 20;
 /// Between two tries to have it whole again.
@@ -21,7 +21,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub(super) struct Room {
     start: u64,
     most: u64,
-    state: Mutex<State>,
+    /// Shared by every write, and alone while the room is given back: file data would take it before the write that it is for.
+    state: RwLock<State>,
 }
 
 struct State {
@@ -36,7 +37,7 @@ impl Room {
     /// Of a file of so many pages: a sixty-fourth of it, 1 to 64 MiB.
     pub(super) fn behind(pages: u64) -> Room {
         let start = pages.saturating_mul(PAGE_BYTES);
-        let most = (start / 64).clamp(STEP, MOST) / STEP * STEP;
+        let most = (start / 64).clamp(LEAST, MOST) / LEAST * LEAST;
         let state = State {
             kept: most,
             is_whole: false,
@@ -45,63 +46,52 @@ impl Room {
         Room {
             start,
             most,
-            state: Mutex::new(state),
+            state: RwLock::new(state),
         }
     }
 
     /// Has it whole, if that can be. Where there is no room the next try comes later.
     pub(super) fn keep(&self, file: &File) {
-        let mut state = self.state.lock();
-        if state.is_whole || state.tried.is_some_and(|tried| tried.elapsed() < AGAIN) {
+        let is_due = |state: &State| !state.is_whole && state.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
+        if !is_due(&self.state.read()) {
             return;
         }
+        let mut state = self.state.write();
         state.tried = Some(Instant::now());
-        state.kept = 0;
-        self.fill(file, &mut state, self.most);
+        state.kept = self.hold(file, self.most);
         state.is_whole = state.kept == self.most;
     }
 
-    /// Gives it back for the write of something that needs less than [`STEP`]. `false`: there is none.
-    fn give(&self, file: &File) -> bool {
-        let mut state = self.state.lock();
-        let Some(left) = state.kept.checked_sub(STEP) else {
-            return false;
-        };
-        (state.kept, state.is_whole) = (left, false);
-        // Some file systems take no hole behind the end, others keep there what the file does not reach when it is cut: all is
-        // given back then, and [`Room::hold`] has what is left again.
-        let len = file.metadata().map(|found| found.len());
-        len.and_then(|len| file.set_len(len)).is_ok() && sys::punch_hole(file, self.start, self.most).is_ok()
+    /// Gives it back, for the write of something.
+    fn give(&self, file: &File) -> io::Result<()> {
+        // Some file systems take no hole behind the end, others keep there what the file does not reach when it is cut.
+        file.set_len(file.metadata()?.len())?;
+        sys::punch_hole(file, self.start, self.most)
     }
 
-    /// Has again what was not needed.
-    fn hold(&self, file: &File) {
-        let mut state = self.state.lock();
-        // Not more before somebody had the use of it.
-        state.tried = Some(Instant::now());
-        let wanted = core::mem::take(&mut state.kept);
-        self.fill(file, &mut state, wanted);
-    }
-
-    fn fill(&self, file: &File, state: &mut State, wanted: u64) {
-        while state.kept < wanted {
-            if sys::allocate_behind(file, self.start + state.kept, STEP).is_err() {
-                return;
+    /// Has so much of it, as far as there is room; how much that is.
+    fn hold(&self, file: &File, wanted: u64) -> u64 {
+        let (mut kept, mut part) = (0, wanted);
+        while kept < wanted && part >= PAGE_BYTES {
+            part = part.min(wanted - kept);
+            match sys::allocate(file, self.start + kept, part) {
+                Ok(()) => kept += part,
+                Err(_) => part = part / 2 / PAGE_BYTES * PAGE_BYTES,
             }
-            state.kept += STEP;
         }
+        kept
     }
 }
 
 #[cfg(test)]
 impl Room {
     pub(super) fn kept(&self) -> u64 {
-        self.state.lock().kept
+        self.state.read().kept
     }
 
     /// As when time has passed.
     pub(super) fn try_now(&self, file: &File) {
-        self.state.lock().tried = None;
+        self.state.write().tried = None;
         self.keep(file);
     }
 }
@@ -114,24 +104,27 @@ impl FileDevice {
         class: Class,
         mut write: impl FnMut() -> io::Result<()>,
     ) -> io::Result<()> {
-        loop {
-            let error = match write() {
-                Err(error) if is_full(&error) && class != Class::Data => error,
-                other => return other,
-            };
-            let Some(room) = self.room.as_ref().filter(|room| room.give(file)) else {
-                return Err(error);
-            };
-            // Journalling file systems give freed blocks out when their journal is written. By an open file of its own, so that
-            // nobody else misses what it is told of failed writes (S-9.8).
-            let _ = self.shared().map(File::sync_data);
-            let again = write();
-            room.hold(file);
-            match again {
-                Err(error) if is_full(&error) => {}
-                other => return other,
-            }
+        let Some(room) = &self.room else {
+            return write();
+        };
+        let beside = room.state.read();
+        let error = match write() {
+            Err(error) if is_full(&error) && class != Class::Data => error,
+            other => return other,
+        };
+        drop(beside);
+        let mut state = room.state.write();
+        if state.kept == 0 || room.give(file).is_err() {
+            return Err(error);
         }
+        // Journalling file systems give freed blocks out when their journal is written. By an open file of its own, so that
+        // nobody else misses what it is told of failed writes (S-9.8).
+        let _ = self.shared().map(File::sync_data);
+        let again = write();
+        // The rest, before somebody else has the use of it.
+        state.kept = room.hold(file, state.kept);
+        state.is_whole = false;
+        again
     }
 }
 

@@ -78,3 +78,86 @@ fn no_hook_is_no_difference() {
     assert_eq!((device.pages(), device.read_only()), (16, false));
     assert_eq!(device.describe(), device.device.describe());
 }
+
+/// A device that says by whom it was asked, where others have an answer of their own.
+struct Asked(RamDevice);
+
+impl Asked {
+    fn by<T>(device: &str) -> Result<T, DeviceError> {
+        Err(DeviceError::Removed { device: device.into() })
+    }
+}
+
+impl Device for Asked {
+    fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+    fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.read(at, buf)
+    }
+    fn read_fresh(&self, _at: PageNo, _buf: &mut [u8]) -> Result<(), DeviceError> {
+        Asked::by("read_fresh")
+    }
+    fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
+        self.0.write(at, data, class)
+    }
+    fn write_vectored(&self, _at: PageNo, _parts: &[&[u8]], _class: Class) -> Result<(), DeviceError> {
+        Asked::by("write_vectored")
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.0.flush()
+    }
+    fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        self.0.discard(at, pages)
+    }
+    fn provide(&self, _at: PageNo, _pages: u64) -> Result<(), DeviceError> {
+        Asked::by("provide")
+    }
+    fn read_shared(&self, _at: PageNo, _buf: &mut [u8]) -> Result<(), DeviceError> {
+        Asked::by("read_shared")
+    }
+    fn write_shared(&self, _at: PageNo, _data: &[u8], _class: Class) -> Result<(), DeviceError> {
+        Asked::by("write_shared")
+    }
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+    fn read_only(&self) -> bool {
+        false
+    }
+    fn begin_writing(&self) -> Result<(), DeviceError> {
+        Asked::by("begin_writing")
+    }
+}
+
+/// A shared device has no answers of its own.
+#[test]
+fn a_shared_device_asks_the_device() {
+    let device: Arc<dyn Device> = Arc::new(Asked(RamDevice::new(16)));
+    let mut page = [0; PAGE];
+    let answers = [
+        Device::read_fresh(&device, PageNo(0), &mut page),
+        Device::write_vectored(&device, PageNo(0), &[&[0; PAGE]], Class::Data),
+        Device::provide(&device, PageNo(0), 1),
+        Device::read_shared(&device, PageNo(0), &mut page),
+        Device::write_shared(&device, PageNo(0), &[0; PAGE], Class::Data),
+        Device::begin_writing(&device),
+    ];
+    let names = [
+        "read_fresh",
+        "write_vectored",
+        "provide",
+        "read_shared",
+        "write_shared",
+        "begin_writing",
+    ];
+    for (answer, name) in answers.into_iter().zip(names) {
+        assert!(
+            matches!(&answer, Err(DeviceError::Removed { device }) if device == name),
+            "{name}: {answer:?}"
+        );
+    }
+}

@@ -44,6 +44,9 @@ impl Device for Guarded {
         self.guard.permit()?;
         self.device.discard(at, pages)
     }
+    fn provide(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        self.device.provide(at, pages)
+    }
     fn read_shared(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.device.read_shared(at, buf)
     }

@@ -12,6 +12,10 @@ pub fn by(fault: &Error, status: &mut Status) {
             "another machine has the pool, or may have it, which ended all writing",
             "unmount it here; mount it on one machine at a time",
         ),
+        _ if fault.is_host_full() => (
+            "the file system under the pool is full, which ended all writing",
+            "make room there, then unmount and mount it again; what was synced is there",
+        ),
         // A server that takes over from one whose device failed says why in words.
         Error::Device(_) | Error::ReadOnly(_) => (
             "the device failed, which ended all writing",
