@@ -12,7 +12,7 @@ use keepfs_format::inode::{BODY_TREE, Inode};
 use keepfs_format::{FromBytes, Kind, PAGE};
 
 /// Pages that the greatest file has.
-const INDEX_END: u64 = FILE_SIZE_MAX.div_ceil(PAGE as u64);
+pub(crate) const INDEX_END: u64 = FILE_SIZE_MAX.div_ceil(PAGE as u64);
 
 /// A file under way.
 struct File {

@@ -99,12 +99,11 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
             writes: Vec::new(),
         });
     }
-    let mut mender = Mender::open(image)?;
-    unclaimed(image, &mender.walk.pool.sb)?;
-    mender.told(&before);
-    mender.blocks();
-    mender.rounds()?;
-    let laid = layout::lay_out(&mut mender)?;
+    let (actions, laid) = match laid_out(image, &before, None) {
+        // What marks lost pages is what can be done without.
+        Err(Refusal::NoRoom { .. }) => laid_out(image, &before, Some(0))?,
+        other => other?,
+    };
     let over = Over {
         image,
         pages: laid.iter().map(|write| (write.page, &*write.bytes)).collect(),
@@ -116,10 +115,22 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
     Ok(Plan {
         generation: after.generation,
         before,
-        actions: mender.actions,
+        actions,
         writes: laid,
         after,
     })
+}
+
+/// What is done and written, with so many nodes to mark lost pages.
+fn laid_out(image: &dyn Image, before: &Report, marks: Option<u64>) -> Result<(Vec<String>, Vec<Write>), Refusal> {
+    let mut mender = Mender::open(image)?;
+    unclaimed(image, &mender.walk.pool.sb)?;
+    mender.marks = marks;
+    mender.told(before);
+    mender.blocks();
+    mender.rounds()?;
+    let laid = layout::lay_out(&mut mender)?;
+    Ok((mender.actions, laid))
 }
 
 /// Warnings that a repair is for: what is lost is cut off.
@@ -194,6 +205,8 @@ pub(crate) struct Mender<'i> {
     /// Inodes that a walk found something wrong about.
     flagged: BTreeSet<u64>,
     seq: u64,
+    /// Nodes that may still be made to mark lost pages; None: not yet known.
+    marks: Option<u64>,
 }
 
 /// Where the log ends.
@@ -233,6 +246,7 @@ impl<'i> Mender<'i> {
             actions: Vec::new(),
             flagged: BTreeSet::new(),
             seq,
+            marks: None,
             walk: Walk::new(pool, replayed, Options::default()),
         };
         if found > 0 {
@@ -344,9 +358,11 @@ impl<'i> Mender<'i> {
         let is_file = |mender: &Mender<'_>, ino: &u64| mender.walk.inodes.get(ino).is_some_and(|f| !f.is_dir());
         let mut files = BTreeSet::new();
         let mut directories = BTreeSet::new();
+        let mut fields: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
         for finding in findings.iter().filter(|f| f.severity() == Severity::Error) {
             match finding {
-                Finding::Inode { ino, field } => self.field(*ino, field),
+                Finding::Inode { ino, field } => fields.entry(*ino).or_default().push(field),
+                Finding::Reserved { id, .. } | Finding::Header { id, .. } => self.frame(id.0),
                 Finding::Staged { ino, index, .. } => self.unstage(*ino, *index),
                 Finding::HoleUnlisted { ino } => self.hide(*ino),
                 Finding::Leaf { dir, .. }
@@ -377,8 +393,11 @@ impl<'i> Mender<'i> {
                 _ => {}
             }
         }
+        for (ino, fields) in fields {
+            self.fields(ino, &fields);
+        }
         for ino in &files {
-            self.body(*ino)?;
+            self.body(*ino);
         }
         let changed = self.names(&directories)?;
         Ok(files.is_empty() && !changed)

@@ -1,13 +1,14 @@
 //! Files whose block map or attributes have lost a part: what is gone is cut off, and its pages are lost ones (S-7.6), so that
 //! nobody reads zeros where data was.
 
-use super::{Mender, Refusal};
-use crate::body::wrong_entry;
+use super::Mender;
+use crate::body::{INDEX_END, wrong_entry};
 use crate::inode::{DIR, FILE, SYMLINK, direct, pending, wrong_hole};
 use crate::xattr;
 use keepfs_format::blockmap::{Child, FANOUT, LOST, PageEntry, UNWRITTEN, WRITTEN, coverage, entry_offset};
 use keepfs_format::inode::{BODY_DIRECT, BODY_NONE, BODY_TREE, Inode, XATTR_CHAIN};
 use keepfs_format::metablock::HEADER;
+use keepfs_format::superblock::SLOTS;
 use keepfs_format::xattr::{ChainHead, PAYLOAD, PAYLOAD_OFFSET, TOTAL_MAX};
 use keepfs_format::{FromBytes, IntoBytes, Kind, MetaId, PAGE};
 use std::collections::HashSet;
@@ -20,6 +21,11 @@ struct File {
     end: u64,
     /// Entries beyond that are being freed.
     is_orphan: bool,
+    /// Nobody will read it.
+    is_nameless: bool,
+    /// Nodes that may be made to say what of it is lost.
+    room: u64,
+    is_cut: bool,
     seen: HashSet<u64>,
     pages: u64,
     lost: u64,
@@ -27,17 +33,15 @@ struct File {
 
 impl Mender<'_> {
     /// Repairs the body and the attributes of `ino`.
-    pub fn body(&mut self, ino: u64) -> Result<(), Refusal> {
-        let Some(mut inode) = self.inode(ino) else {
-            return Ok(());
-        };
+    pub fn body(&mut self, ino: u64) {
+        let Some(mut inode) = self.inode(ino) else { return };
         self.attributes(ino, &mut inode);
         let kind = (inode.mode.get() >> 12) as u8;
         if kind != FILE && kind != SYMLINK {
             if kind != DIR {
                 self.store(ino, &inode);
             }
-            return Ok(());
+            return;
         }
         if wrong_hole(&inode, kind).is_some() {
             inode.body_area.fill(0);
@@ -48,6 +52,9 @@ impl Mender<'_> {
             life: (inode.born.get(), inode.cur.get()),
             end: inode.size.get().div_ceil(PAGE as u64),
             is_orphan: self.walk.orphans.has(ino) || pending(&inode) != (0, 0),
+            is_nameless: self.is_nameless(ino),
+            room: self.marks() / 2,
+            is_cut: false,
             seen: HashSet::new(),
             pages: 0,
             lost: 0,
@@ -62,7 +69,7 @@ impl Mender<'_> {
             }
         }
         if inode.body == BODY_TREE {
-            match self.tree(&mut file, MetaId(inode.root.get()), None, inode.height, 0)? {
+            match self.tree(&mut file, MetaId(inode.root.get()), None, inode.height, 0) {
                 Some((root, _)) => inode.root = root.0.into(),
                 None => {
                     (inode.root, inode.height, inode.body) = (0.into(), 0, BODY_NONE);
@@ -70,12 +77,19 @@ impl Mender<'_> {
                 }
             }
         }
+        if file.is_cut {
+            inode.size = (file.end * PAGE as u64).into();
+            self.act(format!(
+                "inode {ino} is cut to {} bytes: what lay behind is lost, and to mark it so takes more room than the pool can give",
+                file.end * PAGE as u64
+            ));
+        }
         if file.lost > 0 {
             self.act(format!(
                 "{} pages of inode {ino} are lost, reading them gives EIO",
                 file.lost
             ));
-        } else if inode.pages.get() != file.pages {
+        } else if !file.is_cut && inode.pages.get() != file.pages {
             self.act(format!(
                 "inode {ino} has {} pages, not {}",
                 file.pages,
@@ -84,7 +98,6 @@ impl Mender<'_> {
         }
         inode.pages = file.pages.into();
         self.store(ino, &inode);
-        Ok(())
     }
 
     /// The entry as it may stand.
@@ -94,7 +107,7 @@ impl Mender<'_> {
         }
         let is_held = matches!(entry.flags(), WRITTEN | UNWRITTEN);
         let pages = self.walk.pool.pages();
-        let is_beyond = index >= file.end && !file.is_orphan && entry.flags() != UNWRITTEN;
+        let is_beyond = index >= file.end && !file.is_orphan && entry.flags() != UNWRITTEN || index >= INDEX_END;
         let is_right = wrong_entry(&entry, file.life).is_none()
             && (!is_held || entry.page() < pages && !self.walk.system.has(entry.page()));
         match (is_right, is_beyond || index >= file.end && !is_right) {
@@ -115,7 +128,7 @@ impl Mender<'_> {
         generation: Option<u32>,
         level: u8,
         base: u64,
-    ) -> Result<Option<(MetaId, u32)>, Refusal> {
+    ) -> Option<(MetaId, u32)> {
         let found = self.node(id, Kind::BlockMap, file.ino).filter(|(head, _)| {
             let is_meant = generation.is_none_or(|generation| generation == head.generation.get());
             head.level == level && level > 0 && is_meant
@@ -146,25 +159,51 @@ impl Mender<'_> {
                 Some(child.generation.get()),
                 level - 1,
                 base,
-            )?;
+            );
             bytes[at..at + size_of::<Child>()].copy_from_slice(child_of(below).as_bytes());
         }
         if bytes != before {
             self.pool().replace(id, bytes);
         }
-        Ok(Some((id, head.generation.get())))
+        Some((id, head.generation.get()))
     }
 
-    /// New nodes of lost entries for all that the size covers, in place of a node that is gone.
-    fn lost_tree(&mut self, file: &mut File, level: u8, base: u64) -> Result<Option<(MetaId, u32)>, Refusal> {
-        if base >= file.end || level == 0 {
-            return Ok(None);
+    fn is_nameless(&self, ino: u64) -> bool {
+        let facts = self.walk.inodes.get(&ino);
+        facts.is_some_and(|facts| facts.nlink == 0 && facts.names == 0)
+    }
+
+    /// Nodes that may be made to mark pages as lost: with their copies they take half of what is free, so that one file does not
+    /// keep a pool from being repaired.
+    fn marks(&mut self) -> u64 {
+        if let Some(marks) = self.marks {
+            return marks;
         }
-        if file.lost > 64 * self.walk.pool.pages() {
-            return Err(Refusal::Other(
-                "so much of a file is lost that the pool has no room to say so; what can be read comes out with `keepfs salvage`",
-            ));
+        let sb = &self.walk.pool.sb;
+        let system = SLOTS as u64 + sb.log_pages.get() + u64::from(sb.history_pages.get()) + 1;
+        let used = self.walk.data.iter().count() as u64 + self.walk.pool.home_pages.iter().count() as u64 + system;
+        let marks = sb.pages.get().saturating_sub(used) / u64::from(sb.meta_copies.get().max(1)) / 2;
+        self.marks = Some(marks);
+        marks
+    }
+
+    /// Lost entries for all that the size covers, in place of a node that is gone. A file that needs more room for them than it
+    /// may have ends where the first of them would be.
+    fn lost_tree(&mut self, file: &mut File, level: u8, base: u64) -> Option<(MetaId, u32)> {
+        if base >= file.end || level == 0 || file.is_nameless {
+            return None;
         }
+        let nodes = nodes_for(level, file.end - base);
+        if nodes > file.room {
+            (file.end, file.is_cut) = (base, true);
+            return None;
+        }
+        file.room -= nodes;
+        self.marks = Some(self.marks().saturating_sub(nodes));
+        Some(self.marked_tree(file, level, base))
+    }
+
+    fn marked_tree(&mut self, file: &mut File, level: u8, base: u64) -> (MetaId, u32) {
         let (id, mut bytes) = self.new_node(Kind::BlockMap, level, file.ino);
         for slot in 0..FANOUT {
             let (at, base) = (
@@ -178,12 +217,12 @@ impl Mender<'_> {
                 let entry = file.lost_entry();
                 bytes[at..at + size_of::<PageEntry>()].copy_from_slice(entry.as_bytes());
             } else {
-                let below = self.lost_tree(file, level - 1, base)?;
-                bytes[at..at + size_of::<Child>()].copy_from_slice(child_of(below).as_bytes());
+                let below = self.marked_tree(file, level - 1, base);
+                bytes[at..at + size_of::<Child>()].copy_from_slice(child_of(Some(below)).as_bytes());
             }
         }
         self.pool().replace(id, *bytes);
-        Ok(Some((id, 1)))
+        (id, 1)
     }
 
     /// Attributes that cannot be read are none.
@@ -224,6 +263,13 @@ impl File {
         self.lost += 1;
         PageEntry::new(0, LOST, 0, self.life.1 as u32)
     }
+}
+
+/// Nodes of a tree whose root is of `level` that cover so many pages, or all that it can.
+fn nodes_for(level: u8, pages: u64) -> u64 {
+    let pages = pages.min(coverage(level).saturating_mul(FANOUT));
+    let of_level = |level| pages.div_ceil(coverage(level).saturating_mul(FANOUT)).max(1);
+    (1..=level).map(of_level).fold(0, u64::saturating_add)
 }
 
 fn child_of(below: Option<(MetaId, u32)>) -> Child {

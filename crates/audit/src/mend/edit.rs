@@ -2,10 +2,11 @@
 
 use super::Mender;
 use crate::Page;
-use crate::inode::{self, DIR};
+use crate::inode::{self, DIR, FILE};
 use crate::pool::{Load, header};
 use crate::read::leaves;
-use keepfs_format::inode::{BODY_NONE, DEAD, Inode, LIVE, PER_BLOCK, XATTR_CHAIN, block_of, offset_of};
+use keepfs_format::dir::{CHILDREN, child_offset};
+use keepfs_format::inode::{BODY_NONE, BODY_TREE, DEAD, Inode, LIVE, PER_BLOCK, SIZE, block_of, offset_of};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::{FromZeros, Header, IntoBytes, Kind, MetaId, PAGE, Space};
 
@@ -25,7 +26,7 @@ impl Mender<'_> {
     pub fn store(&mut self, ino: u64, inode: &Inode) {
         if let Some(bytes) = self.pool().edit(block_of(ino), Some(Kind::Inodes)) {
             let at = offset_of(ino);
-            bytes[at..at + keepfs_format::inode::SIZE].copy_from_slice(inode.as_bytes());
+            bytes[at..at + SIZE].copy_from_slice(inode.as_bytes());
             // Number 0 is never used, not even by a metablock that is born again (S-3.3).
             if block_of(ino).index() == 0 {
                 bytes[offset_of(0)..offset_of(1)].fill(0);
@@ -49,7 +50,7 @@ impl Mender<'_> {
         inode.mode = mode.into();
         inode.nlink = 2.into();
         inode.parent = parent.into();
-        inode.born = (last + 1).into();
+        inode.born = last.saturating_add(1).into();
         inode.cur = inode.born;
         for (time, nsec) in [
             (&mut inode.atime, &mut inode.atime_nsec),
@@ -108,50 +109,69 @@ impl Mender<'_> {
         (id, bytes)
     }
 
-    /// A field of an inode that is not allowed. What it was is not known; the least that is allowed is taken.
-    pub fn field(&mut self, ino: u64, field: &str) {
-        if field == "state" || field.starts_with("byte set") {
-            let mut dead = Inode::new_zeroed();
-            if ino != 0 {
-                dead.state = DEAD.into();
-                dead.cur = u64::from(u32::MAX).into();
-            }
-            self.store(ino, &dead);
-            self.act(format!("the slot of inode {ino} holds none, and is cleared"));
+    /// Fields of an inode that are not allowed. What they were is not known; the least that is allowed is taken, and where that
+    /// is nothing the inode goes.
+    pub fn fields(&mut self, ino: u64, fields: &[&str]) {
+        let Some(mut inode) = self.inode(ino).filter(|_| ino != 0) else {
+            self.clear(ino, None);
+            return;
+        };
+        let (before, kind) = (inode, (inode.mode.get() >> 12) as u8);
+        for field in fields {
+            amend(&mut inode, kind, field);
+        }
+        if !inode::rules(&inode, kind).is_none() {
+            self.clear(ino, Some(inode.cur.get()));
             return;
         }
-        let Some(mut inode) = self.inode(ino) else { return };
-        let is_dir = inode.mode.get() >> 12 == u32::from(DIR);
-        match field {
-            "flags" => inode.flags = (inode.flags.get() & 0xf0).into(),
-            "born" => inode.cur = inode.cur.get().max(inode.born.get()).max(1).into(),
-            "parent" if !is_dir => inode.parent = 0.into(),
-            "entries" if !is_dir => inode.entries = 0.into(),
-            "reserved field" => inode.reserved = 0.into(),
-            "byte in the area of an empty body" if inode.body == BODY_NONE => inode.body_area.fill(0),
-            "byte beyond an inline file" => {
-                let size = (inode.size.get() as usize).min(inode.body_area.len());
-                inode.body_area[size..].fill(0);
-            }
-            "xattr" | "xattrs" if inode.xattr.get() != XATTR_CHAIN || inode.xattrs.get() == 0 => {
-                (inode.xattr, inode.xattrs) = (0.into(), 0.into());
-                inode.xattr_area.fill(0);
-            }
-            "nanoseconds" => {
-                let all = [
-                    &mut inode.atime_nsec,
-                    &mut inode.mtime_nsec,
-                    &mut inode.ctime_nsec,
-                    &mut inode.btime_nsec,
-                ];
-                for nsec in all.into_iter().filter(|nsec| nsec.get() >= 1_000_000_000) {
-                    *nsec = 0.into();
-                }
-            }
-            _ => return,
-        }
         self.store(ino, &inode);
-        self.act(format!("inode {ino} gets a {field} that is allowed"));
+        let is_lost = inode.size != before.size || inode.body != before.body;
+        let text = match is_lost && kind == FILE {
+            true => format!(
+                "inode {ino} has a {} that is not allowed, and loses its content",
+                fields[0]
+            ),
+            false => format!("inode {ino} gets a {} that is allowed", fields.join(", a ")),
+        };
+        self.act(text);
+    }
+
+    /// What of a metablock is the same in all of its kind: the fields of its header that nothing is known by, and the unused end of
+    /// INODES and of indexes.
+    pub fn frame(&mut self, id: MetaId) {
+        let Load::Live(old) = self.pool().load(id) else { return };
+        let (mut bytes, mut head) = (*old, header(&old));
+        head.reserved = 0.into();
+        if id.space() != Some(Space::Nodes) {
+            (head.level, head.owner) = (0, 0.into());
+        }
+        bytes[..HEADER].copy_from_slice(head.as_bytes());
+        if id.space() == Some(Space::Inodes) {
+            bytes[HEADER + PER_BLOCK as usize * SIZE..].fill(0);
+        }
+        if head.kind == Kind::DirIndex as u8 {
+            bytes[child_offset(CHILDREN - 1) + 8..].fill(0);
+        }
+        if bytes != *old {
+            self.pool().replace(id, bytes);
+            self.act(format!(
+                "metablock {id} has bytes set that nothing uses, and they are cleared"
+            ));
+        }
+    }
+
+    /// Ends what stands in the slot of an inode; `cur` is the last version of it, if that is known.
+    fn clear(&mut self, ino: u64, cur: Option<u64>) {
+        let mut dead = Inode::new_zeroed();
+        if ino != 0 {
+            dead.state = DEAD.into();
+            dead.cur = cur.unwrap_or_else(|| u32::MAX.into()).into();
+        }
+        self.store(ino, &dead);
+        self.act(match cur {
+            Some(_) => format!("what stands in the slot of inode {ino} is garbage, and is cleared"),
+            None => format!("the slot of inode {ino} holds none, and is cleared"),
+        });
     }
 
     /// The header of a node, if it can be read.
@@ -163,5 +183,51 @@ impl Mender<'_> {
             }
             _ => None,
         }
+    }
+}
+
+/// Makes one field what is allowed (S-5.2 to S-5.4), where that can be said of it.
+fn amend(inode: &mut Inode, kind: u8, field: &str) {
+    let is_tree = inode.body == BODY_TREE;
+    match field {
+        "flags" => inode.flags = (inode.flags.get() & 0xf0).into(),
+        "born" => {
+            inode.born = inode.born.get().max(1).into();
+            inode.cur = inode.cur.get().max(inode.born.get()).into();
+        }
+        "parent" => inode.parent = 0.into(),
+        "entries" => inode.entries = 0.into(),
+        "reserved field" => inode.reserved = 0.into(),
+        "byte in the area of an empty body" => inode.body_area.fill(0),
+        "byte beyond an inline file" => {
+            let size = (inode.size.get() as usize).min(inode.body_area.len());
+            inode.body_area[size..].fill(0);
+        }
+        "xattr" | "xattrs" => {
+            (inode.xattr, inode.xattrs) = (0.into(), 0.into());
+            inode.xattr_area.fill(0);
+        }
+        "nanoseconds" => {
+            let all = [
+                &mut inode.atime_nsec,
+                &mut inode.mtime_nsec,
+                &mut inode.ctime_nsec,
+                &mut inode.btime_nsec,
+            ];
+            for nsec in all.into_iter().filter(|nsec| nsec.get() >= 1_000_000_000) {
+                *nsec = 0.into();
+            }
+        }
+        "height" if !is_tree => inode.height = 0,
+        "root" if !is_tree => inode.root = 0.into(),
+        "body" | "height" | "root" | "size" | "size of an inline file" => {
+            (inode.body, inode.height, inode.size, inode.pages) = (BODY_NONE, 0, 0.into(), 0.into());
+            inode.body_area.fill(0);
+            if kind != DIR {
+                inode.root = 0.into();
+            }
+        }
+        // Of what kind it is, or where a symbolic link leads, is not known.
+        _ => {}
     }
 }

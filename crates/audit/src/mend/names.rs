@@ -284,7 +284,7 @@ impl Mender<'_> {
 
     fn rebuild(&mut self, ino: u64, names: &[Name]) {
         let Some(mut inode) = self.inode(ino) else { return };
-        inode.cur = (inode.cur.get() + 1).into();
+        inode.cur = inode.cur.get().saturating_add(1).into();
         let root = self.directory_tree(ino, names, inode.cur.get() as u32);
         inode.root = root.into();
         inode.entries = (names.len() as u64).into();

@@ -11,23 +11,23 @@ use keepfs_format::{IntoBytes, MetaId, map};
 const DATA: Options = Options { data: true, limit: 200 };
 
 /// A small generator (xorshift64*), so that a failure is repeated by its seed.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 }
 
 /// The eight mutations of a field of 1, 2, 4 or 8 bytes.
-fn mutate(random: &mut Random, bytes: &mut [u8]) {
+pub fn mutate(random: &mut Random, bytes: &mut [u8]) {
     let width = 1usize << random.below(4);
     // Half of the changes hit the first part of a page, where the structures are.
     let reach = if random.below(2) == 0 { 512 } else { bytes.len() as u64 };

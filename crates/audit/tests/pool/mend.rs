@@ -1,6 +1,7 @@
 //! Repair: whatever is lost, what is left is a sound pool (S-21.3, S-21.4, S-21.5).
 
-use crate::builder::{Built, PAGES};
+use crate::builder::{Built, PAGES, node};
+use crate::hostile::{Random, mutate};
 use crate::sample;
 use keepfs_audit::mend::{Plan, Refusal, plan};
 use keepfs_audit::read::View;
@@ -124,6 +125,117 @@ fn the_map_may_be_lost() {
     }
     let (after, _) = repaired(&built.bytes);
     assert_eq!(names(&after), whole);
+}
+
+/// The pages of the map of INODES and NODES.
+fn map_of_files(built: &Built) -> Vec<u64> {
+    let of_files = |id: &u64| matches!(MetaId(*id).as_map(), Some((Space::Inodes | Space::Nodes, ..)));
+    let maps = built
+        .places
+        .iter()
+        .filter(|(id, _)| of_files(id))
+        .map(|(_, entry)| *entry);
+    let roots = [Space::Inodes, Space::Nodes].map(|space| built.sb.roots[space as usize].entry);
+    maps.chain(roots)
+        .flat_map(|entry| [entry.first.get(), entry.second.get()])
+        .collect()
+}
+
+/// A pool whose map is lost has no sums: what is found by its header may say anything. It costs what is garbage, not the pool.
+#[test]
+fn garbage_without_a_sum_costs_itself() {
+    let mut bad = Vec::new();
+    for seed in 1..=300 {
+        let mut random = Random(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
+        let mut built = match seed % 2 {
+            0 => sample::pool_with_log().build(),
+            _ => sample::pool().build(),
+        };
+        let map = map_of_files(&built);
+        ruin(&mut built.bytes, map);
+        let of_files = |(id, _): &(MetaId, [u64; 2])| matches!(id.space(), Some(Space::Inodes | Space::Nodes));
+        let places: Vec<(MetaId, [u64; 2])> = places(&built).into_iter().filter(of_files).collect();
+        for _ in 0..=random.below(4) {
+            let (_, [first, second]) = places[random.below(places.len() as u64) as usize];
+            let content = first as usize * PAGE + 32..(first as usize + 1) * PAGE;
+            for _ in 0..=random.below(12) {
+                mutate(&mut random, &mut built.bytes[content.clone()]);
+            }
+            let copy = built.bytes[first as usize * PAGE..][..PAGE].to_vec();
+            built.bytes[second as usize * PAGE..][..PAGE].copy_from_slice(&copy);
+        }
+        if std::panic::catch_unwind(|| repaired(&built.bytes)).is_err() {
+            bad.push(seed);
+        }
+    }
+    assert!(bad.is_empty(), "seeds {bad:?}");
+}
+
+/// S-5.2 to S-5.4: each field of an inode that a pool without sums may have wrong.
+#[test]
+fn a_field_that_is_not_allowed_costs_no_more_than_its_inode() {
+    type Edit = fn(&mut keepfs_format::inode::Inode);
+    let whole = names(&sample::pool().build().bytes);
+    // The number of inodes that go.
+    let edits: [(u64, Edit, usize); 12] = [
+        (5, |i| i.size = u64::MAX.into(), 0),
+        (5, |i| i.height = 9, 0),
+        (5, |i| i.root = 0.into(), 0),
+        (4, |i| i.body = 77, 0),
+        (4, |i| i.height = 3, 0),
+        (4, |i| i.root = 5.into(), 0),
+        (4, |i| i.born = 0.into(), 0),
+        (7, |i| (i.size, i.root, i.body) = (5.into(), 9.into(), 3), 0),
+        (9, |i| (i.size, i.height, i.xattrs) = (5.into(), 1, 7.into()), 0),
+        (4, |i| i.mode = 0.into(), 1),
+        (6, |i| i.size = 0.into(), 1),
+        (2, |i| i.mode = (0x7004_1000).into(), 1),
+    ];
+    for (n, (ino, edit, gone)) in edits.into_iter().enumerate() {
+        let mut builder = sample::pool();
+        builder.inode(ino, edit);
+        let mut built = builder.build();
+        let map = map_of_files(&built);
+        ruin(&mut built.bytes, map);
+        let name = whole.iter().find(|name| name.ends_with(&format!(" {ino}"))).unwrap();
+        let (after, plan) = repaired(&built.bytes);
+        assert_eq!(
+            plan.after.counts.inodes,
+            13 + u64::from(ino == 2) - gone as u64,
+            "{n}: {:#?}",
+            plan.actions
+        );
+        assert_eq!(names(&after).contains(name), gone == 0, "{n}: {:#?}", plan.actions);
+    }
+}
+
+/// A file that is too large for the pool to mark what it lost ends where that begins; the rest of the pool is repaired.
+#[test]
+fn a_file_may_lose_more_than_can_be_marked() {
+    for (lost, size, ends) in [
+        (sample::TREE_ROOT, 1 << 50, Some(0)),
+        (sample::TREE_ROOT, 254 * PAGE as u64 * 4, None),
+        (sample::TREE_B, 1 << 50, None),
+    ] {
+        let mut builder = sample::pool();
+        builder.inode(5, |inode| inode.size = size.into());
+        let mut built = builder.build();
+        let whole = names(&built.bytes);
+        let pages = [
+            built.places[&node(lost).0].first.get(),
+            built.places[&node(lost).0].second.get(),
+        ];
+        ruin(&mut built.bytes, pages);
+        let (after, plan) = repaired(&built.bytes);
+        let inode = View::open(&after).unwrap().inode(5).unwrap();
+        assert_eq!(inode.size.get(), ends.unwrap_or(size), "{:#?}", plan.actions);
+        let told = plan
+            .actions
+            .iter()
+            .any(|action| action.starts_with("inode 5 is cut to 0 bytes"));
+        assert_eq!(told, ends.is_some(), "{:#?}", plan.actions);
+        assert_eq!(names(&after), whole);
+    }
 }
 
 #[test]

@@ -193,6 +193,16 @@ fn a_file_of_many_lost_pages_is_sound() {
     bed.check();
 }
 
+/// One file does not keep a pool from being repaired, whatever its size.
+#[test]
+fn a_file_too_large_to_be_marked_is_cut() {
+    let Some((bed, root)) = sparse(1 << 40) else { return };
+    ruin(&bed, &[root, pages_of(&bed, "Pages")].concat());
+    let found = repaired(&bed);
+    assert_eq!(found[Path::new("./beside")].content, [8; 9000]);
+    assert!(found[Path::new("./sparse")].content.is_empty());
+}
+
 #[test]
 fn what_the_log_alone_has_is_kept() {
     let Some(bed) = Bed::mounted("") else { return };
