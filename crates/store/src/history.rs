@@ -44,6 +44,9 @@ pub struct History {
     thread: Worker,
 }
 
+/// The record of [`History::noted`].
+const NOTED: &str = "noted";
+
 /// Room of a pool that has no region: everything is in memory only.
 const ROOM_WITHOUT: usize = 32 * PAGE;
 
@@ -229,8 +232,25 @@ impl History {
         self.change(&mut state);
     }
 
-    /// The list of damages is empty from here on; returns how many entries it had.
+    /// Somebody has taken note of all that was told until now: the list of damages is empty from here on, and [`History::noted`] is the
+    /// last event. Returns how many entries the list had.
     pub fn clear_damage(&self) -> usize {
+        if let Some(last) = self.events(0).last() {
+            // Without room for it, what was told is told again in the next life.
+            let _ = self.put(NOTED, &last.number.to_le_bytes());
+        }
+        self.forget_damage()
+    }
+
+    /// The number of the last event that somebody has taken note of (S-18.6), 0 if nobody has.
+    pub fn noted(&self) -> u64 {
+        let record = self.get(NOTED);
+        record
+            .and_then(|bytes| Some(u64::from_le_bytes(*bytes.first_chunk()?)))
+            .unwrap_or(0)
+    }
+
+    fn forget_damage(&self) -> usize {
         self.load();
         let mut state = self.state.lock();
         let count = core::mem::take(&mut state.lists.damage).len();

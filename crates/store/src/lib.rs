@@ -29,6 +29,7 @@ mod map;
 pub mod measure;
 pub mod mmp;
 mod moment;
+mod noted;
 mod numbers;
 mod oplog;
 mod options;
@@ -78,6 +79,7 @@ pub use keepfs_codes::Protection;
 pub use ladder::Rungs;
 pub use log::{Cut, Mended};
 pub use map::CopiesSeen;
+pub use noted::News;
 pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use options::StoreOptions;
 pub use padded::Padded;
@@ -218,6 +220,7 @@ pub struct Store {
     log_cut: OnceLock<log::Cut>,
     /// Which page of it was made again then (S-9.11).
     log_mended: OnceLock<log::Mended>,
+    noted: Mutex<noted::Noted>,
     fences: fence::Fences,
     /// That this machine has the pool, where the pool tells (S-2.12).
     mmp: Option<Arc<mmp::Guard>>,
@@ -403,6 +406,7 @@ impl Store {
             history: Arc::new(history),
             log_cut: OnceLock::new(),
             log_mended: OnceLock::new(),
+            noted: Mutex::default(),
             fences: fence::Fences::default(),
             mmp: None,
             is_witnessed: AtomicBool::new(false),

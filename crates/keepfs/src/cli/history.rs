@@ -212,7 +212,7 @@ pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
             serde_json::to_value(list.collect::<Vec<_>>()).ok()
         }
         "damage clear" => {
-            let cleared = history.clear_damage();
+            let cleared = volume.store().take_note();
             volume.store().keep_history();
             Some(json!(cleared))
         }

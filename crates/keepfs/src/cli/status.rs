@@ -288,11 +288,11 @@ struct Told {
 }
 
 impl Told {
-    /// Since the mount was made, nanoseconds since 1970.
+    /// Since the mount was made, nanoseconds since 1970, and since somebody took note.
     fn since(store: &Store, since_ns: u64) -> Told {
         let mut told = Told::default();
         let since_s = i64::try_from(since_ns / 1_000_000_000).unwrap_or(i64::MAX);
-        let events = store.history().events(0).into_iter();
+        let events = store.history().events(store.history().noted()).into_iter();
         for event in events.filter(|event| event.seconds >= since_s) {
             let (mended, dropped) = (history::is_mended(event.done), event.done == history::DROPPED);
             if event.place == history::MEMORY {
@@ -315,19 +315,21 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
             "make room there, or remove files from the pool and trim it (fstrim)",
         );
     }
-    let failed = status.device_errors;
-    if failed != ErrorFigures::default() {
+    let news = store.news();
+    let failed = news.errors;
+    // What a page with a wrong checksum was of is damaged, or whole by now: that is told below.
+    if failed.reads + failed.writes + failed.flushes > 0 {
         let errors = format!(
             "the device failed {} reads, {} writes, {} flushes; {} pages had a wrong checksum",
-            failed.read, failed.write, failed.flush, failed.checksum
+            failed.reads, failed.writes, failed.flushes, failed.checksums
         );
         status.degraded(
             errors,
             "the device failed operations",
-            "see to the device (dmesg, smartctl); `keepfs events` says what became of each",
+            "see to the device (dmesg, smartctl); `keepfs events` says what became of each, `keepfs damage clear` takes note of it",
         );
     }
-    let bad = store.stats().bad_copies;
+    let bad = news.bad_copies;
     if bad > 0 {
         status.degraded(
             format!("{bad} copies of metadata were bad; where another copy was good nothing is lost"),
@@ -335,12 +337,7 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
             "see to the device; unmount it and run `keepfs check`",
         );
     }
-    let mended = status
-        .arena
-        .as_ref()
-        .map_or(0, |arena| arena.repaired + arena.read_again)
-        + store.stats().rebuilt;
-    let mended = mended.max(told.mended);
+    let mended = news.mended.max(told.mended);
     if mended > 0 {
         let blocks = counted(mended, "block");
         status.degraded(
@@ -349,7 +346,7 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
             "test the memory (memtest86+, EDAC in dmesg); `keepfs events` names the blocks",
         );
     }
-    let dropped = status.scribbles_dropped.max(told.dropped);
+    let dropped = news.dropped.max(told.dropped);
     if dropped > 0 {
         let blocks = counted(dropped, "block");
         status.degraded(
@@ -368,7 +365,7 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
             "test the memory (memtest86+, EDAC in dmesg); `keepfs events` names the places",
         );
     }
-    if let Some(mended) = store.log_mended() {
+    if let Some(mended) = news.log_mended {
         status.degraded(
             format!(
                 "page {} of the device, of the log, was bad when it was read last, and was made again from others",

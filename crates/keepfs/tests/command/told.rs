@@ -88,6 +88,68 @@ fn rot(bed: &Bed) {
     assert!(bed.line(&bed.dir(), "errors").contains("1 object damaged"));
 }
 
+/// The exit code of `status -x`, the state, and whether there is an action.
+fn health(bed: &Bed) -> (Option<i32>, String, bool) {
+    let output = run(keepfs(["status", "-x"]).arg(bed.dir()));
+    let status = bed.status();
+    (
+        output.status.code(),
+        status["state"].as_str().unwrap().to_owned(),
+        status["action"].is_string(),
+    )
+}
+
+fn is_well(bed: &Bed) {
+    assert_eq!(health(bed), (Some(0), "ONLINE".into(), false), "{:#}", bed.status());
+}
+
+fn is_degraded(bed: &Bed) {
+    assert_eq!(health(bed), (Some(3), "DEGRADED".into(), true), "{:#}", bed.status());
+}
+
+/// What was written anew and found whole is no reason to do anything; what is damaged is, whoever took note of it.
+#[test]
+fn a_status_is_of_what_is_damaged_now() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    is_well(&bed);
+    rot(&bed);
+    is_degraded(&bed);
+    fs::write(bed.on("dir/file"), vec![2; 30_000]).unwrap();
+    done(keepfs(["scrub", "start", "--wait"]).arg(bed.dir()));
+    is_well(&bed);
+    assert!(bed.line(&bed.dir(), "errors").starts_with("no known errors"));
+    rot(&bed);
+    done(keepfs(["damage", "clear"]).arg(bed.dir()));
+    assert!(fs::read(bed.on("dir/file")).is_err());
+    is_degraded(&bed);
+}
+
+/// What was damaged in memory and mended is told until somebody takes note of it, and not by the next server again.
+#[test]
+fn what_was_mended_is_told_until_it_is_noted() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    let scribble = || {
+        let words = ["scribble", "--kind", "inode", "--path", "/dir/file", "--offset", "8"];
+        done(keepfs(["inject"]).arg(bed.dir()).args(words));
+        // A server looks at memory by itself, too.
+        done_when_free(
+            keepfs(["scrub", "start", "--arena", "--wait"]).arg(bed.dir()),
+            "under way",
+        );
+        is_degraded(&bed);
+    };
+    scribble();
+    bed.end_server(Signal::KILL);
+    fs::read(bed.on("dir/file")).unwrap();
+    is_degraded(&bed);
+    done(keepfs(["damage", "clear"]).arg(bed.dir()));
+    is_well(&bed);
+    bed.end_server(Signal::KILL);
+    fs::read(bed.on("dir/file")).unwrap();
+    is_well(&bed);
+    scribble();
+}
+
 /// Exit code of `damage list`, and how many entries it has.
 fn lost(of: &Path) -> (Option<i32>, usize) {
     let output = run(keepfs(["damage", "list", "--json"]).arg(of));

@@ -120,6 +120,18 @@ fn failed_operations_are_counted_by_class() {
     assert_eq!(line(&live, "failed"), "0 reads, 1 writes, 0 flushes, 0 checksums");
     assert!(line(&live, "errors").contains("1 writes"), "{}", line(&live, "errors"));
     assert!(line(&live, "action").contains("see to the device"));
+    // It is news until somebody takes note of it, and so is the next one.
+    volume.store().take_note();
+    assert_eq!(line(&live, "state"), "ONLINE");
+    assert_eq!(live.status().device_errors.write, 1, "it is counted all the same");
+    device.set_faults(Faults::none().fail_writes_of(Class::Data, When::Nth(1)));
+    assert_eq!(volume.write(file, 8192, &[2; 4096], WriteHow::default()), Ok(4096));
+    assert_eq!(line(&live, "state"), "DEGRADED");
+    assert!(
+        line(&live, "errors").contains("0 reads, 1 writes"),
+        "{}",
+        line(&live, "errors")
+    );
     // A read that fails.
     device.set_faults(Faults::none().fail(Operation::Read, When::From(1)));
     let mut buf = [0; 4096];
@@ -169,6 +181,23 @@ fn a_wrong_checksum_is_counted_and_names_a_file() {
     let status = live.status();
     assert_eq!((status.device_errors.checksum, status.files_lost), (1, 1));
     assert_ne!(page, PageNo(0));
+    assert_eq!(status.state, "DEGRADED");
+    // No operation of the device failed.
+    let said = print::text(&status);
+    assert!(
+        said.contains("lost data") && !said.contains("failed operations"),
+        "{said}"
+    );
+    // What is damaged is told whoever took note of it; what is whole again is not.
+    volume.store().take_note();
+    assert_eq!(line(&live, "state"), "DEGRADED");
+    assert_eq!(volume.write(file, 0, &[3; 4096], WriteHow::default()), Ok(4096));
+    let status = live.status();
+    assert_eq!(
+        (&status.state[..], &status.status, &status.errors[..]),
+        ("ONLINE", &None, &[][..])
+    );
+    assert_eq!(status.device_errors.checksum, 1);
 }
 
 #[test]
@@ -217,6 +246,8 @@ fn scribbled_clean_frames_degrade_the_pool() {
     assert!(line(&live, "status").contains("damaged in memory"));
     assert!(line(&live, "action").contains("test the memory"));
     assert!(volume.getattr(Ino::ROOT).is_ok(), "the device has it whole");
+    volume.store().take_note();
+    assert_eq!(line(&live, "state"), "ONLINE");
 }
 
 /// Each sentence about what is damaged is there when it is true, and its false twin is not (S-18.6, S-18.8).
