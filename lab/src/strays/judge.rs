@@ -141,6 +141,8 @@ pub enum Fate {
     Covered,
     /// Its frame holds no metablock.
     Nobodys,
+    /// Its frame holds another metablock by now, with the same bytes there: zeros stand in many.
+    Anothers,
     /// Its frame is known to be bad since before: nobody reads it.
     Fenced,
     /// So few bytes that the file system may have written them there itself.
@@ -158,6 +160,7 @@ impl Fate {
             Fate::Told => "told",
             Fate::Covered => "covered",
             Fate::Nobodys => "nobody's",
+            Fate::Anothers => "another's",
             Fate::Fenced => "fenced",
             Fate::Few => "few bytes",
             Fate::Gone => "server gone",
@@ -188,10 +191,11 @@ pub fn fates(strays: &[Stray], memory: &Memory, told: &Told, look: &mut dyn FnMu
             return Fate::Told;
         }
         let mut now = vec![0; stray.after.len()];
+        let identity = memory.identity(frame);
         let stands = || memory.read(stray.region, stray.at, &mut now).is_ok() && now == stray.after;
         fate(
             stands,
-            memory.is_used(frame),
+            (stray.identity, identity),
             told.names(frame, 0),
             stray.changed(),
             || look(frame),
@@ -204,11 +208,11 @@ pub fn fates(strays: &[Stray], memory: &Memory, told: &Told, look: &mut dyn FnMu
 /// Changed bytes from which on a stray cannot be the file system's own work.
 const SURE: usize = 4;
 
-/// The fate of one that was not told; `known`: its frame was told before. What only this look finds, the look at all of memory
+/// The fate of one that was not told; of which metablock its frame was then and is now; `known`: its frame was told before. What only this look finds, the look at all of memory
 /// before it should have.
 fn fate(
     stands: impl FnOnce() -> bool,
-    used: bool,
+    (then, now): (u64, u64),
     known: bool,
     changed: usize,
     look: impl FnOnce() -> Option<Seen>,
@@ -216,8 +220,11 @@ fn fate(
     if !stands() {
         return Fate::Covered;
     }
-    if !used {
+    if now == 0 {
         return Fate::Nobodys;
+    }
+    if now != then {
+        return Fate::Anothers;
     }
     match look() {
         Some(Seen { pages: 0, .. }) => Fate::Nobodys,

@@ -148,11 +148,11 @@ impl Memory {
         self.control_words() + at % (self.frames() * LINE_SUMS).max(1)
     }
 
-    /// Whether a frame is of some metablock (S-13.1).
-    pub fn is_used(&self, frame: u64) -> bool {
+    /// Of which metablock a frame is (S-13.1); 0: of none, or it cannot be told.
+    pub fn identity(&self, frame: u64) -> u64 {
         let mut word = [0; 8];
         let read = self.read(Region::Sums, frame * WORDS as u64 + IDENTITY, &mut word);
-        read.is_ok() && word != [0; 8]
+        read.map_or(0, |()| u64::from_le_bytes(word))
     }
 
     /// A place in a region to begin a stray at, in a page that has memory and is not empty.

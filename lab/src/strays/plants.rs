@@ -96,6 +96,7 @@ fn no_stray(len: usize) -> striker::Stray {
         at: 0,
         before: vec![0; len],
         after: vec![0; len],
+        identity: 0,
     }
 }
 
@@ -103,7 +104,7 @@ fn no_stray(len: usize) -> striker::Stray {
 pub(super) fn planted_stray(memory: &memory::Memory) -> Result<striker::Stray, String> {
     let used = (0..memory.frames())
         .rev()
-        .find(|frame| memory.is_used(*frame))
+        .find(|frame| memory.identity(*frame) != 0)
         .ok_or("no frame is used")?;
     let (at, mut before) = (used * memory::PAGE as u64 + 2048, vec![0; 16]);
     memory.read(memory::Region::Arena, at, &mut before)?;
@@ -114,6 +115,7 @@ pub(super) fn planted_stray(memory: &memory::Memory) -> Result<striker::Stray, S
         at,
         before,
         after,
+        identity: memory.identity(used),
         ..no_stray(0)
     })
 }

@@ -31,6 +31,8 @@ pub struct Stray {
     pub before: Vec<u8>,
     /// What stands there now.
     pub after: Vec<u8>,
+    /// Of which metablock its frame was ([`Memory::identity`]).
+    pub identity: u64,
 }
 
 impl Stray {
@@ -192,6 +194,7 @@ fn one(
         after = vec![before[0] ^ (1 << dice.below(8))];
     }
     before.truncate(after.len());
+    let identity = frame.map_or(0, |frame| memory.identity(frame));
     memory.write(region, at, &after).ok()?;
     Some(Stray {
         ms: begin.elapsed().as_millis() as u64,
@@ -201,6 +204,7 @@ fn one(
         at,
         before,
         after,
+        identity,
     })
 }
 

@@ -27,15 +27,18 @@ fn forgotten_events_are_gaps() {
 fn a_stray_that_nobody_told_has_a_reason_or_is_untold() {
     let seen = |pages, bad| move || Some(Seen { pages, bad });
     let nothing = || panic!("nothing to look at");
-    assert_eq!(fate(|| true, true, false, 8, seen(1, 0)), Fate::Untold);
-    assert_eq!(fate(|| true, true, true, 8, || None), Fate::Untold);
-    assert_eq!(fate(|| false, true, false, 8, nothing), Fate::Covered);
-    assert_eq!(fate(|| true, false, false, 8, nothing), Fate::Nobodys);
-    assert_eq!(fate(|| true, true, false, 8, seen(0, 0)), Fate::Nobodys);
-    assert_eq!(fate(|| true, true, true, 8, seen(1, 1)), Fate::Fenced);
+    const SAME: (u64, u64) = (5, 5);
+    assert_eq!(fate(|| true, SAME, false, 8, seen(1, 0)), Fate::Untold);
+    assert_eq!(fate(|| true, SAME, true, 8, || None), Fate::Untold);
+    assert_eq!(fate(|| false, SAME, false, 8, nothing), Fate::Covered);
+    assert_eq!(fate(|| true, (5, 0), false, 8, nothing), Fate::Nobodys);
+    assert_eq!(fate(|| true, (5, 6), false, 8, nothing), Fate::Anothers);
+    assert_eq!(fate(|| true, (0, 6), false, 8, nothing), Fate::Anothers);
+    assert_eq!(fate(|| true, SAME, false, 8, seen(0, 0)), Fate::Nobodys);
+    assert_eq!(fate(|| true, SAME, true, 8, seen(1, 1)), Fate::Fenced);
     // Found by this look only.
-    assert_eq!(fate(|| true, true, false, 8, seen(1, 1)), Fate::Untold);
-    assert_eq!(fate(|| true, true, false, 3, seen(1, 0)), Fate::Few);
+    assert_eq!(fate(|| true, SAME, false, 8, seen(1, 1)), Fate::Untold);
+    assert_eq!(fate(|| true, SAME, false, 3, seen(1, 0)), Fate::Few);
 }
 
 /// Redo that was dropped while its server lived is no loss: a checkpoint makes it durable.
