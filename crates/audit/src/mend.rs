@@ -133,9 +133,12 @@ fn laid_out(image: &dyn Image, before: &Report, marks: Option<u64>) -> Result<(V
     Ok((mender.actions, laid))
 }
 
-/// Warnings that a repair is for: what is lost is cut off.
+/// Warnings that a repair is for: what is lost is cut off, and what has one good copy gets two.
 fn is_mended(finding: &Finding) -> bool {
-    matches!(finding, Finding::MetaLost { .. })
+    matches!(
+        finding,
+        Finding::MetaLost { .. } | Finding::MetaCopy { .. } | Finding::SuperblockCopy { .. }
+    )
 }
 
 fn judge(before: &Report) -> Result<(), Refusal> {
@@ -278,6 +281,16 @@ impl<'i> Mender<'i> {
                     "superblock generation {base} was lost: the pool goes back to generation {}",
                     before.generation
                 )),
+                Finding::SuperblockCopy { slot, page } => {
+                    self.act(format!(
+                        "superblock slot {slot} (page {page}) is bad: both are written anew"
+                    ));
+                }
+                Finding::MetaCopy { id, page } => {
+                    self.act(format!(
+                        "metablock {id} is written anew from its good copy: that at page {page} is bad"
+                    ));
+                }
                 Finding::SuperblockSplit { generation } => {
                     self.act(format!(
                         "of two superblocks of generation {generation} the first one is taken"

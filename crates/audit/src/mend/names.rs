@@ -192,7 +192,7 @@ impl Mender<'_> {
     }
 
     fn shelve(&mut self, model: &mut Model, ino: u64, reached: &mut HashSet<u64>) {
-        let shelf = self.lost_and_found(model, reached);
+        let (shelf, shelf_name) = self.lost_and_found(model, reached);
         let kind = model.kinds.get(&ino).copied().unwrap_or_default();
         let mut name = format!("#{ino}").into_bytes();
         let names = model.names.entry(shelf).or_default();
@@ -205,12 +205,13 @@ impl Mender<'_> {
         if kind == DIR {
             reach(model, ino, reached);
         }
-        self.act(format!("inode {ino} has no name left and becomes lost+found/{text}"));
+        self.act(format!("inode {ino} has no name left and becomes {shelf_name}/{text}"));
     }
 
     /// The directory lost+found, made if need be. One that others may enter is another: what comes here may have lain where only
-    /// its owner could.
-    fn lost_and_found(&mut self, model: &mut Model, reached: &mut HashSet<u64>) -> u64 {
+    /// its owner could. Its number and name.
+    fn lost_and_found(&mut self, model: &mut Model, reached: &mut HashSet<u64>) -> (u64, String) {
+        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let mut name = LOST_AND_FOUND.to_vec();
         while let Some(there) = model
             .names
@@ -222,19 +223,20 @@ impl Mender<'_> {
             let (ino, kind) = (there.ino, there.kind);
             let is_private = |inode: &Inode| inode.uid.get() == 0 && inode.mode.get() & 0o077 == 0;
             if kind == DIR && self.inode(ino).as_ref().is_some_and(is_private) {
-                return ino;
+                return (ino, shown(&name));
             }
             name.push(b'~');
         }
         let root = model.names.entry(ROOT).or_default();
         let ino = self.free_number();
         self.new_directory(ino, u32::from(DIR) << 12 | 0o700, ROOT);
+        let told = shown(&name);
         root.push(Name { name, ino, kind: DIR });
         model.dirty.extend([ROOT, ino]);
         model.kinds.insert(ino, DIR);
         model.names.insert(ino, Vec::new());
         reached.insert(ino);
-        ino
+        (ino, told)
     }
 
     /// Link counts, parents and numbers of entries as the names are.

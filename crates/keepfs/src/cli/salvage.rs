@@ -119,6 +119,7 @@ impl<'i> Copier<'i> {
                 Some(shelf) => shelf,
                 none => none.insert(top.shelf(LOST_AND_FOUND)?),
             };
+            self.report.nameless_dir = Some(shelf.path.to_string_lossy().into_owned());
             self.report.nameless += 1;
             let name = OsString::from(format!("#{ino}"));
             if let Some(place) = self.entry(shelf, &name, ino, top)? {

@@ -123,8 +123,12 @@ fn a_lost_and_found_of_somebody_else_is_not_taken() {
     let pages = ["first", "second"].map(|copy| own[copy].as_u64().unwrap());
     ruin(&bed, &pages);
     let out = bed.path("out");
-    run(keepfs(["salvage"]).arg(bed.pool()).arg(&out));
-    run(&mut repair(&bed));
+    let salvaged = run(keepfs(["salvage", "--json"]).arg(bed.pool()).arg(&out));
+    let salvaged: Value = serde_json::from_slice(&salvaged.stdout).unwrap();
+    assert_eq!(salvaged["nameless_dir"], "lost+found~", "{salvaged}");
+    is_as_promised("salvage", &salvaged);
+    let said = answer(&run(&mut repair(&bed)));
+    assert!(said["actions"].to_string().contains("becomes lost+found~/#"), "{said}");
     bed.mount("");
     for top in [out, bed.dir()] {
         let made = fs::metadata(top.join("lost+found~")).unwrap();
@@ -191,6 +195,45 @@ fn a_file_of_many_lost_pages_is_sound() {
     fs::remove_file(bed.on("sparse")).unwrap();
     bed.unmount();
     bed.check();
+}
+
+/// The bad one of two copies is written anew, and a repair of what was repaired has nothing to do.
+#[test]
+fn a_bad_copy_beside_a_good_one_is_written_anew() {
+    let Some((bed, was)) = grown() else { return };
+    let slots: Vec<u64> = (0..4).map(|slot| slot * (64 << 20) / PAGE / 4).collect();
+    // One slot of the newest superblock, whichever that is, and one copy of inodes and of a map page.
+    let [inodes, _] = pages_of(&bed, "Inodes:0")[..] else {
+        panic!()
+    };
+    let text = done(keepfs(["check"]).arg(bed.pool()));
+    assert!(!text.contains("warning"), "{text}");
+    let slot = slots.iter().find(|slot| {
+        let image = fs::read(bed.pool()).unwrap();
+        ruin(&bed, &[**slot]);
+        let is_copy = done(keepfs(["check"]).arg(bed.pool())).contains("[superblock-copy]");
+        if !is_copy {
+            fs::write(bed.pool(), image).unwrap();
+        }
+        is_copy
+    });
+    assert!(slot.is_some());
+    ruin(&bed, &[inodes, map_of(&bed)[0]]);
+    let text = done(keepfs(["check"]).arg(bed.pool()));
+    assert_eq!(text.matches("[metablock-copy]").count(), 2, "{text}");
+    let output = run(keepfs(["check", "--repair", "--dry-run", "--json"]).arg(bed.pool()));
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let said = answer(&output)["actions"].to_string();
+    assert!(
+        said.contains("metablock Inodes:0 is written anew from its good copy") && said.contains("superblock slot"),
+        "{said}"
+    );
+    same(&was, &repaired(&bed));
+    let text = done(keepfs(["check"]).arg(bed.pool()));
+    assert!(!text.contains("warning"), "{text}");
+    fs::remove_file(bed.path("undo")).unwrap();
+    let output = run(&mut repair(&bed));
+    assert_eq!((output.status.code(), &answer(&output)["pages"]), (Some(0), &0.into()));
 }
 
 /// One file does not keep a pool from being repaired, whatever its size.

@@ -107,8 +107,11 @@ pub struct Report {
     pub others: u64,
     pub links: u64,
     pub bytes: u64,
-    /// Of all these, those under lost+found.
+    /// Of all these, those that no name leads to.
     pub nameless: u64,
+    /// Where they are, below the directory: lost+found, or what it is called where that is another's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nameless_dir: Option<String>,
     /// Metablocks of 15 inodes each that cannot be read.
     pub unreadable_inode_blocks: u64,
     pub damaged: Vec<Damaged>,
@@ -176,9 +179,11 @@ impl Report {
             say!("up to {most} inodes cannot be read, and what they were is not known");
         }
         self.tell_not_kept();
+        let nameless = self.nameless_dir.as_ref().map_or_else(String::new, |dir| {
+            format!("; {} of them without a name, in {dir}", self.nameless)
+        });
         say!(
-            "{}: copied {} files ({} bytes), {} directories, {} symbolic links, {} others, {} further hard links; {} of them \
-             without a name, in lost+found",
+            "{}: copied {} files ({} bytes), {} directories, {} symbolic links, {} others, {} further hard links{}",
             args.dir.display(),
             self.files,
             self.bytes,
@@ -186,7 +191,7 @@ impl Report {
             self.symlinks,
             self.others,
             self.links,
-            self.nameless
+            nameless
         );
         match self.damaged.len() {
             0 if self.is_whole() => say!("everything was copied"),
