@@ -32,8 +32,10 @@ pub const INCOMPAT_GROWN: u64 = 16;
 pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PROTECT | INCOMPAT_HISTORY | INCOMPAT_TEST | INCOMPAT_STRIPES | INCOMPAT_GROWN;
 /// Feature of ro_compat: the pool has a block of multi-mount protection (S-2.12).
 pub const RO_COMPAT_MMP: u64 = 1;
+/// Feature of ro_compat: all pages have their room for ever (S-2.17).
+pub const RO_COMPAT_PREALLOCATED: u64 = 2;
 /// All features of ro_compat that there are.
-pub const RO_COMPAT_KNOWN: u64 = RO_COMPAT_MMP;
+pub const RO_COMPAT_KNOWN: u64 = RO_COMPAT_MMP | RO_COMPAT_PREALLOCATED;
 /// Offset of the CRC.
 pub const CRC_OFFSET: usize = 4088;
 

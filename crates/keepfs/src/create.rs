@@ -39,6 +39,8 @@ pub struct CreateOptions {
     pub discard: bool,
     /// Make it a pool for tests, into which `keepfs inject` may put faults; for ever, and every mount says so.
     pub test: bool,
+    /// Have room for all of it now and for ever: what lies in a file is allocated, and nothing is discarded, by no trim either.
+    pub preallocate: bool,
 }
 
 impl Default for CreateOptions {
@@ -52,6 +54,7 @@ impl Default for CreateOptions {
             force: false,
             discard: true,
             test: false,
+            preallocate: false,
         }
     }
 }
@@ -116,7 +119,7 @@ fn prepare(path: &Path, options: &CreateOptions) -> Result<FileDevice> {
     let part = options.size.unwrap_or(device.pages() * PAGE as u64);
     refuse_larger(path, &device, part)?;
     let pages = part / PAGE as u64;
-    if options.discard {
+    if options.discard && !options.preallocate {
         // A device that cannot does no harm, and one that fails will say so at the first write.
         let _ = device.discard(PageNo(0), pages);
     }
@@ -252,6 +255,7 @@ fn format(path: &Path, device: FileDevice, options: &CreateOptions) -> Result<()
         meta_copies: options.meta_copies,
         protect: options.protect,
         test: options.test,
+        preallocate: options.preallocate,
         mmp: true,
         created: (now.as_secs() as i64, now.subsec_nanos()),
         ..FormatOptions::default()

@@ -22,7 +22,9 @@ use keepfs_format::PoolId;
 use keepfs_format::map::CHUNK_PAGES_MAX;
 use keepfs_format::mmp;
 use keepfs_format::plog::Run;
-use keepfs_format::superblock::{self, INCOMPAT_TEST, PAGES_MAX, PAGES_MIN, RO_COMPAT_MMP, Superblock};
+use keepfs_format::superblock::{
+    self, INCOMPAT_TEST, PAGES_MAX, PAGES_MIN, RO_COMPAT_MMP, RO_COMPAT_PREALLOCATED, Superblock,
+};
 use keepfs_media::Device;
 
 /// What never changes in memory while a pool is open; [`Settings`] are changed on the device for the next opening.
@@ -60,6 +62,8 @@ pub struct Pool {
     pub created_s: i64,
     /// It was made for tests: faults may be injected into it (S-2.8).
     pub is_test: bool,
+    /// Its pages have their room for ever: none is discarded (S-2.17).
+    pub is_preallocated: bool,
 }
 
 /// How a pool is made.
@@ -87,6 +91,8 @@ pub struct FormatOptions {
     pub mmp: bool,
     /// Make it a pool for tests, into which faults may be injected (S-2.8).
     pub test: bool,
+    /// Have room for all its pages now and for ever (S-2.17).
+    pub preallocate: bool,
 }
 
 impl Default for FormatOptions {
@@ -103,6 +109,7 @@ impl Default for FormatOptions {
             history_pages: None,
             mmp: false,
             test: false,
+            preallocate: false,
         }
     }
 }
@@ -147,6 +154,7 @@ impl Pool {
             protect: protect::of(sb.protect).unwrap_or(PROTECT_DEFAULT),
             created_s: sb.created_sec.get(),
             is_test: sb.incompat.get() & INCOMPAT_TEST != 0,
+            is_preallocated: sb.ro_compat.get() & RO_COMPAT_PREALLOCATED != 0,
         }
     }
 
@@ -227,6 +235,9 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
     history::place(&mut sb, o.history_pages);
     if o.mmp && mmp::page_of(&sb).is_some() {
         sb.ro_compat = RO_COMPAT_MMP.into();
+    }
+    if o.preallocate {
+        sb.ro_compat = (sb.ro_compat.get() | RO_COMPAT_PREALLOCATED).into();
     }
     Ok(sb)
 }

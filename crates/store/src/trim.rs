@@ -19,10 +19,13 @@ const ONLINE_MIN: u64 = 16;
 
 impl Store {
     /// Tells the device which free pages of `range` are not needed, in runs of at least `least` pages; returns how many
-    /// pages. `None`: the device cannot be told. Errors: those of the device, [`Error::ReadOnly`].
+    /// pages. `None`: the device cannot be told. Errors: those of the device, [`Error::ReadOnly`]. None of a preallocated pool (S-2.17).
     pub fn trim(&self, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
         if self.is_read_only() {
             return Err(Error::ReadOnly("it was mounted read-only".into()));
+        }
+        if self.pool.is_preallocated {
+            return Ok(Some(0));
         }
         // What was freed before is free after a flush.
         self.sync()?;
@@ -80,7 +83,7 @@ impl Store {
 
     /// Notes pages that may be used again, to be discarded after the next checkpoint.
     pub(crate) fn note_released(&self, released: &[Run]) {
-        if self.options.discard {
+        if self.options.discard && !self.pool.is_preallocated {
             self.released.lock().extend(released);
         }
     }

@@ -149,6 +149,9 @@ pub struct Create {
     /// Do not tell a block device first that nothing on it is needed any more
     #[arg(long)]
     pub no_discard: bool,
+    /// Allocate all of a file that holds the pool, and never give any of it back (fstrim does nothing): a full file system under it cannot harm it
+    #[arg(long)]
+    pub preallocate: bool,
     /// A pool for tests, for ever: `keepfs inject` may put faults into it, and every mount of it says so
     #[arg(long)]
     pub test: bool,

@@ -22,6 +22,7 @@ pub fn run(args: &Create) -> Outcome {
         force: args.force,
         discard: !args.no_discard,
         test: args.test,
+        preallocate: args.preallocate,
     };
     if !args.force {
         probe::refuse_what_blkid_knows(&args.pool)?;
@@ -41,7 +42,7 @@ pub fn run(args: &Create) -> Outcome {
         let answer = json!({
             "version": 1, "pool": args.pool, "id": made.pool, "label": made.label, "size_bytes": size.0,
             "meta_copies": made.meta_copies, "log_bytes": made.log_pages * keepfs_format::PAGE as u64,
-            "protect": args.protect.name(), "test": args.test,
+            "protect": args.protect.name(), "test": args.test, "preallocated": args.preallocate,
         });
         println!("{answer:#}");
     } else {

@@ -25,7 +25,15 @@ pub struct Property {
 /// Those that `keepfs set` takes.
 pub const SETTABLE: [&str; 4] = ["protect", "label", "mmp", "scrub-limit"];
 /// Those that were decided when the pool was made.
-const DECIDED: [&str; 6] = ["id", "size", "meta-copies", "log-size", "created", "test"];
+const DECIDED: [&str; 7] = [
+    "id",
+    "size",
+    "meta-copies",
+    "log-size",
+    "created",
+    "preallocated",
+    "test",
+];
 /// Options of the mount.
 const OF_MOUNT: [&str; 14] = [
     "readonly",
@@ -183,6 +191,7 @@ pub fn of_pool(pool: &Pool) -> Vec<Property> {
         Property::new("meta-copies", &pool.meta_copies.to_string(), "-"),
         Property::size("log-size", pool.log.pages * PAGE as u64, "-"),
         Property::new("created", &pool.created_s.to_string(), "-"),
+        Property::new("preallocated", yes(pool.is_preallocated), "-"),
         Property::new("test", yes(pool.is_test), "-"),
     ]
 }

@@ -4,7 +4,8 @@ use super::bed::{Bed, done, end, keepfs, possible, run, skipped, soon};
 use rustix::process::{Pid, Signal};
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// An ext4 of 64 MiB, which is gone with this.
@@ -139,9 +140,33 @@ fn a_pool_on_a_full_host_is_mounted_after_a_crash_to_make_room() {
 /// The log is there before the host is full.
 #[test]
 fn a_pool_is_made_with_its_log() {
-    use std::os::unix::fs::MetadataExt;
     let bed = Bed::empty();
     done(keepfs(["create", "--size", "512M", "--log-size", "32M"]).arg(bed.path("pool")));
-    let allocated = fs::metadata(bed.path("pool")).unwrap().blocks() * 512;
-    assert!(allocated >= 32 << 20, "{allocated}");
+    assert!(allocated(&bed.path("pool")) >= 32 << 20);
+}
+
+fn allocated(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().blocks() * 512
+}
+
+/// S-2.17: a preallocated pool keeps its room through what is removed, trimmed and discarded, and has it when it grows.
+#[test]
+fn a_preallocated_pool_keeps_its_room() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    let pool = bed.path("pool");
+    done(keepfs(["create", "--size", "64M", "--preallocate"]).arg(&pool));
+    assert!(allocated(&pool) >= 64 << 20);
+    done(keepfs(["mount", "-o", "discard"]).arg(&pool).arg(bed.dir()));
+    fs::write(bed.on("file"), vec![7; 16 << 20]).unwrap();
+    fs::remove_file(bed.on("file")).unwrap();
+    done(Command::new("sync").arg("-f").arg(bed.dir()));
+    done(Command::new("fstrim").arg(bed.dir()));
+    done(keepfs(["unmount"]).arg(bed.dir()));
+    assert!(allocated(&pool) >= 64 << 20);
+    done(keepfs(["grow", "--size", "96M"]).arg(&pool));
+    assert!(allocated(&pool) >= 96 << 20);
+    done(keepfs(["check"]).arg(&pool));
 }

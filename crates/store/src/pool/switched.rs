@@ -50,6 +50,9 @@ pub fn grow(device: Arc<dyn Device>, pages: u64) -> Result<u64, Error> {
         switch(&*device, |sb| {
             let (had, made) = (sb.pages.get(), may_grow(sb, device.pages(), pages)?);
             forget_whole(&*device, had)?;
+            if Pool::of(sb).is_preallocated {
+                device.provide(PageNo(had), pages - had)?;
+            }
             sb.made_pages = made.into();
             sb.incompat = (sb.incompat.get() | INCOMPAT_GROWN).into();
             sb.pages = pages.into();
