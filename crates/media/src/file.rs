@@ -495,15 +495,7 @@ impl Device for FileDevice {
     }
 
     fn provide(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
-        let file = self.writable()?;
-        check_range(self.pages, at, pages)?;
-        if self.kind == Kind::Block || pages == 0 {
-            return Ok(());
-        }
-        match sys::allocate(file, at.0 * PAGE_BYTES, pages * PAGE_BYTES) {
-            Err(error) if !is_unsupported(&error) => Err(self.fails("allocate", at, error)),
-            _ => Ok(()),
-        }
+        self.allocate(at, pages)
     }
 
     fn read_shared(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {

@@ -245,12 +245,8 @@ impl Store {
         }
         let pool = Pool::of(&sb);
         mmp::write_first(&*device, &pool)?;
-        // The log is written all around; a full host must not end that (S-2.14).
-        let provided = match pool.is_preallocated {
-            true => 0..pool.pages,
-            false => pool.log.start..pool.log.start + pool.log.pages,
-        };
-        device.provide(PageNo(provided.start), provided.end - provided.start)?;
+        let (at, pages) = pool.provided();
+        device.provide(at, pages)?;
         device.flush()?;
         let options = StoreOptions {
             background: false,

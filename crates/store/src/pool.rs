@@ -25,7 +25,7 @@ use keepfs_format::plog::Run;
 use keepfs_format::superblock::{
     self, INCOMPAT_TEST, PAGES_MAX, PAGES_MIN, RO_COMPAT_MMP, RO_COMPAT_PREALLOCATED, Superblock,
 };
-use keepfs_media::Device;
+use keepfs_media::{Device, PageNo};
 
 /// What never changes in memory while a pool is open; [`Settings`] are changed on the device for the next opening.
 #[derive(Clone, Debug)]
@@ -127,6 +127,15 @@ impl Pool {
     /// The pool on a device, by its newest superblock (S-2.3). Errors: there is none.
     pub fn on(device: &dyn Device) -> Result<Pool, Error> {
         choose(device).map(|sb| Pool::of(&sb))
+    }
+
+    /// The pages that have room from the beginning: of a preallocated pool all (S-2.17), else the log, which is written all around and
+    /// larger than what is kept for a full host (S-2.14).
+    pub(crate) fn provided(&self) -> (PageNo, u64) {
+        match self.is_preallocated {
+            true => (PageNo(0), self.pages),
+            false => (PageNo(self.log.start), self.log.pages),
+        }
     }
 
     /// The constants of a superblock that was checked.

@@ -3,8 +3,9 @@
 //! It is allocated behind the end of the file. Where a write of anything but file data finds no room, it is given back, the write
 //! is made again, and what that did not need is had again.
 
-use super::FileDevice;
-use crate::{Class, PAGE_BYTES, sys};
+use super::{FileDevice, Kind, is_unsupported};
+use crate::device::check_range;
+use crate::{Class, DeviceError, PAGE_BYTES, PageNo, sys};
 use parking_lot::RwLock;
 use std::fs::File;
 use std::io;
@@ -97,6 +98,19 @@ impl Room {
 }
 
 impl FileDevice {
+    /// Has pages of a regular file allocated, where its file system can do that.
+    pub(super) fn allocate(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        let file = self.writable()?;
+        check_range(self.pages, at, pages)?;
+        if self.kind == Kind::Block || pages == 0 {
+            return Ok(());
+        }
+        match sys::allocate(file, at.0 * PAGE_BYTES, pages * PAGE_BYTES) {
+            Err(error) if !is_unsupported(&error) => Err(self.fails("allocate", at, error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes; what is not file data may take of the room that is kept.
     pub(super) fn with_room(
         &self,
