@@ -31,6 +31,7 @@ mod keep;
 mod links;
 mod logging;
 mod manual;
+mod metrics;
 mod mmp;
 mod mount;
 mod offline;
@@ -58,6 +59,7 @@ mod succeed;
 mod table;
 mod times;
 mod unmount;
+mod until;
 mod upgrade;
 mod visible;
 
@@ -115,7 +117,7 @@ fn begin(code: u8) {
 }
 
 fn dispatch(command: Command) -> Outcome {
-    match command {
+    match &command {
         // A server logs elsewhere, and its starter says everything itself. Neither ends with who reads it.
         Command::Serve(_)
         | Command::Keep(_)
@@ -124,6 +126,8 @@ fn dispatch(command: Command) -> Outcome {
         | Command::Detach(_)
         | Command::Watch(_) => {}
         Command::Check(_) => begin(8),
+        // Who scrapes it may go away.
+        Command::Metrics(args) if args.listen.is_some() => logging::to_stderr(),
         _ => begin(1),
     }
     match command {
@@ -144,6 +148,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Salvage(args) => salvage::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Events(args) => events::run(&args),
+        Command::Metrics(args) => metrics::run(&args),
         Command::Scrub(args) => scrub::run(&args),
         Command::Inject(args) => inject::run(&args),
         Command::Damage(args) => damage::run(&args),

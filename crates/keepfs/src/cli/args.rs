@@ -68,6 +68,8 @@ pub enum Command {
     Dump(Dump),
     /// Show what the servers of a pool noticed, mounted or not
     Events(Events),
+    /// Tell how mounted pools are as metrics for Prometheus
+    Metrics(Metrics),
     /// Look at everything, in memory and on the device, while the pool is in use
     Scrub(super::scrub::Scrub),
     /// Put faults into a pool that was made for tests
@@ -415,6 +417,24 @@ pub struct Events {
     /// Answer in JSON; with --follow a line for each event
     #[arg(long)]
     pub json: bool,
+}
+
+/// `keepfs metrics`.
+#[derive(Fields, Debug)]
+#[command(
+    after_help = "Figures are those of `keepfs status --json`, in bytes and seconds. keepfs_up is 0 of a mount that is named and not there, \
+                        or whose server has not answered within 2 s."
+)]
+pub struct Metrics {
+    /// Mount points; all mounted pools without
+    #[arg(add = ArgValueCompleter::new(values::mounted))]
+    pub dirs: Vec<PathBuf>,
+    /// Replace this file instead, for the textfile collector of node_exporter
+    #[arg(long, value_name = "PATH")]
+    pub textfile: Option<PathBuf>,
+    /// Serve them at /metrics instead; without an address to this machine only
+    #[arg(long, value_name = "[ADDR:]PORT", conflicts_with = "textfile")]
+    pub listen: Option<String>,
 }
 
 /// `keepfs damage`.

@@ -6,6 +6,7 @@
 
 use super::registry::{self, Record};
 use super::servers;
+use super::until::Until;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 /// How long a client may take to say what it wants, all of it, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a server may take to answer whoever must not wait for one that hangs.
-const SOON: Duration = Duration::from_secs(2);
+pub const SOON: Duration = Duration::from_secs(2);
 /// How long one that has just begun may: it takes over what the one before it left.
 const BEGINNING: Duration = Duration::from_secs(20);
 /// Clients that are heard at a time; others wait until one of them is done.
@@ -173,7 +174,7 @@ impl Desk {
         // In one piece: a value writes itself in thousands of small ones.
         let answer = format!("{answer}\n");
         let until = Instant::now() + PATIENCE;
-        Until { client: &client, until }.write_all(answer.as_bytes())
+        Until { stream: &client, until }.write_all(answer.as_bytes())
     }
 }
 
@@ -200,41 +201,8 @@ fn named_thread() -> thread::Builder {
 /// The line that a client says, whole by `until`.
 fn question(client: &UnixStream, until: Instant) -> io::Result<String> {
     let mut question = String::new();
-    BufReader::new(Until { client, until }.take(QUESTION_MAX)).read_line(&mut question)?;
+    BufReader::new(Until { stream: client, until }.take(QUESTION_MAX)).read_line(&mut question)?;
     Ok(question.trim().to_owned())
-}
-
-/// A connection that ends at a time, however little is moved each time.
-struct Until<'c> {
-    client: &'c UnixStream,
-    until: Instant,
-}
-
-impl Until<'_> {
-    fn left(&self) -> io::Result<Option<Duration>> {
-        match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
-            left => Ok(Some(left)),
-        }
-    }
-}
-
-impl Read for Until<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.client.set_read_timeout(self.left()?)?;
-        self.client.read(buf)
-    }
-}
-
-impl Write for Until<'_> {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.client.set_write_timeout(self.left()?)?;
-        self.client.write(buf)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Why a server does not answer.

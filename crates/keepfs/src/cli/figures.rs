@@ -77,6 +77,9 @@ pub struct Status {
     /// Clean frames that were changed behind the door and were dropped, since it was mounted.
     #[serde(default)]
     pub scribbles_dropped: u64,
+    /// Entries of the list of damages (S-18.6).
+    #[serde(default)]
+    pub damage: DamageFigures,
     /// Known errors.
     pub errors: Vec<String>,
     /// Warnings and errors that `keepfs events` shows.
@@ -161,6 +164,15 @@ pub struct ErrorFigures {
     pub flush: u64,
     /// Pages read with a wrong checksum.
     pub checksum: u64,
+}
+
+/// The list of damages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DamageFigures {
+    /// Entries of what is lost until it is written anew or restored.
+    pub lost: u64,
+    /// Entries of what was mended.
+    pub mended: u64,
 }
 
 /// Space, bytes.
@@ -328,6 +340,7 @@ impl Status {
             device_errors: ErrorFigures::default(),
             files_lost: 0,
             scribbles_dropped: 0,
+            damage: DamageFigures::default(),
             errors: Vec::new(),
             events: 0,
         }

@@ -521,8 +521,8 @@ fn of_path(of: &Path) -> Result<Status, Failure> {
     }
 }
 
-/// What the server says; if it is dead, that.
-fn live(record: &Record) -> Result<Status, Failure> {
+/// What the server says; if it is dead or hangs, that.
+pub fn live(record: &Record) -> Result<Status, Failure> {
     match control::ask_soon(record, "status") {
         Ok(answer) => serde_json::from_value(answer).map(with_threads).map_err(|e| {
             Failure::Other(format!(

@@ -49,6 +49,7 @@ fn an_installation_comes_and_goes_as_a_whole() {
             "bash-completion/completions/keepfs",
             &format!("zsh/{zsh}/_keepfs"),
             "fish/vendor_completions.d/keepfs.fish",
+            "keepfs/grafana-dashboard.json",
         ] {
             assert!(fs::metadata(share.join(file)).unwrap().len() > 10, "{prefix}: {file}");
         }
@@ -63,6 +64,18 @@ fn an_installation_comes_and_goes_as_a_whole() {
                 "\nExecStart=/opt/keepfs scrub start --wait %f\n",
             ),
             ("systemd/system/keepfs-scrub@.timer", "\nOnCalendar=monthly\n"),
+            (
+                "systemd/system/keepfs-metrics.service",
+                "\nExecStart=/opt/keepfs metrics --listen ${LISTEN}\n",
+            ),
+            (
+                "systemd/system/keepfs-metrics-textfile.service",
+                "\nExecStart=/opt/keepfs metrics --textfile ${TEXTFILE}\n",
+            ),
+            (
+                "systemd/system/keepfs-metrics-textfile.timer",
+                "\nOnUnitActiveSec=1min\n",
+            ),
         ] {
             let text = fs::read_to_string(lib.join(file)).unwrap();
             assert!(text.contains(line), "{prefix}: {file}: {text}");
@@ -101,6 +114,31 @@ fn links_of_somebody_else_stay_and_nothing_is_done_by_halves() {
         Path::new(KEEPFS),
         "one of a program that has moved"
     );
+}
+
+/// systemd(1) itself knows each setting of the units.
+#[test]
+fn systemd_takes_the_units() {
+    let bed = Bed::empty();
+    let root = bed.path("root");
+    done(&mut install(&root, &["--program", KEEPFS, "--prefix", "/usr"]));
+    let folder = root.join("usr/lib/systemd/system");
+    let units = below(&folder).into_iter().map(|unit| {
+        // A template is looked at as one of its units.
+        let name = unit.to_str().unwrap().replace("@.", "@mnt.");
+        fs::rename(folder.join(&unit), folder.join(&name)).unwrap();
+        folder.join(name)
+    });
+    let mut verify = Command::new("systemd-analyze");
+    verify.args(["verify", "--man=no", "--recursive-errors=no"]).args(units);
+    if verify.output().is_err() {
+        bed::skipped("systemd-analyze");
+        return;
+    }
+    let told = run(&mut verify);
+    let said = String::from_utf8_lossy(&told.stderr);
+    let of_ours: Vec<&str> = said.lines().filter(|line| line.contains("keepfs-")).collect();
+    assert!(of_ours.is_empty(), "{said}");
 }
 
 /// groff(1) finds nothing to complain of, and what a reader sees has no remains of a markup.

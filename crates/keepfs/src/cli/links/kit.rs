@@ -21,6 +21,26 @@ const FILES: &[(&str, &str, &str)] = &[
         "keepfs-scrub@.timer",
         include_str!("../../../kit/keepfs-scrub@.timer"),
     ),
+    (
+        "lib/systemd/system",
+        "keepfs-metrics.service",
+        include_str!("../../../kit/keepfs-metrics.service"),
+    ),
+    (
+        "lib/systemd/system",
+        "keepfs-metrics-textfile.service",
+        include_str!("../../../kit/keepfs-metrics-textfile.service"),
+    ),
+    (
+        "lib/systemd/system",
+        "keepfs-metrics-textfile.timer",
+        include_str!("../../../kit/keepfs-metrics-textfile.timer"),
+    ),
+    (
+        "share/keepfs",
+        "grafana-dashboard.json",
+        include_str!("../../../kit/grafana-dashboard.json"),
+    ),
     ("share/keepfs", "magic", include_str!("../../../kit/magic")),
 ];
 /// Stands for the program's path.

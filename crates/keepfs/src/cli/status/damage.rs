@@ -1,7 +1,7 @@
 //! What a status says of the list of damages (S-18.6).
 
 use super::counted;
-use crate::cli::figures::Status;
+use crate::cli::figures::{DamageFigures, Status};
 use crate::cli::history;
 use keepfs_format::history::Lasting;
 use keepfs_format::{MetaId, Space, inode};
@@ -11,6 +11,11 @@ const ROOT: u64 = 1;
 
 /// Objects that are damaged and not mended, with what to do.
 pub fn damaged(list: &[Lasting], status: &mut Status) {
+    let count = |lost| list.iter().filter(|entry| history::is_lost(entry) == lost).count() as u64;
+    status.damage = DamageFigures {
+        lost: count(true),
+        mended: count(false),
+    };
     let lost = || {
         list.iter()
             .filter(|entry| history::is_lost(entry) && !history::is_lost_change(entry))
