@@ -16,6 +16,7 @@
 //! assert!(!report.is_sound());
 //! ```
 
+mod age;
 mod bitmap;
 mod body;
 mod brought;

@@ -8,6 +8,7 @@ mod bodies;
 mod edit;
 mod layout;
 mod names;
+mod older;
 mod space;
 mod tree;
 
@@ -128,6 +129,7 @@ fn laid_out(image: &dyn Image, before: &Report, marks: Option<u64>) -> Result<(V
     mender.marks = marks;
     mender.told(before);
     mender.blocks();
+    mender.older();
     mender.rounds()?;
     let laid = layout::lay_out(&mut mender)?;
     Ok((mender.actions, laid))
@@ -207,6 +209,8 @@ pub(crate) struct Mender<'i> {
     actions: Vec<String>,
     /// Inodes that a walk found something wrong about.
     flagged: BTreeSet<u64>,
+    /// Files with a node that is older than it should be.
+    aged: BTreeSet<u64>,
     seq: u64,
     /// Nodes that may still be made to mark lost pages; None: not yet known.
     marks: Option<u64>,
@@ -248,13 +252,18 @@ impl<'i> Mender<'i> {
             generation,
             actions: Vec::new(),
             flagged: BTreeSet::new(),
+            aged: BTreeSet::new(),
             seq,
             marks: None,
             walk: Walk::new(pool, replayed, Options::default()),
         };
         if found > 0 {
+            let age = match mender.pool().age.unproved.is_empty() {
+                true => "",
+                false => ", and some may be older than they should be",
+            };
             mender.act(format!(
-                "the map is made anew with {found} metablocks that were found by their headers"
+                "the map is made anew with {found} metablocks that were found by their headers{age}"
             ));
         }
         Ok(mender)
@@ -369,7 +378,7 @@ impl<'i> Mender<'i> {
     /// True if nothing that was found is left to be repaired before space is looked at.
     fn one_round(&mut self, findings: &[Finding]) -> Result<bool, Refusal> {
         let is_file = |mender: &Mender<'_>, ino: &u64| mender.walk.inodes.get(ino).is_some_and(|f| !f.is_dir());
-        let mut files = BTreeSet::new();
+        let mut files = core::mem::take(&mut self.aged);
         let mut directories = BTreeSet::new();
         let mut fields: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
         for finding in findings.iter().filter(|f| f.severity() == Severity::Error) {

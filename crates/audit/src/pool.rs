@@ -10,7 +10,7 @@ use keepfs_format::map::{self, MapEntry};
 use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::superblock::{INCOMPAT_STRIPES, Superblock};
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, PoolId, Space};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Where cur stands in an inode (S-5.2).
@@ -69,6 +69,15 @@ impl Holes {
     }
 }
 
+/// Metablocks that were found by their headers where HOMES cannot say which page is the newest (S-21.2).
+#[derive(Debug, Default)]
+pub(crate) struct Age {
+    /// Nothing says that they are the newest version.
+    pub unproved: BTreeSet<u64>,
+    /// Of these, those of which a newer version is told of that is not there.
+    pub older: BTreeSet<u64>,
+}
+
 /// What reading a metablock gives.
 #[derive(Clone, Debug)]
 pub(crate) enum Load {
@@ -96,6 +105,8 @@ pub(crate) struct Pool<'i> {
     pub map_pages: u64,
     /// Metablocks and map pages whose copies lie too close to each other (S-4.9).
     pub close_copies: u64,
+    /// What may be older than it should be.
+    pub age: Age,
     changed: BTreeMap<u64, Changed>,
 }
 
@@ -112,6 +123,7 @@ impl<'i> Pool<'i> {
             home_pages: Set::default(),
             map_pages: 0,
             close_copies: 0,
+            age: Age::default(),
             changed: BTreeMap::new(),
         }
     }

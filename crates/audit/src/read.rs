@@ -21,7 +21,7 @@ use crate::{dir, index, map, plog, replay, scan, superblock};
 use keepfs_format::inode::{Inode, LIVE};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{MetaId, PAGE, Space};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Why something cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +66,8 @@ pub struct View<'i> {
     groups: Vec<LogGroup>,
     /// Directory leaves by owner, once somebody has asked.
     leaves: Option<salvage::Leaves>,
+    /// Owners of nodes that are older than they should be.
+    aged: BTreeSet<u64>,
 }
 
 impl<'i> View<'i> {
@@ -115,8 +117,10 @@ impl<'i> View<'i> {
             .zip(0u64..)
             .map(|(group, n)| LogGroup::new(group, n < done.groups))
             .collect();
+        let aged = crate::age::owners(&mut pool).into_keys().collect();
         Ok(View {
             pool,
+            aged,
             stage: done.stage,
             groups,
             leaves: None,

@@ -1,5 +1,6 @@
 //! Metablocks found by their headers, where the map that leads to them is lost (S-21.2).
 
+mod age;
 mod plausible;
 mod sums;
 
@@ -65,6 +66,9 @@ pub(crate) fn fill(pool: &mut Pool<'_>) -> u64 {
         number += fill_hole(pool, space, first, end, &evidence);
         pool.rows[space as usize].sort_unstable_by_key(|row| row.index);
         pool.rows[space as usize].dedup_by_key(|row| row.index);
+    }
+    if !evidence.used.is_known {
+        age::judge(pool, &holes, &evidence);
     }
     number
 }

@@ -4,7 +4,7 @@
 use super::Mender;
 use crate::body::{INDEX_END, wrong_entry};
 use crate::inode::{DIR, FILE, SYMLINK, direct, pending, wrong_hole};
-use crate::xattr;
+use crate::{age, xattr};
 use keepfs_format::blockmap::{Child, FANOUT, LOST, PageEntry, UNWRITTEN, WRITTEN, coverage, entry_offset};
 use keepfs_format::inode::{BODY_DIRECT, BODY_NONE, BODY_TREE, Inode, XATTR_CHAIN};
 use keepfs_format::metablock::HEADER;
@@ -26,9 +26,15 @@ struct File {
     /// Nodes that may be made to say what of it is lost.
     room: u64,
     is_cut: bool,
+    /// Not what the entries say (S-5.8).
+    hole: (u64, u64),
+    /// Some node is older than the inode.
+    is_short: bool,
     seen: HashSet<u64>,
     pages: u64,
     lost: u64,
+    /// Of these, pages that an older node does not have.
+    unknown: u64,
 }
 
 impl Mender<'_> {
@@ -55,13 +61,24 @@ impl Mender<'_> {
             is_nameless: self.is_nameless(ino),
             room: self.marks() / 2,
             is_cut: false,
+            hole: pending(&inode),
+            is_short: age::is_short(self.pool(), ino, &inode),
             seen: HashSet::new(),
             pages: 0,
             lost: 0,
+            unknown: 0,
         };
+        let lacking = age::lacking(self.pool(), ino, &inode);
+        if inode.body == BODY_NONE && !lacking.is_empty() {
+            inode.body = BODY_DIRECT;
+        }
         if let Some(mut entries) = direct(&inode) {
             for (entry, index) in entries.iter_mut().zip(0..) {
-                *entry = self.entry(&mut file, index, *entry);
+                let is_doubtful = lacking.contains(&index) && !self.walk.stage.pages.contains_key(&(ino, index));
+                *entry = match is_doubtful && entry.is_hole() && file.may_have(index) {
+                    true => file.unknown_entry(),
+                    false => self.entry(&mut file, index, *entry),
+                };
             }
             inode.body_area.copy_from_slice(entries.as_bytes());
             if entries.iter().all(|entry| *entry == PageEntry::HOLE) && inode.body == BODY_DIRECT {
@@ -76,6 +93,12 @@ impl Mender<'_> {
                     inode.body_area.fill(0);
                 }
             }
+        }
+        if file.unknown > 0 {
+            self.act(format!(
+                "a part of inode {ino} is an older version: {} pages that it does not have are lost",
+                file.unknown
+            ));
         }
         if file.is_cut {
             inode.size = (file.end * PAGE as u64).into();
@@ -138,6 +161,7 @@ impl Mender<'_> {
         };
         let mut bytes = *bytes;
         let before = bytes;
+        let is_doubtful = age::is_doubtful(self.pool(), id.0, file.is_short);
         for slot in 0..FANOUT {
             let (at, base) = (
                 entry_offset(slot),
@@ -145,12 +169,22 @@ impl Mender<'_> {
             );
             if level == 1 {
                 let entry = PageEntry::read_from_prefix(&bytes[at..]).map_or(PageEntry::HOLE, |(entry, _)| entry);
-                let entry = self.entry(file, base, entry);
+                let entry = match is_doubtful && entry.is_hole() && file.may_have(base) {
+                    true => file.unknown_entry(),
+                    false => self.entry(file, base, entry),
+                };
                 bytes[at..at + size_of::<PageEntry>()].copy_from_slice(entry.as_bytes());
                 continue;
             }
             let child = Child::read_from_prefix(&bytes[at..]).map_or_else(|_| Child::default(), |(child, _)| child);
             if child == Child::default() {
+                let missing = file.end.saturating_sub(base).min(coverage(level));
+                // A file is not cut for what may be a hole.
+                if is_doubtful && missing > 0 && nodes_for(level - 1, missing) <= file.room {
+                    let below = self.lost_tree(file, level - 1, base);
+                    file.unknown += missing;
+                    bytes[at..at + size_of::<Child>()].copy_from_slice(child_of(below).as_bytes());
+                }
                 continue;
             }
             let below = self.tree(
@@ -258,6 +292,16 @@ impl Mender<'_> {
 }
 
 impl File {
+    /// Whether a newer version of a node may have a page here.
+    fn may_have(&self, index: u64) -> bool {
+        index < self.end && !(self.hole.0..self.hole.1).contains(&index)
+    }
+
+    fn unknown_entry(&mut self) -> PageEntry {
+        self.unknown += 1;
+        self.lost_entry()
+    }
+
     fn lost_entry(&mut self) -> PageEntry {
         self.pages += 1;
         self.lost += 1;

@@ -17,13 +17,17 @@ const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 /// All names of a pool.
 #[derive(Default)]
-struct Model {
+pub(super) struct Model {
     /// Names by directory.
     names: BTreeMap<u64, Vec<Name>>,
     /// Directories whose nodes are made anew.
     dirty: BTreeSet<u64>,
     /// mode >> 12 of every live inode.
-    kinds: HashMap<u64, u8>,
+    pub kinds: HashMap<u64, u8>,
+    /// No directory lacked a node.
+    pub is_whole: bool,
+    /// An inode was freed.
+    pub is_buried: bool,
 }
 
 impl Mender<'_> {
@@ -40,7 +44,7 @@ impl Mender<'_> {
         for ino in &model.dirty {
             self.rebuild(*ino, model.names.get(ino).map_or(&[], Vec::as_slice));
         }
-        Ok(counted || !model.dirty.is_empty())
+        Ok(counted || model.is_buried || !model.dirty.is_empty())
     }
 
     /// Reads every directory; of one with a missing node, what its leaves have.
@@ -54,11 +58,13 @@ impl Mender<'_> {
             .collect();
         directories.sort_unstable();
         let mut owned = None;
+        model.is_whole = flagged.is_empty() && self.flagged.is_empty();
         for (ino, root) in directories {
             let (mut names, mut seen) = (Vec::new(), HashSet::new());
             let mut is_whole = self.read_directory(ino, root, &mut names, &mut seen);
             // A directory that was made again has no root yet.
             is_whole &= !self.flagged.remove(&ino);
+            model.is_whole &= is_whole;
             if !is_whole {
                 let owned = owned.get_or_insert_with(|| leaves(self.pool()));
                 for id in owned.get(&ino).cloned().unwrap_or_default() {
@@ -166,7 +172,9 @@ impl Mender<'_> {
             let mut lost: Vec<u64> = model.kinds.keys().copied().collect();
             lost.retain(|ino| *ino != ROOT && linked(self, ino));
             // What has no name at all first; then, of rings of directories, the least.
-            let nameless: Vec<u64> = lost.iter().copied().filter(|ino| !named.contains(ino)).collect();
+            let mut nameless: Vec<u64> = lost.iter().copied().filter(|ino| !named.contains(ino)).collect();
+            self.bury(model, &mut nameless);
+            lost.retain(|ino| model.kinds.contains_key(ino));
             let ring = || {
                 let of_ring = lost
                     .iter()
@@ -205,7 +213,13 @@ impl Mender<'_> {
         if kind == DIR {
             reach(model, ino, reached);
         }
-        self.act(format!("inode {ino} has no name left and becomes {shelf_name}/{text}"));
+        let doubt = match self.is_unproved(ino) {
+            true => ": its metablock may be older than the names, it may have been removed",
+            false => "",
+        };
+        self.act(format!(
+            "inode {ino} has no name left and becomes {shelf_name}/{text}{doubt}"
+        ));
     }
 
     /// The directory lost+found, made if need be. One that others may enter is another: what comes here may have lain where only

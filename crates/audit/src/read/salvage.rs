@@ -5,7 +5,7 @@ use super::{DirEntry, View};
 use crate::dir::{self, is_name};
 use crate::inode::{self, DIR, direct, pending};
 use crate::pool::{Load, header};
-use crate::{Page, index};
+use crate::{Page, age, index};
 use keepfs_codes::crc32c;
 use keepfs_format::blockmap::{
     Child, FANOUT, FILE_SIZE_MAX, HEIGHT_MAX, PageEntry, UNWRITTEN, WRITTEN, coverage, entry_offset,
@@ -67,6 +67,22 @@ impl View<'_> {
     /// The inode if it is alive and can be read.
     pub fn readable(&mut self, ino: u64) -> Option<Inode> {
         self.inode(ino).ok()
+    }
+
+    /// Whether a newer version of the inode, or of one of its nodes, is known to be lost (S-21.8).
+    pub fn is_older(&mut self, ino: u64) -> bool {
+        self.aged.contains(&ino) || age::is_old(&self.pool, ino) || self.is_short(ino)
+    }
+
+    /// Whether nothing proves that the inode is the newest version.
+    pub fn is_unproved(&self, ino: u64) -> bool {
+        let block = keepfs_format::inode::block_of(ino);
+        self.pool.age.unproved.contains(&block.0)
+    }
+
+    fn is_short(&mut self, ino: u64) -> bool {
+        let inode = self.readable(ino);
+        inode.is_some_and(|inode| age::is_short(&mut self.pool, ino, &inode))
     }
 
     /// Numbers of directories that are known by their leaves alone, because their inodes cannot be read.
@@ -192,11 +208,17 @@ impl View<'_> {
             end: inode.size.get().min(FILE_SIZE_MAX).div_ceil(PAGE as u64),
             hole: pending(&inode),
             staged,
+            is_short: self.is_short(ino),
             seen: HashSet::new(),
             see,
         };
-        for (at, entry) in direct(&inode).into_iter().flatten().enumerate() {
-            self.page_of(&mut file, at as u64, &entry);
+        let lacking = age::lacking(&self.pool, ino, &inode);
+        let entries = direct(&inode).or((!lacking.is_empty()).then_some([PageEntry::HOLE; 4]));
+        for (entry, index) in entries.into_iter().flatten().zip(0..) {
+            if lacking.contains(&index) && entry.is_hole() && file.is_read(index) {
+                (file.see)(index, Part::Bad(1));
+            }
+            self.page_of(&mut file, index, &entry);
         }
         if inode.body == BODY_TREE {
             self.tree(&mut file, inode.root.get(), inode.height.min(HEIGHT_MAX), 0);
@@ -217,24 +239,29 @@ impl View<'_> {
                 return;
             }
         };
+        let is_doubtful = age::is_doubtful(&self.pool, id, file.is_short);
         for slot in 0..FANOUT {
             let at = entry_offset(slot);
             let base = base.saturating_add(slot.saturating_mul(coverage(level)));
             if level == 1 {
                 let entry = PageEntry::read_from_prefix(&bytes[at..]).map_or(PageEntry::HOLE, |(e, _)| e);
+                if is_doubtful && entry.is_hole() && file.is_read(base) {
+                    (file.see)(base, Part::Bad(1));
+                }
                 self.page_of(file, base, &entry);
                 continue;
             }
             let child = Child::read_from_prefix(&bytes[at..]).map_or_else(|_| Child::default(), |(child, _)| child);
             if child.id.get() != 0 {
                 self.tree(file, child.id.get(), level - 1, base);
+            } else if is_doubtful && base < file.end {
+                (file.see)(base, Part::Bad(coverage(level).min(file.end - base)));
             }
         }
     }
 
     fn page_of(&mut self, file: &mut File<'_>, index: u64, entry: &PageEntry) {
-        let is_read = index < file.end && !(file.hole.0..file.hole.1).contains(&index) && !file.staged.contains(&index);
-        if entry.is_hole() || !is_read || entry.flags() == UNWRITTEN {
+        if entry.is_hole() || !file.is_read(index) || entry.flags() == UNWRITTEN {
             return;
         }
         let mut bytes = [0; PAGE];
@@ -255,8 +282,17 @@ struct File<'s> {
     hole: (u64, u64),
     /// Pages that the log has, which the entries do not concern (S-8.8).
     staged: BTreeSet<u64>,
+    /// Some node is older than the inode.
+    is_short: bool,
     seen: HashSet<u64>,
     see: &'s mut dyn FnMut(u64, Part<'_>),
+}
+
+impl File<'_> {
+    /// Whether the entry of this page says what the page is.
+    fn is_read(&self, index: u64) -> bool {
+        index < self.end && !(self.hole.0..self.hole.1).contains(&index) && !self.staged.contains(&index)
+    }
 }
 
 /// Entries of a directory, by name.

@@ -14,13 +14,17 @@ const FLIPS: u32 = 3;
 
 /// The sums that map pages of any age tell of what is looked for. What has one of them is a whole version, of whatever age.
 #[derive(Default)]
-pub(super) struct Sums(BTreeSet<(u64, u64)>);
+pub(super) struct Sums {
+    told: BTreeSet<(u64, u64)>,
+    /// The live entries of each map page that differs from the others, by the metablock they mean.
+    pub maps: Vec<Vec<(MetaId, MapEntry)>>,
+}
 
 impl Sums {
     /// Reads the map pages that were found, those that lead to nothing because their own sum is wrong, and older ones, which stand
     /// in `chunks` where nothing is used.
     pub fn read(pool: &Pool<'_>, found: &Found, chunks: &[(u64, u64)]) -> Sums {
-        let mut sums = Sums::default();
+        let (mut sums, mut read_before) = (Sums::default(), BTreeSet::new());
         let maps = MetaId(0x80 << 56).0..;
         let found = found.range(maps).flat_map(|(_, pages)| pages.iter().copied());
         let failed = pool.homes.iter().filter(|(_, id)| is_looked_for(pool, *id));
@@ -34,18 +38,20 @@ impl Sums {
             let Some((space, 0, n)) = ours(pool, &bytes).and_then(|(id, _)| id.as_map()) else {
                 continue;
             };
-            for (index, entry) in entries(&bytes, n) {
-                if entry.state == LIVE && pool.holes.has(space, index) {
-                    sums.0.insert((MetaId::new(space, index).0, entry.crc.get()));
-                }
+            if !read_before.insert(crc64::full(&bytes)) {
+                continue;
             }
+            let live = entries(&bytes, n).filter(|(index, entry)| entry.state == LIVE && pool.holes.has(space, *index));
+            let live: Vec<_> = live.map(|(index, entry)| (MetaId::new(space, index), entry)).collect();
+            sums.told.extend(live.iter().map(|(id, entry)| (id.0, entry.crc.get())));
+            sums.maps.push(live);
         }
         sums
     }
 
     /// Whether a map page tells of this content.
     pub fn has(&self, id: MetaId, bytes: &Page) -> bool {
-        self.0.contains(&(id.0, crc64::full(bytes)))
+        self.told.contains(&(id.0, crc64::full(bytes)))
     }
 }
 

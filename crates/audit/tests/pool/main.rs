@@ -8,5 +8,6 @@ mod hole;
 mod hostile;
 mod log;
 mod mend;
+mod older;
 mod salvage;
 mod sample;

@@ -122,6 +122,9 @@ impl<'i> Copier<'i> {
             self.report.nameless_dir = Some(shelf.path.to_string_lossy().into_owned());
             self.report.nameless += 1;
             let name = OsString::from(format!("#{ino}"));
+            if self.view.is_unproved(ino) {
+                self.report.damaged(What::Removed, &shelf.path.join(&name), ino);
+            }
             if let Some(place) = self.entry(shelf, &name, ino, top)? {
                 self.tree(top, ino, place)?;
             }
@@ -166,6 +169,8 @@ impl<'i> Copier<'i> {
         let is_there = ino != ROOT || self.view.readable(ino).is_some();
         if !listing.is_whole || !is_there {
             self.report.damaged(What::Entries, &place.path, ino);
+        } else if self.view.is_older(ino) {
+            self.report.damaged(What::Older, &place.path, ino);
         }
         Frame {
             ino,
@@ -213,6 +218,9 @@ impl<'i> Copier<'i> {
             _ => self.special(place, name, ino, &inode)?,
         };
         if is_made {
+            if self.view.is_older(ino) {
+                self.report.damaged(What::Older, &path, ino);
+            }
             self.attributes(place, name, ino, &inode)?;
             if inode.nlink.get() > 1 {
                 self.first_names.insert(ino, path);

@@ -28,6 +28,10 @@ pub enum What {
     Target,
     /// A device, FIFO or socket that could not be made.
     Special,
+    /// A part of it whose newest version is lost.
+    Older,
+    /// Perhaps all of it: it has no name, and its inode may be an older version.
+    Removed,
 }
 
 impl What {
@@ -41,6 +45,8 @@ impl What {
             What::Size => "the file is larger than any can be where it was to be copied to, nothing was copied",
             What::Target => "where the symbolic link points cannot be read, nothing was copied",
             What::Special => "the device, FIFO or socket could not be made",
+            What::Older => "the newest version of its inode or of one of its nodes is lost, what was copied is older",
+            What::Removed => "nothing names it and its inode may be an older version: it may have been removed",
         }
     }
 }
