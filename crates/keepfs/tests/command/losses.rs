@@ -67,11 +67,13 @@ fn a_stray_write_into_the_redo_before_a_death_is_told_until_it_is_noted() {
     let Some(bed) = Bed::mounted("commit=3600") else { return };
     fs::write(bed.on("before"), "text").unwrap();
     let staging = staging(&bed);
-    let at = next_entry(&staging) + 24;
+    let before = next_entry(&staging);
     fs::create_dir(bed.on("lost")).unwrap();
-    let mut bytes = [0; 8];
-    staging.read_exact_at(&mut bytes, at).unwrap();
-    staging.write_all_at(&bytes.map(|byte| byte ^ 0x5A), at).unwrap();
+    // The end of the file before may have an entry of its own.
+    let mut entries = vec![0; (next_entry(&staging) - before) as usize];
+    staging.read_exact_at(&mut entries, before).unwrap();
+    let name = entries.windows(4).position(|bytes| bytes == b"lost").unwrap();
+    staging.write_all_at(b"LOST", before + name as u64).unwrap();
     assert_eq!(unhealthy(&bed.dir()).0, 0, "nothing is lost yet");
     bed.end_server(Signal::KILL);
     assert!(bed.on("before").exists() && !bed.on("lost").exists());
