@@ -24,6 +24,7 @@ mod get;
 mod grow;
 mod heap;
 mod history;
+mod hooks;
 mod identify;
 mod image;
 mod inject;
@@ -126,8 +127,9 @@ fn dispatch(command: Command) -> Outcome {
         | Command::Detach(_)
         | Command::Watch(_) => {}
         Command::Check(_) => begin(8),
-        // Who scrapes it may go away.
+        // Who scrapes it may go away, and so may who is told.
         Command::Metrics(args) if args.listen.is_some() => logging::to_stderr(),
+        Command::Hooks(_) => logging::to_stderr(),
         _ => begin(1),
     }
     match command {
@@ -149,6 +151,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Dump(args) => dump::run(&args),
         Command::Events(args) => events::run(&args),
         Command::Metrics(args) => metrics::run(&args),
+        Command::Hooks(args) => hooks::run(&args),
         Command::Scrub(args) => scrub::run(&args),
         Command::Inject(args) => inject::run(&args),
         Command::Damage(args) => damage::run(&args),

@@ -70,6 +70,8 @@ pub enum Command {
     Events(Events),
     /// Tell how mounted pools are as metrics for Prometheus
     Metrics(Metrics),
+    /// Run programs of the administrator when something happens to a mounted pool
+    Hooks(Hooks),
     /// Look at everything, in memory and on the device, while the pool is in use
     Scrub(super::scrub::Scrub),
     /// Put faults into a pool that was made for tests
@@ -435,6 +437,42 @@ pub struct Metrics {
     /// Serve them at /metrics instead; without an address to this machine only
     #[arg(long, value_name = "[ADDR:]PORT", conflicts_with = "textfile")]
     pub listen: Option<String>,
+}
+
+/// `keepfs hooks`.
+#[derive(Fields, Debug)]
+pub struct Hooks {
+    /// What to do
+    #[command(subcommand)]
+    pub what: HooksWhat,
+    /// Use hooks.d and hooks.conf of this directory, and no others, instead of those of /etc/keepfs and those that Keepfs brings
+    #[arg(long, value_name = "DIR", global = true)]
+    pub config: Option<PathBuf>,
+}
+
+/// What `hooks` does.
+#[derive(Subcommand, Debug)]
+pub enum HooksWhat {
+    /// Follow all mounts of this machine until it is ended, and run the hooks for what happens
+    Follow {
+        /// Where it is kept what was told of each pool
+        #[arg(long, value_name = "DIR", default_value = "/var/lib/keepfs")]
+        state: PathBuf,
+        /// End a hook that runs longer
+        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+        timeout: u32,
+    },
+    /// Run the hooks for an event that says it is a test; exit code 1 if one of them failed
+    Test {
+        /// The mount point that it is of
+        #[arg(add = ArgValueCompleter::new(values::mounted))]
+        dir: Option<PathBuf>,
+        /// End a hook that runs longer
+        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+        timeout: u32,
+    },
+    /// Say which hooks there are; exit code 1 if one of them would not be run
+    List,
 }
 
 /// `keepfs damage`.

@@ -114,6 +114,13 @@ pub struct Noticed {
     pub text: String,
 }
 
+impl Noticed {
+    /// Whether what was done leaves something lost.
+    pub fn is_lost(&self) -> bool {
+        (8..=10).any(|done| name(&DEEDS, done) == self.done)
+    }
+}
+
 impl From<Event> for Noticed {
     fn from(event: Event) -> Noticed {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -11,6 +11,7 @@ use std::fmt::Write;
 const WRITTEN: &[(&str, &str)] = &[
     (GENERAL, include_str!("../../../../docs/man/keepfs.8.md")),
     ("keepfs-check.8", include_str!("../../../../docs/man/keepfs-check.8.md")),
+    ("keepfs-hooks.8", include_str!("../../../../docs/man/keepfs-hooks.8.md")),
     (
         "keepfs-inject.8",
         include_str!("../../../../docs/man/keepfs-inject.8.md"),

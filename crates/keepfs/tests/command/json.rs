@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/keepfs-1.schema.json");
 
-fn schema() -> Value {
+pub fn schema() -> Value {
     serde_json::from_str(&fs::read_to_string(SCHEMA).unwrap()).unwrap()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::bed::{self, Bed, KEEPFS, done, fails, keepfs, run};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -64,6 +64,11 @@ fn an_installation_comes_and_goes_as_a_whole() {
                 "\nExecStart=/opt/keepfs scrub start --wait %f\n",
             ),
             ("systemd/system/keepfs-scrub@.timer", "\nOnCalendar=monthly\n"),
+            ("keepfs/hooks.d/mail", "\n[ -n \"${MAIL_TO:-}\" ] || exit 0\n"),
+            (
+                "systemd/system/keepfs-hooks.service",
+                "\nExecStart=/opt/keepfs hooks follow\n",
+            ),
             (
                 "systemd/system/keepfs-metrics.service",
                 "\nExecStart=/opt/keepfs metrics --listen ${LISTEN}\n",
@@ -80,6 +85,11 @@ fn an_installation_comes_and_goes_as_a_whole() {
             let text = fs::read_to_string(lib.join(file)).unwrap();
             assert!(text.contains(line), "{prefix}: {file}: {text}");
         }
+        let mode = fs::metadata(lib.join("keepfs/hooks.d/mail"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o7777, 0o755, "a hook that root alone may write");
         let all = below(&root);
         done(&mut install(&root, &more));
         assert_eq!(below(&root), all, "a second time it replaces its own");

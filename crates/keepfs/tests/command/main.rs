@@ -12,6 +12,7 @@ mod exposition;
 mod flushed;
 mod full_host;
 mod grow;
+mod hooks;
 mod hung;
 mod json;
 mod judge;

@@ -23,6 +23,11 @@ const FILES: &[(&str, &str, &str)] = &[
     ),
     (
         "lib/systemd/system",
+        "keepfs-hooks.service",
+        include_str!("../../../kit/keepfs-hooks.service"),
+    ),
+    (
+        "lib/systemd/system",
         "keepfs-metrics.service",
         include_str!("../../../kit/keepfs-metrics.service"),
     ),
@@ -41,6 +46,8 @@ const FILES: &[(&str, &str, &str)] = &[
         "grafana-dashboard.json",
         include_str!("../../../kit/grafana-dashboard.json"),
     ),
+    ("lib/keepfs/hooks.d", "mail", include_str!("../../../kit/mail")),
+    ("share/keepfs", "hooks.conf", include_str!("../../../kit/hooks.conf")),
     ("share/keepfs", "magic", include_str!("../../../kit/magic")),
 ];
 /// Stands for the program's path.
@@ -52,12 +59,15 @@ pub struct File {
     pub path: PathBuf,
     /// What stands in it.
     pub text: String,
+    /// Whether it is a program.
+    pub is_program: bool,
 }
 
 /// All of them, below `prefix`; `program` is where the program is.
 pub fn files(prefix: &Path, program: &Path) -> Vec<File> {
     let file = |folder: &str, name: &str, text: String| File {
         path: prefix.join(folder).join(name),
+        is_program: text.starts_with("#!"),
         text,
     };
     let pages = manual::pages()

@@ -1,0 +1,79 @@
+//! `keepfs hooks`: programs of the administrator that are run when something happens to a pool. `follow` is to hooks what zed(8) is
+//! to zedlets: it asks the servers as any other command does, so no server and no keeper starts a program (decision 0847).
+
+mod event;
+mod follow;
+mod programs;
+mod runner;
+mod watch;
+
+use super::args::{Hooks, HooksWhat};
+use super::failure::Failure;
+use super::visible::say;
+use super::{Outcome, registry, status};
+use event::{Event, Kind};
+use programs::Programs;
+use runner::{Ended, Limits};
+use std::path::Path;
+
+/// Follows, tries or lists.
+pub fn run(args: &Hooks) -> Outcome {
+    let programs = Programs::new(args.config.as_deref());
+    match &args.what {
+        HooksWhat::Follow { state, timeout } => follow::run(&programs, state, Limits::of(*timeout)),
+        HooksWhat::Test { dir, timeout } => test(&programs, dir.as_deref(), Limits::of(*timeout)),
+        HooksWhat::List => list(&programs),
+    }
+}
+
+/// Exit code 1: there is one that would not be run.
+fn list(programs: &Programs) -> Outcome {
+    let all = programs.all();
+    if all.is_empty() {
+        say!("no hooks in {}", programs.folders());
+    }
+    let mut code = 0;
+    for (path, refused) in &all {
+        match refused {
+            None => say!("{}", path.display()),
+            Some(why) => {
+                code = 1;
+                say!("{}: not run: {why}", path.display());
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// An event of no pool, or of the mount at `dir`, for every hook; waits for them. Exit code 1: one failed, or none was run.
+fn test(programs: &Programs, dir: Option<&Path>, limits: Limits) -> Outcome {
+    let mut event = Event::new(Kind::Test, "this is a test: nothing has happened");
+    if let Some(dir) = dir {
+        let (mount, record) = registry::at_dir(dir)?;
+        let status = record.as_ref().map(status::live).transpose()?;
+        match status {
+            Some(status) => event = event.of(&status),
+            None => {
+                return Err(Failure::Other(format!(
+                    "{}: its server cannot be asked: only root may",
+                    mount.dir.display()
+                )));
+            }
+        }
+    }
+    let all = programs.all();
+    let mut code = u8::from(all.is_empty());
+    if all.is_empty() {
+        say!("no hooks in {}", programs.folders());
+    }
+    let settings = programs.settings()?;
+    for (path, refused) in &all {
+        let ended = match refused {
+            Some(why) => Ended::NotRun(why.clone()),
+            None => runner::run(path, &event, &settings, limits),
+        };
+        code |= u8::from(!ended.is_good());
+        say!("{}: {ended}", path.display());
+    }
+    Ok(code)
+}

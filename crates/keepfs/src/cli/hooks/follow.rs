@@ -1,0 +1,109 @@
+//! All mounts of this machine, each in a thread of its own, and the hooks that are run for what is different.
+
+use super::event::Event;
+use super::programs::Programs;
+use super::runner::{self, Limits};
+use super::watch::Watch;
+use crate::cli::failure::Failure;
+use crate::cli::registry;
+use crate::cli::visible::{say, warn_of};
+use crate::cli::{Outcome, out};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+/// How often each mount is looked at.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Events that wait; of more than these the log alone is told.
+const WAITING: usize = 64;
+/// Events that are told to hooks at a time, each to one hook after the other.
+const AT_A_TIME: usize = 4;
+
+/// The mounts that are followed, by what nothing changes as long as they are there.
+type Followed = Arc<Mutex<BTreeSet<(String, String)>>>;
+
+/// Follows until the process ends.
+pub fn run(programs: &Programs, state: &Path, limits: Limits) -> Outcome {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(state);
+    made.map_err(Failure::io("make the directory", state))?;
+    // What is wrong with the settings is said at once, and not when something happens.
+    programs.settings()?;
+    for (path, refused) in programs.all() {
+        match refused {
+            Some(why) => warn_of!("keepfs: the hook {} is not run: {why}", path.display()),
+            None => say!("hook {}", path.display()),
+        }
+    }
+    out::finish();
+    let (tell, hear) = sync_channel(WAITING);
+    let hear = Arc::new(Mutex::new(hear));
+    for _ in 0..AT_A_TIME {
+        let (hear, programs) = (hear.clone(), programs.clone());
+        spawn("keepfs-hooks", move || run_hooks(&hear, &programs, limits))?;
+    }
+    let followed = Followed::default();
+    loop {
+        for record in registry::all() {
+            let key = (record.device.clone(), record.dir.display().to_string());
+            if record.is_mounted() && followed.lock().insert(key.clone()) {
+                let (watch, tell, followed) = (Watch::new(record, state), tell.clone(), followed.clone());
+                spawn("keepfs-watch", move || {
+                    follow(watch, &tell);
+                    followed.lock().remove(&key);
+                })?;
+            }
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let spawned = thread::Builder::new().name(name.into()).spawn(work);
+    spawned
+        .map(drop)
+        .map_err(|error| Failure::Other(format!("cannot start a thread: {error}")))
+}
+
+fn follow(mut watch: Watch, tell: &SyncSender<Event>) {
+    while let Some(events) = watch.look() {
+        for event in events {
+            match tell.try_send(event) {
+                Ok(()) => {}
+                Err(TrySendError::Full(event) | TrySendError::Disconnected(event)) => {
+                    warn_of!(
+                        "keepfs: too much happens for the hooks; none is told of this: {}",
+                        event.summary
+                    );
+                }
+            }
+        }
+        watch.keep();
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Tells one event after the other.
+fn run_hooks(hear: &Mutex<Receiver<Event>>, programs: &Programs, limits: Limits) {
+    loop {
+        let Ok(event) = hear.lock().recv() else { return };
+        let settings = programs.settings().unwrap_or_else(|failure| {
+            warn_of!("keepfs: {failure}");
+            Vec::new()
+        });
+        for (path, refused) in programs.all() {
+            let ended = match refused {
+                Some(why) => runner::Ended::NotRun(why),
+                None => runner::run(&path, &event, &settings, limits),
+            };
+            if !ended.is_good() {
+                warn_of!("keepfs: the hook {} for \"{}\": {ended}", path.display(), event.summary);
+            }
+        }
+    }
+}

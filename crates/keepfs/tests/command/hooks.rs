@@ -1,0 +1,221 @@
+//! Programs of the administrator that are run when something happens.
+
+use crate::bed::{Bed, KEEPFS, copy_program, done, done_when_free, fails, keepfs, run, soon};
+use crate::json::schema;
+use crate::schema::errors;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Writes a hook.
+fn hook(config: &Path, name: &str, script: &str, mode: u32) {
+    let folder = config.join("hooks.d");
+    fs::create_dir_all(&folder).unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    let (text, file) = (config.join(format!("{name}.text")), folder.join(name));
+    fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+    copy_program(text, &file);
+    fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+}
+
+/// A hook that keeps each event: `N.env` and `N.json` in a directory.
+fn keeping(config: &Path) -> PathBuf {
+    let folder = config.join("told");
+    fs::create_dir_all(&folder).unwrap();
+    let to = folder.display();
+    let script = format!(
+        "cat > {to}/$KEEPFS_CLASS.$$.part; env | grep ^KEEPFS_ > {to}/$KEEPFS_CLASS.$$.env\n\
+         mv {to}/$KEEPFS_CLASS.$$.part {to}/$KEEPFS_CLASS.$$.json"
+    );
+    hook(config, "keeping", &script, 0o755);
+    folder
+}
+
+/// The events of a class that were kept, with their variables; of a mount, since a follower follows those of other tests too.
+fn kept(folder: &Path, class: &str, of: Option<&Bed>) -> Vec<(Value, String)> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_of = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with(&format!("{class}.")) && name.ends_with(".json")
+    };
+    let schema = schema();
+    let read = |path: PathBuf| {
+        let event = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(errors(&schema, &schema["$defs"]["hook_event"], &event), [""; 0]);
+        (event, fs::read_to_string(path.with_extension("env")).unwrap())
+    };
+    let is_there = |(event, _): &(Value, String)| of.is_none_or(|bed| event["dir"] == bed.dir().to_str().unwrap());
+    files.filter(is_of).map(read).filter(is_there).collect()
+}
+
+/// `keepfs hooks follow`, which ends with the test.
+struct Follower {
+    process: Child,
+    said: PathBuf,
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Follower {
+    fn start(config: &Path) -> Follower {
+        let said = config.join("said");
+        let mut command = Command::new(KEEPFS);
+        command
+            .args(["hooks", "follow", "--timeout", "5", "--config"])
+            .arg(config);
+        command.arg("--state").arg(config.join("state")).stdin(Stdio::null());
+        command.stderr(File::create(&said).unwrap()).stdout(Stdio::null());
+        Follower {
+            process: command.spawn().unwrap(),
+            said,
+        }
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap()
+    }
+}
+
+/// Until the follower has seen the pool, what happens is not told as news.
+fn is_followed(config: &Path, bed: &Bed) {
+    let id = bed.status()["id"].as_str().unwrap().to_owned();
+    let file = config.join("state").join(format!("{id}.told"));
+    soon("the mount is followed", || file.exists().then_some(()));
+}
+
+#[test]
+fn hooks_are_told_of_damage_deaths_states_and_scrubs() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    let config = bed.path("etc");
+    let told = keeping(&config);
+    let mark = config.join("never");
+    hook(&config, "writable", &format!("touch {}", mark.display()), 0o775);
+    hook(&config, "fails", "exit 3", 0o755);
+    let follower = Follower::start(&config);
+    is_followed(&config, &bed);
+    bed.end_server(Signal::KILL);
+    fs::write(bed.on("other"), "text").unwrap();
+    let (death, variables) = soon("the death is told", || kept(&told, "death", Some(&bed)).pop());
+    assert_eq!(death["dir"], bed.dir().to_str().unwrap());
+    assert_eq!(death["details"]["deaths"], 1);
+    assert!(death["summary"].as_str().unwrap().contains("signal 9"), "{death}");
+    assert!(variables.contains("KEEPFS_CLASS=death\n"), "{variables}");
+    assert!(
+        variables.contains(&format!("KEEPFS_DIR={}\n", bed.dir().display())),
+        "{variables}"
+    );
+    let words = ["scribble", "--kind", "inode", "--path", "/dir/file", "--offset", "8"];
+    done(keepfs(["inject"]).arg(bed.dir()).args(words));
+    done_when_free(
+        keepfs(["scrub", "start", "--arena", "--wait"]).arg(bed.dir()),
+        "under way",
+    );
+    let (damage, _) = soon("the damage is told", || kept(&told, "damage", Some(&bed)).pop());
+    let events = damage["details"]["events"].as_array().unwrap();
+    assert!(!events.is_empty() && events[0]["place"] == "memory", "{damage:#}");
+    let is_degraded =
+        |(event, _): &(Value, String)| event["state"] == "DEGRADED" && event["details"]["before"] == "ONLINE";
+    let state = soon("the state is told", || {
+        kept(&told, "state", Some(&bed)).into_iter().find(is_degraded)
+    });
+    assert!(state.0["details"]["action"].is_string(), "{:#}", state.0);
+    let (scrub, _) = soon("the scrub's end is told", || kept(&told, "scrub", Some(&bed)).pop());
+    assert_eq!(scrub["details"]["scrub"]["state"], "finished");
+    soon("failures are said", || {
+        let said = follower.said();
+        let all = [
+            "fails for",
+            "exit status: 3",
+            "writable for",
+            "may be written by others than root",
+        ];
+        all.iter().all(|part| said.contains(part)).then_some(())
+    });
+    assert!(!mark.exists(), "what others may write is not run");
+    // Nothing is told twice by who follows next.
+    let before = ["death", "damage", "state"].map(|class| kept(&told, class, Some(&bed)).len());
+    drop(follower);
+    let _follower = Follower::start(&config);
+    done(keepfs(["damage", "clear"]).arg(bed.dir()));
+    let is_well = |(event, _): &(Value, String)| event["state"] == "ONLINE" && event["details"]["before"] == "DEGRADED";
+    soon("it is well again", || {
+        kept(&told, "state", Some(&bed)).into_iter().find(is_well)
+    });
+    let after = ["death", "damage", "state"].map(|class| kept(&told, class, Some(&bed)).len());
+    assert_eq!(after, [before[0], before[1], before[2] + 1]);
+}
+
+#[test]
+fn a_test_says_how_each_hook_ends() {
+    let bed = Bed::empty();
+    let config = bed.path("etc");
+    let told = keeping(&config);
+    let test = |more: &[&str]| run(keepfs(["hooks", "test", "--config"]).arg(&config).args(more));
+    let output = test(&[]);
+    assert!(output.status.success(), "{output:?}");
+    let (event, variables) = kept(&told, "test", None).pop().unwrap();
+    assert!(event["pool"].is_null() && event["version"] == 1, "{event}");
+    assert!(variables.contains("KEEPFS_SUMMARY=this is a test"), "{variables}");
+    // One that never ends, with a child that does not either.
+    hook(&config, "hangs", "sleep 1000 & wait", 0o755);
+    hook(&config, "plain", "exit 0", 0o644);
+    let output = test(&["--timeout", "1"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("hangs: was ended: it took longer than 1 s\n"), "{said}");
+    assert!(said.contains("keeping: done\n"), "{said}");
+    assert!(said.contains("plain: not run: it is not executable\n"), "{said}");
+    let listed = run(keepfs(["hooks", "list", "--config"]).arg(&config));
+    assert_eq!(listed.status.code(), Some(1), "{listed:?}");
+    fs::write(config.join("hooks.conf"), "nonsense\n").unwrap();
+    let (code, said) = fails(keepfs(["hooks", "test", "--config"]).arg(&config));
+    assert!(
+        code == 1 && said.contains("hooks.conf, line 1: not NAME=VALUE: nonsense"),
+        "{said}"
+    );
+}
+
+/// The hook that is brought: by sendmail(8) to whom hooks.conf names, and to nobody without.
+#[test]
+fn mail_goes_to_whom_the_settings_name() {
+    let bed = Bed::empty();
+    let config = bed.path("etc");
+    let shipped = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("kit/mail")).unwrap();
+    hook(&config, "mail", shipped.strip_prefix("#!/bin/sh\n").unwrap(), 0o755);
+    let sent = bed.path("sent");
+    let bin = bed.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let (text, sendmail) = (bed.path("sendmail.text"), bin.join("sendmail"));
+    let script = format!("#!/bin/sh\necho \"$@\" > {0}; cat >> {0}\n", sent.display());
+    fs::write(&text, script).unwrap();
+    copy_program(text, &sendmail);
+    fs::set_permissions(&sendmail, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let test = || {
+        let mut command = keepfs(["hooks", "test", "--config"]);
+        done(command.arg(&config).env("PATH", &path).env_remove("MAIL_TO"))
+    };
+    test();
+    assert!(!sent.exists(), "nobody is named");
+    fs::write(config.join("hooks.conf"), "# who\nMAIL_TO=\"root@here\"\n").unwrap();
+    test();
+    let mail = fs::read_to_string(&sent).unwrap();
+    assert!(mail.starts_with("-oi -t\nTo: root@here\nSubject: keepfs on "), "{mail}");
+    assert!(mail.contains(": this is a test: nothing has happened\n"), "{mail}");
+    fs::remove_file(&sent).unwrap();
+    fs::write(
+        config.join("hooks.conf"),
+        "MAIL_TO=root@here\nMAIL_CLASSES=damage state\n",
+    )
+    .unwrap();
+    test();
+    assert!(!sent.exists(), "of another class");
+}
