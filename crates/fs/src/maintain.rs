@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// Inodes whose staged pages are looked at in one interval.
 const BATCH: usize = 1024;
 
+/// Checkpoints of one interval that do no more than give back what metadata does not need any more.
+const PARTS: usize = 16;
+
 /// How long what is not urgent waits for more of its kind: a wake-up for each unlinked file costs as much as the unlink.
 const GATHER: Duration = Duration::from_millis(10);
 
@@ -99,9 +102,12 @@ impl Volume {
             log_write_out(&error);
         }
         self.store.sync()?;
+        self.count_spare()?;
         // Metadata became much less: its pages come back a part at a time.
-        if self.store.figures().spare > 0 {
-            self.store.checkpoint()?;
+        for _ in 0..PARTS {
+            if !self.give_part()? {
+                break;
+            }
         }
         Ok(())
     }

@@ -13,14 +13,18 @@ use crate::volume::Volume;
 use crate::xattr;
 use keepfs_format::inode::{BODY_TREE, DEAD, XATTR_CHAIN};
 use keepfs_format::oplog::Action;
-use keepfs_store::Txn;
 use keepfs_store::planted::{self, Logic};
+use keepfs_store::{Purpose, Txn};
 use keepfs_vfs::{Errno, FileKind};
 use parking_lot::{Mutex, RwLockWriteGuard};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+/// Metadata that died counts from one of so many parts of the pool on.
+const COUNTS: u64 = 128;
+/// Checkpoints that look for what died, at most.
+const ROUNDS: usize = 4;
 /// Directory nodes freed in one transaction.
 const NODES_A_STEP: usize = 48;
 /// How often pages are counted again because another inode began to be freed meanwhile.
@@ -296,15 +300,48 @@ impl Volume {
         }
     }
 
-    /// Space ran out: frees what is unlinked and makes all frees durable, so that pages can be used again (S-11.1).
-    pub(crate) fn find_space(&self) -> Result<()> {
+    /// Space ran out: frees what is unlinked and makes all frees durable, so that pages can be used again (S-11.1). What metadata
+    /// does not need any more comes back too, as far as `wanted` pages of new data need it (S-11.4).
+    pub(crate) fn find_space(&self, wanted: u64) -> Result<()> {
         self.reclaim_now()?;
         self.store.sync()?;
-        // Metablocks without a home count from above; once they have one, it is known how much room they left. What
-        // metadata does not need any more comes back with a checkpoint too.
+        // Metablocks without a home count from above; once they have one, it is known how much room they left.
         let figures = self.store.figures();
-        if figures.grown > 0 || figures.spare > 0 {
+        if figures.grown > 0 || figures.died > 0 || figures.spare > 0 {
             self.store.checkpoint()?;
+        }
+        while self.store.figures().available(Purpose::New) < wanted && self.give_part()? {}
+        Ok(())
+    }
+
+    /// A checkpoint gives back a part of what metadata does not need any more; whether that was some.
+    pub(crate) fn give_part(&self) -> Result<bool> {
+        let before = self.store.figures().spare;
+        if before > 0 {
+            self.store.checkpoint()?;
+        }
+        Ok(self.store.figures().spare < before)
+    }
+
+    /// Where so much metadata died that it counts, checkpoints tell how much of its space comes back, which statfs then has.
+    pub(crate) fn count_spare(&self) -> Result<()> {
+        let counts = self.store.pool().pages / COUNTS;
+        let copies = u64::from(self.store.pool().meta_copies);
+        if self.store.figures().died.saturating_mul(copies) <= counts {
+            return Ok(());
+        }
+        for _ in 0..ROUNDS {
+            let before = self.store.figures();
+            match self.store.checkpoint() {
+                // Nothing of it can be had then.
+                Err(keepfs_store::Error::NoSpace) => return Ok(()),
+                other => other?,
+            }
+            // What died with one is told by the next.
+            let now = self.store.figures();
+            if now.spare + now.free <= before.spare + before.free + counts {
+                break;
+            }
         }
         Ok(())
     }

@@ -108,7 +108,7 @@ impl Vfs for Volume {
     }
 
     fn syncfs(&self) -> Result<()> {
-        Ok(self.do_sync()?)
+        Ok(self.do_syncfs()?)
     }
 
     fn statfs(&self) -> Result<StatFs> {

@@ -20,6 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+/// Pages that a transaction may need.
+const SOME: u64 = 256;
+
 /// Tells the current time.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
@@ -237,7 +240,7 @@ impl Volume {
     pub(crate) fn change<T>(&self, mut f: impl FnMut(&mut Txn<'_>) -> Step<T>) -> Result<T> {
         match self.store.transact(&mut f) {
             Err(error) if error.is_no_space() => {
-                self.find_space()?;
+                self.find_space(SOME)?;
                 self.store.transact(f)
             }
             other => other,

@@ -36,15 +36,24 @@ impl Volume {
         Ok(self.store.sync()?)
     }
 
+    /// The same for everything at once: behind it statfs knows what is free.
+    pub(crate) fn do_syncfs(&self) -> Result<()> {
+        self.do_sync()?;
+        match self.is_read_only() {
+            true => Ok(()),
+            false => self.count_spare(),
+        }
+    }
+
     /// Figures of the pool: what a write gets now, be it after a sync, by freeing what was deleted just
-    /// before, or by a checkpoint that gives back what metadata needs no more.
+    /// before, or by checkpoints that give back what metadata needs no more.
     /// Inodes are made as long as there is space for them.
     pub(crate) fn do_statfs(&self) -> Result<StatFs> {
         // In this order: what is freed between the two looks is told twice for a moment, and not left out.
         let coming = self.reclaimable()?;
         let space = self.store.figures();
         let coming = coming.saturating_add(space.spare);
-        let available = space.obtainable(Purpose::New).saturating_add(coming).min(space.pages);
+        let available = space.obtainable_with(coming, Purpose::New).min(space.pages);
         let more = available.saturating_mul(PER_BLOCK);
         Ok(StatFs {
             block_size: PAGE as u32,

@@ -199,16 +199,6 @@ impl FileDevice {
         })
     }
 
-    /// Uses the first `pages` pages only.
-    ///
-    /// # Errors
-    /// `OutOfRange` if there are fewer.
-    pub fn limited(mut self, pages: u64) -> Result<Self, DeviceError> {
-        check_range(self.pages, PageNo(0), pages)?;
-        self.pages = pages;
-        Ok(self)
-    }
-
     /// Whether this is a block device (else it is a regular file).
     pub fn is_block_device(&self) -> bool {
         self.kind == Kind::Block

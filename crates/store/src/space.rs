@@ -152,6 +152,7 @@ impl Inner {
 
     fn count_births(&mut self) {
         self.figures.grown = self.need.kept(self.births.count()) - self.need.kept(0);
+        self.figures.died = self.births.nodes_homed.saturating_sub(self.births.nodes);
     }
 }
 
@@ -174,8 +175,11 @@ pub struct Figures {
     pub grown: u64,
     /// Of these: refused by the device when they were written, and left alone since.
     pub bad: u64,
-    /// Beside `free`: pages of chunks of metadata that the next checkpoint gives back to data.
+    /// Beside `free`: pages of chunks of metadata that the next checkpoints give back to data, a part each.
     pub spare: u64,
+    /// NODES metablocks that died, beside those that were born, since the last durable checkpoint: how many pages become spare is
+    /// known when there is another one.
+    pub died: u64,
 }
 
 impl Figures {
@@ -187,7 +191,16 @@ impl Figures {
     /// Pages that a write gets for `purpose`: those that may be handed out now, and those in quarantine, which a sync
     /// sets free (PROTOCOLS section 5: when only quarantine is left the allocator forces one).
     pub fn obtainable(&self, purpose: Purpose) -> u64 {
-        self.beside(0, purpose)
+        self.obtainable_with(0, purpose)
+    }
+
+    /// The same with so many more free pages.
+    pub fn obtainable_with(&self, coming: u64, purpose: Purpose) -> u64 {
+        Figures {
+            free: self.free.saturating_add(coming),
+            ..*self
+        }
+        .beside(0, purpose)
     }
 
     fn beside(&self, quarantined: u64, purpose: Purpose) -> u64 {
@@ -441,7 +454,7 @@ impl Space {
         }
     }
 
-    /// So many pages of chunks come back with the next checkpoint.
+    /// So many pages of chunks come back with the next checkpoints.
     pub fn set_spare(&self, pages: u64) {
         self.inner.lock().figures.spare = pages;
     }

@@ -110,7 +110,7 @@ impl Volume {
     fn promise(&self, pages: u64, new: u64) -> Result<Promised<'_>> {
         match self.store.promise(pages, new) {
             Err(keepfs_store::Error::NoSpace) => {
-                self.find_space()?;
+                self.find_space(new)?;
                 Ok(self.store.promise(pages, new)?)
             }
             other => Ok(other?),
@@ -119,8 +119,9 @@ impl Volume {
 
     /// Errors: `ENOSPC` if `pages` more cannot be had, so that a hopeless allocation fails before it takes all.
     fn check_room(&self, inode: &Inode, pages: u64) -> Result<()> {
-        let room = self.store.figures().obtainable(Purpose::New);
-        let room = room.saturating_add(self.reclaimable()?);
+        let coming = self.reclaimable()?;
+        let figures = self.store.figures();
+        let room = figures.obtainable_with(coming.saturating_add(figures.spare), Purpose::New);
         if pages > room.saturating_add(inode.pages.get()) {
             return Err(Error::Store(keepfs_store::Error::NoSpace));
         }

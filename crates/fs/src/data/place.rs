@@ -140,7 +140,7 @@ impl Volume {
     pub(crate) fn reserve(&self, pages: u32, purpose: Purpose, near: Near) -> Result<Reservation<'_>> {
         match self.store.reserve(pages, purpose, near).map_err(Error::Store) {
             Err(error) if error.is_no_space() => {
-                self.find_space()?;
+                self.find_space(pages.into())?;
                 Ok(self.store.reserve(pages, purpose, near)?)
             }
             other => other,

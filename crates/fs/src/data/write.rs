@@ -135,7 +135,7 @@ impl Volume {
             Some(alone) => alone.wait(),
             None => *alone = Some(self.store.overwrite_alone()),
         }
-        match self.find_space() {
+        match self.find_space(0) {
             // A checkpoint that has no room frees nothing more.
             Err(error) if error.is_no_space() => Ok(()),
             other => other,

@@ -2,7 +2,7 @@
 
 use super::*;
 use keepfs_media::sim::SimDevice;
-use keepfs_vfs::XattrHow;
+use keepfs_vfs::{FallocMode, XattrHow};
 use std::collections::HashMap;
 
 /// A pool of 64 MiB on a device whose power can be cut.
@@ -70,6 +70,37 @@ fn space_of_metadata_comes_back_for_data() {
     }
     volume.unmount().expect("unmount");
     sound(&device);
+}
+
+/// S-11.4: what statfs tells behind a sync is had at once, without waiting for checkpoints that give back a part each: by writing, and
+/// in one piece.
+#[test]
+fn space_of_metadata_is_there_when_it_is_needed() {
+    for in_one_piece in [false, true] {
+        let (device, volume) = bed();
+        let vfs: &dyn Vfs = &*volume;
+        let before = vfs.statfs().expect("statfs").blocks_available;
+        grow(vfs, 4000);
+        vfs.syncfs().expect("sync");
+        let full = vfs.statfs().expect("statfs").blocks_available;
+        assert!(full * 2 < before, "{full} of {before}");
+        empty(vfs, 4000);
+        let told = vfs.statfs().expect("statfs").blocks_available;
+        assert!(told * 100 >= before * 90, "{told} of {before}");
+        let file = make(vfs, Ino::ROOT, "data", FileKind::File).expect("make");
+        // But for the block map.
+        let len = (told - told / 100) * 4096;
+        if in_one_piece {
+            vfs.fallocate(file, FallocMode::Allocate, 0, len).expect("fallocate");
+        }
+        let piece = vec![7; 1 << 20];
+        for at in (0..len).step_by(1 << 20) {
+            write(vfs, file, at, &piece[..(len - at).min(1 << 20) as usize]);
+        }
+        vfs.syncfs().expect("sync");
+        volume.unmount().expect("unmount");
+        sound(&device);
+    }
 }
 
 /// An inode number whose metablock died goes on with a generation that it never had (S-5.5), also behind a power cut

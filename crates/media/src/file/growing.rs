@@ -1,10 +1,21 @@
-//! A device that gets larger under its lock.
+//! How much of a device is used: less than it has, or more than it had, under its lock.
 
 use super::{FileDevice, FileOptions, Kind};
-use crate::{DeviceError, PAGE_BYTES, sys};
+use crate::device::check_range;
+use crate::{DeviceError, PAGE_BYTES, PageNo, sys};
 use std::io;
 
 impl FileDevice {
+    /// Uses the first `pages` pages only.
+    ///
+    /// # Errors
+    /// `OutOfRange` if there are fewer.
+    pub fn limited(mut self, pages: u64) -> Result<Self, DeviceError> {
+        check_range(self.pages, PageNo(0), pages)?;
+        self.pages = pages;
+        Ok(self)
+    }
+
     /// The same device with so many pages. A regular file that has fewer gets longer: sparse, durable, and with the room that is kept
     /// of its file system behind its new end (S-2.14). The locks are those of both, for as long as one of them is there.
     ///

@@ -46,7 +46,7 @@ impl Store {
         };
         let spare = self.spare_in_chunks(keeper);
         keeper.homes.compact = spare > u64::from(self.pool.chunk_pages) / 2;
-        shrink.chunks = self.spare_chunks(keeper)?;
+        shrink.chunks = self.spare_chunks(keeper, CHUNKS_AT_ONCE)?;
         if keeper.homes.compact && shrink.chunks.is_empty() {
             self.empty_a_chunk(keeper, spare, &mut shrink)?;
         }
@@ -62,27 +62,39 @@ impl Store {
         keeper.homes.free().saturating_sub(self.kept_in_chunks(keeper))
     }
 
-    /// Chunks that can be given back: what is left is enough, and lies apart as it did (S-4.9).
-    fn spare_chunks(&self, keeper: &Keeper) -> Result<Vec<Run>, Error> {
+    /// Up to `most` chunks that can be given back: what is left is enough, and lies apart as it did (S-4.9).
+    fn spare_chunks(&self, keeper: &Keeper, most: usize) -> Result<Vec<Run>, Error> {
         let (keep, mut spare) = (self.kept_in_chunks(keeper), self.spare_in_chunks(keeper));
         let unused = keeper.homes.unused()?;
         if spare == 0 || unused.is_empty() {
             return Ok(Vec::new());
         }
-        let mut sides = keeper.homes.sides(self.pool.apart())?;
-        let mut chunks = Vec::new();
-        for run in unused {
-            if u64::from(run.count) <= spare && chunks.len() < CHUNKS_AT_ONCE && sides.give_back(run, keep) {
-                spare -= u64::from(run.count);
-                chunks.push(run);
+        // Of pages that make pairs only those of one side are looked at together: more can go when these are gone.
+        let (mut chunks, mut left) = (Vec::new(), unused);
+        loop {
+            let mut sides = keeper.homes.sides_without(&chunks, self.pool.apart())?;
+            let before = chunks.len();
+            left.retain(|run| {
+                let goes = u64::from(run.count) <= spare && chunks.len() < most && sides.give_back(*run, keep);
+                if goes {
+                    spare -= u64::from(run.count);
+                    chunks.push(*run);
+                }
+                !goes
+            });
+            if chunks.len() == before || chunks.len() == most {
+                return Ok(chunks);
             }
         }
-        Ok(chunks)
     }
 
-    /// Pages of chunks that the next checkpoint gives back, at least.
+    /// Pages of chunks that the next checkpoints give back, at least.
     pub(super) fn coming_back(&self, keeper: &Keeper) -> Result<u64, Error> {
-        Ok(self.spare_chunks(keeper)?.iter().map(|run| u64::from(run.count)).sum())
+        Ok(self
+            .spare_chunks(keeper, usize::MAX)?
+            .iter()
+            .map(|run| u64::from(run.count))
+            .sum())
     }
 
     /// What lies in a sparse chunk is written anew by this checkpoint, in chunks below it. What cannot be read stays.

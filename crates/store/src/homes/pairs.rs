@@ -77,15 +77,28 @@ impl Homes {
 
     /// What the free pages can be paired with. `apart`: `None` with one copy.
     pub fn sides(&self, apart: Option<u64>) -> Result<Sides, Stray> {
-        let pages = match apart {
+        self.sides_without(&[], apart)
+    }
+
+    /// The same without the pages of some chunks that are all free.
+    pub fn sides_without(&self, given: &[Run], apart: Option<u64>) -> Result<Sides, Stray> {
+        let mut pages = match apart {
             Some(_) => self.free_pages(&[])?,
             None => Vec::new(),
         };
+        let mut gone: Vec<Run> = given.to_vec();
+        gone.sort_unstable_by_key(|run| run.start);
+        pages.retain(|page| {
+            let before = gone.partition_point(|run| run.start <= *page);
+            let last = gone[..before].last();
+            last.is_none_or(|run| *page >= run.start + u64::from(run.count))
+        });
+        let left = given.iter().map(|run| u64::from(run.count)).sum();
         let far = apart.map(|apart| far_pairs(&pages, apart));
         let alone = &pages[far.unwrap_or(0)..pages.len() - far.unwrap_or(0)];
         let ends = (alone.first().copied(), alone.last().copied());
         Ok(Sides {
-            free: self.free as u32,
+            free: self.free.saturating_sub(left) as u32,
             far: far.map(|far| far as u32),
             alone: (alone.len() as u32, ends.0.unwrap_or(0), ends.1.unwrap_or(0)),
         })
