@@ -68,7 +68,7 @@ pub(crate) fn lacking(pool: &Pool<'_>, ino: u64, inode: &Inode) -> Range<u64> {
     let page = PAGE as u64;
     match (is_file && is_small, is_old(pool, ino)) {
         (true, true) => 0..size.div_ceil(page),
-        (true, false) if pool.sb.log_pages.get() == 0 => size / page..size.div_ceil(page),
+        (true, false) if pool.age.is_without_log => size / page..size.div_ceil(page),
         _ => 0..0,
     }
 }

@@ -7,6 +7,7 @@
 mod bodies;
 mod edit;
 mod layout;
+mod made;
 mod names;
 mod older;
 mod space;
@@ -21,7 +22,7 @@ use crate::staged::Stage;
 use crate::walk::{Options, Walk};
 use crate::{Page, map, plog, scan, superblock, walk};
 use keepfs_format::superblock::Superblock;
-use keepfs_format::{FromBytes, Kind, MetaId, PAGE, Space, mmp};
+use keepfs_format::{FromBytes, Kind, MetaId, PAGE, PoolId, Space, mmp};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use layout::Write;
@@ -37,6 +38,12 @@ pub struct Plan {
     pub writes: Vec<Write>,
     /// Generation of the superblock that stands when all is written.
     pub generation: u64,
+    /// Id of the pool.
+    pub pool: PoolId,
+    /// Pages of the pool.
+    pub pages: u64,
+    /// There was no superblock any more.
+    pub is_made: bool,
     /// What a check finds then.
     pub after: Report,
 }
@@ -44,7 +51,7 @@ pub struct Plan {
 /// Why a pool cannot be repaired.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No superblock is valid.
+    /// No superblock is valid, and none can be made.
     #[error("{0}; what can be read comes out with `keepfs salvage`")]
     NoPool(Finding),
     /// A version that this one does not know may have written it.
@@ -91,18 +98,28 @@ const ROUNDS: usize = 6;
 pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
     let before = walk(image, &Options::default());
     judge(&before)?;
+    let mut made = None;
+    if let Some(finding) = before.findings.iter().find(|f| matches!(f, Finding::NoSuperblock {})) {
+        made = Some(made::superblock(image).ok_or_else(|| Refusal::NoPool(finding.clone()))?);
+    }
+    let known = made.clone().or_else(|| superblock::choose(image, &mut Sink::new(0)));
+    let sb = known.ok_or(Refusal::NoPool(Finding::NoSuperblock {}))?;
+    let (pool, pages, is_made) = (PoolId(sb.pool), sb.pages.get(), made.is_some());
     if before.is_sound() && !before.findings.iter().any(is_mended) {
         return Ok(Plan {
             after: before.clone(),
             generation: before.generation,
+            pool,
+            pages,
+            is_made,
             before,
             actions: Vec::new(),
             writes: Vec::new(),
         });
     }
-    let (actions, laid) = match laid_out(image, &before, None) {
+    let (actions, laid) = match laid_out(image, &before, made.as_deref(), None) {
         // What marks lost pages is what can be done without.
-        Err(Refusal::NoRoom { .. }) => laid_out(image, &before, Some(0))?,
+        Err(Refusal::NoRoom { .. }) => laid_out(image, &before, made.as_deref(), Some(0))?,
         other => other?,
     };
     let over = Over {
@@ -115,6 +132,9 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
     }
     Ok(Plan {
         generation: after.generation,
+        pool,
+        pages,
+        is_made,
         before,
         actions,
         writes: laid,
@@ -123,8 +143,13 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
 }
 
 /// What is done and written, with so many nodes to mark lost pages.
-fn laid_out(image: &dyn Image, before: &Report, marks: Option<u64>) -> Result<(Vec<String>, Vec<Write>), Refusal> {
-    let mut mender = Mender::open(image)?;
+fn laid_out(
+    image: &dyn Image,
+    before: &Report,
+    made: Option<&Superblock>,
+    marks: Option<u64>,
+) -> Result<(Vec<String>, Vec<Write>), Refusal> {
+    let mut mender = Mender::open(image, made)?;
     unclaimed(image, &mender.walk.pool.sb)?;
     mender.marks = marks;
     mender.told(before);
@@ -153,10 +178,7 @@ fn judge(before: &Report) -> Result<(), Refusal> {
     if let Some(finding) = before.findings.iter().find(unknown) {
         return Err(Refusal::Unknown(finding.clone()));
     }
-    match before.findings.iter().find(|f| matches!(f, Finding::NoSuperblock {})) {
-        Some(finding) => Err(Refusal::NoPool(finding.clone())),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// S-2.12: a pool that a machine has, as far as the block says, is not written to.
@@ -228,12 +250,20 @@ pub(crate) struct LogEnd {
 }
 
 impl<'i> Mender<'i> {
-    fn open(image: &'i dyn Image) -> Result<Self, Refusal> {
+    fn open(image: &'i dyn Image, made: Option<&Superblock>) -> Result<Self, Refusal> {
         let mut sink = Sink::new(usize::MAX);
-        let sb = superblock::choose(image, &mut sink).ok_or(Refusal::NoPool(Finding::NoSuperblock {}))?;
+        let known = made
+            .map(|sb| Box::new(*sb))
+            .or_else(|| superblock::choose(image, &mut sink));
+        let sb = known.ok_or(Refusal::NoPool(Finding::NoSuperblock {}))?;
         let mut generation = sb.generation.get();
         let mut pool = Pool::new(image, sb, sink);
         map::read(&mut pool);
+        if made.is_some() {
+            pool.age.is_without_log = true;
+            let spaces = Space::ALL.into_iter();
+            spaces.for_each(|space| pool.holes.add(space, 0, 1 << 56));
+        }
         let found = scan::fill(&mut pool);
         let log = plog::read(&mut pool);
         for finding in &pool.sink.findings {
@@ -257,6 +287,9 @@ impl<'i> Mender<'i> {
             marks: None,
             walk: Walk::new(pool, replayed, Options::default()),
         };
+        if made.is_some() {
+            mender.born();
+        }
         if found > 0 {
             let age = match mender.pool().age.unproved.is_empty() {
                 true => "",
@@ -267,6 +300,22 @@ impl<'i> Mender<'i> {
             ));
         }
         Ok(mender)
+    }
+
+    /// What is told, and known, of a pool whose superblock is made.
+    fn born(&mut self) {
+        if let Some(root) = self
+            .inode(edit::ROOT)
+            .filter(|root| root.btime_nsec.get() < 1_000_000_000)
+        {
+            let sb = &mut self.walk.pool.sb;
+            (sb.created_sec, sb.created_nsec) = (root.btime, root.btime_nsec);
+        }
+        self.act(format!(
+            "a superblock is made for the {} pages of the device: the label is lost, what the log alone had is lost, \
+             and some of what is found may be older than it should be",
+            self.walk.pool.pages()
+        ));
     }
 
     pub fn act(&mut self, sentence: String) {

@@ -76,6 +76,8 @@ pub(crate) struct Age {
     pub unproved: BTreeSet<u64>,
     /// Of these, those of which a newer version is told of that is not there.
     pub older: BTreeSet<u64>,
+    /// No superblock tells of a log: what was staged in it is lost.
+    pub is_without_log: bool,
 }
 
 /// What reading a metablock gives.

@@ -87,6 +87,7 @@ impl<'i> View<'i> {
     pub fn salvage(image: &'i dyn Image) -> Result<View<'i>, ReadError> {
         View::of(image, scan::superblock_of, |pool| {
             if pool.sb.zone_pages.get() == 0 {
+                pool.age.is_without_log = true;
                 let spaces = keepfs_format::Space::ALL;
                 spaces.into_iter().for_each(|space| pool.holes.add(space, 0, 1 << 56));
             }

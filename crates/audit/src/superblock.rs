@@ -141,7 +141,7 @@ fn parse(bytes: &Page, slot: usize, page: u64, device: u64) -> Content {
 }
 
 /// The first field that breaks the superblock's own rules (S-1.1, S-1.3, S-2.2).
-fn broken(sb: &Superblock) -> Option<&'static str> {
+pub(crate) fn broken(sb: &Superblock) -> Option<&'static str> {
     let pages = sb.pages.get();
     let (log_start, log_pages) = (sb.log_start.get(), sb.log_pages.get());
     let log_end = log_start.checked_add(log_pages).filter(|end| *end <= pages);

@@ -25,6 +25,9 @@ impl Mender<'_> {
                 self.aged.insert(ino);
             }
         }
+        if self.pool().age.is_without_log {
+            self.unstaged();
+        }
         let blocks = self.pool().age.older.clone().into_iter().map(MetaId);
         for id in blocks.filter(|id| id.space() == Some(Space::Inodes)) {
             let Load::Live(bytes) = self.pool().load(id) else {
@@ -40,6 +43,22 @@ impl Mender<'_> {
                 "metablock {id} is an older version, the newest one is lost: inodes {} may be older than they should be",
                 live.join(", ")
             ));
+        }
+    }
+
+    /// Files that may have lost what was staged with the log are looked at.
+    fn unstaged(&mut self) {
+        for index in self.pool().live(Space::Inodes) {
+            let Load::Live(bytes) = self.pool().load(MetaId::new(Space::Inodes, index)) else {
+                continue;
+            };
+            let first = index.saturating_mul(PER_BLOCK);
+            for ino in first..first.saturating_add(PER_BLOCK) {
+                let live = inode::at(&bytes, ino).filter(|inode| inode.state.get() == LIVE);
+                if live.is_some_and(|inode| !age::lacking(self.pool(), ino, &inode).is_empty()) {
+                    self.aged.insert(ino);
+                }
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use keepfs::OpenOptions;
 use keepfs_audit::Image;
 use keepfs_format::PAGE;
 use keepfs_media::file::{FileDevice, FileOptions, Handed, OpenMode};
-use keepfs_media::{Class, Device, PageNo};
+use keepfs_media::{Class, Device, PageNo, signature};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -55,6 +55,15 @@ impl DeviceImage {
             Source::Alone(device) => Ok(device.write(PageNo(page), bytes, class)?),
             Source::Live { .. } => Err(Failure::Other("a pool in use is not written to".into())),
         }
+    }
+
+    /// What of another format stands on it.
+    pub fn foreign(&self) -> Result<Option<&'static str>, Failure> {
+        let Source::Alone(device) = &self.source else {
+            return Ok(None);
+        };
+        let found = signature::detect(&**device)?.map(|signature| signature.name);
+        Ok(found.filter(|name| !name.to_lowercase().contains("keepfs")))
     }
 
     /// Makes durable what was written.

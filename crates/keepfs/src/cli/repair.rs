@@ -13,7 +13,6 @@ use super::visible::say;
 use keepfs_audit::mend::{Plan, Refusal, plan};
 use keepfs_audit::read::superblock_of;
 use keepfs_audit::{Image, Options, walk};
-use keepfs_format::PoolId;
 use keepfs_store::Pool;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -54,6 +53,14 @@ pub fn run(args: &Check) -> Outcome {
         Ok(plan) => plan,
         Err(refusal) => return refused(args, &refusal),
     };
+    if plan.is_made
+        && let Some(format) = image.foreign()?
+    {
+        return Err(Failure::Other(format!(
+            "{} begins as {format} does, and has no superblock of a pool: what is found of one is older; nothing was changed",
+            args.pool.display()
+        )));
+    }
     // What of a pool in use changes meanwhile, no walk can tell.
     if plan.writes.is_empty()
         && let Some(host) = superblock_of(&image).and_then(|sb| mmp::host(&image, &Pool::of(&sb)))
@@ -68,11 +75,8 @@ pub fn run(args: &Check) -> Outcome {
         answer(args, &plan, None, errors)?;
         return Ok(if plan.writes.is_empty() { CLEAN } else { ERRORS });
     }
-    let file = args
-        .undo_file
-        .clone()
-        .unwrap_or_else(|| undo_name(&image, plan.generation));
-    Undo::of(&image, &plan)?.keep(&file)?;
+    let file = args.undo_file.clone().unwrap_or_else(|| undo_name(&plan));
+    Undo::of(&image, &plan).keep(&file)?;
     if !args.json {
         say!("what was there is kept in {}", file.display());
     }
@@ -161,9 +165,13 @@ fn print(answer: &Answer<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn undo_name(image: &DeviceImage, generation: u64) -> PathBuf {
-    let id = superblock_of(image).map_or_else(String::new, |sb| PoolId(sb.pool).to_string());
-    PathBuf::from(format!("keepfs-{}-{generation}.undo", id.get(..8).unwrap_or("pool")))
+fn undo_name(plan: &Plan) -> PathBuf {
+    let id = plan.pool.to_string();
+    PathBuf::from(format!(
+        "keepfs-{}-{}.undo",
+        id.get(..8).unwrap_or("pool"),
+        plan.generation
+    ))
 }
 
 /// Everything but superblocks, a flush, then each superblock with a flush of its own (S-21.5).

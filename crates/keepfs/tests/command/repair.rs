@@ -1,5 +1,5 @@
 //! `keepfs check --repair`: pools that nothing mounts are mounted again, with all that a walk reaches, and can be taken back
-//! (S-21.3, S-21.4, S-21.5, S-21.6, S-21.7). The engine judges: it mounts what was repaired, works on it and closes it.
+//! (S-21.3, S-21.4, S-21.5, S-21.6, S-21.7, S-21.9). The engine judges: it mounts what was repaired, works on it and closes it.
 
 use super::bed::{Bed, done, fails, keepfs, run};
 use super::damage::{PAGE, Seen, grown, lost, map_of, pages_of, ruin, tree};
@@ -234,6 +234,60 @@ fn a_bad_copy_beside_a_good_one_is_written_anew() {
     fs::remove_file(bed.path("undo")).unwrap();
     let output = run(&mut repair(&bed));
     assert_eq!((output.status.code(), &answer(&output)["pages"]), (Some(0), &0.into()));
+}
+
+fn slots_of(bed: &Bed) -> Vec<u64> {
+    let pages = fs::metadata(bed.pool()).unwrap().len() / PAGE;
+    (0..4).map(|slot| slot * pages / 4).collect()
+}
+
+/// S-21.9: nothing but the superblocks is lost.
+#[test]
+fn a_superblock_is_made_where_none_is_left() {
+    let Some((bed, was)) = grown() else { return };
+    ruin(&bed, &slots_of(&bed));
+    let broken = fs::read(bed.pool()).unwrap();
+    let output = run(keepfs(["check", "--repair", "--dry-run", "--json"]).arg(bed.pool()));
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let said = answer(&output);
+    assert!(said["actions"].to_string().contains("a superblock is made"), "{said}");
+    assert!(fs::read(bed.pool()).unwrap() == broken);
+    let output = run(&mut repair(&bed));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let repaired_bytes = fs::read(bed.pool()).unwrap();
+    // It can be taken back, also if it was cut short before its superblocks.
+    for is_cut in [false, true] {
+        fs::write(bed.pool(), &repaired_bytes).unwrap();
+        if is_cut {
+            ruin(&bed, &slots_of(&bed));
+        }
+        done(keepfs(["check", "--undo"]).arg(bed.path("undo")).arg(bed.pool()));
+        assert!(fs::read(bed.pool()).unwrap() == broken);
+    }
+    fs::remove_file(bed.path("undo")).unwrap();
+    same(&was, &repaired(&bed));
+    fs::remove_file(bed.path("undo")).unwrap();
+    let output = run(&mut repair(&bed));
+    assert_eq!((output.status.code(), &answer(&output)["pages"]), (Some(0), &0.into()));
+}
+
+/// Where nothing tells the size, or another format has come, none is made.
+#[test]
+fn a_superblock_is_not_made_of_remains() {
+    let Some((bed, _)) = grown() else { return };
+    ruin(&bed, &slots_of(&bed));
+    let file = File::options().write(true).open(bed.pool()).unwrap();
+    // ext4 tells itself at 1080.
+    file.write_all_at(&[0x53, 0xef], 1080).unwrap();
+    let broken = fs::read(bed.pool()).unwrap();
+    let (code, said) = fails(&mut repair(&bed));
+    assert!(code == 8 && said.contains("begins as ext"), "{said}");
+    assert!(fs::read(bed.pool()).unwrap() == broken);
+    file.write_all_at(&[0, 0], 1080).unwrap();
+    file.set_len(100 << 20).unwrap();
+    let output = run(&mut repair(&bed));
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(answer(&output)["refused"].to_string().contains("keepfs salvage"));
 }
 
 /// One file does not keep a pool from being repaired, whatever its size.

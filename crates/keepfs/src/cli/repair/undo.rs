@@ -38,9 +38,7 @@ fn superblock(image: &DeviceImage) -> Option<Box<Superblock>> {
 
 impl Undo {
     /// What the pages of a plan hold. A page that cannot be read holds zeros.
-    pub fn of(image: &DeviceImage, plan: &Plan) -> Result<Undo, Failure> {
-        let none = || Failure::Other("the pool has no superblock any more; nothing was changed".into());
-        let sb = superblock(image).ok_or_else(none)?;
+    pub fn of(image: &DeviceImage, plan: &Plan) -> Undo {
         let read = |page: u64| {
             let mut bytes = Box::new([0; PAGE]);
             // What a repair writes over is bad, or was given up.
@@ -49,13 +47,13 @@ impl Undo {
             }
             (page, bytes)
         };
-        Ok(Undo {
-            pool: sb.pool,
-            device_pages: sb.pages.get(),
-            before: sb.generation.get(),
+        Undo {
+            pool: plan.pool.0,
+            device_pages: plan.pages,
+            before: plan.before.generation,
             after: plan.generation,
             pages: plan.writes.iter().map(|write| read(write.page)).collect(),
-        })
+        }
     }
 
     pub fn pages(&self) -> u64 {
@@ -148,7 +146,15 @@ impl Undo {
 
     /// Refuses a pool that is another one, or that was written since.
     pub fn fits(&self, image: &DeviceImage, pool: &Path, file: &Path) -> Result<(), Failure> {
-        let sb = superblock(image).ok_or_else(|| bad(pool, "has no superblock"))?;
+        let found = superblock(image);
+        // What had no superblock, and got none because the repair was cut short.
+        let is_cut_short = found.is_none() && self.before == 0 && self.device_pages <= image.pages();
+        let Some(sb) = found else {
+            return match is_cut_short {
+                true => self.has_pages(file),
+                false => Err(bad(pool, "has no superblock")),
+            };
+        };
         if sb.pool != self.pool || sb.pages.get() != self.device_pages || self.device_pages > image.pages() {
             let (id, own) = (PoolId(self.pool), PoolId(sb.pool));
             return Err(bad(file, &format!("is of pool {id}, not of {own}")));
@@ -157,6 +163,10 @@ impl Undo {
             let what = "was written to since it was repaired, and what was there before fits no more";
             return Err(bad(pool, what));
         }
+        self.has_pages(file)
+    }
+
+    fn has_pages(&self, file: &Path) -> Result<(), Failure> {
         match self.pages.iter().all(|(page, _)| *page < self.device_pages) {
             true => Ok(()),
             false => Err(bad(file, "names pages that the pool does not have")),
