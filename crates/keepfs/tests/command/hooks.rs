@@ -1,6 +1,7 @@
 //! Programs of the administrator that are run when something happens.
 
 use crate::bed::{Bed, KEEPFS, copy_program, done, done_when_free, fails, keepfs, run, soon};
+use crate::exposition::parse;
 use crate::json::schema;
 use crate::schema::errors;
 use rustix::process::Signal;
@@ -151,6 +152,32 @@ fn hooks_are_told_of_damage_deaths_states_and_scrubs() {
     });
     let after = ["death", "damage", "state"].map(|class| kept(&told, class, Some(&bed)).len());
     assert_eq!(after, [before[0], before[1], before[2] + 1]);
+}
+
+/// Of a mount that nobody serves any more, and that is mounted again.
+#[test]
+fn hooks_are_told_of_a_mount_that_is_dead() {
+    let Some(bed) = Bed::mounted("keeper=off") else { return };
+    let config = bed.path("etc");
+    let told = keeping(&config);
+    let _follower = Follower::start(&config);
+    is_followed(&config, &bed);
+    let dir = bed.dir().to_str().unwrap().to_owned();
+    let id = bed.status()["id"].clone();
+    bed.end_server(Signal::KILL);
+    let is_now = |state: &'static str| move |(event, _): &(Value, String)| event["state"] == state;
+    let (event, _) = soon("its death is told", || {
+        kept(&told, "state", Some(&bed)).into_iter().find(is_now("UNAVAIL"))
+    });
+    assert_eq!((&event["id"], &event["details"]["before"]), (&id, &"ONLINE".into()));
+    let metrics = parse(&done(keepfs(["metrics"]).arg(bed.dir()))).unwrap();
+    assert_eq!(metrics.one("keepfs_up", &[("dir", &dir)]), 0.0);
+    assert_eq!(metrics.one("keepfs_pool_state", &[("state", "unavail")]), 1.0);
+    bed.unmount();
+    bed.mount("");
+    soon("it is well again", || {
+        kept(&told, "state", Some(&bed)).into_iter().find(is_now("ONLINE"))
+    });
 }
 
 #[test]

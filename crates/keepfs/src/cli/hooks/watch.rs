@@ -14,7 +14,7 @@ use std::{fs, io};
 
 /// Damage that comes in a flood is told together, so often.
 const GATHER: Duration = Duration::from_secs(60);
-/// Looks in a row at which a server was silent before that is told: it may be busy.
+/// Looks in a row at which a server was silent or gone before that is told: it may be busy, or in the middle of an unmount.
 const SILENT: u32 = 3;
 
 /// What of a pool was told.
@@ -131,8 +131,9 @@ impl Watch {
             }
             (told.deaths, told.since_s) = (keeper.deaths, mount.since_s);
         }
-        self.silent = if status.state == "UNKNOWN" { self.silent + 1 } else { 0 };
-        let is_passing = status.state == "OFFLINE" || (status.state == "UNKNOWN" && self.silent < SILENT);
+        let is_silent = ["UNKNOWN", "UNAVAIL"].contains(&&*status.state);
+        self.silent = if is_silent { self.silent + 1 } else { 0 };
+        let is_passing = status.state == "OFFLINE" || (is_silent && self.silent < SILENT);
         let before = if is_first { "ONLINE" } else { &*told.state };
         if !is_passing && status.state != before {
             events.push(state(before, &status));
