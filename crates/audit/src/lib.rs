@@ -16,6 +16,7 @@
 //! assert!(!report.is_sound());
 //! ```
 
+mod adrift;
 mod age;
 mod bitmap;
 mod body;

@@ -17,7 +17,7 @@ use crate::inode::{self, DIR};
 use crate::pool::{Load, Pool, header};
 use crate::report::Sink;
 use crate::staged::Stage;
-use crate::{dir, index, map, plog, replay, scan, superblock};
+use crate::{adrift, dir, index, map, plog, replay, scan, superblock};
 use keepfs_format::inode::{Inode, LIVE};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{MetaId, PAGE, Space};
@@ -68,6 +68,10 @@ pub struct View<'i> {
     leaves: Option<salvage::Leaves>,
     /// Owners of nodes that are older than they should be.
     aged: BTreeSet<u64>,
+    /// What was lost with a superblock or the log.
+    losses: Vec<String>,
+    /// Pages that stood in a log which is lost.
+    drifted: adrift::Drifted,
 }
 
 impl<'i> View<'i> {
@@ -85,7 +89,7 @@ impl<'i> View<'i> {
     /// # Errors
     /// [`ReadError::NoPool`]: no metablock is found either.
     pub fn salvage(image: &'i dyn Image) -> Result<View<'i>, ReadError> {
-        View::of(image, scan::superblock_of, |pool| {
+        let mut view = View::of(image, scan::superblock_of, |pool| {
             if pool.sb.zone_pages.get() == 0 {
                 pool.age.is_without_log = true;
                 let spaces = keepfs_format::Space::ALL;
@@ -93,7 +97,14 @@ impl<'i> View<'i> {
             }
             let found = scan::fill(pool);
             scan::tell(pool, found);
-        })
+        })?;
+        view.losses = adrift::losses(&view.pool);
+        if !view.losses.is_empty() {
+            let staged = &view.stage.pages;
+            view.drifted = adrift::staged(&view.pool);
+            view.drifted.retain(|at| !staged.contains_key(at));
+        }
+        Ok(view)
     }
 
     fn of(
@@ -122,6 +133,8 @@ impl<'i> View<'i> {
         Ok(View {
             pool,
             aged,
+            losses: Vec::new(),
+            drifted: adrift::Drifted::new(),
             stage: done.stage,
             groups,
             leaves: None,
@@ -136,6 +149,11 @@ impl<'i> View<'i> {
     /// The newest superblock, to be shown.
     pub fn superblock_view(&self) -> SuperblockView {
         SuperblockView::new(&self.pool.sb)
+    }
+
+    /// What was lost with a superblock or the log, of a pool that is salvaged (S-21.10): one sentence each.
+    pub fn losses(&self) -> &[String] {
+        &self.losses
     }
 
     /// What was wrong on the way here: superblocks, map, log. [`crate::walk()`] finds much more.

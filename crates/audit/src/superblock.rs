@@ -238,6 +238,15 @@ fn slot_within(start: u64, end: u64, pages: u64) -> bool {
     (0..SLOTS).any(|slot| (start..end).contains(&slot_page(slot, pages)))
 }
 
+/// Whether a slot of the other parity of generation holds a superblock, as it does from generation 2 on.
+pub(crate) fn has_other(image: &dyn Image, newest: &Superblock) -> bool {
+    let own = slots_of(newest.generation.get());
+    let slots = read_slots(image);
+    slots
+        .iter()
+        .any(|slot| !own.contains(&slot.slot) && slot.valid().is_some())
+}
+
 /// Findings about the slots beside the newest superblock.
 fn judge(slots: &[Slot], newest: &Superblock, sink: &mut Sink) {
     let generation = newest.generation.get();

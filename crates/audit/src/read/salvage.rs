@@ -198,6 +198,16 @@ impl View<'_> {
                 None => see(*index, Part::Bad(1)),
             }
         }
+        // What stands in the block map there is older.
+        let drifted = self.drifted.range((ino, 0)..=(ino, u64::MAX)).map(|(_, index)| *index);
+        let drifted: Vec<u64> = drifted
+            .filter(|index| *index < inode.size.get().div_ceil(PAGE as u64))
+            .collect();
+        let mut staged = staged;
+        for index in drifted {
+            see(index, Part::Bad(1));
+            staged.insert(index);
+        }
         if inode.body == BODY_INLINE && !staged.contains(&0) {
             let mut bytes = [0; PAGE];
             bytes[..inode.body_area.len()].copy_from_slice(&inode.body_area);

@@ -1,5 +1,6 @@
 //! The walk on images built by hand: clean ones, one broken structure each, hostile ones.
 
+mod adrift;
 mod believed;
 mod broken;
 mod builder;

@@ -88,6 +88,7 @@ impl<'i> Copier<'i> {
     fn all(&mut self, top: Place) -> Result<(), Failure> {
         let (numbers, bad_blocks) = self.view.inodes();
         self.report.unreadable_inode_blocks = bad_blocks;
+        self.report.losses = self.view.losses().to_vec();
         self.report.findings = self.view.findings().iter().map(ToString::to_string).collect();
         let shelf = top.reopened()?;
         self.tree(&shelf, ROOT, top)?;

@@ -166,8 +166,54 @@ fn without_any_superblock_a_pool_is_found_by_headers() {
     let pages = fs::metadata(bed.pool()).unwrap().len() / PAGE;
     ruin(&bed, &[0, pages / 4, pages / 2, 3 * pages / 4]);
     let output = salvage(&bed);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    // All is there, but who has no log cannot know that (S-21.10).
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("no superblock is left") && !said.contains("everything was copied"),
+        "{said}"
+    );
     assert!(tree(&bed.path("out")) == was);
+}
+
+#[test]
+fn what_a_log_without_its_superblock_had_is_named() {
+    for newest in [false, true] {
+        let Some(bed) = Bed::mounted("") else { return };
+        fs::write(bed.on("file"), [1; 9000]).unwrap();
+        bed.unmount();
+        bed.mount("");
+        let file = File::options().write(true).open(bed.on("file")).unwrap();
+        file.write_all_at(b"small", 4500).unwrap();
+        file.sync_all().unwrap();
+        let cut = Bed::empty();
+        fs::copy(bed.pool(), cut.pool()).unwrap();
+        let text = done(keepfs(["dump", "--json"]).arg(cut.pool()).arg("superblock"));
+        let sb: Value = serde_json::from_str(&text).unwrap();
+        let (pages, parity) = (
+            fs::metadata(cut.pool()).unwrap().len() / PAGE,
+            sb["generation"].as_u64().unwrap() % 2,
+        );
+        let slots = (0..4).filter(|slot| !newest || slot % 2 == parity);
+        ruin(&cut, &slots.map(|slot| slot * pages / 4).collect::<Vec<_>>());
+        let output = run(keepfs(["salvage", "--json"]).arg(cut.pool()).arg(cut.path("out")));
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        is_as_promised("salvage", &answer);
+        assert_eq!(
+            (answer["whole"].as_bool(), answer["losses"].as_array().unwrap().len()),
+            (Some(false), 1),
+            "{answer}"
+        );
+        let [damaged] = &answer["damaged"].as_array().unwrap()[..] else {
+            panic!("{answer}")
+        };
+        assert_eq!(damaged["path"], "/file");
+        assert_eq!(
+            (&damaged["missing"][0]["offset"], &damaged["missing"][0]["length"]),
+            (&4096.into(), &4096.into())
+        );
+    }
 }
 
 #[test]

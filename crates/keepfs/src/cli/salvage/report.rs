@@ -121,6 +121,8 @@ pub struct Report {
     /// Metablocks of 15 inodes each that cannot be read.
     pub unreadable_inode_blocks: u64,
     pub damaged: Vec<Damaged>,
+    /// What was lost with a superblock or the log.
+    pub losses: Vec<String>,
     pub not_kept: NotKept,
     /// What was wrong with superblocks, map and log.
     pub findings: Vec<String>,
@@ -157,7 +159,25 @@ impl Report {
 
     /// Nothing was damaged, nothing is missing, everything could be kept.
     pub fn is_whole(&self) -> bool {
-        self.damaged.is_empty() && self.nameless == 0 && self.unreadable_inode_blocks == 0 && self.not_kept.is_empty()
+        self.reasons().is_empty()
+    }
+
+    /// Why not everything was copied, a few words each.
+    fn reasons(&self) -> Vec<String> {
+        let counts = [
+            (self.damaged.len() as u64, "objects are damaged"),
+            (self.nameless, "have no name"),
+            (self.unreadable_inode_blocks, "blocks of inodes cannot be read"),
+        ];
+        let counted = counts.into_iter().filter(|(count, _)| *count > 0);
+        let mut reasons: Vec<String> = counted.map(|(count, what)| format!("{count} {what}")).collect();
+        if !self.losses.is_empty() {
+            reasons.push("what was written last is lost".into());
+        }
+        if !self.not_kept.is_empty() {
+            reasons.push("not all owners, permissions, times and attributes could be set".into());
+        }
+        reasons
     }
 
     pub fn tell(&self, args: &Salvage) -> Result<(), Failure> {
@@ -180,6 +200,7 @@ impl Report {
                 say!("    {length} bytes at {offset}");
             }
         }
+        self.losses.iter().for_each(|loss| say!("{loss}"));
         if self.unreadable_inode_blocks > 0 {
             let most = self.unreadable_inode_blocks.saturating_mul(15);
             say!("up to {most} inodes cannot be read, and what they were is not known");
@@ -199,9 +220,9 @@ impl Report {
             self.links,
             nameless
         );
-        match self.damaged.len() {
-            0 if self.is_whole() => say!("everything was copied"),
-            n => say!("not everything could be copied: {n} objects are damaged"),
+        match self.reasons() {
+            none if none.is_empty() => say!("everything was copied"),
+            reasons => say!("not everything could be copied: {}", reasons.join(", ")),
         }
         Ok(())
     }

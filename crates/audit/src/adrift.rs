@@ -1,0 +1,153 @@
+//! A log that no superblock leads to: what it has cannot be proved, but it tells which pages of files stood in it alone (S-21.10).
+
+use crate::finding::Finding;
+use crate::pool::Pool;
+use crate::staged::{Piece, Stage};
+use crate::superblock;
+use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Record};
+use keepfs_format::{FromBytes, PAGE, Space};
+use std::collections::BTreeSet;
+
+/// Pages of files, (inode, index), that the log had when it was written last.
+pub(crate) type Drifted = BTreeSet<(u64, u64)>;
+
+/// What was lost with a superblock or the log, a sentence each.
+pub(crate) fn losses(pool: &Pool<'_>) -> Vec<String> {
+    let findings = &pool.sink.findings;
+    let mut losses = Vec::new();
+    if !has_log(pool) {
+        losses.push(
+            "no superblock is left, and so no log: what stood in the log alone, as what was written or synced last, is lost".into(),
+        );
+    }
+    for finding in findings {
+        match finding {
+            Finding::SuperblockLost { base, .. } => losses.push(format!(
+                "the newest superblock (generation {base} or later) is lost: the pool is as of generation {}, and what was written or synced since is lost",
+                pool.sb.generation.get()
+            )),
+            Finding::LogGone { .. } => losses.push(finding.to_string()),
+            _ => {}
+        }
+    }
+    // Generation 2 and all behind it were written beside one before. What was written since the one that is left tells of it.
+    let generation = pool.sb.generation.get();
+    if losses.is_empty() && generation > 1 && !superblock::has_other(pool.image, &pool.sb) {
+        let newest = pages(pool).iter().map(|page| page.head.base.get()).max();
+        if let Some(base) = newest.filter(|base| *base > generation) {
+            losses.push(format!(
+                "a log page tells of a superblock of generation {base}, which is lost: the pool is as of generation {generation}, and what was written or synced since is lost"
+            ));
+        }
+    }
+    losses
+}
+
+fn has_log(pool: &Pool<'_>) -> bool {
+    pool.sb.log_pages.get() > 0
+}
+
+/// The page of a log, as it says itself.
+struct Lies {
+    head: PageHead,
+    payload: Vec<u8>,
+}
+
+/// Reads all log pages and follows those of the last checkpoint's time: from the group on that it carried over (S-10.3).
+pub(crate) fn staged(pool: &Pool<'_>) -> Drifted {
+    let mut groups = groups(pool);
+    let last = groups.iter().map(|group| group.base).max().unwrap_or(0);
+    groups.retain(|group| group.base + 1 >= last);
+    let is_carried = |group: &Group| matches!(group.records.first(), Some(Record::Parity { .. }));
+    let from = groups.iter().rposition(is_carried).unwrap_or(0);
+    let mut stage = Stage::default();
+    for record in groups.drain(..).skip(from).flat_map(|group| group.records) {
+        follow(&mut stage, record);
+    }
+    stage.pages.into_keys().collect()
+}
+
+struct Group {
+    base: u64,
+    records: Vec<Record>,
+}
+
+fn groups(pool: &Pool<'_>) -> Vec<Group> {
+    let mut pages = pages(pool);
+    pages.sort_by_key(|page| page.head.sequence.get());
+    pages.dedup_by_key(|page| page.head.sequence.get());
+    let mut groups = Vec::new();
+    let is_next = |a: &Lies, b: &Lies| {
+        a.head.sequence.get() + 1 == b.head.sequence.get()
+            && a.head.group == b.head.group
+            && a.head.flags & FLAG_LAST == 0
+    };
+    for run in pages.chunk_by(is_next) {
+        let payload: Vec<u8> = run.iter().flat_map(|page| page.payload.iter().copied()).collect();
+        // What lacks its first page, or one between, does not decode, or tells less.
+        if let (Ok(records), Some(last)) = (plog::decode(&payload), run.last()) {
+            groups.push(Group {
+                base: last.head.base.get(),
+                records,
+            });
+        }
+    }
+    groups
+}
+
+fn pages(pool: &Pool<'_>) -> Vec<Lies> {
+    let (start, length) = (pool.sb.log_start.get(), pool.sb.log_pages.get());
+    let places = match has_log(pool) {
+        true => start..start.saturating_add(length).min(pool.image.pages()),
+        false => 1..pool.image.pages(),
+    };
+    let read = |page| {
+        let mut bytes = [0; PAGE];
+        pool.image.read(page, &mut bytes).ok()?;
+        let (head, _) = PageHead::read_from_prefix(&bytes).ok()?;
+        let used = usize::from(head.used.get());
+        let counts = [head.sequence, head.group, head.durable, head.base, head.seq];
+        let is_one = head.magic.get() == MAGIC
+            && used <= PAYLOAD
+            && head.flags & !(FLAG_LAST | FLAG_DATA_FLUSHED) == 0
+            && head.reserved == 0
+            && head.durable < head.group
+            && counts.iter().all(|count| count.get() < 1 << 62);
+        is_one.then(|| Lies {
+            head,
+            payload: bytes[PAYLOAD_OFFSET..PAYLOAD_OFFSET + used].to_vec(),
+        })
+    };
+    places.filter_map(read).collect()
+}
+
+/// What a record does to staged pages (S-8.5).
+fn follow(stage: &mut Stage, record: Record) {
+    match record {
+        Record::Tail {
+            ino,
+            index,
+            version,
+            offset,
+            bytes,
+            ..
+        } => stage.put((ino, index), version, (0, 0), Piece::Bytes(offset, bytes)),
+        Record::Zero {
+            ino,
+            index,
+            version,
+            offset,
+            len,
+            ..
+        } => stage.put((ino, index), version, (0, 0), Piece::Zeros(offset, len)),
+        Record::Lost { ino, index } => stage.lost((ino, index)),
+        Record::Create { ino, born } => stage.born(ino, born),
+        Record::Truncate { ino, size } => stage.truncate(ino, size),
+        Record::MapEntry { ino, index, count, .. } => stage.mapped(ino, index, count),
+        Record::Free {
+            space: Space::InodeNumbers,
+            run,
+        } => stage.freed(run.start, run.count.into()),
+        _ => {}
+    }
+}

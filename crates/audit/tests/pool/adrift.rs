@@ -1,0 +1,116 @@
+//! A log without its superblock: what stood in it alone is lost, which is said, and named as far as the log still tells (S-21.10).
+
+use crate::builder::{Builder, Built, LOG_PAGES, LOG_START, PAGES};
+use crate::sample;
+use keepfs_audit::read::{Part, View};
+use keepfs_format::plog::Record;
+use keepfs_format::superblock::slot_page;
+
+/// A file of three pages.
+const FILE: u64 = 4;
+
+fn without_slots(builder: Builder, slots: &[usize]) -> Built {
+    let mut built = builder.build();
+    for slot in slots {
+        built.page(slot_page(*slot, PAGES)).fill(0);
+    }
+    built
+}
+
+fn tail(ino: u64, index: u64) -> Record {
+    Record::Tail {
+        ino,
+        index,
+        version: 2,
+        base: 0,
+        base_crc: 0,
+        offset: 0,
+        bytes: vec![7; 100],
+    }
+}
+
+fn mapped(ino: u64, index: u64) -> Record {
+    Record::MapEntry {
+        ino,
+        index,
+        page: 0,
+        count: 1,
+        version: 2,
+        last_len: 0,
+        crcs: Vec::new(),
+    }
+}
+
+fn bad_pages(built: &Built, ino: u64) -> Vec<u64> {
+    let mut view = View::salvage(&built.bytes).unwrap();
+    assert_eq!(view.losses().len(), 1, "{:?}", view.losses());
+    let mut bad = Vec::new();
+    view.each_page(ino, &mut |index, part| {
+        if let Part::Bad(count) = part {
+            bad.extend(index..index + count);
+        }
+    });
+    bad
+}
+
+#[test]
+fn what_the_log_alone_had_is_named() {
+    let mut b = sample::pool();
+    b.group(&[tail(FILE, 0), tail(FILE, 1)]);
+    b.group(&[mapped(FILE, 0)]);
+    let built = without_slots(b, &[0, 1, 2, 3]);
+    assert_eq!(bad_pages(&built, FILE), [1]);
+    assert!(bad_pages(&built, 5).is_empty());
+}
+
+#[test]
+fn what_was_carried_over_before_is_not() {
+    let mut b = sample::pool();
+    b.group(&[tail(FILE, 0)]);
+    let parity = Record::Parity {
+        bytes: 0,
+        crc: 0,
+        xor: Vec::new(),
+    };
+    b.group(&[parity, tail(FILE, 1)]);
+    assert_eq!(bad_pages(&without_slots(b, &[0, 1, 2, 3]), FILE), [1]);
+}
+
+#[test]
+fn the_newest_superblock_may_be_the_lost_one() {
+    // Generation 3 has the slots 1 and 3.
+    let mut b = sample::pool();
+    b.group(&[tail(FILE, 1)]);
+    let built = without_slots(b, &[1, 3]);
+    assert_eq!(bad_pages(&built, FILE), [1]);
+    let view = View::salvage(&built.bytes).unwrap();
+    assert!(view.losses()[0].contains("generation 3"), "{:?}", view.losses());
+    // What is chained to the one before is gone, too.
+    let mut b = sample::pool();
+    b.group(&[tail(FILE, 0)]);
+    b.group(&[tail(FILE, 1)]);
+    let first = b.sb.log_seq.get();
+    let mut built = without_slots(b, &[1, 3]);
+    built.page(LOG_START + first % LOG_PAGES).fill(0);
+    assert_eq!(bad_pages(&built, FILE), [1]);
+    let view = View::salvage(&built.bytes).unwrap();
+    assert!(
+        view.losses()[0].contains("a log page tells of a superblock of generation 3"),
+        "{:?}",
+        view.losses()
+    );
+    // A pool in which nothing was written behind it lost nothing.
+    let closed = without_slots(sample::pool(), &[1, 3]);
+    assert!(View::salvage(&closed.bytes).unwrap().losses().is_empty());
+}
+
+#[test]
+fn one_slot_of_each_is_enough() {
+    for slots in [&[][..], &[0], &[1], &[0, 1], &[2, 3], &[0, 3]] {
+        let mut b = sample::pool();
+        b.group(&[tail(FILE, 1)]);
+        let built = without_slots(b, slots);
+        let view = View::salvage(&built.bytes).unwrap();
+        assert!(view.losses().is_empty(), "{slots:?} {:?}", view.losses());
+    }
+}
