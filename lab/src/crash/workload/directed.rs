@@ -435,13 +435,18 @@ fn given_back(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
         steps.extend(parse(&format!("unlink path=d/{file}")));
     }
     // Only what comes after a power cut is swept. The checkpoint of the recovery frees the pages, that of the next step ends the
-    // chunks; a sync comes at once, since later steps may wait for the checkpoint.
-    steps.extend(parse("create path=b mode=644 who=22:0:0\nsyncfs\n!crash 0"));
+    // chunks; a sync comes at once, since later steps may wait for the checkpoint. It is of one file: a sync of all would make
+    // checkpoints before the power cut (S-11.4).
+    steps.extend(parse(
+        "create path=b mode=644 who=22:0:0\nfsync path=b data_only=no\n!crash 0",
+    ));
     for mib in 0..3 {
         let after = rng.below(9);
         steps.extend(parse(&format!("!during {after} 2")));
         steps.extend(write("b", mib));
-        steps.extend(parse("syncfs\nunlink path=full\ncreate path=full mode=644 who=22:0:0"));
+        steps.extend(parse(
+            "fsync path=b data_only=no\nunlink path=full\ncreate path=full mode=644 who=22:0:0",
+        ));
     }
     ("given back", setting, steps)
 }
