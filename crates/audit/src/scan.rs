@@ -11,6 +11,7 @@ use crate::image::Image;
 use crate::map::kind_fits;
 use crate::pool::{Load, Pool, header};
 use crate::report::Sink;
+use crate::space::fixed_pages;
 use crate::superblock;
 use keepfs_codes::crc64;
 use keepfs_format::blockmap::{self, PageEntry};
@@ -173,9 +174,10 @@ fn read(pool: &Pool<'_>, page: u64) -> Option<Page> {
 }
 
 fn collect(pool: &Pool<'_>, pages: impl Iterator<Item = u64>) -> Found {
-    let log = log_pages(pool);
+    // What a stray write of the device put where no metablock can have its home is none.
+    let fixed = fixed_pages(&pool.sb);
     let mut found = Found::new();
-    for page in pages.filter(|page| !log.contains(page) && !pool.home_pages.has(*page)) {
+    for page in pages.filter(|page| !fixed.has(*page) && !pool.home_pages.has(*page)) {
         if let Some((id, _)) = read(pool, page).and_then(|bytes| ours(pool, &bytes)) {
             found.entry(id.0).or_default().push(page);
         }

@@ -9,24 +9,28 @@ use keepfs_format::bitmap::{
 };
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
 use keepfs_format::metablock::HEADER;
-use keepfs_format::superblock::SLOTS;
+use keepfs_format::superblock::{SLOTS, Superblock};
 use keepfs_format::{FromBytes, MetaId, PAGE, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Slots, log region (S-2.4), history (S-2.7), the block of multi-mount protection (S-2.12) and chunks (S-4.5): the pages that no file may have. Checks HOMES on the way.
-pub(crate) fn system_pages(walk: &mut Walk<'_>) {
+/// Pages that have their place by the superblock: slots, log region (S-2.4), history (S-2.7), and the block of multi-mount protection
+/// (S-2.12).
+pub(crate) fn fixed_pages(sb: &Superblock) -> Set {
+    let mut fixed = Set::default();
     for slot in 0..SLOTS {
-        walk.system.add(walk.pool.sb.slot_page(slot));
+        fixed.add(sb.slot_page(slot));
     }
-    walk.system
-        .add_run(walk.pool.sb.log_start.get(), walk.pool.sb.log_pages.get());
-    walk.system.add_run(
-        walk.pool.sb.history_start.get(),
-        walk.pool.sb.history_pages.get().into(),
-    );
-    if let Some(page) = mmp_page(&walk.pool.sb) {
-        walk.system.add(page);
+    fixed.add_run(sb.log_start.get(), sb.log_pages.get());
+    fixed.add_run(sb.history_start.get(), sb.history_pages.get().into());
+    if let Some(page) = mmp_page(sb) {
+        fixed.add(page);
     }
+    fixed
+}
+
+/// These and chunks (S-4.5): the pages that no file may have. Checks HOMES on the way.
+pub(crate) fn system_pages(walk: &mut Walk<'_>) {
+    walk.system = fixed_pages(&walk.pool.sb);
     walk.pool.homes.sort_unstable();
     let mut chunks = Set::default();
     let mut bad = walk.pool.holes.any(Space::Homes);

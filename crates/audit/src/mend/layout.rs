@@ -8,13 +8,13 @@ use crate::finding::Finding;
 use crate::plog::page_crc;
 use crate::pool::Load;
 use crate::report::Sink;
-use crate::superblock::mmp_page;
+use crate::space::fixed_pages;
 use keepfs_codes::crc64;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::map::{CHUNKS, Chunk, DEAD, FANOUT, LIVE, MapEntry, chunk_offset, entry_offset};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{CRC_OFFSET, FLAG_LAST, PAYLOAD, PAYLOAD_OFFSET, PageHead, Record};
-use keepfs_format::superblock::{self, CLEAN, INCOMPAT_STRIPES, OPEN, Root, SLOTS, Superblock, slots_of};
+use keepfs_format::superblock::{self, CLEAN, INCOMPAT_STRIPES, OPEN, Root, Superblock, slots_of};
 use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,15 +94,7 @@ impl Ground {
     fn of(mender: &mut Mender<'_>) -> Ground {
         let pages = mender.pool().pages();
         let sb = mender.pool().sb.clone();
-        let mut fixed = Set::default();
-        for slot in 0..SLOTS {
-            fixed.add(sb.slot_page(slot));
-        }
-        fixed.add_run(sb.log_start.get(), sb.log_pages.get());
-        fixed.add_run(sb.history_start.get(), sb.history_pages.get().into());
-        if let Some(page) = mmp_page(&sb) {
-            fixed.add(page);
-        }
+        let fixed = fixed_pages(&sb);
         let mut ground = Ground {
             pages,
             copies: sb.meta_copies.get().into(),

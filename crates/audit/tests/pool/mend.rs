@@ -6,6 +6,7 @@ use crate::sample;
 use keepfs_audit::mend::{Plan, Refusal, plan};
 use keepfs_audit::read::View;
 use keepfs_audit::{Options, walk};
+use keepfs_format::superblock::{slot_page, slots_of};
 use keepfs_format::{MetaId, PAGE, Space};
 
 fn ruin(bytes: &mut [u8], pages: impl IntoIterator<Item = u64>) {
@@ -125,6 +126,27 @@ fn the_map_may_be_lost() {
     }
     let (after, _) = repaired(&built.bytes);
     assert_eq!(names(&after), whole);
+}
+
+/// Where nothing tells the homes, a metablock that was written over an older superblock has none there.
+#[test]
+fn a_metablock_in_the_place_of_a_superblock_is_none() {
+    let mut builder = sample::pool_with_log();
+    builder.sb.meta_copies = 1.into();
+    let mut built = builder.build();
+    for root in built.sb.roots {
+        ruin(&mut built.bytes, [root.entry.first.get(), root.entry.second.get()]);
+    }
+    let [_, older] = slots_of(built.sb.generation.get() + 1);
+    let place = slot_page(older, PAGES) as usize * PAGE;
+    let (_, pages) = places(&built)
+        .into_iter()
+        .find(|(id, _)| id.space() == Some(Space::Nodes))
+        .unwrap();
+    let page = pages[0] as usize * PAGE;
+    built.bytes.copy_within(page..page + PAGE, place);
+    ruin(&mut built.bytes, pages);
+    repaired(&built.bytes);
 }
 
 /// The pages of the map of INODES and NODES.
