@@ -339,6 +339,7 @@ impl<'i> Mender<'i> {
                     "superblock generation {base} was lost: the pool goes back to generation {}",
                     before.generation
                 )),
+                Finding::SuperblockFirst {} => self.act("page 0 is written anew with a superblock".into()),
                 Finding::SuperblockCopy { slot, page } => {
                     self.act(format!(
                         "superblock slot {slot} (page {page}) is bad: both are written anew"

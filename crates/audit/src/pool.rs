@@ -74,6 +74,8 @@ impl Holes {
 pub(crate) struct Age {
     /// Nothing says that they are the newest version.
     pub unproved: BTreeSet<u64>,
+    /// Metablocks of files among them of which another version was found, too.
+    pub rivals: usize,
     /// Of these, those of which a newer version is told of that is not there.
     pub older: BTreeSet<u64>,
     /// No superblock tells of a log: what was staged in it is lost.

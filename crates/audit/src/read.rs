@@ -104,6 +104,13 @@ impl<'i> View<'i> {
             view.drifted = adrift::staged(&view.pool);
             view.drifted.retain(|at| !staged.contains_key(at));
         }
+        let rivals = view.pool.age.rivals;
+        if rivals > 0 {
+            view.losses.push(format!(
+                "the map and HOMES are damaged, and {rivals} metablocks were found in several versions: some of what was copied may be \
+                 older than it should be"
+            ));
+        }
         Ok(view)
     }
 

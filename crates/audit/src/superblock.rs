@@ -1,12 +1,14 @@
 //! Which superblock holds, and whether the other slots are as they must be (SPEC section 2).
 
+mod grown;
+
 use crate::finding::Finding;
 use crate::report::Sink;
 use crate::{Image, Page, is_zero};
 use keepfs_codes::crc64;
 use keepfs_format::superblock::{
-    CLEAN, CRC_OFFSET, INCOMPAT_HISTORY, INCOMPAT_KNOWN, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN,
-    RO_COMPAT_KNOWN, RO_COMPAT_MMP, SLOTS, Superblock, VERSION, slot_page, slots_of,
+    CLEAN, CRC_OFFSET, INCOMPAT_GROWN, INCOMPAT_HISTORY, INCOMPAT_KNOWN, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX,
+    PAGES_MIN, RO_COMPAT_KNOWN, RO_COMPAT_MMP, SLOTS, Superblock, VERSION, slot_page, slots_of,
 };
 use keepfs_format::{FromBytes, IntoBytes, PAGE, history, map};
 
@@ -74,30 +76,47 @@ pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superbloc
     if features != 0 {
         sink.push(Finding::SuperblockFeatures { features });
     }
+    if !tells_slots(image, newest) {
+        sink.push(Finding::SuperblockFirst {});
+    }
     judge(&slots, newest, sink);
     Some(Box::new(*newest))
 }
 
-/// Reads the four slots. Where they are depends on N: what page 0 says, torn or not, else the device's size (S-2.1).
+/// Reads the four slots. Where they are depends on N: what page 0 says, torn or not, else the device's size (S-2.1). Of a pool that
+/// has grown neither is left when page 0 is gone (S-2.15).
 fn read_slots(image: &dyn Image) -> Vec<Slot> {
     let device = image.pages();
     let told = told_pages(image).unwrap_or(device);
     let mut places = vec![told, device];
     places.dedup();
-    let mut found = places.into_iter().map(|pages| {
-        let slots = (0..SLOTS).map(|slot| read_slot(image, device, slot, pages));
-        slots.collect::<Vec<Slot>>()
-    });
-    let whole = |slots: &Vec<Slot>| {
+    let mut found = places.into_iter().map(|pages| read_all(image, pages));
+    let is_whole = |slots: &Vec<Slot>| {
         slots
             .iter()
             .any(|s| matches!(s.content, Content::Broken(_) | Content::Cut(_) | Content::Valid(_)))
     };
     let first = found.next().unwrap_or_default();
-    match whole(&first) {
+    let found = match is_whole(&first) {
         true => first,
-        false => found.next().unwrap_or(first),
+        false => found.next().filter(is_whole).unwrap_or(first),
+    };
+    if found.iter().any(|slot| slot.valid().is_some()) {
+        return found;
     }
+    grown::slots_by(image).map_or(found, |pages| read_all(image, pages))
+}
+
+/// The four slots of a pool that was made with so many pages.
+fn read_all(image: &dyn Image, pages: u64) -> Vec<Slot> {
+    (0..SLOTS)
+        .map(|slot| read_slot(image, image.pages(), slot, pages))
+        .collect()
+}
+
+/// Whether page 0 tells where the slots of a pool lie that has grown, which nothing else does for a mount (S-2.15).
+pub(crate) fn tells_slots(image: &dyn Image, sb: &Superblock) -> bool {
+    sb.incompat.get() & INCOMPAT_GROWN == 0 || told_pages(image) == Some(sb.slots_by())
 }
 
 /// N as page 0 tells it, whatever its checksum.

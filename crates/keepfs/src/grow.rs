@@ -49,9 +49,16 @@ impl Pool {
         let growth = planned(path, &device, size)?;
         claim.open(&options)?.close()?;
         let pages = growth.after / PAGE as u64;
-        let longer = Arc::new(device.lengthened(pages.max(device.pages()))?);
-        keepfs_store::grow(longer, pages).map_err(|source| of_pool(path, source))?;
-        Ok(growth)
+        let longer = device.lengthened(pages.max(device.pages())).map_err(Error::from);
+        let grown = longer
+            .and_then(|longer| keepfs_store::grow(Arc::new(longer), pages).map_err(|source| of_pool(path, source)));
+        let has_grown =
+            || keepfs_store::Pool::on(&*device).map_or(true, |pool| pool.pages * PAGE as u64 != growth.before);
+        if grown.is_err() && !has_grown() {
+            // What it got for nothing is given back.
+            device.shortened()?;
+        }
+        grown.map(|_| growth)
     }
 
     /// What [`Pool::grow`] would do. Nothing is changed.

@@ -9,6 +9,7 @@ use crate::plog::page_crc;
 use crate::pool::Load;
 use crate::report::Sink;
 use crate::space::fixed_pages;
+use crate::superblock::tells_slots;
 use keepfs_codes::crc64;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::map::{CHUNKS, Chunk, DEAD, FANOUT, LIVE, MapEntry, chunk_offset, entry_offset};
@@ -419,7 +420,10 @@ fn superblock(mender: &mut Mender<'_>, roots: [Root; 10], writes: &mut Vec<Write
     let old = mender.pool().sb.clone();
     let end = mender.log;
     let mut sb = *old;
-    sb.generation = (mender.generation + 1).into();
+    let next = mender.generation + 1;
+    // Page 0 is written where it is what tells the others' places.
+    let skipped = !tells_slots(mender.pool().image, &old) && !slots_of(next).contains(&0);
+    sb.generation = (next + u64::from(skipped)).into();
     sb.incarnation = ((old.incarnation.get() + 1) % (1 << 63)).into();
     sb.seq = mender.seq.into();
     sb.log_seq = (old.log_seq.get() + end.seen + old.log_pages.get()).into();

@@ -1,10 +1,10 @@
 //! Which of the metablocks that were found by their headers are older than they should be, as far as that can be known (S-21.8).
 
-use super::{Evidence, ours, read};
+use super::{Evidence, ours, read, versions};
 use crate::pool::{Holes, Pool};
 use keepfs_codes::crc64;
-use keepfs_format::MetaId;
 use keepfs_format::map::{LIVE, MapEntry};
+use keepfs_format::{MetaId, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Notes what of the holes nothing proves to be the newest version, and what is told to be older.
@@ -16,6 +16,11 @@ pub(super) fn judge(pool: &mut Pool<'_>, holes: &Holes, evidence: &Evidence) {
         taken.extend(of_hole.map(|row| (MetaId::new(space, row.index).0, row.entry.crc.get())));
     }
     pool.age.older = older(pool, evidence, &taken);
+    let has_rival = |id: &&u64| {
+        let pages = evidence.found.get(id).map_or(&[][..], Vec::as_slice);
+        matches!(MetaId(**id).space(), Some(Space::Nodes | Space::Inodes)) && !versions(pool, pages).is_empty()
+    };
+    pool.age.rivals = taken.keys().filter(has_rival).count();
     pool.age.unproved = taken.into_keys().collect();
 }
 

@@ -2,12 +2,14 @@
 
 use crate::builder::{Builder, Built, PAGES, node};
 use crate::sample::{self, INDEX, LEAF_DIR, LEAF_LOW, TREE_A, TREE_ROOT, XATTR_A, XATTR_B};
+use keepfs_audit::mend::plan;
 use keepfs_audit::{Finding, Options, walk};
 use keepfs_format::bitmap::{self, TOTALS};
 use keepfs_format::blockmap::{LOST, PageEntry, UNWRITTEN, WRITTEN};
 use keepfs_format::inode::{self, BODY_DIRECT};
 use keepfs_format::map::{self, MapEntry};
-use keepfs_format::{IntoBytes, Kind, MetaId, Space};
+use keepfs_format::superblock::INCOMPAT_GROWN;
+use keepfs_format::{IntoBytes, Kind, MetaId, PAGE, Space};
 
 const DATA: Options = Options {
     data: true,
@@ -1135,4 +1137,26 @@ fn directory_entries() {
 fn refill(b: &mut Builder, entries: &[crate::builder::Entry<'_>]) {
     b.at(LEAF_DIR)[32..].fill(0);
     crate::builder::fill_leaf(b.at(LEAF_DIR), entries);
+}
+
+/// S-2.15: the others of a grown pool are found where its first size put them, and repair writes page 0 anew.
+#[test]
+fn page_0_of_a_pool_that_has_grown() {
+    let mut built = sample::pool_with_log().build();
+    let mut sb = built.sb;
+    sb.made_pages = (PAGES as u32).into();
+    sb.pages = (PAGES + 100).into();
+    sb.incompat = (sb.incompat.get() | INCOMPAT_GROWN).into();
+    built.bytes.resize((PAGES as usize + 100) * PAGE, 0);
+    for generation in [sb.generation.get(), sb.generation.get() + 1] {
+        sb.generation = generation.into();
+        built.write_superblock(&sb);
+        let mut bytes = built.bytes.clone();
+        bytes[..PAGE].fill(0);
+        let found = walk(&bytes, &DATA).findings;
+        assert!(found.contains(&Finding::SuperblockFirst {}), "{found:?}");
+        let plan = plan(&bytes.as_slice()).unwrap();
+        assert!(plan.writes.iter().any(|write| write.page == 0), "{generation}");
+        assert_eq!(plan.after.errors().count(), 0);
+    }
 }

@@ -292,3 +292,54 @@ fn whoever_is_killed_leaves_a_pool_of_one_size_or_the_other() {
     }
     assert!(seen[0] > 10 && seen[1] > 1, "{seen:?}");
 }
+
+/// S-2.15: the superblocks that are left when page 0 is gone are found where the first size put them.
+#[test]
+fn a_grown_pool_without_page_0_is_repaired() {
+    for size in ["100M", "128M", "131M"] {
+        let bed = Bed::empty();
+        let pool = bed.path("pool");
+        done(keepfs(["create", "--size", "64M"]).arg(&pool));
+        grow(&pool, size);
+        let file = fs::File::options().read(true).write(true).open(&pool).unwrap();
+        let mut page = [0; 4096];
+        file.read_exact_at(&mut page, 0).unwrap();
+        let whole = fs::read(&pool).unwrap();
+        file.write_all_at(&[0; 4096], 0).unwrap();
+        let (code, said) = fails(
+            keepfs(["check", "--repair", "--undo-file"])
+                .arg(bed.path("undo"))
+                .arg(&pool),
+        );
+        assert_eq!(code, 1, "{size}: {said}");
+        done(keepfs(["check"]).arg(&pool));
+        assert!(fs::read(&pool).unwrap()[..512] != [0; 512], "{size}");
+        assert_eq!(whole.len(), fs::read(&pool).unwrap().len());
+    }
+}
+
+/// A growth that is refused for want of room leaves the file as it was.
+#[test]
+fn a_growth_without_room_gives_back_what_it_took() {
+    let bed = Bed::empty();
+    if !possible() {
+        return;
+    }
+    fs::create_dir(bed.path("host")).unwrap();
+    let mounted = run(Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=80m", "keepfs-test"])
+        .arg(bed.path("host")));
+    if !mounted.status.success() {
+        skipped("a tmpfs");
+        return;
+    }
+    let pool = bed.path("host/pool");
+    done(keepfs(["create", "--size", "64M", "--preallocate"]).arg(&pool));
+    let (_, said) = fails(keepfs(["grow", "--size", "128M"]).arg(&pool));
+    assert!(said.contains("No space left"), "{said}");
+    let file = fs::metadata(&pool).unwrap();
+    assert_eq!(file.len(), 64 << 20);
+    assert!(file.blocks() * 512 <= 66 << 20, "{}", file.blocks());
+    done(keepfs(["check"]).arg(&pool));
+    done(Command::new("umount").arg(bed.path("host")));
+}

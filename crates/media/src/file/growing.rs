@@ -43,4 +43,20 @@ impl FileDevice {
         };
         FileDevice::adopt(&self.path, self.hand()?, self.mode, options)?.limited(pages)
     }
+
+    /// A regular file that [`FileDevice::lengthened`] made longer has its pages of before again, and its file system what it gave.
+    ///
+    /// # Errors
+    /// `Open` if that cannot be; `ReadOnly`.
+    pub fn shortened(&self) -> Result<(), DeviceError> {
+        if self.kind != Kind::Regular {
+            return Ok(());
+        }
+        let bytes = self.pages * PAGE_BYTES;
+        self.writable()?.set_len(bytes).map_err(|source| DeviceError::Open {
+            what: "shorten",
+            path: self.path.clone(),
+            source,
+        })
+    }
 }

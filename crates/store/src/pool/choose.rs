@@ -146,7 +146,8 @@ fn nothing(device: &dyn Device, slots: &[Slot]) -> String {
     }
     if slots.iter().any(|slot| matches!(slot.content, Content::Damaged)) {
         return format!(
-            "every superblock is damaged (wrong checksums at pages {pages}); restore the pool from a backup"
+            "every superblock is damaged (wrong checksums at pages {pages}); `keepfs check --repair` may make one, and \
+             `keepfs salvage` copies out what can be read"
         );
     }
     match signature::detect(device) {
@@ -158,7 +159,10 @@ fn nothing(device: &dyn Device, slots: &[Slot]) -> String {
             device.pages() * 4
         ),
         _ => {
-            format!("it has no Keepfs superblock (pages {pages}); check the path, or make a pool with `keepfs create`")
+            format!(
+                "it has no Keepfs superblock (pages {pages}); check the path; if a pool was there, `keepfs check` looks for what is \
+                 left of it, else make one with `keepfs create`"
+            )
         }
     }
 }
