@@ -79,7 +79,11 @@ const CASES: &[Case] = &[
         [
             NONE,
             NONE,
-            &["every superblock is damaged", "pages 0, 4096, 8192, 12288", "backup"],
+            &[
+                "every superblock is damaged",
+                "pages 0, 4096, 8192, 12288",
+                "check --repair",
+            ],
         ],
     ),
     (
