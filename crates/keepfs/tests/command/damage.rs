@@ -10,6 +10,22 @@ use std::path::{Path, PathBuf};
 
 pub const PAGE: u64 = 4096;
 
+/// A pool as after a power cut, in which the log alone has a small write to `file` of so many bytes; and what the file holds.
+pub fn staged(bytes: usize) -> Option<(Bed, Vec<u8>)> {
+    let bed = Bed::mounted("")?;
+    let mut content = vec![1; bytes];
+    fs::write(bed.on("file"), &content).unwrap();
+    bed.unmount();
+    bed.mount("");
+    let file = File::options().write(true).open(bed.on("file")).unwrap();
+    file.write_all_at(b"small", 4500).unwrap();
+    file.sync_all().unwrap();
+    let cut = Bed::empty();
+    fs::copy(bed.pool(), cut.pool()).unwrap();
+    content[4500..4505].copy_from_slice(b"small");
+    Some((cut, content))
+}
+
 /// What can be seen of a file, but for what a copy cannot have: number, blocks and time of change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {

@@ -2,7 +2,7 @@
 //! (S-21.3, S-21.4, S-21.5, S-21.6, S-21.7, S-21.9). The engine judges: it mounts what was repaired, works on it and closes it.
 
 use super::bed::{Bed, done, fails, keepfs, run};
-use super::damage::{PAGE, Seen, grown, lost, map_of, pages_of, ruin, tree};
+use super::damage::{PAGE, Seen, grown, lost, map_of, pages_of, ruin, staged, tree};
 use super::json::is_as_promised;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -302,18 +302,8 @@ fn a_file_too_large_to_be_marked_is_cut() {
 
 #[test]
 fn what_the_log_alone_has_is_kept() {
-    let Some(bed) = Bed::mounted("") else { return };
-    fs::write(bed.on("file"), [1; 5000]).unwrap();
-    bed.unmount();
-    bed.mount("");
-    let file = File::options().write(true).open(bed.on("file")).unwrap();
-    file.write_all_at(b"small", 4500).unwrap();
-    file.sync_all().unwrap();
-    let cut = Bed::empty();
-    fs::copy(bed.pool(), cut.pool()).unwrap();
+    let Some((cut, content)) = staged(5000) else { return };
     ruin(&cut, &pages_of(&cut, "Pages"));
-    let mut content = vec![1; 5000];
-    content[4500..4505].copy_from_slice(b"small");
     assert!(repaired(&cut)[Path::new("./file")].content == content);
 }
 

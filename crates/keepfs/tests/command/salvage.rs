@@ -1,11 +1,11 @@
 //! `keepfs salvage`: what comes out of pools that are whole, and of such as no mount would take (S-21.1, S-21.2).
 
 use super::bed::{Bed, done, fails, keepfs, run};
-use super::damage::{PAGE, grown, lost, map_of, pages_of, planted, ruin, tree};
+use super::damage::{PAGE, grown, lost, map_of, pages_of, planted, ruin, staged, tree};
 use super::json::is_as_promised;
 use serde_json::Value;
-use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Output;
 
@@ -42,18 +42,8 @@ fn all_of_a_pool_that_is_whole_is_copied() {
 
 #[test]
 fn what_the_log_alone_has_is_copied() {
-    let Some(bed) = Bed::mounted("") else { return };
-    fs::write(bed.on("file"), [1; 5000]).unwrap();
-    bed.unmount();
-    bed.mount("");
-    let file = File::options().write(true).open(bed.on("file")).unwrap();
-    file.write_all_at(b"small", 4500).unwrap();
-    file.sync_all().unwrap();
-    let cut = Bed::empty();
-    fs::copy(bed.pool(), cut.pool()).unwrap();
+    let Some((cut, content)) = staged(5000) else { return };
     assert_eq!(salvage(&cut).status.code(), Some(0));
-    let mut content = vec![1; 5000];
-    content[4500..4505].copy_from_slice(b"small");
     assert!(fs::read(cut.path("out/file")).unwrap() == content);
 }
 
@@ -178,15 +168,7 @@ fn without_any_superblock_a_pool_is_found_by_headers() {
 #[test]
 fn what_a_log_without_its_superblock_had_is_named() {
     for newest in [false, true] {
-        let Some(bed) = Bed::mounted("") else { return };
-        fs::write(bed.on("file"), [1; 9000]).unwrap();
-        bed.unmount();
-        bed.mount("");
-        let file = File::options().write(true).open(bed.on("file")).unwrap();
-        file.write_all_at(b"small", 4500).unwrap();
-        file.sync_all().unwrap();
-        let cut = Bed::empty();
-        fs::copy(bed.pool(), cut.pool()).unwrap();
+        let Some((cut, _)) = staged(9000) else { return };
         let text = done(keepfs(["dump", "--json"]).arg(cut.pool()).arg("superblock"));
         let sb: Value = serde_json::from_str(&text).unwrap();
         let (pages, parity) = (
