@@ -1,7 +1,7 @@
 //! Pools that get larger (S-2.15): files and devices, with what was in them.
 
-use super::bed::{Bed, done, fails, keepfs, possible, run, skipped, soon};
-use super::shared::{look, other, protected};
+use super::bed::{Bed, done, fails, keepfs, possible, run, skipped};
+use super::shared::{look, protected, while_it_lives};
 use super::twice::Loop;
 use keepfs::{OpenOptions, Pool};
 use keepfs_store::mmp::block::Seen;
@@ -12,8 +12,6 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 const MIB: u64 = 1 << 20;
 
@@ -221,21 +219,8 @@ fn a_pool_that_another_machine_has_does_not_grow() {
     let bed = protected();
     grow(&bed.pool(), "80M");
     assert!(matches!(look(&bed), Seen::Free(_)));
-    let (is_done, lives) = (AtomicBool::new(false), AtomicBool::new(false));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            for sequence in 0.. {
-                if is_done.load(Ordering::Relaxed) {
-                    return;
-                }
-                other(&bed, sequence);
-                lives.store(true, Ordering::Relaxed);
-                thread::park_timeout(std::time::Duration::from_millis(100));
-            }
-        });
-        soon("it lives", || lives.load(Ordering::Relaxed).then_some(()));
+    while_it_lives(&bed, || {
         let grown = run(keepfs(["grow", "--size", "128M"]).arg(bed.pool()));
-        is_done.store(true, Ordering::Relaxed);
         let said = String::from_utf8(grown.stderr).unwrap();
         assert_eq!(grown.status.code(), Some(1));
         assert!(said.contains("in use by machine other"), "{said}");

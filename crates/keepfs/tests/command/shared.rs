@@ -57,26 +57,10 @@ fn a_pool_that_another_machine_shows_to_be_in_use_is_refused() {
         return;
     }
     let bed = protected();
-    let (is_done, sequence) = (AtomicBool::new(false), AtomicBool::new(false));
-    other(&bed, 0);
-    thread::scope(|scope| {
-        // It shows that it lives, as fast as it can.
-        let beats = || {
-            for sequence_now in 1.. {
-                if is_done.load(Ordering::Relaxed) {
-                    return;
-                }
-                other(&bed, sequence_now);
-                sequence.store(true, Ordering::Relaxed);
-                thread::park_timeout(std::time::Duration::from_millis(100));
-            }
-        };
-        scope.spawn(beats);
-        soon("it lives", || sequence.load(Ordering::Relaxed).then_some(()));
+    while_it_lives(&bed, || {
         let (code, said) = fails(&mut bed.mounting(""));
         let status = done(keepfs(["status"]).arg(bed.pool()));
         let reading = run(&mut bed.mounting("ro"));
-        is_done.store(true, Ordering::Relaxed);
         assert_eq!(code, 1);
         assert!(
             said.contains("in use by machine other, which has it mounted at /there"),
@@ -162,7 +146,7 @@ fn a_server_takes_the_place_of_a_dead_one_and_keeps_its_claim() {
 }
 
 /// Another machine shows that it lives, as fast as it can, as long as `work` takes.
-fn while_it_lives(bed: &Bed, work: impl FnOnce()) {
+pub fn while_it_lives(bed: &Bed, work: impl FnOnce()) {
     let (is_done, lives) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
