@@ -72,6 +72,16 @@ pub enum Error {
         /// How there can be more.
         how: &'static str,
     },
+    /// A pool shall get smaller, or as large as it is.
+    #[error("{pool} has {has} bytes already, {wanted} were asked for, and a pool does not shrink")]
+    Smaller {
+        /// The path.
+        pool: PathBuf,
+        /// Its bytes.
+        has: u64,
+        /// The bytes asked for.
+        wanted: u64,
+    },
     /// The log cannot have the size that was asked for.
     #[error("the log of {pool} can have {least} to {most} bytes, {wanted} were asked for")]
     LogSize {

@@ -38,8 +38,8 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoMore`] and [`Error::DeviceTooSmall`]; [`Error::Device`] if it is in use or its file cannot get longer;
-    /// [`Error::Pool`] if it would shrink, is none, or cannot be recovered.
+    /// [`Error::NoMore`], [`Error::Smaller`] and [`Error::DeviceTooSmall`]; [`Error::Device`] if it is in use or its file cannot get longer;
+    /// [`Error::Pool`] if it is none, or cannot be recovered.
     pub fn grow(path: impl AsRef<Path>, size: Option<u64>) -> Result<Growth> {
         let path = path.as_ref();
         let options = OpenOptions::default();
@@ -90,6 +90,13 @@ fn planned(path: &Path, device: &FileDevice, size: Option<u64>) -> Result<Growth
                 true => "make the device larger first",
                 false => "say how large it shall be (--size 20G)",
             },
+        });
+    }
+    if pages <= had {
+        return Err(Error::Smaller {
+            pool: path.to_owned(),
+            has: had * page,
+            wanted: pages * page,
         });
     }
     // A file gets as long as it must be.

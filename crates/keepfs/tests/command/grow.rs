@@ -129,7 +129,7 @@ fn what_cannot_grow_is_refused_and_stays() {
     for (words, said) in [
         (
             &["--size", "32M"][..],
-            "has 65536 KiB already, 32768 were asked for, and a pool does not shrink",
+            "has 67108864 bytes already, 33554432 were asked for, and a pool does not shrink",
         ),
         (&["--size", "64M"], "does not shrink"),
         (&["--size", "60P"], "no pool can have more than"),
