@@ -16,15 +16,17 @@ use keepfs_format::oplog::Action;
 use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Purpose, Txn};
 use keepfs_vfs::{Errno, FileKind};
-use parking_lot::{Mutex, RwLockWriteGuard};
-use std::collections::BTreeSet;
+use parking_lot::{Condvar, Mutex, RwLockWriteGuard};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Metadata that died counts from one of so many parts of the pool on.
 const COUNTS: u64 = 128;
 /// Checkpoints that look for what died, at most.
 const ROUNDS: usize = 4;
+/// For so long behind its last name, who needs space waits for an inode that somebody holds, or locks.
+const WAITED_FOR: Duration = Duration::from_secs(1);
 /// Directory nodes freed in one transaction.
 const NODES_A_STEP: usize = 48;
 /// How often pages are counted again because another inode began to be freed meanwhile.
@@ -38,12 +40,14 @@ pub(crate) struct Orphans {
     trims: AtomicUsize,
     /// Held while an inode is freed: who needs the space waits for it. Nobody waits for an inode lock under it for long.
     freeing: Mutex<()>,
+    /// Somebody gave back the last lookup of an inode without names.
+    given_back: Condvar,
 }
 
 #[derive(Default)]
 struct Lists {
-    /// nlink 0, still held or not yet freed.
-    unlinked: BTreeSet<u64>,
+    /// nlink 0, still held or not yet freed; when it lost its last name, if this life of the server saw that.
+    unlinked: BTreeMap<u64, Option<Instant>>,
     /// nlink > 0, entries behind the size or in a pending hole left.
     trimming: BTreeSet<u64>,
     /// Those of them that another life of the server left, and that nobody has tried to finish.
@@ -55,12 +59,12 @@ struct Lists {
 impl Orphans {
     /// An inode lost its last name.
     pub fn unlinked(&self, ino: u64) {
-        self.lists.lock().unlinked.insert(ino);
+        self.lists.lock().unlinked.insert(ino, Some(Instant::now()));
     }
 
-    /// An inode was made without a name.
+    /// An inode was made without a name, or found without one.
     pub fn nameless(&self, ino: u64) {
-        self.lists.lock().unlinked.insert(ino);
+        self.lists.lock().unlinked.insert(ino, None);
     }
 
     /// A nameless inode got a name.
@@ -72,7 +76,7 @@ impl Orphans {
 
     /// Whether `ino` is without names.
     fn is_unlinked(&self, ino: u64) -> bool {
-        self.lists.lock().unlinked.contains(&ino)
+        self.lists.lock().unlinked.contains_key(&ino)
     }
 
     /// What the next transaction frees is of this inode, which has so many pages.
@@ -96,7 +100,7 @@ impl Orphans {
     }
 
     fn all_unlinked(&self) -> Vec<u64> {
-        self.lists.lock().unlinked.iter().copied().collect()
+        self.lists.lock().unlinked.keys().copied().collect()
     }
 
     /// A cut left entries behind the size, or a hole is pending.
@@ -156,7 +160,7 @@ impl Volume {
     fn take_up(&self, ino: u64) -> Result<()> {
         let inode = self.see(|view| live(view, ino))?;
         if inode.nlink.get() == 0 {
-            self.orphans.unlinked(ino);
+            self.orphans.nameless(ino);
         } else if self.background {
             self.orphans.trim_later(ino);
         } else {
@@ -187,8 +191,27 @@ impl Volume {
     /// Gives back `count` lookups.
     pub(crate) fn do_forget(&self, ino: u64, count: u64) {
         if self.lookups.lower(ino, count) && self.orphans.is_unlinked(ino) {
+            // Whoever looked before this sleeps: `is_unlinked` took the lock that is held from the look to the sleep.
+            self.orphans.given_back.notify_all();
             self.unlinked_more(ino);
         }
+    }
+
+    /// The kernel gives back what it had looked up, and closes what was open, a moment after unlink(2) and close(2) have returned. Waits
+    /// until an inode that lost its last name just before is given back, or until `end`; `false`: nobody holds one.
+    fn wait_for_lookups(&self, end: Instant) -> bool {
+        let mut lists = self.orphans.lists.lock();
+        let now = Instant::now();
+        let is_held = |ino: &u64| self.lookups.held(*ino);
+        let fresh = |(ino, at): (&u64, &Option<Instant>)| {
+            let until = (*at)? + WAITED_FOR;
+            (until > now && is_held(ino)).then_some(until)
+        };
+        let Some(until) = lists.unlinked.iter().filter_map(fresh).max() else {
+            return false;
+        };
+        self.orphans.given_back.wait_until(&mut lists, until.min(end));
+        true
     }
 
     /// Called without locks after an inode lost its last name or its last holder.
@@ -311,6 +334,14 @@ impl Volume {
             self.store.checkpoint()?;
         }
         while self.store.figures().available(Purpose::New) < wanted && self.give_part()? {}
+        let end = Instant::now() + WAITED_FOR;
+        let mut more = self.background;
+        while more && self.store.figures().available(Purpose::New) < wanted && !is_over(Some(end)) {
+            more = self.wait_for_lookups(end);
+            // One that somebody has locked may come free too.
+            more |= !self.reclaim_until(None)?;
+            self.store.sync()?;
+        }
         Ok(())
     }
 

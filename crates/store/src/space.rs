@@ -77,6 +77,8 @@ struct Births {
     nodes_homed: u64,
     /// The same at the moment of the checkpoint under way.
     nodes_flying: u64,
+    /// By how many they were fewer at the moment of the last durable checkpoint than at that of the one before.
+    nodes_fewer: u64,
     /// INODES metablocks used for the first time since the last moment, and before it.
     blocks: BTreeSet<u64>,
     blocks_flying: BTreeSet<u64>,
@@ -152,7 +154,7 @@ impl Inner {
 
     fn count_births(&mut self) {
         self.figures.grown = self.need.kept(self.births.count()) - self.need.kept(0);
-        self.figures.died = self.births.nodes_homed.saturating_sub(self.births.nodes);
+        self.figures.died = self.births.nodes_homed.saturating_sub(self.births.nodes) + self.births.nodes_fewer;
     }
 }
 
@@ -177,8 +179,8 @@ pub struct Figures {
     pub bad: u64,
     /// Beside `free`: pages of chunks of metadata that the next checkpoints give back to data, a part each.
     pub spare: u64,
-    /// NODES metablocks that died, beside those that were born, since the last durable checkpoint: how many pages become spare is
-    /// known when there is another one.
+    /// NODES metablocks that died, beside those that were born, since the moment of the last durable checkpoint but one: how many
+    /// pages become spare is known when there is another one, as each finds the pages of those in use that died with it.
     pub died: u64,
 }
 
@@ -270,6 +272,7 @@ impl Space {
     /// The checkpoint of the last moment is durable, and this is what the next ones need.
     pub fn set_need(&self, need: Need) {
         let mut inner = self.inner.lock();
+        inner.births.nodes_fewer = inner.births.nodes_homed.saturating_sub(inner.births.nodes_flying);
         inner.births.nodes_homed = inner.births.nodes_flying;
         inner.births.blocks_flying.clear();
         inner.figures.reserve = need.kept(0);

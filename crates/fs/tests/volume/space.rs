@@ -2,6 +2,7 @@
 
 use super::*;
 use keepfs_vfs::{Errno, SetAttr};
+use std::time::{Duration, Instant};
 
 /// Bytes of the file that is overwritten: more than the pages that are kept for it.
 const WRITTEN: usize = 300_000;
@@ -194,4 +195,44 @@ fn what_was_deleted_is_free_at_once() {
         );
         pool.finish();
     }
+}
+
+/// S-11.4: the kernel gives back what it looked up a moment after unlink(2) has returned. Who needs the space meanwhile has it.
+#[test]
+fn what_was_removed_just_before_makes_room_before_it_is_given_back() {
+    let pool = Pool::with(4096, true);
+    let vfs: &dyn Vfs = &*pool.volume;
+    for round in 0..10 {
+        let Entry { attr: large } = vfs
+            .mknod(Ino::ROOT, b"large", &new(FileKind::File))
+            .expect("make large");
+        let most = vfs.statfs().expect("statfs").blocks_available * 4096;
+        (0..most).step_by(1 << 20).find(|at| {
+            let len = (most - at).min(1 << 20) as usize;
+            vfs.write(large.ino, *at, &vec![7; len], WriteHow::default()) != Ok(len)
+        });
+        let small = fill(vfs, "small", 4096);
+        vfs.unlink(Ino::ROOT, b"large").expect("unlink");
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let ino = make(vfs, Ino::ROOT, "after", FileKind::File)?;
+                vfs.write(ino, 0, &[8; 1 << 20], WriteHow::default())
+            });
+            // Most likely the writer has found no space by then; if not, the round shows nothing.
+            let until = Instant::now() + Duration::from_millis(20);
+            while Instant::now() < until && !writer.is_finished() {
+                std::thread::yield_now();
+            }
+            vfs.forget(large.ino, 1);
+            assert_eq!(writer.join().expect("writer"), Ok(1 << 20), "round {round}");
+        });
+        for name in (0..=small).map(|i| format!("small{i}")).chain(["after".into()]) {
+            match vfs.unlink(Ino::ROOT, name.as_bytes()) {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(other) => panic!("{name}: {other}"),
+            }
+        }
+        vfs.syncfs().expect("sync");
+    }
+    pool.finish();
 }
