@@ -347,11 +347,14 @@ impl Store {
         Err(bad)
     }
 
-    /// Bitmaps of numbers and pages, and counts, that writers soon need (S-9.10).
+    /// Bitmaps of numbers and pages, and counts, that writers soon need, where a page has them (S-9.10).
     fn look_at_bitmaps(&self) -> Result<(), Error> {
         for space in [Space::InodeNumbers, Space::NodeNumbers, Space::Pages, Space::Shares] {
             for index in 0..LOOKED_AT {
-                self.fetch_known(MetaId::new(space, index))?;
+                let id = MetaId::new(space, index);
+                if self.live(id, self.locate(id)?)?.is_some() {
+                    self.fetch_known(id)?;
+                }
             }
         }
         Ok(())

@@ -8,6 +8,7 @@
 use super::trace::{Read, digest_at};
 use keepfs_media::image::Image;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Number of a node.
 type NodeNo = u32;
@@ -19,17 +20,39 @@ enum Node<V> {
     Leaf(V),
 }
 
+/// The hash of what is a digest already, or stands beside one.
+#[derive(Default)]
+pub struct OfDigests(u64);
+
+impl Hasher for OfDigests {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(word.into());
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
 /// The recoveries of one setting.
 pub struct Memo<V> {
     nodes: Vec<Node<V>>,
-    branches: HashMap<(NodeNo, u64), NodeNo>,
+    branches: HashMap<(NodeNo, u64), NodeNo, BuildHasherDefault<OfDigests>>,
 }
 
 impl<V> Default for Memo<V> {
     fn default() -> Memo<V> {
         Memo {
             nodes: Vec::new(),
-            branches: HashMap::new(),
+            branches: HashMap::default(),
         }
     }
 }

@@ -327,12 +327,12 @@ fn broken(sb: &Superblock) -> Option<(&'static str, u64)> {
             sb.made_pages.get().into(),
         ),
         (
-            sb.reserved1.iter().all(|b| *b == 0),
+            sb.reserved1 == [0; _],
             "reserved byte behind the roots",
             sb.reserved1.iter().copied().find(|b| *b != 0).unwrap_or(0).into(),
         ),
         (
-            sb.reserved2.iter().all(|b| *b == 0),
+            sb.reserved2 == [0; _],
             "reserved byte behind the history",
             sb.reserved2.iter().copied().find(|b| *b != 0).unwrap_or(0).into(),
         ),
