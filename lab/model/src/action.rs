@@ -13,6 +13,7 @@ pub enum Op {
     Share(u8),
     Unlink(u8),
     Stage(u8),
+    Attr(u8),
     Birth(u8),
     Update(u8),
     Death(u8),
@@ -28,6 +29,8 @@ pub enum Action {
     Discard(Page),
     Rot(Page),
     RotLog(u8),
+    RotMeta(Page),
+    Mend(Page),
     Lose(u8),
     SyncCut,
     SyncBad { arrives: bool },
@@ -41,6 +44,16 @@ pub enum Action {
     Kill { lost: u8 },
 }
 
+impl Op {
+    /// The file that it changes.
+    pub fn file(self) -> Option<u8> {
+        match self {
+            Op::Write { f, .. } | Op::Share(f) | Op::Unlink(f) | Op::Stage(f) | Op::Attr(f) => Some(f),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -51,6 +64,7 @@ impl fmt::Display for Op {
             Op::Share(file) => write!(f, "file {file} shares the other's page"),
             Op::Unlink(file) => write!(f, "file {file} is emptied"),
             Op::Stage(file) => write!(f, "a part of file {file} is staged"),
+            Op::Attr(file) => write!(f, "the attributes of file {file} are changed"),
             Op::Birth(n) => write!(f, "metablock {n} is born"),
             Op::Update(n) => write!(f, "metablock {n} is changed"),
             Op::Death(n) => write!(f, "metablock {n} dies"),
@@ -68,6 +82,8 @@ impl fmt::Display for Action {
             Action::Lose(file) => write!(f, "the staged page of file {file} is damaged in memory"),
             Action::Rot(page) => write!(f, "page {page} becomes unreadable"),
             Action::RotLog(place) => write!(f, "place {place} of the log becomes bad"),
+            Action::RotMeta(page) => write!(f, "page {page}, of metadata, becomes unreadable"),
+            Action::Mend(page) => write!(f, "page {page} can be read again"),
             Action::Discard(page) => write!(f, "page {page} is discarded"),
             Action::SyncCut => write!(f, "a sync writes its group"),
             Action::SyncFlush => write!(f, "its flush returns and it is answered"),

@@ -5,7 +5,7 @@ use crate::disk::{Cell, Page, Write};
 use crate::instances::Kind;
 use crate::rules::{Rule, Rules};
 use crate::state::State;
-use crate::tree::{FILES, INODES, NODES, Rec};
+use crate::tree::{FILES, File, Gone, INODES, NODES, Rec};
 
 impl State {
     /// Transactions that may come next, and what the kernel may do besides.
@@ -61,8 +61,10 @@ impl State {
             Kind::PagesStaged,
             Kind::Redo,
             Kind::RottenCarried,
+            Kind::RottenMeta,
         ];
-        for f in 0..FILES as u8 {
+        let may = |f: &u8| self.tree.files[*f as usize].gone == Gone::No || !rules.has(Rule::Fenced);
+        for f in (0..FILES as u8).filter(may) {
             // A full log is all that this family is about.
             for &page in free.iter().filter(|_| kind != Kind::Room) {
                 out.push(Op::Write { f, page, late: false });
@@ -77,6 +79,9 @@ impl State {
             }
             if stages.contains(&kind) {
                 out.push(Op::Stage(f));
+            }
+            if kind == Kind::RottenMeta {
+                out.push(Op::Attr(f));
             }
             if kind == Kind::Shares && other.page.is_some() && other.page != file.page {
                 out.push(Op::Share(f));
@@ -98,6 +103,9 @@ impl State {
     /// A transaction; its values are its own.
     pub fn transact(&mut self, op: Op, rules: Rules) -> Option<()> {
         let val = self.value;
+        let gone = op.file().filter(|f| self.tree.files[*f as usize].gone != Gone::No);
+        // Whoever changes what is gone takes zeros for it.
+        let had = gone.map(|f| core::mem::take(&mut self.tree.files[f as usize]));
         if !matches!(
             op,
             Op::Share(_) | Op::Unlink(_) | Op::Birth(_) | Op::Death(_) | Op::Free(_)
@@ -126,6 +134,7 @@ impl State {
                 before: self.tree.files[f as usize].shows(),
                 val,
             },
+            Op::Attr(f) => Rec::Attr { f, val },
             Op::Birth(n) => Rec::Birth {
                 n,
                 generation: generation(n) + 1,
@@ -147,9 +156,23 @@ impl State {
             self.write_page(page, Cell::Data(val), late);
         }
         self.commit(rec, rules);
+        if let (Some(f), Some(had)) = (gone, had) {
+            self.judge_made(op, self.tree.files[f as usize], had);
+        }
         if let Op::Create(n) | Op::Change(n) = op {
             self.look_up(n);
         }
         Some(())
+    }
+
+    /// What `op` did not change of a file that had been gone is what it was.
+    fn judge_made(&mut self, op: Op, file: File, had: File) {
+        let same = match op {
+            Op::Attr(_) => file.shows() == had.shows(),
+            _ => file.attr == had.attr,
+        };
+        if !same {
+            self.bad = Some("a file that is gone shows what it never had");
+        }
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::chunks::Place;
-use crate::disk::{Cell, Super, Write, sum};
+use crate::disk::{Cell, LOST, Super, Write, sum};
 use crate::rules::{Rule, Rules};
 use crate::state::{Checkpoint, Lead, State};
-use crate::tree::{FILES, File, Rec, Tree, compacted};
+use crate::tree::{FILES, File, Gone, Rec, Tree, compacted};
 
 /// The sum of what is not written yet.
 const UNKNOWN: u32 = 0;
@@ -27,6 +27,9 @@ impl State {
     fn snapshot(&self, rules: Rules) -> (Tree, Vec<Rec>) {
         let of = |f: u8| {
             let file = self.tree.files[f as usize];
+            if file.gone != Gone::No && !rules.has(Rule::StagedStays) {
+                return None;
+            }
             match file.lost {
                 true => rules.has(Rule::LostCarried).then_some(Rec::Lost { f }),
                 false => file.staged.map(|val| Rec::Carry { f, val }),
@@ -36,8 +39,16 @@ impl State {
     }
 
     /// The superblock to come, as far as it is known, its log beginning at (position, group, chain).
-    fn next_super(&self, place: Place, life: u8, (pos, group, chain): (u8, u8, u32)) -> Super {
-        let leaf = place.leaf.map(|page| (page, UNKNOWN)).or(self.sb.leaf);
+    fn next_super(&self, place: Place, life: u8, (pos, group, chain): (u8, u8, u32), rules: Rules) -> Super {
+        let mut leaf = place.leaf.map(|page| (page, UNKNOWN)).or(self.sb.leaf);
+        let is_lost = match self.tree.files[FILES - 1].gone {
+            Gone::No => false,
+            Gone::Unread => !rules.has(Rule::OnlyChanged),
+            Gone::Lost => rules.has(Rule::LostForGood),
+        };
+        if is_lost && let Some((_, told)) = &mut leaf {
+            *told = LOST;
+        }
         Super {
             generation: self.sb.generation + 1,
             life,
@@ -108,7 +119,7 @@ impl State {
             step = 0;
         }
         self.written_seq = self.written_seq.max(at);
-        let mut sb = self.next_super(place, self.sb.life, before);
+        let mut sb = self.next_super(place, self.sb.life, before, rules);
         self.write_metadata(&mut sb, tree);
         self.lead = if step != 1 || full || core::mem::take(&mut self.given_up) {
             Lead::Checkpoint
@@ -136,7 +147,7 @@ impl State {
         self.move_chunks(place);
         self.chain = 7;
         let (seq, carries) = (self.last, self.shape.carried);
-        let mut sb = self.next_super(place, life, (self.pos, self.number, self.chain));
+        let mut sb = self.next_super(place, life, (self.pos, self.number, self.chain), rules);
         self.write_metadata(&mut sb, tree);
         self.checkpoint = Some(Checkpoint {
             step: 1,

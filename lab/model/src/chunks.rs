@@ -3,7 +3,7 @@
 use crate::disk::{CHUNK, Page, bits, sum};
 use crate::rules::{Rule, Rules};
 use crate::state::State;
-use crate::tree::FILES;
+use crate::tree::{FILES, Gone};
 
 /// Homes of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -21,6 +21,9 @@ pub struct Place {
 impl State {
     /// All places that the next checkpoint may choose; one that ends a recovery ends no chunk.
     pub fn places(&self, rules: Rules) -> Vec<Place> {
+        if self.shape.apart {
+            return self.apart(rules);
+        }
         if !self.shape.chunks {
             let alone = |home| Place {
                 home,
@@ -37,6 +40,31 @@ impl State {
             }
         }
         places
+    }
+
+    /// The lowest free pages, or the highest.
+    fn apart(&self, rules: Rules) -> Vec<Place> {
+        let pages: Vec<Page> = (0..self.shape.pages).filter(|p| self.is_free(*p, rules)).collect();
+        let of = |home: Option<&Page>, leaf: Option<&Page>| {
+            let leaf = if self.leaf_changes() { Some(*leaf?) } else { None };
+            let home = *home?;
+            Some(Place {
+                home,
+                leaf,
+                take: None,
+                end: None,
+            })
+        };
+        let low = of(pages.first(), pages.get(1));
+        let high = of(pages.last(), pages.iter().rev().nth(1));
+        low.into_iter().chain(high.filter(|high| Some(*high) != low)).collect()
+    }
+
+    /// Whether the metablock that lies by itself has changed; one that is gone has not.
+    fn leaf_changes(&self) -> bool {
+        let file = self.tree.without_staged().files[FILES - 1];
+        let told = self.sb.leaf.map(|leaf| leaf.1);
+        file.gone == Gone::No && told.is_some_and(|told| told != sum(&file))
     }
 
     /// Runs that a chunk may be made of.
@@ -62,10 +90,7 @@ impl State {
 
     /// Homes in the chunks: the lowest pages, or the highest.
     fn homes(&self, take: Option<Page>, end: Option<Page>, rules: Rules) -> Vec<Place> {
-        let changes = self
-            .sb
-            .leaf
-            .is_some_and(|leaf| leaf.1 != sum(&self.tree.without_staged().files[FILES - 1]));
+        let changes = self.leaf_changes();
         let ended = end.map_or(0, |end| bits(&[end]));
         let stays = self.sb.leaf.filter(|_| !changes);
         if rules.has(Rule::ChunkOwn) && stays.is_some_and(|leaf| ended >> leaf.0 & 1 == 1) {

@@ -67,7 +67,7 @@ pub struct Super {
     pub home: Page,
     /// Its sum.
     pub sum: u32,
-    /// Where the last file's metablock lies, and its sum, where it lies by itself.
+    /// Where the last file's metablock lies, and its sum, where it lies by itself; [`LOST`]: it is lost.
     pub leaf: Option<(Page, u32)>,
     /// First pages of the chunks, where they have more than one page.
     pub chunks: Vec<Page>,
@@ -81,6 +81,9 @@ pub struct Super {
     pub durable: u8,
 }
 
+/// The sum that a map entry tells of a metablock that is lost (S-4.8).
+pub const LOST: u32 = 0x4B45_4550;
+
 /// The pages of chunks, as bits.
 pub fn bits(chunks: &[Page]) -> u16 {
     chunks.iter().fold(0, |bits, start| bits | ((1 << CHUNK) - 1) << start)
@@ -89,9 +92,10 @@ pub fn bits(chunks: &[Page]) -> u16 {
 impl Super {
     /// Pages that no file may have, as bits.
     pub fn system(&self) -> u16 {
-        match self.leaf {
-            None => 1 << self.home,
-            Some(_) => bits(&self.chunks),
+        let alone = 1 << self.home | self.leaf.map_or(0, |leaf| 1 << leaf.0);
+        match self.chunks.is_empty() {
+            true => alone,
+            false => bits(&self.chunks),
         }
     }
 
@@ -123,13 +127,19 @@ pub struct Disk {
     pub supers: [Option<Arc<Super>>; 2],
     /// Places of the log that went bad, as bits, until they are written.
     pub rotten: u16,
+    /// Pages of metadata that cannot be read, as bits, until they are written, or can be read again. The page of the
+    /// metadata stands for several metablocks: of them it is a bitmap.
+    pub unread: u16,
 }
 
 impl Disk {
     /// The write arrives.
     pub fn apply(&mut self, write: &Write) {
         match write {
-            Write::Page(p, cell) => self.pages[*p as usize] = cell.clone(),
+            Write::Page(p, cell) => {
+                self.pages[*p as usize] = cell.clone();
+                self.unread &= !(1 << p);
+            }
             Write::Log(page) => {
                 let at = page.pos as usize % self.ring.len();
                 self.ring[at] = Some(page.clone());
@@ -142,6 +152,11 @@ impl Disk {
     /// Whether the page has this data, or cannot be read: then it is one file's loss.
     pub fn has(&self, page: Page, val: Val) -> bool {
         self.pages[page as usize] == Cell::Data(val) || self.is_bad(page)
+    }
+
+    /// Whether this page of metadata cannot be read.
+    pub fn is_unread(&self, page: Page) -> bool {
+        self.unread >> page & 1 == 1
     }
 
     /// Whether it cannot be read.

@@ -22,6 +22,7 @@ pub enum Kind {
     Redo,
     RottenLog,
     RottenCarried,
+    RottenMeta,
 }
 
 /// One of them.
@@ -105,7 +106,10 @@ pub const INSTANCES: &[Instance] = &[
     of("redo damaged", Kind::Redo, [3, 1, 0, 1, 2, 0, 0, 0, 0, 1]),
     of("bad log at rest", Kind::RottenLog, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0]),
     of("bad carried group", Kind::RottenCarried, [2, 1, 1, 1, 1, 0, 0, 1, 0, 0]),
+    of("bad metadata", Kind::RottenMeta, [2, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
     long("bad log, two cuts", Kind::RottenLog, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
+    long("bad metadata 3", Kind::RottenMeta, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
+    long("bad metadata, killed", Kind::RottenMeta, [2, 1, 1, 2, 1, 0, 0, 1, 0, 0]),
     long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0, 0, 0, 0, 0]),
     long("two checkpoints", Kind::Plain, [4, 2, 2, 1, 0, 0, 0, 0, 0, 0]),
     long("two cuts", Kind::Plain, [4, 2, 1, 2, 0, 0, 0, 0, 0, 0]),
@@ -135,6 +139,7 @@ pub fn shape(kind: Kind) -> Shape {
         group: 2,
         carried: 2,
         chunks: false,
+        apart: false,
     };
     match kind {
         Kind::Pages | Kind::PagesStaged => Shape {
@@ -145,6 +150,11 @@ pub fn shape(kind: Kind) -> Shape {
         Kind::Chunks => Shape {
             pages: 7,
             chunks: true,
+            ..two
+        },
+        Kind::RottenMeta => Shape {
+            pages: 7,
+            apart: true,
             ..two
         },
         _ => two,

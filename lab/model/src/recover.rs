@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::disk::{Cell, Disk, Page, Super, Val, sum};
+use crate::disk::{Cell, Disk, LOST, Page, Super, Val, sum};
 use crate::rotten;
 use crate::rules::{Rule, Rules};
-use crate::tree::{FILES, Rec, Tree, brought};
+use crate::tree::{FILES, File, Gone, Rec, Tree, brought};
 
 /// What recovery found.
 pub struct Found {
@@ -90,28 +90,45 @@ fn scan(disk: &Disk, sb: &Super, rules: Rules) -> Result<(Vec<Group>, u8, u8), &
     Ok((groups, durable, seen))
 }
 
-/// The metadata of the checkpoint.
-fn checkpointed(disk: &Disk, sb: &Super) -> Option<Tree> {
+/// The metadata of the checkpoint. Errors: it is not there; one bad metablock ends the opening; the pool is refused.
+fn checkpointed(disk: &Disk, sb: &Super, rules: Rules) -> Result<Tree, &'static str> {
+    const NOT_THERE: &str = "the checkpoint's metadata is not there";
     let Cell::Meta(root) = &disk.pages[sb.home as usize] else {
-        return None;
+        return Err(NOT_THERE);
     };
     let mut tree = (**root).clone();
     let mut sound = sum(&tree) == sb.sum;
     if let Some((page, told)) = sb.leaf {
-        let Cell::Leaf(file) = &disk.pages[page as usize] else {
-            return None;
+        tree.files[FILES - 1] = match &disk.pages[page as usize] {
+            _ if told == LOST => File {
+                gone: Gone::Lost,
+                ..File::default()
+            },
+            Cell::Leaf(_) if disk.is_unread(page) && !rules.has(Rule::BadAlone) => {
+                return Err("one bad metablock ends the mount");
+            }
+            Cell::Leaf(file) => {
+                sound &= sum(file) == told;
+                let gone = if disk.is_unread(page) { Gone::Unread } else { Gone::No };
+                File { gone, ..*file }
+            }
+            _ => return Err(NOT_THERE),
         };
-        tree.files[FILES - 1] = *file;
-        sound &= sum(file) == told;
     }
-    sound.then_some(tree)
+    if disk.is_unread(sb.home) {
+        if rules.has(Rule::SharedRefused) {
+            return Err(rotten::CLOSED);
+        }
+        tree.used = 0;
+    }
+    sound.then_some(tree).ok_or(NOT_THERE)
 }
 
 /// Reads superblock and log.
 pub fn recover(disk: &Disk, rules: Rules, trust: Trust) -> Result<Found, &'static str> {
     let newest = disk.supers.iter().flatten().max_by_key(|sb| sb.generation);
     let sb = newest.ok_or("there is no superblock")?.clone();
-    let mut tree = checkpointed(disk, &sb).ok_or("the checkpoint's metadata is not there")?;
+    let mut tree = checkpointed(disk, &sb, rules)?;
     let (mut groups, durable, seen) = scan(disk, &sb, rules)?;
     let there = |p: Page, v: Val| disk.has(p, v) && (!disk.is_bad(p) || rules.has(Rule::UnreadTaken));
     let passes = |g: &Group| brought(&g.recs, rules).iter().all(|(p, v)| there(*p, *v));
@@ -125,10 +142,10 @@ pub fn recover(disk: &Disk, rules: Rules, trust: Trust) -> Result<Found, &'stati
     groups.truncate(refused.unwrap_or(groups.len()));
     let system = sb.system();
     for rec in groups.iter().flat_map(|g| g.recs.iter()) {
-        tree.replay(*rec, system, rules)?;
+        tree.replay_log(*rec, system, rules)?;
     }
-    for (p, v) in tree.files.iter().filter_map(|f| f.page) {
-        let names = tree.files.iter().filter(|f| f.page.is_some_and(|q| q.0 == p)).count();
+    for (p, v) in tree.known().filter_map(|f| f.page) {
+        let names = tree.known().filter(|f| f.page.is_some_and(|q| q.0 == p)).count();
         if system >> p & 1 == 1 || names != 1 + tree.shares[p as usize] as usize {
             return Err("a page has two owners");
         }

@@ -1,12 +1,12 @@
 //! Power cuts and deaths, and what the next server makes of them (S-9, S-16.5).
 
-use crate::disk::{Cell, Disk, Write};
+use crate::disk::{Cell, Disk, LOST, Write};
 use crate::kernel::Kernel;
 use crate::recover::{Found, Trust, recover};
 use crate::rotten::CLOSED;
 use crate::rules::{Rule, Rules};
 use crate::state::{Lead, State};
-use crate::tree::{INODES, NODES, Rec, brought};
+use crate::tree::{FILES, Gone, INODES, NODES, Rec, brought};
 
 /// What a dead server left.
 pub struct Owed {
@@ -113,7 +113,7 @@ impl State {
         self.beyond = redo.split_off(taken);
         let system = found.sb.system();
         for &(seq, rec) in &redo {
-            found.tree.replay(rec, system, rules)?;
+            found.tree.replay_log(rec, system, rules)?;
             found.seq = seq;
             if let Rec::Map { page, .. } = rec {
                 self.quarantine.retain(|q| q.1 != page);
@@ -133,9 +133,10 @@ impl State {
         if !then.is_some_and(|then| found.tree.agrees(then)) {
             return Err("what was recovered is no prefix of the changes");
         }
+        self.judge_gone(&found, read)?;
         self.history.truncate((found.seq - self.acked) as usize + 1);
         if let Some(last) = self.history.last_mut() {
-            *last = found.tree.seen();
+            *last = found.tree.seen_behind(last);
         }
         match resumed {
             true => self.kernel.resumed(found.seq < self.last, rules),
@@ -143,6 +144,23 @@ impl State {
         }
         self.take(found, redo, rules);
         Ok(())
+    }
+
+    /// A metablock costs itself only where it cannot be read, or could not be when the log had changes for it (S-9.10).
+    fn judge_gone(&mut self, found: &Found, read: &Disk) -> Result<(), &'static str> {
+        let Some((page, told)) = found.sb.leaf else {
+            return Ok(());
+        };
+        let (gone, is_unread) = (found.tree.files[FILES - 1].gone, read.is_unread(page));
+        if gone == Gone::No {
+            self.costs = false;
+        } else if gone == Gone::Lost && told != LOST {
+            self.costs = true;
+        }
+        match gone != Gone::No && !is_unread && !self.costs {
+            true => Err("a metablock is lost that is whole"),
+            false => Ok(()),
+        }
     }
 
     fn take(&mut self, found: Found, owed: Vec<(u8, Rec)>, rules: Rules) {

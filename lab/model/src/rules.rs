@@ -99,6 +99,14 @@ rules! {
     OwedThere "25" ["S-16.5", "S-11.10"] Redo Fails, [] "of damaged redo the longest beginning is taken of which every page is there";
     LossProved "26" ["S-9.7", "S-11.8"] RottenLog Fails, [] "a log that ends before a page which tells of the group there is refused";
     Parity "27" ["S-9.11", "S-11.8"] RottenCarried Fails, [] "a bad page of the carried group is made again from the others";
+    BadAlone "28a" ["S-9.10", "S-11.8"] RottenMeta Fails, [] "a metablock that cannot be read costs itself, and the rest of the log is taken";
+    PassedOver "28b" ["S-9.10", "S-11.8"] RottenMeta Fails, [] "what the log has for it is passed over";
+    LostForGood "28c" ["S-4.8", "S-9.10", "S-11.8"] RottenMeta Fails, [] "if the log had something for it, the checkpoint behind says that it is lost";
+    OnlyChanged "28d" ["S-9.10"] RottenMeta Fails, [] "and says so only then";
+    Fenced "28e" ["S-4.8", "S-9.10"] RottenMeta Fails, [] "what needs it gets an error";
+    BitmapsTake "28f" ["S-9.10"] RottenMeta Fails, [] "bitmaps take what the log has of its pages";
+    SharedRefused "28g" ["S-9.10"] RottenMeta Fails, [] "where a bitmap cannot be read the pool is refused for writing";
+    StagedStays "28h" ["S-9.10", "S-10.3"] RottenMeta Fails, [] "staged data of its file is carried on";
     Taken "19" ["S-4.7", "S-11.7"] Plain Fails, [] "a page that a checkpoint took is nobody else's";
 }
 

@@ -44,9 +44,23 @@ impl System {
         if s.left.rotten > 0 && matches!(self.instance.kind, Kind::RottenLog | Kind::RottenCarried) {
             let has_page = |place: &u8| s.disk.ring[*place as usize].is_some();
             out.extend((0..s.shape.ring).filter(has_page).map(Action::RotLog));
+        } else if self.instance.kind == Kind::RottenMeta {
+            self.metadata_faults(s, out);
         } else if s.left.rotten > 0 {
             let has_data = |p: &Page| matches!(s.disk.pages[*p as usize], Cell::Data(_));
             out.extend((0..s.shape.pages).filter(has_data).map(Action::Rot));
+        }
+    }
+
+    /// Pages of metadata that a superblock leads to.
+    fn metadata_faults(&self, s: &State, out: &mut Vec<Action>) {
+        let leads = |p: &Page| s.disk.supers.iter().flatten().any(|sb| sb.uses(*p));
+        for page in (0..s.shape.pages).filter(leads) {
+            if s.disk.is_unread(page) {
+                out.push(Action::Mend(page));
+            } else if s.left.rotten > 0 && matches!(s.disk.pages[page as usize], Cell::Leaf(_) | Cell::Meta(_)) {
+                out.push(Action::RotMeta(page));
+            }
         }
     }
 
@@ -175,6 +189,11 @@ impl Model for System {
                 s.disk.rotten |= 1 << place;
                 s.left.rotten -= 1;
             }
+            Action::RotMeta(page) => {
+                s.disk.unread |= 1 << page;
+                s.left.rotten -= 1;
+            }
+            Action::Mend(page) => s.disk.unread &= !(1 << page),
             Action::Discard(page) => {
                 s.write_page(page, Cell::Blank, false);
                 s.left.discards -= 1;
@@ -206,9 +225,12 @@ impl Model for System {
                 s.left.strays -= u8::from(lost > 0);
             }
         }
+        if s.closed {
+            return Some(s);
+        }
         let seen = s.seen();
         let there = |(p, v): (Page, u8)| seen.has(p, v);
-        if s.bad.is_none() && !s.tree.files.iter().filter_map(|f| f.page).all(there) {
+        if s.bad.is_none() && !s.tree.known().filter_map(|f| f.page).all(there) {
             s.bad = Some("a page in use is overwritten");
         }
         if let (None, Err(what)) = (s.bad, s.kernel.is_right(&s.tree)) {

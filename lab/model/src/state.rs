@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::disk::{Cell, Disk, Page, Super, Val, Write, bits, sum};
 use crate::kernel::Kernel;
 use crate::rules::{Rule, Rules};
-use crate::tree::{FILES, INODES, NODES, Old, Rec, Seen, Tree};
+use crate::tree::{FILES, File, INODES, NODES, Old, Rec, Seen, Tree};
 
 /// Who may write groups.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -59,6 +59,8 @@ pub struct Shape {
     pub carried: u8,
     /// Metadata lies in chunks of several pages, and the last file's by itself.
     pub chunks: bool,
+    /// The last file's metadata lies by itself.
+    pub apart: bool,
 }
 
 /// Everything.
@@ -105,6 +107,8 @@ pub struct State {
     pub acked: u8,
     pub left: Budget,
     pub bad: Option<&'static str>,
+    /// A metablock was lost under a log: it may be so for good.
+    pub costs: bool,
     /// The pool was refused.
     pub closed: bool,
 }
@@ -114,16 +118,27 @@ impl State {
     pub fn first(left: Budget, shape: Shape) -> State {
         let mut tree = Tree::default();
         tree.files[0].page = Some((0, 1));
-        let (home, leaf, chunks) = match shape.chunks {
-            true => (3, Some((4, sum(&tree.files[FILES - 1]))), vec![3, 5]),
-            false => (shape.pages - 1, None, Vec::new()),
+        tree.used = 1;
+        if shape.apart {
+            (tree.files[FILES - 1].page, tree.files[FILES - 1].attr) = (Some((1, 2)), 1);
+            tree.used |= 2;
+        }
+        let last = tree.files[FILES - 1];
+        let (home, leaf, chunks) = match (shape.chunks, shape.apart) {
+            (true, _) => (3, Some((4, sum(&last))), vec![3, 5]),
+            (_, true) => (shape.pages - 1, Some((shape.pages - 2, sum(&last))), Vec::new()),
+            _ => (shape.pages - 1, None, Vec::new()),
         };
+        let mut root = tree.clone();
+        if leaf.is_some() {
+            root.files[FILES - 1] = File::default();
+        }
         let sb = Arc::new(Super {
             generation: 1,
             life: 1,
             seq: 0,
             home,
-            sum: sum(&tree),
+            sum: sum(&root),
             leaf,
             chunks: chunks.clone(),
             pos: 0,
@@ -133,7 +148,10 @@ impl State {
         });
         let mut pages = vec![Cell::Blank; shape.pages as usize];
         pages[0] = Cell::Data(1);
-        pages[home as usize] = Cell::Meta(Arc::new(tree.clone()));
+        if let Some((p, val)) = last.page {
+            pages[p as usize] = Cell::Data(val);
+        }
+        pages[home as usize] = Cell::Meta(Arc::new(root));
         if let Some((page, _)) = leaf {
             pages[page as usize] = Cell::Leaf(tree.files[FILES - 1]);
         }
@@ -144,6 +162,7 @@ impl State {
                 ring: vec![None; shape.ring as usize],
                 supers: [Some(sb.clone()), None],
                 rotten: 0,
+                unread: 0,
             },
             flying: Vec::new(),
             redo: Vec::new(),
@@ -170,11 +189,12 @@ impl State {
             beyond: Vec::new(),
             refused: None,
             kernel: Kernel::default(),
-            value: 2,
+            value: 3,
             history: vec![tree.seen()],
             acked: 0,
             left,
             bad: None,
+            costs: false,
             closed: false,
             tree,
         }
@@ -204,7 +224,7 @@ impl State {
     /// Whether the page may be handed out (S-11.1).
     pub fn is_free(&self, page: Page, rules: Rules) -> bool {
         let waits = self.quarantine.iter().any(|q| q.1 == page);
-        !self.tree.names(page) && self.system(rules) >> page & 1 == 0 && !waits
+        self.tree.used >> page & 1 == 0 && self.system(rules) >> page & 1 == 0 && !waits
     }
 
     /// Pages that may be handed out, of blank ones only the first.
@@ -246,7 +266,8 @@ impl State {
         }
         self.last += 1;
         self.left.ops -= 1;
-        self.history.push(self.tree.seen());
+        let seen = self.history.last().map(|then| self.tree.seen_behind(then));
+        self.history.extend(seen);
         self.redo.push((self.last, rec));
         if let Rec::Map { page, .. } = rec {
             self.young |= 1 << page;

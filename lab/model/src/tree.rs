@@ -12,7 +12,20 @@ pub const NODES: usize = 2;
 /// Inode numbers.
 pub const INODES: usize = 2;
 
-/// A file: its page with the content that its CRC tells, and staged content over it (S-8.8).
+/// Whether a file's metablock can be had (S-9.10).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Gone {
+    /// It can.
+    #[default]
+    No,
+    /// No copy of it could be read when the pool was opened; the checkpoint has it as it was.
+    Unread,
+    /// The same, and the log had changes for it, or a checkpoint says that it is lost (S-4.8).
+    Lost,
+}
+
+/// A file: its page with the content that its CRC tells, and staged content over it (S-8.8). Of one that is gone the server
+/// knows nothing: what stands here is the judge's, but for staged content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct File {
     /// The map entry.
@@ -21,6 +34,10 @@ pub struct File {
     pub staged: Option<Val>,
     /// It is lost: reading it is an error (S-8.8).
     pub lost: bool,
+    /// Its attributes: what its metablock has besides.
+    pub attr: Val,
+    /// Using it is an error.
+    pub gone: Gone,
 }
 
 impl File {
@@ -55,6 +72,8 @@ pub struct Inode {
 pub struct Tree {
     /// The files.
     pub files: [File; FILES],
+    /// The page bitmap: pages that files have, as bits.
+    pub used: u16,
     /// References of each page beyond one (S-7.3).
     pub shares: [u8; PAGES],
     /// The metablocks.
@@ -64,7 +83,7 @@ pub struct Tree {
 }
 
 /// What users see but for what is lost.
-pub type Shows = ([Val; FILES], [(bool, Val); NODES], [Inode; INODES]);
+pub type Shows = ([(Val, Val); FILES], [(bool, Val); NODES], [Inode; INODES]);
 
 /// What users see, and which files they cannot read.
 pub type Seen = (Shows, [bool; FILES]);
@@ -111,6 +130,13 @@ pub enum Rec {
         f: u8,
         /// What it named before.
         old: Old,
+    },
+    /// update of the file's attributes.
+    Attr {
+        /// The file.
+        f: u8,
+        /// The bytes.
+        val: Val,
     },
     /// tail: a part of the page.
     Tail {
@@ -195,6 +221,14 @@ impl Rec {
         }
     }
 
+    /// The file whose metablock it changes.
+    fn changes(self) -> Option<u8> {
+        match self {
+            Rec::Attr { f, .. } | Rec::Tail { f, .. } => Some(f),
+            _ => self.covers(),
+        }
+    }
+
     fn covers(self) -> Option<u8> {
         match self {
             Rec::Map { f, .. } | Rec::Share { f, .. } | Rec::Unlink { f, .. } => Some(f),
@@ -208,7 +242,7 @@ impl Tree {
     pub fn agrees(&self, then: &Seen) -> bool {
         let now = self.shows();
         let same = |f: usize| self.files[f].lost && then.1[f] || !self.files[f].lost && now.0[f] == then.0.0[f];
-        (0..FILES).all(same) && (now.1, now.2) == (then.0.1, then.0.2)
+        (0..FILES).all(|f| self.files[f].gone != Gone::No || same(f)) && (now.1, now.2) == (then.0.1, then.0.2)
     }
 
     /// What users see, and which files they cannot read.
@@ -216,15 +250,26 @@ impl Tree {
         (self.shows(), self.files.map(|f| f.lost))
     }
 
+    /// The same where it was `then`: a file that is gone stays what it was, to whoever finds it again.
+    pub fn seen_behind(&self, then: &Seen) -> Seen {
+        let mut seen = self.seen();
+        for (f, file) in self.files.iter().enumerate() {
+            if file.gone != Gone::No {
+                (seen.0.0[f], seen.1[f]) = (then.0.0[f], then.1[f]);
+            }
+        }
+        seen
+    }
+
+    /// The files of which the server has the metablock.
+    pub fn known(&self) -> impl Iterator<Item = &File> {
+        self.files.iter().filter(|f| f.gone == Gone::No)
+    }
+
     /// What users see.
     fn shows(&self) -> Shows {
         let nodes = self.nodes.map(|n| (n.alive, n.val));
-        (self.files.map(File::shows), nodes, self.inodes)
-    }
-
-    /// Whether a file names the page.
-    pub fn names(&self, page: Page) -> bool {
-        self.files.iter().any(|f| f.page.is_some_and(|p| p.0 == page))
+        (self.files.map(|f| (f.shows(), f.attr)), nodes, self.inodes)
     }
 
     /// Without staged data: what a checkpoint has.
@@ -235,15 +280,39 @@ impl Tree {
     }
 
     fn leave(&mut self, f: u8, old: Old) -> Result<(), &'static str> {
-        let had = self.files[f as usize].page.map(|p| p.0);
+        let File { page, attr, gone, .. } = self.files[f as usize];
+        let had = page.map(|p| p.0);
         let shared = |p: Page| self.shares[p as usize] > 0;
         match old {
             Old::None if had.is_none() => {}
-            Old::Frees(p) if had == Some(p) && !shared(p) => {}
+            Old::Frees(p) if had == Some(p) && !shared(p) => self.used &= !(1 << p),
             Old::Drops(p) if had == Some(p) && shared(p) => self.shares[p as usize] -= 1,
             _ => return Err("a record frees what the file does not have"),
         }
-        self.files[f as usize] = File::default();
+        self.files[f as usize] = File {
+            attr,
+            gone,
+            ..File::default()
+        };
+        Ok(())
+    }
+
+    /// Applies a record, as `replay` does, where the metablock that it changes may be gone (S-9.10).
+    pub fn replay_log(&mut self, rec: Rec, system: u16, rules: Rules) -> Result<(), &'static str> {
+        let gone = rec.changes().filter(|f| self.files[*f as usize].gone != Gone::No);
+        let Some(f) = gone.map(usize::from) else {
+            return self.replay(rec, system, rules);
+        };
+        if !rules.has(Rule::PassedOver) {
+            self.files[f] = File::default();
+            return self.replay(rec, system, rules);
+        }
+        let used = self.used;
+        self.replay(rec, system, rules)?;
+        self.files[f].gone = Gone::Lost;
+        if !rules.has(Rule::BitmapsTake) {
+            self.used = used;
+        }
         Ok(())
     }
 
@@ -251,12 +320,14 @@ impl Tree {
     pub fn replay(&mut self, rec: Rec, system: u16, rules: Rules) -> Result<(), &'static str> {
         match rec {
             Rec::Map { f, page, val, old } => {
-                if system >> page & 1 == 1 || self.names(page) {
+                if (system | self.used) >> page & 1 == 1 {
                     return Err("a page is allocated twice");
                 }
                 self.leave(f, old)?;
+                self.used |= 1 << page;
                 self.files[f as usize].page = Some((page, val));
             }
+            Rec::Attr { f, val } => self.files[f as usize].attr = val,
             Rec::Share { f, page, val, old } => {
                 if !self.files.iter().any(|file| file.page == Some((page, val))) {
                     return Err("a page is shared that nobody has");
