@@ -159,7 +159,7 @@ pub const STAGES: &[Stage] = &[
             "--each",
             "10000",
             "--budget",
-            "900",
+            "960",
             "--schedules",
             "100000"
         ),

@@ -19,8 +19,9 @@ pub struct Workloads {
     protect: Option<Protection>,
 }
 
-/// How many workloads take turns: one of each class, the others broad.
-const TURNS: u64 = 96;
+/// How many workloads take turns: one of each class, the others broad. One that is swept deeply takes as long as ten broad ones, so
+/// that those of each turn have a sixth of the time (R-3 asks for states, which the broad ones find).
+const TURNS: u64 = 144;
 /// The same where dangers are looked for rather than states.
 const TURNS_DEEP: u64 = 8;
 /// One turn in so many goes through guards, levels of protection and fullness.
