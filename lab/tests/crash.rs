@@ -151,6 +151,23 @@ fn a_failed_flush_costs_what_was_not_answered() {
     judge([seed], Depth::USUAL);
 }
 
+/// S-9.1: a cut inside a sync leaves any pages of its group, and the next life begins with all of it or nothing.
+#[test]
+fn a_cut_inside_a_sync_leaves_any_part_of_it() {
+    let mut found = HashSet::new();
+    for draw in 0..40 {
+        let text = format!(
+            "create path=f mode=644 who=22:0:0\nsyncfs\ncreate path=g mode=644 who=22:0:0\nsyncfs\n!crash_inside {draw}\nsyncfs"
+        );
+        let seed = Seed::parse("cut inside", &text).expect("a seed");
+        let base = seed.setting.fresh().expect("a pool");
+        let history = keepfs_lab::crash::history::run(&seed.setting, &base, &seed.steps).expect("a history");
+        assert_eq!(history.before, 5, "the last life is the one behind the cut");
+        found.insert(history.hashes[0]);
+    }
+    assert_eq!(found.len(), 2, "with the second file, and without");
+}
+
 /// S-2.9: wherever power is cut, the level is that of the tree that is found, through all six and back.
 #[test]
 fn a_level_changes_with_its_tree() {

@@ -133,6 +133,8 @@ bugs! { Bug:
         from "jbd: Issue cache flush after checkpointing (353b67d8ced4): a journal that is replayed and wiped",
     /// The log that a resume begins has the incarnation of the one that a recovery would begin.
     OwedInSameLog = "resume's log mixed into a recovery's",
+    /// An opening that finds nothing in the log goes on in it, in the same life.
+    LifeGoesOn = "log that nothing was found in goes on",
     /// What a resume applies of a dead server's redo frees pages for its own checkpoint.
     OwedReusedTooEarly = "page freed by redo reused too early"
         from "Btrfs: fix extent pinning bugs in the tree log (e688b7252f78)",

@@ -13,7 +13,7 @@ use super::step::Step;
 use keepfs_fs::Volume;
 use keepfs_media::crash::CrashPlan;
 use keepfs_media::image::Image;
-use keepfs_media::sim::{Recording, SimDevice};
+use keepfs_media::sim::{Event, Recording, SimDevice};
 use keepfs_store::{Protection, Settings};
 use keepfs_vfs::Vfs;
 use keepfs_vfs::ops::{Outcome, Session, Slots};
@@ -68,11 +68,13 @@ pub fn run(setting: &Setting, base: &Image, steps: &[Step]) -> Result<History, B
     let mut history = Life::open(setting, base, 0, is_mortal(steps))?.run(steps)?;
     let mut rest = steps;
     while let Some(at) = rest.iter().position(|s| matches!(s, Step::Crash { .. })) {
-        let Step::Crash { draw } = rest[at] else { break };
+        let Step::Crash { draw, inside } = rest[at] else { break };
         rest = &rest[at + 1..];
         let before = steps.len() - rest.len();
         let log = &history.recording.log;
-        let plan = CrashPlan::new(log, log.len(), draw);
+        let flush = log.iter().rposition(|entry| entry.event == Event::Flush);
+        let position = flush.filter(|_| inside).unwrap_or(log.len());
+        let plan = CrashPlan::new(log, position, draw);
         let pick = draw % plan.count().clamp(1, CUTS);
         let durable = plan.durable(&history.recording.base);
         let image = plan
@@ -80,7 +82,7 @@ pub fn run(setting: &Setting, base: &Image, steps: &[Step]) -> Result<History, B
             .nth(pick as usize)
             .map(|state| state.content(&durable));
         let mut life = Life::open(setting, &image.unwrap_or(durable), before, is_mortal(rest))?;
-        judge::prefix_of(&history, log.len(), life.history.hashes[0]).map_err(|what| Broken { step: before, what })?;
+        judge::prefix_of(&history, position, life.history.hashes[0]).map_err(|what| Broken { step: before, what })?;
         life.history.stops = history.stops;
         history = life.run(rest)?;
     }

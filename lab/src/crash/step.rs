@@ -58,6 +58,8 @@ pub enum Step {
     Crash {
         /// Which of the states.
         draw: u64,
+        /// Not here, but before the life's last flush: in the sync or checkpoint of it.
+        inside: bool,
     },
 }
 
@@ -201,7 +203,8 @@ impl fmt::Display for Step {
             Step::Fence { path } => write!(f, "!fence {path}"),
             Step::Die { after, part, again } => write!(f, "!die {after} {part} {again}"),
             Step::FlushFails { after } => write!(f, "!flush_fails {after}"),
-            Step::Crash { draw } => write!(f, "!crash {draw}"),
+            Step::Crash { draw, inside: false } => write!(f, "!crash {draw}"),
+            Step::Crash { draw, inside: true } => write!(f, "!crash_inside {draw}"),
         }
     }
 }
@@ -233,7 +236,10 @@ impl FromStr for Step {
                 after: number(after)? as u32,
             },
             ["!fence", path] => Step::Fence { path: path.into() },
-            ["!crash", draw] => Step::Crash { draw: number(draw)? },
+            [word @ ("!crash" | "!crash_inside"), draw] => Step::Crash {
+                draw: number(draw)?,
+                inside: word == "!crash_inside",
+            },
             _ => Step::Op(line.parse().map_err(|e| format!("{line}: {e}"))?),
         })
     }

@@ -176,6 +176,15 @@ fn random(turn: u64, rng: &mut Rng) -> (String, Setting, Vec<Step>) {
 fn cut(rng: &mut Rng) -> Step {
     Step::Crash {
         draw: rng.below(1 << 20),
+        inside: false,
+    }
+}
+
+/// One before the last flush has returned.
+fn cut_inside(rng: &mut Rng) -> Step {
+    Step::Crash {
+        draw: rng.below(1 << 20),
+        inside: true,
     }
 }
 

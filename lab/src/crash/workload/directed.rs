@@ -48,6 +48,7 @@ pub fn against(bug: keepfs_store::planted::Bug, rng: &mut Rng) -> Option<(&'stat
         Bug::LeadGivenEarly | Bug::RefusedBelieved => Some(sequences::one_group(rng)),
         Bug::CarriedBehindNothing => Some(sequences::half_a_history(rng)),
         Bug::OwedReusedTooEarly => Some(owed(rng)),
+        Bug::LifeGoesOn => Some(sequences::spliced(rng)),
         Bug::RoomOnce => Some(sequences::full_log(rng)),
         Bug::GivenUpSteppedOver => Some(faults::bad_log(rng)),
         _ => None,

@@ -1,7 +1,7 @@
 //! The shortest sequences that break what SPEC 8 to 11 asks if one rule of it is missing (docs/MODEL.md), each with much left to
 //! chance around it.
 
-use super::super::cut;
+use super::super::{cut, cut_inside};
 use super::parse;
 use crate::crash::setting::Setting;
 use crate::crash::step::Step;
@@ -9,11 +9,12 @@ use keepfs_vfs::ops::Rng;
 
 /// One of them by turn.
 pub fn workload(turn: u64, rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
-    match turn % 4 {
+    match turn % 5 {
         0 => one_group(rng),
         1 => half_a_history(rng),
         2 => full_log(rng),
-        _ => spliced(rng),
+        3 => spliced(rng),
+        _ => repeated(rng),
     }
 }
 
@@ -112,8 +113,36 @@ pub fn full_log(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     ("full log", setting, steps)
 }
 
-/// What a power cut leaves of a life is done again in the next one, with the same bytes at the same places (S-8.3, S-9.5).
-fn spliced(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+/// Rule 11 (S-8.3, S-9.5): a life is done again, with the same bytes at the same places but for the last write; power goes while its
+/// group is written, of which a cut leaves any pages. What one life lost is not found behind what the next one has.
+pub fn spliced(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
+    let setting = Setting {
+        pages: 512,
+        log_pages: 32,
+        zone_pages: 64,
+        copies: rng.pick(&[1, 2]),
+        staged: 16,
+        ..Setting::default()
+    };
+    // Nothing is staged behind the checkpoint: the log is empty, and only the groups of these lives may be found in it.
+    let mut steps = parse(&format!("{}\n!checkpoint", created(5)));
+    // So long that three fill the group's first page, and so short that they are staged.
+    let len = 1360 + rng.below(680);
+    let life = |last: u64| {
+        let of = |file, seed| format!("write path=t{file} offset=0 len={len} seed={seed} kill=no");
+        let same: Vec<String> = (0..4).map(|file| of(file, file + 1)).collect();
+        [same.join("\n"), of(4, last), "syncfs".to_owned()].join("\n")
+    };
+    for last in 0..1 + rng.below(2) {
+        steps.extend(parse(&life(10 + last)));
+        steps.push(cut_inside(rng));
+    }
+    steps.extend(parse(&life(20)));
+    ("spliced", setting, steps)
+}
+
+/// The same of a file that is emptied and written anew, beside a checkpoint, with cuts inside the last flush and behind it.
+fn repeated(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     let setting = Setting {
         pages: 512,
         log_pages: 32,
@@ -128,10 +157,17 @@ fn spliced(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     );
     for _ in 0..3 {
         steps.extend(parse(&again));
-        steps.push(cut(rng));
+        let is_inside = rng.chance(50);
+        steps.push(if is_inside { cut_inside(rng) } else { cut(rng) });
     }
     steps.extend(parse(&again));
-    ("spliced", setting, steps)
+    ("repeated", setting, steps)
+}
+
+/// So many files without content.
+fn created(files: u64) -> String {
+    let of = |file: u64| format!("create path=t{file} mode=644 who=22:0:0");
+    (0..files).map(of).collect::<Vec<_>>().join("\n")
 }
 
 /// So many files with a staged page each.
