@@ -110,7 +110,8 @@ fn a_neighbour_of_what_is_freed_is_let_in_between() {
             vfs.getattr(neighbour).expect("attributes");
             (first, used())
         };
-        vfs.fallocate(big, FallocMode::Allocate, 0, 16 * BYTES).expect("allocate");
+        vfs.fallocate(big, FallocMode::Allocate, 0, 16 * BYTES)
+            .expect("allocate");
         vfs.syncfs().expect("sync");
         let full = used();
         let seen = seen_beside(look, || {

@@ -30,7 +30,7 @@ impl Dispatcher {
 
     pub(super) fn forget(&self, request: &Request<'_>) -> Handled {
         let args: ForgetIn = request.args()?;
-        self.vfs.forget(request.ino(), args.nlookup);
+        self.forget_one(request.ino(), args.nlookup);
         Ok(())
     }
 
@@ -38,10 +38,17 @@ impl Dispatcher {
         let (args, mut rest) = request.args_and_rest::<BatchForgetIn>()?;
         for _ in 0..args.count {
             let (one, next) = ForgetOne::read_from_prefix(rest).map_err(|_| Errno::EINVAL)?;
-            self.vfs.forget(Ino(one.nodeid), one.nlookup);
+            self.forget_one(Ino(one.nodeid), one.nlookup);
             rest = next;
         }
         Ok(())
+    }
+
+    /// The kernel has no such inode any more: what was owed to its writers is owed to nobody, least of all to those of the next file
+    /// with its number.
+    fn forget_one(&self, ino: Ino, count: u64) {
+        self.owed.take(ino);
+        self.vfs.forget(ino, count);
     }
 
     pub(super) fn getattr(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {

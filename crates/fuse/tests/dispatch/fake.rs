@@ -79,6 +79,9 @@ impl Bench {
     }
 }
 
+/// A write at this offset finds no space.
+pub const FULL_FROM: u64 = 1 << 40;
+
 const ERRORS: [Errno; 9] = [
     Errno::ENOENT,
     Errno::EIO,
@@ -234,6 +237,9 @@ impl Vfs for Fake {
     }
     fn write(&self, ino: Ino, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
         self.note(format!("write {} {offset} {} {how:?}", ino.0, text(data)));
+        if offset == FULL_FROM {
+            return Err(Errno::ENOSPC);
+        }
         self.answer(self.size(data.len(), 2 * data.len() + 1))
     }
     fn fallocate(&self, ino: Ino, mode: FallocMode, offset: u64, len: u64) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Every operation once as the kernel sends it: which call it becomes, and what goes back.
 
-use crate::fake::{Bench, Fake};
+use crate::fake::{Bench, FULL_FROM, Fake};
 use crate::requests::{Req, UNIQUE, long, word};
 use keepfs_fuse::protocol::Opcode::{self, *};
 use keepfs_fuse::protocol::request::*;
@@ -396,6 +396,33 @@ fn reads_and_writes() {
         })),
         Errno::EFBIG
     );
+}
+
+/// S-20.14: ENOSPC for what the kernel had answered is told by the file's handle, once, and never to another file with its number.
+#[test]
+fn what_is_owed_is_told_once_and_ends_with_the_file() {
+    let mut bench = Bench::polite();
+    let write = WriteIn {
+        offset: FULL_FROM,
+        size: 4,
+        write_flags: 1,
+        ..WriteIn::default()
+    };
+    let write = Req::new(Write, 5).args(&write).raw(b"data").bytes();
+    let by_handle = Req::new(Getattr, 5).words(&[1, 0, 0, 0]).bytes();
+    let by_name = Req::new(Getattr, 5).words(&[0; 4]).bytes();
+    assert_eq!(bench.bad(write.clone()), Errno::ENOSPC);
+    bench.good(by_name);
+    assert_eq!(bench.bad(by_handle.clone()), Errno::ENOSPC);
+    bench.good(by_handle.clone());
+    let forget = Req::new(Forget, 5).args(&ForgetIn { nlookup: 1 }).bytes();
+    let batch = Req::new(BatchForget, 0).words(&[1, 0]);
+    let batch = batch.args(&ForgetOne { nodeid: 5, nlookup: 1 }).bytes();
+    for forget in [forget, batch] {
+        assert_eq!(bench.bad(write.clone()), Errno::ENOSPC);
+        bench.handle(&forget);
+        bench.good(by_handle.clone());
+    }
 }
 
 /// The calls of a request where the kernel caches files so.
