@@ -268,7 +268,7 @@ impl Volume {
 }
 
 /// Whether other entries name the page too.
-fn is_shared(source: &mut impl Source, page: u64) -> Step<bool> {
+pub(super) fn is_shared(source: &mut impl Source, page: u64) -> Step<bool> {
     let (id, offset) = bitmap::share(page);
     let (kind, owner, mut count) = (Kind::Shares, 0, [0; 2]);
     source.read(Ref { id, kind, owner }, offset, &mut count)?;

@@ -1,5 +1,6 @@
 //! Where new data goes on the device, and the transaction step that names it there.
 
+use super::fallocate::is_shared;
 use super::note_entries;
 use crate::blockmap;
 use crate::errors::{Error, Result, Step};
@@ -10,7 +11,7 @@ use keepfs_format::blockmap::{LOST, PageEntry, WRITTEN};
 use keepfs_format::inode::Inode;
 use keepfs_format::plog::Run;
 use keepfs_store::planted::{self, Logic};
-use keepfs_store::{Near, Purpose, Reservation, Txn};
+use keepfs_store::{Near, Purpose, Reservation, Source, Txn};
 
 /// Data of neighbouring pages of a file that is on the device but not named yet.
 pub(crate) struct Placed<'s> {
@@ -74,6 +75,12 @@ impl Placed<'_> {
     }
 }
 
+/// Whether the file has the page of the entry to itself, so that who overwrites it gives one back (S-20.5). Unwritten pages are
+/// nobody else's.
+pub(super) fn is_own(source: &mut impl Source, entry: &PageEntry) -> Step<bool> {
+    Ok(blockmap::is_unwritten(entry) || blockmap::has_page(entry) && !is_shared(source, entry.page())?)
+}
+
 /// Sets the entries of pages that are on the device and allocated, frees what was there, tells the log.
 pub(super) fn name_pages(txn: &mut Txn<'_>, file: &mut Held, first: u64, pages: &[u64], crcs: &[u32]) -> Step<()> {
     let version = file.version() + u32::from(planted::has(Logic::VersionAhead));
@@ -107,15 +114,26 @@ impl Volume {
         // With the page before them: what follows it is put near it.
         let before = usize::from(first > 0);
         let mut old = vec![PageEntry::HOLE; before + count];
-        self.see(|view| blockmap::get(view, ino, inode, first - before as u64, &mut old))?;
+        let may_share = self.store.totals().shares > 0;
+        let mut new = 0;
+        self.see(|view| {
+            blockmap::get(view, ino, inode, first - before as u64, &mut old)?;
+            // What overwrites has a claim to a page: its old one becomes free (promise C-7), unless other files have it too.
+            new = 0;
+            for (index, entry) in (first..).zip(&old[before..]) {
+                let gives_back = match may_share {
+                    true => is_own(view, entry)?,
+                    false => blockmap::has_page(entry),
+                };
+                new += usize::from(!gives_back && !self.is_staged(ino, index));
+            }
+            Ok(())
+        })?;
         let near = old.iter().find(|e| blockmap::has_page(e));
         let near = near.map_or(Near::Thread, |e| Near::Page(e.page()));
         let old = &old[before..];
         let in_place = |e: &PageEntry| blockmap::is_unwritten(e).then(|| e.page());
         let wanted = old.iter().filter(|e| in_place(e).is_none()).count();
-        // What overwrites has a claim to a page: its old one becomes free (promise C-7).
-        let is_new = |(i, e): &(usize, &PageEntry)| !blockmap::has_page(e) && !self.is_staged(ino, first + *i as u64);
-        let new = old.iter().enumerate().filter(is_new).count();
         let mut fresh = Fresh::default();
         let mut free = Vec::new();
         for (count, purpose) in [(new, Purpose::New), (wanted - new, Purpose::Claimed)] {

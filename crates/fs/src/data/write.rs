@@ -1,7 +1,7 @@
 //! Writing: whole pages go to the device before the transaction, parts of pages are staged (PROTOCOLS section 7).
 
 use super::page::{Under, place};
-use super::place::{Placed, name_lost};
+use super::place::{Placed, is_own, name_lost};
 use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, regular};
 use crate::blockmap;
 use crate::errors::{Error, Result, Step, refuse};
@@ -116,7 +116,8 @@ impl Volume {
                     lost = lost.or(page);
                     done += len;
                 }
-                Err(error) if error.is_no_space() && done > 0 => break,
+                // The kernel does not look at the count of what it writes back: less than all is an error, or fsync(2) would succeed.
+                Err(error) if error.is_no_space() && done > 0 && !how.writeback => break,
                 Err(error) => return Err(error),
             }
             if short {
@@ -142,11 +143,12 @@ impl Volume {
         }
     }
 
-    /// Whether the file has the page of the byte at `at`, on the device or staged.
+    /// Whether the file has the page of the byte at `at` to itself, on the device or staged.
     fn has_place(&self, ino: u64, at: u64) -> Result<bool> {
         let inode = self.see(|view| self.usable(view, ino))?;
         let (index, _) = place(at);
-        Ok(self.is_staged(ino, index) || blockmap::has_page(&self.entry_at(ino, &inode, index)?))
+        let entry = self.entry_at(ino, &inode, index)?;
+        Ok(self.is_staged(ino, index) || self.see(|view| is_own(view, &entry))?)
     }
 
     /// How many of `len` bytes from `at` on find pages on a full pool. A page that is there already needs another one
@@ -161,7 +163,7 @@ impl Volume {
         let mut fitting = 0;
         for (index, entry) in (first..).zip(&entries) {
             if !blockmap::is_unwritten(entry) {
-                let is_new = !blockmap::has_page(entry) && !self.is_staged(ino, index);
+                let is_new = !self.is_staged(ino, index) && !self.see(|view| is_own(view, entry))?;
                 if all == 0 || is_new && new == 0 {
                     break;
                 }

@@ -189,11 +189,15 @@ impl Volume {
     /// Writes out the oldest staged pages while more than `most` are staged.
     pub(crate) fn write_out_down_to(&self, most: usize) -> Result<()> {
         let mut unreadable = 0;
-        while self.store.staged_weight() > most {
+        loop {
+            // Looked at once: others write out meanwhile.
+            let surplus = self.store.staged_weight().saturating_sub(most);
+            if surplus == 0 {
+                break;
+            }
             let before = self.store.staged_total();
             // Of small pages it takes four to come down by one.
-            let surplus = 4 * (self.store.staged_weight() - most);
-            let inos = self.store.staged_inodes(surplus.min(ROUND) + unreadable);
+            let inos = self.store.staged_inodes((4 * surplus).min(ROUND) + unreadable);
             let stay = self.write_out_inodes(&inos)?;
             // Those may be the oldest of all: others are behind them.
             if self.store.staged_total() >= before && stay <= unreadable {

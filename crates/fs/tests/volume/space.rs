@@ -236,3 +236,58 @@ fn what_was_removed_just_before_makes_room_before_it_is_given_back() {
     }
     pool.finish();
 }
+
+/// S-20.14: the kernel takes a count for success when it writes back. What does not fit whole is an error, so that fsync(2) tells.
+#[test]
+fn what_the_kernel_writes_back_is_never_cut_short() {
+    let pool = Pool::new(4096);
+    let vfs: &dyn Vfs = &*pool.volume;
+    let ino = make(vfs, Ino::ROOT, "file", FileKind::File).expect("make");
+    let how = WriteHow {
+        writeback: true,
+        ..WriteHow::default()
+    };
+    let data = vec![5; 300_000];
+    let size = SetAttr {
+        size: Some(1 << 30),
+        ..SetAttr::default()
+    };
+    vfs.setattr(ino, &size).expect("size");
+    let refused = (0..100).find_map(|i| match vfs.write(ino, i * 300_000, &data, how) {
+        Ok(300_000) => None,
+        other => Some(other),
+    });
+    assert_eq!(refused, Some(Err(Errno::ENOSPC)));
+    pool.finish();
+}
+
+/// S-20.5: pages that several files have give nothing back when one of them writes there, so they take nothing of what is kept for
+/// overwriting.
+#[test]
+fn writing_to_a_clone_leaves_others_what_they_overwrite_with() {
+    let pool = Pool::new(8192);
+    let vfs: &dyn Vfs = &*pool.volume;
+    let file = |name: &str| make(vfs, Ino::ROOT, name, FileKind::File).expect("make");
+    let (own, first, second) = (file("own"), file("first"), file("second"));
+    write(vfs, own, 0, &vec![1; 65_536]);
+    for at in 0..12 {
+        write(vfs, first, at << 20, &vec![2; 1 << 20]);
+    }
+    vfs.syncfs().expect("sync");
+    for at in (0..12).map(|at| at << 20) {
+        assert_eq!(vfs.copy_file_range(first, at, second, at, 1 << 20), Ok(1 << 20));
+    }
+    fill_to_the_brim(vfs, "fill");
+    vfs.syncfs().expect("sync");
+    let mut refused = 0;
+    for i in 0..400 {
+        refused += u32::from(vfs.write(second, i * 8192, &[3; 8192], WriteHow::default()) != Ok(8192));
+        assert_eq!(
+            vfs.write(own, 0, &vec![i as u8; 65_536], WriteHow::default()),
+            Ok(65_536),
+            "behind {i} writes to a clone"
+        );
+    }
+    assert!(refused > 300, "only {refused} writes to a clone found no space");
+    pool.finish();
+}
