@@ -30,14 +30,19 @@ pub(crate) fn losses(pool: &Pool<'_>) -> Vec<String> {
             _ => {}
         }
     }
-    // Generation 2 and all behind it were written beside one before. What was written since the one that is left tells of it.
+    // Generation 2 and all behind it were written beside one before, which no crash takes away: one is lost, the older or the newer.
+    // What was written since may tell which.
     let generation = pool.sb.generation.get();
-    if losses.is_empty() && generation > 1 && !superblock::has_other(pool.image, &pool.sb) {
+    if losses.is_empty() && !superblock::has_other(pool.image, &pool.sb) {
         let newest = pages(pool).iter().map(|page| page.head.base.get()).max();
-        if let Some(base) = newest.filter(|base| *base > generation) {
-            losses.push(format!(
+        match newest.filter(|base| *base > generation) {
+            Some(base) => losses.push(format!(
                 "a log page tells of a superblock of generation {base}, which is lost: the pool is as of generation {generation}, and what was written or synced since is lost"
-            ));
+            )),
+            None if generation > 1 => losses.push(format!(
+                "both slots beside those of generation {generation} have no superblock: if that was the newer one, what was written or synced since is lost"
+            )),
+            None => {}
         }
     }
     losses

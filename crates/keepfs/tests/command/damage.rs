@@ -162,6 +162,14 @@ pub fn ruin(bed: &Bed, pages: &[u64]) {
     }
 }
 
+/// What is under one of them and not the same under the other, but for `lost+found`: where the map and HOMES are lost, a removed file
+/// may come back there (FAULTS.md).
+pub fn other(was: &BTreeMap<PathBuf, Seen>, found: &BTreeMap<PathBuf, Seen>) -> Vec<PathBuf> {
+    let may_differ = |path: &PathBuf| path == Path::new(".") || path.starts_with("./lost+found");
+    let differs = |path: &&PathBuf| !may_differ(path) && found.get(*path) != was.get(*path);
+    was.keys().chain(found.keys()).filter(differs).cloned().collect()
+}
+
 /// What of `was` is not under `found`, by content and what belongs to it; directories and further names aside.
 pub fn lost<'w>(was: &'w BTreeMap<PathBuf, Seen>, found: &BTreeMap<PathBuf, Seen>) -> Vec<&'w PathBuf> {
     let alone = |seen: &Seen| Seen {

@@ -2,7 +2,7 @@
 //! (S-21.3, S-21.4, S-21.5, S-21.6, S-21.7, S-21.9). The engine judges: it mounts what was repaired, works on it and closes it.
 
 use super::bed::{Bed, done, fails, keepfs, run};
-use super::damage::{PAGE, Seen, grown, lost, map_of, pages_of, ruin, staged, tree};
+use super::damage::{PAGE, Seen, grown, lost, map_of, other, pages_of, ruin, staged, tree};
 use super::json::is_as_promised;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -70,7 +70,8 @@ fn all_of_it_and_the_map_at_once() {
     let spaces = ["Pages", "Totals", "Homes", "InodeNumbers", "NodeNumbers"];
     let pages: Vec<u64> = spaces.iter().flat_map(|space| pages_of(&bed, space)).collect();
     ruin(&bed, &[pages, map_of(&bed)].concat());
-    same(&was, &repaired(&bed));
+    let other = other(&was, &repaired(&bed));
+    assert!(other.is_empty(), "{other:?}");
 }
 
 #[test]
@@ -80,7 +81,6 @@ fn the_root_directory_is_made_again() {
     let found = repaired(&bed);
     let missing = lost(&was, &found);
     assert!(missing.len() <= 13, "{missing:?}");
-    assert!(found.contains_key(Path::new("./deep/er/large")));
     // Names of lost inodes are gone, so what was lost can be made again.
     bed.mount("");
     fs::write(bed.on("many/file3"), "again").unwrap();
@@ -265,7 +265,8 @@ fn a_superblock_is_made_where_none_is_left() {
         assert!(fs::read(bed.pool()).unwrap() == broken);
     }
     fs::remove_file(bed.path("undo")).unwrap();
-    same(&was, &repaired(&bed));
+    let other = other(&was, &repaired(&bed));
+    assert!(other.is_empty(), "{other:?}");
     fs::remove_file(bed.path("undo")).unwrap();
     let output = run(&mut repair(&bed));
     assert_eq!((output.status.code(), &answer(&output)["pages"]), (Some(0), &0.into()));
