@@ -1,5 +1,6 @@
 //! fallocate(2): allocating unwritten pages, punching holes, zeroing.
 
+use super::place::is_own;
 use super::splice::make_holes;
 use super::write::OVERWRITING_TRIES;
 use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, hole, note_entries, splice};
@@ -12,9 +13,8 @@ use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry, UNWRITTEN};
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Run;
-use keepfs_format::{Kind, bitmap};
 use keepfs_store::planted::{self, Logic};
-use keepfs_store::{Near, Promised, Purpose, Ref, Source};
+use keepfs_store::{Near, Promised, Purpose};
 use keepfs_vfs::{Errno, FallocMode, FileKind, InodeFlags};
 use parking_lot::RwLockWriteGuard;
 use std::ops::Range;
@@ -96,7 +96,7 @@ impl Volume {
                 for (index, entry) in (at..).zip(&entries).filter(|(_, entry)| !blockmap::is_unwritten(entry)) {
                     let start = if found.is_empty() { index } else { found.start };
                     found = start..index + 1;
-                    new += u64::from(!blockmap::has_page(entry) || is_shared(view, entry.page())?);
+                    new += u64::from(!is_own(view, entry)?);
                 }
                 Ok(())
             })?;
@@ -265,14 +265,6 @@ impl Volume {
         fresh.allocated();
         Ok(())
     }
-}
-
-/// Whether other entries name the page too.
-pub(super) fn is_shared(source: &mut impl Source, page: u64) -> Step<bool> {
-    let (id, offset) = bitmap::share(page);
-    let (kind, owner, mut count) = (Kind::Shares, 0, [0; 2]);
-    source.read(Ref { id, kind, owner }, offset, &mut count)?;
-    Ok(count != [0; 2])
 }
 
 /// The end of the range, if it may be done. The order of checks is Linux's.

@@ -1,17 +1,16 @@
 //! Where new data goes on the device, and the transaction step that names it there.
 
-use super::fallocate::is_shared;
 use super::note_entries;
 use crate::blockmap;
 use crate::errors::{Error, Result, Step};
 use crate::inode::Held;
 use crate::volume::Volume;
-use keepfs_format::PAGE;
 use keepfs_format::blockmap::{LOST, PageEntry, WRITTEN};
 use keepfs_format::inode::Inode;
 use keepfs_format::plog::Run;
+use keepfs_format::{Kind, PAGE, bitmap};
 use keepfs_store::planted::{self, Logic};
-use keepfs_store::{Near, Purpose, Reservation, Source, Txn};
+use keepfs_store::{Near, Purpose, Ref, Reservation, Source, Txn};
 
 /// Data of neighbouring pages of a file that is on the device but not named yet.
 pub(crate) struct Placed<'s> {
@@ -81,6 +80,14 @@ pub(super) fn is_own(source: &mut impl Source, entry: &PageEntry) -> Step<bool> 
     Ok(blockmap::is_unwritten(entry) || blockmap::has_page(entry) && !is_shared(source, entry.page())?)
 }
 
+/// Whether other entries name the page too.
+fn is_shared(source: &mut impl Source, page: u64) -> Step<bool> {
+    let (id, offset) = bitmap::share(page);
+    let (kind, owner, mut count) = (Kind::Shares, 0, [0; 2]);
+    source.read(Ref { id, kind, owner }, offset, &mut count)?;
+    Ok(count != [0; 2])
+}
+
 /// Sets the entries of pages that are on the device and allocated, frees what was there, tells the log.
 pub(super) fn name_pages(txn: &mut Txn<'_>, file: &mut Held, first: u64, pages: &[u64], crcs: &[u32]) -> Step<()> {
     let version = file.version() + u32::from(planted::has(Logic::VersionAhead));
@@ -114,12 +121,12 @@ impl Volume {
         // With the page before them: what follows it is put near it.
         let before = usize::from(first > 0);
         let mut old = vec![PageEntry::HOLE; before + count];
-        let may_share = self.store.totals().shares > 0;
         let mut new = 0;
         self.see(|view| {
             blockmap::get(view, ino, inode, first - before as u64, &mut old)?;
             // What overwrites has a claim to a page: its old one becomes free (promise C-7), unless other files have it too.
             new = 0;
+            let may_share = old[before..].iter().any(blockmap::has_page) && self.store.totals().shares > 0;
             for (index, entry) in (first..).zip(&old[before..]) {
                 let gives_back = match may_share {
                     true => is_own(view, entry)?,
