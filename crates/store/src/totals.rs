@@ -41,20 +41,27 @@ pub struct Totals {
     pub shares: u64,
 }
 
-/// The words of all TOTALS metablocks, without what open transactions have changed.
-pub(crate) struct Known(Vec<AtomicU64>);
+/// All TOTALS metablocks, without what open transactions have changed.
+pub(crate) struct Known {
+    words: Vec<AtomicU64>,
+    /// What all stripes come to, in the order of `WHICH`: who overwrites a page asks for it, and a stripe has one of 2,048 words.
+    sums: [AtomicU64; 4],
+}
 
 impl Default for Known {
     fn default() -> Known {
         let words = TOTALS_BLOCKS as usize * WORDS;
-        Known((0..words).map(|_| AtomicU64::new(0)).collect())
+        Known {
+            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            sums: Default::default(),
+        }
     }
 }
 
 impl Known {
     fn words(&self, id: MetaId) -> &[AtomicU64] {
         let first = id.index() as usize * WORDS;
-        &self.0[first..first + WORDS]
+        &self.words[first..first + WORDS]
     }
 
     fn word(&self, (id, stripe): (MetaId, usize), which: usize) -> &AtomicU64 {
@@ -63,8 +70,10 @@ impl Known {
 
     /// The transaction that has this stripe commits, with these additions (O-1).
     pub fn add(&self, stripe: (MetaId, usize), more: &[i64; 4]) {
-        for (which, more) in WHICH.into_iter().zip(more).filter(|(_, more)| **more != 0) {
+        let counters = WHICH.into_iter().zip(&self.sums).zip(more);
+        for ((which, sum), more) in counters.filter(|(_, more)| **more != 0) {
             self.word(stripe, which).fetch_add(*more as u64, Ordering::Relaxed);
+            sum.fetch_add(*more as u64, Ordering::Relaxed);
         }
     }
 
@@ -83,25 +92,39 @@ impl Known {
         }
     }
 
-    fn sum(&self) -> Totals {
+    /// What all stripes come to, added up.
+    fn added_up(&self) -> [u64; 4] {
         let stripes = (0..TOTALS_BLOCKS).flat_map(|number| (0..STRIPES).map(move |i| (bitmap::totals(number), i)));
         let all = stripes.map(|stripe| WHICH.map(|which| self.word(stripe, which).load(Ordering::Relaxed)));
-        let [pages, inodes, nodes, shares] = all.fold([0; 4], |sum: [u64; 4], stripe| {
+        all.fold([0; 4], |sum: [u64; 4], stripe| {
             core::array::from_fn(|i| sum[i].wrapping_add(stripe[i]))
+        })
+    }
+
+    fn sums(&self) -> [u64; 4] {
+        self.sums.each_ref().map(|sum| sum.load(Ordering::Relaxed))
+    }
+
+    /// A stray write changes the sum of a counter.
+    #[cfg(test)]
+    pub fn scribble_sum(&self, which: usize, more: u64) {
+        let sums = WHICH.iter().zip(&self.sums);
+        sums.filter(|(counter, _)| **counter == which).for_each(|(_, sum)| {
+            sum.fetch_add(more, Ordering::Relaxed);
         });
-        Totals {
-            pages,
-            inodes,
-            nodes,
-            shares,
-        }
     }
 }
 
 impl Store {
     /// Counters of the pool.
     pub fn totals(&self) -> Totals {
-        self.known.sum()
+        let [pages, inodes, nodes, shares] = self.known.sums();
+        Totals {
+            pages,
+            inodes,
+            nodes,
+            shares,
+        }
     }
 
     /// NODES metablocks in use, but for what TOTALS may say (C-8): no pool has more than 2^40.
@@ -139,6 +162,9 @@ impl Store {
             let pin = self.fetch(id)?;
             with_page(|copy| self.verified_copy(&pin, copy).map(|()| self.known.set(id, copy)))?;
         }
+        for (sum, is) in self.known.sums.iter().zip(self.known.added_up()) {
+            sum.store(is, Ordering::Relaxed);
+        }
         Ok(())
     }
 
@@ -157,6 +183,13 @@ impl Store {
                     format!("stripe {stripe} of {id} is not what its transactions made it (S-17.6)"),
                 );
             }
+        }
+        let (sums, added_up) = (self.known.sums(), self.known.added_up());
+        if sums != added_up {
+            return self.wrong_totals(
+                TOTALS,
+                format!("the pool's totals were kept as {sums:?}, but its stripes come to {added_up:?} (S-17.6)"),
+            );
         }
         let found = self.totals();
         match self.audits.auditor().map(|_| self.audits.ledger.check(found)) {

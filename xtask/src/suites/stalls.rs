@@ -15,35 +15,56 @@ use rustix::fs::{AtFlags, CWD, FallocateFlags, StatxFlags, copy_file_range, fall
 use super::Bench;
 use crate::install;
 
-/// The pool, and the file of shared pages, which takes no space but for its map.
-const MIB: u64 = 2 << 10;
-const SHARED: u64 = 16 << 30;
-const PIECE: u64 = 1 << 20;
-/// Who asks for attributes of that file all the time: more than the mount has threads that read requests.
+/// How large what others ask for is.
+struct Sizes {
+    /// MiB of the pool.
+    pool: u64,
+    /// Bytes of the file of shared pages, which takes no space but for its map.
+    shared: u64,
+    /// Bytes of which it is made: a page has less than 2^16 references (S-7.3).
+    piece: u64,
+    /// Names of the large directory.
+    names: usize,
+}
+
+const SIZES: Sizes = Sizes {
+    pool: 2 << 10,
+    shared: 16 << 30,
+    piece: 1 << 20,
+    names: 100_000,
+};
+/// Those of R-13. The map of the file takes 16 bytes a page of 4 KiB, in two copies.
+const LONG: Sizes = Sizes {
+    pool: 32 << 10,
+    shared: 1 << 40,
+    piece: 64 << 20,
+    names: 1_000_000,
+};
+/// Who asks for attributes of that file, each again a moment after its answer: more than the mount has threads that read requests, so
+/// that none would be left if each of them slept for the file's lock.
 const ASKERS: usize = 6;
-/// Names of the large directory.
-const NAMES: usize = 100_000;
 /// How long the least is beside which creates are made.
 const LEAST: Duration = Duration::from_secs(2);
-/// Between two creates.
+/// Between two creates, and between an answer and the next question.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Each kind of long request beside creates. What the creates took.
 pub fn run(bench: &Bench) -> Result<String, String> {
     install::mount()?;
-    let place = bench.place("stalls", MIB, &[])?;
-    let told = all(place.dir()).map_err(|e| format!("stalls: {e}"))?;
+    let sizes = if bench.long { LONG } else { SIZES };
+    let place = bench.place("stalls", sizes.pool, &[])?;
+    let told = all(place.dir(), &sizes).map_err(|e| format!("stalls: {e}"))?;
     place.close()?;
     Ok(format!("stalls: {}", told.join("; ")))
 }
 
-fn all(dir: &Path) -> Io<Vec<String>> {
+fn all(dir: &Path, sizes: &Sizes) -> Io<Vec<String>> {
     let (mine, theirs) = (dir.join("mine"), dir.join("theirs"));
     fs::create_dir(&mine)?;
     fs::create_dir(&theirs)?;
     let large = theirs.join("large");
     fs::create_dir(&large)?;
-    for name in 0..NAMES {
+    for name in 0..sizes.names {
         File::create(large.join(format!("a name of some length {name}")))?;
     }
     let big = theirs.join("big");
@@ -62,31 +83,36 @@ fn all(dir: &Path) -> Io<Vec<String>> {
     let punch = || {
         let file = OpenOptions::new().write(true).open(&big)?;
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        Ok(fallocate(&file, mode, 0, SHARED)?)
+        Ok(fallocate(&file, mode, 0, sizes.shared)?)
     };
     let remove = || {
         fs::remove_file(&big)?;
         again()
     };
     let mut told = vec![beside("nothing", &mine, &big, &again)?];
-    told.push(beside("listing 100,000 names", &mine, &big, &list)?);
+    told.push(beside(&format!("listing {} names", sizes.names), &mine, &big, &list)?);
     told.push(beside("allocating 16 TiB", &mine, &big, &allocate)?);
     let works: [(&str, &(dyn Fn() -> Io<()> + Sync)); 3] =
         [("cutting", &cut), ("punching", &punch), ("removing", &remove)];
     for (what, work) in works {
-        share(&big)?;
-        told.push(beside(&format!("{what} 16 GiB of shared pages"), &mine, &big, work)?);
+        share(&big, sizes)?;
+        told.push(beside(
+            &format!("{what} {} GiB of shared pages", sizes.shared >> 30),
+            &mine,
+            &big,
+            work,
+        )?);
     }
     Ok(told)
 }
 
 /// A file of many references to the pages of its first piece.
-fn share(path: &Path) -> Io<()> {
-    fs::write(path, vec![7; PIECE as usize])?;
+fn share(path: &Path, sizes: &Sizes) -> Io<()> {
+    fs::write(path, vec![7; sizes.piece as usize])?;
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     file.sync_all()?;
-    let mut size = PIECE;
-    while size < SHARED {
+    let mut size = sizes.piece;
+    while size < sizes.shared {
         let (mut from, mut to) = (0, size);
         while from < size {
             let left = (size - from) as usize;
@@ -115,6 +141,7 @@ fn beside(what: &str, mine: &Path, big: &Path, work: &(dyn Fn() -> Io<()> + Sync
             while !over.load(Ordering::Acquire) {
                 // It may not be there.
                 let _ = statx(CWD, big, AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
+                thread::park_timeout(PAUSE);
             }
         };
         for _ in 0..ASKERS {

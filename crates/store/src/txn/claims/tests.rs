@@ -129,6 +129,19 @@ fn a_stripe_of_another_slot_is_told() {
     assert!(world.store.fault().is_some());
 }
 
+/// S-17.6: the sum that is kept is what the stripes come to, or is told, and nothing more is written.
+#[test]
+fn a_sum_of_other_stripes_is_told() {
+    let world = World::new();
+    let before = world.store.totals();
+    world.store.checkpoint().expect("all is right");
+    world.store.known.scribble_sum(bitmap::TOTAL_SHARES, 3);
+    assert_eq!(world.store.totals().shares, before.shares + 3);
+    let told = world.store.checkpoint().expect_err("refused").to_string();
+    assert!(told.contains("but its stripes come to"), "{told}");
+    assert!(world.store.fault().is_some());
+}
+
 /// S-13.4: who meets a count that an open transaction owns is stopped, and gives back what it has taken.
 #[test]
 fn a_count_has_one_owner() {
