@@ -3,6 +3,8 @@
 //! Clients are heard side by side, so that one that is slow stops no others; questions are answered one after the other.
 //! `status`, `events`, `follow` and `sync` are answered when they are done. `wait` is answered twice: at once, and when the pool is closed;
 //! the connection is closed when the pool is free for others.
+//!
+//! What may rightly take long is waited for as long as the server gives signs of life on other connections (decision 0868).
 
 use super::registry::{self, Record};
 use super::servers;
@@ -25,6 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub const SOON: Duration = Duration::from_secs(2);
 /// How long one that has just begun may: it takes over what the one before it left.
 const BEGINNING: Duration = Duration::from_secs(20);
+/// Asks for a sign of life. A server that does not know it takes it for a look and says so, which is one, too.
+const SIGN: &str = "status alive";
+/// How often who waits for an answer asks for one.
+const SIGN_EVERY: Duration = Duration::from_millis(500);
 /// Clients that are heard at a time; others wait until one of them is done.
 const CLIENTS_MAX: usize = 64;
 /// Longest question, bytes.
@@ -166,15 +172,20 @@ impl Desk {
                 }
             };
         }
-        let unknown = || json!({"error": "this server does not know the question; it is of another version"});
-        // Who only looks waits for nobody who is slow to change something.
-        let answering = (!is_look(&question)).then(|| self.answering.lock());
-        let answer = (self.answers)(&question).unwrap_or_else(unknown);
-        drop(answering);
         // In one piece: a value writes itself in thousands of small ones.
-        let answer = format!("{answer}\n");
+        let answer = format!("{}\n", self.answer(&question));
         let until = Instant::now() + PATIENCE;
         Until { stream: &client, until }.write_all(answer.as_bytes())
+    }
+
+    fn answer(&self, question: &str) -> Value {
+        if question == SIGN {
+            return json!({});
+        }
+        // Who only looks waits for nobody who is slow to change something.
+        let _answering = (!is_look(question)).then(|| self.answering.lock());
+        let unknown = || json!({"error": "this server does not know the question; it is of another version"});
+        (self.answers)(question).unwrap_or_else(unknown)
     }
 }
 
@@ -195,7 +206,7 @@ impl Drop for Hearing {
 }
 
 fn named_thread() -> thread::Builder {
-    thread::Builder::new().name("keepfs-control".into())
+    thread::Builder::new().name(servers::HEARS.into())
 }
 
 /// The line that a client says, whole by `until`.
@@ -212,10 +223,16 @@ pub enum Silent {
     #[error("its server has died")]
     Dead,
     /// Its process is there, and does not answer.
-    #[error("its server has not answered for {} s: {why}; `keepfs unmount -f` ends such a mount", SOON.as_secs())]
+    #[error(
+        "its server has not answered for {} s: {why}; {}`keepfs unmount -f` ends such a mount",
+        SOON.as_secs(),
+        if *may_do { "what was asked of it may still be done when it goes on; " } else { "" }
+    )]
     Hung {
         /// What can be seen of it.
         why: String,
+        /// It was asked to change something.
+        may_do: bool,
     },
     /// It cannot be asked.
     #[error("its server cannot be asked: {0}")]
@@ -225,20 +242,39 @@ pub enum Silent {
     Nonsense(#[from] serde_json::Error),
 }
 
-/// Asks the server of `record` one question; if it dies over it and has a keeper, the next server.
+impl Silent {
+    /// The same of a server that has the question, which changes something or not.
+    fn asked(self, may_do: bool) -> Silent {
+        match self {
+            Silent::Hung { why, .. } => Silent::Hung { why, may_do },
+            other => other,
+        }
+    }
+}
+
+/// How long an answer is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// [`SOON`].
+    Soon,
+    /// As long as the server gives signs of life: what it is asked may rightly take long.
+    WhileAlive,
+}
+
+/// Asks the server of `record` one question; if it dies over it and has a keeper, the next server. Waits as long as it lives.
 pub fn ask(record: &Record, question: &str) -> Result<Value, Silent> {
-    ask_within(record, question, None)
+    ask_with(record, question, Patience::WhileAlive)
 }
 
-/// The same of who must not wait for a server that hangs.
+/// The same of who must not wait for a server that is slow either.
 pub fn ask_soon(record: &Record, question: &str) -> Result<Value, Silent> {
-    ask_within(record, question, Some(SOON))
+    ask_with(record, question, Patience::Soon)
 }
 
-fn ask_within(record: &Record, question: &str, limit: Option<Duration>) -> Result<Value, Silent> {
+fn ask_with(record: &Record, question: &str, patience: Patience) -> Result<Value, Silent> {
     let mut record = record.clone();
     for _ in 0..TRIES {
-        match one_answer(&record, question, limit) {
+        match one_answer(&record, question, patience) {
             // Its keeper has died since the record was read: its files have other names.
             Err(Silent::Dead) if record.kept => match registry::moved(&record) {
                 Some(moved) => record = moved,
@@ -256,43 +292,75 @@ const TRIES: usize = 8;
 
 /// As [`ask`], but of one server only.
 pub fn ask_once(record: &Record, question: &str) -> Result<Value, Silent> {
-    one_answer(record, question, None)
+    one_answer(record, question, Patience::WhileAlive)
 }
 
-fn one_answer(record: &Record, question: &str, limit: Option<Duration>) -> Result<Value, Silent> {
+/// Whether its server lives, for who is about to call the kernel on its mount and could not be stopped then. One that has died is none
+/// that hangs: the kernel says so. Errors: it hangs.
+pub fn alive(record: &Record) -> Result<(), Silent> {
+    let is_beginning = || servers::of(record).is_some_and(|server| server.is_beginning());
+    match one_answer(record, SIGN, Patience::Soon) {
+        Err(Silent::Hung { .. }) if is_beginning() => Ok(()),
+        Err(silent @ Silent::Hung { .. }) => Err(silent),
+        _ => Ok(()),
+    }
+}
+
+fn one_answer(record: &Record, question: &str, patience: Patience) -> Result<Value, Silent> {
     let stream = connect(record)?;
     writeln!(&stream, "{question}").map_err(|error| broken(error, record))?;
-    let answer = line(record, &mut BufReader::new(&stream), limit)?;
+    let changes = patience == Patience::WhileAlive && !is_look(question);
+    let answer = line(record, &mut BufReader::new(&stream), patience).map_err(|silent| silent.asked(changes))?;
     match answer.is_empty() {
         true => Err(Silent::Dead),
         false => Ok(serde_json::from_str(&answer)?),
     }
 }
 
-/// The line that a server says next, whole within `limit`; one that has just begun gets more time.
-fn line(record: &Record, stream: &mut BufReader<&UnixStream>, limit: Option<Duration>) -> Result<String, Silent> {
+/// The line that a server says next.
+fn line(record: &Record, stream: &mut BufReader<&UnixStream>, patience: Patience) -> Result<String, Silent> {
     let mut bytes = Vec::new();
-    let mut until = limit.map(|limit| Instant::now() + limit);
-    let mut was_extended = false;
-    loop {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()).max(LEAST));
-        stream.get_ref().set_read_timeout(left)?;
-        match stream.read_until(b'\n', &mut bytes) {
-            Ok(_) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(error) if is_late(&error) && !was_extended => {
-                was_extended = true;
-                let is_young = servers::of(record).is_none_or(|server| server.is_young());
-                if !is_young {
-                    return Err(hung(record));
-                }
-                until = Some(Instant::now() + BEGINNING);
+    let mut has_come = |limit| whole(stream, &mut bytes, limit).map_err(|error| broken(error, record));
+    match patience {
+        Patience::Soon => {
+            // One that has just begun gets more time.
+            let has_come = has_come(SOON)? || (servers::are_awaited(record) && has_come(BEGINNING)?);
+            if !has_come {
+                return Err(hung(record));
             }
-            Err(error) => return Err(broken(error, record)),
         }
+        Patience::WhileAlive => {
+            let begun = Instant::now();
+            while !has_come(SIGN_EVERY)? {
+                let is_keeper_stopped = begun.elapsed() > SOON && servers::stopped_keeper(record).is_some();
+                let sign = if is_keeper_stopped {
+                    Err(hung(record))
+                } else {
+                    alive(record)
+                };
+                let Err(silent) = sign else { continue };
+                // Its answer may have come meanwhile.
+                if has_come(LEAST)? {
+                    break;
+                }
+                return Err(silent);
+            }
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Reads on in a line; whether its end, or that of the connection, has come within `limit`.
+fn whole(stream: &mut BufReader<&UnixStream>, bytes: &mut Vec<u8>, limit: Duration) -> io::Result<bool> {
+    stream.get_ref().set_read_timeout(Some(limit))?;
+    match stream.read_until(b'\n', bytes) {
+        Ok(_) => Ok(true),
+        Err(error) if is_late(&error) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
-/// A limit of nothing means none (socket(7)).
+/// The shortest limit there is: one of nothing means none (socket(7)).
 const LEAST: Duration = Duration::from_millis(1);
 
 fn is_late(error: &io::Error) -> bool {
@@ -309,9 +377,9 @@ fn broken(error: io::Error, record: &Record) -> Silent {
 }
 
 fn hung(record: &Record) -> Silent {
-    let found = servers::of(record);
     Silent::Hung {
-        why: found.map_or_else(|| "no process is seen that serves it".into(), |server| server.why()),
+        why: servers::why(record),
+        may_do: false,
     }
 }
 
@@ -371,7 +439,7 @@ impl Wait {
         };
         drop(stream);
         for _ in 0..TRIES {
-            match (queue(record, Some(SOON)), record.kept) {
+            match (queue(record, Patience::Soon), record.kept) {
                 (Ok(stream), _) => {
                     let record = record.clone();
                     return Ok(Wait {
@@ -392,7 +460,7 @@ impl Wait {
         let mut last = String::new();
         // A connection that breaks is a server that died; the next one, if there is a keeper, ends what it began.
         while self.stream.read_line(&mut last).is_err() || last.is_empty() {
-            match queue(&self.record, None) {
+            match queue(&self.record, Patience::WhileAlive) {
                 Ok(stream) if self.record.kept => self.stream = stream,
                 _ => break,
             }
@@ -405,11 +473,16 @@ impl Wait {
         }
     }
 
+    /// Why the end will not come by itself, as far as that can be seen.
+    pub fn stopped(&self) -> Option<String> {
+        servers::stopped(&self.record)
+    }
+
     /// Waits at most so long for the pool to be let go; whether it was, or another server has taken the place of one that died.
-    pub fn end_within(&self, seconds: i64) -> bool {
+    pub fn end_within(&self, limit: Duration) -> bool {
         let limit = Timespec {
-            tv_sec: seconds,
-            tv_nsec: 0,
+            tv_sec: limit.as_secs() as i64,
+            tv_nsec: limit.subsec_nanos().into(),
         };
         poll(&mut self.free(), Some(&limit)).is_ok_and(|ready| ready > 0)
     }
@@ -423,11 +496,11 @@ impl Wait {
     }
 }
 
-/// In the queue of those who are told of the end. `limit`: how long it may take to be taken in.
-fn queue(record: &Record, limit: Option<Duration>) -> Result<BufReader<UnixStream>, Silent> {
+/// In the queue of those who are told of the end. `patience`: with being taken in.
+fn queue(record: &Record, patience: Patience) -> Result<BufReader<UnixStream>, Silent> {
     let stream = connect(record)?;
     writeln!(&stream, "wait").map_err(|error| broken(error, record))?;
-    let hello = line(record, &mut BufReader::with_capacity(1, &stream), limit)?;
+    let hello = line(record, &mut BufReader::with_capacity(1, &stream), patience)?;
     stream.set_read_timeout(None)?;
     match hello.is_empty() {
         true => Err(Silent::Dead),

@@ -12,7 +12,7 @@ pub use serving::answer;
 use super::Outcome;
 use super::failure::Failure;
 use super::registry::Record;
-use super::scrub::server;
+use super::scrub::{alive, server};
 use super::unmount::patiently;
 use super::visible::say;
 use super::{control, image, set};
@@ -88,7 +88,7 @@ fn scribble(of: &Path, what: &Scribble) -> Outcome {
     let question = format!(
         "inject where {} {} {} {}",
         what.kind.word(),
-        inode_of(&record.dir, &what.whose)?,
+        inode_of(&record, &what.whose)?,
         what.offset,
         if at_rest { "rest" } else { "memory" }
     );
@@ -210,11 +210,12 @@ fn only_for_tests(path: &Path) -> Result<(), Failure> {
 }
 
 /// The inode of a mounted pool that is meant.
-fn inode_of(dir: &Path, whose: &Whose) -> Result<u64, Failure> {
+fn inode_of(record: &Record, whose: &Whose) -> Result<u64, Failure> {
     let Some(path) = &whose.path else {
         return Ok(whose.ino.unwrap_or_default());
     };
-    let path = dir.join(path.strip_prefix("/").unwrap_or(path));
+    alive(record)?;
+    let path = record.dir.join(path.strip_prefix("/").unwrap_or(path));
     let found = path.symlink_metadata().map_err(Failure::io("look at", &path))?;
     Ok(found.ino())
 }
@@ -243,7 +244,7 @@ fn wild(of: &Path, what: &Wild) -> Outcome {
 
 fn logic(of: &Path, what: &Logic) -> Outcome {
     let record = server(of)?;
-    let ino = inode_of(&record.dir, &what.whose)?;
+    let ino = inode_of(&record, &what.whose)?;
     let field = what.field.word();
     let answer = told(&record, &format!("inject logic {field} {ino}"))?;
     let dir = record.dir.display();

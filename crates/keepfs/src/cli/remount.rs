@@ -39,6 +39,8 @@ pub fn run(dir: &Path, given: &[String], sloppy: bool) -> Outcome {
     if !wanted.read_only {
         tell(&record, "write").map_err(|said| Failure::Other(format!("{dir}: {said}")))?;
     }
+    // The kernel waits for it without a limit.
+    control::alive(&record).map_err(|silent| Failure::Other(format!("{dir}: {silent}")))?;
     let config = wanted.mount(&record.pool, &mount.dir);
     keepfs_fuse::remount(&mount.dir, &config)?;
     tell(&record, "follow").map_err(|said| Failure::Other(format!("{dir}: {said}")))?;

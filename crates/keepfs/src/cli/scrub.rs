@@ -100,6 +100,10 @@ pub fn run(args: &Scrub) -> Outcome {
 }
 
 fn start(start: &Start) -> Outcome {
+    if start.path.is_some() {
+        // The kernel would wait for its server without a limit when the path is looked at.
+        alive(&server(&start.of.dir)?)?;
+    }
     let code = told(&start.of.dir, &question(start)?)?;
     match code {
         0 if start.wait => wait_for(&start.of.dir, start.json),
@@ -137,6 +141,11 @@ pub fn server(dir: &Path) -> Result<Record, Failure> {
         },
     };
     record.ok_or_else(|| Failure::Other(format!("{}: its server cannot be asked: only root may", dir.display())))
+}
+
+/// Before the kernel is called on a mount. Errors: its server hangs.
+pub fn alive(record: &Record) -> Result<(), Failure> {
+    control::alive(record).map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))
 }
 
 /// Asks the server of a mount.

@@ -1,4 +1,4 @@
-//! Processes that serve mounts, found without asking them: a server may hang.
+//! Processes that serve mounts and keep servers, found without asking them: one may hang.
 
 use super::registry::Record;
 use std::ffi::OsStr;
@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 
 /// A server that has begun so lately still takes over what the one before it left.
 const YOUNG_S: u64 = 10;
+/// What the threads are called that hear questions.
+pub const HEARS: &str = "keepfs-control";
 
 /// A process that serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,18 +27,58 @@ impl Server {
         self.age_s < YOUNG_S && !self.is_stopped()
     }
 
+    /// Whether it still takes over or opens the pool, however long that takes: nothing of it hears questions yet.
+    pub fn is_beginning(&self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let hears =
+            |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm")).is_ok_and(|n| n.trim() == HEARS);
+        !self.is_stopped() && !threads.into_iter().any(hears)
+    }
+
     fn is_stopped(&self) -> bool {
         matches!(self.state, 'T' | 't')
     }
 
     /// Why it does not answer, as far as that can be seen.
     pub fn why(&self) -> String {
-        let what = match self.state {
-            'T' | 't' => "is stopped (a signal or a debugger)",
-            'D' => "waits for a device",
-            _ => "hangs, or is busy",
-        };
-        format!("process {} {what}", self.pid)
+        let pid = self.pid;
+        match self.state {
+            'T' | 't' => {
+                format!("process {pid} is stopped (a signal or a debugger), and `kill -CONT {pid}` lets it go on")
+            }
+            'D' => format!("process {pid} waits for a device"),
+            _ => format!("process {pid} hangs, or is busy"),
+        }
+    }
+}
+
+/// Why the server of `record` does not answer, as far as that can be seen.
+pub fn why(record: &Record) -> String {
+    let server = || of(record).map(|server| server.why());
+    let why = stopped(record).or_else(server);
+    why.unwrap_or_else(|| "no process is seen that serves it".into())
+}
+
+/// Which of those who have the mount of `record`, its server and its keeper, is stopped: no answer comes then.
+pub fn stopped(record: &Record) -> Option<String> {
+    let server = of(record).filter(Server::is_stopped).map(|server| server.why());
+    server.or_else(|| stopped_keeper(record).map(|keeper| format!("its keeper, {}", keeper.why())))
+}
+
+/// The keeper, if it is stopped.
+pub fn stopped_keeper(record: &Record) -> Option<Server> {
+    let keeper = record.kept.then(|| look(record.pid)).flatten();
+    keeper.filter(Server::is_stopped)
+}
+
+/// Whether a server may yet come to answer: it has just begun, or its keeper is about to begin one.
+pub fn are_awaited(record: &Record) -> bool {
+    match of(record) {
+        Some(server) => server.is_young(),
+        None => stopped_keeper(record).is_none(),
     }
 }
 

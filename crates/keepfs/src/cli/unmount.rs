@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a server whose mount is gone may take to end, for those who want its pool next.
-const ENDING_S: i64 = 10;
+const ENDING: Duration = Duration::from_secs(10);
 /// How long its keeper may take then, and how often it is looked.
 const LEAVING: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
@@ -85,9 +85,18 @@ fn still_mounted(elsewhere: &Path, record: Option<&Record>) -> Outcome {
 
 /// Waits for the server's end.
 fn ended(wait: Wait, dir: &Path) -> Outcome {
-    if !wait.end_within(ENDING_S) {
+    let (begun, mut is_told) = (Instant::now(), false);
+    while !wait.end_within(control::SOON) {
         let dir = dir.display();
-        warn_of!("{dir} is unmounted, waiting for its server (is it mounted in another mount namespace too?)");
+        if let Some(why) = wait.stopped() {
+            return Err(Failure::Other(format!(
+                "{dir} is unmounted, but its pool is not closed: {why}; nobody else can have the pool until then"
+            )));
+        }
+        if !is_told && begun.elapsed() >= ENDING {
+            is_told = true;
+            warn_of!("{dir} is unmounted, waiting for its server (is it mounted in another mount namespace too?)");
+        }
     }
     match wait.end() {
         Ended::Durable => Ok(0),
@@ -152,7 +161,7 @@ fn wait_for_ending_servers(pool: &Path) {
     let servers = registry::of_pool(pool).into_iter();
     for record in servers.filter(|record| !record.is_mounted()) {
         match Wait::begin(&record) {
-            Ok(wait) => drop(wait.end_within(ENDING_S)),
+            Ok(wait) => drop(wait.end_within(ENDING)),
             Err(Silent::Dead) => record.withdraw(),
             Err(error) => tracing::debug!(%error, pid = record.pid, "cannot wait for a server"),
         }

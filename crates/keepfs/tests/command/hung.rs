@@ -1,9 +1,10 @@
 //! A server that hangs (not dies) hangs no tool: it says so, and the mount can be ended.
 
-use super::bed::{Bed, done, fails, keepfs, run};
+use super::bed::{Bed, done, fails, keepfs, run, soon};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// A stopped server, which goes on when a test fails.
 struct Stopped(Pid);
@@ -64,6 +65,120 @@ fn tools_say_that_a_server_hangs() {
     assert_eq!(bed.line(&bed.dir(), "state"), "ONLINE");
     bed.unmount();
     bed.check();
+}
+
+/// Whatever is asked of a server, or of the kernel about its mount; and whether it may be done later is said.
+#[test]
+fn tools_that_change_something_say_that_a_server_hangs() {
+    let Some((bed, stopped)) = stopped("") else { return };
+    let begun = Instant::now();
+    let file = bed.on("file");
+    let file = file.to_str().unwrap();
+    for (may_do, words) in [
+        (false, &["set", "label=other"][..]),
+        (true, &["set", "scrub-limit=1M"]),
+        (false, &["upgrade"]),
+        (false, &["mount", "-o", "remount,ro", "none"]),
+        (true, &["mount", "-o", "remount,rw", "none"]),
+        (true, &["scrub", "pause"]),
+        (true, &["scrub", "cancel"]),
+        (false, &["scrub", "start", "--path", file]),
+        (true, &["damage", "clear"]),
+    ] {
+        let (code, said) = fails(&mut of(&bed, words));
+        assert_eq!(code, 1, "{words:?}: {said}");
+        assert!(said.contains("has not answered for 2 s"), "{words:?}: {said}");
+        assert!(
+            said.contains(&format!("`kill -CONT {}`", stopped.0)),
+            "{words:?}: {said}"
+        );
+        assert_eq!(
+            said.contains("may still be done when it goes on"),
+            may_do,
+            "{words:?}: {said}"
+        );
+    }
+    // Two seconds and a half each, and what a busy machine takes.
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    drop(stopped);
+    assert_eq!(bed.line(&bed.dir(), "state"), "ONLINE");
+    // What was said to be possible: the limit came through, the label did not.
+    assert_eq!(
+        done(keepfs(["get", "-H", "-o", "value", "scrub-limit,label"]).arg(bed.dir())),
+        "1.00M\nbed\n"
+    );
+    bed.unmount();
+    bed.check();
+}
+
+#[test]
+fn faults_are_not_put_into_a_server_that_hangs() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    let server = bed.server();
+    kill_process(server, Signal::STOP).unwrap();
+    let _stopped = Stopped(server);
+    for words in [&["list"][..], &["scribble", "--kind", "inode", "--path", "dir/file"]] {
+        let mut command = Command::new("timeout");
+        command
+            .args(["60", super::bed::KEEPFS, "inject"])
+            .arg(bed.dir())
+            .args(words);
+        let (code, said) = fails(&mut command);
+        assert!(
+            code == 1 && said.contains("has not answered for 2 s"),
+            "{words:?}: {said}"
+        );
+    }
+}
+
+/// What takes longer than that is waited for, and so is what waits behind it: the server lives.
+#[test]
+fn what_takes_long_is_waited_for() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    // One that has just begun would be given more time whatever it does.
+    std::thread::park_timeout(Duration::from_secs(11));
+    let slow = ["device", "--op", "flush", "--error", "latency", "--ms", "5000"];
+    done(keepfs(["inject"]).arg(bed.dir()).args(slow));
+    let begun = Instant::now();
+    let mut set = of(&bed, &["set", "label=slow"]).spawn().unwrap();
+    std::thread::park_timeout(Duration::from_millis(500));
+    done(&mut of(&bed, &["damage", "clear"]));
+    assert!(begun.elapsed() > Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(set.wait().unwrap().success());
+    assert!(bed.line(&bed.dir(), "pool").starts_with("slow "));
+}
+
+/// It holds what its servers need, so nothing ends or begins without it.
+#[test]
+fn a_keeper_that_is_stopped_is_told_of() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let keeper = bed.status()["keeper"]["pid"].as_i64().unwrap() as i32;
+    let stop = || {
+        kill_process(Pid::from_raw(keeper).unwrap(), Signal::STOP).unwrap();
+        Stopped(Pid::from_raw(keeper).unwrap())
+    };
+    let stopped = stop();
+    let (code, said) = fails(&mut of(&bed, &["set", "label=kept"]));
+    let expected = format!("its keeper, process {keeper} is stopped");
+    assert!(code == 1 && said.contains(&expected), "{said}");
+    drop(stopped);
+    soon("another server has come", || {
+        (bed.line(&bed.dir(), "state") == "ONLINE").then_some(())
+    });
+    assert!(bed.line(&bed.dir(), "pool").starts_with("kept "));
+    let stopped = stop();
+    let (code, said) = fails(&mut of(&bed, &["unmount"]));
+    assert!(
+        code == 1 && said.contains(&expected) && said.contains("is unmounted"),
+        "{said}"
+    );
+    drop(stopped);
+    soon("the pool is free", || {
+        run(keepfs(["check", "--data"]).arg(bed.pool()))
+            .status
+            .success()
+            .then_some(())
+    });
 }
 
 /// What was acknowledged is there, since the keeper has another server close the pool.

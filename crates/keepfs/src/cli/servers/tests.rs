@@ -35,5 +35,8 @@ fn a_stopped_server_is_not_waited_for() {
     assert!(server('S', 1).is_young());
     assert!(!server('S', 100).is_young());
     assert!(!server('T', 1).is_young());
-    assert_eq!(server('T', 1).why(), "process 7 is stopped (a signal or a debugger)");
+    assert_eq!(
+        server('T', 1).why(),
+        "process 7 is stopped (a signal or a debugger), and `kill -CONT 7` lets it go on"
+    );
 }
