@@ -30,6 +30,12 @@ pub struct Status {
     pub action: Option<String>,
     /// The last scrub.
     pub scrub: String,
+    /// When it began, seconds since 1970; `null`: there was none, or it is not known.
+    #[serde(default)]
+    pub scrub_began_s: Option<i64>,
+    /// When it ended; `null`: it did not.
+    #[serde(default)]
+    pub scrub_ended_s: Option<i64>,
     /// It was made for tests: faults may be injected (S-2.8).
     #[serde(default)]
     pub test: bool,
@@ -322,6 +328,8 @@ impl Status {
             status: None,
             action: None,
             scrub: SCRUB.into(),
+            scrub_began_s: None,
+            scrub_ended_s: None,
             test: false,
             protect: String::new(),
             exposed: None,

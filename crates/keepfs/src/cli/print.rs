@@ -8,6 +8,15 @@ use super::times;
 use super::visible::one_line;
 use std::fmt::Write;
 
+/// The last scrub, and when it ended, or began.
+fn scrub(s: &Status) -> String {
+    match (s.scrub_ended_s, s.scrub_began_s) {
+        (Some(ended), _) => format!("{}; ended {}", s.scrub, times::told(ended)),
+        (None, Some(began)) => format!("{}; began {}", s.scrub, times::told(began)),
+        (None, None) => s.scrub.clone(),
+    }
+}
+
 /// The lines of one pool.
 pub fn text(s: &Status) -> String {
     let mut lines = Lines::default();
@@ -20,7 +29,7 @@ pub fn text(s: &Status) -> String {
     lines.add("state", &s.state);
     lines.add("status", s.status.as_deref().unwrap_or("nothing to report"));
     lines.add("action", s.action.as_deref().unwrap_or("none needed"));
-    lines.add("scrub", &s.scrub);
+    lines.add("scrub", &scrub(s));
     if s.test {
         lines.add("test", "a pool for tests: `keepfs inject` may put faults into it");
     }

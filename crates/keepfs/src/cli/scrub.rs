@@ -5,7 +5,7 @@ mod serving;
 mod text;
 
 pub use args::Scrub;
-pub use serving::{answer, one_line};
+pub use serving::{answer, one_line, times};
 
 use super::Outcome;
 use super::control;

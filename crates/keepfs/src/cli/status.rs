@@ -176,6 +176,7 @@ impl Live {
         status.id = pool.id.to_string();
         status.space = Some(space(store));
         status.scrub = scrub::one_line(volume);
+        (status.scrub_began_s, status.scrub_ended_s) = scrub::times(volume);
         status.test = pool.is_test;
         status.protect = store.pool_in_force().protect.name().into();
         status.mmp_s = store.mmp();

@@ -1,6 +1,7 @@
 //! Times for people: of their clock, with its offset, and how long ago.
 
 use jiff::Timestamp;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,11 +18,22 @@ const UNITS: [(&str, i64); 5] = [
 pub fn told(at_s: i64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    format!(
-        "{} ({})",
-        date(at_s, TimeZone::system()),
-        ago(now_s.saturating_sub(at_s))
-    )
+    format!("{} ({})", moment(at_s), ago(now_s.saturating_sub(at_s)))
+}
+
+/// The same without how long ago, for what is to come.
+pub fn moment(at_s: i64) -> String {
+    date(at_s, TimeZone::system())
+}
+
+/// When a day such as 2026-11-20 begins, seconds since 1970. `None`: it is none.
+pub fn day(text: &str) -> Option<i64> {
+    begin(text, TimeZone::system())
+}
+
+fn begin(text: &str, zone: TimeZone) -> Option<i64> {
+    let date = Date::strptime("%Y-%m-%d", text).ok()?;
+    Some(date.to_zoned(zone).ok()?.timestamp().as_second())
 }
 
 /// The moment in a time zone; one that no calendar has is told as it is.

@@ -62,11 +62,16 @@ impl Errors for std::process::Command {
 fn times_are_for_people() {
     let Some(bed) = Bed::mounted("") else { return };
     bed.end_server(Signal::KILL);
+    done(keepfs(["scrub", "start", "--wait"]).arg(bed.dir()));
     let here = |words: &[&str]| done(keepfs(words).arg(bed.dir()).env("TZ", "UTC"));
     for said in [here(&["events"]), here(&["status"])] {
         let line = said.lines().find(|line| line.contains("signal 9")).unwrap();
         assert!(line.contains("+00:00 (just now)"), "{line}");
     }
+    // When it began and ended, and when all was looked at last; of status its end.
+    assert_eq!(here(&["scrub", "status"]).matches("+00:00 (just now)").count(), 3);
+    let scrub = bed.line(&bed.dir(), "scrub");
+    assert!(scrub.contains("; ended 2") && scrub.ends_with(" (just now)"), "{scrub}");
     let east = run(keepfs(["events"]).arg(bed.dir()).env("TZ", "Etc/GMT-5"));
     let east = String::from_utf8_lossy(&east.stdout).into_owned();
     assert!(

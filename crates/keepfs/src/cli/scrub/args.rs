@@ -78,7 +78,7 @@ pub struct Start {
     /// The device only
     #[arg(long)]
     pub rest: bool,
-    /// Of file data, only files changed since: `last` (the last whole scrub), a date such as 2026-11-20, or @SECONDS
+    /// Of file data, only files changed since: `last` (the last whole scrub), a day such as 2026-11-20, or @SECONDS
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
     /// Only files known to be damaged

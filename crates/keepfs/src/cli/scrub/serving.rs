@@ -101,17 +101,20 @@ pub fn one_line(volume: &Volume) -> String {
                 .checked_div(record.total_pages)
                 .unwrap_or(0)
                 .min(99);
-            format!(
-                "in progress since {}, {percent} % done; {}",
-                text::date(record.started_s),
-                found()
-            )
+            format!("in progress, {percent} % done; {}", found())
         }
-        ScrubState::Paused => format!("paused, began {}; {}", text::date(record.started_s), found()),
-        ScrubState::Canceled => format!("canceled on {}; {}", text::date(record.ended_s), found()),
-        ScrubState::Finished => {
-            let took = text::duration(record.active_ms / 1000);
-            format!("{} in {took} on {}", found(), text::date(record.ended_s))
-        }
+        ScrubState::Paused => format!("paused; {}", found()),
+        ScrubState::Canceled => format!("canceled; {}", found()),
+        ScrubState::Finished => format!("{} in {}", found(), text::duration(record.active_ms / 1000)),
+    }
+}
+
+/// When it began and ended, seconds since 1970. The server has no time zone to tell them in.
+pub fn times(volume: &Volume) -> (Option<i64>, Option<i64>) {
+    let record = volume.scrub_record();
+    match record.state {
+        ScrubState::None => (None, None),
+        ScrubState::Running | ScrubState::Paused => (Some(record.started_s), None),
+        ScrubState::Canceled | ScrubState::Finished => (Some(record.started_s), Some(record.ended_s)),
     }
 }

@@ -1,11 +1,10 @@
-//! A scrub as text, `Key: value`, and times as people write them (UTC).
+//! A scrub as text, `Key: value`, with times of the local clock.
 
 use super::super::failure::Failure;
 use super::super::size::Size;
+use super::super::times;
 use super::super::visible::one_line;
 use super::{Found, Report};
-
-const DAY: i64 = 86_400;
 
 /// The lines of `keepfs scrub status`.
 pub fn of(r: &Report, now_s: i64) -> String {
@@ -13,14 +12,14 @@ pub fn of(r: &Report, now_s: i64) -> String {
     if r.state == "none" {
         lines.push(("Status", "no scrub was started yet".into()));
     } else {
-        lines.push(("Scrub started", date(r.started_s)));
+        lines.push(("Scrub started", times::told(r.started_s)));
         lines.push(("Status", status(r)));
         lines.push(("Duration", duration(r.active_ms / 1000)));
         if let Some(left) = r.left_s {
             lines.push(("Time left", duration(left)));
             lines.push((
                 "ETA",
-                date(now_s.saturating_add(i64::try_from(left).unwrap_or(i64::MAX))),
+                times::moment(now_s.saturating_add(i64::try_from(left).unwrap_or(i64::MAX))),
             ));
         }
         let percent = (r.done_bytes * 100).checked_div(r.total_bytes).unwrap_or(100);
@@ -38,7 +37,7 @@ pub fn of(r: &Report, now_s: i64) -> String {
         "Last of all",
         match r.rest_done_s {
             0 => "the whole device was not looked at yet".into(),
-            done => date(done),
+            done => times::told(done),
         },
     ));
     lines
@@ -50,7 +49,7 @@ pub fn of(r: &Report, now_s: i64) -> String {
 fn status(r: &Report) -> String {
     match r.state.as_str() {
         "running" => format!("running ({})", r.phase),
-        "finished" | "canceled" => format!("{} on {}", r.state, date(r.ended_s)),
+        "finished" | "canceled" => format!("{} on {}", r.state, times::told(r.ended_s)),
         other => other.into(),
     }
 }
@@ -84,29 +83,7 @@ pub fn duration(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// A moment, seconds since 1970.
-pub fn date(seconds: i64) -> String {
-    let (days, rest) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02} {} UTC", duration(rest.unsigned_abs()))
-}
-
-/// Year, month and day of a day since 1970, by counting from 1 March of year 0 in cycles of 400 years.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * day + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (
-        year + 400 * cycle + i64::from(month <= 2),
-        month,
-        day - (153 * shifted + 2) / 5 + 1,
-    )
-}
-
-/// The first second of a date such as 2026-11-20, or @seconds; `last` stays as it is.
+/// The first second of a local date such as 2026-11-20, or @seconds; `last` stays as it is.
 pub fn seconds(text: &str) -> Result<String, Failure> {
     let wrong = || {
         Failure::Usage(format!(
@@ -119,15 +96,7 @@ pub fn seconds(text: &str) -> Result<String, Failure> {
     if let Some(seconds) = text.strip_prefix('@') {
         return seconds.parse::<i64>().map(|s| s.to_string()).map_err(|_| wrong());
     }
-    let parts: Vec<i64> = text.split('-').filter_map(|part| part.parse().ok()).collect();
-    let [year, month, day] = parts[..] else {
-        return Err(wrong());
-    };
-    // Days of a year are found by looking: a date is asked for once.
-    let near = (year - 1970) * 365;
-    let found = (near - 2..near + 1200).find(|days| civil(*days) == (year, month, day));
-    let found = found.filter(|_| (1970..3000).contains(&year)).ok_or_else(wrong)?;
-    Ok((found * DAY).to_string())
+    times::day(text).map(|s| s.to_string()).ok_or_else(wrong)
 }
 
 #[cfg(test)]

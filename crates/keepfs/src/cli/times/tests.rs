@@ -1,6 +1,6 @@
 //! Times as people read them.
 
-use super::{ago, date};
+use super::{ago, begin, date};
 use jiff::tz::{TimeZone, offset};
 
 #[test]
@@ -9,6 +9,15 @@ fn a_time_has_its_offset() {
     let east = TimeZone::fixed(offset(5).saturating_add(jiff::SignedDuration::from_mins(30)));
     assert_eq!(date(1_800_000_000, east), "2027-01-15 13:30:00 +05:30");
     assert_eq!(date(i64::MAX, TimeZone::UTC), "9223372036854775807 s since 1970");
+}
+
+#[test]
+fn a_day_begins_at_local_midnight() {
+    assert_eq!(begin("1970-01-02", TimeZone::UTC), Some(86_400));
+    assert_eq!(begin("2027-01-15", TimeZone::fixed(offset(5))), Some(1_799_953_200));
+    for wrong in ["", "yesterday", "2026-13-01", "2026-02-30", "2026-11-20 10:00"] {
+        assert_eq!(begin(wrong, TimeZone::UTC), None, "{wrong}");
+    }
 }
 
 #[test]
