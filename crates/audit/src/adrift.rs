@@ -8,6 +8,9 @@ use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PA
 use keepfs_format::{FromBytes, PAGE, Space};
 use std::collections::BTreeSet;
 
+/// A log of a later superblock begins so many rings behind that of the one before, and is as long, at most.
+const NEAR: u64 = 8;
+
 /// Pages of files, (inode, index), that the log had when it was written last.
 pub(crate) type Drifted = BTreeSet<(u64, u64)>;
 
@@ -30,22 +33,29 @@ pub(crate) fn losses(pool: &Pool<'_>) -> Vec<String> {
             _ => {}
         }
     }
-    // Generation 2 and all behind it were written beside one before, which no crash takes away: one is lost, the older or the newer.
-    // What was written since may tell which.
-    let generation = pool.sb.generation.get();
-    if losses.is_empty() && !superblock::has_other(pool.image, &pool.sb) {
-        let newest = pages(pool).iter().map(|page| page.head.base.get()).max();
-        match newest.filter(|base| *base > generation) {
-            Some(base) => losses.push(format!(
-                "a log page tells of a superblock of generation {base}, which is lost: the pool is as of generation {generation}, and what was written or synced since is lost"
-            )),
-            None if generation > 1 => losses.push(format!(
-                "both slots beside those of generation {generation} have no superblock: if that was the newer one, what was written or synced since is lost"
-            )),
-            None => {}
-        }
-    }
+    losses.extend(beside(pool).map(|finding| finding.to_string()));
     losses
+}
+
+/// Where both slots of one generation of superblocks are lost (S-21.10): the older or the newer one. What was written since may tell
+/// which. `None` also where it is known already that the newest one is lost.
+pub(crate) fn beside(pool: &Pool<'_>) -> Option<Finding> {
+    let is_known = |finding: &Finding| matches!(finding, Finding::SuperblockLost { .. });
+    if !has_log(pool) || pool.sink.findings.iter().any(is_known) || !superblock::is_other_lost(pool.image, &pool.sb) {
+        return None;
+    }
+    let (generation, first) = (pool.sb.generation.get(), pool.sb.log_seq.get());
+    // What another pool left in the region has other numbers (S-8.13).
+    let near = first..first.saturating_add(NEAR * pool.sb.log_pages.get());
+    let pages = pages(pool).into_iter().map(|page| page.head);
+    let newest = pages
+        .filter(|head| near.contains(&head.sequence.get()))
+        .map(|head| head.base.get())
+        .max();
+    Some(match newest.filter(|base| *base > generation) {
+        Some(base) => Finding::SuperblockNewer { generation, base },
+        None => Finding::SuperblockBeside { generation },
+    })
 }
 
 fn has_log(pool: &Pool<'_>) -> bool {

@@ -20,7 +20,7 @@ use crate::replay::{self, Replayed};
 use crate::report::{Report, Sink};
 use crate::staged::Stage;
 use crate::walk::{Options, Walk};
-use crate::{Page, map, plog, scan, superblock, walk};
+use crate::{Page, adrift, map, plog, scan, superblock, walk};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, Kind, MetaId, PAGE, PoolId, Space, mmp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,7 +164,11 @@ fn laid_out(
 fn is_mended(finding: &Finding) -> bool {
     matches!(
         finding,
-        Finding::MetaLost { .. } | Finding::MetaCopy { .. } | Finding::SuperblockCopy { .. }
+        Finding::MetaLost { .. }
+            | Finding::MetaCopy { .. }
+            | Finding::SuperblockCopy { .. }
+            | Finding::SuperblockBeside { .. }
+            | Finding::SuperblockNewer { .. }
     )
 }
 
@@ -266,8 +270,8 @@ impl<'i> Mender<'i> {
         }
         let found = scan::fill(&mut pool);
         let log = plog::read(&mut pool);
-        for finding in &pool.sink.findings {
-            if let Finding::SuperblockLost { base, .. } = finding {
+        for finding in adrift::beside(&pool).iter().chain(&pool.sink.findings) {
+            if let Finding::SuperblockLost { base, .. } | Finding::SuperblockNewer { base, .. } = finding {
                 generation = generation.max(*base);
             }
         }
@@ -335,9 +339,12 @@ impl<'i> Mender<'i> {
                         "the log is cut before group {group}: what was synced from there on is lost"
                     ));
                 }
-                Finding::SuperblockLost { base, .. } => self.act(format!(
+                Finding::SuperblockLost { base, .. } | Finding::SuperblockNewer { base, .. } => self.act(format!(
                     "superblock generation {base} was lost: the pool goes back to generation {}",
                     before.generation
+                )),
+                Finding::SuperblockBeside { generation } => self.act(format!(
+                    "both slots beside those of superblock generation {generation} get one: if a newer one was lost, what was written or synced since is lost"
                 )),
                 Finding::SuperblockFirst {} => self.act("page 0 is written anew with a superblock".into()),
                 Finding::SuperblockCopy { slot, page } => {

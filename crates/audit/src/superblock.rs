@@ -257,13 +257,14 @@ fn slot_within(start: u64, end: u64, pages: u64) -> bool {
     (0..SLOTS).any(|slot| (start..end).contains(&slot_page(slot, pages)))
 }
 
-/// Whether a slot of the other parity of generation holds a superblock, as it does from generation 2 on.
-pub(crate) fn has_other(image: &dyn Image, newest: &Superblock) -> bool {
+/// Whether a superblock of the other parity of generation is lost, the older or the newer one: its slots hold none, though they were
+/// written. That they were is known from generation 2 on, before it by what stands there: a crash tears one of two slots at most.
+pub(crate) fn is_other_lost(image: &dyn Image, newest: &Superblock) -> bool {
     let own = slots_of(newest.generation.get());
     let slots = read_slots(image);
-    slots
-        .iter()
-        .any(|slot| !own.contains(&slot.slot) && slot.valid().is_some())
+    let mut others = slots.iter().filter(|slot| !own.contains(&slot.slot));
+    let was_written = newest.generation.get() > 1 || others.clone().all(|slot| !matches!(slot.content, Content::Empty));
+    was_written && others.all(|slot| slot.valid().is_none())
 }
 
 /// Findings about the slots beside the newest superblock.

@@ -9,7 +9,7 @@ use crate::pool::{Load, Pool};
 use crate::replay::{self, Replayed};
 use crate::report::{Counts, Report, Sink};
 use crate::staged::Stage;
-use crate::{body, dir, inode, links, map, space, superblock};
+use crate::{adrift, body, dir, inode, links, map, space, superblock};
 use keepfs_format::superblock::CLEAN;
 use keepfs_format::{MetaId, Space};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -45,6 +45,9 @@ pub fn walk(image: &dyn Image, options: &Options) -> Report {
     };
     let mut pool = Pool::new(image, sb, sink);
     let replayed = recover(&mut pool);
+    if let Some(finding) = adrift::beside(&pool) {
+        pool.sink.push(finding);
+    }
     let mut walk = Walk::new(pool, replayed, *options);
     walk.run();
     walk.report()

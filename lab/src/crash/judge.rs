@@ -102,11 +102,17 @@ fn open_and_read(setting: &Setting, device: Arc<dyn Device>) -> Result<u64, Fail
     }
 }
 
-/// The whole-tree walk: no error is allowed, and no copy of a metablock that was not written when the checkpoint was.
+/// The whole-tree walk: no error is allowed, no copy of a metablock that was not written when the checkpoint was, and no generation of
+/// superblocks that looks lost (S-21.10).
 pub fn sound(image: &dyn keepfs_audit::Image, data: bool) -> Result<(), String> {
     let report = walk(image, &Options { data, limit: 20 });
-    let stale = report.findings.iter().filter(|f| matches!(f, Finding::MetaCopy { .. }));
-    let errors = report.errors().chain(stale);
+    let not_by_a_crash = |f: &&Finding| {
+        matches!(
+            f,
+            Finding::MetaCopy { .. } | Finding::SuperblockBeside { .. } | Finding::SuperblockNewer { .. }
+        )
+    };
+    let errors = report.errors().chain(report.findings.iter().filter(not_by_a_crash));
     let errors: Vec<String> = errors.map(|f| format!("[{}] {f}", f.code())).collect();
     if errors.is_empty() {
         return Ok(());

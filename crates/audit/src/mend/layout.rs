@@ -9,7 +9,7 @@ use crate::plog::page_crc;
 use crate::pool::Load;
 use crate::report::Sink;
 use crate::space::fixed_pages;
-use crate::superblock::tells_slots;
+use crate::superblock::{is_other_lost, tells_slots};
 use keepfs_codes::crc64;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::map::{CHUNKS, Chunk, DEAD, FANOUT, LIVE, MapEntry, chunk_offset, entry_offset};
@@ -262,16 +262,30 @@ fn attempt(
     }
     let mut writes = places.writes;
     let sb = superblock(mender, roots, &mut writes)?;
-    for slot in slots_of(sb.generation.get()) {
-        let mut bytes = Box::new([0; PAGE]);
-        bytes.copy_from_slice(sb.as_bytes());
-        writes.push(Write {
-            page: sb.slot_page(slot),
-            bytes,
-            is_superblock: true,
+    // Where there was none it has the same one before it, as every superblock has one beside it.
+    let before = mender.pool().age.is_without_log.then(|| sb.generation.get() - 1);
+    for generation in before.into_iter().chain([sb.generation.get()]) {
+        let sb = sealed(Superblock {
+            generation: generation.into(),
+            ..sb
         });
+        for slot in slots_of(generation) {
+            let mut bytes = Box::new([0; PAGE]);
+            bytes.copy_from_slice(sb.as_bytes());
+            writes.push(Write {
+                page: sb.slot_page(slot),
+                bytes,
+                is_superblock: true,
+            });
+        }
     }
     Ok(Some(writes))
+}
+
+/// With its CRC.
+fn sealed(mut sb: Superblock) -> Superblock {
+    sb.crc = crc64::full(&sb.as_bytes()[..superblock::CRC_OFFSET]).into();
+    sb
 }
 
 /// Entries that stay as they are, and those of the dead.
@@ -421,8 +435,12 @@ fn superblock(mender: &mut Mender<'_>, roots: [Root; 10], writes: &mut Vec<Write
     let end = mender.log;
     let mut sb = *old;
     let next = mender.generation + 1;
-    // Page 0 is written where it is what tells the others' places.
-    let skipped = !tells_slots(mender.pool().image, &old) && !slots_of(next).contains(&0);
+    let image = mender.pool().image;
+    // Page 0 is written where it is what tells the others' places; else the slots that hold none, so that the one in force stays beside.
+    let skipped = match tells_slots(image, &old) {
+        false => !slots_of(next).contains(&0),
+        true => is_other_lost(image, &old) && slots_of(next) == slots_of(old.generation.get()),
+    };
     sb.generation = (next + u64::from(skipped)).into();
     sb.incarnation = ((old.incarnation.get() + 1) % (1 << 63)).into();
     sb.seq = mender.seq.into();
@@ -444,8 +462,6 @@ fn superblock(mender: &mut Mender<'_>, roots: [Root; 10], writes: &mut Vec<Write
         }
         carry(&sb, &payload, writes);
     }
-    let crc = crc64::full(&sb.as_bytes()[..superblock::CRC_OFFSET]);
-    sb.crc = crc.into();
     Ok(sb)
 }
 

@@ -3,6 +3,7 @@
 use crate::builder::{Builder, Built, LOG_PAGES, LOG_START, PAGES};
 use crate::sample;
 use keepfs_audit::read::{Part, View};
+use keepfs_audit::{Finding, Options, walk};
 use keepfs_format::plog::Record;
 use keepfs_format::superblock::slot_page;
 
@@ -109,6 +110,45 @@ fn the_newest_superblock_may_be_the_lost_one() {
             view.losses()
         );
     }
+}
+
+/// S-21.10: a walk warns; what another pool's log left in the region tells nothing.
+#[test]
+fn a_walk_warns_of_a_generation_that_is_lost() {
+    let found = |built: &Built| walk(&built.bytes, &Options::default()).findings;
+    for (slots, generation) in [([0, 2], 3), ([1, 3], 2)] {
+        let expected = Finding::SuperblockBeside { generation };
+        assert_eq!(found(&without_slots(sample::pool(), &slots)), [expected]);
+    }
+    let mut b = sample::pool();
+    b.group(&[tail(FILE, 0)]);
+    b.group(&[tail(FILE, 1)]);
+    let first = b.sb.log_seq.get();
+    let mut built = without_slots(b, &[1, 3]);
+    built.page(LOG_START + first % LOG_PAGES).fill(0);
+    let newer = Finding::SuperblockNewer { generation: 2, base: 3 };
+    assert!(found(&built).contains(&newer), "{:?}", found(&built));
+    let sequence = first + 1 + 100 * LOG_PAGES;
+    built.page(LOG_START + (first + 1) % LOG_PAGES)[8..16].copy_from_slice(&sequence.to_le_bytes());
+    assert!(
+        found(&built).contains(&Finding::SuperblockBeside { generation: 2 }),
+        "{:?}",
+        found(&built)
+    );
+}
+
+/// Its other slots were never written, or a crash has torn the first that was.
+#[test]
+fn of_a_new_pool_one_generation_is_all() {
+    let mut b = sample::pool();
+    b.sb.generation = 1.into();
+    let mut built = without_slots(b, &[0, 2]);
+    let found = |built: &Built| walk(&built.bytes, &Options::default()).findings;
+    assert_eq!(found(&built), []);
+    built.page(0)[..512].fill(7);
+    assert_eq!(found(&built), [Finding::SuperblockOld { slot: 0, page: 0 }]);
+    built.page(PAGES / 2)[..512].fill(7);
+    assert!(found(&built).contains(&Finding::SuperblockBeside { generation: 1 }));
 }
 
 #[test]

@@ -172,6 +172,7 @@ fn json() {
 #[test]
 fn every_finding_has_a_test() {
     let tests = [
+        include_str!("adrift.rs"),
         include_str!("broken.rs"),
         include_str!("log.rs"),
         include_str!("hole.rs"),

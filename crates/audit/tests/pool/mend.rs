@@ -71,6 +71,31 @@ fn a_sound_pool_is_left_alone() {
     }
 }
 
+/// The new superblock goes to the slots that hold none, and that in force stays beside it, whether the newer one is told of or not.
+#[test]
+fn a_generation_of_superblocks_may_be_lost() {
+    for (is_told, parity) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
+        let mut built = match is_told {
+            true => sample::pool_with_log().build(),
+            false => sample::pool().build(),
+        };
+        ruin(
+            &mut built.bytes,
+            [parity, parity + 2].map(|slot| slot_page(slot, PAGES)),
+        );
+        if parity == 0 {
+            built.page(0).fill(0x77);
+        }
+        let (after, plan) = repaired(&built.bytes);
+        assert!(!plan.writes.is_empty(), "{is_told} {parity}");
+        let report = walk(&after, &Options::default());
+        assert_eq!(
+            (report.findings, slots_of(report.generation)),
+            (vec![], [parity, parity + 2])
+        );
+    }
+}
+
 #[test]
 fn each_metablock_may_be_lost() {
     for with_log in [false, true] {

@@ -358,7 +358,7 @@ pub struct Check {
 /// `keepfs salvage`.
 #[derive(Fields, Debug)]
 #[command(
-    after_help = "Exit codes: 0 everything was copied, 1 failed, 2 wrong usage, 3 what can be read was copied, and not all can be."
+    after_help = "Exit codes: 0 everything was copied, 1 failed, 2 wrong usage, 3 what can be read was copied, and not all can be, or some may be older than it was (a superblock, the map or a part of the log is lost)."
 )]
 pub struct Salvage {
     /// The pool

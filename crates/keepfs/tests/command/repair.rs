@@ -1,9 +1,10 @@
 //! `keepfs check --repair`: pools that nothing mounts are mounted again, with all that a walk reaches, and can be taken back
 //! (S-21.3, S-21.4, S-21.5, S-21.6, S-21.7, S-21.9). The engine judges: it mounts what was repaired, works on it and closes it.
 
-use super::bed::{Bed, done, fails, keepfs, run};
+use super::bed::{Bed, done, fails, keepfs, possible, run};
 use super::damage::{PAGE, Seen, grown, lost, map_of, other, pages_of, ruin, staged, tree};
 use super::json::is_as_promised;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -241,6 +242,89 @@ fn slots_of(bed: &Bed) -> Vec<u64> {
     (0..4).map(|slot| slot * pages / 4).collect()
 }
 
+/// What `check` warns of.
+fn warnings(bed: &Bed) -> Vec<String> {
+    let text = done(keepfs(["check"]).arg(bed.pool()));
+    let lines = text.lines().filter(|line| line.starts_with("warning"));
+    lines.map(str::to_owned).collect()
+}
+
+/// S-21.10: no sound pool looks as if a generation of superblocks were lost, however young it is, and wherever it was left.
+#[test]
+fn sound_pools_have_lost_no_superblock() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    let create = |words: &[&str]| drop(done(keepfs(["create"]).args(words).arg(bed.pool())));
+    create(&["--size", "64M"]);
+    for round in 0..2 {
+        for n in 0..10 {
+            assert!(warnings(&bed).is_empty(), "round {round}, {n} mounts");
+            bed.mount("keeper=off,commit=3600");
+            fs::write(bed.on("file"), vec![n; 5000]).unwrap();
+            done(Command::new("sync").arg("-f").arg(bed.dir()));
+            match n % 3 {
+                1 => {
+                    bed.end_server(Signal::KILL);
+                    done(keepfs(["unmount"]).arg(bed.dir()));
+                }
+                _ => bed.unmount(),
+            }
+        }
+        done(keepfs(["set", "label=other"]).arg(bed.pool()));
+        assert!(warnings(&bed).is_empty());
+        done(keepfs(["grow", "--size", "96M"]).arg(bed.pool()));
+        assert!(warnings(&bed).is_empty());
+        create(&["--force", "--size", "64M"]);
+    }
+    // One that has grown first of all.
+    done(keepfs(["grow", "--size", "128M"]).arg(bed.pool()));
+    assert!(warnings(&bed).is_empty());
+}
+
+/// S-21.3, S-21.10: it may have been the older or the newer one; a check warns, a repair says so and leaves two behind.
+#[test]
+fn a_generation_of_superblocks_that_is_lost_is_told() {
+    let Some((bed, _)) = grown() else { return };
+    let image = fs::read(bed.pool()).unwrap();
+    let slots = slots_of(&bed);
+    for zeros in [false, true] {
+        for lost in [[slots[0], slots[2]], [slots[1], slots[3]]] {
+            fs::write(bed.pool(), &image).unwrap();
+            match zeros {
+                false => ruin(&bed, &lost),
+                true => {
+                    let file = File::options().write(true).open(bed.pool()).unwrap();
+                    lost.iter()
+                        .for_each(|page| file.write_all_at(&[0; PAGE as usize], page * PAGE).unwrap());
+                }
+            }
+            let warned = warnings(&bed);
+            let [warning] = &warned[..] else { panic!("{warned:?}") };
+            assert!(
+                warning.contains("[superblock-beside]") || warning.contains("[superblock-newer]"),
+                "{warning}"
+            );
+            let output = run(&mut repair(&bed));
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            let said = answer(&output);
+            let actions = said["actions"].to_string();
+            assert!(
+                actions.contains("get one") || actions.contains("goes back to generation"),
+                "{actions}"
+            );
+            assert!(warnings(&bed).is_empty());
+            fs::remove_file(bed.path("undo")).unwrap();
+            let output = run(&mut repair(&bed));
+            assert_eq!((output.status.code(), &answer(&output)["pages"]), (Some(0), &0.into()));
+            bed.mount("");
+            bed.unmount();
+            bed.check();
+        }
+    }
+}
+
 /// S-21.9: nothing but the superblocks is lost.
 #[test]
 fn a_superblock_is_made_where_none_is_left() {
@@ -254,13 +338,15 @@ fn a_superblock_is_made_where_none_is_left() {
     assert!(fs::read(bed.pool()).unwrap() == broken);
     let output = run(&mut repair(&bed));
     assert_eq!(output.status.code(), Some(1), "{output:?}");
+    // There are two generations again.
+    let warned = warnings(&bed);
+    assert!(!warned.iter().any(|line| line.contains("superblock")), "{warned:?}");
     let repaired_bytes = fs::read(bed.pool()).unwrap();
-    // It can be taken back, also if it was cut short before its superblocks.
-    for is_cut in [false, true] {
+    let slots = slots_of(&bed);
+    // It can be taken back, also if it was cut short before its superblocks, or between them.
+    for cut in [&[][..], &slots, &[slots[0], slots[2]], &[slots[1], slots[3]]] {
         fs::write(bed.pool(), &repaired_bytes).unwrap();
-        if is_cut {
-            ruin(&bed, &slots_of(&bed));
-        }
+        ruin(&bed, cut);
         done(keepfs(["check", "--undo"]).arg(bed.path("undo")).arg(bed.pool()));
         assert!(fs::read(bed.pool()).unwrap() == broken);
     }

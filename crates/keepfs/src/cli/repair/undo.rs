@@ -159,7 +159,9 @@ impl Undo {
             let (id, own) = (PoolId(self.pool), PoolId(sb.pool));
             return Err(bad(file, &format!("is of pool {id}, not of {own}")));
         }
-        if sb.generation.get() != self.after && sb.generation.get() > self.before {
+        // Where there was none, the repair's has one beside it.
+        let ours = [self.after, self.after - u64::from(self.before == 0)];
+        if !ours.contains(&sb.generation.get()) && sb.generation.get() > self.before {
             let what = "was written to since it was repaired, and what was there before fits no more";
             return Err(bad(pool, what));
         }
