@@ -7,6 +7,7 @@ mod args;
 mod attach;
 mod borrowed;
 mod check;
+mod clients;
 mod completion;
 mod confine;
 mod control;

@@ -6,16 +6,17 @@
 //!
 //! What may rightly take long is waited for as long as the server gives signs of life on other connections (decision 0868).
 
+use super::clients::{Client, Clients};
 use super::registry::{self, Record};
 use super::servers;
 use super::until::Until;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread;
@@ -31,7 +32,7 @@ const BEGINNING: Duration = Duration::from_secs(20);
 const SIGN: &str = "status alive";
 /// How often who waits for an answer asks for one.
 const SIGN_EVERY: Duration = Duration::from_millis(500);
-/// Clients that are heard at a time; others wait until one of them is done.
+/// Clients that are heard at a time.
 const CLIENTS_MAX: usize = 64;
 /// Longest question, bytes.
 const QUESTION_MAX: u64 = 8192;
@@ -42,7 +43,7 @@ pub type Answers = dyn Fn(&str) -> Option<Value> + Send + Sync;
 /// Those who wait for the pool to be closed, and what they were told when it was.
 #[derive(Default)]
 struct Waiters {
-    waiting: Vec<UnixStream>,
+    waiting: Vec<Arc<UnixStream>>,
     told: Option<String>,
 }
 
@@ -69,12 +70,16 @@ impl Control {
             answers,
             answering: Mutex::new(()),
             waiters: waiters.clone(),
-            clients: Mutex::new(0),
-            gone: Condvar::new(),
         });
-        named_thread().spawn(move || {
+        let clients = Clients::new(CLIENTS_MAX, servers::HEARS);
+        thread::Builder::new().name(servers::HEARS.into()).spawn(move || {
             for client in listener.incoming().flatten() {
-                desk.hear(client);
+                let desk = desk.clone();
+                clients.hear(client, move |client| {
+                    if let Err(error) = desk.serve(client) {
+                        tracing::debug!(%error, "a client of the control socket went away");
+                    }
+                });
             }
         })?;
         Ok(Control {
@@ -106,14 +111,14 @@ impl Control {
             Err(error) => json!({"durable": false, "error": error}),
         };
         let answer = format!("{answer}\n");
-        let told = |mut waiter: UnixStream| {
+        let told = |waiter: Arc<UnixStream>| {
             // A client that does not wait any more does not matter.
-            let _ = waiter.write_all(answer.as_bytes());
-            OwnedFd::from(waiter)
+            let _ = (&*waiter).write_all(answer.as_bytes());
+            waiter.as_fd().try_clone_to_owned().ok()
         };
         let mut waiters = self.waiters.lock();
         waiters.told = Some(answer.clone());
-        waiters.waiting.drain(..).map(told).collect()
+        waiters.waiting.drain(..).filter_map(told).collect()
     }
 }
 
@@ -134,40 +139,22 @@ struct Desk {
     /// Held while a question is answered: what it changes is changed by one at a time.
     answering: Mutex<()>,
     waiters: Arc<Mutex<Waiters>>,
-    /// How many are being heard.
-    clients: Mutex<usize>,
-    gone: Condvar,
 }
 
 impl Desk {
-    /// Hears a client in a thread of its own.
-    fn hear(self: &Arc<Desk>, client: UnixStream) {
-        let mut clients = self.clients.lock();
-        self.gone.wait_while(&mut clients, |clients| *clients >= CLIENTS_MAX);
-        *clients += 1;
-        drop(clients);
-        let one = Hearing(self.clone());
-        let heard = named_thread().spawn(move || {
-            if let Err(error) = one.0.serve(client) {
-                tracing::debug!(%error, "a client of the control socket went away");
-            }
-        });
-        if let Err(error) = heard {
-            tracing::warn!(%error, "a client of the control socket was not heard");
-        }
-    }
-
-    fn serve(&self, mut client: UnixStream) -> io::Result<()> {
-        let question = question(&client, Instant::now() + PATIENCE)?;
+    fn serve(&self, client: &Client<UnixStream>) -> io::Result<()> {
+        let mut stream = &*client.connection;
+        let question = question(stream, Instant::now() + PATIENCE)?;
+        client.is_answered(true);
         if question == "wait" {
-            client.set_write_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
             // Who has the first answer may unmount at once: the pool is not closed before he is among those who are told.
             let mut waiters = self.waiters.lock();
-            writeln!(client, "{{}}")?;
+            writeln!(stream, "{{}}")?;
             return match &waiters.told {
-                Some(answer) => client.write_all(answer.as_bytes()),
+                Some(answer) => stream.write_all(answer.as_bytes()),
                 None => {
-                    waiters.waiting.push(client);
+                    waiters.waiting.push(client.connection.clone());
                     Ok(())
                 }
             };
@@ -175,7 +162,7 @@ impl Desk {
         // In one piece: a value writes itself in thousands of small ones.
         let answer = format!("{}\n", self.answer(&question));
         let until = Instant::now() + PATIENCE;
-        Until { stream: &client, until }.write_all(answer.as_bytes())
+        Until { stream, until }.write_all(answer.as_bytes())
     }
 
     fn answer(&self, question: &str) -> Value {
@@ -193,20 +180,6 @@ impl Desk {
 fn is_look(question: &str) -> bool {
     let first = question.split(' ').next().unwrap_or_default();
     ["status", "events", "get", "history"].contains(&first) || question == "scrub status"
-}
-
-/// A client that is heard.
-struct Hearing(Arc<Desk>);
-
-impl Drop for Hearing {
-    fn drop(&mut self) {
-        *self.0.clients.lock() -= 1;
-        self.0.gone.notify_one();
-    }
-}
-
-fn named_thread() -> thread::Builder {
-    thread::Builder::new().name(servers::HEARS.into())
 }
 
 /// The line that a client says, whole by `until`.

@@ -11,6 +11,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Of the mounts at `dirs`.
 fn metrics(dirs: &[&Path]) -> Metrics {
@@ -228,9 +229,12 @@ fn a_server_that_hangs_costs_its_own_figures() {
     let server = sick.server();
     kill_process(server, Signal::STOP).unwrap();
     let _going_on = GoOn(server);
-    let _silent: Vec<TcpStream> = (0..4).map(|_| exporter.connect()).collect();
+    let _silent: Vec<TcpStream> = (0..138).map(|_| exporter.connect()).collect();
+    let asked = Instant::now();
     let now = exporter.scrape();
     assert_eq!((up(&now, &well), up(&now, &sick)), (1.0, 0.0));
+    // The sick one costs two seconds and a half, those who say nothing none.
+    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
     let dir = sick.dir();
     let unknown = [("dir", dir.to_str().unwrap()), ("state", "unknown")];
     assert_eq!(now.one("keepfs_pool_state", &unknown), 1.0);

@@ -2,10 +2,10 @@
 //! (decision 0846).
 
 use super::text;
+use crate::cli::clients::{Client, Clients};
 use crate::cli::out;
 use crate::cli::until::Until;
 use crate::cli::visible::say;
-use parking_lot::{Condvar, Mutex};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ const REST_MAX: u64 = 1 << 16;
 const OK: &str = "HTTP/1.1 200 ";
 /// How long a client may take to ask, and again to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Clients at a time; others wait until one of them is done.
-const CLIENTS_MAX: u32 = 8;
+/// Clients at a time.
+const CLIENTS_MAX: usize = 8;
 
 /// Listens and answers until the process ends. Returns why that is not possible.
 pub fn serve(address: &str, page: impl Fn() -> String + Send + Sync + 'static) -> io::Error {
@@ -29,14 +29,18 @@ pub fn serve(address: &str, page: impl Fn() -> String + Send + Sync + 'static) -
         Ok(listener) => listener,
         Err(error) => return error,
     };
-    let desk = Arc::new(Desk {
-        page: Box::new(page),
-        clients: Mutex::new(0),
-        gone: Condvar::new(),
-    });
+    let desk = Arc::new(Desk { page: Box::new(page) });
+    let clients = Clients::new(CLIENTS_MAX, "keepfs-scrape");
     loop {
         match listener.accept() {
-            Ok((client, _)) => desk.hear(client),
+            Ok((client, _)) => {
+                let desk = desk.clone();
+                clients.hear(client, move |client| {
+                    if let Err(error) = desk.answer(client) {
+                        tracing::debug!(%error, "a scrape went away");
+                    }
+                });
+            }
             // The client went away, or there are no descriptors until one does.
             Err(error) => {
                 tracing::warn!(%error, "a scrape was not heard");
@@ -60,31 +64,17 @@ fn listen(address: &str) -> io::Result<TcpListener> {
 
 struct Desk {
     page: Box<dyn Fn() -> String + Send + Sync>,
-    clients: Mutex<u32>,
-    gone: Condvar,
 }
 
 impl Desk {
-    fn hear(self: &Arc<Desk>, client: TcpStream) {
-        let mut clients = self.clients.lock();
-        self.gone.wait_while(&mut clients, |clients| *clients >= CLIENTS_MAX);
-        *clients += 1;
-        drop(clients);
-        let one = Hearing(self.clone());
-        let answer = move || {
-            if let Err(error) = one.0.answer(&client) {
-                tracing::debug!(%error, "a scrape went away");
-            }
-        };
-        if let Err(error) = thread::Builder::new().name("keepfs-scrape".into()).spawn(answer) {
-            tracing::warn!(%error, "a scrape was not heard");
-        }
-    }
-
-    fn answer(&self, client: &TcpStream) -> io::Result<()> {
+    fn answer(&self, client: &Client<TcpStream>) -> io::Result<()> {
+        let stream = &*client.connection;
         let until = Instant::now() + PATIENCE;
-        let reply = match head(Until { stream: client, until }) {
-            Ok(head) => self.reply(&head),
+        let reply = match head(Until { stream, until }) {
+            Ok(head) => {
+                client.is_answered(true);
+                self.reply(&head)
+            }
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => reply(
                 "431 Request Header Fields Too Large",
                 "",
@@ -94,11 +84,12 @@ impl Desk {
             Err(error) => return Err(error),
         };
         let until = Instant::now() + PATIENCE;
-        Until { stream: client, until }.write_all(reply.as_bytes())?;
-        client.shutdown(Shutdown::Write)?;
+        Until { stream, until }.write_all(reply.as_bytes())?;
+        stream.shutdown(Shutdown::Write)?;
         if !reply.starts_with(OK) {
             // What was not read would take the refusal away from its client (a reset).
-            io::copy(&mut Until { stream: client, until }.take(REST_MAX), &mut io::sink())?;
+            client.is_answered(false);
+            io::copy(&mut Until { stream, until }.take(REST_MAX), &mut io::sink())?;
         }
         Ok(())
     }
@@ -128,16 +119,6 @@ impl Desk {
             Some("/metrics") => reply("200 OK", "", &(self.page)(), with_body),
             _ => reply("404 Not Found", "", "the metrics are at /metrics\n", with_body),
         }
-    }
-}
-
-/// A place at the desk.
-struct Hearing(Arc<Desk>);
-
-impl Drop for Hearing {
-    fn drop(&mut self) {
-        *self.0.clients.lock() -= 1;
-        self.0.gone.notify_one();
     }
 }
 

@@ -1,15 +1,12 @@
 //! What is no scrape gets a refusal, and never more room or time than a scrape.
 
 use super::{Desk, REQUEST_MAX, head};
-use parking_lot::{Condvar, Mutex};
 use std::io;
 
 #[test]
 fn only_gets_of_the_metrics_are_answered() {
     let desk = Desk {
         page: Box::new(|| "keepfs_up 1\n".into()),
-        clients: Mutex::new(0),
-        gone: Condvar::new(),
     };
     for (line, status, body) in [
         ("GET /metrics HTTP/1.1", "200", "keepfs_up 1\n"),
