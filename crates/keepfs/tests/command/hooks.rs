@@ -10,6 +10,7 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Writes a hook.
 fn hook(config: &Path, name: &str, script: &str, mode: u32) {
@@ -85,11 +86,18 @@ impl Follower {
     }
 }
 
+/// What a follower keeps of what was told of a pool; null before there is something.
+fn state_of(config: &Path, bed: &Bed) -> Value {
+    let id = bed.status()["id"].as_str().unwrap().to_owned();
+    let text = fs::read(config.join("state").join(format!("{id}.told"))).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
 /// Until the follower has seen the pool, what happens is not told as news.
 fn is_followed(config: &Path, bed: &Bed) {
-    let id = bed.status()["id"].as_str().unwrap().to_owned();
-    let file = config.join("state").join(format!("{id}.told"));
-    soon("the mount is followed", || file.exists().then_some(()));
+    soon("the mount is followed", || {
+        state_of(config, bed).is_object().then_some(())
+    });
 }
 
 #[test]
@@ -141,7 +149,12 @@ fn hooks_are_told_of_damage_deaths_states_and_scrubs() {
         all.iter().all(|part| said.contains(part)).then_some(())
     });
     assert!(!mark.exists(), "what others may write is not run");
-    // Nothing is told twice by who follows next.
+    // Nothing is told twice by who follows next, once all hooks have ended.
+    soon("what was told is kept", || {
+        let now = state_of(&config, &bed);
+        let is_kept = now["deaths"] == 1 && now["event"] != 0 && now["state"] == "DEGRADED";
+        (is_kept && now["scrub_ended_s"] == scrub["details"]["scrub"]["ended_s"]).then_some(())
+    });
     let before = ["death", "damage", "state"].map(|class| kept(&told, class, Some(&bed)).len());
     drop(follower);
     let _follower = Follower::start(&config);
@@ -152,6 +165,31 @@ fn hooks_are_told_of_damage_deaths_states_and_scrubs() {
     });
     let after = ["death", "damage", "state"].map(|class| kept(&told, class, Some(&bed)).len());
     assert_eq!(after, [before[0], before[1], before[2] + 1]);
+}
+
+/// What hooks were at when their follower was killed they are told by the next one.
+#[test]
+fn hooks_are_told_again_what_they_were_not_told() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let config = bed.path("etc");
+    let mark = config.join("begun");
+    let script = format!(
+        "[ \"$KEEPFS_CLASS $KEEPFS_DIR\" = \"death {}\" ] || exit 0; touch {}; sleep 20",
+        bed.dir().display(),
+        mark.display()
+    );
+    hook(&config, "slow", &script, 0o755);
+    let follower = Follower::start(&config);
+    is_followed(&config, &bed);
+    bed.end_server(Signal::KILL);
+    soon("a hook is at it", || mark.exists().then_some(()));
+    // Long enough for two more looks at the mount.
+    std::thread::park_timeout(Duration::from_millis(2500));
+    drop(follower);
+    fs::remove_file(config.join("hooks.d/slow")).unwrap();
+    let told = keeping(&config);
+    let _follower = Follower::start(&config);
+    soon("the death is told again", || kept(&told, "death", Some(&bed)).pop());
 }
 
 /// Of a mount that nobody serves any more, and that is mounted again.

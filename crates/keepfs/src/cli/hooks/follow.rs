@@ -3,18 +3,18 @@
 use super::event::Event;
 use super::programs::Programs;
 use super::runner::{self, Limits};
-use super::watch::Watch;
+use super::watch::{Told, Watch};
 use crate::cli::failure::Failure;
 use crate::cli::registry;
 use crate::cli::visible::{say, warn_of};
 use crate::cli::{Outcome, out};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -27,6 +27,9 @@ const AT_A_TIME: usize = 4;
 
 /// The mounts that are followed, by what nothing changes as long as they are there.
 type Followed = Arc<Mutex<BTreeSet<(String, String)>>>;
+
+/// An event, and what is there until the hooks for it have ended.
+type Waiting = (Event, Arc<()>);
 
 /// Follows until the process ends.
 pub fn run(programs: &Programs, state: &Path, limits: Limits) -> Outcome {
@@ -70,12 +73,16 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure
         .map_err(|error| Failure::Other(format!("cannot start a thread: {error}")))
 }
 
-fn follow(mut watch: Watch, tell: &SyncSender<Event>) {
+/// Follows a mount. What was told is kept when the hooks for it have ended, so that who follows next tells again what these were not
+/// told of.
+fn follow(mut watch: Watch, tell: &SyncSender<Waiting>) {
+    let mut unended: VecDeque<(Weak<()>, Option<Told>)> = VecDeque::new();
     while let Some(events) = watch.look() {
+        let (hooks, is_quiet) = (Arc::new(()), events.is_empty());
         for event in events {
-            match tell.try_send(event) {
+            match tell.try_send((event, hooks.clone())) {
                 Ok(()) => {}
-                Err(TrySendError::Full(event) | TrySendError::Disconnected(event)) => {
+                Err(TrySendError::Full((event, _)) | TrySendError::Disconnected((event, _))) => {
                     warn_of!(
                         "keepfs: too much happens for the hooks; none is told of this: {}",
                         event.summary
@@ -83,15 +90,33 @@ fn follow(mut watch: Watch, tell: &SyncSender<Event>) {
                 }
             }
         }
-        watch.keep();
+        match unended.back_mut().filter(|_| is_quiet) {
+            Some((_, told)) => *told = watch.told(),
+            None => unended.push_back((Arc::downgrade(&hooks), watch.told())),
+        }
+        drop(hooks);
+        keep_ended(&watch, &mut unended);
+        thread::sleep(LOOK_AGAIN);
+    }
+    while !unended.is_empty() {
+        keep_ended(&watch, &mut unended);
         thread::sleep(LOOK_AGAIN);
     }
 }
 
+/// Keeps what was told before the first of which the hooks have not ended.
+fn keep_ended(watch: &Watch, unended: &mut VecDeque<(Weak<()>, Option<Told>)>) {
+    while let Some((_, told)) = unended.pop_front_if(|(hooks, _)| hooks.strong_count() == 0) {
+        told.iter().for_each(|told| watch.keep(told));
+    }
+}
+
 /// Tells one event after the other.
-fn run_hooks(hear: &Mutex<Receiver<Event>>, programs: &Programs, limits: Limits) {
+fn run_hooks(hear: &Mutex<Receiver<Waiting>>, programs: &Programs, limits: Limits) {
     loop {
-        let Ok(event) = hear.lock().recv() else { return };
+        let Ok((event, _until_ended)) = hear.lock().recv() else {
+            return;
+        };
         let settings = programs.settings().unwrap_or_else(|failure| {
             warn_of!("keepfs: {failure}");
             Vec::new()

@@ -151,16 +151,19 @@ impl Watch {
         events
     }
 
-    /// Keeps what was told, for the next one who follows.
-    pub fn keep(&self) {
+    /// What was told until now, to be kept when the hooks for it have ended. `None`: of a pool that is not known yet.
+    pub fn told(&self) -> Option<Told> {
+        let mut told = self.told.clone().filter(|told| !told.state.is_empty())?;
         // What is gathered still is to be told then.
         let first = self.gathered.first().map(|event| event.number.saturating_sub(1));
-        let Some(mut told) = self.told.clone().filter(|told| !told.state.is_empty()) else {
-            return;
-        };
         told.event = first.unwrap_or(told.event);
-        if told != read(&self.folder, &self.id)
-            && let Err(error) = write(&self.folder, &self.id, &told)
+        Some(told)
+    }
+
+    /// Keeps what was told, for the next one who follows.
+    pub fn keep(&self, told: &Told) {
+        if *told != read(&self.folder, &self.id)
+            && let Err(error) = write(&self.folder, &self.id, told)
         {
             tracing::warn!(%error, folder = %self.folder.display(), "cannot keep what hooks were told; they may be told again");
         }

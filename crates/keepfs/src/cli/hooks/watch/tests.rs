@@ -111,7 +111,7 @@ fn what_was_there_at_first_is_no_news_but_for_the_state() {
         told[0].summary
     );
     assert!(watch.compare(look("DEGRADED", 3, Vec::new()), now).is_empty());
-    watch.keep();
+    watch.keep(&watch.told().unwrap());
     // Whoever follows next goes on there.
     let mut next = self::watch(folder.path());
     next.told = Some(super::read(folder.path(), "id"));
@@ -137,13 +137,13 @@ fn a_flood_of_damage_is_told_together() {
     assert!(watch.compare(damage(2), now + Duration::from_secs(1)).is_empty());
     assert!(watch.compare(damage(3), now + Duration::from_secs(2)).is_empty());
     // Who follows next is told of what waits.
-    watch.keep();
+    watch.keep(&watch.told().unwrap());
     assert_eq!(super::read(folder.path(), "id").event, 1);
     let told = watch.compare(look("ONLINE", 0, Vec::new()), now + GATHER);
     assert_eq!(told[0].summary, "/mnt: 2 damages, of which all were mended");
     assert_eq!(told[0].text, "number 2\nnumber 3");
     assert_eq!(told[0].details["events"].as_array().unwrap().len(), 2);
-    watch.keep();
+    watch.keep(&watch.told().unwrap());
     assert_eq!(super::read(folder.path(), "id").event, 3);
 }
 
