@@ -37,8 +37,14 @@ const INODES_A_PAGE: u64 = 15;
 
 const NAME: &str = "keepfs-lookups";
 const MAGIC: u64 = 0x3155_4B4C_5346_504B;
-/// Where the header tells that changes were lost while these counts lived.
+/// Where the header tells how often changes were lost while these counts lived.
 const LOST_AT: usize = 24;
+
+/// The word at `LOST_AT`: the number, and its complement in the upper half. 0: never; anything else: a server that did not count
+/// them noted it, or a stray write.
+fn word_of(losses: u32) -> u64 {
+    u64::from(losses) | u64::from(!losses) << 32
+}
 
 /// What a shard knows of its pages.
 #[derive(Default)]
@@ -52,6 +58,8 @@ struct Shard {
 /// The counts of a volume. They belong to the mount, not to the pool.
 pub(crate) struct Lookups {
     region: Region,
+    /// How often changes were lost that were noted with a number.
+    losses: u32,
     /// Numbers from here on, which no pool hands out, count as held until the mount ends.
     end: u64,
     shards: Box<[Padded<Mutex<Shard>>]>,
@@ -103,9 +111,14 @@ impl Lookups {
         }
         // The file goes on: what stands in it once, or was changed, stands in it twice again.
         twice::store(&region, 0, &right);
-        let lookups = Lookups::over(region, end);
-        if lookups.has_lost() {
-            lookups.note_lost();
+        let mut lookups = Lookups::over(region, end);
+        let counted = |word: &[u8; 8]| {
+            let word = u64::from_le_bytes(*word);
+            (word == word_of(word as u32)).then_some(word as u32)
+        };
+        let losses = twice::found(&lookups.region, LOST_AT, counted).right();
+        if losses.is_some() || lookups.has_lost() {
+            lookups.set_losses(losses.unwrap_or(0));
         }
         lookups.count_again().map_err(failed(0))?;
         Ok((lookups, found == Found::One(())))
@@ -114,6 +127,7 @@ impl Lookups {
     fn over(region: Region, end: u64) -> Lookups {
         Lookups {
             region,
+            losses: 0,
             end,
             shards: (0..SHARDS).map(|_| Padded::default()).collect(),
             written: (0..end.div_ceil(64 * A_PAGE)).map(|_| AtomicU64::new(0)).collect(),
@@ -289,8 +303,18 @@ impl Lookups {
     }
 
     /// Changes were lost that made inodes which are looked up, or a server before this one noted that (S-16.7).
-    pub fn note_lost(&self) {
-        twice::store(&self.region, LOST_AT, &1u64.to_le_bytes());
+    pub fn note_lost(&mut self) {
+        self.set_losses(self.losses.saturating_add(1));
+    }
+
+    fn set_losses(&mut self, losses: u32) {
+        self.losses = losses;
+        twice::store(&self.region, LOST_AT, &word_of(losses).to_le_bytes());
+    }
+
+    /// How often that was noted, by servers that counted it (S-16.9).
+    pub fn losses(&self) -> u32 {
+        self.losses
     }
 
     /// Whether that was noted.

@@ -40,7 +40,7 @@ impl Volume {
             .take(LOOKUPS)
             .filter(|_| !planted::forgets(Second::LookupsForgotten));
         let lost = |why| Some(Evidence::Memory(LOOKUPS, why));
-        let (lookups, found) = match left.map(|left: OwnedFd| Lookups::adopt(left, &pool, guard, seal)) {
+        let (mut lookups, found) = match left.map(|left: OwnedFd| Lookups::adopt(left, &pool, guard, seal)) {
             Some(Ok((lookups, changed))) => {
                 let changed = changed.then_some(Evidence::Twice(LOOKUPS, "header", true));
                 (lookups, changed)

@@ -95,6 +95,10 @@ impl Vfs for Volume {
         Ok(self.do_readdir(ino.0, last.get(), Much::All, &mut told)?)
     }
 
+    fn losses(&self) -> u32 {
+        self.lookups.losses()
+    }
+
     fn readdir_part(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
         Ok(self.do_readdir(ino.0, cookie, Much::Some, sink)?)
     }

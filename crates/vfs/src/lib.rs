@@ -96,6 +96,11 @@ pub trait Vfs: Send + Sync {
         self.readdir(ino, cookie, sink)
     }
 
+    /// How often changes that were answered have been lost with the memory of a server, since this was mounted (S-16.9).
+    fn losses(&self) -> u32 {
+        0
+    }
+
     /// Makes everything done to `ino` (and, by the prefix promise C-1, everything before) durable.
     fn fsync(&self, ino: Ino, data_only: bool) -> Result<()>;
 

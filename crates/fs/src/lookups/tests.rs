@@ -202,8 +202,9 @@ fn one_stray_write_into_page_0_costs_nothing() {
         .into_iter()
         .flat_map(|at| [(at, 0), (at, 0xFF)])
     {
-        let lookups = Lookups::new(&pool, Guard::Alias, false).expect("memory");
+        let mut lookups = Lookups::new(&pool, Guard::Alias, false).expect("memory");
         lookups.raise(7);
+        lookups.note_lost();
         lookups.note_lost();
         let adopt = || {
             let memory = lookups.descriptor().expect("it lasts").try_clone_to_owned();
@@ -212,12 +213,13 @@ fn one_stray_write_into_page_0_costs_nothing() {
         lookups.region.store(at, &[byte; 64]);
         let (next, changed) = adopt();
         assert!(next.held(7) && next.has_lost(), "{byte:#x} at {at}");
+        assert_eq!(next.losses(), 2, "{byte:#x} at {at}");
         let is_header = at % 2048 < 24 && (at, byte) != (2048, 0);
         assert_eq!(changed, is_header, "{byte:#x} at {at}");
         lookups.region.store(if at < 2048 { 2048 } else { 0 }, &[0; 64]);
         let (next, _) = adopt();
         assert!(
-            next.held(7) && next.has_lost(),
+            next.held(7) && next.has_lost() && next.losses() == 2,
             "{byte:#x} at {at}, and the other place later"
         );
     }
@@ -225,5 +227,12 @@ fn one_stray_write_into_page_0_costs_nothing() {
     lookups.region.store(2048, &[0; 2048]);
     let memory = lookups.descriptor().expect("it lasts").try_clone_to_owned();
     let (next, changed) = Lookups::adopt(memory.expect("again"), &pool, Guard::Alias, false).expect("adopted");
-    assert!(!changed && !next.has_lost());
+    assert!(!changed && !next.has_lost() && next.losses() == 0);
+    // A loss that a server noted which did not count them: no handle tells of it, so none is refused for it (S-16.9).
+    twice::store(&next.region, LOST_AT, &1u64.to_le_bytes());
+    let memory = next.descriptor().expect("it lasts").try_clone_to_owned();
+    let (mut after, _) = Lookups::adopt(memory.expect("again"), &pool, Guard::Alias, false).expect("adopted");
+    assert!(after.has_lost() && after.losses() == 0);
+    after.note_lost();
+    assert_eq!(after.losses(), 1);
 }

@@ -20,7 +20,10 @@ impl Dispatcher {
         if self.vfs.getattr(request.ino())?.kind() != FileKind::Dir {
             return Err(Errno::ENOTDIR);
         }
-        reply.push_struct(&OpenOut::default())
+        reply.push_struct(&OpenOut {
+            fh: self.handle_of(0),
+            ..OpenOut::default()
+        })
     }
 
     pub(super) fn readdir(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {

@@ -16,6 +16,8 @@ const COPY_MAX_32: u64 = 0xffff_f000;
 const HANDLE_DSYNC: u64 = 1;
 /// Bit of a file handle: with `O_SYNC`.
 const HANDLE_SYNC: u64 = 2;
+/// From this bit of a file handle on: how often changes had been lost when it was given (S-16.9).
+const HANDLE_LOSSES: u32 = 8;
 
 impl Dispatcher {
     pub(super) fn readlink(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
@@ -43,9 +45,28 @@ impl Dispatcher {
             CacheMode::Direct => flags::FOPEN_DIRECT_IO | flags::FOPEN_PARALLEL_DIRECT_WRITES,
         };
         OpenOut {
-            fh: handle(open),
+            fh: self.handle_of(open),
             open_flags,
             backing_id: 0,
+        }
+    }
+
+    /// The handle of a file or directory that is opened with these flags of open(2). It names nothing, so that a server knows
+    /// those which another one gave (S-20.2).
+    pub(super) fn handle_of(&self, open: u32) -> u64 {
+        let synced = match Synced::by_open(open) {
+            None => 0,
+            Some(Synced::Data) => HANDLE_DSYNC,
+            Some(Synced::All) => HANDLE_DSYNC | HANDLE_SYNC,
+        };
+        synced | u64::from(self.vfs.losses()) << HANDLE_LOSSES
+    }
+
+    /// Errors: `EIO` if changes were lost since the handle was given: what its owner wrote may be among them (S-16.9).
+    pub(super) fn has_lost_nothing(&self, handle: u64) -> Handled {
+        match handle >> HANDLE_LOSSES == u64::from(self.vfs.losses()) {
+            true => Ok(()),
+            false => Err(Errno::EIO),
         }
     }
 
@@ -65,6 +86,9 @@ impl Dispatcher {
             return Err(Errno::EFBIG);
         }
         let how = self.write_how(&args, request);
+        if !how.writeback {
+            self.has_lost_nothing(args.fh)?;
+        }
         let is_answered = how.keep_times;
         let wrote = self.vfs.write(request.ino(), args.offset, data, how);
         if is_answered && wrote == Err(Errno::ENOSPC) {
@@ -130,12 +154,25 @@ impl Dispatcher {
     }
 
     pub(super) fn fsync(&self, request: &Request<'_>) -> Handled {
-        let (ino, data_only) = fsync_args(request)?;
+        let (ino, data_only) = self.fsync_args(request)?;
         self.vfs.fsync(ino, data_only)
+    }
+
+    /// What an FSYNC or FSYNCDIR request asks [`keepfs_vfs::Vfs::fsync`] for. Errors: `EINVAL` if it is malformed; `EIO` as of
+    /// [`Dispatcher::has_lost_nothing`].
+    pub(super) fn fsync_of(&self, request: Parts<'_>) -> Result<(Ino, bool), Errno> {
+        self.fsync_args(&Request::parse(request).map_err(|_| Errno::EINVAL)?)
+    }
+
+    fn fsync_args(&self, request: &Request<'_>) -> Result<(Ino, bool), Errno> {
+        let args: FsyncIn = request.args()?;
+        self.has_lost_nothing(args.fh)?;
+        Ok((request.ino(), args.fsync_flags & flags::FSYNC_FDATASYNC != 0))
     }
 
     pub(super) fn fallocate(&self, request: &Request<'_>) -> Handled {
         let args: FallocateIn = request.args()?;
+        self.has_lost_nothing(args.fh)?;
         let mode = falloc_mode(args.mode)?;
         if args
             .offset
@@ -178,6 +215,7 @@ impl Dispatcher {
         if args.flags != 0 {
             return Err(Errno::EINVAL);
         }
+        self.has_lost_nothing(args.fh_out)?;
         let len = args.len.min(most);
         let to = Ino(args.nodeid_out);
         let target = self.vfs.getattr(to)?;
@@ -225,26 +263,6 @@ impl Synced {
             (true, true) => Some(Synced::All),
         }
     }
-}
-
-/// The handle of a file that is opened with these flags of open(2). It is nothing but two bits, so that a server knows those
-/// which another one gave (S-20.2).
-fn handle(open: u32) -> u64 {
-    match Synced::by_open(open) {
-        None => 0,
-        Some(Synced::Data) => HANDLE_DSYNC,
-        Some(Synced::All) => HANDLE_DSYNC | HANDLE_SYNC,
-    }
-}
-
-/// What an FSYNC or FSYNCDIR request asks [`keepfs_vfs::Vfs::fsync`] for. Errors: `EINVAL` if it is malformed.
-pub(super) fn fsync_of(request: Parts<'_>) -> Result<(Ino, bool), Errno> {
-    fsync_args(&Request::parse(request).map_err(|_| Errno::EINVAL)?)
-}
-
-fn fsync_args(request: &Request<'_>) -> Result<(Ino, bool), Errno> {
-    let args: FsyncIn = request.args()?;
-    Ok((request.ino(), args.fsync_flags & flags::FSYNC_FDATASYNC != 0))
 }
 
 /// How a file is opened, from the flags of open(2) and those of the request.

@@ -67,6 +67,9 @@ impl Dispatcher {
 
     pub(super) fn setattr(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
         let args: SetattrIn = request.args()?;
+        if args.valid & flags::fattr::FH != 0 && args.valid & flags::fattr::SIZE != 0 {
+            self.has_lost_nothing(args.fh)?;
+        }
         let attr = self.vfs.setattr(request.ino(), &set_attr(&args))?;
         reply.push_struct(&self.attr_out(&attr))
     }

@@ -148,7 +148,7 @@ impl Dispatcher {
 
     /// Handles FSYNC and FSYNCDIR requests with one flush for all; how it went for each.
     pub(crate) fn fsyncs<'a>(&self, requests: impl Iterator<Item = Parts<'a>>) -> Vec<Handled> {
-        let asked: Vec<Result<(Ino, bool), Errno>> = requests.map(file::fsync_of).collect();
+        let asked: Vec<Result<(Ino, bool), Errno>> = requests.map(|request| self.fsync_of(request)).collect();
         let wanted: Vec<(Ino, bool)> = asked.iter().flatten().copied().collect();
         let _span = tracing::trace_span!("request", op = Opcode::Fsync.name(), number = wanted.len()).entered();
         let done = catch_unwind(AssertUnwindSafe(|| self.vfs.fsync_all(&wanted)));

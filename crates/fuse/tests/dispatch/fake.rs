@@ -3,6 +3,7 @@
 use keepfs_fuse::{Caller, Dispatcher, Granted, MountConfig, Outcome, ReplyBuf, current_request};
 use keepfs_vfs::*;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// xorshift64*: good enough to be hostile, and the same on every machine.
@@ -29,6 +30,8 @@ pub struct Fake {
     /// Lookup counts as the file system sees them.
     pub counts: Mutex<BTreeMap<u64, i64>>,
     pub hostile: Option<Mutex<Rng>>,
+    /// How often changes were lost (S-16.9).
+    pub losses: AtomicU32,
 }
 
 /// What a dispatcher under test consists of.
@@ -158,6 +161,9 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Vfs for Fake {
+    fn losses(&self) -> u32 {
+        self.losses.load(Ordering::Relaxed)
+    }
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Entry> {
         self.note(format!("lookup {} {}", parent.0, text(name)));
         if name == b"missing" {

@@ -6,6 +6,7 @@ use keepfs_fuse::protocol::Opcode::{self, *};
 use keepfs_fuse::protocol::request::*;
 use keepfs_fuse::{CacheMode, Caller, MountConfig, Outcome, RequestId};
 use keepfs_vfs::Errno;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The calls that a good request makes.
@@ -422,6 +423,82 @@ fn what_is_owed_is_told_once_and_ends_with_the_file() {
         assert_eq!(bench.bad(write.clone()), Errno::ENOSPC);
         bench.handle(&forget);
         bench.good(by_handle.clone());
+    }
+}
+
+/// S-16.9: who has a file open since before a loss is told by each change and each fsync; reading goes on, so does what the kernel
+/// writes back, and whoever opens it again works.
+#[test]
+fn who_had_a_file_open_before_a_loss_is_told() {
+    let mut bench = Bench::polite();
+    let open = |bench: &mut Bench, op, node| {
+        let reply = bench.good(Req::new(op, node).args(&OpenIn::default()).bytes()).1;
+        long(&reply, reply.len() - 16)
+    };
+    let mut handles = vec![[open(&mut bench, Open, 5), open(&mut bench, Opendir, 1)]];
+    for losses in 1..3 {
+        bench.fake.losses.store(losses, Ordering::Relaxed);
+        handles.push([open(&mut bench, Open, 5), open(&mut bench, Opendir, 1)]);
+    }
+    for (losses, [file, dir]) in handles.into_iter().enumerate() {
+        let write = |write_flags| {
+            let args = WriteIn {
+                fh: file,
+                size: 4,
+                write_flags,
+                ..WriteIn::default()
+            };
+            Req::new(Write, 5).args(&args).raw(b"data").bytes()
+        };
+        let sync = |op, node, fh| {
+            let args = FsyncIn {
+                fh,
+                ..FsyncIn::default()
+            };
+            Req::new(op, node).args(&args).bytes()
+        };
+        let allocate = FallocateIn {
+            fh: file,
+            length: 1,
+            ..FallocateIn::default()
+        };
+        let copy = CopyFileRangeIn {
+            fh_in: file,
+            nodeid_out: 5,
+            fh_out: file,
+            len: 1,
+            ..CopyFileRangeIn::default()
+        };
+        let cut = |valid| {
+            let args = SetattrIn {
+                valid,
+                fh: file,
+                ..SetattrIn::default()
+            };
+            Req::new(Setattr, 5).args(&args).bytes()
+        };
+        let told = [
+            write(0),
+            sync(Fsync, 5, file),
+            sync(Fsyncdir, 1, dir),
+            Req::new(Fallocate, 5).args(&allocate).bytes(),
+            Req::new(CopyFileRange, 6).args(&copy).bytes(),
+            cut(1 << 3 | 1 << 6),
+        ];
+        for (which, request) in told.into_iter().enumerate() {
+            match losses {
+                2 => drop(bench.good(request)),
+                _ => assert_eq!(bench.bad(request), Errno::EIO, "{which} by a handle of {losses}"),
+            }
+        }
+        let read = ReadIn {
+            fh: file,
+            size: 10,
+            ..ReadIn::default()
+        };
+        for request in [write(1), cut(1 << 3), Req::new(Read, 5).args(&read).bytes()] {
+            bench.good(request);
+        }
     }
 }
 
