@@ -62,10 +62,30 @@ fn next_entry(staging: &File) -> u64 {
     4096 + (u64::from_le_bytes(cursor) >> 20 & 0xF_FFFF) * 8
 }
 
+/// S-16.9: `held`, which was opened before the loss, changes nothing more; whoever opens the file again does.
+fn is_told_to_who_writes(held: &File, path: &Path) {
+    let is_eio = |what: std::io::Result<()>| {
+        let error = what.expect_err("what was written may be lost");
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
+    };
+    let mut text = [0; 4];
+    held.read_exact_at(&mut text, 0).unwrap();
+    assert_eq!(&text, b"text");
+    is_eio(held.write_all_at(b"more", 4));
+    is_eio(held.sync_all());
+    is_eio(held.set_len(2));
+    let again = File::options().write(true).open(path).unwrap();
+    again.write_all_at(b"more", 4).unwrap();
+    again.sync_all().unwrap();
+    assert_eq!(fs::read(path).unwrap(), b"textmore");
+}
+
 #[test]
 fn a_stray_write_into_the_redo_before_a_death_is_told_until_it_is_noted() {
     let Some(bed) = Bed::mounted("commit=3600") else { return };
     fs::write(bed.on("before"), "text").unwrap();
+    let held = File::options().read(true).write(true).open(bed.on("before")).unwrap();
+    held.write_all_at(b"t", 0).unwrap();
     let staging = staging(&bed);
     let before = next_entry(&staging);
     fs::create_dir(bed.on("lost")).unwrap();
@@ -77,6 +97,8 @@ fn a_stray_write_into_the_redo_before_a_death_is_told_until_it_is_noted() {
     assert_eq!(unhealthy(&bed.dir()).0, 0, "nothing is lost yet");
     bed.end_server(Signal::KILL);
     assert!(bed.on("before").exists() && !bed.on("lost").exists());
+    is_told_to_who_writes(&held, &bed.on("before"));
+    drop(held);
     is_told_until_noted(&bed, "changes that were not synced are lost");
 }
 
