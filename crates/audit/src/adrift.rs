@@ -44,18 +44,26 @@ pub(crate) fn beside(pool: &Pool<'_>) -> Option<Finding> {
     if !has_log(pool) || pool.sink.findings.iter().any(is_known) || !superblock::is_other_lost(pool.image, &pool.sb) {
         return None;
     }
-    let (generation, first) = (pool.sb.generation.get(), pool.sb.log_seq.get());
-    // What another pool left in the region has other numbers (S-8.13).
-    let near = first..first.saturating_add(NEAR * pool.sb.log_pages.get());
-    let pages = pages(pool).into_iter().map(|page| page.head);
-    let newest = pages
-        .filter(|head| near.contains(&head.sequence.get()))
-        .map(|head| head.base.get())
-        .max();
+    let generation = pool.sb.generation.get();
+    let newest = later(pool).into_iter().map(|head| head.base.get()).max();
     Some(match newest.filter(|base| *base > generation) {
         Some(base) => Finding::SuperblockNewer { generation, base },
         None => Finding::SuperblockBeside { generation },
     })
+}
+
+/// The number behind all pages of the log, those of a lost superblock among them: a new log begins behind it (S-9.12).
+pub(crate) fn behind(pool: &Pool<'_>) -> u64 {
+    let numbers = later(pool).into_iter().map(|head| head.sequence.get() + 1);
+    numbers.max().unwrap_or(0)
+}
+
+/// Pages of the log from the superblock on; what another pool left in the region has other numbers (S-8.13).
+fn later(pool: &Pool<'_>) -> Vec<PageHead> {
+    let first = pool.sb.log_seq.get();
+    let near = first..first.saturating_add(NEAR * pool.sb.log_pages.get());
+    let heads = pages(pool).into_iter().map(|page| page.head);
+    heads.filter(|head| near.contains(&head.sequence.get())).collect()
 }
 
 fn has_log(pool: &Pool<'_>) -> bool {

@@ -111,7 +111,7 @@ findings! {
         "log page {sequence} builds on superblock generation {base}, newer than any slot: the newest superblock was lost";
     SuperblockBeside { generation: u64 } = "superblock-beside", Warning,
         "both slots beside those of generation {generation} have no superblock: if that was the newer one, what was written or synced since is lost";
-    SuperblockNewer { generation: u64, base: u64 } = "superblock-newer", Warning,
+    SuperblockNewer { generation: u64, base: u64 } = "superblock-newer", Error,
         "a log page tells of a superblock of generation {base}, which is lost: the pool is as of generation {generation}, and what was written or synced since is lost";
     // Map and metablocks, sections 3 and 4.
     MapEntry { id: Metablock, field: &'static str } = "map-entry", Error,

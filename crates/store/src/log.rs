@@ -221,7 +221,8 @@ pub struct Scan {
     pub durable: u64,
     /// Head behind the last whole group.
     pub head: Head,
-    /// Sequence number behind the last page accepted, whole group or not, and behind the one at which it is cut.
+    /// Sequence number behind the last page accepted, whole group or not, and behind the one at which it is cut, and all that a
+    /// lost superblock's life may have written (S-9.12).
     pub seen: u64,
     /// What ends the log, if it is damage.
     pub cut: Option<Cut>,
@@ -282,9 +283,10 @@ pub fn scan(device: &dyn Device, region: &Region, head: Head, before: &Before) -
             let mut behind = Pages::new(device, region);
             scan.cut = end::judge(page, &next, before, &mut behind, end)?;
             if let Some(cut) = &mut scan.cut {
-                scan.seen = q + 1;
-                cut.carried =
-                    carried::may_be(&head, &next, before) && !carried::is_plain(&next, before, seq, &mut behind, end)?;
+                scan.seen = cut.superblock.map_or(q, |lost| lost.told_at + region.pages) + 1;
+                cut.carried = cut.superblock.is_none()
+                    && carried::may_be(&head, &next, before)
+                    && !carried::is_plain(&next, before, seq, &mut behind, end)?;
             }
             break;
         };
@@ -322,7 +324,7 @@ struct Accepted<'p> {
 }
 
 /// The head, payload and CRC of a log page, if it is the page expected (S-9.1). Errors: it is whole and expected, but not
-/// as a log page must be (S-8.2), or the superblock it builds on was lost (S-2.3).
+/// as a log page must be (S-8.2).
 fn accept<'p>(
     region: &Region,
     page: &'p [u8],
@@ -339,15 +341,7 @@ fn accept<'p>(
     if page[CRC_OFFSET..] != crc.to_le_bytes() || head.group.get() != expected.group {
         return Ok(None);
     }
-    let base = head.base.get();
-    if base >= before.bases.end {
-        return Err(Error::BadPool(format!(
-            "log page {q} (page {}) goes on from superblock generation {base}, which is missing: the newest superblock \
-             was lost; restore the pool from a backup",
-            region.page(q)
-        )));
-    }
-    if base < before.bases.start {
+    if !before.bases.contains(&head.base.get()) {
         return Ok(None);
     }
     let used = usize::from(head.used.get());

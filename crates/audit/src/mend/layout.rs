@@ -3,6 +3,7 @@
 use super::space::Fresh;
 use super::{Mender, Refusal};
 use crate::Page;
+use crate::adrift;
 use crate::bitmap::{Set, count, ones};
 use crate::finding::Finding;
 use crate::plog::page_crc;
@@ -444,7 +445,11 @@ fn superblock(mender: &mut Mender<'_>, roots: [Root; 10], writes: &mut Vec<Write
     sb.generation = (next + u64::from(skipped)).into();
     sb.incarnation = ((old.incarnation.get() + 1) % (1 << 63)).into();
     sb.seq = mender.seq.into();
-    sb.log_seq = (old.log_seq.get() + end.seen + old.log_pages.get()).into();
+    let seen = match is_other_lost(image, &old) {
+        true => adrift::behind(mender.pool()),
+        false => 0,
+    };
+    sb.log_seq = (seen.max(old.log_seq.get() + end.seen) + old.log_pages.get()).into();
     sb.group = end.group.max(end.durable.saturating_add(1)).into();
     sb.durable = (sb.group.get() - 1).into();
     sb.chain = crc64::full(&[old.chain.get().to_le_bytes(), sb.generation.get().to_le_bytes()].concat()).into();

@@ -450,3 +450,76 @@ fn a_pool_that_is_whole_and_one_in_use_are_left_alone() {
     assert_eq!(output.status.code(), Some(4));
     assert!(answer(&output)["refused"].to_string().contains("keepfs salvage"));
 }
+
+/// The slots of the greatest generation.
+fn newest_slots(bed: &Bed) -> Vec<u64> {
+    let file = File::open(bed.pool()).unwrap();
+    let generation = |page: u64| {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, page * PAGE + 104).unwrap();
+        u64::from_le_bytes(bytes)
+    };
+    let slots = slots_of(bed);
+    let newest = slots.iter().map(|page| generation(*page)).max();
+    slots
+        .into_iter()
+        .filter(|page| Some(generation(*page)) == newest)
+        .collect()
+}
+
+/// S-9.12: behind a crash both slots of the newest superblock are lost. Nothing of it is passed over in silence, and whoever goes on from
+/// the one before is not refused later.
+#[test]
+fn the_newest_superblock_is_lost_behind_a_crash() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    done(keepfs(["create", "--size", "64M"]).arg(bed.pool()));
+    let write = |name: &str| {
+        fs::write(bed.on(name), name).unwrap();
+        File::open(bed.on(name)).unwrap().sync_all().unwrap();
+    };
+    bed.mount("keeper=off,commit=3600");
+    write("before");
+    bed.unmount();
+    bed.mount("keeper=off,commit=3600");
+    (0..20).for_each(|n| write(&format!("lost{n}")));
+    bed.end_server(Signal::KILL);
+    done(keepfs(["unmount"]).arg(bed.dir()));
+    ruin(&bed, &newest_slots(&bed));
+    let image = fs::read(bed.pool()).unwrap();
+    let output = run(keepfs(["check"]).arg(bed.pool()));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.code() == Some(4) && said.contains("superblock-newer"),
+        "{output:?}"
+    );
+    let (_, said) = fails(keepfs(["mount"]).args([bed.pool(), bed.dir()]));
+    assert!(
+        said.contains("newest superblock") && said.contains("-o cut-log"),
+        "{said}"
+    );
+    bed.mount("ro,keeper=off");
+    assert!(bed.on("before").exists() && !bed.on("lost0").exists());
+    bed.unmount();
+    for repairs in [false, true] {
+        fs::write(bed.pool(), &image).unwrap();
+        match repairs {
+            true => assert_eq!(run(&mut repair(&bed)).status.code(), Some(1)),
+            false => {
+                bed.mount("cut-log,keeper=off");
+                bed.unmount();
+            }
+        }
+        for name in ["one", "two"] {
+            bed.mount("keeper=off");
+            write(name);
+            bed.unmount();
+        }
+        bed.check();
+        bed.mount("ro,keeper=off");
+        assert!(["before", "one", "two"].iter().all(|name| bed.on(name).exists()));
+        bed.unmount();
+    }
+}

@@ -1,4 +1,5 @@
-//! Why a log ends where it does: nothing was written behind, or a page is bad and groups that were flushed are gone (S-9.7).
+//! Why a log ends where it does: nothing was written behind, or a page is bad and groups that were flushed are gone (S-9.7), or the
+//! superblock that led on is (S-9.12).
 
 use super::{AHEAD, Before, CRC_OFFSET, Head, MAGIC, PAYLOAD_OFFSET, PageHead, Pages};
 use crate::error::Error;
@@ -26,12 +27,26 @@ pub struct Cut {
     pub proved: bool,
     /// The group may be the carried one: without it the checkpoint's state cannot be had (S-9.7).
     pub carried: bool,
+    /// What ends it is that a newer superblock is lost (S-9.12).
+    pub superblock: Option<LostSuperblock>,
+}
+
+/// A superblock that a page of the log tells of, newer than the one taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LostSuperblock {
+    /// Its generation.
+    pub generation: u64,
+    /// Number of the page that tells.
+    pub told_at: u64,
 }
 
 impl Cut {
     /// What is lost by it, for people.
     pub fn loss(&self) -> &'static str {
         match self.proved {
+            true if self.superblock.is_some() => {
+                "the newest superblock is lost, and what was written or synced since: files are as they were before"
+            }
             true if self.carried => {
                 "small writes from before the last checkpoint are lost, and of which files is not known: these have older bytes, or zeros"
             }
@@ -42,6 +57,14 @@ impl Cut {
 
     /// Why the pool is not opened for writing.
     pub fn refusal(&self) -> Error {
+        if let Some(lost) = self.superblock {
+            return Error::BadPool(format!(
+                "its newest superblock (generation {} or later) is lost, of which page {} of its log tells, and with it what was \
+                 written or synced since; mount it read-only (-o ro) to see it as it was before, mount it with -o cut-log to go on \
+                 from there, or restore it from a backup",
+                lost.generation, self.page
+            ));
+        }
         let what = if self.unreadable {
             "cannot be read"
         } else {
@@ -79,6 +102,16 @@ pub(super) fn judge(
         pages,
         end,
     };
+    if let Some(lost) = behind.lost_superblock(page)? {
+        return Ok(Some(Cut {
+            page: behind.pages.region.page(lost.told_at),
+            group: expected.group,
+            unreadable: false,
+            proved: true,
+            carried: false,
+            superblock: Some(lost),
+        }));
+    }
     let is_older = page.is_some_and(|page| is_older(page, expected, behind.pages.region.pages));
     // The group of staged pages that a checkpoint carried over is told by its superblock (S-10.3).
     let proved = before.durable >= expected.group || (!is_older || behind.goes_on()?) && behind.proves(page)?;
@@ -88,6 +121,7 @@ pub(super) fn judge(
         unreadable: page.is_none(),
         proved,
         carried: false,
+        superblock: None,
     };
     Ok((cut.unreadable || proved).then_some(cut))
 }
@@ -107,6 +141,44 @@ impl Behind<'_, '_> {
             Err(error) if error.is_device_io() => Ok(None),
             bytes => bytes.map(Some),
         }
+    }
+
+    /// The superblock that led on from here, if it is lost (S-9.12). `page` is the one at which the log ends.
+    fn lost_superblock(&mut self, page: Option<&[u8]>) -> Result<Option<LostSuperblock>, Error> {
+        let (q, newer) = (self.expected.sequence, self.before.bases.end);
+        let region = *self.pages.region;
+        let goes_on = |head: &PageHead, page: &[u8]| {
+            let crc = region.crc(self.before.incarnation, self.expected.chain, page);
+            head.base.get() >= newer && head.group.get() == self.expected.group && stored(page) == Some(crc)
+        };
+        if let Some(head) = page.and_then(|page| head(page, q).filter(|head| goes_on(head, page))) {
+            return Ok(Some(LostSuperblock {
+                generation: head.base.get(),
+                told_at: q,
+            }));
+        }
+        for first in [q, q + 1] {
+            let mut before = None;
+            for place in first..self.end {
+                let of_later_life = |head: &PageHead| {
+                    let number = head.sequence.get();
+                    number > place.max(OWN_NUMBERS)
+                        && number % region.pages == place % region.pages
+                        && before.is_none_or(|before| number == before + 1)
+                };
+                let Some(head) = self.get(place)?.and_then(any_head).filter(of_later_life) else {
+                    break;
+                };
+                if head.base.get() >= newer {
+                    return Ok(Some(LostSuperblock {
+                        generation: head.base.get(),
+                        told_at: head.sequence.get(),
+                    }));
+                }
+                before = Some(head.sequence.get());
+            }
+        }
+        Ok(None)
     }
 
     /// Whether the log was written on behind a page that is as before: the pages next to it tell, and some far ones (S-9.7).

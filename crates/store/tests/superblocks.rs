@@ -1,0 +1,131 @@
+//! Both slots of the newest superblock are lost behind a crash (S-9.12): the pool is refused for writing, read-only it is as before,
+//! and with the cut it goes on, over openings and crashes.
+
+use keepfs_format::superblock::Superblock;
+use keepfs_format::{FromBytes, Kind, PAGE};
+use keepfs_media::sim::SimDevice;
+use keepfs_media::{Class, Device, PageNo};
+use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
+use std::sync::Arc;
+
+const PAGES: u64 = 4096;
+
+fn open(device: &Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<Store>, Error> {
+    let o = StoreOptions {
+        arena_bytes: 1 << 20,
+        tiny_arena: true,
+        background: false,
+        audit: keepfs_store::Equations::NONE,
+        read_only,
+        cut_log,
+        ..StoreOptions::default()
+    };
+    Store::open(device.clone(), &o)
+}
+
+/// A change of a node and of a staged page to `number`, and a sync.
+fn round(store: &Store, node: Ref, number: u64) {
+    let bytes = number.to_le_bytes();
+    let change = store.transact::<_, Error>(|t| {
+        t.put(node, 64, &bytes, Meaning::Xattr)?;
+        Ok(t.stage(5, 1, number as u32, None, 0, &bytes)?)
+    });
+    change.and_then(|()| store.sync()).expect("a round");
+}
+
+/// What the pool has.
+fn number(store: &Store, node: Ref) -> u64 {
+    let (mut number, mut page) = ([0; 8], [0; PAGE]);
+    store.view().read(node, 64, &mut number).expect("the node");
+    store.staged(5, 1, &mut page).expect("the staged page");
+    assert_eq!(page[..8], number);
+    u64::from_le_bytes(number)
+}
+
+/// Both slots of the newest superblock are not what was written.
+fn lose_newest(device: &SimDevice, zeros: bool) {
+    let mut slots = Vec::new();
+    for place in (0..4).map(|i| PageNo(i * PAGES / 4)) {
+        let mut page = [0; PAGE];
+        device.read(place, &mut page).expect("read");
+        let sb = Superblock::read_from_bytes(&page[..]).expect("a page");
+        slots.push((sb.generation.get(), place, page));
+    }
+    let newest = slots.iter().map(|(generation, ..)| *generation).max();
+    for (_, place, mut page) in slots.into_iter().filter(|(generation, ..)| Some(*generation) == newest) {
+        match zeros {
+            true => page.fill(0),
+            false => page[100] ^= 4,
+        }
+        device.write(place, &page, Class::Superblock).expect("write");
+    }
+}
+
+/// A pool of which `lives` were closed properly, and one more was killed behind `checkpoints` and some rounds.
+fn crashed(lives: u64, checkpoints: u64) -> (Arc<SimDevice>, Ref, u64) {
+    let device = Arc::new(SimDevice::new(PAGES));
+    let o = FormatOptions {
+        log_pages: Some(64),
+        ..FormatOptions::default()
+    };
+    Store::format(device.clone(), &o).expect("format");
+    let mut store = open(&device, false, false).expect("open");
+    let node = store.transact::<_, Error>(|t| Ok(t.new_node(Kind::Xattr, 0, 9)?));
+    let node = node.expect("new node");
+    let mut last = 0;
+    let mut rounds = |store: &Store| {
+        for _ in 0..3 {
+            last += 1;
+            round(store, node, last);
+        }
+    };
+    for _ in 0..lives {
+        rounds(&store);
+        store.close().expect("closed");
+        store = open(&device, false, false).expect("open");
+    }
+    rounds(&store);
+    for _ in 0..checkpoints {
+        store.checkpoint().expect("checkpoint");
+        rounds(&store);
+    }
+    store.kill();
+    (device, node, last)
+}
+
+#[test]
+fn a_lost_superblock_is_told_and_its_log_is_left_behind() {
+    for (lives, checkpoints) in [(1, 0), (2, 0), (0, 1), (1, 1), (1, 2), (0, 3)] {
+        for zeros in [true, false] {
+            let what = format!("{lives} lives, {checkpoints} checkpoints, zeros {zeros}");
+            let (device, node, last) = crashed(lives, checkpoints);
+            let whole = open(&device, true, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(number(&whole, node), last, "{what}");
+            drop(whole);
+            lose_newest(&device, zeros);
+            let refused = open(&device, false, false).map(drop).expect_err(&what).to_string();
+            assert!(refused.contains("newest superblock"), "{what}: {refused}");
+            let before = open(&device, true, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(number(&before, node), last - 3, "{what}");
+            assert!(before.log_cut().is_some_and(|cut| cut.superblock.is_some()), "{what}");
+            drop(before);
+            let store = open(&device, false, true).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(
+                store.history().events(0).iter().filter(|e| e.place == 6).count(),
+                1,
+                "{what}"
+            );
+            round(&store, node, 100);
+            store.close().expect("closed");
+            for next in [101, 102] {
+                let store = open(&device, false, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+                assert_eq!(number(&store, node), next - 1, "{what}");
+                round(&store, node, next);
+                match next {
+                    101 => store.kill(),
+                    _ => store.close().expect("closed"),
+                }
+            }
+        }
+    }
+}
