@@ -61,6 +61,7 @@ mod succeed;
 mod table;
 mod times;
 mod unmount;
+mod unserved;
 mod until;
 mod upgrade;
 mod visible;

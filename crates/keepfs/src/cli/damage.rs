@@ -79,7 +79,7 @@ fn lost_changes(entry: &Damaged) -> Option<String> {
 }
 
 fn gather(of: &Path) -> Result<Vec<Damaged>, Failure> {
-    let server = history::server_of(of);
+    let server = history::server_of(of)?;
     if let Some(record) = &server
         && let Some(list) = history::ask(record, "damage")?
     {
@@ -94,7 +94,7 @@ fn gather(of: &Path) -> Result<Vec<Damaged>, Failure> {
 }
 
 fn clear(of: &Path, json: bool) -> Outcome {
-    let server = history::server_of(of);
+    let server = history::server_of(of)?;
     let asked = server
         .as_ref()
         .map(|record| history::ask::<u64>(record, "damage clear"));

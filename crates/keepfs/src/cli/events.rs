@@ -97,7 +97,7 @@ fn line(event: &Noticed) -> String {
 
 /// Tells each event when it is noticed, those that are kept first, until the server ends.
 fn follow(of: &Path, answer: &Answer, json: bool) -> Outcome {
-    let record = history::server_of(of);
+    let record = history::server_of(of)?;
     let record = record.ok_or_else(|| Failure::Other(format!("{}: nobody serves it", of.display())))?;
     match json {
         true => {
@@ -169,7 +169,7 @@ fn json_line(event: &impl Serialize) -> Result<(), Failure> {
 }
 
 fn gather(of: &Path) -> Result<Answer, Failure> {
-    let Some(record) = history::server_of(of) else {
+    let Some(record) = history::server_of(of)? else {
         return kept(registry::settled(of), of, Server::None);
     };
     match control::ask_soon(&record, "events") {

@@ -89,7 +89,7 @@ pub fn run(args: &Get) -> Outcome {
 }
 
 fn gather(of: &Path) -> Result<Vec<Property>, Failure> {
-    let server = history::server_of(of);
+    let server = history::server_of(of)?;
     if let Some(record) = &server
         && let Some(list) = history::ask(record, "get")?
     {

@@ -11,7 +11,7 @@ use serde_json::json;
 
 /// Makes a pool larger and says what it became.
 pub fn run(args: &Grow) -> Outcome {
-    if let Some(record) = history::server_of(&args.pool) {
+    if let Some(record) = history::server_of(&args.pool)? {
         return Err(Failure::Other(format!(
             "{}: it is mounted at {}, and grows only while it is not; unmount it first",
             args.pool.display(),

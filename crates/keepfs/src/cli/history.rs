@@ -5,6 +5,7 @@ use super::failure::Failure;
 use super::image::DeviceImage;
 use super::registry::{self, Record};
 use super::unmount::patiently;
+use super::unserved::Unserved;
 use keepfs_audit::{Image, history as offline};
 use keepfs_format::MetaId;
 use keepfs_format::history::{Event, Lasting};
@@ -244,10 +245,13 @@ pub fn answer_offline(image: &dyn Image, question: &str) -> Option<Value> {
     }
 }
 
-/// The server of a mount point or pool, if it has one.
-pub fn server_of(of: &Path) -> Option<Record> {
-    let at_dir = registry::at_dir(of).ok().and_then(|(_, record)| record);
-    at_dir.or_else(|| registry::of_pool(of).into_iter().find(Record::is_mounted))
+/// The server of a mount point or pool, if it has one. Errors: it is a mount point whose server is not to be found.
+pub fn server_of(of: &Path) -> Result<Option<Record>, Failure> {
+    match registry::at_dir(of) {
+        Ok((_, Some(record))) => Ok(Some(record)),
+        Ok((mount, None)) => Err(Unserved::at(&mount.dir).failure(&mount.dir)),
+        Err(_) => Ok(registry::of_pool(of).into_iter().find(Record::is_mounted)),
+    }
 }
 
 /// Asks a server. `None`: it is dead.

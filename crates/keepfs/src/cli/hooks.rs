@@ -8,9 +8,8 @@ mod runner;
 mod watch;
 
 use super::args::{Hooks, HooksWhat};
-use super::failure::Failure;
 use super::visible::say;
-use super::{Outcome, registry, status};
+use super::{Outcome, status, unserved};
 use event::{Event, Kind};
 use programs::Programs;
 use runner::{Ended, Limits};
@@ -49,17 +48,8 @@ fn list(programs: &Programs) -> Outcome {
 fn test(programs: &Programs, dir: Option<&Path>, limits: Limits) -> Outcome {
     let mut event = Event::new(Kind::Test, "this is a test: nothing has happened");
     if let Some(dir) = dir {
-        let (mount, record) = registry::at_dir(dir)?;
-        let status = record.as_ref().map(status::live).transpose()?;
-        match status {
-            Some(status) => event = event.of(&status),
-            None => {
-                return Err(Failure::Other(format!(
-                    "{}: its server cannot be asked: only root may",
-                    mount.dir.display()
-                )));
-            }
-        }
+        let (_, record) = unserved::server_at(dir)?;
+        event = event.of(&status::live(&record)?);
     }
     let all = programs.all();
     let mut code = u8::from(all.is_empty());

@@ -3,6 +3,7 @@
 use super::args::{Keep, Mount};
 use super::failure::Failure;
 use super::options::MountOptions;
+use super::unserved::Unserved;
 use super::visible::warn_of;
 use super::{Outcome, environment, exposed, heap, identify, keep, registry, remount, serve};
 use std::io::{self, BufRead, BufReader};
@@ -79,10 +80,7 @@ pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foregrou
 /// The mount point as an absolute path without links.
 fn place(dir: &Path) -> Result<PathBuf, Failure> {
     let failed = |error: io::Error| match error.raw_os_error() {
-        Some(libc::ENOTCONN) => Failure::Other(format!(
-            "{0} is a mount whose server has died; take it away first: keepfs unmount {0}",
-            registry::settled(dir).display()
-        )),
+        Some(libc::ENOTCONN) => Unserved::Ended.failure(&registry::settled(dir)),
         _ => Failure::io("find the mount point", dir)(error),
     };
     let found = dir.canonicalize().map_err(failed)?;

@@ -3,22 +3,16 @@
 //! The kernel holds these flags; the server follows what the kernel's table of mounts says, so a remount by mount(2)
 //! without this program works as well. Here the command waits until the server has followed.
 
-use super::Outcome;
-use super::control;
 use super::failure::Failure;
 use super::options::{MountOptions, access_times_name};
-use super::registry::{self, Record};
+use super::registry::Record;
+use super::{Outcome, control, unserved};
 use std::path::Path;
 
 /// Changes the mount at `dir`.
 pub fn run(dir: &Path, given: &[String], sloppy: bool) -> Outcome {
-    let (mount, record) = registry::at_dir(dir)?;
+    let (mount, record) = unserved::server_at(dir)?;
     let dir = mount.dir.display();
-    let record = record.ok_or_else(|| {
-        Failure::Other(format!(
-            "{dir}: its server cannot be asked: only root may, and only if /run was writable"
-        ))
-    })?;
     let first = MountOptions::parse(&record.options, true)?;
     // What holds now: the options of the first day, then what remounts made of them, then what is asked.
     let as_mounted = match mount.is_read_only() {

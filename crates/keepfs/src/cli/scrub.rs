@@ -7,11 +7,11 @@ mod text;
 pub use args::Scrub;
 pub use serving::{answer, one_line, times};
 
-use super::Outcome;
 use super::control;
 use super::failure::Failure;
-use super::registry::{self, Record};
+use super::registry::Record;
 use super::visible::warn_of;
+use super::{Outcome, history, unserved};
 use args::{Start, Verb};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -133,14 +133,10 @@ fn question(start: &Start) -> Result<String, Failure> {
 
 /// The server of a mount.
 pub fn server(dir: &Path) -> Result<Record, Failure> {
-    let record = match registry::at_dir(dir) {
-        Ok((_, record)) => record,
-        Err(failure) => match registry::of_pool(dir).into_iter().find(Record::is_mounted) {
-            Some(record) => Some(record),
-            None => return Err(failure),
-        },
-    };
-    record.ok_or_else(|| Failure::Other(format!("{}: its server cannot be asked: only root may", dir.display())))
+    match history::server_of(dir)? {
+        Some(record) => Ok(record),
+        None => unserved::server_at(dir).map(|(_, record)| record),
+    }
 }
 
 /// Before the kernel is called on a mount. Errors: its server hangs.

@@ -4,6 +4,7 @@ use super::registry::Record;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A server that has begun so lately still takes over what the one before it left.
 const YOUNG_S: u64 = 10;
@@ -87,14 +88,31 @@ pub fn of(record: &Record) -> Option<Server> {
     if !record.kept {
         return look(record.pid);
     }
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers
-        .find(|pid| {
-            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            serves(&words, record)
-        })
-        .and_then(look)
+    processes()
+        .find(|(_, words)| serves(words, record))
+        .and_then(|(pid, _)| look(pid))
+}
+
+/// Whether a process is seen that serves or keeps a mount at `dir`, of whatever pool.
+pub fn is_seen_at(dir: &Path) -> bool {
+    processes().any(|(pid, words)| pid != std::process::id() && is_at(&words, dir))
+}
+
+/// All processes with their words, each of which ends with a zero.
+fn processes() -> impl Iterator<Item = (u32, Vec<u8>)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    // It may be gone by now.
+    numbers.map(|pid| (pid, fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()))
+}
+
+/// Whether these are the words of a server or a keeper at `dir`; `mount` is one that stays in the foreground.
+fn is_at(words: &[u8], dir: &Path) -> bool {
+    let mut words = words.split(|byte| *byte == 0).skip(1);
+    let serves = words
+        .next()
+        .is_some_and(|word| [&b"serve"[..], b"keep", b"mount"].contains(&word));
+    serves && words.any(|word| word == dir.as_os_str().as_bytes())
 }
 
 /// Whether these are the words of a server of this mount that a keeper started.

@@ -52,7 +52,7 @@ pub struct Set {
 /// Changes what is asked for, all of it or nothing but the limit of scrubs.
 pub fn run(args: &Set) -> Outcome {
     let (of, wanted) = sort(args)?;
-    let server = history::server_of(&of);
+    let server = history::server_of(&of)?;
     if let (true, Some(record)) = (args.new_id, &server) {
         return Err(Failure::Other(format!(
             "{}: it is mounted at {}, and gets another UUID only while it is not; unmount it first",

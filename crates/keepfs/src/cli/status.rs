@@ -24,6 +24,7 @@ use super::pause::Pause;
 #[cfg(feature = "planted")]
 use super::planted;
 use super::registry::{self, Record};
+use super::unserved::Unserved;
 use super::{Outcome, exposed, history, inject, offline, print, scrub, table};
 use keepfs::AccessTimes;
 use keepfs_format::PAGE;
@@ -500,20 +501,20 @@ fn mounted() -> Vec<Status> {
     }
     let mounts = table::mounts().into_iter();
     let others = mounts.filter(|mount| mount.is_keepfs() && !known.contains(&mount.device));
-    found.extend(others.map(|mount| unheard::unasked(&mount)));
+    found.extend(others.map(|mount| unheard::unasked(&mount, Unserved::at(&mount.dir))));
     found
 }
 
 /// A mount point or a pool.
 fn of_path(of: &Path) -> Result<Status, Failure> {
     if let Ok((mount, record)) = registry::at_dir(of) {
-        return match record {
-            Some(record) => live(&record),
-            None => Err(Failure::Other(format!(
-                "{} is mounted, but its server cannot be asked: only root may, and only if /run was writable at mount",
-                mount.dir.display()
-            ))),
+        let Some(record) = record else {
+            return match Unserved::at(&mount.dir) {
+                Unserved::Ended => Ok(unheard::unasked(&mount, Unserved::Ended)),
+                why => Err(why.failure(&mount.dir)),
+            };
         };
+        return live(&record);
     }
     let mut servers = registry::of_pool(of).into_iter();
     match servers.find(Record::is_mounted) {

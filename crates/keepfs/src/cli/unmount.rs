@@ -37,7 +37,7 @@ pub fn run(args: &Unmount) -> Outcome {
         (_, true) => How::Force,
         _ => How::Gentle,
     };
-    take_away(&mount.dir, how)?;
+    take_away(&mount.dir, how).map_err(in_use)?;
     let after = table::all_of_device(&mount.device);
     let same = |other: &&table::Mount| before.len() > 1 && before.iter().any(|was| was.dir == other.dir);
     if let Some(other) = after.iter().find(same) {
@@ -57,6 +57,17 @@ fn take_away(dir: &Path, how: How) -> Result<(), FuseError> {
         // Its connection is aborted by now, so those who use it get errors whether its name stays or goes.
         Err(FuseError::Busy { path }) if how == How::Force => keepfs_fuse::unmount(&path, How::Lazy),
         other => other,
+    }
+}
+
+/// Who uses it cannot be seen from here; what helps can be said.
+fn in_use(error: FuseError) -> Failure {
+    match &error {
+        FuseError::Busy { path } => Failure::Other(format!(
+            "{error}; `fuser -vm {}` shows by whom; with --lazy it is unmounted when they are done, with --force they get errors",
+            path.display()
+        )),
+        _ => error.into(),
     }
 }
 

@@ -1,11 +1,11 @@
 //! `keepfs upgrade`: another program takes the server's place under a live mount, the way a new server takes that of a dead one.
 
-use super::Outcome;
 use super::args::Upgrade;
 use super::control::{self, Silent};
 use super::failure::Failure;
 use super::registry::{self, Record};
 use super::visible::say;
+use super::{Outcome, unserved};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,9 @@ struct Which {
 
 /// Replaces the server of the mount.
 pub fn run(args: &Upgrade) -> Outcome {
-    let (mount, record) = registry::at_dir(&args.dir)?;
+    let (mount, record) = unserved::server_at(&args.dir)?;
     let dir = mount.dir.display();
     let failed = |why: &str| Failure::Other(format!("{dir}: {why}"));
-    let record = record.ok_or_else(|| failed("its server cannot be asked: only root may"))?;
     if !record.kept {
         return Err(failed(
             "it has no keeper (mounted with keeper=off or transport=uring): unmount it and mount it again",

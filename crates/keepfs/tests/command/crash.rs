@@ -73,8 +73,8 @@ fn mounting_over_a_dead_mount_says_what_to_do() {
     let Some(bed) = dead() else { return };
     let (code, said) = fails(&mut bed.mounting(""));
     assert_eq!(code, 1);
-    let wanted = format!("keepfs unmount {}", bed.dir().display());
-    assert!(said.contains("has died") && said.contains(&wanted), "{said}");
+    let wanted = format!("keepfs unmount -f {}", bed.dir().display());
+    assert!(said.contains("are gone") && said.contains(&wanted), "{said}");
     // It is what helps.
     bed.unmount();
     bed.mount("");

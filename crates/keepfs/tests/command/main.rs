@@ -8,6 +8,7 @@ mod crash;
 mod create;
 mod damage;
 mod damaged;
+mod ended;
 mod exposition;
 mod flushed;
 mod full_host;

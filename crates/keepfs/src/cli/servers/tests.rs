@@ -1,7 +1,8 @@
 //! Servers are told by their words, and what they do by what the kernel says.
 
-use super::{Server, serves, state_and_start};
+use super::{Server, is_at, serves, state_and_start};
 use crate::cli::registry::Record;
+use std::path::Path;
 
 #[test]
 fn a_server_is_known_by_its_words() {
@@ -20,6 +21,16 @@ fn a_server_is_known_by_its_words() {
     assert!(!serves(b"keepfs\0serve\0--kept\0/a/pool\0/mnt/a\0", &record));
     assert!(!serves(b"keepfs\0keep\0/a/pool\0/mnt/a b\0", &record));
     assert!(!serves(b"", &record));
+}
+
+#[test]
+fn a_server_is_known_by_its_mount_point_alone() {
+    let dir = Path::new("/mnt/a b");
+    assert!(is_at(b"exe\0keep\0/a/pool\0/mnt/a b\0-o\0ro\0", dir));
+    assert!(is_at(b"keepfs\0serve\0--kept\0/a/pool\0/mnt/a b\0", dir));
+    assert!(!is_at(b"keepfs\0serve\0--kept\0/a/pool\0/mnt/a\0", dir));
+    assert!(!is_at(b"keepfs\0status\0/mnt/a b\0", dir));
+    assert!(!is_at(b"", dir));
 }
 
 #[test]

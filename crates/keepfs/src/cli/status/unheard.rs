@@ -5,13 +5,18 @@ use crate::cli::failure::Failure;
 use crate::cli::figures::Status;
 use crate::cli::registry::Record;
 use crate::cli::table;
+use crate::cli::unserved::{self, Unserved};
 use std::path::Path;
 
-/// A mount whose server is not to be found: it is another user's, or has no control socket.
-pub fn unasked(mount: &table::Mount) -> Status {
+/// A mount whose server is not to be found: it is gone, another user's, or has no control socket.
+pub fn unasked(mount: &table::Mount, why: Unserved) -> Status {
     let mut status = Status::unknown(Path::new("unknown"));
     status.dir = Some(mount.dir.clone());
-    status.say("UNKNOWN", "its server cannot be asked", "ask as root");
+    let state = match why {
+        Unserved::Ended => "UNAVAIL",
+        _ => "UNKNOWN",
+    };
+    status.say(state, why.status(), &why.action(&mount.dir));
     status
 }
 
@@ -19,11 +24,11 @@ pub fn unasked(mount: &table::Mount) -> Status {
 pub fn silent(record: &Record, failure: &Failure) -> Status {
     let mut status = Status::unknown(&record.pool);
     status.dir = Some(record.dir.clone());
-    status.say(
-        "UNKNOWN",
-        &failure.to_string(),
-        "ask as root, with the keepfs that mounted it",
-    );
+    let action = match unserved::is_root() {
+        true => "ask with the keepfs that mounted it",
+        false => "ask as root, with the keepfs that mounted it",
+    };
+    status.say("UNKNOWN", &failure.to_string(), action);
     status
 }
 

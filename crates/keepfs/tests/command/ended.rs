@@ -1,0 +1,91 @@
+//! A mount that is ended from outside, as by `umount -f` of util-linux: each command says so and what to do.
+
+use super::bed::{Bed, done, fails, keepfs, run, soon};
+use std::fs;
+use std::process::Command;
+
+/// A mount in use of which umount(8) has ended the connection, what it said, and who uses it.
+fn ended(options: &str) -> Option<(Bed, String, fs::File)> {
+    let bed = Bed::mounted(options)?;
+    fs::write(bed.on("acknowledged"), "kept").unwrap();
+    let user = fs::File::open(bed.on("acknowledged")).unwrap();
+    let (code, said) = fails(Command::new("umount").arg("-f").arg(bed.dir()));
+    assert_eq!(code, 32, "{said}");
+    // Its server closes the pool first.
+    soon("the server has ended", || {
+        let status = run(keepfs(["status"]).arg(bed.dir()));
+        String::from_utf8_lossy(&status.stdout)
+            .contains("was ended from outside")
+            .then_some(())
+    });
+    Some((bed, said, user))
+}
+
+#[test]
+fn each_command_says_that_the_mount_was_ended_and_what_to_do() {
+    let Some((bed, said, _user)) = ended("commit=3600") else {
+        return;
+    };
+    assert!(said.contains("busy"), "{said}");
+    let dir = bed.dir();
+    let help = format!("keepfs unmount -f {}, then mount it again", dir.display());
+    assert_eq!(bed.line(&dir, "state"), "UNAVAIL");
+    assert_eq!(bed.line(&dir, "action"), help);
+    assert_eq!(run(keepfs(["status", "-x"]).arg(&dir)).status.code(), Some(4));
+    let all = done(&mut keepfs(["status"]));
+    assert!(all.contains(&help) && !all.contains("as root"), "{all}");
+    for words in [
+        &["events"][..],
+        &["events", "--follow"],
+        &["damage", "list"],
+        &["damage", "clear"],
+        &["get", "all"],
+        &["set", "label=x"],
+        &["grow"],
+        &["scrub", "status"],
+        &["scrub", "start"],
+        &["upgrade"],
+        &["hooks", "test"],
+        &["mount", "-o", "remount,ro", "none"],
+    ] {
+        let (code, said) = fails(keepfs(words).arg(&dir));
+        assert_eq!(code, 1, "{words:?}: {said}");
+        assert!(
+            said.contains("was ended from outside") && said.contains(&help) && !said.contains("as root"),
+            "{words:?}: {said}"
+        );
+    }
+    let (code, said) = fails(&mut bed.mounting(""));
+    assert!(code == 1 && said.contains(&help), "{said}");
+    // It is what helps, and nothing that was acknowledged is lost.
+    done(keepfs(["unmount", "-f"]).arg(&dir));
+    assert!(!bed.is_mounted());
+    bed.check();
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("acknowledged")).unwrap(), b"kept");
+}
+
+#[test]
+fn without_a_keeper_too() {
+    let Some((bed, _, _user)) = ended("keeper=off") else {
+        return;
+    };
+    assert_eq!(bed.line(&bed.dir(), "state"), "UNAVAIL");
+    done(keepfs(["unmount", "-f"]).arg(bed.dir()));
+    bed.mount("");
+    assert_eq!(fs::read(bed.on("acknowledged")).unwrap(), b"kept");
+}
+
+/// What helps is said before somebody looks for a way.
+#[test]
+fn unmount_of_a_mount_in_use_says_who_uses_it_and_how_to_end_it() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let _user = fs::File::create(bed.on("file")).unwrap();
+    let (code, said) = fails(keepfs(["unmount"]).arg(bed.dir()));
+    assert_eq!(code, 1, "{said}");
+    let who = format!("`fuser -vm {}`", bed.dir().display());
+    for part in ["busy", who.as_str(), "--lazy", "--force"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(bed.line(&bed.dir(), "state"), "ONLINE");
+}
