@@ -87,7 +87,9 @@ fn planned(path: &Path, device: &FileDevice, size: Option<u64>) -> Result<Growth
             pool: path.to_owned(),
             has: had * page,
             how: match device.is_block_device() {
-                true => "make the device larger first",
+                true => {
+                    "make the device larger first (a volume by lvextend; of a loop device the file, then `losetup -c`)"
+                }
                 false => "say how large it shall be (--size 20G)",
             },
         });

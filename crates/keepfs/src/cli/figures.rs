@@ -314,7 +314,7 @@ pub struct CauseBytes {
 }
 
 /// What is known of scrubs of a pool that is not mounted.
-pub const SCRUB: &str = "told while it is mounted; `keepfs check` reads everything of an unmounted pool";
+pub const SCRUB: &str = "told while it is mounted; `keepfs check --data` reads everything of an unmounted pool";
 
 impl Status {
     /// A pool of which nothing is known but that nothing is wrong.

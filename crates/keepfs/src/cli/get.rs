@@ -31,7 +31,7 @@ pub struct Get {
     /// For scripts: no heading, columns separated by one tab
     #[arg(short = 'H')]
     pub script: bool,
-    /// Sizes in bytes
+    /// Sizes in bytes, times in seconds since 1970
     #[arg(short = 'p')]
     pub exact: bool,
     /// Which columns
@@ -63,10 +63,14 @@ pub enum Column {
 /// Shows them.
 pub fn run(args: &Get) -> Outcome {
     let wants_all = args.names.iter().any(|name| name == "all");
-    if let Some(name) = args.names.iter().find(|name| !wants_all && !properties::is_known(name)) {
-        return Err(Failure::Usage(format!(
-            "there is no property '{name}'; `keepfs get all` shows those there are"
-        )));
+    let is_unknown = |name: &&String| name.contains('/') || !(wants_all || properties::is_known(name));
+    if let Some(name) = args.names.iter().find(is_unknown) {
+        return Err(Failure::Usage(match name.contains('/') || Path::new(name).exists() {
+            true => format!(
+                "'{name}' is no property but a path, and `keepfs get` takes one pool at a time, behind the names"
+            ),
+            false => format!("there is no property '{name}'; `keepfs get all` shows those there are"),
+        }));
     }
     let all = gather(&args.of)?;
     let shown: Vec<&Property> = match wants_all {

@@ -4,6 +4,7 @@ use super::args::{PROTECTIONS, protection};
 use super::failure::Failure;
 use super::options::{MountOptions, access_times_name};
 use super::size::Size;
+use super::times;
 use keepfs::Settings;
 use keepfs_format::{PAGE, mmp};
 use keepfs_store::Pool;
@@ -24,16 +25,10 @@ pub struct Property {
 
 /// Those that `keepfs set` takes.
 pub const SETTABLE: [&str; 4] = ["protect", "label", "mmp", "scrub-limit"];
+/// When the pool was made, seconds since 1970.
+const CREATED: &str = "created";
 /// Those that were decided when the pool was made.
-const DECIDED: [&str; 7] = [
-    "id",
-    "size",
-    "meta-copies",
-    "log-size",
-    "created",
-    "preallocated",
-    "test",
-];
+const DECIDED: [&str; 7] = ["id", "size", "meta-copies", "log-size", CREATED, "preallocated", "test"];
 /// Options of the mount.
 const OF_MOUNT: [&str; 14] = [
     "readonly",
@@ -190,7 +185,7 @@ pub fn of_pool(pool: &Pool) -> Vec<Property> {
         Property::size("size", pool.pages * PAGE as u64, "-"),
         Property::new("meta-copies", &pool.meta_copies.to_string(), "-"),
         Property::size("log-size", pool.log.pages * PAGE as u64, "-"),
-        Property::new("created", &pool.created_s.to_string(), "-"),
+        Property::new(CREATED, &pool.created_s.to_string(), "-"),
         Property::new("preallocated", yes(pool.is_preallocated), "-"),
         Property::new("test", yes(pool.is_test), "-"),
     ]
@@ -264,13 +259,18 @@ impl Property {
         }
     }
 
-    /// The value for people: sizes in units unless they are wanted exact.
+    /// The value for people: sizes in units and times of the local clock, unless they are wanted exact.
     pub fn shown(&self, exact: bool) -> String {
-        match self.value.parse() {
-            Ok(bytes) if self.is_size && !exact => Size(bytes).to_string(),
-            _ if self.value.is_empty() => "-".into(),
-            _ => self.value.clone(),
+        if self.value.is_empty() {
+            return "-".into();
         }
+        let told = match exact {
+            true => None,
+            false if self.is_size => self.value.parse().ok().map(|bytes| Size(bytes).to_string()),
+            false if self.name == CREATED => self.value.parse().ok().map(times::moment),
+            false => None,
+        };
+        told.unwrap_or_else(|| self.value.clone())
     }
 }
 

@@ -382,7 +382,7 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
         status.degraded(
             format!("{files} with lost data"),
             "file data is lost: reading it gives EIO",
-            "see to the device; restore the files that `keepfs events` names, or write what is lost anew",
+            "see to the device; `keepfs damage list` names the files: restore them or write what is lost anew; `keepfs check --data` reads all when it is unmounted",
         );
     }
 }

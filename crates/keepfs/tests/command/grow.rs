@@ -115,6 +115,7 @@ fn a_pool_on_a_device_grows_with_it() {
             .for_each(|at| file.write_all_at(&[0xA5; MIB as usize], at).unwrap());
         let (code, said) = fails(keepfs(["grow"]).arg(&device.0));
         assert!(code == 1 && said.contains("make the device larger"), "{said}");
+        assert!(said.contains("losetup -c"), "{said}");
         done(Command::new("losetup").arg("--set-capacity").arg(&device.0));
         let (code, said) = fails(keepfs(["grow", "--size", "1G"]).arg(&device.0));
         assert!(code == 1 && said.contains(&format!("only {bytes} bytes")), "{said}");

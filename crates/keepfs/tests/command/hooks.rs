@@ -283,4 +283,15 @@ fn mail_goes_to_whom_the_settings_name() {
     .unwrap();
     test();
     assert!(!sent.exists(), "of another class");
+    // It ends with the command that tells more.
+    for (class, next) in [("damage", "damage list"), ("state", "status")] {
+        let mut mail = Command::new("sh");
+        mail.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("kit/mail"));
+        let of = ["SUMMARY", "TEXT", "HOST", "ID", "LABEL", "DIR", "STATE"];
+        mail.envs(of.map(|name| (format!("KEEPFS_{name}"), "x")));
+        mail.env("PATH", &path).env("MAIL_TO", "root");
+        done(mail.env("KEEPFS_CLASS", class).env("KEEPFS_POOL", "/var/pool"));
+        let mail = fs::read_to_string(&sent).unwrap();
+        assert!(mail.ends_with(&format!("\n    keepfs {next} /var/pool\n")), "{mail}");
+    }
 }

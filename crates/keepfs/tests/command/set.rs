@@ -289,3 +289,12 @@ fn a_level_that_the_machine_has_no_memory_for_changes_nothing() {
     bed.unmount();
     bed.check();
 }
+
+#[test]
+fn get_says_that_it_takes_one_pool_at_a_time() {
+    let bed = Bed::new();
+    let (code, said) = fails(keepfs(["get", "id"]).arg(bed.pool()).arg(bed.pool()));
+    assert!(code == 2 && said.contains("takes one pool at a time"), "{said}");
+    let (code, said) = fails(keepfs(["get", "colour"]).arg(bed.pool()));
+    assert!(code == 2 && said.contains("there is no property 'colour'"), "{said}");
+}

@@ -45,6 +45,13 @@ fn what_cannot_is_refused_with_what_to_do() {
     }
 }
 
+#[test]
+fn when_a_pool_was_made_is_told_by_the_local_clock_unless_it_is_wanted_exact() {
+    let made = Property::new(CREATED, "1764187200", "-");
+    assert_eq!(made.shown(false), times::moment(1_764_187_200));
+    assert_eq!(made.shown(true), "1764187200");
+}
+
 /// A name that is shown and that nobody knows would be refused by `get` and told as unknown by `set`.
 #[test]
 fn every_property_shown_is_known() {

@@ -34,7 +34,7 @@ pub fn of(r: &Report, now_s: i64) -> String {
         format!("{pages} frames looked at by the way since it was mounted, {bad} were bad"),
     ));
     lines.push((
-        "Last of all",
+        "Last whole scrub",
         match r.rest_done_s {
             0 => "the whole device was not looked at yet".into(),
             done => times::told(done),
@@ -42,7 +42,7 @@ pub fn of(r: &Report, now_s: i64) -> String {
     ));
     lines
         .iter()
-        .map(|(name, text)| format!("{:<17}{}\n", format!("{name}:"), one_line(text)))
+        .map(|(name, text)| format!("{:<18}{}\n", format!("{name}:"), one_line(text)))
         .collect()
 }
 

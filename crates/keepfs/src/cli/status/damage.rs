@@ -54,7 +54,7 @@ pub fn damaged(list: &[Lasting], status: &mut Status) {
         status.degraded(
             format!("{} damaged and not repaired: using it gives EIO", counted(lost, "object")),
             "some objects are damaged: they, and what lies below those that are directories, cannot be used; all else works",
-            "`keepfs damage list` names them: write them anew or restore them; run `keepfs check` when it is unmounted",
+            "`keepfs damage list` names them: write them anew or restore them; run `keepfs check --data` when it is unmounted",
         );
     }
 }

@@ -156,7 +156,7 @@ fn files_with_lost_data_are_counted_until_they_are_written_anew() {
     assert_eq!(line(&live, "state"), "DEGRADED");
     assert!(line(&live, "errors").contains("1 file with lost data"));
     assert!(line(&live, "status").contains("data is lost"));
-    assert!(line(&live, "action").contains("restore the files"));
+    assert!(line(&live, "action").contains("restore them"));
     assert_eq!(volume.write(file, 0, &[3; 4096], WriteHow::default()), Ok(4096));
     assert_eq!(live.status().files_lost, 0);
     assert!(!line(&live, "errors").contains("lost data"));
