@@ -80,7 +80,7 @@ impl Volume {
         let read = !blockmap::is_written(&entry) || self.store.read_data(entry.page(), &mut page).is_ok();
         let is_right = read && (!blockmap::is_written(&entry) || crc32c::of(&page) == entry.crc.get());
         if !is_right {
-            self.lost.note(ino, index, entry);
+            self.lost.note(ino, index, entry, self.store.times_noted());
         }
         is_right
     }

@@ -24,6 +24,8 @@ pub(crate) struct Noted {
     errors: DeviceErrors,
     counts: Snapshot,
     log: bool,
+    /// How often somebody did, since the pool was opened.
+    times: u64,
 }
 
 fn mended(counts: &Snapshot) -> u64 {
@@ -33,12 +35,20 @@ fn mended(counts: &Snapshot) -> u64 {
 impl Store {
     /// Somebody takes note of all that was told until now (`keepfs damage clear`). Returns how many entries the list of damages had.
     pub fn take_note(&self) -> usize {
-        *self.noted.lock() = Noted {
+        let mut noted = self.noted.lock();
+        *noted = Noted {
             errors: self.device_errors(),
             counts: self.stats(),
             log: self.log_mended().is_some(),
+            times: noted.times + 1,
         };
+        drop(noted);
         self.history().clear_damage()
+    }
+
+    /// How often [`Store::take_note`] was called since the pool was opened: what is damaged still, and met again behind it, is told again.
+    pub fn times_noted(&self) -> u64 {
+        self.noted.lock().times
     }
 
     /// What is to be told of how the pool is, beside what is damaged now.

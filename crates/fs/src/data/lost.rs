@@ -12,36 +12,40 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most pages remembered.
 const KNOWN_MAX: usize = 1 << 16;
 
-/// Pages known to be lost, with their entries: an entry that is another one by now has healed.
+/// Pages known to be lost, with their entries: an entry that is another one by now has healed. Each with how often somebody had taken
+/// note of all that was told when it was told.
 #[derive(Default)]
 pub(crate) struct LostPages {
-    known: Mutex<BTreeMap<(u64, u64), PageEntry>>,
+    known: Mutex<BTreeMap<(u64, u64), (PageEntry, u64)>>,
     /// Why the last write-out of staged data failed, if the device refused it.
     refusal: Mutex<Option<StoreError>>,
 }
 
 impl LostPages {
-    /// Remembers a page; `true` if it was not known.
-    fn add(&self, ino: u64, index: u64, entry: PageEntry) -> bool {
+    /// Remembers a page; `true` if it was not known since somebody took note for the last time, the `noted`th.
+    fn add(&self, ino: u64, index: u64, entry: PageEntry, noted: u64) -> bool {
         let mut known = self.known.lock();
         (known.len() < KNOWN_MAX || known.contains_key(&(ino, index)))
-            && known.insert((ino, index), entry) != Some(entry)
+            && known.insert((ino, index), (entry, noted)) != Some((entry, noted))
     }
 
     /// Whether a page is remembered with this entry.
     pub fn has(&self, ino: u64, index: u64, entry: &PageEntry) -> bool {
-        self.known.lock().get(&(ino, index)) == Some(entry)
+        self.known
+            .lock()
+            .get(&(ino, index))
+            .is_some_and(|known| known.0 == *entry)
     }
 
     /// Remembers a page that the list of damages has already.
-    pub fn note(&self, ino: u64, index: u64, entry: PageEntry) {
-        self.add(ino, index, entry);
+    pub fn note(&self, ino: u64, index: u64, entry: PageEntry, noted: u64) {
+        self.add(ino, index, entry, noted);
     }
 
     fn of(&self, ino: u64) -> Vec<(u64, PageEntry)> {
         let known = self.known.lock();
         let pages = known.range((ino, 0)..=(ino, u64::MAX));
-        pages.map(|((_, index), entry)| (*index, *entry)).collect()
+        pages.map(|((_, index), (entry, _))| (*index, *entry)).collect()
     }
 
     /// Whether a page of the inode is remembered.
@@ -75,19 +79,20 @@ impl LostPages {
 
     fn healed(&self, ino: u64, index: u64, entry: PageEntry) {
         let mut known = self.known.lock();
-        if known.get(&(ino, index)) == Some(&entry) {
+        if known.get(&(ino, index)).is_some_and(|known| known.0 == entry) {
             known.remove(&(ino, index));
         }
     }
 }
 
 impl Volume {
-    /// A page of a file cannot be read back: it is remembered, told once, counted each time, and answered.
+    /// A page of a file cannot be read back: it is remembered, told once, and once more behind each time that somebody took note
+    /// of it, counted each time, and answered.
     pub(crate) fn bad_page(&self, ino: u64, index: u64, entry: &PageEntry, bad: BadData) -> Error {
         if entry.flags() != LOST {
             self.store.data_is_bad();
         }
-        if self.lost.add(ino, index, *entry) {
+        if self.lost.add(ino, index, *entry, self.store.times_noted()) {
             tracing::error!(
                 ino,
                 page = index,
@@ -105,7 +110,7 @@ impl Volume {
         let inode = self.see(|view| crate::inode::live(view, ino))?;
         for index in first..first + count {
             let entry = self.entry_at(ino, &inode, index)?;
-            self.lost.add(ino, index, entry);
+            self.lost.add(ino, index, entry, self.store.times_noted());
         }
         Ok(())
     }

@@ -215,6 +215,14 @@ fn an_unreadable_page_costs_one_page() {
     let told = volume.store().history().damage();
     let [bad] = &told[..] else { panic!("{told:?}") };
     assert_eq!((bad.verdict, bad.inode, bad.from), (8, cut.ino.0, 4096));
+    // Behind `damage clear` what is still damaged is told again, once, and counted as before (S-18.8).
+    assert_eq!(volume.store().take_note(), 1);
+    for count in 1..=3 {
+        assert_eq!(read(&volume, cut.ino, 4096, 1), Err(Errno::EIO));
+        let told = volume.store().history().damage();
+        let [bad] = &told[..] else { panic!("{told:?}") };
+        assert_eq!((bad.inode, bad.from, bad.count), (cut.ino.0, 4096, count));
+    }
 }
 
 /// Files, each made durable by a group of one page, after a power cut; the pages of the log, and the one behind it.
