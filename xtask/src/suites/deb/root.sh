@@ -48,15 +48,24 @@ try "same files" same_trees
 try "unmount" umount /mnt
 try "fsck" fsck.keepfs /tmp/pool
 try "mount again" mount /mnt
+# What is asked of systemd, which is not here.
+mkdir -p /run/systemd/system
+printf '#!/bin/sh\ntest ! -e /usr/lib/systemd/system/keepfs-hooks.service || echo "$*" >> /tmp/asked\n' > /usr/local/bin/systemctl
+chmod 755 /usr/local/bin/systemctl
 try "remove under a mount" dpkg -r keepfs
 cp /said /tmp/said
+try "timers are stopped before their files go" grep -qx 'stop keepfs-scrub@\*.timer' /tmp/asked
+rm -r /run/systemd/system /usr/local/bin/systemctl
 try "it says so" grep -q '/mnt stays mounted' /tmp/said
 try "the mount goes on" sh -c 'echo more > /mnt/more && cat /mnt/open'
 try "unmount without the program" umount /mnt
 mkdir -p /etc/systemd/system/timers.target.wants
 ln -s /usr/lib/systemd/system/keepfs-scrub@.timer /etc/systemd/system/timers.target.wants/keepfs-scrub@mnt.timer
+mkdir -p /var/lib/prometheus/node-exporter
+touch /var/lib/prometheus/node-exporter/keepfs.prom
 try "purge" dpkg -P keepfs
 rmdir --ignore-fail-on-non-empty /etc/systemd/system/timers.target.wants
+rmdir -p --ignore-fail-on-non-empty /var/lib/prometheus/node-exporter
 everything > /after
 try "nothing is left" diff /before /after
 try "nor while it runs" not test -e /run/keepfs
