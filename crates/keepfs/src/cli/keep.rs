@@ -15,12 +15,13 @@ pub mod wire;
 use super::args::Keep;
 use super::deserted::Private;
 use super::failure::Failure;
+use super::logging::{self, About};
 use super::options::MountOptions;
 use super::succeed::{CONNECTION, EVENTS};
 use super::visible::say;
 use super::{Outcome, attach, registry, serve, succeed};
 use held::Held;
-use life::{Child, End, Last, Program};
+use life::{Child, End, Last, OWN, Program};
 use lives::{Begin, Death, Lives};
 use rustix::mm::{MlockAllFlags, mlockall};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -31,6 +32,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Child as Process;
+use std::time::Duration;
 
 /// A keeper, between the lives of its servers.
 struct Keeper {
@@ -42,6 +44,10 @@ struct Keeper {
     signals: UnixStream,
     /// The words of this keeper, for the next one.
     words: Vec<OsString>,
+    /// For what it has to tell itself.
+    about: About,
+    /// How often in a row no server could be started.
+    failed_starts: u32,
     /// The next keeper, if this one dies.
     spare: Option<Spare>,
     /// So many more are started when they die.
@@ -72,7 +78,7 @@ fn begin(args: &Keep) -> Result<Keeper, Failure> {
     if !args.foreground {
         leave_the_starter()?;
     }
-    let program = Program::of(args);
+    let program = Program::of(args).map_err(Failure::io("open", Path::new(OWN)))?;
     endure();
     Ok(Keeper {
         program,
@@ -80,6 +86,8 @@ fn begin(args: &Keep) -> Result<Keeper, Failure> {
         lives: Lives::new(options.restarts),
         begin: Begin::first(std::process::id()),
         words: words(args),
+        about: serve::about(&args.pool, &args.dir),
+        failed_starts: 0,
         spare: None,
         spares_left: SPARES,
         signals: signals().map_err(|e| Failure::Other(format!("cannot wait for signals: {e}")))?,
@@ -130,12 +138,55 @@ impl Keeper {
         loop {
             self.provide_spare();
             let child = Child::start(&self.program, first, &self.held, &self.begin);
-            let child = child.map_err(Failure::io("start", self.program.path()))?;
-            if let Some(code) = self.see_to_its_end(child, first) {
+            let last = match child {
+                Ok(child) => {
+                    self.failed_starts = 0;
+                    self.see_to_its_end(child, first)
+                }
+                Err(error) if first => return Err(Failure::io("start", Path::new(OWN))(error)),
+                Err(error) => self.not_started(&error),
+            };
+            if let Some(code) = last {
                 return Ok(code);
             }
             first = false;
         }
+    }
+
+    /// No server could be started: other programs are tried, then it is waited. The exit code, if nothing has helped (S-16.10).
+    fn not_started(&mut self, error: &io::Error) -> Option<u8> {
+        if self.program.restore(false) || self.program.return_to_own() {
+            self.drop_spare();
+            self.tell(&format!(
+                "the program that `keepfs upgrade` named cannot be started ({error}); servers are of the one before"
+            ));
+            return None;
+        }
+        self.failed_starts += 1;
+        if self.failed_starts == STARTS {
+            self.tell_the_end(&format!("none could be started: {error}"));
+            return Some(1);
+        }
+        if self.failed_starts == 1 {
+            self.tell(&format!(
+                "no server can be started ({error}); tried again each second, {STARTS} times"
+            ));
+        }
+        std::thread::sleep(BETWEEN_STARTS);
+        None
+    }
+
+    /// Tells what no server can. A machine without a log of the system has the events all the same.
+    fn tell(&self, text: &str) {
+        let events = self.held.get(EVENTS).and_then(|item| item.descriptors.first());
+        logging::tell_alone(self.about.clone(), events, text);
+    }
+
+    /// The last that is told of a mount.
+    fn tell_the_end(&self, why: &str) {
+        self.tell(&format!(
+            "this mount has no server any more ({why}); unmount it and mount it again, what was synced is there"
+        ));
     }
 
     /// Takes over a server whose keeper, `before`, has died, and its successors.
@@ -160,7 +211,7 @@ impl Keeper {
         if self.spare.is_some() {
             return;
         }
-        match Spare::start(self.program.path(), &self.words) {
+        match Spare::start(&self.program.path(), &self.words) {
             Ok((spare, item)) => {
                 self.held.put(SPARE, item);
                 self.spare = Some(spare);
@@ -224,7 +275,7 @@ impl Keeper {
                 let _ = child.hand_spare(&self.held);
             }
         };
-        let how = match end {
+        let (how, code) = match end {
             End::Orderly(last) => {
                 let code = last.code;
                 self.let_go(last);
@@ -237,20 +288,27 @@ impl Keeper {
                 return Some(code.unwrap_or(1));
             }
             End::MadeRoom(wish) => {
-                if let Some(path) = wish {
-                    self.program.replace(path);
+                match wish.map(|path| self.program.replace(&path)) {
                     // The next keeper is of the new program too.
-                    self.drop_spare();
+                    Some(Ok(())) => self.drop_spare(),
+                    Some(Err(error)) => self.tell(&format!(
+                        "the program that `keepfs upgrade` named cannot be opened ({error}); servers are of the one before"
+                    )),
+                    None => {}
                 }
                 self.begin.next(None);
                 return None;
             }
-            End::Died { how, .. } => how,
+            End::Died { how, code } => (how, code),
         };
         if self.program.restore(child.was_ready()) {
             // The new program does not even start: back to the one that did.
             self.drop_spare();
-            self.begin.next(Some(Death::now(how)));
+            self.tell(&format!(
+                "the program that `keepfs upgrade` named ended before it served ({how}); servers are of the one before"
+            ));
+            // One that ends by itself has refused, or is no server.
+            self.begin.next(code.is_none().then(|| Death::now(how)));
             return None;
         }
         self.begin.next(Some(Death::now(how)));
@@ -260,10 +318,17 @@ impl Keeper {
                 None
             }
             // Not even a server that refuses everything lives: the mount ends as without a keeper.
-            None => Some(1),
+            None => {
+                self.tell_the_end("they died too often");
+                Some(1)
+            }
         }
     }
 }
+
+/// How often in a row it is tried to start a server: what keeps a machine from starting programs may pass.
+const STARTS: u32 = 60;
+const BETWEEN_STARTS: Duration = Duration::from_secs(1);
 
 /// Spares that may die before none is started any more.
 const SPARES: u32 = 16;

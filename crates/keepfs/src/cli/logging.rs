@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use system::System;
 use tracing::field::{Field, Visit};
-use tracing::{Event as Traced, Subscriber};
+use tracing::{Event as Traced, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -39,6 +39,18 @@ pub struct Event {
     pub part: String,
     /// What.
     pub text: String,
+}
+
+impl Event {
+    fn now(level: Level, part: &str, text: String) -> Event {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Event {
+            time_s: now.as_secs(),
+            level: level.as_str().to_ascii_lowercase(),
+            part: part.to_owned(),
+            text,
+        }
+    }
 }
 
 /// The last events, warnings and errors only; kept in a file too once there is one.
@@ -110,13 +122,8 @@ impl<S: Subscriber> Layer<S> for Ring {
         }
         let mut words = Words::default();
         event.record(&mut words);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let event = Event {
-            time_s: now.as_secs(),
-            level: meta.level().as_str().to_ascii_lowercase(),
-            part: meta.target().split("::").next().unwrap_or_default().to_owned(),
-            text: words.message.clone() + &words.fields,
-        };
+        let part = meta.target().split("::").next().unwrap_or_default();
+        let event = Event::now(*meta.level(), part, words.message.clone() + &words.fields);
         self.push(event, &words.given);
     }
 }
@@ -183,4 +190,14 @@ pub fn of_server(to: LogTo, about: About) -> Ring {
         }
     }
     ring
+}
+
+/// Tells one error while there is no server: to the system's log, and to `events`, the file in which those of the mount are kept.
+pub fn tell_alone(about: About, events: Option<&OwnedFd>, text: &str) {
+    let event = Event::now(Level::ERROR, "keepfs", text.to_owned());
+    if let Ok(mut system) = System::connect(about) {
+        system.tell(&event, &[]);
+    }
+    // Nobody can be told of a failure: this is where telling ends.
+    let _ = events.map(|events| journal::append(events, &event));
 }

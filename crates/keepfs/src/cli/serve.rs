@@ -141,7 +141,7 @@ fn leave_the_starter(args: &Serve, log: Option<&File>, kept: Option<&Kept>) -> R
 }
 
 /// What the system's log is told of who logs.
-fn about(pool: &Path, dir: &Path) -> logging::About {
+pub fn about(pool: &Path, dir: &Path) -> logging::About {
     logging::About {
         pool: pool.display().to_string(),
         dir: dir.display().to_string(),

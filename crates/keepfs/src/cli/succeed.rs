@@ -348,10 +348,13 @@ fn failing(
 
 /// Tells of the death before. `by_guard`: a guard ended that server.
 fn tell(told: &Begin, by_guard: bool, last_words: &str) {
-    let Some(death) = &told.last_death else { return };
-    if !told.after_death {
+    let Some(death) = told.last_death.as_ref().filter(|_| told.after_death) else {
+        // A program that was refused may have said why.
+        if !last_words.is_empty() {
+            tracing::warn!(last_words, "what came before this server said something at its end");
+        }
         return;
-    }
+    };
     match last_words {
         // Told of by the pool's history too, once that is open.
         _ if by_guard => {

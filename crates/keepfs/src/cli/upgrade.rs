@@ -7,6 +7,9 @@ use super::registry::{self, Record};
 use super::visible::say;
 use super::{Outcome, unserved};
 use serde_json::Value;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// What of a server tells it from others.
@@ -27,6 +30,7 @@ pub fn run(args: &Upgrade) -> Outcome {
         ));
     }
     let program = program(args.program.as_deref())?;
+    open(&program).map_err(Failure::io("use as program", &program))?;
     let before = which(&record)?;
     // For the keeper: which program it is, no server is believed.
     registry::wish(record.pid, &program).map_err(|e| failed(&format!("its keeper cannot be told: {e}")))?;
@@ -62,6 +66,19 @@ fn program(given: Option<&Path>) -> Result<PathBuf, Failure> {
     match given {
         Some(path) => path.canonicalize().map_err(Failure::io("find", path)),
         None => std::env::current_exe().map_err(Failure::io("find", Path::new("/proc/self/exe"))),
+    }
+}
+
+/// A program, open to be started and no more. Errors: there is none that may be started; those of the file system.
+pub fn open(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
+    let found = file.metadata()?;
+    match found.is_file() && found.mode() & 0o111 != 0 {
+        true => Ok(file),
+        false => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is no file that may be executed",
+        )),
     }
 }
 

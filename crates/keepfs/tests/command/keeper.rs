@@ -5,7 +5,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -16,6 +16,10 @@ fn keeper(bed: &Bed) -> Pid {
 
 fn deaths(bed: &Bed) -> u64 {
     bed.status()["keeper"]["deaths"].as_u64().unwrap()
+}
+
+fn events(bed: &Bed) -> String {
+    done(keepfs(["events"]).arg(bed.pool()))
 }
 
 /// Kills a process and waits until it is gone.
@@ -424,11 +428,86 @@ fn another_program_takes_the_servers_place() {
     let (code, said) = fails(keepfs(["upgrade"]).arg(bed.dir()).arg(&broken));
     assert_eq!(code, 1);
     assert!(said.contains("the one before goes on"), "{said}");
+    // It was no server that died, and is told.
+    assert_eq!(deaths(&bed), 1);
+    let told = "ended before it served (exit code 0)";
+    assert!(events(&bed).contains(told), "{}", events(&bed));
+    fs::write(&broken, "text").unwrap();
+    fs::set_permissions(&broken, fs::Permissions::from_mode(0o644)).unwrap();
+    let (_, said) = fails(keepfs(["upgrade"]).arg(bed.dir()).arg(&broken));
+    assert!(said.contains("no file that may be executed"), "{said}");
     file.write_all(b" all").unwrap();
     drop(file);
     assert_eq!(fs::read(bed.on("open")).unwrap(), b"before after all");
     bed.unmount();
     bed.check();
+}
+
+/// A package's removal takes the program away that its upgrade gave to the mount: servers and keepers go on. S-16.10
+#[test]
+fn a_program_that_is_removed_is_started_all_the_same() {
+    let Some(bed) = Bed::mounted("keeper=on,commit=3600") else {
+        return;
+    };
+    let copy = bed.path("keepfs-new");
+    copy_program(super::bed::KEEPFS, &copy);
+    done(keepfs(["upgrade"]).arg(bed.dir()).arg(&copy));
+    fs::remove_file(&copy).unwrap();
+    for round in ["first", "second"] {
+        fs::write(bed.on(round), "text").unwrap();
+        bed.end_server(Signal::KILL);
+        assert_eq!(fs::read(bed.on(round)).unwrap(), b"text");
+    }
+    let exe = fs::read_link(format!("/proc/{}/exe", bed.server())).unwrap();
+    assert!(exe.to_string_lossy().contains("keepfs-new (deleted)"), "{exe:?}");
+    assert_eq!(deaths(&bed), 2);
+    end(keeper(&bed), Signal::KILL);
+    fs::write(bed.on("third"), "text").unwrap();
+    while bed.status()["keeper"]["alive"] != true {
+        std::thread::yield_now();
+    }
+    bed.end_server(Signal::KILL);
+    assert_eq!(fs::read(bed.on("third")).unwrap(), b"text");
+    bed.unmount();
+    bed.check();
+}
+
+/// The program that a mount was upgraded to cannot be started any more: the one that the keeper is serves, and that is told. S-16.10
+#[test]
+fn a_keeper_goes_back_to_its_own_program() {
+    let Some(bed) = Bed::mounted("keeper=on,commit=3600") else {
+        return;
+    };
+    let copy = bed.path("keepfs-new");
+    copy_program(super::bed::KEEPFS, &copy);
+    done(keepfs(["upgrade"]).arg(bed.dir()).arg(&copy));
+    fs::write(bed.on("file"), "text").unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).unwrap();
+    bed.end_server(Signal::KILL);
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+    let exe = fs::read_link(format!("/proc/{}/exe", bed.server())).unwrap();
+    assert_eq!(exe, PathBuf::from(super::bed::KEEPFS));
+    assert_eq!(deaths(&bed), 1);
+    let told = events(&bed);
+    assert!(told.contains("cannot be started (Permission denied"), "{told}");
+    assert!(told.contains("signal 9"), "{told}");
+    bed.unmount();
+    bed.check();
+}
+
+/// The last word of a mount whose servers all died is the keeper's. S-16.10
+#[test]
+fn a_mount_that_nobody_serves_any_more_says_so() {
+    let Some(bed) = Bed::mounted("keeper=on,restarts=0") else {
+        return;
+    };
+    let keeper = pidfd_open(keeper(&bed), PidfdFlags::empty()).unwrap();
+    (0..3).for_each(|_| bed.end_server(Signal::KILL));
+    poll(&mut [PollFd::new(&keeper, PollFlags::IN)], None).unwrap();
+    let told = events(&bed);
+    assert!(told.contains("this mount has no server any more"), "{told}");
+    drop(keepfs(["unmount", "--lazy"]).arg(bed.dir()).output().unwrap());
+    bed.mount("");
 }
 
 /// Every end that is not in order is survived, whatever signal it was.

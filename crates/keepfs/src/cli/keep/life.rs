@@ -7,31 +7,32 @@ use super::wire::{self, Message};
 use crate::cli::args::Keep;
 use crate::cli::deserted::{self, Private};
 use crate::cli::succeed::{CONNECTION, ROOMS};
-use crate::cli::{attach, environment, heap, registry, serve};
+use crate::cli::{attach, environment, heap, registry, serve, upgrade};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus, Stdio};
 
-/// What is started as server.
+/// What is started as server: an open file, which stays what it is whatever becomes of its path (S-16.10).
 pub struct Program {
-    path: PathBuf,
+    open: File,
     /// What it was before it was replaced by one that has not served yet.
-    former: Option<PathBuf>,
+    former: Option<File>,
     words: Vec<OsString>,
     foreground: bool,
 }
 
 impl Program {
-    /// This program, with the words of `args`.
-    pub fn of(args: &Keep) -> Program {
+    /// This program, with the words of `args`. Errors: it cannot be opened.
+    pub fn of(args: &Keep) -> io::Result<Program> {
         let mut words = vec![
             "serve".into(),
             "--kept".into(),
@@ -43,35 +44,52 @@ impl Program {
         }
         words.extend(args.sloppy.then(|| "--sloppy".into()));
         words.extend(args.foreground.then(|| "--foreground".into()));
-        Program {
-            path: "/proc/self/exe".into(),
+        Ok(Program {
+            open: upgrade::open(Path::new(OWN))?,
             former: None,
             words,
             foreground: args.foreground,
-        }
+        })
     }
 
-    /// What is started.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// What is started, for this process and its children until they are another program.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.open.as_raw_fd()).into()
     }
 
-    /// From here on `path` is started.
-    pub fn replace(&mut self, path: PathBuf) {
-        self.former = Some(std::mem::replace(&mut self.path, path));
+    /// From here on what is at `path` now is started. Errors: it is no program; nothing has changed.
+    pub fn replace(&mut self, path: &Path) -> io::Result<()> {
+        let open = upgrade::open(path)?;
+        self.former = Some(std::mem::replace(&mut self.open, open));
+        Ok(())
     }
 
     /// The server of the last replacement has ended, and `served` before or not. If not, it is taken back; whether it was.
     pub fn restore(&mut self, served: bool) -> bool {
         match self.former.take().filter(|_| !served) {
             Some(former) => {
-                self.path = former;
+                self.open = former;
                 true
             }
             None => false,
         }
     }
+
+    /// From here on the program is started that this process is; whether it was another one.
+    pub fn return_to_own(&mut self) -> bool {
+        let identity = |file: &File| file.metadata().map(|found| (found.dev(), found.ino())).ok();
+        match upgrade::open(Path::new(OWN)) {
+            Ok(own) if identity(&own) != identity(&self.open) => {
+                self.open = own;
+                true
+            }
+            _ => false,
+        }
+    }
 }
+
+/// The program that this process is.
+pub const OWN: &str = "/proc/self/exe";
 
 /// The last word of a server.
 #[derive(Debug)]
@@ -148,7 +166,7 @@ impl Child {
     pub fn start(program: &Program, first: bool, held: &Held, begin: &Begin) -> io::Result<Child> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let awaited = (first && !program.foreground).then(serve::nowhere).transpose()?;
-        let mut command = Command::new(&program.path);
+        let mut command = Command::new(program.path());
         command.args(&program.words).stdin(Stdio::from(theirs));
         environment::bare(&mut command);
         heap::one(&mut command);
