@@ -93,6 +93,21 @@ fn crashed(lives: u64, checkpoints: u64) -> (Arc<SimDevice>, Ref, u64) {
     (device, node, last)
 }
 
+/// S-8.13: what another pool's log left where a new one is made says nothing, whichever of both has the greater numbers.
+#[test]
+fn another_pools_log_tells_nothing() {
+    for round in 0..8 {
+        let (device, ..) = crashed(2, 1);
+        let o = FormatOptions {
+            log_pages: Some(64),
+            ..FormatOptions::default()
+        };
+        Store::format(device.clone(), &o).expect("format");
+        let store = open(&device, false, false).unwrap_or_else(|e| panic!("{round}: {e}"));
+        assert!(store.log_cut().is_none(), "{round}");
+    }
+}
+
 #[test]
 fn a_lost_superblock_is_told_and_its_log_is_left_behind() {
     for (lives, checkpoints) in [(1, 0), (2, 0), (0, 1), (1, 1), (1, 2), (0, 3)] {

@@ -110,6 +110,14 @@ fn hooks_are_told_of_damage_deaths_states_and_scrubs() {
     hook(&config, "fails", "exit 3", 0o755);
     let follower = Follower::start(&config);
     is_followed(&config, &bed);
+    // A second one with this state would run each hook twice.
+    let mut second = Command::new("timeout");
+    second.args(["20", KEEPFS, "hooks", "follow", "--config"]).arg(&config);
+    let (code, said) = fails(second.arg("--state").arg(config.join("state")));
+    assert!(
+        code == 1 && said.contains("another `keepfs hooks follow`"),
+        "{code} {said}"
+    );
     bed.end_server(Signal::KILL);
     fs::write(bed.on("other"), "text").unwrap();
     let (death, variables) = soon("the death is told", || kept(&told, "death", Some(&bed)).pop());

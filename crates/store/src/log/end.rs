@@ -11,6 +11,9 @@ const BEHIND: u64 = 8192;
 /// Pages behind one that is as before that are looked at first.
 const NEAR: u64 = 8;
 
+/// Rounds of the ring by which the numbers of lives behind a lost superblock are greater: those of another pool's log are elsewhere (S-8.13).
+const ROUNDS: u64 = 8;
+
 /// Where log pages are numbered from in pools whose numbers no other pool has (S-8.13).
 pub const OWN_NUMBERS: u64 = 1 << 40;
 
@@ -163,6 +166,7 @@ impl Behind<'_, '_> {
                 let of_later_life = |head: &PageHead| {
                     let number = head.sequence.get();
                     number > place.max(OWN_NUMBERS)
+                        && number <= place + ROUNDS * region.pages
                         && number % region.pages == place % region.pages
                         && before.is_none_or(|before| number == before + 1)
                 };

@@ -9,8 +9,10 @@ use crate::cli::registry;
 use crate::cli::visible::{say, warn_of};
 use crate::cli::{Outcome, out};
 use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::collections::{BTreeSet, VecDeque};
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -31,10 +33,24 @@ type Followed = Arc<Mutex<BTreeSet<(String, String)>>>;
 /// An event, and what is there until the hooks for it have ended.
 type Waiting = (Event, Arc<()>);
 
+/// Keeps others from the state as long as it is there: two that share one would run each hook twice.
+fn alone(state: &Path) -> Result<File, Failure> {
+    let folder = File::open(state).map_err(Failure::io("open", state))?;
+    match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(folder),
+        Err(Errno::WOULDBLOCK) => Err(Failure::Other(format!(
+            "{}: another `keepfs hooks follow` keeps what it has told there; end it, or give this one a --state of its own",
+            state.display()
+        ))),
+        Err(error) => Err(Failure::io("lock", state)(error.into())),
+    }
+}
+
 /// Follows until the process ends.
 pub fn run(programs: &Programs, state: &Path, limits: Limits) -> Outcome {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(state);
     made.map_err(Failure::io("make the directory", state))?;
+    let _alone = alone(state)?;
     // What is wrong with the settings is said at once, and not when something happens.
     programs.settings()?;
     for (path, refused) in programs.all() {

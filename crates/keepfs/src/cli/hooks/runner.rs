@@ -56,6 +56,8 @@ impl fmt::Display for Ended {
 
 /// Runs `program`; what it says goes where this process says things.
 pub fn run(program: &Path, event: &Event, settings: &[(String, String)], limits: Limits) -> Ended {
+    // It begins in another directory than this process.
+    let program = std::path::absolute(program).unwrap_or_else(|_| program.into());
     let mut command = Command::new(program);
     command
         .current_dir("/")
