@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::stages::{STAGES, Stage};
 use crate::{paths, sweep};
@@ -19,6 +19,9 @@ pub const SKIPPED: u8 = 77;
 const BESIDE_MAX: usize = 4;
 /// Seconds from which on a stage stands in the table of times.
 const WORTH_TELLING: f64 = 1.0;
+
+/// A whole run has about this long, of which its last stage takes what is left: continuous integration gives it an hour.
+const WHOLE: Duration = Duration::from_secs(54 * 60);
 
 /// Lines at the end of a failed stage's log that are printed.
 const TAIL: usize = 25;
@@ -64,7 +67,10 @@ pub fn command(args: &[&str]) -> Result<ExitCode, String> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    run_all(&chosen, choice.long)
+    let whole = !choice.long && choice.only.is_empty();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let until = whole.then_some(now + WHOLE);
+    run_all(&chosen, choice.long, until)
 }
 
 impl Choice {
@@ -97,7 +103,8 @@ fn names<'s>(stages: impl Iterator<Item = &'s Stage>) -> String {
     stages.map(|stage| stage.name).collect::<Vec<_>>().join(", ")
 }
 
-fn run_all(stages: &[&Stage], long: bool) -> Result<ExitCode, String> {
+/// `until`: when the run shall have ended, since 1970.
+fn run_all(stages: &[&Stage], long: bool, until: Option<Duration>) -> Result<ExitCode, String> {
     let start = Instant::now();
     let able = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
     if !able && std::env::var_os("CI").is_some() {
@@ -116,7 +123,7 @@ fn run_all(stages: &[&Stage], long: bool) -> Result<ExitCode, String> {
             if std::io::stderr().is_terminal() {
                 eprintln!("running {}", stage.name);
             }
-            let (outcome, seconds) = timed(stage, long)?;
+            let (outcome, seconds) = timed(stage, long, until)?;
             counts
                 .lock()
                 .unwrap_or_else(|e| e.into_inner())
@@ -153,9 +160,9 @@ fn in_turn(stages: &[&Stage], workers: usize, run: impl Fn(&Stage) -> Result<(),
     })
 }
 
-fn timed(stage: &Stage, long: bool) -> Result<(Outcome, f64), String> {
+fn timed(stage: &Stage, long: bool, until: Option<Duration>) -> Result<(Outcome, f64), String> {
     let begin = Instant::now();
-    let outcome = run(stage, long)?;
+    let outcome = run(stage, long, until)?;
     Ok((outcome, begin.elapsed().as_secs_f64()))
 }
 
@@ -277,7 +284,7 @@ impl std::fmt::Display for Skips {
 
 /// Runs one stage with its output in its log and a directory for temporary files of its own, which is cleared of
 /// mounts and loop devices afterwards whatever the stage left behind.
-fn run(stage: &Stage, long: bool) -> Result<Outcome, String> {
+fn run(stage: &Stage, long: bool, until: Option<Duration>) -> Result<Outcome, String> {
     let scratch = sweep::Scratch::new()?;
     let log = create_log(stage.name)?;
     let errors = log.try_clone().map_err(|e| e.to_string())?;
@@ -288,7 +295,8 @@ fn run(stage: &Stage, long: bool) -> Result<Outcome, String> {
         .process_group(0);
     command
         .env("TMPDIR", scratch.path())
-        .env(LONG, if long { "1" } else { "0" });
+        .env(LONG, if long { "1" } else { "0" })
+        .envs(until.map(|until| (UNTIL, until.as_secs().to_string())));
     // cargo sets these for the xtask itself; handed on they would make every other build look changed.
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR")
     {
@@ -306,6 +314,8 @@ fn run(stage: &Stage, long: bool) -> Result<Outcome, String> {
 
 /// Set to `1` for the stages of a `--long` run.
 pub const LONG: &str = "KEEPFS_TEST_LONG";
+/// When a whole run shall have ended, seconds since 1970: for the stage that takes what is left (the lab's `crash`).
+const UNTIL: &str = "KEEPFS_TEST_UNTIL";
 
 /// Waits for `child`, the leader of its process group, which is killed whole after `limit`.
 fn wait(mut child: Child, limit: Duration) -> Outcome {

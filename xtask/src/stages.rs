@@ -149,21 +149,6 @@ pub const STAGES: &[Stage] = &[
     )
     .long(),
     stage("bare", 5, cargo!("xtask", "bare")).needs("the bare target"),
-    stage(
-        "crash",
-        20,
-        lab!(
-            "crash",
-            "--goal",
-            "1000000",
-            "--each",
-            "10000",
-            "--budget",
-            "960",
-            "--schedules",
-            "100000"
-        ),
-    ),
     stage("planted", 25, planted!("crash", "--planted", "all")),
     // Each of these has one thread that works.
     stage("second_mutants", 10, planted!("second", "mutants")).beside(),
@@ -301,4 +286,20 @@ pub const STAGES: &[Stage] = &[
     stage("cargo", 5, suite!("cargo")).beside(),
     stage("rsync", 5, suite!("rsync")).beside(),
     stage("tar", 5, suite!("tar")).beside(),
+    // Last, as it takes what is left of the run, its budget at most.
+    stage(
+        "crash",
+        20,
+        lab!(
+            "crash",
+            "--goal",
+            "1000000",
+            "--each",
+            "10000",
+            "--budget",
+            "960",
+            "--schedules",
+            "100000"
+        ),
+    ),
 ];

@@ -6,7 +6,7 @@ use keepfs_store::Protection;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const USAGE: &str = "usage: crash [--budget SECONDS] [--protect CODE] [--goal STATES] [--each STATES] [--seed S] [--replay FILE] [--threads N] [--only NAME] \
                      [--violations N] [--bugs DIR] [--save DIR] [--planted all|NAME] [--schedules N] [--json]";
@@ -66,12 +66,24 @@ fn arguments() -> Result<Arguments, String> {
     if given.limits.time.is_none() && given.limits.goal.is_none() {
         given.limits.time = Some(if given.planted.is_some() { HUNT } else { BUDGET });
     }
+    if given.planted.is_none() {
+        given.limits.time = given.limits.time.map(|time| time.min(left().unwrap_or(time)));
+    }
     Ok(given)
 }
 
 /// How long states are made, and one planted bug is looked for, unless it is told.
 const BUDGET: Duration = Duration::from_secs(60);
 const HUNT: Duration = Duration::from_secs(300);
+/// When the whole run of tests shall have ended that this is a part of, seconds since 1970; it is given what is left.
+const UNTIL: &str = "KEEPFS_TEST_UNTIL";
+
+/// What is left of the run of tests that this is a part of, if it is one; at least the shortest budget that is worth it.
+fn left() -> Option<Duration> {
+    let until: u64 = std::env::var(UNTIL).ok()?.parse().ok()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    Some(Duration::from_secs(until).saturating_sub(now).max(BUDGET))
+}
 
 fn main() -> ExitCode {
     match arguments().and_then(|given| run(&given)) {

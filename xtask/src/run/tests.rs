@@ -45,6 +45,12 @@ fn arguments_choose_stages() {
 }
 
 #[test]
+fn the_stage_that_takes_what_is_left_is_the_last() {
+    let last = STAGES.iter().rfind(|stage| !stage.long).expect("stages");
+    assert_eq!(last.name, "crash");
+}
+
+#[test]
 fn names_of_stages_are_unique() {
     let mut names: Vec<&str> = STAGES.iter().map(|stage| stage.name).collect();
     names.sort_unstable();
