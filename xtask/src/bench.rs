@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: Keepfs beside other file systems on the same device, with bytes and flushes from the kernel's
-//! block statistics; tables go into docs/RESULTS.md, plots into docs/plots/, all figures into docs/results/.
+//! block statistics; tables go into docs/TABLES.md, plots into docs/plots/, all figures into docs/results/.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -203,7 +203,8 @@ fn render() -> Result<(), String> {
     for results in &all {
         plot::draw(results, &docs.join(format!("plots/{}.svg", results.figure.name)))?;
     }
-    table::store(&docs.join("RESULTS.md"), &table::render(&all))
+    let tables = docs.join("TABLES.md");
+    std::fs::write(&tables, table::render(&all)).map_err(|e| format!("{}: {e}", tables.display()))
 }
 
 #[cfg(test)]

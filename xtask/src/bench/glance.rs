@@ -19,7 +19,7 @@ pub fn table(all: &[Results]) -> String {
     let met = verdicts.iter().filter(|verdict| verdict.met).count();
     let beyond = verdicts.iter().filter(|verdict| out_of_reach(verdict)).count();
     let mut text = format!(
-        "### Bars at a glance\n\n{met} of {} are met; {beyond} are out of reach of any file system behind this transport on this device. \
+        "## Bars at a glance\n\n{met} of {} are met; {beyond} are out of reach of any file system behind this transport on this device. \
          Of a bar that is missed, \"floor\" is what would be measured if the file system cost nothing: the speed of the \
          empty file system in memory behind the same transport in the same run and, on the modelled device with one \
          thread, one flush for each fsync and each byte written once; for two threads what two programs reach at once \

@@ -75,7 +75,7 @@ pub fn table(all: &[Results]) -> String {
     if verdicts.is_empty() {
         return String::new();
     }
-    let mut text = "### Papers beside us\n\nWritten by `cargo xtask papers all`; what the paper found, what is asked here and \
+    let mut text = "## Papers beside us\n\nWritten by `cargo xtask papers all`; what the paper found, what is asked here and \
                     what was measured.\n\n| bar | paper | their figure | ours: figure | workload | asked | measured | met \
                     |\n|---|---|---|---|---|---|---|---|\n"
         .to_owned();

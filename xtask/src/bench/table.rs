@@ -1,22 +1,20 @@
-//! The tables, as Markdown between two markers of docs/RESULTS.md.
+//! The tables, as the Markdown of docs/TABLES.md.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use super::figure::Kind;
 use super::results::Results;
 use super::sample::{Rounds, rounds};
 use super::{bars, glance, papers};
 
-const BEGIN: &str = "<!-- bench: begin (written by `cargo xtask bench`) -->";
-const END: &str = "<!-- bench: end -->";
-
 /// Upper bounds of the histogram of changed bytes, as the store counts them (ReconFS Fig. 9).
 const DIRTY_SIZES: [u32; 8] = [64, 128, 256, 512, 1024, 2048, 3072, 4096];
 
 /// All figures, each with its table, its bars and its plot.
 pub fn render(all: &[Results]) -> String {
-    let mut text = "Each figure is `cargo xtask bench NAME`; speed is the median of the rounds with the least and the \
+    let mut text = "# Speed beside other file systems\n\n\
+                    Written by `cargo xtask bench` from docs/results/; `cargo xtask bench render` writes it anew and measures nothing. \
+                    Each figure is `cargo xtask bench NAME`; speed is the median of the rounds with the least and the \
                     greatest, \"keepfs has\" is Keepfs's median divided by the row's. Bytes and flushes are what the \
                     kernel counted on the loop device that the file system lies on, until the sync behind the \
                     workload returned. Percentiles are of single calls.\n"
@@ -39,7 +37,7 @@ pub fn render(all: &[Results]) -> String {
 /// One figure.
 pub fn section(results: &Results) -> String {
     let figure = results.figure;
-    let mut text = format!("### {}\n\n{}. {}.\n\n", figure.name, capital(figure.about), results.how);
+    let mut text = format!("## {}\n\n{}. {}.\n\n", figure.name, capital(figure.about), results.how);
     let rows = rounds(&results.samples);
     text.push_str(&table(&rows, figure.name));
     if matches!(figure.kind, Kind::Where(_)) {
@@ -271,20 +269,6 @@ fn dirty(rows: &[Rounds<'_>]) -> String {
         let _ = writeln!(text, "| {} | {} |", row.median.workload, parts.join(" | "));
     }
     text
-}
-
-/// Puts the text between the markers of the file; makes them at its end, or the file, if they are not there.
-pub fn store(path: &Path, text: &str) -> Result<(), String> {
-    let old = std::fs::read_to_string(path).unwrap_or_else(|_| "# Results\n".to_owned());
-    std::fs::write(path, replace(&old, text)).map_err(|e| format!("{}: {e}", path.display()))
-}
-
-fn replace(old: &str, text: &str) -> String {
-    let marked = format!("{BEGIN}\n{text}{END}");
-    match (old.find(BEGIN), old.find(END)) {
-        (Some(begin), Some(end)) if begin < end => format!("{}{marked}{}", &old[..begin], &old[end + END.len()..]),
-        _ => format!("{}\n\n## Speed\n\n{marked}\n", old.trim_end()),
-    }
 }
 
 #[cfg(test)]

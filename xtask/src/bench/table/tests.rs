@@ -1,4 +1,4 @@
-//! The table, and its place in the file.
+//! The table.
 
 use super::super::figure::FIGURES;
 use super::super::run::Missing;
@@ -77,16 +77,5 @@ fn compaction_is_told_with_its_histogram() {
     assert!(
         text.contains("| varmail | 75.0 | 0.0 | 0.0 | 0.0 | 0.0 | 0.0 | 0.0 | 25.0 |\n"),
         "{text}"
-    );
-}
-
-#[test]
-fn a_text_replaces_the_one_before_and_nothing_else() {
-    let once = replace("# Results\n", "one\n");
-    assert_eq!(once, format!("# Results\n\n## Speed\n\n{BEGIN}\none\n{END}\n"));
-    let twice = replace(&format!("{once}\nafter\n"), "two\n");
-    assert_eq!(
-        twice,
-        format!("# Results\n\n## Speed\n\n{BEGIN}\ntwo\n{END}\n\nafter\n")
     );
 }
