@@ -68,8 +68,8 @@ fn random(args: &[String]) -> Result<(), String> {
     let plan = plan(args, 200)?;
     let outcome = run(&plan)?;
     println!(
-        "{} servers killed ({} before they had resumed, {} inside a word), {} operations, {} requests sent again, nothing lost or done twice",
-        outcome.kills, outcome.early, outcome.cut_words, outcome.operations, outcome.again
+        "{} servers killed ({} before they had resumed), {} operations, {} requests sent again, nothing lost or done twice",
+        outcome.kills, outcome.early, outcome.operations, outcome.again
     );
     let parts = ["adopt", "roll back", "recover", "evidence", "requests", "volume"];
     for (i, part) in parts.iter().enumerate() {

@@ -40,8 +40,6 @@ pub struct Outcome {
     pub kills: u64,
     /// Of these, before they had resumed.
     pub early: u64,
-    /// Of these, between the two stores that make a word of the redo's page 0 at one of its places (FAULTS): told as a change of it.
-    pub cut_words: u64,
     /// Operations of all clients.
     pub operations: u64,
     /// Requests sent again.
@@ -279,11 +277,6 @@ fn start(plan: &Plan, remains: &[(String, OwnedFd)], dies: bool) -> Result<Serve
     Ok(Server { child, control })
 }
 
-/// Whether this is what a kill between the two stores of a word leaves.
-fn is_cut(found: &str) -> bool {
-    found.starts_with("staging:_its_") && found.ends_with("_is_not_right_at_one_of_its_two_places")
-}
-
 /// Waits until the server has opened the pool; its memory files, `None` if it ended before. Errors: what it told is wrong.
 fn ready(server: &Server, outcome: &mut Outcome) -> Result<Option<Vec<(String, OwnedFd)>>, String> {
     let Ok((words, memory)) = server.control.receive() else {
@@ -295,9 +288,6 @@ fn ready(server: &Server, outcome: &mut Outcome) -> Result<Option<Vec<(String, O
         let numbers: Vec<u64> = told[..8].iter().filter_map(|word| word.parse().ok()).collect();
         match &told[8..] {
             [] if numbers[0] == 0 => {}
-            [word] if numbers[0] == 0 && is_cut(word) && outcome.cut_words <= outcome.kills / 500 => {
-                outcome.cut_words += 1
-            }
             _ => return Err(format!("a server told of damage that nobody did: {words}")),
         }
         outcome.pauses.push(numbers[2..].to_vec());

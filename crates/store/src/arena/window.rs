@@ -7,7 +7,7 @@
 
 use super::guard::Guard;
 use super::parts::{load_fours, store_at};
-use super::sys::{Region, byte, set_rights, set_writable, word64};
+use super::sys::{Region, byte, set_rights, set_writable, store_pair, word64};
 use crate::{failpoint, planted};
 use core::sync::atomic::Ordering;
 use parking_lot::RwLockWriteGuard;
@@ -165,6 +165,16 @@ impl Region {
             return pieces.for_each(|(i, piece)| self.store(offset + i * PIECE, piece));
         }
         self.write(offset, bytes.len(), |at| store_at(at, bytes));
+    }
+
+    /// Stores two words at `offset`, a multiple of 16, through the window, at once where the processor can (S-14.10).
+    pub fn store_pair(&self, offset: usize, pair: [u64; 2]) {
+        self.check_word(offset, 16);
+        if failpoint::ARMED && failpoint::is_armed() {
+            let bytes: Vec<u8> = pair.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            return self.store_byte_by_byte(offset, &bytes);
+        }
+        self.write(offset, 16, |at| store_pair(at, pair));
     }
 
     /// Under a failpoint each byte is a step of its own: a copy can be torn anywhere.

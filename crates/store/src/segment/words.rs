@@ -108,12 +108,10 @@ impl Segment {
         if self.is_former {
             return self.region.store_u64(word.at_before(), value, Ordering::Release);
         }
-        let mut pair = [0; 16];
-        pair[..8].copy_from_slice(&value.to_le_bytes());
-        pair[8..].copy_from_slice(&self.check(word, value).to_le_bytes());
+        let pair = [value, self.check(word, value)].map(u64::to_le);
         for at in [word.at(), word.at() + APART] {
             fence(Ordering::Release);
-            self.region.store(at, &pair);
+            self.region.store_pair(at, pair);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Every place and length in a few words: what is stored there is what is loaded, and nothing beside it.
 
+use super::super::sys::store_pair;
 use super::{load_at, store_at};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,4 +29,13 @@ fn bytes_come_out_as_they_went_in_at_any_place() {
             assert_eq!(loaded, bytes, "{from}..{to}");
         }
     }
+}
+
+/// S-14.10: the first word stands before the second, at any multiple of 8.
+#[test]
+fn a_pair_of_words_stands_where_it_was_stored() {
+    let memory: [AtomicU64; 4] = [const { AtomicU64::new(u64::MAX) }; 4];
+    let at = memory.as_ptr().expose_provenance();
+    store_pair(at + 8, [1, 2]);
+    assert_eq!(memory.map(AtomicU64::into_inner), [u64::MAX, 1, 2, u64::MAX]);
 }
