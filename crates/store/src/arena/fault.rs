@@ -9,7 +9,8 @@
 //!     [`named`] turns distances into names, in the next process of the same program.
 
 use super::hidden;
-use super::sys::{HIGH, SHOWN, alarm, default_action, handle, handle_faults, send, word64};
+use super::numbers;
+use super::sys::{alarm, default_action, handle, handle_faults, send, word64};
 use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -139,9 +140,7 @@ struct Place {
 /// Which guarded region an address lies in, by the mapping that everybody reads or by the window, where a store faults only
 /// while a key closes it ([`super::Guard::Pkey`]). Safe in a signal handler: no lock, no memory is asked for.
 fn place_of(address: usize) -> Option<Place> {
-    let regions = SHOWN.iter().enumerate().take(HIGH.load(Ordering::Acquire));
-    let mut regions = regions.map(|(number, (shown, len))| {
-        let [shown, len] = [shown, len].map(|word| word.load(Ordering::Acquire));
+    let mut regions = numbers::shown().enumerate().map(|(number, (shown, len))| {
         let window = hidden::kept(number).address();
         let offset = |start: usize| address.checked_sub(start).filter(|offset| start != 0 && *offset < len);
         (shown, offset(shown).or_else(|| offset(window).filter(|_| shown != 0)))

@@ -17,6 +17,7 @@ mod hidden;
 mod hold;
 mod keyed;
 mod lines;
+mod numbers;
 mod parts;
 mod printed;
 mod reuse;

@@ -14,9 +14,10 @@
 #![allow(unsafe_code)]
 
 use super::guard::Guard;
-use super::hidden::{self, Hidden, REGIONS};
+use super::hidden::{self, Hidden};
+use super::numbers;
 use super::reuse::{self, Written};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use keepfs_format::PAGE;
 use parking_lot::RwLock;
 use std::ffi::CString;
@@ -24,15 +25,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
-/// Read-only addresses and lengths by region number, for the fault handler.
-pub(super) static SHOWN: [(AtomicUsize, AtomicUsize); REGIONS] =
-    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; REGIONS];
 /// The region of an arena's frames.
 pub(super) const FRAMES: &str = "keepfs-arena";
-/// Which region numbers are taken.
-static TAKEN: [AtomicBool; REGIONS] = [const { AtomicBool::new(false) }; REGIONS];
-/// Greatest region number ever used + 1.
-pub(super) static HIGH: AtomicUsize = AtomicUsize::new(0);
 
 /// Guarded shared memory of a fixed length.
 pub struct Region {
@@ -104,13 +98,10 @@ impl Region {
 
     fn mapped(writable: &OwnedFd, len: usize, guard: Guard, seal: bool, align: usize) -> io::Result<Region> {
         super::fault::install();
-        let number = take_number()?;
+        let number = numbers::take()?;
         let mapped = map_both(writable, len, guard, align);
-        let (shown, window) = mapped.inspect_err(|_| TAKEN[number].store(false, Ordering::Release))?;
-        SHOWN[number].1.store(len, Ordering::Release);
-        SHOWN[number]
-            .0
-            .store(if guard == Guard::Off { 0 } else { shown }, Ordering::Release);
+        let (shown, window) = mapped.inspect_err(|_| numbers::give_back(number))?;
+        numbers::show(number, if guard == Guard::Off { 0 } else { shown }, len);
         hidden::keep(number, window);
         if seal && !matches!(guard, Guard::Off | Guard::Mprotect) {
             mseal(shown, len);
@@ -223,7 +214,7 @@ impl Drop for Region {
         {
             return self.keep(written);
         }
-        SHOWN[self.number].0.store(0, Ordering::Release);
+        numbers::hide(self.number);
         let window = hidden::take(self.number);
         // SAFETY: both ranges were mapped by `map_both` with this length and nothing points into them any more.
         // A sealed mapping refuses, which leaks it on purpose.
@@ -231,7 +222,7 @@ impl Drop for Region {
         if matches!(self.guard, Guard::Alias | Guard::Pkey) {
             unmap_window(window, self.len);
         }
-        TAKEN[self.number].store(false, Ordering::Release);
+        numbers::give_back(self.number);
     }
 }
 
@@ -268,8 +259,7 @@ pub(super) fn word64<'a>(at: usize) -> &'a AtomicU64 {
 #[inline]
 pub(super) fn store_pair(at: usize, pair: [u64; 2]) {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
-    // SAFETY: as for `byte`; for the compiler the bytes are changed by somebody else, as by an atomic. The instruction asks for no
-    // alignment, and does nothing but this store.
+    // SAFETY: as for `byte`, and like an atomic for the compiler; one store, which asks for no alignment.
     unsafe {
         let [first, second] = pair.map(u64::cast_signed);
         let pair = core::arch::x86_64::_mm_set_epi64x(second, first);
@@ -291,13 +281,6 @@ pub(super) fn prefetch(at: usize) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = at;
-}
-
-fn take_number() -> io::Result<usize> {
-    let free = TAKEN.iter().position(|t| !t.swap(true, Ordering::AcqRel));
-    let number = free.ok_or_else(|| io::Error::other("too many arenas in one process"))?;
-    HIGH.fetch_max(number + 1, Ordering::AcqRel);
-    Ok(number)
 }
 
 fn memfd(name: &str, len: usize) -> io::Result<OwnedFd> {
