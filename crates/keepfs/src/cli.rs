@@ -36,6 +36,7 @@ mod manual;
 mod metrics;
 mod mmp;
 mod mount;
+mod namesake;
 mod offline;
 mod options;
 mod panics;

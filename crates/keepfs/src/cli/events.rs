@@ -9,7 +9,7 @@ use super::logging::{Event, journal};
 use super::registry;
 use super::unmount::patiently;
 use super::visible::warn_of;
-use super::{Outcome, figures, times, visible};
+use super::{Outcome, figures, namesake, times, visible};
 use keepfs_audit::read::View;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -196,12 +196,17 @@ fn gather(of: &Path) -> Result<Answer, Failure> {
 }
 
 fn kept(pool: PathBuf, device: &Path, server: Server) -> Result<Answer, Failure> {
+    let id = id_on_device(device)?;
+    let events = match namesake::is_anothers(&id, device) {
+        true => Vec::new(),
+        false => journal::read(&registry::events_file(&id)),
+    };
     Ok(Answer {
         version: figures::VERSION,
         pool,
         server,
         last_words: None,
-        events: journal::read(&registry::events_file(&id_on_device(device)?)),
+        events,
         history: history::on_device(device)?
             .events
             .into_iter()

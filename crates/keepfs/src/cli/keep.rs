@@ -17,9 +17,9 @@ use super::deserted::Private;
 use super::failure::Failure;
 use super::logging::{self, About};
 use super::options::MountOptions;
-use super::succeed::{CONNECTION, EVENTS};
+use super::succeed::{CONNECTION, EVENTS, ID};
 use super::visible::say;
-use super::{Outcome, attach, registry, serve, succeed};
+use super::{Outcome, attach, namesake, registry, serve, succeed};
 use held::Held;
 use life::{Child, End, Last, OWN, Program};
 use lives::{Begin, Death, Lives};
@@ -233,6 +233,9 @@ impl Keeper {
         if let Some(events) = self.held.take(EVENTS) {
             let events = events.descriptors.into_iter().map(File::from);
             events.for_each(|events| registry::remove_empty_events(&events));
+        }
+        if let Some(id) = self.held.take(ID) {
+            id.descriptors.into_iter().for_each(|id| namesake::end(&id.into()));
         }
         // Who finds the files gone finds the pool free.
         self.held = Held::default();

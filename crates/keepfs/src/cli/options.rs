@@ -22,6 +22,7 @@ Options of -o, separated by commas (defaults in brackets):
   cut-log                            go on with a pool whose log is damaged before changes that were synced: these are lost
   discard, [nodiscard]               tell the device after each checkpoint what became free (fstrim(8) does it once)
   scrub=[30d]|PERIOD|off             look at the whole device so often (12h, 7d), and at memory every 5 minutes
+  nouuid                             beside a mounted pool with the same UUID: a look at a copy, of which no events are kept
   remount                            change ro, rw, the access times, nosuid, nodev, noexec of a mounted pool
   commit=SECONDS                     everything is made durable at least so often [5]
   arena=SIZE                         memory for metadata, at least 16M [64M]
@@ -132,6 +133,8 @@ pub struct MountOptions {
     pub oplog: bool,
     /// `scrub=`.
     pub scrub: ScrubOptions,
+    /// `nouuid`: nothing that goes by the pool's id is about this mount (S-2.18).
+    pub nouuid: bool,
     /// `remount`.
     pub remount: bool,
 }
@@ -164,6 +167,7 @@ impl Default for MountOptions {
             compact: open.compact,
             oplog: open.oplog,
             scrub: open.scrub,
+            nouuid: false,
             remount: false,
         }
     }
@@ -235,6 +239,7 @@ impl MountOptions {
             "nocompact" => self.compact = false,
             "oplog" => self.oplog = true,
             "nooplog" => self.oplog = false,
+            "nouuid" => self.nouuid = true,
             "remount" => self.remount = true,
             "allow_other" => self.allow_other = true,
             "noallow_other" => self.allow_other = false,
@@ -344,6 +349,7 @@ impl MountOptions {
             ("compact", self.compact == other.compact),
             ("oplog", self.oplog == other.oplog),
             ("scrub", self.scrub == other.scrub),
+            ("nouuid", self.nouuid == other.nouuid),
         ];
         fixed.into_iter().find(|(_, same)| !same).map(|(name, _)| name)
     }
@@ -446,6 +452,7 @@ const FLAGS: &[&str] = &[
     "nocompact",
     "oplog",
     "nooplog",
+    "nouuid",
     "remount",
     "allow_other",
     "noallow_other",

@@ -1,6 +1,7 @@
 //! Which servers there are: one small file each in `/run/keepfs`, beside the socket on which the server answers.
 
 use super::failure::Failure;
+use super::options::MountOptions;
 use super::table;
 use keepfs_media::mounts;
 use rustix::fs::{FlockOperation, flock};
@@ -98,6 +99,11 @@ impl Record {
         }
     }
 
+    /// Whether nothing that goes by a pool's id is about this mount (`nouuid`, S-2.18).
+    pub fn is_apart(&self) -> bool {
+        MountOptions::parse(&self.options, true).is_ok_and(|options| options.nouuid)
+    }
+
     /// Whether the mount is in the table of mounts. Its device number alone proves nothing: it may be another's by now.
     pub fn is_mounted(&self) -> bool {
         table::mounts()
@@ -143,11 +149,17 @@ pub fn open_events(id: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes a file of events that is still open, if nothing was written. What else is said to be one stays.
+/// Removes a file of events that is still open, if nothing was written.
 pub fn remove_empty_events(file: &File) {
+    if file.metadata().is_ok_and(|found| found.len() == 0) {
+        remove_open(file, "events");
+    }
+}
+
+/// Removes a file that is still open, if it is one of ours that ends so: what else is said to be one stays.
+pub fn remove_open(file: &File, ending: &str) {
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
-    let is_ours = path.parent() == Some(Path::new(FOLDER)) && path.extension().is_some_and(|end| end == "events");
-    if is_ours && file.metadata().is_ok_and(|found| found.len() == 0) {
+    if path.parent() == Some(Path::new(FOLDER)) && path.extension().is_some_and(|end| end == ending) {
         // Somebody else may have cleaned up.
         let _ = fs::remove_file(path);
     }

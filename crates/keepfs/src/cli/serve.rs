@@ -10,7 +10,7 @@ use super::options::MountOptions;
 use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::visible::{say, warn_of};
-use super::{Outcome, attach, confine, deserted, exposed, follow, history, panics, rights, status, succeed, table};
+use super::{Outcome, attach, confine, deserted, exposed, follow, history, namesake, panics, rights, status, succeed, table};
 use keepfs::{Claim, Pool};
 use keepfs_fuse::{Session, Unmounter};
 use keepfs_media::file::Handed;
@@ -39,8 +39,14 @@ pub struct Mounted {
     pub kept: Option<Arc<Kept>>,
     /// What keeps the events.
     pub ring: Ring,
-    /// Without a keeper: the pool, which nobody else can have until this is closed.
-    pub device: Option<Handed>,
+    /// Without a keeper: what it would hold of the pool.
+    pub alone: Option<Alone>,
+}
+
+/// The pool, which nobody else can have until this is closed, and the lock of its id.
+pub struct Alone {
+    device: Handed,
+    id: Option<File>,
 }
 
 /// What stands by a server from its first moment.
@@ -208,7 +214,7 @@ fn begin(
     }
     // With a keeper nothing can be listened on, and no file opened but a few, when the pool is read.
     let listener = kept.as_ref().and_then(|kept| listen_early(kept.told().keeper_pid));
-    keep_events(&ring, &claim.id()?);
+    let id = claim_id(&ring, &claim.id()?, (pool, dir), options)?;
     let lock = ring.file().ok().flatten().map(File::from);
     let claim = claim.mounted_at(dir, lock.as_ref());
     stand_by(kept.is_some())?;
@@ -243,31 +249,46 @@ fn begin(
     let control = listen(live.clone(), listener);
     if let Some(kept) = &kept {
         session.remember_requests(Arc::new(succeed::Once::new(opened.volume(), &kept.told())));
-        succeed::hand_over(kept, &opened, &session, &live, control.as_deref())?;
+        let id = id.as_ref().map(File::try_clone).transpose();
+        let id = id.map_err(|e| Failure::Other(format!("no free descriptor: {e}")))?;
+        succeed::hand_over(kept, &opened, &session, &live, (control.as_deref(), id))?;
         succeed::watch(kept, &opened, control.as_ref())?;
     }
     if let Some(helper) = helper {
         helper.release();
     }
-    let device = match kept {
+    let alone = match kept {
         Some(_) => None,
-        None => Some(opened.device()?),
+        None => Some(Alone {
+            device: opened.device()?,
+            id,
+        }),
     };
     Ok(Mounted {
         session,
         control,
         kept,
         ring,
-        device,
+        alone,
     })
 }
 
-/// From here on events are kept in the file of the pool with this identity, opened while that is allowed.
-fn keep_events(ring: &Ring, id: &str) {
+/// From here on the id is this mount's, and events are kept in its file, opened while that is allowed. Errors: another pool has it.
+fn claim_id(
+    ring: &Ring,
+    id: &str,
+    (pool, dir): (&Path, &Path),
+    options: &MountOptions,
+) -> Result<Option<File>, Failure> {
+    if options.nouuid {
+        return Ok(None);
+    }
+    let claimed = namesake::claim(id, pool, dir)?;
     let file = registry::open_events(id);
     if let Err(error) = file.and_then(|file| ring.keep_in(file)) {
         tracing::warn!(%error, id, "events are not kept");
     }
+    Ok(claimed)
 }
 
 /// What every server does before it touches a pool. `kept`: it has a keeper, which has the rights that it needs no more.
@@ -404,7 +425,10 @@ impl Mounted {
             if let Ok(Some(events)) = self.ring.file() {
                 registry::remove_empty_events(&events.into());
             }
-            drop(self.device);
+            if let Some(Alone { device, id }) = self.alone {
+                id.iter().for_each(namesake::end);
+                drop((id, device));
+            }
             // Closed by the end of this process, which has let go of everything then.
             std::mem::forget(closed);
         }

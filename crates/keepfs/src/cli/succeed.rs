@@ -47,10 +47,12 @@ pub const EVENTS: &str = "events";
 const FINDINGS: &str = "findings";
 /// [`Place`].
 const PLACE: &str = "place";
+/// The lock of the pool's id ([`super::namesake`]).
+pub const ID: &str = "id";
 
 /// What a server may leave with its keeper, which holds no more of it than this (decision 0816). Bytes of the connection and of the
 /// place are paths and options of the mount; memory has a name of its own for each descriptor.
-pub const ROOMS: [Room; 7] = [
+pub const ROOMS: [Room; 8] = [
     room(DEVICE, BENEATH_MAX + 1, BENEATH_MAX + 2),
     room(CONNECTION, 32 << 10, wire::DESCRIPTORS_MAX),
     room(CONTROL, 0, 1),
@@ -58,6 +60,7 @@ pub const ROOMS: [Room; 7] = [
     room(EVENTS, 0, 1),
     room(PLACE, 60 << 10, 0),
     room(FINDINGS, FINDINGS_ROOM, 0),
+    room(ID, 0, 1),
 ];
 
 /// Files beneath a pool's device that are kept locked with it.
@@ -99,7 +102,7 @@ pub fn hand_over(
     pool: &Pool,
     session: &Session,
     live: &Live,
-    control: Option<&Control>,
+    (control, id): (Option<&Control>, Option<File>),
 ) -> Result<(), Failure> {
     let put = |name: &str, bytes: &[u8], descriptors: Vec<OwnedFd>| {
         let put = kept.put(name, bytes, descriptors);
@@ -123,6 +126,9 @@ pub fn hand_over(
     };
     let place = serde_json::to_vec(&place).map_err(|e| Failure::Other(e.to_string()))?;
     put(PLACE, &place, Vec::new())?;
+    if let Some(id) = id {
+        put(ID, b"", vec![id.into()])?;
+    }
     if let Ok(Some(events)) = live.ring.file() {
         put(EVENTS, b"", vec![events])?;
     }
@@ -278,7 +284,7 @@ pub fn begin(
         control,
         kept: Some(kept.clone()),
         ring,
-        device: None,
+        alone: None,
     })
 }
 
@@ -342,7 +348,7 @@ fn failing(
         control,
         kept: Some(kept.clone()),
         ring,
-        device: None,
+        alone: None,
     })
 }
 

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 /// How long a server whose mount is gone may take to end, for those who want its pool next.
 const ENDING: Duration = Duration::from_secs(10);
 /// How long its keeper may take then, and how often it is looked.
-const LEAVING: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(5);
+pub const LEAVING: Duration = Duration::from_secs(2);
+pub const LOOK: Duration = Duration::from_millis(5);
 
 /// Unmounts.
 pub fn run(args: &Unmount) -> Outcome {
@@ -168,7 +168,8 @@ fn mounted_where(pool: &Path, failure: Failure) -> Failure {
     }
 }
 
-fn wait_for_ending_servers(pool: &Path) {
+/// Waits for the end of those servers of a pool that are mounted nowhere any more.
+pub fn wait_for_ending_servers(pool: &Path) {
     let servers = registry::of_pool(pool).into_iter();
     for record in servers.filter(|record| !record.is_mounted()) {
         match Wait::begin(&record) {

@@ -22,6 +22,7 @@ mod kit;
 mod life;
 mod losses;
 mod metrics;
+mod namesake;
 mod offline;
 mod options;
 mod output;

@@ -70,7 +70,7 @@ pub fn run(programs: &Programs, state: &Path, limits: Limits) -> Outcome {
     loop {
         for record in registry::all() {
             let key = (record.device.clone(), record.dir.display().to_string());
-            if record.is_mounted() && followed.lock().insert(key.clone()) {
+            if !record.is_apart() && record.is_mounted() && followed.lock().insert(key.clone()) {
                 let (watch, tell, followed) = (Watch::new(record, state), tell.clone(), followed.clone());
                 spawn("keepfs-watch", move || {
                     follow(watch, &tell);
