@@ -231,12 +231,13 @@ fn processes_are_called_keepfs() {
 /// A mount goes with the namespace that it was made in, whoever serves it, with all that was written.
 #[test]
 fn a_mount_ends_with_its_namespace() {
-    for options in ["keeper=on", "keeper=off"] {
+    let upgrade = "&& cp \"$0\" \"$1.program\" && \"$0\" upgrade \"$2\" \"$1.program\"";
+    for (options, more) in [("keeper=on", ""), ("keeper=off", ""), ("keeper=on", upgrade)] {
         if !super::bed::possible() {
             return;
         }
         let bed = Bed::new();
-        let words = format!("\"$0\" mount \"$1\" \"$2\" -o {options},commit=3600 && echo text > \"$2/file\"");
+        let words = format!("\"$0\" mount \"$1\" \"$2\" -o {options},commit=3600 && echo text > \"$2/file\" {more}");
         let mut shell = Command::new("unshare");
         shell.args(["--mount", "sh", "-c", &words, super::bed::KEEPFS]);
         done(shell.arg(bed.pool()).arg(bed.dir()));

@@ -283,7 +283,11 @@ impl Child {
                 continue;
             };
             if ready == 0 {
-                let own = [process::id(), self.pid];
+                // Whatever program they are of.
+                let own: Vec<u32> = [process::id(), self.pid]
+                    .into_iter()
+                    .chain(spare.map(Spare::pid))
+                    .collect();
                 if private.as_mut().is_some_and(|private| private.is_deserted(&own)) {
                     *unmount = true;
                     self.unmount(held, *unmount);

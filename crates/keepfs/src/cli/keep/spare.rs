@@ -41,6 +41,11 @@ impl Spare {
         Ok((Spare { process, pidfd }, item))
     }
 
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// To wait for its end.
     pub fn ends(&self) -> PollFd<'_> {
         PollFd::new(&self.pidfd, PollFlags::IN)
