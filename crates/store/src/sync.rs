@@ -540,3 +540,6 @@ impl Prepared {
         self.pages
     }
 }
+
+#[cfg(test)]
+mod tests;
