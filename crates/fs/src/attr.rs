@@ -120,8 +120,11 @@ impl Volume {
 
 /// Errors: `EPERM`, `EOPNOTSUPP`, `EISDIR`, `EINVAL`, `EFBIG`.
 fn check(inode: &Inode, change: &SetAttr) -> Step<()> {
-    let is_touch = change.atime == Some(SetTime::Now) && change.mtime == Some(SetTime::Now);
-    let sets_times = (change.atime.is_some() || change.mtime.is_some()) && !is_touch && change.ctime.is_none();
+    // A kernel that keeps the times itself sends them without an atime, and gives a ctime with whatever users set (S-20.13).
+    let (is_by_kernel, sets_atime) = (change.ctime.is_some(), change.atime.is_some());
+    let is_now = change.mtime == Some(SetTime::Now) || is_by_kernel && change.mtime.is_some();
+    let is_touch = change.atime == Some(SetTime::Now) && is_now;
+    let sets_times = !is_touch && (sets_atime || change.mtime.is_some() && !is_by_kernel);
     let sets_others = change.mode.is_some() || change.uid.is_some() || change.gid.is_some() || change.size.is_some();
     if (sets_others || sets_times) && is_fixed(inode) || is_touch && has(inode, InodeFlags::IMMUTABLE) {
         return refuse(Errno::EPERM);

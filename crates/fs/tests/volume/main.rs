@@ -6,6 +6,7 @@ mod anothers;
 mod bad_pages;
 mod crowded;
 mod directories;
+mod fixed;
 mod flushes;
 mod frozen;
 mod giving_way;

@@ -7,9 +7,9 @@ use crate::probe::Probe;
 use crate::sys;
 use keepfs_fuse::{CacheMode, MountConfig, TransportKind};
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, IFlags, Mode, OFlags, RenameFlags, SeekFrom, StatxFlags, XattrFlags, copy_file_range,
-    fallocate, fcntl_setfl, getxattr, ioctl_getflags, ioctl_setflags, linkat, listxattr, openat, removexattr,
-    renameat_with, seek, setxattr, statx,
+    AtFlags, CWD, FallocateFlags, IFlags, Mode, OFlags, RenameFlags, SeekFrom, StatxFlags, Timespec, Timestamps,
+    UTIME_NOW, XattrFlags, copy_file_range, fallocate, fcntl_setfl, futimens, getxattr, ioctl_getflags, ioctl_setflags,
+    linkat, listxattr, openat, removexattr, renameat_with, seek, setxattr, statx,
 };
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -188,6 +188,46 @@ fn what_stands_in_an_append_only_file_stays() {
         file.sync_all().unwrap();
         drop(file);
         assert_eq!(fs::read(m.path("log")).unwrap(), b"one two three", "{cache:?}");
+    }
+}
+
+/// touch(1), with and without a time, in every mode of the kernel's cache. S-20.13
+#[test]
+fn times_of_an_immutable_file_are_not_set() {
+    for cache in [CacheMode::Writethrough, CacheMode::Writeback, CacheMode::Direct] {
+        let Some(m) = Mount::with(
+            Arc::new(Probe::default()),
+            MountConfig {
+                cache,
+                ..MountConfig::default()
+            },
+        ) else {
+            return;
+        };
+        fs::write(m.path("f"), b"x").unwrap();
+        let file = File::open(m.path("f")).unwrap();
+        file.sync_all().unwrap();
+        let set = |tv_sec, tv_nsec| {
+            let time = Timespec { tv_sec, tv_nsec };
+            futimens(
+                &file,
+                &Timestamps {
+                    last_access: time,
+                    last_modification: time,
+                },
+            )
+        };
+        ioctl_setflags(&file, IFlags::IMMUTABLE).unwrap();
+        let before = fs::metadata(m.path("f")).unwrap().mtime();
+        assert_eq!(set(0, UTIME_NOW), Err(Errno::PERM), "{cache:?}");
+        assert_eq!(set(5, 0), Err(Errno::PERM), "{cache:?}");
+        assert_eq!(fs::metadata(m.path("f")).unwrap().mtime(), before, "{cache:?}");
+        ioctl_setflags(&file, IFlags::APPEND).unwrap();
+        set(0, UTIME_NOW).unwrap();
+        assert_eq!(set(5, 0), Err(Errno::PERM), "{cache:?}");
+        ioctl_setflags(&file, IFlags::empty()).unwrap();
+        set(5, 0).unwrap();
+        assert_eq!(fs::metadata(m.path("f")).unwrap().mtime(), 5, "{cache:?}");
     }
 }
 

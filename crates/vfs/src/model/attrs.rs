@@ -48,8 +48,11 @@ impl State {
 }
 
 fn check_setattr(inode: &Inode, change: &SetAttr, max_file_size: u64) -> Result<()> {
-    let is_times_writeback = change.ctime.is_some();
-    let is_touch = change.atime == Some(SetTime::Now) && change.mtime == Some(SetTime::Now);
+    // Times that the kernel kept itself come with a ctime; its own, which nobody set, without an atime.
+    let is_writeback = change.ctime.is_some();
+    let is_times_writeback = is_writeback && change.atime.is_none();
+    let is_touch = change.atime == Some(SetTime::Now)
+        && (change.mtime == Some(SetTime::Now) || is_writeback && change.mtime.is_some());
     let sets_times = change.atime.is_some() || change.mtime.is_some();
     let sets_owner_or_mode = change.mode.is_some() || change.uid.is_some() || change.gid.is_some();
     if sets_owner_or_mode || change.size.is_some() || sets_times && !is_touch && !is_times_writeback {
