@@ -276,7 +276,7 @@ pub struct Watch {
 /// `keepfs unmount`.
 #[derive(Fields, Debug)]
 pub struct Unmount {
-    /// The mount point
+    /// The mount point, or the pool
     #[arg(add = ArgValueCompleter::new(values::mounted))]
     pub dir: PathBuf,
     /// Take the name away now and do not wait; the server ends when its last user is gone

@@ -1,13 +1,14 @@
 //! `keepfs check`: the walk of the whole pool, exit codes as fsck(8).
 
-use super::Outcome;
 use super::args::Check;
 use super::failure::Failure;
+use super::history::{self, Damaged};
 use super::image::DeviceImage;
 use super::progress::watched;
 use super::repair;
 use super::unmount::patiently;
 use super::visible::say;
+use super::{Outcome, damage};
 use keepfs_audit::{Counts, Finding, Options, Report, walk};
 use keepfs_media::DeviceError;
 use serde::Serialize;
@@ -25,6 +26,7 @@ struct Answer<'a> {
     pool: &'a Path,
     sound: bool,
     live: bool,
+    known_damage: &'a [Damaged],
     #[serde(flatten)]
     report: &'a Report,
 }
@@ -43,18 +45,20 @@ pub fn run(args: &Check) -> Outcome {
     };
     let report = watched(&image, "checking", args.json, || walk(&image, &options));
     let sound = report.is_sound();
+    let known = history::known_lost(&image);
     if args.json {
         let answer = Answer {
             version: 1,
             pool: &args.pool,
             sound,
             live: args.live,
+            known_damage: &known,
             report: &report,
         };
         let text = serde_json::to_string_pretty(&answer).map_err(|e| Failure::Other(e.to_string()))?;
         println!("{text}");
     } else {
-        tell(args, &report);
+        tell(args, &report, &known);
     }
     Ok(if sound { CLEAN } else { ERRORS })
 }
@@ -72,7 +76,7 @@ fn open(args: &Check) -> Result<DeviceImage, Failure> {
     }
 }
 
-fn tell(args: &Check, report: &Report) {
+fn tell(args: &Check, report: &Report, known: &[Damaged]) {
     if args.live {
         println!("note: looked at without keeping writers out; what changed meanwhile may show as findings");
     }
@@ -81,6 +85,12 @@ fn tell(args: &Check, report: &Report) {
     }
     if let Some(rest) = report.rest() {
         println!("{rest}");
+    }
+    for entry in known {
+        say!(
+            "warning: the pool knows of damage: {} [known-damage]",
+            damage::line(entry)
+        );
     }
     if report.findings.iter().any(|f| matches!(f, Finding::NoSuperblock {})) {
         say!("{}: no pool can be found", args.pool.display());

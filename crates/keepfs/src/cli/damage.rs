@@ -33,7 +33,8 @@ fn list(of: &Path, json: bool) -> Outcome {
     Ok(code)
 }
 
-fn line(entry: &Damaged) -> String {
+/// An entry in words.
+pub fn line(entry: &Damaged) -> String {
     if let Some(what) = lost_changes(entry) {
         return format!(
             "LOST {what}; {} times, first {}, last {}",

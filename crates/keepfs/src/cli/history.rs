@@ -283,3 +283,9 @@ pub fn on_device(pool: &Path) -> Result<offline::History, Failure> {
         source,
     })
 }
+
+/// What the pool in an image knows to be lost (S-18.6); nothing, if it has no history that can be read.
+pub fn known_lost(image: &dyn Image) -> Vec<Damaged> {
+    let damage = offline::of(image).map(|found| found.damage).unwrap_or_default();
+    damage.into_iter().filter(is_lost).map(Damaged::from).collect()
+}

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +20,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event as Traced, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, fmt};
 
@@ -156,8 +157,13 @@ fn filter() -> EnvFilter {
 
 /// Logs of a command that ends soon.
 pub fn to_stderr() {
-    let stderr = fmt::layer().with_writer(std::io::stderr).with_filter(filter());
-    tracing_subscriber::registry().with(stderr).init();
+    tracing_subscriber::registry().with(standard_error()).init();
+}
+
+/// Standard error, with colours where somebody sees them.
+fn standard_error<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
+    let stderr = fmt::layer().with_ansi(io::stderr().is_terminal());
+    stderr.with_writer(io::stderr).with_filter(filter())
 }
 
 /// Where a server logs, beside the ring.
@@ -180,10 +186,7 @@ pub fn of_server(to: LogTo, about: About) -> Ring {
     let registry = tracing_subscriber::registry().with(ring.clone().with_filter(LevelFilter::WARN));
     match to {
         LogTo::Ring => registry.init(),
-        LogTo::Stderr => {
-            let stderr = fmt::layer().with_writer(std::io::stderr);
-            registry.with(stderr.with_filter(filter())).init();
-        }
+        LogTo::Stderr => registry.with(standard_error()).init(),
         LogTo::File(file) => {
             let file = fmt::layer().with_ansi(false).with_writer(Arc::new(file));
             registry.with(file.with_filter(filter())).init();

@@ -271,6 +271,14 @@ pub fn at_dir(dir: &Path) -> Result<(table::Mount, Option<Record>), Failure> {
     Ok((mount, record))
 }
 
+/// The same for who may name the pool instead, as umount(8) takes it.
+pub fn at_dir_or_of_pool(of: &Path) -> Result<(table::Mount, Option<Record>), Failure> {
+    at_dir(of).or_else(|failure| match of_pool(of).into_iter().find(Record::is_mounted) {
+        Some(record) => at_dir(&record.dir),
+        None => Err(failure),
+    })
+}
+
 /// The record that the mount of `record` has since another keeper took it over.
 pub fn moved(record: &Record) -> Option<Record> {
     let is_later = |found: &Record| {

@@ -23,7 +23,7 @@ pub const LOOK: Duration = Duration::from_millis(5);
 
 /// Unmounts.
 pub fn run(args: &Unmount) -> Outcome {
-    let (mount, record) = registry::at_dir(&args.dir)?;
+    let (mount, record) = registry::at_dir_or_of_pool(&args.dir)?;
     let wait = match record.as_ref().map(begin).transpose() {
         // Its server is put down below.
         Err(Silent::Hung { .. }) if args.force => return hung::end(&mount.dir, record),

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[test]
 fn files_survive_unmounting() {
@@ -52,6 +52,17 @@ fn plain_umount_is_enough() {
     bed.check();
     bed.mount("");
     assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+}
+
+/// As umount(8) takes it.
+#[test]
+fn the_pool_is_as_good_as_its_mount_point() {
+    let Some(bed) = Bed::mounted("") else { return };
+    done(keepfs(["unmount"]).arg(bed.pool()));
+    assert!(!bed.is_mounted());
+    let (code, said) = fails(keepfs(["unmount"]).arg(bed.pool()));
+    assert!(code == 1 && said.contains("no pool is mounted at"), "{said}");
+    bed.check();
 }
 
 #[test]
@@ -111,7 +122,12 @@ fn the_foreground_server_stays() {
         return;
     }
     let bed = Bed::new();
-    let mut server = bed.mounting("keeper=off").arg("--foreground").spawn().unwrap();
+    let mut mount = bed.mounting("keeper=off");
+    mount
+        .arg("--foreground")
+        .env("KEEPFS_LOG", "info")
+        .stderr(Stdio::piped());
+    let mut server = mount.spawn().unwrap();
     let mut status = keepfs(["status", "--json"]);
     status.arg(bed.dir());
     // It says nothing when it is ready, so it is asked until it answers.
@@ -122,7 +138,11 @@ fn the_foreground_server_stays() {
     assert_eq!(bed.status()["server_pid"], server.id());
     fs::write(bed.on("file"), "text").unwrap();
     bed.unmount();
-    assert!(server.wait().unwrap().success());
+    let ended = server.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    // Nobody sees colours in a file.
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("INFO") && !said.contains('\u{1b}'), "{said:?}");
 }
 
 #[test]

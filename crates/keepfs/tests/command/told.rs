@@ -186,6 +186,29 @@ fn the_damage_list_heals() {
     assert_eq!(bed.line(&bed.pool(), "status"), "nothing to report");
 }
 
+/// An offline check names what the pool knows to be lost, though a walk without the data meets nothing of it (S-18.6).
+#[test]
+fn a_check_names_what_is_known_to_be_lost() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    let check = || {
+        let checked: Value = serde_json::from_str(&done(keepfs(["check", "--json"]).arg(bed.pool()))).unwrap();
+        super::json::is_as_promised("check", &checked);
+        let paths = checked["known_damage"].as_array().unwrap().iter();
+        let paths: Vec<Value> = paths.map(|entry| entry["path"].clone()).collect();
+        (
+            paths,
+            done(keepfs(["check"]).arg(bed.pool())).contains("[known-damage]"),
+        )
+    };
+    rot(&bed);
+    bed.unmount();
+    assert_eq!(check(), (vec!["/dir/file".into()], true));
+    bed.mount("");
+    fs::write(bed.on("dir/file"), vec![2; 30_000]).unwrap();
+    bed.unmount();
+    assert_eq!(check(), (vec![], false));
+}
+
 /// Who follows the events hears of deaths of servers, once each, and of refusals.
 #[test]
 fn a_follower_hears_of_deaths() {
