@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+mod attacks;
 mod bans;
 mod clauses;
 mod fences;
@@ -49,4 +50,5 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     heads::check,
     bans::check,
     papers::check,
+    attacks::check,
 ];

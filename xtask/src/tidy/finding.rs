@@ -68,6 +68,10 @@ pub enum Finding {
     NoUnreleased,
     /// A package does not inherit the workspace lints.
     LintsNotInherited(String),
+    /// Releases do not check overflow in a package that reads what a hostile image says.
+    OverflowUnchecked(&'static str),
+    /// The table of attacks names a test, stage or file that there is not.
+    AttackWithoutTest { place: Place, name: String },
 }
 
 impl fmt::Display for Finding {
@@ -101,6 +105,13 @@ impl fmt::Display for Finding {
             Self::ModuleName { file, name } => write!(f, "{file}: a module `{name}` says nothing; name what it holds"),
             Self::NoUnreleased => write!(f, "CHANGELOG.md: no section `## Unreleased`"),
             Self::LintsNotInherited(file) => write!(f, "{file}: lacks `[lints]` with `workspace = true`"),
+            Self::OverflowUnchecked(package) => {
+                write!(
+                    f,
+                    "Cargo.toml: releases do not check overflow in {package} (decision 0763)"
+                )
+            }
+            Self::AttackWithoutTest { place, name } => write!(f, "{place}: there is no `{name}`"),
         }
     }
 }

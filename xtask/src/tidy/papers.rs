@@ -1,9 +1,12 @@
-//! The papers of the project: the change log is open, every package inherits the lints.
+//! The papers of the project: the change log is open, every package inherits the lints, releases check overflow where they must.
 
 use super::Finding;
 use super::tree::Tree;
 
-/// Findings for a closed change log and for manifests of packages without the workspace lints.
+/// Packages in which releases check overflow (decision 0763).
+const CHECKED: &[&str] = &["keepfs-audit", "keepfs-format", "keepfs-fs", "keepfs-store"];
+
+/// Findings for a closed change log, for manifests of packages without the workspace lints, and for releases that let overflow pass.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let open = |line: &str| line.trim_start_matches('#').trim().trim_matches(['[', ']']) == "Unreleased";
@@ -16,6 +19,15 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::LintsNotInherited(path.to_owned()));
         }
     }
+    let workspace = tree.text("Cargo.toml").unwrap_or_default();
+    let release = workspace.split("[profile.release.package]").nth(1).unwrap_or_default();
+    let is_checked = |package: &&&str| {
+        let line = format!("{package}.overflow-checks=true");
+        let own = release.lines().skip(1).take_while(|line| !line.starts_with('['));
+        own.map(|line| line.replace(' ', "")).any(|own| own == line)
+    };
+    let unchecked = CHECKED.iter().filter(|package| !is_checked(package));
+    findings.extend(unchecked.map(|package| Finding::OverflowUnchecked(package)));
     findings
 }
 

@@ -1,12 +1,24 @@
 //! A sound set of papers, one torn at a time.
 
-use super::{Finding, Tree, check};
+use super::{CHECKED, Finding, Tree, check};
+
+/// A workspace whose releases check overflow.
+fn workspace() -> String {
+    let checked = CHECKED
+        .iter()
+        .map(|package| format!("{package}.overflow-checks = true\n"));
+    format!(
+        "[workspace]\n[profile.release.package]\n{}",
+        checked.collect::<String>()
+    )
+}
 
 fn sound() -> Tree {
     let manifest = "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n\n[dependencies]\n";
     Tree::default()
         .with("CHANGELOG.md", "# Changes\n\n## Unreleased\n")
         .with("crates/a/Cargo.toml", manifest)
+        .with("Cargo.toml", &workspace())
 }
 
 #[test]
@@ -31,6 +43,11 @@ fn a_package_with_its_own_lints_is_found() {
 }
 
 #[test]
-fn the_workspace_itself_is_no_package() {
-    assert_eq!(check(&sound().with("Cargo.toml", "[workspace]\n")), []);
+fn releases_that_let_overflow_pass_are_found() {
+    let text = workspace().replace("keepfs-fs.overflow-checks = true", "keepfs-fs.overflow-checks = false");
+    let text = format!("{text}[profile.dev.package]\nkeepfs-fs.overflow-checks = true\n");
+    assert_eq!(
+        check(&sound().with("Cargo.toml", &text)),
+        [Finding::OverflowUnchecked("keepfs-fs")]
+    );
 }
