@@ -10,7 +10,9 @@ use super::options::MountOptions;
 use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::visible::{say, warn_of};
-use super::{Outcome, attach, confine, deserted, exposed, follow, history, namesake, panics, rights, status, succeed, table};
+use super::{
+    Outcome, attach, confine, deserted, exposed, follow, history, namesake, panics, rights, status, succeed, table,
+};
 use keepfs::{Claim, Pool};
 use keepfs_fuse::{Session, Unmounter};
 use keepfs_media::file::Handed;
