@@ -73,6 +73,7 @@ use failure::{Failure, Manners};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
+use visible::warn_of;
 
 /// What a command ends with: its exit code, or why it failed.
 type Outcome = Result<u8, Failure>;
@@ -121,6 +122,10 @@ fn begin(code: u8) {
 }
 
 fn dispatch(command: Command) -> Outcome {
+    keepfs_store::mmp::tell_waits_by(match &command {
+        Command::Serve(args) if !args.foreground => serve::waits,
+        _ => |seconds| warn_of!("keepfs: {}", keepfs_store::mmp::wait_in_words(seconds)),
+    });
     match &command {
         // A server logs elsewhere, and its starter says everything itself. Neither ends with who reads it.
         Command::Serve(_)

@@ -306,7 +306,9 @@ impl Store {
             recover::open(device, options)
         })?;
         store.mmp = guard;
-        store.start(options)
+        let store = store.start(options)?;
+        store.note_mmp()?;
+        Ok(store)
     }
 
     /// From here on others may use it.

@@ -14,13 +14,13 @@ pub use guarded::Guarded;
 
 use crate::Store;
 use crate::error::Error;
-use crate::pool::Pool;
+use crate::pool::{Pool, Settings};
 use block::Seen;
 use claim::Why;
 use keepfs_format::{PAGE, PoolId};
 use keepfs_media::{Class, Device, PageNo};
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Who claims a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -38,6 +38,30 @@ pub struct Who {
     pub lock: [u64; 2],
 }
 
+/// How somebody is told that it is waited for another machine: so many seconds. The first one to say it decides.
+static TELL_WAIT: OnceLock<fn(u64)> = OnceLock::new();
+
+/// From here on `tell` tells how many seconds it will be waited to see whether another machine has a pool, if more than
+/// [`WAIT_UNTOLD`]; without it the log has a warning.
+pub fn tell_waits_by(tell: fn(u64)) {
+    let _ = TELL_WAIT.set(tell);
+}
+
+/// What it is waited for, in words.
+pub fn wait_in_words(seconds: u64) -> String {
+    format!("waits {seconds} s to see whether another machine has this pool mounted")
+}
+
+fn tell_wait(seconds: u64) {
+    match TELL_WAIT.get() {
+        Some(tell) => tell(seconds),
+        None => tracing::warn!("{}", wait_in_words(seconds)),
+    }
+}
+
+/// The longest wait that nobody is told of.
+const WAIT_UNTOLD: Duration = Duration::from_secs(2);
+
 fn since_1970() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() as i64)
@@ -46,7 +70,7 @@ fn since_1970() -> i64 {
 /// The guard of the pool on `device`, which nobody has claimed yet, if the pool has a block for it. Errors: there is no pool.
 pub fn guard_of(device: &Arc<dyn Device>, who: &Who, background: bool) -> Result<Option<Arc<Guard>>, Error> {
     let pool = Pool::on(&**device)?;
-    let made = |page| Guard::new(device.clone(), page, pool.id, who.clone(), background);
+    let made = |page| Guard::new(device.clone(), page, &pool, who.clone(), background);
     pool.mmp.map(made).transpose()
 }
 
@@ -121,10 +145,10 @@ impl Store {
         self.mmp.as_ref().map(|guard| guard.seen())
     }
 
-    /// From here on the pool shows in each interval of so many seconds that this machine has it, or with `None` does not. No
-    /// checkpoint is written. Returns whether that is a change.
+    /// From here on the pool shows in each interval of so many seconds that this machine has it, or with `None` does not. Returns
+    /// whether that is a change.
     ///
-    /// Errors: `ReadOnly`; `BadPool`, the pool has no block for it; another machine has it; those of the device.
+    /// Errors: `ReadOnly`; `BadPool`, the pool has no block for it; another machine has it; those of the device and of a checkpoint.
     pub fn set_mmp(&self, interval_s: Option<u32>) -> Result<bool, Error> {
         self.alive()?;
         if self.is_read_only() {
@@ -139,14 +163,39 @@ impl Store {
                 )),
             };
         };
-        if guard.interval_s() == interval_s {
-            return Ok(false);
-        }
+        let is_new = guard.interval_s() != interval_s;
+        // The block is on whenever the superblock is: where it can be read, it counts.
         match interval_s {
-            Some(interval_s) => guard.claim(Why::Protect(interval_s))?,
-            None => guard.end_protection()?,
+            Some(interval_s) => {
+                if is_new {
+                    guard.claim(Why::Protect(interval_s))?;
+                }
+                self.set_mmp_is_on(true)?;
+            }
+            None => {
+                self.set_mmp_is_on(false)?;
+                if is_new {
+                    guard.end_protection()?;
+                }
+            }
         }
-        Ok(true)
+        Ok(is_new)
+    }
+
+    fn set_mmp_is_on(&self, is_on: bool) -> Result<(), Error> {
+        let settings = Settings {
+            mmp_is_on: Some(is_on),
+            ..Settings::default()
+        };
+        self.set(&settings).map(drop)
+    }
+
+    /// A pool that was protected before superblocks said so says so from here on. Errors: those of a checkpoint.
+    pub(crate) fn note_mmp(&self) -> Result<(), Error> {
+        match self.mmp().is_some() && !self.is_read_only() && !self.pool.mmp_is_on {
+            true => self.set_mmp_is_on(true),
+            false => Ok(()),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use keepfs_format::map::CHUNK_PAGES_MAX;
 use keepfs_format::mmp;
 use keepfs_format::plog::Run;
 use keepfs_format::superblock::{
-    self, INCOMPAT_TEST, PAGES_MAX, PAGES_MIN, RO_COMPAT_MMP, RO_COMPAT_PREALLOCATED, Superblock,
+    self, INCOMPAT_TEST, PAGES_MAX, PAGES_MIN, RO_COMPAT_MMP, RO_COMPAT_MMP_ON, RO_COMPAT_PREALLOCATED, Superblock,
 };
 use keepfs_media::{Device, PageNo};
 
@@ -54,6 +54,8 @@ pub struct Pool {
     pub history: Option<Run>,
     /// Where its block of multi-mount protection lies (S-2.12).
     pub mmp: Option<u64>,
+    /// Whether its superblock says that this protection is on; where the block is whole, that counts (S-2.12).
+    pub mmp_is_on: bool,
     /// Label.
     pub label: String,
     /// What guards frames in memory (S-2.6).
@@ -159,6 +161,7 @@ impl Pool {
             },
             history: history::of(sb),
             mmp: mmp_page(sb),
+            mmp_is_on: sb.ro_compat.get() & RO_COMPAT_MMP_ON != 0,
             label: String::from_utf8_lossy(label).into_owned(),
             protect: protect::of(sb.protect).unwrap_or(PROTECT_DEFAULT),
             created_s: sb.created_sec.get(),

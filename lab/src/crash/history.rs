@@ -408,7 +408,7 @@ impl<'a> Life<'a> {
             Step::Protect(level) => {
                 let settings = Settings {
                     protect: Some(*level),
-                    label: None,
+                    ..Settings::default()
                 };
                 // What is as it was asked for already makes no checkpoint.
                 let done = |changed| if changed { Done::Moved } else { Done::Yes };

@@ -9,7 +9,8 @@ use keepfs_format::history::PAGES;
 use keepfs_format::metablock::MAGIC;
 use keepfs_format::plog::{self, PageHead};
 use keepfs_format::superblock::{
-    CLEAN, INCOMPAT_HISTORY, INCOMPAT_PROTECT, INCOMPAT_STRIPES, PAGES_MAX, RO_COMPAT_MMP, Superblock, slot_page,
+    CLEAN, INCOMPAT_HISTORY, INCOMPAT_PROTECT, INCOMPAT_STRIPES, PAGES_MAX, RO_COMPAT_MMP, RO_COMPAT_MMP_ON,
+    Superblock, slot_page,
 };
 use keepfs_format::{FromBytes, IntoBytes, PAGE, mmp};
 use std::collections::BTreeMap;
@@ -45,9 +46,14 @@ pub(super) fn superblock(image: &dyn Image) -> Option<Box<Superblock>> {
     let pages = image.pages().min(PAGES_MAX);
     sb.pages = pages.into();
     sb.history_start = (slot_page(1, pages) + 1).into();
-    let (count, pool) = block(image, &sb)?;
+    let (count, block) = block(image, &sb)?;
     sb.history_pages = count.into();
-    sb.pool = pool;
+    sb.pool = block.pool;
+    sb.ro_compat = match block.state.get() {
+        mmp::OFF => RO_COMPAT_MMP,
+        _ => RO_COMPAT_MMP | RO_COMPAT_MMP_ON,
+    }
+    .into();
     sb.log_start = 1.into();
     sb.log_pages = (pages / 32).clamp(32, 65_536).into();
     let seen = look(image, &sb);
@@ -69,20 +75,19 @@ pub(super) fn superblock(image: &dyn Image) -> Option<Box<Superblock>> {
     sb.chunk_pages = ((pages / 64).clamp(16, 256) as u32).into();
     sb.protect = PROTECT;
     sb.incompat = (INCOMPAT_PROTECT | INCOMPAT_HISTORY | INCOMPAT_STRIPES).into();
-    sb.ro_compat = RO_COMPAT_MMP.into();
     sb.state = CLEAN.into();
     superblock::broken(&sb).is_none().then_some(sb)
 }
 
-/// The block of S-2.12 behind a history of whatever length: pages of the history, and the pool's whole id. So N is right, too: it
-/// tells where the history begins.
-fn block(image: &dyn Image, sb: &Superblock) -> Option<(u32, [u8; 16])> {
+/// The block of S-2.12 behind a history of whatever length: pages of the history, and the block, which has the pool's whole id. So N
+/// is right, too: it tells where the history begins.
+fn block(image: &dyn Image, sb: &Superblock) -> Option<(u32, mmp::Block)> {
     let tag = &sb.pool[..4];
     PAGES.step_by(2).find_map(|count| {
         let bytes = read(image, sb.history_start.get() + u64::from(count))?;
         let (block, _) = mmp::Block::read_from_prefix(&bytes).ok()?;
         let crc = crc64::full(&block.as_bytes()[..mmp::COVERED]);
-        (block.magic == mmp::MAGIC && block.crc.get() == crc && block.pool[..4] == *tag).then_some((count, block.pool))
+        (block.magic == mmp::MAGIC && block.crc.get() == crc && block.pool[..4] == *tag).then_some((count, block))
     })
 }
 

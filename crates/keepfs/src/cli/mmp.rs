@@ -15,6 +15,7 @@ pub fn of(image: &dyn Image, pool: &Pool) -> (Option<u32>, Option<String>) {
         block::Seen::Used(block) => (Some(block.interval_s.get()), Some(owner(&block))),
         block::Seen::Free(block) => (Some(block.interval_s.get()), None),
         block::Seen::Off(_) => (None, None),
+        block::Seen::Damaged if !pool.mmp_is_on => (None, None),
         block::Seen::Damaged => (
             None,
             Some("nobody knows whom: its block of multi-mount protection is damaged".into()),

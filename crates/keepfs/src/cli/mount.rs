@@ -93,10 +93,14 @@ fn place(dir: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// What the server says: that it is ready, or why not. `None` if it ends without a word.
+/// What the server says: that it is ready, or why not. `None` if it ends without a word. What it waits for before is told.
 fn first_line(child: &mut Child) -> Option<String> {
-    let mut line = String::new();
-    BufReader::new(child.stdout.take()?).read_line(&mut line).ok()?;
-    let line = line.trim_end();
-    (!line.is_empty()).then(|| line.to_owned())
+    for line in BufReader::new(child.stdout.take()?).lines() {
+        let line = line.ok()?;
+        match line.starts_with(serve::WAITS) {
+            true => warn_of!("keepfs: {line}"),
+            false => return Some(line.trim_end().to_owned()).filter(|line| !line.is_empty()),
+        }
+    }
+    None
 }

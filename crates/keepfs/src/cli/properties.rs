@@ -91,6 +91,7 @@ impl Wanted {
         Some(Settings {
             protect,
             label: self.label.clone(),
+            ..Settings::default()
         })
     }
 

@@ -16,6 +16,7 @@ use super::{
 use keepfs::{Claim, Pool};
 use keepfs_fuse::{Session, Unmounter};
 use keepfs_media::file::Handed;
+use keepfs_store::mmp::wait_in_words;
 use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -30,6 +31,18 @@ use std::thread;
 
 /// What the server says when the mount is usable.
 pub const READY: &str = "ready";
+
+/// How a line of the server's begins that is no answer yet: what it waits for.
+pub const WAITS: &str = "waits ";
+
+/// Tells that it is waited for another machine, so many seconds: to the starter, who waits for the answer, and as an event.
+pub fn waits(seconds: u64) {
+    let said = wait_in_words(seconds);
+    tracing::warn!("{said}");
+    let mut starter = io::stdout();
+    // Gone is as good as told.
+    let _ = writeln!(starter, "{said}").and_then(|()| starter.flush());
+}
 
 /// What is served, and where.
 pub struct Mounted {
@@ -162,7 +175,7 @@ fn open_log(path: &Path) -> Result<File, Failure> {
     log.map_err(Failure::io("open the log", path))
 }
 
-/// Says how it went to the starter, who reads one line, whoever says it first: a server, or its keeper if the server has died
+/// Says how it went to the starter, who reads one line but for those that begin with [`WAITS`], whoever says it first: a server, or its keeper if the server has died
 /// over it. From then on what is said there goes to `null`.
 pub fn answer(line: &str, null: &File) {
     let mut starter = io::stdout();

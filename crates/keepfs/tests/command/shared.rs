@@ -3,7 +3,7 @@
 
 use super::bed::{Bed, done, fails, keepfs, possible, run, soon};
 use keepfs_format::mmp::{self, Block, USED};
-use keepfs_format::superblock::{RO_COMPAT_MMP, Superblock};
+use keepfs_format::superblock::{RO_COMPAT_MMP, RO_COMPAT_MMP_ON, SLOTS, Superblock, slot_page};
 use keepfs_format::{FromBytes, PAGE, PoolId};
 use keepfs_store::mmp::block::{self, Seen};
 use rustix::process::Signal;
@@ -145,6 +145,47 @@ fn a_server_takes_the_place_of_a_dead_one_and_keeps_its_claim() {
     bed.check();
 }
 
+/// Who waits for another machine says so; a pool that no other machine may have waits for none, whatever became of its block.
+#[test]
+fn who_waits_says_for_what() {
+    if !possible() {
+        return;
+    }
+    let bed = protected();
+    let waits = "keepfs: waits 4 s to see whether another machine has this pool mounted\n";
+    other(&bed, 1);
+    let mounted = run(&mut bed.mounting(""));
+    assert!(mounted.status.success(), "{mounted:?}");
+    assert_eq!(String::from_utf8_lossy(&mounted.stderr), waits);
+    bed.unmount();
+    other(&bed, 1);
+    let set = run(keepfs(["set", "mmp=off"]).arg(bed.pool()));
+    assert!(set.status.success(), "{set:?}");
+    assert_eq!(String::from_utf8_lossy(&set.stderr), waits);
+    let (at, _) = place(&bed);
+    let pool = fs::File::options().read(true).write(true).open(bed.pool()).unwrap();
+    let damage = || {
+        let mut byte = [0];
+        pool.read_exact_at(&mut byte, at + 33).unwrap();
+        pool.write_all_at(&[byte[0] ^ 1], at + 33).unwrap();
+        assert!(matches!(look(&bed), Seen::Damaged));
+    };
+    damage();
+    let quietly = |command: &mut std::process::Command| {
+        let begun = std::time::Instant::now();
+        let done = run(command);
+        assert!(done.status.success(), "{done:?}");
+        assert!(!String::from_utf8_lossy(&done.stderr).contains("waits"), "{done:?}");
+        assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+        assert!(matches!(look(&bed), Seen::Off(_)));
+    };
+    quietly(&mut bed.mounting(""));
+    bed.unmount();
+    damage();
+    quietly(keepfs(["grow", "--size", "128M"]).arg(bed.pool()));
+    bed.check();
+}
+
 /// Another machine shows that it lives, as fast as it can, as long as `work` takes.
 pub fn while_it_lives(bed: &Bed, work: impl FnOnce()) {
     let (is_done, lives) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -229,6 +270,31 @@ fn a_pool_that_another_machine_has_is_not_repaired() {
     let before = fs::read(bed.pool()).unwrap();
     assert_eq!((repair(&[]), repair(&["--json"])), (Some(8), Some(8)));
     assert!(fs::read(bed.pool()).unwrap() == before, "it was changed");
+}
+
+/// A superblock that a repair makes says as the block does whether the pool is protected.
+#[test]
+fn a_repair_switches_no_protection() {
+    for setting in ["mmp=1", "mmp=off"] {
+        let bed = protected();
+        done(keepfs(["set", setting]).arg(bed.pool()));
+        let pages = fs::metadata(bed.pool()).unwrap().len() / PAGE as u64;
+        let pool = fs::File::options().read(true).write(true).open(bed.pool()).unwrap();
+        (0..SLOTS)
+            .map(|slot| slot_page(slot, pages) * PAGE as u64)
+            .for_each(|at| pool.write_all_at(&[0; PAGE], at).unwrap());
+        run(keepfs(["check", "--repair"]).arg(bed.pool()));
+        let mut page = [0; PAGE];
+        pool.read_exact_at(&mut page, 0).unwrap();
+        let sb = Superblock::read_from_bytes(&page).unwrap();
+        assert_eq!(sb.ro_compat.get() & RO_COMPAT_MMP_ON != 0, setting == "mmp=1");
+        assert_eq!(
+            matches!(look(&bed), Seen::Off(_)),
+            setting == "mmp=off",
+            "{:?}",
+            look(&bed)
+        );
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A [`Claim`] is told what was seen and when, and says what to do next. Times are of one clock that goes on while the machine
 //! sleeps. Rules, by their numbers in decision 0850:
 //!
-//! 1. A block that is another's, or damaged, is watched for three intervals and a second; if it changes the pool is refused.
+//! 1. A block that is another's, or damaged where the superblock says that it is on, is watched for three intervals and a second; if it changes the pool is refused.
 //! 2. Who writes its own block looks again after [`SETTLE`], if at most [`QUICK`] passed between its look before and the end of
 //!    the write; else it keeps the block for three intervals and a second first. Only what is found unchanged is had.
 //! 3. Who has the pool writes to it until two intervals after the last write of its block began, and looks before each write of
@@ -15,7 +15,7 @@ use super::Who;
 use super::block::{self, Page, Seen};
 use core::time::Duration;
 use keepfs_format::PoolId;
-use keepfs_format::mmp::{Block, INTERVAL_S, INTERVAL_S_DEFAULT};
+use keepfs_format::mmp::{Block, INTERVAL_S, INTERVAL_S_DEFAULT, OFF};
 
 /// Between the write of a claim and the look that decides.
 pub const SETTLE: Duration = Duration::from_millis(500);
@@ -120,20 +120,39 @@ enum Rule {
 pub struct Claim {
     who: Who,
     pool: PoolId,
+    /// Whether the superblock says that the pool is protected: it counts where the block says nothing.
+    is_on: bool,
     phase: Phase,
 }
 
 impl Claim {
     /// Of a pool that is not had. It begins with a look.
-    pub fn new(who: Who, pool: PoolId, why: Why) -> Claim {
+    pub fn new(who: Who, pool: PoolId, is_on: bool, why: Why) -> Claim {
         let phase = Phase::First(why);
-        Claim { who, pool, phase }
+        Claim {
+            who,
+            pool,
+            is_on,
+            phase,
+        }
     }
 
     /// Of a pool that is had, once more. It begins with a look.
     pub fn renew(who: Who, pool: PoolId, hold: Hold) -> Claim {
-        let phase = Phase::Renewing(hold);
-        Claim { who, pool, phase }
+        Claim {
+            who,
+            pool,
+            is_on: true,
+            phase: Phase::Renewing(hold),
+        }
+    }
+
+    /// Until when it is waited, whatever the looks up to then find.
+    pub fn waits_until(&self) -> Option<Duration> {
+        match &self.phase {
+            Phase::Watching { until, .. } | Phase::Settling { until, .. } => Some(*until),
+            Phase::First(_) | Phase::Writing { .. } | Phase::Renewing(_) => None,
+        }
     }
 
     /// The block was looked at from `began` on, and is `page`; it is `now`.
@@ -184,6 +203,10 @@ impl Claim {
 
     fn first(&mut self, why: Why, began: Duration, now: Duration, page: &Page, seen: Seen) -> Next {
         let is_ours = |block: &Block| block.nonce == self.who.nonce;
+        let seen = match seen {
+            Seen::Damaged if !self.is_on => Seen::Off(whole(block::unowned(self.pool, OFF, INTERVAL_S_DEFAULT, 0))),
+            seen => seen,
+        };
         match (seen, why) {
             (Seen::Off(block), Why::Protect(interval_s)) => {
                 self.write(interval_s, block.sequence.get(), began, now, Rule::Claim)
@@ -235,11 +258,7 @@ impl Claim {
             return Next::Look(ended);
         };
         let hold = Hold {
-            block: {
-                let mut block = *block;
-                block.crc = block_crc(&block).into();
-                block
-            },
+            block: whole(*block),
             // What stands in the block is not later.
             wrote: began.min(Duration::from_nanos(block.beat_ns.get())),
         };
@@ -262,9 +281,10 @@ impl Claim {
     }
 }
 
-fn block_crc(block: &Block) -> u64 {
-    let page = block::page(block);
-    keepfs_format::FromBytes::read_from_prefix(&page).map_or(0, |(block, _): (Block, _)| block.crc.get())
+/// The block with its CRC.
+fn whole(block: Block) -> Block {
+    let page = block::page(&block);
+    keepfs_format::FromBytes::read_from_prefix(&page).map_or(block, |(block, _): (Block, _)| block)
 }
 
 fn other(seen: Seen) -> Refusal {

@@ -2,9 +2,10 @@
 
 use super::block::{self, Page, Seen};
 use super::claim::{Claim, Hold, Next, Refusal, Why, beat, lease};
-use super::{Who, block::unowned};
+use super::{WAIT_UNTOLD, Who, block::unowned, tell_wait};
 use crate::error::Error;
 use crate::locks::{Condvar, Mutex};
+use crate::pool::Pool;
 use crate::worker::Worker;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -48,6 +49,8 @@ pub struct Guard {
     device: Arc<dyn Device>,
     page: PageNo,
     pool: PoolId,
+    /// What the superblock says, for a block that says nothing.
+    is_on: bool,
     who: Who,
     /// Whether a thread keeps it; else whoever writes does.
     background: bool,
@@ -73,7 +76,7 @@ impl Guard {
     pub(super) fn new(
         device: Arc<dyn Device>,
         page: u64,
-        pool: PoolId,
+        pool: &Pool,
         mut who: Who,
         background: bool,
     ) -> Result<Arc<Guard>, Error> {
@@ -83,7 +86,8 @@ impl Guard {
         Ok(Arc::new_cyclic(|this| Guard {
             device,
             page: PageNo(page),
-            pool,
+            pool: pool.id,
+            is_on: pool.mmp_is_on,
             who,
             background,
             until_ns: AtomicU64::new(ASK),
@@ -143,7 +147,10 @@ impl Guard {
     /// `Taken`: another machine has it; `Late`; those of the device.
     pub(super) fn claim(&self, why: Why) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
-        let made = self.run(Claim::new(self.who.clone(), self.pool, why), INTERVAL_S_DEFAULT)?;
+        let made = self.run(
+            Claim::new(self.who.clone(), self.pool, self.is_on, why),
+            INTERVAL_S_DEFAULT,
+        )?;
         if !matches!(why, Why::Protect(_)) {
             self.device.forget();
         }
@@ -187,7 +194,13 @@ impl Guard {
     /// Runs a claim to its end; `interval_s` is the one that it has or would have. Errors: the block cannot be written.
     fn run(&self, mut claim: Claim, interval_s: u32) -> Result<State, DeviceError> {
         let mut at = now();
+        let mut is_told = false;
         loop {
+            let wait = claim.waits_until().unwrap_or(at).max(at).saturating_sub(now());
+            if wait > WAIT_UNTOLD && !is_told {
+                is_told = true;
+                tell_wait(wait.as_secs_f32().ceil() as u64);
+            }
             std::thread::sleep(at.saturating_sub(now()));
             let began = now();
             let page = self.look();
@@ -200,10 +213,27 @@ impl Guard {
             at = match next {
                 Next::Look(at) => at,
                 Next::Write(_) => now(),
-                Next::Off(_) => return Ok(State::Off),
+                Next::Off(block) => {
+                    self.mend(&page, &block::page(&block));
+                    return Ok(State::Off);
+                }
                 Next::Held(hold) => return Ok(State::Held(hold)),
                 Next::Refused(refusal) => return Ok(State::Lost(refusal, interval_s)),
             };
+        }
+    }
+
+    /// A block that was damaged, in a pool that is not protected, says so again.
+    fn mend(&self, found: &Page, right: &Page) {
+        if found == right {
+            return;
+        }
+        match self.device.write_shared(self.page, right, Class::Superblock) {
+            Ok(()) => {
+                tracing::warn!("the block of multi-mount protection was damaged; it is off, and was written anew")
+            }
+            // The next one who opens the pool tries again.
+            Err(error) => tracing::warn!(%error, "the damaged block of multi-mount protection cannot be written anew"),
         }
     }
 

@@ -163,6 +163,51 @@ fn a_claim_is_kept_by_who_writes_where_no_thread_does() {
     assert!(matches!(one.mmp_seen(), Some(Seen::Free(_))));
 }
 
+fn flip(device: &Arc<dyn Device>, page: u64) {
+    let mut bytes = [0; keepfs_format::PAGE];
+    device.read(PageNo(page), &mut bytes).unwrap();
+    bytes[100] ^= 4;
+    device.write(PageNo(page), &bytes, Class::Superblock).unwrap();
+}
+
+/// The block says that nobody is asked, and then nothing: the superblock's word is as good, and the block says it again.
+#[test]
+fn a_flipped_bit_switches_nothing_on() {
+    let device = device(true);
+    let page = open(&device, "one").unwrap().pool().mmp.unwrap();
+    for was_on in [false, true] {
+        if was_on {
+            let store = open(&device, "one").unwrap();
+            store.set_mmp(Some(1)).unwrap();
+            store.set_mmp(None).unwrap();
+            store.close().unwrap();
+        }
+        flip(&device, page);
+        let store = open(&device, "one").unwrap();
+        assert_eq!((store.mmp(), store.pool().mmp_is_on), (None, false));
+        assert!(matches!(store.mmp_seen(), Some(Seen::Off(_))));
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn the_superblock_says_whether_it_is_on() {
+    let (device, one) = had();
+    assert!(one.pool_in_force().mmp_is_on);
+    one.close().unwrap();
+    // A pool that was protected before there was the bit.
+    let two = open(&device, "two").unwrap();
+    two.set_mmp_is_on(false).unwrap();
+    two.close().unwrap();
+    assert!(!Pool::on(&*device).unwrap().mmp_is_on);
+    let two = open(&device, "two").unwrap();
+    assert!(two.pool_in_force().mmp_is_on);
+    assert!(two.set_mmp(None).unwrap());
+    assert!(!two.pool_in_force().mmp_is_on);
+    two.close().unwrap();
+    assert!(!Pool::on(&*device).unwrap().mmp_is_on);
+}
+
 #[test]
 fn nobody_is_asked_where_it_is_off_again() {
     let (device, one) = had();

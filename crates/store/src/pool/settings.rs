@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::planted::{self, Bug};
 use crate::{Protection, Store};
 use keepfs_codes::Code;
-use keepfs_format::superblock::Superblock;
+use keepfs_format::superblock::{RO_COMPAT_MMP_ON, Superblock};
 
 /// What is to change; `None` stays as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -15,6 +15,8 @@ pub struct Settings {
     pub protect: Option<Protection>,
     /// Label, at most 64 bytes.
     pub label: Option<String>,
+    /// Whether multi-mount protection is on (S-2.12). It is [`Store::set_mmp`]'s to change, which sees to the block.
+    pub mmp_is_on: Option<bool>,
 }
 
 impl Settings {
@@ -22,6 +24,10 @@ impl Settings {
     fn store(&self, sb: &mut Superblock) -> Result<(), Error> {
         if let Some(code) = self.protect {
             protect::store(sb, code)?;
+        }
+        if let Some(is_on) = self.mmp_is_on {
+            let others = sb.ro_compat.get() & !RO_COMPAT_MMP_ON;
+            sb.ro_compat = (others | if is_on { RO_COMPAT_MMP_ON } else { 0 }).into();
         }
         self.label.as_deref().map_or(Ok(()), |label| store_label(sb, label))
     }

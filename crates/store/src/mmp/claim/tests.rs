@@ -45,7 +45,7 @@ fn held(next: Next) -> Hold {
 
 /// A claim of a free pool that is had, at three seconds.
 fn had() -> (Hold, Page) {
-    let mut claim = Claim::new(who(1), POOL, Why::Open);
+    let mut claim = Claim::new(who(1), POOL, true, Why::Open);
     let ours = written(claim.seen(ms(2000), ms(2010), &free()));
     assert_eq!(claim.wrote(ms(2010), ms(2020)), Next::Look(ms(2520)));
     (held(claim.seen(ms(2520), ms(2530), &ours)), ours)
@@ -67,7 +67,7 @@ fn a_free_pool_is_had_when_the_claim_still_stands_after_a_while() {
 
 #[test]
 fn of_two_claims_the_later_one_stands() {
-    let mut claim = Claim::new(who(1), POOL, Why::Open);
+    let mut claim = Claim::new(who(1), POOL, true, Why::Open);
     written(claim.seen(ms(0), ms(1), &free()));
     claim.wrote(ms(1), ms(2));
     let said = claim.seen(ms(502), ms(503), &left(2));
@@ -76,7 +76,7 @@ fn of_two_claims_the_later_one_stands() {
 
 #[test]
 fn a_slow_claim_waits_and_shows_that_it_lives() {
-    let mut claim = Claim::new(who(1), POOL, Why::Open);
+    let mut claim = Claim::new(who(1), POOL, true, Why::Open);
     let mut ours = written(claim.seen(ms(0), ms(1), &free()));
     let mut now = ms(300);
     let mut next = claim.wrote(ms(1), now);
@@ -105,7 +105,7 @@ fn a_slow_claim_waits_and_shows_that_it_lives() {
 
 #[test]
 fn what_another_left_is_watched_and_then_had() {
-    let mut claim = Claim::new(who(1), POOL, Why::Open);
+    let mut claim = Claim::new(who(1), POOL, true, Why::Open);
     assert_eq!(claim.seen(ms(0), ms(1), &left(2)), Next::Look(ms(4001)));
     let ours = written(claim.seen(ms(4001), ms(4002), &left(2)));
     claim.wrote(ms(4002), ms(4003));
@@ -114,7 +114,7 @@ fn what_another_left_is_watched_and_then_had() {
 
 #[test]
 fn what_another_has_is_refused_with_its_name() {
-    let mut claim = Claim::new(who(1), POOL, Why::Open);
+    let mut claim = Claim::new(who(1), POOL, true, Why::Open);
     claim.seen(ms(0), ms(1), &left(2));
     let moved = page(&block::owned(POOL, &who(2), 1, 8, ms(9)));
     let said = claim.seen(ms(4001), ms(4002), &moved);
@@ -123,19 +123,41 @@ fn what_another_has_is_refused_with_its_name() {
 
 #[test]
 fn what_another_let_go_of_meanwhile_is_had() {
-    let mut claim = Claim::new(who(1), POOL, Why::Open);
+    let mut claim = Claim::new(who(1), POOL, true, Why::Open);
     claim.seen(ms(0), ms(1), &left(2));
     written(claim.seen(ms(4001), ms(4002), &free()));
 }
 
+fn damaged_blocks() -> [Page; 3] {
+    [[0; PAGE_LEN], [0xFF; PAGE_LEN], flipped()]
+}
+
+/// What the superblock says counts where the block says nothing.
+#[test]
+fn a_damaged_block_of_a_pool_that_is_not_protected_is_off() {
+    let off = page(&unowned(POOL, OFF, INTERVAL_S_DEFAULT, 0));
+    for damaged in damaged_blocks() {
+        for why in [Why::Open, Why::Succeed] {
+            let mut claim = Claim::new(who(1), POOL, false, why);
+            assert!(matches!(claim.seen(ms(0), ms(1), &damaged), Next::Off(block) if page(&block) == off));
+        }
+        let mut claim = Claim::new(who(1), POOL, false, Why::Protect(3));
+        written(claim.seen(ms(0), ms(1), &damaged));
+    }
+    // Where the block is whole it counts: so a pool was protected before superblocks said so.
+    let mut claim = Claim::new(who(1), POOL, false, Why::Open);
+    assert_eq!(claim.seen(ms(0), ms(1), &left(2)), Next::Look(ms(4001)));
+    assert_eq!(claim.waits_until(), Some(ms(4001)));
+}
+
 #[test]
 fn a_damaged_block_is_watched_like_anothers() {
-    for damaged in [[0; PAGE_LEN], [0xFF; PAGE_LEN], flipped()] {
-        let mut claim = Claim::new(who(1), POOL, Why::Open);
+    for damaged in damaged_blocks() {
+        let mut claim = Claim::new(who(1), POOL, true, Why::Open);
         let until = ms(1) + watch(*INTERVAL_S.end());
         assert_eq!(claim.seen(ms(0), ms(1), &damaged), Next::Look(until));
         written(claim.seen(until, until, &damaged));
-        let mut claim = Claim::new(who(1), POOL, Why::Open);
+        let mut claim = Claim::new(who(1), POOL, true, Why::Open);
         claim.seen(ms(0), ms(1), &damaged);
         let mut moved = damaged;
         moved[40] ^= 1;
@@ -159,9 +181,9 @@ fn another_pools_block_is_damage() {
 #[test]
 fn nobody_is_asked_where_it_is_off() {
     let off = page(&unowned(POOL, OFF, 5, 0));
-    let mut claim = Claim::new(who(1), POOL, Why::Open);
+    let mut claim = Claim::new(who(1), POOL, true, Why::Open);
     assert!(matches!(claim.seen(ms(0), ms(1), &off), Next::Off(_)));
-    let mut claim = Claim::new(who(1), POOL, Why::Protect(3));
+    let mut claim = Claim::new(who(1), POOL, true, Why::Protect(3));
     let Seen::Used(block) = block::read(&written(claim.seen(ms(0), ms(1), &off)), POOL) else {
         panic!()
     };
@@ -177,7 +199,7 @@ fn whoever_has_the_lock_of_who_had_it_waits_for_nobody() {
     };
     let first = |claimer| {
         let before = page(&block::owned(POOL, &with_lock(2, 2, 77), 1, 7, ms(0)));
-        Claim::new(claimer, POOL, Why::Open).seen(ms(0), ms(1), &before)
+        Claim::new(claimer, POOL, true, Why::Open).seen(ms(0), ms(1), &before)
     };
     written(first(with_lock(1, 2, 77)));
     assert!(matches!(first(with_lock(1, 2, 78)), Next::Look(_)), "another lock");
@@ -192,6 +214,7 @@ fn whoever_has_the_lock_of_who_had_it_waits_for_nobody() {
             ..who(1)
         },
         POOL,
+        true,
         Why::Open,
     );
     assert!(matches!(claim.seen(ms(0), ms(1), &unlocked), Next::Look(_)), "no lock");
@@ -225,7 +248,7 @@ fn who_slept_and_finds_its_own_block_claims_again() {
 #[test]
 fn a_server_takes_the_place_of_its_like_and_of_nobody_else() {
     let succeed = |now, page: &Page| {
-        let mut claim = Claim::new(who(1), POOL, Why::Succeed);
+        let mut claim = Claim::new(who(1), POOL, true, Why::Succeed);
         match claim.seen(now, now, page) {
             Next::Write(_) => claim.wrote(now, now),
             next => next,

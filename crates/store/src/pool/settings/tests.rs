@@ -54,7 +54,7 @@ fn content(store: &Store, r: Ref) -> [u8; 8] {
 fn protect(code: Protection) -> Settings {
     Settings {
         protect: Some(code),
-        label: None,
+        ..Settings::default()
     }
 }
 

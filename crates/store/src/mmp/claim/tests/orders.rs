@@ -48,7 +48,7 @@ impl Machine {
     fn new(number: u8, start: u64, delays: &[Delay]) -> Machine {
         Machine {
             number,
-            claim: Claim::new(who(number), POOL, Why::Open),
+            claim: Claim::new(who(number), POOL, true, Why::Open),
             doing: Doing::ToLook(start),
             delays: delays.to_vec(),
             operations: 0,
