@@ -6,6 +6,7 @@
 
 mod bodies;
 mod edit;
+mod given;
 mod layout;
 mod made;
 mod names;
@@ -20,11 +21,14 @@ use crate::replay::{self, Replayed};
 use crate::report::{Report, Sink};
 use crate::staged::Stage;
 use crate::walk::{Options, Walk};
-use crate::{Page, adrift, map, plog, scan, superblock, walk};
+use crate::{Page, adrift, history, map, plog, scan, superblock, walk};
+use keepfs_format::history::{Event, GIVEN_UP, Lasting, REPAIR};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, Kind, MetaId, PAGE, PoolId, Space, mmp};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use given::Given;
 pub use layout::Write;
 
 /// What a repair would do.
@@ -34,6 +38,8 @@ pub struct Plan {
     pub before: Report,
     /// What will be different, one sentence each.
     pub actions: Vec<String>,
+    /// What cannot be brought back, for the list of damages (S-21.11); without times.
+    pub given_up: Vec<Lasting>,
     /// The pages to be written; empty if there is nothing to do.
     pub writes: Vec<Write>,
     /// Generation of the superblock that stands when all is written.
@@ -46,6 +52,37 @@ pub struct Plan {
     pub is_made: bool,
     /// What a check finds then.
     pub after: Report,
+    superblock: Box<Superblock>,
+}
+
+impl Plan {
+    /// Writes what is given up into the pool's own history too, told at that time since 1970 (S-21.11).
+    pub fn tell(&mut self, image: &dyn Image, now: Duration) {
+        if self.given_up.is_empty() {
+            return;
+        }
+        let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        for entry in &mut self.given_up {
+            (entry.first, entry.last) = (seconds, seconds);
+        }
+        let event = Event {
+            seconds,
+            nanoseconds: now.subsec_nanos(),
+            place: REPAIR,
+            verdict: given::UNKNOWN,
+            done: GIVEN_UP,
+            window_ms: u32::MAX,
+            text: given::sentence(&self.given_up),
+            ..Event::default()
+        };
+        let pages = history::with(image, &self.superblock, event, &self.given_up);
+        let writes = pages.into_iter().map(|(page, bytes)| Write {
+            page,
+            bytes,
+            is_superblock: false,
+        });
+        self.writes.splice(0..0, writes);
+    }
 }
 
 /// Why a pool cannot be repaired.
@@ -114,17 +151,19 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
             is_made,
             before,
             actions: Vec::new(),
+            given_up: Vec::new(),
             writes: Vec::new(),
+            superblock: sb,
         });
     }
-    let (actions, laid) = match laid_out(image, &before, made.as_deref(), None) {
+    let laid = match laid_out(image, &before, made.as_deref(), None) {
         // What marks lost pages is what can be done without.
         Err(Refusal::NoRoom { .. }) => laid_out(image, &before, made.as_deref(), Some(0))?,
         other => other?,
     };
     let over = Over {
         image,
-        pages: laid.iter().map(|write| (write.page, &*write.bytes)).collect(),
+        pages: laid.writes.iter().map(|write| (write.page, &*write.bytes)).collect(),
     };
     let after = walk(&over, &Options::default());
     if let Some(left) = after.errors().next() {
@@ -136,10 +175,19 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
         pages,
         is_made,
         before,
-        actions,
-        writes: laid,
+        actions: laid.actions,
+        given_up: laid.given_up,
+        writes: laid.writes,
         after,
+        superblock: sb,
     })
+}
+
+/// What a repair does, gives up and writes.
+struct Laid {
+    actions: Vec<String>,
+    given_up: Vec<Lasting>,
+    writes: Vec<Write>,
 }
 
 /// What is done and written, with so many nodes to mark lost pages.
@@ -148,7 +196,7 @@ fn laid_out(
     before: &Report,
     made: Option<&Superblock>,
     marks: Option<u64>,
-) -> Result<(Vec<String>, Vec<Write>), Refusal> {
+) -> Result<Laid, Refusal> {
     let mut mender = Mender::open(image, made)?;
     unclaimed(image, &mender.walk.pool.sb)?;
     mender.marks = marks;
@@ -156,8 +204,12 @@ fn laid_out(
     mender.blocks();
     mender.older();
     mender.rounds()?;
-    let laid = layout::lay_out(&mut mender)?;
-    Ok((mender.actions, laid))
+    let writes = layout::lay_out(&mut mender)?;
+    Ok(Laid {
+        given_up: mender.given.entries(),
+        actions: mender.actions,
+        writes,
+    })
 }
 
 /// Warnings that a repair is for: what is lost is cut off, and what has one good copy gets two.
@@ -233,6 +285,7 @@ pub(crate) struct Mender<'i> {
     /// Greatest generation of a superblock that anything tells of.
     generation: u64,
     actions: Vec<String>,
+    given: Given,
     /// Inodes that a walk found something wrong about.
     flagged: BTreeSet<u64>,
     /// Files with a node that is older than it should be.
@@ -285,6 +338,7 @@ impl<'i> Mender<'i> {
             },
             generation,
             actions: Vec::new(),
+            given: Given::default(),
             flagged: BTreeSet::new(),
             aged: BTreeSet::new(),
             seq,
@@ -315,6 +369,7 @@ impl<'i> Mender<'i> {
             let sb = &mut self.walk.pool.sb;
             (sb.created_sec, sb.created_nsec) = (root.btime, root.btime_nsec);
         }
+        self.given.log(self.log.group, false);
         self.act(format!(
             "a superblock is made for the {} pages of the device: the label is lost, what the log alone had is lost, \
              and some of what is found may be older than it should be",
@@ -335,17 +390,24 @@ impl<'i> Mender<'i> {
         for finding in &before.findings {
             match finding {
                 Finding::LogGone { group, .. } => {
+                    self.given.log(*group, true);
                     self.act(format!(
                         "the log is cut before group {group}: what was synced from there on is lost"
                     ));
                 }
-                Finding::SuperblockLost { base, .. } | Finding::SuperblockNewer { base, .. } => self.act(format!(
-                    "superblock generation {base} was lost: the pool goes back to generation {}",
-                    before.generation
-                )),
-                Finding::SuperblockBeside { generation } => self.act(format!(
-                    "both slots beside those of superblock generation {generation} get one: if a newer one was lost, what was written or synced since is lost"
-                )),
+                Finding::SuperblockLost { base, .. } | Finding::SuperblockNewer { base, .. } => {
+                    self.given.log(self.log.group, true);
+                    self.act(format!(
+                        "superblock generation {base} was lost: the pool goes back to generation {}",
+                        before.generation
+                    ));
+                }
+                Finding::SuperblockBeside { generation } => {
+                    self.given.log(self.log.group, false);
+                    self.act(format!(
+                        "both slots beside those of superblock generation {generation} get one: if a newer one was lost, what was written or synced since is lost"
+                    ));
+                }
                 Finding::SuperblockFirst {} => self.act("page 0 is written anew with a superblock".into()),
                 Finding::SuperblockCopy { slot, page } => {
                     self.act(format!(
@@ -384,6 +446,9 @@ impl<'i> Mender<'i> {
 
     fn lost(&mut self, id: MetaId) {
         let (space, index) = (id.space(), id.index());
+        if matches!(space, Some(Space::Inodes | Space::Nodes)) {
+            self.given.metadata(0, id.0);
+        }
         let text = match space {
             Some(Space::Inodes) => {
                 let first = index.saturating_mul(keepfs_format::inode::PER_BLOCK);
@@ -492,6 +557,7 @@ impl<'i> Mender<'i> {
 
     fn unstage(&mut self, ino: u64, index: u64) {
         if self.walk.stage.pages.remove(&(ino, index)).is_some() {
+            self.given.pages(ino, index, index);
             self.act(format!(
                 "page {index} of inode {ino}, which the log has, belongs to no file and is dropped"
             ));

@@ -3,7 +3,7 @@
 mod damage;
 mod event;
 
-pub use damage::Lasting;
+pub use damage::{GIVEN_UP, Lasting, REPAIR, is_lost};
 pub use event::{Event, SHOWN};
 
 use crate::le::{U32, U64};

@@ -21,7 +21,8 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(crate) struct KnownBad(Mutex<BTreeMap<u64, MapEntry>>);
 
-/// Whether what was done leaves something lost: fenced, writing ended, nothing (S-18.5).
+/// Whether what was done leaves something lost that may be whole again: fenced, writing ended, nothing (S-18.5). What a repair gave up
+/// is not (S-21.11).
 fn is_lost(entry: &Lasting) -> bool {
     (8..=10).contains(&entry.done)
 }

@@ -23,7 +23,7 @@ use crate::locks::{Condvar, Mutex};
 use crate::switch::Switch;
 use crate::worker::Worker;
 use aside::{Aside, Unit};
-use keepfs_format::history::{self, DAMAGE, EVENTS, Event, Lasting, NAME_MAX};
+use keepfs_format::history::{self, DAMAGE, EVENTS, Event, Lasting, NAME_MAX, REPAIR};
 use keepfs_format::plog::Run;
 use keepfs_format::{PAGE, PoolId};
 use lists::Lists;
@@ -216,7 +216,9 @@ impl History {
 
     /// Gives entries that lack a path the one that `path_of` tells of their inode.
     pub fn name(&self, path_of: impl Fn(u64) -> Option<String>) {
-        let lacking = |entry: &Lasting| entry.inode != 0 && entry.path.is_empty();
+        // The number of a file that is gone may be another one's now.
+        let is_gone = |entry: &Lasting| entry.place == REPAIR && (entry.id, entry.length) == (0, 0);
+        let lacking = |entry: &Lasting| entry.inode != 0 && entry.path.is_empty() && !is_gone(entry);
         let inodes: Vec<u64> = self.damage().iter().filter(|e| lacking(e)).map(|e| e.inode).collect();
         let paths: BTreeMap<u64, String> = inodes
             .into_iter()

@@ -6,7 +6,7 @@ use crate::body::{INDEX_END, wrong_entry};
 use crate::inode::{DIR, FILE, SYMLINK, direct, pending, wrong_hole};
 use crate::{age, xattr};
 use keepfs_format::blockmap::{Child, FANOUT, LOST, PageEntry, UNWRITTEN, WRITTEN, coverage, entry_offset};
-use keepfs_format::inode::{BODY_DIRECT, BODY_NONE, BODY_TREE, Inode, XATTR_CHAIN};
+use keepfs_format::inode::{BODY_DIRECT, BODY_NONE, BODY_TREE, Inode, XATTR_CHAIN, block_of};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::superblock::SLOTS;
 use keepfs_format::xattr::{ChainHead, PAYLOAD, PAYLOAD_OFFSET, TOTAL_MAX};
@@ -35,6 +35,8 @@ struct File {
     lost: u64,
     /// Of these, pages that an older node does not have.
     unknown: u64,
+    /// The first and the last page that is lost.
+    span: Option<(u64, u64)>,
 }
 
 impl Mender<'_> {
@@ -67,6 +69,7 @@ impl Mender<'_> {
             pages: 0,
             lost: 0,
             unknown: 0,
+            span: None,
         };
         let lacking = age::lacking(self.pool(), ino, &inode);
         if inode.body == BODY_NONE && !lacking.is_empty() {
@@ -76,7 +79,7 @@ impl Mender<'_> {
             for (entry, index) in entries.iter_mut().zip(0..) {
                 let is_doubtful = lacking.contains(&index) && !self.walk.stage.pages.contains_key(&(ino, index));
                 *entry = match is_doubtful && entry.is_hole() && file.may_have(index) {
-                    true => file.unknown_entry(),
+                    true => file.unknown_entry(index),
                     false => self.entry(&mut file, index, *entry),
                 };
             }
@@ -100,7 +103,12 @@ impl Mender<'_> {
                 file.unknown
             ));
         }
+        if let Some((first, last)) = file.span.filter(|_| !file.is_nameless) {
+            self.given().pages(ino, first, last);
+        }
         if file.is_cut {
+            let last = inode.size.get().div_ceil(PAGE as u64).saturating_sub(1);
+            self.given().pages(ino, file.end, last.max(file.end));
             inode.size = (file.end * PAGE as u64).into();
             self.act(format!(
                 "inode {ino} is cut to {} bytes: what lay behind is lost, and to mark it so takes more room than the pool can give",
@@ -139,7 +147,7 @@ impl Mender<'_> {
                 file.pages += 1;
                 entry
             }
-            (false, false) => file.lost_entry(),
+            (false, false) => file.lost_entry(index),
         }
     }
 
@@ -170,7 +178,7 @@ impl Mender<'_> {
             if level == 1 {
                 let entry = PageEntry::read_from_prefix(&bytes[at..]).map_or(PageEntry::HOLE, |(entry, _)| entry);
                 let entry = match is_doubtful && entry.is_hole() && file.may_have(base) {
-                    true => file.unknown_entry(),
+                    true => file.unknown_entry(base),
                     false => self.entry(file, base, entry),
                 };
                 bytes[at..at + size_of::<PageEntry>()].copy_from_slice(entry.as_bytes());
@@ -248,7 +256,7 @@ impl Mender<'_> {
                 break;
             }
             if level == 1 {
-                let entry = file.lost_entry();
+                let entry = file.lost_entry(base);
                 bytes[at..at + size_of::<PageEntry>()].copy_from_slice(entry.as_bytes());
             } else {
                 let below = self.marked_tree(file, level - 1, base);
@@ -271,6 +279,7 @@ impl Mender<'_> {
         (inode.xattr, inode.xattrs) = (0.into(), 0.into());
         inode.xattr_area.fill(0);
         self.store(ino, inode);
+        self.given().metadata(ino, block_of(ino).0);
         self.act(format!("the extended attributes of inode {ino} are lost"));
     }
 
@@ -297,12 +306,14 @@ impl File {
         index < self.end && !(self.hole.0..self.hole.1).contains(&index)
     }
 
-    fn unknown_entry(&mut self) -> PageEntry {
+    fn unknown_entry(&mut self, index: u64) -> PageEntry {
         self.unknown += 1;
-        self.lost_entry()
+        self.lost_entry(index)
     }
 
-    fn lost_entry(&mut self) -> PageEntry {
+    fn lost_entry(&mut self, index: u64) -> PageEntry {
+        let (first, last) = self.span.unwrap_or((index, index));
+        self.span = Some((first.min(index), last.max(index)));
         self.pages += 1;
         self.lost += 1;
         PageEntry::new(0, LOST, 0, self.life.1 as u32)

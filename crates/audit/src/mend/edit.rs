@@ -86,6 +86,7 @@ impl Mender<'_> {
         for ino in lost {
             self.new_directory(ino, u32::from(DIR) << 12 | 0o700, ROOT);
             self.flagged.insert(ino);
+            self.given().metadata(ino, block_of(ino).0);
             self.act(format!("directory {ino} is made again from its entries, owned by root"));
         }
         if self
@@ -94,6 +95,7 @@ impl Mender<'_> {
         {
             self.new_directory(ROOT, u32::from(DIR) << 12 | 0o755, ROOT);
             self.flagged.insert(ROOT);
+            self.given().metadata(ROOT, block_of(ROOT).0);
             self.act("the root directory is made again from its entries, owned by root".into());
         }
     }
@@ -126,6 +128,10 @@ impl Mender<'_> {
         }
         self.store(ino, &inode);
         let is_lost = inode.size != before.size || inode.body != before.body;
+        if is_lost && kind == FILE {
+            self.given()
+                .pages(ino, 0, before.size.get().div_ceil(PAGE as u64).max(1) - 1);
+        }
         let text = match is_lost && kind == FILE {
             true => format!(
                 "inode {ino} has a {} that is not allowed, and loses its content",
@@ -168,6 +174,9 @@ impl Mender<'_> {
             dead.cur = cur.unwrap_or_else(|| u32::MAX.into()).into();
         }
         self.store(ino, &dead);
+        if cur.is_some() {
+            self.given().file(ino, None);
+        }
         self.act(match cur {
             Some(_) => format!("what stands in the slot of inode {ino} is garbage, and is cleared"),
             None => format!("the slot of inode {ino} holds none, and is cleared"),

@@ -38,6 +38,7 @@ impl Mender<'_> {
             model.kinds.insert(*ino, facts.kind);
         }
         self.collect(&mut model, flagged);
+        self.given().learn(&model);
         self.prune(&mut model);
         self.adopt(&mut model);
         let counted = self.count(&model);
@@ -108,7 +109,7 @@ impl Mender<'_> {
 
     /// Takes away names that lead to nothing, that stand twice, or that are second ones of directories.
     fn prune(&mut self, model: &mut Model) {
-        let mut actions = Vec::new();
+        let (mut actions, mut gone) = (Vec::new(), Vec::new());
         let mut homes: HashMap<u64, u64> = HashMap::new();
         // Of several names of a directory the one counts that it says itself.
         for (dir, names) in &model.names {
@@ -144,6 +145,9 @@ impl Mender<'_> {
                     None
                 };
                 if let Some(why) = why {
+                    if kind.is_none() && is_name(&name.name) {
+                        gone.push((name.ino, (*dir, name.name.clone())));
+                    }
                     let shown = String::from_utf8_lossy(&name.name).into_owned();
                     actions.push(format!(
                         "name {shown:?} of directory {dir} (inode {}) is removed: {why}",
@@ -160,6 +164,9 @@ impl Mender<'_> {
             });
         }
         actions.into_iter().for_each(|action| self.act(action));
+        for (ino, name) in gone {
+            self.given().file(ino, Some(name));
+        }
     }
 
     /// Gives a name in lost+found to whatever the root does not lead to.
@@ -309,7 +316,7 @@ impl Mender<'_> {
     }
 }
 
-fn all_names(model: &Model) -> impl Iterator<Item = (u64, &Name)> {
+pub(super) fn all_names(model: &Model) -> impl Iterator<Item = (u64, &Name)> {
     let directories = model.names.iter();
     directories.flat_map(|(dir, names)| names.iter().map(move |name| (*dir, name)))
 }

@@ -18,6 +18,7 @@ impl Mender<'_> {
                 (Kind::Xattr, "a part of the extended attributes of inode"),
             ] {
                 if parts.kinds.contains(&(kind as u8)) {
+                    self.given().metadata(ino, block_of(ino).0);
                     self.act(format!("{what} {ino} is an older version, the newest one is lost"));
                 }
             }
@@ -38,6 +39,7 @@ impl Mender<'_> {
             let is_live = |ino: &u64| inode::at(&bytes, *ino).is_some_and(|inode| inode.state.get() == LIVE);
             let live: Vec<u64> = slots.filter(is_live).collect();
             self.aged.extend(&live);
+            live.iter().for_each(|ino| self.given().metadata(*ino, id.0));
             let live: Vec<String> = live.iter().map(ToString::to_string).collect();
             self.act(format!(
                 "metablock {id} is an older version, the newest one is lost: inodes {} may be older than they should be",

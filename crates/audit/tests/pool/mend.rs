@@ -6,6 +6,7 @@ use crate::sample;
 use keepfs_audit::mend::{Plan, Refusal, plan};
 use keepfs_audit::read::View;
 use keepfs_audit::{Options, walk};
+use keepfs_format::history::REPAIR;
 use keepfs_format::superblock::{slot_page, slots_of};
 use keepfs_format::{MetaId, PAGE, Space};
 
@@ -311,6 +312,11 @@ fn what_is_lost_by_its_own_word_is_cut_off() {
         "{:#?}",
         plan.actions
     );
+    let is_named = plan
+        .given_up
+        .iter()
+        .any(|entry| entry.place == REPAIR && entry.path.len() > 1);
+    assert!(is_named, "{:#?}", plan.given_up);
     let findings = walk(&after, &Options::default()).findings;
     assert!(
         !findings

@@ -32,6 +32,16 @@ pub struct Lasting {
     pub path: String,
 }
 
+/// The place of what a repair gave up (S-21.11).
+pub const REPAIR: u8 = 10;
+/// What was done: a repair gave it up (S-21.11).
+pub const GIVEN_UP: u8 = 12;
+
+/// Whether a deed leaves something lost: 8 to 10, and what a repair gave up (S-18.5).
+pub fn is_lost(done: u8) -> bool {
+    (8..=10).contains(&done) || done == GIVEN_UP
+}
+
 impl Lasting {
     /// Adds the encoded entry.
     pub fn encode(&self, to: &mut Vec<u8>) {

@@ -49,9 +49,14 @@ pub fn line(entry: &Damaged) -> String {
         (path, inode) => format!("{path} (inode {inode})"),
     };
     let what = match &entry.metablock {
-        Some(id) if entry.from != 0 => format!("metadata {id}, bytes {} to {}", entry.from, entry.from + entry.length),
+        Some(id) if entry.from != 0 => format!(
+            "metadata {id}, bytes {} to {}",
+            entry.from,
+            entry.from.saturating_add(entry.length)
+        ),
         Some(id) => format!("metadata {id}"),
-        None => format!("bytes {} to {}", entry.from, entry.from + entry.length),
+        None if entry.length == 0 => "all of it".to_owned(),
+        None => format!("bytes {} to {}", entry.from, entry.from.saturating_add(entry.length)),
     };
     let lost = if entry.lost { "LOST" } else { "mended" };
     format!(
@@ -70,6 +75,7 @@ fn lost_changes(entry: &Damaged) -> Option<String> {
     let is_of_all = entry.lost && entry.inode == 0 && entry.metablock.is_none();
     match (&entry.place[..], entry.length) {
         ("redo", count) if is_of_all => Some(format!("{count} transactions behind {} (redo)", entry.from)),
+        ("repair", count) if is_of_all => Some(format!("{count} more objects that a repair gave up")),
         ("log", 0) if is_of_all => Some(format!("perhaps, what log group {} held (log)", entry.from)),
         ("log", _) if is_of_all => Some(format!(
             "what was synced in log group {} and behind it (log)",

@@ -8,7 +8,7 @@ use super::unmount::patiently;
 use super::unserved::Unserved;
 use keepfs_audit::{Image, history as offline};
 use keepfs_format::MetaId;
-use keepfs_format::history::{Event, Lasting};
+use keepfs_format::history::{Event, Lasting, REPAIR, is_lost as is_lost_by};
 use keepfs_fs::Volume;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Names of places by their number (S-18.5).
-const PLACES: [&str; 9] = [
+const PLACES: [&str; 10] = [
     "memory",
     "device",
     "data",
@@ -26,6 +26,7 @@ const PLACES: [&str; 9] = [
     "outside",
     "staged",
     "undo",
+    "repair",
 ];
 /// Names of verdicts by their number (S-18.5).
 const VERDICTS: [&str; 11] = [
@@ -42,7 +43,7 @@ const VERDICTS: [&str; 11] = [
     "unknown",
 ];
 /// Names of what was done, by their number (S-18.5).
-const DEEDS: [&str; 11] = [
+const DEEDS: [&str; 12] = [
     "repaired by the code",
     "sums rebuilt",
     "rebuilt from the log",
@@ -54,6 +55,7 @@ const DEEDS: [&str; 11] = [
     "writing ended",
     "nothing",
     "handed on",
+    "given up",
 ];
 
 /// The place of frames.
@@ -118,7 +120,9 @@ pub struct Noticed {
 impl Noticed {
     /// Whether what was done leaves something lost.
     pub fn is_lost(&self) -> bool {
-        (8..=10).any(|done| name(&DEEDS, done) == self.done)
+        (1..)
+            .zip(DEEDS)
+            .any(|(done, name)| is_lost_by(done) && name == self.done)
     }
 }
 
@@ -178,9 +182,14 @@ pub fn is_lost_change(entry: &Lasting) -> bool {
     is_lost(entry) && entry.inode == 0 && [REDO, LOG].contains(&entry.place)
 }
 
-/// Whether what was done leaves something lost: fenced, writing ended, nothing.
+/// Whether a repair gave it up (S-21.11).
+pub fn is_given_up(entry: &Lasting) -> bool {
+    entry.place == REPAIR
+}
+
+/// Whether what was done leaves something lost.
 pub fn is_lost(entry: &Lasting) -> bool {
-    (8..=10).contains(&entry.done)
+    is_lost_by(entry.done)
 }
 
 impl From<Lasting> for Damaged {

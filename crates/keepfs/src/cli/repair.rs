@@ -16,6 +16,7 @@ use keepfs_audit::{Image, Options, walk};
 use keepfs_store::Pool;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 use undo::Undo;
 
 /// Nothing was wrong.
@@ -49,7 +50,7 @@ pub fn run(args: &Check) -> Outcome {
         true => DeviceImage::open(&args.pool),
         false => DeviceImage::open_for_writing(&args.pool),
     })?;
-    let plan = match watched(&image, "planning the repair", args.json, || plan(&image)) {
+    let mut plan = match watched(&image, "planning the repair", args.json, || plan(&image)) {
         Ok(plan) => plan,
         Err(refusal) => return refused(args, &refusal),
     };
@@ -67,6 +68,7 @@ pub fn run(args: &Check) -> Outcome {
     {
         return refused(args, &Refusal::Claimed { host });
     }
+    plan.tell(&image, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
     if !args.json {
         tell(args, &plan);
     }

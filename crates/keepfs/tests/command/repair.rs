@@ -105,6 +105,79 @@ fn files_of_lost_directories_are_in_lost_and_found() {
     assert!(found.keys().any(|path| path.starts_with("./lost+found")));
 }
 
+/// S-21.11: what a repair gave up has its name in the pool's own list, wherever that is asked for, until somebody takes note of it.
+#[test]
+fn what_is_given_up_is_told_by_its_name() {
+    let Some((bed, was)) = grown() else { return };
+    // The root directory and its first files; and all that leads to pages of larger ones.
+    let text = done(keepfs(["dump", "--json"]).arg(bed.pool()).args(["map", "Nodes"]));
+    let map: Value = serde_json::from_str(&text).unwrap();
+    let nodes = map["map"].as_array().unwrap().iter();
+    let of_files = nodes.filter(|row| row["live"] == true && row["kind"] == 4);
+    let of_files = of_files.flat_map(|row| [row["first"].as_u64().unwrap(), row["second"].as_u64().unwrap()]);
+    ruin(&bed, &[pages_of(&bed, "Inodes:0"), of_files.collect()].concat());
+    let broken = fs::read(bed.pool()).unwrap();
+    let output = run(&mut repair(&bed));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = |asked: &Path| {
+        let output = run(keepfs(["damage", "list", "--json"]).arg(asked));
+        let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+        is_as_promised("damage", &list);
+        let list = list["damage"].as_array().unwrap().clone();
+        list.into_iter()
+            .filter(|entry| entry["done"] == "given up")
+            .collect::<Vec<_>>()
+    };
+    let list = told(&bed.pool());
+    let status = done(keepfs(["status"]).arg(bed.pool()));
+    assert!(status.contains("a repair gave up"), "{status}");
+    bed.mount("");
+    assert_eq!(told(&bed.dir()), list);
+    let status = done(keepfs(["status"]).arg(bed.dir()));
+    assert!(
+        status.contains("DEGRADED") && status.contains("a repair gave up"),
+        "{status}"
+    );
+    let events = done(keepfs(["events"]).arg(bed.dir()));
+    assert!(events.contains("gave up"), "{events}");
+    // Not by reading: some pages of what is left are lost.
+    let is_there = |path: &Path| fs::symlink_metadata(bed.dir().join(path)).is_ok();
+    let missing: Vec<&PathBuf> = was.keys().filter(|path| !is_there(path)).collect();
+    assert!(!missing.is_empty());
+    let whole: Vec<&str> = list
+        .iter()
+        .filter(|entry| entry["length"] == 0)
+        .map(|e| e["path"].as_str().unwrap())
+        .collect();
+    for path in missing {
+        let path = path.to_str().unwrap().trim_start_matches('.');
+        assert!(whole.contains(&path), "{path}: {list:#?}");
+    }
+    let is_part = |entry: &&Value| entry["length"] != 0 && entry["metablock"].is_null();
+    let parts: Vec<&str> = list
+        .iter()
+        .filter(is_part)
+        .map(|entry| entry["path"].as_str().unwrap())
+        .collect();
+    assert!(parts.iter().any(|path| *path == "/deep/er/large"), "{list:#?}");
+    // It is not whole because somebody writes there.
+    for n in 0..20 {
+        fs::write(bed.on(&format!("new{n}")), "new").unwrap();
+    }
+    assert_eq!(told(&bed.dir()), list);
+    done(keepfs(["damage", "clear"]).arg(bed.dir()));
+    let status = done(keepfs(["status"]).arg(bed.dir()));
+    assert!(!status.contains("gave up"), "{status}");
+    bed.unmount();
+    assert_eq!(told(&bed.pool()), Vec::<Value>::new());
+    // What is taken back was never given up.
+    fs::write(bed.pool(), &broken).unwrap();
+    fs::remove_file(bed.path("undo")).unwrap();
+    run(&mut repair(&bed));
+    done(keepfs(["check", "--undo"]).arg(bed.path("undo")).arg(bed.pool()));
+    assert!(fs::read(bed.pool()).unwrap() == broken);
+}
+
 /// What lay where only root could look is not put where others can.
 #[test]
 fn a_lost_and_found_of_somebody_else_is_not_taken() {

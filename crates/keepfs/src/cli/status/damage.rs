@@ -18,8 +18,9 @@ pub fn damaged(list: &[Lasting], status: &mut Status) {
     };
     let lost = || {
         list.iter()
-            .filter(|entry| history::is_lost(entry) && !history::is_lost_change(entry))
+            .filter(|entry| history::is_lost(entry) && !history::is_lost_change(entry) && !history::is_given_up(entry))
     };
+    given_up(list, status);
     let is_shared = lost().any(|entry| {
         let space = MetaId(entry.id).space();
         entry.id != 0 && !matches!(space, Some(Space::Nodes | Space::Inodes))
@@ -55,6 +56,23 @@ pub fn damaged(list: &[Lasting], status: &mut Status) {
             format!("{} damaged and not repaired: using it gives EIO", counted(lost, "object")),
             "some objects are damaged: they, and what lies below those that are directories, cannot be used; all else works",
             "`keepfs damage list` names them: write them anew or restore them; run `keepfs check --data` when it is unmounted",
+        );
+    }
+}
+
+/// What a repair gave up (S-21.11): it is read as what it is now, so nothing but this tells of it.
+fn given_up(list: &[Lasting], status: &mut Status) {
+    let given = list.iter().filter(|entry| history::is_given_up(entry));
+    // One entry counts what the list had no room for.
+    let count = given.fold(0, |sum: u64, entry| {
+        let more = (entry.inode, entry.id) == (0, 0);
+        sum.saturating_add(if more { entry.length } else { 1 })
+    });
+    if count > 0 {
+        status.degraded(
+            format!("a repair gave up {}", counted(count, "object")),
+            "files, or parts of them, could not be repaired and are lost",
+            "`keepfs damage list` names them: restore them from a backup; `keepfs damage clear` takes note of it and ends this message",
         );
     }
 }
