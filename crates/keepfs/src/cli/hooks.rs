@@ -9,7 +9,7 @@ mod watch;
 
 use super::args::{Hooks, HooksWhat};
 use super::visible::say;
-use super::{Outcome, status, unserved};
+use super::{Outcome, out, status, unserved};
 use event::{Event, Kind};
 use programs::Programs;
 use runner::{Ended, Limits};
@@ -44,7 +44,7 @@ fn list(programs: &Programs) -> Outcome {
     Ok(code)
 }
 
-/// An event of no pool, or of the mount at `dir`, for every hook; waits for them. Exit code 1: one failed, or none was run.
+/// An event of no pool, or of the mount at `dir`, for every hook; waits for them. Exit code 1: one failed, or none did anything.
 fn test(programs: &Programs, dir: Option<&Path>, limits: Limits) -> Outcome {
     let mut event = Event::new(Kind::Test, "this is a test: nothing has happened");
     if let Some(dir) = dir {
@@ -52,18 +52,22 @@ fn test(programs: &Programs, dir: Option<&Path>, limits: Limits) -> Outcome {
         event = event.of(&status::live(&record)?);
     }
     let all = programs.all();
-    let mut code = u8::from(all.is_empty());
+    let (mut is_good, mut is_done) = (true, false);
     if all.is_empty() {
         say!("no hooks in {}", programs.folders());
     }
+    // What a hook prints stands before how it ended.
+    out::finish();
     let settings = programs.settings()?;
     for (path, refused) in &all {
         let ended = match refused {
             Some(why) => Ended::NotRun(why.clone()),
             None => runner::run(path, &event, &settings, limits),
         };
-        code |= u8::from(!ended.is_good());
+        is_good &= ended.is_good();
+        is_done |= matches!(ended, Ended::Done);
         say!("{}: {ended}", path.display());
+        out::finish();
     }
-    Ok(code)
+    Ok(u8::from(!is_good || !is_done))
 }

@@ -200,6 +200,37 @@ fn hooks_are_told_again_what_they_were_not_told() {
     soon("the death is told again", || kept(&told, "death", Some(&bed)).pop());
 }
 
+/// Settings that others could write are not used, which is said, and no event is told without them: it waits.
+#[test]
+fn hooks_wait_for_settings_that_can_be_used() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let config = bed.path("etc");
+    let told = keeping(&config);
+    let conf = config.join("hooks.conf");
+    fs::write(&conf, "WHO=root\n").unwrap();
+    let follower = Follower::start(&config);
+    is_followed(&config, &bed);
+    fs::set_permissions(&conf, Permissions::from_mode(0o666)).unwrap();
+    bed.end_server(Signal::KILL);
+    soon("it is said", || {
+        let said = follower.said();
+        let is_said = said.contains("may be written by others than root; hooks are not run");
+        is_said.then_some(())
+    });
+    // Long enough to try again.
+    std::thread::park_timeout(Duration::from_millis(2500));
+    assert!(kept(&told, "death", Some(&bed)).is_empty());
+    assert_eq!(
+        follower.said().matches("hooks are not run").count(),
+        1,
+        "{}",
+        follower.said()
+    );
+    fs::set_permissions(&conf, Permissions::from_mode(0o644)).unwrap();
+    soon("the death is told", || kept(&told, "death", Some(&bed)).pop());
+    assert!(follower.said().contains("can be used again"), "{}", follower.said());
+}
+
 /// Of a mount that nobody serves any more, and that is mounted again.
 #[test]
 fn hooks_are_told_of_a_mount_that_is_dead() {
@@ -274,23 +305,29 @@ fn mail_goes_to_whom_the_settings_name() {
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let test = || {
         let mut command = keepfs(["hooks", "test", "--config"]);
-        done(command.arg(&config).env("PATH", &path).env_remove("MAIL_TO"))
+        let output = run(command.arg(&config).env("PATH", &path).env_remove("MAIL_TO"));
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    test();
+    let conf = config.join("hooks.conf");
+    let (code, said) = test();
     assert!(!sent.exists(), "nobody is named");
-    fs::write(config.join("hooks.conf"), "# who\nMAIL_TO=\"root@here\"\n").unwrap();
-    test();
+    let why = format!("no mail: MAIL_TO is not set in {}\n", conf.display());
+    assert!(
+        code == Some(1) && said.contains(&why) && said.ends_with("mail: did nothing\n"),
+        "{said}"
+    );
+    fs::write(&conf, "# who\nMAIL_TO=\"root@here\"\n").unwrap();
+    let (code, said) = test();
+    assert!(code == Some(0) && said.ends_with("mail: done\n"), "{said}");
     let mail = fs::read_to_string(&sent).unwrap();
     assert!(mail.starts_with("-oi -t\nTo: root@here\nSubject: keepfs on "), "{mail}");
     assert!(mail.contains(": this is a test: nothing has happened\n"), "{mail}");
     fs::remove_file(&sent).unwrap();
-    fs::write(
-        config.join("hooks.conf"),
-        "MAIL_TO=root@here\nMAIL_CLASSES=damage state\n",
-    )
-    .unwrap();
-    test();
+    fs::write(&conf, "MAIL_TO=root@here\nMAIL_CLASSES=damage state\n").unwrap();
+    let (code, said) = test();
     assert!(!sent.exists(), "of another class");
+    let why = "no mail: MAIL_CLASSES does not have test in ";
+    assert!(code == Some(1) && said.contains(why), "{said}");
     // It ends with the command that tells more.
     for (class, next) in [("damage", "damage list"), ("state", "status")] {
         let mut mail = Command::new("sh");

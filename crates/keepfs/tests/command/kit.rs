@@ -64,7 +64,10 @@ fn an_installation_comes_and_goes_as_a_whole() {
                 "\nExecStart=/opt/keepfs scrub start --wait %f\n",
             ),
             ("systemd/system/keepfs-scrub@.timer", "\nOnCalendar=monthly\n"),
-            ("keepfs/hooks.d/mail", "\n[ -n \"${MAIL_TO:-}\" ] || exit 0\n"),
+            (
+                "keepfs/hooks.d/mail",
+                "\n[ -n \"${MAIL_TO:-}\" ] || none 'MAIL_TO is not set'\n",
+            ),
             (
                 "systemd/system/keepfs-hooks.service",
                 "\nExecStart=/opt/keepfs hooks follow\n",
@@ -84,6 +87,14 @@ fn an_installation_comes_and_goes_as_a_whole() {
         ] {
             let text = fs::read_to_string(lib.join(file)).unwrap();
             assert!(text.contains(line), "{prefix}: {file}: {text}");
+        }
+        // What the identifier keepfs has in the journal are events of pools.
+        for unit in fs::read_dir(lib.join("systemd/system")).unwrap() {
+            let unit = unit.unwrap().path();
+            let text = fs::read_to_string(&unit).unwrap();
+            let name = unit.file_stem().unwrap().to_str().unwrap().trim_end_matches('@');
+            let is_named = text.contains(&format!("\nSyslogIdentifier={name}\n"));
+            assert!(is_named || unit.extension().unwrap() == "timer", "{unit:?}: {text}");
         }
         let mode = fs::metadata(lib.join("keepfs/hooks.d/mail"))
             .unwrap()

@@ -1,7 +1,7 @@
 //! All mounts of this machine, each in a thread of its own, and the hooks that are run for what is different.
 
 use super::event::Event;
-use super::programs::Programs;
+use super::programs::{Programs, Settings};
 use super::runner::{self, Limits};
 use super::watch::{Told, Watch};
 use crate::cli::failure::Failure;
@@ -33,6 +33,9 @@ type Followed = Arc<Mutex<BTreeSet<(String, String)>>>;
 /// An event, and what is there until the hooks for it have ended.
 type Waiting = (Event, Arc<()>);
 
+/// Why the settings cannot be used, if that was said.
+type Complaint = Arc<Mutex<Option<String>>>;
+
 /// Keeps others from the state as long as it is there: two that share one would run each hook twice.
 fn alone(state: &Path) -> Result<File, Failure> {
     let folder = File::open(state).map_err(Failure::io("open", state))?;
@@ -61,10 +64,10 @@ pub fn run(programs: &Programs, state: &Path, limits: Limits) -> Outcome {
     }
     out::finish();
     let (tell, hear) = sync_channel(WAITING);
-    let hear = Arc::new(Mutex::new(hear));
+    let (hear, complaint) = (Arc::new(Mutex::new(hear)), Complaint::default());
     for _ in 0..AT_A_TIME {
-        let (hear, programs) = (hear.clone(), programs.clone());
-        spawn("keepfs-hooks", move || run_hooks(&hear, &programs, limits))?;
+        let (hear, programs, complaint) = (hear.clone(), programs.clone(), complaint.clone());
+        spawn("keepfs-hooks", move || run_hooks(&hear, &programs, &complaint, limits))?;
     }
     let followed = Followed::default();
     loop {
@@ -127,16 +130,35 @@ fn keep_ended(watch: &Watch, unended: &mut VecDeque<(Weak<()>, Option<Told>)>) {
     }
 }
 
+/// The settings. Where they cannot be used it is said, once, and they are waited for: a hook without them does nothing and calls it done.
+fn settings(programs: &Programs, complaint: &Complaint) -> Settings {
+    loop {
+        let failure = match programs.settings() {
+            Ok(settings) => {
+                if complaint.lock().take().is_some() {
+                    warn_of!("keepfs: the settings of hooks can be used again; what waited is told now");
+                }
+                return settings;
+            }
+            Err(failure) => failure.to_string(),
+        };
+        let mut complaint = complaint.lock();
+        if complaint.as_ref() != Some(&failure) {
+            warn_of!("keepfs: {failure}; hooks are not run, and events wait, until that is put right");
+            *complaint = Some(failure);
+        }
+        drop(complaint);
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
 /// Tells one event after the other.
-fn run_hooks(hear: &Mutex<Receiver<Waiting>>, programs: &Programs, limits: Limits) {
+fn run_hooks(hear: &Mutex<Receiver<Waiting>>, programs: &Programs, complaint: &Complaint, limits: Limits) {
     loop {
         let Ok((event, _until_ended)) = hear.lock().recv() else {
             return;
         };
-        let settings = programs.settings().unwrap_or_else(|failure| {
-            warn_of!("keepfs: {failure}");
-            Vec::new()
-        });
+        let settings = settings(programs, complaint);
         for (path, refused) in programs.all() {
             let ended = match refused {
                 Some(why) => runner::Ended::NotRun(why),

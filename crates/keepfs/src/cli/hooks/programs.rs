@@ -20,6 +20,8 @@ pub struct Programs {
     conf: PathBuf,
 }
 
+/// Variables for the environment of hooks.
+pub type Settings = Vec<(String, OsString)>;
 /// A hook, and why it is not run.
 pub type Found = (PathBuf, Option<String>);
 
@@ -54,11 +56,12 @@ impl Programs {
         all.map(|path| (path.clone(), refusal(&path, true))).collect()
     }
 
-    /// What `hooks.conf` says: lines NAME=VALUE, for the environment of hooks; none, if there is none. Errors: it is not root's alone, or a line
-    /// makes no sense.
-    pub fn settings(&self) -> Result<Vec<(String, String)>, Failure> {
-        if !self.conf.exists() {
-            return Ok(Vec::new());
+    /// What `hooks.conf` says: lines NAME=VALUE, for the environment of hooks; none, if there is none; and where it is or would be. Errors: it
+    /// is not root's alone, cannot be read, or a line makes no sense.
+    pub fn settings(&self) -> Result<Settings, Failure> {
+        let place = ("KEEPFS_CONF".to_owned(), self.conf.as_os_str().to_owned());
+        if !self.conf.try_exists().map_err(Failure::io("look for", &self.conf))? {
+            return Ok(vec![place]);
         }
         let conf = self.conf.display();
         if let Some(why) = refusal(&self.conf, false) {
@@ -67,11 +70,12 @@ impl Programs {
         let text = fs::read_to_string(&self.conf).map_err(Failure::io("read", &self.conf))?;
         let lines = text.lines().map(str::trim).enumerate();
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        lines
-            .map(|(at, line)| {
-                setting(line).ok_or_else(|| Failure::Other(format!("{conf}, line {}: not NAME=VALUE: {line}", at + 1)))
-            })
-            .collect()
+        let lines = lines.map(|(at, line)| {
+            let (name, value) = setting(line)
+                .ok_or_else(|| Failure::Other(format!("{conf}, line {}: not NAME=VALUE: {line}", at + 1)))?;
+            Ok((name, value.into()))
+        });
+        std::iter::once(Ok(place)).chain(lines).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! One run of a hook: with an event, with a limit of time, and never longer than that.
 
 use super::event::Event;
+use super::programs::Settings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::fmt;
@@ -9,6 +10,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
+
+/// The exit code of a hook that had nothing to do.
+const DID_NOTHING: i32 = 77;
 
 /// What a run may take.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,8 @@ impl Limits {
 pub enum Ended {
     /// With exit code 0.
     Done,
+    /// It says that there was nothing for it to do.
+    Nothing,
     /// With another one, or by a signal.
     Failed(ExitStatus),
     /// It was ended, with all that it had started and that stayed in its process group.
@@ -39,7 +45,7 @@ pub enum Ended {
 impl Ended {
     /// Whether it did what it is for, as far as it says.
     pub fn is_good(&self) -> bool {
-        matches!(self, Ended::Done)
+        matches!(self, Ended::Done | Ended::Nothing)
     }
 }
 
@@ -47,6 +53,7 @@ impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ended::Done => write!(f, "done"),
+            Ended::Nothing => write!(f, "did nothing"),
             Ended::Failed(status) => write!(f, "failed ({status})"),
             Ended::TooLong(seconds) => write!(f, "was ended: it took longer than {seconds} s"),
             Ended::NotRun(why) => write!(f, "not run: {why}"),
@@ -55,7 +62,7 @@ impl fmt::Display for Ended {
 }
 
 /// Runs `program`; what it says goes where this process says things.
-pub fn run(program: &Path, event: &Event, settings: &[(String, String)], limits: Limits) -> Ended {
+pub fn run(program: &Path, event: &Event, settings: &Settings, limits: Limits) -> Ended {
     // It begins in another directory than this process.
     let program = std::path::absolute(program).unwrap_or_else(|_| program.into());
     let mut command = Command::new(program);
@@ -84,6 +91,7 @@ fn attend(mut child: Child, event: &Event, limits: Limits) -> io::Result<Ended> 
     Ok(match (in_time?, status.success()) {
         (false, _) => Ended::TooLong(limits.timeout_s),
         (true, true) => Ended::Done,
+        (true, false) if status.code() == Some(DID_NOTHING) => Ended::Nothing,
         (true, false) => Ended::Failed(status),
     })
 }
