@@ -5,9 +5,12 @@ mod injected;
 pub(crate) use injected::Injected;
 pub use injected::{DeviceFault, DeviceOp, Injection};
 
+use crate::locks::Mutex;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
 use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A device that can be turned off for good.
 pub struct Switch {
@@ -28,6 +31,33 @@ pub struct Refused {
     pub flushes: AtomicU64,
     /// The file system under the pool had no room for the last file data that were written (S-2.14).
     pub no_room: AtomicBool,
+    told: Mutex<ToldRoom>,
+}
+
+/// What was told of the room under the pool.
+#[derive(Default)]
+struct ToldRoom {
+    is_full: bool,
+    /// When it was told last that there is none.
+    at: Option<Instant>,
+}
+
+/// How often it is told that there is no room: writes to pages that have theirs may come between.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
+
+impl ToldRoom {
+    /// Whether this is to be told at `now`.
+    fn is_news(&mut self, is_full: bool, now: Instant) -> bool {
+        let is_soon = |told: Instant| now.saturating_duration_since(told) < TELL_AGAIN;
+        if is_full == self.is_full || is_full && self.at.is_some_and(is_soon) {
+            return false;
+        }
+        self.is_full = is_full;
+        if is_full {
+            self.at = Some(now);
+        }
+        true
+    }
 }
 
 impl Refused {
@@ -37,8 +67,17 @@ impl Refused {
             Ok(_) if class == Class::Data => false,
             _ => return,
         };
-        if self.no_room.load(Ordering::Relaxed) != is_full {
-            self.no_room.store(is_full, Ordering::Relaxed);
+        // What was not told for a minute is looked at again by each write that finds no room.
+        if !is_full && !self.no_room.load(Ordering::Relaxed) {
+            return;
+        }
+        self.no_room.store(is_full, Ordering::Relaxed);
+        if !self.told.lock().is_news(is_full, Instant::now()) {
+            return;
+        }
+        match done {
+            Err(error) => tracing::warn!(%error, "the file system under the pool is full: new data get ENOSPC"),
+            Ok(_) => tracing::warn!("the file system under the pool has room again: data are written"),
         }
     }
 }
@@ -151,5 +190,22 @@ impl Device for Switch {
     }
     fn begin_writing(&self) -> Result<(), DeviceError> {
         self.on()?.begin_writing()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TELL_AGAIN, ToldRoom};
+    use std::time::Instant;
+
+    /// S-2.14: the first time it is told at once, in a flood once a minute; that there is room only where it was told that there is none.
+    #[test]
+    fn a_full_host_is_told_once_a_minute() {
+        let (mut told, now) = (ToldRoom::default(), Instant::now());
+        assert!(!told.is_news(false, now));
+        assert!(told.is_news(true, now) && !told.is_news(true, now));
+        assert!(told.is_news(false, now) && !told.is_news(false, now));
+        assert!(!told.is_news(true, now) && !told.is_news(false, now));
+        assert!(told.is_news(true, now + TELL_AGAIN) && told.is_news(false, now + TELL_AGAIN));
     }
 }

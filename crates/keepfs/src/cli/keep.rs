@@ -136,7 +136,9 @@ impl Keeper {
     /// One server after another until one ends in order. `first`: the next is the first, whose failure is its starter's.
     fn keep(mut self, mut first: bool) -> Outcome {
         loop {
-            self.provide_spare();
+            if let Err(why) = self.provide_spare() {
+                self.tell(&why);
+            }
             let child = Child::start(&self.program, first, &self.held, &self.begin);
             let last = match child {
                 Ok(child) => {
@@ -195,29 +197,39 @@ impl Keeper {
         let child = child.map_err(|e| Failure::Other(format!("cannot take over: {e}")))?;
         self.begin.keeper_pid = std::process::id();
         if let Err(error) = succeed::moved(&mut self.held, before, self.begin.keeper_pid) {
-            tracing::error!(%error, "`keepfs status` will not find this mount");
+            child.says(&format!("`keepfs status` will not find this mount ({error})"));
         }
-        self.provide_spare();
-        // A server that is gone is seen below.
-        let _ = child.hand_spare(&self.held);
+        self.provide_spare_beside(&child);
         match self.see_to_its_end(child, false) {
             Some(code) => Ok(code),
             None => self.keep(false),
         }
     }
 
-    /// Sees to it that there is a spare, of the program that servers are started from.
-    fn provide_spare(&mut self) {
+    /// Sees to it that there is a spare, of the program that servers are started from. Errors: why there is none.
+    fn provide_spare(&mut self) -> Result<(), String> {
         if self.spare.is_some() {
-            return;
+            return Ok(());
         }
         match Spare::start(&self.program.path(), &self.words) {
             Ok((spare, item)) => {
                 self.held.put(SPARE, item);
                 self.spare = Some(spare);
+                Ok(())
             }
             // Without one the death of this keeper is the death of the mount when its server dies.
-            Err(error) => tracing::error!(%error, "no keeper stands ready"),
+            Err(error) => Err(format!(
+                "no keeper stands ready ({error}): if this one dies, the mount ends with its server"
+            )),
+        }
+    }
+
+    /// The same beside a server, which gets it, or tells why there is none.
+    fn provide_spare_beside(&mut self, child: &Child) {
+        match self.provide_spare() {
+            // A server that is gone is seen by others.
+            Ok(()) => drop(child.hand_spare(&self.held)),
+            Err(why) => child.says(&why),
         }
     }
 
@@ -255,7 +267,9 @@ impl Keeper {
         if let Some(mount) = mount
             && let Err(error) = attach::start_detach(&mount).and_then(Process::wait_with_output)
         {
-            tracing::error!(%error, "a mount without a server is left");
+            self.tell(&format!(
+                "a mount without a server is left, as nothing could be started that takes it away ({error}); umount -l does"
+            ));
         }
         registry::forget(std::process::id());
         let said = format!("the server died before the mount was usable ({how}); try again with -o log=FILE");
@@ -274,8 +288,7 @@ impl Keeper {
             self.drop_spare();
             if self.spares_left > 0 {
                 self.spares_left -= 1;
-                self.provide_spare();
-                let _ = child.hand_spare(&self.held);
+                self.provide_spare_beside(&child);
             }
         };
         let (how, code) = match end {

@@ -435,6 +435,10 @@ impl Live {
         if synced["durable"] != true {
             return json!({"error": format!("not everything could be made durable: {}", synced["error"])});
         }
+        tracing::warn!(
+            pid = std::process::id(),
+            "this server makes room, as `keepfs upgrade` asks"
+        );
         match kept.make_room() {
             Ok(()) => json!({}),
             Err(error) => json!({"error": format!("its keeper was not told: {error}")}),

@@ -112,8 +112,16 @@ fn a_full_host_is_enospc_and_the_pool_goes_on() {
     assert!(errors.contains("no room for more data"), "{errors}");
     assert_eq!(host.bed.status()["state"], "DEGRADED");
     assert_eq!(fs::read(host.file(1)).unwrap(), vec![1; 4 << 20]);
+    let events = || done(keepfs(["events"]).arg(host.bed.dir()));
+    assert_eq!(
+        events().matches("the file system under the pool is full").count(),
+        1,
+        "{}",
+        events()
+    );
     host.clear(last);
     host.writes_again();
+    assert!(events().contains("has room again"), "{}", events());
     host.check();
 }
 

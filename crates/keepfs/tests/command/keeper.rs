@@ -1,8 +1,8 @@
 //! A mount with a keeper: servers die, the mount does not.
 
-use super::bed::{Bed, copy_program, done, done_when_free, fails, keepfs};
+use super::bed::{Bed, copy_program, done, done_when_free, fails, keepfs, soon};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process, pidfd_open, prlimit};
 use std::fs;
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -418,6 +418,8 @@ fn another_program_takes_the_servers_place() {
     assert_eq!(fs::read(bed.on("open")).unwrap(), b"before after");
     let exe = fs::read_link(format!("/proc/{}/exe", bed.server())).unwrap();
     assert_eq!(exe, copy);
+    let told = events(&bed);
+    assert!(told.contains("makes room, as `keepfs upgrade` asks"), "{told}");
     // It is no death, and one that dies is replaced by the new program.
     assert_eq!(deaths(&bed), 0);
     bed.end_server(Signal::KILL);
@@ -682,5 +684,31 @@ fn a_mount_that_cannot_be_taken_down_says_so() {
     assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
     end(keeper, Signal::TERM);
     assert!(!bed.is_mounted());
+    bed.check();
+}
+
+/// What fails in a keeper is told, though it has no standard error (S-16.10).
+#[test]
+fn a_keeper_that_can_start_nothing_says_so() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let (keeper, spare) = try_keepers(&bed).unwrap();
+    // It gets no new descriptor; with fewer it could not wait for those that it has.
+    let few = Rlimit {
+        current: Some(6),
+        ..getrlimit(Resource::Nofile)
+    };
+    let before = prlimit(Some(keeper), Resource::Nofile, few).unwrap();
+    end(spare.unwrap(), Signal::KILL);
+    soon("it says that none stands ready", || {
+        events(&bed).contains("no keeper stands ready").then_some(())
+    });
+    kill_process(keeper, Signal::TERM).unwrap();
+    soon("it says that the mount stays", || {
+        events(&bed)
+            .contains("nothing can be started that unmounts")
+            .then_some(())
+    });
+    prlimit(Some(keeper), Resource::Nofile, before).unwrap();
+    bed.unmount();
     bed.check();
 }

@@ -167,6 +167,9 @@ fn a_changed_level_outlives_its_server() {
     // The same again changes nothing, and needs no other server.
     set(&bed.dir(), &["protect=evenodd64"]);
     assert_eq!(bed.server(), server);
+    let events = done(keepfs(["events"]).arg(bed.dir()));
+    assert_eq!(events.matches("`keepfs set` has changed this: ").count(), 1, "{events}");
+    assert!(events.contains("this: protect=evenodd64, label=new"), "{events}");
     bed.end_server(rustix::process::Signal::KILL);
     assert_eq!(fs::read(bed.on("file")).unwrap(), b"unsynced");
     let status = bed.status();

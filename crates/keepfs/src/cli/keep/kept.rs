@@ -147,6 +147,10 @@ impl Kept {
                             let why = String::from_utf8_lossy(&message.bytes);
                             tracing::error!(%why, "the mount could not be taken down; it goes on");
                         }
+                        ["says"] => {
+                            let what = String::from_utf8_lossy(&message.bytes);
+                            tracing::error!("its keeper says: {what}");
+                        }
                         ["refused"] => {
                             let why = String::from_utf8_lossy(&message.bytes);
                             tracing::error!(%why, "the keeper did not take what this server left with it");

@@ -297,10 +297,7 @@ impl Child {
             let [gone, said, signal, no_spare, detached] = fds.map(|fd| !fd.revents().is_empty());
             if detached {
                 let stays = self.detach.take().and_then(Detach::reap);
-                if let Some(why) = stays {
-                    // A server that is gone need not know.
-                    let _ = wire::tell(self.socket.as_fd(), "stays", &why, &[]);
-                }
+                stays.into_iter().for_each(|why| self.stays(&why));
             }
             if signal {
                 while signals.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0) {}
@@ -336,8 +333,19 @@ impl Child {
         }
         match Detach::start(&connection.bytes) {
             Ok(detach) => self.detach = Some(detach),
-            Err(error) => tracing::error!(%error, "cannot unmount"),
+            Err(error) => self.stays(format!("nothing can be started that unmounts ({error})").as_bytes()),
         }
+    }
+
+    /// Tells the server, which tells others, why its mount stays.
+    fn stays(&self, why: &[u8]) {
+        // A server that is gone need not know.
+        let _ = wire::tell(self.socket.as_fd(), "stays", why, &[]);
+    }
+
+    /// What this keeper has to tell while a server is there, which tells others. One that is gone need not know.
+    pub fn says(&self, what: &str) {
+        let _ = wire::tell(self.socket.as_fd(), "says", what.as_bytes(), &[]);
     }
 
     /// Takes one message; `false` if none comes any more, or none now.

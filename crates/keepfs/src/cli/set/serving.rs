@@ -21,6 +21,14 @@ impl Live {
         {
             return Some(json!({"error": error.to_string()}));
         }
+        let was_set = |words: &[String]| tracing::warn!("`keepfs set` has changed this: {}", words.join(", "));
+        if wanted.mmp.is_some() {
+            let mmp = Wanted {
+                mmp: wanted.mmp,
+                ..Wanted::default()
+            };
+            was_set(&mmp.words());
+        }
         let as_wanted = settings.protect.is_none_or(|code| code == has.protect)
             && settings.label.as_ref().is_none_or(|label| *label == has.label);
         if let Some(why) = self.cannot_change() {
@@ -35,6 +43,10 @@ impl Live {
         }
         if let Err(error) = store.set(&settings) {
             return Some(json!({"error": error.to_string()}));
+        }
+        if !as_wanted {
+            let wanted = Wanted { mmp: None, ..wanted };
+            was_set(&wanted.words());
         }
         let kept = self.kept.as_ref().filter(|_| !as_wanted);
         Some(match kept.map(|kept| kept.make_room()) {
