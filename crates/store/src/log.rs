@@ -179,6 +179,15 @@ fn lay_out(region: &Region, head: &mut Head, stamp: &Stamp, part: &Part<'_>, pag
     }
 }
 
+/// The chain of a log that goes on from no page, behind one whose CRC is `chain`: the superblock of `generation` alone leads to it
+/// (S-10.7).
+pub fn begun_anew(chain: u64, generation: u64) -> u64 {
+    let mut seed = [0; 16];
+    seed[..8].copy_from_slice(&chain.to_le_bytes());
+    seed[8..].copy_from_slice(&generation.to_le_bytes());
+    crc64::full(&seed)
+}
+
 /// Writes pages laid out from `before` on, then checks that the buffer is still what was laid out
 /// (PROTOCOLS: its own CRC again when the write has completed).
 fn write(device: &dyn Device, region: &Region, before: Head, incarnation: u64, pages: &[u8]) -> Result<(), Error> {

@@ -11,7 +11,6 @@ use crate::segment::RING;
 use crate::stats::Updates;
 use crate::{Store, UNFLUSHED_MAX};
 use core::sync::atomic::{AtomicU64, Ordering};
-use keepfs_codes::crc64;
 use keepfs_format::PAGE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record};
@@ -127,10 +126,7 @@ impl LogState {
 
     /// The next page goes on from no page of the log: only the superblock of `generation` leads to it (S-10.7, S-11.8).
     pub fn begin_chain(&mut self, generation: u64) {
-        let mut seed = [0; 16];
-        seed[..8].copy_from_slice(&self.head.chain.to_le_bytes());
-        seed[8..].copy_from_slice(&generation.to_le_bytes());
-        self.head.chain = crc64::full(&seed);
+        self.head.chain = log::begun_anew(self.head.chain, generation);
     }
 }
 

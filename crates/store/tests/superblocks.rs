@@ -9,6 +9,8 @@ use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptio
 use std::sync::Arc;
 
 const PAGES: u64 = 4096;
+/// Pages of the log.
+const LOG: u64 = 32;
 
 fn open(device: &Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<Store>, Error> {
     let o = StoreOptions {
@@ -61,11 +63,24 @@ fn lose_newest(device: &SimDevice, zeros: bool) {
     }
 }
 
-/// A pool of which `lives` were closed properly, and one more was killed behind `checkpoints` and some rounds.
-fn crashed(lives: u64, checkpoints: u64) -> (Arc<SimDevice>, Ref, u64) {
+/// Changes, in no group yet, until a checkpoint has to make room for them.
+fn fill_log(store: &Store) {
+    let before = store.stats().checkpoints;
+    while store.stats().checkpoints == before {
+        let change = store.transact::<_, Error>(|t| {
+            let node = t.new_node(Kind::Xattr, 0, 9)?;
+            Ok(t.put(node, 64, &[7; 3900], Meaning::Xattr)?)
+        });
+        change.expect("a node");
+    }
+}
+
+/// A pool of which `lives` were closed properly, and one more was killed behind `checkpoints` and some rounds. With `no_room` the
+/// log has none for what each checkpoint has to put into it, and goes on from no page (S-10.7).
+fn crashed(lives: u64, checkpoints: u64, no_room: bool) -> (Arc<SimDevice>, Ref, u64) {
     let device = Arc::new(SimDevice::new(PAGES));
     let o = FormatOptions {
-        log_pages: Some(64),
+        log_pages: Some(LOG),
         ..FormatOptions::default()
     };
     Store::format(device.clone(), &o).expect("format");
@@ -86,7 +101,10 @@ fn crashed(lives: u64, checkpoints: u64) -> (Arc<SimDevice>, Ref, u64) {
     }
     rounds(&store);
     for _ in 0..checkpoints {
-        store.checkpoint().expect("checkpoint");
+        match no_room {
+            true => fill_log(&store),
+            false => store.checkpoint().expect("checkpoint"),
+        }
         rounds(&store);
     }
     store.kill();
@@ -97,9 +115,9 @@ fn crashed(lives: u64, checkpoints: u64) -> (Arc<SimDevice>, Ref, u64) {
 #[test]
 fn another_pools_log_tells_nothing() {
     for round in 0..8 {
-        let (device, ..) = crashed(2, 1);
+        let (device, ..) = crashed(2, 1, false);
         let o = FormatOptions {
-            log_pages: Some(64),
+            log_pages: Some(LOG),
             ..FormatOptions::default()
         };
         Store::format(device.clone(), &o).expect("format");
@@ -110,10 +128,13 @@ fn another_pools_log_tells_nothing() {
 
 #[test]
 fn a_lost_superblock_is_told_and_its_log_is_left_behind() {
-    for (lives, checkpoints) in [(1, 0), (2, 0), (0, 1), (1, 1), (1, 2), (0, 3)] {
+    let plain =
+        [(1, 0), (2, 0), (0, 1), (1, 1), (1, 2), (0, 3)].map(|(lives, checkpoints)| (lives, checkpoints, false));
+    let no_room = [(0, 1), (1, 1), (0, 2), (1, 3)].map(|(lives, checkpoints)| (lives, checkpoints, true));
+    for (lives, checkpoints, no_room) in plain.into_iter().chain(no_room) {
         for zeros in [true, false] {
-            let what = format!("{lives} lives, {checkpoints} checkpoints, zeros {zeros}");
-            let (device, node, last) = crashed(lives, checkpoints);
+            let what = format!("{lives} lives, {checkpoints} checkpoints, no room {no_room}, zeros {zeros}");
+            let (device, node, last) = crashed(lives, checkpoints, no_room);
             let whole = open(&device, true, false).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert_eq!(number(&whole, node), last, "{what}");
             drop(whole);

@@ -160,6 +160,9 @@ impl Behind<'_, '_> {
                 told_at: q,
             }));
         }
+        if let Some(told) = self.begun_anew()? {
+            return Ok(Some(told));
+        }
         for first in [q, q + 1] {
             let mut before = None;
             for place in first..self.end {
@@ -181,6 +184,31 @@ impl Behind<'_, '_> {
                 }
                 before = Some(head.sequence.get());
             }
+        }
+        Ok(None)
+    }
+
+    /// The same where the log of the lost superblock goes on from no page (S-10.7): it begins with what its checkpoint carried over,
+    /// which was written before that superblock, and goes on with pages that tell of it.
+    fn begun_anew(&mut self) -> Result<Option<LostSuperblock>, Error> {
+        let (region, newer) = (*self.pages.region, self.before.bases.end);
+        let incarnation = self.before.incarnation;
+        let mut chain = super::begun_anew(self.expected.chain, newer);
+        for q in self.expected.sequence..self.end {
+            let of_it = |page: &&[u8]| stored(page) == Some(region.crc(incarnation, chain, page));
+            let Some(page) = self.get(q)?.filter(of_it) else {
+                break;
+            };
+            let Some(head) = head(page, q) else {
+                break;
+            };
+            if head.base.get() >= newer {
+                return Ok(Some(LostSuperblock {
+                    generation: head.base.get(),
+                    told_at: q,
+                }));
+            }
+            chain = region.crc(incarnation, chain, page);
         }
         Ok(None)
     }
