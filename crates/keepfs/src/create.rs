@@ -3,11 +3,13 @@
 use crate::claim::this_machine;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
+use keepfs_format::mmp::INTERVAL_S_DEFAULT;
 use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::{Class, Device, DeviceError, PAGE, PageNo, mounts, signature};
 use keepfs_store::{ARENA_MIN, LOG_PAGES, PROTECT_DEFAULT, Protection, StoreOptions};
+use keepfs_vfs::Vfs;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +43,9 @@ pub struct CreateOptions {
     pub test: bool,
     /// Have room for all of it now and for ever: what lies in a file is allocated, and nothing is discarded, by no trim either.
     pub preallocate: bool,
+    /// Seconds between two signs to other machines that this one has the pool (multi-mount protection), 0: none. `None`: those that
+    /// `keepfs set mmp=on` chooses for a block device that is no loop device, as other machines may reach it; else 0.
+    pub mmp: Option<u32>,
 }
 
 impl Default for CreateOptions {
@@ -55,6 +60,7 @@ impl Default for CreateOptions {
             discard: true,
             test: false,
             preallocate: false,
+            mmp: None,
         }
     }
 }
@@ -249,6 +255,8 @@ fn log_pages(path: &Path, pool: u64, bytes: u64) -> Result<u64> {
 fn format(path: &Path, device: FileDevice, options: &CreateOptions) -> Result<()> {
     let log_size = options.log_size.map(|bytes| log_pages(path, device.pages(), bytes));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let is_shared = device.is_block_device() && !device.is_loop_device();
+    let shared = is_shared.then_some(INTERVAL_S_DEFAULT);
     let format = FormatOptions {
         label: options.label.clone(),
         log_pages: log_size.transpose()?,
@@ -257,6 +265,7 @@ fn format(path: &Path, device: FileDevice, options: &CreateOptions) -> Result<()
         test: options.test,
         preallocate: options.preallocate,
         mmp: true,
+        mmp_interval_s: options.mmp.or(shared).filter(|seconds| *seconds != 0),
         created: (now.as_secs() as i64, now.subsec_nanos()),
         ..FormatOptions::default()
     };
@@ -276,7 +285,8 @@ fn make_root(device: Arc<FileDevice>) -> core::result::Result<(), keepfs_fs::Err
     };
     options.store.arena_bytes = ARENA_MIN;
     options.store.background = false;
-    Volume::open(device, &options)?.settle()
+    // Let go of: the first mount need not wait for this machine (S-2.12).
+    Ok(Volume::open(device, &options)?.unmount()?)
 }
 
 /// Makes the name of a new file durable.

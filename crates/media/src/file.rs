@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::counters::Meter;
 use crate::device::{check_range, check_span};
-use crate::{Class, Counters, Device, DeviceError, PAGE, PAGE_BYTES, PageNo, sys};
+use crate::{Class, Counters, Device, DeviceError, PAGE, PAGE_BYTES, PageNo, loops, sys};
 pub use handing::Handed;
 use handing::Witness;
 use opening::{
@@ -202,6 +202,11 @@ impl FileDevice {
     /// Whether this is a block device (else it is a regular file).
     pub fn is_block_device(&self) -> bool {
         self.kind == Kind::Block
+    }
+
+    /// Whether this is a loop device, or a partition of one.
+    pub fn is_loop_device(&self) -> bool {
+        self.is_block_device() && self.file.metadata().is_ok_and(|meta| loops::is_loop(&meta))
     }
 
     fn fails(&self, what: &'static str, page: PageNo, source: io::Error) -> DeviceError {

@@ -131,6 +131,12 @@ pub(crate) fn held_by(device: DeviceNumber) -> Option<PathBuf> {
     is_held.then_some(node)
 }
 
+/// Whether a device is a loop device, or a partition of one.
+pub(crate) fn is_loop(meta: &fs::Metadata) -> bool {
+    let device = DeviceNumber::of(meta.rdev());
+    sys_folder(whole_of(device).unwrap_or(device)).join("loop").exists()
+}
+
 /// The device that `device` is a partition of.
 fn whole_of(device: DeviceNumber) -> Option<DeviceNumber> {
     let folder = sys_folder(device);

@@ -244,7 +244,7 @@ impl Store {
             device.write(PageNo(page), &blank, Class::Superblock)?;
         }
         let pool = Pool::of(&sb);
-        mmp::write_first(&*device, &pool)?;
+        mmp::write_first(&*device, &pool, o.mmp_interval_s)?;
         let (at, pages) = pool.provided();
         device.provide(at, pages)?;
         device.flush()?;

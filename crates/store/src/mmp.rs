@@ -199,15 +199,14 @@ impl Store {
     }
 }
 
-/// Writes the first block of a new pool: nobody is asked. Errors: those of the device.
-pub fn write_first(device: &dyn Device, pool: &Pool) -> Result<(), Error> {
+/// Writes the first block of a new pool, which shows itself each `interval_s` seconds or never: nobody is asked. Errors: those of the device.
+pub fn write_first(device: &dyn Device, pool: &Pool, interval_s: Option<u32>) -> Result<(), Error> {
     let Some(page) = pool.mmp else { return Ok(()) };
-    let block = block::unowned(
-        pool.id,
-        keepfs_format::mmp::OFF,
-        keepfs_format::mmp::INTERVAL_S_DEFAULT,
-        0,
-    );
+    let (state, interval_s) = match interval_s {
+        Some(interval_s) => (keepfs_format::mmp::FREE, interval_s),
+        None => (keepfs_format::mmp::OFF, keepfs_format::mmp::INTERVAL_S_DEFAULT),
+    };
+    let block = block::unowned(pool.id, state, interval_s, 0);
     device.write(PageNo(page), &block::page(&block), Class::Superblock)?;
     Ok(())
 }

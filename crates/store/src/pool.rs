@@ -91,6 +91,8 @@ pub struct FormatOptions {
     pub history_pages: Option<u32>,
     /// Give it a block of multi-mount protection (S-2.12), where it has a history.
     pub mmp: bool,
+    /// Have that on from the beginning, with this interval in seconds.
+    pub mmp_interval_s: Option<u32>,
     /// Make it a pool for tests, into which faults may be injected (S-2.8).
     pub test: bool,
     /// Have room for all its pages now and for ever (S-2.17).
@@ -110,6 +112,7 @@ impl Default for FormatOptions {
             protect: PROTECT_DEFAULT,
             history_pages: None,
             mmp: false,
+            mmp_interval_s: None,
             test: false,
             preallocate: false,
         }
@@ -246,7 +249,12 @@ pub fn first_superblock(device: &dyn Device, o: &FormatOptions) -> Result<Superb
     sb.log_seq = Pool::of(&sb).log.first().into();
     history::place(&mut sb, o.history_pages);
     if o.mmp && mmp::page_of(&sb).is_some() {
-        sb.ro_compat = RO_COMPAT_MMP.into();
+        let is_on = if o.mmp_interval_s.is_some() {
+            RO_COMPAT_MMP_ON
+        } else {
+            0
+        };
+        sb.ro_compat = (RO_COMPAT_MMP | is_on).into();
     }
     if o.preallocate {
         sb.ro_compat = (sb.ro_compat.get() | RO_COMPAT_PREALLOCATED).into();

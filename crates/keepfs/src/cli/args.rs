@@ -156,6 +156,10 @@ pub struct Create {
     /// Allocate all of a file that holds the pool, and never give any of it back (fstrim does nothing): a full file system under it cannot harm it
     #[arg(long)]
     pub preallocate: bool,
+    /// Multi-mount protection: on, off, or seconds between two signs that a machine has the pool; on for block devices but loop devices, which
+    /// costs a small write each 5 s, and 16 s of waiting at the first mount after a crash
+    #[arg(long, value_name = "HOW", value_parser = super::properties::interval)]
+    pub mmp: Option<u32>,
     /// A pool for tests, for ever: `keepfs inject` may put faults into it, and every mount of it says so
     #[arg(long)]
     pub test: bool,

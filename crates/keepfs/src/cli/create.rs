@@ -23,6 +23,7 @@ pub fn run(args: &Create) -> Outcome {
         discard: !args.no_discard,
         test: args.test,
         preallocate: args.preallocate,
+        mmp: args.mmp,
     };
     if !args.force {
         probe::refuse_what_blkid_knows(&args.pool)?;

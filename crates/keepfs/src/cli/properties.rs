@@ -72,7 +72,7 @@ impl Wanted {
             }
             "label" if value.len() > 64 => return Err(wrong("a label has at most 64 bytes")),
             "label" => self.label = Some(value.into()),
-            "mmp" => self.mmp = Some(interval(value).ok_or_else(|| wrong("it is on, off, or 1 to 20 seconds"))?),
+            "mmp" => self.mmp = Some(interval(value).map_err(wrong)?),
             "scrub-limit" => {
                 let bytes = match value {
                     "none" => Ok(0),
@@ -112,13 +112,14 @@ impl Wanted {
     }
 }
 
-/// Seconds between two signs that this machine has the pool, 0 = none. `None`: it makes no sense.
-fn interval(value: &str) -> Option<u32> {
-    match value {
+/// Seconds between two signs that this machine has the pool, 0 = none. Errors: what it may be.
+pub fn interval(value: &str) -> Result<u32, &'static str> {
+    let seconds = match value {
         "off" => Some(0),
         "on" => Some(mmp::INTERVAL_S_DEFAULT),
         _ => value.parse().ok().filter(|seconds| mmp::INTERVAL_S.contains(seconds)),
-    }
+    };
+    seconds.ok_or("it is on, off, or 1 to 20 seconds")
 }
 
 fn mmp_text(interval_s: u32) -> String {

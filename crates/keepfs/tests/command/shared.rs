@@ -1,7 +1,8 @@
 //! A pool that several machines reach (S-2.12). The other machine is this test: it writes the pool's file past all locks, as a
 //! machine does that shares a disk.
 
-use super::bed::{Bed, done, fails, keepfs, possible, run, soon};
+use super::bed::{Bed, done, fails, keepfs, possible, run, skipped, soon};
+use super::twice::Loop;
 use keepfs_format::mmp::{self, Block, USED};
 use keepfs_format::superblock::{RO_COMPAT_MMP, RO_COMPAT_MMP_ON, SLOTS, Superblock, slot_page};
 use keepfs_format::{FromBytes, PAGE, PoolId};
@@ -9,6 +10,7 @@ use keepfs_store::mmp::block::{self, Seen};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -309,4 +311,73 @@ fn what_makes_no_interval_is_refused() {
         other => panic!("{other:?}"),
     };
     assert_eq!(block.interval_s.get(), mmp::INTERVAL_S_DEFAULT);
+}
+
+/// S-2.12, decision 0871: whoever makes a pool says whether other machines may reach it; a file is this machine's alone.
+#[test]
+fn a_pool_is_made_with_protection() {
+    for (mmp, interval) in [("on", Some(mmp::INTERVAL_S_DEFAULT)), ("2", Some(2)), ("off", None)] {
+        let bed = Bed::empty();
+        done(keepfs(["create", "--size", "16M", "--mmp", mmp]).arg(bed.pool()));
+        let shown = match look(&bed) {
+            Seen::Free(block) => Some(block.interval_s.get()),
+            _ => None,
+        };
+        assert_eq!(shown, interval, "{mmp}");
+        let told = done(keepfs(["get", "-H", "-o", "value", "mmp"]).arg(bed.pool()));
+        assert_eq!(told.trim(), mmp);
+    }
+    assert!(matches!(look(&Bed::new()), Seen::Off(_)));
+    let (code, said) = fails(keepfs(["create", "--size", "16M", "--mmp", "21"]).arg(Bed::empty().pool()));
+    assert!(code == 2 && said.contains("1 to 20 seconds"), "{said}");
+}
+
+/// The same of a block device: loop devices are of this machine, others may be shared.
+#[test]
+fn a_block_device_is_taken_for_shared() {
+    if !possible() {
+        return;
+    }
+    let told = |device: &Path, more: &[&str]| {
+        done(keepfs(["create", "--force", "--size", "16M"]).args(more).arg(device));
+        done(keepfs(["get", "-H", "-o", "value", "mmp"]).arg(device))
+            .trim()
+            .to_owned()
+    };
+    let bed = Bed::new();
+    let of_a_file = Loop::over(&bed.pool());
+    assert_eq!(told(&of_a_file.0, &[]), "off");
+    drop(of_a_file);
+    let Some(memory) = Zram::new() else {
+        return skipped("zram, a block device that is no loop device");
+    };
+    assert_eq!(told(&memory.node(), &[]), "on");
+    done(keepfs(["mount"]).arg(memory.node()).arg(bed.dir()));
+    assert_eq!(bed.status()["mmp_s"], mmp::INTERVAL_S_DEFAULT);
+    bed.unmount();
+    assert_eq!(told(&memory.node(), &["--mmp", "off"]), "off");
+}
+
+/// A block device of the kernel's own in memory.
+struct Zram(String);
+
+impl Zram {
+    fn new() -> Option<Zram> {
+        let number = fs::read_to_string("/sys/class/zram-control/hot_add").ok()?;
+        let zram = Zram(number.trim().to_owned());
+        fs::write(format!("/sys/block/zram{}/disksize", zram.0), "32M").ok()?;
+        Some(zram)
+    }
+
+    fn node(&self) -> PathBuf {
+        format!("/dev/zram{}", self.0).into()
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        // One that is still open stays.
+        let _ = fs::write(format!("/sys/block/zram{}/reset", self.0), "1");
+        let _ = fs::write("/sys/class/zram-control/hot_remove", &self.0);
+    }
 }
