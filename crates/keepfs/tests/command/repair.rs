@@ -159,7 +159,7 @@ fn what_is_given_up_is_told_by_its_name() {
         .filter(is_part)
         .map(|entry| entry["path"].as_str().unwrap())
         .collect();
-    assert!(parts.iter().any(|path| *path == "/deep/er/large"), "{list:#?}");
+    assert!(parts.contains(&"/deep/er/large"), "{list:#?}");
     // It is not whole because somebody writes there.
     for n in 0..20 {
         fs::write(bed.on(&format!("new{n}")), "new").unwrap();
