@@ -60,6 +60,7 @@ mod size;
 mod status;
 mod succeed;
 mod table;
+mod task;
 mod times;
 mod unmount;
 mod unserved;

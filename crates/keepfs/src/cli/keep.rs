@@ -13,7 +13,7 @@ mod spare;
 pub mod wire;
 
 use super::args::Keep;
-use super::deserted::Private;
+use super::deserted::{self, Private};
 use super::failure::Failure;
 use super::logging::{self, About};
 use super::options::MountOptions;
@@ -21,7 +21,7 @@ use super::succeed::{CONNECTION, EVENTS, ID};
 use super::visible::say;
 use super::{Outcome, attach, namesake, registry, serve, succeed};
 use held::Held;
-use life::{Child, End, Last, OWN, Program};
+use life::{Child, End, Last, News, OWN, Program, Rest};
 use lives::{Begin, Death, Lives};
 use rustix::mm::{MlockAllFlags, mlockall};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -30,7 +30,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child as Process;
 use std::time::Duration;
 
@@ -56,6 +56,10 @@ struct Keeper {
     unmount: bool,
     /// Its namespace of mounts, if that may end before it does.
     private: Option<Private>,
+    /// Seconds since it was looked who is there.
+    unlooked_s: i64,
+    /// Servers that have ended and are not gone (S-16.11).
+    rests: Vec<Rest>,
     null: File,
 }
 
@@ -94,6 +98,8 @@ fn begin(args: &Keep) -> Result<Keeper, Failure> {
         unmount: false,
         // Who waits in the foreground is somebody.
         private: Private::begin().filter(|_| !args.foreground),
+        unlooked_s: 0,
+        rests: Vec::new(),
         null: nowhere()?,
     })
 }
@@ -158,7 +164,6 @@ impl Keeper {
     /// No server could be started: other programs are tried, then it is waited. The exit code, if nothing has helped (S-16.10).
     fn not_started(&mut self, error: &io::Error) -> Option<u8> {
         if self.program.restore(false) || self.program.return_to_own() {
-            self.drop_spare();
             self.tell(&format!(
                 "the program that `keepfs upgrade` named cannot be started ({error}); servers are of the one before"
             ));
@@ -197,8 +202,19 @@ impl Keeper {
         let child = child.map_err(|e| Failure::Other(format!("cannot take over: {e}")))?;
         self.begin.keeper_pid = std::process::id();
         if let Err(error) = succeed::moved(&mut self.held, before, self.begin.keeper_pid) {
-            child.says(&format!("`keepfs status` will not find this mount ({error})"));
+            let why = format!("`keepfs status` will not find this mount ({error})");
+            match &child {
+                Some(child) => child.says(&why),
+                None => self.tell(&why),
+            }
         }
+        let Some(child) = child else {
+            self.tell(
+                "the keeper of this mount died while its server made room; the one that stood ready starts the next",
+            );
+            self.make_room(registry::take_wish(before));
+            return self.keep(false);
+        };
         self.provide_spare_beside(&child);
         match self.see_to_its_end(child, false) {
             Some(code) => Ok(code),
@@ -206,16 +222,49 @@ impl Keeper {
         }
     }
 
-    /// Sees to it that there is a spare, of the program that servers are started from. Errors: why there is none.
-    fn provide_spare(&mut self) -> Result<(), String> {
-        if self.spare.is_some() {
-            return Ok(());
+    /// The server has ended so that `wish`, or what served before, takes its place. Whoever stands ready stays until that serves.
+    fn make_room(&mut self, wish: Option<PathBuf>) {
+        if let Some(Err(error)) = wish.map(|path| self.program.replace(&path)) {
+            self.tell(&format!(
+                "the program that `keepfs upgrade` named cannot be opened ({error}); servers are of the one before"
+            ));
         }
-        match Spare::start(&self.program.path(), &self.words) {
+        self.begin.next(None);
+    }
+
+    /// Sees to it that there is a spare. Errors: why there is none.
+    fn provide_spare(&mut self) -> Result<(), String> {
+        if self.spare.is_none() {
+            self.spare = Some(self.new_spare()?);
+        }
+        Ok(())
+    }
+
+    /// The next keeper shall be of the program that `child` serves with: the spare that there is ends when the server has the
+    /// new one (S-16.12).
+    fn renew_spare(&mut self, child: &Child) {
+        if self.spare.as_ref().is_none_or(|spare| spare.is_of(&self.program)) {
+            return;
+        }
+        let before = self.held.take(SPARE);
+        match self.new_spare() {
+            Ok(new) if child.hand_spare(&self.held).is_ok() => {
+                self.spare.replace(new).into_iter().for_each(Spare::end);
+            }
+            // The one before goes on.
+            new => {
+                new.into_iter().for_each(Spare::end);
+                before.into_iter().for_each(|before| self.held.put(SPARE, before));
+            }
+        }
+    }
+
+    /// Starts a spare, of the program that servers are started from, and holds it. Errors: why there is none.
+    fn new_spare(&mut self) -> Result<Spare, String> {
+        match Spare::start(&self.program, &self.words) {
             Ok((spare, item)) => {
                 self.held.put(SPARE, item);
-                self.spare = Some(spare);
-                Ok(())
+                Ok(spare)
             }
             // Without one the death of this keeper is the death of the mount when its server dies.
             Err(error) => Err(format!(
@@ -239,6 +288,23 @@ impl Keeper {
         self.spare.take().into_iter().for_each(Spare::end);
     }
 
+    /// Nothing has come for a while: looks after what nobody tells.
+    fn look(&mut self, child: &mut Child) {
+        self.rests.retain_mut(|rest| !rest.is_gone(0));
+        self.unlooked_s += life::LOOK_S;
+        if self.unlooked_s < deserted::LOOK_S {
+            return;
+        }
+        self.unlooked_s = 0;
+        let spare = self.spare.as_ref().map(Spare::pid);
+        // Whatever program they are of.
+        let own: Vec<u32> = [std::process::id(), child.pid()].into_iter().chain(spare).collect();
+        if self.private.as_mut().is_some_and(|private| private.is_deserted(&own)) {
+            self.unmount = true;
+            child.unmount(&self.held, self.unmount);
+        }
+    }
+
     /// All is done: nothing is held any more, and those who wait for that are told.
     fn let_go(&mut self, last: Last) {
         // The next user of the pool makes a file of the same name.
@@ -249,6 +315,8 @@ impl Keeper {
         if let Some(id) = self.held.take(ID) {
             id.descriptors.into_iter().for_each(|id| namesake::end(&id.into()));
         }
+        // The mount is gone, and with it what they waited for.
+        self.rests.retain_mut(|rest| !rest.is_gone(REST_S));
         // Who finds the files gone finds the pool free.
         self.held = Held::default();
         registry::forget(std::process::id());
@@ -279,23 +347,26 @@ impl Keeper {
     /// Serves `child` until it ends; the exit code, if it was the last.
     fn see_to_its_end(&mut self, mut child: Child, first: bool) -> Option<u8> {
         let end = loop {
-            let wishes = (&mut self.unmount, self.private.as_mut());
-            let ended = child.attend(&mut self.held, &self.signals, self.spare.as_ref(), wishes);
-            if let Some(end) = ended {
-                break end;
-            }
-            // The spare has died. One that cannot live is not started again and again.
-            self.drop_spare();
-            if self.spares_left > 0 {
-                self.spares_left -= 1;
-                self.provide_spare_beside(&child);
+            match child.attend(&mut self.held, &self.signals, self.spare.as_ref(), &mut self.unmount) {
+                News::Ended(end) => break end,
+                News::Serves => self.renew_spare(&child),
+                News::NoSpare => {
+                    // One that cannot live is not started again and again.
+                    self.drop_spare();
+                    if self.spares_left > 0 {
+                        self.spares_left -= 1;
+                        self.provide_spare_beside(&child);
+                    }
+                }
+                News::Nothing => self.look(&mut child),
             }
         };
         let (how, code) = match end {
             End::Orderly(last) => {
                 let code = last.code;
-                self.let_go(last);
+                // It may hold what it was to stand in with.
                 self.drop_spare();
+                self.let_go(last);
                 child.leave();
                 return Some(code);
             }
@@ -304,22 +375,16 @@ impl Keeper {
                 return Some(code.unwrap_or(1));
             }
             End::MadeRoom(wish) => {
-                match wish.map(|path| self.program.replace(&path)) {
-                    // The next keeper is of the new program too.
-                    Some(Ok(())) => self.drop_spare(),
-                    Some(Err(error)) => self.tell(&format!(
-                        "the program that `keepfs upgrade` named cannot be opened ({error}); servers are of the one before"
-                    )),
-                    None => {}
-                }
-                self.begin.next(None);
+                self.rests.extend(child.rest());
+                self.make_room(wish);
                 return None;
             }
             End::Died { how, code } => (how, code),
         };
-        if self.program.restore(child.was_ready()) {
+        let served = child.was_ready();
+        self.rests.extend(child.rest());
+        if self.program.restore(served) {
             // The new program does not even start: back to the one that did.
-            self.drop_spare();
             self.tell(&format!(
                 "the program that `keepfs upgrade` named ended before it served ({how}); servers are of the one before"
             ));
@@ -345,6 +410,9 @@ impl Keeper {
 /// How often in a row it is tried to start a server: what keeps a machine from starting programs may pass.
 const STARTS: u32 = 60;
 const BETWEEN_STARTS: Duration = Duration::from_secs(1);
+
+/// How long it is waited for what is left of a server when its mount is gone, seconds.
+const REST_S: i64 = 5;
 
 /// Spares that may die before none is started any more.
 const SPARES: u32 = 16;

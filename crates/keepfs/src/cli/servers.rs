@@ -1,6 +1,7 @@
 //! Processes that serve mounts and keep servers, found without asking them: one may hang.
 
 use super::registry::Record;
+use super::task::Stat;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -18,6 +19,8 @@ pub struct Server {
     pub pid: u32,
     /// Its state as proc(5) has it.
     state: char,
+    /// It was killed and runs its program no more.
+    killed: bool,
     /// Seconds since it was started.
     age_s: u64,
 }
@@ -88,9 +91,11 @@ pub fn of(record: &Record) -> Option<Server> {
     if !record.kept {
         return look(record.pid);
     }
-    processes()
-        .find(|(_, words)| serves(words, record))
-        .and_then(|(pid, _)| look(pid))
+    let of_it = processes().filter(|(_, words)| serves(words, record));
+    // One that was killed and is not gone may be seen beside the next one (S-16.11).
+    of_it
+        .filter_map(|(pid, _)| look(pid))
+        .min_by_key(|server| server.killed)
 }
 
 /// Whether a process is seen that serves or keeps a mount at `dir`, of whatever pool.
@@ -128,19 +133,15 @@ fn serves(words: &[u8], record: &Record) -> bool {
 }
 
 fn look(pid: u32) -> Option<Server> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = Stat::of(Path::new(&format!("/proc/{pid}")))?;
     let uptime = fs::read_to_string("/proc/uptime").ok()?;
     let up_s = uptime.split('.').next()?.parse::<u64>().ok()?;
-    let (state, started) = state_and_start(&stat)?;
-    let age_s = up_s.saturating_sub(started / rustix::param::clock_ticks_per_second());
-    Some(Server { pid, state, age_s })
-}
-
-/// The fields of /proc/PID/stat behind the name, which may hold anything: the first, and the 22nd of all.
-fn state_and_start(stat: &str) -> Option<(char, u64)> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    Some((state, fields.nth(18)?.parse().ok()?))
+    Some(Server {
+        pid,
+        state: stat.state,
+        killed: stat.is_killed(),
+        age_s: up_s.saturating_sub(stat.started / rustix::param::clock_ticks_per_second()),
+    })
 }
 
 #[cfg(test)]

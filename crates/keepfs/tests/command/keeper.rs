@@ -8,6 +8,8 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 fn keeper(bed: &Bed) -> Pid {
     let pid = bed.status()["keeper"]["pid"].as_i64().unwrap();
@@ -709,6 +711,142 @@ fn a_keeper_that_can_start_nothing_says_so() {
             .then_some(())
     });
     prlimit(Some(keeper), Resource::Nofile, before).unwrap();
+    bed.unmount();
+    bed.check();
+}
+
+/// The keeper dies when a server has made room and the next one has not begun: who stands ready has all that was held. S-16.12
+#[test]
+fn a_keeper_may_die_while_its_server_is_replaced() {
+    let Some(bed) = Bed::mounted("keeper=on,commit=3600") else {
+        return;
+    };
+    let copy = bed.path("keepfs-new");
+    copy_program(super::bed::KEEPFS, &copy);
+    let mut file = fs::File::create_new(bed.on("open")).unwrap();
+    file.write_all(b"before").unwrap();
+    let (first, server) = (keeper(&bed), pidfd_open(bed.server(), PidfdFlags::empty()).unwrap());
+    kill_process(first, Signal::STOP).unwrap();
+    let mut upgrade = keepfs(["upgrade"])
+        .arg(bed.dir())
+        .arg(&copy)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    poll(&mut [PollFd::new(&server, PollFlags::IN)], None).unwrap();
+    end(first, Signal::KILL);
+    file.write_all(b" after").unwrap();
+    assert_eq!(fs::read(bed.on("open")).unwrap(), b"before after");
+    assert!(upgrade.wait().unwrap().success());
+    let exe = fs::read_link(format!("/proc/{}/exe", bed.server())).unwrap();
+    assert_eq!(exe, copy);
+    assert_eq!(deaths(&bed), 0);
+    assert!(
+        events(&bed).contains("the keeper of this mount died"),
+        "{}",
+        events(&bed)
+    );
+    // The next one stands ready, of the new program.
+    let second = soon("a keeper stands ready", || try_keeper(&bed));
+    assert_ne!(second, first);
+    let ready = soon("the spare is of the new program", || {
+        let (_, spare) = try_keepers(&bed)?;
+        let exe = fs::read_link(format!("/proc/{}/exe", spare?.as_raw_nonzero())).ok()?;
+        (exe == copy).then_some(spare?)
+    });
+    end(second, Signal::KILL);
+    soon("it is the keeper", || try_keeper(&bed).filter(|now| *now == ready));
+    bed.end_server(Signal::KILL);
+    file.write_all(b" all").unwrap();
+    drop(file);
+    assert_eq!(fs::read(bed.on("open")).unwrap(), b"before after all");
+    bed.unmount();
+    bed.check();
+}
+
+/// The process that serves the mount, asked of nobody; not `but`.
+fn serving(bed: &Bed, but: Pid) -> Option<Pid> {
+    let start = format!("serve\0--kept\0{}\0", bed.pool().display());
+    let numbers = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut found = numbers.filter(|pid: &i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&words).contains(&start)
+    });
+    found.find_map(|pid| Pid::from_raw(pid).filter(|pid| *pid != but))
+}
+
+/// Writes and reads a file here and there until `stop`; counts what was done. Errors are what a loss brings.
+fn use_file(bed: &Bed, number: u64, stop: &AtomicBool, count: &AtomicU64) {
+    let path = bed.on(&format!("file{}", number % 4));
+    let mut at = number;
+    while !stop.load(Ordering::Relaxed) {
+        let file = fs::File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path);
+        for _ in 0..50 {
+            let Ok(file) = &file else { break };
+            at = at.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let place = (at >> 33) % 180 * 4096;
+            let done = match number < 4 {
+                true => file.write_all_at(&[number as u8; 3000], place),
+                false => {
+                    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+                    file.read_at(&mut [0; 65536], place).map(drop)
+                }
+            };
+            if done.is_err() || stop.load(Ordering::Relaxed) {
+                break;
+            }
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A server is killed while it waits in the kernel for a page that only its successor can bring: that is started. S-16.11
+#[test]
+fn a_server_that_waits_for_its_successor_has_one() {
+    if !super::bed::possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    done(keepfs(["create", "--test", "--size", "96M"]).arg(bed.pool()));
+    bed.mount("keeper=on,restarts=100000,cache=writethrough");
+    let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let hangs = std::thread::scope(|users| {
+        for number in 0..8 {
+            let (bed, stop, count) = (&bed, &stop, &count);
+            users.spawn(move || use_file(bed, number, stop, count));
+        }
+        let hangs = (0..10).any(|round| {
+            std::thread::park_timeout(Duration::from_millis(150));
+            let first = bed.server();
+            kill_process(first, Signal::STOP).unwrap();
+            // The beginning of the ring (S-14.1): what was not synced is lost, and the kernel is told to forget pages (S-16.5).
+            memory_of(first, "keepfs-staging")
+                .write_all_at(&[0; 4096], 4096)
+                .unwrap();
+            kill_process(first, Signal::KILL).unwrap();
+            let second = soon("another server is there", || serving(&bed, first));
+            std::thread::park_timeout(Duration::from_millis(8 * round));
+            let _ = kill_process(second, Signal::KILL);
+            let before = count.load(Ordering::Relaxed);
+            !(0..2000).any(|_| {
+                std::thread::park_timeout(Duration::from_millis(10));
+                count.load(Ordering::Relaxed) > before + 20
+            })
+        });
+        stop.store(true, Ordering::Relaxed);
+        if hangs {
+            drop(keepfs(["unmount", "-f"]).arg(bed.dir()).output().unwrap());
+        }
+        hangs
+    });
+    assert!(!hangs, "nobody got an answer for 20 s");
     bed.unmount();
     bed.check();
 }

@@ -48,6 +48,10 @@ impl Kept {
                 ["begin"] => {
                     let begin = serde_json::from_slice(&message.bytes)?;
                     let spare = handed.take(SPARE).and_then(spare);
+                    // Before anything is put: what it may hold is of the server before (S-16.12).
+                    if let Some((_, socket)) = &spare {
+                        heard(wire::send(socket.as_fd(), wire::STAND_DOWN, b"", &[]))?;
+                    }
                     let state = State {
                         socket,
                         put: handed.try_clone()?,
@@ -196,7 +200,19 @@ impl Kept {
     /// keeper was not told, and this server goes on.
     pub fn make_room(&self) -> io::Result<()> {
         let state = self.state.lock();
-        wire::send(state.socket.as_fd(), "upgrade", b"", &[])?;
+        let spare = state.spare.as_ref().map(|(_, socket)| socket.as_fd());
+        // Until the next server has begun the keeper is the only one who holds anything: this one holds it too (S-16.12).
+        if let Some(spare) = spare {
+            let begin = serde_json::to_vec(&state.begin)?;
+            heard(wire::send_all(spare, &state.put))?;
+            heard(wire::send(spare, wire::STAND_IN, &begin, &[]))?;
+        }
+        if let Err(error) = wire::send(state.socket.as_fd(), "upgrade", b"", &[]) {
+            if let Some(spare) = spare {
+                heard(wire::send(spare, wire::STAND_DOWN, b"", &[]))?;
+            }
+            return Err(error);
+        }
         std::process::exit(0)
     }
 }

@@ -5,9 +5,8 @@ use super::lives::Begin;
 use super::spare::{SPARE, Spare};
 use super::wire::{self, Message};
 use crate::cli::args::Keep;
-use crate::cli::deserted::{self, Private};
 use crate::cli::succeed::{CONNECTION, ROOMS};
-use crate::cli::{attach, environment, heap, registry, serve, upgrade};
+use crate::cli::{attach, environment, heap, registry, serve, task, upgrade};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -57,6 +56,11 @@ impl Program {
         format!("/proc/self/fd/{}", self.open.as_raw_fd()).into()
     }
 
+    /// Device and inode number of what is started.
+    pub fn identity(&self) -> Option<(u64, u64)> {
+        identity(&self.open)
+    }
+
     /// From here on what is at `path` now is started. Errors: it is no program; nothing has changed.
     pub fn replace(&mut self, path: &Path) -> io::Result<()> {
         let open = upgrade::open(path)?;
@@ -77,15 +81,18 @@ impl Program {
 
     /// From here on the program is started that this process is; whether it was another one.
     pub fn return_to_own(&mut self) -> bool {
-        let identity = |file: &File| file.metadata().map(|found| (found.dev(), found.ino())).ok();
         match upgrade::open(Path::new(OWN)) {
-            Ok(own) if identity(&own) != identity(&self.open) => {
+            Ok(own) if identity(&own) != self.identity() => {
                 self.open = own;
                 true
             }
             _ => false,
         }
     }
+}
+
+fn identity(file: &File) -> Option<(u64, u64)> {
+    file.metadata().map(|found| (found.dev(), found.ino())).ok()
 }
 
 /// The program that this process is.
@@ -114,6 +121,43 @@ pub enum End {
         /// Its exit code, if it had one.
         code: Option<u8>,
     },
+}
+
+/// What a keeper hears while its server lives.
+#[derive(Debug)]
+pub enum News {
+    /// The server has ended.
+    Ended(End),
+    /// It serves from now on.
+    Serves,
+    /// The spare is gone.
+    NoSpare,
+    /// Nothing for [`LOOK_S`].
+    Nothing,
+}
+
+/// How often it is looked what nobody tells, seconds: each look reads one small file.
+pub const LOOK_S: i64 = 1;
+
+/// What is left of a server that has ended and is not gone (S-16.11).
+pub struct Rest {
+    process: Option<process::Child>,
+    pidfd: OwnedFd,
+}
+
+impl Rest {
+    /// Whether it is gone by now, or within `seconds`: nothing is left of it then.
+    pub fn is_gone(&mut self, seconds: i64) -> bool {
+        let limit = Timespec {
+            tv_sec: seconds,
+            tv_nsec: 0,
+        };
+        let gone = poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&limit)).is_ok_and(|gone| gone > 0);
+        if gone {
+            let _ = self.process.as_mut().map(process::Child::wait);
+        }
+        gone
+    }
 }
 
 /// A server.
@@ -204,22 +248,37 @@ impl Child {
         }
     }
 
-    /// Takes over the server at the other end of the standard input. Errors: it does not say what a server says then.
-    pub fn adopt(held: &mut Held, begin: &mut Begin) -> io::Result<Child> {
+    /// Takes over the server at the other end of the standard input; `None`: it made room for another, whom the keeper has not
+    /// begun (S-16.12). Errors: it does not say what a server says then.
+    pub fn adopt(held: &mut Held, begin: &mut Begin) -> io::Result<Option<Child>> {
         let socket = rustix::stdio::stdin().try_clone_to_owned()?;
+        let mut stands_in = false;
         loop {
-            let message = wire::receive(socket.as_fd(), true)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let Some(message) = wire::receive(socket.as_fd(), true)? else {
+                return match stands_in {
+                    true => Ok(None),
+                    false => Err(io::ErrorKind::UnexpectedEof.into()),
+                };
+            };
             match words(&message)[..] {
                 ["put", name] => {
                     let name = name.to_owned();
                     // It goes without what has no room.
                     let _ = held.put_within(&ROOMS, &name, message.into());
                 }
+                [wire::STAND_IN] => {
+                    *begin = serde_json::from_slice(&message.bytes)?;
+                    stands_in = true;
+                }
+                [wire::STAND_DOWN] => {
+                    *held = Held::default();
+                    stands_in = false;
+                }
                 ["serving", pid] => {
                     let pid = pid.parse().ok().and_then(Pid::from_raw);
                     let pid = pid.ok_or(io::ErrorKind::InvalidData)?;
                     *begin = serde_json::from_slice(&message.bytes)?;
-                    return Ok(Child {
+                    return Ok(Some(Child {
                         process: None,
                         pid: pid.as_raw_nonzero().get().unsigned_abs(),
                         pidfd: pidfd_open(pid, PidfdFlags::empty())?,
@@ -228,11 +287,16 @@ impl Child {
                         ended: None,
                         detach: None,
                         awaited: None,
-                    });
+                    }));
                 }
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             }
         }
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// Whether it has begun to serve.
@@ -251,18 +315,18 @@ impl Child {
         }
     }
 
-    /// Holds what the server puts, and unmounts if that is wanted, until the process is gone; `None` if the spare is gone.
+    /// Holds what the server puts, and unmounts if that is wanted, until there is something for the keeper to do.
     pub fn attend(
         &mut self,
         held: &mut Held,
         mut signals: &UnixStream,
         spare: Option<&Spare>,
-        (unmount, mut private): (&mut bool, Option<&mut Private>),
-    ) -> Option<End> {
-        let pause = private.is_some().then_some(Timespec {
-            tv_sec: deserted::LOOK_S,
+        unmount: &mut bool,
+    ) -> News {
+        let pause = Timespec {
+            tv_sec: LOOK_S,
             tv_nsec: 0,
-        });
+        };
         let mut listening = true;
         loop {
             let socket = match listening {
@@ -279,20 +343,15 @@ impl Child {
                     .map_or(PollFd::new(signals, PollFlags::empty()), Detach::ends),
             ];
             // Interrupted by the signal that arrives: looked at in the next round.
-            let Ok(ready) = poll(&mut fds, pause.as_ref()) else {
+            let Ok(ready) = poll(&mut fds, Some(&pause)) else {
                 continue;
             };
             if ready == 0 {
-                // Whatever program they are of.
-                let own: Vec<u32> = [process::id(), self.pid]
-                    .into_iter()
-                    .chain(spare.map(Spare::pid))
-                    .collect();
-                if private.as_mut().is_some_and(|private| private.is_deserted(&own)) {
-                    *unmount = true;
-                    self.unmount(held, *unmount);
-                }
-                continue;
+                let Some(status) = task::ended(self.pid) else {
+                    return News::Nothing;
+                };
+                self.hear_rest(held, listening);
+                return News::Ended(self.end_as(Some(status)));
             }
             let [gone, said, signal, no_spare, detached] = fds.map(|fd| !fd.revents().is_empty());
             if detached {
@@ -304,26 +363,36 @@ impl Child {
                 *unmount = true;
                 self.unmount(held, *unmount);
             }
+            let served = self.ready;
             if said && listening {
                 listening = self.listen(held, unmount);
             }
             // Its process has nothing more to say.
-            if let Some(End::Orderly(_)) = self.ended {
-                return self.ended.take();
+            if let Some(end @ End::Orderly(_)) = self.ended.take_if(|end| matches!(end, End::Orderly(_))) {
+                return News::Ended(end);
             }
             if gone {
-                while listening && self.listen(held, &mut false) {}
-                return Some(self.reap());
+                self.hear_rest(held, listening);
+                let status = self.process.as_mut().and_then(|process| process.wait().ok());
+                return News::Ended(self.end_as(status));
+            }
+            if self.ready && !served {
+                return News::Serves;
             }
             if no_spare && spare.is_some() {
-                return None;
+                return News::NoSpare;
             }
         }
     }
 
+    /// Takes what a server has said that says no more.
+    fn hear_rest(&mut self, held: &mut Held, listening: bool) {
+        while listening && self.listen(held, &mut false) {}
+    }
+
     /// Unmounts, by another process: it waits until the server has made everything durable. A server that does not serve yet
     /// is waited for.
-    fn unmount(&mut self, held: &Held, unmount: bool) {
+    pub fn unmount(&mut self, held: &Held, unmount: bool) {
         let Some(connection) = held.get(CONNECTION).filter(|_| unmount && self.ready) else {
             return;
         };
@@ -397,18 +466,21 @@ impl Child {
         let _ = self.process.as_mut().map(process::Child::wait);
     }
 
-    fn reap(&mut self) -> End {
-        let status = self.process.as_mut().map(process::Child::wait);
-        if let Some(end) = self.ended.take() {
-            return end;
-        }
-        match status {
-            Some(Ok(status)) => died(status),
-            _ => End::Died {
+    /// What is left of the process of a server that has ended, if it is not gone.
+    pub fn rest(self) -> Option<Rest> {
+        let (process, pidfd) = (self.process, self.pidfd);
+        let mut rest = Rest { process, pidfd };
+        (!rest.is_gone(0)).then_some(rest)
+    }
+
+    fn end_as(&mut self, status: Option<ExitStatus>) -> End {
+        self.ended.take().unwrap_or_else(|| match status {
+            Some(status) => died(status),
+            None => End::Died {
                 how: "unknown".into(),
                 code: None,
             },
-        }
+        })
     }
 }
 

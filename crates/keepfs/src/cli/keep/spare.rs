@@ -1,9 +1,11 @@
 //! The keeper's spare: a keeper that stands ready, because a server may not start programs (decision 0580).
 //!
 //! It is `keepfs keep --adopt`, and waits at one end of a socket for a server to hand everything over. The other end is held by
-//! keeper and server: a keeper that dies leaves it to the server; when both are gone the spare ends.
+//! keeper and server: a keeper that dies leaves it to the server; when both are gone the spare ends, unless it was told before
+//! to stand in (S-16.12).
 
 use super::held::Item;
+use super::life::Program;
 use crate::cli::environment;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -11,7 +13,6 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// The name under which the other end of its socket is held; the bytes are its process number.
@@ -21,14 +22,16 @@ pub const SPARE: &str = "spare";
 pub struct Spare {
     process: Child,
     pidfd: OwnedFd,
+    /// Device and inode number of its program.
+    program: Option<(u64, u64)>,
 }
 
 impl Spare {
     /// Starts `program` as one; `words` come after `keep --adopt`. Returns what to hold as [`SPARE`] too.
     /// Errors: it cannot be started.
-    pub fn start(program: &Path, words: &[OsString]) -> io::Result<(Spare, Item)> {
+    pub fn start(program: &Program, words: &[OsString]) -> io::Result<(Spare, Item)> {
         let (held, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(program.path());
         command.args(["keep", "--adopt", &std::process::id().to_string()]);
         command.args(words).stdin(Stdio::from(theirs));
         environment::bare(&mut command);
@@ -38,7 +41,20 @@ impl Spare {
             bytes: process.id().to_string().into_bytes(),
             descriptors: vec![held],
         };
-        Ok((Spare { process, pidfd }, item))
+        let program = program.identity();
+        Ok((
+            Spare {
+                process,
+                pidfd,
+                program,
+            },
+            item,
+        ))
+    }
+
+    /// Whether it is of this program.
+    pub fn is_of(&self, program: &Program) -> bool {
+        self.program == program.identity()
     }
 
     /// Its process number.

@@ -4,6 +4,8 @@
 //! server shall come; bytes: paths, a line each, to be removed if they are empty, an empty line, paths to be removed when nothing
 //! is held any more; descriptors: to be closed then), `upgrade` (bytes: a program; the server makes room for it). To a new server: `put NAME` for all that
 //! is held, then `begin` (bytes: [`super::lives::Begin`]). To a new keeper of a running server: the same, then `serving PID`.
+//! To one that stands ready, from a server that makes room: the same, then [`STAND_IN`] (bytes: [`super::lives::Begin`]); from a
+//! server that begins: [`STAND_DOWN`] (S-16.12).
 //! The words are described for other implementations in docs/decisions/0530.
 
 use super::held::{Held, Item};
@@ -20,6 +22,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const MESSAGE_MAX: usize = 64 << 10;
 /// Most descriptors of one message; the kernel's limit (`SCM_MAX_FD`).
 pub const DESCRIPTORS_MAX: usize = 253;
+
+/// Whoever hears this becomes the keeper when nobody else has its socket any more.
+pub const STAND_IN: &str = "stand-in";
+/// That is over: what came before is not held any more.
+pub const STAND_DOWN: &str = "stand-down";
 
 /// A message that came.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Servers are told by their words, and what they do by what the kernel says.
 
-use super::{Server, is_at, serves, state_and_start};
+use super::{Server, is_at, serves};
 use crate::cli::registry::Record;
 use std::path::Path;
 
@@ -34,15 +34,13 @@ fn a_server_is_known_by_its_mount_point_alone() {
 }
 
 #[test]
-fn the_state_stands_behind_any_name() {
-    let stat = "77 (a) b (c) T 1 77 77 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 4321 1 1";
-    assert_eq!(state_and_start(stat), Some(('T', 4321)));
-    assert_eq!(state_and_start("77 (a"), None);
-}
-
-#[test]
 fn a_stopped_server_is_not_waited_for() {
-    let server = |state, age_s| Server { pid: 7, state, age_s };
+    let server = |state, age_s| Server {
+        pid: 7,
+        state,
+        killed: false,
+        age_s,
+    };
     assert!(server('S', 1).is_young());
     assert!(!server('S', 100).is_young());
     assert!(!server('T', 1).is_young());
