@@ -41,6 +41,6 @@ pub use mountpoint::{How, remount, unmount};
 pub use notify::Notifier;
 pub use reply::ReplyBuf;
 pub use requests::{Before, Requests};
-pub use session::{Session, Unmounter, attach, mount, mount_attached, resume};
+pub use session::{Lifeline, Session, Unmounter, attach, mount, mount_attached, resume};
 pub use sys::keep_descriptors_private;
 pub use tally::{OpTimes, Tally};

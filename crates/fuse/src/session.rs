@@ -21,7 +21,7 @@ use keepfs_vfs::{Errno, Vfs};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -74,6 +74,21 @@ impl Unmounter {
     /// Where it is mounted, an absolute path without links.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Says whether a file system is mounted still. It holds nothing open.
+#[derive(Clone, Default)]
+pub struct Lifeline {
+    transport: Option<Weak<dyn Transport>>,
+}
+
+impl Lifeline {
+    /// Whether it is mounted still, wherever. While it is, its device number is nobody else's: a line with that number in a
+    /// table of mounts that was read before this call is of this file system.
+    pub fn is_connected(&self) -> bool {
+        let transport = self.transport.as_ref().and_then(Weak::upgrade);
+        transport.is_some_and(|transport| transport.is_connected())
     }
 }
 
@@ -338,6 +353,14 @@ impl Session {
     /// A handle that tells the kernel what it must not believe any more.
     pub fn notifier(&self) -> Notifier {
         self.notifier.clone()
+    }
+
+    /// Says whether the file system is mounted still, also while it is served.
+    pub fn lifeline(&self) -> Lifeline {
+        let server = self.server.as_ref();
+        Lifeline {
+            transport: server.map(|server| Arc::downgrade(server.transport())),
+        }
     }
 
     /// The transport in use, under the name it has as a mount option: `dev` or `uring`.

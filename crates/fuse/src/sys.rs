@@ -2,6 +2,8 @@
 //! safe function. Beside it only `uring/ring.rs` has `unsafe` in it.
 #![allow(unsafe_code)]
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -35,6 +37,14 @@ pub(crate) fn open_fuse() -> io::Result<File> {
         .write(true)
         .custom_flags(libc::O_CLOEXEC)
         .open("/dev/fuse")
+}
+
+/// Whether the connection of `channel` is neither unmounted nor aborted, which a poll says without taking a request.
+pub(crate) fn is_connected(channel: &File) -> bool {
+    let mut asked = [PollFd::new(channel, PollFlags::IN)];
+    let now = Timespec::default();
+    let polled = retry_on_intr(|| poll(&mut asked, Some(&now)));
+    polled.is_ok() && !asked[0].revents().contains(PollFlags::ERR)
 }
 
 /// Another descriptor of the connection of `channel`, with a queue of its own for requests being worked on.

@@ -7,6 +7,7 @@ use super::{Channel, RequestBuf, Service, Transport};
 use crate::cpus;
 use crate::error::FuseError;
 use crate::reply::ReplyBuf;
+use crate::sys;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -167,6 +168,10 @@ impl Transport for DevTransport {
             .iter()
             .map(|channel| Ok(channel.try_clone()?.into()))
             .collect()
+    }
+
+    fn is_connected(&self) -> bool {
+        self.channels.first().is_some_and(sys::is_connected)
     }
 
     fn name(&self) -> &'static str {

@@ -34,6 +34,9 @@ pub trait Transport: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Whether the file system is mounted still: the kernel ends the connection before its device number is another's.
+    fn is_connected(&self) -> bool;
+
     /// Its name, as in the mount option.
     fn name(&self) -> &'static str;
 }

@@ -140,6 +140,10 @@ impl Transport for UringTransport {
         self.dev.notify(message)
     }
 
+    fn is_connected(&self) -> bool {
+        self.dev.is_connected()
+    }
+
     fn name(&self) -> &'static str {
         "uring"
     }

@@ -4,7 +4,7 @@
 //! can be waited on, so the server looks whenever it changes.
 
 use super::status::Live;
-use super::table;
+use super::table::{self, Mount};
 use keepfs::AccessTimes;
 use keepfs_fs::Volume;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -47,12 +47,18 @@ impl Live {
         }
     }
 
+    /// What the table says of this mount now; `None` if it is unmounted (S-20.15).
+    pub fn seen(&self) -> Option<Mount> {
+        let mount = table::of_device(&self.record.device, &self.record.dir);
+        // Asked behind the look: the number is another's as soon as this mount is gone.
+        mount.filter(|_| self.lifeline.is_connected())
+    }
+
     /// Does what the table says now; `error` in the answer if the pool could not be made durable.
     pub fn follow(&self) -> Value {
         // One at a time, and each with the table of its turn: the watch looks at it, and commands do.
         let mut refused = self.following.lock();
-        let mount = table::of_device(&self.record.device, &self.record.dir);
-        let (Some(mount), Some(volume)) = (mount, self.volume.upgrade()) else {
+        let (Some(mount), Some(volume)) = (self.seen(), self.volume.upgrade()) else {
             return json!({"error": "it is being unmounted"});
         };
         let read_only = mount.is_read_only();

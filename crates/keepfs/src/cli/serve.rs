@@ -10,9 +10,7 @@ use super::options::MountOptions;
 use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::visible::{say, warn_of};
-use super::{
-    Outcome, attach, confine, deserted, exposed, follow, history, namesake, panics, rights, status, succeed, table,
-};
+use super::{Outcome, attach, confine, deserted, exposed, follow, history, namesake, panics, rights, status, succeed};
 use keepfs::{Claim, Pool};
 use keepfs_fuse::{Session, Unmounter};
 use keepfs_media::file::Handed;
@@ -240,7 +238,6 @@ fn begin(
     };
     let unmounter = session.unmounter();
     unmount_at_signals(unmounter.clone(), kept.clone())?;
-    let mount = table::at(unmounter.path());
     let record = Record {
         pid: kept
             .as_ref()
@@ -249,7 +246,7 @@ fn begin(
         pool: pool.to_owned(),
         identities: registry::identities(pool),
         dir: unmounter.path().to_owned(),
-        device: mount.map(|mount| mount.device).unwrap_or_default(),
+        device: unmounter.device().to_owned(),
         since_ns: registry::now_ns(),
         options: given.to_vec(),
     };
@@ -376,6 +373,7 @@ pub fn live(
 ) -> Arc<status::Live> {
     let way = (anchored, session.transport(), session.tally());
     let mut live = status::Live::new(record, options.clone(), way, ring, Arc::downgrade(pool.volume()));
+    live.lifeline = session.lifeline();
     live.kept = kept.cloned();
     Arc::new(live)
 }

@@ -29,7 +29,7 @@ use super::{Outcome, exposed, history, inject, offline, print, scrub, table};
 use keepfs::AccessTimes;
 use keepfs_format::PAGE;
 use keepfs_fs::Volume;
-use keepfs_fuse::Tally;
+use keepfs_fuse::{Lifeline, Tally};
 use keepfs_media::Class;
 use keepfs_store::{Abort, Error as StoreError, Purpose, Store};
 use keepfs_vfs::Vfs;
@@ -51,6 +51,8 @@ pub struct Live {
     pub transport: &'static str,
     /// What the kernel asked for.
     pub tally: Arc<Tally>,
+    /// Whether it is mounted still.
+    pub lifeline: Lifeline,
     /// What it noticed.
     pub ring: Ring,
     /// The file system, as long as it is served.
@@ -84,6 +86,7 @@ impl Live {
             anchored,
             transport,
             tally,
+            lifeline: Lifeline::default(),
             ring,
             volume,
         }
@@ -149,8 +152,8 @@ impl Live {
 
     /// When access times move now, as the table of mounts says.
     pub fn access_times(&self) -> AccessTimes {
-        let seen = table::of_device(&self.record.device, &self.record.dir);
-        seen.map_or(self.options.access_times, |mount| mount.access_times())
+        self.seen()
+            .map_or(self.options.access_times, |mount| mount.access_times())
     }
 
     /// How it is mounted now.

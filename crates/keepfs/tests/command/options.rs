@@ -1,6 +1,8 @@
 //! Mount options do what they say.
 
-use super::bed::{Bed, copy_program, done, done_when_free, fails, possible, run};
+use super::bed::{self, Bed, copy_program, done, done_when_free, fails, possible, run};
+use rustix::mount::UnmountFlags;
+use rustix::process::{Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
@@ -113,7 +115,7 @@ fn remount_ro_closes_the_pool_and_rw_opens_it() {
 fn cut_off(bed: &Bed) {
     fs::write(bed.on("synced"), "text").unwrap();
     fs::File::open(bed.on("synced")).unwrap().sync_all().unwrap();
-    bed.end_server(rustix::process::Signal::KILL);
+    bed.end_server(Signal::KILL);
     bed.unmount();
 }
 
@@ -140,7 +142,7 @@ fn a_pool_mounted_ro_becomes_rw() {
     fs::remove_file(bed.on("synced")).unwrap();
     fs::File::open(bed.on("new")).unwrap().sync_all().unwrap();
     // As durable as any: once more without unmounting properly.
-    bed.end_server(rustix::process::Signal::KILL);
+    bed.end_server(Signal::KILL);
     bed.unmount();
     bed.mount("ro");
     assert_eq!(fs::read(bed.on("new")).unwrap(), b"1");
@@ -154,6 +156,64 @@ fn a_pool_mounted_ro_becomes_rw() {
     fs::write(bed.on("new"), "3").unwrap();
     bed.unmount();
     bed.check();
+}
+
+/// File systems of somebody else, unmounted when a test ends.
+struct Others(Vec<std::path::PathBuf>);
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        for dir in &self.0 {
+            // Gone is as good.
+            let _ = rustix::mount::unmount(dir, UnmountFlags::DETACH);
+        }
+    }
+}
+
+/// Mounts file systems until one has the device number `wanted`; none if somebody was faster.
+fn mount_with_number(bed: &Bed, wanted: u64) -> (Others, bool) {
+    let mut others = Others(Vec::new());
+    for number in 0..32 {
+        let dir = bed.path(&format!("other-{number}"));
+        fs::create_dir_all(&dir).unwrap();
+        done(Command::new("mount").args(["-t", "tmpfs", "other"]).arg(&dir));
+        let found = fs::metadata(&dir).unwrap().dev();
+        others.0.push(dir);
+        if found == wanted {
+            return (others, true);
+        }
+    }
+    (others, false)
+}
+
+/// S-20.15: the device number of a mount is another's as soon as it is unmounted, and that one is mounted read-write.
+#[test]
+fn a_pool_mounted_ro_is_not_written_at_its_end() {
+    let Some(bed) = Bed::mounted("keeper=off,commit=3600") else {
+        return;
+    };
+    cut_off(&bed);
+    let before = fs::read(bed.pool()).unwrap();
+    let mut met = 0;
+    for _ in 0..100 {
+        bed.mount("keeper=off,ro,anchor=none");
+        let number = fs::metadata(bed.dir()).unwrap().dev();
+        let server = bed.server();
+        kill_process(server, Signal::STOP).unwrap();
+        rustix::mount::unmount(bed.dir(), UnmountFlags::empty()).unwrap();
+        let (others, is_met) = mount_with_number(&bed, number);
+        met += u32::from(is_met);
+        bed::end(server, Signal::CONT);
+        drop(others);
+        assert!(
+            fs::read(bed.pool()).unwrap() == before,
+            "mounted ro, yet written at its end"
+        );
+        if met == 30 {
+            return;
+        }
+    }
+    panic!("others were faster: {met} of 100");
 }
 
 #[test]
