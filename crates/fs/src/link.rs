@@ -55,7 +55,7 @@ impl Volume {
     }
 
     /// The inode that a name leads to now, `.` and `..` too. Called with the parent's lock held.
-    fn resolve(&self, parent: u64, name: &[u8]) -> Result<u64> {
+    pub(crate) fn resolve(&self, parent: u64, name: &[u8]) -> Result<u64> {
         self.see(|view| {
             let inode = self.usable(view, parent)?;
             match name {

@@ -49,18 +49,33 @@ impl Volume {
         found
     }
 
-    /// Gives entries of the list of damages the paths of their inodes, where they lack one (S-18.6).
-    pub fn name_damage(&self) {
+    /// The inode that a path from the root leads to; `None` too if that cannot be read. Nobody is counted as having looked it up.
+    fn inode_at(&self, path: &str) -> Option<u64> {
+        let mut names = path.split('/').filter(|name| !name.is_empty());
+        names.try_fold(1, |parent, name| {
+            let _lock = self.locks.shared(parent);
+            self.resolve(parent, name.as_bytes()).ok()
+        })
+    }
+
+    /// Gives entries of the list of damages the paths that their inodes have now, and returns these inodes. Of the others none was
+    /// found, and what an entry has leads to another file or nowhere (S-18.6).
+    pub fn name_damage(&self) -> BTreeSet<u64> {
         let history = self.store().history();
-        let lacking = history
-            .damage()
-            .into_iter()
-            .filter(|e| e.inode != 0 && e.path.is_empty());
-        let wanted: BTreeSet<u64> = lacking.map(|entry| entry.inode).collect();
-        if wanted.is_empty() {
-            return;
+        let list = history.damage();
+        let of_files = || list.iter().filter(|entry| entry.inode != 0 && !entry.is_of_gone());
+        let mut paths = BTreeMap::new();
+        for entry in of_files().filter(|entry| !entry.path.is_empty()) {
+            if !paths.contains_key(&entry.inode) && self.inode_at(&entry.path) == Some(entry.inode) {
+                paths.insert(entry.inode, entry.path.clone());
+            }
         }
-        let paths = self.paths_of(&wanted);
-        history.name(|ino| paths.get(&ino).cloned());
+        let lacking = of_files().map(|entry| entry.inode);
+        let lacking: BTreeSet<u64> = lacking.filter(|ino| !paths.contains_key(ino)).collect();
+        if !lacking.is_empty() {
+            paths.extend(self.paths_of(&lacking));
+        }
+        history.name(&paths);
+        paths.into_keys().collect()
     }
 }

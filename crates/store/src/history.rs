@@ -23,7 +23,7 @@ use crate::locks::{Condvar, Mutex};
 use crate::switch::Switch;
 use crate::worker::Worker;
 use aside::{Aside, Unit};
-use keepfs_format::history::{self, DAMAGE, EVENTS, Event, Lasting, NAME_MAX, REPAIR};
+use keepfs_format::history::{self, DAMAGE, EVENTS, Event, Lasting, NAME_MAX};
 use keepfs_format::plog::Run;
 use keepfs_format::{PAGE, PoolId};
 use lists::Lists;
@@ -214,24 +214,19 @@ impl History {
         self.state.lock().lists.damage.clone()
     }
 
-    /// Gives entries that lack a path the one that `path_of` tells of their inode.
-    pub fn name(&self, path_of: impl Fn(u64) -> Option<String>) {
-        // The number of a file that is gone may be another one's now.
-        let is_gone = |entry: &Lasting| entry.place == REPAIR && (entry.id, entry.length) == (0, 0);
-        let lacking = |entry: &Lasting| entry.inode != 0 && entry.path.is_empty() && !is_gone(entry);
-        let inodes: Vec<u64> = self.damage().iter().filter(|e| lacking(e)).map(|e| e.inode).collect();
-        let paths: BTreeMap<u64, String> = inodes
-            .into_iter()
-            .filter_map(|ino| Some((ino, path_of(ino)?)))
-            .collect();
-        if paths.is_empty() {
-            return;
-        }
+    /// Gives entries the paths that their inodes have now (S-18.6).
+    pub fn name(&self, paths: &BTreeMap<u64, String>) {
         let mut state = self.state.lock();
-        for entry in state.lists.damage.iter_mut().filter(|e| lacking(e)) {
-            entry.path = paths.get(&entry.inode).cloned().unwrap_or_default();
+        let mut is_changed = false;
+        for entry in state.lists.damage.iter_mut().filter(|entry| !entry.is_of_gone()) {
+            if let Some(path) = paths.get(&entry.inode).filter(|path| **path != entry.path) {
+                entry.path.clone_from(path);
+                is_changed = true;
+            }
         }
-        self.change(&mut state);
+        if is_changed {
+            self.change(&mut state);
+        }
     }
 
     /// Somebody has taken note of all that was told until now: the list of damages is empty from here on, and [`History::noted`] is the

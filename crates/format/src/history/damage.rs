@@ -28,7 +28,7 @@ pub struct Lasting {
     pub last: i64,
     /// How often.
     pub count: u32,
-    /// The path of the inode when it was met; empty if nobody knows.
+    /// A path of the inode when that was looked for last; empty if nobody knows.
     pub path: String,
 }
 
@@ -43,6 +43,11 @@ pub fn is_lost(done: u8) -> bool {
 }
 
 impl Lasting {
+    /// Whether it is of a file that a repair removed (S-21.11): its number may be another's now, and its path tells what to restore.
+    pub fn is_of_gone(&self) -> bool {
+        self.place == REPAIR && (self.id, self.length) == (0, 0)
+    }
+
     /// Adds the encoded entry.
     pub fn encode(&self, to: &mut Vec<u8>) {
         let path = short(&self.path, PATH_MAX);

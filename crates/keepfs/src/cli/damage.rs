@@ -43,10 +43,11 @@ pub fn line(entry: &Damaged) -> String {
             times::told(entry.last_s)
         );
     }
-    let whose = match (&entry.path[..], entry.inode) {
-        ("", 0) => "the pool".to_owned(),
-        ("", inode) => format!("inode {inode}"),
-        (path, inode) => format!("{path} (inode {inode})"),
+    let whose = match (&entry.path[..], &entry.was[..], entry.inode) {
+        ("", _, 0) => "the pool".to_owned(),
+        ("", "", inode) => format!("inode {inode}"),
+        ("", was, inode) => format!("inode {inode}, which was {was}"),
+        (path, _, inode) => format!("{path} (inode {inode})"),
     };
     let what = match &entry.metablock {
         Some(id) if entry.from != 0 => format!(
@@ -93,11 +94,7 @@ fn gather(of: &Path) -> Result<Vec<Damaged>, Failure> {
         return Ok(list);
     }
     let pool = server.map_or_else(|| of.to_owned(), |record| record.pool);
-    Ok(history::on_device(&pool)?
-        .damage
-        .into_iter()
-        .map(Damaged::from)
-        .collect())
+    history::damage_on_device(&pool)
 }
 
 fn clear(of: &Path, json: bool) -> Outcome {

@@ -6,6 +6,7 @@ use super::image::DeviceImage;
 use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::unserved::Unserved;
+use keepfs_audit::read::View;
 use keepfs_audit::{Image, history as offline};
 use keepfs_format::MetaId;
 use keepfs_format::history::{Event, Lasting, REPAIR, is_lost as is_lost_by};
@@ -153,8 +154,11 @@ impl From<Event> for Noticed {
 pub struct Damaged {
     /// Whose it is, 0 = of no single file.
     pub inode: u64,
-    /// Its path when it was met, empty if unknown.
+    /// Its path, empty if unknown.
     pub path: String,
+    /// Its path when that was looked for last, where it leads to it no more; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub was: String,
     /// Where: in memory, on the device, data.
     pub place: String,
     /// The metablock, if it is one.
@@ -192,23 +196,45 @@ pub fn is_lost(entry: &Lasting) -> bool {
     is_lost_by(entry.done)
 }
 
-impl From<Lasting> for Damaged {
-    fn from(entry: Lasting) -> Damaged {
+impl Damaged {
+    /// An entry in words. `is_there`: its path is that of its inode now (S-18.6).
+    fn of(entry: Lasting, is_there: bool) -> Damaged {
+        let (place, done, lost) = (name(&PLACES, entry.place), name(&DEEDS, entry.done), is_lost(&entry));
+        let (path, was) = match is_there {
+            true => (entry.path, String::new()),
+            false => (String::new(), entry.path),
+        };
         Damaged {
             inode: entry.inode,
-            place: name(&PLACES, entry.place),
+            path,
+            was,
+            place,
             metablock: (entry.id != 0).then(|| MetaId(entry.id).to_string()),
             from: entry.from,
             length: entry.length,
             verdict: name(&VERDICTS, entry.verdict),
-            done: name(&DEEDS, entry.done),
-            lost: is_lost(&entry),
+            done,
+            lost,
             first_s: entry.first,
             last_s: entry.last,
             count: entry.count,
-            path: entry.path,
         }
     }
+}
+
+/// Entries in words, of a pool in an image. Who has moved a file since its path was looked for is not asked: that path is believed
+/// if it leads to the file.
+fn of_image(image: &dyn Image, list: impl IntoIterator<Item = Lasting>) -> Vec<Damaged> {
+    let mut view = None;
+    let mut leads_to = |path: &str, ino| {
+        let view = view.get_or_insert_with(|| View::open(image).ok()).as_mut();
+        view.is_some_and(|view| view.resolve(path.as_bytes()).ok() == Some(ino))
+    };
+    let words = list.into_iter().map(|entry| {
+        let is_there = entry.path.is_empty() || entry.is_of_gone() || leads_to(&entry.path, entry.inode);
+        Damaged::of(entry, is_there)
+    });
+    words.collect()
 }
 
 /// What the server of a volume answers to `history N`, `damage` and `damage clear`.
@@ -223,9 +249,12 @@ pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
     match question {
         "damage" => {
             volume.heal_damage();
-            volume.name_damage();
+            let named = volume.name_damage();
             volume.store().keep_history();
-            let list = history.damage().into_iter().map(Damaged::from);
+            let list = history.damage().into_iter().map(|entry| {
+                let is_there = entry.is_of_gone() || named.contains(&entry.inode);
+                Damaged::of(entry, is_there)
+            });
             serde_json::to_value(list.collect::<Vec<_>>()).ok()
         }
         "damage clear" => {
@@ -246,10 +275,7 @@ pub fn answer_offline(image: &dyn Image, question: &str) -> Option<Value> {
             let events = found.events.into_iter().filter(|event| event.number > after);
             serde_json::to_value(events.map(Noticed::from).collect::<Vec<_>>()).ok()
         }
-        ("damage", None) => {
-            let list = found.damage.into_iter().map(Damaged::from);
-            serde_json::to_value(list.collect::<Vec<_>>()).ok()
-        }
+        ("damage", None) => serde_json::to_value(of_image(image, found.damage)).ok(),
         _ => None,
     }
 }
@@ -286,15 +312,25 @@ pub fn ask<T: DeserializeOwned>(record: &Record, question: &str) -> Result<Optio
 
 /// The history on the device of a pool that nobody serves.
 pub fn on_device(pool: &Path) -> Result<offline::History, Failure> {
+    with_history(pool, |_, found| found)
+}
+
+/// The list of damages on the device of a pool that nobody serves.
+pub fn damage_on_device(pool: &Path) -> Result<Vec<Damaged>, Failure> {
+    with_history(pool, |image, found| of_image(image, found.damage))
+}
+
+fn with_history<T>(pool: &Path, of: impl FnOnce(&DeviceImage, offline::History) -> T) -> Result<T, Failure> {
     let image = patiently(pool, || DeviceImage::open(pool))?;
-    offline::of(&image).map_err(|source| Failure::Read {
+    let found = offline::of(&image).map_err(|source| Failure::Read {
         path: pool.to_owned(),
         source,
-    })
+    })?;
+    Ok(of(&image, found))
 }
 
 /// What the pool in an image knows to be lost (S-18.6); nothing, if it has no history that can be read.
 pub fn known_lost(image: &dyn Image) -> Vec<Damaged> {
     let damage = offline::of(image).map(|found| found.damage).unwrap_or_default();
-    damage.into_iter().filter(is_lost).map(Damaged::from).collect()
+    of_image(image, damage.into_iter().filter(is_lost))
 }

@@ -186,6 +186,49 @@ fn the_damage_list_heals() {
     assert_eq!(bed.line(&bed.pool(), "status"), "nothing to report");
 }
 
+/// What `damage list` says, which keeps its schema.
+fn listed(of: &Path) -> String {
+    let json = run(keepfs(["damage", "list", "--json"]).arg(of)).stdout;
+    super::json::is_as_promised("damage", &serde_json::from_slice(&json).unwrap());
+    String::from_utf8(run(keepfs(["damage", "list"]).arg(of)).stdout).unwrap()
+}
+
+/// S-18.6: administrators write anew or remove what is named, so no file is that came to its name later.
+#[test]
+fn a_path_that_leads_to_another_file_is_not_told() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    rot(&bed);
+    assert!(listed(&bed.dir()).contains(" /dir/file (inode "));
+    fs::rename(bed.on("dir/file"), bed.on("dir/moved")).unwrap();
+    fs::write(bed.on("dir/file"), "innocent").unwrap();
+    let said = listed(&bed.dir());
+    assert!(
+        said.contains(" /dir/moved (inode ") && !said.contains("/dir/file"),
+        "{said}"
+    );
+    fs::rename(bed.on("dir"), bed.on("other")).unwrap();
+    fs::create_dir(bed.on("dir")).unwrap();
+    fs::write(bed.on("dir/moved"), "innocent").unwrap();
+    let said = listed(&bed.dir());
+    assert!(
+        said.contains(" /other/moved (inode ") && !said.contains("/dir"),
+        "{said}"
+    );
+    bed.unmount();
+    assert_eq!(listed(&bed.pool()), said);
+    bed.mount("");
+    fs::rename(bed.on("other/moved"), bed.on("last")).unwrap();
+    bed.unmount();
+    // Nobody looks for it without its server.
+    let said = listed(&bed.pool());
+    assert!(
+        said.contains(", which was /other/moved: ") && !said.contains("(inode "),
+        "{said}"
+    );
+    bed.mount("");
+    assert!(listed(&bed.dir()).contains(" /last (inode "));
+}
+
 /// An offline check names what the pool knows to be lost, though a walk without the data meets nothing of it (S-18.6).
 #[test]
 fn a_check_names_what_is_known_to_be_lost() {

@@ -82,7 +82,7 @@ fn what_was_put_and_told_is_there_again() {
         (damage.len(), damage[0].count, damage[0].first, damage[0].last),
         (1, 2, 100, 200)
     );
-    store.history().name(|ino| (ino == 9).then(|| "/a/b".to_owned()));
+    store.history().name(&[(9, "/a/b".to_owned())].into());
     store.keep_history();
     drop(store);
     let store = open(&device);

@@ -32,6 +32,7 @@ pub fn damaged(list: &[Lasting], status: &mut Status) {
             entry.id == of_root.0.0 && (entry.from..entry.from.saturating_add(entry.length)).contains(&of_root.1);
         is_inode || entry.inode == ROOT
     });
+    let is_of_pages = lost().all(|entry| entry.id == 0);
     let lost = lost().count() as u64;
     if is_shared {
         status.degraded(
@@ -54,7 +55,13 @@ pub fn damaged(list: &[Lasting], status: &mut Status) {
     } else if lost > 0 {
         status.degraded(
             format!("{} damaged and not repaired: using it gives EIO", counted(lost, "object")),
-            "some objects are damaged: they, and what lies below those that are directories, cannot be used; all else works",
+            match is_of_pages {
+                true => "pages of files are damaged: reading these gives EIO; the other pages of the same files can be read, and all else works",
+                false => {
+                    "metadata of files or directories is damaged: what needs it, and what lies below such directories, cannot be used; \
+                     all else works"
+                }
+            },
             "`keepfs damage list` names them: write them anew or restore them; run `keepfs check --data` when it is unmounted",
         );
     }

@@ -287,8 +287,8 @@ fn what_is_said_of_damage_is_true() {
         (
             vec![entry(0, 1000, 0, 10)],
             "DEGRADED",
-            "all else works",
-            "root directory",
+            "the other pages of the same files can be read, and all else works",
+            "cannot be used",
         ),
         (
             vec![entry(root, 0, 0, 10)],
