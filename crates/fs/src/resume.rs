@@ -97,6 +97,11 @@ impl Volume {
         Ok(remains)
     }
 
+    /// Whether changes were lost since the mount was made, by this server's predecessor or one before (S-16.5).
+    pub fn has_lost(&self) -> bool {
+        self.lookups.has_lost()
+    }
+
     /// Calls `each` with every inode that is looked up: where changes were lost, what the kernel has cached of it is not to be
     /// believed (S-16.5).
     pub fn each_looked_up(&self, mut each: impl FnMut(Ino)) {

@@ -7,24 +7,63 @@ use crate::protocol::reply::{NotifyInvalEntry, NotifyInvalInode, OutHeader};
 use crate::protocol::{NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE};
 use crate::transport::Transport;
 use keepfs_vfs::{Ino, NAME_MAX};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use zerocopy::IntoBytes;
+
+/// How many sweeps of [`Notifier::disbelieve`] are under way.
+pub(crate) type Sweeps = Arc<AtomicU32>;
 
 /// Sends invalidations; cheap to clone, usable from any thread, never blocks.
 #[derive(Clone, Debug)]
 pub struct Notifier {
-    queue: Sender<Vec<u8>>,
+    queue: Sender<Item>,
+    sweeps: Sweeps,
 }
 
 /// The other end, to be run by a thread of its own.
 pub(crate) struct Notifications {
-    queue: Receiver<Vec<u8>>,
+    queue: Receiver<Item>,
+    sweeps: Sweeps,
+}
+
+/// What is done in its turn.
+#[derive(Debug)]
+enum Item {
+    Message(Vec<u8>),
+    /// The kernel was told of all attributes of a sweep; who waits for that hears of it.
+    AttributesTold(Sender<()>),
+    /// The kernel was told of everything of a sweep.
+    SweepEnds,
+    Stop,
 }
 
 impl Notifier {
-    pub(crate) fn new() -> (Notifier, Notifications) {
-        let (sender, receiver) = channel();
-        (Notifier { queue: sender }, Notifications { queue: receiver })
+    pub(crate) fn new(sweeps: Sweeps) -> (Notifier, Notifications) {
+        let (queue, items) = channel();
+        let notifications = Notifications {
+            queue: items,
+            sweeps: sweeps.clone(),
+        };
+        (Notifier { queue, sweeps }, notifications)
+    }
+
+    /// Nothing that the kernel has cached of these inodes is right: the attributes of all go first, for which it waits for no
+    /// reply, then their bytes. Until those of all are gone, who opens a file makes the kernel forget those of that file
+    /// (S-16.5). The receiver hears when the attributes are gone.
+    pub fn disbelieve(&self, inos: &[Ino]) -> Receiver<()> {
+        let (told, attributes_told) = channel();
+        self.sweeps.fetch_add(1, Ordering::AcqRel);
+        for ino in inos {
+            self.inval_inode(*ino, -1, 0);
+        }
+        self.put(Item::AttributesTold(told));
+        for ino in inos {
+            self.inval_inode(*ino, 0, 0);
+        }
+        self.put(Item::SweepEnds);
+        attributes_told
     }
 
     /// The attributes of `ino` changed, and its bytes from `offset` on for `len` bytes (0: to the end); a negative
@@ -68,24 +107,35 @@ impl Notifier {
         .to_vec();
         message.extend_from_slice(body);
         message.extend_from_slice(tail);
+        self.put(Item::Message(message));
+    }
+
+    fn put(&self, item: Item) {
         // After the end of the session there is no cache left to invalidate.
-        let _ = self.queue.send(message);
+        let _ = self.queue.send(item);
     }
 }
 
 impl Notifications {
-    /// Sends until every [`Notifier`] is gone or an empty message asks to stop.
+    /// Sends until every [`Notifier`] is gone or one asks to stop.
     pub(crate) fn run(self, transport: &dyn Transport) {
-        for message in self.queue {
-            if message.is_empty() {
-                return;
+        for item in self.queue {
+            match item {
+                Item::Message(message) => tell(transport, &message),
+                // Who does not wait any more has gone on without.
+                Item::AttributesTold(told) => drop(told.send(())),
+                Item::SweepEnds => drop(self.sweeps.fetch_sub(1, Ordering::AcqRel)),
+                Item::Stop => return,
             }
-            if let Err(error) = transport.notify(&message) {
-                // ENOENT: the kernel has nothing cached of it.
-                if error.raw_os_error() != Some(libc::ENOENT) {
-                    tracing::debug!(%error, "a notification was not delivered");
-                }
-            }
+        }
+    }
+}
+
+fn tell(transport: &dyn Transport, message: &[u8]) {
+    if let Err(error) = transport.notify(message) {
+        // ENOENT: the kernel has nothing cached of it.
+        if error.raw_os_error() != Some(libc::ENOENT) {
+            tracing::debug!(%error, "a notification was not delivered");
         }
     }
 }
@@ -93,6 +143,6 @@ impl Notifications {
 impl Notifier {
     /// Ends the thread that sends.
     pub(crate) fn stop(&self) {
-        let _ = self.queue.send(Vec::new());
+        self.put(Item::Stop);
     }
 }

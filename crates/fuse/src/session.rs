@@ -17,22 +17,29 @@ use crate::tally::Tally;
 use crate::transport::{DevTransport, Transport};
 use crate::uring::Prepared;
 use crate::{sys, tune};
-use keepfs_vfs::{Errno, Vfs};
+use keepfs_vfs::{Errno, Ino, Vfs};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes that the first read needs (`FUSE_MIN_READ_BUFFER`).
 const FIRST_READ: usize = 8192;
+/// Longest wait of the first answer until the kernel was told of all attributes. It takes microseconds for each inode; should it
+/// ever wait for a reply, that comes after this.
+const ATTRIBUTES_MAX: Duration = Duration::from_secs(10);
 
 /// A mounted file system that waits to be served. Dropped without [`Session::run`], it is unmounted.
 pub struct Session {
     server: Option<Arc<Server>>,
     notifier: Notifier,
     notifications: Option<Notifications>,
+    /// What the first answer waits for ([`Session::disbelieve`]).
+    attributes_told: Option<Receiver<()>>,
     unmounter: Unmounter,
 }
 
@@ -272,12 +279,13 @@ impl Session {
         unmounter: Unmounter,
     ) -> Session {
         let dispatcher = Dispatcher::new(vfs, config, granted);
-        let (notifier, notifications) = Notifier::new();
+        let (notifier, notifications) = Notifier::new(dispatcher.sweeps().clone());
         let server = Server::new(dispatcher, transport, config, granted, notifier.clone());
         Session {
             server: Some(Arc::new(server)),
             notifier,
             notifications: Some(notifications),
+            attributes_told: None,
             unmounter,
         }
     }
@@ -300,13 +308,16 @@ impl Session {
         }
     }
 
-    /// Any name may be another one than before: the kernel asks again for each. One before Linux 6.16 cannot, and believes those
-    /// that it has, for as long as it was told.
-    pub fn forget_names(&self) {
+    /// Changes that the kernel was told of are lost: any name may be another one than before, and it is to believe nothing that it
+    /// has cached of `inos`, which are all that it has looked up (S-16.5). Before the first answer it asks again for each name,
+    /// and for the attributes of all; the bytes go while requests are answered ([`Notifier::disbelieve`]). One before Linux 6.16 cannot ask for all names, and believes those that it has, for as long as
+    /// it was told.
+    pub fn disbelieve(&mut self, inos: &[Ino]) {
         let Some(server) = &self.server else { return };
         if let Err(error) = notify(&**server.transport(), NOTIFY_INC_EPOCH) {
             tracing::warn!(%error, "the kernel may believe names that are lost; unmount the pool and mount it again");
         }
+        self.attributes_told = Some(self.notifier.disbelieve(inos));
     }
 
     /// See [`Dispatcher::refuse_changes`].
@@ -336,6 +347,13 @@ impl Session {
         };
         // From here on the mount belongs to those who use it: if the server fails they see an error, not an empty directory.
         self.server = None;
+        let told = self
+            .attributes_told
+            .take()
+            .map(|told| told.recv_timeout(ATTRIBUTES_MAX));
+        if let Some(Err(_)) = told {
+            tracing::warn!("the kernel may still believe attributes that are lost; requests are answered meanwhile");
+        }
         let served = server.transport().clone().serve(&server.clone());
         server.stop_workers();
         self.notifier.stop();

@@ -9,6 +9,7 @@ use crate::protocol::reply::{CopyFileRangeOut, LseekOut, OpenOut, WriteOut};
 use crate::protocol::request::{CopyFileRangeIn, FallocateIn, FsyncIn, LseekIn, OpenIn, ReadIn, WriteIn};
 use crate::reply::ReplyBuf;
 use keepfs_vfs::{Attr, Errno, FallocMode, Ino, InodeFlags, OpenHow, SeekWhence, SetAttr, WriteHow};
+use std::sync::atomic::Ordering;
 
 /// Most bytes COPY_FILE_RANGE can report: its reply has 32 bits; a whole number of pages keeps sharing possible.
 const COPY_MAX_32: u64 = 0xffff_f000;
@@ -39,8 +40,9 @@ impl Dispatcher {
     /// The reply to every open of a file with these flags: the handle that tells what its replies promise, and how the
     /// kernel shall cache.
     pub(crate) fn open_out(&self, open: u32) -> OpenOut {
+        let keeps = self.keep_cache && self.sweeps.load(Ordering::Acquire) == 0;
         let open_flags = match self.cache {
-            CacheMode::Writeback | CacheMode::Writethrough if self.keep_cache => flags::FOPEN_KEEP_CACHE,
+            CacheMode::Writeback | CacheMode::Writethrough if keeps => flags::FOPEN_KEEP_CACHE,
             CacheMode::Writeback | CacheMode::Writethrough => 0,
             CacheMode::Direct => flags::FOPEN_DIRECT_IO | flags::FOPEN_PARALLEL_DIRECT_WRITES,
         };

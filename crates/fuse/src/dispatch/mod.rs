@@ -16,6 +16,7 @@ mod xattr;
 use crate::config::{CacheMode, MountConfig};
 use crate::context::Working;
 use crate::init::Granted;
+use crate::notify::Sweeps;
 use crate::protocol::Opcode;
 use crate::reply::ReplyBuf;
 use crate::requests::{Requests, is_once};
@@ -44,6 +45,8 @@ pub struct Dispatcher {
     /// What the kernel has cached of a file stays when it is opened again. Not with strictatime: a read that the kernel
     /// answers by itself moves no access time.
     keep_cache: bool,
+    /// While there are some, it does not stay: it may be of what was lost (S-16.5).
+    sweeps: Sweeps,
     attr_timeout: Duration,
     entry_timeout: Duration,
     negative_timeout: Duration,
@@ -66,6 +69,7 @@ impl Dispatcher {
             granted,
             cache: config.cache,
             keep_cache: !config.strictatime,
+            sweeps: Sweeps::default(),
             attr_timeout: config.attr_timeout,
             entry_timeout: config.entry_timeout,
             negative_timeout: config.negative_timeout,
@@ -84,6 +88,11 @@ impl Dispatcher {
     /// The file system that is served.
     pub fn vfs(&self) -> &Arc<dyn Vfs> {
         &self.vfs
+    }
+
+    /// For the [`crate::Notifier`] of the same connection.
+    pub(crate) fn sweeps(&self) -> &Sweeps {
+        &self.sweeps
     }
 
     /// From here on requests that must not be executed twice are remembered by `requests`; the first call decides.

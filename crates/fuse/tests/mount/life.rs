@@ -2,8 +2,8 @@
 
 use super::support::{Mount, mount_here, possible};
 use crate::caches::caches;
-use crate::probe::Probe;
-use keepfs_fuse::{FuseError, How, MountConfig};
+use crate::probe::{Probe, WAITS, gate};
+use keepfs_fuse::{CacheMode, FuseError, How, MountConfig};
 use keepfs_vfs::model::Model;
 use keepfs_vfs::{Ino, Vfs};
 use std::fs::{self, File};
@@ -13,6 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[test]
 fn a_panic_is_eio_and_the_mount_lives_on() {
@@ -55,6 +56,81 @@ fn notifications_make_the_kernel_look_again() {
     m.notifier.inval_entry(Ino::ROOT, b"late");
     while fs::read(m.path("f")).unwrap() != b"newer" || !m.path("late").exists() {
         std::thread::yield_now();
+    }
+}
+
+/// S-16.5: the sweep waits for a page of one file, for which a read is under way; whoever opens another one reads what is there
+/// now, and its attributes are those of now for who holds it open. When the sweep has ended the kernel's cache counts again.
+#[test]
+fn who_opens_a_file_while_the_kernel_is_told_of_a_loss_reads_from_the_server() {
+    for cache in [CacheMode::Writethrough, CacheMode::Writeback] {
+        let (read_gate, lever) = gate();
+        let probe = Arc::new(Probe {
+            read_gate: Some(read_gate),
+            ..Probe::default()
+        });
+        let config = MountConfig {
+            cache,
+            // No reader of requests waits at the gate.
+            offload_bytes: 0,
+            ..MountConfig::default()
+        };
+        let _held = caches();
+        let Some(m) = Mount::with(probe.clone(), config) else {
+            return;
+        };
+        let new = keepfs_vfs::NewInode::by_root(0o100_644);
+        let slow = probe.model.mknod(Ino::ROOT, b"slow", &new).unwrap().attr.ino;
+        probe.model.write(slow, 0, &[WAITS], Default::default()).unwrap();
+        fs::write(m.path("f"), b"lost").unwrap();
+        let held = File::open(m.path("f")).unwrap();
+        held.sync_all().unwrap();
+        assert_eq!(fs::read(m.path("f")).unwrap(), b"lost");
+        let ino = Ino(held.metadata().unwrap().ino());
+        probe.model.write(ino, 0, b"now!", Default::default()).unwrap();
+        let mode = keepfs_vfs::SetAttr {
+            mode: Some(0o600),
+            ..Default::default()
+        };
+        probe.model.setattr(ino, &mode).unwrap();
+        assert_eq!(
+            fs::read(m.path("f")).unwrap(),
+            b"lost",
+            "the kernel does not cache, so nothing is tested"
+        );
+        let path = m.path("slow");
+        let reader = std::thread::spawn(move || fs::read(path).unwrap());
+        lever.arrived.recv().unwrap();
+
+        // Nobody may wait for the reader when the test fails.
+        let told = m
+            .notifier
+            .disbelieve(&[slow, ino])
+            .recv_timeout(Duration::from_secs(10));
+        let mode = held.metadata().unwrap().permissions().mode() & 0o777;
+        let seen = fs::read(m.path("f")).unwrap();
+        drop(lever);
+        reader.join().unwrap();
+        told.expect("attributes wait for no reply");
+        assert_eq!((mode, &seen[..]), (0o600, &b"now!"[..]), "{cache:?}");
+        let reads = || {
+            probe
+                .log
+                .lock()
+                .unwrap()
+                .iter()
+                .filter(|line| line.starts_with("read "))
+                .count()
+        };
+        loop {
+            let before = reads();
+            assert_eq!(fs::read(m.path("f")).unwrap(), b"now!");
+            if reads() == before {
+                break;
+            }
+        }
+        drop(held);
+        m.unmount().unwrap();
     }
 }
 

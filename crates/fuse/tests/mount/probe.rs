@@ -51,7 +51,7 @@ pub fn until_in_fsync(thread: libc::pid_t) {
     }
 }
 
-/// What a write that waits at [`Probe::write_gate`] begins with.
+/// What is written or read begins with this, if it waits at [`Probe::write_gate`] or [`Probe::read_gate`].
 pub const WAITS: u8 = b'w';
 
 /// See the head of the file. Names starting with `panic` panic in lookup.
@@ -63,6 +63,8 @@ pub struct Probe {
     pub fsync_gate: Option<Gate>,
     /// Passed by writes that begin with [`WAITS`].
     pub write_gate: Option<Gate>,
+    /// Passed by reads of what begins with [`WAITS`].
+    pub read_gate: Option<Gate>,
     pub sync_gate: Option<Gate>,
     /// Lookups that the kernel has given back.
     pub forgotten: AtomicU64,
@@ -128,7 +130,11 @@ impl Vfs for Probe {
     }
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.note(format!("read {}", buf.len()));
-        self.model.read(ino, offset, buf)
+        let read = self.model.read(ino, offset, buf)?;
+        if let Some(gate) = self.read_gate.as_ref().filter(|_| buf.starts_with(&[WAITS])) {
+            gate.pass();
+        }
+        Ok(read)
     }
     fn write(&self, ino: Ino, offset: u64, data: &[u8], how: WriteHow) -> Result<usize> {
         self.note(format!("write {} {how:?}", data.len()));

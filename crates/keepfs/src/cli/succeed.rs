@@ -252,13 +252,13 @@ pub fn begin(
     if let Some((address, report)) = fault {
         pool.volume().store().tell_guard_fault(address, &report);
     }
-    let session = keepfs_fuse::resume(pool.volume().clone(), &config, connection)?;
+    let mut session = keepfs_fuse::resume(pool.volume().clone(), &config, connection)?;
     session.remember_requests(Arc::new(Once::new(pool.volume(), &told)));
-    if resumed.lost > 0 {
-        // Sizes, times and bytes in its cache may be of what is lost; of inodes that are gone it asks again by their names.
-        let notifier = session.notifier();
-        session.forget_names();
-        pool.volume().each_looked_up(|ino| notifier.inval_inode(ino, 0, 0));
+    // A server before this one may have died before the kernel was told of all.
+    if pool.volume().has_lost() {
+        let mut inos = Vec::new();
+        pool.volume().each_looked_up(|ino| inos.push(ino));
+        session.disbelieve(&inos);
     }
     if told.mode == Mode::ReadOnly {
         tracing::error!(
