@@ -315,7 +315,6 @@ fn slots_of(bed: &Bed) -> Vec<u64> {
     (0..4).map(|slot| slot * pages / 4).collect()
 }
 
-/// What `check` warns of.
 /// What a check warns of, but for what the pool's own list has of an earlier repair (S-21.11).
 fn warnings(bed: &Bed) -> Vec<String> {
     let text = done(keepfs(["check"]).arg(bed.pool()));
