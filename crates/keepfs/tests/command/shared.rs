@@ -285,7 +285,9 @@ fn a_repair_switches_no_protection() {
         (0..SLOTS)
             .map(|slot| slot_page(slot, pages) * PAGE as u64)
             .for_each(|at| pool.write_all_at(&[0; PAGE], at).unwrap());
-        run(keepfs(["check", "--repair"]).arg(bed.pool()));
+        run(keepfs(["check", "--repair", "--undo-file"])
+            .arg(bed.path("undo"))
+            .arg(bed.pool()));
         let mut page = [0; PAGE];
         pool.read_exact_at(&mut page, 0).unwrap();
         let sb = Superblock::read_from_bytes(&page).unwrap();
