@@ -48,7 +48,7 @@ fn known_bugs_stay_fixed() {
     );
 }
 
-/// S-9.4, S-10.2, S-11.1: workloads of each kind, few states each.
+/// S-9.4, S-10.2, S-11.1, S-20.16: workloads of each kind, few states each.
 #[test]
 fn workloads_of_each_kind() {
     let workloads = Workloads::deep(3);
