@@ -6,6 +6,7 @@
 //! Why not a crate from the registry: `docs/decisions/0120-own-fuse-transport.md`.
 
 pub mod anchor;
+mod caught;
 mod config;
 mod connection;
 mod context;
@@ -31,6 +32,7 @@ mod tune;
 mod uring;
 mod workers;
 
+pub use caught::{caught, is_caught};
 pub use config::{CacheMode, MountConfig, TransportKind};
 pub use connection::Connection;
 pub use context::{Caller, RequestId, current_request};

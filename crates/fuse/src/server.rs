@@ -1,5 +1,6 @@
 //! What stands between transport and dispatcher: who does a request, and the end of it all.
 
+use crate::caught::caught;
 use crate::config::MountConfig;
 use crate::dispatch::{Dispatcher, Outcome, Parts};
 use crate::ended::Ended;
@@ -16,7 +17,6 @@ use crate::transport::{Channel, RequestBuf, Service, Transport, io_flusher};
 use crate::workers::{Job, Work, Workers};
 use keepfs_vfs::{Errno, Ino};
 use parking_lot::Mutex;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -112,7 +112,7 @@ impl Server {
     /// Unmounts the file system when no request is under way any more; the first call decides, later ones repeat it.
     pub(crate) fn finish(&self) -> Result<(), Errno> {
         self.ended.come(|| {
-            let unmounted = catch_unwind(AssertUnwindSafe(|| self.dispatcher.vfs().unmount()));
+            let unmounted = caught(|| self.dispatcher.vfs().unmount());
             let result = unmounted.unwrap_or(Err(Errno::EIO));
             if let Err(errno) = result {
                 tracing::error!(%errno, "unmount could not make everything durable");

@@ -13,6 +13,7 @@ mod owed;
 mod request;
 mod xattr;
 
+use crate::caught::caught;
 use crate::config::{CacheMode, MountConfig};
 use crate::context::Working;
 use crate::init::Granted;
@@ -23,7 +24,6 @@ use crate::requests::{Requests, is_once};
 use keepfs_vfs::{Errno, Ino, Vfs};
 pub(crate) use request::{Parts, Request};
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -160,7 +160,7 @@ impl Dispatcher {
         let asked: Vec<Result<(Ino, bool), Errno>> = requests.map(|request| self.fsync_of(request)).collect();
         let wanted: Vec<(Ino, bool)> = asked.iter().flatten().copied().collect();
         let _span = tracing::trace_span!("request", op = Opcode::Fsync.name(), number = wanted.len()).entered();
-        let done = catch_unwind(AssertUnwindSafe(|| self.vfs.fsync_all(&wanted)));
+        let done = caught(|| self.vfs.fsync_all(&wanted));
         let done = done.unwrap_or_else(|panic| vec![Err(self.panicked(Opcode::Fsync, 0, &*panic)); wanted.len()]);
         let mut done = done.into_iter();
         let one = |asked: Result<_, _>| asked.and_then(|_| done.next().unwrap_or(Err(Errno::EIO)));
@@ -172,10 +172,10 @@ impl Dispatcher {
         if changes(op) && self.read_only.load(Ordering::Acquire) {
             return Err(Errno::EROFS);
         }
-        let handled = catch_unwind(AssertUnwindSafe(|| match self.once(op, request, reply) {
+        let handled = caught(|| match self.once(op, request, reply) {
             Some(answered) => answered,
             None => self.route(op, request, reply),
-        }));
+        });
         handled.unwrap_or_else(|panic| Err(self.panicked(op, request.header.unique, &*panic)))
     }
 
