@@ -135,18 +135,19 @@ fn chattr_is_seen_in_ctime() {
     }
 }
 
+/// A mount whose files the kernel caches so.
+fn cached(cache: CacheMode) -> Option<Mount> {
+    let config = MountConfig {
+        cache,
+        ..MountConfig::default()
+    };
+    Mount::with(Arc::new(Probe::default()), config)
+}
+
 #[test]
 fn append_only_files_take_appends() {
     for cache in [CacheMode::Writethrough, CacheMode::Writeback, CacheMode::Direct] {
-        let Some(m) = Mount::with(
-            Arc::new(Probe::default()),
-            MountConfig {
-                cache,
-                ..MountConfig::default()
-            },
-        ) else {
-            return;
-        };
+        let Some(m) = cached(cache) else { return };
         fs::write(m.path("log"), b"one ").unwrap();
         ioctl_setflags(File::open(m.path("log")).unwrap(), IFlags::APPEND).unwrap();
         let denied = OpenOptions::new().write(true).open(m.path("log")).unwrap_err();
@@ -163,15 +164,7 @@ fn append_only_files_take_appends() {
 #[test]
 fn what_stands_in_an_append_only_file_stays() {
     for cache in [CacheMode::Writethrough, CacheMode::Writeback, CacheMode::Direct] {
-        let Some(m) = Mount::with(
-            Arc::new(Probe::default()),
-            MountConfig {
-                cache,
-                ..MountConfig::default()
-            },
-        ) else {
-            return;
-        };
+        let Some(m) = cached(cache) else { return };
         fs::write(m.path("log"), b"one two").unwrap();
         fs::write(m.path("source"), b"three").unwrap();
         ioctl_setflags(File::open(m.path("log")).unwrap(), IFlags::APPEND).unwrap();
@@ -195,15 +188,7 @@ fn what_stands_in_an_append_only_file_stays() {
 #[test]
 fn times_of_an_immutable_file_are_not_set() {
     for cache in [CacheMode::Writethrough, CacheMode::Writeback, CacheMode::Direct] {
-        let Some(m) = Mount::with(
-            Arc::new(Probe::default()),
-            MountConfig {
-                cache,
-                ..MountConfig::default()
-            },
-        ) else {
-            return;
-        };
+        let Some(m) = cached(cache) else { return };
         fs::write(m.path("f"), b"x").unwrap();
         let file = File::open(m.path("f")).unwrap();
         file.sync_all().unwrap();
