@@ -105,7 +105,7 @@ impl Volume {
     /// Whether an access at `now` is stamped.
     pub(crate) fn wants_access_time(&self, inode: &Inode, now: Time) -> bool {
         let atime = time(inode, Stamp::Access);
-        let is_due = match self.access_times.get() {
+        let is_due = match self.access_times.of(kind(inode)) {
             AccessTimes::Never => false,
             AccessTimes::Strict => true,
             AccessTimes::Relative => {

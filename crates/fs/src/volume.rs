@@ -14,10 +14,10 @@ use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_media::Device;
 use keepfs_store::planted::{self, Point, Second};
 use keepfs_store::{FormatOptions, Source, Store, StoreOptions, Txn, View};
-use keepfs_vfs::{Attr, Entry, Errno, Time};
+use keepfs_vfs::{Attr, Entry, Errno, FileKind, Time};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 /// Pages that a transaction may need.
@@ -39,15 +39,30 @@ pub enum AccessTimes {
 }
 
 /// [`AccessTimes`] that may change while the volume is in use.
-pub(crate) struct AccessTimesNow(AtomicU8);
+pub(crate) struct AccessTimesNow {
+    of_files: AtomicU8,
+    /// Whether those of directories stay.
+    nodiratime: AtomicBool,
+}
 
 impl AccessTimesNow {
-    fn new(times: AccessTimes) -> AccessTimesNow {
-        AccessTimesNow(AtomicU8::new(times as u8))
+    fn new(times: AccessTimes, nodiratime: bool) -> AccessTimesNow {
+        AccessTimesNow {
+            of_files: AtomicU8::new(times as u8),
+            nodiratime: AtomicBool::new(nodiratime),
+        }
     }
 
-    pub(crate) fn get(&self) -> AccessTimes {
-        let now = self.0.load(Ordering::Relaxed);
+    fn set(&self, times: AccessTimes, nodiratime: bool) {
+        self.of_files.store(times as u8, Ordering::Relaxed);
+        self.nodiratime.store(nodiratime, Ordering::Relaxed);
+    }
+
+    pub(crate) fn of(&self, kind: FileKind) -> AccessTimes {
+        if kind == FileKind::Dir && self.nodiratime.load(Ordering::Relaxed) {
+            return AccessTimes::Never;
+        }
+        let now = self.of_files.load(Ordering::Relaxed);
         let all = [AccessTimes::Relative, AccessTimes::Never, AccessTimes::Strict];
         all.into_iter().find(|times| *times as u8 == now).unwrap_or_default()
     }
@@ -60,6 +75,8 @@ pub struct VolumeOptions {
     pub store: StoreOptions,
     /// When reading stamps the access time.
     pub access_times: AccessTimes,
+    /// Reading a directory stamps nothing (S-20.17).
+    pub nodiratime: bool,
     /// Whether threads commit and reclaim in the background. Without, everything happens inline, in an order that
     /// depends on the calls only (simulations).
     pub background: bool,
@@ -78,6 +95,7 @@ impl Default for VolumeOptions {
         VolumeOptions {
             store: StoreOptions::default(),
             access_times: AccessTimes::default(),
+            nodiratime: false,
             background: true,
             commit_interval: Duration::from_secs(5),
             staged_pages_max: None,
@@ -173,10 +191,13 @@ impl Volume {
             hidden: Hidden::default(),
             scrubs: Scrubs::new(options.scrub),
             scrubber: Scrubber::default(),
-            access_times: AccessTimesNow::new(match read_only {
-                true => AccessTimes::Never,
-                false => options.access_times,
-            }),
+            access_times: AccessTimesNow::new(
+                match read_only {
+                    true => AccessTimes::Never,
+                    false => options.access_times,
+                },
+                options.nodiratime,
+            ),
             background: options.background,
             commit_interval: options.commit_interval,
             begun: Mutex::default(),
@@ -218,10 +239,11 @@ impl Volume {
         &self.store
     }
 
-    /// Changes when reading stamps the access time (`mount -o remount`). Of a read-only volume it stays never.
-    pub fn set_access_times(&self, times: AccessTimes) {
+    /// Changes when reading stamps the access time, with `nodiratime` never that of a directory (`mount -o remount`). Of a
+    /// read-only volume it stays never.
+    pub fn set_access_times(&self, times: AccessTimes, nodiratime: bool) {
         if !self.is_read_only() {
-            self.access_times.0.store(times as u8, Ordering::Relaxed);
+            self.access_times.set(times, nodiratime);
         }
     }
 

@@ -50,6 +50,10 @@ pub struct MountConfig {
     pub nodev: bool,
     /// Refuse to execute.
     pub noexec: bool,
+    /// Follow no symbolic links.
+    pub nosymfollow: bool,
+    /// Never change access times of directories.
+    pub nodiratime: bool,
     /// Never change access times.
     pub noatime: bool,
     /// Always change access times (otherwise as relatime).
@@ -99,6 +103,8 @@ impl Default for MountConfig {
             nosuid: false,
             nodev: false,
             noexec: false,
+            nosymfollow: false,
+            nodiratime: false,
             noatime: false,
             strictatime: false,
             allow_other: true,

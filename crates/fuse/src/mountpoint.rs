@@ -64,7 +64,7 @@ pub fn unmount(path: &Path, how: How) -> Result<(), FuseError> {
     })
 }
 
-/// Gives the mount on `path` the flags of `config` (read-only, nosuid, nodev, noexec, access times) as mount(8) does with
+/// Gives the mount on `path` the flags of `config` (read-only, nosuid, nodev, noexec, nosymfollow, access times) as mount(8) does with
 /// `-o remount`; everything else of a mount cannot change.
 /// Errors: [`FuseError::InUse`] (read-only while files are open for writing), [`FuseError::NotPermitted`],
 /// [`FuseError::Mount`].
@@ -146,6 +146,8 @@ fn flags(config: &MountConfig) -> MountFlags {
         (config.nosuid, MountFlags::NOSUID),
         (config.nodev, MountFlags::NODEV),
         (config.noexec, MountFlags::NOEXEC),
+        (config.nosymfollow, MountFlags::NOSYMFOLLOW),
+        (config.nodiratime, MountFlags::NODIRATIME),
         (config.noatime, MountFlags::NOATIME),
         (config.strictatime && !config.noatime, MountFlags::STRICTATIME),
         (!config.strictatime && !config.noatime, MountFlags::RELATIME),

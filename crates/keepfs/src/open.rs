@@ -23,6 +23,8 @@ pub struct OpenOptions {
     pub commit_interval: Duration,
     /// When reading stamps the access time.
     pub access_times: AccessTimes,
+    /// Reading a directory stamps nothing.
+    pub nodiratime: bool,
     /// Tell the device after each checkpoint which pages became free.
     pub discard: bool,
     /// Read and write the device past the kernel's page cache (O_DIRECT).
@@ -50,6 +52,7 @@ impl Default for OpenOptions {
             audit: Equations::default(),
             commit_interval: Duration::from_secs(5),
             access_times: AccessTimes::default(),
+            nodiratime: false,
             discard: false,
             direct: false,
             compact: true,
@@ -80,6 +83,7 @@ impl OpenOptions {
                 ..StoreOptions::default()
             },
             access_times: self.access_times,
+            nodiratime: self.nodiratime,
             commit_interval: self.commit_interval,
             scrub: self.scrub,
             ..VolumeOptions::default()

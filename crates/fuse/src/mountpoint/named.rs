@@ -75,6 +75,8 @@ fn attributes(config: &MountConfig) -> MountAttrFlags {
         (config.nosuid, MountAttrFlags::MOUNT_ATTR_NOSUID),
         (config.nodev, MountAttrFlags::MOUNT_ATTR_NODEV),
         (config.noexec, MountAttrFlags::MOUNT_ATTR_NOEXEC),
+        (config.nosymfollow, MountAttrFlags::MOUNT_ATTR_NOSYMFOLLOW),
+        (config.nodiratime, MountAttrFlags::MOUNT_ATTR_NODIRATIME),
     ];
     let flags = table.iter().filter(|(on, _)| *on);
     flags.fold(atime, |all, (_, flag)| all | *flag)

@@ -105,6 +105,9 @@ pub struct MountFigures {
     pub changes_refused: bool,
     /// `relatime`, `noatime` or `strictatime`.
     pub access_times: String,
+    /// Access times of directories stay.
+    #[serde(default)]
+    pub nodiratime: bool,
     /// `cache=`.
     pub cache: String,
     /// Whether sync(2) and umount(2) wait.

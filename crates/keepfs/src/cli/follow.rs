@@ -73,10 +73,11 @@ impl Live {
         *refused = None;
         // Told as read-write when it can be written.
         let was = self.read_only.swap(read_only, Ordering::AcqRel);
-        volume.set_access_times(match read_only {
+        let times = match read_only {
             true => AccessTimes::Never,
             false => mount.access_times(),
-        });
+        };
+        volume.set_access_times(times, mount.is_nodiratime());
         match read_only && !was {
             true => settle(&volume),
             false => json!({}),

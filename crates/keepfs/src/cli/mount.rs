@@ -17,7 +17,7 @@ pub fn run(args: &Mount) -> Outcome {
 
 /// Mounts `pool` at `dir`; see [`MountOptions::parse`] for `options` and `sloppy`.
 pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foreground: bool) -> Outcome {
-    let parsed = MountOptions::given(options, sloppy)?;
+    let parsed = MountOptions::parse(options, sloppy)?;
     if parsed.remount {
         return remount::run(dir, options, sloppy);
     }

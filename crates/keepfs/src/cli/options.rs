@@ -13,7 +13,10 @@ pub const HELP: &str = "\
 Options of -o, separated by commas (defaults in brackets):
   ro, [rw]                           refuse all changes; a pool mounted ro is not written at all
   noatime, [relatime], strictatime   when access times move
+  nodiratime, [diratime]             those of directories stay
   nosuid, nodev, noexec, [suid, dev, exec]
+  nosymfollow, [symfollow]           whether symbolic links lead on
+  user, users, owner, group          nosuid and nodev, the first two noexec, too; mount(8) and fstab(5) have more to them
   cache=[writethrough]|writeback|direct   how the kernel caches file data
   guard=[alias]|sealed|pkey|mprotect|off  protection of metadata in memory; mprotect and off are for comparison only
   audit=[on]|off|without:NAME:NAME   equations that every change must satisfy (SPEC section 17), or all but those named
@@ -23,7 +26,7 @@ Options of -o, separated by commas (defaults in brackets):
   discard, [nodiscard]               tell the device after each checkpoint what became free (fstrim(8) does it once)
   scrub=[30d]|PERIOD|off             look at the whole device so often (12h, 7d), and at memory every 5 minutes
   nouuid                             beside a mounted pool with the same UUID: a look at a copy, of which no events are kept
-  remount                            change ro, rw, the access times, nosuid, nodev, noexec of a mounted pool
+  remount                            change ro, rw, the access times, nosuid, nodev, noexec, nosymfollow of a mounted pool
   commit=SECONDS                     everything is made durable at least so often [5]
   arena=SIZE                         memory for metadata, at least 16M [64M]
   io=[buffered]|direct               how the server reads and writes the pool's device; direct is O_DIRECT
@@ -44,21 +47,17 @@ const NOT_OURS: &[&str] = &[
     "auto",
     "noauto",
     "nofail",
-    "user",
     "nouser",
-    "users",
     "nousers",
-    "owner",
     "noowner",
-    "group",
     "nogroup",
     "_netdev",
     "async",
     "silent",
     "loud",
     "nolazytime",
-    "diratime",
-    "nodiratime",
+    "noiversion",
+    "nomand",
     "acl",
     "user_xattr",
     "default_permissions",
@@ -93,8 +92,12 @@ pub struct MountOptions {
     pub nodev: bool,
     /// `noexec`.
     pub noexec: bool,
+    /// `nosymfollow`.
+    pub nosymfollow: bool,
     /// `noatime`, `relatime`, `strictatime`.
     pub access_times: AccessTimes,
+    /// `nodiratime`.
+    pub nodiratime: bool,
     /// `allow_other`.
     pub allow_other: bool,
     /// `cache=`.
@@ -147,7 +150,9 @@ impl Default for MountOptions {
             nosuid: false,
             nodev: false,
             noexec: false,
+            nosymfollow: false,
             access_times: AccessTimes::Relative,
+            nodiratime: false,
             allow_other: true,
             cache: CacheMode::default(),
             guard: open.guard,
@@ -194,23 +199,6 @@ impl MountOptions {
         Ok(options)
     }
 
-    /// [`MountOptions::parse`] of what somebody gave at once, and no remount has changed.
-    pub fn given(lists: &[String], sloppy: bool) -> Result<MountOptions, Failure> {
-        let options = MountOptions::parse(lists, sloppy)?;
-        let alone = options.access_times != AccessTimes::Never;
-        if alone
-            && lists
-                .iter()
-                .flat_map(|list| list.split(','))
-                .any(|word| word == "nodiratime")
-        {
-            return Err(Failure::Usage(
-                "mount option 'nodiratime': access times of directories move as those of files do; use noatime".into(),
-            ));
-        }
-        Ok(options)
-    }
-
     /// Takes one option; `false` if it is unknown.
     fn take(&mut self, word: &str) -> Result<bool, String> {
         match word.split_once('=') {
@@ -229,6 +217,13 @@ impl MountOptions {
             "dev" => self.nodev = false,
             "noexec" => self.noexec = true,
             "exec" => self.noexec = false,
+            "nosymfollow" => self.nosymfollow = true,
+            "symfollow" => self.nosymfollow = false,
+            // As mount(8): what stands behind it counts (S-20.17).
+            "user" | "users" => (self.nosuid, self.nodev, self.noexec) = (true, true, true),
+            "owner" | "group" => (self.nosuid, self.nodev) = (true, true),
+            "nodiratime" => self.nodiratime = true,
+            "diratime" => self.nodiratime = false,
             "noatime" => self.access_times = AccessTimes::Never,
             "atime" | "relatime" | "nostrictatime" => self.access_times = AccessTimes::Relative,
             "strictatime" | "norelatime" => self.access_times = AccessTimes::Strict,
@@ -244,7 +239,12 @@ impl MountOptions {
             "allow_other" => self.allow_other = true,
             "noallow_other" => self.allow_other = false,
             "lazytime" => return Err("times are written with the next commit anyway; leave it out".into()),
-            "sync" | "dirsync" => return Err("not every write can be made to wait; use fsync(2) or commit=1".into()),
+            "sync" => return Err("not every write can be made to wait; use fsync(2) or commit=1".into()),
+            "dirsync" => {
+                return Err("no change of a name can be made to wait; use fsync(2) of the directory or commit=1".into());
+            }
+            "iversion" => return Err("the kernel counts no changes of a file system of FUSE; leave it out".into()),
+            "mand" => return Err("the kernel has no mandatory locks any more; leave it out".into()),
             _ => return Ok(false),
         }
         Ok(true)
@@ -267,7 +267,13 @@ impl MountOptions {
             "log-free" => self.log_free = number(value, 1, 50, "percent")? as u32,
             "log" if value.is_empty() => return Err("a file name is missing".into()),
             "log" => self.log = Some(value.into()),
-            "comment" => {}
+            "comment" | "user" => {}
+            "context" | "fscontext" | "defcontext" | "rootcontext" => {
+                return Err("a mount has no security label of its own; leave it out".into());
+            }
+            "X-mount.subdir" | "X-mount.owner" | "X-mount.group" | "X-mount.mode" | "X-mount.idmap" => {
+                return Err("mount(8) does that by itself; call `mount -t keepfs` instead".into());
+            }
             _ => return Ok(name.starts_with("x-") || name.starts_with("X-")),
         }
         Ok(true)
@@ -297,6 +303,7 @@ impl MountOptions {
                 true => AccessTimes::Never,
                 false => self.access_times,
             },
+            nodiratime: self.nodiratime,
             discard: self.discard,
             direct: self.direct,
             log_free_percent: self.log_free,
@@ -318,6 +325,8 @@ impl MountOptions {
             nosuid: self.nosuid,
             nodev: self.nodev,
             noexec: self.noexec,
+            nosymfollow: self.nosymfollow,
+            nodiratime: self.nodiratime,
             noatime: self.access_times == AccessTimes::Never,
             strictatime: self.access_times == AccessTimes::Strict,
             allow_other: self.allow_other,
@@ -439,12 +448,16 @@ const FLAGS: &[&str] = &[
     "noatime",
     "relatime",
     "strictatime",
+    "nodiratime",
+    "diratime",
     "nosuid",
     "nodev",
     "noexec",
     "suid",
     "dev",
     "exec",
+    "nosymfollow",
+    "symfollow",
     "cut-log",
     "discard",
     "nodiscard",

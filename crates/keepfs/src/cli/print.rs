@@ -154,8 +154,9 @@ fn mount(s: &Status) -> String {
         (false, false, false) => "read-write",
     };
     let anchor = if m.anchored { "anchored" } else { "not anchored" };
+    let directories = if m.nodiratime { ", nodiratime" } else { "" };
     format!(
-        "{dir} ({mode}, {}, cache {}, io {}, commit every {} s, {anchor}, transport {}), server {}{}",
+        "{dir} ({mode}, {}{directories}, cache {}, io {}, commit every {} s, {anchor}, transport {}), server {}{}",
         m.access_times,
         m.cache,
         m.io,

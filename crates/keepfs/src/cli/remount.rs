@@ -1,4 +1,5 @@
-//! `-o remount`: what of a mounted pool can change without unmounting it (ro, rw, access times, nosuid, nodev, noexec).
+//! `-o remount`: what of a mounted pool can change without unmounting it (ro, rw, access times, nosuid, nodev, noexec,
+//! nosymfollow).
 //!
 //! The kernel holds these flags; the server follows what the kernel's table of mounts says, so a remount by mount(2)
 //! without this program works as well. Here the command waits until the server has followed.
@@ -8,6 +9,9 @@ use super::options::{MountOptions, access_times_name};
 use super::registry::Record;
 use super::{Outcome, control, unserved};
 use std::path::Path;
+
+/// What the table of mounts leaves out of a mount's options.
+const NO_FLAGS: &str = "suid,dev,exec,symfollow,diratime";
 
 /// Changes the mount at `dir`.
 pub fn run(dir: &Path, given: &[String], sloppy: bool) -> Outcome {
@@ -21,7 +25,7 @@ pub fn run(dir: &Path, given: &[String], sloppy: bool) -> Outcome {
     };
     let mut words = record.options.clone();
     let times = access_times_name(mount.access_times());
-    words.extend([mount.options.clone(), times.into(), as_mounted.into()]);
+    words.extend([NO_FLAGS.into(), mount.options.clone(), times.into(), as_mounted.into()]);
     words.extend_from_slice(given);
     let wanted = MountOptions::parse(&words, sloppy)?;
     if let Some(name) = first.fixed_that_differs(&wanted) {

@@ -150,20 +150,23 @@ impl Live {
         }
     }
 
-    /// When access times move now, as the table of mounts says.
-    pub fn access_times(&self) -> AccessTimes {
+    /// When access times move now, as the table of mounts says, and whether those of directories stay.
+    pub fn access_times(&self) -> (AccessTimes, bool) {
         self.seen()
-            .map_or(self.options.access_times, |mount| mount.access_times())
+            .map_or((self.options.access_times, self.options.nodiratime), |mount| {
+                (mount.access_times(), mount.is_nodiratime())
+            })
     }
 
     /// How it is mounted now.
     pub fn mount(&self) -> MountFigures {
-        let times = self.access_times();
+        let (times, nodiratime) = self.access_times();
         MountFigures {
             read_only: self.read_only.load(Ordering::Acquire),
             writing_ended: false,
             changes_refused: false,
             access_times: access_times_name(times).into(),
+            nodiratime,
             cache: self.options.cache_name().into(),
             anchored: self.anchored,
             transport: self.transport.into(),

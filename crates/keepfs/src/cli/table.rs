@@ -34,6 +34,11 @@ impl Mount {
         self.super_options.split(',').any(|word| word == "ro")
     }
 
+    /// Whether access times of directories stay.
+    pub fn is_nodiratime(&self) -> bool {
+        self.options.split(',').any(|word| word == "nodiratime")
+    }
+
     /// When reading stamps the access time.
     pub fn access_times(&self) -> AccessTimes {
         let has = |name| self.options.split(',').any(|word| word == name);

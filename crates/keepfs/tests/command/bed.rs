@@ -201,6 +201,15 @@ impl Bed {
         end(self.server(), signal);
     }
 
+    /// The options of the mount that the kernel shows.
+    pub fn flags(&self) -> Vec<String> {
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let here = format!(" {} ", self.dir().display());
+        let line = table.lines().rfind(|line| line.contains(&here)).unwrap();
+        let options = line.split(' ').nth(5).unwrap();
+        options.split(',').map(str::to_owned).collect()
+    }
+
     /// Whether anything is mounted.
     pub fn is_mounted(&self) -> bool {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap();

@@ -220,12 +220,47 @@ fn remounting_needs_no_line_in_fstab() {
             mount -o remount,$how \"$dir\"; grep \" $dir \" /proc/self/mountinfo; done; umount \"$dir\"";
     let said = worked(&with_sbin(&bed, script));
     let modes: Vec<&str> = said.lines().map(|line| line.split(' ').nth(5).unwrap()).collect();
-    assert_eq!(modes, ["ro,noatime", "rw,relatime", "ro,noatime"]);
+    assert_eq!(
+        modes,
+        [
+            "ro,noatime,nodiratime",
+            "rw,nodiratime,relatime",
+            "ro,noatime,nodiratime"
+        ]
+    );
     let (code, refused) = fails(&mut bed.mounting("user_id=0"));
     assert!(
         code == 2 && refused.contains("'user_id=0'"),
         "only what is mounted has it: {refused}"
     );
+}
+
+/// S-20.17: as mount(8) with any file system, with it and without it.
+#[test]
+fn options_for_users_take_rights_away() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let cases = [
+        ("user", ["nosuid", "nodev", "noexec"].as_slice()),
+        ("users,exec", &["nosuid", "nodev"]),
+        ("owner", &["nosuid", "nodev"]),
+        ("group,dev", &["nosuid"]),
+        ("exec,user", &["nosuid", "nodev", "noexec"]),
+    ];
+    for (options, expected) in cases {
+        let is_here = |flags: &[String]| flags[1..flags.len() - 1] == *expected;
+        bed.mount(options);
+        assert!(is_here(&bed.flags()), "{options}: {:?}", bed.flags());
+        bed.unmount();
+        let script = format!(
+            "mount -t keepfs -o {options} \"$pool\" \"$dir\"; grep \" $dir \" /proc/self/mountinfo; umount \"$dir\""
+        );
+        let said = worked(&with_sbin(&bed, &script));
+        let flags: Vec<String> = said.split(' ').nth(5).unwrap().split(',').map(str::to_owned).collect();
+        assert!(is_here(&flags), "mount -o {options}: {flags:?}");
+    }
 }
 
 #[test]

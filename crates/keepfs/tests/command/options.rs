@@ -81,6 +81,54 @@ fn remount_changes_access_times_and_flags() {
     assert_eq!(done(&mut Command::new(&program)), "ran\n");
 }
 
+/// S-20.17: what the table of mounts does not show is not what the pool was mounted with, either.
+#[test]
+fn a_remount_keeps_what_the_one_before_made() {
+    let Some(bed) = Bed::mounted("user") else { return };
+    done(&mut bed.mounting("remount,exec"));
+    assert_eq!(bed.flags(), ["rw", "nosuid", "nodev", "relatime"]);
+    done(&mut bed.mounting("remount,noatime"));
+    assert_eq!(bed.flags(), ["rw", "nosuid", "nodev", "noatime"]);
+}
+
+/// S-20.17.
+#[test]
+fn nodiratime_is_about_directories() {
+    let Some(bed) = Bed::mounted("strictatime,nodiratime") else {
+        return;
+    };
+    let (dir, file) = (bed.on("dir"), bed.on("file"));
+    fs::create_dir(&dir).unwrap();
+    fs::write(&file, "text").unwrap();
+    let reading_moves = || {
+        let before = (accessed(&dir), accessed(&file));
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+        fs::read(&file).unwrap();
+        (accessed(&dir) > before.0, accessed(&file) > before.1)
+    };
+    assert_eq!(reading_moves(), (false, true));
+    assert!(bed.line(&bed.dir(), "mount").contains("strictatime, nodiratime"));
+    done(&mut bed.mounting("remount,diratime"));
+    assert_eq!(reading_moves(), (true, true));
+    done(&mut bed.mounting("remount,nodiratime"));
+    assert_eq!(reading_moves(), (false, true));
+    assert_eq!(bed.status()["mount"]["nodiratime"], true);
+}
+
+/// S-20.17.
+#[test]
+fn nosymfollow_and_symfollow() {
+    let Some(bed) = Bed::mounted("nosymfollow") else { return };
+    fs::write(bed.on("file"), "text").unwrap();
+    std::os::unix::fs::symlink("file", bed.on("link")).unwrap();
+    let refused = fs::read(bed.on("link")).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::LOOP.raw_os_error()));
+    done(&mut bed.mounting("remount,symfollow"));
+    assert_eq!(fs::read(bed.on("link")).unwrap(), b"text");
+    done(&mut bed.mounting("remount,nosymfollow"));
+    assert!(fs::read(bed.on("link")).is_err());
+}
+
 #[test]
 fn remount_ro_closes_the_pool_and_rw_opens_it() {
     let Some(bed) = Bed::mounted("keeper=off,commit=3600") else {

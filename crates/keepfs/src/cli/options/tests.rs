@@ -14,11 +14,13 @@ type Change = fn(&mut MountOptions);
 #[test]
 fn each_option_changes_its_own_field_only() {
     let plain = MountOptions::default();
-    let cases: [(&str, Change); 26] = [
+    let cases: [(&str, Change); 28] = [
         ("ro", |o| o.read_only = true),
         ("nosuid", |o| o.nosuid = true),
         ("nodev", |o| o.nodev = true),
         ("noexec", |o| o.noexec = true),
+        ("nosymfollow", |o| o.nosymfollow = true),
+        ("nodiratime", |o| o.nodiratime = true),
         ("noatime", |o| o.access_times = AccessTimes::Never),
         ("strictatime", |o| o.access_times = AccessTimes::Strict),
         ("discard", |o| o.discard = true),
@@ -61,8 +63,43 @@ fn the_last_one_wins() {
 
 #[test]
 fn options_of_mount_itself_are_passed_over() {
-    let list = "defaults,noauto,nofail,_netdev,x-systemd.automount,x-gvfs-name=a,comment=b,user";
+    let list = "defaults,noauto,nofail,_netdev,x-systemd.automount,x-gvfs-name=a,comment=b,user=somebody";
     assert_eq!(parse(list), MountOptions::default());
+}
+
+/// S-20.17.
+#[test]
+fn options_for_users_imply_what_mount_says() {
+    let implied = |list: &str| {
+        let options = parse(list);
+        [options.nosuid, options.nodev, options.noexec]
+    };
+    for word in ["user", "users"] {
+        assert_eq!(implied(word), [true; 3], "{word}");
+    }
+    for word in ["owner", "group"] {
+        assert_eq!(implied(word), [true, true, false], "{word}");
+    }
+    assert_eq!(implied("user,exec,dev"), [true, false, false]);
+    assert_eq!(implied("suid,exec,user"), [true; 3]);
+    // How mount(8) calls its helpers.
+    assert_eq!(implied("rw,nosuid,nodev,user,exec"), [true, true, false]);
+    assert_eq!(implied("rw,user=somebody,exec,suid,dev"), [false; 3]);
+}
+
+/// S-20.17: those of mount(8) for every file system.
+#[test]
+fn no_option_of_every_file_system_is_unknown() {
+    let list = "async,atime,noatime,auto,noauto,context=a,fscontext=a,defcontext=a,rootcontext=a,defaults,dev,nodev,diratime,\
+        nodiratime,dirsync,exec,noexec,group,iversion,noiversion,mand,nomand,_netdev,nofail,relatime,norelatime,strictatime,\
+        nostrictatime,lazytime,nolazytime,suid,nosuid,silent,loud,owner,remount,ro,rw,sync,user,nouser,users,X-a,x-a,\
+        X-mount.mkdir,X-mount.subdir=a,X-mount.owner=a,X-mount.group=a,X-mount.mode=0,X-mount.idmap=a,nosymfollow,symfollow";
+    for word in list.split(',') {
+        if let Err(refused) = MountOptions::parse(&[word.into()], false) {
+            let said = refused.to_string();
+            assert!(said.contains(&format!("mount option '{word}': ")), "{word}: {said}");
+        }
+    }
 }
 
 #[test]
@@ -79,12 +116,16 @@ fn unknown_and_senseless_options_are_refused_by_name() {
         "threads=0",
         "transport=fast",
         "sync",
-        "nodiratime",
+        "dirsync",
         "lazytime",
+        "iversion",
+        "mand",
+        "context=a",
+        "X-mount.subdir=a",
         "log=",
         "x=1",
     ] {
-        let error = MountOptions::given(&[word.into()], false).expect_err(word);
+        let error = MountOptions::parse(&[word.into()], false).expect_err(word);
         assert!(error.to_string().contains(&format!("'{word}'")), "{word}: {error}");
     }
 }

@@ -81,7 +81,7 @@ impl Live {
         let mut options = self.options.clone();
         let mount = self.mount();
         options.read_only = mount.read_only;
-        options.access_times = self.access_times();
+        (options.access_times, options.nodiratime) = self.access_times();
         all.extend(properties::of_mount(&options, &mount.transport, self.kept.is_some()));
         serde_json::to_value(all).ok()
     }

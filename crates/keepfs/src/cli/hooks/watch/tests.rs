@@ -52,6 +52,7 @@ fn look(state: &str, deaths: u64, noticed: Vec<Noticed>) -> Look {
         writing_ended: false,
         changes_refused: false,
         access_times: "relatime".into(),
+        nodiratime: false,
         cache: String::new(),
         anchored: true,
         transport: String::new(),
