@@ -131,7 +131,7 @@ pub struct InstallLinks {
 pub struct Create {
     /// A regular file (made if it does not exist) or a block device
     pub pool: PathBuf,
-    /// Size of the pool, such as 10G; of a block device, all of it unless less is asked for
+    /// Size of the pool, such as 10G or 1.5T, rounded down to pages of 4K; of a block device, all of it unless less is asked for
     #[arg(long, value_name = "N")]
     pub size: Option<Size>,
     /// Size of the log, such as 64M; from 128K to a quarter of the pool and 4G, unless told 1/32 of the pool up to 256M
@@ -320,7 +320,7 @@ pub struct Status {
 pub struct Grow {
     /// The pool
     pub pool: PathBuf,
-    /// Its size then, such as 20G, for which a file gets longer; without, all that the file or the device has
+    /// Its size then, such as 20G or 1.5T, rounded down to pages of 4K, for which a file gets longer; without, all that the file or the device has
     #[arg(long, value_name = "N")]
     pub size: Option<Size>,
     /// Say what would be done, and change nothing

@@ -241,7 +241,9 @@ impl MountOptions {
             "lazytime" => return Err("times are written with the next commit anyway; leave it out".into()),
             "sync" => return Err("not every write can be made to wait; use fsync(2) or commit=1".into()),
             "dirsync" => {
-                return Err("no change of a name can be made to wait; use fsync(2) of the directory or commit=1".into());
+                return Err(
+                    "no change of a name can be made to wait; use fsync(2) of the directory or commit=1".into(),
+                );
             }
             "iversion" => return Err("the kernel counts no changes of a file system of FUSE; leave it out".into()),
             "mand" => return Err("the kernel has no mandatory locks any more; leave it out".into()),

@@ -33,6 +33,25 @@ fn a_pool_says_what_it_is() {
     bed.check();
 }
 
+/// What is no whole page is left out, of a new file, of one that is there and of a pool that grows.
+#[test]
+fn sizes_may_have_a_decimal_point() {
+    let bed = Bed::empty();
+    let size = |command: &str, size: &str| {
+        let text = done(keepfs([command, "--json", "--size", size]).arg(bed.pool()));
+        let told: Value = serde_json::from_str(&text).unwrap();
+        let told = told["size_bytes"].as_u64().unwrap();
+        assert_eq!(fs::metadata(bed.pool()).unwrap().len(), told, "{command}");
+        told
+    };
+    assert_eq!(size("create", "32.51M"), 8322 * 4096);
+    assert_eq!(size("grow", "0.0625G"), 64 << 20);
+    assert_eq!(size("grow", "64.01M"), 16386 * 4096);
+    bed.check();
+    fs::File::create(bed.pool()).unwrap();
+    assert_eq!(size("create", "32.51M"), 8322 * 4096);
+}
+
 #[test]
 fn every_pool_has_its_own_id() {
     let id = || {
@@ -124,6 +143,7 @@ fn what_cannot_be_made_is_told() {
         (vec![], 1, "--size"),
         (vec!["--size", "4K"], 1, "pool"),
         (vec!["--size", "huge"], 2, "'huge' is not a size"),
+        (vec!["--size", "1.5"], 2, "'1.5' is not a size"),
         (vec!["--size", "64M", "--meta-copies", "3"], 2, "1..=2"),
         (vec!["--size", "64M", "--label", &long], 1, "65 bytes"),
         (vec!["--size", "64M", "--log-size", "64K"], 1, "131072 to"),

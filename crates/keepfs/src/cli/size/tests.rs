@@ -13,6 +13,11 @@ fn sizes_are_read() {
         ("10GiB", 10 << 30),
         ("2TB", 2 << 40),
         ("512B", 512),
+        ("1.5G", 3 << 29),
+        ("0.25gib", 1 << 28),
+        ("1.0005K", 1024),
+        ("2.999999999999999999T", (3 << 40) - 1),
+        ("15.9999999999999999P", (16 << 50) - 1),
     ];
     for (text, bytes) in cases {
         assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
@@ -21,7 +26,22 @@ fn sizes_are_read() {
 
 #[test]
 fn nonsense_is_refused_with_an_example() {
-    for text in ["", "G", "-1", "1.5G", "10X", "99999999999999999999", "20000000T"] {
+    for text in [
+        "",
+        "G",
+        "-1",
+        "+1",
+        "1.5",
+        "1.G",
+        ".5G",
+        "1.5.5G",
+        "1.+5G",
+        "1,5G",
+        "1e3",
+        "10X",
+        "99999999999999999999",
+        "20000000T",
+    ] {
         let error = text.parse::<Size>().unwrap_err();
         assert!(error.contains("10G"), "{text}: {error}");
     }
