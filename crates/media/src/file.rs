@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
+use rustix::fs::OFlags;
 
 use crate::counters::Meter;
 use crate::device::{check_range, check_span};
@@ -282,7 +283,10 @@ impl FileDevice {
     }
 
     fn open_writable(&self) -> Result<File, DeviceError> {
-        let file = self.open_again()?;
+        let file = match is_writable(&self.file) {
+            true => self.file.try_clone().map_err(|source| open_error(&self.path, source))?,
+            false => self.open_again()?,
+        };
         refuse_if_unwritable(&self.path, self.kind)?;
         Ok(file)
     }
@@ -564,6 +568,12 @@ impl Device for FileDevice {
 fn sync_directory_of(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Whether it was opened to be written, by whoever opened it.
+fn is_writable(file: &File) -> bool {
+    let flags = rustix::fs::fcntl_getfl(file);
+    flags.is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR)
 }
 
 /// Whether the error says that the device is not there any more.

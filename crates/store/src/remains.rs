@@ -94,7 +94,7 @@ impl Store {
     /// The memory that a restarted server needs, of a store opened with `lasting`; without, and of a store that took over
     /// from a dead one and may not write, what stands for it (S-16.6). Errors: `Memory`.
     pub fn remains(&self) -> Result<Remains, Error> {
-        if let Some(kept) = &self.inherited {
+        if let Some(kept) = self.inherited.as_ref().filter(|_| self.is_read_only()) {
             return kept.duplicate();
         }
         let [arena, sums, parity] = self.arena.descriptors();

@@ -250,7 +250,8 @@ impl Store {
         resumed.parts.evidence = clock.lap();
         let met = dead.met(last, &mut resumed);
         store.carry(met, dead.requests.as_ref(), &mut raise);
-        if options.read_only {
+        // Where the device has all that the last memory had, this life's own will do.
+        if options.read_only && (resumed.beyond > 0 || resumed.lost > 0 || resumed.device_failed) {
             store.inherited = Some(inherited);
         }
         if resumed.device_failed {

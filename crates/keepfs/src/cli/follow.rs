@@ -4,6 +4,7 @@
 //! can be waited on, so the server looks whenever it changes.
 
 use super::status::Live;
+use super::succeed;
 use super::table::{self, Mount};
 use keepfs::AccessTimes;
 use keepfs_fs::Volume;
@@ -39,12 +40,30 @@ impl Live {
     /// A pool that was mounted read-only will be written; asked for before the kernel lets changes through. `error` in
     /// the answer if that cannot be.
     pub fn begin_writing(&self) -> Value {
-        let begun = self.volume.upgrade().map(|volume| volume.begin_writing());
-        match begun {
+        let _one = self.following.lock();
+        match self.volume.upgrade().map(|volume| self.write(&volume)) {
             None => json!({"error": "it is being unmounted"}),
             Some(Ok(())) => json!({}),
             Some(Err(error)) => json!({"error": format!("it cannot be written: {error}")}),
         }
+    }
+
+    /// The pool is written from here on, also by the server behind this one (S-20.15).
+    fn write(&self, volume: &Arc<Volume>) -> Result<(), keepfs_fs::Error> {
+        let was = self.read_only.load(Ordering::Acquire);
+        if was {
+            succeed::tell_writing(self, volume, true);
+        }
+        let begun = volume.begin_writing();
+        match begun {
+            Ok(()) if was => {
+                succeed::leave_own(self, volume);
+                self.read_only.store(false, Ordering::Release);
+            }
+            Err(_) if was => succeed::tell_writing(self, volume, false),
+            _ => {}
+        }
+        begun
     }
 
     /// What the table says of this mount now; `None` if it is unmounted (S-20.15).
@@ -62,7 +81,7 @@ impl Live {
             return json!({"error": "it is being unmounted"});
         };
         let read_only = mount.is_read_only();
-        if !read_only && let Err(error) = volume.begin_writing() {
+        if !read_only && let Err(error) = self.write(&volume) {
             let told = refused.replace(error.to_string());
             // The table changes with each mount of the machine.
             if told != *refused {
@@ -71,7 +90,6 @@ impl Live {
             return json!({"error": format!("it cannot be written: {error}")});
         }
         *refused = None;
-        // Told as read-write when it can be written.
         let was = self.read_only.swap(read_only, Ordering::AcqRel);
         let times = match read_only {
             true => AccessTimes::Never,
@@ -79,19 +97,25 @@ impl Live {
         };
         volume.set_access_times(times, mount.is_nodiratime());
         match read_only && !was {
-            true => settle(&volume),
+            true => self.settle(&volume),
             false => json!({}),
         }
     }
-}
 
-/// Read-only from here on: what is there is made durable, and the pool closed on the device.
-fn settle(volume: &Volume) -> Value {
-    match volume.settle() {
-        Ok(()) => json!({}),
-        Err(error) => {
-            tracing::error!(%error, "read-only now, but not everything could be made durable");
-            json!({"error": format!("read-only now, but not everything could be made durable: {error}")})
+    /// Read-only from here on: what is there is made durable, and the pool closed on the device.
+    fn settle(&self, volume: &Volume) -> Value {
+        match volume.settle() {
+            Ok(()) => {
+                // A protected pool is had by who shows that it is there (S-2.12): its next server does, too.
+                if volume.store().mmp().is_none() {
+                    succeed::tell_writing(self, volume, false);
+                }
+                json!({})
+            }
+            Err(error) => {
+                tracing::error!(%error, "read-only now, but not everything could be made durable");
+                json!({"error": format!("read-only now, but not everything could be made durable: {error}")})
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 use super::failure::Failure;
 use super::options::{MountOptions, access_times_name};
 use super::registry::Record;
+use super::visible::warn_of;
 use super::{Outcome, control, unserved};
 use std::path::Path;
 
@@ -40,7 +41,13 @@ pub fn run(dir: &Path, given: &[String], sloppy: bool) -> Outcome {
     // The kernel waits for it without a limit.
     control::alive(&record).map_err(|silent| Failure::Other(format!("{dir}: {silent}")))?;
     let config = wanted.mount(&record.pool, &mount.dir);
-    keepfs_fuse::remount(&mount.dir, &config)?;
+    if let Err(refused) = keepfs_fuse::remount(&mount.dir, &config) {
+        // It closes the pool again that it has opened for writing.
+        if let Err(said) = tell(&record, "follow") {
+            warn_of!("keepfs: {dir}: {said}");
+        }
+        return Err(refused.into());
+    }
     tell(&record, "follow").map_err(|said| Failure::Other(format!("{dir}: {said}")))?;
     Ok(0)
 }

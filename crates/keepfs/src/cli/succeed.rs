@@ -82,6 +82,9 @@ struct Place {
     /// Of the claim by which other machines are kept out, as a number (S-2.12).
     #[serde(default)]
     nonce: Option<u128>,
+    /// Whether the pool is written, or was and is not closed (S-20.15). `None`: as the options say, by a server older than this.
+    #[serde(default)]
+    writing: Option<bool>,
 }
 
 /// The mount of the keeper `before` has the keeper `pid` from now on, which holds `held`: where others look for it follows. What
@@ -118,14 +121,8 @@ pub fn hand_over(
     let device = pool.device()?;
     put(DEVICE, &device.roles, device.descriptors)?;
     set_aside(kept, pool);
-    leave_remains(kept, pool)?;
-    let place = Place {
-        record: live.record.clone(),
-        anchored: live.anchored,
-        nonce: pool.nonce().map(u128::from_be_bytes),
-    };
-    let place = serde_json::to_vec(&place).map_err(|e| Failure::Other(e.to_string()))?;
-    put(PLACE, &place, Vec::new())?;
+    leave_remains(kept, pool.volume())?;
+    put(PLACE, &place(live, pool.volume(), !live.options.read_only)?, Vec::new())?;
     if let Some(id) = id {
         put(ID, b"", vec![id.into()])?;
     }
@@ -141,6 +138,36 @@ pub fn hand_over(
     Ok(())
 }
 
+/// [`Place`] of a mount whose pool is written or not.
+fn place(live: &Live, volume: &Volume, writing: bool) -> Result<Vec<u8>, Failure> {
+    let store = volume.store();
+    let place = Place {
+        record: live.record.clone(),
+        anchored: live.anchored,
+        nonce: store.mmp_nonce().map(u128::from_be_bytes),
+        writing: Some(writing),
+    };
+    serde_json::to_vec(&place).map_err(|e| Failure::Other(e.to_string()))
+}
+
+/// Takes what was kept read-only in memory for this server's own from here on: it has begun to write (S-20.15).
+pub fn leave_own(live: &Live, volume: &Volume) {
+    let left = live.kept.as_ref().map_or(Ok(()), |kept| leave_remains(kept, volume));
+    if let Err(error) = left {
+        tracing::error!(%error, "a death of this server would lose what is not durable by then");
+    }
+}
+
+/// The server behind this one opens the pool for writing from here on, or not (S-20.15).
+pub fn tell_writing(live: &Live, volume: &Volume, writing: bool) {
+    let Some(kept) = &live.kept else { return };
+    let failed = |e: io::Error| Failure::Other(e.to_string());
+    let put = place(live, volume, writing).and_then(|place| kept.put(PLACE, &place, Vec::new()).map_err(failed));
+    if let Err(error) = put {
+        tracing::warn!(%error, writing, "the keeper does not take how the pool is used");
+    }
+}
+
 /// From here on what this server tells survives it (S-18.7).
 fn set_aside(kept: &Arc<Kept>, pool: &Pool) {
     let kept = kept.clone();
@@ -152,8 +179,9 @@ fn set_aside(kept: &Arc<Kept>, pool: &Pool) {
 }
 
 /// The memory of this server takes the place of the last one's, all of it at once.
-fn leave_remains(kept: &Kept, pool: &Pool) -> Result<(), Failure> {
-    let (names, descriptors): (Vec<&str>, Vec<OwnedFd>) = pool.remains()?.into_named().into_iter().unzip();
+fn leave_remains(kept: &Kept, volume: &Volume) -> Result<(), Failure> {
+    let remains = volume.remains().map_err(|e| Failure::Other(e.to_string()))?;
+    let (names, descriptors): (Vec<&str>, Vec<OwnedFd>) = remains.into_named().into_iter().unzip();
     let put = kept.put(REMAINS, names.join("\n").as_bytes(), descriptors);
     put.map_err(|e| Failure::Other(format!("the keeper cannot take this server's memory: {e}")))
 }
@@ -208,6 +236,12 @@ pub fn begin(
     if let Some(Err(error)) = events.map(|events| ring.keep_in(events.into())) {
         tracing::warn!(%error, "events are not kept");
     }
+    let place = item(&mut handed, PLACE)?;
+    let mut place: Place = serde_json::from_slice(&place.bytes).map_err(|e| lost(PLACE, &e))?;
+    let options = &MountOptions {
+        read_only: place.writing.map_or(options.read_only, |writing| !writing),
+        ..options.clone()
+    };
     // Made from files that cannot be opened later.
     let fault = named_fault(last_words).filter(|_| told.after_death);
     let claim = match told.mode {
@@ -215,8 +249,6 @@ pub fn begin(
         _ => Some(claim(&args.pool, options, &mut handed)?),
     };
     serve::stand_by(true)?;
-    let place = item(&mut handed, PLACE)?;
-    let mut place: Place = serde_json::from_slice(&place.bytes).map_err(|e| lost(PLACE, &e))?;
     place.record.pid = told.keeper_pid;
     let lock = ring.file().ok().flatten().map(File::from);
     let nonce = place.nonce.map(u128::to_be_bytes);
@@ -248,7 +280,7 @@ pub fn begin(
     lap.micros();
     set_aside(kept, &pool);
     // From here on a death is resumed from this server's memory; before, from the last one's.
-    leave_remains(kept, &pool)?;
+    leave_remains(kept, pool.volume())?;
     if let Some((address, report)) = fault {
         pool.volume().store().tell_guard_fault(address, &report);
     }

@@ -1,6 +1,6 @@
 //! A mount with a keeper: servers die, the mount does not.
 
-use super::bed::{Bed, copy_program, done, done_when_free, fails, keepfs, soon};
+use super::bed::{Bed, KEEPFS, copy_program, done, done_when_free, fails, keepfs, run, soon};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process, pidfd_open, prlimit};
 use std::fs;
@@ -360,6 +360,85 @@ fn a_remount_outlives_its_server() {
     assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
     bed.unmount();
     bed.check();
+}
+
+/// S-20.15: what a server that was told to write has acknowledged outlives it, whatever the mount was made as.
+#[test]
+fn what_is_not_durable_outlives_servers_of_a_remount() {
+    let Some(bed) = Bed::mounted("keeper=on,ro,commit=3600,restarts=100") else {
+        return;
+    };
+    done(&mut bed.mounting("remount,rw"));
+    for text in ["first", "second", "third"] {
+        bed.end_server(Signal::KILL);
+        fs::write(bed.on("file"), text).unwrap();
+    }
+    bed.end_server(Signal::KILL);
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"third");
+    // By a server that began read-only behind one that had written.
+    done_when_free(&mut bed.mounting("remount,ro"), "open for writing");
+    bed.end_server(Signal::KILL);
+    done(&mut bed.mounting("remount,rw"));
+    fs::write(bed.on("file"), "fourth").unwrap();
+    bed.end_server(Signal::KILL);
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"fourth");
+    bed.unmount();
+    bed.check();
+}
+
+/// S-20.15: a pool that was remounted ro is not written by the server that comes when one dies.
+#[test]
+fn a_pool_remounted_ro_is_not_written_over_a_death() {
+    let Some(bed) = Bed::mounted("keeper=on,commit=3600,scrub=off") else {
+        return;
+    };
+    fs::write(bed.on("file"), "text").unwrap();
+    done_when_free(&mut bed.mounting("remount,ro"), "open for writing");
+    let before = fs::read(bed.pool()).unwrap();
+    let is_as_before = || fs::read(bed.pool()).unwrap() == before;
+    for _ in 0..2 {
+        bed.end_server(Signal::KILL);
+        assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+        assert!(bed.line(&bed.dir(), "mount").contains("(read-only"));
+        assert!(is_as_before(), "mounted ro, yet the pool was written");
+    }
+    bed.unmount();
+    assert!(is_as_before(), "mounted ro, yet the pool was written at the end");
+    bed.mount("keeper=on");
+    fs::write(bed.on("file"), "more").unwrap();
+    bed.unmount();
+    bed.check();
+}
+
+/// S-20.15: the kernel refuses who may not mount, behind the server, which asks for the user only.
+#[test]
+fn a_remount_that_the_kernel_refuses_leaves_a_closed_pool() {
+    let Some(bed) = Bed::mounted("keeper=on,commit=3600,scrub=off") else {
+        return;
+    };
+    fs::write(bed.on("file"), "text").unwrap();
+    bed.unmount();
+    bed.mount("keeper=on,ro,commit=3600,scrub=off");
+    let mut remount = Command::new("setpriv");
+    remount.args(["--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]);
+    remount
+        .args([KEEPFS, "mount", "-o", "remount,rw"])
+        .arg(bed.pool())
+        .arg(bed.dir());
+    let (code, said) = fails(&mut remount);
+    assert!(code == 1 && said.contains("mount was refused"), "{code} {said}");
+    assert!(bed.line(&bed.dir(), "mount").contains("(read-only"));
+    let live = run(keepfs(["check", "--live"]).arg(bed.pool()));
+    let live = String::from_utf8(live.stdout).unwrap();
+    assert!(live.contains("closed properly"), "{live}");
+    let before = fs::read(bed.pool()).unwrap();
+    bed.end_server(Signal::KILL);
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+    bed.unmount();
+    assert!(
+        fs::read(bed.pool()).unwrap() == before,
+        "mounted ro, yet the pool was written"
+    );
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::opening::{Below, lock, open_error, unsuitable};
-use super::{FileDevice, FileOptions, Kind, OpenMode};
-use crate::DeviceError;
+use super::{FileDevice, FileOptions, Kind, OpenMode, is_writable};
+use crate::{Device, DeviceError};
 
 /// An open device for another process ([`FileDevice::adopt`]): itself, then what lies beneath it, then its witness.
 #[derive(Debug, Default)]
@@ -69,6 +69,10 @@ impl FileDevice {
         };
         // What was asked of its path was asked when it was opened; by now our own mount uses it.
         lock(path, &file, mode)?;
+        let opened = match mode == OpenMode::ReadWrite && is_writable(&file) {
+            true => OpenMode::ReadWrite,
+            false => OpenMode::ReadOnly,
+        };
         let (witnesses, beneath): (Vec<_>, Vec<_>) = files.zip(handed.roles).partition(|(_, role)| *role == WITNESS);
         let below = |(file, role): (File, u8)| Below {
             path: path.to_owned(),
@@ -76,9 +80,14 @@ impl FileDevice {
             whole: role == 1,
         };
         let beneath = beneath.into_iter().map(below).collect();
-        let mut device = Self::locked(path, file, beneath, kind, mode, options)?;
+        let mut device = Self::locked(path, file, beneath, kind, opened, options)?;
         device.handed.store(true, Ordering::Relaxed);
         device.witness = witnesses.into_iter().next().map(|(file, _)| Witness::handed(file));
+        if mode == OpenMode::ReadWrite && opened == OpenMode::ReadOnly {
+            // Opened to read, and written later.
+            device.prepare_writing();
+            device.begin_writing()?;
+        }
         Ok(device)
     }
 
