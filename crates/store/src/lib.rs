@@ -220,6 +220,8 @@ pub struct Store {
     log_cut: OnceLock<log::Cut>,
     /// Which page of it was made again then (S-9.11).
     log_mended: OnceLock<log::Mended>,
+    /// Why the state that was opened may not be the newest (S-21.10).
+    superblocks_lost: OnceLock<String>,
     noted: Mutex<noted::Noted>,
     fences: fence::Fences,
     /// That this machine has the pool, where the pool tells (S-2.12).
@@ -408,6 +410,7 @@ impl Store {
             history: Arc::new(history),
             log_cut: OnceLock::new(),
             log_mended: OnceLock::new(),
+            superblocks_lost: OnceLock::new(),
             noted: Mutex::default(),
             fences: fence::Fences::default(),
             mmp: None,

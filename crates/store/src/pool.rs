@@ -8,7 +8,7 @@ mod switched;
 
 pub(crate) use choose::COUNT_MAX;
 use choose::whole_superblocks;
-pub use choose::{LOG_PAGES, choose, may_count, may_write, superblock_bytes, superblocks};
+pub use choose::{LOG_PAGES, choose, is_other_lost, may_count, may_write, superblock_bytes, superblocks};
 pub use protect::PROTECT_DEFAULT;
 pub use settings::Settings;
 pub use switched::{forget_whole, grow, growth, renew_id};

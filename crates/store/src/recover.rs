@@ -138,6 +138,9 @@ pub fn open_owing(
     if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedReusedTooEarly)) {
         store.space.quarantine(owed.freed_pages(logged)?);
     }
+    if pool::is_other_lost(&*store.device, &sb) {
+        store.tell_superblocks_lost(generation);
+    }
     planted::step(Point::Replayed);
     let replayed = Instant::now();
     let last = store.redo.lock().last;

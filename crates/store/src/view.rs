@@ -324,6 +324,11 @@ impl Store {
         self.log_mended.get().copied()
     }
 
+    /// A sentence, if both slots of one generation of superblocks held none when the pool was opened (S-21.10).
+    pub fn superblocks_lost(&self) -> Option<&str> {
+        self.superblocks_lost.get().map(String::as_str)
+    }
+
     /// Whether a page is staged.
     pub fn is_staged(&self, ino: u64, index: u64) -> bool {
         self.staged_table.lock().has(ino, index)

@@ -93,11 +93,11 @@ fn place(dir: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// What the server says: that it is ready, or why not. `None` if it ends without a word. What it waits for before is told.
+/// What the server says: that it is ready, or why not. `None` if it ends without a word. What it waits for or warns of before is told.
 fn first_line(child: &mut Child) -> Option<String> {
     for line in BufReader::new(child.stdout.take()?).lines() {
         let line = line.ok()?;
-        match line.starts_with(serve::WAITS) {
+        match line.starts_with(serve::WAITS) || line.starts_with(serve::WARNS) {
             true => warn_of!("keepfs: {line}"),
             false => return Some(line.trim_end().to_owned()).filter(|line| !line.is_empty()),
         }

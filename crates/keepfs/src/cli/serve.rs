@@ -33,13 +33,21 @@ pub const READY: &str = "ready";
 /// How a line of the server's begins that is no answer yet: what it waits for.
 pub const WAITS: &str = "waits ";
 
+/// The same of one that warns.
+pub const WARNS: &str = "warning: ";
+
 /// Tells that it is waited for another machine, so many seconds: to the starter, who waits for the answer, and as an event.
 pub fn waits(seconds: u64) {
     let said = wait_in_words(seconds);
     tracing::warn!("{said}");
+    tell_starter(&said);
+}
+
+/// Tells the starter, who waits for the answer, a line that is none.
+fn tell_starter(line: &str) {
     let mut starter = io::stdout();
     // Gone is as good as told.
-    let _ = writeln!(starter, "{said}").and_then(|()| starter.flush());
+    let _ = writeln!(starter, "{line}").and_then(|()| starter.flush());
 }
 
 /// What is served, and where.
@@ -173,7 +181,7 @@ fn open_log(path: &Path) -> Result<File, Failure> {
     log.map_err(Failure::io("open the log", path))
 }
 
-/// Says how it went to the starter, who reads one line but for those that begin with [`WAITS`], whoever says it first: a server, or its keeper if the server has died
+/// Says how it went to the starter, who reads one line but for those that begin with [`WAITS`] or [`WARNS`], whoever says it first: a server, or its keeper if the server has died
 /// over it. From then on what is said there goes to `null`.
 pub fn answer(line: &str, null: &File) {
     let mut starter = io::stdout();
@@ -232,6 +240,9 @@ fn begin(
     let claim = claim.mounted_at(dir, lock.as_ref());
     stand_by(kept.is_some())?;
     let opened = open(claim, options)?;
+    if let Some(said) = opened.volume().store().superblocks_lost() {
+        tell_starter(&format!("{WARNS}{}: {said}", pool.display()));
+    }
     let (session, anchored) = match &helper {
         Some(helper) => helper.mount(&opened, dir, options)?,
         None => attach::here(&opened, dir, options)?,

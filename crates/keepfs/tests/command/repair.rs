@@ -336,7 +336,8 @@ fn sound_pools_have_lost_no_superblock() {
     for round in 0..2 {
         for n in 0..10 {
             assert!(warnings(&bed).is_empty(), "round {round}, {n} mounts");
-            bed.mount("keeper=off,commit=3600");
+            let mounted = run(&mut bed.mounting("keeper=off,commit=3600"));
+            assert!(mounted.status.success() && mounted.stderr.is_empty(), "{mounted:?}");
             fs::write(bed.on("file"), vec![n; 5000]).unwrap();
             done(Command::new("sync").arg("-f").arg(bed.dir()));
             match n % 3 {
@@ -358,6 +359,20 @@ fn sound_pools_have_lost_no_superblock() {
     assert!(warnings(&bed).is_empty());
 }
 
+/// S-21.10: each mount that changes nothing does, in one sentence and as an event.
+fn a_mount_warns_of_it(bed: &Bed) {
+    for _ in 0..2 {
+        let mounted = run(&mut bed.mounting("ro"));
+        assert!(mounted.status.success(), "{mounted:?}");
+        let said = String::from_utf8(mounted.stderr).unwrap();
+        assert!(said.contains("generation of superblocks"), "{said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+        let events = done(keepfs(["events"]).arg(bed.dir()));
+        assert!(events.contains("generation of superblocks"), "{events}");
+        bed.unmount();
+    }
+}
+
 /// S-21.3, S-21.10: it may have been the older or the newer one; a check warns, a repair says so and leaves two behind.
 #[test]
 fn a_generation_of_superblocks_that_is_lost_is_told() {
@@ -374,6 +389,9 @@ fn a_generation_of_superblocks_that_is_lost_is_told() {
                     lost.iter()
                         .for_each(|page| file.write_all_at(&[0; PAGE as usize], page * PAGE).unwrap());
                 }
+            }
+            if possible() {
+                a_mount_warns_of_it(&bed);
             }
             let warned = warnings(&bed);
             let [warning] = &warned[..] else { panic!("{warned:?}") };

@@ -420,6 +420,17 @@ impl Store {
         });
     }
 
+    /// Both slots beside those of the superblock of this generation, which was taken, hold none (S-21.10).
+    pub(crate) fn tell_superblocks_lost(&self, generation: u64) {
+        let said = self.superblocks_lost.get_or_init(|| {
+            format!(
+                "both places of one generation of superblocks, beside those of generation {generation}, hold none: if that was the newest, \
+                 what was written or synced since is lost; two crashes can leave a pool that looks so, else see to the device"
+            )
+        });
+        tracing::warn!("{said}");
+    }
+
     /// A page of the group that carried staged pages over was bad, and was made again (S-9.11).
     pub(crate) fn tell_mended(&self, mended: &Mended) {
         self.log_mended.get_or_init(|| *mended);

@@ -16,6 +16,8 @@ use keepfs_media::{Device, PageNo};
 
 /// Pages of a log, least and most.
 pub const LOG_PAGES: core::ops::RangeInclusive<u64> = 32..=1 << 20;
+/// The generation of the first superblock that is written.
+const FIRST: u64 = 2;
 /// Pages of a zone, least and most.
 pub const ZONE_PAGES: core::ops::RangeInclusive<u64> = 16..=32_512;
 /// Counters stay below this, so that sums of them never overflow.
@@ -66,6 +68,16 @@ pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
         (None, None) => Err(Error::BadPool(nothing(device, &slots))),
         (Some((slot, sb)), _) => alone(&slots, slot, sb),
     }
+}
+
+/// Whether both slots beside those of the newest superblock hold none though they were written: the older or the newer generation is
+/// lost (S-21.10). Of a pool that was only begun to be made there is no other.
+pub fn is_other_lost(device: &dyn Device, newest: &Superblock) -> bool {
+    let generation = newest.generation.get();
+    let holds_none = |slot: Slot| !matches!(slot.content, Content::Valid(_) | Content::Refused { .. });
+    let others = read_slots(device).into_iter();
+    let mut others = others.filter(|slot| !slots_of(generation).contains(&slot.number));
+    generation > FIRST && others.all(holds_none)
 }
 
 /// The superblocks in all slots that may be used, for who knows which one it wants.
