@@ -39,7 +39,7 @@ pub fn run(args: &Dump) -> Outcome {
         What::Plog => json!({"groups": tree(view.groups())?}),
     };
     match args.json {
-        true => println!("{:#}", with_version(shown)),
+        true => println!("{:#}", with_version(in_digits(shown))),
         false => show(&shown, 0),
     }
     Ok(0)
@@ -54,6 +54,32 @@ fn with_version(mut value: Value) -> Value {
         fields.insert("version".into(), json!(1));
     }
     value
+}
+
+/// Numbers up to here are exact in programs that have floating point alone.
+const EXACT: u64 = 1 << 53;
+
+/// A number above 2^53 stands once more as `NAME_text`, in digits; of a list with one all do.
+fn in_digits(value: Value) -> Value {
+    let is_large = |value: &Value| value.as_u64().is_some_and(|number| number > EXACT);
+    let text = |value: &Value| match value {
+        Value::Array(items) if items.iter().any(is_large) => Some(items.iter().map(Value::to_string).collect()),
+        number if is_large(number) => Some(Value::from(number.to_string())),
+        _ => None,
+    };
+    match value {
+        Value::Object(fields) => {
+            let mut all = serde_json::Map::new();
+            for (name, field) in fields {
+                let digits = text(&field).map(|digits| (format!("{name}_text"), digits));
+                all.insert(name, in_digits(field));
+                all.extend(digits);
+            }
+            Value::Object(all)
+        }
+        Value::Array(items) => items.into_iter().map(in_digits).collect(),
+        other => other,
+    }
 }
 
 /// The entries that `id` (a metablock such as `Inodes:3`, a space, or nothing) asks for.

@@ -102,6 +102,12 @@ pub struct Noticed {
     /// Frame, copy, page of the file, transaction, equation, group or address, as the place has it (S-18.5).
     #[serde(default)]
     pub at: u64,
+    /// `id` in digits, for programs that round numbers above 2^53. `None`: the server is older than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_text: Option<String>,
+    /// The same of `at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_text: Option<String>,
     /// Page of the device, 0 = none.
     pub page: u64,
     /// First byte that was wrong.
@@ -138,6 +144,8 @@ impl From<Event> for Noticed {
             done: name(&DEEDS, event.done),
             id: event.id,
             at: event.at,
+            id_text: Some(event.id.to_string()),
+            at_text: Some(event.at.to_string()),
             page: event.page,
             offset: event.offset,
             length: event.length,

@@ -112,6 +112,75 @@ fn answers_about_a_mounted_pool_and_a_dead_one() {
     assert_eq!(events["server"], "dead");
 }
 
+/// Numbers above 2^53 without their digits beside them.
+fn rounded(value: &Value, at: &str) -> Vec<String> {
+    let is_large = |value: &Value| value.as_u64().is_some_and(|number| number > 1 << 53);
+    match value {
+        Value::Object(fields) => {
+            let wrong = fields.iter().flat_map(|(name, field)| {
+                let digits = match field {
+                    Value::Array(items) if items.iter().any(is_large) => {
+                        Some(items.iter().map(Value::to_string).collect::<Value>())
+                    }
+                    Value::Number(number) if is_large(field) => Some(number.to_string().into()),
+                    _ => return rounded(field, &format!("{at}/{name}")),
+                };
+                let is_told = fields.get(&format!("{name}_text")) == digits.as_ref();
+                (!is_told).then(|| format!("{at}/{name}")).into_iter().collect()
+            });
+            wrong.collect()
+        }
+        Value::Array(items) => items.iter().flat_map(|item| rounded(item, at)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What jq(1) makes of an answer is as good as the answer.
+#[test]
+fn no_number_is_rounded_without_its_digits() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    let ask = |words: &[&str], of: &std::path::Path| {
+        let answer = run(keepfs(words.iter().copied()).arg(of).arg("--json"));
+        let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+        assert_eq!(rounded(&answer, ""), [""; 0], "{words:?}");
+        answer
+    };
+    let inject = [
+        "scribble",
+        "--path",
+        "/dir/file",
+        "--kind",
+        "inode",
+        "--length",
+        "12",
+        "--pattern",
+        "c3",
+    ];
+    done(keepfs(["inject"]).arg(bed.dir()).args(inject));
+    done(keepfs(["scrub", "start", "--arena", "--wait"]).arg(bed.dir()));
+    for words in [
+        &["status"][..],
+        &["get", "all"],
+        &["scrub", "status"],
+        &["damage", "list"],
+    ] {
+        ask(words, &bed.dir());
+    }
+    let events = ask(&["events"], &bed.dir());
+    let event = &events["history"][0];
+    assert!(event["id"].as_u64().unwrap() > 1 << 53, "{event}");
+    assert_eq!(event["id_text"], event["id"].to_string());
+    bed.unmount();
+    ask(&["check"], &bed.pool());
+    for what in [&["superblock"][..], &["map"], &["plog"], &["inode", "1"], &["dir", "/"]] {
+        let mut dump = keepfs(["dump", "--json"]);
+        let answer: Value = serde_json::from_str(&done(dump.arg(bed.pool()).args(what))).unwrap();
+        assert_eq!(rounded(&answer, ""), [""; 0], "{what:?}");
+    }
+    let superblock = done(keepfs(["dump", "--json"]).arg(bed.pool()).arg("superblock"));
+    assert!(superblock.contains("_text"), "{superblock}");
+}
+
 /// What was damaged, with all that is promised of it: in memory with window and bytes, of file data without.
 #[test]
 fn answers_about_damage() {

@@ -34,6 +34,8 @@ fn noticed(number: u64, done: &str) -> Noticed {
         done: done.into(),
         id: 0,
         at: 0,
+        id_text: None,
+        at_text: None,
         page: 0,
         offset: 0,
         length: 0,
