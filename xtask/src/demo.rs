@@ -141,7 +141,7 @@ fn timed_with<T>(action: impl FnOnce() -> Result<T, String>, meaning: impl FnOnc
 
 fn create(dir: &Path) -> Result<Pool, String> {
     // Faults may be injected into it, and its code repairs.
-    Pool::create_with(dir, "demo", POOL_MIB, &["--test"])
+    Pool::create_with(dir, "demo", POOL_MIB << 20, &["--test"])
 }
 
 fn sync(dir: &Path) -> Result<(), String> {

@@ -270,6 +270,10 @@ pub const STAGES: &[Stage] = &[
     stage("strays_long", 30, suite!("strays_long")).long(),
     stage("full", 10, suite!("full")),
     stage("full_uring", 10, suite!("full", "--transport", "uring")).needs(RINGS),
+    stage("full_long", 20, suite!("full_long")).long(),
+    stage("full_long_uring", 20, suite!("full_long", "--transport", "uring"))
+        .needs(RINGS)
+        .long(),
     stage("stalls", 10, suite!("stalls")).long(),
     // Each of these waits for one processor most of the time.
     stage("postgres", 10, suite!("postgres")).beside(),

@@ -57,6 +57,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("deb", deb::run),
     ("enospc", enospc::run),
     ("full", full::run),
+    ("full_long", full::long),
     ("pkey", pkey::run),
     ("media_errors", media_errors::run),
     ("stalls", stalls::run),

@@ -87,7 +87,7 @@ pub fn run(bench: &Bench) -> Result<String, String> {
 fn at_level(bench: &Bench, level: (&str, &str), kills: usize, seed: u64, sum: &mut Sum) -> Result<String, String> {
     let (protect, guard) = level;
     let name = format!("{protect}-{guard}");
-    let mut pool = Pool::create_with(bench.scratch.path(), &name, 1024, &["--protect", protect])?;
+    let mut pool = Pool::create_with(bench.scratch.path(), &name, 1 << 30, &["--protect", protect])?;
     pool.mount(&["keeper=on", "restarts=1000000", &format!("guard={guard}")])?;
     let crowd = Crowd::begin(pool.point(), seed)?;
     let residents = Residents::begin(pool.point(), bench.scratch.path(), &crowd.shared)?;

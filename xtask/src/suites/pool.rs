@@ -25,11 +25,11 @@ pub struct Pool {
 impl Pool {
     /// Makes a pool of `mib` MiB named `name` under `dir`, not yet mounted.
     pub fn create(dir: &Path, name: &str, mib: u64) -> Result<Self, String> {
-        Self::create_with(dir, name, mib, &[])
+        Self::create_with(dir, name, mib << 20, &[])
     }
 
-    /// The same with more arguments of `keepfs create`.
-    pub fn create_with(dir: &Path, name: &str, mib: u64, more: &[&str]) -> Result<Self, String> {
+    /// The same of `bytes`, with more arguments of `keepfs create`.
+    pub fn create_with(dir: &Path, name: &str, bytes: u64, more: &[&str]) -> Result<Self, String> {
         let pool = Self {
             binary: build::keepfs()?,
             image: dir.join(format!("{name}.pool")),
@@ -39,11 +39,10 @@ impl Pool {
             mounted: false,
         };
         std::fs::create_dir_all(&pool.point).map_err(|e| format!("{}: {e}", pool.point.display()))?;
-        let size = format!("{mib}M");
         run(pool
             .keepfs(&["create"])
             .arg(&pool.image)
-            .args(["--size", &size])
+            .args(["--size", &bytes.to_string()])
             .args(more))?;
         Ok(pool)
     }
