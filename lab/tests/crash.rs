@@ -14,6 +14,7 @@ const ONE_THREAD: Limits = Limits {
     violations: 1,
     threads: 1,
     only: "",
+    blind: false,
 };
 
 fn judge(seeds: impl IntoIterator<Item = Seed>, depth: Depth) {

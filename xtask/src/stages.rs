@@ -150,6 +150,19 @@ pub const STAGES: &[Stage] = &[
     .long(),
     stage("bare", 5, cargo!("xtask", "bare")).needs("the bare target"),
     stage("planted", 25, planted!("crash", "--planted", "all")),
+    // Without being told where, within the budget of the stage `crash`.
+    stage(
+        "planted_blind",
+        20,
+        planted!(
+            "crash",
+            "--planted",
+            "lead given away before the old group's flush",
+            "--blind",
+            "--budget",
+            "960"
+        ),
+    ),
     // Each of these has one thread that works.
     stage("second_mutants", 10, planted!("second", "mutants")).beside(),
     stage("second_points", 10, planted!("second", "points")).beside(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const USAGE: &str = "usage: crash [--budget SECONDS] [--protect CODE] [--goal STATES] [--each STATES] [--seed S] [--replay FILE] [--threads N] [--only NAME] \
-                     [--violations N] [--bugs DIR] [--save DIR] [--planted all|NAME] [--schedules N] [--json]";
+                     [--violations N] [--bugs DIR] [--save DIR] [--planted all|NAME] [--blind] [--schedules N] [--json]";
 
 struct Arguments {
     limits: Limits,
@@ -31,6 +31,7 @@ fn arguments() -> Result<Arguments, String> {
             violations: 1,
             threads: 2,
             only: "",
+            blind: false,
         },
         seed: 1,
         replay: None,
@@ -59,6 +60,7 @@ fn arguments() -> Result<Arguments, String> {
             "--schedules" => given.schedules = number(value()?)?,
             "--protect" => given.protect = Some(value()?.parse().map_err(|e| format!("--protect: {e}"))?),
             "--json" => given.json = true,
+            "--blind" => given.limits.blind = true,
             "--planted" => given.planted = Some(value()?),
             _ => return Err(USAGE.into()),
         }
@@ -216,7 +218,7 @@ fn tell(campaign: &Campaign, violation: &Violation, number: usize, given: &Argum
 /// Plants bugs; how many were not found.
 #[cfg(feature = "planted")]
 fn planted(which: &str, given: &Arguments) -> Result<usize, String> {
-    use keepfs_lab::crash::planted::hunt;
+    use keepfs_lab::crash::planted::{hunt, hunt_blind};
     use keepfs_store::planted::Bug;
     let budget = given.limits.time.unwrap_or(HUNT);
     let chosen: Vec<Bug> = Bug::ALL
@@ -227,19 +229,32 @@ fn planted(which: &str, given: &Arguments) -> Result<usize, String> {
     if chosen.is_empty() {
         return Err(format!("no bug is called {which}"));
     }
-    println!("{:<45}{:>8}{:>9}  caught by", "planted bug", "seconds", "images");
+    println!(
+        "{:<45}{:>8}{:>9}{:>9}  caught by",
+        "planted bug", "seconds", "images", "states"
+    );
     let mut missed = 0;
     for bug in chosen {
-        let caught = hunt(bug, given.seed, budget, given.limits.only);
+        let limits = Limits {
+            time: Some(budget),
+            goal: None,
+            violations: 1,
+            ..given.limits
+        };
+        let caught = match limits.blind {
+            true => hunt_blind(bug, given.seed, limits),
+            false => hunt(bug, given.seed, limits),
+        };
         let by = caught
             .by
             .map_or("NOTHING".into(), |(check, what)| format!("{check} ({what})"));
         missed += usize::from(by == "NOTHING");
         println!(
-            "{:<45}{:>8.1}{:>9}  {by}",
+            "{:<45}{:>8.1}{:>9}{:>9}  {by}",
             bug.word(),
             caught.time.as_secs_f64(),
-            caught.images
+            caught.images,
+            caught.states
         );
         println!("    {}", bug.source().unwrap_or("of our own making"));
     }

@@ -28,6 +28,8 @@ pub struct Limits {
     pub threads: usize,
     /// Only workloads whose names begin so.
     pub only: &'static str,
+    /// No workload that was made for one danger.
+    pub blind: bool,
 }
 
 /// What a run is to reach.
@@ -129,7 +131,7 @@ impl Campaign {
                 until: self.limits.time.map(|t| self.started + t),
                 ..self.depth
             };
-            if !seed.name.starts_with(self.limits.only) {
+            if !seed.name.starts_with(self.limits.only) || (self.limits.blind && seed.is_directed()) {
                 continue;
             }
             self.at.lock()[thread] = Some((seed.clone(), Instant::now()));

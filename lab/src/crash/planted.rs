@@ -23,6 +23,8 @@ pub struct Caught {
     pub by: Option<(String, String)>,
     /// Images judged until then.
     pub images: u64,
+    /// Distinct states until then.
+    pub states: u64,
     /// Time until then.
     pub time: Duration,
 }
@@ -72,6 +74,7 @@ const ONE: Limits = Limits {
     violations: 1,
     threads: 1,
     only: "",
+    blind: false,
 };
 
 /// Workloads in which a missing rule shows, tried before a campaign.
@@ -104,39 +107,56 @@ fn by_sequence(bug: Bug) -> Option<(String, String)> {
     })
 }
 
-/// Plants one bug and looks for it: first by schedules of transactions, then by a campaign of the workloads whose name
-/// begins with `only`.
-pub fn hunt(bug: Bug, seed: u64, budget: Duration, only: &'static str) -> Caught {
+/// Plants one bug and looks for it: first by schedules of transactions and in what was made for it, then by a campaign most of
+/// whose workloads are swept deeply.
+pub fn hunt(bug: Bug, seed: u64, limits: Limits) -> Caught {
+    let campaign = Campaign::new(seed, Depth::USUAL, limits).deep(seed);
+    planted(bug, &campaign, || {
+        by_schedule(seed)
+            .or_else(|| by_flips(bug))
+            .or_else(|| by_order(bug))
+            .or_else(|| by_sequence(bug))
+            .or_else(|| by_seed(bug))
+            .or_else(|| by_campaign(bug, &campaign))
+    })
+}
+
+/// The same by somebody who does not know which bug it is: by what the stage `crash` does, without the workloads and seeds that
+/// were made for one danger.
+pub fn hunt_blind(bug: Bug, seed: u64, limits: Limits) -> Caught {
+    let campaign = Campaign::new(seed, Depth::USUAL, limits);
+    planted(bug, &campaign, || {
+        by_schedule(seed).or_else(|| by_campaign(bug, &campaign))
+    })
+}
+
+/// What `look` finds while the bug is planted.
+fn planted(bug: Bug, campaign: &Campaign, look: impl FnOnce() -> Option<(String, String)>) -> Caught {
     let begun = Instant::now();
     plant(Some(bug));
-    let by_schedule = schedule::campaign(seed, 300, 1)
-        .err()
-        .map(|e| ("schedule".to_owned(), e));
-    let by_schedule = by_schedule
-        .or_else(|| by_flips(bug))
-        .or_else(|| by_order(bug))
-        .or_else(|| by_sequence(bug))
-        .or_else(|| by_seed(bug));
-    let limits = Limits {
-        time: Some(budget),
-        goal: None,
-        violations: 1,
-        threads: 2,
-        only,
-    };
-    let campaign = Campaign::new(seed, Depth::USUAL, limits).deep(seed);
-    let by = by_schedule.or_else(|| {
-        let found = campaign.run(&|_, _| ()).into_iter().next();
-        let by = found.map(|v| (v.check.to_owned(), format!("{}: {}", v.seed.name, v.what)));
-        let idles = || ("stops".to_owned(), "too many ended by patience".to_owned());
-        // Of the others it says that the machine is busy.
-        by.or_else(|| (bug == Bug::SettingsWait && campaign.idles()).then(idles))
-    });
+    let by = look();
     plant(None);
+    let tally = campaign.tally();
     Caught {
         bug,
         by,
-        images: campaign.tally().images,
+        images: tally.images,
+        states: tally.states,
         time: begun.elapsed(),
     }
+}
+
+/// Schedules of transactions.
+fn by_schedule(seed: u64) -> Option<(String, String)> {
+    let failed = schedule::campaign(seed, 300, 1).err()?;
+    Some(("schedule".to_owned(), failed))
+}
+
+/// Workloads by number, until one shows it.
+fn by_campaign(bug: Bug, campaign: &Campaign) -> Option<(String, String)> {
+    let found = campaign.run(&|_, _| ()).into_iter().next();
+    let by = found.map(|v| (v.check.to_owned(), format!("{}: {}", v.seed.name, v.what)));
+    let idles = || ("stops".to_owned(), "too many ended by patience".to_owned());
+    // Of the others it says that the machine is busy.
+    by.or_else(|| (bug == Bug::SettingsWait && campaign.idles()).then(idles))
 }

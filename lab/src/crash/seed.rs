@@ -26,6 +26,11 @@ impl Seed {
         self.name.starts_with("broad/")
     }
 
+    /// Whether it was made for one danger: whoever searches blind has none of these.
+    pub fn is_directed(&self) -> bool {
+        self.name.starts_with("directed/")
+    }
+
     /// Whether it is of the class that uses up the pages of its pool on purpose: operations beside a checkpoint end up waiting
     /// for it, and many short workloads find more than a few that are swept deeply.
     pub fn is_scarce(&self) -> bool {

@@ -12,6 +12,12 @@ const FILES: u64 = 24;
 /// Of those, the ones that are written before and freed beside a checkpoint.
 const HOT: u64 = 6;
 const PAGE: u64 = 4096;
+/// Pages of a pool, and how many of them are left for new data: nearly full pools, where most dangers are, then one that is half
+/// full, and one that has the files that are changed and little else.
+const PAGES: u64 = 512;
+const NEARLY_FULL: [u32; 4] = [24, 32, 48, 64];
+const HALF_FULL: u32 = 112;
+const MOSTLY_FREE: u32 = 192;
 
 /// A generator at work.
 struct Scarce<'r> {
@@ -24,12 +30,16 @@ struct Scarce<'r> {
 /// One of them: name, pool and steps.
 pub fn workload(rng: &mut Rng) -> (String, Setting, Vec<Step>) {
     let setting = Setting {
-        pages: 512,
+        pages: PAGES,
         log_pages: rng.pick(&[32, 32, 64]),
         zone_pages: rng.pick(&[16, 32, 64, 128]),
         staged: rng.pick(&[1, 4, 8]),
         copies: rng.pick(&[1, 2]),
-        free: rng.pick(&[24, 32, 48, 64]),
+        free: match rng.below(10) {
+            0 => HALF_FULL,
+            1 => MOSTLY_FREE,
+            _ => rng.pick(&NEARLY_FULL),
+        },
         discard: rng.chance(30),
         ..Setting::default()
     };
@@ -139,3 +149,6 @@ impl Scarce<'_> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
