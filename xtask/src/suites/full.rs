@@ -24,7 +24,7 @@ const PAGES: [u64; 3] = [2_000, 7_000, 20_000];
 /// How much of the room is taken before, percent.
 const TAKEN: [u64; 4] = [0, 50, 95, 100];
 /// Calls of each writer; where there is a pool of each size and fullness for each code.
-const CALLS: u64 = 800;
+const CALLS: u64 = 600;
 const CALLS_OF_ALL: u64 = 240;
 
 /// The pool where space comes and goes: its size, and what is taken and given back there.
