@@ -5,7 +5,7 @@ use super::control::{self, Silent};
 use super::failure::Failure;
 use super::history::{self, Noticed};
 use super::image::DeviceImage;
-use super::logging::{Event, journal};
+use super::logging::{About, Event, Level, journal, tell_alone as tell};
 use super::registry;
 use super::unmount::patiently;
 use super::visible::warn_of;
@@ -13,6 +13,7 @@ use super::{Outcome, figures, namesake, times, visible};
 use keepfs_audit::read::View;
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -213,6 +214,18 @@ fn kept(pool: PathBuf, device: &Path, server: Server) -> Result<Answer, Failure>
             .map(Noticed::from)
             .collect(),
     })
+}
+
+/// Tells something of a pool that is not mounted: to the system's log, and to its events where these are kept.
+pub fn tell_alone(pool: &Path, text: &str) {
+    let about = About {
+        pool: pool.display().to_string(),
+        dir: String::new(),
+    };
+    let id = id_on_device(pool).ok().filter(|id| !namesake::is_anothers(id, pool));
+    // Who may not write there may use a pool of his own all the same.
+    let events = id.and_then(|id| registry::open_events(&id).ok()).map(OwnedFd::from);
+    tell(about, events.as_ref(), Level::WARN, text);
 }
 
 fn id_on_device(pool: &Path) -> Result<String, Failure> {

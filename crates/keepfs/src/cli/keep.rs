@@ -15,7 +15,7 @@ pub mod wire;
 use super::args::Keep;
 use super::deserted::{self, Private};
 use super::failure::Failure;
-use super::logging::{self, About};
+use super::logging::{self, About, Level};
 use super::options::MountOptions;
 use super::succeed::{CONNECTION, EVENTS, ID};
 use super::visible::say;
@@ -186,7 +186,7 @@ impl Keeper {
     /// Tells what no server can. A machine without a log of the system has the events all the same.
     fn tell(&self, text: &str) {
         let events = self.held.get(EVENTS).and_then(|item| item.descriptors.first());
-        logging::tell_alone(self.about.clone(), events, text);
+        logging::tell_alone(self.about.clone(), events, Level::ERROR, text);
     }
 
     /// The last that is told of a mount.

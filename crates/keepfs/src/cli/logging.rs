@@ -16,8 +16,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use system::System;
+pub use tracing::Level;
 use tracing::field::{Field, Visit};
-use tracing::{Event as Traced, Level, Subscriber};
+use tracing::{Event as Traced, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
@@ -195,9 +196,9 @@ pub fn of_server(to: LogTo, about: About) -> Ring {
     ring
 }
 
-/// Tells one error while there is no server: to the system's log, and to `events`, the file in which those of the mount are kept.
-pub fn tell_alone(about: About, events: Option<&OwnedFd>, text: &str) {
-    let event = Event::now(Level::ERROR, "keepfs", text.to_owned());
+/// Tells one thing while there is no server: to the system's log, and to `events`, the file in which those of the pool are kept.
+pub fn tell_alone(about: About, events: Option<&OwnedFd>, level: Level, text: &str) {
+    let event = Event::now(level, "keepfs", text.to_owned());
     if let Ok(mut system) = System::connect(about) {
         system.tell(&event, &[]);
     }

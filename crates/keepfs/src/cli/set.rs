@@ -14,11 +14,12 @@ use super::registry::Record;
 use super::size::Size;
 use super::unmount::patiently;
 use super::visible::say;
-use super::{Outcome, figures, history};
+use super::{Outcome, events, figures, history};
 use clap::Args as Fields;
 use clap_complete::ArgValueCompleter;
 use keepfs::{OpenOptions, Pool, Protection};
 use keepfs_codes::Code;
+use keepfs_store::Settings;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -67,19 +68,10 @@ pub fn run(args: &Set) -> Outcome {
             of.display()
         )));
     }
-    let pid = match &server {
-        Some(record) => Some(live(record, &wanted)?),
-        None => {
-            if wanted != Wanted::default() {
-                offline(&of, &wanted)?;
-            }
-            None
-        }
-    };
+    let pid = server.as_ref().map(|record| live(record, &wanted)).transpose()?;
     let mut words = wanted.words();
-    if args.new_id {
-        let id = patiently(&of, || Ok(Pool::renew_id(&of)?))?;
-        words.push(format!("id={id}"));
+    if server.is_none() {
+        words.extend(unserved(&of, &wanted, args.new_id)?);
     }
     match args.json {
         true => println!(
@@ -114,10 +106,42 @@ fn is_name(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
 }
 
-/// A pool that nobody serves is opened for it, and recovered if it was not closed.
-fn offline(of: &Path, wanted: &Wanted) -> Result<(), Failure> {
+/// Changes a pool that nobody serves, and tells so as its server would. Returns what else is set.
+fn unserved(of: &Path, wanted: &Wanted, new_id: bool) -> Result<Option<String>, Failure> {
+    let is_changed = *wanted != Wanted::default() && offline(of, wanted)?;
+    let id = match new_id {
+        true => Some(patiently(of, || Ok(Pool::renew_id(of)?))?),
+        false => None,
+    };
+    let id = id.map(|id| format!("id={id}"));
+    let words = wanted.words().into_iter().filter(|_| is_changed);
+    let words: Vec<String> = words.chain(id.clone()).collect();
+    if !words.is_empty() {
+        events::tell_alone(of, &was_set(&words));
+    }
+    Ok(id)
+}
+
+/// The event of a change.
+fn was_set(words: &[String]) -> String {
+    format!("`keepfs set` has changed this: {}", words.join(", "))
+}
+
+/// Whether a pool has these settings.
+fn is_as_wanted(settings: &Settings, has: &keepfs_store::Pool) -> bool {
+    settings.protect.is_none_or(|code| code == has.protect)
+        && settings.label.as_ref().is_none_or(|label| *label == has.label)
+}
+
+/// A pool that nobody serves is opened for it, and recovered if it was not closed. Whether anything is different.
+fn offline(of: &Path, wanted: &Wanted) -> Result<bool, Failure> {
     let settings = wanted.settings().ok_or_else(|| no_such(of))?;
     let pool: Pool = patiently(of, || Ok(Pool::open(of, &OpenOptions::default())?))?;
+    let is_changed = {
+        let store = pool.volume().store();
+        let has_mmp = store.mmp().unwrap_or(0);
+        !is_as_wanted(&settings, store.pool()) || wanted.mmp.is_some_and(|seconds| seconds != has_mmp)
+    };
     let set = pool.set(&settings);
     let protected = wanted
         .mmp
@@ -125,7 +149,8 @@ fn offline(of: &Path, wanted: &Wanted) -> Result<(), Failure> {
     let closed = pool.close();
     set?;
     protected.transpose()?;
-    Ok(closed?)
+    closed?;
+    Ok(is_changed)
 }
 
 fn no_such(of: &Path) -> Failure {

@@ -61,6 +61,50 @@ fn a_pool_that_is_not_mounted_changes_its_level_and_label() {
     }
 }
 
+/// What was changed is with the events of the pool, mounted or not.
+#[test]
+fn changes_are_told() {
+    let bed = Bed::new();
+    let told = |of: &Path| done(keepfs(["events"]).arg(of));
+    let times = |of: &Path, what: &str| told(of).matches(what).count();
+    set(&bed.pool(), &["label=tax", "protect=pq"]);
+    let changed = "`keepfs set` has changed this: protect=pq, label=tax\n";
+    assert_eq!(times(&bed.pool(), changed), 1, "{}", told(&bed.pool()));
+    // Nothing is different.
+    set(&bed.pool(), &["label=tax"]);
+    assert_eq!(times(&bed.pool(), "has changed this"), 1, "{}", told(&bed.pool()));
+    let new = done(keepfs(["set", "--new-id"]).arg(bed.pool()));
+    let id = new.trim_end().rsplit_once("id=").unwrap().1;
+    let events = told(&bed.pool());
+    assert!(events.contains(&format!("has changed this: id={id}\n")), "{events}");
+    if !possible() {
+        return;
+    }
+    bed.mount("");
+    for _ in 0..2 {
+        set(&bed.dir(), &["scrub-limit=10M"]);
+    }
+    assert_eq!(
+        times(&bed.dir(), "scrub-limit=10485760 bytes a second, before none"),
+        1,
+        "{}",
+        told(&bed.dir())
+    );
+    done(keepfs(["scrub", "limit"]).arg(bed.dir()));
+    assert_eq!(
+        times(&bed.dir(), "the limit of scrubs was changed"),
+        2,
+        "{}",
+        told(&bed.dir())
+    );
+    // What was told before is still there.
+    assert!(
+        told(&bed.dir()).contains("has changed this: id="),
+        "{}",
+        told(&bed.dir())
+    );
+}
+
 #[test]
 fn what_cannot_be_set_is_refused_with_a_reason() {
     let bed = Bed::new();

@@ -25,8 +25,18 @@ const NAME: &str = "keepfs";
 pub struct About {
     /// The pool, as it was named.
     pub pool: String,
-    /// The mount point.
+    /// The mount point, empty while it is not mounted.
     pub dir: String,
+}
+
+impl About {
+    /// What people call it by.
+    fn name(&self) -> &str {
+        match self.dir.is_empty() {
+            true => &self.pool,
+            false => &self.dir,
+        }
+    }
 }
 
 /// The log of the system.
@@ -94,12 +104,14 @@ impl System {
     fn for_journal(&self, event: &Event, fields: &[(String, String)]) -> Vec<u8> {
         let mut message = Vec::new();
         let mut put = |name: &str, value: &str| field(&mut message, name, value);
-        put("MESSAGE", &format!("{}: {}", self.about.dir, event.text));
+        put("MESSAGE", &format!("{}: {}", self.about.name(), event.text));
         put("PRIORITY", &priority(event).to_string());
         put("SYSLOG_FACILITY", &(FACILITY >> 3).to_string());
         put("SYSLOG_IDENTIFIER", NAME);
         put("KEEPFS_POOL", &self.about.pool);
-        put("KEEPFS_MOUNT", &self.about.dir);
+        if !self.about.dir.is_empty() {
+            put("KEEPFS_MOUNT", &self.about.dir);
+        }
         put("KEEPFS_PART", &event.part);
         for (name, value) in fields {
             put(&format!("KEEPFS_{}", name.to_ascii_uppercase()), value);
@@ -110,7 +122,7 @@ impl System {
     fn for_syslog(&self, event: &Event) -> Vec<u8> {
         let text = crate::cli::visible::one_line(&event.text).into_owned();
         let (number, process) = (FACILITY | priority(event), std::process::id());
-        format!("<{number}>{NAME}[{process}]: {}: {text}", self.about.dir).into_bytes()
+        format!("<{number}>{NAME}[{process}]: {}: {text}", self.about.name()).into_bytes()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::text;
 use super::{Found, Report};
+use crate::cli::properties;
 use keepfs_format::PAGE;
 use keepfs_fs::{Frames, ScrubError, ScrubState, Volume, Wish};
 use keepfs_store::Looked;
@@ -16,7 +17,7 @@ pub fn answer(volume: &Volume, words: &str) -> Option<Value> {
         "resume" => volume.scrub_resume(),
         "cancel" => volume.scrub_cancel(),
         "limit" => {
-            volume.scrub_limit(rest.parse().ok()?);
+            limit(volume, rest.parse().ok()?);
             Ok(())
         }
         "status" => return serde_json::to_value(report(volume)).ok(),
@@ -29,6 +30,17 @@ pub fn answer(volume: &Volume, words: &str) -> Option<Value> {
             "nothing": error == ScrubError::NothingToResume,
         }),
     })
+}
+
+/// Bounds what a scrub reads, bytes a second, 0 = by nothing. It is told, as other changes of a pool are.
+fn limit(volume: &Volume, bytes_per_s: u64) {
+    let before = volume.scrub_record().limit;
+    volume.scrub_limit(bytes_per_s);
+    if bytes_per_s != before {
+        let in_words = |limit| properties::of_scrub(limit).value;
+        let (now, before) = (in_words(bytes_per_s), in_words(before));
+        tracing::warn!("the limit of scrubs was changed: scrub-limit={now} bytes a second, before {before}");
+    }
 }
 
 fn wish(volume: &Volume, words: &str) -> Option<Wish> {

@@ -1,5 +1,6 @@
 //! The server's answers to `keepfs set` and `keepfs get`.
 
+use super::{is_as_wanted, was_set};
 use crate::cli::keep::lives::Mode;
 use crate::cli::properties::{self, Wanted};
 use crate::cli::status::Live;
@@ -21,7 +22,7 @@ impl Live {
         {
             return Some(json!({"error": error.to_string()}));
         }
-        let was_set = |words: &[String]| tracing::warn!("`keepfs set` has changed this: {}", words.join(", "));
+        let was_set = |words: &[String]| tracing::warn!("{}", was_set(words));
         if wanted.mmp.is_some() {
             let mmp = Wanted {
                 mmp: wanted.mmp,
@@ -29,8 +30,7 @@ impl Live {
             };
             was_set(&mmp.words());
         }
-        let as_wanted = settings.protect.is_none_or(|code| code == has.protect)
-            && settings.label.as_ref().is_none_or(|label| *label == has.label);
+        let as_wanted = is_as_wanted(&settings, has);
         if let Some(why) = self.cannot_change() {
             return Some(match as_wanted {
                 true => json!({}),
