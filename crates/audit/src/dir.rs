@@ -279,6 +279,7 @@ fn named(walk: &mut Walk<'_>, dir: &Dir, id: MetaId, offset: usize, entry: &Entr
     }
     let ino = entry.ino.get();
     let Some(facts) = walk.inodes.get_mut(&ino) else {
+        walk.dangling.add(ino, dir.ino);
         if !walk.is_hidden(ino) {
             walk.finding(Finding::EntryInode {
                 dir: dir.ino,

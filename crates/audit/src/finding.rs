@@ -1,8 +1,10 @@
 //! What can be wrong with a pool: one comparable value each, with a short code and one sentence.
 
 use core::fmt;
-use keepfs_format::MetaId;
+use keepfs_format::inode::PER_BLOCK;
+use keepfs_format::{MetaId, Space};
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -251,6 +253,53 @@ findings! {
 }
 
 impl Finding {
+    /// The inodes that it is about: of a metablock that is lost all that it may hold, or the one of `owners` that refers to it.
+    pub(crate) fn inodes(&self, owners: &BTreeMap<u64, u64>) -> Vec<u64> {
+        match *self {
+            Finding::LogData { ino, .. }
+            | Finding::LogUnbrought { ino, .. }
+            | Finding::Inode { ino, .. }
+            | Finding::Hole { ino, .. }
+            | Finding::HoleUnlisted { ino }
+            | Finding::InodeNumberClear { ino }
+            | Finding::InodePages { ino, .. }
+            | Finding::LinkCount { ino, .. }
+            | Finding::OrphanClear { ino }
+            | Finding::OrphanSet { ino }
+            | Finding::Unreached { ino }
+            | Finding::NodeMissing { owner: ino, .. }
+            | Finding::NodeTwice { owner: ino, .. }
+            | Finding::Node { owner: ino, .. }
+            | Finding::Leaf { dir: ino, .. }
+            | Finding::Entry { dir: ino, .. }
+            | Finding::EntryInode { dir: ino, .. }
+            | Finding::Slot { dir: ino, .. }
+            | Finding::DirectoryTwice { ino, .. }
+            | Finding::Parent { ino, .. }
+            | Finding::Entries { ino, .. }
+            | Finding::PageEntry { ino, .. }
+            | Finding::PageSystem { ino, .. }
+            | Finding::PageBeyond { ino, .. }
+            | Finding::DataBad { ino, .. }
+            | Finding::DataLost { ino, .. }
+            | Finding::DataTail { ino, .. }
+            | Finding::Staged { ino, .. }
+            | Finding::Xattr { ino, .. } => vec![ino],
+            Finding::Metablock { id, .. } | Finding::MetaLost { id } | Finding::Header { id, .. } => {
+                match id.0.space() {
+                    Some(Space::Inodes) => {
+                        let first = id.0.index().saturating_mul(PER_BLOCK);
+                        (first..first.saturating_add(PER_BLOCK))
+                            .filter(|ino| *ino != 0)
+                            .collect()
+                    }
+                    _ => owners.get(&id.0.0).copied().into_iter().collect(),
+                }
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether it is about one page of file data, of which a pool has more than of all else.
     pub(crate) fn is_of_data(&self) -> bool {
         matches!(

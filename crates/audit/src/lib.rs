@@ -33,6 +33,7 @@ mod links;
 mod map;
 pub mod mend;
 mod node;
+mod paths;
 mod plog;
 mod pool;
 pub mod read;
@@ -47,7 +48,8 @@ mod xattr;
 
 pub use finding::{Finding, Metablock, Severity};
 pub use image::Image;
-pub use report::{Counts, Report};
+pub use paths::{about, whose};
+pub use report::{Counts, File, Report};
 pub use walk::{Options, walk};
 
 /// The bytes of one page.

@@ -16,6 +16,7 @@ mod tree;
 
 use crate::finding::{Finding, Severity};
 use crate::image::Image;
+use crate::paths::{about, whose};
 use crate::pool::{Load, Pool};
 use crate::replay::{self, Replayed};
 use crate::report::{Report, Sink};
@@ -207,7 +208,7 @@ fn laid_out(
     let writes = layout::lay_out(&mut mender)?;
     Ok(Laid {
         given_up: mender.given.entries(),
-        actions: mender.actions,
+        actions: mender.sentences(),
         writes,
     })
 }
@@ -284,7 +285,7 @@ pub(crate) struct Mender<'i> {
     log: LogEnd,
     /// Greatest generation of a superblock that anything tells of.
     generation: u64,
-    actions: Vec<String>,
+    actions: Vec<Action>,
     given: Given,
     /// Inodes that a walk found something wrong about.
     flagged: BTreeSet<u64>,
@@ -293,6 +294,13 @@ pub(crate) struct Mender<'i> {
     seq: u64,
     /// Nodes that may still be made to mark lost pages; None: not yet known.
     marks: Option<u64>,
+}
+
+/// Something that will be different.
+struct Action {
+    sentence: String,
+    /// The inode that it is about.
+    ino: Option<u64>,
 }
 
 /// Where the log ends.
@@ -378,7 +386,25 @@ impl<'i> Mender<'i> {
     }
 
     pub fn act(&mut self, sentence: String) {
-        self.actions.push(sentence);
+        self.actions.push(Action { sentence, ino: None });
+    }
+
+    /// Something about an inode, which is told with its path.
+    pub fn act_on(&mut self, ino: u64, sentence: String) {
+        self.given.wants(ino);
+        self.actions.push(Action {
+            sentence,
+            ino: Some(ino),
+        });
+    }
+
+    /// What will be different, with the paths of before.
+    fn sentences(&self) -> Vec<String> {
+        let sentence = |action: &Action| {
+            let file = action.ino.map(|ino| whose(ino, &self.given.path(ino)));
+            about(file.into_iter().collect(), &action.sentence)
+        };
+        self.actions.iter().map(sentence).collect()
     }
 
     pub fn pool(&mut self) -> &mut Pool<'i> {
@@ -476,7 +502,7 @@ impl<'i> Mender<'i> {
         let findings = self.look();
         let errors = findings.iter().filter(|f| f.severity() == Severity::Error);
         let mut left: Vec<String> = errors.take(3).map(ToString::to_string).collect();
-        left.extend(self.actions.iter().rev().take(3).cloned());
+        left.extend(self.actions.iter().rev().take(3).map(|action| action.sentence.clone()));
         Err(Refusal::Endless(left.join("; ")))
     }
 
@@ -558,9 +584,10 @@ impl<'i> Mender<'i> {
     fn unstage(&mut self, ino: u64, index: u64) {
         if self.walk.stage.pages.remove(&(ino, index)).is_some() {
             self.given.pages(ino, index, index);
-            self.act(format!(
-                "page {index} of inode {ino}, which the log has, belongs to no file and is dropped"
-            ));
+            self.act_on(
+                ino,
+                format!("page {index} of inode {ino}, which the log has, belongs to no file and is dropped"),
+            );
         }
     }
 

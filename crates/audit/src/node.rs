@@ -16,7 +16,9 @@ pub(crate) fn follow(walk: &mut Walk<'_>, id: u64, owner: u64, kinds: &[Kind]) -
     };
     match load {
         Load::Gone(_) => walk.finding(Finding::NodeMissing { id: id.into(), owner }),
-        Load::Bad => {}
+        Load::Bad => {
+            walk.owners.insert(id.0, owner);
+        }
         Load::Live(_) if !walk.nodes.add(id.index()) => {
             walk.finding(Finding::NodeTwice { id: id.into(), owner });
         }

@@ -1,8 +1,10 @@
 //! What a walk gives: findings and counts.
 
 use crate::finding::{Finding, Severity};
+use crate::paths::{about, whose};
 use core::fmt;
-use serde::{Serialize, Serializer, ser::SerializeSeq};
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+use std::collections::BTreeMap;
 
 /// What the walk met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -34,7 +36,7 @@ pub struct Counts {
 }
 
 /// The result of a walk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Generation of the superblock that was used; 0 if none was found.
     pub generation: u64,
@@ -47,15 +49,47 @@ pub struct Report {
     /// What was met.
     pub counts: Counts,
     /// What is wrong, in the order in which it was found.
-    #[serde(serialize_with = "lines")]
     pub findings: Vec<Finding>,
     /// Findings beyond [`crate::Options::limit`], not kept.
     pub dropped: u64,
     /// Of them errors.
     pub dropped_errors: u64,
+    /// Paths of the inodes that findings are about, as far as names lead there.
+    pub(crate) paths: BTreeMap<u64, String>,
+    /// Inodes that refer to nodes which cannot be read, by these.
+    pub(crate) owners: BTreeMap<u64, u64>,
+}
+
+/// A file that a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct File<'r> {
+    /// Its number.
+    pub inode: u64,
+    /// Its path; not there if none is known.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub path: &'r str,
 }
 
 impl Report {
+    /// The files that a finding of this report is about; of a metablock of inodes those that have a path.
+    pub fn files(&self, finding: &Finding) -> Vec<File<'_>> {
+        let inodes = finding.inodes(&self.owners);
+        let is_one = inodes.len() == 1;
+        let files = inodes.into_iter().map(|inode| File {
+            inode,
+            path: self.paths.get(&inode).map_or("", String::as_str),
+        });
+        files.filter(|file| is_one || !file.path.is_empty()).collect()
+    }
+
+    /// A finding of this report in a sentence that names the files, and its code.
+    pub fn line(&self, finding: &Finding) -> String {
+        let files = self.files(finding).into_iter();
+        let files = files.map(|file| whose(file.inode, file.path)).collect();
+        let sentence = about(files, &finding.to_string());
+        format!("{}: {sentence} [{}]", finding.severity(), finding.code())
+    }
+
     /// Whether no finding is an [`Severity::Error`] (S-21.7). Notes and warnings do not count.
     pub fn is_sound(&self) -> bool {
         self.error_count() == 0
@@ -92,7 +126,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
-            writeln!(f, "{}: {finding} [{}]", finding.severity(), finding.code())?;
+            writeln!(f, "{}", self.line(finding))?;
         }
         if let Some(rest) = self.rest() {
             writeln!(f, "{rest}")?;
@@ -121,19 +155,29 @@ struct Line<'a> {
     text: String,
     #[serde(flatten)]
     finding: &'a Finding,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<File<'a>>,
 }
 
-fn lines<S: Serializer>(findings: &[Finding], to: S) -> Result<S::Ok, S::Error> {
-    let mut seq = to.serialize_seq(Some(findings.len()))?;
-    for finding in findings {
-        let (severity, text) = (finding.severity(), finding.to_string());
-        seq.serialize_element(&Line {
-            severity,
-            text,
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let line = |finding| Line {
+            severity: Finding::severity(finding),
+            text: finding.to_string(),
             finding,
-        })?;
+            files: self.files(finding),
+        };
+        let mut fields = to.serialize_struct("Report", 8)?;
+        fields.serialize_field("generation", &self.generation)?;
+        fields.serialize_field("clean", &self.clean)?;
+        fields.serialize_field("log_groups", &self.log_groups)?;
+        fields.serialize_field("seq", &self.seq)?;
+        fields.serialize_field("counts", &self.counts)?;
+        fields.serialize_field("findings", &self.findings.iter().map(line).collect::<Vec<_>>())?;
+        fields.serialize_field("dropped", &self.dropped)?;
+        fields.serialize_field("dropped_errors", &self.dropped_errors)?;
+        fields.end()
     }
-    seq.end()
 }
 
 /// Where findings go while the walk is under way. So many are kept of each class: of a pool with many lost pages the errors are

@@ -4,6 +4,7 @@ use crate::bitmap::Set;
 use crate::finding::Finding;
 use crate::image::Image;
 use crate::inode::Facts;
+use crate::paths::{self, Dangling};
 use crate::plog;
 use crate::pool::{Load, Pool};
 use crate::replay::{self, Replayed};
@@ -82,6 +83,10 @@ pub(crate) struct Walk<'i> {
     pub blind: Blind,
     /// Every live inode.
     pub inodes: HashMap<u64, Facts>,
+    /// Names that lead to none of these.
+    pub dangling: Dangling,
+    /// Inodes that refer to nodes which cannot be read, by these.
+    pub owners: BTreeMap<u64, u64>,
     /// Numbers on the hidden list.
     pub orphans: Set,
     /// Nodes that an inode or node refers to.
@@ -117,6 +122,8 @@ impl<'i> Walk<'i> {
                 ..Blind::default()
             },
             inodes: HashMap::new(),
+            dangling: Dangling::default(),
+            owners: BTreeMap::new(),
             orphans: Set::default(),
             nodes: Set::default(),
             system: Set::default(),
@@ -186,6 +193,12 @@ impl<'i> Walk<'i> {
 
     fn report(mut self) -> Report {
         self.counts.staged_pages = self.stage.pages.len() as u64;
+        let findings = &self.pool.sink.findings;
+        let wanted = findings
+            .iter()
+            .flat_map(|finding| finding.inodes(&self.owners))
+            .collect();
+        let paths = paths::of(&mut self, &wanted);
         self.counts.metablocks = Space::ALL.iter().map(|space| self.pool.live(*space).len() as u64).sum();
         Report {
             generation: self.pool.sb.generation.get(),
@@ -196,6 +209,8 @@ impl<'i> Walk<'i> {
             findings: self.pool.sink.findings,
             dropped: self.pool.sink.dropped,
             dropped_errors: self.pool.sink.dropped_errors,
+            paths,
+            owners: self.owners,
         }
     }
 }

@@ -34,6 +34,7 @@ pub use errors::Error;
 pub use inject::{Field, Part};
 pub use keepfs_store::{Answered, Remains, Resumed};
 pub use keepfs_store::{FormatOptions, StoreOptions};
+pub use paths::Named;
 pub use resume::Answer;
 pub use scrub::{DataPlace, Frames, Phase, Record as ScrubRecord, ScrubError, ScrubOptions, State as ScrubState, Wish};
 pub use volume::{AccessTimes, Clock, Volume, VolumeOptions};

@@ -1,9 +1,13 @@
 //! Paths of inodes, for people who are told of damage: files do not know their names, so the tree is walked, each directory once
 //! (S-6.6 lets none have two names, an image may).
 
+use crate::inode;
 use crate::volume::Volume;
+use keepfs_format::history::{Event, Lasting};
 use keepfs_vfs::{FileKind, Ino, Vfs};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
 
 /// Names that a walk looks at, at most.
 const NAMES_MAX: usize = 1_000_000;
@@ -11,10 +15,48 @@ const NAMES_MAX: usize = 1_000_000;
 const PATH_MAX: usize = 1024;
 /// Most bytes of paths of directories that wait to be looked at; what is beyond is passed over.
 const WAITING_MAX: usize = 16 << 20;
+/// An inode that no path was found of is not searched for again before.
+const SEARCH_AGAIN: Duration = Duration::from_secs(60);
+/// Inodes of events whose paths are remembered.
+const KNOWN_MAX: usize = 4096;
+
+/// A file that an event is about (S-18.9).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    /// Its number.
+    pub inode: u64,
+    /// A path of it, or, if it leads to the inode no more, the one that it had; empty if none is known.
+    pub path: String,
+    /// Whether the path leads to it now.
+    pub is_there: bool,
+}
+
+/// What was found when the tree was searched for inodes of events.
+#[derive(Default)]
+pub(crate) struct KnownPaths(Mutex<BTreeMap<u64, Known>>);
+
+/// A path of an inode.
+#[derive(Clone)]
+struct Known {
+    /// Empty: none was ever found.
+    path: String,
+    /// Whether it leads there now.
+    is_there: bool,
+    /// When the inode with this path was made, seconds since 1970.
+    born: i64,
+    /// When the tree was searched last and no path was found.
+    missed: Option<Instant>,
+}
 
 impl Volume {
     /// A path of each of these inodes that the walk comes upon; directories that cannot be read are passed over.
     pub fn paths_of(&self, wanted: &BTreeSet<u64>) -> BTreeMap<u64, String> {
+        self.paths_until(wanted, None).0
+    }
+
+    /// The same, and whether the walk was not cut short at `until`.
+    fn paths_until(&self, wanted: &BTreeSet<u64>, until: Option<Instant>) -> (BTreeMap<u64, String>, bool) {
+        let is_over = || until.is_some_and(|until| Instant::now() >= until);
         let mut found = BTreeMap::new();
         if wanted.contains(&1) {
             found.insert(1, "/".to_owned());
@@ -26,6 +68,9 @@ impl Volume {
             waiting -= path.len();
             if found.len() == wanted.len() || names >= NAMES_MAX {
                 break;
+            }
+            if is_over() {
+                return (found, false);
             }
             let mut look = |entry: keepfs_vfs::DirEntry<'_>| {
                 names += 1;
@@ -41,12 +86,12 @@ impl Volume {
                     waiting += path.len();
                     directories.push_back((entry.ino.0, path));
                 }
-                names < NAMES_MAX
+                names < NAMES_MAX && !(names % 1024 == 0 && is_over())
             };
             // What cannot be listed may be what is damaged.
             let _ = self.readdir(Ino(ino), 0, &mut look);
         }
-        found
+        (found, true)
     }
 
     /// The inode that a path from the root leads to; `None` too if that cannot be read. Nobody is counted as having looked it up.
@@ -77,5 +122,115 @@ impl Volume {
         }
         history.name(&paths);
         paths.into_keys().collect()
+    }
+
+    /// The files that each of these events is about, of several those with a path (S-18.9). Paths that are remembered are held against
+    /// the tree; for other inodes it is searched, no longer than `patience`.
+    pub fn files_of(&self, events: &[Event], patience: Duration) -> Vec<Vec<Named>> {
+        let until = Instant::now() + patience;
+        let damage = self.store().history().damage();
+        let inodes: Vec<Vec<u64>> = events.iter().map(|event| event.inodes(&damage)).collect();
+        let wanted: BTreeSet<u64> = inodes.iter().flatten().copied().collect();
+        let named = self.named(&wanted, &damage, until);
+        let of_event = |(event, inodes): (&Event, Vec<u64>)| {
+            let is_one = inodes.len() == 1;
+            let file = |inode: u64| {
+                // Its number was another file's before.
+                let known = named.get(&inode).filter(|known| known.born <= event.seconds);
+                Named {
+                    inode,
+                    path: known.map_or_else(String::new, |known| known.path.clone()),
+                    is_there: known.is_some_and(|known| known.is_there),
+                }
+            };
+            let files = inodes.into_iter().map(file);
+            files.filter(|file| is_one || !file.path.is_empty()).collect()
+        };
+        events.iter().zip(inodes).map(of_event).collect()
+    }
+
+    /// A path of each of these inodes, as far as one is known.
+    fn named(&self, wanted: &BTreeSet<u64>, damage: &[Lasting], until: Instant) -> BTreeMap<u64, Known> {
+        // Somebody else may be searching; what is known without is told then.
+        let mut remembered = self.known_paths.0.try_lock_until(until);
+        let mut named = BTreeMap::new();
+        for ino in wanted {
+            let known = remembered.as_ref().and_then(|all| all.get(ino));
+            let listed = damage.iter().filter(|entry| entry.inode == *ino && !entry.is_of_gone());
+            let paths = known.map(|known| &known.path).into_iter();
+            let mut paths = paths
+                .chain(listed.map(|entry| &entry.path))
+                .filter(|path| !path.is_empty());
+            let first = paths.clone().next().cloned();
+            let right = paths.find(|path| self.inode_at(path) == Some(*ino));
+            let known = match (right, known) {
+                (Some(path), _) => Some(self.known(*ino, path)),
+                (None, Some(known)) => Some(Known {
+                    is_there: false,
+                    ..known.clone()
+                }),
+                (None, None) => first.map(|path| Known {
+                    path,
+                    is_there: false,
+                    born: i64::MIN,
+                    missed: None,
+                }),
+            };
+            named.extend(known.map(|known| (*ino, known)));
+        }
+        let Some(remembered) = &mut remembered else {
+            return named;
+        };
+        let is_to_be_found = |ino: &u64| {
+            let known = named.get(ino);
+            known.is_none_or(|k| !k.is_there && k.missed.is_none_or(|at| at.elapsed() >= SEARCH_AGAIN))
+        };
+        let lacking: BTreeSet<u64> = wanted.iter().copied().filter(is_to_be_found).collect();
+        if lacking.is_empty() {
+            return named;
+        }
+        let (found, is_whole) = self.paths_until(&lacking, Some(until));
+        for ino in lacking {
+            match found.get(&ino) {
+                Some(path) => {
+                    named.insert(ino, self.known(ino, path));
+                }
+                None if is_whole => {
+                    let none = Known {
+                        path: String::new(),
+                        is_there: false,
+                        born: i64::MIN,
+                        missed: None,
+                    };
+                    named.entry(ino).or_insert(none).missed = Some(Instant::now());
+                }
+                None => {}
+            }
+        }
+        if remembered.len() + named.len() > KNOWN_MAX {
+            remembered.clear();
+        }
+        remembered.extend(named.iter().map(|(ino, known)| (*ino, known.clone())));
+        let is_older = |(ino, _): &(&u64, &String)| {
+            let born = named.get(*ino).map_or(i64::MIN, |known| known.born);
+            damage.iter().all(|entry| entry.inode != **ino || born <= entry.last)
+        };
+        let of_damage = found.iter().filter(is_older);
+        let of_damage = of_damage.map(|(ino, path)| (*ino, path.clone())).collect();
+        self.store().history().name(&of_damage);
+        named
+    }
+
+    /// A path that leads to an inode now.
+    fn known(&self, ino: u64, path: &str) -> Known {
+        let _lock = self.locks.shared(ino);
+        let inode = self.see(|view| inode::live(view, ino));
+        Known {
+            path: path.to_owned(),
+            is_there: true,
+            // What cannot be read is what is damaged, and was there.
+            born: inode.map_or(i64::MIN, |inode| inode.btime.get()),
+            missed: None,
+        }
     }
 }

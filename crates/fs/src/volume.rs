@@ -9,6 +9,7 @@ use crate::locks::Locks;
 use crate::lookups::Lookups;
 use crate::maintain::Worker;
 use crate::orphan::Orphans;
+use crate::paths::KnownPaths;
 use crate::scrub::{ScrubOptions, Scrubber, Scrubs};
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_media::Device;
@@ -125,6 +126,7 @@ pub struct Volume {
     pub(crate) worker: Worker,
     pub(crate) lost: LostPages,
     pub(crate) known_bad: KnownBad,
+    pub(crate) known_paths: KnownPaths,
     pub(crate) hidden: Hidden,
     pub(crate) scrubs: Scrubs,
     pub(crate) scrubber: Scrubber,
@@ -188,6 +190,7 @@ impl Volume {
             worker: Worker::default(),
             lost: LostPages::default(),
             known_bad: KnownBad::default(),
+            known_paths: KnownPaths::default(),
             hidden: Hidden::default(),
             scrubs: Scrubs::new(options.scrub),
             scrubber: Scrubber::default(),

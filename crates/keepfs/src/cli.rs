@@ -9,6 +9,7 @@ mod borrowed;
 mod check;
 mod clients;
 mod completion;
+mod concerned;
 mod confine;
 mod control;
 mod create;

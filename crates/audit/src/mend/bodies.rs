@@ -53,7 +53,7 @@ impl Mender<'_> {
         }
         if wrong_hole(&inode, kind).is_some() {
             inode.body_area.fill(0);
-            self.act(format!("the pending hole of inode {ino} is given up"));
+            self.act_on(ino, format!("the pending hole of inode {ino} is given up"));
         }
         let mut file = File {
             ino,
@@ -98,10 +98,13 @@ impl Mender<'_> {
             }
         }
         if file.unknown > 0 {
-            self.act(format!(
-                "a part of inode {ino} is an older version: {} pages that it does not have are lost",
-                file.unknown
-            ));
+            self.act_on(
+                ino,
+                format!(
+                    "a part of inode {ino} is an older version: {} pages that it does not have are lost",
+                    file.unknown
+                ),
+            );
         }
         if let Some((first, last)) = file.span.filter(|_| !file.is_nameless) {
             self.given().pages(ino, first, last);
@@ -110,22 +113,21 @@ impl Mender<'_> {
             let last = inode.size.get().div_ceil(PAGE as u64).saturating_sub(1);
             self.given().pages(ino, file.end, last.max(file.end));
             inode.size = (file.end * PAGE as u64).into();
-            self.act(format!(
+            self.act_on(ino, format!(
                 "inode {ino} is cut to {} bytes: what lay behind is lost, and to mark it so takes more room than the pool can give",
                 file.end * PAGE as u64
             ));
         }
         if file.lost > 0 {
-            self.act(format!(
-                "{} pages of inode {ino} are lost, reading them gives EIO",
-                file.lost
-            ));
+            self.act_on(
+                ino,
+                format!("{} pages of inode {ino} are lost, reading them gives EIO", file.lost),
+            );
         } else if !file.is_cut && inode.pages.get() != file.pages {
-            self.act(format!(
-                "inode {ino} has {} pages, not {}",
-                file.pages,
-                inode.pages.get()
-            ));
+            self.act_on(
+                ino,
+                format!("inode {ino} has {} pages, not {}", file.pages, inode.pages.get()),
+            );
         }
         inode.pages = file.pages.into();
         self.store(ino, &inode);
@@ -280,7 +282,7 @@ impl Mender<'_> {
         inode.xattr_area.fill(0);
         self.store(ino, inode);
         self.given().metadata(ino, block_of(ino).0);
-        self.act(format!("the extended attributes of inode {ino} are lost"));
+        self.act_on(ino, format!("the extended attributes of inode {ino} are lost"));
     }
 
     fn chain(&mut self, ino: u64, mut next: u64) -> Option<Vec<u8>> {

@@ -87,7 +87,10 @@ impl Mender<'_> {
             self.new_directory(ino, u32::from(DIR) << 12 | 0o700, ROOT);
             self.flagged.insert(ino);
             self.given().metadata(ino, block_of(ino).0);
-            self.act(format!("directory {ino} is made again from its entries, owned by root"));
+            self.act_on(
+                ino,
+                format!("directory {ino} is made again from its entries, owned by root"),
+            );
         }
         if self
             .inode(ROOT)
@@ -139,7 +142,7 @@ impl Mender<'_> {
             ),
             false => format!("inode {ino} gets a {} that is allowed", fields.join(", a ")),
         };
-        self.act(text);
+        self.act_on(ino, text);
     }
 
     /// What of a metablock is the same in all of its kind: the fields of its header that nothing is known by, and the unused end of
@@ -177,10 +180,13 @@ impl Mender<'_> {
         if cur.is_some() {
             self.given().file(ino, None);
         }
-        self.act(match cur {
-            Some(_) => format!("what stands in the slot of inode {ino} is garbage, and is cleared"),
-            None => format!("the slot of inode {ino} holds none, and is cleared"),
-        });
+        self.act_on(
+            ino,
+            match cur {
+                Some(_) => format!("what stands in the slot of inode {ino} is garbage, and is cleared"),
+                None => format!("the slot of inode {ino} holds none, and is cleared"),
+            },
+        );
     }
 
     /// The header of a node, if it can be read.

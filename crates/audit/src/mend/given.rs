@@ -6,7 +6,7 @@ use super::names::Model;
 use crate::inode::DIR;
 use keepfs_format::PAGE;
 use keepfs_format::history::{GIVEN_UP, Lasting, REPAIR};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The place of the log, and the deed that leaves it as it is (S-18.5).
 const LOG: u8 = 6;
@@ -27,6 +27,8 @@ pub(super) struct Given {
     /// The first name that was met of a directory, or of an inode of which something is given up.
     names: HashMap<u64, Place>,
     log: Option<(u64, u64)>,
+    /// Inodes that people are told of, though nothing of them is given up.
+    wanted: BTreeSet<u64>,
 }
 
 impl Given {
@@ -60,9 +62,15 @@ impl Given {
         self.log = Some((group, proved.into()));
     }
 
-    /// Learns names before any is taken away.
+    /// People are told of this inode.
+    pub fn wants(&mut self, ino: u64) {
+        self.wanted.insert(ino);
+    }
+
+    /// Learns names; those that were learned before, when none was taken away yet, stay.
     pub fn learn(&mut self, model: &Model) {
-        let wanted: HashSet<u64> = self.parts.keys().map(|(ino, ..)| *ino).collect();
+        let given = self.parts.keys().map(|(ino, ..)| *ino);
+        let wanted: HashSet<u64> = given.chain(self.wanted.iter().copied()).collect();
         for (dir, name) in super::names::all_names(model) {
             if model.kinds.get(&name.ino) == Some(&DIR) || wanted.contains(&name.ino) {
                 self.names.entry(name.ino).or_insert_with(|| (dir, name.name.clone()));
@@ -71,7 +79,7 @@ impl Given {
     }
 
     /// The path of an inode; empty if no names lead to it from the root.
-    fn path(&self, ino: u64) -> String {
+    pub fn path(&self, ino: u64) -> String {
         if ino == ROOT {
             return "/".into();
         }

@@ -45,6 +45,8 @@ impl Mender<'_> {
         for ino in &model.dirty {
             self.rebuild(*ino, model.names.get(ino).map_or(&[], Vec::as_slice));
         }
+        // What is told of since, and what has a name only now.
+        self.given().learn(&model);
         Ok(counted || model.is_buried || !model.dirty.is_empty())
     }
 
@@ -145,13 +147,18 @@ impl Mender<'_> {
                     None
                 };
                 if let Some(why) = why {
-                    if kind.is_none() && is_name(&name.name) {
+                    let is_gone = kind.is_none() && is_name(&name.name);
+                    if is_gone {
                         gone.push((name.ino, (*dir, name.name.clone())));
                     }
                     let shown = String::from_utf8_lossy(&name.name).into_owned();
-                    actions.push(format!(
-                        "name {shown:?} of directory {dir} (inode {}) is removed: {why}",
-                        name.ino
+                    let about = if is_gone { name.ino } else { *dir };
+                    actions.push((
+                        about,
+                        format!(
+                            "name {shown:?} of directory {dir} (inode {}) is removed: {why}",
+                            name.ino
+                        ),
                     ));
                     model.dirty.insert(*dir);
                     return false;
@@ -163,7 +170,9 @@ impl Mender<'_> {
                 true
             });
         }
-        actions.into_iter().for_each(|action| self.act(action));
+        for (about, action) in actions {
+            self.act_on(about, action);
+        }
         for (ino, name) in gone {
             self.given().file(ino, Some(name));
         }
@@ -298,7 +307,7 @@ impl Mender<'_> {
                 self.store(ino, &inode);
                 if inode.nlink != before.nlink && self.walk.inodes.contains_key(&ino) {
                     let (now, was) = (inode.nlink.get(), before.nlink.get());
-                    self.act(format!("inode {ino} has {now} links, not {was}"));
+                    self.act_on(ino, format!("inode {ino} has {now} links, not {was}"));
                 }
             }
         }
@@ -312,7 +321,7 @@ impl Mender<'_> {
         inode.root = root.into();
         inode.entries = (names.len() as u64).into();
         self.store(ino, &inode);
-        self.act(format!("directory {ino} is made anew with {} names", names.len()));
+        self.act_on(ino, format!("directory {ino} is made anew with {} names", names.len()));
     }
 }
 

@@ -19,7 +19,7 @@ impl Mender<'_> {
             ] {
                 if parts.kinds.contains(&(kind as u8)) {
                     self.given().metadata(ino, block_of(ino).0);
-                    self.act(format!("{what} {ino} is an older version, the newest one is lost"));
+                    self.act_on(ino, format!("{what} {ino} is an older version, the newest one is lost"));
                 }
             }
             if parts.kinds.contains(&(Kind::BlockMap as u8)) {

@@ -10,5 +10,6 @@ mod hostile;
 mod log;
 mod mend;
 mod older;
+mod paths;
 mod salvage;
 mod sample;

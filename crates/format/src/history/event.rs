@@ -1,6 +1,7 @@
 //! One event (S-18.5).
 
-use super::{Reader, short};
+use super::{Lasting, Reader, is_lost, short};
+use crate::{MetaId, PAGE, Space, inode};
 
 /// Most bytes of what stood and of what was found that an event keeps.
 pub const SHOWN: usize = 64;
@@ -42,7 +43,47 @@ pub struct Event {
     pub text: String,
 }
 
+/// Places whose id is a metablock: a frame, and a copy on the device.
+const OF_METABLOCKS: [u8; 2] = [1, 2];
+/// Places whose id is an inode: a page of a file on the device, and one that is staged.
+const OF_PAGES: [u8; 2] = [3, 8];
+/// The place of transactions.
+const TRANSACTION: u8 = 5;
+
 impl Event {
+    /// The inodes that it is about, as far as it and the list of damages tell (S-18.9): of a metablock the owner of a node, and the
+    /// inodes whose bytes were wrong, or all that it may hold if it is lost and nothing tells which.
+    pub fn inodes(&self, damage: &[Lasting]) -> Vec<u64> {
+        let id = MetaId(self.id);
+        if OF_PAGES.contains(&self.place) || self.place == TRANSACTION && id.space().is_none() && id.as_map().is_none()
+        {
+            return [self.id].into_iter().filter(|ino| *ino != 0).collect();
+        }
+        if !OF_METABLOCKS.contains(&self.place) {
+            return Vec::new();
+        }
+        let told = damage.iter().filter(|entry| {
+            let is_then = (entry.first..=entry.last).contains(&self.seconds);
+            (entry.place, entry.id) == (self.place, self.id) && entry.inode != 0 && is_then
+        });
+        let mut inodes: Vec<u64> = told.map(|entry| entry.inode).collect();
+        if inodes.is_empty() && id.space() == Some(Space::Inodes) {
+            let (from, to) = match (self.length, is_lost(self.done)) {
+                (0, true) => (0, PAGE),
+                _ => (self.offset as usize, self.offset.saturating_add(self.length) as usize),
+            };
+            let first = inode::at(id, 0);
+            let slots = (first..first + inode::PER_BLOCK).filter(|ino| *ino != 0);
+            inodes.extend(slots.filter(|ino| {
+                let slot = inode::offset_of(*ino);
+                slot < to && from < slot + inode::SIZE
+            }));
+        }
+        inodes.sort_unstable();
+        inodes.dedup();
+        inodes
+    }
+
     /// Adds the encoded event.
     pub fn encode(&self, to: &mut Vec<u8>) {
         let (old, new) = (

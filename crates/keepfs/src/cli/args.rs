@@ -333,6 +333,9 @@ pub struct Grow {
 
 /// `keepfs check`.
 #[derive(Fields, Debug)]
+#[command(
+    after_help = "Findings are told with the file that they are about, as PATH (inode N), or as inode N (no path known) where no names lead to it."
+)]
 pub struct Check {
     /// The pool
     pub pool: PathBuf,
@@ -411,8 +414,13 @@ pub enum What {
     Plog,
 }
 
+/// What a path means where damage is told.
+const PATHS: &str = "Files are told as PATH (inode N), the path that they have now; as inode N, which was PATH, if none leads there \
+any more: what is at PATH then is another file; as inode N (no path known) if none was found.";
+
 /// `keepfs events`.
 #[derive(Fields, Debug)]
+#[command(after_help = PATHS)]
 pub struct Events {
     /// The mount point or the pool
     #[arg(add = ArgValueCompleter::new(values::mounted))]
@@ -491,6 +499,7 @@ pub struct Damage {
 #[derive(Subcommand, Debug)]
 pub enum DamageWhat {
     /// Show what was damaged and what was done; exit code 1 if something is lost
+    #[command(after_help = PATHS)]
     List {
         /// The mount point or the pool
         of: PathBuf,

@@ -81,7 +81,7 @@ fn tell(args: &Check, report: &Report, known: &[Damaged]) {
         println!("note: looked at without keeping writers out; what changed meanwhile may show as findings");
     }
     for finding in &report.findings {
-        say!("{}: {finding} [{}]", severity(finding), finding.code());
+        say!("{}", report.line(finding));
     }
     if let Some(rest) = report.rest() {
         println!("{rest}");
@@ -103,14 +103,6 @@ fn tell(args: &Check, report: &Report, known: &[Damaged]) {
             "the two copies of {} metablocks lie close to each other: with free space, writing and `keepfs scrub` move them apart",
             report.counts.close_copies
         );
-    }
-}
-
-fn severity(finding: &Finding) -> &'static str {
-    match finding.severity() {
-        keepfs_audit::Severity::Note => "note",
-        keepfs_audit::Severity::Warning => "warning",
-        keepfs_audit::Severity::Error => "error",
     }
 }
 

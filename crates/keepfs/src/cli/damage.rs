@@ -43,11 +43,9 @@ pub fn line(entry: &Damaged) -> String {
             times::told(entry.last_s)
         );
     }
-    let whose = match (&entry.path[..], &entry.was[..], entry.inode) {
-        ("", _, 0) => "the pool".to_owned(),
-        ("", "", inode) => format!("inode {inode}"),
-        ("", was, inode) => format!("inode {inode}, which was {was}"),
-        (path, _, inode) => format!("{path} (inode {inode})"),
+    let whose = match (&entry.path[..], entry.inode) {
+        ("", 0) => "the pool".to_owned(),
+        (path, inode) => history::whose(inode, path, &entry.was),
     };
     let what = match &entry.metablock {
         Some(id) if entry.from != 0 => format!(

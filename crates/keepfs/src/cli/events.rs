@@ -92,7 +92,7 @@ fn line(event: &Noticed) -> String {
         times::told(event.time_s),
         event.verdict,
         event.number,
-        event.text
+        event.sentence()
     ))
 }
 
@@ -208,11 +208,7 @@ fn kept(pool: PathBuf, device: &Path, server: Server) -> Result<Answer, Failure>
         server,
         last_words: None,
         events,
-        history: history::on_device(device)?
-            .events
-            .into_iter()
-            .map(Noticed::from)
-            .collect(),
+        history: history::events_on_device(device)?,
     })
 }
 

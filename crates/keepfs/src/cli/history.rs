@@ -6,15 +6,19 @@ use super::image::DeviceImage;
 use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::unserved::Unserved;
+use super::visible;
 use keepfs_audit::read::View;
 use keepfs_audit::{Image, history as offline};
 use keepfs_format::MetaId;
 use keepfs_format::history::{Event, Lasting, REPAIR, is_lost as is_lost_by};
-use keepfs_fs::Volume;
+use keepfs_fs::{Named, Volume};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
+use std::time::Duration;
 
 /// Names of places by their number (S-18.5).
 const PLACES: [&str; 10] = [
@@ -122,9 +126,62 @@ pub struct Noticed {
     pub new: String,
     /// All of it in a sentence.
     pub text: String,
+    /// The files that it is about, as far as they are known (S-18.9).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<Concerned>,
+}
+
+/// A file that an event is about.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Concerned {
+    /// Its number.
+    pub inode: u64,
+    /// Its path; not there if unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// The path that it had, where it leads to it no more.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub was: String,
+}
+
+impl Concerned {
+    fn new(inode: u64, path: String, is_there: bool) -> Concerned {
+        let (path, was) = now_or_once(path, is_there);
+        Concerned { inode, path, was }
+    }
+}
+
+impl From<Named> for Concerned {
+    fn from(named: Named) -> Concerned {
+        Concerned::new(named.inode, named.path, named.is_there)
+    }
+}
+
+/// A path that leads to its inode, and one that did; one of them is empty.
+fn now_or_once(path: String, is_there: bool) -> (String, String) {
+    match is_there {
+        true => (path, String::new()),
+        false => (String::new(), path),
+    }
+}
+
+/// A file in words: its path now, or the one that it had, and the number of its inode.
+pub fn whose(inode: u64, path: &str, was: &str) -> String {
+    match (path, was) {
+        (_, "") => keepfs_audit::whose(inode, path),
+        (_, was) => format!("inode {inode}, which was {was}"),
+    }
 }
 
 impl Noticed {
+    /// What was noticed and to which files, for people.
+    pub fn sentence(&self) -> String {
+        let files = self.files.iter();
+        // The text may have lines, a name must not.
+        let seen = |file: &Concerned| visible::one_line(&whose(file.inode, &file.path, &file.was)).into_owned();
+        keepfs_audit::about(files.map(seen).collect(), &self.text)
+    }
+
     /// Whether what was done leaves something lost.
     pub fn is_lost(&self) -> bool {
         (1..)
@@ -133,8 +190,8 @@ impl Noticed {
     }
 }
 
-impl From<Event> for Noticed {
-    fn from(event: Event) -> Noticed {
+impl Noticed {
+    fn of(event: Event, files: Vec<Concerned>) -> Noticed {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Noticed {
             number: event.number,
@@ -153,6 +210,7 @@ impl From<Event> for Noticed {
             old: hex(&event.old),
             new: hex(&event.new),
             text: event.text,
+            files,
         }
     }
 }
@@ -208,10 +266,7 @@ impl Damaged {
     /// An entry in words. `is_there`: its path is that of its inode now (S-18.6).
     fn of(entry: Lasting, is_there: bool) -> Damaged {
         let (place, done, lost) = (name(&PLACES, entry.place), name(&DEEDS, entry.done), is_lost(&entry));
-        let (path, was) = match is_there {
-            true => (entry.path, String::new()),
-            false => (String::new(), entry.path),
-        };
+        let (path, was) = now_or_once(entry.path, is_there);
         Damaged {
             inode: entry.inode,
             path,
@@ -230,20 +285,85 @@ impl Damaged {
     }
 }
 
-/// Entries in words, of a pool in an image. Who has moved a file since its path was looked for is not asked: that path is believed
-/// if it leads to the file.
-fn of_image(image: &dyn Image, list: impl IntoIterator<Item = Lasting>) -> Vec<Damaged> {
-    let mut view = None;
-    let mut leads_to = |path: &str, ino| {
-        let view = view.get_or_insert_with(|| View::open(image).ok()).as_mut();
-        view.is_some_and(|view| view.resolve(path.as_bytes()).ok() == Some(ino))
-    };
-    let words = list.into_iter().map(|entry| {
-        let is_there = entry.path.is_empty() || entry.is_of_gone() || leads_to(&entry.path, entry.inode);
-        Damaged::of(entry, is_there)
+/// A pool in an image that nobody serves. Who has moved a file since its path was looked for is not asked: that path is believed if it
+/// leads to the file.
+struct OnDevice<'i> {
+    image: &'i dyn Image,
+    /// None: not opened yet, or it cannot be.
+    view: Option<Option<View<'i>>>,
+}
+
+impl<'i> OnDevice<'i> {
+    fn new(image: &'i dyn Image) -> OnDevice<'i> {
+        OnDevice { image, view: None }
+    }
+
+    fn view(&mut self) -> Option<&mut View<'i>> {
+        self.view.get_or_insert_with(|| View::open(self.image).ok()).as_mut()
+    }
+
+    fn leads_to(&mut self, path: &str, ino: u64) -> bool {
+        self.view()
+            .is_some_and(|view| view.resolve(path.as_bytes()).ok() == Some(ino))
+    }
+
+    /// Entries in words.
+    fn damaged(&mut self, list: impl IntoIterator<Item = Lasting>) -> Vec<Damaged> {
+        let words = list.into_iter().map(|entry| {
+            let is_there = entry.path.is_empty() || entry.is_of_gone() || self.leads_to(&entry.path, entry.inode);
+            Damaged::of(entry, is_there)
+        });
+        words.collect()
+    }
+
+    /// Events in words. What the list of damages does not name nobody looks for.
+    fn noticed(&mut self, events: Vec<Event>, damage: &[Lasting]) -> Vec<Noticed> {
+        let mut known: BTreeMap<u64, (String, bool)> = BTreeMap::new();
+        for entry in damage
+            .iter()
+            .filter(|entry| !entry.path.is_empty() && !entry.is_of_gone())
+        {
+            if let Entry::Vacant(place) = known.entry(entry.inode) {
+                let is_there = self.leads_to(&entry.path, entry.inode);
+                place.insert((entry.path.clone(), is_there));
+            }
+        }
+        let in_words = |event: Event| {
+            let inodes = event.inodes(damage);
+            let is_one = inodes.len() == 1;
+            let of_inode = |inode: u64| match known.get(&inode) {
+                Some((path, is_there)) if !self.is_born_behind(inode, event.seconds) => {
+                    Concerned::new(inode, path.clone(), *is_there)
+                }
+                _ => Concerned::new(inode, String::new(), false),
+            };
+            let files = inodes.into_iter().map(of_inode);
+            let files = files.filter(|file| is_one || !(file.path.is_empty() && file.was.is_empty()));
+            let files = files.collect();
+            Noticed::of(event, files)
+        };
+        events.into_iter().map(in_words).collect()
+    }
+
+    /// Whether an inode was made later than this, in seconds since 1970: its number was another file's then.
+    fn is_born_behind(&mut self, ino: u64, seconds: i64) -> bool {
+        let inode = self.view().map(|view| view.inode(ino));
+        inode.is_some_and(|inode| inode.is_ok_and(|inode| inode.btime.get() > seconds))
+    }
+}
+
+/// Events in words, with files for which the tree is searched no longer than `patience`.
+pub fn in_words(volume: &Volume, events: Vec<Event>, patience: Duration) -> Vec<Noticed> {
+    let files = volume.files_of(&events, patience);
+    let words = events.into_iter().zip(files).map(|(event, files)| {
+        let files = files.into_iter().map(Concerned::from).collect();
+        Noticed::of(event, files)
     });
     words.collect()
 }
+
+/// How long the tree is searched for files while somebody waits for an answer, which a server owes within seconds.
+const SEARCHED: Duration = Duration::from_secs(1);
 
 /// What the server of a volume answers to `history N`, `damage` and `damage clear`.
 pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
@@ -252,7 +372,7 @@ pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
     volume.store().keep_history();
     if let Some(after) = question.strip_prefix("history ") {
         let events = history.events(after.parse().ok()?);
-        return serde_json::to_value(events.into_iter().map(Noticed::from).collect::<Vec<_>>()).ok();
+        return serde_json::to_value(in_words(volume, events, SEARCHED)).ok();
     }
     match question {
         "damage" => {
@@ -281,9 +401,10 @@ pub fn answer_offline(image: &dyn Image, question: &str) -> Option<Value> {
     match (question, after) {
         (_, Some(after)) => {
             let events = found.events.into_iter().filter(|event| event.number > after);
-            serde_json::to_value(events.map(Noticed::from).collect::<Vec<_>>()).ok()
+            let events = OnDevice::new(image).noticed(events.collect(), &found.damage);
+            serde_json::to_value(events).ok()
         }
-        ("damage", None) => serde_json::to_value(of_image(image, found.damage)).ok(),
+        ("damage", None) => serde_json::to_value(OnDevice::new(image).damaged(found.damage)).ok(),
         _ => None,
     }
 }
@@ -323,9 +444,16 @@ pub fn on_device(pool: &Path) -> Result<offline::History, Failure> {
     with_history(pool, |_, found| found)
 }
 
+/// The events on the device of a pool that nobody serves.
+pub fn events_on_device(pool: &Path) -> Result<Vec<Noticed>, Failure> {
+    with_history(pool, |image, found| {
+        OnDevice::new(image).noticed(found.events, &found.damage)
+    })
+}
+
 /// The list of damages on the device of a pool that nobody serves.
 pub fn damage_on_device(pool: &Path) -> Result<Vec<Damaged>, Failure> {
-    with_history(pool, |image, found| of_image(image, found.damage))
+    with_history(pool, |image, found| OnDevice::new(image).damaged(found.damage))
 }
 
 fn with_history<T>(pool: &Path, of: impl FnOnce(&DeviceImage, offline::History) -> T) -> Result<T, Failure> {
@@ -337,8 +465,13 @@ fn with_history<T>(pool: &Path, of: impl FnOnce(&DeviceImage, offline::History) 
     Ok(of(&image, found))
 }
 
+/// What a repair gives up, in words: its paths are those of before (S-21.11).
+pub fn given_up(list: &[Lasting]) -> Vec<Damaged> {
+    list.iter().map(|entry| Damaged::of(entry.clone(), true)).collect()
+}
+
 /// What the pool in an image knows to be lost (S-18.6); nothing, if it has no history that can be read.
 pub fn known_lost(image: &dyn Image) -> Vec<Damaged> {
     let damage = offline::of(image).map(|found| found.damage).unwrap_or_default();
-    of_image(image, damage.into_iter().filter(is_lost))
+    OnDevice::new(image).damaged(damage.into_iter().filter(is_lost))
 }

@@ -27,6 +27,8 @@ use tracing_subscriber::{EnvFilter, fmt};
 
 /// The environment variable that says what is logged.
 pub const VARIABLE: &str = "KEEPFS_LOG";
+/// The target of what is told to the logs and not kept here: `keepfs events` says it with what it is about.
+pub const UNKEPT: &str = "keepfs::unkept";
 /// Events that are kept; the oldest make room.
 const RING: usize = 256;
 
@@ -69,6 +71,14 @@ struct Kept {
     system: Option<System>,
 }
 
+impl Kept {
+    fn tell_system(&mut self, event: &Event, fields: &[(String, String)]) {
+        if let Some(system) = &mut self.system {
+            system.tell(event, fields);
+        }
+    }
+}
+
 impl Ring {
     /// All that are kept, oldest first; those of earlier servers too.
     pub fn events(&self) -> Vec<Event> {
@@ -101,9 +111,7 @@ impl Ring {
     fn push(&self, event: Event, fields: &[(String, String)]) {
         let mut kept = self.0.lock();
         kept.count += 1;
-        if let Some(system) = &mut kept.system {
-            system.tell(&event, fields);
-        }
+        kept.tell_system(&event, fields);
         if kept.events.len() == RING {
             kept.events.pop_front();
         }
@@ -126,7 +134,10 @@ impl<S: Subscriber> Layer<S> for Ring {
         event.record(&mut words);
         let part = meta.target().split("::").next().unwrap_or_default();
         let event = Event::now(*meta.level(), part, words.message.clone() + &words.fields);
-        self.push(event, &words.given);
+        match meta.target() {
+            UNKEPT => self.0.lock().tell_system(&event, &words.given),
+            _ => self.push(event, &words.given),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod undo;
 use super::Outcome;
 use super::args::Check;
 use super::failure::Failure;
+use super::history::{self, Damaged};
 use super::image::DeviceImage;
 use super::mmp;
 use super::progress::watched;
@@ -36,6 +37,8 @@ struct Answer<'a> {
     dry_run: bool,
     repaired: bool,
     actions: &'a [String],
+    /// What cannot be brought back (S-21.11).
+    given_up: Vec<Damaged>,
     pages: u64,
     undo_file: Option<&'a Path>,
     errors_before: u64,
@@ -113,6 +116,7 @@ fn refused(args: &Check, refusal: &Refusal) -> Outcome {
             dry_run: args.dry_run,
             repaired: false,
             actions: &[],
+            given_up: Vec::new(),
             pages: 0,
             undo_file: None,
             errors_before: 1,
@@ -136,7 +140,7 @@ fn tell(args: &Check, plan: &Plan) {
         return;
     }
     for finding in plan.before.errors() {
-        say!("error: {finding} [{}]", finding.code());
+        say!("{}", plan.before.line(finding));
     }
     say!("{}: this {verb}:", args.pool.display());
     plan.actions.iter().for_each(|action| say!("  {action}"));
@@ -153,6 +157,7 @@ fn answer(args: &Check, plan: &Plan, undo_file: Option<&Path>, errors_after: u64
         dry_run: args.dry_run,
         repaired: undo_file.is_some(),
         actions: &plan.actions,
+        given_up: history::given_up(&plan.given_up),
         pages: plan.writes.len() as u64,
         undo_file,
         errors_before: plan.before.error_count(),
@@ -206,6 +211,7 @@ pub fn undo(args: &Check, file: &Path) -> Outcome {
                 "the pool is what it was before the repair of {}",
                 file.display()
             )],
+            given_up: Vec::new(),
             pages: undo.pages(),
             undo_file: Some(file),
             errors_before: 0,

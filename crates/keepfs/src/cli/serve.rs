@@ -10,7 +10,9 @@ use super::options::MountOptions;
 use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::visible::{say, warn_of};
-use super::{Outcome, attach, confine, deserted, exposed, follow, history, namesake, panics, rights, status, succeed};
+use super::{
+    Outcome, attach, concerned, confine, deserted, exposed, follow, history, namesake, panics, rights, status, succeed,
+};
 use keepfs::{Claim, Pool};
 use keepfs_fuse::{Session, Unmounter};
 use keepfs_media::file::Handed;
@@ -394,6 +396,9 @@ pub fn live(
 pub fn listen(live: Arc<status::Live>, listener: Option<UnixListener>) -> Option<Arc<Control>> {
     if let Err(error) = follow::watch(live.clone()) {
         tracing::warn!(%error, "a remount by mount(2) is not noticed; `keepfs mount -o remount` is");
+    }
+    if let Err(error) = concerned::watch(&live.volume) {
+        tracing::warn!(%error, "the log does not name the files that are damaged; `keepfs events` does");
     }
     let record = live.record.clone();
     let answers: Arc<Answers> = Arc::new(move |question: &str| match question {

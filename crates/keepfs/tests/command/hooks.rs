@@ -138,6 +138,10 @@ fn hooks_are_told_of_damage_deaths_states_and_scrubs() {
     let (damage, _) = soon("the damage is told", || kept(&told, "damage", Some(&bed)).pop());
     let events = damage["details"]["events"].as_array().unwrap();
     assert!(!events.is_empty() && events[0]["place"] == "memory", "{damage:#}");
+    // By its path, for people and for programs (S-18.9).
+    assert_eq!(events[0]["files"][0]["path"], "/dir/file", "{damage:#}");
+    let named = ["summary", "text"].map(|told| damage[told].as_str().unwrap().contains("/dir/file (inode "));
+    assert_eq!(named, [true; 2], "{damage:#}");
     let is_degraded =
         |(event, _): &(Value, String)| event["state"] == "DEGRADED" && event["details"]["before"] == "ONLINE";
     let state = soon("the state is told", || {

@@ -5,7 +5,7 @@ use super::bed::{Bed, done, fails, keepfs, possible, run};
 use super::damage::{PAGE, Seen, grown, lost, map_of, other, pages_of, ruin, staged, tree};
 use super::json::is_as_promised;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -176,6 +176,55 @@ fn what_is_given_up_is_told_by_its_name() {
     run(&mut repair(&bed));
     done(keepfs(["check", "--undo"]).arg(bed.path("undo")).arg(bed.pool()));
     assert!(fs::read(bed.pool()).unwrap() == broken);
+}
+
+/// S-21.12: what a check finds, and what a repair does and gives up, has the paths of before.
+#[test]
+fn what_is_lost_is_named_before_it_is_given_up() {
+    let Some((bed, _)) = grown() else { return };
+    bed.mount("");
+    // Where numbers are given away differs; of what lies below a directory that is lost nobody knows the path.
+    let mut blocks: BTreeMap<u64, Vec<(u64, String)>> = BTreeMap::new();
+    for n in 3..40 {
+        let name = format!("file{n}");
+        let ino = fs::metadata(bed.on("many").join(&name)).unwrap().ino();
+        blocks.entry(ino / 15).or_default().push((ino, name));
+    }
+    for dir in ["", "many"] {
+        blocks.remove(&(fs::metadata(bed.on(dir)).unwrap().ino() / 15));
+    }
+    bed.unmount();
+    let (block, names) = blocks.into_iter().max_by_key(|(_, names)| names.len()).unwrap();
+    let (ino, name) = &names[0];
+    ruin(&bed, &pages_of(&bed, &format!("Inodes:{block}")));
+    let checked = run(keepfs(["check", "--json"]).arg(bed.pool()));
+    let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    is_as_promised("check", &checked);
+    let is_it = |finding: &&Value| finding["code"] == "metablock-bad";
+    let lost = checked["findings"].as_array().unwrap().iter().find(is_it).unwrap();
+    let files = lost["files"].as_array().unwrap();
+    let file = json!({"inode": ino, "path": format!("/many/{name}")});
+    assert!(files.contains(&file) && files.len() > 4, "{lost:#}");
+    let check = String::from_utf8(run(keepfs(["check"]).arg(bed.pool())).stdout).unwrap();
+    assert!(
+        check.contains("error: /") && check.contains(" more files: no copy of "),
+        "{check}"
+    );
+    let removed = format!("/many/{name} (inode {ino}): name \"{name}\" of directory ");
+    let planned = run(keepfs(["check", "--repair", "--dry-run"]).arg(bed.pool()));
+    let planned = String::from_utf8(planned.stdout).unwrap();
+    assert!(planned.contains(&removed), "{planned}");
+    let repaired = answer(&run(&mut repair(&bed)));
+    let done = repaired["actions"].as_array().unwrap();
+    assert!(
+        done.iter().any(|action| action.as_str().unwrap().starts_with(&removed)),
+        "{repaired:#}"
+    );
+    let given_up = repaired["given_up"].as_array().unwrap();
+    assert!(
+        given_up.iter().any(|entry| entry["path"] == format!("/many/{name}")),
+        "{repaired:#}"
+    );
 }
 
 /// What lay where only root could look is not put where others can.

@@ -85,13 +85,16 @@ fn a_name_is_seen_and_not_obeyed() {
     for of in [bed.dir(), bed.pool()] {
         assert!(told(keepfs(["damage", "list"]).arg(&of)).contains(SEEN));
         told(keepfs(["status"]).arg(&of));
-        told(keepfs(["events"]).arg(&of));
+        assert!(told(keepfs(["events"]).arg(&of)).contains(SEEN));
+        let events: Value = serde_json::from_str(&done(keepfs(["events", "--json"]).arg(&of))).unwrap();
+        assert_eq!(events["history"][0]["files"][0]["path"], format!("/{NAME}"));
         if of == bed.dir() {
             bed.unmount();
         }
     }
     assert!(told(keepfs(["dump"]).arg(bed.pool()).args(["dir", "/"])).contains(SEEN));
-    told(keepfs(["check", "--data"]).arg(bed.pool()));
+    let checked = told(keepfs(["check", "--data"]).arg(bed.pool()));
+    assert_eq!(checked.matches(SEEN).count(), 2, "known and found: {checked}");
     let listed = run(keepfs(["damage", "list", "--json"]).arg(bed.pool()));
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(listed["damage"][0]["path"], format!("/{NAME}"));

@@ -2,14 +2,14 @@
 
 use super::bed::{Bed, done, done_when_free, keepfs, run, soon};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Numbers and texts of all events that the pool remembers.
 fn told(bed: &Bed) -> Vec<(u64, String)> {
@@ -229,6 +229,86 @@ fn a_path_that_leads_to_another_file_is_not_told() {
     assert!(listed(&bed.dir()).contains(" /last (inode "));
 }
 
+/// The files that the last event is about, and what `events` says, which keeps its schema.
+fn files_told(of: &Path) -> (Value, String) {
+    let json = serde_json::from_str(&done(keepfs(["events", "--json"]).arg(of))).unwrap();
+    super::json::is_as_promised("events", &json);
+    let last = json["history"].as_array().unwrap().last().unwrap().clone();
+    (last["files"].clone(), done(keepfs(["events"]).arg(of)))
+}
+
+/// S-18.9: an event names its file by the path that it has now, and nothing else that came to its name or its number.
+#[test]
+fn an_event_names_its_file() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    rot(&bed);
+    let ino = fs::metadata(bed.on("dir/file")).unwrap().ino();
+    let (files, said) = files_told(&bed.dir());
+    assert_eq!(files, json!([{"inode": ino, "path": "/dir/file"}]));
+    assert!(
+        said.contains(&format!(": /dir/file (inode {ino}): page 0 of ")),
+        "{said}"
+    );
+    fs::rename(bed.on("dir/file"), bed.on("dir/moved")).unwrap();
+    fs::write(bed.on("dir/file"), "innocent").unwrap();
+    let moved = json!([{"inode": ino, "path": "/dir/moved"}]);
+    assert_eq!(files_told(&bed.dir()).0, moved);
+    bed.unmount();
+    assert_eq!(files_told(&bed.pool()).0, moved);
+    bed.mount("");
+    fs::rename(bed.on("dir/moved"), bed.on("last")).unwrap();
+    bed.unmount();
+    // Nobody looks for it without its server.
+    let (files, said) = files_told(&bed.pool());
+    assert_eq!(files, json!([{"inode": ino, "was": "/dir/moved"}]));
+    assert!(
+        said.contains(&format!(": inode {ino}, which was /dir/moved: page 0 of ")),
+        "{said}"
+    );
+    bed.mount("");
+    assert_eq!(files_told(&bed.dir()).0, json!([{"inode": ino, "path": "/last"}]));
+    fs::remove_file(bed.on("last")).unwrap();
+    assert_eq!(files_told(&bed.dir()).0, json!([{"inode": ino, "was": "/last"}]));
+    // Times of events are whole seconds. The next mount gives numbers away from the first one on.
+    let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let now = second();
+    soon("the next second but one", || (second() > now + 1).then_some(()));
+    bed.unmount();
+    bed.mount("");
+    let has_its_number = |n: &u64| {
+        let young = bed.on(&format!("dir/young{n}"));
+        fs::write(&young, "innocent").unwrap();
+        fs::metadata(young).unwrap().ino() == ino
+    };
+    assert!((0..200).any(|n| has_its_number(&n)));
+    let (files, said) = files_told(&bed.dir());
+    assert_eq!(files, json!([{"inode": ino}]));
+    assert!(
+        said.contains(&format!(": inode {ino} (no path known): page 0 of ")),
+        "{said}"
+    );
+}
+
+/// S-21.12: a check of data names the file of each bad page.
+#[test]
+fn a_check_names_the_file_of_a_bad_page() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    rot(&bed);
+    let ino = fs::metadata(bed.on("dir/file")).unwrap().ino();
+    bed.unmount();
+    let said = String::from_utf8(run(keepfs(["check", "--data"]).arg(bed.pool())).stdout).unwrap();
+    assert!(
+        said.contains(&format!("error: /dir/file (inode {ino}): page 0 of inode {ino} ")),
+        "{said}"
+    );
+    let checked = run(keepfs(["check", "--data", "--json"]).arg(bed.pool())).stdout;
+    let checked: Value = serde_json::from_slice(&checked).unwrap();
+    super::json::is_as_promised("check", &checked);
+    let is_bad = |finding: &&Value| finding["code"] == "data-bad";
+    let bad = checked["findings"].as_array().unwrap().iter().find(is_bad).unwrap();
+    assert_eq!(bad["files"], json!([{"inode": ino, "path": "/dir/file"}]));
+}
+
 /// An offline check names what the pool knows to be lost, though a walk without the data meets nothing of it (S-18.6).
 #[test]
 fn a_check_names_what_is_known_to_be_lost() {
@@ -268,32 +348,43 @@ fn a_follower_hears_of_deaths() {
     assert!(follower.wait().unwrap().success());
 }
 
-/// The journal has the death of a server, with fields, in a namespace whose journal is the test's.
+/// What the journal hears until it hears `wanted`, in a namespace whose journal is the test's. `words` are done in a shell there, with
+/// the program as $0, the pool and the mount point, until they read a line.
+fn journal(bed: &Bed, words: &str, wanted: &str) -> String {
+    fs::create_dir(bed.path("journal")).unwrap();
+    let journal = UnixDatagram::bind(bed.path("journal/socket")).unwrap();
+    // A journal that hears nothing is a failure, not a test that hangs.
+    journal.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    fs::create_dir_all("/run/systemd/journal").unwrap();
+    let words = format!(
+        r#"mount --bind "$3" /run/systemd/journal && "$0" mount "$1" "$2" && {{ {words}; read -r _; "$0" unmount "$2"; }}"#
+    );
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", &words, super::bed::KEEPFS]);
+    shell.arg(bed.pool()).arg(bed.dir()).arg(bed.path("journal"));
+    let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut message = [0; 8192];
+    let heard = loop {
+        let length = journal.recv(&mut message).unwrap();
+        let said = String::from_utf8_lossy(&message[..length]).into_owned();
+        if said.contains(wanted) {
+            break said;
+        }
+    };
+    writeln!(shell.stdin.take().unwrap()).unwrap();
+    assert!(shell.wait().unwrap().success());
+    heard
+}
+
+/// The journal has the death of a server, with fields.
 #[test]
 fn the_journal_has_deaths() {
     if !super::bed::possible() {
         return;
     }
     let bed = Bed::new();
-    fs::create_dir(bed.path("journal")).unwrap();
-    let journal = UnixDatagram::bind(bed.path("journal/socket")).unwrap();
-    // A journal that hears nothing is a failure, not a test that hangs.
-    journal.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-    fs::create_dir_all("/run/systemd/journal").unwrap();
-    let words = r#"mount --bind "$3" /run/systemd/journal && "$0" mount "$1" "$2" && read -r _ && kill -9 $("$0" status --json "$2" | grep -o '"server_pid": [0-9]*' | grep -o '[0-9]*') && ls "$2" && "$0" unmount "$2""#;
-    let mut shell = Command::new("unshare");
-    shell.args(["--mount", "sh", "-c", words, super::bed::KEEPFS]);
-    shell.arg(bed.pool()).arg(bed.dir()).arg(bed.path("journal"));
-    let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    writeln!(shell.stdin.take().unwrap()).unwrap();
-    let mut message = [0; 8192];
-    let death = loop {
-        let length = journal.recv(&mut message).unwrap();
-        let said = String::from_utf8_lossy(&message[..length]).into_owned();
-        if said.contains("a server of this mount died") {
-            break said;
-        }
-    };
+    let words = r#"kill -9 $("$0" status --json "$2" | grep -o '"server_pid": [0-9]*' | grep -o '[0-9]*') && ls "$2""#;
+    let death = journal(&bed, words, "a server of this mount died");
     for field in [
         "PRIORITY=3".to_owned(),
         "SYSLOG_IDENTIFIER=keepfs".to_owned(),
@@ -304,5 +395,24 @@ fn the_journal_has_deaths() {
     ] {
         assert!(death.lines().any(|line| line == field), "{field}: {death}");
     }
-    assert!(shell.wait().unwrap().success());
+}
+
+/// S-18.9: behind an event the journal has the path of its file, which no control character leaves.
+#[test]
+fn the_journal_names_the_file() {
+    if !super::bed::possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    done(keepfs(["create", "--size", "64M", "--test"]).arg(bed.pool()));
+    let words = r#"name=$(printf 'a\033[31mfile'); head -c 30000 "$0" > "$2/$name"; sync -f "$2"; "$0" inject "$2" scribble --kind data --path "/$name"; echo 1 > /proc/sys/vm/drop_caches; cat "$2/$name" 2>&1"#;
+    let said = journal(&bed, words, "KEEPFS_PATH=");
+    for field in [
+        "KEEPFS_PATH=/a\\e[31mfile",
+        "KEEPFS_EVENT=1",
+        "SYSLOG_IDENTIFIER=keepfs",
+    ] {
+        assert!(said.lines().any(|line| line == field), "{field}: {said}");
+    }
+    assert!(said.contains("KEEPFS_INODE="), "{said}");
 }

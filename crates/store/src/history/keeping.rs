@@ -28,6 +28,16 @@ impl super::History {
         }
     }
 
+    /// Waits until the history is another one than at version `seen` (at first 0, which is before anything was told); returns which it is
+    /// then. `None`: the pool is closed.
+    pub fn wait_for_change(&self, seen: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        while !state.stop && state.version == seen {
+            self.changed.wait(&mut state);
+        }
+        (!state.stop).then_some(state.version)
+    }
+
     /// Ends the thread and waits for it, unless this is it: whoever closed the pool may open it again at once.
     pub(crate) fn stop(&self) {
         self.state.lock().stop = true;
@@ -38,7 +48,7 @@ impl super::History {
 
 impl Store {
     /// The pool's history.
-    pub fn history(&self) -> &super::History {
+    pub fn history(&self) -> &Arc<super::History> {
         &self.history
     }
 

@@ -173,11 +173,11 @@ impl Watch {
 fn damage(noticed: &[Noticed], status: &Status) -> Event {
     let lost = noticed.iter().filter(|event| event.is_lost()).count();
     let what = match (noticed, lost) {
-        ([one], _) => one.text.clone(),
+        ([one], _) => one.sentence(),
         (_, 0) => format!("{} damages, of which all were mended", noticed.len()),
         (_, lost) => format!("{} damages, of which {lost} were not mended", noticed.len()),
     };
-    let lines: Vec<&str> = noticed.iter().map(|event| &*event.text).collect();
+    let lines: Vec<String> = noticed.iter().map(Noticed::sentence).collect();
     Event::new(Kind::Damage, format!("{}: {what}", place(status)))
         .of(status)
         .with(lines.join("\n"), json!({ "events": noticed }))

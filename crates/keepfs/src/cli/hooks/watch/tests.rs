@@ -43,6 +43,7 @@ fn noticed(number: u64, done: &str) -> Noticed {
         old: String::new(),
         new: String::new(),
         text: format!("number {number}"),
+        files: Vec::new(),
     }
 }
 
