@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 mod attacks;
 mod bans;
+mod circles;
 mod clauses;
 mod fences;
 mod finding;
@@ -51,4 +52,5 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     bans::check,
     papers::check,
     attacks::check,
+    circles::check,
 ];

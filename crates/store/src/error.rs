@@ -1,6 +1,6 @@
 //! What can go wrong in the store: one enum, each with a sentence that says what, where and what to do.
 
-use keepfs_format::MetaId;
+use keepfs_format::{MetaId, Space};
 use keepfs_media::DeviceError;
 use std::sync::Arc;
 
@@ -61,6 +61,14 @@ pub enum Error {
         /// Where.
         address: usize,
     },
+    /// A transaction was taken back, and what it had changed in a metablock is not known (S-13.10).
+    #[error(
+        "what a transaction that was taken back had changed in {id} is not known; nothing of it was written, remount the pool"
+    )]
+    NotBrought {
+        /// Which metablock.
+        id: MetaId,
+    },
     /// What a transaction was about to tell the log changed in the heap (S-13.9, promise C-3).
     #[error(
         "what a transaction was about to log was changed in memory by something else; it was taken back, do it again"
@@ -111,7 +119,7 @@ pub enum Error {
 impl Error {
     /// Metablock `id` is not what it should be.
     pub(crate) fn damaged(id: MetaId, what: String) -> Error {
-        match crate::fence::may(id) {
+        match may_be_fenced(id) {
             true => Error::DamagedOne { id, what },
             false => Error::Damaged(what),
         }
@@ -125,7 +133,10 @@ impl Error {
 
     /// Whether memory is damaged that the next server does not take over but makes anew from device, log and redo (S-16.8).
     pub(crate) fn is_of_this_memory(&self) -> bool {
-        matches!(self, Error::Scribble { .. } | Error::Heap { .. })
+        matches!(
+            self,
+            Error::Scribble { .. } | Error::Heap { .. } | Error::NotBrought { .. }
+        )
     }
 
     /// Whether the file system that holds the pool's file has no room for more (S-2.14).
@@ -137,6 +148,11 @@ impl Error {
     pub fn is_device_io(&self) -> bool {
         matches!(self, Error::Device(e) if matches!(**e, DeviceError::Io { .. }))
     }
+}
+
+/// Whether a metablock is of one owner, so that it can be fenced off and all else goes on (S-15.17).
+pub(crate) fn may_be_fenced(id: MetaId) -> bool {
+    matches!(id.space(), Some(Space::Nodes | Space::Inodes)) && id.as_map().is_none()
 }
 
 impl From<DeviceError> for Error {
@@ -156,6 +172,24 @@ pub enum Stop {
     Error(Error),
 }
 
+/// What is wrong with a page of file data on the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BadData {
+    /// The medium does not give it.
+    Unreadable,
+    /// It has another CRC.
+    Checksum,
+}
+
+/// What a transaction needs of the staged pages until it is committed (S-14.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Room {
+    /// Free whole slots.
+    pub(crate) slots: usize,
+    /// Quarters of pages by which what is staged may grow.
+    pub(crate) quarters: usize,
+}
+
 /// What a transaction waits for outside itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pressure {
@@ -164,7 +198,7 @@ pub enum Pressure {
     /// Room in the redo ring (S-14.4).
     Redo,
     /// Room for staged pages (S-14.7).
-    Staged(crate::staged::Room),
+    Staged(Room),
     /// The barrier of a checkpoint.
     Barrier,
     /// A checkpoint: no more may wait for it (S-10.5).

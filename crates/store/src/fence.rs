@@ -13,7 +13,7 @@
 use crate::Store;
 use crate::arena;
 use crate::cache::IdMap;
-use crate::error::Error;
+use crate::error::{Error, may_be_fenced};
 use crate::events::{Damage, Done};
 use crate::locks::Mutex;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -56,11 +56,6 @@ impl Fences {
     }
 }
 
-/// Whether a metablock is one that may be fenced (N-3).
-pub(crate) fn may(id: MetaId) -> bool {
-    matches!(id.space(), Some(Space::Nodes | Space::Inodes)) && id.as_map().is_none()
-}
-
 /// The inodes in this content of a metablock that live; none if it is not one of inodes.
 fn living(id: MetaId, content: &[u8; PAGE]) -> Vec<u64> {
     if id.space() != Some(Space::Inodes) {
@@ -85,17 +80,17 @@ fn unwritable(what: &str) -> Error {
 impl Store {
     /// Fences a metablock, if it is one that may be (N-3). Tells whether it is fenced, and whether it was not before.
     pub(crate) fn fence(&self, id: MetaId) -> Option<bool> {
-        let may = may(id);
+        let may = may_be_fenced(id);
         may.then(|| self.fences.add(id))
     }
 
     /// A recovery would change a metablock that cannot be read: it is lost alone (N-4). Errors: `why`, if it is none of one owner
     /// (N-3), or the map above it is bad, and the pool is to be written.
     pub(crate) fn lose_at_rest(&self, id: MetaId, why: Error) -> Result<(), Error> {
-        if !may(id) || self.locate(id).is_err() {
+        if !may_be_fenced(id) || self.locate(id).is_err() {
             self.or_without(Err(why)).map(|_: Option<()>| ())?;
         }
-        if may(id) && self.fences.add(id) {
+        if may_be_fenced(id) && self.fences.add(id) {
             self.fences.at_rest.lock().insert(id, ());
             self.map_changes(id);
         }

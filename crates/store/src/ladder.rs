@@ -17,9 +17,8 @@ pub(crate) use past::{LogStart, Untold, told};
 
 use crate::Store;
 use crate::cache::Pin;
-use crate::error::Error;
+use crate::error::{Error, may_be_fenced};
 use crate::events::Done;
-use crate::fence;
 use crate::repair::kind_in;
 use crate::scratch::with_page;
 use crate::undo::UndoSlot;
@@ -60,7 +59,7 @@ impl Store {
     pub(crate) fn mend(&self, pin: &Pin<'_>, id: MetaId) -> bool {
         let rungs = self.options.rungs;
         // Where writing has ended over what all share, nobody waits for the log to be read once more for each request.
-        let asks_log = rungs.has(Rungs::LOG) && (self.fault().is_none() || fence::may(id));
+        let asks_log = rungs.has(Rungs::LOG) && (self.fault().is_none() || may_be_fenced(id));
         rungs.has(Rungs::CODE) && self.mend_by_code(pin.frame, id)
             || asks_log && told(|| self.mend_by_witness(pin, id)).unwrap_or(false)
             || rungs.has(Rungs::DEVICE) && self.read_again(pin, id)
@@ -108,11 +107,7 @@ impl Store {
         drop(held);
         let done = match is_brought_back {
             true => Done::Rebuilt,
-            false => self.give_up(pin, &damage, fenced, || {
-                Error::Damaged(format!(
-                    "what a transaction that was taken back had changed in {id} is not known"
-                ))
-            }),
+            false => self.give_up(pin, &damage, fenced, || Error::NotBrought { id }),
         };
         let what = format!("a transaction was taken back that had changed {id}");
         self.tell_undo(undo, done, damage.owner, what);

@@ -12,18 +12,17 @@ use crate::checkpoint::Keeper;
 use crate::error::{Error, Pressure, Stop};
 use crate::events::Done;
 use crate::locks::{Mutex, RwLock};
+use crate::newborn::{dead_since, newborn, zero_kind};
 use crate::pool::{self, Pool};
-use crate::repair::{kind_in, newborn};
+use crate::read::Ref;
+use crate::repair::kind_in;
 use crate::scratch::with_page;
-use crate::txn::Ref;
 use crate::watched::{Stray, Watched};
 use core::sync::atomic::{AtomicBool, Ordering};
 use keepfs_codes::crc64;
-use keepfs_format::inode::{self, Inode};
 use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry, NEVER};
-use keepfs_format::metablock::HEADER;
 use keepfs_format::superblock::{Root, Superblock};
-use keepfs_format::{FromBytes, FromZeros, Header, IntoBytes, Kind, MetaId, PAGE, Space};
+use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 
 /// Locks that keep two fetches of one metablock apart, by level of map page (0 = ordinary metablocks).
 const STRIPES: usize = 64;
@@ -415,31 +414,8 @@ impl Pool {
     }
 }
 
-/// All inodes of a metablock born now are dead, and their versions go on where no earlier life of these numbers, up to
-/// `generation` of the metablock, came to (S-3.3).
-pub(crate) fn dead_since(bytes: &mut [u8; PAGE], generation: u32) {
-    let mut slot = Inode::new_zeroed();
-    slot.state.set(inode::DEAD);
-    slot.cur.set(u64::from(generation) << 32);
-    for i in 0..inode::PER_BLOCK as usize {
-        let at = HEADER + i * inode::SIZE;
-        bytes[at..at + inode::SIZE].copy_from_slice(slot.as_bytes());
-    }
-}
-
 fn entry_damage(id: MetaId, field: &str) -> Error {
     Error::Damaged(format!("the map entry of {id} has a {field} that is not allowed"))
-}
-
-/// The kind of a metablock that is zero until it is first changed (S-3.3).
-pub(crate) fn zero_kind(id: MetaId) -> Option<Kind> {
-    Some(match id.space()? {
-        Space::Inodes => Kind::Inodes,
-        Space::Pages | Space::NodeNumbers | Space::InodeNumbers | Space::Orphans => Kind::Bitmap,
-        Space::Shares => Kind::Shares,
-        Space::Totals => Kind::Totals,
-        Space::Nodes | Space::Homes => return None,
-    })
 }
 
 #[cfg(test)]

@@ -11,14 +11,50 @@ use crate::arena::{Damaged, Line};
 use crate::cache::Pin;
 use crate::error::Error;
 use crate::planted::{self, Bug, Use};
-use crate::txn::Ref;
 use keepfs_codes::identity::Binding;
 use keepfs_codes::line;
+use keepfs_format::inode;
 use keepfs_format::metablock::{HEADER, MAGIC};
-use keepfs_format::{FromBytes, Header, MetaId, PAGE};
+use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE};
 
 /// How often a line is mended before its reader gives up: somebody scribbles faster than that.
 pub(crate) const TRIES: u32 = 3;
+
+/// What a caller expects of a metablock; the door refuses another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ref {
+    /// Which.
+    pub id: MetaId,
+    /// Of what kind.
+    pub kind: Kind,
+    /// Of which inode, or 0.
+    pub owner: u64,
+}
+
+impl Ref {
+    /// The metablock that holds inode `ino`.
+    pub const fn inode_block(ino: u64) -> Ref {
+        Ref {
+            id: inode::block_of(ino),
+            kind: Kind::Inodes,
+            owner: 0,
+        }
+    }
+
+    /// A node of inode `owner`.
+    pub const fn node(id: MetaId, kind: Kind, owner: u64) -> Ref {
+        Ref { id, kind, owner }
+    }
+
+    /// A metablock of inodes.
+    pub(crate) const fn inodes(id: MetaId) -> Ref {
+        Ref::shared(id, Kind::Inodes)
+    }
+
+    pub(crate) const fn shared(id: MetaId, kind: Kind) -> Ref {
+        Ref { id, kind, owner: 0 }
+    }
+}
 
 impl Store {
     /// Whose the frame of `r` is.

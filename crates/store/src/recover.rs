@@ -7,15 +7,16 @@
 mod arrived;
 mod demand;
 mod replay;
+mod there;
 
 use crate::checkpoint::{Keeper, NewLog, Wish};
+use crate::error::BadData;
 use crate::error::Error;
 use crate::log::{self, Cut, Found, Head, Scan};
 use crate::planted::{self, Bug, Point, Second};
 use crate::pool::Pool;
 use crate::segment::Adopted;
-use crate::staged::BadData;
-use crate::{Store, StoreOptions, pool, resume};
+use crate::{Store, StoreOptions, pool};
 use arrived::Unreadable;
 use demand::Demand;
 use keepfs_codes::crc32c;
@@ -108,7 +109,7 @@ pub fn open_owing(
     let owes = match &mut owed {
         Some(owed) => {
             if owed.lost(logged) > 0 {
-                owed.keep_there(logged, |transactions| resume::there(&*device, transactions))?;
+                owed.keep_there(logged, |transactions| there::there(&*device, transactions))?;
             }
             owe(owed, &mut scan, logged)?
         }

@@ -18,8 +18,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use keepfs_codes::Verdict;
 use keepfs_codes::identity::Binding;
-use keepfs_format::metablock::HEADER;
-use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, Space};
+use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 
 /// Kinds that a metablock of space NODES can have.
 const NODE_KINDS: [Kind; 4] = [Kind::DirLeaf, Kind::DirIndex, Kind::BlockMap, Kind::Xattr];
@@ -33,13 +32,6 @@ pub(crate) fn kind_in(bytes: &[u8; PAGE]) -> u8 {
 pub(crate) fn id_in(bytes: &[u8; PAGE]) -> MetaId {
     let word = bytes[offset_of!(Header, id)..].first_chunk();
     MetaId(word.map_or(0, |word| u64::from_le_bytes(*word)))
-}
-
-/// The header of a metablock born now, as bytes followed by zeros.
-pub(crate) fn newborn(header: &Header) -> Box<[u8; PAGE]> {
-    let mut bytes = Box::new([0; PAGE]);
-    bytes[..HEADER].copy_from_slice(header.as_bytes());
-    bytes
 }
 
 /// The kind that a header tells.

@@ -4,11 +4,10 @@ use crate::Store;
 use crate::crowd::Claiming;
 use crate::error::Error;
 use crate::homes::Homes;
-use crate::space::{Claim, Holder, Near, Purpose, Refused};
+use crate::space::{Claim, Holder, Near, Need, Purpose, Refused};
 use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::{BITS, COUNTS};
-use keepfs_format::map::FANOUT;
 use keepfs_format::plog::Run;
 
 /// Pages kept for overwriting on a full pool, until the free of the old ones is durable: one of so many...
@@ -16,68 +15,12 @@ const OVERWRITING_PART: u64 = 64;
 /// ...at least this, and no more than two writes of the largest size that the kernel sends.
 const OVERWRITING_MIN: u64 = 8;
 const OVERWRITING_MAX: u64 = 512;
-/// Map pages and metablocks beyond those counted that a checkpoint may make: new levels of maps, HOMES of new chunks.
-const SLACK: u64 = 8;
 
 /// How often a reservation that is refused makes frees durable and tries again: what there is for it then may be gone to others.
 const TRIES: u32 = 8;
 
 /// So much may always wait for a checkpoint: what one transaction changes on a small pool.
 const REWRITE_LEAST: u64 = 24;
-
-/// What checkpoints need at worst, in pages (SPEC S-10.5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Need {
-    /// Pages of each metablock.
-    pub copies: u64,
-    /// Most metablocks and map pages that wait for a checkpoint.
-    pub limit: u64,
-    /// All metablocks and map pages that have a home.
-    pub settled: u64,
-    /// HOMES metablocks and the map pages above them.
-    pub homes: u64,
-    /// Bitmaps, SHARES and others that may be used for the first time at any moment.
-    pub tables: u64,
-    /// Pages of chunks that are free.
-    pub free: u64,
-    /// Kept for overwriting.
-    pub overwriting: u64,
-}
-
-impl Need {
-    /// Pages that a checkpoint takes that writes `weight` metablocks and map pages anew.
-    pub fn pages_for(&self, weight: u64) -> u64 {
-        self.copies * (weight + self.homes + SLACK)
-    }
-
-    /// The weight for which `pages` of those free for data are enough, beside the free ones in chunks.
-    pub fn weight_for(&self, pages: u64) -> u64 {
-        ((self.free + pages) / self.copies.max(1)).saturating_sub(self.homes + Self::with_map(self.tables) + SLACK)
-    }
-
-    /// New metablocks with their part of the map.
-    fn with_map(grown: u64) -> u64 {
-        grown + grown.div_ceil(FANOUT / 2)
-    }
-
-    /// The greatest weight of a checkpoint: everything there is, but no more than may wait.
-    pub fn most(&self, grown: u64) -> u64 {
-        (self.settled + Self::with_map(self.tables + grown) + SLACK).min(self.limit)
-    }
-
-    /// Pages that must be free in chunks when a checkpoint begins that gives homes to `grown` metablocks, so that the
-    /// one after it has what it needs.
-    pub fn of_next(&self, grown: u64) -> u64 {
-        let (most, born) = (self.most(grown), Self::with_map(self.tables + grown));
-        // The eighth is for what is born between the reservation of chunks and the moment.
-        self.pages_for(most) + self.copies * (born + most / 8)
-    }
-
-    /// Pages that are kept of those that are free for data.
-    pub fn kept(&self, grown: u64) -> u64 {
-        self.of_next(grown).saturating_sub(self.free) + self.overwriting
-    }
-}
 
 /// Pages that nobody else is given. Released on drop unless a transaction has allocated them.
 pub struct Reservation<'s> {

@@ -9,10 +9,8 @@
 //! Z-3 Where a mount for writing would be refused for what all share (S-9.10), the pool is read: who has it mounted has a server.
 
 mod evidence;
-mod there;
 
 pub use evidence::Evidence;
-pub(crate) use there::there;
 
 use crate::arena::Arena;
 use crate::error::Error;

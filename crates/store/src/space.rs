@@ -6,17 +6,18 @@
 mod claim;
 mod held;
 mod near;
+mod need;
 mod zone;
 
 pub use claim::Claim;
 pub use held::Holder;
 pub use near::Near;
+pub use need::Need;
 pub use zone::{OpenZone, Settled};
 
 use crate::gate::{Closed, Owner};
 use crate::locks::Mutex;
 use crate::planted::{self, Bug};
-use crate::reserve::Need;
 use held::{Held, Holders};
 use keepfs_format::plog::{Record, Run};
 use near::Sides;

@@ -15,11 +15,10 @@ mod witness;
 
 pub use ahead::Coming;
 pub use carry::Carried;
-pub use lost::BadData;
 pub use rebuild::rebuild;
 
 use crate::cache::IdMap;
-use crate::error::Error;
+use crate::error::{BadData, Error, Room};
 use crate::padded::Padded;
 use crate::segment::{SMALL, Segment};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -179,15 +178,6 @@ struct Patch<'r> {
     len: usize,
     /// `None`: zeros.
     bytes: Option<&'r [u8]>,
-}
-
-/// What a transaction needs of the table until it is committed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Room {
-    /// Free whole slots.
-    slots: usize,
-    /// Quarters of pages by which what is staged may grow.
-    quarters: usize,
 }
 
 /// Where a page was staged.

@@ -30,7 +30,7 @@ use crate::gate::{Closed, Inside};
 use crate::oplog::Draft;
 use crate::planted::{self, Use};
 use crate::pool::protect;
-use crate::read::check_header;
+use crate::read::{Ref, check_header};
 use crate::redo;
 use crate::repair::kind_of;
 use crate::staged::{Bases, Coming, Table};
@@ -53,42 +53,6 @@ const FRAMES_MAX_LARGE: usize = 640;
 /// Most frames one transaction may touch in an arena of `frames`: an eighth, within bounds (PROTOCOLS section 2).
 pub(crate) fn frames_max(frames: u32) -> usize {
     (frames as usize / 8).clamp(FRAMES_MAX, FRAMES_MAX_LARGE)
-}
-
-/// What a caller expects of a metablock; the door refuses another one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ref {
-    /// Which.
-    pub id: MetaId,
-    /// Of what kind.
-    pub kind: Kind,
-    /// Of which inode, or 0.
-    pub owner: u64,
-}
-
-impl Ref {
-    /// The metablock that holds inode `ino`.
-    pub const fn inode_block(ino: u64) -> Ref {
-        Ref {
-            id: inode::block_of(ino),
-            kind: Kind::Inodes,
-            owner: 0,
-        }
-    }
-
-    /// A node of inode `owner`.
-    pub const fn node(id: MetaId, kind: Kind, owner: u64) -> Ref {
-        Ref { id, kind, owner }
-    }
-
-    /// A metablock of inodes.
-    pub(crate) const fn inodes(id: MetaId) -> Ref {
-        Ref::shared(id, Kind::Inodes)
-    }
-
-    pub(crate) const fn shared(id: MetaId, kind: Kind) -> Ref {
-        Ref { id, kind, owner: 0 }
-    }
 }
 
 /// What a stored byte range means: who changes it (S-15.5).

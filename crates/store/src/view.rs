@@ -3,11 +3,12 @@
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
 use crate::log::{Cut, Mended};
+use crate::read::Ref;
 use crate::read::check_header;
 use crate::repair::kind_of;
 use crate::staged::Carried;
 use crate::stats::DeviceErrors;
-use crate::txn::{Birth, Ref, Source, Stamp};
+use crate::txn::{Birth, Source, Stamp};
 use crate::{Figures, Store};
 use core::sync::atomic::Ordering;
 use keepfs_codes::identity::Binding;

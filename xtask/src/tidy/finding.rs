@@ -70,6 +70,12 @@ pub enum Finding {
     LintsNotInherited(String),
     /// Releases do not check overflow in a package that reads what a hostile image says.
     OverflowUnchecked(&'static str),
+    /// A module of a package needs itself by way of others and is not listed; or it is listed and does not.
+    Circle {
+        package: String,
+        module: String,
+        listed: bool,
+    },
     /// The table of attacks names a test, stage or file that there is not.
     AttackWithoutTest { place: Place, name: String },
 }
@@ -111,6 +117,22 @@ impl fmt::Display for Finding {
                     "Cargo.toml: releases do not check overflow in {package} (decision 0763)"
                 )
             }
+            Self::Circle {
+                package,
+                module,
+                listed: false,
+            } => write!(
+                f,
+                "crates/{package}: {module} and another module need each other; move what both need below them"
+            ),
+            Self::Circle {
+                package,
+                module,
+                listed: true,
+            } => write!(
+                f,
+                "crates/{package}: {module} is in no circle any more, take it off the list (table in tidy/circles.rs)"
+            ),
             Self::AttackWithoutTest { place, name } => write!(f, "{place}: there is no `{name}`"),
         }
     }

@@ -8,7 +8,7 @@ use super::{dead_entry, live_entry};
 use crate::error::Error;
 use crate::homes::Homes;
 use crate::map::{Roots, watched};
-use crate::repair::newborn;
+use crate::newborn::newborn;
 use crate::watched::{Watched, WatchedMap};
 use crate::{Store, arena};
 use keepfs_codes::crc64;

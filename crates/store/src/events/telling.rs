@@ -3,9 +3,9 @@
 use super::{Damage, Damages, Done, KEPT, SHOWN, Seen};
 use crate::Store;
 use crate::audit::Unbalanced;
+use crate::error::BadData;
 use crate::error::Error;
 use crate::log::{Cut, Mended};
-use crate::staged::BadData;
 use crate::undo::UndoSlot;
 use core::ops::Range;
 use keepfs_codes::identity::Group;

@@ -138,7 +138,7 @@ impl Store {
     /// A node that an open transaction has made: only its frame has the header, which its sum must confirm.
     fn unborn(&self, id: MetaId, live: &[u8; PAGE]) -> Option<arena::Copy> {
         let (header, _) = Header::read_from_prefix(&live[..]).ok()?;
-        (header.id.get() == id.0 && id.space() == Some(Space::Nodes)).then(|| crate::repair::newborn(&header))
+        (header.id.get() == id.0 && id.space() == Some(Space::Nodes)).then(|| crate::newborn::newborn(&header))
     }
 
     /// What open transactions have recorded for the frame. `None`: a slot is damaged.

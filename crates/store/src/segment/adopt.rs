@@ -7,9 +7,10 @@
 
 use super::Segment;
 use crate::arena::Guard;
+use crate::error::BadData;
 use crate::error::Error;
 use crate::redo::{self, ENTRIES_MAX, Rebuilt, Redo, RedoDamage, TxnRedo, Work, compact};
-use crate::staged::{self, BadData, Table};
+use crate::staged::{self, Table};
 use crate::undo::UndoLog;
 use keepfs_codes::Protection;
 use keepfs_format::plog::{Record, Run};

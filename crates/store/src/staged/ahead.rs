@@ -5,7 +5,8 @@
 //! has to be taken back.
 
 use super::slots::{self, Head, Stored};
-use super::{Bases, Key, Placed, Room, Table, staging};
+use super::{Bases, Key, Placed, Table, staging};
+use crate::error::Room;
 use crate::scratch::with_page;
 use crate::segment::Segment;
 use keepfs_format::plog::Record;

@@ -4,15 +4,6 @@ use super::slots::{self, Head};
 use super::{Full, Key, Table};
 use keepfs_format::PAGE;
 
-/// What is wrong with a page of file data on the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BadData {
-    /// The medium does not give it.
-    Unreadable,
-    /// It has another CRC.
-    Checksum,
-}
-
 impl Table {
     /// Whether a staged page is known to be lost; `None` if it is not staged.
     pub fn is_lost(&self, ino: u64, index: u64) -> Option<bool> {

@@ -1,8 +1,9 @@
 //! The staged table as a killed server left it (S-14.8).
 
 use super::slots::{self, Found, Slots};
-use super::{BadData, Bases, Key, Placed, Table, Under, Weight};
+use super::{Bases, Key, Placed, Table, Under, Weight};
 use crate::cache::IdMap;
+use crate::error::BadData;
 use crate::error::Error;
 use crate::redo::TxnRedo;
 use crate::segment::{Segment, Word};

@@ -1,11 +1,12 @@
 //! What a transaction does to numbers, nodes, pages and staged data.
 
-use super::{Base, Birth, Ref, Txn};
+use super::{Base, Birth, Txn};
 use crate::arena::Line;
 use crate::error::{Error, Pressure, Stop};
 use crate::locks::{self, Rule};
 use crate::numbers::STOCK;
 use crate::planted::{self, Bug, Logic, Use};
+use crate::read::Ref;
 use crate::scratch::with_page;
 use crate::totals::WHICH;
 use crate::update;

@@ -1,8 +1,9 @@
 //! Which bytes of a metablock a change of a structure touches: eight at a time, since most are equal.
 
-use super::{Meaning, Ref, Txn};
+use super::{Meaning, Txn};
 use crate::error::Stop;
 use crate::planted::{self, Logic};
+use crate::read::Ref;
 use core::ops::Range;
 use keepfs_format::inode::Inode;
 use smallvec::SmallVec;

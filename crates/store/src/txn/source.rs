@@ -1,8 +1,8 @@
 //! What metablocks are read from: a transaction or a view.
 
-use super::Ref;
 use crate::arena::FrameNo;
 use crate::error::Stop;
+use crate::read::Ref;
 use keepfs_format::{Header, MetaId, PAGE};
 
 /// What the header of a node tells of its place and its life (S-3.2).

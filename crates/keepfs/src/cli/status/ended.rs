@@ -29,7 +29,12 @@ pub fn by(fault: &Error, status: &mut Status) {
             "the pool is not as this server knows it, which ended all writing",
             "unmount it, run `keepfs check` on it and mount it again",
         ),
-        Error::Scribble { .. } | Error::Heap { .. } | Error::Redo { .. } | Error::Records | Error::Fenced { .. } => (
+        Error::Scribble { .. }
+        | Error::Heap { .. }
+        | Error::NotBrought { .. }
+        | Error::Redo { .. }
+        | Error::Records
+        | Error::Fenced { .. } => (
             "memory was damaged, which ended all writing",
             "test the memory (memtest86+, EDAC in dmesg); unmount and mount it again; what was synced is there",
         ),
