@@ -10,6 +10,7 @@ pub mod million;
 pub mod onebad;
 pub mod scribble;
 pub mod second;
+pub mod storm;
 pub mod strays;
 pub mod targeted;
 pub mod told;

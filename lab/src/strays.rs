@@ -144,6 +144,8 @@ pub struct Lab {
     pub myself: PathBuf,
     /// A directory for all files.
     pub dir: PathBuf,
+    /// Where images are kept that do not check.
+    pub logs: Option<PathBuf>,
 }
 
 impl Lab {
@@ -353,6 +355,14 @@ impl Run<'_> {
         Ok(self.outcome(setting, &struck, &done, &told, found, beyond))
     }
 
+    /// Copies an image that does not check to where logs are kept: it says more than the check does.
+    fn keep(&self, setting: &Setting) {
+        if let Some(logs) = &self.lab.logs {
+            let image = logs.join(format!("strays-{}.pool", setting.seed));
+            drop(fs::create_dir_all(logs).and_then(|()| fs::copy(self.pool(), image)));
+        }
+    }
+
     /// The image, then the same trees by a server that has them from there.
     fn at_rest(
         &self,
@@ -366,7 +376,10 @@ impl Run<'_> {
         let check = |found: &mut Violations| {
             let ran = self.lab.product.run(&["check", "--data", &self.pool()]);
             if !ran.ok {
-                found.push((if ran.hung { Kind::Hung } else { Kind::Unsound }, ran.said));
+                let errors = ran.out.lines().filter(|line| line.starts_with("error"));
+                let errors: Vec<_> = errors.chain([&*ran.said]).collect();
+                found.push((if ran.hung { Kind::Hung } else { Kind::Unsound }, errors.join("\n")));
+                self.keep(setting);
             }
             ran.ok
         };

@@ -167,6 +167,7 @@ pub const STAGES: &[Stage] = &[
     stage("second_mutants", 10, planted!("second", "mutants")).beside(),
     stage("second_points", 10, planted!("second", "points")).beside(),
     stage("second", 5, planted!("second", "--kills", "200")).beside(),
+    stage("storm", 5, planted!("storm", "--seconds", "60")).beside(),
     stage("onebad", 10, planted!("onebad")).beside(),
     stage("audits", 15, planted!("audits", "matrix")).beside(),
     stage("inject_planted", 10, planted!("inject", "all", "2000", "--plant")).beside(),
@@ -187,6 +188,12 @@ pub const STAGES: &[Stage] = &[
         "second_long",
         20,
         planted!("second", "--kills", "5000", "--seed", "100"),
+    )
+    .long(),
+    stage(
+        "storm_long",
+        10,
+        planted!("storm", "--first", "100000", "--seconds", "1800"),
     )
     .long(),
     stage(

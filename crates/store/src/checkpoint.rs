@@ -441,4 +441,4 @@ fn dead_entry(generation: u32) -> MapEntry {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

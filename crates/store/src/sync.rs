@@ -238,6 +238,8 @@ impl Store {
 
     /// One group of all that is committed, and a flush. The caller leads.
     pub(crate) fn cut_and_flush(&self) -> Result<Cut, Error> {
+        // Who led before may have failed with what it had cut: a group behind that would leave it out (S-15.17).
+        self.alive()?;
         let pending = self.cut(&mut self.redo.lock());
         if !pending.is_empty() {
             let group = self.unless_redo_is_damaged(self.prepare(&pending))?;
@@ -433,10 +435,10 @@ impl Store {
     /// After a while without syncs: an empty group tells that the last one was flushed, so that recovery takes it as
     /// it is (S-9.2). It needs no flush itself. If somebody is cutting a group, that one tells it.
     pub fn write_durable(&self) -> Result<(), Error> {
-        self.alive()?;
         let Some(lead) = self.sync.try_lead() else {
             return Ok(());
         };
+        self.alive()?;
         let seq = {
             let state = self.log.lock();
             if state.told >= state.durable || state.is_broken {

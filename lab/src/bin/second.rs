@@ -5,6 +5,7 @@
 
 use keepfs_lab::second::child;
 use keepfs_lab::second::parent::{self, Outcome, Plan};
+use keepfs_store::Guard;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -33,7 +34,7 @@ fn live(args: &[String]) -> Result<(), String> {
     #[cfg(feature = "planted")]
     planted::arm(&args[1..])?;
     let control = child::control().map_err(|e| e.to_string())?;
-    child::live(&pool, control).map_err(|e| e.to_string())
+    child::live(&pool, control, Guard::default()).map_err(|e| e.to_string())
 }
 
 fn value(args: &[String], name: &str, default: u64) -> Result<u64, String> {

@@ -117,6 +117,7 @@ fn run(words: &[String]) -> Result<bool, String> {
         },
         myself: std::env::current_exe().map_err(|e| e.to_string())?,
         dir: dir.clone(),
+        logs: args.logs.clone(),
     };
     let done = lab.furnish().and_then(|()| match args.planted {
         true => planted(&lab, &args),

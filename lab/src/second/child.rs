@@ -3,6 +3,7 @@
 use super::wire::End;
 use keepfs_fs::{Answer, Remains, Resumed, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
+use keepfs_store::Guard;
 use keepfs_vfs::{Entry, Errno, Ino, NewInode, RenameFlags, SetAttr, Vfs, WriteHow, XattrHow};
 use std::error::Error;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,11 +14,12 @@ use std::time::Duration;
 type Failure = Box<dyn Error>;
 
 /// How the pool is opened.
-fn options() -> VolumeOptions {
+fn options(guard: Guard) -> VolumeOptions {
     VolumeOptions {
         store: StoreOptions {
             arena_bytes: 16 << 20,
             lasting: true,
+            guard,
             ..StoreOptions::default()
         },
         commit_interval: Duration::from_millis(20),
@@ -26,16 +28,16 @@ fn options() -> VolumeOptions {
 }
 
 /// The life of a server. `control` is the conversation with the parent.
-pub fn live(pool: &Path, control: OwnedFd) -> Result<(), Failure> {
+pub fn live(pool: &Path, control: OwnedFd, guard: Guard) -> Result<(), Failure> {
     let control = End::over(control);
     let (words, descriptors) = control.receive()?;
     let names: Vec<&str> = words.split_whitespace().collect();
     let device = Arc::new(FileDevice::open(pool, OpenMode::ReadWrite, FileOptions::default())?);
     let (volume, told) = match names.is_empty() {
-        true => (Volume::open(device, &options())?, "first".to_owned()),
+        true => (Volume::open(device, &options(guard))?, "first".to_owned()),
         false => {
             let named = names.into_iter().map(str::to_owned).zip(descriptors).collect();
-            let (volume, resumed) = Volume::resume(device, &options(), Remains::from_named(named))?;
+            let (volume, resumed) = Volume::resume(device, &options(guard), Remains::from_named(named))?;
             (volume, summary(&resumed))
         }
     };

@@ -144,6 +144,28 @@ fn blows(setting: &Setting, product: &Product, point: &Path) -> Result<Struck, S
     Ok(struck)
 }
 
+/// One stray anywhere, as far as any code's distance. Whether there was a place for it.
+pub fn anywhere(memory: &Memory, dice: &mut Dice) -> bool {
+    let at = region(dice).and_then(|region| Some((region, memory.pick(region, dice)?)));
+    let stray = at.and_then(|(region, at)| {
+        let mut before = vec![0; (PAGE - at as usize % PAGE).min(256)];
+        memory.read(region, at, &mut before).ok()?;
+        memory.write(region, at, &bytes(dice, &before, None)).ok()
+    });
+    stray.is_some()
+}
+
+/// A region, each as often as [`Region::ALL`] says.
+fn region(dice: &mut Dice) -> Option<Region> {
+    let mut part = dice.below(100);
+    let row = Region::ALL.iter().find(|row| {
+        let is_here = part < row.2;
+        part -= if is_here { 0 } else { row.2 };
+        is_here
+    });
+    row.map(|row| row.0)
+}
+
 /// One that lies within the code's distance if the setting says so: few bytes of one frame that was not hit yet.
 /// `last`: the first of a pair, whose frame is hit again.
 fn one(
@@ -154,13 +176,7 @@ fn one(
     begin: Instant,
     last: Option<&Stray>,
 ) -> Option<Stray> {
-    let mut part = dice.below(100);
-    let region = Region::ALL.iter().find(|row| {
-        let is_here = part < row.2;
-        part -= if is_here { 0 } else { row.2 };
-        is_here
-    })?;
-    let mut region = region.0;
+    let mut region = region(dice)?;
     if setting.near.is_some() && region == Region::Session {
         region = Region::Arena;
     }

@@ -160,6 +160,8 @@ impl Store {
         let again = others.into_iter().chain(shrink.moved.iter().copied());
         let rewrite = self.write_again(again)?;
         let closed = self.close_gate()?;
+        // Who ends writing has not left the gate or the keeper yet: what is in memory behind it is no state of the pool (S-15.17).
+        self.alive()?;
         self.end_inodes(&closed, &shrink)?;
         self.check_totals(&closed, &totals)?;
         let weight = self.weight() + REWRITE_MAP * rewrite.len() as u64;

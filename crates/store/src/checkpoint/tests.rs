@@ -1,14 +1,15 @@
 //! What decides where metadata lies is in the heap: a stray write there is told, and nothing of it reaches the device (C-3).
 
 use super::*;
-use crate::txn::{Meaning, Ref};
+use crate::read::Ref;
+use crate::txn::Meaning;
 use crate::{Equations, FormatOptions, StoreOptions};
 use keepfs_format::{Kind, Space};
 use keepfs_media::ram::RamDevice;
 use std::sync::Arc;
 
 /// A store with a node that is in no checkpoint yet.
-pub(super) fn world() -> (Arc<Store>, Ref) {
+pub(crate) fn world() -> (Arc<Store>, Ref) {
     let device: Arc<dyn Device> = Arc::new(RamDevice::new(4096));
     Store::format(device.clone(), &FormatOptions::default()).expect("format");
     let options = StoreOptions {
@@ -144,7 +145,9 @@ fn a_list_of_the_checkpoint_that_was_changed_or_lost_ends_writing() {
         spoil(&store);
         let done = store.checkpoint();
         assert!(matches!(done, Err(Error::Heap { .. })), "{what}: {done:?}");
-        assert_eq!(pool::choose(&*store.device).expect("a superblock"), before, "{what}");
         assert!(store.fault().is_some() && events(&store).len() == 1, "{what}");
+        // One that waited for its turn meanwhile: S-15.17.
+        assert!(store.checkpoint_as(Wish::default()).is_err(), "{what}");
+        assert_eq!(pool::choose(&*store.device).expect("a superblock"), before, "{what}");
     }
 }

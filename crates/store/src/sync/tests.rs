@@ -1,6 +1,8 @@
 //! How much data no flush has covered, where two flushes are under way at one time.
 
 use super::*;
+use crate::checkpoint::tests::world;
+use keepfs_format::Kind;
 
 /// Two flushes that overlap, as a checkpoint's and a sync's: what both cover counts once, what came behind both stays
 /// unflushed, and the one that began later and returned first is not taken back by the other. S-9.3
@@ -25,4 +27,24 @@ fn overlapping_flushes_cover_each_byte_once() {
         given.flushed(given.before_flush());
         assert_eq!(given.unflushed(), 0);
     }
+}
+
+/// A thread that waited to lead while another one failed with what it had cut. S-15.17
+#[test]
+fn no_group_is_cut_behind_a_failure() {
+    let (store, _) = world();
+    store.sync().expect("durable");
+    let change = || {
+        store
+            .transact::<_, Error>(|t| Ok(t.new_node(Kind::Xattr, 0, 9)?))
+            .expect("node")
+    };
+    change();
+    let taken = store.cut(&mut store.redo.lock());
+    change();
+    store.fail(Error::Logic("what was taken could not be written".into()));
+    drop(taken);
+    let before = store.log.lock().head.sequence;
+    assert!(store.cut_and_flush().is_err());
+    assert_eq!(store.log.lock().head.sequence, before, "a group without what was taken");
 }

@@ -1,5 +1,6 @@
 //! What the auditor is not shown, and what does not read back from the undo log, ends the transaction.
 
+use crate::checkpoint::Wish;
 use crate::error::{Error, Stop};
 use crate::events::Done;
 use crate::update::by_hand as update;
@@ -15,6 +16,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// S-17.1: a change of a frame that the transaction does not hold is a logic error that names the frame, and is undone.
 #[test]
@@ -272,6 +274,25 @@ fn without_a_sum_what_nothing_proves_ends_writing() {
         (9, 10, Done::Ended as u8),
         "{last:?}"
     );
+    // What no transaction did is in a frame that has its sums: no checkpoint has a moment any more (S-15.17).
+    assert!(world.store.checkpoint_as(Wish::default()).is_err());
+}
+
+/// S-16.8: of a server that another one follows.
+#[test]
+fn what_a_rollback_cannot_bring_back_is_handed_on() {
+    let world = World::new(Protection::Off);
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = ended.clone();
+    world
+        .store
+        .hand_on_to_successor(move |_| end.store(true, Ordering::Relaxed));
+    let txn = world.changed();
+    world.scribble(&txn, HEAD + 32 + HEAD);
+    drop(txn);
+    assert!(ended.load(Ordering::Relaxed));
+    let last = world.store.history().events(0).pop().expect("told");
+    assert_eq!((last.place, last.done), (9, Done::HandedOn as u8), "{last:?}");
 }
 
 type Between = fn(&Txn<'_>, &[u8]);
