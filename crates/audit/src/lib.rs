@@ -40,6 +40,7 @@ pub mod read;
 mod replay;
 mod report;
 mod scan;
+mod sentence;
 mod space;
 mod staged;
 mod superblock;
@@ -48,8 +49,8 @@ mod xattr;
 
 pub use finding::{Finding, Metablock, Severity};
 pub use image::Image;
-pub use paths::{about, whose};
 pub use report::{Counts, File, Report};
+pub use sentence::{about, whose};
 pub use walk::{Options, walk};
 
 /// The bytes of one page.

@@ -16,10 +16,10 @@ mod tree;
 
 use crate::finding::{Finding, Severity};
 use crate::image::Image;
-use crate::paths::{about, whose};
 use crate::pool::{Load, Pool};
 use crate::replay::{self, Replayed};
 use crate::report::{Report, Sink};
+use crate::sentence::{about, whose};
 use crate::staged::Stage;
 use crate::walk::{Options, Walk};
 use crate::{Page, adrift, history, map, plog, scan, superblock, walk};

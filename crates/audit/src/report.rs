@@ -1,7 +1,7 @@
 //! What a walk gives: findings and counts.
 
 use crate::finding::{Finding, Severity};
-use crate::paths::{about, whose};
+use crate::sentence::{about, whose};
 use core::fmt;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use std::collections::BTreeMap;

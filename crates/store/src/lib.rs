@@ -514,20 +514,6 @@ impl Store {
         self.stats.snapshot()
     }
 
-    /// Frames in the arena, checkpoint dirty frames, and evictions so far.
-    pub fn arena_figures(&self) -> (u32, u64, u64) {
-        (
-            self.arena.count(),
-            self.cache.dirty.load(Ordering::Relaxed),
-            self.cache.evictions.load(Ordering::Relaxed),
-        )
-    }
-
-    /// What was read and written on the device.
-    pub fn traffic(&self) -> keepfs_media::Counters {
-        self.device.counters()
-    }
-
     /// Makes everything durable, writes a last checkpoint, marks the pool as closed properly.
     pub fn close(&self) -> Result<(), Error> {
         self.end_threads();

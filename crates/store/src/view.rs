@@ -325,6 +325,20 @@ impl Store {
         self.log_mended.get().copied()
     }
 
+    /// Frames in the arena, checkpoint dirty frames, and evictions so far.
+    pub fn arena_figures(&self) -> (u32, u64, u64) {
+        (
+            self.arena.count(),
+            self.cache.dirty.load(Ordering::Relaxed),
+            self.cache.evictions.load(Ordering::Relaxed),
+        )
+    }
+
+    /// What was read and written on the device.
+    pub fn traffic(&self) -> keepfs_media::Counters {
+        self.device.counters()
+    }
+
     /// A sentence, if both slots of one generation of superblocks held none when the pool was opened (S-21.10).
     pub fn superblocks_lost(&self) -> Option<&str> {
         self.superblocks_lost.get().map(String::as_str)

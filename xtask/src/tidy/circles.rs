@@ -14,14 +14,15 @@ const CIRCLES: &[(&str, &[&str])] = &[
     (
         "audit",
         &[
-            "body", "carried", "dir", "index", "inode", "links", "node", "plog", "space", "walk", "xattr",
+            "body", "carried", "dir", "index", "inode", "links", "node", "paths", "plog", "space", "walk", "xattr",
         ],
     ),
     ("codes", &["aes", "crc64", "gf256", "rows", "simd"]),
     (
         "fs",
         &[
-            "acl", "attr", "create", "data", "heal", "maintain", "orphan", "readdir", "scrub", "volume", "xattr",
+            "acl", "attr", "create", "data", "heal", "maintain", "orphan", "paths", "readdir", "scrub", "volume",
+            "xattr",
         ],
     ),
     (
