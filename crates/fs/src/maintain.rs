@@ -66,6 +66,11 @@ impl Worker {
         }
     }
 
+    /// Whether the thread was told to end.
+    fn is_stopped(&self) -> bool {
+        self.signal.orders.lock().stop
+    }
+
     /// Ends the thread and waits for it, unless this is it.
     pub fn stop(&self) {
         self.signal.orders.lock().stop = true;
@@ -97,6 +102,9 @@ impl Volume {
     /// What an interval does: data that a checkpoint had to carry over is written out, everything becomes durable. Until
     /// then the log has it, and what is deleted or changed meanwhile never costs a page (decision 0490).
     fn tick(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
         let old = self.store.staged_before_checkpoint(BATCH);
         if let Err(error) = self.write_out_inodes(&old) {
             log_write_out(&error);
@@ -114,6 +122,9 @@ impl Volume {
 
     /// What a wake-up does, until the interval is over.
     fn errands(&self, due: Instant) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
         if self.store.staged_weight() > self.staged_pages_max {
             self.write_out_down_to(self.staged_pages_max / 2)?;
         }
@@ -124,15 +135,35 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes everything durable and marks the pool as closed properly, as the end does, but the volume goes on
-    /// (`mount -o remount,ro`). Errors: those of the device.
+    /// Makes everything durable and marks the pool as closed properly, as the end does, but the volume goes on. Errors: those of
+    /// the device.
     pub fn settle(&self) -> Result<()> {
+        self.finish()?;
+        Ok(self.store.settle()?)
+    }
+
+    /// The same, and nothing is written behind it until [`Volume::begin_writing`] (`mount -o remount,ro`, S-20.15): what the kernel
+    /// gives back then stays on the hidden list. Errors: those of the device; the volume takes changes as before then.
+    pub fn rest(&self) -> Result<()> {
+        let _begun = self.begun.lock();
+        self.wait_for_all_lookups();
+        self.finish()?;
+        Ok(self.store.rest()?)
+    }
+
+    /// Whether the volume is being ended, or is.
+    pub fn is_ending(&self) -> bool {
+        self.worker.is_stopped()
+    }
+
+    /// Does all that waits for time, unless the volume is read-only.
+    fn finish(&self) -> Result<()> {
         if !self.is_read_only() {
             self.finish_left(None)?;
             self.reclaim_now()?;
             self.write_out_down_to(0)?;
         }
-        Ok(self.store.settle()?)
+        Ok(())
     }
 
     /// Ends the volume: nobody holds anything any more, all is made durable.
@@ -140,10 +171,8 @@ impl Volume {
         self.scrubber.stop();
         self.worker.stop();
         self.lookups.clear();
+        self.finish()?;
         if !self.is_read_only() {
-            self.finish_left(None)?;
-            self.reclaim_now()?;
-            self.write_out_down_to(0)?;
             self.heal_damage();
         }
         Ok(self.store.close()?)
@@ -174,11 +203,16 @@ fn run(volume: &Weak<Volume>, signal: &Signal, interval: Duration) {
             }
         };
         let Some(volume) = volume.upgrade() else { return };
-        if woken && let Err(error) = volume.errands(due) {
+        if woken
+            && let Err(error) = volume.errands(due)
+            && !volume.is_read_only()
+        {
             tracing::warn!(%error, "background work failed");
         }
         if Instant::now() >= due {
-            if let Err(error) = volume.tick() {
+            if let Err(error) = volume.tick()
+                && !volume.is_read_only()
+            {
                 tracing::warn!(%error, "background commit failed");
             }
             due = Instant::now() + interval;

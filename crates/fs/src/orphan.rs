@@ -214,6 +214,12 @@ impl Volume {
         true
     }
 
+    /// The same until nobody holds one, for a moment at most.
+    pub(crate) fn wait_for_all_lookups(&self) {
+        let end = Instant::now() + WAITED_FOR;
+        while Instant::now() < end && self.wait_for_lookups(end) {}
+    }
+
     /// Called without locks after an inode lost its last name or its last holder.
     pub(crate) fn unlinked_more(&self, ino: u64) {
         if self.background {

@@ -135,7 +135,7 @@ pub struct Volume {
     pub(crate) access_times: AccessTimesNow,
     pub(crate) background: bool,
     /// Whether changes may come; held by who makes it so.
-    begun: Mutex<bool>,
+    pub(crate) begun: Mutex<bool>,
     /// How often the worker commits.
     commit_interval: Duration,
     pub(crate) staged_pages_max: usize,
@@ -220,14 +220,22 @@ impl Volume {
         Ok(())
     }
 
-    /// A volume that was opened read-only takes changes from here on (`mount -o remount,rw`). Nothing happens if it does
-    /// already. Errors: those of [`Store::begin_writing`], and of making the root of a new pool.
+    /// A volume that was opened read-only or rests takes changes from here on (`mount -o remount,rw`). Nothing happens if it
+    /// does already. Errors: those of [`Store::begin_writing`], and of making the root of a new pool.
     pub fn begin_writing(self: &Arc<Volume>) -> Result<()> {
         let mut begun = self.begun.lock();
+        if *begun && !self.is_read_only() {
+            return Ok(());
+        }
+        let rests = *begun;
+        self.store.begin_writing()?;
         if !*begun {
-            self.store.begin_writing()?;
             self.begin()?;
             *begun = true;
+        }
+        if rests {
+            // What was given back meanwhile.
+            self.worker.wake_soon();
         }
         Ok(())
     }

@@ -47,9 +47,7 @@ impl Store {
     /// Whether a transaction may begin; waits while there is no room for what it changes.
     pub(crate) fn ready(&self) -> Result<(), Error> {
         self.alive()?;
-        if self.is_read_only() {
-            return Err(Error::ReadOnly("it was mounted read-only".into()));
-        }
+        self.unless_read_only()?;
         let fills = self.fills();
         if fills.iter().any(|f| f.is_hard()) {
             let started = Instant::now();

@@ -9,6 +9,7 @@ pub mod arena;
 mod audit;
 mod cache;
 mod checkpoint;
+mod closing;
 mod crowd;
 mod cutter;
 mod ending;
@@ -102,7 +103,7 @@ pub use view::View;
 use arena::Arena;
 use cache::{Cache, Pin};
 use checkpoint::{Keeper, Wish};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use cutter::Cutter;
 use gate::Gate;
 use keepfs_format::{PAGE, Space as MetaSpace};
@@ -146,6 +147,8 @@ pub struct Store {
     options: StoreOptions,
     /// Nothing is written (yet: [`Store::begin_writing`]).
     read_only: AtomicBool,
+    /// It was written, and is closed until it is written again ([`Store::rest`]).
+    rests: AtomicBool,
     device: Arc<Switch>,
     pool: Pool,
     arena: Arena,
@@ -346,6 +349,7 @@ impl Store {
         Ok(Store {
             options: o.clone(),
             read_only: AtomicBool::new(o.read_only),
+            rests: AtomicBool::new(false),
             device,
             arena: match o.lasting {
                 true => Arena::lasting(frames, o.guard, o.seal, pool.protect)?,
@@ -431,6 +435,8 @@ impl Store {
         loop {
             self.ready()?;
             let mut txn = Txn::begin(self);
+            // The last checkpoint has waited for who was inside before (S-20.15).
+            self.unless_read_only()?;
             if checkpoints > CHECKPOINTS_FOR_ONE {
                 txn = txn.unbounded();
             }
@@ -512,63 +518,6 @@ impl Store {
     /// Counters.
     pub fn stats(&self) -> Snapshot {
         self.stats.snapshot()
-    }
-
-    /// Makes everything durable, writes a last checkpoint, marks the pool as closed properly.
-    pub fn close(&self) -> Result<(), Error> {
-        self.end_threads();
-        let settled = self.settle();
-        self.keep_history();
-        if let Some(guard) = &self.mmp {
-            guard.leave();
-        }
-        settled
-    }
-
-    /// As [`Store::close`], but the store may be used on.
-    pub fn settle(&self) -> Result<(), Error> {
-        self.alive()?;
-        if self.is_read_only() || self.is_closed() {
-            return Ok(());
-        }
-        self.checkpoint_as(Wish {
-            clean: true,
-            new_log: None,
-        })
-    }
-
-    /// Whether nothing is written: the pool was opened so, and [`Store::begin_writing`] was not called.
-    pub fn is_read_only(&self) -> bool {
-        self.read_only.load(Ordering::Acquire)
-    }
-
-    /// A pool that was opened read-only is written from here on, as if it had been opened so: the log that was applied in
-    /// memory is recovered on the device first (S-9.5). Nothing happens if it is written already.
-    /// Errors: the device cannot be had alone, or has changed since; S-2.5; those of a checkpoint. Then it stays read-only.
-    pub fn begin_writing(self: &Arc<Store>) -> Result<(), Error> {
-        let mut keeper = self.keeper.lock();
-        if !self.is_read_only() {
-            return Ok(());
-        }
-        self.alive()?;
-        recover::begin_writing(self, &mut keeper)?;
-        drop(keeper);
-        self.read_only.store(false, Ordering::Release);
-        match self.options.background {
-            true => self.spawn(),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether nothing happened since the superblock in force, which says CLEAN.
-    fn is_closed(&self) -> bool {
-        let in_force = self.superblock_in_force(&mut self.keeper.lock());
-        in_force.is_ok_and(|sb| {
-            sb.state.get() == keepfs_format::superblock::CLEAN
-                && self.redo.lock().last == sb.seq.get()
-                && self.log.lock().head.sequence == sb.log_seq.get()
-                && self.cache.dirty.load(Ordering::Relaxed) == 0
-        })
     }
 
     /// As if power were cut: nothing reaches the device any more, every call fails from here on.

@@ -151,9 +151,7 @@ impl Store {
     /// Errors: `ReadOnly`; `BadPool`, the pool has no block for it; another machine has it; those of the device and of a checkpoint.
     pub fn set_mmp(&self, interval_s: Option<u32>) -> Result<bool, Error> {
         self.alive()?;
-        if self.is_read_only() {
-            return Err(Error::ReadOnly("it was opened so".into()));
-        }
+        self.unless_read_only()?;
         let Some(guard) = &self.mmp else {
             return match interval_s {
                 None => Ok(false),

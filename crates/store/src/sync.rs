@@ -441,7 +441,7 @@ impl Store {
         self.alive()?;
         let seq = {
             let state = self.log.lock();
-            if state.told >= state.durable || state.is_broken {
+            if state.told >= state.durable || state.is_broken || self.is_read_only() {
                 return Ok(());
             }
             state.written_seq

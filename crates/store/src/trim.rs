@@ -21,9 +21,7 @@ impl Store {
     /// Tells the device which free pages of `range` are not needed, in runs of at least `least` pages; returns how many
     /// pages. `None`: the device cannot be told. Errors: those of the device, [`Error::ReadOnly`]. None of a preallocated pool (S-2.17).
     pub fn trim(&self, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
-        if self.is_read_only() {
-            return Err(Error::ReadOnly("it was mounted read-only".into()));
-        }
+        self.unless_read_only()?;
         if self.pool.is_preallocated {
             return Ok(Some(0));
         }

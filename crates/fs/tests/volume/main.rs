@@ -18,6 +18,7 @@ mod lost;
 mod lost_metadata;
 mod refused;
 mod reopening;
+mod rest;
 mod scribbled;
 mod shrinking;
 mod small_files;

@@ -104,7 +104,7 @@ impl Live {
 
     /// Read-only from here on: what is there is made durable, and the pool closed on the device.
     fn settle(&self, volume: &Volume) -> Value {
-        match volume.settle() {
+        match volume.rest() {
             Ok(()) => {
                 // A protected pool is had by who shows that it is there (S-2.12): its next server does, too.
                 if volume.store().mmp().is_none() {

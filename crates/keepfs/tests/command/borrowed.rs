@@ -235,6 +235,20 @@ fn remounting_needs_no_line_in_fstab() {
     );
 }
 
+/// mount(8) returns from a remount to ro when the pool is closed: by the helper for the type that the kernel shows (S-20.15).
+#[test]
+fn a_remount_by_mount_has_closed_the_pool() {
+    for options in ["commit=3600", "commit=3600,anchor=none"] {
+        let Some(bed) = Bed::mounted(options) else { return };
+        (0..200).for_each(|n| fs::write(bed.on(&format!("file{n}")), "text").unwrap());
+        let script = format!("mount -o remount,ro \"$dir\"; {KEEPFS} check --live \"$pool\"; umount \"$dir\"");
+        let said = worked(&with_sbin(&bed, &script));
+        assert!(said.contains("closed properly"), "{said}");
+        // The namespace has a mount of its own.
+        bed.unmount();
+    }
+}
+
 /// S-20.17: as mount(8) with any file system, with it and without it.
 #[test]
 fn options_for_users_take_rights_away() {

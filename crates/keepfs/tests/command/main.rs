@@ -27,6 +27,7 @@ mod offline;
 mod options;
 mod output;
 mod refusals;
+mod remount;
 mod repair;
 mod salvage;
 mod schema;

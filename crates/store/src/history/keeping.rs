@@ -58,6 +58,10 @@ impl Store {
         if self.is_read_only() || self.device.is_off() {
             return;
         }
+        self.write_history();
+    }
+
+    pub(crate) fn write_history(&self) {
         match self.history.keep() {
             Ok(()) => {}
             Err(Failed::Write(error)) => tracing::warn!(%error, "the history of the pool cannot be written"),

@@ -55,10 +55,8 @@ impl Store {
     /// Errors: `ReadOnly`; `BadPool`, no pool can have them; those of a checkpoint. With `NoSpace` nothing has changed.
     pub fn set(&self, settings: &Settings) -> Result<bool, Error> {
         self.alive()?;
-        if self.is_read_only() {
-            return Err(Error::ReadOnly("it was opened so".into()));
-        }
         let mut keeper = self.keeper.lock();
+        self.unless_read_only()?;
         let before = self.superblock_in_force(&mut keeper)?;
         let mut after = before;
         settings.store(&mut after)?;

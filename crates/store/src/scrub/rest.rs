@@ -226,6 +226,9 @@ impl Store {
             return Ok(());
         };
         let _inside = self.gate.enter(&self.stats.gate);
+        if self.is_read_only() {
+            return Ok(());
+        }
         match self.before_first_write(id, &pin, true) {
             Ok(()) => self.moves.store(true, Ordering::Relaxed),
             // There is no room for more before a checkpoint; the next scrub looks at it again.
