@@ -3,6 +3,7 @@
 //! mount(8) changes these by mount(2) with MS_REMOUNT, of which the kernel tells a FUSE server nothing. The table of mounts
 //! can be waited on, so the server looks whenever it changes.
 
+use super::keep::lives::Mode;
 use super::status::Live;
 use super::succeed;
 use super::table::{self, Mount};
@@ -15,6 +16,9 @@ use std::io::{self, Read, Seek};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
+
+/// What helps a mount that takes no changes any more.
+pub const ANEW: &str = "unmount it and mount it again";
 
 /// Follows the table of mounts for as long as the pool is served.
 pub fn watch(live: Arc<Live>) -> io::Result<()> {
@@ -41,10 +45,26 @@ impl Live {
     /// the answer if that cannot be.
     pub fn begin_writing(&self) -> Value {
         let _one = self.following.lock();
-        match self.volume.upgrade().map(|volume| self.write(&volume)) {
+        let volume = self.volume.upgrade();
+        if let Some(why) = volume.as_ref().and_then(|volume| self.refuses(volume)) {
+            return json!({"error": format!("nothing of it can be changed any more ({why}); {ANEW}")});
+        }
+        match volume.map(|volume| self.write(&volume)) {
             None => json!({"error": "it is being unmounted"}),
             Some(Ok(())) => json!({}),
             Some(Err(error)) => json!({"error": format!("it cannot be written: {error}")}),
+        }
+    }
+
+    /// Why no change is taken until the pool is mounted anew.
+    fn refuses(&self, volume: &Volume) -> Option<String> {
+        let died_too_often = self
+            .kept
+            .as_ref()
+            .is_some_and(|kept| kept.told().mode == Mode::ReadOnly);
+        match volume.store().fault() {
+            Some(fault) => Some(fault.to_string()),
+            None => died_too_often.then(|| "its servers died too often".into()),
         }
     }
 

@@ -199,6 +199,13 @@ impl MountOptions {
         Ok(options)
     }
 
+    /// The words of `lists` but those that are no options, which a sloppy mount passed over.
+    pub fn known(lists: &[String]) -> Vec<String> {
+        let words = lists.iter().flat_map(|list| list.split(','));
+        let known = words.filter(|word| !matches!(MountOptions::default().take(word), Ok(false)));
+        known.map(str::to_owned).collect()
+    }
+
     /// Takes one option; `false` if it is unknown.
     fn take(&mut self, word: &str) -> Result<bool, String> {
         match word.split_once('=') {

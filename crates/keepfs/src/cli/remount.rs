@@ -24,7 +24,7 @@ pub fn run(dir: &Path, given: &[String], sloppy: bool) -> Outcome {
         true => "ro",
         false => "rw",
     };
-    let mut words = record.options.clone();
+    let mut words = MountOptions::known(&record.options);
     let times = access_times_name(mount.access_times());
     words.extend([NO_FLAGS.into(), mount.options.clone(), times.into(), as_mounted.into()]);
     words.extend_from_slice(given);

@@ -4,7 +4,6 @@ use super::args::Serve;
 use super::control::{Answers, Control};
 use super::failure::Failure;
 use super::figures::Status;
-use super::history;
 use super::image::DeviceImage;
 use super::keep::held::{Held, Item, Room};
 use super::keep::kept::Kept;
@@ -16,6 +15,7 @@ use super::pause::{Lap, Pause};
 use super::registry::{self, Record};
 use super::serve::{self, Mounted};
 use super::status::Live;
+use super::{follow, history};
 use keepfs::{Claim, Pool};
 use keepfs_fs::{Answer, Volume};
 use keepfs_fuse::{Before, Connection, RequestId, Requests, Session};
@@ -368,6 +368,9 @@ fn failing(
     let answers: Arc<Answers> = Arc::new(move |question: &str| match question {
         "status" => serde_json::to_value(status(&about)).ok(),
         "events" => serde_json::to_value(noticed.events()).ok(),
+        "write" | "follow" => {
+            Some(json!({"error": format!("its servers died too often, and every access fails; {}", follow::ANEW)}))
+        }
         // Where the pool cannot be read there are the events alone.
         other => {
             let found = image.as_ref().and_then(|image| history::answer_offline(image, other));

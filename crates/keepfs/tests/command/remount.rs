@@ -1,9 +1,11 @@
-//! `-o remount`: a pool at rest.
+//! `-o remount`: a pool at rest, and remounts that are refused.
 
-use super::bed::{Bed, done, done_when_free, keepfs};
+use super::bed::{Bed, KEEPFS, done, done_when_free, fails, keepfs, possible};
 use super::damage::{pages_of, ruin};
 use rustix::process::Signal;
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
 
 /// S-20.15: behind a remount to ro a damaged copy is found and stays, and nothing else is written; one to rw lets it be mended.
 #[test]
@@ -37,4 +39,43 @@ fn a_pool_remounted_ro_is_not_written() {
     bed.unmount();
     assert!(fs::read(bed.pool()).unwrap() == mended, "the end wrote");
     bed.check();
+}
+
+/// A mount that takes no changes any more says so to who wants it rw.
+#[test]
+fn a_remount_rw_that_changes_nothing_is_refused() {
+    let Some(bed) = Bed::mounted("keeper=on,restarts=1") else {
+        return;
+    };
+    let kill = |times: usize| (0..times).for_each(|_| bed.end_server(Signal::KILL));
+    for why in ["nothing of it can be changed any more", "every access fails"] {
+        kill(2);
+        let (code, said) = fails(&mut bed.mounting("remount,rw"));
+        assert_eq!(code, 1, "{said}");
+        assert!(
+            said.contains(why) && said.contains("unmount it and mount it again"),
+            "{said}"
+        );
+    }
+}
+
+/// What a sloppy mount has passed over is no option of a remount.
+#[test]
+fn a_remount_knows_no_options_that_were_passed_over() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let helper = bed.path("mount.keepfs");
+    symlink(KEEPFS, &helper).unwrap();
+    done(
+        Command::new(&helper)
+            .arg(bed.pool())
+            .arg(bed.dir())
+            .args(["-s", "-o", "foo=1,noatime"]),
+    );
+    done_when_free(&mut bed.mounting("remount,ro"), "open for writing");
+    assert!(bed.flags().contains(&"noatime".to_owned()), "{:?}", bed.flags());
+    let (_, said) = fails(&mut bed.mounting("remount,rw,bar=1"));
+    assert!(said.contains("unknown mount option 'bar=1'"), "{said}");
 }
