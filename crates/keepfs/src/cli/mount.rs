@@ -3,9 +3,11 @@
 use super::args::{Keep, Mount};
 use super::failure::Failure;
 use super::options::MountOptions;
+use super::table::{self, Mount as Mounted};
 use super::unserved::Unserved;
 use super::visible::warn_of;
 use super::{Outcome, environment, exposed, heap, identify, keep, registry, remount, serve};
+use keepfs_fuse::How;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -59,21 +61,38 @@ pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foregrou
     environment::bare(&mut server);
     heap::one(&mut server);
     server.stdin(Stdio::null()).stdout(Stdio::piped());
+    let before = table::at(&dir);
     let mut child = server
         .spawn()
         .map_err(Failure::io("start", Path::new("/proc/self/exe")))?;
-    match first_line(&mut child) {
-        Some(line) if line == serve::READY => Ok(0),
-        Some(reason) => {
-            drop(child.wait());
-            Err(Failure::Other(reason))
+    let said = first_line(&mut child);
+    if said.as_deref() == Some(serve::READY) {
+        return Ok(0);
+    }
+    let ended = child.wait();
+    take_back(&dir, before.as_ref());
+    Err(Failure::Other(match (said, ended) {
+        (Some(reason), _) => reason,
+        (None, Ok(status)) => {
+            format!("the server ended before the mount was usable ({status}); try again with -o log=FILE")
         }
-        None => Err(Failure::Other(match child.wait() {
-            Ok(status) => {
-                format!("the server ended before the mount was usable ({status}); try again with -o log=FILE")
-            }
-            Err(error) => format!("the server ended before the mount was usable: {error}"),
-        })),
+        (None, Err(error)) => format!("the server ended before the mount was usable: {error}"),
+    }))
+}
+
+/// Who mounted may have been killed before anybody knew of it: what is mounted at `dir` now, was not `before`, and has no
+/// server is taken away.
+fn take_back(dir: &Path, before: Option<&Mounted>) {
+    let left = table::at(dir).filter(Mounted::is_keepfs);
+    let is_new = left.is_some_and(|left| before.is_none_or(|before| before.device != left.device));
+    if is_new
+        && Unserved::at(dir) == Unserved::Ended
+        && let Err(error) = keepfs_fuse::unmount(dir, How::Lazy)
+    {
+        warn_of!(
+            "keepfs: a mount without a server is left at {}: {error}; umount -l takes it away",
+            dir.display()
+        );
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::bed::{Bed, KEEPFS, done, done_when_free, fails, keepfs, possible};
 use super::damage::{pages_of, ruin};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// S-20.15: behind a remount to ro a damaged copy is found and stays, and nothing else is written; one to rw lets it be mended.
 #[test]
@@ -78,4 +78,43 @@ fn a_remount_knows_no_options_that_were_passed_over() {
     assert!(bed.flags().contains(&"noatime".to_owned()), "{:?}", bed.flags());
     let (_, said) = fails(&mut bed.mounting("remount,rw,bar=1"));
     assert!(said.contains("unknown mount option 'bar=1'"), "{said}");
+}
+
+/// The process that mounts is killed as soon as there is a mount: either it is usable, or it is gone.
+#[test]
+fn a_mount_whose_maker_is_killed_is_taken_away() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let makes = |process: &fs::DirEntry| {
+        let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let mut words = words.split(|byte| *byte == 0).skip(1);
+        words.next() == Some(b"attach") && words.any(|word| word == bed.pool().as_os_str().as_encoded_bytes())
+    };
+    let maker = || {
+        let found = fs::read_dir("/proc").unwrap().flatten().find(makes)?;
+        Pid::from_raw(found.file_name().to_str()?.parse().ok()?)
+    };
+    for _ in 0..30 {
+        let mut mount = bed.mounting("").stderr(Stdio::null()).spawn().unwrap();
+        let is_over = |mount: &mut Child| mount.try_wait().unwrap().is_some();
+        // It is a matter of less than a millisecond.
+        let maker = loop {
+            match maker() {
+                None if !is_over(&mut mount) => {}
+                found => break found,
+            }
+        };
+        while !bed.is_mounted() && !is_over(&mut mount) {}
+        // Gone is as good.
+        let _ = maker.map(|maker| kill_process(maker, Signal::KILL));
+        let is_usable = mount.wait().unwrap().success();
+        assert_eq!(bed.is_mounted(), is_usable);
+        if is_usable {
+            fs::write(bed.on("file"), "text").unwrap();
+            bed.unmount();
+        }
+    }
+    bed.check();
 }
