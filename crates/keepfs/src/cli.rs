@@ -31,6 +31,7 @@ mod identify;
 mod image;
 mod inject;
 mod keep;
+mod lingering;
 mod links;
 mod logging;
 mod manual;

@@ -179,7 +179,7 @@ impl Desk {
 /// Whether a question changes nothing, and may be answered beside others.
 fn is_look(question: &str) -> bool {
     let first = question.split(' ').next().unwrap_or_default();
-    ["status", "events", "get", "history"].contains(&first) || question == "scrub status"
+    ["status", "events", "get", "history", "where"].contains(&first) || question == "scrub status"
 }
 
 /// The line that a client says, whole by `until`.

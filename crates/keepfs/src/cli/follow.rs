@@ -68,6 +68,12 @@ impl Live {
         }
     }
 
+    /// Whether it goes on, and is mounted as this process sees it.
+    pub fn place(&self) -> Value {
+        let goes_on = self.volume.upgrade().is_some_and(|volume| !volume.is_ending());
+        json!({"serves": goes_on && self.lifeline.is_connected(), "mounted": self.seen().is_some()})
+    }
+
     /// The pool is written from here on, also by the server behind this one (S-20.15).
     fn write(&self, volume: &Arc<Volume>) -> Result<(), keepfs_fs::Error> {
         let was = self.read_only.load(Ordering::Acquire);

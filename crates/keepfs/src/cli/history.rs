@@ -3,6 +3,7 @@
 use super::control::{self, Silent};
 use super::failure::Failure;
 use super::image::DeviceImage;
+use super::lingering;
 use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::unserved::Unserved;
@@ -414,7 +415,7 @@ pub fn server_of(of: &Path) -> Result<Option<Record>, Failure> {
     match registry::at_dir(of) {
         Ok((_, Some(record))) => Ok(Some(record)),
         Ok((mount, None)) => Err(Unserved::at(&mount.dir).failure(&mount.dir)),
-        Err(_) => Ok(registry::of_pool(of).into_iter().find(Record::is_mounted)),
+        Err(_) => Ok(lingering::server_of(of)),
     }
 }
 

@@ -406,6 +406,7 @@ pub fn listen(live: Arc<status::Live>, listener: Option<UnixListener>) -> Option
         "sync" => Some(live.sync()),
         "follow" => Some(live.follow()),
         "write" => Some(live.begin_writing()),
+        "where" => Some(live.place()),
         "events" => serde_json::to_value(live.ring.events()).ok(),
         "get" => live.properties(),
         "upgrade" => Some(live.upgrade()),

@@ -25,7 +25,7 @@ use super::pause::Pause;
 use super::planted;
 use super::registry::{self, Record};
 use super::unserved::Unserved;
-use super::{Outcome, exposed, history, inject, offline, print, scrub, table};
+use super::{Outcome, exposed, history, inject, lingering, offline, print, scrub, table};
 use keepfs::AccessTimes;
 use keepfs_format::PAGE;
 use keepfs_fs::Volume;
@@ -525,19 +525,24 @@ fn of_path(of: &Path) -> Result<Status, Failure> {
     let mut servers = registry::of_pool(of).into_iter();
     match servers.find(Record::is_mounted) {
         Some(record) => live(&record),
-        None => offline::status(of),
+        None => match lingering::of_pool(of) {
+            Some(lingering) => live(&lingering.record),
+            None => offline::status(of),
+        },
     }
 }
 
 /// What the server says; if it is dead or hangs, that.
 pub fn live(record: &Record) -> Result<Status, Failure> {
     match control::ask_soon(record, "status") {
-        Ok(answer) => serde_json::from_value(answer).map(with_threads).map_err(|e| {
-            Failure::Other(format!(
-                "{}: its server is of another version ({e})",
-                record.dir.display()
-            ))
-        }),
+        Ok(answer) => serde_json::from_value(answer)
+            .map(|status| with_place(with_threads(status), record))
+            .map_err(|e| {
+                Failure::Other(format!(
+                    "{}: its server is of another version ({e})",
+                    record.dir.display()
+                ))
+            }),
         Err(Silent::Dead) if record.is_mounted() => Ok(unheard::dead(record)),
         Err(error @ Silent::Hung { .. }) => Ok(unheard::hung(record, &error)),
         Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
@@ -548,6 +553,14 @@ pub fn live(record: &Record) -> Result<Status, Failure> {
 fn with_access(mut status: Status) -> Status {
     if status.pool.is_absolute() {
         status.exposed = exposed::of(&status.pool);
+    }
+    status
+}
+
+/// Where it goes on, if it is not mounted where its server says.
+fn with_place(mut status: Status, record: &Record) -> Status {
+    if let Some(lingering) = lingering::of(record.clone()) {
+        lingering.tell(&mut status);
     }
     status
 }

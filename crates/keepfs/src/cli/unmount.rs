@@ -5,6 +5,7 @@ mod hung;
 use super::args::Unmount;
 use super::control::{self, Ended, Silent, Wait};
 use super::failure::Failure;
+use super::lingering::{self, Lingering};
 use super::registry::{self, Record};
 use super::visible::{say, warn_of};
 use super::{Outcome, table};
@@ -23,7 +24,13 @@ pub const LOOK: Duration = Duration::from_millis(5);
 
 /// Unmounts.
 pub fn run(args: &Unmount) -> Outcome {
-    let (mount, record) = registry::at_dir_or_of_pool(&args.dir)?;
+    let (mount, record) = match registry::at_dir_or_of_pool(&args.dir) {
+        Ok(found) => found,
+        Err(failure) => {
+            let lingering = lingering::of_pool(&args.dir);
+            return lingering.map_or(Err(failure), |lingering| end_lingering(args, &lingering));
+        }
+    };
     let wait = match record.as_ref().map(begin).transpose() {
         // Its server is put down below.
         Err(Silent::Hung { .. }) if args.force => return hung::end(&mount.dir, record),
@@ -49,6 +56,27 @@ pub fn run(args: &Unmount) -> Outcome {
         _ => {}
     }
     Ok(0)
+}
+
+/// Unmounts a pool that is not mounted where its server says.
+fn end_lingering(args: &Unmount, lingering: &Lingering) -> Outcome {
+    if let Some(elsewhere) = &lingering.elsewhere {
+        return run(&Unmount {
+            dir: elsewhere.clone(),
+            ..*args
+        });
+    }
+    let pool = lingering.record.pool.display();
+    if !args.force {
+        return Err(Failure::Other(format!(
+            "{pool}: {}; {}",
+            lingering.what(),
+            lingering.action()
+        )));
+    }
+    let wait = begin(&lingering.record).map_err(|error| Failure::Other(format!("{pool}: {error}")))?;
+    lingering.abort()?;
+    wait.map_or(Ok(0), |wait| ended(wait, &lingering.record.dir))
 }
 
 /// Unmounts; with force whether it is in use or not.
@@ -158,11 +186,16 @@ fn open_left<T>(pool: &Path, open: impl Fn() -> Result<T, Failure>) -> Result<T,
 }
 
 fn mounted_where(pool: &Path, failure: Failure) -> Failure {
+    if !failure.is_busy() {
+        return failure;
+    }
     let user = registry::of_pool(pool).into_iter().find(Record::is_mounted);
-    match user.filter(|_| failure.is_busy()) {
-        Some(record) => Failure::Device(DeviceError::Busy {
+    let mounted = |record: Record| format!("mounted at {} by process {}", record.dir.display(), record.pid);
+    let lingers = || lingering::of_pool(pool).map(|found| format!("{}; {}", found.what(), found.action()));
+    match user.map(mounted).or_else(lingers) {
+        Some(by) => Failure::Device(DeviceError::Busy {
             path: pool.to_owned(),
-            by: format!("mounted at {} by process {}", record.dir.display(), record.pid),
+            by,
         }),
         None => failure,
     }

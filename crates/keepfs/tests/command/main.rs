@@ -20,6 +20,7 @@ mod judge;
 mod keeper;
 mod kit;
 mod life;
+mod lingering;
 mod losses;
 mod metrics;
 mod namesake;
