@@ -4,15 +4,14 @@
 
 use crate::inject::Dice;
 use crate::second::client::ask_once;
+use crate::second::parent;
 use crate::second::wire::End;
 use crate::strays::memory::Memory;
 use crate::strays::striker;
 use keepfs_audit::Severity;
-use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_store::{FormatOptions, Guard, Protection};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -62,12 +61,16 @@ pub fn pool(path: &Path, seed: u64, done: &mut Done) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let code = CODES[(seed % CODES.len() as u64) as usize];
     let guard = GUARDS[(seed / CODES.len() as u64 % GUARDS.len() as u64) as usize].0;
-    format(path, code)?;
+    let options = FormatOptions {
+        protect: code,
+        ..FormatOptions::default()
+    };
+    parent::format(path, PAGES, &options)?;
     let mut remains: Vec<(String, OwnedFd)> = Vec::new();
     // Some die of one or two strays, most of many.
     let most = *dice.one_of(&[2, 10, 40, 200]);
     for life in 0..LIVES {
-        let mut server = start(path, guard, &remains)?;
+        let mut server = parent::start(path, &[guard.to_owned()], &remains)?;
         done.lives += 1;
         let Ok((words, memory)) = server.control.receive() else {
             drop(server.child.wait());
@@ -90,30 +93,8 @@ pub fn pool(path: &Path, seed: u64, done: &mut Done) -> Result<(), String> {
     Ok(())
 }
 
-struct Server {
-    child: Child,
-    control: End,
-}
-
-fn start(pool: &Path, guard: &str, remains: &[(String, OwnedFd)]) -> Result<Server, String> {
-    let failed = |e: std::io::Error| format!("cannot start a server: {e}");
-    let (control, theirs) = End::pair().map_err(failed)?;
-    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command
-        .arg("child")
-        .arg(pool)
-        .arg(guard)
-        .stdin(Stdio::from(theirs))
-        .stderr(Stdio::null());
-    let child = command.spawn().map_err(failed)?;
-    let names: Vec<&str> = remains.iter().map(|(name, _)| name.as_str()).collect();
-    let memory: Vec<_> = remains.iter().map(|(_, memory)| memory.as_fd()).collect();
-    drop(control.send(&format!(" {}", names.join(" ")), &memory));
-    Ok(Server { child, control })
-}
-
 /// Clients work while strays fall. Answers and strays.
-fn live(server: &Server, dice: &mut Dice, most: usize) -> Result<(u64, u64), String> {
+fn live(server: &parent::Server, dice: &mut Dice, most: usize) -> Result<(u64, u64), String> {
     let pairs: Result<Vec<_>, _> = (0..CLIENTS).map(|_| End::pair()).collect();
     let (ours, theirs): (Vec<End>, Vec<OwnedFd>) = pairs.map_err(|e| e.to_string())?.into_iter().unzip();
     let lines: Vec<_> = theirs.iter().map(AsFd::as_fd).collect();
@@ -191,18 +172,6 @@ fn work(me: usize, seed: u64, line: &End, over: &AtomicBool) -> u64 {
         }
     }
     count
-}
-
-fn format(path: &Path, protect: Protection) -> Result<(), String> {
-    let failed = |e: &dyn std::fmt::Display| format!("cannot make the pool: {e}");
-    let file = std::fs::File::create(path).map_err(|e| failed(&e))?;
-    file.set_len(PAGES * 4096).map_err(|e| failed(&e))?;
-    let device = FileDevice::open(path, OpenMode::ReadWrite, FileOptions::default()).map_err(|e| failed(&e))?;
-    let options = FormatOptions {
-        protect,
-        ..FormatOptions::default()
-    };
-    keepfs_fs::Volume::format(Arc::new(device), &options).map_err(|e| failed(&e))
 }
 
 /// What lies there agrees with itself.

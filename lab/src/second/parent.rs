@@ -49,9 +49,11 @@ pub struct Outcome {
 }
 
 /// A server.
-struct Server {
-    child: Child,
-    control: End,
+pub struct Server {
+    /// Its process.
+    pub child: Child,
+    /// The conversation with it.
+    pub control: End,
 }
 
 /// What is in force now, for the clients.
@@ -130,7 +132,7 @@ impl Line for Wire {
 
 /// Runs a plan. Errors: what was not as it must be, in words.
 pub fn run(plan: &Plan) -> Result<Outcome, String> {
-    format(&plan.pool)?;
+    format(&plan.pool, PAGES, &FormatOptions::default())?;
     let board = Arc::new(Board::default());
     let clients: Vec<_> = (0..plan.clients)
         .map(|number| {
@@ -160,12 +162,13 @@ pub fn run(plan: &Plan) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-fn format(pool: &Path) -> Result<(), String> {
+/// Makes a pool in a new file.
+pub fn format(pool: &Path, pages: u64, options: &FormatOptions) -> Result<(), String> {
     let failed = |e: &dyn std::fmt::Display| format!("cannot make the pool: {e}");
     let file = std::fs::File::create(pool).map_err(|e| failed(&e))?;
-    file.set_len(PAGES * 4096).map_err(|e| failed(&e))?;
+    file.set_len(pages * 4096).map_err(|e| failed(&e))?;
     let device = FileDevice::open(pool, OpenMode::ReadWrite, FileOptions::default()).map_err(|e| failed(&e))?;
-    keepfs_fs::Volume::format(Arc::new(device), &FormatOptions::default()).map_err(|e| failed(&e))
+    keepfs_fs::Volume::format(Arc::new(device), options).map_err(|e| failed(&e))
 }
 
 /// A client until the end is announced.
@@ -199,7 +202,7 @@ fn lives(plan: &Plan, board: &Board) -> Result<(Outcome, Server), String> {
             return Err(why);
         }
         outcome.kills += 1;
-        let mut server = start(plan, &remains, true)?;
+        let mut server = start(&plan.pool, &plan.more, &remains)?;
         // One of three dies while it resumes, but not the first, which has nothing to resume.
         if random.below(3) == 0 && !remains.is_empty() {
             server.control.gone_within(random.below(30_000));
@@ -222,7 +225,7 @@ fn lives(plan: &Plan, board: &Board) -> Result<(Outcome, Server), String> {
         board.with(|now| now.lines.clear());
         kill(server)?;
     }
-    let server = start(plan, &remains, false)?;
+    let server = start(&plan.pool, &[], &remains)?;
     ready(&server, &mut outcome)?.ok_or("the last server ended")?;
     serve(&server, board, plan)?;
     // The clients end when they see it, with this server.
@@ -261,15 +264,13 @@ fn sound(pool: &Path) -> Result<(), String> {
     }
 }
 
-fn start(plan: &Plan, remains: &[(String, OwnedFd)], dies: bool) -> Result<Server, String> {
+/// Starts a server of a pool, which goes on with the memory of the one before it.
+pub fn start(pool: &Path, more: &[String], remains: &[(String, OwnedFd)]) -> Result<Server, String> {
     let failed = |e: io::Error| format!("cannot start a server: {e}");
     let (control, theirs) = End::pair().map_err(failed)?;
     let me = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(me);
-    command.arg("child").arg(&plan.pool);
-    if dies {
-        command.args(&plan.more);
-    }
+    command.arg("child").arg(pool).args(more);
     let child = command.stdin(Stdio::from(theirs)).spawn().map_err(failed)?;
     let names: Vec<&str> = remains.iter().map(|(name, _)| name.as_str()).collect();
     let memory: Vec<_> = remains.iter().map(|(_, memory)| memory.as_fd()).collect();
