@@ -186,22 +186,31 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// The same, where the frame's bytes are right and parity or sums are not.
-    pub(crate) fn of_sums(self) -> Damage {
+    /// The same, where the frame's bytes are right, and parity or sums are not.
+    pub(crate) fn of_sums(self, right: &[u8; PAGE]) -> Damage {
         Damage {
             seen: Seen::Sum,
+            ..self.owned(right)
+        }
+    }
+
+    /// The same, whose owner the right bytes tell.
+    pub(crate) fn owned(self, right: &[u8; PAGE]) -> Damage {
+        Damage {
+            owner: owner_of(self.id, Some(right)),
             ..self
         }
     }
 
     /// The same, with the right bytes known from elsewhere: they tell what the code cannot.
     pub(crate) fn against(self, found: &[u8; PAGE], right: &[u8; PAGE], address: usize) -> Damage {
-        match self.seen {
+        let damage = self.owned(right);
+        match damage.seen {
             Seen::Hidden | Seen::Unknown | Seen::Sum if found != right => Damage {
                 seen: Seen::between(right, found, address),
-                ..self
+                ..damage
             },
-            _ => self,
+            _ => damage,
         }
     }
 }

@@ -136,8 +136,10 @@ impl Store {
     pub(crate) fn tell_fenced(&self, damage: &Damage) {
         let now = self.last_seq();
         let lost = "it is lost with the next checkpoint, and stays EIO";
+        let mut damage = damage.clone();
         let (more, inodes) = match self.told_content(damage.id, u64::MAX) {
             Some((content, last)) => {
+                damage = damage.owned(&content);
                 let more = match last >= now {
                     true => {
                         format!("device and log tell all that was committed up to {now}: it is right at the next mount")
@@ -151,7 +153,7 @@ impl Store {
                 Vec::new(),
             ),
         };
-        self.tell_with(damage, Done::Fenced, more, &inodes);
+        self.tell_with(&damage, Done::Fenced, more, &inodes);
     }
 
     /// A frame was verified, or is fenced: for who only wants what goes to the device to be right.

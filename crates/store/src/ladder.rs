@@ -77,7 +77,7 @@ impl Store {
         let verdict = held.locate(binding);
         let damage = self.damage(pin.frame, id, &held, &verdict);
         let (damage, done) = match *right == *held.bytes() {
-            true => (damage.of_sums(), Done::SumsRebuilt),
+            true => (damage.of_sums(&right), Done::SumsRebuilt),
             false => (
                 damage.against(held.bytes(), &right, self.address(pin.frame)),
                 Done::Rebuilt,

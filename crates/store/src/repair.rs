@@ -18,7 +18,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use keepfs_codes::Verdict;
 use keepfs_codes::identity::Binding;
-use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
+use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
 
 /// Kinds that a metablock of space NODES can have.
 const NODE_KINDS: [Kind; 4] = [Kind::DirLeaf, Kind::DirIndex, Kind::BlockMap, Kind::Xattr];
@@ -228,14 +228,21 @@ impl Store {
         if seen == Seen::Unknown && held.expected(held.binding()) == keepfs_codes::crc64::full(held.bytes()) {
             seen = Seen::Hidden;
         }
-        let header = Header::read_from_prefix(&held.bytes()[..])
-            .ok()
-            .map(|(header, _)| header);
+        // What is damaged tells nobody's name (S-15.15).
+        let mut right = *held.bytes();
+        let is_right = match verdict {
+            Verdict::Clean | Verdict::ParityBad | Verdict::SumsBad => true,
+            Verdict::Repair(repair) => {
+                repair.apply(&mut right);
+                true
+            }
+            Verdict::Ambiguous | Verdict::Uncorrectable => false,
+        };
         Damage {
             id,
             frame,
             seen,
-            owner: owner_of(id, header.as_ref()),
+            owner: owner_of(id, is_right.then_some(&right)),
             window_ms: self.cache.slot(frame).seen.ago(self.clock.now()),
         }
     }

@@ -11,7 +11,7 @@ use core::ops::Range;
 use keepfs_codes::identity::Group;
 use keepfs_format::history::{Event, Lasting};
 use keepfs_format::oplog::Operation;
-use keepfs_format::{Header, MetaId, PAGE, Space, inode};
+use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space, inode};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Most operations of a transaction that an event names.
@@ -256,10 +256,11 @@ fn now() -> (i64, u32) {
     (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
-/// Whose metablock it is, by its id and header; 0 if it is nobody's alone.
-pub(crate) fn owner_of(id: MetaId, header: Option<&Header>) -> u64 {
-    match id.space() {
-        Some(Space::Nodes) => header.map_or(0, |h| h.owner.get()),
+/// Whose metablock it is, by its id and its right bytes, if they are known; 0 if it is nobody's alone, or nobody knows.
+pub(crate) fn owner_of(id: MetaId, right: Option<&[u8; PAGE]>) -> u64 {
+    let header = right.and_then(|right| Header::read_from_prefix(&right[..]).ok());
+    match (id.space(), header) {
+        (Some(Space::Nodes), Some((header, _))) if header.id.get() == id.0 => header.owner.get(),
         _ => 0,
     }
 }

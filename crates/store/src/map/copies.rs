@@ -215,7 +215,6 @@ impl Store {
             (Flaw::Holds(other), _) if self.is_all_of(other, &found.bytes) => Seen::Misdirected(other),
             (Flaw::Checksum | Flaw::Header | Flaw::Holds(_) | Flaw::Lost, _) => Seen::Checksum,
         };
-        let header = right.and_then(|right| Header::read_from_prefix(&right[..]).ok());
         self.tell_of(&Told {
             place: Place::Copy {
                 id,
@@ -224,7 +223,7 @@ impl Store {
             },
             seen: &seen,
             done,
-            owner: owner_of(id, header.map(|(header, _)| header).as_ref()),
+            owner: owner_of(id, right),
             inodes: &[],
             window_ms: None,
             more: format!("its page {flaw}"),

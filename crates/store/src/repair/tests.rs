@@ -204,6 +204,32 @@ fn a_clean_frame_is_read_again_and_a_dirty_one_is_fenced() {
     }
 }
 
+/// A scribble of a whole page brings an owner of its own with it, of which nobody is told: neither where the frame is read again
+/// nor where it is fenced (S-15.15).
+#[test]
+fn an_owner_is_told_from_right_bytes_only() {
+    for code in CODES {
+        let world = world(code);
+        world.store.checkpoint().expect("checkpoint");
+        let right = world.verify();
+        world.scribble(0, &[0xA5; PAGE]);
+        assert!(world.verify() == right, "{code}");
+        world.put(64, b"dirty").expect("put");
+        world.verify();
+        world.scribble(0, &[0xA5; PAGE]);
+        world.store.checkpoint().expect("all else goes on");
+        let told = world
+            .store
+            .damages()
+            .into_iter()
+            .map(|(damage, done)| (damage.owner, done));
+        let expected = [(OWNER, Done::ReadAgain), (OWNER, Done::Fenced)];
+        assert_eq!(told.collect::<Vec<_>>(), expected, "{code}");
+        let listed = world.store.history().damage();
+        assert!(listed.iter().all(|entry| entry.inode == OWNER), "{code}: {listed:?}");
+    }
+}
+
 /// Map pages are clean always, whatever the code.
 #[test]
 fn a_map_page_is_read_again() {
