@@ -109,6 +109,8 @@ findings! {
         "superblock slot {slot} (page {page}) does not hold the newest superblock's bytes: one copy less until it is rewritten";
     SuperblockOld { slot: usize, page: u64 } = "superblock-old", Note,
         "superblock slot {slot} (page {page}), meant for another generation, holds other bytes: usual in a young pool or after a crash";
+    SuperblockOlder { slot: usize, page: u64 } = "superblock-older", Warning,
+        "superblock slot {slot} (page {page}) does not hold the superblock before the newest one, although the pool was closed: the page was damaged since; the next mounts write it anew";
     SuperblockLost { sequence: u64, base: u64 } = "superblock-lost", Error,
         "log page {sequence} builds on superblock generation {base}, newer than any slot: the newest superblock was lost";
     SuperblockBeside { generation: u64 } = "superblock-beside", Warning,

@@ -69,7 +69,10 @@ pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superbloc
         (generation, core::cmp::Reverse(s.slot))
     });
     let Some(newest) = newest.and_then(Slot::valid) else {
-        sink.push(Finding::NoSuperblock {});
+        // One that the device is too short for is one.
+        if !slots.iter().any(|slot| matches!(slot.content, Content::Cut(_))) {
+            sink.push(Finding::NoSuperblock {});
+        }
         return None;
     };
     let features = newest.ro_compat.get() & !RO_COMPAT_KNOWN;
@@ -279,6 +282,12 @@ fn judge(slots: &[Slot], newest: &Superblock, sink: &mut Sink) {
         sink.push(Finding::SuperblockSplit { generation });
         return;
     }
+    // What was closed behind two superblocks or more has written all slots since any crash; that both beside it are lost is told
+    // where they are judged (S-21.10).
+    let has_other = slots
+        .iter()
+        .any(|slot| !own.contains(&slot.slot) && slot.valid().is_some());
+    let was_written = generation > 2 && newest.state.get() == CLEAN && has_other;
     for slot in slots {
         let (number, page) = (slot.slot, slot.page);
         let held = slot.valid().is_some_and(|sb| sb.generation.get() == generation);
@@ -288,8 +297,12 @@ fn judge(slots: &[Slot], newest: &Superblock, sink: &mut Sink) {
         if own.contains(&number) && !held {
             sink.push(Finding::SuperblockCopy { slot: number, page });
         }
-        if !own.contains(&number) && matches!(slot.content, Content::None) {
-            sink.push(Finding::SuperblockOld { slot: number, page });
+        match slot.content {
+            Content::None | Content::Empty if !own.contains(&number) && was_written => {
+                sink.push(Finding::SuperblockOlder { slot: number, page });
+            }
+            Content::None if !own.contains(&number) => sink.push(Finding::SuperblockOld { slot: number, page }),
+            _ => {}
         }
     }
 }

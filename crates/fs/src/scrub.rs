@@ -56,6 +56,9 @@ pub enum ScrubError {
     /// There is none.
     #[error("no scrub is under way")]
     NotRunning,
+    /// It waits to be resumed already.
+    #[error("the scrub is paused already; `keepfs scrub resume` lets it go on, `keepfs scrub cancel` ends it")]
+    Paused,
     /// It does not wait to be resumed.
     #[error("there is no scrub to resume")]
     NothingToResume,
@@ -125,6 +128,9 @@ impl Volume {
 
     /// Stops a scrub until it is resumed, in this life or another. Errors: none is running.
     pub fn scrub_pause(&self) -> core::result::Result<(), ScrubError> {
+        if self.scrub_record().state == State::Paused {
+            return Err(ScrubError::Paused);
+        }
         self.scrub_becomes(State::Running, State::Paused, ScrubError::NotRunning)
     }
 

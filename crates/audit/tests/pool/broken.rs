@@ -8,7 +8,7 @@ use keepfs_format::bitmap::{self, TOTALS};
 use keepfs_format::blockmap::{LOST, PageEntry, UNWRITTEN, WRITTEN};
 use keepfs_format::inode::{self, BODY_DIRECT};
 use keepfs_format::map::{self, MapEntry};
-use keepfs_format::superblock::INCOMPAT_GROWN;
+use keepfs_format::superblock::{CLEAN, INCOMPAT_GROWN};
 use keepfs_format::{IntoBytes, Kind, MetaId, PAGE, Space};
 
 const DATA: Options = Options {
@@ -56,6 +56,17 @@ fn superblocks() {
         "older pair",
         |b| b.page(512)[0] = 0,
         &[Finding::SuperblockOld { slot: 2, page: 512 }],
+    );
+    let closed = |b: &mut Built| {
+        let mut sb = b.sb;
+        sb.state = CLEAN.into();
+        [1, 3].into_iter().for_each(|slot| b.write_slot(slot, &sb));
+        b.page(512).fill(0);
+    };
+    raw(
+        "older pair, closed",
+        closed,
+        &[Finding::SuperblockOlder { slot: 2, page: 512 }],
     );
     let split = |b: &mut Built| {
         let mut sb = b.sb;

@@ -166,6 +166,7 @@ fn a_scrub_is_steered() {
     assert_eq!(world.volume.scrub_start(whole()), Err(ScrubError::Running));
     world.volume.scrub_turn();
     world.volume.scrub_pause().expect("paused");
+    assert_eq!(world.volume.scrub_pause(), Err(ScrubError::Paused));
     let before = world.volume.scrub_record();
     (0..5).for_each(|_| {
         world.volume.scrub_turn();
