@@ -4,13 +4,14 @@ use crate::claim::this_machine;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use keepfs_format::mmp::INTERVAL_S_DEFAULT;
-use keepfs_format::superblock::{SLOTS, slot_page};
+use keepfs_format::superblock::{PAGES_MIN, SLOTS, slot_page};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::{Class, Device, DeviceError, PAGE, PageNo, mounts, signature};
 use keepfs_store::{ARENA_MIN, LOG_PAGES, PROTECT_DEFAULT, Protection, StoreOptions};
 use keepfs_vfs::Vfs;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -92,6 +93,7 @@ impl Pool {
                 max: LABEL_MAX,
             });
         }
+        options.size.map_or(Ok(()), |size| refuse_small(path, size))?;
         if fs::exists(path).map_err(Error::io("look at", path))? {
             return format(path, prepare(path, options)?, options);
         }
@@ -178,6 +180,32 @@ fn of_pool(path: &Path) -> impl FnOnce(keepfs_store::Error) -> Error {
     }
 }
 
+fn refuse_small(path: &Path, bytes: u64) -> Result<()> {
+    match bytes / PAGE as u64 >= PAGES_MIN {
+        true => Ok(()),
+        false => Err(Error::TooSmall {
+            pool: path.to_owned(),
+            has: bytes,
+        }),
+    }
+}
+
+/// All of a file cannot be allocated where there is less room.
+fn refuse_without_room(path: &Path, wanted: u64) -> Result<()> {
+    let found = fs::metadata(path).map_err(Error::io("look at", path))?;
+    let host = rustix::fs::statvfs(path).map_err(|error| Error::io("look at", path)(error.into()))?;
+    let room = host.f_bfree.saturating_mul(host.f_frsize);
+    let missing = wanted.saturating_sub(found.blocks() * 512).saturating_sub(room);
+    match missing {
+        0 => Ok(()),
+        missing => Err(Error::NoRoom {
+            pool: path.to_owned(),
+            wanted,
+            missing,
+        }),
+    }
+}
+
 fn refuse_larger(path: &Path, device: &FileDevice, wanted: u64) -> Result<()> {
     let has = device.pages() * PAGE as u64;
     match wanted <= has {
@@ -253,6 +281,11 @@ fn log_pages(path: &Path, pool: u64, bytes: u64) -> Result<u64> {
 }
 
 fn format(path: &Path, device: FileDevice, options: &CreateOptions) -> Result<()> {
+    let bytes = device.pages() * PAGE as u64;
+    refuse_small(path, bytes)?;
+    if options.preallocate && !device.is_block_device() {
+        refuse_without_room(path, bytes)?;
+    }
     let log_size = options.log_size.map(|bytes| log_pages(path, device.pages(), bytes));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let is_shared = device.is_block_device() && !device.is_loop_device();

@@ -62,6 +62,26 @@ pub enum Error {
         /// Bytes asked for.
         wanted: u64,
     },
+    /// It would be too small for a pool.
+    #[error("{pool} would have {has} bytes, and a pool needs at least 2 MiB (--size 2M)")]
+    TooSmall {
+        /// The path.
+        pool: PathBuf,
+        /// Its bytes.
+        has: u64,
+    },
+    /// All of a file shall be allocated, and there is no room for it.
+    #[error(
+        "there is no room for all {wanted} bytes of {pool} where it lies, {missing} bytes are missing; free as many there, or make it smaller (--size)"
+    )]
+    NoRoom {
+        /// The path.
+        pool: PathBuf,
+        /// Its bytes.
+        wanted: u64,
+        /// Bytes that are missing.
+        missing: u64,
+    },
     /// A pool shall grow that has all there is.
     #[error("{pool} has {has} bytes, which is all that there is; {how}")]
     NoMore {

@@ -44,7 +44,8 @@ pub enum DeviceError {
     },
     /// A pool's file became shorter while it was in use.
     #[error(
-        "{device} was cut while in use: it had {pages} pages; what lay behind its end is lost, unmount it, run `keepfs check` or take the backup"
+        "{device} was cut while in use: it had {pages} pages; what lay behind its end is lost: unmount it, give it its length back (truncate -s {0}), then run `keepfs check`, or take the backup",
+        .pages * 4096
     )]
     Cut {
         /// The device's name.
@@ -87,10 +88,12 @@ pub enum DeviceError {
         device: String,
     },
     /// It cannot be opened for writing: a switch, a read-only file system, a read-only mapping.
-    #[error("{path} is write-protected; mount it read-only (-o ro), or end the protection")]
+    #[error("{path} is write-protected: {how}; it can be read without that (mount -o ro)")]
     Protected {
         /// What was to be opened.
         path: PathBuf,
+        /// What protects it, and what ends that.
+        how: &'static str,
     },
     /// The device is gone.
     #[error("{device} is gone; plug it in again, then mount it again")]

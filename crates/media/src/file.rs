@@ -21,8 +21,8 @@ use crate::{Class, Counters, Device, DeviceError, PAGE, PAGE_BYTES, PageNo, loop
 pub use handing::Handed;
 use handing::Witness;
 use opening::{
-    Below, busy, kind_of, lock, lock_beneath, open_error, open_flags, refuse_if_unwritable, refuse_writers_over,
-    unsuitable,
+    Below, busy, kind_of, lock, lock_beneath, open_error, open_flags, protected, refuse_if_unwritable,
+    refuse_writers_over, unsuitable,
 };
 use room::Room;
 use shared::{Aligned, open_past_cache};
@@ -552,8 +552,7 @@ impl Device for FileDevice {
         let file = match self.prepared.get() {
             Some(Some(file)) => file.try_clone().map_err(|source| open_error(&self.path, source))?,
             Some(None) => {
-                let path = self.path.clone();
-                return Err(DeviceError::Protected { path });
+                return Err(protected(&self.path));
             }
             None => self.open_writable()?,
         };

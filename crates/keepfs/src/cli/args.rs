@@ -332,12 +332,12 @@ pub struct Grow {
 }
 
 /// `keepfs check`.
-#[derive(Fields, Debug)]
+#[derive(Fields, Clone, Debug)]
 #[command(
     after_help = "Findings are told with the file that they are about, as PATH (inode N), or as inode N (no path known) where no names lead to it."
 )]
 pub struct Check {
-    /// The pool
+    /// The pool, or where it is mounted
     pub pool: PathBuf,
     /// Answer in JSON
     #[arg(long)]

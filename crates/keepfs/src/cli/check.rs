@@ -9,7 +9,8 @@ use super::repair;
 use super::unmount::patiently;
 use super::visible::say;
 use super::{Outcome, damage};
-use keepfs_audit::{Counts, Finding, Options, Report, walk};
+use keepfs_audit::{Counts, Finding, Options, Report, walk, whose};
+use keepfs_format::PAGE;
 use keepfs_media::DeviceError;
 use serde::Serialize;
 use std::path::Path;
@@ -33,6 +34,10 @@ struct Answer<'a> {
 
 /// Checks and tells.
 pub fn run(args: &Check) -> Outcome {
+    let args = &Check {
+        pool: history::pool_meant(&args.pool)?,
+        ..args.clone()
+    };
     match &args.undo {
         Some(file) => return repair::undo(args, file),
         None if args.repair => return repair::run(args),
@@ -80,8 +85,11 @@ fn tell(args: &Check, report: &Report, known: &[Damaged]) {
     if args.live {
         println!("note: looked at without keeping writers out; what changed meanwhile may show as findings");
     }
-    for finding in &report.findings {
-        say!("{}", report.line(finding));
+    let mut findings = report.findings.as_slice();
+    while let Some((finding, rest)) = findings.split_first() {
+        let (line, behind) = lost_pages(report, finding, rest).unwrap_or_else(|| (report.line(finding), rest));
+        say!("{line}");
+        findings = behind;
     }
     if let Some(rest) = report.rest() {
         println!("{rest}");
@@ -92,17 +100,72 @@ fn tell(args: &Check, report: &Report, known: &[Damaged]) {
             damage::line(entry)
         );
     }
-    if report.findings.iter().any(|f| matches!(f, Finding::NoSuperblock {})) {
+    // No superblock holds.
+    if report.generation == 0 {
         say!("{}: no pool can be found", args.pool.display());
+        say!("{}", next(args, report));
         return;
     }
     say!("{}: {}", args.pool.display(), verdict(report));
+    if !report.is_sound() {
+        say!("{}", next(args, report));
+    }
     println!("{}", counted(&report.counts));
     if report.counts.close_copies > 0 {
         println!(
             "the two copies of {} metablocks lie close to each other: with free space, writing and `keepfs scrub` move them apart",
             report.counts.close_copies
         );
+    }
+}
+
+/// The lost pages of one file that are told one behind the other, in a line, and what is told behind them.
+fn lost_pages<'f>(report: &Report, first: &Finding, rest: &'f [Finding]) -> Option<(String, &'f [Finding])> {
+    let of = |finding: &Finding| match finding {
+        Finding::DataLost { ino, index } => Some((*ino, *index)),
+        _ => None,
+    };
+    let (ino, from) = of(first)?;
+    let same = |finding: &Finding| of(finding).filter(|(other, _)| *other == ino);
+    let more = rest.iter().map_while(same);
+    let (last, count) = more.fold((from, 1), |(_, count), (_, index)| (index, count + 1));
+    let path = report.files(first).first().map_or("", |file| file.path);
+    let text = format!(
+        "warning: {count} pages of {}, from page {from} to {last}, are lost: what was written to them is nowhere, and reading them gives EIO [{}]",
+        whose(ino, path),
+        first.code()
+    );
+    (count > 1).then(|| (text, rest.get(count - 1..).unwrap_or_default()))
+}
+
+/// What to do where errors are left.
+fn next(args: &Check, report: &Report) -> String {
+    let pool = args.pool.display();
+    let first = match args.live {
+        true => "unmount it first; ",
+        false => "",
+    };
+    let is_of_data = |finding: &Finding| matches!(finding, Finding::DataBad { .. });
+    let cut = report.findings.iter().find_map(|finding| match finding {
+        Finding::SuperblockCut { pages, .. } => Some(pages.saturating_mul(PAGE as u64)),
+        _ => None,
+    });
+    match cut {
+        Some(bytes) => format!(
+            "what to do: give it its length back (of a file: truncate -s {bytes} {pool}), then check it again; what lay behind the cut is lost"
+        ),
+        None if report.generation == 0 => format!(
+            "what to do: check the path; if it was a pool, `keepfs check --repair --dry-run {pool}` says whether a superblock can be made, and \
+             `keepfs salvage {pool} DIR` copies out what is found"
+        ),
+        None if report.errors().all(is_of_data) => {
+            "what to do: mount it and restore these files from a backup (rsync needs --checksum or --ignore-times), or remove them; no repair \
+             brings back pages of files"
+            .into()
+        }
+        None => format!(
+            "what to do: {first}`keepfs check --repair --dry-run {pool}` says what a repair would do, without --dry-run it is done"
+        ),
     }
 }
 

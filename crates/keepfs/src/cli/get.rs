@@ -16,18 +16,21 @@ use std::path::{Path, PathBuf};
 
 /// For `--help`.
 pub const HELP: &str = "\
-Sources: local (kept in the pool, `keepfs set` changes it), temporary (an option of this mount), default, - (never changes).";
+Sources: local (`keepfs set` changes it: kept in the pool, but scrub-limit, which ends with the mount), temporary (an option of this mount), default, - (never changes).";
 
 /// `keepfs get`.
 #[derive(Fields, Debug)]
 #[command(after_help = HELP)]
 pub struct Get {
     /// Which properties, separated by commas, or all
-    #[arg(value_name = "all|NAME,NAME...", value_delimiter = ',', required = true, add = ArgValueCompleter::new(values::property_names))]
-    pub names: Vec<String>,
+    #[arg(value_name = "all|NAME,NAME...", add = ArgValueCompleter::new(values::property_names))]
+    pub names: String,
     /// The mount point or the pool
     #[arg(value_name = "DIR|POOL", add = ArgValueCompleter::new(values::mounted))]
     pub of: PathBuf,
+    /// Names may be words of their own; the pool is the last word
+    #[arg(hide = true)]
+    pub more: Vec<PathBuf>,
     /// For scripts: no heading, columns separated by one tab
     #[arg(short = 'H')]
     pub script: bool,
@@ -62,9 +65,10 @@ pub enum Column {
 
 /// Shows them.
 pub fn run(args: &Get) -> Outcome {
-    let wants_all = args.names.iter().any(|name| name == "all");
+    let (names, of) = sort(args);
+    let wants_all = names.iter().any(|name| name == "all");
     let is_unknown = |name: &&String| name.contains('/') || !(wants_all || properties::is_known(name));
-    if let Some(name) = args.names.iter().find(is_unknown) {
+    if let Some(name) = names.iter().find(is_unknown) {
         return Err(Failure::Usage(match name.contains('/') || Path::new(name).exists() {
             true => format!(
                 "'{name}' is no property but a path, and `keepfs get` takes one pool at a time, behind the names"
@@ -72,12 +76,11 @@ pub fn run(args: &Get) -> Outcome {
             false => format!("there is no property '{name}'; `keepfs get all` shows those there are"),
         }));
     }
-    let all = gather(&args.of)?;
+    let all = gather(of)?;
     let shown: Vec<&Property> = match wants_all {
         true => all.iter().collect(),
         // As they were asked for; what an unmounted pool does not have is left out.
-        false => args
-            .names
+        false => names
             .iter()
             .filter_map(|name| all.iter().find(|p| p.name == *name))
             .collect(),
@@ -85,11 +88,26 @@ pub fn run(args: &Get) -> Outcome {
     match args.json {
         true => println!(
             "{:#}",
-            json!({"version": figures::VERSION, "of": args.of, "properties": shown})
+            json!({"version": figures::VERSION, "of": of, "properties": shown})
         ),
-        false => print!("{}", table(args, &shown)),
+        false => print!("{}", table(args, of, &shown)),
     }
     Ok(0)
+}
+
+/// The names that were asked for, and of what.
+fn sort(args: &Get) -> (Vec<String>, &Path) {
+    let words: Vec<&Path> = std::iter::once(&args.of)
+        .chain(&args.more)
+        .map(PathBuf::as_path)
+        .collect();
+    let (of, before) = words
+        .split_last()
+        .map_or((args.of.as_path(), &[][..]), |(of, before)| (*of, before));
+    let before = before.iter().map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = std::iter::once(args.names.clone()).chain(before).collect();
+    let names = words.iter().flat_map(|word| word.split(','));
+    (names.map(str::to_owned).collect(), of)
 }
 
 fn gather(of: &Path) -> Result<Vec<Property>, Failure> {
@@ -111,8 +129,8 @@ fn gather(of: &Path) -> Result<Vec<Property>, Failure> {
     Ok(all)
 }
 
-fn table(args: &Get, shown: &[&Property]) -> String {
-    let of = args.of.display().to_string();
+fn table(args: &Get, of: &Path, shown: &[&Property]) -> String {
+    let of = of.display().to_string();
     let cell = |column: &Column, property: &Property| {
         let text = match column {
             Column::Name => of.clone(),

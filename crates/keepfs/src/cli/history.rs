@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Names of places by their number (S-18.5).
@@ -76,6 +76,10 @@ pub const LOG: u8 = 6;
 pub const OTHER_COPY: u8 = 5;
 /// What was dropped, and is made anew.
 pub const DROPPED: u8 = 6;
+/// What needs it gets EIO, until it is written anew.
+const FENCED: u8 = 8;
+/// Reading it is an error.
+const NOTHING: u8 = 10;
 /// A verdict: nothing tells what it was.
 pub const UNKNOWN: u8 = 11;
 
@@ -286,6 +290,19 @@ impl Damaged {
     }
 }
 
+/// Whether an entry is of metadata that is whole by now, after a repair or in another life of the pool (S-18.8).
+fn is_healed(view: &mut View<'_>, entry: &Lasting) -> bool {
+    // Pages of the map have no space.
+    let id = MetaId(entry.id);
+    let may_be = [FENCED, NOTHING].contains(&entry.done) && entry.id != 0 && id.space().is_some();
+    may_be && view.metablock(id).is_ok()
+}
+
+/// The entries of a list that are of what is damaged still.
+pub fn standing(view: &mut View<'_>, list: Vec<Lasting>) -> Vec<Lasting> {
+    list.into_iter().filter(|entry| !is_healed(view, entry)).collect()
+}
+
 /// A pool in an image that nobody serves. Who has moved a file since its path was looked for is not asked: that path is believed if it
 /// leads to the file.
 struct OnDevice<'i> {
@@ -306,6 +323,14 @@ impl<'i> OnDevice<'i> {
     fn leads_to(&mut self, path: &str, ino: u64) -> bool {
         self.view()
             .is_some_and(|view| view.resolve(path.as_bytes()).ok() == Some(ino))
+    }
+
+    /// The entries that are of what is damaged still.
+    fn standing(&mut self, list: Vec<Lasting>) -> Vec<Lasting> {
+        match self.view() {
+            Some(view) => standing(view, list),
+            None => list,
+        }
     }
 
     /// Entries in words.
@@ -410,13 +435,23 @@ pub fn answer_offline(image: &dyn Image, question: &str) -> Option<Value> {
     }
 }
 
-/// The server of a mount point or pool, if it has one. Errors: it is a mount point whose server is not to be found.
+/// The server of a mount point or pool, if it has one. Errors: it is a mount point whose server is not to be found, or a directory
+/// where no pool is mounted.
 pub fn server_of(of: &Path) -> Result<Option<Record>, Failure> {
     match registry::at_dir(of) {
         Ok((_, Some(record))) => Ok(Some(record)),
         Ok((mount, None)) => Err(Unserved::at(&mount.dir).failure(&mount.dir)),
-        Err(_) => Ok(lingering::server_of(of)),
+        Err(failure) => match lingering::server_of(of) {
+            None if of.is_dir() => Err(failure),
+            found => Ok(found),
+        },
     }
+}
+
+/// The pool that is meant: of a directory the one that is mounted there. Errors: none is, or its server is not to be found.
+pub fn pool_meant(of: &Path) -> Result<PathBuf, Failure> {
+    let record = server_of(of)?.filter(|_| registry::at_dir(of).is_ok());
+    Ok(record.map_or_else(|| of.to_owned(), |record| record.pool))
 }
 
 /// Asks a server. `None`: it is dead.
@@ -454,7 +489,11 @@ pub fn events_on_device(pool: &Path) -> Result<Vec<Noticed>, Failure> {
 
 /// The list of damages on the device of a pool that nobody serves.
 pub fn damage_on_device(pool: &Path) -> Result<Vec<Damaged>, Failure> {
-    with_history(pool, |image, found| OnDevice::new(image).damaged(found.damage))
+    with_history(pool, |image, found| {
+        let mut known = OnDevice::new(image);
+        let standing = known.standing(found.damage);
+        known.damaged(standing)
+    })
 }
 
 fn with_history<T>(pool: &Path, of: impl FnOnce(&DeviceImage, offline::History) -> T) -> Result<T, Failure> {
@@ -474,5 +513,8 @@ pub fn given_up(list: &[Lasting]) -> Vec<Damaged> {
 /// What the pool in an image knows to be lost (S-18.6); nothing, if it has no history that can be read.
 pub fn known_lost(image: &dyn Image) -> Vec<Damaged> {
     let damage = offline::of(image).map(|found| found.damage).unwrap_or_default();
-    OnDevice::new(image).damaged(damage.into_iter().filter(is_lost))
+    let mut known = OnDevice::new(image);
+    let lost = damage.into_iter().filter(is_lost).collect();
+    let standing = known.standing(lost);
+    known.damaged(standing)
 }

@@ -27,7 +27,9 @@ pub fn run(args: &Hooks) -> Outcome {
 
 /// Exit code 1: there is one that would not be run.
 fn list(programs: &Programs) -> Outcome {
-    let all = programs.all();
+    let mut all = programs.all();
+    let misnamed = programs.misnamed().into_iter();
+    all.extend(misnamed.map(|path| (path, Some("its name has more than letters, digits, _ and -".to_owned()))));
     if all.is_empty() {
         say!("no hooks in {}", programs.folders());
     }
@@ -40,6 +42,10 @@ fn list(programs: &Programs) -> Outcome {
                 say!("{}: not run: {why}", path.display());
             }
         }
+    }
+    if let Err(failure) = programs.settings() {
+        code = 1;
+        say!("none is run until this is put right: {failure}");
     }
     Ok(code)
 }

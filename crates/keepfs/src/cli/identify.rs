@@ -27,11 +27,18 @@ pub fn run(args: &Probe) -> Outcome {
         true => block_devices(),
         false => args.devices.clone(),
     };
-    let mut code = NOTHING;
+    let (mut code, mut is_any_open, mut closed) = (NOTHING, false, None);
     for path in devices {
-        let Some(pool) = at(&path).or_else(|failure| unasked(args, failure))? else {
-            continue;
+        let found = match at(&path) {
+            // What cannot be opened says nothing unless somebody named it.
+            Err(failure) if args.devices.is_empty() => {
+                closed.get_or_insert(failure);
+                continue;
+            }
+            other => other?,
         };
+        is_any_open = true;
+        let Some(pool) = found else { continue };
         code = 0;
         match args.udev {
             true => print!("{}", for_udev(&pool)),
@@ -41,14 +48,9 @@ pub fn run(args: &Probe) -> Outcome {
             }
         }
     }
-    Ok(code)
-}
-
-/// What cannot be opened says nothing unless somebody named it.
-fn unasked(args: &Probe, failure: Failure) -> Result<Option<Pool>, Failure> {
-    match args.devices.is_empty() {
-        true => Ok(None),
-        false => Err(failure),
+    match closed {
+        Some(failure) if !is_any_open => Err(Failure::Other(format!("no block device can be opened: {failure}"))),
+        _ => Ok(code),
     }
 }
 

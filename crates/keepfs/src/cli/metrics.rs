@@ -9,7 +9,7 @@ mod textfile;
 use super::args::Metrics;
 use super::failure::Failure;
 use super::visible::warn_of;
-use super::{Outcome, registry};
+use super::{Outcome, registry, unserved};
 use std::path::PathBuf;
 
 /// What is told of what, again and again.
@@ -28,6 +28,12 @@ impl Page {
 
 /// Prints, writes or serves them.
 pub fn run(args: &Metrics) -> Outcome {
+    if !unserved::is_root() {
+        // A mount that could not be asked must not look like one that is down.
+        return Err(Failure::Other(
+            "only root may ask the servers of mounts for their figures".into(),
+        ));
+    }
     let page = Page {
         dirs: args.dirs.iter().map(|dir| registry::settled(dir)).collect(),
     };

@@ -67,6 +67,7 @@ pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foregrou
         .map_err(Failure::io("start", Path::new("/proc/self/exe")))?;
     let said = first_line(&mut child);
     if said.as_deref() == Some(serve::READY) {
+        warn_without_root(&pool, &dir);
         return Ok(0);
     }
     let ended = child.wait();
@@ -91,6 +92,19 @@ fn take_back(dir: &Path, before: Option<&Mounted>) {
     {
         warn_of!(
             "keepfs: a mount without a server is left at {}: {error}; umount -l takes it away",
+            dir.display()
+        );
+    }
+}
+
+/// A pool without its root directory can be mounted, and nothing in it can be reached.
+fn warn_without_root(pool: &Path, dir: &Path) {
+    let is_lost = std::fs::read_dir(dir).is_err_and(|error| error.raw_os_error() == Some(libc::EIO));
+    if is_lost {
+        warn_of!(
+            "keepfs: warning: the root directory of {0} is damaged and nothing below {1} can be reached; unmount it and run \
+             `keepfs check --repair {0}`, first with --dry-run, which only says what it would do",
+            pool.display(),
             dir.display()
         );
     }

@@ -51,20 +51,22 @@ pub fn status(pool: &Path) -> Result<Status, Failure> {
         ));
         status.action = Some("mount it: that recovers it".into());
     }
-    if let Ok(known) = history::on_device(&settled) {
-        // What its servers were told (S-18.6).
-        status::lost(&known.damage, None, &mut status);
-        status::damaged(&known.damage, &mut status);
-        status.state = "OFFLINE".into();
-    }
     let bad = view
         .findings()
         .iter()
         .filter(|finding| finding.severity() == Severity::Error);
     let bad: Vec<String> = bad.map(ToString::to_string).collect();
+    let repair = "`keepfs check --repair` repairs it; with --dry-run it only says what it would do";
+    if let Ok(known) = history::on_device(&settled) {
+        // What its servers were told (S-18.6), but for what is whole again.
+        let known = history::standing(&mut view, known.damage);
+        status::lost(&known, None, &mut status);
+        status::damaged(&known, &mut status);
+        status.state = "OFFLINE".into();
+    }
     if !bad.is_empty() {
         status.errors.extend(bad);
-        status.say("FAULTED", "its metadata is damaged", "run `keepfs check` on it");
+        status.say("FAULTED", "its metadata is damaged", repair);
     }
     Ok(status)
 }

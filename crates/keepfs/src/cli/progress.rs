@@ -31,13 +31,12 @@ pub fn watched<T>(image: &DeviceImage, doing: &str, quiet: bool, work: impl FnOn
 
 fn show_bar(image: &DeviceImage, doing: &str, over: &mpsc::Receiver<()>) {
     let bar = ProgressBar::new_spinner();
-    let template = format!("{{spinner}} {doing}: {{pos}} pages read (the device has {{msg}}), {{elapsed}}");
+    let template = format!("{{spinner}} {doing}: {{msg}}, {{elapsed}}");
     if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style);
     }
-    bar.set_message(image.pages().to_string());
     while over.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
-        bar.set_position(image.pages_read());
+        bar.set_message(how_far(image));
         bar.tick();
     }
     bar.finish_and_clear();
@@ -45,7 +44,15 @@ fn show_bar(image: &DeviceImage, doing: &str, over: &mpsc::Receiver<()>) {
 
 fn show_lines(image: &DeviceImage, doing: &str, over: &mpsc::Receiver<()>) {
     while over.recv_timeout(LINE) == Err(mpsc::RecvTimeoutError::Timeout) {
-        let (read, all) = (image.pages_read(), image.pages());
-        eprintln!("{doing}: {read} pages read (the device has {all})");
+        eprintln!("{doing}: {}", how_far(image));
+    }
+}
+
+/// What needs more than one look at a page reads more pages than there are.
+fn how_far(image: &DeviceImage) -> String {
+    let (read, all) = (image.pages_read(), image.pages());
+    match read > all {
+        true => format!("{read} pages read, some of the device's {all} more than once"),
+        false => format!("{read} pages read (the device has {all})"),
     }
 }

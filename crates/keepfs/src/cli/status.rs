@@ -342,7 +342,7 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
         status.degraded(
             format!("{bad} copies of metadata were bad; where another copy was good nothing is lost"),
             "copies of metadata were bad",
-            "see to the device; unmount it and run `keepfs check`",
+            "see to the device (dmesg, smartctl); `keepfs scrub start` writes bad copies anew while it is in use, `keepfs damage clear` takes note",
         );
     }
     let mended = news.mended.max(told.mended);
@@ -513,17 +513,10 @@ fn mounted() -> Vec<Status> {
 
 /// A mount point or a pool.
 fn of_path(of: &Path) -> Result<Status, Failure> {
-    if let Ok((mount, record)) = registry::at_dir(of) {
-        let Some(record) = record else {
-            return match Unserved::at(&mount.dir) {
-                Unserved::Ended => Ok(unheard::unasked(&mount, Unserved::Ended)),
-                why => Err(why.failure(&mount.dir)),
-            };
-        };
-        return live(&record);
+    if let Ok((mount, None)) = registry::at_dir(of) {
+        return Ok(unheard::unasked(&mount, Unserved::at(&mount.dir)));
     }
-    let mut servers = registry::of_pool(of).into_iter();
-    match servers.find(Record::is_mounted) {
+    match history::server_of(of)? {
         Some(record) => live(&record),
         None => match lingering::of_pool(of) {
             Some(lingering) => live(&lingering.record),

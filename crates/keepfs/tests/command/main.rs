@@ -1,5 +1,6 @@
 //! The binary as users call it: every test makes a real pool, and most mount it.
 
+mod advice;
 mod bed;
 mod believed;
 mod birth;

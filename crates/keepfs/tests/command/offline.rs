@@ -190,7 +190,7 @@ fn a_bad_copy_is_read_around_and_told() {
     let dir = bed.dir();
     assert_eq!(bed.line(&dir, "state"), "DEGRADED");
     assert!(bed.line(&dir, "status").contains("copies of metadata were bad"));
-    assert!(bed.line(&dir, "action").contains("keepfs check"));
+    assert!(bed.line(&dir, "action").contains("keepfs scrub start"));
     let errors = bed.line(&dir, "errors");
     assert!(errors.contains("1 copies of metadata were bad"), "{errors}");
 }

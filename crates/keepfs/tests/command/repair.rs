@@ -308,6 +308,9 @@ fn a_file_of_many_lost_pages_is_sound() {
     );
     let told = done(keepfs(["check"]).arg(bed.pool()));
     assert!(told.contains("and 252144 warnings and notes more"), "{told}");
+    // A line for those of one file.
+    assert_eq!(told.matches("[data-lost]").count(), 1, "{told}");
+    assert!(told.contains("10000 pages of /sparse"), "{told}");
     let output = run(&mut repair(&bed));
     assert_eq!((output.status.code(), &answer(&output)["pages"]), (Some(0), &0.into()));
     bed.mount("");

@@ -124,7 +124,7 @@ pub(super) fn lock(path: &Path, file: &File, mode: OpenMode) -> Result<(), Devic
 /// The kernel opens a write-protected block device for writing as if nothing were wrong.
 pub(super) fn refuse_if_unwritable(path: &Path, kind: Kind) -> Result<(), DeviceError> {
     if kind == Kind::Block && mounts::is_write_protected(path).map_err(|source| open_error(path, source))? {
-        return Err(DeviceError::Protected { path: path.to_owned() });
+        return Err(protected(path));
     }
     refuse_if_mounted(path)
 }
@@ -141,6 +141,20 @@ pub(super) fn busy(path: &Path, by: String) -> DeviceError {
     }
 }
 
+/// A file is not protected itself: what it lies on is.
+pub(super) fn protected(path: &Path) -> DeviceError {
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    DeviceError::Protected {
+        path: path.to_owned(),
+        how: match is_file {
+            true => {
+                "the file system that it lies on is mounted read-only; make that one writable (mount -o remount,rw)"
+            }
+            false => "end the protection of the device (blockdev --setrw)",
+        },
+    }
+}
+
 pub(super) fn unsuitable(path: &Path, why: &str) -> DeviceError {
     DeviceError::Unsuitable {
         path: path.to_owned(),
@@ -151,7 +165,7 @@ pub(super) fn unsuitable(path: &Path, why: &str) -> DeviceError {
 pub(super) fn open_error(path: &Path, source: io::Error) -> DeviceError {
     match source.raw_os_error() {
         Some(libc::EBUSY) => return busy(path, "mounted or held by another driver".to_owned()),
-        Some(libc::EROFS) => return DeviceError::Protected { path: path.to_owned() },
+        Some(libc::EROFS) => return protected(path),
         _ => {}
     }
     DeviceError::Open {

@@ -56,6 +56,16 @@ impl Programs {
         all.map(|path| (path.clone(), refusal(&path, true))).collect()
     }
 
+    /// What lies among the hooks under a name that no hook has, in order.
+    pub fn misnamed(&self) -> Vec<PathBuf> {
+        let folders = self.folders.iter().flat_map(fs::read_dir);
+        let entries = folders.flatten().flatten();
+        let misnamed = entries.filter(|entry| !is_name(&entry.file_name().to_string_lossy()));
+        let mut all: Vec<PathBuf> = misnamed.map(|entry| entry.path()).collect();
+        all.sort();
+        all
+    }
+
     /// What `hooks.conf` says: lines NAME=VALUE, for the environment of hooks; none, if there is none; and where it is or would be. Errors: it
     /// is not root's alone, cannot be read, or a line makes no sense.
     pub fn settings(&self) -> Result<Settings, Failure> {

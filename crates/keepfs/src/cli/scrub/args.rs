@@ -58,11 +58,12 @@ pub enum Verb {
         #[command(flatten)]
         of: Of,
     },
-    /// Read at most so much a second from now on, such as 50M; without a number: as fast as the pool's users allow
+    /// Read at most so much a second from now on, such as 50M; with `none` or without a number: as fast as the pool's users allow
     Limit {
         #[command(flatten)]
         of: Of,
-        /// Bytes a second
+        /// Bytes a second, or none
+        #[arg(value_parser = rate)]
         rate: Option<Size>,
     },
 }
@@ -120,6 +121,14 @@ impl Order {
             Order::Oldest => "oldest",
             Order::Random => "random",
         }
+    }
+}
+
+/// 0: as fast as can be.
+fn rate(text: &str) -> Result<Size, String> {
+    match text {
+        "none" => Ok(Size(0)),
+        _ => text.parse(),
     }
 }
 

@@ -41,7 +41,7 @@ pub fn damaged(list: &[Lasting], status: &mut Status) {
                 counted(lost, "object")
             ),
             "metadata that all files share is damaged: what changes it fails",
-            "mount it read-only (-o ro) and copy what you need to a new pool",
+            "unmount it and run `keepfs check --repair`, first with --dry-run; or mount it read-only (-o ro) and copy what you need to a new pool",
         );
     } else if is_root {
         status.degraded(
@@ -50,7 +50,7 @@ pub fn damaged(list: &[Lasting], status: &mut Status) {
                 counted(lost, "object")
             ),
             "the root directory is damaged: files cannot be reached by their names",
-            "unmount it and run `keepfs check`; restore it from a backup",
+            "unmount it and run `keepfs check --repair`, first with --dry-run, which only says what it would do",
         );
     } else if lost > 0 {
         status.degraded(
@@ -62,7 +62,12 @@ pub fn damaged(list: &[Lasting], status: &mut Status) {
                      all else works"
                 }
             },
-            "`keepfs damage list` names them: write them anew or restore them; run `keepfs check --data` when it is unmounted",
+            match is_of_pages {
+                true => "`keepfs damage list` names them: write them anew or restore them; run `keepfs check --data` when it is unmounted",
+                false => {
+                    "`keepfs damage list` names them: unmount it and run `keepfs check --repair`, first with --dry-run, then restore what it could not repair"
+                }
+            },
         );
     }
 }

@@ -12,6 +12,10 @@ pub fn by(fault: &Error, status: &mut Status) {
             "another machine has the pool, or may have it, which ended all writing",
             "unmount it here; mount it on one machine at a time",
         ),
+        Error::Device(why) if matches!(**why, DeviceError::Cut { .. }) => (
+            "the pool's file was cut, which ended all writing",
+            "unmount it, give the file its length back (truncate -s), run `keepfs check --repair`, first with --dry-run; what lay behind the cut is lost",
+        ),
         _ if fault.is_host_full() => (
             "the file system under the pool is full, which ended all writing",
             "make room there, then unmount and mount it again; what was synced is there",
@@ -23,11 +27,11 @@ pub fn by(fault: &Error, status: &mut Status) {
         ),
         Error::Damaged(_) | Error::DamagedOne { .. } => (
             "metadata that all need is damaged, which ended all writing",
-            "unmount it, run `keepfs check` on it and mount it again; if that is refused, mount it read-only (-o ro) and copy what you need",
+            "unmount it, run `keepfs check --repair` on it, first with --dry-run, and mount it again; if that is refused, mount it read-only (-o ro) and copy what you need",
         ),
         Error::BadPool(_) => (
             "the pool is not as this server knows it, which ended all writing",
-            "unmount it, run `keepfs check` on it and mount it again",
+            "unmount it, run `keepfs check` on it, with --repair if it finds errors, and mount it again",
         ),
         Error::Scribble { .. }
         | Error::Heap { .. }
