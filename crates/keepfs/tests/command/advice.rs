@@ -108,7 +108,7 @@ fn a_slot_that_lost_its_superblock_is_told() {
     bed.unmount();
     let superblock = done(keepfs(["dump"]).arg(bed.pool()).args(["superblock", "--json"]));
     let superblock: Value = serde_json::from_str(&superblock).unwrap();
-    if superblock["generation"].as_u64().unwrap() % 2 == 0 {
+    if superblock["generation"].as_u64().unwrap().is_multiple_of(2) {
         // Page 0 is the other generation's then.
         done(keepfs(["set", "label=x"]).arg(bed.pool()));
     }
