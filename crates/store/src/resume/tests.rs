@@ -60,7 +60,7 @@ fn a_scribbled_frame_is_evidence_only() {
         id: r.id,
         frame,
         seen,
-        owner: 0,
+        owner: 9,
         window_ms: None,
     };
     assert_eq!(resumed.findings, [Evidence::Frame(damage)]);
