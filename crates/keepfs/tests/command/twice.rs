@@ -238,7 +238,10 @@ fn a_file_that_nobody_else_sees_is_the_same_pool() {
          $1 mount private/pool mount || worked=7; outside \"$@\" && worked=6; $1 unmount mount || worked=5
          losetup -d $loop; exit $worked",
     );
-    let mounted = format!("is in use (mounted at {} in another mount namespace", bed.dir().display());
+    let mounted = format!(
+        "is in use (mounted at {} in another mount namespace",
+        bed.dir().display()
+    );
     assert!(said.contains(&mounted), "{said}");
 }
 
