@@ -1,5 +1,6 @@
 //! The lab: what judges the engine from outside. Crash enumeration, hostile images, memory under fire.
 
+pub mod args;
 pub mod audits;
 pub mod crash;
 pub mod greenan;

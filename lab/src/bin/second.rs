@@ -3,6 +3,7 @@
 //! `second [--kills N] [--seed N] [--clients N]` kills at random instants. With the feature `planted`: `second points`
 //! kills at every step of a commit and of a resume, `second mutants` shows that each thing forgotten is noticed.
 
+use keepfs_lab::args::{pool_of, value};
 use keepfs_lab::second::child;
 use keepfs_lab::second::parent::{self, Outcome, Plan};
 use keepfs_store::Guard;
@@ -37,21 +38,10 @@ fn live(args: &[String]) -> Result<(), String> {
     child::live(&pool, control, Guard::default()).map_err(|e| e.to_string())
 }
 
-fn value(args: &[String], name: &str, default: u64) -> Result<u64, String> {
-    match args.iter().position(|arg| arg == name).map(|at| args.get(at + 1)) {
-        None => Ok(default),
-        Some(word) => word
-            .and_then(|word| word.parse().ok())
-            .ok_or_else(|| format!("{name} needs a number")),
-    }
-}
-
 /// A plan; the pool lies in memory if there is a place for that.
 fn plan(args: &[String], kills: u64) -> Result<Plan, String> {
-    let shared = PathBuf::from("/dev/shm");
-    let place = if shared.is_dir() { shared } else { std::env::temp_dir() };
     Ok(Plan {
-        pool: place.join(format!("keepfs-second-{}", std::process::id())),
+        pool: pool_of("second"),
         kills: value(args, "--kills", kills)?,
         clients: value(args, "--clients", 3)?,
         seed: value(args, "--seed", 1)?,

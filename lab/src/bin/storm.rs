@@ -1,5 +1,6 @@
 //! `storm [--pools N] [--first SEED] [--seconds S] [--keep DIR]`: strays and kills without pause; the device agrees with itself.
 
+use keepfs_lab::args::{pool_of, value, word};
 use keepfs_lab::second::child;
 use keepfs_lab::storm::{self, Done};
 use std::path::PathBuf;
@@ -32,25 +33,11 @@ fn live(args: &[String]) -> Result<(), String> {
     child::live(&pool, control, guard).map_err(|e| e.to_string())
 }
 
-fn value(args: &[String], name: &str, default: u64) -> Result<u64, String> {
-    match args.iter().position(|arg| arg == name).map(|at| args.get(at + 1)) {
-        None => Ok(default),
-        Some(word) => word
-            .and_then(|word| word.parse().ok())
-            .ok_or_else(|| format!("{name} needs a number")),
-    }
-}
-
 fn all(args: &[String]) -> Result<(), String> {
     let (pools, first) = (value(args, "--pools", 1 << 20)?, value(args, "--first", 1)?);
     let end = Instant::now() + Duration::from_secs(value(args, "--seconds", 60)?);
-    let keep = args
-        .iter()
-        .position(|arg| arg == "--keep")
-        .and_then(|at| args.get(at + 1));
-    let shared = PathBuf::from("/dev/shm");
-    let place = if shared.is_dir() { shared } else { std::env::temp_dir() };
-    let pool = place.join(format!("keepfs-storm-{}", std::process::id()));
+    let keep = word(args, "--keep");
+    let pool = pool_of("storm");
     let (mut done, mut wrong, mut made) = (Done::default(), 0, 0);
     for seed in (first..first + pools).take_while(|_| Instant::now() < end) {
         made += 1;
@@ -69,6 +56,9 @@ fn all(args: &[String]) -> Result<(), String> {
         done.lives, done.strays, done.answers, done.refused
     );
     match wrong {
+        0 if done.strays == 0 || done.answers == 0 => {
+            Err("nothing was hit, or nobody was answered: this shows nothing".into())
+        }
         0 => Ok(()),
         _ => Err("what lies on the device must agree with itself at each death".into()),
     }

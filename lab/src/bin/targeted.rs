@@ -25,6 +25,7 @@ use planted::run;
 
 #[cfg(feature = "planted")]
 mod planted {
+    use keepfs_lab::args::value;
     use keepfs_lab::targeted::Subject;
     use keepfs_lab::targeted::campaign::{self, Aim, CODES, named};
     use keepfs_store::Guard;
@@ -68,15 +69,6 @@ mod planted {
             "seldom: two looks, at bitmaps that are nearly empty",
         ),
     ];
-
-    fn value(args: &[String], name: &str, default: u64) -> Result<u64, String> {
-        match args.iter().position(|arg| arg == name).map(|at| args.get(at + 1)) {
-            None => Ok(default),
-            Some(word) => word
-                .and_then(|word| word.parse().ok())
-                .ok_or_else(|| format!("{name} needs a number")),
-        }
-    }
 
     fn guard(args: &[String]) -> Result<Guard, String> {
         match args.iter().position(|arg| arg == "--guard").map(|at| args.get(at + 1)) {
