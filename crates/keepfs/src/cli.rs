@@ -52,6 +52,7 @@ mod properties;
 mod registry;
 mod remount;
 mod repair;
+mod replace;
 mod rights;
 mod salvage;
 mod scrub;

@@ -6,10 +6,11 @@ mod kit;
 use super::Outcome;
 use super::args::InstallLinks;
 use super::failure::Failure;
+use super::replace::{is_masked, replace};
 use super::visible::say;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// The names. The last one is what mount(8) looks for when it remounts.
@@ -53,8 +54,13 @@ pub fn run(args: &InstallLinks) -> Outcome {
     }
     for file in files {
         let path = below(&file.path);
-        write(&path, &file)?;
-        say!("{}", path.display());
+        match is_masked(&path) {
+            true => say!("{} is a link to /dev/null and stays one", path.display()),
+            false => {
+                write(&path, &file)?;
+                say!("{}", path.display());
+            }
+        }
     }
     Ok(0)
 }
@@ -72,10 +78,9 @@ fn write(path: &Path, file: &kit::File) -> Result<(), Failure> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(Failure::io("make the directory", folder))?;
     }
-    fs::write(path, &file.text).map_err(Failure::io("write", path))?;
     // Whatever the umask of who installs: a hook that others may write is not run.
     let mode = if file.is_program { 0o755 } else { 0o644 };
-    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(Failure::io("set the mode of", path))
+    replace(path, &file.text, mode).map_err(Failure::io("write", path))
 }
 
 /// A link to another place where `keepfs` is or was is replaced. Errors: what is there is somebody else's.

@@ -4,10 +4,10 @@ mod families;
 mod gather;
 mod http;
 mod text;
-mod textfile;
 
 use super::args::Metrics;
 use super::failure::Failure;
+use super::replace::replace;
 use super::visible::warn_of;
 use super::{Outcome, registry, unserved};
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub fn run(args: &Metrics) -> Outcome {
         dirs: args.dirs.iter().map(|dir| registry::settled(dir)).collect(),
     };
     match (&args.textfile, &args.listen) {
-        (Some(path), _) => textfile::write(path, &page.text()).map_err(Failure::io("write", path))?,
+        (Some(path), _) => replace(path, &page.text(), 0o644).map_err(Failure::io("write", path))?,
         (None, Some(address)) => {
             let page = page.clone();
             let failure = http::serve(address, move || page.text());

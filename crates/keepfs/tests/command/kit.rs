@@ -137,6 +137,35 @@ fn links_of_somebody_else_stay_and_nothing_is_done_by_halves() {
     );
 }
 
+/// What an administrator has taken away by a link to /dev/null is not written through, nor made readable to root alone.
+#[test]
+fn what_is_masked_stays_masked() {
+    let bed = Bed::empty();
+    let (root, nothing) = (bed.path("root"), bed.path("nothing"));
+    let folder = root.join("usr/lib/systemd/system");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(&nothing, "").unwrap();
+    fs::set_permissions(&nothing, fs::Permissions::from_mode(0o666)).unwrap();
+    symlink("/dev/null", folder.join("keepfs-hooks.service")).unwrap();
+    symlink(&nothing, folder.join("keepfs-metrics.service")).unwrap();
+    let before = fs::metadata("/dev/null").unwrap().permissions();
+    let said = done(&mut install(&root, &["--program", "/opt/keepfs", "--prefix", "/usr"]));
+    assert!(
+        said.contains("keepfs-hooks.service is a link to /dev/null and stays one"),
+        "{said}"
+    );
+    let masked = fs::read_link(folder.join("keepfs-hooks.service")).unwrap();
+    assert_eq!(masked, Path::new("/dev/null"));
+    assert_eq!(fs::metadata("/dev/null").unwrap().permissions(), before);
+    assert!(
+        fs::symlink_metadata(folder.join("keepfs-metrics.service"))
+            .unwrap()
+            .is_file()
+    );
+    assert_eq!(fs::read(&nothing).unwrap(), b"");
+    assert_eq!(fs::metadata(&nothing).unwrap().permissions().mode() & 0o777, 0o666);
+}
+
 /// systemd(1) itself knows each setting of the units.
 #[test]
 fn systemd_takes_the_units() {

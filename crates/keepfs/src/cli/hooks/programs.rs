@@ -1,6 +1,7 @@
 //! Which hooks there are. They are run by root, so what others than root could have put there is not run.
 
 use crate::cli::failure::Failure;
+use crate::cli::replace::is_masked;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -52,7 +53,7 @@ impl Programs {
                 }
             }
         }
-        let all = found.into_values().filter(|path| !is_null(path));
+        let all = found.into_values().filter(|path| !is_masked(path));
         all.map(|path| (path.clone(), refusal(&path, true))).collect()
     }
 
@@ -93,10 +94,6 @@ impl Programs {
 fn is_name(name: &str) -> bool {
     name.bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
-}
-
-fn is_null(path: &Path) -> bool {
-    fs::read_link(path).is_ok_and(|target| target == Path::new("/dev/null"))
 }
 
 /// `NAME=VALUE`, or `NAME="VALUE"`.
