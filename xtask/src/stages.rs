@@ -82,15 +82,28 @@ macro_rules! suite {
 /// What suites need that mount with `transport=uring`.
 const RINGS: &str = "FUSE over io_uring";
 
+const FMT: Stage = stage("fmt", 2, cargo!("fmt", "--all", "--check", "--", "--color=never"));
+const TIDY: Stage = stage("tidy", 2, cargo!("xtask", "tidy"));
+const CLIPPY: Stage = stage(
+    "clippy",
+    15,
+    cargo!("clippy", "--workspace", "--all-targets", "--", "-D", "warnings"),
+);
+
+/// The quick ring: what somebody runs behind each change, a minute and a half at most where one package was changed.
+pub const QUICK: &[Stage] = &[
+    FMT,
+    TIDY,
+    CLIPPY,
+    stage("changed", 15, cargo!("xtask", "changed")),
+    stage("crash", 5, planted!("crash", "--goal", "20000", "--budget", "60")),
+];
+
 /// In the order in which they run: cheap ones first, and what others need before them.
 pub const STAGES: &[Stage] = &[
-    stage("fmt", 2, cargo!("fmt", "--all", "--check", "--", "--color=never")),
-    stage("tidy", 2, cargo!("xtask", "tidy")),
-    stage(
-        "clippy",
-        15,
-        cargo!("clippy", "--workspace", "--all-targets", "--", "-D", "warnings"),
-    ),
+    FMT,
+    TIDY,
+    CLIPPY,
     stage("deny", 5, cargo!("xtask", "deny")),
     stage("miri", 20, cargo!("xtask", "miri")).needs("Miri").beside(),
     stage("unit", 20, cargo!("test", "--workspace", "--no-fail-fast")).beside(),
