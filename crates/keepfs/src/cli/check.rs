@@ -87,7 +87,7 @@ fn tell(args: &Check, report: &Report, known: &[Damaged]) {
     }
     let mut findings = report.findings.as_slice();
     while let Some((finding, rest)) = findings.split_first() {
-        let (line, behind) = lost_pages(report, finding, rest).unwrap_or_else(|| (report.line(finding), rest));
+        let (line, behind) = pages(report, finding, rest).unwrap_or_else(|| (report.line(finding), rest));
         say!("{line}");
         findings = behind;
     }
@@ -119,19 +119,26 @@ fn tell(args: &Check, report: &Report, known: &[Damaged]) {
     }
 }
 
-/// The lost pages of one file that are told one behind the other, in a line, and what is told behind them.
-fn lost_pages<'f>(report: &Report, first: &Finding, rest: &'f [Finding]) -> Option<(String, &'f [Finding])> {
+/// The lost pages, or the bad ones, of one file that are told one behind the other, in a line, and what is told behind them.
+fn pages<'f>(report: &Report, first: &Finding, rest: &'f [Finding]) -> Option<(String, &'f [Finding])> {
     let of = |finding: &Finding| match finding {
-        Finding::DataLost { ino, index } => Some((*ino, *index)),
+        Finding::DataLost { ino, index } | Finding::DataBad { ino, index, .. } => Some((*ino, *index)),
         _ => None,
     };
     let (ino, from) = of(first)?;
-    let same = |finding: &Finding| of(finding).filter(|(other, _)| *other == ino);
+    let same = |finding: &Finding| of(finding).filter(|(other, _)| *other == ino && finding.code() == first.code());
     let more = rest.iter().map_while(same);
     let (last, count) = more.fold((from, 1), |(_, count), (_, index)| (index, count + 1));
+    let what = match first {
+        Finding::DataBad { .. } => {
+            "cannot be read or have wrong CRCs: reading them gives EIO; --json has the pages of the device"
+        }
+        _ => "are lost: what was written to them is nowhere, and reading them gives EIO",
+    };
     let path = report.files(first).first().map_or("", |file| file.path);
     let text = format!(
-        "warning: {count} pages of {}, from page {from} to {last}, are lost: what was written to them is nowhere, and reading them gives EIO [{}]",
+        "{}: {count} pages of {}, from page {from} to {last}, {what} [{}]",
+        first.severity(),
         whose(ino, path),
         first.code()
     );

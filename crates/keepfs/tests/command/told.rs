@@ -301,6 +301,17 @@ fn a_check_names_the_file_of_a_bad_page() {
         said.contains(&format!("error: /dir/file (inode {ino}): page 0 of inode {ino} ")),
         "{said}"
     );
+    // The next ones as well: one line for the file, each of them for programs.
+    for offset in ["4096", "8192", "12288"] {
+        let words = ["scribble", "--kind", "data", "--path", "/dir/file", "--offset", offset];
+        done(keepfs(["inject"]).arg(bed.pool()).args(words));
+    }
+    let said = String::from_utf8(run(keepfs(["check", "--data"]).arg(bed.pool())).stdout).unwrap();
+    let line = format!("error: 4 pages of /dir/file (inode {ino}), from page 0 to 3, cannot be read");
+    assert!(
+        said.contains(&line) && said.matches("[data-bad]").count() == 1,
+        "{said}"
+    );
     let checked = run(keepfs(["check", "--data", "--json"]).arg(bed.pool())).stdout;
     let checked: Value = serde_json::from_slice(&checked).unwrap();
     super::json::is_as_promised("check", &checked);
