@@ -1,5 +1,5 @@
 //! Many files on an arena far smaller than their metadata: how operations grow, what lies in memory beside the arena,
-//! how long opening and closing take, how long a checkpoint stops others (BARS P-5, P-7, P-8, P-9; PROTOCOLS 6).
+//! how long opening and closing take, how long a checkpoint stops others (BARS P-5, P-7, P-8, P-9; S-10.1).
 
 pub mod barrier;
 pub mod big_dir;

@@ -1,5 +1,5 @@
 //! Two threads on one frame with a verifier at their heels, and single bits flipped behind the door's back
-//! (PROTOCOLS section 10 item 5).
+//! (S-15.19).
 
 use keepfs_format::plog::{self, Record};
 use keepfs_format::{Kind, MetaId, PAGE};

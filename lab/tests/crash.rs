@@ -195,7 +195,7 @@ fn a_level_changes_with_its_tree() {
     judge([seed], Depth::USUAL);
 }
 
-/// PROTOCOLS section 10 (2): of an open transaction there is no byte in the log.
+/// S-14.4: of an open transaction there is no byte in the log.
 #[test]
 fn overlapping_transactions() {
     schedule::campaign(1000, 30, 1).expect("every schedule");

@@ -1,4 +1,4 @@
-//! A read-only mount of a crashed pool (PROTOCOLS section 4, S-9.5): the log is applied in memory, nothing reaches the
+//! A read-only mount of a crashed pool (S-9.5): the log is applied in memory, nothing reaches the
 //! device, and what is seen is what a mount for writing recovers.
 
 use keepfs_lab::crash::setting::LabClock;

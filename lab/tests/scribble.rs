@@ -1,5 +1,5 @@
 //! The quick form of the program `scribble`: racing puts under a verifier, and bits flipped behind the door
-//! (PROTOCOLS section 10 item 5, DESIGN section 1).
+//! (S-15.19).
 
 use keepfs_lab::scribble::{self, Fate};
 use std::sync::{Mutex, PoisonError};

@@ -33,7 +33,7 @@ pub fn command() -> Result<ExitCode, String> {
     }
     let unproved = clauses::listed(&tree);
     if !unproved.is_empty() {
-        println!("clauses of docs/SPEC.md still without proof: {}", unproved.join(" "));
+        println!("clauses still without proof: {}", unproved.join(" "));
     }
     println!("tidy: {} files, {} findings", tree.len(), findings.len());
     Ok(if findings.is_empty() {

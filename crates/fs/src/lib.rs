@@ -1,8 +1,8 @@
 //! Names and files: a [`Volume`] is a POSIX file system (the `Vfs` seam) kept in the metablocks and pages of a store.
 //!
 //! Every change is one store transaction, or several behind the persistent orphan mark where a transaction's bounds
-//! would be exceeded (PROTOCOLS section 2). Nothing that cannot be recomputed from the store lives here: locks
-//! and accelerators only (DESIGN section 1); lookup counts lie in memory that outlives the server.
+//! would be exceeded. Nothing that cannot be recomputed from the store lives here: locks
+//! and accelerators only; lookup counts lie in memory that outlives the server.
 
 mod acl;
 mod attr;

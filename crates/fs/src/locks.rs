@@ -2,7 +2,7 @@
 //!
 //! Invariants: (1) a thread takes locks in ascending [`Rank`]; (2) inode locks are taken all at once, ascending by
 //! shard, each shard once; (3) no inode lock is taken inside a transaction; (4) whoever reads a data page holds its
-//! inode's lock through the device read, so the page cannot be freed and reused meanwhile (SPEC S-11.1).
+//! inode's lock through the device read, so the page cannot be freed and reused meanwhile.
 
 use keepfs_store::Padded;
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -1,7 +1,7 @@
 //! What a mounted connection is to a process that outlives its server: the open descriptors, and what was agreed on them.
 //!
 //! A keeper holds both, opaque to it, and hands them to the next server, which goes on without a handshake
-//! (PROTOCOLS section 8). It must hold **every** descriptor before a request is read: the kernel aborts what was read
+//! . It must hold **every** descriptor before a request is read: the kernel aborts what was read
 //! through one whose last holder is gone.
 
 use crate::error::FuseError;

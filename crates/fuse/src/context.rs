@@ -2,7 +2,7 @@
 //!
 //! Whoever wraps the `Vfs` (the `keepfs` package knows both this floor and the store's) reads [`current_request`]
 //! and hands the id to its transaction, so that a restarted server can tell a request it has already applied
-//! (PROTOCOLS section 8). A thread works on one request at a time, so a thread-local is sound; work that a `Vfs`
+//! (S-16.3). A thread works on one request at a time, so a thread-local is sound; work that a `Vfs`
 //! hands to threads of its own must carry the value itself.
 
 use std::cell::Cell;

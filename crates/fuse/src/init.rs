@@ -1,4 +1,4 @@
-//! INIT: what the kernel offers and what we take (research: `fuse.md` section 4, PROTOCOLS section 8).
+//! INIT: what the kernel offers and what we take (X-8.1: it is agreed once, for all servers of a mount).
 
 use crate::config::{CacheMode, MountConfig, TransportKind};
 use crate::error::FuseError;

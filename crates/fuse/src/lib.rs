@@ -1,4 +1,4 @@
-//! The kernel's side: serves any [`keepfs_vfs::Vfs`] as a mount through `/dev/fuse` or io_uring (DESIGN section 10, PROTOCOLS section 8).
+//! The kernel's side: serves any [`keepfs_vfs::Vfs`] as a mount through `/dev/fuse` or io_uring.
 //!
 //! From the bottom up: [`protocol`] is the wire format; [`Dispatcher`] turns the bytes of a request into the bytes
 //! of a reply and needs no kernel; a transport moves those bytes; [`mount`] and [`Session`] join them to a mount point.

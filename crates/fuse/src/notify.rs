@@ -1,7 +1,7 @@
 //! Telling the kernel to forget what it has cached, when somebody else than the kernel changed the pool.
 //!
 //! A notification can wait inside the kernel for locks that a process holds while it waits for one of our replies.
-//! So they are sent by a thread of its own that holds nothing, and nobody waits for them (PROTOCOLS section 8).
+//! So they are sent by a thread of its own that holds nothing, and nobody waits for them.
 
 use crate::protocol::reply::{NotifyInvalEntry, NotifyInvalInode, OutHeader};
 use crate::protocol::{NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE};

@@ -1,4 +1,4 @@
-//! FSYNC requests that wait to be made durable together: one round of a worker does for all that have come.
+//! FSYNC requests that wait to be made durable together: one round of a worker does for all that have come.
 //!
 //! A worker for each would sleep on the same flush and be woken for nothing but its reply. What comes while a flush is
 //! under way shares the next one; where several tasks sync, the next one waits a little for those that are about to

@@ -1,7 +1,7 @@
 //! What the kernel lets root set only after the mount: read-ahead, and how much may be dirty.
 //!
 //! A FUSE mount starts with 128 KiB of read-ahead, `max_ratio` 1 and `strict_limit` 1, which costs 1.5 times in
-//! sequential reads and 3 to 4 times in writes with the writeback cache (fuse.md sections 1d, 1e).
+//! sequential reads and 3 to 4 times in writes with the writeback cache.
 
 use crate::config::MountConfig;
 use crate::mountpoint::Mounted;

@@ -1,4 +1,4 @@
-//! Whether a transaction may begin: back-pressure while a checkpoint makes room (PROTOCOLS section 6).
+//! Whether a transaction may begin: back-pressure while a checkpoint makes room (S-10.5, X-6.2).
 //!
 //! From the soft mark on a checkpoint is wanted: there is room for what changes while it is written. From half the way to
 //! the hard mark on each transaction waits a little before it begins, the longer the nearer the hard mark is ([`SLOW_MAX`]

@@ -5,7 +5,7 @@
 //! Invariants:
 //! K-1 A frame in the index keeps its id until it is taken out while nobody pins it.
 //! K-2 Only frames that are clean in both senses (ReconFS section 4) are taken out for replacement:
-//!     not checkpoint dirty, not in a checkpoint in flight, and their redo is in the plog.
+//!     not checkpoint dirty, not in a checkpoint in flight, and their redo is in the plog.
 
 use crate::age::{Clock, Seen};
 use crate::arena::FrameNo;

@@ -1,5 +1,5 @@
-//! Checkpoints: the whole state of one moment, copy-on-write, committed by one superblock (SPEC section 10,
-//! PROTOCOLS section 6).
+//! Checkpoints: the whole state of one moment, copy-on-write, committed by one superblock (SPEC section 10;
+//!
 //!
 //! Order: lead, barrier, old group and carried tails to the log, flush, lead given away, metablocks, HOMES and map pages,
 //! flush, superblock, flush, map in memory, quarantine released. New transactions run beside all of it but the barrier.

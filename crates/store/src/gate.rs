@@ -1,4 +1,4 @@
-//! The gate between transactions and the barrier of a checkpoint (PROTOCOLS section 6).
+//! The gate between transactions and the barrier of a checkpoint (S-10.1).
 //!
 //! Invariants:
 //! G-1 Whoever is inside has begun before the barrier or after it, never across it.

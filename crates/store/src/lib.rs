@@ -124,9 +124,9 @@ use undo::UndoLog;
 use wanted::Wanted;
 use watched::WatchedList;
 
-/// Smallest arena of a mounted pool, bytes (PROTOCOLS section 6).
+/// Smallest arena of a mounted pool, bytes: room for the largest transactions beside a checkpoint.
 pub const ARENA_MIN: usize = 16 << 20;
-/// Data written since the last flush above which a group is preceded by a flush of its own (PROTOCOLS section 4).
+/// Data written since the last flush above which a group is preceded by a flush of its own.
 const UNFLUSHED_MAX: u64 = 64 << 20;
 /// Staged pages that writers keep to, with a log that carries as many (S-10.3).
 const STAGED_MAX: usize = 2048;

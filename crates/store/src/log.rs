@@ -189,7 +189,7 @@ pub fn begun_anew(chain: u64, generation: u64) -> u64 {
 }
 
 /// Writes pages laid out from `before` on, then checks that the buffer is still what was laid out
-/// (PROTOCOLS: its own CRC again when the write has completed).
+///
 fn write(device: &dyn Device, region: &Region, before: Head, incarnation: u64, pages: &[u8]) -> Result<(), Error> {
     let mut q = before.sequence;
     let mut rest = pages;

@@ -32,11 +32,11 @@ pub struct Steps {
     pub delta_ns: f64,
     /// Step 1: the undo record.
     pub undo_ns: f64,
-    /// Steps 2 and 7: the frame word.
+    /// Steps 2 and 6: the frame word.
     pub word_ns: f64,
     /// Steps 3 and 4: sum and parity.
     pub fold_ns: f64,
-    /// Step 6.
+    /// Step 5.
     pub copy_ns: f64,
     /// The changed range joins those of the transaction.
     pub dirty_ns: f64,

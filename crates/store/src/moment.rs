@@ -1,7 +1,7 @@
 //! What a checkpoint needs of its moment while transactions go on: copies of frames, and deaths.
 //!
 //! Invariants:
-//! M-1 A frame that was dirty at the moment and is not copied yet is copied before a newer transaction writes to it.
+//! M-1 A frame that was dirty at the moment and is not copied yet is copied before a newer transaction writes to it.
 //! M-2 A copy is what it was when it was verified, or the checkpoint does not write it (C-3): it lies in the heap for as
 //!     long as a checkpoint takes.
 //! M-3 A metablock's last death is found here until a map that says so is in force.

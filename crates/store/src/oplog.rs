@@ -6,7 +6,7 @@
 //! Invariants:
 //! O-1 Entries are appended under the redo lock, so their order is the order of commit (S-12.1).
 //! O-2 An entry is complete before its transaction's state word is stored and counts only after it: the half's head
-//!     is moved on by [`Appended::publish`] (PROTOCOLS section 2).
+//!     is moved on by [`Appended::publish`] (S-12.1).
 //! O-3 Every object with an operation in a half has a state in it, taken before the first of them (S-12.4).
 
 mod draft;

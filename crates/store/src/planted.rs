@@ -1,4 +1,4 @@
-//! Ordering bugs that the lab plants to prove that crash enumeration finds them (issue 2 section 7; PROTOCOLS 10).
+//! Ordering bugs that the lab plants to prove that crash enumeration finds them (docs/PROTOCOLS.md section 10).
 //!
 //! Without the feature `planted` (always, but in the lab's own build) [`is`] is a constant `false` and nothing of
 //! this reaches a program.

@@ -1,4 +1,4 @@
-//! What committed transactions changed and the log does not have durably yet (PROTOCOLS section 4; S-14.2 to S-14.4).
+//! What committed transactions changed and the log does not have durably yet (S-14.2 to S-14.4).
 //!
 //! Groups are cut from here, not from frames: a transaction copies its final bytes while it still holds its locks,
 //! so no uncommitted byte is ever logged. The entries lie in the ring of the session segment; the heap has an index

@@ -1,5 +1,5 @@
 //! What outlives a server: its memory files by name, for the keeper that holds them and the server that comes after
-//! (PROTOCOLS section 1; SPEC section 16).
+//! (X-1.1; SPEC section 16).
 
 use crate::Store;
 use crate::error::Error;

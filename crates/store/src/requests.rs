@@ -1,5 +1,5 @@
 //! Requests under way, in memory that outlives the server: which of them have done what they shall, so that a restarted
-//! server executes none twice (PROTOCOLS sections 1 and 8; S-16.2, S-16.3).
+//! server executes none twice (S-16.2, S-16.3).
 //!
 //! A thread works on one request at a time and has a slot of its own. It overwrites the slot with its next request: the
 //! reply to the one before has been sent by then.

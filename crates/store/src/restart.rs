@@ -1,5 +1,5 @@
 //! Rolling back what a killed server left half done: proved by the rolling checksums, never recomputed
-//! (PROTOCOLS section 2; S-13.5, S-13.6, S-13.7, S-13.8).
+//! (S-13.5, S-13.6, S-13.7, S-13.8).
 //!
 //! It reads only the arena, the control words and the undo slots. Recomputing a sum would bless a stray write; so a
 //! frame is given a new sum only when its bytes, with the open changes put back, have exactly the checksum that the

@@ -3,7 +3,7 @@
 //! Here is only where things lie. What they mean: [`crate::redo`] (the ring) and [`crate::staged`] (the slots).
 //!
 //! Invariants:
-//! G-1 Whatever the heap knows of it can be rebuilt from it (PROTOCOLS section 1).
+//! G-1 Whatever the heap knows of it can be rebuilt from it.
 //! G-2 Every access stays in its part: ring, heads, pages.
 
 mod adopt;

@@ -1,4 +1,4 @@
-//! Free pages: zones, reservations, promises and the quarantine (SPEC S-2.4, S-11.1; PROTOCOLS sections 5 and 6).
+//! Free pages: zones, reservations, promises and the quarantine (S-2.4, S-10.5, S-11.1).
 //!
 //! The truth is the page bitmap. What lies here is recomputable: for the two open zones a mask of pages that may not
 //! be handed out (allocated, quarantined or reserved), and counters.
@@ -172,7 +172,7 @@ pub struct Figures {
     pub reserved: u64,
     /// Of these: promised to staged pages.
     pub promised: u64,
-    /// Of these: kept for checkpoints (PROTOCOLS section 6).
+    /// Of these: kept for checkpoints (S-10.5).
     pub reserve: u64,
     /// Of these: for metablocks born since the last checkpoint, which need homes, and must be written anew later.
     pub grown: u64,
@@ -192,7 +192,7 @@ impl Figures {
     }
 
     /// Pages that a write gets for `purpose`: those that may be handed out now, and those in quarantine, which a sync
-    /// sets free (PROTOCOLS section 5: when only quarantine is left the allocator forces one).
+    /// sets free (S-11.4).
     pub fn obtainable(&self, purpose: Purpose) -> u64 {
         self.obtainable_with(0, purpose)
     }

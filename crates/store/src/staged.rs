@@ -1,4 +1,4 @@
-//! Staged data: file pages whose newest bytes are durable by the log only (SPEC S-8.8, PROTOCOLS section 7).
+//! Staged data: file pages whose newest bytes are durable by the log only (S-8.8, S-14.6).
 //!
 //! The same function follows the records at commit, at replay and after a kill, so memory and log cannot disagree. Pages
 //! and what is known of them lie in the session segment (S-14.5); the heap has an index that can be rebuilt.

@@ -159,7 +159,7 @@ counters! {
     updated_pages,
     /// Bytes of the update records that groups have instead, with their heads.
     updated_bytes,
-    /// Barriers that opened again because a transaction did not end in time (PROTOCOLS section 6).
+    /// Barriers that opened again because a transaction did not end in time (S-10.1).
     barriers_withdrawn,
     /// Transactions that a barrier told to abort and run again.
     told_to_abort,

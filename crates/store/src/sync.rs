@@ -1,4 +1,4 @@
-//! Making transactions durable: groups cut from redo, one flush shared by all who wait (PROTOCOLS section 4).
+//! Making transactions durable: groups cut from redo, one flush shared by all who wait.
 
 use crate::error::Error;
 use crate::events::{Done, Place, Seen, Told};

@@ -1,6 +1,6 @@
 //! Telling the device which pages are not needed: fstrim(8), and `discard` after each checkpoint (S-11.1).
 //!
-//! A freed page is discardable under the rule under which it may be used again (S-11.1, PROTOCOLS section 5). So
+//! A freed page is discardable under the rule under which it may be used again (S-11.1). So
 //! discarding is using: free pages are held like a writer's, the device is told, they are given back.
 
 use crate::Store;

@@ -1,11 +1,11 @@
-//! Transactions: open → sealed → committed, or rolled back exactly (PROTOCOLS section 2).
+//! Transactions: open → sealed → committed, or rolled back exactly (S-14.3).
 //!
 //! Invariants:
 //! T-1 A transaction never waits: no device I/O, no lock of unknown length. What is missing stops it with [`Stop`],
-//!     it is rolled back (cheap), and run again when the thing is there.
+//!     it is rolled back (cheap), and run again when the thing is there.
 //! T-2 What is read of a frame was verified in the copy that is used (S-15.19), its header at the first touch.
 //! T-3 Every byte range stored belongs to this transaction alone until it is settled (S-13.4); shared bits commute.
-//! T-4 seq is taken, and the redo copied, while the caller still holds all its locks.
+//! T-4 seq is taken, and the redo copied, while the caller still holds all its locks.
 
 mod audited;
 mod changes;
@@ -50,7 +50,7 @@ pub const FRAMES_MAX: usize = 256;
 /// in metablocks of their own.
 const FRAMES_MAX_LARGE: usize = 640;
 
-/// Most frames one transaction may touch in an arena of `frames`: an eighth, within bounds (PROTOCOLS section 2).
+/// Most frames one transaction may touch in an arena of `frames`: an eighth, within bounds.
 pub(crate) fn frames_max(frames: u32) -> usize {
     (frames as usize / 8).clamp(FRAMES_MAX, FRAMES_MAX_LARGE)
 }
@@ -273,7 +273,7 @@ impl<'s> Txn<'s> {
         Ok(self.store.line(&t.pin, t.binding, offset, line)?)
     }
 
-    /// First write of this transaction to a frame: a checkpoint in progress gets its copy first (PROTOCOLS 6).
+    /// First write of this transaction to a frame: a checkpoint in progress gets its copy first.
     fn write(&mut self, i: usize) -> Result<FrameNo, Stop> {
         let t = &mut self.touched[i];
         if !t.written {

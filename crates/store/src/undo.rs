@@ -1,4 +1,4 @@
-//! The undo log: what every change in an open transaction replaced (MinL2R; PROTOCOLS section 2; S-13.2, S-13.3).
+//! The undo log: what every change in an open transaction replaced (MinL2R; S-13.2, S-13.3).
 //!
 //! Slots lie in guarded shared memory, so that whoever comes after a killed server finds them. One slot a running
 //! transaction; one record a change; a record carries the checksum delta D that its change folds, so that a

@@ -1,7 +1,7 @@
-//! The door: the only code that changes a frame's bytes once others can see the frame (DESIGN section 1).
+//! The door: the only code that changes a frame's bytes once others can see the frame.
 //!
-//! Fixed order of every change, PROTOCOLS section 2: 1 undo record with the delta, 2 one more writer, 3 sum, 4 parity,
-//! 6 copy, 7 version + 1 and one writer less. Sum and parity follow by the group of callers that the change comes from
+//! Fixed order of every change: 1 undo record with the delta, 2 one more writer, 3 sums, 4 parity,
+//! 5 bytes, 6 version + 1 and one writer less. Sum and parity follow by the group of callers that the change comes from
 //! (S-15.5). The checks of identity and range are done by the transaction before.
 //!
 //! Invariants:

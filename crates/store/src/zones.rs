@@ -57,7 +57,7 @@ impl Store {
     }
 
     /// Runs `f` while no transaction is open and no checkpoint takes or gives back chunks, with the bitmaps of `runs` in
-    /// memory: of an open transaction nobody knows yet whether its frees count (PROTOCOLS section 5).
+    /// memory: of an open transaction nobody knows yet whether its frees count (S-11.3).
     pub(crate) fn settled<T>(&self, runs: &[Run], f: impl FnOnce(&Closed<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let mut pins = Vec::new();
         for run in runs {

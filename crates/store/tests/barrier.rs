@@ -1,4 +1,4 @@
-//! The barrier of a checkpoint and transactions that do not end (PROTOCOLS section 6): they abort and run again, or
+//! The barrier of a checkpoint and transactions that do not end (S-10.1): they abort and run again, or
 //! the barrier withdraws; nobody else waits for them.
 
 use keepfs_format::Kind;

@@ -1,4 +1,4 @@
-//! C-2: an fsync costs one flush, concurrent ones share it (PROTOCOLS section 4, flush order). Counted by the device.
+//! C-2: an fsync costs one flush, concurrent ones share it. Counted by the device.
 
 use keepfs_format::Kind;
 use keepfs_media::hook::{Hooked, Hooks};
@@ -140,7 +140,7 @@ fn syncs_that_meet_a_flush_share_the_next() {
     store.close().expect("close");
 }
 
-/// Up to 64 MiB of new data are covered by the one flush; beyond, the data is flushed first.
+/// up to 64 MiB of new data are covered by the one flush; beyond, the data is flushed first.
 #[test]
 fn much_data_costs_a_flush_of_its_own() {
     let page = vec![7; 1 << 20];

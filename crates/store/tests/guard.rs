@@ -1,5 +1,5 @@
 //! What the guard is worth, in child processes: each way to a frame past the door is refused, or the process dies of it
-//! with a report that names the culprit (DESIGN section 5, PROTOCOLS section 9, promise C-3).
+//! with a report that names the culprit (X-9.1, promise C-3).
 
 #[path = "guard/sys.rs"]
 mod sys;
@@ -235,7 +235,7 @@ fn a_stray_store_into_a_staged_page_dies() {
     assert!(told.contains(address.expect("the child says where")), "{told}");
 }
 
-/// PROTOCOLS section 9: the handler stops the other threads first, then reports.
+/// the handler stops the other threads first, then reports.
 #[test]
 fn the_other_threads_are_stopped_before_the_report() {
     let output = run_child("witness");

@@ -1,5 +1,5 @@
 //! A model of the frame word and of the slot word, run by loom through every order of steps that the memory model allows
-//! (PROTOCOLS section 3; S-13.1, S-13.2).
+//! (X-3.1; S-13.1, S-13.2).
 //!
 //! It is a small copy of the protocol, not the protocol: the real words lie in shared memory by address, where loom cannot
 //! follow. Each function names the one it copies; a frame is two words of bytes, its sum their XOR.

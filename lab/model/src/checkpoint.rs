@@ -201,6 +201,7 @@ impl State {
             1 => {
                 let sb = Arc::make_mut(&mut c.sb);
                 sb.durable = c.written.max(self.durable);
+                //
                 if !rules.has(Rule::FirstTouch) {
                     let tree = self.tree.without_staged();
                     self.write_metadata(sb, tree);

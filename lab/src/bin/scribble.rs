@@ -1,4 +1,4 @@
-//! Shows the watch over metadata in memory: `scribble [--long | --puts N] [--flips N]` (PROTOCOLS section 10 item 5). `scribble
+//! Shows the watch over metadata in memory: `scribble [--long | --puts N] [--flips N]` (S-15.19). `scribble
 //! --planted` (with that feature) makes the folds of sums torn, and fails if nobody notices.
 //!
 //! Two threads make N puts to one frame (10^6, with `--long` 10^8) while a third verifies it all the time: no

@@ -29,7 +29,7 @@ pub struct Caught {
     pub time: Duration,
 }
 
-/// Bugs of verification show when bits flip (PROTOCOLS section 10 item 5).
+/// Bugs of verification show when bits flip (S-15.19).
 fn by_flips(bug: Bug) -> Option<(String, String)> {
     if ![Bug::VerifyOff, Bug::VerifyThenRead, Bug::VerifyAfter].contains(&bug) {
         return None;

@@ -1,4 +1,4 @@
-//! Transactions that overlap on one frame, in an order that a seed says (PROTOCOLS section 10, 2).
+//! Transactions that overlap on one frame, in an order that a seed says (S-14.4, X-2.3).
 //!
 //! The outer transaction is open while others begin, commit, fail and are synced on the same metablocks. Then power
 //! is cut. What was committed and synced is there byte for byte, of what was open or failed there is no byte, and the
@@ -123,7 +123,7 @@ fn schedule(seed: u64, base: &Image) -> Result<(), String> {
     // A checkpoint verifies every frame that was changed (C-3), whenever it was verified last.
     let told = stage.store.checkpoint();
     told.map_err(|e| format!("a checkpoint of what is in memory: {e}"))?;
-    // Nobody wrote past the door: what was mended then was undone wrongly (PROTOCOLS section 2).
+    // Nobody wrote past the door: what was mended then was undone wrongly (S-13.5).
     if let Some((damage, done)) = stage.store.damages().first() {
         return Err(format!("nothing was damaged, and there is {damage:?}, {done:?}"));
     }

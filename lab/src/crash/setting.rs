@@ -38,7 +38,7 @@ pub struct Setting {
     pub crowd: u32,
     /// Whether reading stamps access times (relatime).
     pub atime: bool,
-    /// Files there from the beginning until so few pages are left for new data; 0 = none (PROTOCOLS section 10, 3).
+    /// Files there from the beginning until so few pages are left for new data; 0 = none (S-11.1).
     pub free: u32,
     /// A file without content there from the beginning that leaves so many pages for new data; 0 = none.
     pub left: u32,

@@ -1,8 +1,9 @@
-//! Clause ids tie SPEC.md to code and tests: a clause without either is a promise that nobody keeps.
+//! Clause ids tie SPEC.md and PROTOCOLS.md to code and tests: a clause without either is a promise that nobody keeps.
 //!
-//! A clause is a paragraph of docs/SPEC.md that begins with its id in bold (`**S-4.2**`, also as a list item). Code
-//! and tests cite it in a comment by the bare id. `docs/unproved.txt` lists the clauses still without proof, one a
-//! line, `#` begins a remark; the list may only shrink: a listed clause that has its proof is a finding too.
+//! A clause is a paragraph of docs/SPEC.md that begins with its id in bold (`**S-4.2**`, also as a list item), or one of
+//! docs/PROTOCOLS.md (`**X-4.2**`). Code and tests cite it in a comment by the bare id, documents do in a sentence.
+//! `docs/unproved.txt` lists the clauses still without proof, one a line, `#` begins a remark; the list may only shrink: a
+//! listed clause that has its proof is a finding too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +11,19 @@ use super::tree::{Tree, is_test};
 use super::{Finding, finding::Place};
 
 const SPEC: &str = "docs/SPEC.md";
+const PROTOCOLS: &str = "docs/PROTOCOLS.md";
 const UNPROVED: &str = "docs/unproved.txt";
+
+/// Documents that tell what was, with clauses that may have gone since.
+const PAST: &[&str] = &["CHANGELOG.md", "docs/decisions/", "docs/results/"];
 
 /// Findings for clauses without proof and citations without clause. Without a SPEC.md every citation is unknown.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let clauses = clauses(tree.text(SPEC).unwrap_or_default(), &mut findings);
+    let mut clauses = BTreeSet::new();
+    for file in [SPEC, PROTOCOLS] {
+        add_clauses(file, tree, &mut clauses, &mut findings);
+    }
     let cited = Citations::of(tree);
     let listed: BTreeSet<String> = listed(tree).into_iter().collect();
     for id in &clauses {
@@ -33,7 +41,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             .difference(&clauses)
             .map(|id| Finding::ClauseListedUnknown(id.clone())),
     );
-    for (id, place) in cited.code.into_iter().chain(cited.tests) {
+    for (id, place) in cited.code.into_iter().chain(cited.tests).chain(cited.documents) {
         if !clauses.contains(&id) {
             findings.push(Finding::ClauseUnknown { id, place });
         }
@@ -41,19 +49,26 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The clauses of the SPEC's text.
-fn clauses(spec: &str, findings: &mut Vec<Finding>) -> BTreeSet<String> {
-    let mut clauses = BTreeSet::new();
-    for line in spec.lines() {
+/// The document that has the clause `id`.
+pub fn document(id: &str) -> &'static str {
+    match id.starts_with("X-") {
+        true => PROTOCOLS,
+        false => SPEC,
+    }
+}
+
+/// Adds the clauses of one document.
+fn add_clauses(file: &str, tree: &Tree, clauses: &mut BTreeSet<String>, findings: &mut Vec<Finding>) {
+    for line in tree.text(file).unwrap_or_default().lines() {
         let paragraph = line.trim_start().trim_start_matches(['-', '*', '>', ' ']);
         let bold = line.contains("**").then(|| paragraph.split("**").next()).flatten();
-        if let Some(id) = bold.filter(|id| ids(id).next() == Some(*id))
+        let defined = bold.filter(|id| ids(id).next() == Some(*id) && document(id) == file);
+        if let Some(id) = defined
             && !clauses.insert(id.to_owned())
         {
             findings.push(Finding::ClauseTwice(id.to_owned()));
         }
     }
-    clauses
 }
 
 /// The clauses of `docs/unproved.txt`, in its order.
@@ -65,11 +80,12 @@ pub fn listed(tree: &Tree) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// Where each id is cited first, by code and by tests.
+/// Where each id is cited first, by code, by tests and by documents.
 #[derive(Default)]
 struct Citations {
     code: BTreeMap<String, Place>,
     tests: BTreeMap<String, Place>,
+    documents: BTreeMap<String, Place>,
 }
 
 impl Citations {
@@ -90,13 +106,25 @@ impl Citations {
                 }
             }
         }
+        let is_past = |path: &str| PAST.iter().any(|past| path.starts_with(past));
+        for (path, text) in tree.files().filter(|(path, _)| path.ends_with(".md") && !is_past(path)) {
+            for (at, line) in text.lines().enumerate() {
+                for id in ids(line) {
+                    let cited = citations.documents.entry(id.to_owned());
+                    cited.or_insert_with(|| Place::new(path, at + 1));
+                }
+            }
+        }
         citations
     }
 }
 
-/// The clause ids in `text`: `S-` and at least two numbers with dots between, not part of a longer word.
+/// The clause ids in `text`: `S-` or `X-` and at least two numbers with dots between, not part of a longer word.
 fn ids(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices("S-").filter_map(move |(start, _)| {
+    text.match_indices("-").filter_map(move |(dash, _)| {
+        let start = dash
+            .checked_sub(1)
+            .filter(|at| matches!(text.as_bytes()[*at], b'S' | b'X'))?;
         let before = text[..start].chars().next_back();
         let rest = &text[start + 2..];
         let end = rest

@@ -21,7 +21,7 @@ pub fn is_fenced(path: &str) -> bool {
 }
 
 /// Names of raw memory that only fenced files use, tests included: a slice into a live frame must not exist
-/// (PROTOCOLS section 3).
+///
 const RAW: &[&str] = &["unsafe", "unsafe_code", "from_raw_parts", "from_raw_parts_mut"];
 
 /// Findings for every line of code that is unsafe outside the fences.

@@ -1,5 +1,6 @@
 //! What tidy can find, as comparable values.
 
+use super::clauses::document;
 use std::fmt;
 
 /// A line of a file, counted from 1.
@@ -44,11 +45,11 @@ pub enum Finding {
     ClauseWithoutCode(String),
     /// A clause listed as unproved which has its proof: take it off the list.
     ClauseProved(String),
-    /// The list of unproved clauses names one that SPEC.md does not have.
+    /// The list of unproved clauses names one that its document does not have.
     ClauseListedUnknown(String),
-    /// Code or a test cites a clause that SPEC.md does not have.
+    /// Code or a test cites a clause that its document does not have.
     ClauseUnknown { id: String, place: Place },
-    /// Two paragraphs of SPEC.md have one id.
+    /// Two paragraphs of a document have one id.
     ClauseTwice(String),
     /// A source file does not begin with `//!`.
     Head(String),
@@ -98,12 +99,12 @@ impl fmt::Display for Finding {
             Self::UnknownPackage(name) => write!(f, "floors: package {name} has no floor (table in tidy/floors.rs)"),
             Self::Unsafe(place) => write!(f, "{place}: unsafe outside the fenced files (table in tidy/fences.rs)"),
             Self::FenceUnused(file) => write!(f, "{file}: needs no fence any more (table in tidy/fences.rs)"),
-            Self::ClauseWithoutTest(id) => write!(f, "docs/SPEC.md: clause {id} is cited by no test"),
-            Self::ClauseWithoutCode(id) => write!(f, "docs/SPEC.md: clause {id} is cited by no code"),
+            Self::ClauseWithoutTest(id) => write!(f, "{}: clause {id} is cited by no test", document(id)),
+            Self::ClauseWithoutCode(id) => write!(f, "{}: clause {id} is cited by no code", document(id)),
             Self::ClauseProved(id) => write!(f, "docs/unproved.txt: clause {id} has its proof, take it off the list"),
-            Self::ClauseListedUnknown(id) => write!(f, "docs/unproved.txt: no clause {id} in docs/SPEC.md"),
-            Self::ClauseUnknown { id, place } => write!(f, "{place}: no clause {id} in docs/SPEC.md"),
-            Self::ClauseTwice(id) => write!(f, "docs/SPEC.md: clause {id} stands there twice"),
+            Self::ClauseListedUnknown(id) => write!(f, "docs/unproved.txt: no clause {id} in {}", document(id)),
+            Self::ClauseUnknown { id, place } => write!(f, "{place}: no clause {id} in {}", document(id)),
+            Self::ClauseTwice(id) => write!(f, "{}: clause {id} stands there twice", document(id)),
             Self::Head(file) => write!(f, "{file}:1: begins without a `//!` line saying what the file is for"),
             Self::Length { file, lines, max } => write!(f, "{file}: {lines} lines, at most {max}: split it"),
             Self::AllowanceUnused(file) => write!(f, "{file}: needs no allowance any more (tidy/heads.rs)"),

@@ -7,7 +7,7 @@ use std::path::Path;
 #[derive(Debug, Default)]
 pub struct Tree(BTreeMap<String, String>);
 
-/// Directories that are not the project's own text.
+/// What is not the project's own text.
 const SKIPPED: &[&str] = &["target", ".git"];
 
 impl Tree {
@@ -53,10 +53,12 @@ impl Tree {
                 .file_type()
                 .map_err(|e| format!("{}: {e}", entry.path().display()))?;
             let path = format!("{prefix}{name}");
+            // In a worktree `.git` is a file.
+            if SKIPPED.contains(&name.as_str()) {
+                continue;
+            }
             if kind.is_dir() {
-                if !SKIPPED.contains(&name.as_str()) {
-                    self.visit(&entry.path(), &format!("{path}/"))?;
-                }
+                self.visit(&entry.path(), &format!("{path}/"))?;
             } else if kind.is_file()
                 && let Ok(text) = std::fs::read_to_string(entry.path())
             {

@@ -6,7 +6,7 @@ use core::fmt;
 
 /// Most items that an imbalance names.
 const NAMED: usize = 8;
-/// Most items that are collected; a transaction has fewer (PROTOCOLS section 2).
+/// Most items that are collected; a transaction has fewer.
 const COLLECTED: usize = 1 << 20;
 
 /// An item that one side has alone.

@@ -11,7 +11,7 @@ use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Meaning, Ref, Txn};
 use std::collections::BTreeSet;
 
-/// What one transaction may still do (PROTOCOLS section 2).
+/// What one transaction may still do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     /// Page entries.

@@ -1,4 +1,4 @@
-//! Writing: whole pages go to the device before the transaction, parts of pages are staged (PROTOCOLS section 7).
+//! Writing: whole pages go to the device before the transaction, parts of pages are staged (X-4.3, S-8.8).
 
 use super::page::{Under, place};
 use super::place::{Placed, is_own, name_lost};

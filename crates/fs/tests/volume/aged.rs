@@ -1,5 +1,5 @@
 //! An aged pool: each page of a file lies where its bit and its reference count are in metablocks of their own, so that
-//! freeing them touches more frames than one transaction may (PROTOCOLS section 2, decision 0401).
+//! freeing them touches more frames than one transaction may (X-2.1, decision 0401).
 
 use super::*;
 use keepfs_vfs::{FallocMode, SetAttr};

@@ -1,4 +1,4 @@
-//! A reader frozen between the look into a map and the read of the device (PROTOCOLS sections 5 and 10.3): what it finds
+//! A reader frozen between the look into a map and the read of the device (X-5.1, S-11.1): what it finds
 //! is what was there, however often the pool changed meanwhile.
 
 use super::*;

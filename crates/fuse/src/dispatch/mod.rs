@@ -1,7 +1,7 @@
 //! The dispatcher: bytes of a request in, bytes of a reply out. Needs no kernel, keeps no state between requests.
 //!
 //! Malformed requests get `EINVAL`, unknown ones `ENOSYS`. A panic below answers `EIO` and is logged; the mount
-//! lives on (fuse.md section 6, item 8).
+//! lives on.
 
 mod convert;
 mod directory;

@@ -1,4 +1,4 @@
-//! Who begins a round, what it takes, and for whom it waits.
+//! Who begins a round, what it takes, and for whom it waits.
 
 use super::*;
 use crate::transport::{Channel, RequestBuf};

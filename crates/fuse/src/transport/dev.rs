@@ -1,4 +1,5 @@
-//! The `/dev/fuse` transport: one reader per CPU, pinned, on a cloned descriptor; no spinning (pump.md section 5).
+//! The `/dev/fuse` transport: one reader per CPU, pinned, on a cloned descriptor; no spinning, which helps one client and
+//! hurts two.
 //!
 //! Pinning is what makes it fast: a reader on the caller's CPU is woken without a trip to an idle one. The
 //! descriptors are handed in, so that a keeper process can own them and outlive the server.
@@ -101,7 +102,7 @@ pub(crate) fn pin(cpu: usize) {
     }
 }
 
-/// Marks this thread as one that a mount depends on (PROTOCOLS section 8).
+/// Marks this thread as one that a mount depends on, so that a shortage of memory does not wait for it.
 pub(crate) fn io_flusher() {
     if let Err(error) = cpus::mark_io_flusher() {
         tracing::debug!(%error, "not marked as serving a file system; matters only when memory is short");

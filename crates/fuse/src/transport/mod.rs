@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Moves requests and replies. `dev` is the one that survives its server's death (pump.md); `uring` is faster.
+/// Moves requests and replies. `dev` is the one that survives its server's death; `uring` is faster.
 pub trait Transport: Send + Sync {
     /// Serves requests until the file system is unmounted; blocks. Starts and ends its own threads.
     /// Errors: [`FuseError::Aborted`], [`FuseError::Device`], [`FuseError::Thread`].

@@ -1,9 +1,9 @@
 //! The `uring` transport: FUSE over io_uring, one pinned thread per CPU that serves the requests of its CPU to the end.
 //!
 //! The kernel gives a request to the queue of the caller's CPU, so caller and server share a cache and no idle CPU
-//! has to be woken: 6 to 7 µs for a round trip instead of 8 to 50 (fuse.md section 1). What would make the thread
-//! sleep goes to workers, whose replies come back through a [`Bell`]. Forgotten inodes, interrupts and notifications
-//! still go through `/dev/fuse`, which has one reader. PROTOCOLS section 8;
+//! has to be woken: 6 to 7 µs for a round trip instead of 8 to 50. What would make the thread sleep
+//! goes to workers, whose replies come back through a [`Bell`]. Forgotten inodes, interrupts and notifications
+//! still go through `/dev/fuse`, which has one reader. Its server has no keeper. Why it is there at all:
 //! `docs/decisions/0300-uring-transport.md`.
 
 mod ring;

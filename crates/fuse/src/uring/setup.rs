@@ -14,7 +14,7 @@ const ONLINE: &str = "/sys/devices/system/cpu/online";
 /// Bytes that the slots of all queues take together, if the CPUs are not very many (BARS P-9: 64 MiB for everything
 /// beside the arena).
 const BUDGET: usize = 17 << 20;
-/// Most slots of a queue: more callers of one CPU seldom wait in fsync at the same time (PROTOCOLS section 8).
+/// Most slots of a queue: more callers of one CPU seldom wait in fsync at the same time.
 const DEPTH_MAX: usize = 64;
 /// Fewest slots of a queue, however many CPUs there are.
 const DEPTH_MIN: usize = 4;

@@ -1,4 +1,4 @@
-//! sync(2), syncfs(2) and umount(2) mean what they say on an anchored mount (PROTOCOLS section 8).
+//! sync(2), syncfs(2) and umount(2) mean what they say on an anchored mount.
 
 use super::support::{Mount, possible};
 use crate::probe::{Lever, Probe, gate, until_in_fsync};

@@ -102,7 +102,7 @@ fn who_opens_a_file_while_the_kernel_is_told_of_a_loss_reads_from_the_server() {
         let reader = std::thread::spawn(move || fs::read(path).unwrap());
         lever.arrived.recv().unwrap();
 
-        // Nobody may wait for the reader when the test fails.
+        // who tells waits for no reply. Nobody may wait for the reader when the test fails.
         let told = m
             .notifier
             .disbelieve(&[slow, ino])

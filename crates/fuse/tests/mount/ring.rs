@@ -1,4 +1,4 @@
-//! What only the io_uring transport has: queues that can fill, a device that only brings FORGET, and kernels that refuse.
+//! What only the io_uring transport has: queues that can fill, a device that only brings FORGET, and kernels that refuse.
 
 use crate::probe::{Probe, gate, until_in_fsync};
 use crate::sys;

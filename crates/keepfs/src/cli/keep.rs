@@ -3,7 +3,7 @@
 //! It is a descriptor store with a child and knows nothing of file systems: what it holds is named and opaque (see
 //! [`wire`]). What its servers may not do it has done by others: unmounting by `keepfs detach`, and being the next keeper by
 //! a [`spare`]. It has one thread, is locked in memory and is the last that the kernel kills when memory is short
-//! (PROTOCOLS section 8, decision 0530).
+//! (X-8.1, decision 0530).
 
 pub mod held;
 pub mod kept;

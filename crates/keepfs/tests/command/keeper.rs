@@ -1,4 +1,4 @@
-//! A mount with a keeper: servers die, the mount does not.
+//! A mount with a keeper: servers die, the mount does not; io_uring has none.
 
 use super::bed::{Bed, KEEPFS, copy_program, done, done_when_free, fails, keepfs, run, soon};
 use rustix::event::{PollFd, PollFlags, poll};

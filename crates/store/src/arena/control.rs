@@ -89,7 +89,7 @@ impl Arena {
         core::sync::atomic::fence(Ordering::Release);
     }
 
-    /// Door, step 7: version + 1, one writer less.
+    /// Door, step 6: version + 1, one writer less.
     #[inline]
     pub(crate) fn leave(&self, frame: FrameNo) {
         self.control.add_u64(Self::at(frame, 0), VERSION.wrapping_sub(WRITER));

@@ -1,5 +1,5 @@
 //! What happens when a store misses the door: the other threads are stopped, the culprit is named, the process ends
-//! (DESIGN section 5, PROTOCOLS section 9).
+//!
 //!
 //! Invariants of this file:
 //! F-1 The first line of the report asks for no memory and takes no lock: it comes out whatever the others hold.

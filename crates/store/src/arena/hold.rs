@@ -1,4 +1,4 @@
-//! A frame held for repair: nobody writes, verifiers wait (PROTOCOLS section 3: repair takes the gate).
+//! A frame held for repair: nobody writes, verifiers wait (S-13.1).
 
 use super::control::WRITERS;
 use super::waiting::Waiting;

@@ -51,7 +51,7 @@ pub type FrameNo = u32;
 /// A private copy of a frame.
 pub type Copy = Box<[u8; PAGE]>;
 
-/// How often a verifier tries before it sets the gate (PROTOCOLS section 3).
+/// How often a verifier tries before it sets the gate (S-15.19).
 const TRIES: u32 = 8;
 /// Bytes of a frame that are asked for ahead: what the processor itself begins to read ahead comes behind them.
 const AHEAD: usize = 768;
@@ -236,7 +236,7 @@ impl Arena {
         });
     }
 
-    /// Door, step 6: the bytes go through the window. `false`: they did not check afterwards, where that is looked at
+    /// Door, step 5: the bytes go through the window. `false`: they did not check afterwards, where that is looked at
     /// ([`printed`]).
     #[inline]
     pub(crate) fn copy(&self, frame: FrameNo, offset: usize, bytes: &[u8]) -> bool {
@@ -248,7 +248,7 @@ impl Arena {
         true
     }
 
-    /// Door, step 6 for bits: atomic XOR of one byte; as [`Arena::copy`].
+    /// Door, step 5 for bits: atomic XOR of one byte; as [`Arena::copy`].
     #[inline]
     pub(crate) fn flip(&self, frame: FrameNo, offset: usize, mask: u8) -> bool {
         assert!(is_within(offset, 1), "write beyond the frame");
@@ -271,7 +271,7 @@ impl Arena {
         self.set_keyed(frame, image);
     }
 
-    /// A private copy of the frame, verified against sums and parity while others may write (PROTOCOLS section 3).
+    /// A private copy of the frame, verified against sums and parity while others may write (S-15.19).
     pub fn verified_copy(&self, frame: FrameNo, copy: &mut [u8; PAGE]) -> Result<u64, Mismatch> {
         self.verified_as(frame, copy, false)
     }

@@ -2,11 +2,11 @@
 //! `unsafe`.
 //!
 //! A [`Region`] is a memfd mapped twice: once read-only, where everybody reads, and once writable at a secret
-//! random address, through which only the door writes (guard level `alias`, DESIGN section 5, PROTOCOLS section 9). The
+//! random address, through which only the door writes (guard level `alias`; ). The
 //! other levels (`window`) have the same first mapping and another way to write.
 //!
 //! Invariants of this file:
-//! R-1 No `&` or `&mut` into a region ever exists. Bytes go in and out by copy, word-wise, with atomics.
+//! R-1 No `&` or `&mut` into a region ever exists. Bytes go in and out by copy, word-wise, with atomics.
 //! R-2 Every offset is checked against the length of the region before a pointer is made.
 //! R-3 The writable address is masked in memory ([`hidden`]); it is given to a system call by who makes the mapping and
 //!     who ends it only.
@@ -307,7 +307,7 @@ fn memfd(name: &str, len: usize) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// The least number of a descriptor that is kept: far from those that a mistake would hit (PROTOCOLS section 9).
+/// The least number of a descriptor that is kept: far from those that a mistake would hit.
 const OUT_OF_THE_WAY: libc::c_int = 900;
 
 /// Moves a descriptor to a high number, if there is one.
@@ -331,7 +331,7 @@ fn map_both(fd: &OwnedFd, len: usize, guard: Guard, align: usize) -> io::Result<
         Guard::Mprotect => return alone(libc::PROT_READ),
         Guard::Alias | Guard::Sealed | Guard::Pkey => {}
     }
-    // A read-only re-open: mprotect cannot make this mapping writable (PROTOCOLS section 9).
+    // A read-only re-open: mprotect cannot make this mapping writable.
     let file = std::fs::File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
     let shown = map_shown(&OwnedFd::from(file), len, libc::PROT_READ, align)?;
     let window = match guard {

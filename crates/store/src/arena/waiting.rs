@@ -1,4 +1,4 @@
-//! Waiting for a frame's word, which its writers leave within microseconds (PROTOCOLS section 3).
+//! Waiting for a frame's word, which its writers leave within microseconds (S-13.1).
 //!
 //! A stray write may leave a word that says for ever that somebody writes or verifies. No sum is over the words (S-13.1), and
 //! nobody can tell then who really does: whoever waits too long ends the process. Its keeper starts the next server, whose

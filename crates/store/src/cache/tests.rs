@@ -88,6 +88,7 @@ fn the_hand_finds_a_frame_when_all_are_hot() {
     assert!(cache.take(u64::MAX).is_some_and(|(_, held)| held.is_some()));
 }
 
+///
 #[test]
 fn frames_that_are_pinned_or_dirty_stay() {
     let cache = Cache::new(4);

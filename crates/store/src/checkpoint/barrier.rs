@@ -1,5 +1,5 @@
 //! The moment of a checkpoint: room for it is made before, then the gate is shut, the moment is fixed, and the gate
-//! opens again (S-10.1, S-10.4; PROTOCOLS section 6: never a stop longer than 10 ms).
+//! opens again (S-10.1, S-10.4: never a stop longer than 6 ms).
 //!
 //! Behind the shut gate nothing is done that grows with the arena: lists are taken away whole, the staged pages (at
 //! most [`crate::STAGED_MAX`]) are shared, not copied. Chunks are adopted before: their bits are in no log, so a

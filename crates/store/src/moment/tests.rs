@@ -1,4 +1,4 @@
-//! M-2: a copy that changed after it was verified is told, and nothing else is (C-3).
+//! M-2: a copy that changed after it was verified is told, and nothing else is (X-6.1, C-3).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which numbers are handed out beside transactions that are open (S-11.1; PROTOCOLS section 5).
+//! Which numbers are handed out beside transactions that are open (S-11.1).
 
 use super::Numbers;
 use crate::error::Abort;

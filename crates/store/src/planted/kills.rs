@@ -1,5 +1,5 @@
-//! Where a server dies by itself, and what it forgets to leave behind: for the lab's tests of the second life (PROTOCOLS
-//! section 10.4).
+//! Where a server dies by itself, and what it forgets to leave behind: for the lab's tests of the second life (X-1.1,
+//! S-16.3).
 
 bugs! { Point:
     /// Redo entry and operations are stored, the state word is not.

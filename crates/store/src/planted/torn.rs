@@ -1,5 +1,5 @@
 //! A fold that is planted torn: load, then store, where one atomic XOR has to be (S-13.1). Who verifies while several threads write
-//! into one frame must notice (PROTOCOLS section 10 item 5).
+//! into one frame must notice (S-15.19).
 
 #[cfg(feature = "planted")]
 static TORN: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);

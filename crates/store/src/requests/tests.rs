@@ -124,7 +124,7 @@ fn requests_are_carried_until_they_are_met() {
     assert_eq!(third.left(0), [begun(104, 1)]);
 }
 
-/// PROTOCOLS section 8: a slot counts the lives that ended in it.
+/// S-16.2: a slot counts the lives that ended in it.
 #[test]
 fn lives_are_counted() {
     let mut life = Life::new();

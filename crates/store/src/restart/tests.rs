@@ -1,4 +1,4 @@
-//! PROTOCOLS section 10 (1): a kill at every store of every change, torn copies at each byte, a second writer half-way in
+//! S-13.6, X-2.2: a kill at every store of every change, torn copies at each byte, a second writer half-way in
 //! the same frame, a stray write inside and outside the range, and a kill at every store of the rollback itself.
 
 use super::*;

@@ -1,5 +1,5 @@
 //! A store that is killed: who adopts its memory finds redo, staged pages and quarantine as they were (S-14.1, S-14.8,
-//! S-14.9; PROTOCOLS section 1).
+//! S-14.9; ).
 
 use super::*;
 use crate::failpoint;

@@ -1,4 +1,4 @@
-//! What the door looks at before it opens a window (PROTOCOLS section 2, step 0): range, frame, identity.
+//! What the door looks at before it opens a window: range, frame, identity.
 
 use super::*;
 use crate::{Equations, FormatOptions, StoreOptions};

@@ -283,7 +283,7 @@ fn wrap(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
 /// Files that fill the pool.
 const FILES: u64 = 32;
 
-/// A pool with few free pages (PROTOCOLS section 10, 3): overwrite, delete, fsync.
+/// A pool with few free pages (S-11.1): overwrite, delete, fsync.
 fn full(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     let setting = Setting {
         pages: 512,
@@ -321,7 +321,7 @@ fn full(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
 }
 
 /// Sixty-four pages are left for new data; overwrites, deletes and syncs, two power cuts in a row with a recovery
-/// between (PROTOCOLS section 10, 3).
+/// between (S-11.1).
 fn scarce(rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {
     let setting = Setting {
         pages: 512,

@@ -1,4 +1,4 @@
-//! Tests of hiding: what is masked is no address, and no word of the process leads to a window.
+//! Tests of hiding: what is masked is no address, and no word of the process leads to a window.
 
 use super::*;
 use crate::arena::{Guard, Region};
