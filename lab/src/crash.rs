@@ -1,4 +1,4 @@
-//! Crash enumeration for the flash home (BARS R-3, issue 2 section 7).
+//! Crash enumeration for the flash home (BARS R-3).
 //!
 //! A [`workload`] runs on a volume over a recording device ([`history`]); every state that a power cut may leave at
 //! every position of the log is recovered in process and judged ([`judge`]) by the promise C-1: what is recovered is

@@ -1,4 +1,4 @@
-//! Faults injected blind (issue 4 section 7): one program puts them into a pool's memory and onto its device and writes
+//! Faults injected blind (BARS R-5, M-1, M-2): one program puts them into a pool's memory and onto its device and writes
 //! down what it did, another one reads only what the pool told, a third one holds the two together.
 //!
 //! Faults go in past everything that guards the frames, by pwrite(2) on the file behind their mapping; at rest by the

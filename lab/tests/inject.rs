@@ -4,7 +4,7 @@
 use keepfs_lab::inject::matrix::Matrix;
 use keepfs_lab::inject::{judge, run};
 
-/// Issue 4 section 7; S-15.15, S-17.1.
+/// BARS R-5; S-15.15, S-17.1.
 #[test]
 fn no_verdict_is_wrong_and_no_damage_silent() {
     let lines = run(600, 11).expect("faults go in");

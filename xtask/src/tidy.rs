@@ -8,6 +8,7 @@ use std::process::ExitCode;
 mod attacks;
 mod bans;
 mod circles;
+mod citations;
 mod clauses;
 mod fences;
 mod finding;
@@ -53,4 +54,5 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     papers::check,
     attacks::check,
     circles::check,
+    citations::check,
 ];

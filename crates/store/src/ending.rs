@@ -29,7 +29,7 @@ impl Store {
         }
     }
 
-    /// A failure after which nothing may be written until the pool is opened again (HOUSE habit 15).
+    /// A failure after which nothing may be written until the pool is opened again.
     pub(crate) fn fail(&self, error: Error) -> Error {
         if !self.device.is_off() {
             self.ending.fault.get_or_init(|| {

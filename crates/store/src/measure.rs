@@ -1,4 +1,4 @@
-//! What the steps of a put cost, for the lab (issue 4 section 8). Only with the feature `measure`.
+//! What the steps of a put cost, for the lab (BARS M-4). Only with the feature `measure`.
 
 mod raw;
 

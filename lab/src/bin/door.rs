@@ -1,4 +1,4 @@
-//! What the steps of a put cost at each level of protection: `door [--trials N] [--guard NAME]` (issue 4 section 8).
+//! What the steps of a put cost at each level of protection: `door [--trials N] [--guard NAME]` (BARS M-4).
 //!
 //! Nanoseconds, each the least of N batches, so that a busy machine tells the same; `fold` is lines written, sum and parity.
 

@@ -1,4 +1,4 @@
-//! The kinds of steps that a run must have caught in flight often enough (issue 2, sections 3 and 7), and how often
+//! The kinds of steps that a run must have caught in flight often enough (BARS R-3), and how often
 //! broad workloads choose each.
 
 use super::step::StepKind;

@@ -1,4 +1,4 @@
-//! The mutations of a field: the eight of issue 2 section 7, and alien values that mean something elsewhere.
+//! The mutations of a field: eight that every field gets, and alien values that mean something elsewhere.
 
 use super::fields::Sort;
 use core::fmt;

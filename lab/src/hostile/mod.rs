@@ -1,4 +1,4 @@
-//! Hostile images (promise C-8, issue 2 section 7): every field of every structure in docs/SPEC.md is changed, the
+//! Hostile images (promise C-8, BARS R-6): every field of every structure in docs/SPEC.md is changed, the
 //! checksums above it are made right again, and the image is mounted, walked, read, written, unmounted and mounted
 //! again. Allowed are a clear error and correct behaviour; not a panic, a hang, an explosion of memory, an overflow,
 //! or a write outside the pages that the pool may write.

@@ -77,6 +77,10 @@ pub enum Finding {
         module: String,
         listed: bool,
     },
+    /// A comment or a document names a file, a section or a bar that there is not.
+    NothingThere { place: Place, name: String },
+    /// A comment or a document names the number of an issue, which nobody can open.
+    IssueNamed(Place),
     /// The table of attacks names a test, stage or file that there is not.
     AttackWithoutTest { place: Place, name: String },
 }
@@ -87,7 +91,7 @@ impl fmt::Display for Finding {
             Self::Import { from, to, dev: false } => {
                 write!(
                     f,
-                    "floors: {from} may not depend on {to} (DESIGN section 10; table in tidy/floors.rs)"
+                    "floors: {from} may not depend on {to} (table in tidy/floors.rs; ARCHITECTURE.md)"
                 )
             }
             Self::Import { from, to, dev: true } => {
@@ -134,6 +138,10 @@ impl fmt::Display for Finding {
                 f,
                 "crates/{package}: {module} is in no circle any more, take it off the list (table in tidy/circles.rs)"
             ),
+            Self::NothingThere { place, name } => {
+                write!(f, "{place}: there is no {name}; name what there is, or say it here")
+            }
+            Self::IssueNamed(place) => write!(f, "{place}: nobody can open an issue; say what it stood for"),
             Self::AttackWithoutTest { place, name } => write!(f, "{place}: there is no `{name}`"),
         }
     }

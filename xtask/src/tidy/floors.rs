@@ -1,4 +1,4 @@
-//! Imports only go down: the packages of the workspace against the allow-list of DESIGN section 10.
+//! Imports only go down: the packages of the workspace against an allow-list (what the packages are for: ARCHITECTURE.md).
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Pools as former versions left them are mounted, checked and read for ever (HOUSE habit 8).
+//! Pools as former versions left them are mounted, checked and read for ever.
 //!
 //! An image is the pages that are not zero, as runs: page u32, offset u16, length u16, bytes; little-endian.
 

@@ -1,6 +1,6 @@
 //! The levels of protection that memory can have.
 
-/// How a region is protected against writes that do not come through the door (DESIGN section 5).
+/// How a region is protected against writes that do not come through the door (DESIGN section 6).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Guard {
     /// Mapped read-only; the door writes through a second mapping at a secret address.

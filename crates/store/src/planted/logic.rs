@@ -1,5 +1,5 @@
-//! Logic bugs that the lab plants to prove that the audits find them, each by one equation (SPEC section 17; issue 4
-//! section 7). They stand where files, directories and space are changed, not in what tells the auditor; but for the last
+//! Logic bugs that the lab plants to prove that the audits find them, each by one equation (SPEC section 17;
+//! BARS M-12). They stand where files, directories and space are changed, not in what tells the auditor; but for the last
 //! four, which take away one of its sources each, or the door. The published bug that one is modelled on stands beside it;
 //! titles are those of commits of Linux where nothing else is said.
 

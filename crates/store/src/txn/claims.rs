@@ -208,7 +208,7 @@ impl Txn<'_> {
         let block = cursor / BITS;
         let i = self.touch(Ref::shared(MetaId::new(space, block), Kind::Bitmap))?;
         let (store, t) = (self.store, &self.touched[i]);
-        // Under the lock of the numbers nothing is mended (V-2): it is before, and looked at again where that was too early.
+        // Under the lock of the numbers nothing is mended (S-15.19): it is before, and looked at again where that was too early.
         while !store.numbers(space).look(|| {
             let mut bytes = [0; PAGE];
             store.arena.whole(t.pin.frame, t.binding, &mut bytes).ok()?;
