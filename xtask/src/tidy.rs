@@ -15,6 +15,7 @@ mod finding;
 mod floors;
 mod heads;
 mod papers;
+mod signposts;
 mod source;
 mod tree;
 
@@ -55,4 +56,5 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     attacks::check,
     circles::check,
     citations::check,
+    signposts::check,
 ];
