@@ -63,6 +63,22 @@ fn every_bar_has_its_figure_and_peers() {
 }
 
 #[test]
+fn every_bar_is_told_with_its_figure() {
+    let told = include_str!("../../../../docs/BARS.md");
+    for bar in BARS {
+        let row = told.lines().find(|line| line.starts_with(&format!("| {} |", bar.id)));
+        let row = row.unwrap_or_else(|| panic!("docs/BARS.md has no row {}", bar.id));
+        let figures = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap_or_default();
+        let is_named = figures.split(',').any(|figure| figure.trim() == bar.figure);
+        assert!(
+            is_named,
+            "docs/BARS.md does not say that {} is in {}",
+            bar.id, bar.figure
+        );
+    }
+}
+
+#[test]
 fn a_miss_tells_what_its_floor_would_give() {
     let speed = |peer: &str, value| Sample::new("delete", peer, value, "op/s");
     let rows = [speed("keepfs", 10.0), speed("memory-dev", 20.0), speed("ext2", 50.0)];
