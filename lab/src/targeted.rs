@@ -1,5 +1,5 @@
 //! Stray writes at the very look: bytes of a frame are changed just before a reader copies them, at each look of each operation
-//! of a script, and an oracle says what every operation must give all the same (SPEC S-15.19 to S-15.21, decision 0781).
+//! of a script, and an oracle says what every operation must give all the same (SPEC S-15.19 to S-15.21, decision 0807).
 
 #[cfg(feature = "planted")]
 pub mod campaign;

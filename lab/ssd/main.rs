@@ -1,6 +1,6 @@
 //! A disk with the latency of an SSD, in memory: `ssd DIR MIB` mounts DIR with one file, `device`, until DIR is unmounted.
 //!
-//! A loop device with direct I/O on that file is a block device that every file system can be given (decision 0422): reads,
+//! A loop device with direct I/O on that file is a block device that every file system can be given (decision 0421): reads,
 //! writes and flushes of the loop device become READ, WRITE and FSYNC here, and are answered when the model says so. The
 //! file `counters` tells how many there were, and how long a flush and a byte in order take.
 

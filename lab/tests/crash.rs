@@ -201,7 +201,7 @@ fn overlapping_transactions() {
     schedule::campaign(1000, 30, 1).expect("every schedule");
 }
 
-/// Decision 0205: what an equal recovery covers comes to the same tree when it is recovered itself.
+/// Decision 0200: what an equal recovery covers comes to the same tree when it is recovered itself.
 #[test]
 fn covered_images_are_recovered_to_the_same_tree() {
     let depth = Depth {

@@ -1,5 +1,5 @@
 //! `cargo xtask deb`: a package for Debian and its children, of the program built for release and what it brings by itself
-//! (decision 0861).
+//! (decision 0818).
 
 use std::collections::BTreeSet;
 use std::fs;

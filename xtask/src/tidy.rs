@@ -10,6 +10,7 @@ mod bans;
 mod circles;
 mod citations;
 mod clauses;
+mod decisions;
 mod fences;
 mod finding;
 mod floors;
@@ -54,6 +55,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     bans::check,
     papers::check,
     attacks::check,
+    decisions::check,
     circles::check,
     citations::check,
     signposts::check,

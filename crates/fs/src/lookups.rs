@@ -6,7 +6,7 @@
 //! Invariants:
 //! L-1 A count leaves zero, and becomes zero, under the lock of its shard only; other changes are one compare and exchange.
 //! L-2 A page is given back under that lock, while all of its counts are zero.
-//! L-3 A page that has no memory is not read: the kernel would give it some, which nobody would give back (decision 0678).
+//! L-3 A page that has no memory is not read: the kernel would give it some, which nobody would give back (decision 0673).
 
 use keepfs_store::arena::{Guard, Region};
 use keepfs_store::planted::{self, Second};

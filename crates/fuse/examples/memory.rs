@@ -327,7 +327,7 @@ fn main() {
             Some("writeback") if number > 0 => config.cache = CacheMode::Writeback,
             Some("direct") if number > 0 => config.cache = CacheMode::Direct,
             Some("plain") if number > 0 => plain = true,
-            // Large reads and writes go to workers always (decision 0302).
+            // Large reads and writes go to workers always.
             Some("workers") if number > 0 => config.offload_bytes = 128 << 10,
             _ if number == 0 => config.mountpoint = PathBuf::from(word),
             _ => return eprintln!("{USAGE}"),

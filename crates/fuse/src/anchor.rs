@@ -4,7 +4,7 @@
 //! `fuseblk` mount is told (SYNCFS, from Linux 6.18), and umount(2) waits for the answer to DESTROY. It must stand on
 //! a block device, which the kernel claims but neither reads nor writes. A loop device over an empty file in memory
 //! is enough: it costs no disk space and goes away by itself with the mount.
-//! `docs/decisions/0121-fuseblk-anchor.md`.
+//! `docs/decisions/0121-how-a-mount-is-made-and-ends.md`.
 
 use crate::error::FuseError;
 use crate::sys;

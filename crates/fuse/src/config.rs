@@ -76,7 +76,7 @@ pub struct MountConfig {
     /// io_uring at most 128 KiB.
     pub max_write: u32,
     /// READ and WRITE of at least this many bytes are always done by workers, smaller ones only while they take as long
-    /// as a device does (`docs/decisions/0302-large-requests-inline.md`).
+    /// as a device does (`docs/decisions/0120-own-fuse-transport.md`).
     pub offload_bytes: u32,
     /// Most worker threads.
     pub workers_max: usize,

@@ -1,4 +1,4 @@
-//! The system calls that neither the standard library nor rustix offers without `unsafe` (decision 0452), each behind a
+//! The system calls that neither the standard library nor rustix offers without `unsafe` (decision 0001), each behind a
 //! safe function. Beside it only `uring/ring.rs` has `unsafe` in it.
 #![allow(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! How often each operation was asked for and where the server's time for it went, counted at every request, so that a
 //! slow mount can be asked while it is slow. Costs three clock readings and a few additions a request
-//! (`docs/decisions/0480-where-the-servers-time-goes.md`).
+//! (`docs/decisions/0421-the-benchmark-compares-like-with-like.md`).
 
 use crate::group::{self, GROUPS};
 use crate::protocol::Opcode;

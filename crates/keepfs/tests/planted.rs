@@ -1,5 +1,5 @@
 //! Servers that misbehave, in a build with the feature `planted`: what a server that was taken over gets from the kernel, a store
-//! that misses the door, a request that kills every server (decisions 0581, 0582, 0815; SPEC S-16.3, S-18.5).
+//! that misses the door, a request that kills every server (decisions 0612, 0603; SPEC S-16.3, S-18.5).
 
 #[path = "command/bed.rs"]
 #[allow(dead_code)]
@@ -138,7 +138,7 @@ fn a_server_that_is_taken_over_by_its_image_gets_no_files() {
     fs::remove_file(&record).unwrap();
 }
 
-/// Without a keeper it mounts and unmounts itself and opens files; what it never needs it has not (decision 0624).
+/// Without a keeper it mounts and unmounts itself and opens files; what it never needs it has not (decision 0612).
 #[test]
 fn a_server_alone_starts_no_programs() {
     if !bed::possible() {
@@ -164,7 +164,7 @@ fn a_server_alone_starts_no_programs() {
     }
 }
 
-/// What a keeper does it does with all rights, so it takes no server's word for what to remove or to start (decision 0622).
+/// What a keeper does it does with all rights, so it takes no server's word for what to remove or to start (decision 0580).
 #[test]
 fn a_keeper_believes_no_server() {
     let Some(bed) = Bed::mounted("keeper=on") else { return };
@@ -190,7 +190,7 @@ fn a_keeper_believes_no_server() {
     assert!(victim.exists(), "the keeper has removed what its server named");
 }
 
-/// A name that nobody leaves, and bytes where there are none: the keeper says so and holds what it held (decision 0816).
+/// A name that nobody leaves, and bytes where there are none: the keeper says so and holds what it held (decision 0530).
 #[test]
 fn a_keeper_does_not_grow_by_what_its_server_leaves() {
     let Some(bed) = Bed::mounted("keeper=on") else { return };

@@ -1,4 +1,4 @@
-//! Measures the ways to a device, buffered and O_DIRECT, with the access patterns of a pool (decision 0450):
+//! Measures the ways to a device, buffered and O_DIRECT, with the access patterns of a pool (decision 0751):
 //! `cargo run --release -p keepfs-media --example ways -- PATH [ROUNDS]`. PATH is a file (made with 256 MiB) or a block device,
 //! whose content is destroyed. Rounds of both ways alternate; the median of each pattern is printed.
 

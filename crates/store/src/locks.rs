@@ -1,4 +1,4 @@
-//! The locks of this package, through one door: tests search the orders in which threads take them (decision 0721).
+//! The locks of this package, through one door: tests search the orders in which threads take them (decision 0710).
 //!
 //! In the normal build they are those of `parking_lot` and nothing of the search is there. In the package's unit tests they are
 //! the same locks, and a thread that takes part in a search gives its turn away at each of them.

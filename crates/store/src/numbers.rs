@@ -2,7 +2,7 @@
 //!
 //! The truth is the bitmap; here lies a stock of numbers that were clear when last looked, those handed out to open
 //! transactions taken away, and those freed but not durably. Each stripe of threads has a hand of numbers of one metablock,
-//! so that what two threads make at the same time lies in different frames (decision 0666).
+//! so that what two threads make at the same time lies in different frames (decision 0667).
 
 use crate::locks::{Mutex, MutexGuard, held};
 use crate::padded::{STRIPES, stripe};

@@ -1,4 +1,4 @@
-//! Values that one thread changes while others read their neighbours (decision 0665).
+//! Values that one thread changes while others read their neighbours (decision 0667).
 
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicUsize, Ordering};

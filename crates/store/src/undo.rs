@@ -3,7 +3,7 @@
 //! Slots lie in guarded shared memory, so that whoever comes after a killed server finds them. One slot a running
 //! transaction; one record a change; a record carries the checksum delta D that its change folds, so that a
 //! rollback can be proved instead of recomputed, and the new bytes, so that a stray write inside the range of a
-//! change can be told from a copy that was cut (decision 0230).
+//! change can be told from a copy that was cut (decision 0790).
 //!
 //! Invariants:
 //! U-1 A record counts from the store of the slot's count on; what it describes begins after that store.

@@ -1,4 +1,4 @@
-//! What is known of recoveries by what they read (decision 0205).
+//! What is known of recoveries by what they read (decision 0200).
 //!
 //! A recovery, with all that is asked of its result, is a function of the pages that it reads. So a run is kept as a
 //! path of a decision tree: a node names the page that is read next, its branches the contents seen there, its leaf

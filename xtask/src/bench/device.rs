@@ -13,7 +13,7 @@ use crate::suites::process::{command, run};
 pub enum Profile {
     /// A file of this machine's disk, as fast as that is.
     None,
-    /// The SSD of the ReconFS paper, modelled in memory (decision 0422).
+    /// The SSD of the ReconFS paper, modelled in memory (decision 0421).
     Ssd,
 }
 

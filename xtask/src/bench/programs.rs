@@ -50,7 +50,7 @@ impl Programs {
         &self.scratch
     }
 
-    /// A program that has the library in itself, in `dir`: with one heap, as servers of mounts have (decision 0650).
+    /// A program that has the library in itself, in `dir`: with one heap, as servers of mounts have (decision 0673).
     pub fn in_process(program: &Path, dir: &Path) -> Command {
         let mut command = command(program, dir);
         command.env("MALLOC_ARENA_MAX", "1");

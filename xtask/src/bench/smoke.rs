@@ -31,7 +31,7 @@ pub fn run(mut bench: Bench) -> Result<ExitCode, String> {
         if works.iter().all(|work| done.contains(&work.name)) {
             continue;
         }
-        // Past the page cache, where a page that is written again in time reaches the device once (decision 0478).
+        // Past the page cache, where a page that is written again in time reaches the device once (decision 0421).
         let mut session = Session::new(&bench, peer, figure.profile, &["io=direct"])?;
         for work in *works {
             let sample = measure(&mut session, work)?;

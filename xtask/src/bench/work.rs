@@ -123,7 +123,7 @@ pub fn end_within(child: &mut Child, time: Duration) {
 ///
 /// It gets a session of its own, as the server of `keepfs mount` has: the kernel shares the CPUs out among sessions
 /// (sched_autogroup_enabled), and a server in its client's session seems up to ten times as fast beside other work
-/// (`docs/decisions/0482-like-with-like.md`).
+/// (`docs/decisions/0421-the-benchmark-compares-like-with-like.md`).
 pub fn server(program: impl AsRef<std::ffi::OsStr>, scratch: &Path) -> Command {
     let mut command = process::command("setsid", Path::new("/"));
     command.arg(program).env("TMPDIR", scratch);

@@ -3,6 +3,8 @@
 use super::clauses::document;
 use std::fmt;
 
+use super::decisions::Breach;
+
 /// A line of a file, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -83,6 +85,8 @@ pub enum Finding {
     IssueNamed(Place),
     /// The table of attacks names a test, stage or file that there is not.
     AttackWithoutTest { place: Place, name: String },
+    /// A page of docs/decisions, its list or a citation of one is not in order.
+    Decision { place: Place, breach: Breach },
 }
 
 impl fmt::Display for Finding {
@@ -119,7 +123,7 @@ impl fmt::Display for Finding {
             Self::OverflowUnchecked(package) => {
                 write!(
                     f,
-                    "Cargo.toml: releases do not check overflow in {package} (decision 0763)"
+                    "Cargo.toml: releases do not check overflow in {package} (decision 0770)"
                 )
             }
             Self::Circle {
@@ -143,6 +147,7 @@ impl fmt::Display for Finding {
             }
             Self::IssueNamed(place) => write!(f, "{place}: nobody can open an issue; say what it stood for"),
             Self::AttackWithoutTest { place, name } => write!(f, "{place}: there is no `{name}`"),
+            Self::Decision { place, breach } => write!(f, "{place}: {breach}"),
         }
     }
 }

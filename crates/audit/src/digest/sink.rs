@@ -30,7 +30,7 @@ struct Waiting {
 }
 
 /// The digests. The last item of each equation waits: when it comes from the other side, too, it is taken off by itself,
-/// and its keyed value need not be known. Most transactions have one object an equation (decision 0560).
+/// and its keyed value need not be known. Most transactions have one object an equation (decision 0510).
 pub(super) struct Sums<'k> {
     key: &'k Key,
     equations: Equations,

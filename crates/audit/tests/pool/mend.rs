@@ -295,7 +295,7 @@ fn a_pool_that_a_later_version_may_have_written_is_left_alone() {
     assert!(matches!(plan(&none), Err(Refusal::NoPool(_))));
 }
 
-/// S-4.8: names of inodes that a mount gave up go, as decision 0838 promises.
+/// S-4.8: names of inodes that a mount gave up go, as decision 0800 promises.
 #[test]
 fn what_is_lost_by_its_own_word_is_cut_off() {
     let mut builder = sample::pool();

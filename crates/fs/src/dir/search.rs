@@ -1,5 +1,5 @@
 //! Looking for a name in a leaf (S-6.2): the leaf is copied and verified as a whole, since a search reads most of its lines, and
-//! of most entries only what tells them from others is looked at (decision 0661).
+//! of most entries only what tells them from others is looked at (decision 0673).
 
 use super::leaf::{DEPTH, HEAD, check_head};
 use super::{Found, Room};

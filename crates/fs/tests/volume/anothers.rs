@@ -21,7 +21,7 @@ fn index_of(volume: &Volume, dir: Ino) -> Ref {
 
 /// Half of the slots of one directory's index name a leaf of another one. What is found through them is EIO, what is found
 /// through others is right, for readers and writers; the other directory goes on, nothing is fenced, and the pool is mounted
-/// again (S-6.4, S-15.20, decision 0805).
+/// again (S-6.4, S-15.20, decision 0780).
 #[test]
 fn a_directory_that_leads_into_another_one_is_told_as_that() {
     let device: Arc<dyn Device> = Arc::new(RamDevice::new(8192));

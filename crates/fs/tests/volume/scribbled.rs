@@ -5,7 +5,7 @@ use keepfs_fs::Part;
 use keepfs_vfs::{Errno, XattrHow};
 
 /// Every word of an inode, of a directory's entries, of a block map and of attributes in turn, right behind a look at its frame
-/// (decision 0440): nobody who comes upon a contradiction gets EIO for it, since the frame can be mended. S-15.19
+/// (decision 0780): nobody who comes upon a contradiction gets EIO for it, since the frame can be mended. S-15.19
 #[test]
 fn a_contradiction_is_looked_at_again() {
     let format = FormatOptions {

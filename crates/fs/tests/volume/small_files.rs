@@ -76,7 +76,7 @@ fn what_a_checkpoint_carried_gets_pages() {
     pool.finish();
 }
 
-/// Decision 0620: what nobody holds ends with the transaction that takes its last name, be it by unlink or by rename; what
+/// Decision 0401: what nobody holds ends with the transaction that takes its last name, be it by unlink or by rename; what
 /// somebody holds goes on the hidden list and ends when it is let go.
 #[test]
 fn a_small_file_that_nobody_holds_ends_with_its_last_name() {

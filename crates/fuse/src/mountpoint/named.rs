@@ -2,7 +2,7 @@
 //!
 //! The source that mount(8), df(1) and findmnt(8) show is the path by which the kernel found the block device. So the
 //! device is bound over the pool's path where nobody sees it, in a mount namespace of a thread that ends at once; the
-//! mount is made there, detached, and moved to its place from outside. `docs/decisions/0186-source-is-the-pool.md`.
+//! mount is made there, detached, and moved to its place from outside. `docs/decisions/0121-how-a-mount-is-made-and-ends.md`.
 
 use super::mount_options;
 use crate::config::MountConfig;

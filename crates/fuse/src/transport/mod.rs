@@ -87,7 +87,7 @@ impl RequestBuf {
     /// page to page.
     pub fn new(size: usize) -> RequestBuf {
         // Not zeros, which would be pages that are not there yet: if the server is killed while the kernel fetches one to put a
-        // request into it, the kernel answers that request EIO instead of keeping it for the next server (decision 0533).
+        // request into it, the kernel answers that request EIO instead of keeping it for the next server (decision 0531).
         let mut bytes = vec![1; size + PAGE];
         let start = to_page(&bytes, WRITE_HEAD);
         bytes.truncate(start + size);

@@ -1,7 +1,7 @@
 //! What a server with a keeper may ask of the kernel once it serves: nothing that opens, makes or names a file, no new program,
-//! no other process, no new socket, no signal to others (decisions 0581, 0815).
+//! no other process, no new socket, no signal to others (decision 0612).
 //!
-//! Before that, from before it reads the first byte of its pool, the worst is refused already (decision 0607), and no file is
+//! Before that, from before it reads the first byte of its pool, the worst is refused already (decision 0612), and no file is
 //! opened, made or removed but a few ([`paths`], decision 0612).
 //!
 //! The list below is everything that a server was seen to call and what its allocator, threads and signal handlers may call.
@@ -227,7 +227,7 @@ const ALONE: &[c_long] = &[
 ];
 
 /// Confines a server without a keeper before it reads its pool, as far as who mounts, listens and unmounts itself can be: no
-/// programs, no signals to other processes, namespaces, modules, users, and no memory that becomes code (decisions 0624, 0815).
+/// programs, no signals to other processes, namespaces, modules, users, and no memory that becomes code (decision 0612).
 pub fn alone() {
     let rules = first_rules().and_then(|mut rules| {
         rules.retain(|call, _| !ALONE.contains(call));
@@ -239,7 +239,7 @@ pub fn alone() {
 }
 
 /// Confines this process before it reads a pool: it may still open the files of [`paths`], which it does until it serves, but
-/// nothing of [`NEVER`], no memory that becomes code (decisions 0607, 0612). [`begin`] adds to it.
+/// nothing of [`NEVER`], no memory that becomes code (decision 0612). [`begin`] adds to it.
 pub fn before_reading() {
     match paths::limit() {
         Ok(true) => {}

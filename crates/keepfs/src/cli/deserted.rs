@@ -1,5 +1,5 @@
 //! A mount in a namespace of mounts that only its own servers are left in: the kernel would end it with the namespace, which these
-//! servers keep alive. So the keeper ends it, and of a mount without a keeper a process beside the server (decision 0856).
+//! servers keep alive. So the keeper ends it, and of a mount without a keeper a process beside the server (decision 0121).
 
 use super::args::Watch;
 use super::failure::Failure;

@@ -1,5 +1,5 @@
 //! The environment of servers, of keepers and of what they start: what they need, and nothing that whoever mounted had in
-//! theirs. A server that is taken over by its image can read it (decision 0815).
+//! theirs. A server that is taken over by its image can read it (decision 0612).
 
 use super::{heap, logging};
 use std::os::unix::process::CommandExt;

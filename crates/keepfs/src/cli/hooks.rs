@@ -1,5 +1,5 @@
 //! `keepfs hooks`: programs of the administrator that are run when something happens to a pool. `follow` is to hooks what zed(8) is
-//! to zedlets: it asks the servers as any other command does, so no server and no keeper starts a program (decision 0847).
+//! to zedlets: it asks the servers as any other command does, so no server and no keeper starts a program (decision 0846).
 
 mod event;
 mod follow;

@@ -1,4 +1,4 @@
-//! What a server, which reads what may be a hostile image, gives up before it reads any of it (decisions 0532, 0580).
+//! What a server, which reads what may be a hostile image, gives up before it reads any of it (decisions 0612, 0580).
 
 use rustix::io;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};

@@ -50,7 +50,7 @@ const PLACE: &str = "place";
 /// The lock of the pool's id ([`super::namesake`]).
 pub const ID: &str = "id";
 
-/// What a server may leave with its keeper, which holds no more of it than this (decision 0816). Bytes of the connection and of the
+/// What a server may leave with its keeper, which holds no more of it than this (decision 0530). Bytes of the connection and of the
 /// place are paths and options of the mount; memory has a name of its own for each descriptor.
 pub const ROOMS: [Room; 8] = [
     room(DEVICE, BENEATH_MAX + 1, BENEATH_MAX + 2),

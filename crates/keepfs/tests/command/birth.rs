@@ -188,7 +188,7 @@ const WAIT4: i64 = if cfg!(target_arch = "x86_64") { 61 } else { 260 };
 /// Number of recvmsg(2).
 const RECVMSG: i64 = if cfg!(target_arch = "x86_64") { 47 } else { 212 };
 
-/// Decision 0607: it has read the pool by now and does not serve yet.
+/// Decision 0612: it has read the pool by now and does not serve yet.
 #[test]
 fn a_server_is_confined_before_it_reads_its_pool() {
     if !super::bed::possible() {

@@ -177,7 +177,7 @@ fn a_server_has_one_heap() {
     }
 }
 
-/// Decision 0815: a server that is taken over finds nothing there of whoever mounted.
+/// Decision 0612: a server that is taken over finds nothing there of whoever mounted.
 #[test]
 fn no_process_of_a_mount_has_the_environment_of_who_mounted() {
     for options in ["keeper=on", "keeper=off"] {
@@ -637,7 +637,7 @@ fn nothing_acknowledged_is_lost_without_a_sync() {
     bed.check();
 }
 
-/// Decisions 0532, 0580, 0581: of all threads of the server, the first as well as a later one's.
+/// Decisions 0612, 0580: of all threads of the server, the first as well as a later one's.
 #[test]
 fn a_server_has_given_up_what_it_does_not_need() {
     // DAC_OVERRIDE and DAC_READ_SEARCH by their numbers; fewer in a container.
@@ -748,7 +748,7 @@ fn a_mount_without_a_keeper_says_so() {
     assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
 }
 
-/// What takes the mount down finds something else mounted over it: that is told, and the mount goes on (decision 0623).
+/// What takes the mount down finds something else mounted over it: that is told, and the mount goes on (decision 0580).
 #[test]
 fn a_mount_that_cannot_be_taken_down_says_so() {
     let Some(bed) = Bed::mounted("keeper=on") else { return };

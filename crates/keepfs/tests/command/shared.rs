@@ -315,7 +315,7 @@ fn what_makes_no_interval_is_refused() {
     assert_eq!(block.interval_s.get(), mmp::INTERVAL_S_DEFAULT);
 }
 
-/// S-2.12, decision 0871: whoever makes a pool says whether other machines may reach it; a file is this machine's alone.
+/// S-2.12, decision 0850: whoever makes a pool says whether other machines may reach it; a file is this machine's alone.
 #[test]
 fn a_pool_is_made_with_protection() {
     for (mmp, interval) in [("on", Some(mmp::INTERVAL_S_DEFAULT)), ("2", Some(2)), ("off", None)] {

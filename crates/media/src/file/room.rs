@@ -1,4 +1,4 @@
-//! Room that is kept in the file system under a pool's file, so that a full one costs new data alone (S-2.14, decision 0851).
+//! Room that is kept in the file system under a pool's file, so that a full one costs new data alone (S-2.14, decision 0720).
 //!
 //! It is allocated behind the end of the file. Where a write of anything but file data finds no room, it is given back, the write
 //! is made again, and what that did not need is had again.

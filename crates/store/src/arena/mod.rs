@@ -154,7 +154,7 @@ impl Arena {
         self.frames.load(frame as usize * PAGE + offset, buf);
     }
 
-    /// Asks the processor for the control words and the first bytes of a frame that is going to be read (decision 0675).
+    /// Asks the processor for the control words and the first bytes of a frame that is going to be read (decision 0673).
     #[inline]
     pub(crate) fn prefetch(&self, frame: FrameNo) {
         self.frames.prefetch(frame as usize * PAGE, AHEAD);
@@ -162,7 +162,7 @@ impl Arena {
         self.prefetch_sums(frame);
     }
 
-    /// A free frame is going to be filled. Those that were never used are taken in ascending order (decision 0677).
+    /// A free frame is going to be filled. Those that were never used are taken in ascending order (decision 0673).
     pub(crate) fn about_to_use(&self, frame: FrameNo) {
         self.frames.about_to_use(frame as usize * PAGE);
     }

@@ -1,5 +1,5 @@
 //! The write of Greenan & Miller (2006), figure 3, as printed: guard `mprotect` with `evenodd64` or `evenodd256`, for
-//! comparison (decision 0575).
+//! comparison (decision 0421).
 //!
 //! Invariants:
 //! F-1 Nobody else writes frames or parity from the copy into scratch until the block is checked: both regions' locks are

@@ -1,5 +1,5 @@
 //! Regions kept for the next store that the same thread opens: simulations open thousands, and making and unmapping
-//! guarded memory is half of what an opening costs (decision 0205).
+//! guarded memory is half of what an opening costs (decision 0200).
 //!
 //! Invariants:
 //! M-1 A kept region comes back as a new one is: all zero. It is zeroed where it was written, page by page, through

@@ -29,7 +29,7 @@ impl Region {
         load_fours(self.shown + offset, line.as_chunks_mut().0);
     }
 
-    /// Asks the processor for `len` bytes from `offset` on, which are going to be read (decision 0675).
+    /// Asks the processor for `len` bytes from `offset` on, which are going to be read (decision 0673).
     #[inline]
     pub(super) fn prefetch(&self, offset: usize, len: usize) {
         self.check(offset, len);

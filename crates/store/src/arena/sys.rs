@@ -152,7 +152,7 @@ impl Region {
     }
 
     /// Bytes at `offset` are going to be used that may never have been: where the region grows into another large page of the
-    /// processor, that is asked for at once (decision 0677). Where it cannot be had, nothing happens.
+    /// processor, that is asked for at once (decision 0673). Where it cannot be had, nothing happens.
     #[inline]
     pub(super) fn about_to_use(&self, offset: usize) {
         if offset >= self.asked.load(Ordering::Relaxed) {
@@ -348,7 +348,7 @@ fn map_both(fd: &OwnedFd, len: usize, guard: Guard, align: usize) -> io::Result<
 pub(super) const LARGE: usize = 2 << 20;
 
 /// What the addresses of a region are multiples of. Only of frames: all regions aligned alike would take the same places of the
-/// processor's tables of addresses (decision 0677).
+/// processor's tables of addresses (decision 0673).
 fn alignment(name: &str, len: usize) -> usize {
     if name == FRAMES && len >= LARGE { LARGE } else { PAGE }
 }

@@ -16,7 +16,7 @@ fn arena(guard: Guard) -> Arena {
     arena
 }
 
-/// A page that is copied whole is what its words are (decision 0782).
+/// A page that is copied whole is what its words are (decision 0780).
 #[test]
 fn a_whole_page_is_its_words() {
     let arena = arena(Guard::Alias);
@@ -267,7 +267,7 @@ fn has_large_pages() -> bool {
     size.trim() == LARGE.to_string() && version >= vec![6, 1]
 }
 
-/// Decision 0677: large pages come as frames are first used, by either mapping, and the frames stay what they are.
+/// Decision 0673: large pages come as frames are first used, by either mapping, and the frames stay what they are.
 #[test]
 #[cfg_attr(miri, ignore = "there are no pages")]
 fn frames_lie_in_large_pages_as_they_are_first_used() {

@@ -144,7 +144,7 @@ impl Region {
 
     /// Copies a page out of the region that is going to be written: through the window, where that is a mapping of its own
     /// and always open. A processor that finds a line in its first cache by the address of its last use would fetch each
-    /// line once more for the other address (decision 0672).
+    /// line once more for the other address (decision 0673).
     pub(super) fn load_to_write(&self, offset: usize, page: &mut [u8; PAGE]) {
         self.check_word(offset, PAGE);
         match self.guard {

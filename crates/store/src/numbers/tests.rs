@@ -70,7 +70,7 @@ fn a_number_that_an_open_transaction_frees_is_nobodys() {
     }
 }
 
-/// Decision 0666: what two threads take lies in different metablocks, and none is taken twice, whatever the bitmap shows.
+/// Decision 0667: what two threads take lies in different metablocks, and none is taken twice, whatever the bitmap shows.
 #[test]
 fn threads_take_of_different_metablocks() {
     let numbers = Numbers::new(2, GROUP);

@@ -178,7 +178,7 @@ fn what_is_taken_back_is_not_taken_from_the_frame() {
 }
 
 /// The pointer says another inode than the header: told as that at each way of asking, before anything is stored; nobody
-/// mends or fences it, and its owner goes on (S-15.20, decision 0805).
+/// mends or fences it, and its owner goes on (S-15.20, decision 0780).
 #[test]
 fn a_pointer_to_anothers_node_fences_nobody() {
     for code in [Protection::Off, Protection::Crc, Protection::Pcrc] {
@@ -215,7 +215,7 @@ fn a_pointer_to_anothers_node_fences_nobody() {
 }
 
 /// A stray write into what the control words say of whose frame it is: each line is read and changed all the same, since it is
-/// held against whom the asker asks for; nothing of it is mended but the words (S-15.14, decision 0805).
+/// held against whom the asker asks for; nothing of it is mended but the words (S-15.14, decision 0780).
 #[test]
 fn no_line_fails_over_the_words_that_say_whose_it_is() {
     for code in [Protection::Crc, Protection::Pcrc] {
@@ -246,7 +246,7 @@ fn no_line_fails_over_the_words_that_say_whose_it_is() {
 }
 
 /// A stray write into the owner of a header: it is told as that and mended, not taken for another inode's node; no other line
-/// fails (S-15.19, decision 0805).
+/// fails (S-15.19, decision 0780).
 #[test]
 fn an_owner_that_was_hit_is_no_other_owner() {
     use core::mem::offset_of;

@@ -4,7 +4,7 @@
 //!
 //! Invariants:
 //! P-1 A frame that the log changes is verified, changed in a private copy, and stored once, with sums of that copy: behind some
-//!     guards each store is a system call or more, and a service waits for all of them (decision 0621).
+//!     guards each store is a system call or more, and a service waits for all of them (decision 0520).
 //! P-2 What a copy is of is pinned, and read by nobody else, until it is stored or dropped.
 //! P-3 A metablock of one owner that cannot be read is lost alone, with what the log has for it; what only writers need and
 //!     cannot be read is left out if nobody writes (S-9.10).

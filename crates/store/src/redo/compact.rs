@@ -26,7 +26,7 @@ struct Link {
 }
 
 /// What compacting has to remember of the records of a group: where they begin. The memory for it is kept from one group to
-/// the next (decision 0676).
+/// the next (decision 0673).
 #[derive(Default)]
 pub struct Work {
     places: IdMap<MetaId, u32>,

@@ -1,5 +1,5 @@
 //! The next content of a page that a transaction stages, put into a free slot before the transaction commits, outside of
-//! all locks of the store (S-14.6; decision 0665).
+//! all locks of the store (S-14.6; decision 0667).
 //!
 //! A slot without a head is free whatever bytes are in it, so nothing of this outlives a server that dies here, and nothing
 //! has to be taken back.

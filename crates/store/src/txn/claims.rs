@@ -61,7 +61,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// TOTALS change when the transaction is sealed, each once (decision 0561).
+    /// TOTALS change when the transaction is sealed, each once (decision 0790).
     fn total(&mut self, which: usize, add: i64) {
         self.totals[(which - HEADER) / 8] += add;
     }

@@ -1,6 +1,6 @@
 //! Which files a server with a keeper may open between giving up its rights and serving: those that say what the machine and
-//! this process are, for reading; `/dev/fuse`. Its pool and its events are open by then (decisions 0612, 0622). And for good: no
-//! signal leaves its threads, nobody is talked to over the net or by a socket of no file, where the kernel can see to that (0815).
+//! this process are, for reading; `/dev/fuse`. Its pool and its events are open by then (decisions 0612, 0580). And for good: no
+//! signal leaves its threads, nobody is talked to over the net or by a socket of no file, where the kernel can see to that.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,

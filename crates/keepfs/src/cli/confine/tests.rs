@@ -38,7 +38,7 @@ fn nothing_that_names_a_file_or_starts_a_program_is_on_it() {
     }
 }
 
-/// Decision 0815: where a call may do both, its arguments decide, in the filter of each phase.
+/// Decision 0612: where a call may do both, its arguments decide, in the filter of each phase.
 #[test]
 fn calls_that_may_signal_or_make_processes_are_seen_through() {
     for rules in [rules().expect("rules"), first_rules().expect("rules")] {

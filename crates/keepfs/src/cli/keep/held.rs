@@ -1,5 +1,5 @@
 //! What a keeper holds: named, opaque bytes with open descriptors. A name that is put again is replaced as a whole. What a server
-//! may put is a table of names and sizes: one that was taken over cannot make its keeper grow (decision 0816).
+//! may put is a table of names and sizes: one that was taken over cannot make its keeper grow (decision 0530).
 
 use super::wire::Message;
 use std::collections::BTreeMap;

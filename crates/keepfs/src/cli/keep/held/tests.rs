@@ -1,4 +1,4 @@
-//! A keeper holds what its table has room for (decision 0816).
+//! A keeper holds what its table has room for (decision 0530).
 
 use super::{Held, Item, Room};
 use std::os::fd::OwnedFd;
