@@ -1,8 +1,8 @@
 //! What keeper and server say to each other: messages of a SOCK_SEQPACKET pair, each a line of words, bytes, and descriptors.
 //!
-//! From the server: `put NAME` (bytes and descriptors replace what has the name; answered by `refused`, bytes: why, if there is no room for it), `ready`, `ended CODE` (in order: no other
-//! server shall come; bytes: paths, a line each, to be removed if they are empty, an empty line, paths to be removed when nothing
-//! is held any more; descriptors: to be closed then), `upgrade` (bytes: a program; the server makes room for it). To a new server: `put NAME` for all that
+//! From the server: `put NAME` (bytes and descriptors replace what has the name; answered by `refused`, bytes: why, if there is
+//! no room for it), `ready`, `unmount` (somebody wants the end of the mount), `ended CODE` (in order: no other server shall come;
+//! descriptors: to be closed when the pool is free), `upgrade` (the server makes room). To a new server: `put NAME` for all that
 //! is held, then `begin` (bytes: [`super::lives::Begin`]). To a new keeper of a running server: the same, then `serving PID`.
 //! To one that stands ready, from a server that makes room: the same, then [`STAND_IN`] (bytes: [`super::lives::Begin`]); from a
 //! server that begins: [`STAND_DOWN`] (S-16.12).
