@@ -8,7 +8,7 @@ pub mod grow;
 pub mod memory;
 pub mod order;
 
-use keepfs_audit::Image;
+use keepfs_check::Image;
 use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::{Device, PageNo};

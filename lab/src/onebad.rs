@@ -4,7 +4,7 @@
 //! The same for spots of 8 KiB to 1 MiB (S-4.9): of two copies of metadata such a spot takes one, so every file is read but for the data
 //! in it. The log is in one place: a spot in it may cost what the log alone has, and never in silence.
 
-use keepfs_audit::{Finding, Options, Report, walk};
+use keepfs_check::{Finding, Options, Report, walk};
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, MetaId, Space};
@@ -125,7 +125,7 @@ pub struct Tally {
 
 struct Seen<'d>(&'d dyn Device);
 
-impl keepfs_audit::Image for Seen<'_> {
+impl keepfs_check::Image for Seen<'_> {
     fn pages(&self) -> u64 {
         self.0.pages()
     }

@@ -8,7 +8,7 @@ use crate::second::parent;
 use crate::second::wire::End;
 use crate::strays::memory::Memory;
 use crate::strays::striker;
-use keepfs_audit::Severity;
+use keepfs_check::Severity;
 use keepfs_store::{FormatOptions, Guard, Protection};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -177,7 +177,7 @@ fn work(me: usize, seed: u64, line: &End, over: &AtomicBool) -> u64 {
 /// What lies there agrees with itself.
 fn sound(path: &Path) -> Result<(), String> {
     let image = std::fs::read(path).map_err(|e| e.to_string())?;
-    let report = keepfs_audit::walk(&image, &keepfs_audit::Options::default());
+    let report = keepfs_check::walk(&image, &keepfs_check::Options::default());
     let wrong: Vec<_> = report
         .findings
         .iter()

@@ -4,7 +4,7 @@
 #[cfg(feature = "planted")]
 pub mod campaign;
 
-use keepfs_audit::{Options, walk};
+use keepfs_check::{Options, walk};
 use keepfs_codes::Protection;
 use keepfs_format::PoolId;
 use keepfs_fs::{FormatOptions, ScrubState, StoreOptions, Volume, VolumeOptions, Wish};
@@ -145,7 +145,7 @@ pub struct Subject {
 
 struct Seen<'d>(&'d dyn Device);
 
-impl keepfs_audit::Image for Seen<'_> {
+impl keepfs_check::Image for Seen<'_> {
     fn pages(&self) -> u64 {
         self.0.pages()
     }

@@ -10,6 +10,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub const LIVE: u32 = 0x9A3C_5F17;
 /// State of an inode that existed.
 pub const DEAD: u32 = 0x65C3_A0E8;
+/// `mode >> 12` of a directory (S-5.2).
+pub const DIR: u8 = 0o04;
+/// `mode >> 12` of a regular file.
+pub const FILE: u8 = 0o10;
+/// `mode >> 12` of a symlink.
+pub const SYMLINK: u8 = 0o12;
 /// Inodes of a metablock.
 pub const PER_BLOCK: u64 = 15;
 /// Bytes of an inode.

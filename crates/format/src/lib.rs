@@ -1,6 +1,6 @@
 //! What bytes mean: ids, superblock, metablocks, inodes, directories, block maps and log records, as docs/SPEC.md says.
 //!
-//! Types and const-checked layouts; no behaviour beyond encoding. Every struct here is a sequence of bytes without
+//! Types and const-checked layouts; no behaviour beyond encoding, and beyond the [`rules`] that one structure obeys by itself. Every struct here is a sequence of bytes without
 //! padding (alignment 1), so it can be read from and written to any offset.
 
 pub mod bitmap;
@@ -14,6 +14,7 @@ pub mod metablock;
 pub mod mmp;
 pub mod oplog;
 pub mod plog;
+pub mod rules;
 pub mod superblock;
 pub mod xattr;
 
@@ -23,6 +24,9 @@ pub use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unal
 
 /// Bytes of a page and of a metablock.
 pub const PAGE: usize = 4096;
+
+/// The bytes of one page.
+pub type Page = [u8; PAGE];
 
 /// Little-endian integers without alignment, as they stand on the device.
 pub mod le {

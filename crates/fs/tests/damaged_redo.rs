@@ -3,7 +3,7 @@
 //!
 //! `KEEPFS_SEED=n` runs one seed, `KEEPFS_SEEDS=n` that many from 0.
 
-use keepfs_audit::{Image, Options, walk};
+use keepfs_check::{Image, Options, walk};
 use keepfs_fs::{AccessTimes, FormatOptions, Remains, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::sim::SimDevice;
 use keepfs_media::{Device, PageNo};

@@ -158,7 +158,7 @@ fn same(volume: &dyn Vfs, model: &Model, times: Times) -> Result<(), String> {
 /// A device as the walk reads it.
 struct Seen<'a>(&'a dyn Device);
 
-impl keepfs_audit::Image for Seen<'_> {
+impl keepfs_check::Image for Seen<'_> {
     fn pages(&self) -> u64 {
         self.0.pages()
     }
@@ -170,11 +170,11 @@ impl keepfs_audit::Image for Seen<'_> {
 
 /// The offline walk finds nothing.
 fn walk(device: &Arc<dyn Device>) -> Result<(), String> {
-    let options = keepfs_audit::Options {
+    let options = keepfs_check::Options {
         data: true,
-        ..keepfs_audit::Options::default()
+        ..keepfs_check::Options::default()
     };
-    let report = keepfs_audit::walk(&Seen(&**device), &options);
+    let report = keepfs_check::walk(&Seen(&**device), &options);
     match report.findings.first() {
         None => Ok(()),
         Some(_) => Err(format!("the walk found: {:#?}", report.findings)),

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::locks::Mutex;
 use crate::pool::{self, Pool};
 use core::fmt;
-use keepfs_audit::digest::{Auditor, Equations, Geometry, Imbalance, Key};
+use keepfs_digest::{Auditor, Equations, Geometry, Imbalance, Key};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

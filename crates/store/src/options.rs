@@ -3,8 +3,8 @@
 use crate::arena::Guard;
 use crate::ladder::Rungs;
 use crate::mmp::Who;
-use keepfs_audit::digest::Equations;
 use keepfs_codes::Protection;
+use keepfs_digest::Equations;
 
 /// How a pool is opened.
 #[derive(Clone, Debug)]

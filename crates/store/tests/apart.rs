@@ -1,6 +1,6 @@
 //! The two copies of metadata lie an eighth of the device apart, wherever there is room for that (SPEC S-4.9).
 
-use keepfs_audit::{Image, Options, Report, walk};
+use keepfs_check::{Image, Options, Report, walk};
 use keepfs_format::{Kind, PAGE};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Device, PageNo};

@@ -1,6 +1,6 @@
 //! A transaction that contradicts itself is rolled back, and only that (SPEC section 17).
 
-use keepfs_audit::digest::Equation;
+use keepfs_digest::Equation;
 use keepfs_format::plog::Run;
 use keepfs_media::ram::RamDevice;
 use keepfs_store::{Equations, Error, FormatOptions, Purpose, Store, StoreOptions};

@@ -1,6 +1,6 @@
 //! Bad pages of the group that carries staged pages over a checkpoint (S-10.3, S-9.7, S-9.11), and bad bitmaps (S-9.10).
 
-use keepfs_audit::{Finding, Image as Walked, Options, walk};
+use keepfs_check::{Finding, Image as Walked, Options, walk};
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};

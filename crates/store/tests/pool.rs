@@ -164,7 +164,7 @@ fn wrong_metablock_is_refused() {
 
 struct Seen<'d>(&'d dyn Device);
 
-impl keepfs_audit::Image for Seen<'_> {
+impl keepfs_check::Image for Seen<'_> {
     fn pages(&self) -> u64 {
         self.0.pages()
     }
@@ -174,8 +174,8 @@ impl keepfs_audit::Image for Seen<'_> {
 }
 
 /// Errors that the independent walk finds on the device as it is now.
-fn walk(device: &Arc<dyn Device>) -> Vec<keepfs_audit::Finding> {
-    let report = keepfs_audit::walk(&Seen(&**device), &keepfs_audit::Options::default());
+fn walk(device: &Arc<dyn Device>) -> Vec<keepfs_check::Finding> {
+    let report = keepfs_check::walk(&Seen(&**device), &keepfs_check::Options::default());
     report.errors().cloned().collect()
 }
 
@@ -201,9 +201,9 @@ fn the_walk_agrees_about_the_floor_below_files() {
             store.checkpoint().expect("checkpoint");
         }
     }
-    let unreached = |found: Vec<keepfs_audit::Finding>| {
+    let unreached = |found: Vec<keepfs_check::Finding>| {
         let ids = found.iter().map(|f| match f {
-            keepfs_audit::Finding::NodeUnreached { id } => id.to_string(),
+            keepfs_check::Finding::NodeUnreached { id } => id.to_string(),
             other => format!("{other:?}"),
         });
         ids.collect::<std::collections::BTreeSet<_>>()

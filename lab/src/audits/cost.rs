@@ -3,7 +3,7 @@
 use super::load::{Kind, Load};
 use super::script;
 use crate::told::Told;
-use keepfs_audit::digest::Equations;
+use keepfs_digest::Equations;
 use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::ram::RamDevice;
 use keepfs_store::{FormatOptions, Guard, PROTECT_DEFAULT, Protection, StoreOptions};

@@ -2,9 +2,9 @@
 //! gets EIO, and the pool that is left is sound.
 
 use super::script;
-use keepfs_audit::digest::{Equation, Equations};
-use keepfs_audit::{Image, Options, walk};
+use keepfs_check::{Image, Options, walk};
 use keepfs_codes::identity::Group;
+use keepfs_digest::{Equation, Equations};
 use keepfs_format::history::Event;
 use keepfs_fs::Volume;
 use keepfs_media::ram::RamDevice;

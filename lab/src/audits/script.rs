@@ -1,6 +1,6 @@
 //! A life of files and directories that goes through every kind of change: prepared by one part, changed by another.
 
-use keepfs_audit::digest::Equations;
+use keepfs_digest::Equations;
 use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_store::{FormatOptions, StoreOptions};

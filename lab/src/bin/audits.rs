@@ -3,7 +3,7 @@
 //! cost [ROUNDS [LOAD]]` compares each level of protection with none (BARS M-9, M-10, P-6); `audits run TURNS LOAD
 //! [EQUATION|all|off]` only runs, for a profiler: all equations but the one named.
 
-use keepfs_audit::digest::{Equation, Equations};
+use keepfs_digest::{Equation, Equations};
 use keepfs_lab::audits::cost::{self, LEVELS, Level};
 use keepfs_lab::audits::load::{Kind, Load};
 

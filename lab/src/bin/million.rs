@@ -136,7 +136,7 @@ fn walk(w: &Wishes) -> Result<(), Failure> {
     use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
     let started = Instant::now();
     let device = FileDevice::open(&w.image, OpenMode::ReadOnly, FileOptions::default())?;
-    let report = keepfs_audit::walk(&Seen(std::sync::Arc::new(device)), &keepfs_audit::Options::default());
+    let report = keepfs_check::walk(&Seen(std::sync::Arc::new(device)), &keepfs_check::Options::default());
     let s = started.elapsed().as_secs_f64();
     println!("walk of {} inodes: {s:.2} s", report.counts.inodes);
     match report.errors().next() {

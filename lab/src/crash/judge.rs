@@ -3,7 +3,7 @@
 use super::history::{self, History};
 use super::setting::{LabClock, Setting, word_of};
 use super::trace::{self, Looked, Read};
-use keepfs_audit::{Finding, Options, walk};
+use keepfs_check::{Finding, Options, walk};
 use keepfs_media::image::Image;
 use keepfs_media::sim::SimDevice;
 use keepfs_media::{Device, PageNo};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// An image as `audit` reads it.
 pub struct Walked<'i>(pub &'i Image);
 
-impl keepfs_audit::Image for Walked<'_> {
+impl keepfs_check::Image for Walked<'_> {
     fn pages(&self) -> u64 {
         self.0.pages()
     }
@@ -103,7 +103,7 @@ fn open_and_read(setting: &Setting, device: Arc<dyn Device>) -> Result<u64, Fail
 }
 
 /// The whole-tree walk: no error is allowed, no copy of a metablock that was not written when the checkpoint was.
-pub fn sound(image: &dyn keepfs_audit::Image, data: bool) -> Result<(), String> {
+pub fn sound(image: &dyn keepfs_check::Image, data: bool) -> Result<(), String> {
     let report = walk(image, &Options { data, limit: 20 });
     let not_by_a_crash = |f: &&Finding| matches!(f, Finding::MetaCopy { .. });
     let errors = report.errors().chain(report.findings.iter().filter(not_by_a_crash));

@@ -104,7 +104,7 @@ impl Hooks for Trace {
 /// The device as `audit` looks at it: what stands there now; that counts as reading the state, too.
 pub struct Looked<'a>(pub &'a TraceDevice);
 
-impl keepfs_audit::Image for Looked<'_> {
+impl keepfs_check::Image for Looked<'_> {
     fn pages(&self) -> u64 {
         self.0.hooks.state.pages()
     }

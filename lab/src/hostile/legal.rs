@@ -6,8 +6,8 @@
 
 use crate::crash::judge::Walked;
 use core::ops::Range;
-use keepfs_audit::Finding;
-use keepfs_audit::read::View;
+use keepfs_check::Finding;
+use keepfs_check::read::View;
 use keepfs_format::bitmap;
 use keepfs_format::blockmap::{PageEntry, UNWRITTEN};
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};

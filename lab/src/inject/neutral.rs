@@ -160,7 +160,7 @@ fn solved(code: Protection, target: Target, phase: Phase, dice: &mut Dice) -> Re
         (.., true) => Fate::Refused,
         _ => Fate::Gone,
     };
-    let walked = keepfs_audit::walk(&Image(&*mount.device), &keepfs_audit::Options { data: true, limit: 1 });
+    let walked = keepfs_check::walk(&Image(&*mount.device), &keepfs_check::Options { data: true, limit: 1 });
     Ok(Some(Outcome {
         fate,
         is_told: !told.is_empty(),
@@ -190,7 +190,7 @@ fn work(mount: &Mount, ino: u64, is_dir: bool, name: &str) -> keepfs_vfs::Result
 /// What the superblock in force leads to.
 fn content_at_rest(mount: &Mount, id: MetaId) -> Result<[u8; PAGE], String> {
     let image = Image(&*mount.device);
-    let view = keepfs_audit::read::View::open(&image).map_err(failed)?;
+    let view = keepfs_check::read::View::open(&image).map_err(failed)?;
     let entry = view.lookup(id).ok_or(format!("{id} is not on the device"))?;
     let mut bytes = [0; PAGE];
     mount.device.read(PageNo(entry.first), &mut bytes).map_err(failed)?;
@@ -199,7 +199,7 @@ fn content_at_rest(mount: &Mount, id: MetaId) -> Result<[u8; PAGE], String> {
 
 struct Image<'d>(&'d dyn Device);
 
-impl keepfs_audit::Image for Image<'_> {
+impl keepfs_check::Image for Image<'_> {
     fn pages(&self) -> u64 {
         self.0.pages()
     }

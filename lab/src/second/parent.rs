@@ -257,7 +257,7 @@ fn sound(pool: &Path) -> Result<(), String> {
         return Err(format!("inodes without names that nobody holds are left: {left:?}"));
     }
     let image = std::fs::read(pool).map_err(|e| e.to_string())?;
-    let report = keepfs_audit::walk(&image, &keepfs_audit::Options::default());
+    let report = keepfs_check::walk(&image, &keepfs_check::Options::default());
     match report.findings.first() {
         None => Ok(()),
         Some(finding) => Err(format!("the walk tells: {finding}")),

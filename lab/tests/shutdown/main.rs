@@ -4,7 +4,7 @@
 mod sys;
 
 use keepfs::{CreateOptions, OpenOptions, Pool};
-use keepfs_audit::{Image, Options, walk};
+use keepfs_check::{Image, Options, walk};
 use keepfs_fuse::{How, MountConfig};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::{Device, PageNo};

@@ -12,10 +12,11 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("keepfs-codes", &[]),
     ("keepfs-media", &[]),
     ("keepfs-vfs", &[]),
-    ("keepfs-audit", &["keepfs-format", "keepfs-codes"]),
+    ("keepfs-digest", &["keepfs-format", "keepfs-codes"]),
+    ("keepfs-check", &["keepfs-format", "keepfs-codes"]),
     (
         "keepfs-store",
-        &["keepfs-format", "keepfs-codes", "keepfs-media", "keepfs-audit"],
+        &["keepfs-format", "keepfs-codes", "keepfs-media", "keepfs-digest"],
     ),
     (
         "keepfs-fs",
@@ -36,15 +37,16 @@ const FLOORS: &[(&str, &[&str])] = &[
 
 /// What the tests of a package may import beside it.
 const TESTS: &[(&str, &[&str])] = &[
-    // The offline walk judges what the volume left on the device.
-    ("keepfs-fs", &["keepfs-audit"]),
+    // The offline walk judges what an engine left on the device.
+    ("keepfs-store", &["keepfs-check"]),
+    ("keepfs-fs", &["keepfs-check"]),
 ];
 
 const BELOW_THE_PRODUCT: &[&str] = &[
     "keepfs-format",
     "keepfs-codes",
     "keepfs-media",
-    "keepfs-audit",
+    "keepfs-check",
     "keepfs-store",
     "keepfs-vfs",
     "keepfs-fs",
@@ -55,7 +57,8 @@ const BELOW_THE_LAB: &[&str] = &[
     "keepfs-format",
     "keepfs-codes",
     "keepfs-media",
-    "keepfs-audit",
+    "keepfs-digest",
+    "keepfs-check",
     "keepfs-store",
     "keepfs-vfs",
     "keepfs-fs",

@@ -1,7 +1,7 @@
 //! Bad sectors and bad memory under staged data: one page is lost and told, everything else goes on (S-7.6, S-9.4, S-14.6).
 
 use super::{Seen, find, make, options};
-use keepfs_audit::{Finding, Options, walk};
+use keepfs_check::{Finding, Options, walk};
 use keepfs_format::Space;
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::image::Image;

@@ -2,7 +2,7 @@
 //! in each one behind it, and contradicts nothing (S-4.8, S-15.17; R-9).
 
 use super::{Seen, find, make, options, write};
-use keepfs_audit::{Finding, Options, walk};
+use keepfs_check::{Finding, Options, walk};
 use keepfs_format::MetaId;
 use keepfs_fs::{FormatOptions, Part, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::sim::SimDevice;

@@ -26,7 +26,7 @@ mod space;
 mod sparse;
 mod threads;
 
-use keepfs_audit::{Image, Options, walk};
+use keepfs_check::{Image, Options, walk};
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Device, PageNo};

@@ -1,7 +1,7 @@
 //! A device that refuses to write file data (S-7.6, X-4.3): other pages, else EIO, else a lost page.
 
 use super::{Seen, find, make, options};
-use keepfs_audit::{Finding, Options, walk};
+use keepfs_check::{Finding, Options, walk};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::sim::{Entry, Event, Faults, SimDevice, When};
 use keepfs_media::{Class, PageNo};

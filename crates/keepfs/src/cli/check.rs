@@ -9,7 +9,7 @@ use super::repair;
 use super::unmount::patiently;
 use super::visible::say;
 use super::{Outcome, damage};
-use keepfs_audit::{Counts, Finding, Options, Report, walk, whose};
+use keepfs_check::{Counts, Finding, Options, Report, walk, whose};
 use keepfs_format::PAGE;
 use keepfs_media::DeviceError;
 use serde::Serialize;

@@ -8,7 +8,7 @@ use super::unmount::patiently;
 use super::visible::{say, warn_of};
 use super::{Outcome, exposed};
 use keepfs::{CreateOptions, Pool};
-use keepfs_audit::read::View;
+use keepfs_check::read::View;
 use serde_json::json;
 
 /// Makes a pool and says what it became.

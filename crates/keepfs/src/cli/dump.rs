@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::image::DeviceImage;
 use super::unmount::patiently;
 use super::visible::say;
-use keepfs_audit::read::{MapView, ReadError, View};
+use keepfs_check::read::{MapView, ReadError, View};
 use keepfs_format::{MetaId, Space};
 use serde::Serialize;
 use serde_json::{Value, json};

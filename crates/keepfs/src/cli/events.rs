@@ -10,7 +10,7 @@ use super::registry;
 use super::unmount::patiently;
 use super::visible::warn_of;
 use super::{Outcome, figures, namesake, times, visible};
-use keepfs_audit::read::View;
+use keepfs_check::read::View;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

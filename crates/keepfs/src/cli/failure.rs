@@ -1,7 +1,7 @@
 //! Why a command failed: one sentence for the user, one exit code for scripts.
 
 use super::visible::warn_of;
-use keepfs_audit::read::ReadError;
+use keepfs_check::read::ReadError;
 use keepfs_fuse::FuseError;
 use keepfs_media::DeviceError;
 use std::path::{Path, PathBuf};

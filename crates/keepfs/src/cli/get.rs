@@ -9,7 +9,7 @@ use super::visible::one_line;
 use super::{Outcome, figures, history, mmp};
 use clap::{Args as Fields, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use keepfs_audit::read::View;
+use keepfs_check::read::View;
 use keepfs_store::Pool;
 use serde_json::json;
 use std::path::{Path, PathBuf};

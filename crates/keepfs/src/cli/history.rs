@@ -8,8 +8,8 @@ use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::unserved::Unserved;
 use super::visible;
-use keepfs_audit::read::View;
-use keepfs_audit::{Image, history as offline};
+use keepfs_check::read::View;
+use keepfs_check::{Image, history as offline};
 use keepfs_format::MetaId;
 use keepfs_format::history::{Event, Lasting, REPAIR, is_lost as is_lost_by};
 use keepfs_fs::{Named, Volume};
@@ -173,7 +173,7 @@ fn now_or_once(path: String, is_there: bool) -> (String, String) {
 /// A file in words: its path now, or the one that it had, and the number of its inode.
 pub fn whose(inode: u64, path: &str, was: &str) -> String {
     match (path, was) {
-        (_, "") => keepfs_audit::whose(inode, path),
+        (_, "") => keepfs_check::whose(inode, path),
         (_, was) => format!("inode {inode}, which was {was}"),
     }
 }
@@ -184,7 +184,7 @@ impl Noticed {
         let files = self.files.iter();
         // The text may have lines, a name must not.
         let seen = |file: &Concerned| visible::one_line(&whose(file.inode, &file.path, &file.was)).into_owned();
-        keepfs_audit::about(files.map(seen).collect(), &self.text)
+        keepfs_check::about(files.map(seen).collect(), &self.text)
     }
 
     /// Whether what was done leaves something lost.

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use keepfs::OpenOptions;
-use keepfs_audit::Image;
+use keepfs_check::Image;
 use keepfs_format::PAGE;
 use keepfs_media::file::{FileDevice, FileOptions, Handed, OpenMode};
 use keepfs_media::{Class, Device, PageNo, signature};

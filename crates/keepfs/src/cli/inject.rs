@@ -18,7 +18,7 @@ use super::visible::say;
 use super::{control, image, set};
 use args::{Device, Kind, Logic, Place, Scribble, What, Whose, Wild};
 use keepfs::{OpenOptions, Pool};
-use keepfs_audit::read::View;
+use keepfs_check::read::View;
 use keepfs_format::PAGE;
 use keepfs_format::superblock::INCOMPAT_TEST;
 use memory::Arena;

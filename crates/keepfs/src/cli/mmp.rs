@@ -1,6 +1,6 @@
 //! What a pool that is not mounted here says of other machines (S-2.12).
 
-use keepfs_audit::Image;
+use keepfs_check::Image;
 use keepfs_format::PAGE;
 use keepfs_store::Pool;
 use keepfs_store::mmp::{block, owner};

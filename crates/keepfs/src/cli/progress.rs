@@ -2,7 +2,7 @@
 
 use super::image::DeviceImage;
 use indicatif::{ProgressBar, ProgressStyle};
-use keepfs_audit::Image;
+use keepfs_check::Image;
 use std::io::IsTerminal;
 use std::sync::mpsc;
 use std::thread;

@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::image::DeviceImage;
 use super::progress::watched;
 use super::unmount::patiently;
-use keepfs_audit::read::{DIRECTORY, DirEntry, Part, View};
+use keepfs_check::read::{DIRECTORY, DirEntry, Part, View};
 use keepfs_format::PAGE;
 use keepfs_format::inode::Inode;
 use place::{Made, Place};

@@ -3,7 +3,7 @@
 
 use super::bed::{Bed, done, keepfs, run};
 use super::damage::PAGE;
-use keepfs_audit::read::View;
+use keepfs_check::read::View;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -81,12 +81,12 @@ fn planted(image: &Vec<u8>) -> Vec<Planted> {
         }
         let mut content = vec![0; inode.size.get() as usize];
         view.each_page(ino, &mut |index, part| match part {
-            keepfs_audit::read::Part::Data(page) => {
+            keepfs_check::read::Part::Data(page) => {
                 let at = index as usize * PAGE as usize;
                 let end = content.len().min(at + PAGE as usize);
                 content[at..end].copy_from_slice(&page[..end - at]);
             }
-            keepfs_audit::read::Part::Bad(_) => panic!("the pool is whole"),
+            keepfs_check::read::Part::Bad(_) => panic!("the pool is whole"),
         });
         let needs = view.needs(ino);
         let place = |id: &keepfs_format::MetaId| view.lookup(*id).map(|entry| [entry.first, entry.second]);

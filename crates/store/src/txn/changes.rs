@@ -6,7 +6,7 @@ use crate::error::{Error, Stop};
 use crate::events::Done;
 use crate::redo;
 use crate::undo::Undo;
-use keepfs_audit::digest::{Change, Nature};
+use keepfs_digest::{Change, Nature};
 use smallvec::SmallVec;
 
 /// Changes that are listed without asking for memory.

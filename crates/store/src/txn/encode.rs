@@ -5,7 +5,7 @@ use crate::error::{Error, Stop};
 use crate::events::Done;
 use crate::oplog::Draft;
 use crate::redo;
-use keepfs_audit::digest::{Change, Nature};
+use keepfs_digest::{Change, Nature};
 use keepfs_format::plog::{self, Record};
 use smallvec::SmallVec;
 

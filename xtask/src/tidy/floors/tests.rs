@@ -14,15 +14,15 @@ fn workspace(name: &str, dependencies: &[(&str, Option<&str>)]) -> Value {
 
 #[test]
 fn imports_that_go_down_are_fine() {
-    let downward = workspace("keepfs-store", &[("keepfs-format", None), ("keepfs-audit", None)]);
+    let downward = workspace("keepfs-store", &[("keepfs-format", None), ("keepfs-digest", None)]);
     assert_eq!(check(&downward), Ok(vec![]));
 }
 
 #[test]
 fn an_import_that_goes_up_is_found() {
-    let upward = workspace("keepfs-audit", &[("keepfs-format", None), ("keepfs-store", None)]);
+    let upward = workspace("keepfs-check", &[("keepfs-format", None), ("keepfs-store", None)]);
     let expected = Finding::Import {
-        from: "keepfs-audit".into(),
+        from: "keepfs-check".into(),
         to: "keepfs-store".into(),
         dev: false,
     };
@@ -43,16 +43,16 @@ fn a_test_that_imports_upward_is_found() {
 #[test]
 fn a_test_may_import_what_its_table_says_and_the_code_may_not() {
     assert_eq!(
-        check(&workspace("keepfs-fs", &[("keepfs-audit", Some("dev"))])),
+        check(&workspace("keepfs-fs", &[("keepfs-check", Some("dev"))])),
         Ok(vec![])
     );
     let expected = Finding::Import {
         from: "keepfs-fs".into(),
-        to: "keepfs-audit".into(),
+        to: "keepfs-check".into(),
         dev: false,
     };
     assert_eq!(
-        check(&workspace("keepfs-fs", &[("keepfs-audit", None)])),
+        check(&workspace("keepfs-fs", &[("keepfs-check", None)])),
         Ok(vec![expected])
     );
 }

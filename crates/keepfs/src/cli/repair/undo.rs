@@ -2,9 +2,9 @@
 
 use super::super::failure::Failure;
 use super::super::image::DeviceImage;
-use keepfs_audit::Image;
-use keepfs_audit::mend::Plan;
-use keepfs_audit::read::superblock_of;
+use keepfs_check::Image;
+use keepfs_check::mend::Plan;
+use keepfs_check::read::superblock_of;
 use keepfs_codes::crc64;
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{PAGE, PoolId};

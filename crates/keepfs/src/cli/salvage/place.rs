@@ -2,7 +2,7 @@
 //! symbolic link is ever followed.
 
 use super::super::failure::Failure;
-use keepfs_audit::read::Xattr;
+use keepfs_check::read::Xattr;
 use keepfs_format::inode::Inode;
 use rustix::fs::{self, AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;

@@ -125,7 +125,7 @@ impl<'t> Frame<'t> {
         Some(match () {
             () if of(&["keepfs_media::"]) => Part::Device,
             () if of(&["keepfs_store::", "keepfs_codes::", "keepfs_format::"]) => Part::Door,
-            () if of(&["keepfs_fs::", "keepfs_vfs::", "keepfs_audit::"]) => Part::Fs,
+            () if of(&["keepfs_fs::", "keepfs_vfs::", "keepfs_digest::"]) => Part::Fs,
             () if of(&[
                 "keepfs_fuse::dispatch::",
                 "keepfs_fuse::reply::",
