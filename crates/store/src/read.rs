@@ -17,8 +17,8 @@ use keepfs_format::inode;
 use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE};
 
-/// How often a line is mended before its reader gives up: somebody scribbles faster than that.
-pub(crate) const TRIES: u32 = 3;
+/// How often a frame is mended that is damaged anew each time before it is read (S-15.14).
+pub(crate) const TRIES: u32 = 16;
 
 /// What a caller expects of a metablock; the door refuses another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,13 +107,13 @@ impl Store {
             if let Ok(right) = look() {
                 return Ok(right);
             }
-            if is_mended && tried % TRIES != 0 {
+            if is_mended && tried < TRIES {
                 continue;
             }
             if let Some(error) = self.beyond_repair(pin, id) {
                 return Err(error);
             }
-            if tried > TRIES * TRIES {
+            if tried >= TRIES {
                 break;
             }
         }

@@ -18,7 +18,7 @@ const PAGES: u64 = 1024;
 const COMMITS: usize = 10;
 const LOOKS: usize = 40;
 /// Orders that are searched.
-const ORDERS: u64 = 100;
+const ORDERS: u64 = 1200;
 /// A page entry of a node that is read and written, far from its header.
 const PLACE: usize = 1500;
 
