@@ -49,8 +49,6 @@ pub struct State {
     pub dirty: u64,
     /// Its content is being written by a checkpoint whose superblock is not durable yet.
     pub in_flight: bool,
-    /// Persistence dirty up to this transaction: its redo must be in the plog before the frame may go.
-    pub redo: u64,
 }
 
 /// What the cache knows of one frame, on a cache line of its own.
@@ -81,7 +79,6 @@ impl Slot {
             state: Mutex::new(State {
                 dirty: 0,
                 in_flight: false,
-                redo: 0,
             }),
         }
     }
@@ -218,7 +215,6 @@ impl Cache {
         *state = State {
             dirty: 0,
             in_flight: false,
-            redo: 0,
         };
     }
 
@@ -230,9 +226,9 @@ impl Cache {
         self.free.lock().push(frame);
     }
 
-    /// A frame to fill: a free one, or the next cold one (decision 0673) that is clean, with all redo up to `logged`; then
-    /// with the metablock that it held, whose bytes are still there.
-    pub fn take(&self, logged: u64) -> Option<(FrameNo, Option<MetaId>)> {
+    /// A frame to fill: a free one, or the next cold one (decision 0673) that is clean, as a checkpoint in force has all of it;
+    /// then with the metablock that it held, whose bytes are still there.
+    pub fn take(&self) -> Option<(FrameNo, Option<MetaId>)> {
         if let Some(frame) = self.free.lock().pop() {
             return Some((frame, None));
         }
@@ -246,7 +242,7 @@ impl Cache {
             if self.slots[frame as usize].heat.lower(by) {
                 continue;
             }
-            if let Some(id) = self.try_evict(frame, logged) {
+            if let Some(id) = self.try_evict(frame) {
                 self.evictions.fetch_add(1, Ordering::Relaxed);
                 return Some((frame, Some(id)));
             }
@@ -254,7 +250,7 @@ impl Cache {
         None
     }
 
-    fn try_evict(&self, frame: FrameNo, logged: u64) -> Option<MetaId> {
+    fn try_evict(&self, frame: FrameNo) -> Option<MetaId> {
         let slot = &self.slots[frame as usize];
         let id = slot.id();
         if id.0 == 0 || slot.pins.load(Ordering::Acquire) != 0 {
@@ -265,7 +261,7 @@ impl Cache {
             return None;
         }
         let state = *slot.state.lock();
-        if state.dirty != 0 || state.in_flight || state.redo > logged {
+        if state.dirty != 0 || state.in_flight {
             return None;
         }
         index.remove(&id);
@@ -297,9 +293,9 @@ impl Cache {
     }
 
     /// Drops everything that is not pinned or dirty, telling `dropped` of each before it is free; for tests of fetching.
-    pub fn shrink(&self, logged: u64, dropped: impl Fn(FrameNo, MetaId)) {
+    pub fn shrink(&self, dropped: impl Fn(FrameNo, MetaId)) {
         for frame in 0..self.slots.len() as u32 {
-            if let Some(id) = self.try_evict(frame, logged) {
+            if let Some(id) = self.try_evict(frame) {
                 dropped(frame, id);
                 self.free.lock().push(frame);
             }

@@ -292,7 +292,7 @@ impl Store {
 
     /// A frame that nobody uses any more, if there is one.
     fn evict(&self) -> Option<FrameNo> {
-        let (frame, held) = self.cache.take(u64::MAX)?;
+        let (frame, held) = self.cache.take()?;
         match held {
             Some(id) => self.look_at_evicted(frame, id),
             None => self.arena.about_to_use(frame),

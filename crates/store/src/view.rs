@@ -141,7 +141,7 @@ impl Store {
 
     /// Drops every clean frame nobody uses; for tests of fetching.
     pub fn drop_clean_frames(&self) {
-        self.cache.shrink(u64::MAX, |frame, id| self.look_at_evicted(frame, id));
+        self.cache.shrink(|frame, id| self.look_at_evicted(frame, id));
     }
 
     /// Pages: in the pool, free, promised, kept for checkpoints.

@@ -84,10 +84,6 @@ impl Txn<'_> {
             }
             self.store.numbers(space).freed(seq, number);
         }
-        for t in self.touched.iter().filter(|t| t.written) {
-            let mut state = t.pin.slot().state.lock();
-            state.redo = state.redo.max(seq);
-        }
         for t in self.touched.extract_if(.., |t| t.dies()) {
             self.store.deaths.insert(t.r.id, t.birth.generation);
             self.store.cache.remove(t.r.id, t.pin);
