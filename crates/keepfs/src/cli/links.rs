@@ -2,12 +2,14 @@
 //! it by: manual pages, completion scripts.
 
 mod kit;
+mod root;
 
 use super::Outcome;
 use super::args::InstallLinks;
 use super::failure::Failure;
-use super::replace::{is_masked, replace};
+use super::replace::{is_masked, is_null, replace};
 use super::visible::say;
+use root::{Folder, Root};
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -22,44 +24,32 @@ const NAMES: [&str; 5] = [
     "mount.fuseblk.keepfs",
 ];
 
-/// Makes the links and the files, or takes them away.
+/// Makes the links and the files, or takes them away. All of them are looked at before one changes: a refusal leaves nothing half
+/// done but folders.
 pub fn run(args: &InstallLinks) -> Outcome {
     let me = match &args.program {
         Some(program) => program.clone(),
         None => std::env::current_exe().map_err(Failure::io("find", Path::new("/proc/self/exe")))?,
     };
-    let below = |path: &Path| match &args.root {
-        Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
-        None => path.to_owned(),
-    };
-    let links = below(&links_folder(args));
-    // All of them are looked at before one changes: a refusal leaves nothing half done.
-    for name in NAMES {
-        is_ours(&links.join(name), &me)?;
+    if let (Some(root), false) = (&args.root, args.remove) {
+        fs::create_dir_all(root).map_err(Failure::io("make the directory", root))?;
     }
+    let root = Root::open(args.root.as_deref())?;
+    let folder = links_folder(args);
+    let links = NAMES.map(|name| (folder.join(name), Part::Link(&me)));
     let files = match args.folder {
         Some(_) => Vec::new(),
         None => kit::files(&args.prefix, &me),
     };
-    if args.remove {
-        NAMES.iter().try_for_each(|name| remove(&links.join(name)))?;
-        return files.iter().try_for_each(|file| remove(&below(&file.path))).map(|()| 0);
+    let files = files.iter().map(|file| (file.path.clone(), Part::File(file)));
+    let mut places = Vec::new();
+    for (path, part) in links.into_iter().chain(files) {
+        places.extend(Place::find(&root, &path, part, !args.remove)?);
     }
-    fs::create_dir_all(&links).map_err(Failure::io("make the directory", &links))?;
-    for name in NAMES {
-        let link = links.join(name);
-        remove(&link)?;
-        symlink(&me, &link).map_err(Failure::io("make the link", &link))?;
-        say!("{} -> {}", link.display(), me.display());
-    }
-    for file in files {
-        let path = below(&file.path);
-        match is_masked(&path) {
-            true => say!("{} is a link to /dev/null and stays one", path.display()),
-            false => {
-                write(&path, &file)?;
-                say!("{}", path.display());
-            }
+    for place in &places {
+        match args.remove {
+            true => place.remove()?,
+            false => place.make()?,
         }
     }
     Ok(0)
@@ -74,35 +64,77 @@ fn links_folder(args: &InstallLinks) -> PathBuf {
     }
 }
 
-fn write(path: &Path, file: &kit::File) -> Result<(), Failure> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(Failure::io("make the directory", folder))?;
-    }
-    // Whatever the umask of who installs: a hook that others may write is not run.
-    let mode = if file.is_program { 0o755 } else { 0o644 };
-    replace(path, &file.text, mode).map_err(Failure::io("write", path))
+/// What an installation consists of.
+#[derive(Clone, Copy)]
+enum Part<'a> {
+    /// A link to the program.
+    Link(&'a Path),
+    File(&'a kit::File),
 }
 
-/// A link to another place where `keepfs` is or was is replaced. Errors: what is there is somebody else's.
-fn is_ours(link: &Path, me: &Path) -> Result<(), Failure> {
-    let foreign = |what: &str| {
-        let link = link.display();
-        Err(Failure::Other(format!(
-            "{link} is {what} and not of Keepfs; move it away first"
-        )))
-    };
-    match fs::read_link(link) {
-        Ok(target) if target == me || target.file_name() == Some("keepfs".as_ref()) => Ok(()),
-        Ok(target) => foreign(&format!("a link to {}", target.display())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => foreign("no link"),
-        Err(error) => Err(Failure::io("look at", link)(error)),
-    }
+/// Where a part goes.
+struct Place<'a> {
+    folder: Folder,
+    name: String,
+    part: Part<'a>,
 }
 
-fn remove(path: &Path) -> Result<(), Failure> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::io("remove", path)(error)),
-        _ => Ok(()),
+impl Place<'_> {
+    /// `None`: its folder is not there, and is not to be made. Errors: what is there is somebody else's, or nothing can be made there.
+    fn find<'a>(root: &Root, path: &Path, part: Part<'a>, make: bool) -> Result<Option<Place<'a>>, Failure> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(None);
+        };
+        let Some(folder) = root.folder(parent, make)? else {
+            return Ok(None);
+        };
+        let name = name.to_string_lossy().into_owned();
+        let is_ours = |target: &Path| match part {
+            Part::Link(me) => target == me || target.file_name() == Some("keepfs".as_ref()),
+            Part::File(_) => is_null(target),
+        };
+        let foreign = match (part, folder.foreign(&name, is_ours)?) {
+            // A file where a link should be is not ours, whatever stands in it.
+            (Part::Link(_), None) if folder.at(&name).symlink_metadata().is_ok_and(|found| found.is_file()) => {
+                Some("no link".into())
+            }
+            (_, foreign) => foreign,
+        };
+        if let Some(what) = foreign {
+            return Err(Failure::Other(format!(
+                "{} is {what} and not of Keepfs; move it away first",
+                folder.shown(&name).display()
+            )));
+        }
+        folder.is_writable()?;
+        Ok(Some(Place { folder, name, part }))
+    }
+
+    fn make(&self) -> Result<(), Failure> {
+        let (at, shown) = (self.folder.at(&self.name), self.folder.shown(&self.name));
+        match self.part {
+            Part::Link(me) => {
+                self.remove()?;
+                symlink(me, &at).map_err(Failure::io("make the link", &shown))?;
+                say!("{} -> {}", shown.display(), me.display());
+            }
+            Part::File(_) if is_masked(&at) => say!("{} is a link to /dev/null and stays one", shown.display()),
+            Part::File(file) => {
+                // Whatever the umask of who installs: a hook that others may write is not run.
+                let mode = if file.is_program { 0o755 } else { 0o644 };
+                replace(&at, &file.text, mode).map_err(Failure::io("write", &shown))?;
+                say!("{}", shown.display());
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self) -> Result<(), Failure> {
+        match fs::remove_file(self.folder.at(&self.name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Failure::io("remove", &self.folder.shown(&self.name))(error))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -20,7 +20,12 @@ pub fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
 
 /// Whether somebody has taken `path` away by a link to nothing, as systemctl(1) masks a unit.
 pub fn is_masked(path: &Path) -> bool {
-    fs::read_link(path).is_ok_and(|target| target == Path::new("/dev/null"))
+    fs::read_link(path).is_ok_and(|target| is_null(&target))
+}
+
+/// Whether a link to `target` masks.
+pub fn is_null(target: &Path) -> bool {
+    target == Path::new("/dev/null")
 }
 
 /// Not a name that anybody looks for: the textfile collector of node_exporter reads what ends with `.prom`, man(1) what ends with a number.

@@ -141,13 +141,10 @@ fn links_of_somebody_else_stay_and_nothing_is_done_by_halves() {
 #[test]
 fn what_is_masked_stays_masked() {
     let bed = Bed::empty();
-    let (root, nothing) = (bed.path("root"), bed.path("nothing"));
+    let root = bed.path("root");
     let folder = root.join("usr/lib/systemd/system");
     fs::create_dir_all(&folder).unwrap();
-    fs::write(&nothing, "").unwrap();
-    fs::set_permissions(&nothing, fs::Permissions::from_mode(0o666)).unwrap();
     symlink("/dev/null", folder.join("keepfs-hooks.service")).unwrap();
-    symlink(&nothing, folder.join("keepfs-metrics.service")).unwrap();
     let before = fs::metadata("/dev/null").unwrap().permissions();
     let said = done(&mut install(&root, &["--program", "/opt/keepfs", "--prefix", "/usr"]));
     assert!(
@@ -157,13 +154,68 @@ fn what_is_masked_stays_masked() {
     let masked = fs::read_link(folder.join("keepfs-hooks.service")).unwrap();
     assert_eq!(masked, Path::new("/dev/null"));
     assert_eq!(fs::metadata("/dev/null").unwrap().permissions(), before);
-    assert!(
-        fs::symlink_metadata(folder.join("keepfs-metrics.service"))
-            .unwrap()
-            .is_file()
-    );
-    assert_eq!(fs::read(&nothing).unwrap(), b"");
-    assert_eq!(fs::metadata(&nothing).unwrap().permissions().mode() & 0o777, 0o666);
+}
+
+/// Whatever is there under a name that an installation needs: it stays as it is, and nothing else is made or removed.
+#[test]
+fn files_of_somebody_else_stay_and_nothing_is_done_by_halves() {
+    let bed = Bed::empty();
+    let (root, outside) = (bed.path("root"), bed.path("outside"));
+    let page = root.join("usr/share/man/man8/keepfs.8");
+    let text = "a text of somebody else";
+    let cases: [(&str, &dyn Fn()); 5] = [
+        ("a file", &|| fs::write(&page, text).unwrap()),
+        ("a link to", &|| symlink(&outside, &page).unwrap()),
+        ("no file", &|| fs::create_dir(&page).unwrap()),
+        ("no file", &|| {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mknodat(rustix::fs::CWD, &page, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        }),
+        ("a file", &|| fs::hard_link(&outside, &page).unwrap()),
+    ];
+    for (what, put) in cases {
+        fs::create_dir_all(page.parent().unwrap()).unwrap();
+        fs::write(&outside, text).unwrap();
+        put();
+        for more in [&[][..], &["--remove"]] {
+            let words = [&["--program", "/opt/keepfs", "--prefix", "/usr"], more].concat();
+            let (code, said) = fails(&mut install(&root, &words));
+            assert!(code == 1 && said.contains(&format!("keepfs.8 is {what}")), "{said}");
+        }
+        assert_eq!(fs::read_to_string(&outside).unwrap(), text);
+        let left = match what {
+            "no file" if page.is_dir() => 0,
+            _ => 1,
+        };
+        assert_eq!(below(&root).len(), left, "{what}");
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
+
+/// A root is where links of an installation end, too: what they lead to outside is no part of it.
+#[test]
+fn an_installation_stays_below_its_root() {
+    let bed = Bed::empty();
+    let (root, outside) = (bed.path("root"), bed.path("outside"));
+    fs::create_dir_all(&outside).unwrap();
+    fs::create_dir_all(&root).unwrap();
+    // As it will be there: an absolute link of the root leads below it.
+    fs::create_dir_all(root.join(outside.strip_prefix("/").unwrap())).unwrap();
+    symlink(&outside, root.join("sbin")).unwrap();
+    symlink("../../../../../../../../../../..", root.join("up")).unwrap();
+    for prefix in ["/usr/local", "/../../usr/local", "/up/usr/local"] {
+        let words = ["--program", "/opt/keepfs", "--prefix", prefix];
+        done(&mut install(&root, &words));
+        assert_eq!(below(&outside), Vec::<PathBuf>::new());
+        let made = root.join(outside.strip_prefix("/").unwrap());
+        assert_eq!(below(&made).len(), 5);
+        assert!(root.join("usr/local/share/man/man8/keepfs.8").exists());
+        symlink("/opt/keepfs", outside.join("mount.keepfs")).unwrap();
+        done(&mut install(&root, &[&words[..], &["--remove"]].concat()));
+        assert_eq!(below(&outside).len(), 1, "it is not of this installation");
+        fs::remove_file(outside.join("mount.keepfs")).unwrap();
+        assert_eq!(below(&made), Vec::<PathBuf>::new());
+    }
 }
 
 /// systemd(1) itself knows each setting of the units.
