@@ -8,13 +8,13 @@ use keepfs_check::{Options, walk};
 use keepfs_codes::Protection;
 use keepfs_format::PoolId;
 use keepfs_fs::{FormatOptions, ScrubState, StoreOptions, Volume, VolumeOptions, Wish};
-use keepfs_media::image::Image;
-use keepfs_media::sim::SimDevice;
 use keepfs_media::{Device, PageNo};
 use keepfs_store::Guard;
-use keepfs_vfs::model::Model;
-use keepfs_vfs::ops::{Mode, Op, Outcome, Session, Who, parse_all};
-use keepfs_vfs::tree::{Snapshot, diff, snapshot};
+use keepfs_testkit::image::Image;
+use keepfs_testkit::model::Model;
+use keepfs_testkit::ops::{Mode, Op, Outcome, Session, Who, parse_all};
+use keepfs_testkit::sim::SimDevice;
+use keepfs_testkit::tree::{Snapshot, diff, snapshot};
 use keepfs_vfs::{Errno, Time, Vfs};
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ impl Step {
 
     /// Whether it is more than one transaction, so that a part of one that failed may be done.
     fn is_in_parts(&self) -> bool {
-        use keepfs_vfs::ops::Verb;
+        use keepfs_testkit::ops::Verb;
         let parts = [
             Verb::Write,
             Verb::Append,

@@ -106,7 +106,7 @@ fn a_trim_discards_what_is_nobodys() {
     let base = seed.setting.fresh().expect("a pool");
     let history = keepfs_lab::crash::history::run(&seed.setting, &base, &seed.steps).expect("a history");
     let discards = history.recording.log.iter();
-    let discards = discards.filter(|entry| matches!(entry.event, keepfs_media::sim::Event::Discard { .. }));
+    let discards = discards.filter(|entry| matches!(entry.event, keepfs_testkit::sim::Event::Discard { .. }));
     assert!(discards.count() >= 3, "too few discards");
     judge([seed], Depth::USUAL);
 }
@@ -142,8 +142,8 @@ fn a_failed_flush_costs_what_was_not_answered() {
     let history = keepfs_lab::crash::history::run(&seed.setting, &base, &seed.steps).expect("a history");
     for step in [6, 11] {
         let of_step = history.recording.log.iter().filter(|entry| entry.tag == step);
-        let class = |entry: &keepfs_media::sim::Entry| match entry.event {
-            keepfs_media::sim::Event::Write { class, .. } => Some(class),
+        let class = |entry: &keepfs_testkit::sim::Entry| match entry.event {
+            keepfs_testkit::sim::Event::Write { class, .. } => Some(class),
             _ => None,
         };
         let superblocks = of_step.filter(|entry| class(entry) == Some(keepfs_media::Class::Superblock));

@@ -6,9 +6,9 @@ use keepfs_format::{IntoBytes, MetaId, Space};
 use keepfs_lab::crash::setting::LabClock;
 use keepfs_lab::hostile::anatomy::{Anatomy, Edit, Place};
 use keepfs_lab::hostile::base;
-use keepfs_media::image::Image;
-use keepfs_media::sim::{Event, SimDevice};
 use keepfs_store::Error;
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::{Event, SimDevice};
 use keepfs_vfs::{Errno, Ino, SetAttr, Vfs};
 use std::sync::Arc;
 

@@ -4,11 +4,11 @@
 use keepfs_lab::crash::setting::LabClock;
 use keepfs_lab::crash::workload::Workloads;
 use keepfs_lab::crash::{Seed, Setting, history, judge};
-use keepfs_media::crash::Sweep;
-use keepfs_media::hook::{Hooked, Hooks};
-use keepfs_media::image::Image;
-use keepfs_media::sim::SimDevice;
 use keepfs_media::{Class, DeviceError, PageNo};
+use keepfs_testkit::crash::Sweep;
+use keepfs_testkit::hook::{Hooked, Hooks};
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::SimDevice;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -5,10 +5,10 @@
 
 use keepfs_check::{Image, Options, walk};
 use keepfs_fs::{AccessTimes, FormatOptions, Remains, StoreOptions, Volume, VolumeOptions};
-use keepfs_media::sim::SimDevice;
 use keepfs_media::{Device, PageNo};
-use keepfs_vfs::ops::{Generator, Profile, Session, Verb};
-use keepfs_vfs::tree::{Times, hash_tree};
+use keepfs_testkit::ops::{Generator, Profile, Session, Verb};
+use keepfs_testkit::sim::SimDevice;
+use keepfs_testkit::tree::{Times, hash_tree};
 use keepfs_vfs::{Time, Vfs};
 use std::collections::BTreeMap;
 use std::fs::File;

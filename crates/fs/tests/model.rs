@@ -6,9 +6,9 @@
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
-use keepfs_vfs::model::Model;
-use keepfs_vfs::ops::{Generator, Op, Profile, Session, Verb, print_all, shrink};
-use keepfs_vfs::tree::{Snapshot, Times, diff, snapshot_with};
+use keepfs_testkit::model::Model;
+use keepfs_testkit::ops::{Generator, Op, Profile, Session, Verb, print_all, shrink};
+use keepfs_testkit::tree::{Snapshot, Times, diff, snapshot_with};
 use keepfs_vfs::{Time, Vfs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

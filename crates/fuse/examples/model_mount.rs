@@ -1,7 +1,7 @@
 //! Mounts the in-memory oracle: `model_mount DIR [writeback|writethrough|direct] [anchor]`. For trying the front end alone.
 
 use keepfs_fuse::{CacheMode, MountConfig, anchor::LoopAnchor, mount};
-use keepfs_vfs::model::Model;
+use keepfs_testkit::model::Model;
 use std::sync::Arc;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

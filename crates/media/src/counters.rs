@@ -107,7 +107,7 @@ impl Sub for Counters {
 
 /// The running counters inside a device.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub struct Meter {
     written: [Pair; Class::ALL.len()],
     read: Pair,
     flushes: AtomicU64,
@@ -135,23 +135,28 @@ impl Pair {
 }
 
 impl Meter {
-    pub(crate) fn write(&self, class: Class, bytes: usize) {
+    /// A write of so many bytes.
+    pub fn write(&self, class: Class, bytes: usize) {
         self.written[class as usize].add(bytes as u64);
     }
 
-    pub(crate) fn read(&self, bytes: usize) {
+    /// A read of so many bytes.
+    pub fn read(&self, bytes: usize) {
         self.read.add(bytes as u64);
     }
 
-    pub(crate) fn flush(&self) {
+    /// A flush.
+    pub fn flush(&self) {
         self.flushes.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn discard(&self, bytes: u64) {
+    /// A discard of so many bytes.
+    pub fn discard(&self, bytes: u64) {
         self.discarded.add(bytes);
     }
 
-    pub(crate) fn snapshot(&self) -> Counters {
+    /// What was counted so far.
+    pub fn snapshot(&self) -> Counters {
         Counters {
             written: std::array::from_fn(|i| self.written[i].get()),
             read: self.read.get(),

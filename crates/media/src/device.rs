@@ -1,6 +1,7 @@
 //! The device interface: whole pages, explicit flushes, an error instead of a panic.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::{Class, Counters, DeviceError, PAGE};
 
@@ -113,8 +114,57 @@ pub trait Device: Send + Sync {
     }
 }
 
+/// A shared device is one.
+impl<D: Device + ?Sized> Device for Arc<D> {
+    fn pages(&self) -> u64 {
+        (**self).pages()
+    }
+    fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        (**self).read(at, buf)
+    }
+    fn read_fresh(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        (**self).read_fresh(at, buf)
+    }
+    fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
+        (**self).write(at, data, class)
+    }
+    fn write_vectored(&self, at: PageNo, parts: &[&[u8]], class: Class) -> Result<(), DeviceError> {
+        (**self).write_vectored(at, parts, class)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        (**self).flush()
+    }
+    fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        (**self).discard(at, pages)
+    }
+    fn provide(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
+        (**self).provide(at, pages)
+    }
+    fn read_shared(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
+        (**self).read_shared(at, buf)
+    }
+    fn write_shared(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
+        (**self).write_shared(at, data, class)
+    }
+    fn forget(&self) {
+        (**self).forget();
+    }
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
+    fn read_only(&self) -> bool {
+        (**self).read_only()
+    }
+    fn begin_writing(&self) -> Result<(), DeviceError> {
+        (**self).begin_writing()
+    }
+}
+
 /// Checks that `bytes` from page `at` on are whole pages of a device of `pages` pages.
-pub(crate) fn check_span(pages: u64, at: PageNo, bytes: usize) -> Result<(), DeviceError> {
+pub fn check_span(pages: u64, at: PageNo, bytes: usize) -> Result<(), DeviceError> {
     if !bytes.is_multiple_of(PAGE) {
         return Err(DeviceError::NotWholePages { page: at, bytes });
     }
@@ -122,7 +172,7 @@ pub(crate) fn check_span(pages: u64, at: PageNo, bytes: usize) -> Result<(), Dev
 }
 
 /// Checks that `count` pages from `at` on lie in a device of `pages` pages.
-pub(crate) fn check_range(pages: u64, at: PageNo, count: u64) -> Result<(), DeviceError> {
+pub fn check_range(pages: u64, at: PageNo, count: u64) -> Result<(), DeviceError> {
     match at.0.checked_add(count) {
         Some(end) if end <= pages => Ok(()),
         _ => Err(DeviceError::OutOfRange { page: at, count, pages }),

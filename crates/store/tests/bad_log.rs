@@ -3,10 +3,10 @@
 
 use keepfs_format::Kind;
 use keepfs_media::PageNo;
-use keepfs_media::crash::Sweep;
-use keepfs_media::image::Image;
-use keepfs_media::sim::{Faults, Operation, SimDevice, When};
 use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
+use keepfs_testkit::crash::Sweep;
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::{Faults, Operation, SimDevice, When};
 use std::sync::Arc;
 
 /// Pages of the log.

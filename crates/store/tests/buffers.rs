@@ -2,9 +2,9 @@
 //! the write has completed, nothing counts as durable, and the pool is as it was at the sync before (X-4.4, S-13.9, C-3).
 
 use keepfs_format::Kind;
-use keepfs_media::sim::SimDevice;
 use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};
 use keepfs_store::{Equations, Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
+use keepfs_testkit::sim::SimDevice;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

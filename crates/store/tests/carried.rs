@@ -4,10 +4,10 @@ use keepfs_check::{Finding, Image as Walked, Options, walk};
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
-use keepfs_media::image::Image;
-use keepfs_media::sim::{Faults, SimDevice};
 use keepfs_media::{Device, PageNo};
 use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::{Faults, SimDevice};
 use std::sync::Arc;
 
 /// What ends the log of a page that is not what was written.

@@ -1,8 +1,8 @@
 //! Clauses of SPEC.md about recovery and checkpoints, one test each.
 
 use keepfs_format::Kind;
-use keepfs_media::sim::SimDevice;
 use keepfs_store::{Error, FormatOptions, Meaning, Purpose, Ref, Source, Store, StoreOptions};
+use keepfs_testkit::sim::SimDevice;
 use std::sync::Arc;
 
 fn options() -> StoreOptions {
@@ -65,7 +65,7 @@ fn recovery_can_be_cut_and_repeated() {
     assert!(writes > 0, "recovery wrote its checkpoint");
     for cut in 0..=writes {
         let again = Arc::new(SimDevice::over(crashed.clone()));
-        again.set_faults(keepfs_media::sim::Faults::none().gone_after(cut as u64));
+        again.set_faults(keepfs_testkit::sim::Faults::none().gone_after(cut as u64));
         drop(Store::open(again.clone(), &options()));
         let last = Arc::new(SimDevice::over(again.image()));
         let store = open(&last);

@@ -1,11 +1,11 @@
 //! What is written when beside a checkpoint: groups, flushes, the superblock (SPEC sections 8 and 10).
 
 use keepfs_format::Kind;
-use keepfs_media::hook::{Hooked, Hooks};
-use keepfs_media::image::Image;
-use keepfs_media::sim::{Event, Faults, SimDevice};
 use keepfs_media::{Class, Device, DeviceError};
 use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
+use keepfs_testkit::hook::{Hooked, Hooks};
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::{Event, Faults, SimDevice};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,10 +1,10 @@
 //! C-2: an fsync costs one flush, concurrent ones share it. Counted by the device.
 
 use keepfs_format::Kind;
-use keepfs_media::hook::{Hooked, Hooks};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, Device, DeviceError};
 use keepfs_store::{Error, FormatOptions, Meaning, Purpose, Ref, Store, StoreOptions, group_pages_max};
+use keepfs_testkit::hook::{Hooked, Hooks};
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Barrier};
 

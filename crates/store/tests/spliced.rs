@@ -1,9 +1,9 @@
 //! What one life of a pool wrote and lost is not found behind what the next one writes (SPEC S-8.3, S-9.5).
 
-use keepfs_media::image::Image;
-use keepfs_media::sim::{Event, SimDevice};
 use keepfs_media::{Class, PageNo};
 use keepfs_store::{Error, FormatOptions, Store, StoreOptions};
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::{Event, SimDevice};
 use std::sync::Arc;
 
 fn open(image: Image) -> (Arc<SimDevice>, Arc<Store>) {

@@ -3,9 +3,9 @@
 
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, Kind, PAGE};
-use keepfs_media::sim::SimDevice;
 use keepfs_media::{Class, Device, PageNo};
 use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
+use keepfs_testkit::sim::SimDevice;
 use std::sync::Arc;
 
 const PAGES: u64 = 4096;

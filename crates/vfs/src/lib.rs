@@ -1,19 +1,18 @@
 //! The seam between names-and-files and whoever calls them: the `Vfs` trait, its types and the errno table.
 //!
 //! Everything here is plain data. No type knows of FUSE, of the store or of a device, so the same trait is
-//! implemented by the engine (`keepfs-fs`), by the in-memory oracle ([`model`]) and by tests.
+//! implemented by the engine (`keepfs-fs`), by the in-memory oracle (`keepfs-testkit`) and by tests.
 //!
 //! Access rights are *not* checked here: through FUSE the kernel does it (`default_permissions`), in process the
 //! caller is the owner of the pool. What is checked here is what the kernel cannot know: the immutable and
 //! append-only flags, types, names, limits and space.
 
 mod errno;
-pub mod model;
-pub mod ops;
-pub mod tree;
+mod refusing;
 mod types;
 
 pub use errno::Errno;
+pub use refusing::Refusing;
 pub use types::*;
 
 /// What every operation returns.

@@ -2,10 +2,10 @@
 //! holds (SPEC section 16). The dying server does not notice: it goes on with its own device and its own memory, and tells so
 //! what would have become of what it was doing.
 
-use keepfs_media::hook::{Hooked, Hooks};
-use keepfs_media::sim::{Event, SimDevice};
 use keepfs_media::{Class, Device, DeviceError, PAGE, PageNo};
 use keepfs_store::Remains;
+use keepfs_testkit::hook::{Hooked, Hooks};
+use keepfs_testkit::sim::{Event, SimDevice};
 use parking_lot::Mutex;
 use rustix::fs::{MemfdFlags, SealFlags, SeekFrom};
 use std::io;

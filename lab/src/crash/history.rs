@@ -11,13 +11,13 @@ use super::pause::{PauseDevice, Stops};
 use super::setting::{LEVELS, LabClock, Setting};
 use super::step::Step;
 use keepfs_fs::Volume;
-use keepfs_media::crash::CrashPlan;
-use keepfs_media::image::Image;
-use keepfs_media::sim::{Event, Recording, SimDevice};
 use keepfs_store::{Protection, Settings};
+use keepfs_testkit::crash::CrashPlan;
+use keepfs_testkit::image::Image;
+use keepfs_testkit::ops::{Outcome, Session, Slots};
+use keepfs_testkit::sim::{Event, Recording, SimDevice};
+use keepfs_testkit::tree::{self, Times};
 use keepfs_vfs::Vfs;
-use keepfs_vfs::ops::{Outcome, Session, Slots};
-use keepfs_vfs::tree::{self, Times};
 use std::sync::Arc;
 
 /// What happened since the last power cut of the workload. Steps of this life count from 1; 0 is the opening of the pool.

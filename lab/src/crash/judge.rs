@@ -4,9 +4,9 @@ use super::history::{self, History};
 use super::setting::{LabClock, Setting, word_of};
 use super::trace::{self, Looked, Read};
 use keepfs_check::{Finding, Options, walk};
-use keepfs_media::image::Image;
-use keepfs_media::sim::SimDevice;
 use keepfs_media::{Device, PageNo};
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::SimDevice;
 use keepfs_vfs::{FileKind, Ino, Vfs};
 use std::sync::Arc;
 

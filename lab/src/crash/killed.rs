@@ -2,9 +2,9 @@
 //! writes anything itself (S-9.5).
 
 use super::setting::{LabClock, Setting};
-use keepfs_media::sim::{Event, SimDevice};
+use keepfs_testkit::ops::{Op, Outcome, Session};
+use keepfs_testkit::sim::{Event, SimDevice};
 use keepfs_vfs::Vfs;
-use keepfs_vfs::ops::{Op, Outcome, Session};
 use std::sync::Arc;
 
 /// What a server does before it is killed: its log has groups.

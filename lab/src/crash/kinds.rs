@@ -2,7 +2,7 @@
 //! broad workloads choose each.
 
 use super::step::StepKind;
-use keepfs_vfs::ops::{Rng, Verb};
+use keepfs_testkit::ops::{Rng, Verb};
 
 /// An operation that workloads are made for: verb, form ([`StepKind::Op`]), weight.
 pub type Kind = (Verb, &'static str, u64);

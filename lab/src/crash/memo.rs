@@ -6,7 +6,7 @@
 //! the pages that are not on the path.
 
 use super::trace::{Read, digest_at};
-use keepfs_media::image::Image;
+use keepfs_testkit::image::Image;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -1,8 +1,8 @@
 //! A device that can stop a checkpoint half-way, so that operations run beside it at a moment of our choice.
 
-use keepfs_media::hook::{Hooked, Hooks};
-use keepfs_media::sim::SimDevice;
 use keepfs_media::{Class, DeviceError, PageNo};
+use keepfs_testkit::hook::{Hooked, Hooks};
+use keepfs_testkit::sim::SimDevice;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

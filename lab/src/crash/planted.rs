@@ -9,7 +9,7 @@ use super::workload::directed;
 use super::{killed, schedule};
 use crate::scribble::{self, Fate};
 use keepfs_store::planted::{Bug, plant};
-use keepfs_vfs::ops::Rng;
+use keepfs_testkit::ops::Rng;
 use std::time::{Duration, Instant};
 
 /// Bits that are flipped before a bug of verification counts as not found.

@@ -9,13 +9,13 @@ use keepfs_format::bitmap;
 use keepfs_format::plog::Run;
 use keepfs_format::{Kind, PoolId};
 use keepfs_media::Class;
-use keepfs_media::image::{Image, Page};
-use keepfs_media::sim::{Event, Recording, SimDevice};
 use keepfs_store::{
     Abort, Error, FormatOptions, Guard, Meaning, Near, Pressure, Purpose, Ref, Reuse, Source, Stop, Store,
     StoreOptions, Txn,
 };
-use keepfs_vfs::ops::{Rng, pattern};
+use keepfs_testkit::image::{Image, Page};
+use keepfs_testkit::ops::{Rng, pattern};
+use keepfs_testkit::sim::{Event, Recording, SimDevice};
 use std::sync::Arc;
 
 /// Bytes that one transaction owns in the shared metablock.

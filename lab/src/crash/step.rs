@@ -1,8 +1,8 @@
 //! The steps of a workload: operations of users, and what the store does on its own.
 
 use keepfs_store::Protection;
+use keepfs_testkit::ops::{Op, Verb};
 use keepfs_vfs::FallocMode;
-use keepfs_vfs::ops::{Op, Verb};
 use std::fmt;
 use std::str::FromStr;
 

@@ -8,9 +8,9 @@ use super::setting::Setting;
 use super::states::{Count, States};
 use super::step::StepKind;
 use super::tally::Tally;
-use keepfs_media::crash::{CrashPlan, CrashPoint, CrashState, Sweep};
-use keepfs_media::image::Image;
-use keepfs_media::sim::{Event, PersistOrder};
+use keepfs_testkit::crash::{CrashPlan, CrashPoint, CrashState, Sweep};
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::{Event, PersistOrder};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Instant;
 

@@ -2,10 +2,10 @@
 //! of its tree and the walk of `audit` can depend on.
 
 use core::ops::Range;
-use keepfs_media::hook::{Hooked, Hooks, pages_of};
-use keepfs_media::image::{Image, Page};
-use keepfs_media::sim::SimDevice;
 use keepfs_media::{Class, Device, DeviceError, PageNo};
+use keepfs_testkit::hook::{Hooked, Hooks, pages_of};
+use keepfs_testkit::image::{Image, Page};
+use keepfs_testkit::sim::SimDevice;
 use parking_lot::Mutex;
 
 /// One read: which page, and the digest of what was there.

@@ -8,7 +8,7 @@ use super::seed::Seed;
 use super::setting::{LEVELS, Setting};
 use super::step::Step;
 use keepfs_store::{Guard, Protection};
-use keepfs_vfs::ops::{Generator, Profile, Rng, Verb, ace};
+use keepfs_testkit::ops::{Generator, Profile, Rng, Verb, ace};
 
 /// Makes workloads by number.
 pub struct Workloads {

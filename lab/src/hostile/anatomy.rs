@@ -7,7 +7,7 @@ use keepfs_format::plog::{self, FLAG_LAST, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::{self, Superblock, slot_page, slots_of};
 use keepfs_format::{FromBytes, IntoBytes, MetaId, PAGE, Space};
 use keepfs_media::PageNo;
-use keepfs_media::image::{Image, Page};
+use keepfs_testkit::image::{Image, Page};
 use std::collections::BTreeMap;
 
 /// The bytes of a page.

@@ -6,9 +6,9 @@ use super::sites::Sites;
 use crate::crash::Setting;
 use crate::crash::setting::LabClock;
 use keepfs_format::PAGE;
-use keepfs_media::image::Image;
-use keepfs_media::sim::SimDevice;
 use keepfs_store::{Guard, Protection};
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::SimDevice;
 use keepfs_vfs::{Errno, FallocMode, Ino, NewInode, RenameFlags, S_IFMT, SetAttr, Vfs, WriteHow, XattrHow};
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use super::sites::{Site, Sites};
 use super::tally::CONTROL;
 use core::fmt;
 use core::str::FromStr;
-use keepfs_media::image::Image;
+use keepfs_testkit::image::Image;
 
 /// One field changed.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -10,8 +10,8 @@ use keepfs_check::read::View;
 use keepfs_check::{Options, Severity, walk};
 use keepfs_format::PAGE;
 use keepfs_format::inode::PER_BLOCK;
-use keepfs_media::image::Image;
-use keepfs_media::sim::SimDevice;
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::SimDevice;
 use keepfs_vfs::{
     Errno, FallocMode, FileKind, Ino, OpenHow, RenameFlags, SeekWhence, SetAttr, Vfs, WriteHow, XattrHow,
 };

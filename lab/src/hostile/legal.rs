@@ -15,8 +15,8 @@ use keepfs_format::mmp::page_of;
 use keepfs_format::superblock::{RO_COMPAT_MMP, SLOTS, slot_page};
 use keepfs_format::{FromBytes, MetaId, Space};
 use keepfs_media::Class;
-use keepfs_media::image::Image;
-use keepfs_media::sim::{Event, Recording};
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::{Event, Recording};
 use std::collections::{BTreeMap, HashSet};
 
 /// INODES and NODES metablocks that are looked at: the images are small.

@@ -7,8 +7,8 @@
 use super::calls::Calls;
 use super::library::Library;
 use super::{Failure, Medium, mount};
+use keepfs_testkit::ops::Rng;
 use keepfs_vfs::Vfs;
-use keepfs_vfs::ops::Rng;
 use std::io::Result;
 use std::time::{Duration, Instant};
 

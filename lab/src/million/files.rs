@@ -4,7 +4,7 @@ use super::memory::Sampler;
 use super::order::Shuffled;
 use super::{Pool, Start, new_inode, tell};
 use keepfs_fs::Volume;
-use keepfs_vfs::ops::Rng;
+use keepfs_testkit::ops::Rng;
 use keepfs_vfs::{Errno, FileKind, Ino, RenameFlags, Vfs, WriteHow, XattrHow};
 
 /// What is done to a file.

@@ -6,7 +6,7 @@
 use super::memory::Sampler;
 use super::{Failure, Pool, new_inode};
 use crate::inproc::cpu_ns;
-use keepfs_vfs::ops::Rng;
+use keepfs_testkit::ops::Rng;
 use keepfs_vfs::{Errno, FileKind, Ino, Vfs};
 use std::time::Instant;
 

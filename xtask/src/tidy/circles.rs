@@ -40,7 +40,7 @@ const CIRCLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("keepfs", &["claim", "pool"]),
-    ("media", &["crash", "loops", "mounts", "sim"]),
+    ("media", &["loops", "mounts"]),
     (
         "store",
         &[
@@ -62,6 +62,7 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "txn",
         ],
     ),
+    ("testkit", &["crash", "sim"]),
 ];
 
 /// What needs what.
@@ -75,8 +76,9 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 fn check_with(tree: &Tree, listed: &[(&str, &[&str])]) -> Vec<Finding> {
     let mut code: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
     for (path, text) in tree.sources().filter(|(path, _)| !is_test(path)) {
-        let parts = path.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/"));
-        if let Some((package, file)) = parts {
+        let is_listed = path.starts_with("crates/") || path.starts_with("testkit/");
+        let parts = path.strip_prefix("crates/").unwrap_or(path).split_once("/src/");
+        if let Some((package, file)) = parts.filter(|_| is_listed) {
             let module = file
                 .split_once('/')
                 .map_or(file, |(first, _)| first)

@@ -132,7 +132,7 @@ impl fmt::Display for Finding {
                 listed: false,
             } => write!(
                 f,
-                "crates/{package}: {module} and another module need each other; move what both need below them"
+                "{package}: {module} and another module need each other; move what both need below them"
             ),
             Self::Circle {
                 package,
@@ -140,7 +140,7 @@ impl fmt::Display for Finding {
                 listed: true,
             } => write!(
                 f,
-                "crates/{package}: {module} is in no circle any more, take it off the list (table in tidy/circles.rs)"
+                "{package}: {module} is in no circle any more, take it off the list (table in tidy/circles.rs)"
             ),
             Self::NothingThere { place, name } => {
                 write!(f, "{place}: there is no {name}; name what there is, or say it here")

@@ -30,6 +30,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     ("keepfs-fuse", &["keepfs-vfs"]),
     ("keepfs", BELOW_THE_PRODUCT),
+    ("keepfs-testkit", &["keepfs-media", "keepfs-vfs"]),
     ("keepfs-lab", BELOW_THE_LAB),
     ("keepfs-model", &[]),
     ("xtask", &[]),
@@ -37,9 +38,11 @@ const FLOORS: &[(&str, &[&str])] = &[
 
 /// What the tests of a package may import beside it.
 const TESTS: &[(&str, &[&str])] = &[
-    // The offline walk judges what an engine left on the device.
-    ("keepfs-store", &["keepfs-check"]),
-    ("keepfs-fs", &["keepfs-check"]),
+    // The offline walk judges what an engine left on the device; the testkit is what tests judge by and run on.
+    ("keepfs-store", &["keepfs-check", "keepfs-testkit"]),
+    ("keepfs-fs", &["keepfs-check", "keepfs-testkit"]),
+    ("keepfs-fuse", &["keepfs-testkit"]),
+    ("keepfs", &["keepfs-testkit"]),
 ];
 
 const BELOW_THE_PRODUCT: &[&str] = &[
@@ -64,6 +67,7 @@ const BELOW_THE_LAB: &[&str] = &[
     "keepfs-fs",
     "keepfs-fuse",
     "keepfs",
+    "keepfs-testkit",
 ];
 
 /// What `cargo metadata --no-deps` says of this workspace.

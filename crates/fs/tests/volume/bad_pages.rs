@@ -4,9 +4,9 @@ use super::{Seen, find, make, options};
 use keepfs_check::{Finding, Options, walk};
 use keepfs_format::Space;
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
-use keepfs_media::image::Image;
-use keepfs_media::sim::{Faults, SimDevice};
 use keepfs_media::{Device, PageNo};
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::{Faults, SimDevice};
 use keepfs_vfs::{Errno, FileKind, Ino, SetAttr, Vfs, WriteHow};
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Many writers on a nearly full pool of small zones: no page is handed out twice (S-11.3), no call fails but for space (S-11.4).
 
 use super::*;
-use keepfs_media::hook::{Hooked, Hooks};
 use keepfs_media::{Class, DeviceError};
 use keepfs_store::Purpose;
+use keepfs_testkit::hook::{Hooked, Hooks};
 use keepfs_vfs::{Errno, FallocMode};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

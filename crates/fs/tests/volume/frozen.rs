@@ -2,8 +2,8 @@
 //! is what was there, however often the pool changed meanwhile.
 
 use super::*;
-use keepfs_media::hook::{Hooked, Hooks};
 use keepfs_media::{DeviceError, PageNo};
+use keepfs_testkit::hook::{Hooked, Hooks};
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //! whatever comes next.
 
 use super::*;
-use keepfs_media::image::Image as Snapshot;
-use keepfs_media::sim::{Event, Faults, Operation, SimDevice, When};
+use keepfs_testkit::image::Image as Snapshot;
+use keepfs_testkit::sim::{Event, Faults, Operation, SimDevice, When};
 use keepfs_vfs::{Errno, FallocMode, SeekWhence, SetAttr};
 
 const PAGE: u64 = 4096;

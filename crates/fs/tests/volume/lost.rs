@@ -5,7 +5,7 @@ use super::{Seen, find, make, options, write};
 use keepfs_check::{Finding, Options, walk};
 use keepfs_format::MetaId;
 use keepfs_fs::{FormatOptions, Part, StoreOptions, Volume, VolumeOptions};
-use keepfs_media::sim::SimDevice;
+use keepfs_testkit::sim::SimDevice;
 use keepfs_vfs::{Errno, FileKind, Ino, Vfs, XattrHow};
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 use super::{Seen, find, make, options};
 use keepfs_check::{Finding, Options, walk};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
-use keepfs_media::sim::{Entry, Event, Faults, SimDevice, When};
 use keepfs_media::{Class, PageNo};
+use keepfs_testkit::sim::{Entry, Event, Faults, SimDevice, When};
 use keepfs_vfs::{Errno, FallocMode, FileKind, Ino, SetAttr, Vfs, WriteHow};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Metadata that becomes less gives its pages back to data (S-4.7), INODES metablocks among them (S-3.3).
 
 use super::*;
-use keepfs_media::sim::SimDevice;
+use keepfs_testkit::sim::SimDevice;
 use keepfs_vfs::{FallocMode, XattrHow};
 use std::collections::HashMap;
 

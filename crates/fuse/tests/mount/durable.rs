@@ -5,7 +5,7 @@ use crate::probe::{Lever, Probe, gate, until_in_fsync};
 use crate::sys;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{CacheMode, How, MountConfig};
-use keepfs_vfs::model::Model;
+use keepfs_testkit::model::Model;
 use keepfs_vfs::{Ino, Vfs};
 use rustix::io::ReadWriteFlags;
 use std::fs::{self, File};

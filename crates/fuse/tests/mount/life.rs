@@ -4,7 +4,7 @@ use super::support::{Mount, mount_here, possible};
 use crate::caches::caches;
 use crate::probe::{Probe, WAITS, gate};
 use keepfs_fuse::{CacheMode, FuseError, How, MountConfig};
-use keepfs_vfs::model::Model;
+use keepfs_testkit::model::Model;
 use keepfs_vfs::{Ino, Vfs};
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Tests on real mounts: the oracle `keepfs_vfs::model` behind our own transports, used through ordinary system calls.
+//! Tests on real mounts: the oracle `keepfs_testkit::model` behind our own transports, used through ordinary system calls.
 //!
 //! They need root and `/dev/fuse`; where one is missing each says so and passes. Every mount is taken down in `Drop`.
 //! Every test runs on every transport.

@@ -1,7 +1,7 @@
 //! The oracle with ears and levers: notes which calls arrive, panics and waits where a test wants it.
 
 use keepfs_fuse::current_request;
-use keepfs_vfs::model::Model;
+use keepfs_testkit::model::Model;
 use keepfs_vfs::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -4,7 +4,7 @@ use super::support::{Mount, possible};
 use crate::caches::caches;
 use keepfs_fuse::anchor::LoopAnchor;
 use keepfs_fuse::{CacheMode, MountConfig};
-use keepfs_vfs::model::Model;
+use keepfs_testkit::model::Model;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;

@@ -2,8 +2,8 @@
 
 use super::TRANSPORT;
 use keepfs_fuse::{FuseError, How, MountConfig, Notifier, Session, Tally, TransportKind, Unmounter, mount};
+use keepfs_testkit::model::Model;
 use keepfs_vfs::Vfs;
-use keepfs_vfs::model::Model;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -22,8 +22,7 @@ use keepfs_fuse::{Before, Connection, RequestId, Requests, Session};
 use keepfs_media::file::Handed;
 use keepfs_store::arena::named_fault;
 use keepfs_store::{FINDINGS_ROOM, Remains};
-use keepfs_vfs::model::Model;
-use keepfs_vfs::{Errno, Vfs};
+use keepfs_vfs::{Errno, Refusing, Vfs};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -264,8 +263,7 @@ pub fn begin(
     let listener = listener.map(UnixListener::from);
     let config = options.mount(&args.pool, &place.record.dir);
     let Some(claim) = claim else {
-        let oracle: Arc<dyn Vfs> = Arc::<Model>::default();
-        let session = keepfs_fuse::resume(oracle, &config, connection)?;
+        let session = keepfs_fuse::resume(Arc::new(Refusing), &config, connection)?;
         session.refuse_all();
         let device = handed.take(DEVICE).map(device);
         let image = device.and_then(|device| DeviceImage::handed(&args.pool, device, &options.open()).ok());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{FormatOptions, Guard, StoreOptions};
-use keepfs_media::sim::SimDevice;
+use keepfs_testkit::sim::SimDevice;
 use std::sync::Arc;
 
 fn need(settled: u64, free: u64) -> Need {

@@ -6,7 +6,7 @@ use crate::restart::Finding;
 use crate::{Equations, FormatOptions, Meaning, Ref, Source};
 use keepfs_format::Kind;
 use keepfs_media::ram::RamDevice;
-use keepfs_media::sim::{Faults, Operation, SimDevice, When};
+use keepfs_testkit::sim::{Faults, Operation, SimDevice, When};
 
 fn options() -> StoreOptions {
     StoreOptions {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pool::{FormatOptions, first_superblock};
-use keepfs_media::sim::SimDevice;
+use keepfs_testkit::sim::SimDevice;
 
 fn system() -> System {
     let options = FormatOptions {

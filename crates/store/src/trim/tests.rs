@@ -3,8 +3,8 @@
 use super::*;
 use crate::{FormatOptions, StoreOptions};
 use keepfs_media::PAGE;
-use keepfs_media::hook::{Hooked, Hooks};
 use keepfs_media::ram::RamDevice;
+use keepfs_testkit::hook::{Hooked, Hooks};
 use std::sync::Arc;
 
 const PAGES: u64 = 16_384;

@@ -4,9 +4,9 @@ use super::*;
 use crate::reserve::Reservation;
 use crate::{FormatOptions, Near, Purpose, StoreOptions};
 use core::sync::atomic::AtomicU64;
-use keepfs_media::hook::{Hooked, Hooks};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{DeviceError, PageNo};
+use keepfs_testkit::hook::{Hooked, Hooks};
 use std::sync::Arc;
 
 /// One page that cannot be read; 0: there is none.

@@ -1,7 +1,7 @@
 //! Tests of deaths.
 
 use super::*;
-use keepfs_media::sim::Recording;
+use keepfs_testkit::sim::Recording;
 
 const PAGE_OF_ONES: [u8; PAGE] = [1; PAGE];
 

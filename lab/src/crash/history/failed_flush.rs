@@ -5,8 +5,8 @@
 use super::{Broken, Done, Life, first_server, hash};
 use crate::crash::judge;
 use crate::crash::step::Step;
-use keepfs_media::sim::{Operation, When};
-use keepfs_vfs::ops::{Session, Slots};
+use keepfs_testkit::ops::{Session, Slots};
+use keepfs_testkit::sim::{Operation, When};
 
 impl Life<'_> {
     /// Whether the next step is one that flushes and changes no tree.

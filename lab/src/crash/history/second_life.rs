@@ -5,8 +5,8 @@ use super::{Broken, Done, Doom, Life, below, hash};
 use crate::crash::death::{self, Died};
 use crate::crash::step::Step;
 use keepfs_fs::{Remains, Resumed, Volume};
-use keepfs_media::sim::SimDevice;
-use keepfs_vfs::ops::{Session, Slots};
+use keepfs_testkit::ops::{Session, Slots};
+use keepfs_testkit::sim::SimDevice;
 use std::sync::Arc;
 
 impl Life<'_> {

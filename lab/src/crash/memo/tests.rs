@@ -2,7 +2,7 @@
 
 use super::*;
 use keepfs_media::PageNo;
-use keepfs_media::image::Page;
+use keepfs_testkit::image::Page;
 
 fn image(pages: &[(u64, u8)]) -> Image {
     let mut image = Image::new(8);

@@ -5,9 +5,9 @@ use super::death;
 use crate::crash::kinds::{self, Kind};
 use crate::crash::setting::Setting;
 use crate::crash::step::{Step, StepKind};
+use keepfs_testkit::model::Model;
+use keepfs_testkit::ops::{Generator, Mode, Op, Outcome, Profile, Rng, Session, Who};
 use keepfs_vfs::Time;
-use keepfs_vfs::model::Model;
-use keepfs_vfs::ops::{Generator, Mode, Op, Outcome, Profile, Rng, Session, Who};
 use std::sync::Arc;
 
 /// Groups of the log that a workload makes, about.

@@ -7,7 +7,7 @@ pub mod sequences;
 use super::{cut, death, during, variant};
 use crate::crash::setting::{LEVELS, Setting};
 use crate::crash::step::Step;
-use keepfs_vfs::ops::{Generator, Op, Profile, Rng, Verb};
+use keepfs_testkit::ops::{Generator, Op, Profile, Rng, Verb};
 
 /// How many take turns.
 pub const KINDS: u64 = 17;

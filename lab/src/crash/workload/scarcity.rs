@@ -5,7 +5,7 @@ use super::cut;
 use super::directed::parse;
 use crate::crash::setting::{BIG, Setting};
 use crate::crash::step::Step;
-use keepfs_vfs::ops::Rng;
+use keepfs_testkit::ops::Rng;
 
 /// Files that are changed, of those that fill the pool.
 const FILES: u64 = 24;

@@ -3,8 +3,8 @@
 use super::*;
 use crate::crash::setting::LabClock;
 use crate::hostile::base;
-use keepfs_media::sim::SimDevice;
 use keepfs_media::{Device, PageNo};
+use keepfs_testkit::sim::SimDevice;
 use keepfs_vfs::{Ino, Vfs};
 use std::sync::Arc;
 

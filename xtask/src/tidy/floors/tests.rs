@@ -41,6 +41,19 @@ fn a_test_that_imports_upward_is_found() {
 }
 
 #[test]
+fn a_product_may_not_stand_on_what_tests_judge_by() {
+    let tested = workspace("keepfs-store", &[("keepfs-testkit", Some("dev"))]);
+    assert_eq!(check(&tested), Ok(vec![]));
+    let expected = Finding::Import {
+        from: "keepfs-store".into(),
+        to: "keepfs-testkit".into(),
+        dev: false,
+    };
+    let shipped = workspace("keepfs-store", &[("keepfs-testkit", None)]);
+    assert_eq!(check(&shipped), Ok(vec![expected]));
+}
+
+#[test]
 fn a_test_may_import_what_its_table_says_and_the_code_may_not() {
     assert_eq!(
         check(&workspace("keepfs-fs", &[("keepfs-check", Some("dev"))])),

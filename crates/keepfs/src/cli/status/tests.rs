@@ -10,8 +10,8 @@ use keepfs::{CreateOptions, OpenOptions, Pool};
 use keepfs_format::history::Lasting;
 use keepfs_format::{MetaId, PAGE, Space, inode};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
-use keepfs_media::sim::{Faults, Operation, SimDevice, When};
 use keepfs_media::{Class, PageNo};
+use keepfs_testkit::sim::{Faults, Operation, SimDevice, When};
 use keepfs_vfs::{FileKind, Ino, NewInode, Vfs, WriteHow};
 use std::path::Path;
 use std::sync::Arc;
@@ -167,7 +167,7 @@ fn a_wrong_checksum_is_counted_and_names_a_file() {
     let (device, volume, file) = failing();
     let data = device.recording();
     let page = data.log.iter().rev().find_map(|entry| match &entry.event {
-        keepfs_media::sim::Event::Write {
+        keepfs_testkit::sim::Event::Write {
             at, class: Class::Data, ..
         } => Some(*at),
         _ => None,

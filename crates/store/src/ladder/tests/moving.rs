@@ -3,7 +3,7 @@
 use super::*;
 use core::sync::atomic::AtomicBool;
 use keepfs_media::DeviceError;
-use keepfs_media::hook::{Hooked, Hooks};
+use keepfs_testkit::hook::{Hooked, Hooks};
 use std::sync::Weak;
 
 /// What comes while the log is read.

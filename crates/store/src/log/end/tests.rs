@@ -4,9 +4,9 @@ use super::OWN_NUMBERS;
 use crate::log::{Before, Cut, Head, Region, Stamp, append_pages, scan};
 use keepfs_format::plog::PAYLOAD;
 use keepfs_format::{PAGE, PoolId};
-use keepfs_media::image::Image;
-use keepfs_media::sim::{Faults, SimDevice};
 use keepfs_media::{Class, Device, PageNo};
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::{Faults, SimDevice};
 
 const START: u64 = 3;
 const RING: u64 = 64;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::pool::{FormatOptions, first_superblock};
-use keepfs_media::image::Image;
-use keepfs_media::sim::SimDevice;
+use keepfs_testkit::image::Image;
+use keepfs_testkit::sim::SimDevice;
 
 const PAGES: u64 = 1024;
 

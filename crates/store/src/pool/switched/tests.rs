@@ -5,10 +5,10 @@ use crate::mmp::block::Seen;
 use crate::{Equations, FormatOptions, Guard, Meaning, Near, Purpose, Ref, Source, Store, StoreOptions};
 use keepfs_format::history::Event;
 use keepfs_format::{Kind, PAGE};
-use keepfs_media::crash::Sweep;
-use keepfs_media::image::{Image, Page};
 use keepfs_media::ram::RamDevice;
-use keepfs_media::sim::SimDevice;
+use keepfs_testkit::crash::Sweep;
+use keepfs_testkit::image::{Image, Page};
+use keepfs_testkit::sim::SimDevice;
 use std::collections::BTreeSet;
 
 fn open(device: Arc<dyn Device>) -> Arc<Store> {

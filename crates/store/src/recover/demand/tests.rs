@@ -3,7 +3,7 @@
 use super::*;
 use crate::pool::{FormatOptions, first_superblock};
 use keepfs_format::Kind;
-use keepfs_media::sim::SimDevice;
+use keepfs_testkit::sim::SimDevice;
 
 fn demand() -> Demand {
     let sb = first_superblock(&SimDevice::new(2048), &FormatOptions::default()).expect("superblock");

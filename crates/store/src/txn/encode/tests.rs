@@ -6,8 +6,8 @@ use crate::{FormatOptions, Half, Meaning, Ref, Source, Store, StoreOptions};
 use keepfs_codes::crc32c;
 use keepfs_format::oplog::Action;
 use keepfs_format::{Kind, MetaId, PAGE};
-use keepfs_media::sim::SimDevice;
 use keepfs_media::{Class, Device, PageNo};
+use keepfs_testkit::sim::SimDevice;
 use std::sync::Arc;
 
 /// The first inode number that is free.

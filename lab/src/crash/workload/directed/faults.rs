@@ -4,7 +4,7 @@ use super::super::{cut, death, during};
 use super::parse;
 use crate::crash::setting::Setting;
 use crate::crash::step::Step;
-use keepfs_vfs::ops::Rng;
+use keepfs_testkit::ops::Rng;
 
 /// Pages of the log.
 const LOG: u64 = 32;

@@ -4,7 +4,7 @@ use super::super::during;
 use super::parse;
 use crate::crash::setting::Setting;
 use crate::crash::step::Step;
-use keepfs_vfs::ops::Rng;
+use keepfs_testkit::ops::Rng;
 
 /// A pool for files of more than 1,000 pages.
 fn many_pages(rng: &mut Rng) -> Setting {

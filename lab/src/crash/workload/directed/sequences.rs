@@ -5,7 +5,7 @@ use super::super::{cut, cut_inside};
 use super::parse;
 use crate::crash::setting::Setting;
 use crate::crash::step::Step;
-use keepfs_vfs::ops::Rng;
+use keepfs_testkit::ops::Rng;
 
 /// One of them by turn.
 pub fn workload(turn: u64, rng: &mut Rng) -> (&'static str, Setting, Vec<Step>) {

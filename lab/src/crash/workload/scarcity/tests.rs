@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::crash::setting::LabClock;
-use keepfs_media::sim::SimDevice;
 use keepfs_store::Purpose;
-use keepfs_vfs::ops::Session;
+use keepfs_testkit::ops::Session;
+use keepfs_testkit::sim::SimDevice;
 use std::collections::HashSet;
 use std::sync::Arc;
 
