@@ -1,4 +1,4 @@
-//! The seam between names-and-files and whoever calls them: the `Vfs` trait, its types and the errno table.
+//! The seam between names-and-files and whoever calls them: the `Vfs` trait, its types, the errno table and the rules of [`acl`].
 //!
 //! Everything here is plain data. No type knows of FUSE, of the store or of a device, so the same trait is
 //! implemented by the engine (`keepfs-fs`), by the in-memory oracle (`keepfs-testkit`) and by tests.
@@ -7,6 +7,7 @@
 //! caller is the owner of the pool. What is checked here is what the kernel cannot know: the immutable and
 //! append-only flags, types, names, limits and space.
 
+pub mod acl;
 mod errno;
 mod refusing;
 mod types;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::acl::Acl;
 use super::pages::{PAGE_BYTES, Pages};
+use keepfs_vfs::acl::Acl;
 use keepfs_vfs::{Attr, Errno, FileKind, Ino, InodeFlags, Result, S_ISGID, S_ISUID, Time};
 
 /// An inode with everything that belongs to it.

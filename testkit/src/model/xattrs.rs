@@ -1,8 +1,8 @@
 //! Extended attributes, and the two that are ACLs. The order of checks is that of `fs/xattr.c` of Linux.
 
-use super::acl::Acl;
 use super::inode::Inode;
 use super::state::State;
+use keepfs_vfs::acl::Acl;
 use keepfs_vfs::{Errno, FileKind, Ino, Result, S_ISGID, Time, XattrHow};
 
 const ACCESS: &[u8] = b"system.posix_acl_access";

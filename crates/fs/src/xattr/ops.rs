@@ -2,7 +2,7 @@
 
 use super::list::{self, NS_ACL_ACCESS, NS_ACL_DEFAULT};
 use super::{load, store, tell_removed, tell_set};
-use crate::acl::{Acl, tell_mode};
+use crate::acl::tell_mode;
 use crate::errors::{Result, Step, refuse};
 use crate::inode::{Held, is_fixed, kind, moment};
 use crate::volume::Volume;
@@ -10,6 +10,7 @@ use keepfs_format::inode::Inode;
 use keepfs_format::oplog::{Action, Attrs, attr};
 use keepfs_format::xattr::NAMESPACES;
 use keepfs_store::Txn;
+use keepfs_vfs::acl::Acl;
 use keepfs_vfs::{Errno, FileKind, S_ISGID, Time, XattrHow};
 
 /// Longest name, prefix included.
