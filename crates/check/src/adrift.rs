@@ -2,9 +2,10 @@
 
 use crate::finding::Finding;
 use crate::pool::Pool;
+use crate::records::decode;
 use crate::staged::{Piece, Stage};
 use crate::superblock;
-use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Record};
+use keepfs_format::plog::{FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Record};
 use keepfs_format::{FromBytes, PAGE, Space};
 use std::collections::BTreeSet;
 
@@ -108,7 +109,7 @@ fn groups(pool: &Pool<'_>) -> Vec<Group> {
     for run in pages.chunk_by(is_next) {
         let payload: Vec<u8> = run.iter().flat_map(|page| page.payload.iter().copied()).collect();
         // What lacks its first page, or one between, does not decode, or tells less.
-        if let (Ok(records), Some(last)) = (plog::decode(&payload), run.last()) {
+        if let (Ok(records), Some(last)) = (decode(&payload), run.last()) {
             groups.push(Group {
                 base: last.head.base.get(),
                 records,

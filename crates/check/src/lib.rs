@@ -1,5 +1,5 @@
-//! Keepfs check: the watcher that is written from docs/SPEC.md alone and shares nothing with the engine it judges but what
-//! bytes mean (`keepfs-format`).
+//! Keepfs check: the watcher that is written from docs/SPEC.md alone. It shares with the engine it judges what bytes mean
+//! (`keepfs-format`), and none of its logic: it reads the log with a decoder of its own.
 //!
 //! [`walk()`] is the offline check of a whole pool: the body of `keepfs check` and the judge of every crash test. It
 //! takes the newest superblock, replays the log into memory and compares everything with everything else; it never
@@ -37,6 +37,7 @@ mod paths;
 mod plog;
 mod pool;
 pub mod read;
+mod records;
 mod replay;
 mod report;
 mod scan;

@@ -6,12 +6,13 @@ use crate::brought::Named;
 use crate::finding::Finding;
 use crate::plog::{Group, Log};
 use crate::pool::{Load, Pool, header};
+use crate::records::decode;
 use crate::staged::{Piece, Stage};
 use keepfs_codes::crc32c;
 use keepfs_format::bitmap::{self, BITS, COUNTS, TOTALS};
 use keepfs_format::inode;
 use keepfs_format::metablock::HEADER;
-use keepfs_format::plog::{Record, Run, decode};
+use keepfs_format::plog::{Record, Run};
 use keepfs_format::{Header, IntoBytes, Kind, MetaId, PAGE, Space};
 use std::collections::{HashMap, HashSet};
 

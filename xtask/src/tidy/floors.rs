@@ -39,6 +39,7 @@ const FLOORS: &[(&str, &[&str])] = &[
 /// What the tests of a package may import beside it.
 const TESTS: &[(&str, &[&str])] = &[
     // The offline walk judges what an engine left on the device; the testkit is what tests judge by and run on.
+    ("keepfs-check", &["keepfs-testkit"]),
     ("keepfs-store", &["keepfs-check", "keepfs-testkit"]),
     ("keepfs-fs", &["keepfs-check", "keepfs-testkit"]),
     ("keepfs-fuse", &["keepfs-testkit"]),

@@ -1,8 +1,9 @@
 //! Groups of the log as text, one line a record (SPEC S-8.5).
 
 use crate::plog::Group;
+use crate::records::decode;
 use core::fmt;
-use keepfs_format::plog::{Record, Run, decode};
+use keepfs_format::plog::{Record, Run};
 use serde::Serialize;
 
 /// A whole group of the log.
