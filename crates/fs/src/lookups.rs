@@ -8,7 +8,7 @@
 //! L-2 A page is given back under that lock, while all of its counts are zero.
 //! L-3 A page that has no memory is not read: the kernel would give it some, which nobody would give back (decision 0673).
 
-use keepfs_store::arena::{Guard, Region};
+use keepfs_store::memory::{Guard, Region};
 use keepfs_store::planted::{self, Second};
 use keepfs_store::twice::{self, Found};
 use keepfs_store::{Error, Padded, Pool};

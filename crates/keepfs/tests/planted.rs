@@ -236,7 +236,7 @@ fn a_store_that_misses_the_door_is_named_and_only_a_pause() {
             "all other threads are stopped",
             "(keepfs-control)",
             "stray_store",
-            "src/arena/sys.rs",
+            "memory/src/sys.rs",
             "cli/planted.rs",
         ] {
             assert!(told.contains(what), "no {what:?} in: {told}");

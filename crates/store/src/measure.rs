@@ -5,7 +5,7 @@ mod raw;
 pub use crate::txn::recon::words_found;
 pub use raw::{Way, writes};
 
-use crate::arena::{Arena, Guard, UNBOUND};
+use crate::arena::{Arena, UNBOUND};
 use crate::error::{Error, Stop};
 use crate::txn::Ranges;
 use crate::undo::{Change, Undo, UndoLog};
@@ -13,6 +13,7 @@ use crate::update;
 use keepfs_codes::identity::Group;
 use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
+use keepfs_memory::Guard;
 use std::time::Instant;
 
 /// Puts that are timed together.

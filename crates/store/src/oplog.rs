@@ -15,7 +15,6 @@ mod read;
 pub(crate) use draft::Draft;
 pub use read::{EarlierState, Half, LoggedTxn};
 
-use crate::arena::{Guard, Region};
 use crate::cache::IdMap;
 use crate::error::Error;
 use crate::locks::{Mutex, MutexGuard};
@@ -23,6 +22,7 @@ use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::IntoBytes;
 use keepfs_format::oplog::{HALF_HEAD, HalfHead, STATE, StateEntry};
+use keepfs_memory::{Guard, Region};
 use std::sync::Arc;
 
 /// Bytes of a half of the operation log.

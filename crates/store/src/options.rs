@@ -1,10 +1,10 @@
 //! How a pool is opened.
 
-use crate::arena::Guard;
 use crate::ladder::Rungs;
 use crate::mmp::Who;
 use keepfs_codes::Protection;
 use keepfs_digest::Equations;
+use keepfs_memory::Guard;
 
 /// How a pool is opened.
 #[derive(Clone, Debug)]

@@ -35,7 +35,6 @@ mod kills;
 mod logic;
 mod looks;
 mod rungs;
-mod torn;
 mod uses;
 
 #[doc(hidden)]
@@ -47,6 +46,8 @@ pub use judging::Judging;
 pub use judging::judges;
 #[cfg(feature = "planted")]
 pub use judging::plant_judging;
+#[cfg(feature = "planted")]
+pub use keepfs_memory::plant_torn;
 pub use kills::{DEADLY, Point, Second};
 #[doc(hidden)]
 pub use kills::{forgets, step, touch};
@@ -66,10 +67,6 @@ pub use rungs::Rung;
 pub use rungs::ignores;
 #[cfg(feature = "planted")]
 pub use rungs::plant_rung;
-#[doc(hidden)]
-pub use torn::is_torn;
-#[cfg(feature = "planted")]
-pub use torn::plant_torn;
 
 pub use uses::Use;
 #[cfg(any(test, feature = "planted"))]

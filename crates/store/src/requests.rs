@@ -12,9 +12,9 @@ mod slots;
 
 pub(crate) use slots::{Left, Met};
 
-use crate::arena::{Guard, Region};
 use crate::error::Error;
 use crate::locks::Mutex;
+use keepfs_memory::{Guard, Region};
 use slots::{SLOTS, State};
 use std::cell::RefCell;
 use std::collections::HashMap;

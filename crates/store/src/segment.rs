@@ -13,7 +13,6 @@ mod words;
 pub use adopt::Adopted;
 pub use words::Word;
 
-use crate::arena::{Guard, Region};
 use crate::error::Error;
 use crate::locks::Mutex;
 use crate::padded::Padded;
@@ -22,6 +21,7 @@ use crate::twice::{self, Found};
 use core::sync::atomic::{AtomicI64, Ordering};
 use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
+use keepfs_memory::{Guard, Region};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 

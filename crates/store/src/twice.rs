@@ -1,7 +1,7 @@
 //! What stands twice in page 0 of a memory file that outlives its server (S-14.10): a stray write of up to 64 bytes leaves one
 //! of both.
 
-use crate::arena::Region;
+use keepfs_memory::Region;
 
 /// From the first place to the second, bytes.
 pub const APART: usize = 2048;

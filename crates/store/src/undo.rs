@@ -14,14 +14,15 @@ mod slots;
 
 pub(crate) use slots::{Head, State};
 
-use crate::arena::{FrameNo, Guard, Region};
+use crate::arena::FrameNo;
 use crate::error::{Error, Stop};
-use crate::failpoint;
 use crate::padded::Padded;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use keepfs_codes::crc64;
 use keepfs_format::PAGE;
+use keepfs_memory::failpoint;
+use keepfs_memory::{Guard, Region};
 use smallvec::SmallVec;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// The guarded memory of the frames, for fault injection and tests.
-    pub fn frames(&self) -> &crate::arena::Region {
+    pub fn frames(&self) -> &keepfs_memory::Region {
         self.arena.frames()
     }
 
@@ -115,7 +115,7 @@ impl Store {
     }
 
     /// The guarded memory of redo and staged pages (S-14.1), for fault injection and tests.
-    pub fn staging(&self) -> &crate::arena::Region {
+    pub fn staging(&self) -> &keepfs_memory::Region {
         self.segment.region()
     }
 

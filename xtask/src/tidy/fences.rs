@@ -8,7 +8,7 @@ use super::{Finding, finding::Place};
 pub const UNSAFE: &[&str] = &[
     "crates/codes/src/simd.rs",
     "crates/media/src/sys.rs",
-    "crates/store/src/arena/sys.rs",
+    "crates/memory/src/sys.rs",
     "crates/store/tests/guard/sys.rs",
     "crates/fuse/src/sys.rs",
     "crates/fuse/src/uring/ring.rs",

@@ -11,12 +11,19 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("keepfs-format", &[]),
     ("keepfs-codes", &[]),
     ("keepfs-media", &[]),
+    ("keepfs-memory", &["keepfs-format"]),
     ("keepfs-vfs", &[]),
     ("keepfs-digest", &["keepfs-format", "keepfs-codes"]),
     ("keepfs-check", &["keepfs-format", "keepfs-codes"]),
     (
         "keepfs-store",
-        &["keepfs-format", "keepfs-codes", "keepfs-media", "keepfs-digest"],
+        &[
+            "keepfs-format",
+            "keepfs-codes",
+            "keepfs-memory",
+            "keepfs-media",
+            "keepfs-digest",
+        ],
     ),
     (
         "keepfs-fs",
@@ -49,6 +56,7 @@ const TESTS: &[(&str, &[&str])] = &[
 const BELOW_THE_PRODUCT: &[&str] = &[
     "keepfs-format",
     "keepfs-codes",
+    "keepfs-memory",
     "keepfs-media",
     "keepfs-check",
     "keepfs-store",
@@ -60,6 +68,7 @@ const BELOW_THE_PRODUCT: &[&str] = &[
 const BELOW_THE_LAB: &[&str] = &[
     "keepfs-format",
     "keepfs-codes",
+    "keepfs-memory",
     "keepfs-media",
     "keepfs-digest",
     "keepfs-check",

@@ -9,6 +9,7 @@ const CHECKED: &[&str] = &[
     "keepfs-digest",
     "keepfs-format",
     "keepfs-fs",
+    "keepfs-memory",
     "keepfs-store",
 ];
 

@@ -11,7 +11,7 @@
 mod paths;
 
 use super::table;
-use keepfs_store::arena;
+use keepfs_store::memory;
 use libc::c_long;
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
@@ -317,7 +317,7 @@ fn word(argument: u8, compared: SeccompCmpOp, value: u64) -> Result<SeccompCondi
 /// Confines this process, all its threads, for good. What cannot be is said and the server goes on: a kernel without the
 /// filter, or one process that is traced.
 pub fn begin() {
-    if let Err(error) = table::keep_open().and_then(|()| arena::report_by_others()) {
+    if let Err(error) = table::keep_open().and_then(|()| memory::report_by_others()) {
         tracing::warn!(%error, "what happens around this server is not seen");
     }
     match program().and_then(|program| seccompiler::apply_filter_all_threads(&program).map_err(|e| e.to_string())) {

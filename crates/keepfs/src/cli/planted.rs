@@ -10,7 +10,7 @@
 use super::keep::kept::Kept;
 use super::registry;
 use keepfs_fs::Volume;
-use keepfs_store::arena::sys;
+use keepfs_store::memory;
 use keepfs_store::planted::{Second, plant_second};
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -184,7 +184,7 @@ pub fn answer(volume: &Volume, kept: Option<&Kept>, what: &str) -> Option<Value>
     }
     match what.strip_prefix("try ") {
         None if what == "store" => {
-            sys::stray_store(volume.store().guarded_address() + OFFSET);
+            memory::stray_store(volume.store().guarded_address() + OFFSET);
             Some(json!("not refused"))
         }
         None if what == "tried" => TRIED.get().cloned(),
@@ -221,15 +221,15 @@ const FORKS: [libc::c_long; 2] = [libc::SYS_clone; 2];
 
 /// Makes a process, which ends at once.
 fn copy(call: libc::c_long, flags: libc::c_int) -> io::Result<()> {
-    if sys::call(call, [flags as usize, 0, 0, 0, 0])? == 0 {
-        sys::call(libc::SYS_exit_group, [0; 5])?;
+    if memory::call(call, [flags as usize, 0, 0, 0, 0])? == 0 {
+        memory::call(libc::SYS_exit_group, [0; 5])?;
     }
     Ok(())
 }
 
 /// What a program that has been taken over would try; each would succeed, or fail in another way, for root.
 fn attempt(what: &str) -> Option<io::Result<()>> {
-    let call = |number, arguments| sys::call(number, arguments).map(drop);
+    let call = |number, arguments| memory::call(number, arguments).map(drop);
     Some(match what {
         "open" => File::open("/etc/passwd").map(drop),
         "create" => File::create("/run/keepfs/planted").map(drop),

@@ -20,7 +20,7 @@ use keepfs::{Claim, Pool};
 use keepfs_fs::{Answer, Volume};
 use keepfs_fuse::{Before, Connection, RequestId, Requests, Session};
 use keepfs_media::file::Handed;
-use keepfs_store::arena::named_fault;
+use keepfs_store::memory::named_fault;
 use keepfs_store::{FINDINGS_ROOM, Remains};
 use keepfs_vfs::{Errno, Refusing, Vfs};
 use serde::{Deserialize, Serialize};

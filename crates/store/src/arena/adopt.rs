@@ -3,10 +3,10 @@
 use super::control::{CONTROL, VERSION, WRITERS};
 use super::lines::SUMS;
 use super::{Arena, FrameNo};
-use crate::arena::{Guard, Region};
 use crate::error::Error;
 use keepfs_codes::{Code, Protection};
 use keepfs_format::PAGE;
+use keepfs_memory::{Guard, Region};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 

@@ -11,29 +11,15 @@
 
 mod adopt;
 mod control;
-mod fault;
-mod guard;
-mod hidden;
 mod hold;
 mod keyed;
 mod lines;
-mod numbers;
-mod parts;
 mod printed;
-mod reuse;
-mod shown;
-mod sparse;
-pub mod sys;
 mod waiting;
-mod window;
 
 pub(crate) use control::UNBOUND;
-pub use fault::{named as named_fault, report_by_others};
-pub use guard::Guard;
 pub(crate) use hold::Held;
 pub(crate) use lines::{Damaged, Line};
-pub use reuse::Reuse;
-pub use sys::Region;
 
 use crate::error::Error;
 use crate::locks::held;
@@ -42,6 +28,7 @@ use core::sync::atomic::Ordering;
 use keepfs_codes::identity::{Binding, Group};
 use keepfs_codes::{Code, PARITY_MAX, Protection, Verified, crc64, line};
 use keepfs_format::PAGE;
+use keepfs_memory::{FRAMES, Guard, Region};
 use keyed::Keyed;
 use std::sync::Arc;
 use waiting::Waiting;
@@ -118,7 +105,7 @@ impl Arena {
                 source: Arc::new(source),
             })
         };
-        let frames = region(sys::FRAMES, PAGE)?;
+        let frames = region(FRAMES, PAGE)?;
         let control = region("keepfs-sums", CONTROL + lines::SUMS)?;
         let parity = region("keepfs-parity", code.parity_len())?;
         Ok(Arena {

@@ -7,11 +7,12 @@
 //! F-2 Only the parity is encoded anew. The sum follows each change as everywhere, so a stray write that figure 3 encodes
 //!     with the rest of its block is still told when the frame is verified.
 
-use super::{Arena, FrameNo, Guard};
+use super::{Arena, FrameNo};
 use core::ops::Range;
 use keepfs_codes::evenodd::block;
 use keepfs_codes::{Code, Protection};
 use keepfs_format::PAGE;
+use keepfs_memory::Guard;
 
 impl Arena {
     /// Whether frames are written as figure 3 has it.

@@ -1,12 +1,12 @@
 //! Tests of the arena: verifying while others write, and the guard.
 
-use super::sys::LARGE;
 use super::*;
 use crate::undo::UndoLog;
 use crate::update::by_hand as update;
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use keepfs_codes::identity::Group;
 use keepfs_codes::{Protection, crc64};
+use keepfs_memory::LARGE;
 
 fn arena(guard: Guard) -> Arena {
     let arena = Arena::protected(4, guard, false, Protection::Pq).expect("arena");
@@ -209,40 +209,10 @@ fn a_scribble_is_seen() {
     assert_eq!(mismatch.found, crc64::full(&copy));
 }
 
-/// M-1: a region of a second life is all zero, wherever the first one wrote, and it is the same memory.
-#[test]
-fn a_kept_region_comes_back_zeroed() {
-    const BYTES: usize = 70 * PAGE;
-    for guard in [Guard::Alias, Guard::Off] {
-        let _reuse = Reuse::begin();
-        let region = Region::new("keepfs-kept", BYTES, guard, false).expect("region");
-        let at = region.shown_address();
-        region.store(PAGE - 3, &[7; 2 * PAGE]);
-        region.store_u64(64 * PAGE, 1, Ordering::Relaxed);
-        region.xor_u8(66 * PAGE + 5, 1);
-        region.add_u64(67 * PAGE, 1);
-        region.or_u64(68 * PAGE + 8, 1);
-        region.store(BYTES - 2, &[1]);
-        drop(region);
-        let other = Region::new("keepfs-kept", BYTES + PAGE, guard, false).expect("another length");
-        assert_ne!(other.shown_address(), at);
-        let region = Region::new("keepfs-kept", BYTES, guard, false).expect("region");
-        assert_eq!(region.shown_address(), at);
-        let mut bytes = vec![1; BYTES];
-        region.load(0, &mut bytes);
-        assert_eq!(bytes.iter().position(|b| *b != 0), None);
-        region.store(9, b"again");
-        drop(region);
-        let region = Region::new("keepfs-kept", BYTES, guard, false).expect("third life");
-        region.load(0, &mut bytes);
-        assert_eq!(bytes.iter().position(|b| *b != 0), None);
-    }
-}
-
 /// Whether each mapping of the memory that is mapped at `shown` has a large page, as the kernel tells.
 fn large_mappings(shown: usize) -> Vec<bool> {
     let text = std::fs::read_to_string("/proc/self/smaps").expect("mappings");
-    let heads = text.lines().filter(|line| line.contains(sys::FRAMES));
+    let heads = text.lines().filter(|line| line.contains(FRAMES));
     let inode = |line: &str| line.split_ascii_whitespace().nth(4).map(str::to_owned);
     let memory = heads.clone().find(|line| line.starts_with(&format!("{shown:x}-")));
     let memory = inode(memory.expect("a mapping"));
@@ -253,7 +223,7 @@ fn large_mappings(shown: usize) -> Vec<bool> {
             let kib: usize = kib.trim().trim_end_matches(" kB").parse().expect("KiB");
             found.push(kib * 1024 >= LARGE);
         } else if line.contains('-') && !line.contains(": ") {
-            is_inside = line.contains(sys::FRAMES) && inode(line) == memory;
+            is_inside = line.contains(FRAMES) && inode(line) == memory;
         }
     }
     found
@@ -287,7 +257,7 @@ fn frames_lie_in_large_pages_as_they_are_first_used() {
             arena.verified_copy(frame, &mut copy).expect("sound");
             assert_eq!(copy, [frame as u8; PAGE]);
         }
-        assert_eq!(arena.frames.asked.load(Ordering::Relaxed), 3 * LARGE);
+        assert_eq!(arena.frames.asked_for_large(), 3 * LARGE);
     }
     let arena = Arena::new(8 * each, Guard::Alias, false).expect("arena");
     for frame in 0..arena.count() {
@@ -296,48 +266,5 @@ fn frames_lie_in_large_pages_as_they_are_first_used() {
     }
     if has_large_pages() {
         assert_eq!(large_mappings(arena.frames.shown_address()), [true, true]);
-    }
-}
-
-/// The flags of each mapping of memory with this name, as the kernel tells.
-fn flags_of(name: &str) -> Vec<String> {
-    let text = std::fs::read_to_string("/proc/self/smaps").expect("mappings");
-    let mut is_inside = false;
-    let mut found = Vec::new();
-    for line in text.lines() {
-        if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| is_inside) {
-            found.push(flags.to_owned());
-        } else if line.contains('-') && !line.contains(": ") {
-            is_inside = line.contains(name);
-        }
-    }
-    found
-}
-
-/// S-13.11: frames, staged pages and all else that outlives a server are in no core, by either mapping, in a second life too.
-#[test]
-#[cfg_attr(miri, ignore = "there are no cores")]
-fn no_core_has_what_is_in_a_region() {
-    for (guard, mappings) in [
-        (Guard::Alias, 2),
-        (Guard::Sealed, 1),
-        (Guard::Mprotect, 1),
-        (Guard::Off, 1),
-    ] {
-        let name = format!("keepfs-no-core-{guard:?}");
-        let region = Region::lasting(&name, 4 * PAGE, guard, false).expect("region");
-        let memory = region
-            .descriptor()
-            .expect("it lasts")
-            .try_clone_to_owned()
-            .expect("a copy");
-        let adopted = Region::adopt(memory, guard, false).expect("adopted");
-        let flags = flags_of(&name);
-        assert_eq!(flags.len(), 2 * mappings, "{guard:?}");
-        assert!(
-            flags.iter().all(|flags| flags.split(' ').any(|flag| flag == "dd")),
-            "{guard:?}: {flags:?}"
-        );
-        drop((region, adopted));
     }
 }

@@ -88,7 +88,7 @@ mod counted {
 
     /// This thread counts as a writer of one more frame, or of one less. A writer that a test kills is none.
     pub fn writes(one_more: bool) {
-        if !one_more || !crate::failpoint::is_armed() {
+        if !one_more || !keepfs_memory::failpoint::is_armed() {
             count(&WRITES, one_more);
         }
     }

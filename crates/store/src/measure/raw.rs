@@ -1,10 +1,11 @@
 //! Raw writes of 16 bytes to a protected region, without undo and transactions (Greenan & Miller 2006, section 5.4).
 
-use crate::arena::{Arena, FrameNo, Guard};
+use crate::arena::{Arena, FrameNo};
 use crate::error::Error;
 use keepfs_codes::identity::Group;
 use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
+use keepfs_memory::Guard;
 use std::time::{Duration, Instant};
 
 /// Bytes of a write.

@@ -2,12 +2,12 @@
 
 use super::block::Seen;
 use super::*;
-use crate::arena::Guard as Memory;
 use crate::{FormatOptions, StoreOptions};
 use keepfs_format::mmp::{Block, USED};
 use keepfs_format::{FromBytes, IntoBytes};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, DeviceError, PageNo};
+use keepfs_memory::Guard as Memory;
 
 fn who(host: &str) -> Who {
     let mut boot = [0; 16];

@@ -2,12 +2,12 @@
 //! (S-14.2, S-14.3, S-14.4, S-14.8).
 
 use super::*;
-use crate::arena::Guard;
 use crate::error::{Pressure, Stop};
-use crate::failpoint;
 use crate::undo::UndoLog;
 use keepfs_format::MetaId;
 use keepfs_format::plog::Run;
+use keepfs_memory::Guard;
+use keepfs_memory::failpoint;
 
 struct World {
     segment: Arc<Segment>,

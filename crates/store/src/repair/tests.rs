@@ -1,12 +1,12 @@
 //! Scribbles in live frames: what the code repairs, and what is told (S-15.11, S-15.14, S-15.15, S-15.21).
 
 use super::*;
-use crate::failpoint;
 use crate::undo::UndoSlot;
 use crate::update::by_hand as update;
 use crate::{FormatOptions, Guard, Meaning, Protection, Ref, Rungs, Source as _, StoreOptions};
 use keepfs_codes::identity::Group;
 use keepfs_media::ram::RamDevice;
+use keepfs_memory::failpoint;
 use std::sync::{Arc, OnceLock};
 
 const CODES: [Protection; 5] = [

@@ -1,11 +1,11 @@
 //! The words of the request slots, as they lie in memory (S-16.2).
 
-use crate::arena::{Guard, Region};
 use crate::error::Error;
 use crate::twice::{self, Found};
 use crate::undo::UndoLog;
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
+use keepfs_memory::{Guard, Region};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

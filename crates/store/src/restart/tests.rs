@@ -2,14 +2,14 @@
 //! the same frame, a stray write inside and outside the range, and a kill at every store of the rollback itself.
 
 use super::*;
-use crate::arena::Guard;
-use crate::failpoint;
 use crate::planted::{Use, plant_use};
 use crate::undo::UndoSlot;
 use crate::update::by_hand as update;
 use keepfs_codes::identity::Group;
 use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
+use keepfs_memory::Guard;
+use keepfs_memory::failpoint;
 
 /// Without parity, and with it.
 const CODES: [Protection; 2] = [Protection::Crc, Protection::Pcrc];

@@ -6,7 +6,6 @@
 //! in the segment are compared with those, as evidence.
 
 use super::Segment;
-use crate::arena::Guard;
 use crate::error::BadData;
 use crate::error::Error;
 use crate::redo::{self, ENTRIES_MAX, Rebuilt, Redo, RedoDamage, TxnRedo, Work, compact};
@@ -15,6 +14,7 @@ use crate::undo::UndoLog;
 use keepfs_codes::Protection;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{PAGE, Space};
+use keepfs_memory::Guard;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 

@@ -3,10 +3,10 @@
 
 use super::slots::Found;
 use super::*;
-use crate::arena::Guard;
-use crate::failpoint;
 use crate::redo::TxnRedo;
 use crate::segment::{SMALL, SPARE_SLOTS, Word};
+use keepfs_memory::Guard;
+use keepfs_memory::failpoint;
 use std::collections::BTreeSet;
 
 const SLOTS: usize = 24;

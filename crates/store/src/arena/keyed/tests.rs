@@ -1,11 +1,12 @@
 //! Tests of the keyed sum of frames: what the rolling sum does not see, it does (S-15.18).
 
 use super::*;
-use crate::arena::{Guard, UNBOUND};
+use crate::arena::UNBOUND;
 use crate::undo::UndoLog;
 use crate::update::by_hand as update;
 use keepfs_codes::identity::Group;
 use keepfs_codes::{Verdict, crc64};
+use keepfs_memory::Guard;
 
 /// XORed into two words of a frame that follow one another it leaves the CRC-64 as it is: the polynomial itself.
 pub(crate) const NEUTRAL: [u64; 2] = [1 << 63, 0x9A6C_9329_AC4B_C9B5];

@@ -1,11 +1,12 @@
 //! Lines verified where they are read (S-15.19, S-15.20).
 
 use super::*;
-use crate::arena::{Guard, UNBOUND};
+use crate::arena::UNBOUND;
 use crate::undo::UndoLog;
 use crate::update::by_hand as update;
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use keepfs_codes::identity::{Group, Identity};
+use keepfs_memory::Guard;
 
 const CODES: [Protection; 5] = [
     Protection::Crc,

@@ -1,8 +1,8 @@
 //! What is told of frames that a server was filling when it died.
 
 use super::*;
-use crate::arena::Guard;
 use keepfs_codes::Protection;
+use keepfs_memory::Guard;
 
 /// A frame that was being filled is no damage, whoever comes to it first or after another server that died (S-16.4).
 #[test]

@@ -1,10 +1,10 @@
 //! Page 0 survives any one stray write of up to 64 bytes, beside a kill between the places of a word (S-14.10).
 
 use super::*;
-use crate::arena::Guard;
-use crate::failpoint;
 use crate::segment::Header;
 use crate::twice;
+use keepfs_memory::Guard;
+use keepfs_memory::failpoint;
 
 /// Bytes of a stray write at most.
 const STRAY: usize = 64;

@@ -3,10 +3,10 @@
 use super::super::tests::{contents, device_page, free_slots, over, rebuilt, segment, start_with, tail};
 use super::super::{StagedDamage, Under};
 use super::*;
-use crate::failpoint;
 use crate::redo::TxnRedo;
 use crate::segment::{SMALL, SPARE_SLOTS};
 use keepfs_format::PAGE;
+use keepfs_memory::failpoint;
 use std::sync::Arc;
 
 /// Whole slots: room for 16 whole pages.

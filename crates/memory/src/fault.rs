@@ -8,9 +8,9 @@
 //! F-4 A process that may not open files names its functions by their distance from one that every copy of the program has;
 //!     [`named`] turns distances into names, in the next process of the same program.
 
-use super::hidden;
-use super::numbers;
-use super::sys::{alarm, default_action, handle, handle_faults, send, word64};
+use crate::hidden;
+use crate::numbers;
+use crate::sys::{alarm, default_action, handle, handle_faults, send, word64};
 use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -109,7 +109,7 @@ fn here() -> usize {
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        handle_faults();
+        handle_faults(on_fault);
         handle(stop_signal(), on_stop);
     });
 }
@@ -138,7 +138,7 @@ struct Place {
 }
 
 /// Which guarded region an address lies in, by the mapping that everybody reads or by the window, where a store faults only
-/// while a key closes it ([`super::Guard::Pkey`]). Safe in a signal handler: no lock, no memory is asked for.
+/// while a key closes it ([`crate::Guard::Pkey`]). Safe in a signal handler: no lock, no memory is asked for.
 fn place_of(address: usize) -> Option<Place> {
     let mut regions = numbers::shown().enumerate().map(|(number, (shown, len))| {
         let window = hidden::kept(number).address();
@@ -156,7 +156,7 @@ fn place_of(address: usize) -> Option<Place> {
 
 /// Reports a fault at `address` if that lies inside a guarded region, then ends the process as the default action would:
 /// when the handler that called this returns, the instruction runs again.
-pub(super) fn on_fault(signal: libc::c_int, address: usize, instruction: usize) {
+fn on_fault(signal: libc::c_int, address: usize, instruction: usize) {
     let Some(place) = place_of(address) else {
         return default_action(signal); // F-3
     };

@@ -1,6 +1,6 @@
 //! The regions of this process, by number: what the fault handler looks an address up in.
 
-use super::hidden::REGIONS;
+use crate::hidden::REGIONS;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::io;
 
@@ -12,7 +12,7 @@ static TAKEN: [AtomicBool; REGIONS] = [const { AtomicBool::new(false) }; REGIONS
 static HIGH: AtomicUsize = AtomicUsize::new(0);
 
 /// A number that no region has, until [`give_back`]. Errors: there is none.
-pub(super) fn take() -> io::Result<usize> {
+pub(crate) fn take() -> io::Result<usize> {
     let free = TAKEN.iter().position(|t| !t.swap(true, Ordering::AcqRel));
     let number = free.ok_or_else(|| io::Error::other("too many arenas in one process"))?;
     HIGH.fetch_max(number + 1, Ordering::AcqRel);
@@ -20,23 +20,23 @@ pub(super) fn take() -> io::Result<usize> {
 }
 
 /// The number is free.
-pub(super) fn give_back(number: usize) {
+pub(crate) fn give_back(number: usize) {
     TAKEN[number].store(false, Ordering::Release);
 }
 
 /// Where everybody reads the region, and how long it is; an address of 0 is one that the fault handler does not know.
-pub(super) fn show(number: usize, at: usize, len: usize) {
+pub(crate) fn show(number: usize, at: usize, len: usize) {
     SHOWN[number].1.store(len, Ordering::Release);
     SHOWN[number].0.store(at, Ordering::Release);
 }
 
 /// The region no longer lies there.
-pub(super) fn hide(number: usize) {
+pub(crate) fn hide(number: usize) {
     SHOWN[number].0.store(0, Ordering::Release);
 }
 
 /// All regions that ever had a number: address and length. Called by the fault handler: nothing is allocated, and nothing waits.
-pub(super) fn shown() -> impl Iterator<Item = (usize, usize)> {
+pub(crate) fn shown() -> impl Iterator<Item = (usize, usize)> {
     let regions = SHOWN.iter().take(HIGH.load(Ordering::Acquire));
     regions.map(|(at, len)| (at.load(Ordering::Acquire), len.load(Ordering::Acquire)))
 }

@@ -6,8 +6,8 @@ use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use std::io;
 
 impl Region {
-    /// Makes a region whose pages can be given back where nobody keeps regions for another life ([`super::Reuse`]).
-    pub fn sparse(name: &str, len: usize, guard: super::Guard, seal: bool) -> io::Result<Region> {
+    /// Makes a region whose pages can be given back where nobody keeps regions for another life ([`crate::Reuse`]).
+    pub fn sparse(name: &str, len: usize, guard: crate::Guard, seal: bool) -> io::Result<Region> {
         match super::reuse::is_on() {
             true => Region::new(name, len, guard, seal),
             false => Region::lasting(name, len, guard, seal),

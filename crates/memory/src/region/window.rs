@@ -5,10 +5,11 @@
 //!     address (`alias`), this thread (`pkey`), these pages (`mprotect`), nothing (`sealed`).
 //! W-2 A change of a word is one change for everybody: an atomic, or under the region's lock where the system writes.
 
-use super::guard::Guard;
-use super::parts::{load_fours, store_at};
-use super::sys::{Region, byte, set_rights, set_writable, store_pair, word64};
-use crate::{failpoint, planted};
+use super::Region;
+use crate::guard::Guard;
+use crate::parts::{load_fours, store_at};
+use crate::sys::{byte, set_rights, set_writable, store_pair, word64};
+use crate::{failpoint, torn};
 use core::sync::atomic::Ordering;
 use parking_lot::RwLockWriteGuard;
 use std::os::fd::AsFd;
@@ -28,7 +29,7 @@ impl Drop for Rights {
 }
 
 /// Makes pages read-only again when the change is made, whatever becomes of it.
-pub(super) struct Pages(usize, usize);
+pub struct Pages(usize, usize);
 
 impl Drop for Pages {
     fn drop(&mut self) {
@@ -50,23 +51,23 @@ impl Pages {
 impl Region {
     /// How it is guarded.
     #[inline]
-    pub(super) fn guard(&self) -> Guard {
+    pub fn guard(&self) -> Guard {
         self.guard
     }
 
     /// Nobody else changes the region meanwhile; only for guards that write under the region's lock, and `off`.
-    pub(super) fn alone(&self) -> RwLockWriteGuard<'_, ()> {
+    pub fn alone(&self) -> RwLockWriteGuard<'_, ()> {
         self.writing.write()
     }
 
     /// Opens the pages of `len` bytes at `offset` until the answer is dropped, if the guard closes them.
-    pub(super) fn opened(&self, offset: usize, len: usize) -> Option<Pages> {
+    pub fn opened(&self, offset: usize, len: usize) -> Option<Pages> {
         self.check(offset, len);
         (self.guard == Guard::Mprotect).then(|| Pages::open(self.window(offset, len), len))
     }
 
     /// Stores bytes into pages that are open.
-    pub(super) fn store_opened(&self, offset: usize, bytes: &[u8]) {
+    pub fn store_opened(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
         let at = self.window(offset, bytes.len());
         if !failpoint::ARMED || !failpoint::is_armed() {
@@ -137,7 +138,7 @@ impl Region {
     /// The word at `offset`, a multiple of 8, as it lies there: where the system writes it may be half of one value and half of
     /// another.
     #[inline]
-    pub(super) fn load_plain(&self, offset: usize, order: Ordering) -> u64 {
+    pub fn load_plain(&self, offset: usize, order: Ordering) -> u64 {
         self.check_word(offset, 8);
         word64(self.shown + offset).load(order)
     }
@@ -145,7 +146,7 @@ impl Region {
     /// Copies a page out of the region that is going to be written: through the window, where that is a mapping of its own
     /// and always open. A processor that finds a line in its first cache by the address of its last use would fetch each
     /// line once more for the other address (decision 0673).
-    pub(super) fn load_to_write(&self, offset: usize, page: &mut [u8; PAGE]) {
+    pub fn load_to_write(&self, offset: usize, page: &mut [u8; PAGE]) {
         self.check_word(offset, PAGE);
         match self.guard {
             Guard::Alias => load_fours(self.window(offset, PAGE), page.as_chunks_mut().0),
@@ -168,6 +169,7 @@ impl Region {
     }
 
     /// Stores two words at `offset`, a multiple of 16, through the window, at once where the processor can (S-14.10).
+    #[inline]
     pub fn store_pair(&self, offset: usize, pair: [u64; 2]) {
         self.check_word(offset, 16);
         if failpoint::ARMED && failpoint::is_armed() {
@@ -208,7 +210,7 @@ impl Region {
     pub fn xor_u64(&self, offset: usize, mask: u64) -> u64 {
         self.check_word(offset, 8);
         let mask = if failpoint::store() { mask } else { 0 };
-        if planted::is_torn() {
+        if torn::is_torn() {
             return self.write(offset, 8, |at| {
                 let old = word64(at).load(Ordering::Acquire);
                 word64(at).store(old ^ mask, Ordering::Release);

@@ -1,182 +1,24 @@
-//! Guarded shared memory, and the signals by which a store that misses its door is told. The only file of the store with
-//! `unsafe`.
+//! Mappings of guarded memory, and the signals by which a store that misses its door is told. The only file of this package
+//! and of those that keep metadata with `unsafe`.
 //!
-//! A [`Region`] is a memfd mapped twice: once read-only, where everybody reads, and once writable at a secret
-//! random address, through which only the door writes (guard level `alias`; ). The
-//! other levels (`window`) have the same first mapping and another way to write.
-//!
-//! Invariants of this file:
+//! Invariants that callers keep, beside R-2 and R-4 ([`crate::Region`]):
 //! R-1 No `&` or `&mut` into a region ever exists. Bytes go in and out by copy, word-wise, with atomics.
-//! R-2 Every offset is checked against the length of the region before a pointer is made.
 //! R-3 The writable address is masked in memory ([`hidden`]); it is given to a system call by who makes the mapping and
 //!     who ends it only.
-//! R-4 A region is unmapped only when its `Region` is dropped, and nothing derived from its pointers outlives it.
 #![allow(unsafe_code)]
 
-use super::guard::Guard;
-use super::hidden::{self, Hidden};
-use super::numbers;
-use super::reuse::{self, Written};
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::guard::Guard;
+use crate::hidden::{self, Hidden};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use keepfs_format::PAGE;
-use parking_lot::RwLock;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
-
-/// The region of an arena's frames.
-pub(super) const FRAMES: &str = "keepfs-arena";
-
-/// Guarded shared memory of a fixed length.
-pub struct Region {
-    pub(super) shown: usize,
-    pub(super) len: usize,
-    pub(super) number: usize,
-    pub(super) guard: Guard,
-    /// Held by who writes where writing takes more than a store ([`Guard::Sealed`], [`Guard::Mprotect`]).
-    pub(super) writing: RwLock<()>,
-    /// What a sealed region is written through.
-    pub(super) sealed: Option<OwnedFd>,
-    /// Where it was written, if it is kept for another life ([`reuse`]).
-    pub(super) written: Option<Written>,
-    /// Below it, large pages were asked for.
-    pub(super) asked: AtomicUsize,
-    /// Kept only if somebody shall be able to adopt the memory.
-    pub(super) memory: Option<OwnedFd>,
-}
-
-impl Region {
-    /// Makes a region of `len` bytes (rounded up to pages), zeroed, from a memfd called `name`.
-    ///
-    /// With `seal`, the mappings cannot be changed until the process ends (mseal), for servers; a sealed region's
-    /// addresses are never given back.
-    pub fn new(name: &str, len: usize, guard: Guard, seal: bool) -> io::Result<Region> {
-        let len = len.next_multiple_of(4096).max(4096);
-        let kept = !seal && reuse::is_on() && matches!(guard, Guard::Alias | Guard::Off);
-        if let Some(region) = kept.then(|| reuse::take(name, len, guard)).flatten() {
-            return Ok(region);
-        }
-        let writable = memfd(name, len)?;
-        let mut region = Region::mapped(&writable, len, guard, seal, alignment(name, len))?;
-        region.written = kept.then(|| Written::new(name, len));
-        Ok(region)
-    }
-
-    /// The same, and its descriptor is kept, so that who holds it too can adopt the memory after this process (S-14.8).
-    pub fn lasting(name: &str, len: usize, guard: Guard, seal: bool) -> io::Result<Region> {
-        let len = len.next_multiple_of(4096).max(4096);
-        let memory = memfd(name, len)?;
-        let mut region = Region::mapped(&memory, len, guard, seal, alignment(name, len))?;
-        region.memory = Some(out_of_the_way(memory));
-        Ok(region)
-    }
-
-    /// Maps memory that an earlier life of the server made. Errors: its size can still be changed, or is none of a region.
-    pub fn adopt(memory: OwnedFd, guard: Guard, seal: bool) -> io::Result<Region> {
-        let file = std::fs::File::from(memory);
-        let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-        let memory = OwnedFd::from(file);
-        // SAFETY: plain call on an open descriptor.
-        let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
-        let fixed = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-        if seals < 0 || seals & fixed != fixed || len == 0 || !len.is_multiple_of(4096) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the memory is none that a server left",
-            ));
-        }
-        let mut region = Region::mapped(&memory, len, guard, seal, PAGE)?;
-        region.memory = Some(out_of_the_way(memory));
-        Ok(region)
-    }
-
-    /// The descriptor of memory that lasts.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.memory.as_ref().map(AsFd::as_fd)
-    }
-
-    fn mapped(writable: &OwnedFd, len: usize, guard: Guard, seal: bool, align: usize) -> io::Result<Region> {
-        super::fault::install();
-        let number = numbers::take()?;
-        let mapped = map_both(writable, len, guard, align);
-        let (shown, window) = mapped.inspect_err(|_| numbers::give_back(number))?;
-        numbers::show(number, if guard == Guard::Off { 0 } else { shown }, len);
-        hidden::keep(number, window);
-        if seal && !matches!(guard, Guard::Off | Guard::Mprotect) {
-            mseal(shown, len);
-            if window != Hidden::NONE {
-                mseal(window.address(), len);
-            }
-        }
-        hidden::overwrite_stack();
-        let sealed = (guard == Guard::Sealed).then(|| writable.try_clone().map(out_of_the_way));
-        Ok(Region {
-            shown,
-            len,
-            number,
-            guard,
-            writing: RwLock::new(()),
-            sealed: sealed.transpose()?,
-            written: None,
-            asked: AtomicUsize::new(0),
-            memory: None,
-        })
-    }
-
-    /// Bytes of the region; never 0.
-    pub fn bytes(&self) -> usize {
-        self.len
-    }
-
-    /// Where everybody reads. For tests and fault injection: a write there must fault.
-    pub fn shown_address(&self) -> usize {
-        self.shown
-    }
-
-    #[inline]
-    pub(super) fn check(&self, offset: usize, len: usize) {
-        assert!(
-            offset <= self.len && len <= self.len - offset,
-            "access beyond the region"
-        );
-    }
-
-    /// The address in the window through which `len` bytes at `offset` are going to be written.
-    #[inline]
-    pub(super) fn window(&self, offset: usize, len: usize) -> usize {
-        if let Some(written) = &self.written {
-            written.mark(offset, len);
-        }
-        hidden::window(self.number) + offset
-    }
-
-    /// Bytes at `offset` are going to be used that may never have been: where the region grows into another large page of the
-    /// processor, that is asked for at once (decision 0673). Where it cannot be had, nothing happens.
-    #[inline]
-    pub(super) fn about_to_use(&self, offset: usize) {
-        if offset >= self.asked.load(Ordering::Relaxed) {
-            self.ask_for_large(offset / LARGE * LARGE);
-        }
-    }
-
-    #[cold]
-    fn ask_for_large(&self, start: usize) {
-        let before = self.asked.fetch_max(start + LARGE, Ordering::Relaxed);
-        // Pages whose protection changes one by one would be taken apart again.
-        if before > start || start + LARGE > self.len || self.guard == Guard::Mprotect {
-            return;
-        }
-        let at = self.shown + start;
-        // The kernel makes nothing of a range that has no page yet.
-        core::hint::black_box(byte(at).load(Ordering::Relaxed));
-        advise(at, LARGE, libc::MADV_COLLAPSE);
-    }
-}
 
 /// Copies four cache lines at a time out of memory that others may write meanwhile, which makes a mixture of words.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(super) fn load_wide(at: usize, buf: &mut [u8]) {
+pub(crate) fn load_wide(at: usize, buf: &mut [u8]) {
     #[target_feature(enable = "avx512f")]
     fn load(from: usize, to: &mut [u8; 256]) {
         // SAFETY: the region has 256 bytes at `from`, `to` is as many that may be written; nothing else is touched. The
@@ -207,28 +49,9 @@ pub(super) fn load_wide(at: usize, buf: &mut [u8]) {
     }
 }
 
-impl Drop for Region {
-    fn drop(&mut self) {
-        if reuse::is_on()
-            && let Some(written) = self.written.take()
-        {
-            return self.keep(written);
-        }
-        numbers::hide(self.number);
-        let window = hidden::take(self.number);
-        // SAFETY: both ranges were mapped by `map_both` with this length and nothing points into them any more.
-        // A sealed mapping refuses, which leaks it on purpose.
-        unsafe { libc::munmap(self.shown as *mut libc::c_void, self.len) };
-        if matches!(self.guard, Guard::Alias | Guard::Pkey) {
-            unmap_window(window, self.len);
-        }
-        numbers::give_back(self.number);
-    }
-}
-
 /// The atomic byte at an address inside a region.
 #[inline]
-pub(super) fn byte<'a>(at: usize) -> &'a AtomicU8 {
+pub(crate) fn byte<'a>(at: usize) -> &'a AtomicU8 {
     // SAFETY: the caller checked the address against its region, which stays mapped while it is borrowed;
     // all accesses to regions are atomic.
     unsafe { AtomicU8::from_ptr(at as *mut u8) }
@@ -236,28 +59,28 @@ pub(super) fn byte<'a>(at: usize) -> &'a AtomicU8 {
 
 /// The atomic 16-bit word at an aligned address inside a region.
 #[inline]
-pub(super) fn word16<'a>(at: usize) -> &'a AtomicU16 {
+pub(crate) fn word16<'a>(at: usize) -> &'a AtomicU16 {
     // SAFETY: as for `byte`, and the caller checked the alignment.
     unsafe { AtomicU16::from_ptr(at as *mut u16) }
 }
 
 /// The atomic 32-bit word at an aligned address inside a region.
 #[inline]
-pub(super) fn word32<'a>(at: usize) -> &'a AtomicU32 {
+pub(crate) fn word32<'a>(at: usize) -> &'a AtomicU32 {
     // SAFETY: as for `byte`, and the caller checked the alignment.
     unsafe { AtomicU32::from_ptr(at as *mut u32) }
 }
 
 /// The atomic word at an aligned address inside a region.
 #[inline]
-pub(super) fn word64<'a>(at: usize) -> &'a AtomicU64 {
+pub(crate) fn word64<'a>(at: usize) -> &'a AtomicU64 {
     // SAFETY: as for `byte`, and the caller checked the alignment.
     unsafe { AtomicU64::from_ptr(at as *mut u64) }
 }
 
 /// Stores two words at an address inside a region, in one instruction where there is one: then no death of the process comes between.
 #[inline]
-pub(super) fn store_pair(at: usize, pair: [u64; 2]) {
+pub(crate) fn store_pair(at: usize, pair: [u64; 2]) {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
     // SAFETY: as for `byte`, and like an atomic for the compiler; one store, which asks for no alignment.
     unsafe {
@@ -267,13 +90,13 @@ pub(super) fn store_pair(at: usize, pair: [u64; 2]) {
     }
     #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))))]
     for (i, word) in pair.into_iter().enumerate() {
-        word64(at + 8 * i).store(word, Ordering::Relaxed);
+        word64(at + 8 * i).store(word, core::sync::atomic::Ordering::Relaxed);
     }
 }
 
 /// Asks the processor for a cache line, where it takes such hints.
 #[inline]
-pub(super) fn prefetch(at: usize) {
+pub(crate) fn prefetch(at: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a hint never faults, whatever the address is, and nothing of what is there comes into the program.
     unsafe {
@@ -283,7 +106,7 @@ pub(super) fn prefetch(at: usize) {
     let _ = at;
 }
 
-fn memfd(name: &str, len: usize) -> io::Result<OwnedFd> {
+pub(crate) fn memfd(name: &str, len: usize) -> io::Result<OwnedFd> {
     let name = CString::new(name)?;
     // SAFETY: `name` is a NUL-terminated string that outlives the call.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
@@ -307,11 +130,19 @@ fn memfd(name: &str, len: usize) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// The least number of a descriptor that is kept: far from those that a mistake would hit.
+/// Whether the size of shared memory can never change again.
+pub(crate) fn is_fixed(memory: &OwnedFd) -> bool {
+    // SAFETY: plain call on an open descriptor.
+    let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
+    let fixed = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    seals >= 0 && seals & fixed == fixed
+}
+
+/// The least number of a descriptor that is kept: far from those that a mistake would hit (PROTOCOLS section 9).
 const OUT_OF_THE_WAY: libc::c_int = 900;
 
 /// Moves a descriptor to a high number, if there is one.
-fn out_of_the_way(memory: OwnedFd) -> OwnedFd {
+pub(crate) fn out_of_the_way(memory: OwnedFd) -> OwnedFd {
     // SAFETY: plain call on an open descriptor.
     let fd = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
     if fd < 0 {
@@ -322,7 +153,7 @@ fn out_of_the_way(memory: OwnedFd) -> OwnedFd {
 }
 
 /// Maps the memfd; returns (address to read, address to write).
-fn map_both(fd: &OwnedFd, len: usize, guard: Guard, align: usize) -> io::Result<(usize, Hidden)> {
+pub(crate) fn map_both(fd: &OwnedFd, len: usize, guard: Guard, align: usize) -> io::Result<(usize, Hidden)> {
     hidden::draw()?;
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let alone = |prot| map_shown(fd, len, prot, align).map(|at| (at, Hidden::from_address(at)));
@@ -344,12 +175,15 @@ fn map_both(fd: &OwnedFd, len: usize, guard: Guard, align: usize) -> io::Result<
     })
 }
 
+/// The region of an arena's frames.
+pub const FRAMES: &str = "keepfs-arena";
+
 /// Bytes of a large page of the processor, on most.
-pub(super) const LARGE: usize = 2 << 20;
+pub const LARGE: usize = 2 << 20;
 
 /// What the addresses of a region are multiples of. Only of frames: all regions aligned alike would take the same places of the
 /// processor's tables of addresses (decision 0673).
-fn alignment(name: &str, len: usize) -> usize {
+pub(crate) fn alignment(name: &str, len: usize) -> usize {
     if name == FRAMES && len >= LARGE { LARGE } else { PAGE }
 }
 
@@ -371,7 +205,7 @@ fn map_shown(fd: &OwnedFd, len: usize, prot: libc::c_int, align: usize) -> io::R
 }
 
 /// Bytes on both sides of a window where nothing can be mapped, so that nobody's neighbour runs over into it.
-pub(super) const GAP: usize = 1 << 20;
+pub(crate) const GAP: usize = 1 << 20;
 /// How often an address is drawn until one is free.
 const DRAWS: u32 = 16;
 
@@ -408,8 +242,14 @@ fn free_place(len: usize, align: usize) -> io::Result<usize> {
     map_at(None, len, libc::PROT_NONE, NOTHING, 0)
 }
 
+/// Unmaps where everybody reads. A sealed mapping refuses, which leaks it on purpose.
+pub(crate) fn unmap_shown(shown: usize, len: usize) {
+    // SAFETY: `map_both` mapped the range with this length, and nothing points into it any more.
+    unsafe { libc::munmap(shown as *mut libc::c_void, len) };
+}
+
 /// Unmaps a window and its gaps. A sealed one stays, gaps and all.
-fn unmap_window(window: Hidden, len: usize) {
+pub(crate) fn unmap_window(window: Hidden, len: usize) {
     // SAFETY: `map_window` mapped it, and nothing points into it any more.
     unsafe {
         libc::munmap((window.address() - GAP) as *mut libc::c_void, len + 2 * GAP);
@@ -417,7 +257,7 @@ fn unmap_window(window: Hidden, len: usize) {
 }
 
 /// Makes pages that a region mapped writable, or read-only again ([`Guard::Mprotect`]).
-pub(super) fn set_writable(at: usize, len: usize, writable: bool) -> io::Result<()> {
+pub(crate) fn set_writable(at: usize, len: usize, writable: bool) -> io::Result<()> {
     let write = if writable { libc::PROT_WRITE } else { 0 };
     // SAFETY: whole pages of a mapping that the caller's region owns; nothing but atomic accesses go there.
     match unsafe { libc::mprotect(at as *mut libc::c_void, len, libc::PROT_READ | write) } {
@@ -463,7 +303,7 @@ fn lock_by_key(at: usize, len: usize) -> io::Result<()> {
 
 /// Opens (or closes) the key's memory for this thread; returns what its rights were.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn set_rights(rights: Option<u32>) -> u32 {
+pub(crate) fn set_rights(rights: Option<u32>) -> u32 {
     let mut before: u32;
     // SAFETY: reads this thread's rights; the processor has keys, for a region with one exists.
     unsafe { core::arch::asm!("rdpkru", in("ecx") 0, out("eax") before, out("edx") _) };
@@ -480,7 +320,7 @@ pub(super) fn set_rights(rights: Option<u32>) -> u32 {
 
 /// No keys here: no region has one.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn set_rights(_rights: Option<u32>) -> u32 {
+pub(crate) fn set_rights(_rights: Option<u32>) -> u32 {
     0
 }
 
@@ -498,7 +338,7 @@ fn map(fd: &OwnedFd, len: usize, prot: libc::c_int, how: libc::c_int, at: usize)
 }
 
 /// Asks the kernel for something that changes no content; what it cannot do is not done.
-fn advise(at: usize, len: usize, what: libc::c_int) {
+pub(crate) fn advise(at: usize, len: usize, what: libc::c_int) {
     // SAFETY: a range that this file mapped; its content stays what it is.
     unsafe { libc::madvise(at as *mut libc::c_void, len, what) };
 }
@@ -515,25 +355,34 @@ fn map_at(fd: Option<&OwnedFd>, len: usize, prot: libc::c_int, how: libc::c_int,
 }
 
 /// Seals a mapping against mprotect, munmap and MADV_REMOVE where the kernel can (6.10 on).
-fn mseal(at: usize, len: usize) {
+pub(crate) fn mseal(at: usize, len: usize) {
     const SYS_MSEAL: libc::c_long = 462;
     // SAFETY: a system call on a range that this file mapped; an older kernel answers ENOSYS.
     unsafe { libc::syscall(SYS_MSEAL, at, len, 0) };
 }
 
 /// Has `handler` called at each `signal`; calls that it interrupts go on.
-pub(super) fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+pub(crate) fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
     set_action(signal, handler as usize, libc::SA_RESTART | libc::SA_NODEFER);
 }
 
-/// Has [`super::fault::on_fault`] called at each fault. On the thread's own stack: an alternate one is too small to name
-/// the functions of the backtrace.
-pub(super) fn handle_faults() {
+/// What tells of a fault: the signal, the address that was aimed at, the instruction.
+type Report = fn(libc::c_int, usize, usize);
+
+static REPORT: OnceLock<Report> = OnceLock::new();
+
+/// Has `report` called at each fault. On the thread's own stack: an alternate one is too small to name the functions of the
+/// backtrace.
+pub(crate) fn handle_faults(report: Report) {
     extern "C" fn on_segv(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the kernel gives a valid siginfo for SIGSEGV.
         let address = unsafe { (*info).si_addr() } as usize;
-        super::fault::on_fault(signal, address, instruction(context.cast()));
+        match REPORT.get() {
+            Some(report) => report(signal, address, instruction(context.cast())),
+            None => default_action(signal),
+        }
     }
+    let _ = REPORT.set(report);
     let handler = on_segv as *const () as usize;
     set_action(libc::SIGSEGV, handler, libc::SA_SIGINFO | libc::SA_NODEFER);
 }
@@ -581,12 +430,12 @@ fn set_action(signal: libc::c_int, handler: usize, flags: libc::c_int) {
 }
 
 /// Back to the default action: the next occurrence ends the process.
-pub(super) fn default_action(signal: libc::c_int) {
+pub(crate) fn default_action(signal: libc::c_int) {
     set_action(signal, libc::SIG_DFL, 0);
 }
 
 /// SIGALRM after so many seconds.
-pub(super) fn alarm(seconds: libc::c_uint) {
+pub(crate) fn alarm(seconds: libc::c_uint) {
     // SAFETY: plain system call.
     unsafe {
         libc::alarm(seconds);
@@ -594,7 +443,7 @@ pub(super) fn alarm(seconds: libc::c_uint) {
 }
 
 /// Sends a signal to a thread of this process; `false` if it has ended.
-pub(super) fn send(thread: i32, signal: libc::c_int) -> bool {
+pub(crate) fn send(thread: i32, signal: libc::c_int) -> bool {
     // SAFETY: plain system call; a thread that is not of this process is refused.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) == 0 }
 }

@@ -6,9 +6,10 @@
 //!     its own window.
 //! M-2 Only regions of equal name, length and guard stand for each other; sealed ones are never kept.
 
-use super::guard::Guard;
-use super::hidden;
-use super::sys::{Region, word64};
+use super::Region;
+use crate::guard::Guard;
+use crate::hidden;
+use crate::sys::word64;
 use core::cell::RefCell;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -50,12 +51,12 @@ impl Drop for Reuse {
 }
 
 /// Whether regions are kept now.
-pub(super) fn is_on() -> bool {
+pub(crate) fn is_on() -> bool {
     SPARE.try_with(|spare| spare.borrow().is_some()).unwrap_or(false)
 }
 
 /// A kept region like the one asked for.
-pub(super) fn take(name: &str, len: usize, guard: Guard) -> Option<Region> {
+pub(crate) fn take(name: &str, len: usize, guard: Guard) -> Option<Region> {
     SPARE.with(|spare| {
         let mut spare = spare.borrow_mut();
         let kept = spare.as_mut()?;
@@ -65,7 +66,7 @@ pub(super) fn take(name: &str, len: usize, guard: Guard) -> Option<Region> {
 }
 
 /// Keeps a zeroed region; called only where [`is_on`].
-pub(super) fn keep(region: Region) {
+pub(crate) fn keep(region: Region) {
     SPARE.with(|spare| {
         if let Some(kept) = spare.borrow_mut().as_mut() {
             kept.push(region);
@@ -75,13 +76,13 @@ pub(super) fn keep(region: Region) {
 
 impl Region {
     /// Whether it is as good as the region asked for, once it is zeroed.
-    pub(super) fn stands_for(&self, name: &str, len: usize, guard: Guard) -> bool {
+    pub(crate) fn stands_for(&self, name: &str, len: usize, guard: Guard) -> bool {
         let named = self.written.as_ref().is_some_and(|w| w.name == name);
         named && self.len == len && self.guard == guard
     }
 
     /// Zeroes what was written, and keeps the mappings for the next region like this one.
-    pub(super) fn keep(&mut self, written: Written) {
+    pub(crate) fn keep(&mut self, written: Written) {
         for piece in written.take() {
             let start = hidden::window(self.number) + piece;
             (start..start + 4096)
@@ -103,7 +104,7 @@ impl Region {
 }
 
 /// Which pieces of a region were written.
-pub(super) struct Written {
+pub(crate) struct Written {
     /// Of the region.
     pub name: String,
     bits: Box<[AtomicU64]>,
@@ -145,3 +146,6 @@ impl Written {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::io;
 
 /// Most regions that may live in one process at a time.
-pub(super) const REGIONS: usize = 4096;
+pub(crate) const REGIONS: usize = 4096;
 /// Masked addresses by region number; 0: none.
 static WINDOWS: [AtomicUsize; REGIONS] = [const { AtomicUsize::new(0) }; REGIONS];
 /// What masks them; 0: not drawn yet.
@@ -24,7 +24,7 @@ const STACK: usize = 16 << 10;
 
 /// A masked address; 0: none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Hidden(usize);
+pub(crate) struct Hidden(usize);
 
 impl Hidden {
     /// No window.
@@ -47,7 +47,7 @@ impl Hidden {
 }
 
 /// Draws the secret, once a process. Errors: the system's.
-pub(super) fn draw() -> io::Result<()> {
+pub(crate) fn draw() -> io::Result<()> {
     if SECRET.load(Ordering::Acquire) == 0 {
         let secret = random()? | NO_ADDRESS;
         // Another thread's is as good.
@@ -57,7 +57,7 @@ pub(super) fn draw() -> io::Result<()> {
 }
 
 /// A random number. Errors: the system's.
-pub(super) fn random() -> io::Result<usize> {
+pub(crate) fn random() -> io::Result<usize> {
     let mut random = [0; size_of::<usize>()];
     getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(usize::from_ne_bytes(random))
@@ -65,28 +65,28 @@ pub(super) fn random() -> io::Result<usize> {
 
 /// The address of the window of a region that has one.
 #[inline]
-pub(super) fn window(number: usize) -> usize {
+pub(crate) fn window(number: usize) -> usize {
     WINDOWS[number].load(Ordering::Relaxed) ^ SECRET.load(Ordering::Relaxed)
 }
 
 /// Keeps the window of a region.
-pub(super) fn keep(number: usize, window: Hidden) {
+pub(crate) fn keep(number: usize, window: Hidden) {
     WINDOWS[number].store(window.0, Ordering::Release);
 }
 
 /// The same, for who may come at any time.
-pub(super) fn kept(number: usize) -> Hidden {
+pub(crate) fn kept(number: usize) -> Hidden {
     Hidden(WINDOWS[number].load(Ordering::Acquire))
 }
 
 /// Takes the window of a region away.
-pub(super) fn take(number: usize) -> Hidden {
+pub(crate) fn take(number: usize) -> Hidden {
     Hidden(WINDOWS[number].swap(0, Ordering::AcqRel))
 }
 
 /// Overwrites the stack below the caller, where calls that made a window may have left its address.
 #[inline(never)]
-pub(super) fn overwrite_stack() {
+pub(crate) fn overwrite_stack() {
     let mut room = [0u8; STACK];
     black_box(&mut room);
 }

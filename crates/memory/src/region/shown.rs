@@ -1,7 +1,8 @@
 //! How a region is read: through the mapping that everybody has, at every guard level.
 
-use super::parts::{load_at, load_fours};
-use super::sys::{self, Region, word16, word64};
+use super::Region;
+use crate::parts::{load_at, load_fours};
+use crate::sys::{self, word16, word64};
 use core::sync::atomic::Ordering;
 use keepfs_format::PAGE;
 
@@ -23,15 +24,21 @@ impl Region {
 
     /// Copies bytes out of the region in four words at a time, which stay in registers.
     #[inline]
-    pub(super) fn load_line<const N: usize>(&self, offset: usize, line: &mut [u8; N]) {
+    pub fn load_line<const N: usize>(&self, offset: usize, line: &mut [u8; N]) {
         self.check(offset, N);
         assert!(offset.is_multiple_of(8), "a line is not aligned");
         load_fours(self.shown + offset, line.as_chunks_mut().0);
     }
 
+    /// Bytes from the beginning for which large pages were asked for.
+    #[doc(hidden)]
+    pub fn asked_for_large(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     /// Asks the processor for `len` bytes from `offset` on, which are going to be read (decision 0673).
     #[inline]
-    pub(super) fn prefetch(&self, offset: usize, len: usize) {
+    pub fn prefetch(&self, offset: usize, len: usize) {
         self.check(offset, len);
         (0..len)
             .step_by(64)

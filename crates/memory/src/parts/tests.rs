@@ -1,7 +1,7 @@
 //! Every place and length in a few words: what is stored there is what is loaded, and nothing beside it.
 
-use super::super::sys::store_pair;
 use super::{load_at, store_at};
+use crate::sys::store_pair;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Words that are looked at.

@@ -1,7 +1,7 @@
 //! Tests of hiding: what is masked is no address, and no word of the process leads to a window.
 
 use super::*;
-use crate::arena::{Guard, Region};
+use crate::{Guard, Region};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -71,7 +71,7 @@ fn a_window_has_a_gap_on_both_sides() {
     let at = at.expect("a window");
     for gap in [at - 1, at + 1] {
         assert_eq!(all[gap].2, "---p");
-        assert_eq!(all[gap].0 - all[gap].1, super::super::sys::GAP);
+        assert_eq!(all[gap].0 - all[gap].1, crate::sys::GAP);
     }
     assert_eq!([all[at - 1].1, all[at].1], [all[at].0, all[at + 1].0]);
     drop(region);

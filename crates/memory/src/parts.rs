@@ -5,12 +5,12 @@
 //! P-1 An address is a multiple of the length of what is loaded or stored there: a part that is wanted before the first word
 //!     and is longer than what is left is left out, and then nothing as long as it follows.
 
-use super::sys::{byte, word16, word32, word64};
+use crate::sys::{byte, word16, word32, word64};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Copies bytes out of memory from an address on where they may be read.
 #[inline(never)]
-pub(super) fn load_at(mut at: usize, mut rest: &mut [u8]) {
+pub(crate) fn load_at(mut at: usize, mut rest: &mut [u8]) {
     if at & 7 != 0 {
         if at & 1 != 0 {
             rest = load_part(&mut at, rest, |at| byte(at).load(Relaxed).to_ne_bytes());
@@ -41,7 +41,7 @@ pub(super) fn load_at(mut at: usize, mut rest: &mut [u8]) {
 
 /// Copies four words at a time out of memory from an aligned address on, which stays in registers.
 #[inline(always)]
-pub(super) fn load_fours(mut at: usize, fours: &mut [[u8; 32]]) {
+pub(crate) fn load_fours(mut at: usize, fours: &mut [[u8; 32]]) {
     for four in fours {
         let (words, _) = four.as_chunks_mut();
         for (i, word) in words.iter_mut().enumerate() {
@@ -66,7 +66,7 @@ fn load_part<'b, const N: usize>(at: &mut usize, rest: &'b mut [u8], load: impl 
 
 /// Stores bytes from an address on where they may be written.
 #[inline]
-pub(super) fn store_at(mut at: usize, mut rest: &[u8]) {
+pub(crate) fn store_at(mut at: usize, mut rest: &[u8]) {
     if at & 7 != 0 {
         if at & 1 != 0 {
             rest = store_part(&mut at, rest, |at, part| {

@@ -1,45 +1,45 @@
 //! Failpoints: a test thread stops dead before its n-th store into guarded memory, as a killed server would.
 //!
-//! In the normal build there is nothing of it: [`store`] is the constant `true`. In the package's unit tests every store
+//! In the normal build there is nothing of it: [`store`] is the constant `true`. In unit tests of the packages that write to regions (feature `failpoints`) every store
 //! of the arena, the control words and the session segment counts, each byte of a copy for itself. After the stop
 //! nothing that the thread does reaches the regions any more (destructors run, their stores are dropped), so what
 //! stands there is what `kill -9` would have left.
 
 /// Whether this build can have failpoints at all.
-pub(crate) const ARMED: bool = cfg!(test);
+pub const ARMED: bool = cfg!(any(test, feature = "failpoints"));
 
 /// Called before each store into a region: whether it may happen.
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "failpoints")))]
 #[inline(always)]
-pub(crate) const fn store() -> bool {
+pub const fn store() -> bool {
     true
 }
 
 /// Whether this thread counts its stores.
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "failpoints")))]
 #[inline(always)]
-pub(crate) const fn is_armed() -> bool {
+pub const fn is_armed() -> bool {
     false
 }
 
 /// Whether this thread was stopped: what it holds stays held.
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "failpoints")))]
 #[inline(always)]
-pub(crate) const fn is_dead() -> bool {
+pub const fn is_dead() -> bool {
     false
 }
 
-#[cfg(test)]
-pub(crate) use armed::{interrupt, is_armed, is_dead, ran_out, run, run_out, store};
+#[cfg(any(test, feature = "failpoints"))]
+pub use armed::{interrupt, is_armed, is_dead, ran_out, run, run_out, store};
 
-#[cfg(test)]
+#[cfg(any(test, feature = "failpoints"))]
 mod armed {
     use std::cell::{Cell, RefCell};
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
     /// The thread was stopped by its failpoint.
     #[derive(Debug, PartialEq, Eq)]
-    pub(crate) struct Killed;
+    pub struct Killed;
 
     #[derive(Clone, Copy)]
     enum State {
@@ -58,7 +58,7 @@ mod armed {
     }
 
     /// Runs `f`, and `other` before its n-th store into guarded memory, as another thread might. Whether it came to that.
-    pub(crate) fn interrupt(stores: u64, other: Box<dyn FnOnce()>, f: impl FnOnce()) -> bool {
+    pub fn interrupt(stores: u64, other: Box<dyn FnOnce()>, f: impl FnOnce()) -> bool {
         OTHER.set(Some(other));
         STATE.set(State::Between(stores));
         f();
@@ -67,25 +67,25 @@ mod armed {
     }
 
     /// Within [`run`]: what was to be cut is done, the next store kills.
-    pub(crate) fn run_out() {
+    pub fn run_out() {
         STATE.set(State::Left(0));
         RAN_OUT.set(true);
     }
 
     /// Whether the last [`run`] came to its [`run_out`].
-    pub(crate) fn ran_out() -> bool {
+    pub fn ran_out() -> bool {
         RAN_OUT.get()
     }
 
-    pub(crate) fn is_armed() -> bool {
+    pub fn is_armed() -> bool {
         !matches!(STATE.get(), State::Off)
     }
 
-    pub(crate) fn is_dead() -> bool {
+    pub fn is_dead() -> bool {
         matches!(STATE.get(), State::Dead)
     }
 
-    pub(crate) fn store() -> bool {
+    pub fn store() -> bool {
         match STATE.get() {
             State::Off => true,
             State::Dead => false,
@@ -114,7 +114,7 @@ mod armed {
     }
 
     /// Runs `f` with so many stores allowed; the next one kills it.
-    pub(crate) fn run<T>(stores: u64, f: impl FnOnce() -> T) -> Result<T, Killed> {
+    pub fn run<T>(stores: u64, f: impl FnOnce() -> T) -> Result<T, Killed> {
         STATE.set(State::Left(stores));
         RAN_OUT.set(false);
         let result = catch_unwind(AssertUnwindSafe(f));
