@@ -1,9 +1,9 @@
 //! Failpoints: a test thread stops dead before its n-th store into guarded memory, as a killed server would.
 //!
-//! In the normal build there is nothing of it: [`store`] is the constant `true`. In unit tests of the packages that write to regions (feature `failpoints`) every store
-//! of the arena, the control words and the session segment counts, each byte of a copy for itself. After the stop
-//! nothing that the thread does reaches the regions any more (destructors run, their stores are dropped), so what
-//! stands there is what `kill -9` would have left.
+//! In the normal build there is nothing of it: [`store`] is the constant `true`. In unit tests of this package and of those that write to
+//! regions (feature `failpoints`) every store into one counts, each byte of a copy for itself. After the stop nothing that the
+//! thread does reaches the regions any more (destructors run, their stores are dropped), so what stands there is what
+//! `kill -9` would have left.
 
 /// Whether this build can have failpoints at all.
 pub const ARMED: bool = cfg!(any(test, feature = "failpoints"));

@@ -1,4 +1,4 @@
-//! Regions of memory that nothing else in the process can write to (SPEC section 13, PROTOCOLS section 9).
+//! Regions of memory that nothing else in the process can write to (SPEC section 13; ).
 //!
 //! A [`Region`] is shared memory that everybody may read at one address; who has it writes through its methods, by the way
 //! that its [`Guard`] leaves open. A store that takes any other way faults, and is told with place and thread.

@@ -138,7 +138,7 @@ pub(crate) fn is_fixed(memory: &OwnedFd) -> bool {
     seals >= 0 && seals & fixed == fixed
 }
 
-/// The least number of a descriptor that is kept: far from those that a mistake would hit (PROTOCOLS section 9).
+/// The least number of a descriptor that is kept: far from those that a mistake would hit.
 const OUT_OF_THE_WAY: libc::c_int = 900;
 
 /// Moves a descriptor to a high number, if there is one.

@@ -8,12 +8,12 @@
 //!     not checkpoint dirty, not in a checkpoint in flight, and their redo is in the plog.
 
 use crate::age::{Clock, Seen};
-use crate::arena::FrameNo;
 use crate::heat::{self, Heat};
 use crate::locks::{Mutex, RwLock};
-use crate::padded::Padded;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use keepfs_format::MetaId;
+use keepfs_vault::Padded;
+use keepfs_vault::arena::FrameNo;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -9,12 +9,10 @@ mod plan;
 mod shrink;
 mod write;
 
-use crate::arena::FrameNo;
 use crate::error::Error;
 use crate::homes::Homes;
 use crate::ladder::LogStart;
 use crate::log::{self, Head, Stamp};
-use crate::planted::{self, Bug, Point};
 use crate::sync::Lead;
 use crate::watched::Watched;
 use crate::{Store, map, pool};
@@ -26,6 +24,8 @@ use keepfs_format::plog::Record;
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Header, MetaId, PAGE};
 use keepfs_media::{Class, Device, PageNo};
+use keepfs_vault::arena::FrameNo;
+use keepfs_vault::planted::{self, Bug, Point};
 use plan::Plan;
 use shrink::Shrink;
 

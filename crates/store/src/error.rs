@@ -155,6 +155,18 @@ pub(crate) fn may_be_fenced(id: MetaId) -> bool {
     matches!(id.space(), Some(Space::Nodes | Space::Inodes)) && id.as_map().is_none()
 }
 
+impl From<keepfs_vault::Error> for Error {
+    fn from(e: keepfs_vault::Error) -> Error {
+        use keepfs_vault::Error as Vault;
+        match e {
+            Vault::Memory { bytes, source } => Error::Memory { bytes, source },
+            Vault::Code(what) => Error::BadPool(what),
+            Vault::Damaged(what) => Error::Damaged(what),
+            Vault::Logic(what) => Error::Logic(what),
+        }
+    }
+}
+
 impl From<DeviceError> for Error {
     fn from(e: DeviceError) -> Error {
         Error::Device(Arc::new(e))
@@ -207,6 +219,12 @@ pub enum Pressure {
     Owned,
     /// A metablock of inodes in which a new one would lie.
     Cradle(MetaId),
+}
+
+impl From<keepfs_vault::Error> for Stop {
+    fn from(e: keepfs_vault::Error) -> Stop {
+        Stop::Error(e.into())
+    }
 }
 
 impl From<Error> for Stop {

@@ -8,11 +8,11 @@ mod pairs;
 pub use pairs::far_pairs;
 
 use crate::error::Error;
-use crate::planted::{self, Bug};
 use crate::watched::{Stray, Watched, WatchedList, WatchedMap};
 use keepfs_format::map::{CHUNKS, Chunk, chunk_offset};
 use keepfs_format::plog::Run;
 use keepfs_format::{FromBytes, FromZeros, IntoBytes, PAGE};
+use keepfs_vault::planted::{self, Bug};
 use std::collections::BTreeMap;
 
 /// A run of pages that holds metadata.

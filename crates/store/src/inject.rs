@@ -35,7 +35,7 @@ impl Store {
         Ok(Structure {
             id,
             frame: pin.frame,
-            arena: self.arena.frames().shown_address(),
+            arena: self.arena.shown_address(),
             pages: entry.map_or([0; 2], |entry| [entry.first.get(), entry.second.get()]),
         })
     }

@@ -21,10 +21,10 @@ use crate::error::{Error, may_be_fenced};
 use crate::events::Done;
 use crate::repair::kind_in;
 use crate::scratch::with_page;
-use crate::undo::UndoSlot;
 use core::sync::atomic::Ordering;
 use keepfs_codes::Protection;
 use keepfs_format::MetaId;
+use keepfs_vault::undo::UndoSlot;
 
 /// Rungs that are tried. All of them, but for tests of one alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,9 +83,8 @@ impl Store {
                 Done::Rebuilt,
             ),
         };
-        held.bind(self.pool.binding(id, kind_in(&right)));
-        held.replace(&right, keepfs_codes::crc64::full(&*right));
-        let verified = held.verifies();
+        let binding = self.pool.binding(id, kind_in(&right));
+        let verified = held.replace_as(&right, keepfs_codes::crc64::full(&*right), binding);
         drop(held);
         if verified {
             self.stats.rebuilt.fetch_add(1, Ordering::Relaxed);

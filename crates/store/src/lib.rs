@@ -1,11 +1,10 @@
 //! The store: every byte of metadata, the door through which it changes, and how it becomes durable.
 //!
-//! Read in this order: [`update`] (the door), [`txn`], [`redo`] and `sync` (groups), `checkpoint`, `recover`.
+//! Read in this order: [`keepfs_vault`] (frames and the door), [`txn`], [`redo`] and `sync` (groups), `checkpoint`, `recover`.
 //! What the store promises is in docs/SPEC.md sections 8 to 11; it knows nothing of names and files.
 
 mod admit;
 mod age;
-pub mod arena;
 mod audit;
 mod cache;
 mod checkpoint;
@@ -34,8 +33,6 @@ mod noted;
 mod numbers;
 mod oplog;
 mod options;
-mod padded;
-pub mod planted;
 mod pool;
 mod read;
 mod recover;
@@ -44,7 +41,6 @@ mod remains;
 mod repair;
 mod requests;
 mod reserve;
-pub mod restart;
 mod resume;
 mod rewrites;
 pub mod scratch;
@@ -60,15 +56,12 @@ mod totals;
 mod trim;
 pub mod twice;
 mod txn;
-mod undo;
-mod update;
 mod view;
 mod wanted;
 mod watched;
 mod worker;
 mod zones;
 
-pub use arena::Mismatch;
 pub use audit::Unbalanced;
 pub use crowd::Alone;
 pub use error::{Abort, BadData, Error, Pressure, Stop};
@@ -79,13 +72,14 @@ pub use keepfs_codes::Protection;
 pub use keepfs_digest::Equations;
 pub use keepfs_memory as memory;
 pub use keepfs_memory::{Guard, Reuse};
+pub use keepfs_vault::arena::{self, Mismatch};
+pub use keepfs_vault::{Padded, planted, restart};
 pub use ladder::Rungs;
 pub use log::{Cut, Mended};
 pub use map::CopiesSeen;
 pub use noted::News;
 pub use oplog::{EarlierState, Half, LoggedTxn};
 pub use options::StoreOptions;
-pub use padded::Padded;
 pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool, Settings, forget_whole, grow, growth, renew_id};
 pub use read::Ref;
 pub use remains::{LOOKUPS, NAMES, Remains};
@@ -101,7 +95,6 @@ pub use totals::Totals;
 pub use txn::{Base, Birth, FRAMES_MAX, Meaning, Source, Stamp, Txn};
 pub use view::View;
 
-use arena::Arena;
 use cache::{Cache, Pin};
 use checkpoint::{Keeper, Wish};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -109,6 +102,8 @@ use cutter::Cutter;
 use gate::Gate;
 use keepfs_format::{PAGE, Space as MetaSpace};
 use keepfs_media::{Class, Device, PageNo};
+use keepfs_vault::arena::Arena;
+use keepfs_vault::undo::UndoLog;
 use locks::{Awaited, Mutex};
 use map::Map;
 use moment::{Deaths, Stash};
@@ -121,7 +116,6 @@ use std::time::Instant;
 use switch::Switch;
 use sync::LogState;
 use system::System;
-use undo::UndoLog;
 use wanted::Wanted;
 use watched::WatchedList;
 

@@ -6,7 +6,6 @@ pub use copies::CopiesSeen;
 pub(crate) use copies::{AtRest, BadCopy};
 
 use crate::Store;
-use crate::arena::{self, FrameNo};
 use crate::cache::Pin;
 use crate::checkpoint::Keeper;
 use crate::error::{Error, Pressure, Stop};
@@ -23,6 +22,7 @@ use keepfs_codes::crc64;
 use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry, NEVER};
 use keepfs_format::superblock::{Root, Superblock};
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
+use keepfs_vault::arena::{self, FrameNo};
 
 /// Locks that keep two fetches of one metablock apart, by level of map page (0 = ordinary metablocks).
 const STRIPES: usize = 64;

@@ -6,7 +6,6 @@
 //!     long as a checkpoint takes.
 //! M-3 A metablock's last death is found here until a map that says so is in force.
 
-use crate::arena;
 use crate::cache::{IdMap, Pin};
 use crate::error::{Error, Pressure, Stop};
 use crate::locks::Mutex;
@@ -15,6 +14,7 @@ use crate::{PAGE, Store};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use keepfs_codes::crc64;
 use keepfs_format::MetaId;
+use keepfs_vault::arena;
 use std::sync::Arc;
 
 /// Copies of frames as of a checkpoint's moment, taken before a newer transaction wrote to them.

@@ -7,15 +7,15 @@
 //!     all writers of the frame, and for the device.
 
 use crate::Store;
-use crate::arena::{Damaged, Line};
 use crate::cache::Pin;
 use crate::error::Error;
-use crate::planted::{self, Bug, Use};
 use keepfs_codes::identity::Binding;
 use keepfs_codes::line;
 use keepfs_format::inode;
 use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE};
+use keepfs_vault::arena::{Damaged, Line};
+use keepfs_vault::planted::{self, Bug, Use};
 
 /// How often a frame is mended that is damaged anew each time before it is read (S-15.14).
 pub(crate) const TRIES: u32 = 16;

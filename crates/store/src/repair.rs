@@ -8,17 +8,17 @@
 //! P-4 A frame is given up only as it was while it was held: whoever else met the damage may have mended it.
 
 use crate::Store;
-use crate::arena::{FrameNo, Held};
 use crate::cache::{Pin, State};
 use crate::error::Error;
 use crate::events::{Damage, Done, Seen, owner_of};
-use crate::planted::{self, Bug, Rung};
 use crate::scratch::with_page;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use keepfs_codes::Verdict;
 use keepfs_codes::identity::Binding;
 use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
+use keepfs_vault::arena::{FrameNo, Held};
+use keepfs_vault::planted::{self, Bug, Rung};
 
 /// Kinds that a metablock of space NODES can have.
 const NODE_KINDS: [Kind; 4] = [Kind::DirLeaf, Kind::DirIndex, Kind::BlockMap, Kind::Xattr];
@@ -146,12 +146,7 @@ impl Store {
             // Another metablock's, whole.
             return false;
         }
-        if let Verdict::Repair(repair) = &verdict {
-            held.correct(repair);
-        }
-        held.bind(binding);
-        held.encode();
-        let right = held.verifies();
+        let right = held.mend(&verdict, binding);
         drop(held);
         if right {
             self.stats.repaired.fetch_add(1, Ordering::Relaxed);
@@ -179,9 +174,7 @@ impl Store {
         let verdict = held.locate(self.binding_of(&held, id));
         let damage = self.damage(pin.frame, id, &held, &verdict);
         let damage = damage.against(held.bytes(), &bytes, self.address(pin.frame));
-        held.bind(self.pool.binding(id, kind_in(&bytes)));
-        held.replace(&bytes, crc);
-        let right = held.verifies();
+        let right = held.replace_as(&bytes, crc, self.pool.binding(id, kind_in(&bytes)));
         drop(held);
         drop(state);
         if right {
@@ -256,7 +249,7 @@ impl Store {
 
     /// Where everybody reads the frame.
     pub(crate) fn address(&self, frame: FrameNo) -> usize {
-        self.arena.frames().shown_address() + frame as usize * PAGE
+        self.arena.shown_address() + frame as usize * PAGE
     }
 }
 

@@ -12,17 +12,17 @@ mod evidence;
 
 pub use evidence::Evidence;
 
-use crate::arena::Arena;
 use crate::error::Error;
 use crate::mmp::{self, claim::Why};
-use crate::planted::{self, Bug, Point, Second};
 use crate::redo::ENTRIES_MAX;
 use crate::remains::{ARENA, PARITY, REQUESTS, SESSION, STAGING, SUMS};
 use crate::requests::{Left, Met};
 use crate::segment::Adopted;
-use crate::undo::UndoLog;
 use crate::{Pool, Protection, Remains, Store, StoreOptions, recover};
 use keepfs_media::Device;
+use keepfs_vault::arena::Arena;
+use keepfs_vault::planted::{self, Bug, Point, Second};
+use keepfs_vault::undo::UndoLog;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -127,7 +127,9 @@ impl Dead {
             _ if undo.as_ref().is_some_and(|undo| !undo.is_readable()) => {
                 Some(Err(Error::Damaged("another version's server had changed it".into())))
             }
-            [Some(frames), Some(sums), Some(parity)] => Some(Arena::adopt([frames, sums, parity], guard, code)),
+            [Some(frames), Some(sums), Some(parity)] => {
+                Some(Arena::adopt([frames, sums, parity], guard, code).map_err(Error::from))
+            }
             _ => None,
         };
         let (arena, told) = apart(arena);
@@ -143,10 +145,10 @@ impl Dead {
 }
 
 /// The value, and whether there is one.
-fn apart<T>(result: Option<Result<T, Error>>) -> (Option<T>, Option<Result<(), Error>>) {
+fn apart<T, E: Into<Error>>(result: Option<Result<T, E>>) -> (Option<T>, Option<Result<(), Error>>) {
     match result {
         Some(Ok(value)) => (Some(value), Some(Ok(()))),
-        Some(Err(error)) => (None, Some(Err(error))),
+        Some(Err(error)) => (None, Some(Err(error.into()))),
         None => (None, None),
     }
 }

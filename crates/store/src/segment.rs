@@ -15,13 +15,13 @@ pub use words::Word;
 
 use crate::error::Error;
 use crate::locks::Mutex;
-use crate::padded::Padded;
 use crate::pool::protect;
 use crate::twice::{self, Found};
 use core::sync::atomic::{AtomicI64, Ordering};
 use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
 use keepfs_memory::{Guard, Region};
+use keepfs_vault::Padded;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 

@@ -17,9 +17,9 @@ pub use zone::{OpenZone, Settled};
 
 use crate::gate::{Closed, Owner};
 use crate::locks::Mutex;
-use crate::planted::{self, Bug};
 use held::{Held, Holders};
 use keepfs_format::plog::{Record, Run};
+use keepfs_vault::planted::{self, Bug};
 use near::Sides;
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};

@@ -19,12 +19,12 @@ pub use rebuild::rebuild;
 
 use crate::cache::IdMap;
 use crate::error::{BadData, Error, Room};
-use crate::padded::Padded;
 use crate::segment::{SMALL, Segment};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
+use keepfs_vault::Padded;
 use slots::{Head, Slots, Stored};
 use std::collections::BTreeMap;
 use std::sync::Arc;

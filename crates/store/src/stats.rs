@@ -1,9 +1,9 @@
 //! What the store counts for `status`: writes by the four causes of ReconFS section 3.1.2, and events.
 
-use crate::padded::{Padded, STRIPES, stripe};
 use core::sync::atomic::{AtomicU64, Ordering};
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
+use keepfs_vault::{Padded, STRIPES, stripe};
 use std::time::Duration;
 
 /// Bytes of an update record before its ranges: type, length, id, generation, number of ranges (S-8.5).

@@ -5,7 +5,6 @@ use crate::events::{Done, Place, Seen, Told};
 use crate::ladder::LogStart;
 use crate::locks::{Condvar, Mutex};
 use crate::log::{self, Head, Stamp};
-use crate::planted::{self, Bug};
 use crate::redo::{Group, Piece, Redo, RedoDamage, Span, Spare, compact};
 use crate::segment::RING;
 use crate::stats::Updates;
@@ -16,6 +15,7 @@ use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record};
 use keepfs_format::superblock::Superblock;
 use keepfs_media::Device;
+use keepfs_vault::planted::{self, Bug};
 
 /// Most pages of a group that syncs write (S-8.10): the whole ring of redo, and compaction only makes it shorter.
 pub const fn group_pages_max() -> u64 {

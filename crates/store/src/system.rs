@@ -2,10 +2,10 @@
 //! metadata (S-2.4, S-4.5; promise C-8: a bitmap that lies costs space, never the pool).
 
 use crate::locks::{RwLock, RwLockReadGuard};
-use crate::padded::{Padded, STRIPES, stripe};
 use crate::pool::{self, Pool};
 use core::ops::Range;
 use keepfs_format::plog::Run;
+use keepfs_vault::{Padded, STRIPES, stripe};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -7,7 +7,6 @@
 //!     another transaction changed there, shows at the next checkpoint, which is refused.
 
 use crate::Store;
-use crate::arena;
 use crate::cache::Pin;
 use crate::error::Error;
 use crate::events::Done;
@@ -18,6 +17,7 @@ use keepfs_format::bitmap::{
     self, STRIPES, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS, TOTALS_BLOCKS,
 };
 use keepfs_format::{MetaId, PAGE};
+use keepfs_vault::arena;
 
 /// Where the counters stand in the first stripe, in their order.
 pub(crate) const WHICH: [usize; 4] = [TOTAL_PAGES, TOTAL_INODES, TOTAL_NODES, TOTAL_SHARES];
@@ -26,7 +26,7 @@ const PAGES_OF_MANY: u64 = 1 << 16;
 /// Words of a metablock.
 const WORDS: usize = PAGE / 8;
 
-const _: () = assert!(STRIPES >= crate::undo::SLOTS);
+const _: () = assert!(STRIPES >= keepfs_vault::undo::SLOTS);
 
 /// Counters of the pool (S-7.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

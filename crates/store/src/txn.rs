@@ -23,25 +23,26 @@ pub(crate) use claims::Owned;
 pub(crate) use ranges::Ranges;
 pub use source::{Birth, Source, Stamp};
 
-use crate::arena::{FrameNo, Line, is_within};
+use crate::Store;
 use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
 use crate::gate::{Closed, Inside};
 use crate::oplog::Draft;
-use crate::planted::{self, Use};
 use crate::pool::protect;
 use crate::read::{Ref, check_header};
 use crate::redo;
 use crate::repair::kind_of;
 use crate::staged::{Bases, Coming, Table};
-use crate::undo::{Lost, UndoSlot};
-use crate::{Store, update};
 use keepfs_codes::identity::{Binding, Group};
 use keepfs_digest::Fate;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
 use keepfs_format::{Kind, MetaId, PAGE, Space, inode};
+use keepfs_vault::arena::{FrameNo, Line, is_within};
+use keepfs_vault::planted::{self, Use};
+use keepfs_vault::undo::{Lost, UndoSlot};
+use keepfs_vault::update;
 use records::Records;
 
 /// Most frames one transaction may touch in a small arena; in a larger one see [`frames_max`].

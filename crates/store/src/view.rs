@@ -101,9 +101,16 @@ impl Store {
         }
     }
 
-    /// The guarded memory of the frames, for fault injection and tests.
-    pub fn frames(&self) -> &keepfs_memory::Region {
-        self.arena.frames()
+    /// The addresses at which everybody reads the frames, for fault injection.
+    pub fn frame_addresses(&self) -> core::ops::Range<usize> {
+        let start = self.arena.shown_address();
+        start..start + self.arena.count() as usize * keepfs_format::PAGE
+    }
+
+    /// The memory of the frames, as whatever scribbles finds it.
+    #[cfg(any(test, feature = "strays"))]
+    pub fn strays(&self) -> &keepfs_memory::Region {
+        self.arena.strays()
     }
 
     /// Address of the first frame that holds a metablock, for the store that the guard must stop.
@@ -111,7 +118,7 @@ impl Store {
     pub fn guarded_address(&self) -> usize {
         let mut frames = 0..self.arena.count();
         let frame = frames.find(|frame| self.arena.is_filled(*frame)).unwrap_or(0);
-        self.arena.frames().shown_address() + frame as usize * keepfs_format::PAGE
+        self.arena.shown_address() + frame as usize * keepfs_format::PAGE
     }
 
     /// The guarded memory of redo and staged pages (S-14.1), for fault injection and tests.

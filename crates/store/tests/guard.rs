@@ -35,7 +35,7 @@ fn arena(guard: Guard, seal: bool) -> Arena {
 }
 
 fn target(arena: &Arena) -> usize {
-    arena.frames().shown_address() + FRAME as usize * PAGE + OFFSET
+    arena.shown_address() + FRAME as usize * PAGE + OFFSET
 }
 
 /// The same byte behind the secret address, which whoever looks into the table of mappings finds.
@@ -45,7 +45,7 @@ fn window(arena: &Arena) -> usize {
     let line = ours.find(|line| line.contains(" rw-s ")).expect("a window");
     let start = line.split('-').next().map(|start| usize::from_str_radix(start, 16));
     let start = start.expect("an address").expect("an address");
-    start + target(arena) - arena.frames().shown_address()
+    start + target(arena) - arena.shown_address()
 }
 
 /// Whether the processor has protection keys; where they must be there (a guest made for it), it has.

@@ -1,5 +1,5 @@
 //! Bugs planted on purpose, to prove that the net still catches them (docs/PROTOCOLS.md section 10). Only in a build with the
-//! feature `planted`; crates/store/src/planted.rs says what each one does.
+//! feature `planted`; crates/vault/src/planted.rs says what each one does.
 
 use super::campaign::{Campaign, Limits};
 use super::seed::Seed;

@@ -93,7 +93,7 @@ impl Region {
 fn at_the_guard(guard: Guard) -> Result<(u64, u64), String> {
     let mut region = Region::new(Protection::Pcrc, guard)?;
     sys::answer_faults().map_err(failed)?;
-    let start = region.pool.store.frames().shown_address();
+    let start = region.pool.store.frame_addresses().start;
     let mut dice = Dice::new(6);
     let writes = (TARGET / WRITE) as u64;
     let mut through = 0;

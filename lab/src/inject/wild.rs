@@ -120,7 +120,8 @@ pub fn writes(draw: Draw, guard: Guard, writes: u64, arena: usize, seed: u64) ->
 /// A thread of this process, as in the paper.
 fn over_arena(pool: &Pool, writes: u64, seed: u64, tally: &mut Tally) -> Result<(), String> {
     let mut dice = Dice::new(seed);
-    let (start, len) = (pool.store.frames().shown_address(), pool.store.frames().bytes());
+    let frames = pool.store.frame_addresses();
+    let (start, len) = (frames.start, frames.len());
     tally.window = Space::now().map_err(failed)?.bytes(What::Window) as u64;
     let reached = (0..writes).filter(|_| sys::store(start + dice.below(len - WRITE), dice.roll()));
     tally.hits.reached = reached.count() as u64;

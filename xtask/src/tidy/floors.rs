@@ -15,6 +15,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("keepfs-vfs", &[]),
     ("keepfs-digest", &["keepfs-format", "keepfs-codes"]),
     ("keepfs-check", &["keepfs-format", "keepfs-codes"]),
+    ("keepfs-vault", &["keepfs-format", "keepfs-codes", "keepfs-memory"]),
     (
         "keepfs-store",
         &[
@@ -23,6 +24,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "keepfs-memory",
             "keepfs-media",
             "keepfs-digest",
+            "keepfs-vault",
         ],
     ),
     (
@@ -59,6 +61,7 @@ const BELOW_THE_PRODUCT: &[&str] = &[
     "keepfs-memory",
     "keepfs-media",
     "keepfs-check",
+    "keepfs-vault",
     "keepfs-store",
     "keepfs-vfs",
     "keepfs-fs",
@@ -72,6 +75,7 @@ const BELOW_THE_LAB: &[&str] = &[
     "keepfs-media",
     "keepfs-digest",
     "keepfs-check",
+    "keepfs-vault",
     "keepfs-store",
     "keepfs-vfs",
     "keepfs-fs",

@@ -11,6 +11,7 @@ const CHECKED: &[&str] = &[
     "keepfs-fs",
     "keepfs-memory",
     "keepfs-store",
+    "keepfs-vault",
 ];
 
 /// Findings for a closed change log, for manifests of packages without the workspace lints, and for releases that let overflow pass.

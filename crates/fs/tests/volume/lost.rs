@@ -58,7 +58,7 @@ fn ruin(volume: &Volume, (dir, file): (Ino, Ino), part: Part) -> MetaId {
     for word in 0..512 {
         volume
             .store()
-            .frames()
+            .strays()
             .xor_u64(frame * 4096 + word * 8, 0x0123_4567_89AB_CDEF << (word % 7));
     }
     id

@@ -36,7 +36,7 @@ fn a_contradiction_is_looked_at_again() {
         for word in 0..words {
             let base = if base == 0 { 32 } else { base };
             let frame = store.structure(id, false).expect("verified").frame as usize;
-            store.frames().xor_u64(frame * 4096 + base + 8 * word, u64::MAX);
+            store.strays().xor_u64(frame * 4096 + base + 8 * word, u64::MAX);
             let mut list = 0;
             let done = [
                 volume
@@ -64,7 +64,7 @@ fn a_contradiction_is_looked_at_again() {
     for ino in [file, dir] {
         let (id, base) = volume.part_of(ino.0, Part::Inode).expect("known").expect("there");
         let frame = store.structure(id, false).expect("verified").frame as usize;
-        store.frames().xor_u64(frame * 4096 + base, 1);
+        store.strays().xor_u64(frame * 4096 + base, 1);
         match ino == dir {
             true => drop(make(volume, dir, "another", FileKind::File).expect("made")),
             false => write(volume, file, 8192, &[7; 100]),

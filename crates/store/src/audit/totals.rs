@@ -2,9 +2,9 @@
 
 use crate::Totals;
 use crate::locks::Mutex;
-use crate::padded::{Padded, STRIPES, stripe};
 use keepfs_format::plog::Record;
 use keepfs_format::{MetaId, Space};
+use keepfs_vault::{Padded, STRIPES, stripe};
 
 /// What TOTALS were, and what was told since.
 #[derive(Default)]

@@ -5,17 +5,18 @@
 
 use super::write::BATCH;
 use super::{dead_entry, live_entry};
+use crate::Store;
 use crate::error::Error;
 use crate::homes::Homes;
 use crate::map::{Roots, watched};
 use crate::newborn::newborn;
 use crate::watched::{Watched, WatchedMap};
-use crate::{Store, arena};
 use keepfs_codes::crc64;
 use keepfs_format::map::{self, FANOUT, HEIGHT_MAX, LIVE, MapEntry};
 use keepfs_format::superblock::Root;
 use keepfs_format::{Header, IntoBytes, Kind, MetaId, PAGE, Space};
 use keepfs_media::Class;
+use keepfs_vault::arena;
 
 /// Most new map pages that wait in memory for the superblock (P-9).
 const KEPT_MAX: usize = 1024;

@@ -10,7 +10,6 @@ use super::barrier::CHUNKS_AT_ONCE;
 use crate::cache::Pin;
 use crate::error::{Error, Stop};
 use crate::gate::Closed;
-use crate::planted::{self, Bug};
 use crate::read::Ref;
 use crate::txn::Txn;
 use crate::{Store, pool};
@@ -19,6 +18,7 @@ use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::Run;
 use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space, inode};
 use keepfs_media::{Device, PageNo};
+use keepfs_vault::planted::{self, Bug};
 use std::collections::BTreeSet;
 
 /// Most metablocks that one checkpoint moves out of a sparse chunk.

@@ -3,14 +3,14 @@
 use super::barrier::Moment;
 use super::plan::Plan;
 use crate::Store;
-use crate::arena::{self, FrameNo};
 use crate::error::Error;
-use crate::planted::{self, Bug};
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::map::MapEntry;
 use keepfs_format::{MetaId, PAGE};
 use keepfs_media::{Class, Device, PageNo};
+use keepfs_vault::arena::{self, FrameNo};
+use keepfs_vault::planted::{self, Bug};
 
 /// Pages written together at most.
 pub(super) const BATCH: usize = 256;

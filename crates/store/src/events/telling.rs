@@ -6,12 +6,12 @@ use crate::audit::Unbalanced;
 use crate::error::BadData;
 use crate::error::Error;
 use crate::log::{Cut, Mended};
-use crate::undo::UndoSlot;
 use core::ops::Range;
 use keepfs_codes::identity::Group;
 use keepfs_format::history::{Event, Lasting};
 use keepfs_format::oplog::Operation;
 use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space, inode};
+use keepfs_vault::undo::UndoSlot;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Most operations of a transaction that an event names.

@@ -1,13 +1,14 @@
 //! A metablock as the device tells it: its last durable page with the log since (the first half of the witness, L-2).
 
+use crate::Store;
 use crate::log::{self, Head};
 use crate::newborn::{dead_since, newborn, zero_kind};
-use crate::planted::{self, Rung};
-use crate::{Store, arena};
 use keepfs_format::bitmap::{self, BITS, COUNTS};
 use keepfs_format::plog::{self, Record, Run};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, Header, Kind, MetaId, Space};
+use keepfs_vault::arena;
+use keepfs_vault::planted::{self, Rung};
 use std::time::Duration;
 
 /// Where the log behind the checkpoint in force begins.

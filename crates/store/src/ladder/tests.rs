@@ -114,7 +114,7 @@ impl World {
         let end = (at + len.max(1)).min(PAGE);
         let mask = if len == 0 { 0x10 } else { 0xFF };
         let bytes: Vec<u8> = right[at..end].iter().map(|b| b ^ mask).collect();
-        self.store.arena.copy(pin.frame, at, &bytes);
+        self.store.arena.stray(pin.frame, at, &bytes);
     }
 }
 
@@ -273,7 +273,7 @@ fn the_code_and_the_device_alone_are_never_silent() {
 #[cfg(feature = "planted")]
 #[test]
 fn a_rung_that_ignores_something_is_found() {
-    use crate::planted::{Rung, plant_rung};
+    use keepfs_vault::planted::{Rung, plant_rung};
     for bug in Rung::ALL {
         let world = world(
             Protection::Crc,
@@ -440,7 +440,7 @@ impl World {
             wrong[at..at + 16].iter_mut().zip(change).for_each(|(b, xor)| *b ^= xor);
         }
         assert_eq!(keepfs_codes::crc64::full(&wrong), keepfs_codes::crc64::full(right));
-        self.store.arena.copy(pin.frame, at, &wrong[at..at + 336]);
+        self.store.arena.stray(pin.frame, at, &wrong[at..at + 336]);
     }
 
     fn told_last(&self) -> (Seen, Done) {

@@ -1,13 +1,14 @@
 //! The witness of a frame: what device, log and redo tell, with the records of open transactions over it (S-15.16).
 
 use super::past::{Past, Untold, told};
-use crate::arena::FrameNo;
-use crate::planted::{self, Rung};
-use crate::undo::{Kept, Undo};
-use crate::{Store, arena};
+use crate::Store;
 use keepfs_codes::crc64;
 use keepfs_codes::line::{self, LINE, LINES};
 use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space};
+use keepfs_vault::arena;
+use keepfs_vault::arena::FrameNo;
+use keepfs_vault::planted::{self, Rung};
+use keepfs_vault::undo::{Kept, Undo};
 
 /// Most contents that are possible because changes are in flight.
 const POSSIBLE_MAX: usize = 64;

@@ -262,4 +262,6 @@ fn a_bitmap_used_too_late_is_found() {
     found(Rule::UsedWhileShut);
 }
 
+#[cfg(debug_assertions)]
+mod held;
 mod looks;

@@ -5,15 +5,16 @@
 //! map entry names a page that is another metablock's home, that would free the home of the other: the checkpoint that
 //! would do so is refused instead (S-4.6).
 
+use crate::Store;
 use crate::error::Error;
 use crate::events::{Done, Place, Seen, Told, owner_of};
-use crate::{Store, arena};
 use core::fmt;
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::map::{LIVE, MapEntry};
 use keepfs_format::{FromBytes, Header, MetaId, PAGE, metablock};
 use keepfs_media::{Device, PageNo};
+use keepfs_vault::arena;
 
 /// Bytes of a sector, the unit that a device does not tear.
 const SECTOR: usize = 512;

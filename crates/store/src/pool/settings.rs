@@ -3,10 +3,10 @@
 use super::{Pool, protect};
 use crate::checkpoint::{Keeper, Wish};
 use crate::error::Error;
-use crate::planted::{self, Bug};
 use crate::{Protection, Store};
 use keepfs_codes::Code;
 use keepfs_format::superblock::{RO_COMPAT_MMP_ON, Superblock};
+use keepfs_vault::planted::{self, Bug};
 
 /// What is to change; `None` stays as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

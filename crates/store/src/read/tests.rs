@@ -1,12 +1,12 @@
 //! What is used was verified: strays into whatever an operation reads, at every byte (S-15.19, S-15.14).
 
-use crate::planted::{Use, plant_use};
 use crate::{Equations, Error, FormatOptions, Guard, Meaning, Ref, Source, Store, StoreOptions};
 use keepfs_codes::Protection;
 use keepfs_format::bitmap::TOTALS;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::{Kind, PAGE};
 use keepfs_media::ram::RamDevice;
+use keepfs_vault::planted::{Use, plant_use};
 use std::sync::Arc;
 
 const OWNER: u64 = 7;
@@ -41,7 +41,7 @@ fn world(code: Protection) -> (Arc<Store>, Ref, [u8; PAGE]) {
 
 fn scribble(store: &Store, r: Ref, at: usize, bytes: &[u8]) {
     let pin = store.fetch(r.id).expect("pin");
-    store.arena.copy(pin.frame, at, bytes);
+    store.arena.stray(pin.frame, at, bytes);
 }
 
 /// Each byte of a metablock, scribbled before it is read by view and transaction, alone and in the whole: what they get is

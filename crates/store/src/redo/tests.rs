@@ -3,11 +3,11 @@
 
 use super::*;
 use crate::error::{Pressure, Stop};
-use crate::undo::UndoLog;
 use keepfs_format::MetaId;
 use keepfs_format::plog::Run;
 use keepfs_memory::Guard;
 use keepfs_memory::failpoint;
+use keepfs_vault::undo::UndoLog;
 
 struct World {
     segment: Arc<Segment>,

@@ -1,12 +1,12 @@
 //! Scribbles in live frames: what the code repairs, and what is told (S-15.11, S-15.14, S-15.15, S-15.21).
 
 use super::*;
-use crate::undo::UndoSlot;
-use crate::update::by_hand as update;
 use crate::{FormatOptions, Guard, Meaning, Protection, Ref, Rungs, Source as _, StoreOptions};
 use keepfs_codes::identity::Group;
 use keepfs_media::ram::RamDevice;
 use keepfs_memory::failpoint;
+use keepfs_vault::undo::UndoSlot;
+use keepfs_vault::update::by_hand as update;
 use std::sync::{Arc, OnceLock};
 
 const CODES: [Protection; 5] = [
@@ -72,7 +72,7 @@ impl World {
 
     /// A stray write: past the door.
     fn scribble(&self, offset: usize, bytes: &[u8]) {
-        self.store.arena.copy(self.pin().frame, offset, bytes);
+        self.store.arena.stray(self.pin().frame, offset, bytes);
     }
 
     fn put(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
@@ -124,7 +124,7 @@ fn a_stray_write_is_repaired_and_described() {
             let (damage, _) = world.store.damages().pop().expect("told");
             let frame = world.pin().frame as usize;
             let expected = Seen::StrayWrite {
-                address: world.store.frames().shown_address() + frame * PAGE + offset,
+                address: world.store.strays().shown_address() + frame * PAGE + offset,
                 offset,
                 old: right[offset..offset + len].to_vec(),
                 new: noise,
@@ -239,7 +239,7 @@ fn a_map_page_is_read_again() {
     let pin = world.store.fetch(id).expect("map page");
     let mut right = [0; PAGE];
     world.store.verified_copy(&pin, &mut right).expect("verified");
-    world.store.arena.copy(pin.frame, 40, &[0xEE; 900]);
+    world.store.arena.stray(pin.frame, 40, &[0xEE; 900]);
     let mut copy = [0; PAGE];
     world.store.verified_copy(&pin, &mut copy).expect("read again");
     assert!(copy == right);
@@ -431,13 +431,13 @@ impl World {
     fn put_mended(&self, undo: &mut UndoSlot<'_>, offset: usize, new: &[u8], verified: bool) -> Result<(), Error> {
         let (pin, arena) = (self.pin(), &self.store.arena);
         let binding = self.store.binding(self.node);
-        for part in crate::update::by_lines(offset, new.len()) {
+        for part in keepfs_vault::update::by_lines(offset, new.len()) {
             let mut line = arena.line_as_it_is(pin.frame, keepfs_codes::line::at(part.start));
             if verified {
                 self.store.line(&pin, binding, part.start, &mut line)?;
             }
             let bytes = &new[part.start - offset..part.end - offset];
-            let put = crate::update::put(arena, undo, (Group::Xattr, pin.frame), &line, (part.start, bytes));
+            let put = keepfs_vault::update::put(arena, undo, (Group::Xattr, pin.frame), &line, (part.start, bytes));
             put.expect("put");
         }
         Ok(())
@@ -453,7 +453,7 @@ impl World {
             .for_each(|b| *b = b.wrapping_add(0x35));
         let store = self.store.clone();
         let rogue = move || {
-            store.arena.copy(frame, offset, &[0x77; 16][..len]);
+            store.arena.stray(frame, offset, &[0x77; 16][..len]);
         };
         let mut undo = self.store.undo.open();
         let mut put = || self.put_mended(&mut undo, offset, &right[offset..offset + len], verified);
@@ -505,7 +505,7 @@ fn damage_of_what_all_need_is_handed_on() {
         let id = MetaId::new(Space::NodeNumbers, 0);
         let pin = world.store.fetch(id).expect("bitmap");
         world.store.verified_copy(&pin, &mut [0; PAGE]).expect("verified");
-        world.store.arena.copy(pin.frame, 40, &[0xEE; 900]);
+        world.store.arena.stray(pin.frame, 40, &[0xEE; 900]);
         let told = world.store.verified_copy(&pin, &mut [0; PAGE]);
         assert!(
             matches!(told, Err(Error::Scribble { id: of, .. }) if of == id),

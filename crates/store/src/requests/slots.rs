@@ -2,10 +2,10 @@
 
 use crate::error::Error;
 use crate::twice::{self, Found};
-use crate::undo::UndoLog;
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_memory::{Guard, Region};
+use keepfs_vault::undo::UndoLog;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::slots::State;
 use super::*;
-use crate::undo::UndoLog;
+use keepfs_vault::undo::UndoLog;
 
 const GUARD: Guard = Guard::Off;
 

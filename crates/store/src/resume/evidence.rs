@@ -1,16 +1,16 @@
 //! What the memory of a dead server tells about its death: its arena, rolled back and looked at frame by frame (S-16.4).
 
 use super::Resumed;
-use crate::arena::{Arena, FrameNo};
 use crate::events::{Damage, Done, Place, Seen, Told};
 use crate::remains::REQUESTS;
-use crate::restart::{self, Finding};
 use crate::segment::Adopted;
 use crate::staged::Table;
-use crate::undo::{State, UndoLog};
 use crate::{Store, repair};
 use core::fmt;
 use keepfs_format::{MetaId, PAGE};
+use keepfs_vault::arena::{Arena, FrameNo};
+use keepfs_vault::restart::{self, Finding};
+use keepfs_vault::undo::{State, UndoLog};
 use std::collections::BTreeSet;
 
 /// Something that was wrong in the memory of a dead server. Nothing of it was used.

@@ -2,11 +2,11 @@
 //! the lab's servers that are killed.
 
 use super::*;
-use crate::restart::Finding;
 use crate::{Equations, FormatOptions, Meaning, Ref, Source};
 use keepfs_format::Kind;
 use keepfs_media::ram::RamDevice;
 use keepfs_testkit::sim::{Faults, Operation, SimDevice, When};
+use keepfs_vault::restart::Finding;
 
 fn options() -> StoreOptions {
     StoreOptions {
@@ -50,7 +50,7 @@ fn content(store: &Store, r: Ref) -> [u8; 10] {
 fn a_scribbled_frame_is_evidence_only() {
     let (device, store, r) = pool();
     let frame = store.cache.pin(r.id).expect("in the arena").frame;
-    store.arena.frames().xor_u8(frame as usize * 4096 + 66, 0x20);
+    store.arena.strays().xor_u8(frame as usize * 4096 + 66, 0x20);
     let remains = store.remains().expect("it lasts");
     drop(store);
     let (store, resumed) = resume(&device, remains);

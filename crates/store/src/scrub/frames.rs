@@ -2,13 +2,13 @@
 
 use super::Looked;
 use crate::Store;
-use crate::arena::FrameNo;
 use crate::repair::kind_in;
 use crate::scratch::with_page;
 use core::mem::offset_of;
 use core::ops::Range;
 use keepfs_format::inode::PER_BLOCK;
 use keepfs_format::{Header, PAGE, Space};
+use keepfs_vault::arena::FrameNo;
 use std::collections::BTreeSet;
 
 impl Store {
@@ -44,7 +44,7 @@ impl Store {
 
     /// The frames that hold bytes of these addresses, as events tell them.
     pub fn frames_at(&self, addresses: Range<usize>) -> Range<FrameNo> {
-        let start = self.arena.frames().shown_address();
+        let start = self.arena.shown_address();
         let frame = |address: usize| (address.saturating_sub(start) / PAGE).min(self.arena.count() as usize) as FrameNo;
         match addresses.is_empty() {
             true => 0..0,

@@ -76,7 +76,7 @@ fn frames_that_nobody_touches_are_mended() {
     let clean: u64 = (0..frames).map(|frame| world.store.scrub_frame(frame).pages).sum();
     assert!(clean >= NODES, "{clean}");
     let frame = world.store.cache.peek(world.nodes[77].id).expect("cached").frame;
-    world.store.arena.copy(frame, 500, b"stray");
+    world.store.arena.stray(frame, 500, b"stray");
     let mut all = Looked::default();
     (0..frames).for_each(|frame| all += world.store.scrub_frame(frame));
     assert_eq!((all.bad, all.mended), (1, 1));
@@ -91,7 +91,7 @@ fn frames_are_chosen_by_age_owner_and_address() {
     let node = world.nodes[5];
     let frame = world.store.cache.peek(node.id).expect("cached").frame;
     assert_eq!(world.store.frames_of(&[node.owner].into()), vec![frame]);
-    let at = world.store.frames().shown_address() + frame as usize * PAGE + 17;
+    let at = world.store.strays().shown_address() + frame as usize * PAGE + 17;
     assert_eq!(world.store.frames_at(at..at + 1), frame..frame + 1);
     assert_eq!(world.store.frames_at(at..at + PAGE), frame..frame + 2);
     assert!(world.store.frames_at(0..0).is_empty());

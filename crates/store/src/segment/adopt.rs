@@ -10,11 +10,11 @@ use crate::error::BadData;
 use crate::error::Error;
 use crate::redo::{self, ENTRIES_MAX, Rebuilt, Redo, RedoDamage, TxnRedo, Work, compact};
 use crate::staged::{self, Table};
-use crate::undo::UndoLog;
 use keepfs_codes::Protection;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{PAGE, Space};
 use keepfs_memory::Guard;
+use keepfs_vault::undo::UndoLog;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 

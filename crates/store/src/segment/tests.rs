@@ -2,12 +2,12 @@
 //! S-14.9; ).
 
 use super::*;
-use crate::undo::UndoLog;
 use crate::{FormatOptions, Meaning, Purpose, Ref, Remains, Resumed, Store, StoreOptions};
 use keepfs_format::Kind;
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
 use keepfs_memory::failpoint;
+use keepfs_vault::undo::UndoLog;
 
 const INO: u64 = 9;
 

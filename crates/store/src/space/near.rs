@@ -1,7 +1,7 @@
 //! Where a writer's pages come from: from which open zone first, and which of those freed young (S-11.2).
 
 use super::{Inner, Run};
-use crate::padded::{STRIPES, stripe};
+use keepfs_vault::{STRIPES, stripe};
 
 /// Which of the open zones pages are taken from first. Two writers at a time take theirs from different ones, so that they do
 /// not change the same metablock of the page bitmap; a file stays where it is (decision 0667).

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::gate::Gate;
-use crate::padded::STRIPES;
 use crate::stats::Times;
+use keepfs_vault::STRIPES;
 
 const ZONE: u32 = 256;
 

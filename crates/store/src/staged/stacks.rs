@@ -1,6 +1,6 @@
 //! Free slots: a thread takes again what it freed last, whose bytes are in the cache of its processor (decision 0667).
 
-use crate::padded::{STRIPES, stripe};
+use keepfs_vault::{STRIPES, stripe};
 
 /// Most slots that wait for a stripe of threads.
 const OWN_MAX: usize = 64;

@@ -2,13 +2,13 @@
 //! what was told besides.
 
 use super::Txn;
-use crate::arena::Line;
 use crate::error::{Error, Stop};
-use crate::planted::{self, Logic, Use};
 use keepfs_codes::line;
 use keepfs_digest::{Block, Change, Equations, Fate, Nature, Transaction};
 use keepfs_format::plog::Record;
 use keepfs_format::{Kind, PAGE};
+use keepfs_vault::arena::Line;
+use keepfs_vault::planted::{self, Logic, Use};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! What a transaction changed, read back from its undo records (S-13.3) once for who judges it and who logs it.
 
 use super::{Touched, Txn};
-use crate::arena::FrameNo;
 use crate::error::{Error, Stop};
 use crate::events::Done;
 use crate::redo;
-use crate::undo::Undo;
 use keepfs_digest::{Change, Nature};
+use keepfs_vault::arena::FrameNo;
+use keepfs_vault::undo::Undo;
 use smallvec::SmallVec;
 
 /// Changes that are listed without asking for memory.

@@ -1,15 +1,13 @@
 //! What a transaction does to numbers, nodes, pages and staged data.
 
 use super::{Base, Birth, Txn};
-use crate::arena::Line;
 use crate::error::{Error, Pressure, Stop};
+#[cfg(test)]
 use crate::locks::{self, Rule};
 use crate::numbers::STOCK;
-use crate::planted::{self, Bug, Logic, Use};
 use crate::read::Ref;
 use crate::scratch::with_page;
 use crate::totals::WHICH;
-use crate::update;
 use keepfs_codes::identity::Group;
 use keepfs_codes::line::LINE;
 use keepfs_digest::Fate;
@@ -19,6 +17,9 @@ use keepfs_format::metablock::HEADER;
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
+use keepfs_vault::arena::Line;
+use keepfs_vault::planted::{self, Bug, Logic, Use};
+use keepfs_vault::update;
 
 impl Txn<'_> {
     fn flip(&mut self, space: Space, number: u64, from: bool) -> Result<(), Stop> {
@@ -33,17 +34,25 @@ impl Txn<'_> {
         let frame = self.write(i)?;
         let mut line = Line::none();
         self.line(i, offset, &mut line)?;
+        #[cfg(test)]
         if locks::breaks(Rule::LockAsWriter) {
-            self.store.arena.enter(frame);
+            update::by_hand::enter(&self.store.arena, frame);
             self.store.numbers(Space::NodeNumbers).lock_and_go();
-            self.store.arena.leave(frame);
+            update::by_hand::leave(&self.store.arena, frame);
         }
         if planted::is(Bug::BitsUndoneAsBytes) {
             let byte = line.at(offset, 1)[0] ^ mask;
             let place = (Group::Bitmap, frame);
-            return update::put(&self.store.arena, &mut self.undo, place, &line, (offset, &[byte]));
+            return Ok(update::put(
+                &self.store.arena,
+                &mut self.undo,
+                place,
+                &line,
+                (offset, &[byte]),
+            )?);
         }
-        update::flip(&self.store.arena, &mut self.undo, frame, &line, (offset, mask, from))
+        update::flip(&self.store.arena, &mut self.undo, frame, &line, (offset, mask, from))?;
+        Ok(())
     }
 
     fn flip_run(&mut self, space: Space, run: Run, from: bool) -> Result<(), Stop> {
@@ -103,7 +112,8 @@ impl Txn<'_> {
             (Group::Bitmap, frame),
             line,
             (offset, new),
-        )
+        )?;
+        Ok(())
     }
 
     /// The counts of these pages are this transaction's until it is settled (S-13.4). Errors: they are another one's.

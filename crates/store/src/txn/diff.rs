@@ -2,16 +2,18 @@
 
 use super::{Meaning, Txn};
 use crate::error::Stop;
-use crate::planted::{self, Logic};
 use crate::read::Ref;
 use core::ops::Range;
+#[cfg(feature = "planted")]
 use keepfs_format::inode::Inode;
+use keepfs_vault::planted::{self, Logic};
 use smallvec::SmallVec;
 
 /// A gap of so many equal bytes is told apart in the log: another range costs 4 bytes of head there.
 const GAP: usize = 8;
 
 /// Where an inode has its mode: [`Logic::PastTheDoor`] is about changes that begin there.
+#[cfg(feature = "planted")]
 const MODE: Range<usize> = core::mem::offset_of!(Inode, mode)..core::mem::offset_of!(Inode, uid);
 
 /// A gap of so many equal bytes is stored again with what lies around it: one change instead of two.
@@ -68,8 +70,9 @@ impl Txn<'_> {
     ) -> Result<(), Stop> {
         let (i, frame) = self.about_to_put(r, offset + span.start, span.len())?;
         let group = self.caller(r, meaning)?;
+        #[cfg(feature = "planted")]
         if planted::has(Logic::PastTheDoor) && meaning == Meaning::Inode && MODE.contains(&span.start) {
-            self.store.arena.copy(frame, offset + span.start, &new[span]);
+            self.store.arena.stray(frame, offset + span.start, &new[span]);
             return Ok(());
         }
         self.put_bytes(i, (group, frame), offset + span.start, &new[span])?;

@@ -3,9 +3,9 @@
 use super::Txn;
 use crate::events::Done;
 use crate::locks::{self, Rule};
-use crate::planted::{self, Point, Second, Use};
 use crate::redo;
 use keepfs_format::{Space, inode};
+use keepfs_vault::planted::{self, Point, Second, Use};
 
 impl Txn<'_> {
     /// Takes the number, stores the state word, publishes the redo and lets the staged table follow, in the order of

@@ -3,9 +3,9 @@
 //!
 //! What the comparison finds is what undo has told the auditor already; here it is only counted.
 
-use crate::arena::{Arena, Copy, FrameNo};
 use core::sync::atomic::{AtomicU64, Ordering};
 use keepfs_format::PAGE;
+use keepfs_vault::arena::{Arena, Copy, FrameNo};
 
 /// Words found changed so far, by all stores of the process.
 static FOUND: AtomicU64 = AtomicU64::new(0);

@@ -1,9 +1,9 @@
 //! What metablocks are read from: a transaction or a view.
 
-use crate::arena::FrameNo;
 use crate::error::Stop;
 use crate::read::Ref;
 use keepfs_format::{Header, MetaId, PAGE};
+use keepfs_vault::arena::FrameNo;
 
 /// What the header of a node tells of its place and its life (S-3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

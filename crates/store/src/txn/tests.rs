@@ -145,7 +145,7 @@ fn a_stray_generation_does_not_get_into_the_log() {
     for byte in 0..4 {
         let mut right = [0];
         store.arena.load_raw(pin.frame, at + byte, &mut right);
-        store.arena.copy(pin.frame, at + byte, &[right[0] ^ 0x40]);
+        store.arena.stray(pin.frame, at + byte, &[right[0] ^ 0x40]);
         put(&store, r, &[b'0' + byte as u8; 5]).expect("put");
         let mut found = [0];
         store.arena.load_raw(pin.frame, at + byte, &mut found);
@@ -170,7 +170,7 @@ fn a_stray_map_entry_is_mended() {
         .fetch(keepfs_format::MetaId::map(keepfs_format::Space::Nodes, 0, 0))
         .expect("a map page");
     let at = keepfs_format::map::entry_offset(r.id.index());
-    store.arena.copy(page.frame, at, &[0xEE; 16]);
+    store.arena.stray(page.frame, at, &[0xEE; 16]);
     assert_eq!(store.locate(r.id).expect("mended"), Some(right));
     assert_eq!(store.damages().len(), 1);
     store.view().read(r, 100, &mut [0]).expect("read");

@@ -12,7 +12,7 @@ const KILLS: usize = 80;
 /// Kills without anything forgotten.
 const KILLS_OF_NONE: usize = 10;
 
-/// What servers forget, by the names that the store gives it (`crates/store/src/planted/kills.rs`): the operations that a
+/// What servers forget, by the names that the store gives it (`crates/vault/src/planted/kills.rs`): the operations that a
 /// dead server had answered, a request that it had done, file data that only its memory had, which inodes are in use.
 const FORGET: [&str; 4] = [
     "redo not used",

@@ -232,12 +232,12 @@ fn scribbled_clean_frames_degrade_the_pool() {
     assert_eq!(line(&live, "scribbled"), "");
     let (store, inodes) = (volume.store(), MetaId::new(Space::Inodes, 0));
     let frames = 0..store.arena_figures().0 as usize;
-    let is_inodes = |frame: &usize| store.frames().load_u64(frame * PAGE + 8, Ordering::Relaxed) == inodes.0;
+    let is_inodes = |frame: &usize| store.strays().load_u64(frame * PAGE + 8, Ordering::Relaxed) == inodes.0;
     let frame = frames
         .into_iter()
         .find(is_inodes)
         .expect("the frame of the root's inode");
-    store.frames().xor_u64(frame * PAGE + 2048, 1 << 63);
+    store.strays().xor_u64(frame * PAGE + 2048, 1 << 63);
     store.drop_clean_frames();
     assert_eq!(live.status().scribbles_dropped, 1);
     assert_eq!(line(&live, "state"), "DEGRADED");

@@ -2,9 +2,9 @@
 
 use super::Ledger;
 use crate::Totals;
-use crate::padded::STRIPES;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{MetaId, Space};
+use keepfs_vault::STRIPES;
 
 const FIRST: Totals = Totals {
     pages: 100,

@@ -88,7 +88,7 @@ fn what_another_reader_has_mended_is_not_given_up() {
         device.hooks.refuses.store(false, Ordering::Relaxed);
         // Beyond the code: two words of one column.
         for at in [right, right + 64] {
-            store.arena.copy(pin.frame, at, &[0xA5; 8]);
+            store.arena.stray(pin.frame, at, &[0xA5; 8]);
         }
         *device.hooks.other.lock() = Some(nodes[1].0.id);
         match is_whole {

@@ -81,7 +81,7 @@ impl World {
     /// More than any code mends, in the line that `at` is in.
     fn scribble(&self, r: Ref, at: usize) {
         let pin = self.store.fetch(r.id).expect("pin");
-        self.store.arena.copy(pin.frame, at, &[0xA5; 200]);
+        self.store.arena.stray(pin.frame, at, &[0xA5; 200]);
     }
 
     fn put(&self, round: usize) {

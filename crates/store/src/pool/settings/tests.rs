@@ -130,7 +130,7 @@ fn the_memory_that_is_left_tells_its_own_code() {
         store.set(&protect(code)).expect("set");
         let late = node(&store, b"unsynced");
         let frame = store.cache.pin(r.id).expect("in the arena").frame;
-        store.arena.frames().xor_u8(frame as usize * 4096 + 66, 0x20);
+        store.arena.strays().xor_u8(frame as usize * 4096 + 66, 0x20);
         let remains = store.remains().expect("it lasts");
         drop(store);
         let (next, resumed) = Store::resume(device.clone(), &options(), remains, |_| {}).expect("resumed");

@@ -3,7 +3,6 @@
 use crate::checkpoint::Wish;
 use crate::error::{Error, Stop};
 use crate::events::Done;
-use crate::update::by_hand as update;
 use crate::{Equations, FormatOptions, Meaning, Near, Purpose, Ref, Store, StoreOptions, Txn};
 use keepfs_codes::Protection;
 use keepfs_codes::identity::Group;
@@ -13,6 +12,7 @@ use keepfs_format::{Kind, MetaId, PAGE, Space};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
 use keepfs_memory::failpoint;
+use keepfs_vault::update::by_hand as update;
 use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

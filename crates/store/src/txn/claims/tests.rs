@@ -1,10 +1,10 @@
 //! Stripes of transactions that are open together, what else changes a stripe, and counts that are owned.
 
 use super::*;
-use crate::update::by_hand as update;
 use crate::{Equations, FormatOptions, Near, Purpose, Store, StoreOptions, Totals};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
+use keepfs_vault::update::by_hand as update;
 use std::sync::Arc;
 
 struct World {

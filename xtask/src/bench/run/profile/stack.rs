@@ -124,7 +124,16 @@ impl<'t> Frame<'t> {
         let of = |names: &[&str]| names.iter().any(|name| path.starts_with(name));
         Some(match () {
             () if of(&["keepfs_media::"]) => Part::Device,
-            () if of(&["keepfs_store::", "keepfs_memory::", "keepfs_codes::", "keepfs_format::"]) => Part::Door,
+            () if of(&[
+                "keepfs_store::",
+                "keepfs_vault::",
+                "keepfs_memory::",
+                "keepfs_codes::",
+                "keepfs_format::",
+            ]) =>
+            {
+                Part::Door
+            }
             () if of(&["keepfs_fs::", "keepfs_vfs::", "keepfs_digest::"]) => Part::Fs,
             () if of(&[
                 "keepfs_fuse::dispatch::",

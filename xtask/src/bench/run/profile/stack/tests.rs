@@ -36,7 +36,7 @@ fn the_innermost_crate_decides() {
         ),
         (
             &[
-                "3795eb keepfs_store::arena::Arena::enter",
+                "3795eb keepfs_vault::arena::Arena::enter",
                 "2e77cf keepfs_fs::create::newborn",
                 DISPATCH,
             ],

@@ -31,16 +31,19 @@ pub(crate) const UNBOUND: Binding = Binding {
 };
 
 impl Arena {
+    #[inline]
     pub(super) fn at(frame: FrameNo, word: usize) -> usize {
         frame as usize * CONTROL + word
     }
 
+    #[inline]
     pub(super) fn word(&self, frame: FrameNo) -> u64 {
         self.control.load_u64(Self::at(frame, 0), Ordering::Acquire)
     }
 
     /// Whose frame it is; a damaged group is one that nothing verifies with.
-    pub(crate) fn binding(&self, frame: FrameNo) -> Binding {
+    #[inline]
+    pub fn binding(&self, frame: FrameNo) -> Binding {
         let identity = self.control.load_u64(Self::at(frame, IDENTITY), Ordering::Acquire);
         let group = self.control.load_u64(Self::at(frame, GROUP), Ordering::Acquire);
         Binding {
@@ -122,20 +125,20 @@ impl Arena {
     }
 
     /// A stray write into the sum of a line.
-    #[cfg(test)]
-    pub(crate) fn damage_sum(&self, frame: FrameNo, line: usize, xor: u64) {
+    #[cfg(any(test, feature = "schedules"))]
+    pub fn damage_sum(&self, frame: FrameNo, line: usize, xor: u64) {
         self.xor_sum(frame, line * keepfs_codes::line::LINE, xor);
     }
 
     /// A stray write into the control words' identity.
-    #[cfg(test)]
-    pub(crate) fn damage_binding(&self, frame: FrameNo) {
+    #[cfg(any(test, feature = "schedules"))]
+    pub fn damage_binding(&self, frame: FrameNo) {
         self.control.xor_u64(Self::at(frame, IDENTITY), 1 << 33);
     }
 
     /// A stray write into a word of the parity.
-    #[cfg(test)]
-    pub(crate) fn damage_parity(&self, frame: FrameNo, word: usize, xor: u64) {
+    #[cfg(any(test, feature = "schedules"))]
+    pub fn damage_parity(&self, frame: FrameNo, word: usize, xor: u64) {
         use keepfs_codes::Code;
         let base = frame as usize * self.code.parity_len();
         self.parity.xor_u64(base + 8 * word, xor);

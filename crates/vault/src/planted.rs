@@ -58,7 +58,7 @@ pub use logic::Logic;
 pub use logic::has;
 #[cfg(feature = "planted")]
 pub use logic::plant_logic;
-#[cfg(any(test, feature = "planted"))]
+#[cfg(any(test, feature = "schedules", feature = "planted"))]
 pub use looks::{Look, Place, plant_blind, set_look};
 #[doc(hidden)]
 pub use looks::{is_blind, look};
@@ -69,7 +69,7 @@ pub use rungs::ignores;
 pub use rungs::plant_rung;
 
 pub use uses::Use;
-#[cfg(any(test, feature = "planted"))]
+#[cfg(any(test, feature = "schedules", feature = "planted"))]
 pub use uses::plant_use;
 #[doc(hidden)]
 pub use uses::{blind, omits};

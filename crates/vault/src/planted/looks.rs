@@ -4,7 +4,7 @@
 //! A place is where the reader stands: who hands bytes on is transparent in this build (`track_caller`). All of it is about the
 //! thread that sets it.
 
-#[cfg(any(test, feature = "planted"))]
+#[cfg(any(test, feature = "schedules", feature = "planted"))]
 mod armed {
     use core::cell::{Cell, RefCell};
     use core::panic::Location;
@@ -72,17 +72,17 @@ mod armed {
     }
 }
 
-#[cfg(any(test, feature = "planted"))]
+#[cfg(any(test, feature = "schedules", feature = "planted"))]
 pub use armed::{Look, Place, is_blind, look, plant_blind, set_look};
 
 /// The moment before a look: nothing happens in this build.
-#[cfg(not(any(test, feature = "planted")))]
+#[cfg(not(any(test, feature = "schedules", feature = "planted")))]
 #[inline(always)]
 #[doc(hidden)]
 pub const fn look(_: u32, _: Option<usize>) {}
 
 /// Whether looks from here do not compare: never in this build.
-#[cfg(not(any(test, feature = "planted")))]
+#[cfg(not(any(test, feature = "schedules", feature = "planted")))]
 #[inline(always)]
 #[doc(hidden)]
 pub const fn is_blind() -> bool {

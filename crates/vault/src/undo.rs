@@ -12,10 +12,10 @@
 
 mod slots;
 
-pub(crate) use slots::{Head, State};
+pub use slots::{Head, State};
 
 use crate::arena::FrameNo;
-use crate::error::{Error, Stop};
+use crate::error::Error;
 use crate::padded::Padded;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +28,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Slots, which bound how many transactions run at a time.
-pub(crate) const SLOTS: usize = 64;
+pub const SLOTS: usize = 64;
 /// Bytes of a slot.
 const SLOT: usize = 256 * 1024;
 /// Bytes of all slots and the page behind them.
@@ -97,13 +97,20 @@ pub(crate) struct Change<'a> {
 
 /// One record in a private copy, where it reads back (U-3).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'b> {
+pub struct Told<'b> {
+    /// Its number in the transaction.
     pub number: u32,
+    /// How it is undone.
     pub undo: Undo,
+    /// Which frame it changed.
     pub frame: FrameNo,
+    /// Where.
     pub offset: usize,
+    /// The delta folded into the sum of the line.
     pub delta: u64,
+    /// The bytes before. Of bits, only those that change.
     pub old: &'b [u8],
+    /// The bytes after.
     pub new: &'b [u8],
 }
 
@@ -160,7 +167,7 @@ struct Start {
 
 /// A record of the slot's own transaction that does not read back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Lost {
+pub struct Lost {
     /// Its number.
     pub number: u32,
     /// The frame that it was about.
@@ -238,7 +245,7 @@ impl UndoLog {
     }
 
     /// Whether slots and records are laid out as this version does it (S-13.2).
-    pub(crate) fn is_readable(&self) -> bool {
+    pub fn is_readable(&self) -> bool {
         self.region.load_u64(slots::LAYOUT, Ordering::Acquire) == slots::LAYOUT_NOW
     }
 
@@ -259,7 +266,7 @@ impl UndoLog {
     }
 
     /// The greatest number, at most `most`, that a slot told as committed; nothing but the state of the slot guards it.
-    pub(crate) fn last_told(&self, most: u64) -> u64 {
+    pub fn last_told(&self, most: u64) -> u64 {
         let is_right = |slot: &usize| matches!(self.head(*slot).state, Some(State::Free | State::Committed));
         let told = self.slots().filter(is_right).map(|slot| {
             let at = slot * SLOT + slots::SEQ;
@@ -294,10 +301,10 @@ impl UndoLog {
 
 impl UndoSlot<'_> {
     /// Door, step 1: publishes the undo record of a change about to be made (U-1).
-    pub(crate) fn keep(&mut self, change: &Change<'_>) -> Result<(), Stop> {
+    pub(crate) fn keep(&mut self, change: &Change<'_>) -> Result<(), Error> {
         let size = size_of(change.old.len());
         if !change.undo.fits(change.old.len()) || self.at + size > SLOT {
-            return Err(Error::Logic("a transaction is larger than its undo log".into()).into());
+            return Err(Error::Logic("a transaction is larger than its undo log".into()));
         }
         self.write(change);
         self.starts.push(Start {
@@ -339,12 +346,14 @@ impl UndoSlot<'_> {
     }
 
     /// Number of the next record.
+    #[inline]
     pub(crate) fn next(&self) -> u32 {
         self.number
     }
 
     /// Record `number` and all after it are taken back; those before still count.
-    pub(crate) fn taken_back(&self, number: u32) {
+    #[inline]
+    pub fn taken_back(&self, number: u32) {
         self.log.set(self.slot, slots::LEFT, u64::from(number) + 1);
     }
 
@@ -363,7 +372,7 @@ impl UndoSlot<'_> {
     }
 
     /// A private copy of all records.
-    pub(crate) fn copied<'b>(&self, buf: &'b mut Vec<u8>) -> &'b [u8] {
+    pub fn copied<'b>(&self, buf: &'b mut Vec<u8>) -> &'b [u8] {
         let len = self.at - SLOT_HEAD;
         if buf.len() < len {
             buf.resize(len, 0);
@@ -373,7 +382,7 @@ impl UndoSlot<'_> {
     }
 
     /// The records in such a copy, in order, for who judges the whole transaction; `None`: this one does not read back (U-3).
-    pub(crate) fn forwards<'b>(&self, copied: &'b [u8]) -> impl Iterator<Item = Option<Told<'b>>> {
+    pub fn forwards<'b>(&self, copied: &'b [u8]) -> impl Iterator<Item = Option<Told<'b>>> {
         self.starts.iter().enumerate().map(move |(number, start)| {
             let told = Told::of(copied.get(start.at as usize - SLOT_HEAD..)?, self.generation)?;
             (told.number == number as u32).then_some(told)
@@ -381,16 +390,19 @@ impl UndoSlot<'_> {
     }
 
     /// The slot and its generation, for the redo entry (S-14.2) and its stripe of TOTALS (S-13.4).
-    pub(crate) fn place(&self) -> (u16, u32) {
+    #[inline]
+    pub fn place(&self) -> (u16, u32) {
         (self.slot as u16, self.generation)
     }
 
     /// Whether nothing was changed.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
     /// The one store that decides: from here on the transaction is committed as number `seq`.
+    #[inline]
     pub fn commit(&self, seq: u64) {
         self.log.set(self.slot, slots::SEQ, seq);
         self.log

@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 impl Arena {
     /// The descriptors of frames, control words and parity, if they are kept.
-    pub(crate) fn descriptors(&self) -> [Option<BorrowedFd<'_>>; 3] {
+    pub fn descriptors(&self) -> [Option<BorrowedFd<'_>>; 3] {
         [&self.frames, &self.control, &self.parity].map(Region::descriptor)
     }
 
     /// The arena that an earlier life of the server left: frames, control words, parity. Errors: `Memory`; `Damaged` if the
     /// three are not those of one arena with this code.
-    pub(crate) fn adopt(memory: [OwnedFd; 3], guard: Guard, code: Protection) -> Result<Arena, Error> {
+    pub fn adopt(memory: [OwnedFd; 3], guard: Guard, code: Protection) -> Result<Arena, Error> {
         let region = |memory| {
             Region::adopt(memory, guard, false).map_err(|source| Error::Memory {
                 bytes: 0,
@@ -45,17 +45,18 @@ impl Arena {
     }
 
     /// Whether the frame was ever filled.
-    pub(crate) fn is_filled(&self, frame: FrameNo) -> bool {
+    #[inline]
+    pub fn is_filled(&self, frame: FrameNo) -> bool {
         self.word(frame) >= VERSION
     }
 
     /// The frame counts as never filled.
-    pub(crate) fn forget(&self, frame: FrameNo) {
+    pub fn forget(&self, frame: FrameNo) {
         self.set_word(frame, 0);
     }
 
     /// Whether somebody was changing the frame when the server was killed.
-    pub(crate) fn has_writer(&self, frame: FrameNo) -> bool {
+    pub fn has_writer(&self, frame: FrameNo) -> bool {
         self.word(frame) & WRITERS != 0
     }
 }

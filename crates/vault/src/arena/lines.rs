@@ -26,7 +26,7 @@ pub(super) const SUMS: usize = 8 * LINES;
 
 /// A line in private memory that had its sum when it was copied (L-1).
 #[derive(Debug)]
-pub(crate) struct Line {
+pub struct Line {
     number: usize,
     bytes: [u8; LINE],
 }
@@ -57,12 +57,13 @@ impl Line {
 
 /// The bytes of this line are not those that its sum tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Damaged {
+pub struct Damaged {
     /// Its number.
     pub line: usize,
 }
 
 impl Arena {
+    #[inline]
     fn sum_at(&self, frame: FrameNo, number: usize) -> usize {
         self.count as usize * CONTROL + frame as usize * SUMS + 8 * number
     }
@@ -75,6 +76,7 @@ impl Arena {
     }
 
     /// The sums of the lines, if the frame belongs to `binding`.
+    #[inline]
     pub(super) fn sums(&self, frame: FrameNo, binding: Binding) -> [u64; LINES] {
         core::array::from_fn(|number| binding.sum(number, self.kept(frame, number)))
     }
@@ -85,6 +87,7 @@ impl Arena {
     }
 
     /// The sums of the lines, by the control words.
+    #[inline]
     pub(crate) fn line_sums(&self, frame: FrameNo) -> [u64; LINES] {
         self.sums(frame, self.binding(frame))
     }
@@ -123,7 +126,7 @@ impl Arena {
     /// frame. Errors: the first line that is not right; what was copied before it is.
     #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
-    pub(crate) fn load(&self, frame: FrameNo, binding: Binding, offset: usize, buf: &mut [u8]) -> Result<(), Damaged> {
+    pub fn load(&self, frame: FrameNo, binding: Binding, offset: usize, buf: &mut [u8]) -> Result<(), Damaged> {
         assert!(is_within(offset, buf.len()), "read beyond the frame");
         let (mut at, mut rest) = (offset, buf);
         let mut line = Line::none();
@@ -141,7 +144,7 @@ impl Arena {
     /// A line of a frame of `binding`, into `line`.
     #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
-    pub(crate) fn line(&self, frame: FrameNo, binding: Binding, number: usize, line: &mut Line) -> Result<(), Damaged> {
+    pub fn line(&self, frame: FrameNo, binding: Binding, number: usize, line: &mut Line) -> Result<(), Damaged> {
         held::may_wait();
         match self.try_line(frame, binding, number, line) {
             true => Ok(()),
@@ -185,7 +188,7 @@ impl Arena {
     /// All bytes of a frame of `binding`, verified by all its lines. Errors: a line that is not right.
     #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
-    pub(crate) fn whole(&self, frame: FrameNo, binding: Binding, copy: &mut [u8; PAGE]) -> Result<(), Damaged> {
+    pub fn whole(&self, frame: FrameNo, binding: Binding, copy: &mut [u8; PAGE]) -> Result<(), Damaged> {
         held::may_wait();
         planted::look(frame, None);
         self.load_raw(frame, 0, copy);
@@ -237,10 +240,10 @@ impl Arena {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "schedules"))]
 impl Arena {
     /// A line that nobody compared with its sum: for tests that show what comes of it.
-    pub(crate) fn line_as_it_is(&self, frame: FrameNo, number: usize) -> Line {
+    pub fn line_as_it_is(&self, frame: FrameNo, number: usize) -> Line {
         let mut bytes = [0; LINE];
         self.load_raw(frame, number * LINE, &mut bytes);
         Line { number, bytes }

@@ -65,8 +65,8 @@ impl Arena {
     }
 
     /// A stray write into the keyed sum.
-    #[cfg(test)]
-    pub(crate) fn damage_keyed(&self, frame: FrameNo, xor: u64) {
+    #[cfg(any(test, feature = "schedules"))]
+    pub fn damage_keyed(&self, frame: FrameNo, xor: u64) {
         self.control.xor_u64(Self::at(frame, KEYED), xor);
     }
 

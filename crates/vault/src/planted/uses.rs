@@ -26,7 +26,7 @@ bugs! { Use:
     ParityAnew = "parity encoded over an unproved line",
 }
 
-#[cfg(any(test, feature = "planted"))]
+#[cfg(any(test, feature = "schedules", feature = "planted"))]
 mod armed {
     use super::Use;
     use core::cell::Cell;
@@ -77,25 +77,25 @@ mod armed {
     }
 }
 
-#[cfg(any(test, feature = "planted"))]
+#[cfg(any(test, feature = "schedules", feature = "planted"))]
 pub(super) use armed::is_blind;
-#[cfg(any(test, feature = "planted"))]
+#[cfg(any(test, feature = "schedules", feature = "planted"))]
 pub use armed::{blind, omits, plant_use};
 
 /// Nobody is blind in this build.
-#[cfg(not(any(test, feature = "planted")))]
+#[cfg(not(any(test, feature = "schedules", feature = "planted")))]
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Blind;
 
-#[cfg(not(any(test, feature = "planted")))]
+#[cfg(not(any(test, feature = "schedules", feature = "planted")))]
 impl Drop for Blind {
     #[inline(always)]
     fn drop(&mut self) {}
 }
 
 /// Looks compare in this build.
-#[cfg(not(any(test, feature = "planted")))]
+#[cfg(not(any(test, feature = "schedules", feature = "planted")))]
 #[inline(always)]
 #[doc(hidden)]
 pub const fn blind(_: Use) -> Blind {
@@ -103,7 +103,7 @@ pub const fn blind(_: Use) -> Blind {
 }
 
 /// Whether the rule is put aside: never in this build.
-#[cfg(not(any(test, feature = "planted")))]
+#[cfg(not(any(test, feature = "schedules", feature = "planted")))]
 #[inline(always)]
 #[doc(hidden)]
 pub const fn omits(_: Use) -> bool {

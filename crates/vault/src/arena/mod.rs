@@ -15,11 +15,13 @@ mod hold;
 mod keyed;
 mod lines;
 mod printed;
+#[cfg(any(test, feature = "strays"))]
+mod strays;
 mod waiting;
 
 pub(crate) use control::UNBOUND;
-pub(crate) use hold::Held;
-pub(crate) use lines::{Damaged, Line};
+pub use hold::Held;
+pub use lines::{Damaged, Line};
 
 use crate::error::Error;
 use crate::locks::held;
@@ -85,7 +87,7 @@ impl Arena {
     }
 
     /// The same, and its descriptors are kept for who comes after this process (S-16.1).
-    pub(crate) fn lasting(count: u32, guard: Guard, seal: bool, code: Protection) -> Result<Arena, Error> {
+    pub fn lasting(count: u32, guard: Guard, seal: bool, code: Protection) -> Result<Arena, Error> {
         Arena::made_by(Region::lasting, count, (guard, seal), code)
     }
 
@@ -96,7 +98,7 @@ impl Arena {
         code: Protection,
     ) -> Result<Arena, Error> {
         if code == Protection::Adler {
-            return Err(Error::BadPool("adler is a code for comparison only".into()));
+            return Err(Error::Code("adler is a code for comparison only".into()));
         }
         let region = |name, each| {
             let bytes = count as usize * each;
@@ -119,18 +121,20 @@ impl Arena {
     }
 
     /// What guards the frames (S-15.1).
+    #[inline]
     pub fn code(&self) -> Protection {
         self.code
     }
 
     /// Number of frames.
+    #[inline]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The frames' memory; fault injection and tests look for its address.
-    pub fn frames(&self) -> &Region {
-        &self.frames
+    /// Where everybody reads the frames, one behind the other. For fault injection and tests: a store there must fault.
+    pub fn shown_address(&self) -> usize {
+        self.frames.shown_address()
     }
 
     /// Copies bytes out of a frame as they lie there, right or not: for evidence, measurements and tests. The range is within
@@ -143,14 +147,14 @@ impl Arena {
 
     /// Asks the processor for the control words and the first bytes of a frame that is going to be read (decision 0673).
     #[inline]
-    pub(crate) fn prefetch(&self, frame: FrameNo) {
+    pub fn prefetch(&self, frame: FrameNo) {
         self.frames.prefetch(frame as usize * PAGE, AHEAD);
         self.control.prefetch(Self::at(frame, 0), CONTROL);
         self.prefetch_sums(frame);
     }
 
     /// A free frame is going to be filled. Those that were never used are taken in ascending order (decision 0673).
-    pub(crate) fn about_to_use(&self, frame: FrameNo) {
+    pub fn about_to_use(&self, frame: FrameNo) {
         self.frames.about_to_use(frame as usize * PAGE);
     }
 
@@ -160,7 +164,7 @@ impl Arena {
     }
 
     /// Fills a frame that nobody else can see with `bytes` of a metablock, whose CRC-64 is `crc` (fetch, birth).
-    pub(crate) fn fill_as(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64, binding: Binding) {
+    pub fn fill_as(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64, binding: Binding) {
         // A writer, so that whoever finds it half filled after a kill knows that (S-16.4).
         self.enter(frame);
         self.bind(frame, binding);
@@ -169,7 +173,7 @@ impl Arena {
     }
 
     /// Replaces a frame's content by other verified bytes whose CRC-64 is `crc` (map pages, after a checkpoint).
-    pub(crate) fn refill(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
+    pub fn refill(&self, frame: FrameNo, bytes: &[u8; PAGE], crc: u64) {
         self.enter(frame);
         self.put_whole(frame, bytes, crc);
         self.leave(frame);
@@ -264,7 +268,7 @@ impl Arena {
     }
 
     /// The same of a frame that will be filled with something else next.
-    pub(crate) fn verified_to_fill(&self, frame: FrameNo, copy: &mut [u8; PAGE]) -> Result<u64, Mismatch> {
+    pub fn verified_to_fill(&self, frame: FrameNo, copy: &mut [u8; PAGE]) -> Result<u64, Mismatch> {
         self.verified_as(frame, copy, true)
     }
 
@@ -337,6 +341,7 @@ impl Arena {
         self.code == Protection::Off || first == Some(sums[0])
     }
 
+    #[inline]
     fn load_parity(&self, frame: FrameNo, parity: &mut [u8]) {
         self.parity.load(frame as usize * parity.len(), parity);
     }
@@ -344,7 +349,7 @@ impl Arena {
 
 /// Whether so many bytes from there on lie in a frame, whatever the numbers are.
 #[inline]
-pub(crate) fn is_within(offset: usize, len: usize) -> bool {
+pub fn is_within(offset: usize, len: usize) -> bool {
     offset <= PAGE && len <= PAGE - offset
 }
 

@@ -1,9 +1,10 @@
 //! What a thread may not hold while it looks at a frame (S-15.19).
 
-use crate::planted::{Use, plant_use};
 use crate::{Equations, Error, FormatOptions, Guard, Meaning, Ref, Source, Store, StoreOptions};
 use keepfs_format::{Kind, Space};
 use keepfs_media::ram::RamDevice;
+use keepfs_vault::planted::{Use, plant_use};
+use keepfs_vault::update::by_hand as update;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -67,11 +68,11 @@ fn a_commit_that_looks_is_noticed() {
 fn a_writer_of_a_frame_looks_at_none_and_takes_no_lock() {
     let (store, node) = world();
     let frame = store.fetch(node.id).expect("pin").frame;
-    store.arena.enter(frame);
+    update::enter(&store.arena, frame);
     let told = panic_of(|| store.view().read(node, 64, &mut [0; 8]).expect("read"));
     assert!(told.starts_with(LOOKED), "{told}");
     assert!(panic_of(|| drop(store.arena.hold(frame))).starts_with(LOOKED));
-    assert!(panic_of(|| store.arena.enter(frame)).starts_with(LOOKED));
+    assert!(panic_of(|| update::enter(&store.arena, frame)).starts_with(LOOKED));
     for told in [
         panic_of(|| drop(store.redo.lock())),
         panic_of(|| drop(store.log.lock())),
@@ -79,7 +80,7 @@ fn a_writer_of_a_frame_looks_at_none_and_takes_no_lock() {
     ] {
         assert!(told.starts_with("a writer of a frame takes a lock"), "{told}");
     }
-    store.arena.leave(frame);
+    update::leave(&store.arena, frame);
     store.view().read(node, 64, &mut [0; 8]).expect("read");
 }
 

@@ -1,7 +1,7 @@
-//! The door as tests use it: on bare arenas, where nothing is mended.
+//! The door as tests use it: on bare arenas, where nothing is mended. A product has none of this.
 
 use crate::arena::{Arena, FrameNo, Line};
-use crate::error::Stop;
+use crate::error::Error;
 use crate::undo::{Lost, UndoSlot};
 use keepfs_codes::identity::Group;
 use keepfs_codes::line;
@@ -17,13 +17,13 @@ fn line_of(arena: &Arena, frame: FrameNo, offset: usize) -> Line {
 }
 
 /// Stores bytes anywhere in a frame.
-pub(crate) fn put(
+pub fn put(
     arena: &Arena,
     undo: &mut UndoSlot<'_>,
     (group, frame): (Group, FrameNo),
     offset: usize,
     new: &[u8],
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     super::put_all(arena, undo, (group, frame), (offset, new), |at, line| {
         *line = line_of(arena, frame, at);
         Ok(())
@@ -31,19 +31,29 @@ pub(crate) fn put(
 }
 
 /// Flips bits of one byte.
-pub(crate) fn flip(
+pub fn flip(
     arena: &Arena,
     undo: &mut UndoSlot<'_>,
     frame: FrameNo,
     offset: usize,
     mask: u8,
     from: bool,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     let line = line_of(arena, frame, offset);
     super::flip(arena, undo, frame, &line, (offset, mask, from))
 }
 
 /// Takes all back.
-pub(crate) fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>) -> Vec<Lost> {
+pub fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>) -> Vec<Lost> {
     super::take_all_back(arena, undo, |frame| arena.binding(frame).group)
+}
+
+/// One more writer of a frame, which changes nothing.
+pub fn enter(arena: &Arena, frame: FrameNo) {
+    arena.enter(frame);
+}
+
+/// One less.
+pub fn leave(arena: &Arena, frame: FrameNo) {
+    arena.leave(frame);
 }

@@ -26,7 +26,7 @@ const RESTARTED: u64 = 1 << 63;
 
 /// What a slot's state word says. The constants are far apart (S-1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub enum State {
     /// Nobody uses it, or its transaction is retired.
     Free,
     /// Records count and must be undone.
@@ -57,10 +57,12 @@ impl State {
 
 /// The head of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Head {
+pub struct Head {
     /// `None`: damaged.
     pub state: Option<State>,
+    /// Which life of the slot it is.
     pub generation: u32,
+    /// Records that count.
     pub count: u32,
     /// The transaction was being rolled back by its own server: so many records are left.
     pub left: Option<u32>,
@@ -72,28 +74,30 @@ pub(crate) struct Head {
 
 impl UndoLog {
     /// Number of slots.
-    pub(crate) fn slots(&self) -> core::ops::Range<usize> {
+    pub fn slots(&self) -> core::ops::Range<usize> {
         0..SLOTS
     }
 
     /// The number that slot `slot` committed in its generation `generation`, if it did (S-14.3).
-    pub(crate) fn committed(&self, slot: u16, generation: u32) -> Option<u64> {
+    pub fn committed(&self, slot: u16, generation: u32) -> Option<u64> {
         let slot = usize::from(slot);
         let is_committed = slot < SLOTS && self.get(slot, STATE) == State::Committed.word(generation);
         is_committed.then(|| self.get(slot, SEQ))
     }
 
+    #[inline]
     fn get(&self, slot: usize, word: usize) -> u64 {
         self.region.load_u64(slot * SLOT + word, Ordering::Acquire)
     }
 
+    #[inline]
     pub(super) fn set(&self, slot: usize, word: usize, value: u64) {
         self.region.store_u64(slot * SLOT + word, value, Ordering::Release);
     }
 
     /// A stray write into a slot.
-    #[cfg(test)]
-    pub(crate) fn scribble(&self, slot: usize, word: usize, xor: u64) {
+    #[cfg(any(test, feature = "schedules"))]
+    pub fn scribble(&self, slot: usize, word: usize, xor: u64) {
         self.region.xor_u64(slot * SLOT + word, xor);
     }
 
@@ -106,7 +110,7 @@ impl UndoLog {
     }
 
     /// The head of a slot.
-    pub(crate) fn head(&self, slot: usize) -> Head {
+    pub fn head(&self, slot: usize) -> Head {
         let state = self.get(slot, STATE);
         let note = self.get(slot, NOTE);
         let place = note & !RESTARTED;
@@ -133,7 +137,7 @@ impl UndoLog {
 
     /// What the open transaction of a slot, if there is one, has changed in a frame that nobody writes to now, and whether
     /// the last of these changes may be in flight. Nobody commits meanwhile. `None`: the slot is damaged.
-    pub(crate) fn open_records(&self, slot: usize, frame: u32) -> Option<(Vec<Kept>, bool)> {
+    pub fn open_records(&self, slot: usize, frame: u32) -> Option<(Vec<Kept>, bool)> {
         loop {
             let head = self.head(slot);
             if head.state? != State::Open {
@@ -169,7 +173,7 @@ impl UndoLog {
     }
 
     /// The records of a slot that count, in order; `None` if one of them is damaged.
-    pub(crate) fn records(&self, slot: usize, head: &Head) -> Option<Vec<Kept>> {
+    pub fn records(&self, slot: usize, head: &Head) -> Option<Vec<Kept>> {
         let (records, mut at) = self.counted(slot, head)?;
         // One record may be complete before it counts (U-1); two mean that the count is damaged.
         let mut beyond = 0;

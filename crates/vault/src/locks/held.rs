@@ -147,6 +147,3 @@ mod counted {
 }
 
 pub use counted::{may_wait, repairs, takes_lock, writes};
-
-#[cfg(all(test, debug_assertions))]
-mod tests;

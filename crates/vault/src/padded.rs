@@ -4,7 +4,7 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Stripes of what every transaction changes and nobody needs as one value at once.
-pub(crate) const STRIPES: usize = 8;
+pub const STRIPES: usize = 8;
 
 thread_local! {
     static STRIPE: usize = {
@@ -14,7 +14,8 @@ thread_local! {
 }
 
 /// The stripe of this thread; threads that begin one behind the other have different ones.
-pub(crate) fn stripe() -> usize {
+#[inline]
+pub fn stripe() -> usize {
     STRIPE.with(|stripe| *stripe)
 }
 
@@ -25,6 +26,7 @@ pub struct Padded<T>(T);
 
 impl<T> Padded<T> {
     /// `value`, alone.
+    #[inline]
     pub const fn new(value: T) -> Padded<T> {
         Padded(value)
     }

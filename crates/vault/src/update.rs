@@ -10,7 +10,7 @@
 //! D-2 A record, and the change that it describes, lies in one line (S-13.3).
 
 use crate::arena::{Arena, FrameNo, Line};
-use crate::error::{Error, Stop};
+use crate::error::Error;
 use crate::planted::{self, Bug, Use};
 use crate::undo::{Change, Kept, Lost, Undo, UndoSlot};
 use core::ops::Range;
@@ -21,7 +21,8 @@ use keepfs_codes::identity::Group;
 use keepfs_codes::line::{self, LINE};
 
 /// The parts of `len` bytes at `offset` that lie in one line each.
-pub(crate) fn by_lines(offset: usize, len: usize) -> impl Iterator<Item = Range<usize>> {
+#[inline]
+pub fn by_lines(offset: usize, len: usize) -> impl Iterator<Item = Range<usize>> {
     let end = offset + len;
     let mut from = offset;
     core::iter::from_fn(move || {
@@ -33,13 +34,13 @@ pub(crate) fn by_lines(offset: usize, len: usize) -> impl Iterator<Item = Range<
 
 /// Stores `new` at `offset`, which are bytes of `line` that belong to this transaction alone. Those that stand there already
 /// are stored too: a stray write may have put them there since.
-pub(crate) fn put(
+pub fn put(
     arena: &Arena,
     undo: &mut UndoSlot<'_>,
     (group, frame): (Group, FrameNo),
     line: &Line,
     (offset, new): (usize, &[u8]),
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     let delta = crc64::delta(offset, line.at(offset, new.len()), new);
     if undo.is_empty() || !planted::is(Bug::UndoOmitted) {
         record(undo, frame, line, (offset, new, delta))?;
@@ -54,7 +55,7 @@ fn record(
     frame: FrameNo,
     line: &Line,
     (offset, new, delta): (usize, &[u8], u64),
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     let old = line.at(offset, new.len());
     undo.keep(&Change {
         undo: Undo::Bytes,
@@ -63,8 +64,7 @@ fn record(
         delta,
         old,
         new,
-    })?;
-    Ok(())
+    })
 }
 
 /// A change of `line` that is recorded.
@@ -74,7 +74,7 @@ fn change(
     (group, frame): (Group, FrameNo),
     line: &Line,
     (offset, new, delta): (usize, &[u8], u64),
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     let old = line.at(offset, new.len());
     arena.enter(frame);
     arena.fold(frame, group, (offset, old, new), delta);
@@ -85,13 +85,13 @@ fn change(
 
 /// [`put`] of bytes in any lines of a frame, one line after the other, as `look` finds each (D-2): who looks is no writer.
 #[inline]
-pub(crate) fn put_all(
+pub fn put_all<E: From<Error>>(
     arena: &Arena,
     undo: &mut UndoSlot<'_>,
     who: (Group, FrameNo),
     (offset, new): (usize, &[u8]),
-    mut look: impl FnMut(usize, &mut Line) -> Result<(), Stop>,
-) -> Result<(), Stop> {
+    mut look: impl FnMut(usize, &mut Line) -> Result<(), E>,
+) -> Result<(), E> {
     if planted::omits(Use::RecordsFirst) {
         return put_recorded(arena, undo, who, (offset, new), look);
     }
@@ -106,13 +106,13 @@ pub(crate) fn put_all(
 
 /// [`put_all`] with the records of all lines before the first change: a kill between leaves two of one slot in doubt.
 #[cold]
-fn put_recorded(
+fn put_recorded<E: From<Error>>(
     arena: &Arena,
     undo: &mut UndoSlot<'_>,
     (group, frame): (Group, FrameNo),
     (offset, new): (usize, &[u8]),
-    mut look: impl FnMut(usize, &mut Line) -> Result<(), Stop>,
-) -> Result<(), Stop> {
+    mut look: impl FnMut(usize, &mut Line) -> Result<(), E>,
+) -> Result<(), E> {
     let mut lines = Vec::new();
     for part in by_lines(offset, new.len()) {
         let mut line = Line::none();
@@ -137,33 +137,32 @@ pub(crate) fn put_anywhere(
     (binding, group, frame): (Binding, Group, FrameNo),
     offset: usize,
     new: &[u8],
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     put_all(arena, undo, (group, frame), (offset, new), |at, line| {
         let found = arena.line(frame, binding, line::at(at), line);
-        Ok(found.map_err(|bad| Error::Damaged(format!("line {} of frame {frame}", bad.line)))?)
+        found.map_err(|bad| Error::Damaged(format!("line {} of frame {frame}", bad.line)))
     })
 }
 
 /// What was stored did not check (Greenan & Miller, figure 3, line 12): the transaction is taken back.
 #[inline]
-fn checked(good: bool, frame: FrameNo) -> Result<(), Stop> {
+fn checked(good: bool, frame: FrameNo) -> Result<(), Error> {
     if good {
         return Ok(());
     }
     Err(Error::Damaged(format!(
         "frame {frame} was changed by something else while it was written"
-    ))
-    .into())
+    )))
 }
 
 /// Flips the bits of `mask` in the byte at `offset`, which must all be `from` in `line`: bits commute, the byte is shared.
-pub(crate) fn flip(
+pub fn flip(
     arena: &Arena,
     undo: &mut UndoSlot<'_>,
     frame: FrameNo,
     line: &Line,
     (offset, mask, from): (usize, u8, bool),
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     let now = match planted::omits(Use::BitFromAtomic) {
         false => line.at(offset, 1)[0],
         true => as_it_is(arena, frame, line, offset),
@@ -171,7 +170,9 @@ pub(crate) fn flip(
     let wrong = if from { !now & mask } else { now & mask };
     if wrong != 0 {
         let what = if from { "freed twice" } else { "allocated twice" };
-        return Err(Error::Logic(format!("a number was {what} (bitmap byte {offset}, bits {wrong:#04x})")).into());
+        return Err(Error::Logic(format!(
+            "a number was {what} (bitmap byte {offset}, bits {wrong:#04x})"
+        )));
     }
     let delta = crc64::delta(offset, &[0], &[mask]);
     let before = if from { mask } else { 0 };
@@ -204,7 +205,7 @@ fn as_it_is(arena: &Arena, frame: FrameNo, line: &Line, offset: usize) -> u8 {
 /// back, which are returned (S-13.10). How far it came stands in the slot, so that a restart can go on (S-13.5).
 ///
 /// `group`: which callers change a frame.
-pub(crate) fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>, group: impl Fn(FrameNo) -> Group) -> Vec<Lost> {
+pub fn take_all_back(arena: &Arena, undo: &mut UndoSlot<'_>, group: impl Fn(FrameNo) -> Group) -> Vec<Lost> {
     let mut all_lost = Vec::new();
     if undo.is_empty() {
         return all_lost;
@@ -247,5 +248,5 @@ fn fold_from_frame(arena: &Arena, group: Group, kept: &Kept) {
     arena.fold(kept.frame, group, (kept.offset, &live, &kept.old), delta);
 }
 
-#[cfg(test)]
-pub(crate) mod by_hand;
+#[cfg(any(test, feature = "schedules"))]
+pub mod by_hand;
