@@ -101,7 +101,7 @@ fn listed(mut damage: Vec<Lasting>, given: &[Lasting], room: usize) -> Vec<u8> {
         inode: 0,
         id: 0,
         from: 0,
-        path: String::new(),
+        path: Vec::new(),
         place: REPAIR,
         done: GIVEN_UP,
         ..given.last().cloned().unwrap_or_default()

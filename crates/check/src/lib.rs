@@ -42,6 +42,7 @@ mod replay;
 mod report;
 mod scan;
 mod sentence;
+mod shown;
 mod space;
 mod staged;
 mod superblock;
@@ -52,6 +53,7 @@ pub use finding::{Finding, Metablock, Severity};
 pub use image::Image;
 pub use report::{Counts, File, Report};
 pub use sentence::{about, whose};
+pub use shown::{escape, for_programs, from_programs, is_unseen, shown};
 pub use walk::{Options, walk};
 
 pub(crate) use keepfs_format::{Page, rules::is_zero};

@@ -20,6 +20,7 @@ use crate::pool::{Load, Pool};
 use crate::replay::{self, Replayed};
 use crate::report::{Report, Sink};
 use crate::sentence::{about, whose};
+use crate::shown::shown;
 use crate::staged::Stage;
 use crate::walk::{Options, Walk};
 use crate::{Page, adrift, history, map, plog, scan, superblock, walk};
@@ -401,7 +402,7 @@ impl<'i> Mender<'i> {
     /// What will be different, with the paths of before.
     fn sentences(&self) -> Vec<String> {
         let sentence = |action: &Action| {
-            let file = action.ino.map(|ino| whose(ino, &self.given.path(ino)));
+            let file = action.ino.map(|ino| whose(ino, &shown(&self.given.path(ino))));
             about(file.into_iter().collect(), &action.sentence)
         };
         self.actions.iter().map(sentence).collect()

@@ -6,14 +6,13 @@ use crate::report::Sink;
 use crate::walk::Walk;
 use crate::{dir, index};
 use keepfs_format::MetaId;
+use keepfs_format::history::{PATH_MAX, path_of};
 use keepfs_format::inode::DIR;
 use keepfs_format::rules::is_name;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The root directory.
 const ROOT: u64 = 1;
-/// Longest path that is told, bytes.
-const PATH_MAX: usize = 4096;
 /// Inodes whose paths are looked for at most.
 const WANTED_MAX: usize = 10_000;
 /// Names that lead to no inode, and are remembered.
@@ -32,7 +31,7 @@ impl Dangling {
 }
 
 /// A path of each of these inodes to which names lead from the root.
-pub(crate) fn of(walk: &mut Walk<'_>, wanted: &BTreeSet<u64>) -> BTreeMap<u64, String> {
+pub(crate) fn of(walk: &mut Walk<'_>, wanted: &BTreeSet<u64>) -> BTreeMap<u64, Vec<u8>> {
     // What is read here was judged before.
     let sink = core::mem::replace(&mut walk.pool.sink, Sink::new(0));
     let wanted = || wanted.iter().copied().take(WANTED_MAX);
@@ -89,20 +88,15 @@ fn read_names(walk: &mut Walk<'_>, ino: u64, children: &BTreeSet<u64>, names: &m
     }
 }
 
-/// Names from the root to an inode. Of rings, and of what is too long, there is none.
-fn path(walk: &Walk<'_>, names: &BTreeMap<u64, Vec<u8>>, ino: u64) -> Option<String> {
-    if ino == ROOT {
-        return Some("/".into());
-    }
-    let (mut parts, mut at, mut length) = (Vec::new(), ino, 0);
+/// Names from the root to an inode. Of rings there is none.
+fn path(walk: &Walk<'_>, names: &BTreeMap<u64, Vec<u8>>, ino: u64) -> Option<Vec<u8>> {
+    let (mut parts, mut at, mut seen) = (Vec::new(), ino, HashSet::new());
     while at != ROOT {
-        let name = names.get(&at)?;
-        length += name.len() + 1;
-        if length > PATH_MAX {
+        if !seen.insert(at) {
             return None;
         }
-        parts.push(String::from_utf8_lossy(name));
+        parts.push(names.get(&at)?);
         at = named_in(walk, at)?;
     }
-    Some(parts.iter().rev().fold(String::new(), |path, part| path + "/" + part))
+    Some(path_of(parts, PATH_MAX))
 }

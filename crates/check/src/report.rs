@@ -2,6 +2,7 @@
 
 use crate::finding::{Finding, Severity};
 use crate::sentence::{about, whose};
+use crate::shown::{for_programs, shown};
 use core::fmt;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use std::collections::BTreeMap;
@@ -55,19 +56,40 @@ pub struct Report {
     /// Of them errors.
     pub dropped_errors: u64,
     /// Paths of the inodes that findings are about, as far as names lead there.
-    pub(crate) paths: BTreeMap<u64, String>,
+    pub(crate) paths: BTreeMap<u64, Vec<u8>>,
     /// Inodes that refer to nodes which cannot be read, by these.
     pub(crate) owners: BTreeMap<u64, u64>,
 }
 
 /// A file that a finding is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File<'r> {
     /// Its number.
     pub inode: u64,
-    /// Its path; not there if none is known.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub path: &'r str,
+    /// Its path; empty if none is known.
+    pub path: &'r [u8],
+}
+
+impl File<'_> {
+    /// It in words.
+    pub fn in_words(&self) -> String {
+        whose(self.inode, &shown(self.path))
+    }
+}
+
+impl Serialize for File<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (path, bytes) = for_programs(self.path);
+        let mut fields = to.serialize_struct("File", 3)?;
+        fields.serialize_field("inode", &self.inode)?;
+        if !path.is_empty() {
+            fields.serialize_field("path", &path)?;
+        }
+        if bytes.is_some() {
+            fields.serialize_field("path_bytes", &bytes)?;
+        }
+        fields.end()
+    }
 }
 
 impl Report {
@@ -77,15 +99,14 @@ impl Report {
         let is_one = inodes.len() == 1;
         let files = inodes.into_iter().map(|inode| File {
             inode,
-            path: self.paths.get(&inode).map_or("", String::as_str),
+            path: self.paths.get(&inode).map_or(&[], Vec::as_slice),
         });
         files.filter(|file| is_one || !file.path.is_empty()).collect()
     }
 
     /// A finding of this report in a sentence that names the files, and its code.
     pub fn line(&self, finding: &Finding) -> String {
-        let files = self.files(finding).into_iter();
-        let files = files.map(|file| whose(file.inode, file.path)).collect();
+        let files = self.files(finding).iter().map(File::in_words).collect();
         let sentence = about(files, &finding.to_string());
         format!("{}: {sentence} [{}]", finding.severity(), finding.code())
     }

@@ -3,7 +3,7 @@
 /// Most files that a sentence names.
 const NAMED_MAX: usize = 4;
 
-/// A file in words: a path, empty if none is known, and the number of its inode.
+/// A file in words: a path as it is shown, empty if none is known, and the number of its inode.
 pub fn whose(ino: u64, path: &str) -> String {
     match path {
         "" => format!("inode {ino} (no path known)"),

@@ -2,9 +2,11 @@
 
 mod damage;
 mod event;
+mod path;
 
 pub use damage::{GIVEN_UP, Lasting, REPAIR, is_lost};
 pub use event::{Event, SHOWN};
+pub use path::{PATH_MAX, path_of};
 
 use crate::le::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

@@ -3,18 +3,16 @@
 
 use crate::inode;
 use crate::volume::Volume;
-use keepfs_format::history::{Event, Lasting};
+use keepfs_format::history::{Event, Lasting, PATH_MAX, path_of};
 use keepfs_vfs::{FileKind, Ino, Vfs};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// Names that a walk looks at, at most.
 const NAMES_MAX: usize = 1_000_000;
-/// Longest path that is told, bytes.
-const PATH_MAX: usize = 1024;
-/// Most bytes of paths of directories that wait to be looked at; what is beyond is passed over.
-const WAITING_MAX: usize = 16 << 20;
+/// Most bytes of names of directories that a walk remembers; what is beyond is passed over.
+const REMEMBERED_MAX: usize = 16 << 20;
 /// An inode that no path was found of is not searched for again before.
 const SEARCH_AGAIN: Duration = Duration::from_secs(60);
 /// Inodes of events whose paths are remembered.
@@ -26,7 +24,7 @@ pub struct Named {
     /// Its number.
     pub inode: u64,
     /// A path of it, or, if it leads to the inode no more, the one that it had; empty if none is known.
-    pub path: String,
+    pub path: Vec<u8>,
     /// Whether the path leads to it now.
     pub is_there: bool,
 }
@@ -39,7 +37,7 @@ pub(crate) struct KnownPaths(Mutex<BTreeMap<u64, Known>>);
 #[derive(Clone)]
 struct Known {
     /// Empty: none was ever found.
-    path: String,
+    path: Vec<u8>,
     /// Whether it leads there now.
     is_there: bool,
     /// When the inode with this path was made, seconds since 1970.
@@ -48,24 +46,46 @@ struct Known {
     missed: Option<Instant>,
 }
 
+/// A directory that a walk came upon.
+struct Seen {
+    ino: u64,
+    /// Its place among those that were seen; of the root its own.
+    parent: usize,
+    name: Box<[u8]>,
+}
+
+/// A path of what has this name in one of the directories that were seen.
+fn path_in(seen: &[Seen], parent: usize, name: &[u8]) -> Vec<u8> {
+    let mut at = parent;
+    let above = core::iter::from_fn(|| {
+        let directory = seen.get(at).filter(|_| at != 0)?;
+        at = directory.parent;
+        Some(&directory.name[..])
+    });
+    path_of(core::iter::once(name).chain(above), PATH_MAX)
+}
+
 impl Volume {
     /// A path of each of these inodes that the walk comes upon; directories that cannot be read are passed over.
-    pub fn paths_of(&self, wanted: &BTreeSet<u64>) -> BTreeMap<u64, String> {
+    pub fn paths_of(&self, wanted: &BTreeSet<u64>) -> BTreeMap<u64, Vec<u8>> {
         self.paths_until(wanted, None).0
     }
 
     /// The same, and whether the walk was not cut short at `until`.
-    fn paths_until(&self, wanted: &BTreeSet<u64>, until: Option<Instant>) -> (BTreeMap<u64, String>, bool) {
+    fn paths_until(&self, wanted: &BTreeSet<u64>, until: Option<Instant>) -> (BTreeMap<u64, Vec<u8>>, bool) {
         let is_over = || until.is_some_and(|until| Instant::now() >= until);
         let mut found = BTreeMap::new();
         if wanted.contains(&1) {
-            found.insert(1, "/".to_owned());
+            found.insert(1, b"/".to_vec());
         }
-        let mut names = 0;
-        let mut directories = VecDeque::from([(1, String::new())]);
-        let (mut seen, mut waiting) = (BTreeSet::from([1]), 0);
-        while let Some((ino, path)) = directories.pop_front() {
-            waiting -= path.len();
+        let root = Seen {
+            ino: 1,
+            parent: 0,
+            name: Box::default(),
+        };
+        let (mut seen, mut numbers) = (vec![root], BTreeSet::from([1]));
+        let (mut names, mut remembered, mut next) = (0, 0, 0);
+        while let Some(ino) = seen.get(next).map(|directory| directory.ino) {
             if found.len() == wanted.len() || names >= NAMES_MAX {
                 break;
             }
@@ -77,51 +97,62 @@ impl Volume {
                 if entry.name == b"." || entry.name == b".." {
                     return true;
                 }
-                let path = format!("{path}/{}", String::from_utf8_lossy(entry.name));
-                if wanted.contains(&entry.ino.0) {
-                    found.entry(entry.ino.0).or_insert_with(|| path.clone());
+                let ino = entry.ino.0;
+                if wanted.contains(&ino) {
+                    found.entry(ino).or_insert_with(|| path_in(&seen, next, entry.name));
                 }
-                let fits = path.len() < PATH_MAX && waiting + path.len() <= WAITING_MAX;
-                if entry.kind == FileKind::Dir && fits && seen.insert(entry.ino.0) {
-                    waiting += path.len();
-                    directories.push_back((entry.ino.0, path));
+                let fits = remembered + entry.name.len() <= REMEMBERED_MAX;
+                if entry.kind == FileKind::Dir && fits && numbers.insert(ino) {
+                    remembered += entry.name.len();
+                    let name = entry.name.into();
+                    let parent = next;
+                    seen.push(Seen { ino, parent, name });
                 }
                 names < NAMES_MAX && !(names % 1024 == 0 && is_over())
             };
             // What cannot be listed may be what is damaged.
             let _ = self.readdir(Ino(ino), 0, &mut look);
+            next += 1;
         }
         (found, true)
     }
 
-    /// The inode that a path from the root leads to; `None` too if that cannot be read. Nobody is counted as having looked it up.
-    fn inode_at(&self, path: &str) -> Option<u64> {
-        let mut names = path.split('/').filter(|name| !name.is_empty());
+    /// The inode that a path from the root leads to; `None` too if that cannot be read, and of one that is cut. Nobody is counted as
+    /// having looked it up.
+    fn inode_at(&self, path: &[u8]) -> Option<u64> {
+        let path = path.strip_prefix(b"/")?;
+        let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
         names.try_fold(1, |parent, name| {
             let _lock = self.locks.shared(parent);
-            self.resolve(parent, name.as_bytes()).ok()
+            self.resolve(parent, name).ok()
         })
     }
 
-    /// Gives entries of the list of damages the paths that their inodes have now, and returns these inodes. Of the others none was
-    /// found, and what an entry has leads to another file or nowhere (S-18.6).
-    pub fn name_damage(&self) -> BTreeSet<u64> {
+    /// Gives entries of the list of damages the paths that their inodes have now, and returns the list, each entry with whether it has
+    /// that: what another one has leads to another file or nowhere, or is of an earlier life of the number (S-18.6).
+    pub fn name_damage(&self) -> Vec<(Lasting, bool)> {
         let history = self.store().history();
         let list = history.damage();
         let of_files = || list.iter().filter(|entry| entry.inode != 0 && !entry.is_of_gone());
+        let born: BTreeMap<u64, i64> = of_files().map(|entry| (entry.inode, self.born(entry.inode))).collect();
+        let is_of = |entry: &Lasting| born.get(&entry.inode).is_none_or(|born| *born <= entry.last);
         let mut paths = BTreeMap::new();
-        for entry in of_files().filter(|entry| !entry.path.is_empty()) {
+        for entry in of_files().filter(|entry| !entry.path.is_empty() && is_of(entry)) {
             if !paths.contains_key(&entry.inode) && self.inode_at(&entry.path) == Some(entry.inode) {
                 paths.insert(entry.inode, entry.path.clone());
             }
         }
-        let lacking = of_files().map(|entry| entry.inode);
+        let lacking = of_files().filter(|entry| is_of(entry)).map(|entry| entry.inode);
         let lacking: BTreeSet<u64> = lacking.filter(|ino| !paths.contains_key(ino)).collect();
         if !lacking.is_empty() {
             paths.extend(self.paths_of(&lacking));
         }
-        history.name(&paths);
-        paths.into_keys().collect()
+        history.name(&paths, is_of);
+        let list = history.damage().into_iter().map(|entry| {
+            let is_there = entry.is_of_gone() || paths.contains_key(&entry.inode) && is_of(&entry);
+            (entry, is_there)
+        });
+        list.collect()
     }
 
     /// The files that each of these events is about, of several those with a path (S-18.9). Paths that are remembered are held against
@@ -134,14 +165,18 @@ impl Volume {
         let named = self.named(&wanted, &damage, until);
         let of_event = |(event, inodes): (&Event, Vec<u64>)| {
             let is_one = inodes.len() == 1;
-            let file = |inode: u64| {
+            let file = |inode: u64| match named.get(&inode) {
                 // Its number was another file's before.
-                let known = named.get(&inode).filter(|known| known.born <= event.seconds);
-                Named {
+                Some(known) if known.born > event.seconds => Named {
                     inode,
-                    path: known.map_or_else(String::new, |known| known.path.clone()),
+                    path: earlier(&damage, inode, known.born).to_vec(),
+                    is_there: false,
+                },
+                known => Named {
+                    inode,
+                    path: known.map_or_else(Vec::new, |known| known.path.clone()),
                     is_there: known.is_some_and(|known| known.is_there),
-                }
+                },
             };
             let files = inodes.into_iter().map(file);
             files.filter(|file| is_one || !file.path.is_empty()).collect()
@@ -197,7 +232,7 @@ impl Volume {
                 }
                 None if is_whole => {
                     let none = Known {
-                        path: String::new(),
+                        path: Vec::new(),
                         is_there: false,
                         born: i64::MIN,
                         missed: None,
@@ -211,26 +246,32 @@ impl Volume {
             remembered.clear();
         }
         remembered.extend(named.iter().map(|(ino, known)| (*ino, known.clone())));
-        let is_older = |(ino, _): &(&u64, &String)| {
-            let born = named.get(*ino).map_or(i64::MIN, |known| known.born);
-            damage.iter().all(|entry| entry.inode != **ino || born <= entry.last)
-        };
-        let of_damage = found.iter().filter(is_older);
-        let of_damage = of_damage.map(|(ino, path)| (*ino, path.clone())).collect();
-        self.store().history().name(&of_damage);
+        let is_of = |entry: &Lasting| named.get(&entry.inode).is_none_or(|known| known.born <= entry.last);
+        self.store().history().name(&found, is_of);
         named
     }
 
     /// A path that leads to an inode now.
-    fn known(&self, ino: u64, path: &str) -> Known {
-        let _lock = self.locks.shared(ino);
-        let inode = self.see(|view| inode::live(view, ino));
+    fn known(&self, ino: u64, path: &[u8]) -> Known {
         Known {
             path: path.to_owned(),
             is_there: true,
-            // What cannot be read is what is damaged, and was there.
-            born: inode.map_or(i64::MIN, |inode| inode.btime.get()),
+            born: self.born(ino),
             missed: None,
         }
     }
+
+    /// When what has a number now was made, seconds since 1970. What cannot be read is what is damaged, and was there.
+    fn born(&self, ino: u64) -> i64 {
+        let _lock = self.locks.shared(ino);
+        let inode = self.see(|view| inode::live(view, ino));
+        inode.map_or(i64::MIN, |inode| inode.btime.get())
+    }
+}
+
+/// A path that what had the number of an inode before its birth had; empty if none is known.
+fn earlier(damage: &[Lasting], ino: u64, born: i64) -> &[u8] {
+    let of_it = damage.iter().filter(|entry| entry.inode == ino && !entry.is_of_gone());
+    let mut paths = of_it.filter(|entry| entry.last < born).map(|entry| &entry.path[..]);
+    paths.rfind(|path| !path.is_empty()).unwrap_or_default()
 }

@@ -214,11 +214,12 @@ impl History {
         self.state.lock().lists.damage.clone()
     }
 
-    /// Gives entries the paths that their inodes have now (S-18.6).
-    pub fn name(&self, paths: &BTreeMap<u64, String>) {
+    /// Gives entries the paths that their inodes have now, as far as `is_of` says that they are of these lives of them (S-18.6).
+    pub fn name(&self, paths: &BTreeMap<u64, Vec<u8>>, is_of: impl Fn(&Lasting) -> bool) {
         let mut state = self.state.lock();
         let mut is_changed = false;
-        for entry in state.lists.damage.iter_mut().filter(|entry| !entry.is_of_gone()) {
+        let of_files = state.lists.damage.iter_mut().filter(|entry| !entry.is_of_gone());
+        for entry in of_files.filter(|entry| is_of(entry)) {
             if let Some(path) = paths.get(&entry.inode).filter(|path| **path != entry.path) {
                 entry.path.clone_from(path);
                 is_changed = true;

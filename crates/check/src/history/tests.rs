@@ -12,7 +12,7 @@ fn given(inodes: Range<u64>) -> Vec<Lasting> {
         done: GIVEN_UP,
         inode,
         count: 1,
-        path: "/a".repeat(500),
+        path: b"/a".repeat(500),
         ..Lasting::default()
     };
     inodes.map(entry).collect()

@@ -4,7 +4,7 @@ use super::Mender;
 use super::edit::ROOT;
 use super::names::Model;
 use keepfs_format::PAGE;
-use keepfs_format::history::{GIVEN_UP, Lasting, REPAIR};
+use keepfs_format::history::{GIVEN_UP, Lasting, PATH_MAX, REPAIR, path_of};
 use keepfs_format::inode::DIR;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -79,19 +79,16 @@ impl Given {
     }
 
     /// The path of an inode; empty if no names lead to it from the root.
-    pub fn path(&self, ino: u64) -> String {
-        if ino == ROOT {
-            return "/".into();
-        }
+    pub fn path(&self, ino: u64) -> Vec<u8> {
         let (mut parts, mut at, mut seen) = (Vec::new(), ino, HashSet::new());
         while at != ROOT {
             let Some((dir, name)) = self.names.get(&at).filter(|_| seen.insert(at)) else {
-                return String::new();
+                return Vec::new();
             };
-            parts.push(String::from_utf8_lossy(name));
+            parts.push(name);
             at = *dir;
         }
-        parts.iter().rev().fold(String::new(), |path, part| path + "/" + part)
+        path_of(parts, PATH_MAX)
     }
 
     /// Entries of the list of damages, without times; log first, then by inode.
@@ -105,7 +102,7 @@ impl Given {
             from,
             length,
             count: 1,
-            path: if inode == 0 { String::new() } else { self.path(inode) },
+            path: if inode == 0 { Vec::new() } else { self.path(inode) },
             ..Lasting::default()
         };
         let log = self

@@ -7,6 +7,7 @@ use crate::dir;
 use crate::index;
 use crate::pool::header;
 use crate::read::leaves;
+use crate::shown::shown;
 use keepfs_format::inode::{DIR, Inode};
 use keepfs_format::rules::is_name;
 use keepfs_format::{Kind, MetaId};
@@ -151,12 +152,12 @@ impl Mender<'_> {
                     if is_gone {
                         gone.push((name.ino, (*dir, name.name.clone())));
                     }
-                    let shown = String::from_utf8_lossy(&name.name).into_owned();
+                    let shown = shown(&name.name).into_owned();
                     let about = if is_gone { name.ino } else { *dir };
                     actions.push((
                         about,
                         format!(
-                            "name {shown:?} of directory {dir} (inode {}) is removed: {why}",
+                            "name \"{shown}\" of directory {dir} (inode {}) is removed: {why}",
                             name.ino
                         ),
                     ));
@@ -223,7 +224,7 @@ impl Mender<'_> {
         while names.iter().any(|other| other.name == name) {
             name.push(b'~');
         }
-        let text = String::from_utf8_lossy(&name).into_owned();
+        let text = shown(&name).into_owned();
         names.push(Name { name, ino, kind });
         model.dirty.insert(shelf);
         if kind == DIR {
@@ -241,7 +242,6 @@ impl Mender<'_> {
     /// The directory lost+found, made if need be. One that others may enter is another: what comes here may have lain where only
     /// its owner could. Its number and name.
     fn lost_and_found(&mut self, model: &mut Model, reached: &mut HashSet<u64>) -> (u64, String) {
-        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let mut name = LOST_AND_FOUND.to_vec();
         while let Some(there) = model
             .names
@@ -253,14 +253,14 @@ impl Mender<'_> {
             let (ino, kind) = (there.ino, there.kind);
             let is_private = |inode: &Inode| inode.uid.get() == 0 && inode.mode.get() & 0o077 == 0;
             if kind == DIR && self.inode(ino).as_ref().is_some_and(is_private) {
-                return (ino, shown(&name));
+                return (ino, shown(&name).into_owned());
             }
             name.push(b'~');
         }
         let root = model.names.entry(ROOT).or_default();
         let ino = self.free_number();
         self.new_directory(ino, u32::from(DIR) << 12 | 0o700, ROOT);
-        let told = shown(&name);
+        let told = shown(&name).into_owned();
         root.push(Name { name, ino, kind: DIR });
         model.dirty.extend([ROOT, ino]);
         model.kinds.insert(ino, DIR);

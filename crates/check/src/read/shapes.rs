@@ -2,6 +2,7 @@
 
 use crate::finding::Metablock;
 use crate::inode;
+use crate::shown::for_programs;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_format::map::{self, MapEntry};
@@ -220,8 +221,11 @@ pub struct DirEntry {
     pub ino: u64,
     /// mode >> 12.
     pub kind: u8,
-    /// The name, for reading; bytes that are no UTF-8 are replaced.
+    /// The name, for reading (S-18.10).
     pub name: String,
+    /// The same as hexadecimal digits, if it is no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name_bytes: Option<String>,
     /// The name's own bytes.
     #[serde(skip)]
     pub raw: Vec<u8>,
@@ -229,11 +233,13 @@ pub struct DirEntry {
 
 impl DirEntry {
     pub(crate) fn new((ino, kind, cookie, raw): (u64, u8, u64, Vec<u8>)) -> Self {
+        let (name, name_bytes) = for_programs(&raw);
         DirEntry {
             cookie,
             ino,
             kind,
-            name: String::from_utf8_lossy(&raw).into_owned(),
+            name,
+            name_bytes,
             raw,
         }
     }

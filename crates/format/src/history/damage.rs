@@ -1,9 +1,10 @@
 //! One entry of the list of damages (S-18.6).
 
-use super::{Reader, short};
+use super::Reader;
+use super::path::end_of;
 
 /// Most bytes of a path that are kept.
-const PATH_MAX: usize = 1024;
+const KEPT: usize = 1024;
 
 /// Damage at one place, however often it was met. The numbers of `place`, `verdict` and `done` are those of S-18.5.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -29,7 +30,7 @@ pub struct Lasting {
     /// How often.
     pub count: u32,
     /// A path of the inode when that was looked for last; empty if nobody knows.
-    pub path: String,
+    pub path: Vec<u8>,
 }
 
 /// The place of what a repair gave up (S-21.11).
@@ -50,7 +51,7 @@ impl Lasting {
 
     /// Adds the encoded entry.
     pub fn encode(&self, to: &mut Vec<u8>) {
-        let path = short(&self.path, PATH_MAX);
+        let path = end_of(&self.path, KEPT);
         to.extend_from_slice(&[self.place, self.verdict, self.done, 0]);
         to.extend_from_slice(&self.count.to_le_bytes());
         for word in [self.inode, self.id, self.from, self.length] {
@@ -59,7 +60,7 @@ impl Lasting {
         to.extend_from_slice(&self.first.to_le_bytes());
         to.extend_from_slice(&self.last.to_le_bytes());
         to.extend_from_slice(&(path.len() as u16).to_le_bytes());
-        to.extend_from_slice(path.as_bytes());
+        to.extend_from_slice(&path);
     }
 
     /// Entries one behind the other; `None` if the bytes are none.
@@ -88,7 +89,7 @@ impl Lasting {
             ..Lasting::default()
         };
         let path = from.u16()?;
-        entry.path = from.text(path.into())?;
+        entry.path = from.take(path.into())?.to_vec();
         Some(entry)
     }
 }

@@ -9,7 +9,7 @@ use super::repair;
 use super::unmount::patiently;
 use super::visible::say;
 use super::{Outcome, damage};
-use keepfs_check::{Counts, Finding, Options, Report, walk, whose};
+use keepfs_check::{Counts, File, Finding, Options, Report, walk, whose};
 use keepfs_format::PAGE;
 use keepfs_media::DeviceError;
 use serde::Serialize;
@@ -135,11 +135,13 @@ fn pages<'f>(report: &Report, first: &Finding, rest: &'f [Finding]) -> Option<(S
         }
         _ => "are lost: what was written to them is nowhere, and reading them gives EIO",
     };
-    let path = report.files(first).first().map_or("", |file| file.path);
+    let file = report
+        .files(first)
+        .first()
+        .map_or_else(|| whose(ino, ""), File::in_words);
     let text = format!(
-        "{}: {count} pages of {}, from page {from} to {last}, {what} [{}]",
+        "{}: {count} pages of {file}, from page {from} to {last}, {what} [{}]",
         first.severity(),
-        whose(ino, path),
         first.code()
     );
     (count > 1).then(|| (text, rest.get(count - 1..).unwrap_or_default()))

@@ -4,7 +4,6 @@
 
 use super::history::{self, Noticed};
 use super::logging::UNKEPT;
-use super::visible;
 use keepfs_fs::Volume;
 use keepfs_store::History;
 use std::borrow::Cow;
@@ -75,7 +74,7 @@ fn say(events: &[Noticed], named: &mut BTreeMap<u64, Instant>) {
     };
     let files: Vec<_> = files.filter(is_new).collect();
     for (event, file) in files.iter().take(AT_A_LOOK) {
-        let (path, was) = (visible::one_line(&file.path), visible::one_line(&file.was));
+        let (path, was) = (file.shown_path(), file.shown_was());
         let text = match (path.is_empty(), was.is_empty()) {
             (false, _) => "what was noticed is about this file",
             (true, false) => "what was noticed is about a file that is not at this path any more",

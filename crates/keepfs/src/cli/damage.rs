@@ -43,10 +43,7 @@ pub fn line(entry: &Damaged) -> String {
             times::told(entry.last_s)
         );
     }
-    let whose = match (&entry.path[..], entry.inode) {
-        ("", 0) => "the pool".to_owned(),
-        (path, inode) => history::whose(inode, path, &entry.was),
-    };
+    let whose = entry.whose();
     let what = match &entry.metablock {
         Some(id) if entry.from != 0 => format!(
             "metadata {id}, bytes {} to {}",

@@ -7,17 +7,16 @@ use super::lingering;
 use super::registry::{self, Record};
 use super::unmount::patiently;
 use super::unserved::Unserved;
-use super::visible;
 use keepfs_check::read::View;
-use keepfs_check::{Image, history as offline};
+use keepfs_check::{Image, for_programs, from_programs, history as offline};
 use keepfs_format::MetaId;
 use keepfs_format::history::{Event, Lasting, REPAIR, is_lost as is_lost_by};
 use keepfs_fs::{Named, Volume};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -144,34 +143,60 @@ pub struct Concerned {
     /// Its path; not there if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
+    /// Its bytes, if they are no UTF-8 (S-18.10).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
     /// The path that it had, where it leads to it no more.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub was: String,
+    /// Its bytes, if they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was_bytes: Option<String>,
 }
 
 impl Concerned {
-    fn new(inode: u64, path: String, is_there: bool) -> Concerned {
-        let (path, was) = now_or_once(path, is_there);
-        Concerned { inode, path, was }
+    fn new(inode: u64, path: &[u8], is_there: bool) -> Concerned {
+        let ((path, path_bytes), (was, was_bytes)) = now_or_once(path, is_there);
+        Concerned {
+            inode,
+            path,
+            path_bytes,
+            was,
+            was_bytes,
+        }
+    }
+
+    /// Its path in text, empty if unknown.
+    pub fn shown_path(&self) -> Cow<'_, str> {
+        from_programs(&self.path, self.path_bytes.as_deref())
+    }
+
+    /// The path that it had, in text.
+    pub fn shown_was(&self) -> Cow<'_, str> {
+        from_programs(&self.was, self.was_bytes.as_deref())
     }
 }
 
 impl From<Named> for Concerned {
     fn from(named: Named) -> Concerned {
-        Concerned::new(named.inode, named.path, named.is_there)
+        Concerned::new(named.inode, &named.path, named.is_there)
     }
 }
+
+/// A path for programs.
+type ForPrograms = (String, Option<String>);
 
 /// A path that leads to its inode, and one that did; one of them is empty.
-fn now_or_once(path: String, is_there: bool) -> (String, String) {
+fn now_or_once(path: &[u8], is_there: bool) -> (ForPrograms, ForPrograms) {
+    let path = for_programs(path);
     match is_there {
-        true => (path, String::new()),
-        false => (String::new(), path),
+        true => (path, ForPrograms::default()),
+        false => (ForPrograms::default(), path),
     }
 }
 
-/// A file in words: its path now, or the one that it had, and the number of its inode.
-pub fn whose(inode: u64, path: &str, was: &str) -> String {
+/// A file in words: its path now, or the one that it had, as they are shown, and the number of its inode.
+fn whose(inode: u64, path: &str, was: &str) -> String {
     match (path, was) {
         (_, "") => keepfs_check::whose(inode, path),
         (_, was) => format!("inode {inode}, which was {was}"),
@@ -182,9 +207,8 @@ impl Noticed {
     /// What was noticed and to which files, for people.
     pub fn sentence(&self) -> String {
         let files = self.files.iter();
-        // The text may have lines, a name must not.
-        let seen = |file: &Concerned| visible::one_line(&whose(file.inode, &file.path, &file.was)).into_owned();
-        keepfs_check::about(files.map(seen).collect(), &self.text)
+        let in_words = |file: &Concerned| whose(file.inode, &file.shown_path(), &file.shown_was());
+        keepfs_check::about(files.map(in_words).collect(), &self.text)
     }
 
     /// Whether what was done leaves something lost.
@@ -227,9 +251,15 @@ pub struct Damaged {
     pub inode: u64,
     /// Its path, empty if unknown.
     pub path: String,
+    /// Its bytes, if they are no UTF-8 (S-18.10).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
     /// Its path when that was looked for last, where it leads to it no more; else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub was: String,
+    /// Its bytes, if they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was_bytes: Option<String>,
     /// Where: in memory, on the device, data.
     pub place: String,
     /// The metablock, if it is one.
@@ -271,11 +301,13 @@ impl Damaged {
     /// An entry in words. `is_there`: its path is that of its inode now (S-18.6).
     fn of(entry: Lasting, is_there: bool) -> Damaged {
         let (place, done, lost) = (name(&PLACES, entry.place), name(&DEEDS, entry.done), is_lost(&entry));
-        let (path, was) = now_or_once(entry.path, is_there);
+        let ((path, path_bytes), (was, was_bytes)) = now_or_once(&entry.path, is_there);
         Damaged {
             inode: entry.inode,
             path,
+            path_bytes,
             was,
+            was_bytes,
             place,
             metablock: (entry.id != 0).then(|| MetaId(entry.id).to_string()),
             from: entry.from,
@@ -287,6 +319,18 @@ impl Damaged {
             last_s: entry.last,
             count: entry.count,
         }
+    }
+
+    /// Whose it is, in words.
+    pub fn whose(&self) -> String {
+        if self.inode == 0 && self.path.is_empty() {
+            return "the pool".to_owned();
+        }
+        let (path, was) = (
+            from_programs(&self.path, self.path_bytes.as_deref()),
+            from_programs(&self.was, self.was_bytes.as_deref()),
+        );
+        whose(self.inode, &path, &was)
     }
 }
 
@@ -320,9 +364,14 @@ impl<'i> OnDevice<'i> {
         self.view.get_or_insert_with(|| View::open(self.image).ok()).as_mut()
     }
 
-    fn leads_to(&mut self, path: &str, ino: u64) -> bool {
-        self.view()
-            .is_some_and(|view| view.resolve(path.as_bytes()).ok() == Some(ino))
+    /// Whether the path of an entry leads to what it is of. One that is cut does not.
+    fn leads_to(&mut self, entry: &Lasting) -> bool {
+        let is_whole = entry.path.starts_with(b"/");
+        let found = self
+            .view()
+            .filter(|_| is_whole)
+            .and_then(|view| view.resolve(&entry.path).ok());
+        found == Some(entry.inode) && self.born(entry.inode) <= entry.last
     }
 
     /// The entries that are of what is damaged still.
@@ -336,7 +385,7 @@ impl<'i> OnDevice<'i> {
     /// Entries in words.
     fn damaged(&mut self, list: impl IntoIterator<Item = Lasting>) -> Vec<Damaged> {
         let words = list.into_iter().map(|entry| {
-            let is_there = entry.path.is_empty() || entry.is_of_gone() || self.leads_to(&entry.path, entry.inode);
+            let is_there = entry.path.is_empty() || entry.is_of_gone() || self.leads_to(&entry);
             Damaged::of(entry, is_there)
         });
         words.collect()
@@ -344,24 +393,16 @@ impl<'i> OnDevice<'i> {
 
     /// Events in words. What the list of damages does not name nobody looks for.
     fn noticed(&mut self, events: Vec<Event>, damage: &[Lasting]) -> Vec<Noticed> {
-        let mut known: BTreeMap<u64, (String, bool)> = BTreeMap::new();
-        for entry in damage
-            .iter()
-            .filter(|entry| !entry.path.is_empty() && !entry.is_of_gone())
-        {
-            if let Entry::Vacant(place) = known.entry(entry.inode) {
-                let is_there = self.leads_to(&entry.path, entry.inode);
-                place.insert((entry.path.clone(), is_there));
-            }
-        }
+        let mut known: BTreeMap<u64, Lives> = BTreeMap::new();
         let in_words = |event: Event| {
             let inodes = event.inodes(damage);
             let is_one = inodes.len() == 1;
-            let of_inode = |inode: u64| match known.get(&inode) {
-                Some((path, is_there)) if !self.is_born_behind(inode, event.seconds) => {
-                    Concerned::new(inode, path.clone(), *is_there)
+            let of_inode = |inode: u64| {
+                let lives = known.entry(inode).or_insert_with(|| self.lives(inode, damage));
+                match lives.born > event.seconds {
+                    true => Concerned::new(inode, lives.earlier, false),
+                    false => Concerned::new(inode, lives.path, lives.is_there),
                 }
-                _ => Concerned::new(inode, String::new(), false),
             };
             let files = inodes.into_iter().map(of_inode);
             let files = files.filter(|file| is_one || !(file.path.is_empty() && file.was.is_empty()));
@@ -371,11 +412,41 @@ impl<'i> OnDevice<'i> {
         events.into_iter().map(in_words).collect()
     }
 
-    /// Whether an inode was made later than this, in seconds since 1970: its number was another file's then.
-    fn is_born_behind(&mut self, ino: u64, seconds: i64) -> bool {
-        let inode = self.view().map(|view| view.inode(ino));
-        inode.is_some_and(|inode| inode.is_ok_and(|inode| inode.btime.get() > seconds))
+    /// The paths that the list of damages has for an inode.
+    fn lives<'d>(&mut self, inode: u64, damage: &'d [Lasting]) -> Lives<'d> {
+        let born = self.born(inode);
+        let of_it = damage
+            .iter()
+            .filter(|entry| entry.inode == inode && !entry.is_of_gone());
+        let (now, before): (Vec<&Lasting>, Vec<&Lasting>) = of_it
+            .filter(|entry| !entry.path.is_empty())
+            .partition(|entry| entry.last >= born);
+        let there = now.iter().find(|entry| self.leads_to(entry));
+        Lives {
+            born,
+            is_there: there.is_some(),
+            path: there.or(now.first()).map_or(&[], |entry| &entry.path),
+            earlier: before.last().map_or(&[], |entry| &entry.path),
+        }
     }
+
+    /// When what has a number now was made, seconds since 1970. What cannot be read is what is damaged, and was there.
+    fn born(&mut self, ino: u64) -> i64 {
+        let inode = self.view().and_then(|view| view.inode(ino).ok());
+        inode.map_or(i64::MIN, |inode| inode.btime.get())
+    }
+}
+
+/// What the list of damages has for a number of inodes.
+struct Lives<'d> {
+    /// When what has it now was made.
+    born: i64,
+    /// A path of that; empty if none is known.
+    path: &'d [u8],
+    /// Whether it leads there.
+    is_there: bool,
+    /// A path of what had the number before.
+    earlier: &'d [u8],
 }
 
 /// Events in words, with files for which the tree is searched no longer than `patience`.
@@ -403,12 +474,9 @@ pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
     match question {
         "damage" => {
             volume.heal_damage();
-            let named = volume.name_damage();
+            let list = volume.name_damage().into_iter();
             volume.store().keep_history();
-            let list = history.damage().into_iter().map(|entry| {
-                let is_there = entry.is_of_gone() || named.contains(&entry.inode);
-                Damaged::of(entry, is_there)
-            });
+            let list = list.map(|(entry, is_there)| Damaged::of(entry, is_there));
             serde_json::to_value(list.collect::<Vec<_>>()).ok()
         }
         "damage clear" => {

@@ -1,31 +1,22 @@
 //! Text for people, of which nothing is a command to their terminal: labels, names and paths are whatever an image or a user made
-//! them (decision 0818). JSON has escapes of its own.
+//! them (decision 0818; S-18.10). JSON has escapes of its own.
 
+use keepfs_check::{escape, is_unseen, shown};
 use std::borrow::Cow;
-use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The text with escapes for what `ls -b` shows escaped, but for spaces and backslashes: applied twice it changes nothing more.
+/// A text with escapes for what is not seen, as `$'...'` has them: applied twice it changes nothing more.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unseen) {
         return text.into();
     }
     let mut seen = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        // Writing to a String never fails.
-        let _ = match c {
-            '\u{7}' => seen.write_str("\\a"),
-            '\u{8}' => seen.write_str("\\b"),
-            '\t' => seen.write_str("\\t"),
-            '\n' => seen.write_str("\\n"),
-            '\u{b}' => seen.write_str("\\v"),
-            '\u{c}' => seen.write_str("\\f"),
-            '\r' => seen.write_str("\\r"),
-            '\u{1b}' => seen.write_str("\\e"),
-            c if is_unseen(c) && c.is_ascii() => write!(seen, "\\x{:02x}", u32::from(c)),
-            c if is_unseen(c) => write!(seen, "\\u{{{:x}}}", u32::from(c)),
-            c => seen.write_char(c),
-        };
+        match is_unseen(c) {
+            true => escape(c, &mut seen),
+            false => seen.push(c),
+        }
     }
     seen.into()
 }
@@ -37,12 +28,7 @@ pub fn lines(text: &str) -> String {
 
 /// A path.
 pub fn path(path: &Path) -> String {
-    one_line(&path.display().to_string()).into_owned()
-}
-
-/// Control characters, and those that order lines or directions.
-fn is_unseen(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    shown(path.as_os_str().as_bytes()).into_owned()
 }
 
 /// Prints one line of text, whatever it is made of, to standard output.

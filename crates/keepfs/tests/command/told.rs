@@ -3,8 +3,10 @@
 use super::bed::{Bed, done, done_when_free, keepfs, run, soon};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -289,6 +291,159 @@ fn an_event_names_its_file() {
     );
 }
 
+/// S-18.9: a number that a younger file has still tells the older one's damage, and with the path that this had.
+#[test]
+fn damage_is_of_one_life_of_a_number() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    let ino = fs::metadata(bed.on("dir/file")).unwrap().ino();
+    stray(&bed);
+    assert!(listed(&bed.dir()).contains("mended /dir/file (inode "));
+    let name = "young";
+    a_younger_file_gets_the_number(&bed, "dir/file", name);
+    let of = |of: &Path| {
+        let (files, said) = files_told(of);
+        assert_eq!(files, json!([{"inode": ino, "was": "/dir/file"}]), "{said}");
+        let said = listed(of);
+        let told = format!("mended inode {ino}, which was /dir/file: ");
+        assert!(said.contains(&told) && !said.contains(name), "{said}");
+    };
+    of(&bed.dir());
+    bed.unmount();
+    of(&bed.pool());
+    bed.mount("");
+    of(&bed.dir());
+    // To its own damage it is named.
+    rot_of(&bed, name, ino);
+    let said = listed(&bed.dir());
+    assert!(said.contains(&format!("LOST /young (inode {ino}): ")), "{said}");
+    let told = format!("mended inode {ino}, which was /dir/file: ");
+    assert!(said.contains(&told), "{said}");
+    assert_eq!(files_told(&bed.dir()).0, json!([{"inode": ino, "path": "/young"}]));
+    bed.unmount();
+    let said = listed(&bed.pool());
+    assert!(
+        said.contains(&format!("LOST /young (inode {ino}): ")) && said.contains(&told),
+        "{said}"
+    );
+    assert_eq!(files_told(&bed.pool()).0, json!([{"inode": ino, "path": "/young"}]));
+}
+
+/// A file is removed, and another one made that has its number.
+fn a_younger_file_gets_the_number(bed: &Bed, old: &str, young: &str) {
+    let ino = fs::metadata(bed.on(old)).unwrap().ino();
+    fs::remove_file(bed.on(old)).unwrap();
+    // Times of events are whole seconds. The next mount gives numbers away from the first one on.
+    let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let now = second();
+    soon("the next second but one", || (second() > now + 1).then_some(()));
+    bed.unmount();
+    bed.mount("");
+    let made = (0..200).find_map(|n| {
+        let path = bed.on(&format!("other{n}"));
+        fs::write(&path, vec![3; 30_000]).unwrap();
+        (fs::metadata(&path).unwrap().ino() == ino).then_some(path)
+    });
+    fs::rename(made.unwrap(), bed.on(young)).unwrap();
+}
+
+/// The second page of a file is damaged on the device, and a scrub finds it.
+fn rot_of(bed: &Bed, name: impl AsRef<Path>, ino: u64) {
+    done(Command::new("sync").arg("-f").arg(bed.dir()));
+    assert_eq!(fs::metadata(bed.dir().join(name)).unwrap().ino(), ino);
+    let words = [
+        "scribble", "--kind", "data", "--offset", "4096", "--length", "5", "--ino",
+    ];
+    done(keepfs(["inject"]).arg(bed.dir()).args(words).arg(ino.to_string()));
+    soon("a scrub that finds it", || {
+        let found = run(keepfs(["scrub", "start", "--wait"]).arg(bed.dir())).status.code();
+        (found == Some(3)).then_some(())
+    });
+}
+
+/// S-18.10: names are bytes, and no two of them look alike, for people or for programs.
+#[test]
+fn no_two_names_look_alike() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    let names: [(&[u8], &str, Option<&str>); 6] = [
+        (b"inv\xff", "$'/inv\\xff'", Some("2f696e76ff")),
+        (b"inv\xfe", "$'/inv\\xfe'", Some("2f696e76fe")),
+        ("inv\u{fffd}".as_bytes(), "/inv\u{fffd}", None),
+        (b"a\nb", "$'/a\\nb'", None),
+        (b"a\\nb", "/a\\nb", None),
+        ("zw\u{200b}x".as_bytes(), "$'/zw\\xe2\\x80\\x8bx'", None),
+    ];
+    for (name, ..) in names {
+        fs::write(bed.dir().join(OsStr::from_bytes(name)), vec![1; 9000]).unwrap();
+    }
+    let mut inodes = Vec::new();
+    for (name, ..) in names {
+        let name = OsStr::from_bytes(name);
+        inodes.push(fs::metadata(bed.dir().join(name)).unwrap().ino());
+        rot_of(&bed, name, *inodes.last().unwrap());
+    }
+    let told = |of: &Path| {
+        let (damage, (_, events)) = (listed(of), files_told(of));
+        let json = run(keepfs(["damage", "list", "--json"]).arg(of)).stdout;
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        let list = json["damage"].as_array().unwrap();
+        for ((name, text, bytes), ino) in names.into_iter().zip(&inodes) {
+            let words = format!(" {text} (inode {ino}): ");
+            assert!(
+                damage.contains(&words) && events.contains(&words),
+                "{words}: {damage}{events}"
+            );
+            let entry = list.iter().find(|entry| entry["inode"] == *ino).unwrap();
+            assert_eq!(entry["path_bytes"].as_str(), bytes);
+            let path = str::from_utf8(name).map(|name| format!("/{name}"));
+            assert_eq!(entry["path"], path.unwrap_or(text.to_owned()));
+        }
+    };
+    told(&bed.dir());
+    bed.unmount();
+    told(&bed.pool());
+    let said = String::from_utf8(run(keepfs(["check", "--data"]).arg(bed.pool())).stdout).unwrap();
+    for ((_, text, _), ino) in names.into_iter().zip(inodes) {
+        let words = format!(" {text} (inode {ino}): ");
+        assert_eq!(said.matches(&words).count(), 2, "known and found: {said}");
+    }
+}
+
+/// S-18.9: a path is told whole up to 4096 bytes, and what is cut is seen to be.
+#[test]
+fn a_deep_file_is_named() {
+    let Some(bed) = Bed::with_a_file() else { return };
+    let chain = |letter: &str, count: usize| vec![letter.repeat(150); count].join("/");
+    let (upper, lower) = (chain("U", 15), chain("L", 15));
+    fs::create_dir_all(bed.on(&upper)).unwrap();
+    fs::write(bed.on("file"), vec![1; 9000]).unwrap();
+    let ino = fs::metadata(bed.on("file")).unwrap().ino();
+    rot_of(&bed, "file", ino);
+    assert!(listed(&bed.dir()).contains("LOST /file (inode "));
+    fs::rename(bed.on("file"), bed.on(&format!("{upper}/file"))).unwrap();
+    let check = || String::from_utf8(run(keepfs(["check", "--data"]).arg(bed.pool())).stdout).unwrap();
+    let whole = format!("/{upper}/file (inode {ino}): ");
+    assert!(whole.len() > 2048 && listed(&bed.dir()).contains(&whole));
+    assert!(files_told(&bed.dir()).1.contains(&whole));
+    bed.unmount();
+    // The list on the device has the end of it.
+    let cut = format!("LOST inode {ino}, which was …/UUU");
+    let said = listed(&bed.pool());
+    assert!(said.contains(&cut) && said.contains("U/file: "), "{said}");
+    assert!(check().contains(&format!("error: {whole}")));
+    bed.mount("");
+    assert!(listed(&bed.dir()).contains(&whole));
+    // What no call takes whole has its end told.
+    fs::create_dir_all(bed.on(&lower)).unwrap();
+    let (from, to) = ("U".repeat(150), format!("{lower}/moved"));
+    fs::rename(bed.on(&from), bed.on(&to)).unwrap();
+    let end = format!("/moved/{}/file (inode {ino}): ", chain("U", 14));
+    let is_cut = |said: &str| said.contains(" …/LLL") && said.contains(&end);
+    assert!(is_cut(&listed(&bed.dir())), "{}", listed(&bed.dir()));
+    assert!(is_cut(&files_told(&bed.dir()).1));
+    bed.unmount();
+    assert!(is_cut(&check()), "{}", check());
+}
+
 /// S-21.12: a check of data names the file of each bad page.
 #[test]
 fn a_check_names_the_file_of_a_bad_page() {
@@ -419,7 +574,7 @@ fn the_journal_names_the_file() {
     let words = r#"name=$(printf 'a\033[31mfile'); head -c 30000 "$0" > "$2/$name"; sync -f "$2"; "$0" inject "$2" scribble --kind data --path "/$name"; echo 1 > /proc/sys/vm/drop_caches; cat "$2/$name" 2>&1"#;
     let said = journal(&bed, words, "KEEPFS_PATH=");
     for field in [
-        "KEEPFS_PATH=/a\\e[31mfile",
+        "KEEPFS_PATH=$'/a\\e[31mfile'",
         "KEEPFS_EVENT=1",
         "SYSLOG_IDENTIFIER=keepfs",
     ] {

@@ -286,7 +286,7 @@ impl Store {
             first: time.0,
             last: time.0,
             count: 1,
-            path: String::new(),
+            path: Vec::new(),
         });
         self.history.tell(event, lasting);
     }

@@ -82,11 +82,11 @@ fn what_was_put_and_told_is_there_again() {
         (damage.len(), damage[0].count, damage[0].first, damage[0].last),
         (1, 2, 100, 200)
     );
-    store.history().name(&[(9, "/a/b".to_owned())].into());
+    store.history().name(&[(9, b"/a/b".to_vec())].into(), |_| true);
     store.keep_history();
     drop(store);
     let store = open(&device);
-    assert_eq!(store.history().damage()[0].path, "/a/b");
+    assert_eq!(store.history().damage()[0].path, b"/a/b");
     assert_eq!(store.history().clear_damage(), 1);
     store.history().remove("scrub");
     store.close().expect("close");

@@ -4,8 +4,10 @@ use super::super::args::Salvage;
 use super::super::failure::Failure;
 use super::super::visible::say;
 use super::place::NotKept;
+use keepfs_check::{for_programs, from_programs};
 use keepfs_format::PAGE;
 use serde::Serialize;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What of an object is damaged.
@@ -98,6 +100,9 @@ impl Missing {
 #[derive(Debug, Serialize)]
 pub struct Damaged {
     path: String,
+    /// Its bytes, if they are no UTF-8 (S-18.10).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
     ino: u64,
     what: What,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -140,20 +145,23 @@ struct Answer<'a> {
 
 impl Report {
     pub fn damaged(&mut self, what: What, path: &Path, ino: u64) {
-        self.damaged.push(Damaged {
-            path: shown(path),
-            ino,
-            what,
-            missing: Vec::new(),
-        });
+        self.push(path, ino, what, Vec::new());
     }
 
     pub fn missing(&mut self, path: &Path, ino: u64, missing: Missing) {
+        self.push(path, ino, What::Data, missing.ranges());
+    }
+
+    fn push(&mut self, path: &Path, ino: u64, what: What, missing: Vec<Range>) {
+        let path = PathBuf::from("/").join(path);
+        let path = path.as_os_str().as_bytes();
+        let (path, path_bytes) = for_programs(path.strip_suffix(b"/.").unwrap_or(path));
         self.damaged.push(Damaged {
-            path: shown(path),
+            path,
+            path_bytes,
             ino,
-            what: What::Data,
-            missing: missing.ranges(),
+            what,
+            missing,
         });
     }
 
@@ -195,7 +203,8 @@ impl Report {
         }
         self.findings.iter().for_each(|finding| say!("note: {finding}"));
         for damaged in &self.damaged {
-            say!("{}: {} (inode {})", damaged.path, damaged.what.sentence(), damaged.ino);
+            let path = from_programs(&damaged.path, damaged.path_bytes.as_deref());
+            say!("{path}: {} (inode {})", damaged.what.sentence(), damaged.ino);
             for Range { offset, length } in &damaged.missing {
                 say!("    {length} bytes at {offset}");
             }
@@ -238,10 +247,4 @@ impl Report {
             say!("{count} {what} could not be set: run it as root, on a file system that has them");
         }
     }
-}
-
-fn shown(path: &Path) -> String {
-    let path = PathBuf::from("/").join(path);
-    let text = path.to_string_lossy();
-    text.strip_suffix("/.").unwrap_or(&text).to_owned()
 }

@@ -11,13 +11,16 @@ fn what_a_terminal_would_obey_is_escaped() {
         ("a\nstate: ONLINE\r\tb", "a\\nstate: ONLINE\\r\\tb"),
         ("\u{0}\u{8}\u{b}\u{c}\u{7f}", "\\x00\\b\\v\\f\\x7f"),
         // CSI in one character, and a name that reads backwards.
-        ("\u{9b}31m\u{202e}txt\u{2028}", "\\u{9b}31m\\u{202e}txt\\u{2028}"),
+        (
+            "\u{9b}31m\u{202e}txt\u{2028}",
+            "\\xc2\\x9b31m\\xe2\\x80\\xaetxt\\xe2\\x80\\xa8",
+        ),
     ];
     for (text, seen) in cases {
         assert_eq!(one_line(text), seen);
         assert_eq!(one_line(seen), seen, "twice");
     }
-    assert_eq!(path(Path::new("/a\u{1b}c")), "/a\\ec");
+    assert_eq!(path(Path::new("/a\u{1b}c")), "$'/a\\ec'");
 }
 
 #[test]
