@@ -18,6 +18,7 @@ use keepfs_store::{Purpose, Txn};
 use keepfs_vfs::{Errno, FileKind};
 use parking_lot::{Condvar, Mutex, RwLockWriteGuard};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ const ROUNDS: usize = 4;
 const WAITED_FOR: Duration = Duration::from_secs(1);
 /// Directory nodes freed in one transaction.
 const NODES_A_STEP: usize = 48;
+/// An inode that could not be freed is not tried again before, and each time that it fails not before twice as long.
+const TRIED_AGAIN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60 * 60);
 /// How often pages are counted again because another inode began to be freed meanwhile.
 const AGAIN: usize = 8;
 
@@ -54,6 +57,8 @@ struct Lists {
     left: BTreeSet<u64>,
     /// The inode that is being freed, and its pages before the transaction that is under way.
     freeing: Option<(u64, u64)>,
+    /// Those of the unlinked that could not be freed: for how long they wait, and until when.
+    failed: BTreeMap<u64, (Duration, Instant)>,
 }
 
 impl Orphans {
@@ -71,6 +76,7 @@ impl Orphans {
     pub fn left(&self, ino: u64) {
         let mut lists = self.lists.lock();
         lists.unlinked.remove(&ino);
+        lists.failed.remove(&ino);
         self.trimmed(&mut lists, ino);
     }
 
@@ -90,6 +96,7 @@ impl Orphans {
         lists.freeing = None;
         if gone {
             lists.unlinked.remove(&ino);
+            lists.failed.remove(&ino);
             self.trimmed(&mut lists, ino);
         }
     }
@@ -101,6 +108,21 @@ impl Orphans {
 
     fn all_unlinked(&self) -> Vec<u64> {
         self.lists.lock().unlinked.keys().copied().collect()
+    }
+
+    /// The inode could not be freed.
+    fn failed(&self, ino: u64) {
+        let mut lists = self.lists.lock();
+        let (shortest, longest) = (*TRIED_AGAIN.start(), *TRIED_AGAIN.end());
+        let before = lists.failed.get(&ino);
+        let wait = before.map_or(shortest, |(wait, _)| longest.min(*wait * 2));
+        lists.failed.insert(ino, (wait, Instant::now() + wait));
+    }
+
+    /// Whether it is too soon to try to free the inode again.
+    fn is_to_wait(&self, ino: u64) -> bool {
+        let lists = self.lists.lock();
+        lists.failed.get(&ino).is_some_and(|(_, until)| *until > Instant::now())
     }
 
     /// A cut left entries behind the size, or a hole is pending.
@@ -231,16 +253,26 @@ impl Volume {
 
     /// Frees every inode without names that nobody holds. Errors: those of the store.
     pub fn reclaim_now(&self) -> Result<()> {
-        self.reclaim_until(None).map(|_| ())
+        self.reclaim_all(self.orphans.all_unlinked(), None).map(|_| ())
     }
 
-    /// The same as far as there is time; whether that is all that can be freed.
+    /// The same as far as there is time, but for those that could not be freed a short time ago (S-5.6); whether that is all that can be
+    /// freed.
     pub(crate) fn reclaim_until(&self, end: Option<Instant>) -> Result<bool> {
+        let mut due = self.orphans.all_unlinked();
+        due.retain(|ino| !self.orphans.is_to_wait(*ino));
+        self.reclaim_all(due, end)
+    }
+
+    fn reclaim_all(&self, inodes: Vec<u64>, end: Option<Instant>) -> Result<bool> {
         let mut all = true;
-        for ino in self.orphans.all_unlinked() {
+        for ino in inodes {
             match self.reclaim_some(ino, end) {
                 // It stays hidden (S-15.17).
-                Err(error) if error.is_of_one() => tracing::warn!(ino, %error, "a file without names is not freed yet"),
+                Err(error) if error.is_of_one() => {
+                    self.orphans.failed(ino);
+                    tracing::warn!(ino, %error, "a file without names is not freed yet");
+                }
                 done => all &= done?,
             }
             if is_over(end) {
@@ -332,7 +364,7 @@ impl Volume {
     /// Space ran out: frees what is unlinked and makes all frees durable, so that pages can be used again (S-11.1). What metadata
     /// does not need any more comes back too, as far as `wanted` pages of new data need it (S-11.4).
     pub(crate) fn find_space(&self, wanted: u64) -> Result<()> {
-        self.reclaim_now()?;
+        self.reclaim_until(None)?;
         self.store.sync()?;
         // Metablocks without a home count from above; once they have one, it is known how much room they left.
         let figures = self.store.figures();

@@ -47,6 +47,9 @@ pub struct History {
 /// The record of [`History::noted`].
 const NOTED: &str = "noted";
 
+/// What was done: nothing, reading it is an error (S-18.5).
+const NOTHING: u8 = 10;
+
 /// Room of a pool that has no region: everything is in memory only.
 const ROOM_WITHOUT: usize = 32 * PAGE;
 
@@ -142,6 +145,20 @@ impl History {
                 lasting,
             },
         );
+    }
+
+    /// Whether this is what an event of the last hour told, and all its damage is in the list still: then that is counted there, and it is
+    /// no event (S-18.6). Only of what nothing was done about: what was mended is damaged anew.
+    pub(crate) fn is_told(&self, event: &Event, lasting: &[Lasting]) -> bool {
+        if event.done != NOTHING || lasting.is_empty() {
+            return false;
+        }
+        let mut state = self.state.lock();
+        let is_told = state.lists.is_told(event, lasting);
+        if is_told {
+            state.version += 1;
+        }
+        is_told
     }
 
     /// Adds to the list of damages only: what was told already.

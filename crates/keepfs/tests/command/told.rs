@@ -444,6 +444,58 @@ fn a_deep_file_is_named() {
     assert!(is_cut(&check()), "{}", check());
 }
 
+/// S-18.6, S-5.6: what repeats is counted in the list of damages and is no event again, and what cannot be freed is not tried again at
+/// each deletion.
+#[test]
+fn what_repeats_is_told_once() {
+    if !super::bed::possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    done(keepfs(["create", "--size", "16M", "--test", "--meta-copies", "1"]).arg(bed.pool()));
+    bed.mount("");
+    fs::write(bed.on("file"), vec![1; 200_000]).unwrap();
+    fs::write(bed.on("other"), vec![1; 9000]).unwrap();
+    let ino = fs::metadata(bed.on("file")).unwrap().ino();
+    rot_of(&bed, "other", fs::metadata(bed.on("other")).unwrap().ino());
+    let first = told(&bed);
+    bed.unmount();
+    bed.mount("");
+    let words = [
+        "scribble",
+        "--kind",
+        "map",
+        "--offset",
+        "100",
+        "--length",
+        "500",
+        "--pattern",
+        "random",
+        "--at",
+        "device",
+        "--ino",
+    ];
+    done(keepfs(["inject"]).arg(bed.dir()).args(words).arg(ino.to_string()));
+    bed.unmount();
+    bed.mount("");
+    fs::remove_file(bed.on("file")).unwrap();
+    for _ in 0..4 {
+        (0..200).for_each(|n| fs::write(bed.on(&format!("n{n}")), "").unwrap());
+        (0..200).for_each(|n| fs::remove_file(bed.on(&format!("n{n}"))).unwrap());
+    }
+    let now = told(&bed);
+    assert_eq!((now.len(), &now[..1]), (2, &first[..1]), "{now:#?}");
+    let list = run(keepfs(["damage", "list", "--json"]).arg(bed.dir())).stdout;
+    let list: Value = serde_json::from_slice(&list).unwrap();
+    let node = list["damage"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|entry| entry["metablock"].is_string());
+    let count = number(&node.unwrap()["count"]);
+    assert!((1..20).contains(&count), "{list:#}");
+}
+
 /// S-21.12: a check of data names the file of each bad page.
 #[test]
 fn a_check_names_the_file_of_a_bad_page() {

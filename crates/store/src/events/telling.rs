@@ -270,10 +270,6 @@ impl Store {
     pub(crate) fn tell_of(&self, told: &Told<'_>) {
         let time = now();
         let event = told.event(time);
-        match told.done {
-            Done::Ended | Done::Fenced | Done::Nothing | Done::HandedOn => tracing::error!("{}", event.text),
-            _ => tracing::warn!("{}", event.text),
-        }
         let (place, verdict, done) = (event.place, event.verdict, event.done);
         let lasting = told.lasting().into_iter().map(|(inode, id, from, length)| Lasting {
             place,
@@ -288,6 +284,14 @@ impl Store {
             count: 1,
             path: Vec::new(),
         });
+        let lasting: Vec<Lasting> = lasting.collect();
+        if self.history.is_told(&event, &lasting) {
+            return;
+        }
+        match told.done {
+            Done::Ended | Done::Fenced | Done::Nothing | Done::HandedOn => tracing::error!("{}", event.text),
+            _ => tracing::warn!("{}", event.text),
+        }
         self.history.tell(event, lasting);
     }
 

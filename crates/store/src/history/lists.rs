@@ -7,6 +7,9 @@ use std::collections::VecDeque;
 /// Events kept in memory at most.
 const EVENTS_MAX: usize = 1024;
 
+/// What repeats is an event again behind so many seconds.
+const TOLD_AGAIN: u64 = 60 * 60;
+
 /// Events and damages.
 #[derive(Default)]
 pub struct Lists {
@@ -76,6 +79,38 @@ impl Lists {
             let Some(oldest) = oldest else { return };
             self.damage.remove(oldest);
         }
+    }
+
+    /// Whether an event tells what one of the last hour told, and the list has all its damage, which then was met once more.
+    pub fn is_told(&mut self, event: &Event, lasting: &[Lasting]) -> bool {
+        let is_same = |told: &Event| {
+            let Event {
+                number,
+                seconds,
+                nanoseconds,
+                ..
+            } = *told;
+            let time = Event {
+                number,
+                seconds,
+                nanoseconds,
+                ..event.clone()
+            };
+            *told == time
+        };
+        let is_lately = |told: &&Event| told.seconds.abs_diff(event.seconds) < TOLD_AGAIN;
+        let has = |met: &Lasting| {
+            let is_it = |e: &Lasting| (e.place, e.inode, e.id, e.from) == (met.place, met.inode, met.id, met.from);
+            let entry = self.damage.iter().find(|entry| is_it(entry));
+            entry.is_some_and(|entry| (entry.verdict, entry.done) == (met.verdict, met.done))
+        };
+        let is_told = self.events.iter().rev().filter(is_lately).any(is_same) && lasting.iter().all(has);
+        if is_told {
+            for met in lasting {
+                self.again(met.place, (met.inode, met.id, met.from), event.seconds);
+            }
+        }
+        is_told
     }
 
     /// Damage at a place of the list was met once more, at `now`, and nothing is new; `false` if it is not in the list. Times are

@@ -206,3 +206,38 @@ fn what_a_dead_server_told_last_is_told_by_the_next() {
     assert_eq!(last, store.history().events(0).pop().map(|e| Event { number: 0, ..e }));
     assert_eq!((aside::decode(&[1, 2]), aside::decode(&[])), (None, Some(Vec::new())));
 }
+
+/// S-18.6: what nothing was done about is an event once an hour, and only while the list has its damage as it was told.
+#[test]
+fn what_repeats_is_counted() {
+    let store = open(&device());
+    let history = store.history();
+    let bad = |seconds: i64, text: &str| Event {
+        done: NOTHING,
+        seconds,
+        ..event(text)
+    };
+    let entry = || {
+        vec![Lasting {
+            verdict: 2,
+            done: NOTHING,
+            ..lasting(9, 100)
+        }]
+    };
+    assert!(!history.is_told(&bad(100, "bad"), &entry()), "nothing was told");
+    history.tell(bad(100, "bad"), entry());
+    assert!(history.is_told(&bad(3699, "bad"), &entry()));
+    let now = &history.damage()[0];
+    assert_eq!((now.count, now.first, now.last), (2, 100, 3699));
+    assert!(!history.is_told(&bad(3700, "bad"), &entry()), "an hour ago");
+    assert!(!history.is_told(&bad(3000, "other"), &entry()), "something else of it");
+    assert!(!history.is_told(&bad(3000, "bad"), &[]), "nothing counts it");
+    let mended = event("mended");
+    history.tell(mended.clone(), Some(lasting(7, 77)));
+    assert!(!history.is_told(&mended, &[lasting(7, 77)]), "it was damaged anew");
+    history.clear_damage();
+    assert!(
+        !history.is_told(&bad(3000, "bad"), &entry()),
+        "somebody took note of it"
+    );
+}
