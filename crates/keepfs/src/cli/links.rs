@@ -95,7 +95,7 @@ impl Place<'_> {
         };
         let foreign = match (part, folder.foreign(&name, is_ours)?) {
             // A file where a link should be is not ours, whatever stands in it.
-            (Part::Link(_), None) if folder.at(&name).symlink_metadata().is_ok_and(|found| found.is_file()) => {
+            (Part::Link(_), _) if folder.at(&name).symlink_metadata().is_ok_and(|found| found.is_file()) => {
                 Some("no link".into())
             }
             (_, foreign) => foreign,
