@@ -2,10 +2,10 @@
 //! damage stood in the way (S-15.19): what was read wrong may be what was followed.
 
 use crate::readdir::Much;
-use crate::volume::Volume;
+use crate::volume::{AccessTimes, Volume};
 use keepfs_vfs::{
-    Attr, DirEntry, Entry, FallocMode, Ino, InodeFlags, NewInode, OpenHow, RenameFlags, Result, SeekWhence, SetAttr,
-    StatFs, Vfs, WriteHow, XattrHow,
+    Attr, DirEntry, Entry, FallocMode, FileKind, Ino, InodeFlags, NewInode, OpenHow, RenameFlags, Result, SeekWhence,
+    SetAttr, StatFs, Vfs, WriteHow, XattrHow,
 };
 use std::cell::Cell;
 
@@ -109,6 +109,10 @@ impl Vfs for Volume {
 
     fn fsync_all(&self, wanted: &[(Ino, bool)]) -> Vec<Result<()>> {
         self.do_fsync(wanted.iter().map(|(ino, _)| ino.0))
+    }
+
+    fn stamps_each_read(&self) -> bool {
+        self.access_times.of(FileKind::File) == AccessTimes::Strict
     }
 
     fn syncfs(&self) -> Result<()> {

@@ -50,7 +50,7 @@ pub enum FuseError {
         path: PathBuf,
     },
     /// It cannot become read-only now.
-    #[error("{path} is in use: a file on it is open for writing")]
+    #[error("{path} is in use: a file on it is open for writing, or was deleted and is open still")]
     InUse {
         /// The mount point.
         path: PathBuf,

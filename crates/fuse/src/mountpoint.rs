@@ -66,7 +66,7 @@ pub fn unmount(path: &Path, how: How) -> Result<(), FuseError> {
 
 /// Gives the mount on `path` the flags of `config` (read-only, nosuid, nodev, noexec, nosymfollow, access times) as mount(8) does with
 /// `-o remount`; everything else of a mount cannot change.
-/// Errors: [`FuseError::InUse`] (read-only while files are open for writing), [`FuseError::NotPermitted`],
+/// Errors: [`FuseError::InUse`] (read-only while files are open for writing, or open without a name), [`FuseError::NotPermitted`],
 /// [`FuseError::Mount`].
 pub fn remount(path: &Path, config: &MountConfig) -> Result<(), FuseError> {
     mount_remount(path, flags(config), "").map_err(|error| match error {

@@ -34,13 +34,17 @@ impl Store {
     }
 
     /// As [`Store::settle`], and nothing is written behind it until [`Store::begin_writing`] (S-20.15): changes are refused.
-    /// Errors: those of a checkpoint; it is written on then.
+    /// Nothing happens if it rests already or was opened read-only. Errors: those of a checkpoint; it is written on then. What ended
+    /// writing before, of whichever life: not everything is on the device.
     pub fn rest(&self) -> Result<(), Error> {
         let mut keeper = self.keeper.lock();
-        if self.is_read_only() {
+        if self.rests.load(Ordering::Acquire) {
             return Ok(());
         }
         self.alive()?;
+        if self.is_read_only() {
+            return Ok(());
+        }
         self.set_resting(true);
         if let Err(error) = self.checkpoint_with(&mut keeper, CLOSED) {
             self.set_resting(false);

@@ -24,6 +24,7 @@ impl Store {
             return Err(Error::Dead);
         }
         match self.ending.fault.get() {
+            Some(told @ Error::ReadOnly(_)) => Err(told.clone()),
             Some(e) => Err(Error::ReadOnly(e.to_string())),
             None => Ok(()),
         }

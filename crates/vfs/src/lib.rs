@@ -112,6 +112,11 @@ pub trait Vfs: Send + Sync {
             .collect()
     }
 
+    /// Whether each read has to reach this file system, because it stamps the access time.
+    fn stamps_each_read(&self) -> bool {
+        false
+    }
+
     /// Makes everything durable.
     fn syncfs(&self) -> Result<()>;
 

@@ -40,7 +40,8 @@ impl Dispatcher {
     /// The reply to every open of a file with these flags: the handle that tells what its replies promise, and how the
     /// kernel shall cache.
     pub(crate) fn open_out(&self, open: u32) -> OpenOut {
-        let keeps = self.keep_cache && self.sweeps.load(Ordering::Acquire) == 0;
+        // A read that the kernel answers by itself moves no access time.
+        let keeps = !self.vfs.stamps_each_read() && self.sweeps.load(Ordering::Acquire) == 0;
         let open_flags = match self.cache {
             CacheMode::Writeback | CacheMode::Writethrough if keeps => flags::FOPEN_KEEP_CACHE,
             CacheMode::Writeback | CacheMode::Writethrough => 0,

@@ -42,10 +42,8 @@ pub struct Dispatcher {
     vfs: Arc<dyn Vfs>,
     granted: Granted,
     cache: CacheMode,
-    /// What the kernel has cached of a file stays when it is opened again. Not with strictatime: a read that the kernel
-    /// answers by itself moves no access time.
-    keep_cache: bool,
-    /// While there are some, it does not stay: it may be of what was lost (S-16.5).
+    /// While there are some, what the kernel has cached of a file does not stay when it is opened again: it may be of what was
+    /// lost (S-16.5).
     sweeps: Sweeps,
     attr_timeout: Duration,
     entry_timeout: Duration,
@@ -68,7 +66,6 @@ impl Dispatcher {
             vfs,
             granted,
             cache: config.cache,
-            keep_cache: !config.strictatime,
             sweeps: Sweeps::default(),
             attr_timeout: config.attr_timeout,
             entry_timeout: config.entry_timeout,

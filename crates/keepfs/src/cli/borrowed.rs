@@ -3,6 +3,8 @@
 use super::Outcome;
 use super::args::{Check, Create};
 use super::failure::Failure;
+use super::options::MountOptions;
+use super::remount::{self, Given};
 use super::visible::say;
 use super::{check, create, logging, mount};
 use clap::Parser;
@@ -148,9 +150,12 @@ pub fn mount(words: Vec<OsString>) -> Outcome {
             options.join(",")
         );
     }
+    let parsed = MountOptions::parse(&options, args.sloppy)?;
     if args.fake {
-        super::options::MountOptions::parse(&options, args.sloppy)?;
         return Ok(0);
+    }
+    if parsed.remount {
+        return remount::run(&args.dir, &options, Given::All, args.sloppy);
     }
     mount::mount(&args.pool, &args.dir, &options, args.sloppy, false)
 }

@@ -99,49 +99,54 @@ impl Live {
         mount.filter(|_| self.lifeline.is_connected())
     }
 
-    /// Does what the table says now; `error` in the answer if the pool could not be made durable.
+    /// Does what the table says now; `error` in the answer if that could not be done, each time until it is.
     pub fn follow(&self) -> Value {
         // One at a time, and each with the table of its turn: the watch looks at it, and commands do.
-        let mut refused = self.following.lock();
+        let mut told = self.following.lock();
         let (Some(mount), Some(volume)) = (self.seen(), self.volume.upgrade()) else {
             return json!({"error": "it is being unmounted"});
         };
-        let read_only = mount.is_read_only();
-        if !read_only && let Err(error) = self.write(&volume) {
-            let told = refused.replace(error.to_string());
-            // The table changes with each mount of the machine.
-            if told != *refused {
-                tracing::error!(%error, "mounted read-write, but the pool cannot be written; nothing is changed");
-            }
-            return json!({"error": format!("it cannot be written: {error}")});
+        let done = self.follow_to(&mount, &volume);
+        // The table changes with each mount of the machine.
+        if let Some(why) = done.as_ref().err()
+            && told.as_ref() != Some(why)
+        {
+            tracing::error!("{why}");
         }
-        *refused = None;
-        let was = self.read_only.swap(read_only, Ordering::AcqRel);
+        *told = done.err();
+        told.as_ref().map_or_else(|| json!({}), |why| json!({"error": why}))
+    }
+
+    /// Errors: what could not be done.
+    fn follow_to(&self, mount: &Mount, volume: &Arc<Volume>) -> Result<(), String> {
+        let read_only = mount.is_read_only();
+        if !read_only {
+            self.write(volume)
+                .map_err(|error| format!("mounted read-write, but it cannot be written: {error}"))?;
+        }
+        self.read_only.store(read_only, Ordering::Release);
         let times = match read_only {
             true => AccessTimes::Never,
             false => mount.access_times(),
         };
         volume.set_access_times(times, mount.is_nodiratime());
-        match read_only && !was {
-            true => self.settle(&volume),
-            false => json!({}),
+        match read_only {
+            true => self.rest(volume),
+            false => Ok(()),
         }
     }
 
-    /// Read-only from here on: what is there is made durable, and the pool closed on the device.
-    fn settle(&self, volume: &Volume) -> Value {
-        match volume.rest() {
-            Ok(()) => {
-                // A protected pool is had by who shows that it is there (S-2.12): its next server does, too.
-                if volume.store().mmp().is_none() {
-                    succeed::tell_writing(self, volume, false);
-                }
-                json!({})
-            }
-            Err(error) => {
-                tracing::error!(%error, "read-only now, but not everything could be made durable");
-                json!({"error": format!("read-only now, but not everything could be made durable: {error}")})
-            }
+    /// Read-only from here on: what is there is made durable, and the pool closed on the device. That was tried before if the
+    /// watch saw it first: whoever asks behind it is told how that ended, too.
+    fn rest(&self, volume: &Volume) -> Result<(), String> {
+        let was_written = !volume.is_read_only();
+        volume
+            .rest()
+            .map_err(|error| format!("read-only now, but not everything could be made durable: {error}"))?;
+        // A protected pool is had by who shows that it is there (S-2.12): its next server does, too.
+        if was_written && volume.store().mmp().is_none() {
+            succeed::tell_writing(self, volume, false);
         }
+        Ok(())
     }
 }

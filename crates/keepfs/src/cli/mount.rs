@@ -3,10 +3,11 @@
 use super::args::{Keep, Mount};
 use super::failure::Failure;
 use super::options::MountOptions;
+use super::remount::{self, Given};
 use super::table::{self, Mount as Mounted};
 use super::unserved::Unserved;
 use super::visible::warn_of;
-use super::{Outcome, environment, exposed, heap, identify, keep, registry, remount, serve};
+use super::{Outcome, environment, exposed, heap, identify, keep, registry, serve};
 use keepfs_fuse::How;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,15 +15,15 @@ use std::process::{Child, Command, Stdio};
 
 /// Mounts.
 pub fn run(args: &Mount) -> Outcome {
+    if MountOptions::parse(&args.options, false)?.remount {
+        return remount::run(&args.dir, &args.options, Given::Changes, false);
+    }
     mount(&args.pool, &args.dir, &args.options, false, args.foreground)
 }
 
 /// Mounts `pool` at `dir`; see [`MountOptions::parse`] for `options` and `sloppy`.
 pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foreground: bool) -> Outcome {
     let parsed = MountOptions::parse(options, sloppy)?;
-    if parsed.remount {
-        return remount::run(dir, options, sloppy);
-    }
     let dir = place(dir)?;
     let pool = &identify::resolve(pool)?;
     let pool = pool.canonicalize().map_err(Failure::io("find the pool", pool))?;

@@ -7,6 +7,7 @@
 use super::failure::Failure;
 use super::options::{MountOptions, access_times_name};
 use super::registry::Record;
+use super::table::Mount;
 use super::visible::warn_of;
 use super::{Outcome, control, unserved};
 use std::path::Path;
@@ -14,19 +15,50 @@ use std::path::Path;
 /// What the table of mounts leaves out of a mount's options.
 const NO_FLAGS: &str = "suid,dev,exec,symfollow,diratime";
 
+/// What the options of a remount are (S-20.17).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Given {
+    /// What changes; the rest stays as the kernel shows it.
+    Changes,
+    /// All that hold behind it, as mount(8) merges them. Access times stay if nothing is said of them, as in mount(2).
+    All,
+}
+
+/// Options that say something of access times. mount(8) takes the one away that `diratime` is the opposite of.
+const OF_TIMES: [&str; 7] = [
+    "noatime",
+    "atime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "nostrictatime",
+    "nodiratime",
+];
+
+/// The flags that a remount of `mount` begins from.
+fn flags(mount: &Mount, given: &[String], as_given: Given) -> Vec<String> {
+    let mut words = given.iter().flat_map(|list| list.split(','));
+    let says_times = words.any(|word| OF_TIMES.contains(&word));
+    let times = access_times_name(mount.access_times());
+    let flags = match as_given {
+        // The place may be read-only alone, or the file system as a whole.
+        Given::Changes if mount.is_read_only() => vec![&mount.options, times, "ro"],
+        Given::Changes => vec![&mount.options, times],
+        Given::All if says_times => vec!["rw", "relatime"],
+        Given::All if mount.is_nodiratime() => vec!["rw", times, "nodiratime"],
+        Given::All => vec!["rw", times],
+    };
+    [NO_FLAGS].into_iter().chain(flags).map(str::to_owned).collect()
+}
+
 /// Changes the mount at `dir`.
-pub fn run(dir: &Path, given: &[String], sloppy: bool) -> Outcome {
+pub fn run(dir: &Path, given: &[String], as_given: Given, sloppy: bool) -> Outcome {
     let (mount, record) = unserved::server_at(dir)?;
     let dir = mount.dir.display();
     let first = MountOptions::parse(&record.options, true)?;
     // What holds now: the options of the first day, then what remounts made of them, then what is asked.
-    let as_mounted = match mount.is_read_only() {
-        true => "ro",
-        false => "rw",
-    };
     let mut words = MountOptions::known(&record.options);
-    let times = access_times_name(mount.access_times());
-    words.extend([NO_FLAGS.into(), mount.options.clone(), times.into(), as_mounted.into()]);
+    words.extend(flags(&mount, given, as_given));
     words.extend_from_slice(given);
     let wanted = MountOptions::parse(&words, sloppy)?;
     if let Some(name) = first.fixed_that_differs(&wanted) {

@@ -116,6 +116,41 @@ fn mount_keepfs_takes_what_mount_gives() {
     }
 }
 
+/// S-20.17: of mount(8) a remount gets all flags that shall hold; what is not among them does not. Access times stay if none is named.
+#[test]
+fn a_remount_of_mount_takes_flags_away() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let given = |options: &str| {
+        let mut mount = named(&bed, "mount.keepfs");
+        done(mount.arg(bed.pool()).arg(bed.dir()).args(["-o", options]));
+        bed.flags().join(",")
+    };
+    let table = "remount,user_id=0,group_id=0,default_permissions,allow_other,max_read=1048576,blksize=4096";
+    given("noexec,nosuid,nodiratime,nosymfollow");
+    for (options, becomes) in [
+        (
+            "rw,nosuid,nodiratime,relatime,nosymfollow",
+            "rw,nosuid,nodiratime,relatime,nosymfollow",
+        ),
+        (
+            "rw,nodiratime,relatime,nosymfollow",
+            "rw,nodiratime,relatime,nosymfollow",
+        ),
+        ("rw,relatime,nosymfollow", "rw,relatime,nosymfollow"),
+        ("rw,noatime,nodiratime", "rw,noatime,nodiratime"),
+        ("rw,nodev", "rw,nodev,noatime,nodiratime"),
+        ("rw,strictatime", "rw"),
+        ("rw,noexec", "rw,noexec"),
+        ("ro", "ro"),
+        ("rw", "rw"),
+    ] {
+        assert_eq!(given(&format!("{options},{table}")), becomes, "{options}");
+    }
+}
+
 #[test]
 fn mount_finds_us_by_type() {
     if !possible() {

@@ -1,6 +1,6 @@
 //! `-o remount`: a pool at rest, and remounts that are refused.
 
-use super::bed::{Bed, KEEPFS, done, done_when_free, fails, keepfs, possible};
+use super::bed::{Bed, KEEPFS, done, done_when_free, fails, keepfs, possible, soon};
 use super::damage::{pages_of, ruin};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -41,6 +41,37 @@ fn a_pool_remounted_ro_is_not_written() {
     bed.check();
 }
 
+/// S-20.15: who makes a mount read-only is told that its pool is not closed, though the server saw it in the table before and met the
+/// error then; each time, and by the server behind it, too.
+#[test]
+fn a_remount_ro_tells_what_is_not_durable() {
+    for (op, count) in [("flush", "1"), ("write", "100")] {
+        let Some(bed) = Bed::with_a_file() else { return };
+        fs::write(bed.on("late"), "text").unwrap();
+        let mut inject = keepfs(["inject"]);
+        inject.arg(bed.dir());
+        done(inject.args(["device", "--error", "eio", "--op", op, "--count", count]));
+        done_when_free(
+            Command::new("mount").args(["-i", "-o", "remount,ro"]).arg(bed.dir()),
+            "busy",
+        );
+        soon("its server has followed", || {
+            (bed.status()["mount"]["read_only"] == true).then_some(())
+        });
+        let is_told = || {
+            let (code, said) = fails(&mut bed.mounting("remount,ro"));
+            assert!(
+                code == 1 && said.contains("read-only now, but not everything could be made durable"),
+                "{op}: {said}"
+            );
+        };
+        is_told();
+        is_told();
+        bed.end_server(Signal::KILL);
+        is_told();
+    }
+}
+
 /// A mount that takes no changes any more says so to who wants it rw.
 #[test]
 fn a_remount_rw_that_changes_nothing_is_refused() {
@@ -57,6 +88,56 @@ fn a_remount_rw_that_changes_nothing_is_refused() {
             "{said}"
         );
     }
+}
+
+/// S-20.17: a place that was made read-only alone stays read-only.
+#[test]
+fn a_place_that_is_ro_alone_stays_ro() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let bind = ["-i", "-o", "remount,bind,ro,nosuid"];
+    done(Command::new("mount").args(bind).arg(bed.dir()));
+    done_when_free(&mut bed.mounting("remount,noexec"), "open for writing");
+    assert_eq!(bed.flags().join(","), "ro,nosuid,noexec,relatime");
+    assert!(fs::write(bed.on("file"), "text").is_err());
+    done(&mut bed.mounting("remount,rw"));
+    fs::write(bed.on("file"), "text").unwrap();
+}
+
+/// S-20.17: what the kernel has cached of a file goes when it is opened, also where a remount alone said strictatime.
+#[test]
+fn each_read_moves_the_access_time_behind_a_remount() {
+    for first in ["noatime", "relatime"] {
+        let Some(bed) = Bed::mounted(first) else { return };
+        let file = bed.on("file");
+        fs::write(&file, "text").unwrap();
+        done(&mut bed.mounting("remount,strictatime"));
+        let accessed = || fs::metadata(&file).unwrap().accessed().unwrap();
+        let mut last = accessed();
+        for n in 0..3 {
+            fs::read(&file).unwrap();
+            let now = accessed();
+            assert!(now > last, "{first}: read {n} moved nothing: {last:?}");
+            last = now;
+        }
+    }
+}
+
+/// The kernel makes no mount read-only while a file without a name is open, for reading too.
+#[test]
+fn a_deleted_file_that_is_open_is_told() {
+    let Some(bed) = Bed::mounted("") else { return };
+    fs::write(bed.on("file"), "text").unwrap();
+    done_when_free(&mut bed.mounting("remount,ro"), "in use");
+    done(&mut bed.mounting("remount,rw"));
+    let open = fs::File::open(bed.on("file")).unwrap();
+    fs::remove_file(bed.on("file")).unwrap();
+    let (_, said) = fails(&mut bed.mounting("remount,ro"));
+    assert!(
+        said.contains("open for writing, or was deleted and is open still"),
+        "{said}"
+    );
+    drop(open);
+    done_when_free(&mut bed.mounting("remount,ro"), "in use");
 }
 
 /// What a sloppy mount has passed over is no option of a remount.
