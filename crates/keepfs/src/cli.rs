@@ -39,6 +39,7 @@ mod metrics;
 mod mmp;
 mod mount;
 mod namesake;
+mod namespaces;
 mod offline;
 mod options;
 mod panics;

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -129,6 +130,17 @@ pub fn forget_dead(device: &str) {
         let stale = record.device == device || !record.is_mounted();
         if stale && matches!(connect(&record), Err(Silent::Dead)) {
             record.withdraw();
+        }
+    }
+}
+
+/// Takes away what those left who were killed before they had published their mount.
+pub fn forget_unfinished() {
+    for pid in registry::unpublished() {
+        let is_gone = !Path::new(&format!("/proc/{pid}")).exists();
+        // One in another PID namespace is not seen, but listens.
+        if is_gone && dial(&registry::socket_of(pid)).is_err_and(|error| is_dead(&error)) {
+            registry::forget(pid);
         }
     }
 }
@@ -363,17 +375,24 @@ fn process_of(record: &Record) -> Result<OwnedFd, Silent> {
 }
 
 fn connect(record: &Record) -> Result<UnixStream, Silent> {
-    let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Silent::Dead,
+    dial(&record.socket()).map_err(|error| match error.kind() {
+        _ if is_dead(&error) => Silent::Dead,
         // Nobody takes those who came before us.
         io::ErrorKind::WouldBlock => hung(record),
         _ => Silent::Io(error),
-    };
+    })
+}
+
+/// Whether nobody listens there.
+fn is_dead(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+}
+
+/// Connects to a socket, at once or not.
+fn dial(path: &Path) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-    let socket = socket.map_err(io::Error::from)?;
-    let address = SocketAddrUnix::new(record.socket()).map_err(io::Error::from)?;
-    rustix::net::connect(&socket, &address).map_err(|error| failed(error.into()))?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     let stream = UnixStream::from(socket);
     stream.set_nonblocking(false)?;
     Ok(stream)

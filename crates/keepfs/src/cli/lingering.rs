@@ -4,6 +4,7 @@
 use super::control;
 use super::failure::Failure;
 use super::figures::Status;
+use super::namespaces::Holder;
 use super::registry::{self, Record};
 use super::table;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ pub struct Lingering {
     pub elsewhere: Option<PathBuf>,
     /// Its server sees it mounted, in its own mount namespace.
     is_mounted_there: bool,
+    /// A process of another mount namespace that sees it mounted.
+    holder: Option<Holder>,
 }
 
 /// The server of `pool`, if it goes on and the mount is not in the table here where it was made. One that closes the pool is none.
@@ -36,11 +39,14 @@ pub fn of(record: Record) -> Option<Lingering> {
     if answer["serves"] != true {
         return None;
     }
-    let mounts = table::all_of_device(&record.device).into_iter();
     // While it serves its number is nobody else's.
+    let mounts = table::all_of_device(&record.device).into_iter();
     let elsewhere = mounts.filter(table::Mount::is_keepfs).map(|mount| mount.dir).next();
+    let is_mounted_there = answer["mounted"] == true;
+    let is_seen = elsewhere.is_some() || is_mounted_there;
     Some(Lingering {
-        is_mounted_there: answer["mounted"] == true,
+        holder: (!is_seen).then(|| Holder::of(&record.device)).flatten(),
+        is_mounted_there,
         elsewhere,
         record,
     })
@@ -56,10 +62,11 @@ impl Lingering {
     /// How it is mounted.
     pub fn what(&self) -> String {
         let dir = self.record.dir.display();
-        match (&self.elsewhere, self.is_mounted_there) {
-            (Some(elsewhere), _) => format!("unmounted from {dir}, and mounted still at {}", elsewhere.display()),
-            (None, true) => format!("mounted at {dir} in another mount namespace"),
-            (None, false) => {
+        match (&self.elsewhere, self.is_mounted_there, &self.holder) {
+            (Some(elsewhere), ..) => format!("unmounted from {dir}, and mounted still at {}", elsewhere.display()),
+            (None, true, _) => format!("mounted at {dir} in another mount namespace"),
+            (None, false, Some(holder)) => format!("unmounted from {dir}, and mounted still {holder}"),
+            (None, false, None) => {
                 format!("unmounted from {dir} while it was in use (`umount -l`), and served until its last user ends")
             }
         }
@@ -68,10 +75,13 @@ impl Lingering {
     /// What ends it.
     pub fn action(&self) -> String {
         let (dir, pool) = (self.record.dir.display(), self.record.pool.display());
-        match (&self.elsewhere, self.is_mounted_there) {
-            (Some(elsewhere), _) => format!("keepfs unmount {} ends it", elsewhere.display()),
-            (None, true) => format!("nsenter -t {} -m keepfs unmount {dir} ends it", self.record.pid),
-            (None, false) => format!("end the programs that use it, or keepfs unmount -f {pool} (they get errors)"),
+        match (&self.elsewhere, self.is_mounted_there, &self.holder) {
+            (Some(elsewhere), ..) => format!("keepfs unmount {} ends it", elsewhere.display()),
+            (None, true, _) => format!("nsenter -t {} -m keepfs unmount {dir} ends it", self.record.pid),
+            (None, false, Some(holder)) => holder.action(),
+            (None, false, None) => {
+                format!("end the programs that use it, or keepfs unmount -f {pool} (they get errors)")
+            }
         }
     }
 

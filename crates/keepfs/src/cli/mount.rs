@@ -7,7 +7,7 @@ use super::remount::{self, Given};
 use super::table::{self, Mount as Mounted};
 use super::unserved::Unserved;
 use super::visible::warn_of;
-use super::{Outcome, environment, exposed, heap, identify, keep, registry, serve};
+use super::{Outcome, control, environment, exposed, heap, identify, keep, registry, serve};
 use keepfs_fuse::How;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ pub fn run(args: &Mount) -> Outcome {
 /// Mounts `pool` at `dir`; see [`MountOptions::parse`] for `options` and `sloppy`.
 pub fn mount(pool: &Path, dir: &Path, options: &[String], sloppy: bool, foreground: bool) -> Outcome {
     let parsed = MountOptions::parse(options, sloppy)?;
+    control::forget_unfinished();
     let dir = place(dir)?;
     let pool = &identify::resolve(pool)?;
     let pool = pool.canonicalize().map_err(Failure::io("find the pool", pool))?;

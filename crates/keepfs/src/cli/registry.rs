@@ -65,7 +65,7 @@ impl Record {
         // The process's umask (077) keeps others out.
         fs::create_dir_all(FOLDER)?;
         // Complete or not there: somebody may be reading the folder.
-        let part = self.file().with_extension("part");
+        let part = part_of(self.pid);
         fs::write(&part, serde_json::to_vec(self)?)?;
         fs::rename(part, self.file())
     }
@@ -133,7 +133,7 @@ pub fn words_file(pid: u32) -> io::Result<(File, String)> {
 
 /// Takes the files of a keeper away that holds no mount any more.
 pub fn forget(pid: u32) {
-    for file in files_of(pid).into_iter().chain([wish_of(pid)]) {
+    for file in files_of(pid).into_iter().chain([wish_of(pid), part_of(pid)]) {
         // Which of them there are depends on how far it came.
         let _ = fs::remove_file(file);
     }
@@ -217,7 +217,22 @@ fn file_of(pid: u32) -> PathBuf {
     Path::new(FOLDER).join(format!("{pid}.json"))
 }
 
-fn socket_of(pid: u32) -> PathBuf {
+fn part_of(pid: u32) -> PathBuf {
+    Path::new(FOLDER).join(format!("{pid}.part"))
+}
+
+/// The processes that have files here and published nothing: they are about to, or were killed before.
+pub fn unpublished() -> BTreeSet<u32> {
+    let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    let number = |entry: fs::DirEntry| Path::new(&entry.file_name()).file_stem()?.to_str()?.parse().ok();
+    entries
+        .filter_map(number)
+        .filter(|pid| !file_of(*pid).exists())
+        .collect()
+}
+
+/// Where the server of `pid` listens.
+pub fn socket_of(pid: u32) -> PathBuf {
     Path::new(FOLDER).join(format!("{pid}.sock"))
 }
 
@@ -261,14 +276,30 @@ fn files(folder: &Path) -> BTreeSet<PathBuf> {
 /// Errors: nothing of Keepfs is mounted there.
 pub fn at_dir(dir: &Path) -> Result<(table::Mount, Option<Record>), Failure> {
     let dir = settled(dir);
-    let mount = table::at(&dir).filter(table::Mount::is_keepfs);
-    let mount = mount.ok_or_else(|| Failure::Other(format!("no pool is mounted at {}", dir.display())))?;
+    let mount = match table::at(&dir) {
+        Some(mount) if mount.is_keepfs() => mount,
+        over => return Err(nothing_at(&dir, over)),
+    };
     // An older server may have had the same number, and a bind mount is at another place than its server says.
     let record = all()
         .into_iter()
         .filter(|record| record.device == mount.device)
         .max_by_key(|record| (record.dir == mount.dir, record.since_ns));
     Ok((mount, record))
+}
+
+/// That nothing of Keepfs is met at `dir`, but `over`.
+fn nothing_at(dir: &Path, over: Option<table::Mount>) -> Failure {
+    let is_below = |mount: &table::Mount| mount.dir == dir && mount.is_keepfs();
+    let covered = over.filter(|_| table::mounts().iter().any(is_below));
+    let dir = dir.display();
+    Failure::Other(match covered {
+        Some(over) => format!(
+            "a {} is mounted over the pool at {dir}; `umount {dir}` takes that away, then try again",
+            over.kind
+        ),
+        None => format!("no pool is mounted at {dir}"),
+    })
 }
 
 /// The same for who may name the pool instead, as umount(8) takes it.

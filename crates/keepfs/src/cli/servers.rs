@@ -103,12 +103,16 @@ pub fn is_seen_at(dir: &Path) -> bool {
     processes().any(|(pid, words)| pid != std::process::id() && is_at(&words, dir))
 }
 
+/// The numbers of all processes.
+pub fn numbers() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// All processes with their words, each of which ends with a zero.
 fn processes() -> impl Iterator<Item = (u32, Vec<u8>)> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     // It may be gone by now.
-    numbers.map(|pid| (pid, fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()))
+    numbers().map(|pid| (pid, fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()))
 }
 
 /// Whether these are the words of a server or a keeper at `dir`; `mount` is one that stays in the foreground.

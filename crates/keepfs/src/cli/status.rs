@@ -453,6 +453,7 @@ fn written(store: &Store) -> WrittenFigures {
 
 /// Tells how one pool is, or all that are mounted. The exit code is 0, but of those that are not healthy only.
 pub fn run(args: &Asked) -> Outcome {
+    control::forget_unfinished();
     let one = args.of.as_deref().map(of_path).transpose()?.map(with_access);
     let all = one.is_none();
     let mut pools = one.map_or_else(|| mounted().into_iter().map(with_access).collect(), |one| vec![one]);

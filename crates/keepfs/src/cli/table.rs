@@ -74,7 +74,15 @@ fn read() -> io::Result<Vec<u8>> {
 
 /// All mounts, in the order in which they were made.
 pub fn mounts() -> Vec<Mount> {
-    let text = read().unwrap_or_default();
+    parsed(&read().unwrap_or_default())
+}
+
+/// All mounts that this process sees.
+pub fn of_process(pid: u32) -> Vec<Mount> {
+    parsed(&fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default())
+}
+
+fn parsed(text: &[u8]) -> Vec<Mount> {
     text.split(|b| *b == b'\n').filter_map(parse).collect()
 }
 

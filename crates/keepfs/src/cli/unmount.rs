@@ -6,17 +6,20 @@ use super::args::Unmount;
 use super::control::{self, Ended, Silent, Wait};
 use super::failure::Failure;
 use super::lingering::{self, Lingering};
+use super::namespaces::Holder;
 use super::registry::{self, Record};
 use super::visible::{say, warn_of};
 use super::{Outcome, table};
 use keepfs_fuse::{FuseError, How};
 use keepfs_media::DeviceError;
+use std::fmt::Display;
 use std::fs::File;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a server whose mount is gone may take to end, for those who want its pool next.
+/// How long a server whose mount is gone may take to end, for those who want its pool next, and another mount namespace to let
+/// go of it.
 const ENDING: Duration = Duration::from_secs(10);
 /// How long its keeper may take then, and how often it is looked.
 pub const LEAVING: Duration = Duration::from_secs(2);
@@ -24,6 +27,7 @@ pub const LOOK: Duration = Duration::from_millis(5);
 
 /// Unmounts.
 pub fn run(args: &Unmount) -> Outcome {
+    control::forget_unfinished();
     let (mount, record) = match registry::at_dir_or_of_pool(&args.dir) {
         Ok(found) => found,
         Err(failure) => {
@@ -47,12 +51,20 @@ pub fn run(args: &Unmount) -> Outcome {
     take_away(&mount.dir, how).map_err(in_use)?;
     let after = table::all_of_device(&mount.device);
     let same = |other: &&table::Mount| before.len() > 1 && before.iter().any(|was| was.dir == other.dir);
-    if let Some(other) = after.iter().find(same) {
-        return still_mounted(&other.dir, record.as_ref());
+    match after.iter().find(same).map(|other| &other.dir) {
+        Some(other) if args.force => warn_of!(
+            "keepfs: what is mounted at {0} has ended with it, and every access there fails; `umount {0}` takes it away",
+            other.display()
+        ),
+        Some(other) => {
+            let opened = File::open(other).map_err(Failure::io("sync", other))?;
+            return still_mounted(&format!("at {}", other.display()), Some(opened), record.as_ref());
+        }
+        None => {}
     }
     match (wait, record) {
         (None, Some(record)) => record.withdraw(),
-        (Some(wait), _) if !args.lazy => return ended(wait, &mount.dir),
+        (Some(wait), Some(record)) if !args.lazy => return ended(wait, &record, &mount.dir),
         _ => {}
     }
     Ok(0)
@@ -76,7 +88,7 @@ fn end_lingering(args: &Unmount, lingering: &Lingering) -> Outcome {
     }
     let wait = begin(&lingering.record).map_err(|error| Failure::Other(format!("{pool}: {error}")))?;
     lingering.abort()?;
-    wait.map_or(Ok(0), |wait| ended(wait, &lingering.record.dir))
+    wait.map_or(Ok(0), |wait| ended(wait, &lingering.record, &lingering.record.dir))
 }
 
 /// Unmounts; with force whether it is in use or not.
@@ -99,31 +111,49 @@ fn in_use(error: FuseError) -> Failure {
     }
 }
 
-/// The same mount is seen at another place (mount --bind): its server goes on, so only durability can be waited for.
-fn still_mounted(elsewhere: &Path, record: Option<&Record>) -> Outcome {
-    // First what the kernel holds, then what the server holds: without an anchor syncfs(2) does not reach it.
-    let synced = File::open(elsewhere).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
-    synced.map_err(Failure::io("sync", elsewhere))?;
-    if let Some(record) = record {
-        let answer =
-            control::ask(record, "sync").map_err(|e| Failure::Other(format!("{}: {e}", elsewhere.display())))?;
-        if answer["durable"] != true {
-            let why = answer["error"].as_str().unwrap_or("it did not say why");
-            return Err(Failure::Other(format!(
-                "{}: not everything is durable: {why}",
-                elsewhere.display()
-            )));
-        }
-    }
-    say!(
-        "the pool stays mounted at {}; everything is durable",
-        elsewhere.display()
-    );
+/// The same mount is seen at another `place`: its server goes on, so only durability can be waited for.
+fn still_mounted(place: &str, opened: Option<File>, record: Option<&Record>) -> Outcome {
+    make_durable(place, opened, record)?;
+    say!("the pool stays mounted {place}; everything is durable");
     Ok(0)
 }
 
-/// Waits for the server's end.
-fn ended(wait: Wait, dir: &Path) -> Outcome {
+/// Makes durable what is written at `place`, which may be open.
+fn make_durable(place: &str, opened: Option<File>, record: Option<&Record>) -> Result<(), Failure> {
+    let failed = |why: &dyn Display| {
+        Failure::Other(format!(
+            "the pool stays mounted {place}, and not everything is durable: {why}"
+        ))
+    };
+    // First what the kernel holds, then what the server holds: without an anchor syncfs(2) does not reach it.
+    if let Some(opened) = opened {
+        rustix::fs::syncfs(opened).map_err(|error| failed(&error))?;
+    }
+    if let Some(record) = record {
+        let answer = control::ask(record, "sync").map_err(|error| failed(&error))?;
+        if answer["durable"] != true {
+            return Err(failed(&answer["error"].as_str().unwrap_or("it did not say why")));
+        }
+    }
+    Ok(())
+}
+
+/// Where another mount namespace has a mount that is unmounted here, and that mount, opened. `None`: its server does not serve.
+fn elsewhere(record: &Record) -> Option<(String, Option<File>)> {
+    let serves = || control::ask_soon(record, "where").is_ok_and(|answer| answer["serves"] == true);
+    if !serves() {
+        return None;
+    }
+    let place = match Holder::of(&record.device) {
+        Some(holder) => (format!("{holder} ({})", holder.action()), holder.open()),
+        None => ("in a mount namespace of which no process is seen".into(), None),
+    };
+    // It served behind the look: the number was no other's.
+    serves().then_some(place)
+}
+
+/// Waits for the server's end, but not for ever for another mount namespace that has the mount.
+fn ended(wait: Wait, record: &Record, dir: &Path) -> Outcome {
     let (begun, mut is_told) = (Instant::now(), false);
     while !wait.end_within(control::SOON) {
         let dir = dir.display();
@@ -132,9 +162,23 @@ fn ended(wait: Wait, dir: &Path) -> Outcome {
                 "{dir} is unmounted, but its pool is not closed: {why}; nobody else can have the pool until then"
             )));
         }
-        if !is_told && begun.elapsed() >= ENDING {
-            is_told = true;
-            warn_of!("{dir} is unmounted, waiting for its server (is it mounted in another mount namespace too?)");
+        let is_late = begun.elapsed() >= ENDING;
+        match elsewhere(record) {
+            Some((place, opened)) if is_late => {
+                make_durable(&place, opened, Some(record))?;
+                return Err(Failure::Other(format!(
+                    "{dir} is unmounted, but the pool stays mounted {place}; everything is durable, but the pool is not closed"
+                )));
+            }
+            Some((place, _)) if !is_told => {
+                is_told = true;
+                warn_of!("{dir} is unmounted, but its pool is mounted still {place}; waiting for that to end");
+            }
+            None if is_late && !is_told => {
+                is_told = true;
+                warn_of!("{dir} is unmounted, waiting for its server to close the pool");
+            }
+            _ => {}
         }
     }
     match wait.end() {

@@ -1,7 +1,8 @@
 //! Mounts that go on where nobody looks for them: unmounted lazily while in use, or bound elsewhere.
 
-use super::bed::{Bed, done, done_when_free, fails, keepfs};
+use super::bed::{Bed, done, done_when_free, fails, keepfs, possible, run, soon};
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
@@ -50,4 +51,98 @@ fn a_pool_bound_elsewhere_is_found_by_its_name() {
     assert!(first.contains("stays mounted at"), "{first}");
     assert!(line == "ONLINE" && text.contains(&*bound.to_string_lossy()), "{text}");
     bed.check();
+}
+
+/// Where another mount namespace keeps it, that is said, everything is durable, and it is not waited for longer than 10 s.
+#[test]
+fn a_pool_mounted_in_another_namespace_is_told() {
+    let Some(bed) = Bed::mounted("cache=writeback,commit=3600") else {
+        return;
+    };
+    fs::write(bed.on("file"), "text").unwrap();
+    // The mounts of other tests are not kept, nor what is mounted over them.
+    let words = r#"
+        others() { awk -v here="$0" '/ - fuse(blk)?.keepfs / && $5 != here { print $5; exit }' /proc/self/mountinfo; }
+        while other=$(others) && [ -n "$other" ] && umount -l "$other"; do :; done
+        exec sleep 100"#;
+    let mut apart = Command::new("unshare");
+    apart.args(["--mount", "--propagation", "private", "sh", "-c", words]);
+    let mut sleeper = apart.arg(bed.dir()).spawn().unwrap();
+    let pid = sleeper.id();
+    let comm = || fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+    soon("it sleeps", || (comm() == "sleep\n").then_some(()));
+    let (code, text) = fails(keepfs(["unmount"]).arg(bed.dir()));
+    let (is_mounted, status) = (bed.is_mounted(), done(keepfs(["status", "--json"]).arg(bed.pool())));
+    let shown = said(&bed.pool());
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    let there = format!(
+        "at {} in the mount namespace of process {pid} (sleep)",
+        bed.dir().display()
+    );
+    assert!(
+        code == 1 && text.contains(&format!("stays mounted {there}")) && text.contains("everything is durable"),
+        "{text}"
+    );
+    assert!(!is_mounted && shown.contains(&there), "{shown}");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["log"]["durable_seq"], status["log"]["last_seq"]);
+    bed.check();
+}
+
+/// By force what is bound elsewhere ends, too: that is said, and the pool is closed.
+#[test]
+fn a_bound_mount_that_ends_by_force_is_told() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let bound = bed.path("bound");
+    fs::create_dir(&bound).unwrap();
+    done(Command::new("mount").arg("--bind").arg(bed.dir()).arg(&bound));
+    let ended = run(keepfs(["unmount", "-f"]).arg(bed.dir()));
+    let is_dead = fs::read_dir(&bound).is_err();
+    done(Command::new("umount").arg("-l").arg(&bound));
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && is_dead, "{ended:?}");
+    assert!(
+        said.contains(&format!("`umount {}` takes it away", bound.display())),
+        "{said}"
+    );
+    bed.check();
+}
+
+/// What is mounted over a pool is said.
+#[test]
+fn a_pool_that_is_covered_is_told() {
+    let Some(bed) = Bed::mounted("") else { return };
+    done(Command::new("mount").args(["-t", "tmpfs", "none"]).arg(bed.dir()));
+    let said = [bed.pool(), bed.dir()].map(|of| fails(keepfs(["unmount"]).arg(of)).1);
+    done(Command::new("umount").arg(bed.dir()));
+    for said in said {
+        assert!(said.contains("a tmpfs is mounted over the pool at"), "{said}");
+    }
+    done_when_free(keepfs(["unmount"]).arg(bed.pool()), "busy");
+}
+
+/// Whoever was killed while it mounted leaves files, which go with the next command. Those of a process that lives stay.
+#[test]
+fn what_the_killed_left_goes() {
+    if !possible() {
+        return;
+    }
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let folder = Path::new("/run/keepfs");
+    fs::create_dir_all(folder).unwrap();
+    let file = |pid: u32, end: &str| folder.join(format!("{pid}.{end}"));
+    let (killed, living) = (ended.id(), std::process::id());
+    for pid in [killed, living] {
+        fs::write(file(pid, "err"), "").unwrap();
+        drop(UnixListener::bind(file(pid, "sock")).unwrap());
+    }
+    done(&mut keepfs(["status"]));
+    let are_there = |pid| ["err", "sock"].map(|end| file(pid, end).exists());
+    let seen = (are_there(killed), are_there(living));
+    for end in ["err", "sock"] {
+        fs::remove_file(file(living, end)).unwrap();
+    }
+    assert_eq!(seen, ([false; 2], [true; 2]));
 }
