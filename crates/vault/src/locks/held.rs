@@ -134,15 +134,19 @@ mod counted {
     pub(super) const fn lock(_: bool) {}
 
     #[inline(always)]
+    /// Nothing, where nothing is asserted.
     pub const fn writes(_: bool) {}
 
     #[inline(always)]
+    /// The same.
     pub const fn repairs(_: bool) {}
 
     #[inline(always)]
+    /// The same.
     pub const fn takes_lock() {}
 
     #[inline(always)]
+    /// The same.
     pub const fn may_wait() {}
 }
 
