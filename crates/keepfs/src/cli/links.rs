@@ -106,7 +106,10 @@ impl Place<'_> {
                 folder.shown(&name).display()
             )));
         }
-        folder.is_writable()?;
+        // Where nothing is there, nothing is removed.
+        if make || folder.at(&name).symlink_metadata().is_ok() {
+            folder.is_writable()?;
+        }
         Ok(Some(Place { folder, name, part }))
     }
 

@@ -133,20 +133,20 @@ mod counted {
     #[inline(always)]
     pub(super) const fn lock(_: bool) {}
 
-    #[inline(always)]
     /// Nothing, where nothing is asserted.
+    #[inline(always)]
     pub const fn writes(_: bool) {}
 
-    #[inline(always)]
     /// The same.
+    #[inline(always)]
     pub const fn repairs(_: bool) {}
 
-    #[inline(always)]
     /// The same.
+    #[inline(always)]
     pub const fn takes_lock() {}
 
-    #[inline(always)]
     /// The same.
+    #[inline(always)]
     pub const fn may_wait() {}
 }
 
