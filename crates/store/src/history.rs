@@ -31,6 +31,8 @@ pub use region::hand_over;
 use region::{Failed, Region};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What the history holds, and where it is written.
 pub struct History {
@@ -42,16 +44,26 @@ pub struct History {
     room: usize,
     /// Who writes; it holds the device.
     thread: Worker,
+    /// Whether something was told, by this server, to be bad in every copy: most pools have nothing that could be read right again.
+    all_bad: AtomicBool,
 }
 
 /// The record of [`History::noted`].
 const NOTED: &str = "noted";
+
+/// Where it was noticed: a copy of a metablock on the device (S-18.5).
+const COPY: u8 = 2;
 
 /// What was done: nothing, reading it is an error (S-18.5).
 const NOTHING: u8 = 10;
 
 /// Room of a pool that has no region: everything is in memory only.
 const ROOM_WITHOUT: usize = 32 * PAGE;
+
+/// Whether an entry says that no copy of a metablock could be read.
+fn is_all_bad(entry: &Lasting) -> bool {
+    (entry.place, entry.done) == (COPY, NOTHING)
+}
 
 #[derive(Default)]
 struct State {
@@ -75,6 +87,7 @@ impl History {
             changed: Condvar::new(),
             region: Mutex::new(region),
             thread: Worker::default(),
+            all_bad: AtomicBool::new(false),
         }
     }
 
@@ -170,6 +183,9 @@ impl History {
     fn add(&self, state: &mut State, unit: Unit) {
         if let Some(event) = &unit.event {
             state.lists.add(event.clone());
+        }
+        if unit.lasting.iter().any(is_all_bad) {
+            self.all_bad.store(true, Relaxed);
         }
         for lasting in &unit.lasting {
             state.lists.note(lasting.clone(), self.room / 4);
@@ -286,6 +302,24 @@ impl History {
         let is = |entry: &Lasting| healed.iter().any(|healed| place(healed) == place(entry));
         state.aside.forget_damage(is);
         self.change(&mut state);
+    }
+
+    /// The metablock `id` was read right: what was told of all its copies is over, and is told anew if they are bad once more
+    /// (S-18.8).
+    pub(crate) fn read_right(&self, id: u64) {
+        if !self.all_bad.load(Relaxed) {
+            return;
+        }
+        let healed: Vec<Lasting> = {
+            let state = self.state.lock();
+            let all_bad = |entry: &&Lasting| is_all_bad(entry);
+            let entries: Vec<&Lasting> = state.lists.damage.iter().filter(all_bad).collect();
+            self.all_bad.store(!entries.is_empty(), Relaxed);
+            entries.into_iter().filter(|entry| entry.id == id).cloned().collect()
+        };
+        if !healed.is_empty() {
+            self.heal(&healed);
+        }
     }
 
     fn change(&self, state: &mut State) {

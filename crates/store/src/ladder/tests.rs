@@ -5,6 +5,7 @@ use super::*;
 use crate::events::Seen;
 use crate::{FormatOptions, Guard, Meaning, Protection, Ref, Source, StoreOptions, Txn};
 use keepfs_format::bitmap::{self, TOTALS};
+use keepfs_format::history::Event;
 use keepfs_format::plog::Run;
 use keepfs_format::{Kind, PAGE, Space, inode};
 use keepfs_media::ram::RamDevice;
@@ -369,11 +370,21 @@ fn copies_on_the_device_are_read_around() {
     }
     let (lost, other) = (world.nodes[1].0, world.nodes[2].0);
     let entry = world.store.locate(lost.id).expect("map").expect("lives");
-    for page in [entry.first, entry.second] {
-        world.damage(page.get(), 64, 8);
-    }
+    let is_told = |e: &Event| (e.place, e.id, e.done) == (2, lost.id.0, Done::Nothing as u8);
+    let turn_over = |is_right: bool| {
+        for page in [entry.first, entry.second] {
+            world.damage(page.get(), 64, 8);
+        }
+        world.store.drop_clean_frames();
+        assert_eq!(world.content(lost.id).is_ok(), is_right);
+        world.store.history().events(0).into_iter().filter(is_told).count()
+    };
+    let told = turn_over(false);
+    assert!(told > 0);
     world.store.drop_clean_frames();
     assert!(matches!(world.content(lost.id), Err(Error::DamagedOne { .. })));
+    assert_eq!(turn_over(true), told, "S-18.6: the same once more is no event");
+    assert!(turn_over(false) > told, "S-18.8: it was right in between");
     assert!(world.content(other.id).is_ok() && world.store.fault().is_none());
     world.store.checkpoint().expect("all else goes on");
     let listed = world.store.history().damage();

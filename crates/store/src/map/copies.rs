@@ -101,6 +101,7 @@ impl Store {
                 Ok(()) => {
                     bad.iter().for_each(|found| self.tell_found(found, Some(bytes)));
                     self.rewrite_found(&bad);
+                    self.history.read_right(id.0);
                     return Ok(());
                 }
                 Err(flaw) => bad.push(Found {
