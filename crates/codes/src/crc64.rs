@@ -241,32 +241,19 @@ fn update(state: u64, data: &[u8]) -> u64 {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     {
         let (blocks, tail) = data.as_chunks::<64>();
-        let state = match simd::level() {
-            simd::Level::Avx512(isa) if blocks.len() >= 4 => isa.crc64(state, blocks),
-            simd::Level::Avx512(_) | simd::Level::Clmul(_) if blocks.is_empty() => state,
-            simd::Level::Avx512(isa) => isa.narrow().crc64(state, blocks),
-            simd::Level::Clmul(isa) => isa.crc64(state, blocks),
-            simd::Level::Portable => return update_portable(state, data),
+        let level = simd::level();
+        let Some(narrow) = level.clmul() else {
+            return update_portable(state, data);
         };
-        update_short(state, tail)
+        let state = match level {
+            _ if blocks.is_empty() => state,
+            simd::Level::Avx512(isa) if blocks.len() >= 4 => isa.crc64(state, blocks),
+            _ => narrow.crc64(state, blocks),
+        };
+        narrow.crc64_short(state, tail)
     }
     #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
     update_portable(state, data)
-}
-
-/// Advances the register over less than a block.
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-fn update_short(state: u64, data: &[u8]) -> u64 {
-    let (pieces, rest) = data.as_chunks::<16>();
-    let mut state = match simd::level().clmul() {
-        Some(isa) if !pieces.is_empty() => isa.crc64_short(state, pieces),
-        _ => state,
-    };
-    let (words, tail) = rest.as_chunks::<8>();
-    for bytes in words {
-        state = word(state ^ u64::from_le_bytes(*bytes));
-    }
-    update_portable(state, tail)
 }
 
 /// Eight bytes a step by tables.

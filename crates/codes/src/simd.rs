@@ -114,10 +114,10 @@ impl Clmul {
         unsafe { crc::crc64_128(state, blocks) }
     }
 
-    /// CRC-64 register `state` advanced over `pieces` (at least one).
-    pub(crate) fn crc64_short(self, state: u64, pieces: &[[u8; 16]]) -> u64 {
+    /// CRC-64 register `state` advanced over `data`: for less than a block.
+    pub(crate) fn crc64_short(self, state: u64, data: &[u8]) -> u64 {
         // SAFETY: the token proves the features.
-        unsafe { crc::crc64_pieces(state, pieces) }
+        unsafe { crc::crc64_short(state, data) }
     }
 
     /// CRC-64 delta of bytes from word `first` on, given the places of words.

@@ -39,15 +39,16 @@ pub(crate) fn load_at(mut at: usize, mut rest: &mut [u8]) {
     load_part(&mut at, rest, |at| byte(at).load(Relaxed).to_ne_bytes());
 }
 
-/// Copies four words at a time out of memory from an aligned address on, which stays in registers.
+/// Copies four words at a time out of memory from an aligned address on, which stays in registers. All of it may be read, so
+/// that no sum is beyond the last address.
 #[inline(always)]
 pub(crate) fn load_fours(mut at: usize, fours: &mut [[u8; 32]]) {
     for four in fours {
         let (words, _) = four.as_chunks_mut();
         for (i, word) in words.iter_mut().enumerate() {
-            *word = word64(at + 8 * i).load(Relaxed).to_ne_bytes();
+            *word = word64(at.wrapping_add(8 * i)).load(Relaxed).to_ne_bytes();
         }
-        at += 32;
+        at = at.wrapping_add(32);
     }
 }
 

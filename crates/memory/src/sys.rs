@@ -16,11 +16,16 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
+/// Bytes that [`load_wide`] copies at a time.
+pub(crate) const WIDE: usize = 256;
+
 /// Copies four cache lines at a time out of memory that others may write meanwhile, which makes a mixture of words.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
 pub(crate) fn load_wide(at: usize, buf: &mut [u8]) {
+    #[inline]
     #[target_feature(enable = "avx512f")]
-    fn load(from: usize, to: &mut [u8; 256]) {
+    fn load(from: usize, to: &mut [u8; WIDE]) {
         // SAFETY: the region has 256 bytes at `from`, `to` is as many that may be written; nothing else is touched. The
         // compiler makes nothing of what an assembler reads, so that racing stores are no races of Rust's.
         unsafe {
@@ -45,7 +50,7 @@ pub(crate) fn load_wide(at: usize, buf: &mut [u8]) {
     }
     for (i, part) in buf.as_chunks_mut().0.iter_mut().enumerate() {
         // SAFETY: the caller asked the processor for AVX-512.
-        unsafe { load(at + 256 * i, part) }
+        unsafe { load(at.wrapping_add(WIDE * i), part) }
     }
 }
 

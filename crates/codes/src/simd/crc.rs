@@ -101,20 +101,59 @@ pub(super) fn crc64_128(state: u64, blocks: &[[u8; 64]]) -> u64 {
 
 /// As [`crc64_128`], of few bytes: one lane, no table that others would have to make room for in the cache.
 #[target_feature(enable = "pclmulqdq,sse4.1")]
-pub(super) fn crc64_pieces(state: u64, pieces: &[[u8; 16]]) -> u64 {
-    let (first, rest) = pieces.split_first().expect("at least one piece");
+pub(super) fn crc64_short(state: u64, data: &[u8]) -> u64 {
+    let (pieces, tail) = data.as_chunks::<16>();
+    let behind = 8 * tail.len();
+    let Some((first, rest)) = pieces.split_first() else {
+        return match behind {
+            0 => state,
+            // Zeros before the bytes leave a register of zeros as it is.
+            _ => finish_64(wide((few(tail) ^ u128::from(state)) << (128 - behind))) ^ beyond(state, behind),
+        };
+    };
     let mut value = _mm_xor_si128(piece(first), low(state));
     for bytes in rest {
         value = _mm_xor_si128(fold_128(value, NVME_FOLDS.by_128), piece(bytes));
     }
+    if let (1.., Some(last)) = (behind, data.last_chunk()) {
+        // As many bytes as are behind the pieces go before the last 16.
+        let (value, new) = (narrow(value), u128::from_le_bytes(*last) >> (128 - behind));
+        let (before, all) = (value << (128 - behind), value >> behind | new << (128 - behind));
+        return finish_64(_mm_xor_si128(fold_128(wide(before), NVME_FOLDS.by_128), wide(all)));
+    }
     finish_64(value)
+}
+
+/// What of a register has not met a byte yet behind `bits` of them.
+#[inline]
+fn beyond(state: u64, bits: usize) -> u64 {
+    state.checked_shr(bits as u32).unwrap_or(0)
+}
+
+/// Fewer than 16 bytes as a little-endian number.
+#[inline]
+fn few(bytes: &[u8]) -> u128 {
+    let (first, rest) = bytes.split_at(bytes.len().min(8));
+    u128::from(word_of(first)) | u128::from(word_of(rest)) << 64
+}
+
+#[inline]
+#[target_feature(enable = "sse2")]
+fn wide(words: u128) -> __m128i {
+    _mm_set_epi64x((words >> 64) as i64, words as i64)
+}
+
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn narrow(value: __m128i) -> u128 {
+    let high = _mm_extract_epi64(value, 1) as u64;
+    u128::from(high) << 64 | u128::from(_mm_cvtsi128_si64(value) as u64)
 }
 
 #[inline]
 #[target_feature(enable = "sse2")]
 fn piece(bytes: &[u8; 16]) -> __m128i {
-    let words = u128::from_le_bytes(*bytes);
-    _mm_set_epi64x((words >> 64) as i64, words as i64)
+    wide(u128::from_le_bytes(*bytes))
 }
 
 #[target_feature(enable = "pclmulqdq,sse4.1")]

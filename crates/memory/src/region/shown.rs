@@ -22,12 +22,17 @@ impl Region {
         }
     }
 
-    /// Copies bytes out of the region in four words at a time, which stay in registers.
+    /// Copies bytes out of the region as wide as the processor can, so that who sums the copy up does not wait for narrower stores.
     #[inline]
     pub fn load_line<const N: usize>(&self, offset: usize, line: &mut [u8; N]) {
         self.check(offset, N);
         assert!(offset.is_multiple_of(8), "a line is not aligned");
-        load_fours(self.shown + offset, line.as_chunks_mut().0);
+        let at = self.shown + offset;
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if N.is_multiple_of(sys::WIDE) && std::arch::is_x86_feature_detected!("avx512f") {
+            return sys::load_wide(at, line);
+        }
+        load_fours(at, line.as_chunks_mut().0);
     }
 
     /// Bytes from the beginning for which large pages were asked for.
