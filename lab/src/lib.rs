@@ -2,11 +2,10 @@
 
 pub mod args;
 pub mod audits;
+pub mod cpu;
 pub mod crash;
-pub mod greenan;
 pub mod hostile;
 pub mod inject;
-pub mod inproc;
 pub mod million;
 pub mod onebad;
 pub mod scribble;

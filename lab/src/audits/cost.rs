@@ -213,9 +213,9 @@ pub fn compare(kind: Kind, levels: &[Level], rounds: usize) -> Result<Vec<Cost>,
             let level = (at + round) % levels.len();
             let load = &mut loads[level];
             load.prepare()?;
-            let before = crate::inproc::cpu_ns();
+            let before = crate::cpu::thread_ns();
             load.turn()?;
-            let spent = crate::inproc::cpu_ns() - before;
+            let spent = crate::cpu::thread_ns() - before;
             if round > 0 {
                 times[level].push(spent);
             }

@@ -5,7 +5,7 @@
 
 use super::memory::Sampler;
 use super::{Failure, Pool, new_inode};
-use crate::inproc::cpu_ns;
+use crate::cpu::thread_ns;
 use keepfs_testkit::ops::Rng;
 use keepfs_vfs::{Errno, FileKind, Ino, Vfs};
 use std::time::Instant;
@@ -76,7 +76,7 @@ impl Growing<'_> {
     /// Times `f` with each of `numbers`.
     fn times(&self, numbers: &[u64], f: impl Fn(u64) -> Result<(), Errno>) -> Result<Seen, Errno> {
         let (before, mut ns) = (self.evictions(), Vec::with_capacity(numbers.len()));
-        let cpu = cpu_ns();
+        let cpu = thread_ns();
         for i in numbers {
             let start = Instant::now();
             f(*i)?;
@@ -84,7 +84,7 @@ impl Growing<'_> {
         }
         Ok(Seen {
             ns,
-            cpu_ns: cpu_ns() - cpu,
+            cpu_ns: thread_ns() - cpu,
             evictions: self.evictions() - before,
         })
     }

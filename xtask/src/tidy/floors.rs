@@ -42,6 +42,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("keepfs-testkit", &["keepfs-media", "keepfs-vfs"]),
     ("keepfs-lab", BELOW_THE_LAB),
     ("keepfs-model", &[]),
+    ("keepfs-bench", BELOW_THE_BENCH),
     ("xtask", &[]),
 ];
 
@@ -82,6 +83,19 @@ const BELOW_THE_LAB: &[&str] = &[
     "keepfs-fuse",
     "keepfs",
     "keepfs-testkit",
+];
+
+const BELOW_THE_BENCH: &[&str] = &[
+    "keepfs-format",
+    "keepfs-codes",
+    "keepfs-media",
+    "keepfs-store",
+    "keepfs-vfs",
+    "keepfs-fs",
+    "keepfs-fuse",
+    "keepfs-testkit",
+    "keepfs-lab",
+    "xtask",
 ];
 
 /// What `cargo metadata --no-deps` says of this workspace.

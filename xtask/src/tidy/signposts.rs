@@ -15,7 +15,7 @@ const GUIDES: &[&str] = &[
     "docs/PROTOCOLS.md",
 ];
 /// Folders in which paths begin.
-const FOLDERS: &[&str] = &["crates/", "docs/", "lab/", "xtask/"];
+const FOLDERS: &[&str] = &["bench/", "crates/", "docs/", "lab/", "testkit/", "xtask/"];
 
 /// Findings for files and functions that are not there.
 pub fn check(tree: &Tree) -> Vec<Finding> {
