@@ -239,7 +239,7 @@ fn judge(before: &Report) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// S-2.12: a pool that a machine has, as far as the block says, is not written to.
+/// S-2.24: a pool that a machine has, as far as the block says, is not written to.
 fn unclaimed(image: &dyn Image, sb: &Superblock) -> Result<(), Refusal> {
     let Some(page) = superblock::mmp_page(sb) else {
         return Ok(());

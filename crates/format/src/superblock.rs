@@ -34,7 +34,7 @@ pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PROTECT | INCOMPAT_HISTORY | INCOMPAT_T
 pub const RO_COMPAT_MMP: u64 = 1;
 /// Feature of ro_compat: all pages have their room for ever (S-2.17).
 pub const RO_COMPAT_PREALLOCATED: u64 = 2;
-/// Feature of ro_compat: multi-mount protection is on, whatever becomes of the block (S-2.12).
+/// Feature of ro_compat: multi-mount protection is on, whatever becomes of the block (S-2.20).
 pub const RO_COMPAT_MMP_ON: u64 = 4;
 /// All features of ro_compat that there are.
 pub const RO_COMPAT_KNOWN: u64 = RO_COMPAT_MMP | RO_COMPAT_PREALLOCATED | RO_COMPAT_MMP_ON;

@@ -256,7 +256,7 @@ impl Volume {
         self.reclaim_all(self.orphans.all_unlinked(), None).map(|_| ())
     }
 
-    /// The same as far as there is time, but for those that could not be freed a short time ago (S-5.6); whether that is all that can be
+    /// The same as far as there is time, but for those that could not be freed a short time ago (S-5.9); whether that is all that can be
     /// freed.
     pub(crate) fn reclaim_until(&self, end: Option<Instant>) -> Result<bool> {
         let mut due = self.orphans.all_unlinked();

@@ -144,7 +144,7 @@ fn forget_superblocks(device: &dyn Device, part: u64) -> core::result::Result<()
     keepfs_store::forget_whole(device, part)
 }
 
-/// The pool that is to be overwritten is claimed as a mount claims it: one that another machine has is refused (S-2.12). Before this
+/// The pool that is to be overwritten is claimed as a mount claims it: one that another machine has is refused (S-2.24). Before this
 /// machine lets go of it, it is none any more, so that nobody has it in between.
 fn claim(path: &Path, options: &CreateOptions) -> Result<()> {
     let device = match FileDevice::open(path, OpenMode::ReadWrite, FileOptions::default()) {
@@ -318,7 +318,7 @@ fn make_root(device: Arc<FileDevice>) -> core::result::Result<(), keepfs_fs::Err
     };
     options.store.arena_bytes = ARENA_MIN;
     options.store.background = false;
-    // Let go of: the first mount need not wait for this machine (S-2.12).
+    // Let go of: the first mount need not wait for this machine (S-2.24).
     Ok(Volume::open(device, &options)?.unmount()?)
 }
 

@@ -44,7 +44,7 @@ pub struct StoreOptions {
     /// Groups have the changed parts of metablocks only. Off: they take as many log pages as the whole metablocks would,
     /// for comparison (ReconFS-EC, ReconFS section 5.2.3; decision 0421).
     pub compact: bool,
-    /// Who claims the pool, where several machines reach it (S-2.12).
+    /// Who claims the pool, where several machines reach it (S-2.21).
     pub who: Who,
     /// What is tried when a frame does not verify (S-15.14, S-15.16); fewer than all in tests of one rung.
     pub rungs: Rungs,

@@ -54,7 +54,7 @@ pub struct Pool {
     pub history: Option<Run>,
     /// Where its block of multi-mount protection lies (S-2.12).
     pub mmp: Option<u64>,
-    /// Whether its superblock says that this protection is on; where the block is whole, that counts (S-2.12).
+    /// Whether its superblock says that this protection is on; where the block is whole, that counts (S-2.20).
     pub mmp_is_on: bool,
     /// Label.
     pub label: String,

@@ -59,7 +59,7 @@ struct Inner {
     again: VecDeque<Run>,
     /// What is reserved, and by whom.
     held: Held,
-    /// Pages that the device refused to write: handed out no more in this life (S-7.6).
+    /// Pages that the device refused to write: handed out no more in this life (S-7.8).
     bad: BTreeSet<u64>,
     /// Chunks that the checkpoint under way gives back to data.
     leaving: Vec<Run>,

@@ -1,4 +1,4 @@
-//! Where the slots of a pool lie that has grown and whose page 0 is gone (S-2.15).
+//! Where the slots of a pool lie that has grown and whose page 0 is gone (S-2.25).
 
 use super::{Content, read_slot};
 use crate::image::Image;

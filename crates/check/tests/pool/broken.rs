@@ -1150,7 +1150,7 @@ fn refill(b: &mut Builder, entries: &[crate::builder::Entry<'_>]) {
     crate::builder::fill_leaf(b.at(LEAF_DIR), entries);
 }
 
-/// S-2.15: the others of a grown pool are found where its first size put them, and repair writes page 0 anew.
+/// S-2.25: the others of a grown pool are found where its first size put them, and repair writes page 0 anew.
 #[test]
 fn page_0_of_a_pool_that_has_grown() {
     let mut built = sample::pool_with_log().build();

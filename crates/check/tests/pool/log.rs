@@ -196,7 +196,7 @@ fn ends_at_a_page_that_looks_unwritten() {
     assert_eq!(walk(&built.bytes, &DATA).findings, []);
 }
 
-/// S-2.3: a chained page of a newer superblock says that the newest one was lost.
+/// S-2.19: a chained page of a newer superblock says that the newest one was lost.
 #[test]
 fn lost_superblock() {
     let newer = |b: &mut Builder| b.log[1][0].head.base = 4.into();

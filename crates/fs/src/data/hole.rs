@@ -1,4 +1,4 @@
-//! A hole of many pages: one transaction makes it for whoever looks, further ones free what it had (S-5.8).
+//! A hole of many pages: one transaction makes it for whoever looks, further ones free what it had (S-5.8, S-5.10).
 //!
 //! Nobody sees the pages of a pending hole again: looking at entries hides them ([`blockmap::get`], [`blockmap::next`]), and
 //! what is pending is finished before the next change ([`Volume::settled`]).

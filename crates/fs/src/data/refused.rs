@@ -1,4 +1,4 @@
-//! A device that refuses to write data: the same bytes go to other pages (S-7.6).
+//! A device that refuses to write data: the same bytes go to other pages (S-7.8).
 //!
 //! Invariants: (1) a page is taken out of use only if its bytes were taken at another one: a device that refuses
 //! everything says nothing about single pages; (2) nothing is named before all of its bytes were taken.

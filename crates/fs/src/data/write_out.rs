@@ -72,7 +72,7 @@ impl Volume {
         Ok(())
     }
 
-    /// A staged page that is lost gets the entry that says so (S-7.6).
+    /// A staged page that is lost gets the entry that says so (S-7.8).
     fn write_out_lost(&self, ino: u64, index: u64) -> Result<()> {
         self.change(|txn| {
             txn.claim();

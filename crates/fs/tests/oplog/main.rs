@@ -332,7 +332,7 @@ fn it_can_be_switched_off() {
     volume.unmount().expect("unmount");
 }
 
-/// S-5.8, S-12.5: a hole that takes several transactions is set by the first one and ended by the last one, be it that
+/// S-5.10, S-12.5: a hole that takes several transactions is set by the first one and ended by the last one, be it that
 /// the tree is empty then or not.
 #[test]
 fn pending_holes_are_replayed() {

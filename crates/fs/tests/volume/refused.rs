@@ -1,4 +1,4 @@
-//! A device that refuses to write file data (S-7.6, X-4.3): other pages, else EIO, else a lost page.
+//! A device that refuses to write file data (S-7.6, S-7.8, X-4.3): other pages, else EIO, else a lost page.
 
 use super::{Seen, find, make, options};
 use keepfs_check::{Finding, Options, walk};

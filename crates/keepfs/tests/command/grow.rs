@@ -279,7 +279,7 @@ fn whoever_is_killed_leaves_a_pool_of_one_size_or_the_other() {
     assert!(seen[0] > 10 && seen[1] > 1, "{seen:?}");
 }
 
-/// S-2.15: the superblocks that are left when page 0 is gone are found where the first size put them.
+/// S-2.25: the superblocks that are left when page 0 is gone are found where the first size put them.
 #[test]
 fn a_grown_pool_without_page_0_is_repaired() {
     for size in ["100M", "128M", "131M"] {

@@ -218,6 +218,7 @@ fn without_block(bed: &Bed) -> Vec<u8> {
     bytes
 }
 
+/// S-2.24: it is claimed first.
 #[test]
 fn a_pool_that_another_machine_has_is_not_overwritten() {
     let bed = protected();
@@ -315,7 +316,7 @@ fn what_makes_no_interval_is_refused() {
     assert_eq!(block.interval_s.get(), mmp::INTERVAL_S_DEFAULT);
 }
 
-/// S-2.12, decision 0850: whoever makes a pool says whether other machines may reach it; a file is this machine's alone.
+/// S-2.20, decision 0850: whoever makes a pool says whether other machines may reach it; a file is this machine's alone.
 #[test]
 fn a_pool_is_made_with_protection() {
     for (mmp, interval) in [("on", Some(mmp::INTERVAL_S_DEFAULT)), ("2", Some(2)), ("off", None)] {

@@ -444,7 +444,7 @@ fn a_deep_file_is_named() {
     assert!(is_cut(&check()), "{}", check());
 }
 
-/// S-18.6, S-5.6: what repeats is counted in the list of damages and is no event again, and what cannot be freed is not tried again at
+/// S-18.6, S-5.9: what repeats is counted in the list of damages and is no event again, and what cannot be freed is not tried again at
 /// each deletion.
 #[test]
 fn what_repeats_is_told_once() {

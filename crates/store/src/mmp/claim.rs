@@ -1,4 +1,4 @@
-//! Claiming a pool, and keeping it: which look at the block follows which, and what it means (S-2.12).
+//! Claiming a pool, and keeping it: which look at the block follows which, and what it means (S-2.21, S-2.22, S-2.23).
 //!
 //! A [`Claim`] is told what was seen and when, and says what to do next. Times are of one clock that goes on while the machine
 //! sleeps. Rules, by their numbers in decision 0850:

@@ -1,4 +1,4 @@
-//! A device that is written only while the claim of its pool holds (S-2.12).
+//! A device that is written only while the claim of its pool holds (S-2.23).
 
 use super::Guard;
 use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};

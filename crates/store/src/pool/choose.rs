@@ -90,7 +90,7 @@ pub fn superblocks(device: &dyn Device) -> Vec<Superblock> {
     valid.collect()
 }
 
-/// Whether a pool may be written (S-2.3, S-2.5). Errors: it has features whose structures this Keepfs would not keep right,
+/// Whether a pool may be written (S-2.19, S-2.5). Errors: it has features whose structures this Keepfs would not keep right,
 /// or a counter that would come to its end.
 pub fn may_write(sb: &Superblock) -> Result<(), Error> {
     let unknown = sb.ro_compat.get() & !RO_COMPAT_KNOWN;
@@ -113,7 +113,7 @@ pub fn may_write(sb: &Superblock) -> Result<(), Error> {
         .try_for_each(|(field, count)| may_count(field, count.get()))
 }
 
-/// Whether a pool with this counter may be written (S-2.3). Errors: it would come to its end.
+/// Whether a pool with this counter may be written (S-2.19). Errors: it would come to its end.
 pub fn may_count(field: &str, count: u64) -> Result<(), Error> {
     match count < WRITTEN_MAX {
         true => Ok(()),

@@ -15,7 +15,7 @@ pub struct Settings {
     pub protect: Option<Protection>,
     /// Label, at most 64 bytes.
     pub label: Option<String>,
-    /// Whether multi-mount protection is on (S-2.12). It is [`Store::set_mmp`]'s to change, which sees to the block.
+    /// Whether multi-mount protection is on (S-2.20). It is [`Store::set_mmp`]'s to change, which sees to the block.
     pub mmp_is_on: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Each rule of a claim by itself, and machines that claim one pool side by side, in many orders of events (S-2.12).
+//! Each rule of a claim by itself, and machines that claim one pool side by side, in many orders of events (S-2.21, S-2.22, S-2.23).
 
 use super::*;
 use crate::mmp::block::{page, unowned};

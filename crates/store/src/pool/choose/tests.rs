@@ -67,7 +67,7 @@ fn a_superblock_in_a_foreign_slot_is_never_used() {
     );
 }
 
-/// S-2.3: an older superblock is no way around a newer one that cannot be used.
+/// S-2.19: an older superblock is no way around a newer one that cannot be used.
 #[test]
 fn nothing_older_is_used_instead() {
     let mut image = image(PAGES);
@@ -91,7 +91,7 @@ fn nothing_older_is_used_instead() {
     );
 }
 
-/// S-2.3: two states of one generation.
+/// S-2.19: two states of one generation.
 #[test]
 fn two_of_one_generation_must_be_equal() {
     let mut image = image(PAGES);
@@ -165,7 +165,7 @@ fn unknown_features_of_writers_are_read_only() {
     assert!(may_write(&superblock(6)).is_ok());
 }
 
-/// S-2.3: the next superblock of such a pool would be one that nobody may use.
+/// S-2.19: the next superblock of such a pool would be one that nobody may use.
 #[test]
 fn a_pool_whose_counters_are_at_their_end_is_read_only() {
     let fields: [fn(&mut Superblock); 6] = [
