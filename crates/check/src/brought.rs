@@ -4,7 +4,7 @@ use keepfs_format::Space;
 use keepfs_format::plog::{Record, Run};
 use std::collections::BTreeMap;
 
-/// The data pages that a group brings and still names (S-9.3).
+/// The data pages that a group brings and still names (S-9.13).
 #[derive(Default)]
 pub(crate) struct Named {
     /// (inode, index) → (page, CRC).

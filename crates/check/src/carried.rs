@@ -1,4 +1,4 @@
-//! A bad page of the group that carries staged pages over a checkpoint, made again from its other pages (SPEC S-10.3, S-9.11).
+//! A bad page of the group that carries staged pages over a checkpoint, made again from its other pages (SPEC S-10.3, S-9.21).
 
 use crate::plog::page_crc;
 use crate::pool::Pool;

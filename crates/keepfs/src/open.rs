@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct OpenOptions {
     /// Write nothing, not even to replay the log, which then happens in memory only.
     pub read_only: bool,
-    /// Cut a log that is damaged before groups that were flushed (S-9.7); else such a pool is refused for writing.
+    /// Cut a log that is damaged before groups that were flushed (S-9.16); else such a pool is refused for writing.
     pub cut_log: bool,
     /// Bytes of memory for metadata, at least 16 MiB.
     pub arena_bytes: usize,

@@ -225,7 +225,7 @@ impl Store {
         Ok((tail, written))
     }
 
-    /// Staged pages whole, in a group of their own (S-10.3), behind what had to be given up (S-8.12). Returns where they begin.
+    /// Staged pages whole, in a group of their own (S-10.3), behind what had to be given up (S-8.14). Returns where they begin.
     fn write_carried(&self, moment: &Moment, recovers: bool, generation: u64) -> Result<Head, Error> {
         let mut payload = Vec::new();
         for carried in &moment.carried {

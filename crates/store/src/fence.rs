@@ -102,7 +102,7 @@ impl Store {
         core::mem::take(&mut *self.fences.at_rest.lock()).into_keys().collect()
     }
 
-    /// What only writers need; `None`: it is damaged, and this pool is only read (S-9.10). Errors: it is damaged, and nothing can
+    /// What only writers need; `None`: it is damaged, and this pool is only read (S-9.22). Errors: it is damaged, and nothing can
     /// be written without it.
     pub(crate) fn or_without<T>(&self, needed: Result<T, Error>) -> Result<Option<T>, Error> {
         match needed {
@@ -116,7 +116,7 @@ impl Store {
         }
     }
 
-    /// Errors: something is missing that whoever writes needs (S-9.10).
+    /// Errors: something is missing that whoever writes needs (S-9.22).
     pub(crate) fn has_what_writers_need(&self) -> Result<(), Error> {
         self.fences.missing.get().map_or(Ok(()), |what| Err(unwritable(what)))
     }

@@ -21,7 +21,7 @@ pub struct StoreOptions {
     pub seal: bool,
     /// Nothing is written, the log is applied in memory only.
     pub read_only: bool,
-    /// A log that is damaged before groups that were flushed is cut there (S-9.7); else such a pool is refused for writing.
+    /// A log that is damaged before groups that were flushed is cut there (S-9.16); else such a pool is refused for writing.
     pub cut_log: bool,
     /// Run checkpoints in a thread of their own; otherwise whoever needs one runs it.
     pub background: bool,

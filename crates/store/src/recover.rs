@@ -83,7 +83,7 @@ pub fn open_owing(
         durable: sb.durable.get(),
     };
     let mut scan = log::scan(&*device, &pool.log, head, &before)?;
-    // Behind what is lost of it the log goes on with a group that was never told to be durable (S-9.5).
+    // Behind what is lost of it the log goes on with a group that was never told to be durable (S-9.14).
     scan.head.group = scan.head.group.max(scan.durable.max(before.durable) + 1);
     let seen_groups = scan.groups.len();
     if let Some(owed) = &owed {
@@ -168,7 +168,7 @@ pub fn open_owing(
     })
 }
 
-/// Whether the pool is opened although its log is cut (S-9.7).
+/// Whether the pool is opened although its log is cut (S-9.16).
 fn may_cut(cut: &Cut, options: &StoreOptions) -> bool {
     match cut.carried {
         _ if !cut.proved => true,
@@ -356,7 +356,7 @@ impl Store {
         Err(bad)
     }
 
-    /// Bitmaps of numbers and pages, and counts, that writers soon need, where a page has them (S-9.10).
+    /// Bitmaps of numbers and pages, and counts, that writers soon need, where a page has them (S-9.22).
     fn look_at_bitmaps(&self) -> Result<(), Error> {
         for space in [Space::InodeNumbers, Space::NodeNumbers, Space::Pages, Space::Shares] {
             for index in 0..LOOKED_AT {
@@ -386,7 +386,7 @@ impl Store {
         Ok(())
     }
 
-    /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5, S-11.9),
+    /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5, S-9.14, S-11.9),
     /// be it one of another try to end this recovery, which had the redo of a dead server (S-16.5), or of a group whose first
     /// page was lost, so that nothing was found.
     fn begin_new_log(&self, keeper: &mut Keeper, seen: SeenLog, flushed: bool) -> Result<(), Error> {

@@ -244,7 +244,7 @@ impl Store {
         }
     }
 
-    /// Sets how much is kept for checkpoints (S-10.5); the last one is durable.
+    /// Sets how much is kept for checkpoints (S-10.9); the last one is durable.
     pub(crate) fn set_reserve(&self, homes: &Homes) {
         let need = self.need(homes);
         self.space.set_need(need);

@@ -6,7 +6,7 @@
 //!     arena is evidence.
 //! Z-2 A death anywhere in here repeats it with the same memory and comes to the same state: the memory that the keeper
 //!     holds changes only in ways that say the same again, and the device by the recovery's checkpoint alone.
-//! Z-3 Where a mount for writing would be refused for what all share (S-9.10), the pool is read: who has it mounted has a server.
+//! Z-3 Where a mount for writing would be refused for what all share (S-9.22), the pool is read: who has it mounted has a server.
 
 mod evidence;
 
@@ -296,7 +296,7 @@ impl Store {
 
 impl Dead {
     /// Whether the device had failed in the life before, or fails now to flush what that life wrote: what is read is believed
-    /// to be durable, and who is told of a failed flush is told once (S-9.8). So that is noted before anything is read, in the
+    /// to be durable, and who is told of a failed flush is told once (S-9.23). So that is noted before anything is read, in the
     /// memory that outlives this life too.
     fn has_failed(&self, device: &dyn Device, options: &StoreOptions) -> bool {
         let Some(adopted) = &self.adopted else { return false };

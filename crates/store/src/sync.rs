@@ -80,7 +80,7 @@ pub struct LogState {
     pub failed: u32,
 }
 
-/// So many writes to the log in a row may fail (S-8.12).
+/// So many writes to the log in a row may fail (S-8.14).
 const FAILED_MOST: u32 = 8;
 
 impl LogState {

@@ -7,7 +7,7 @@ use crate::worker::Worker;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long nothing must happen after a flush until `durable` is written (S-9.7).
+/// How long nothing must happen after a flush until `durable` is written (S-9.16).
 const IDLE: Duration = Duration::from_millis(50);
 
 #[derive(Default)]

@@ -182,7 +182,7 @@ fn two_pages_are_given_up() {
     }
 }
 
-/// S-8.12: where no page can be written writing ends, and what was answered is kept.
+/// S-8.14: where no page can be written writing ends, and what was answered is kept.
 #[test]
 fn without_a_log_writing_ends() {
     for fails in WAYS {

@@ -245,7 +245,7 @@ fn a_bad_group_of_a_sync_is_cut_as_before() {
     drop(open(&device, false, true).expect("mount -o cut-log"));
 }
 
-/// A pool that was closed well, with a bad bitmap of numbers: it is refused for writing, with a word how it is read. S-9.10
+/// A pool that was closed well, with a bad bitmap of numbers: it is refused for writing, with a word how it is read. S-9.22
 #[test]
 fn a_bad_bitmap_of_numbers_is_refused_for_writing() {
     let device = formatted();

@@ -1,4 +1,4 @@
-//! What one life of a pool wrote and lost is not found behind what the next one writes (SPEC S-8.3, S-9.5).
+//! What one life of a pool wrote and lost is not found behind what the next one writes (SPEC S-8.3, S-9.14).
 
 use keepfs_media::{Class, PageNo};
 use keepfs_store::{Error, FormatOptions, Store, StoreOptions};

@@ -1,5 +1,5 @@
-//! Both slots of the newest superblock are lost behind a crash (S-9.12): the pool is refused for writing, read-only it is as before,
-//! and with the cut it goes on, over openings and crashes.
+//! Both slots of the newest superblock are lost behind a crash (S-9.12, S-9.20): the pool is refused for writing, read-only it is as
+//! before, and with the cut it goes on, over openings and crashes.
 
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, Kind, PAGE};

@@ -113,7 +113,7 @@ fn ends_too_early() {
     assert_eq!(unreadable(group, 52), [told(52)]);
 }
 
-/// S-9.11: the group of the superblock that its durable tells has parity in its first page: one bad page of it, whichever, is made
+/// S-9.11, S-9.21: the group of the superblock that its durable tells has parity in its first page: one bad page of it, whichever, is made
 /// again; two are a loss.
 #[test]
 fn the_carried_group_has_parity() {
@@ -267,7 +267,7 @@ fn data_check() {
     assert_eq!(groups(durable).1, 1);
 }
 
-/// S-9.3: a page that the group itself frees or replaces need not have arrived.
+/// S-9.13: a page that the group itself frees or replaces need not have arrived.
 #[test]
 fn data_no_longer_named() {
     let brought = |page| Record::MapEntry {

@@ -257,7 +257,7 @@ fn open(device: Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<Vo
 }
 
 /// A page of the log that is bad: where a later one tells that it was flushed, nobody writes to the pool unasked, and what
-/// was before is read; at the end of the log the mount goes on, and an unreadable page is told. S-9.7
+/// was before is read; at the end of the log the mount goes on, and an unreadable page is told. S-9.16
 #[test]
 fn a_bad_page_of_the_log_is_never_passed_over_in_silence() {
     let (image, pages, names) = log();
@@ -360,7 +360,7 @@ fn an_unreadable_data_page_does_not_end_the_log() {
 }
 
 /// The group that carries staged pages over a checkpoint is told by the superblock: one bad page of it costs nothing; where all
-/// are bad, with nothing behind them, the pool is not even read unasked. S-9.7, S-9.11, S-10.3
+/// are bad, with nothing behind them, the pool is not even read unasked. S-9.17, S-9.11, S-10.3
 #[test]
 fn a_bad_page_of_what_was_carried_over_is_no_end_of_the_log() {
     let cut = cut();

@@ -22,7 +22,7 @@ pub struct Handed {
 
 /// The device opened once more, for reading, by which nobody flushes but the first flush of each process that adopts it. The system
 /// tells each open file of a failed writeback once (fsync(2)): this one is told of what a process was told that did not live to
-/// note it (S-9.8, decision 0751).
+/// note it (S-9.23, decision 0751).
 pub(super) struct Witness {
     file: File,
     /// It was asked, or has nothing to say.

@@ -47,7 +47,7 @@ pub(super) struct Moment {
 }
 
 impl Store {
-    /// Reserves chunks so that this checkpoint and the next have their space (S-10.4, S-10.5), before anybody waits.
+    /// Reserves chunks so that this checkpoint and the next have their space (S-10.4, S-10.10), before anybody waits.
     pub(super) fn prepare_chunks(&self, keeper: &Keeper, lead: Option<&Lead<'_>>) -> Result<Reservation<'_>, Error> {
         let need = self.need(&keeper.homes);
         let least = need.pages_for(self.weight() + REWRITE_MAP * self.bad_copies.lock().len() as u64);

@@ -1,5 +1,5 @@
 //! The group that carries staged pages over a checkpoint (S-10.3). Its first page is the parity of those behind it: whichever
-//! single page of it goes bad is made again from the others (S-9.11).
+//! single page of it goes bad is made again from the others (S-9.11, S-9.21).
 
 use super::{
     Before, CRC_OFFSET, Head, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Pages, Part, Region, Stamp, encode, put,

@@ -1,5 +1,5 @@
-//! Why a log ends where it does: nothing was written behind, or a page is bad and groups that were flushed are gone (S-9.7), or the
-//! superblock that led on is (S-9.12).
+//! Why a log ends where it does: nothing was written behind, or a page is bad and groups that were flushed are gone (S-9.7, S-9.18,
+//! S-9.19), or the superblock that led on is (S-9.12).
 
 use super::{AHEAD, Before, CRC_OFFSET, Head, MAGIC, PAYLOAD_OFFSET, PageHead, Pages};
 use crate::error::Error;
@@ -28,7 +28,7 @@ pub struct Cut {
     pub unreadable: bool,
     /// A later page tells that the group had been flushed.
     pub proved: bool,
-    /// The group may be the carried one: without it the checkpoint's state cannot be had (S-9.7).
+    /// The group may be the carried one: without it the checkpoint's state cannot be had (S-9.17).
     pub carried: bool,
     /// What ends it is that a newer superblock is lost (S-9.12).
     pub superblock: Option<LostSuperblock>,
@@ -146,7 +146,7 @@ impl Behind<'_, '_> {
         }
     }
 
-    /// The superblock that led on from here, if it is lost (S-9.12). `page` is the one at which the log ends.
+    /// The superblock that led on from here, if it is lost (S-9.20). `page` is the one at which the log ends.
     fn lost_superblock(&mut self, page: Option<&[u8]>) -> Result<Option<LostSuperblock>, Error> {
         let (q, newer) = (self.expected.sequence, self.before.bases.end);
         let region = *self.pages.region;
@@ -213,7 +213,7 @@ impl Behind<'_, '_> {
         Ok(None)
     }
 
-    /// Whether the log was written on behind a page that is as before: the pages next to it tell, and some far ones (S-9.7).
+    /// Whether the log was written on behind a page that is as before: the pages next to it tell, and some far ones (S-9.15).
     fn goes_on(&mut self) -> Result<bool, Error> {
         let (q, end) = (self.expected.sequence, self.end);
         let far = core::iter::successors(Some(NEAR), |far| Some(2 * far)).take_while(|far| *far <= BEHIND);

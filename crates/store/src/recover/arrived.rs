@@ -1,4 +1,4 @@
-//! Whether the data pages of a group reached the device before the power went (S-9.3).
+//! Whether the data pages of a group reached the device before the power went (S-9.3, S-9.13).
 
 use crate::error::Error;
 use keepfs_codes::crc32c;

@@ -1,4 +1,4 @@
-//! What is kept for checkpoints: enough at every step, and no more than is said (S-10.5).
+//! What is kept for checkpoints: enough at every step, and no more than is said (S-10.9).
 
 use super::*;
 use crate::{FormatOptions, Guard, StoreOptions};
@@ -17,7 +17,7 @@ fn need(settled: u64, free: u64) -> Need {
     }
 }
 
-/// S-10.5 (2): a checkpoint that gave homes to everything born leaves what the next one needs, without another page of
+/// S-10.10 (2): a checkpoint that gave homes to everything born leaves what the next one needs, without another page of
 /// data; as long as new metadata stops at the reserve this goes on for ever.
 #[test]
 fn a_checkpoint_leaves_what_the_next_one_needs() {

@@ -144,7 +144,7 @@ fn a_device_that_failed_is_not_written_by_the_next_life() {
     assert!(before == after);
 }
 
-/// S-9.8: a flush that fails is told once. A resume that hears of it writes nothing, and no life behind it does, though every
+/// S-9.23: a flush that fails is told once. A resume that hears of it writes nothing, and no life behind it does, though every
 /// later flush succeeds: they would read what the medium lacks.
 #[test]
 fn a_flush_that_fails_at_a_resume_ends_writing_in_every_life() {

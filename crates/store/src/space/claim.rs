@@ -1,4 +1,4 @@
-//! Pages that are counted for somebody before they are found, wherever they are (SPEC S-11.4).
+//! Pages that are counted for somebody before they are found, wherever they are (SPEC S-11.11).
 //!
 //! What the open zones do not have is looked for while others go on, and for long: the gate is waited for. The count is taken
 //! before, in one step with the question whether there is so much before the reserve (S-10.5), so what is found then is nobody

@@ -1,11 +1,11 @@
-//! What is kept for checkpoints (SPEC S-10.5).
+//! What is kept for checkpoints (SPEC S-10.9).
 
 use keepfs_format::map::FANOUT;
 
 /// Map pages and metablocks beyond those counted that a checkpoint may make: new levels of maps, HOMES of new chunks.
 const SLACK: u64 = 8;
 
-/// What checkpoints need at worst, in pages (SPEC S-10.5).
+/// What checkpoints need at worst, in pages (SPEC S-10.9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Need {
     /// Pages of each metablock.

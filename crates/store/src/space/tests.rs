@@ -209,7 +209,7 @@ fn what_is_allocated_is_held_no_more_however_it_is_cut() {
     assert_eq!(space.inner.lock().held.runs().count(), 0);
 }
 
-/// S-11.4: of two who look for more than the open zones have, each has what it asked for, or nothing.
+/// S-11.11: of two who look for more than the open zones have, each has what it asked for, or nothing.
 #[test]
 fn what_is_counted_for_one_is_nobody_elses() {
     let space = space();

@@ -193,7 +193,7 @@ fn one_open_zone_hides_no_other() {
     assert!(runs.iter().any(|run| run.start < 128), "{runs:?}");
 }
 
-/// S-10.5, S-11.4: who looks further than the open zones asks for the reserve in the step that takes the count.
+/// S-10.9, S-11.11: who looks further than the open zones asks for the reserve in the step that takes the count.
 #[test]
 fn what_is_gathered_leaves_the_reserve() {
     let store = filled(2048, 64);
@@ -218,7 +218,7 @@ fn what_is_gathered_leaves_the_reserve() {
     assert_eq!(store.figures().reserved, 0);
 }
 
-/// S-11.4: a checkpoint takes for its chunks what there is, in open zones too, and makes durable what was freed if need be.
+/// S-11.11: a checkpoint takes for its chunks what there is, in open zones too, and makes durable what was freed if need be.
 #[test]
 fn a_checkpoint_finds_the_last_pages() {
     let store = filled(2048, 64);

@@ -201,7 +201,7 @@ const FIRSTS: [u64; 2] = [OWN_NUMBERS + 5 * RING + 50, 2 * RING + 50];
 /// Shapes of a log: long and short groups, empty ones, and a last one that tells nothing new.
 const SHAPES: [&[u64]; 5] = [&[1, 1, 1, 1], &[3, 1, 2, 4, 1], &[9, 1], &[1, 30, 1], &[2]];
 
-/// S-9.7: every page of every log, bad in every way.
+/// S-9.7, S-9.18: every page of every log, bad in every way.
 #[test]
 fn a_bad_page_is_proved_where_a_later_one_tells() {
     let mut proved = 0;
@@ -232,7 +232,7 @@ fn a_bad_page_is_proved_where_a_later_one_tells() {
     assert!(proved > 1000, "{proved}");
 }
 
-/// S-9.7: a hole of many pages, of whatever they are.
+/// S-9.15: a hole of many pages, of whatever they are.
 #[test]
 fn a_hole_of_many_pages_is_proved() {
     let shape = [1, 2, 40, 1, 1];
@@ -248,7 +248,7 @@ fn a_hole_of_many_pages_is_proved() {
     }
 }
 
-/// S-9.7: what a power cut leaves of groups that were not flushed is no loss, whichever of their pages arrived, and in
+/// S-9.19: what a power cut leaves of groups that were not flushed is no loss, whichever of their pages arrived, and in
 /// whatever way the others are torn; nor is a page that an earlier life of the same log left there.
 #[test]
 fn a_torn_end_is_never_proved() {
@@ -273,7 +273,7 @@ fn a_torn_end_is_never_proved() {
     }
 }
 
-/// S-8.13, S-9.7: a pool of small numbers that was made over another one, whose log has the same numbers: its pages are behind
+/// S-8.13, S-9.19: a pool of small numbers that was made over another one, whose log has the same numbers: its pages are behind
 /// the end, chained, and tell of groups of the same numbers.
 #[test]
 fn pages_of_another_pool_prove_nothing() {

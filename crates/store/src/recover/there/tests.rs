@@ -79,7 +79,7 @@ fn the_longest_beginning_may_lie_behind_others_that_fail() {
     assert_eq!(taken(&[&[names(3, 9), free(3), names(3, 3)]]), 1);
 }
 
-/// S-9.3: a page that is named as often as it got references was there before; that is one file's loss.
+/// S-9.13: a page that is named as often as it got references was there before; that is one file's loss.
 #[test]
 fn a_page_that_was_there_before_is_not_asked_for() {
     assert_eq!(taken(&[&[names(3, 9), share(3)]]), 1);
