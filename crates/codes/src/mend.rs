@@ -1,5 +1,5 @@
 //! What is wrong with a frame of which each line has a sum (S-15.20), and the right bytes: the lines that fail are known, so
-//! only what may have happened in them is tried (S-15.21). Parity's word alone counts for nothing (S-15.10).
+//! only what may have happened in them is tried (S-15.31). Parity's word alone counts for nothing (S-15.10).
 //!
 //! At most 15,000 patterns are tried for a frame (of evenodd: see there). Each is held against the 64-bit sum of its line, so damage beyond the
 //! code is taken for damage within it with a probability of 2^-50, and then the caller's second sum must agree, too.

@@ -1,4 +1,4 @@
-//! The thread that makes redo durable before its ring is full, so that no caller pays for what all have left (S-14.4).
+//! The thread that makes redo durable before its ring is full, so that no caller pays for what all have left (S-14.13).
 
 use crate::Store;
 use crate::error::Error;

@@ -69,7 +69,7 @@ pub enum Error {
         /// Which metablock.
         id: MetaId,
     },
-    /// What a transaction was about to tell the log changed in the heap (S-13.9, promise C-3).
+    /// What a transaction was about to tell the log changed in the heap (S-13.16, promise C-3).
     #[error(
         "what a transaction was about to log was changed in memory by something else; it was taken back, do it again"
     )]

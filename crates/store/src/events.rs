@@ -148,9 +148,9 @@ fn differing(a: &[u8; PAGE], b: &[u8; PAGE]) -> Range<usize> {
 pub enum Done {
     /// The code has repaired the frame.
     Repaired = 1,
-    /// The bytes were right; parity and sum were made anew from the witness (S-15.16).
+    /// The bytes were right; parity and sum were made anew from the witness (S-15.24).
     SumsRebuilt = 2,
-    /// The content was made anew from the device, the log and the transactions since (S-15.16).
+    /// The content was made anew from the device, the log and the transactions since (S-15.24).
     Rebuilt = 3,
     /// The frame was clean; it was read again from the device.
     ReadAgain = 4,

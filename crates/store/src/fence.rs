@@ -132,7 +132,7 @@ impl Store {
         (last >= seq).then_some(content)
     }
 
-    /// Tells that a metablock was fenced: of inodes each that lives, and what is lost (S-15.17).
+    /// Tells that a metablock was fenced: of inodes each that lives, and what is lost (S-15.26).
     pub(crate) fn tell_fenced(&self, damage: &Damage) {
         let now = self.last_seq();
         let lost = "it is lost with the next checkpoint, and stays EIO";

@@ -1,4 +1,4 @@
-//! The ladder: what is tried, in order, when a frame does not verify (S-15.14, S-15.16; promise C-6).
+//! The ladder: what is tried, in order, when a frame does not verify (S-15.14, S-15.16, S-15.24; promise C-6).
 //!
 //! 1. the code's repair (S-15.21);
 //! 2. the witness: the last durable page, the log since, committed redo, and the records of open transactions;
@@ -94,7 +94,7 @@ impl Store {
     }
 
     /// A transaction's changes of a frame are taken back but for some whose undo records do not read back, and which have
-    /// folded `delta` into its CRC-64: the witness, which has none of them, tells the content (S-13.10). If it does not, the
+    /// folded `delta` into its CRC-64: the witness, which has none of them, tells the content (S-13.13). If it does not, the
     /// metablock is fenced, or writing ends.
     pub(crate) fn bring_back(&self, pin: &Pin<'_>, delta: u64, undo: &UndoSlot<'_>) {
         let id = pin.slot().id();

@@ -199,7 +199,7 @@ fn has_room(ends: &Ends, draft: &Draft) -> bool {
 
 impl Appended<'_> {
     /// The transaction is committed: its entries count from here on (O-2). Whether something else changed what was to be
-    /// appended, so that it was left out (S-13.9).
+    /// appended, so that it was left out (S-13.16).
     pub fn publish(mut self) -> bool {
         let live = self.inner.live;
         let ends = &mut self.inner.halves[live];

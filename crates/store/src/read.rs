@@ -17,7 +17,7 @@ use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE};
 use keepfs_vault::arena::{Damaged, Line};
 use keepfs_vault::planted::{self, Bug, Use};
 
-/// How often a frame is mended that is damaged anew each time before it is read (S-15.14).
+/// How often a frame is mended that is damaged anew each time before it is read (S-15.22).
 pub(crate) const TRIES: u32 = 16;
 
 /// What a caller expects of a metablock; the door refuses another one.
@@ -139,7 +139,7 @@ impl Store {
         Ok(header)
     }
 
-    /// Errors: `Damaged`: the frame is right, and of another kind than whoever asks believes (a pointer that lies).
+    /// Errors: `Damaged`: the frame is right, and of another kind than whoever asks believes (a pointer that lies, S-15.30).
     #[cold]
     fn is_not_another(&self, pin: &Pin<'_>, r: Ref, binding: Binding) -> Result<(), Error> {
         if self.arena.binding(pin.frame) == binding {

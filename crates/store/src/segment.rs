@@ -253,7 +253,7 @@ impl Segment {
         u8::try_from(number).ok().and_then(protect::of)
     }
 
-    /// Takes room for an entry of `bytes` (S-14.4). `false` if there is none.
+    /// Takes room for an entry of `bytes` (S-14.13). `false` if there is none.
     pub fn take_room(&self, bytes: usize) -> bool {
         // One step for the line that all commits share; who finds too little gives it back.
         let had = self.room.fetch_sub(bytes as i64, Ordering::AcqRel);

@@ -146,7 +146,7 @@ fn staging(record: &Record) -> Option<(Staging, Patch<'_>)> {
 }
 
 impl Staging {
-    /// Makes `page` what lies under the page: `base`, or zeros. `false`: it is not what was read (S-13.9).
+    /// Makes `page` what lies under the page: `base`, or zeros. `false`: it is not what was read (S-13.17).
     fn has_base(&self, base: Option<&[u8; PAGE]>, page: &mut [u8; PAGE]) -> bool {
         match base {
             Some(base) => *page = *base,

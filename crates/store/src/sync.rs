@@ -238,7 +238,7 @@ impl Store {
 
     /// One group of all that is committed, and a flush. The caller leads.
     pub(crate) fn cut_and_flush(&self) -> Result<Cut, Error> {
-        // Who led before may have failed with what it had cut: a group behind that would leave it out (S-15.17).
+        // Who led before may have failed with what it had cut: a group behind that would leave it out (S-15.27).
         self.alive()?;
         let pending = self.cut(&mut self.redo.lock());
         if !pending.is_empty() {

@@ -1,4 +1,4 @@
-//! TOTALS: a stripe for each undo slot (SPEC S-7.5, S-13.4), and what they are known to be (S-17.6).
+//! TOTALS: a stripe for each undo slot (SPEC S-7.5, S-13.4, S-15.23), and what they are known to be (S-17.6).
 //!
 //! Invariants:
 //! O-1 A stripe is changed in its metablock by the transaction that has its slot, and here when that one commits, under the

@@ -376,7 +376,7 @@ impl<'s> Txn<'s> {
     }
 
     /// Ends the open part: the audit equations must balance (SPEC section 17), and there must be room for
-    /// redo and staged pages (S-14.4, S-14.7), so that nothing can fail from the state word on.
+    /// redo and staged pages (S-14.13, S-14.7), so that nothing can fail from the state word on.
     pub fn seal(mut self) -> Result<Sealed<'s>, Stop> {
         self.catch_up()?;
         let redo = match self.is_empty() {
@@ -423,7 +423,7 @@ impl<'s> Txn<'s> {
 }
 
 impl Txn<'_> {
-    /// Some records did not read back, all others are taken back: brings back the frames that they were about (S-13.10).
+    /// Some records did not read back, all others are taken back: brings back the frames that they were about (S-13.13).
     #[cold]
     fn bring_back(&self, lost: &[Lost]) {
         // Whoever asks for a witness now is told of none of these changes.

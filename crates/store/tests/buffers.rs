@@ -1,5 +1,5 @@
 //! A stray write into a buffer that is on its way to the device, at each write of a sync and of a checkpoint: it is seen when
-//! the write has completed, nothing counts as durable, and the pool is as it was at the sync before (X-4.4, S-13.9, C-3).
+//! the write has completed, nothing counts as durable, and the pool is as it was at the sync before (X-4.4, S-13.15, C-3).
 
 use keepfs_format::Kind;
 use keepfs_media::{Class, Counters, Device, DeviceError, PageNo};

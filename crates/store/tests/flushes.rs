@@ -207,7 +207,7 @@ fn groups_are_bounded() {
     store.close().expect("close");
 }
 
-/// S-14.4: while a flush is on its way transactions go on beyond an eighth of the ring; somebody else makes the redo durable.
+/// S-14.13: while a flush is on its way transactions go on beyond an eighth of the ring; somebody else makes the redo durable.
 #[test]
 fn nobody_waits_while_redo_is_made_durable() {
     const EIGHTH: usize = 1 << 20;

@@ -124,7 +124,7 @@ fn changed_redo_is_told_and_a_checkpoint_takes_its_place() {
     }
 }
 
-/// S-14.4: redo is bounded; a quarter of the ring makes everything durable.
+/// S-14.13: redo is bounded; a quarter of the ring makes everything durable.
 #[test]
 fn redo_is_bounded() {
     let device = pool();

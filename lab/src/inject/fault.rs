@@ -8,7 +8,7 @@ use keepfs_format::PAGE;
 use std::io;
 
 /// Bytes of a frame's control words, and where the identity stands in them; behind those of all frames lie the line sums, so
-/// many bytes a frame (S-13.1, S-15.20).
+/// many bytes a frame (S-13.12, S-15.20).
 const CONTROL: u64 = 64;
 const IDENTITY: u64 = 16;
 const LINE_SUMS: u64 = 128;

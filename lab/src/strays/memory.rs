@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 pub const PAGE: usize = 4096;
 /// Bytes of a frame's control words (S-13.1).
 const WORDS: usize = 64;
-/// Bytes of a frame's line sums, which lie behind the control words of all frames (S-15.20).
+/// Bytes of a frame's line sums, which lie behind the control words of all frames (S-13.12).
 const LINE_SUMS: u64 = 128;
 /// Where in the control words stands whose frame it is; 0: nobody's.
 const IDENTITY: u64 = 16;

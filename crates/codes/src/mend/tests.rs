@@ -148,7 +148,7 @@ fn bad_sums_are_told() {
     });
 }
 
-/// S-15.21: nothing but "uncorrectable" is said of bytes that the second sum does not confirm, though all lines have their
+/// S-15.28: nothing but "uncorrectable" is said of bytes that the second sum does not confirm, though all lines have their
 /// sums, or a pattern gives them.
 #[test]
 fn the_second_sum_is_asked() {

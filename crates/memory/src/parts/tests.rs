@@ -31,7 +31,7 @@ fn bytes_come_out_as_they_went_in_at_any_place() {
     }
 }
 
-/// S-14.10: the first word stands before the second, at any multiple of 8.
+/// S-14.15: the first word stands before the second, at any multiple of 8.
 #[test]
 fn a_pair_of_words_stands_where_it_was_stored() {
     let memory: [AtomicU64; 4] = [const { AtomicU64::new(u64::MAX) }; 4];

@@ -168,7 +168,7 @@ impl Region {
         self.write(offset, bytes.len(), |at| store_at(at, bytes));
     }
 
-    /// Stores two words at `offset`, a multiple of 16, through the window, at once where the processor can (S-14.10).
+    /// Stores two words at `offset`, a multiple of 16, through the window, at once where the processor can (S-14.15).
     #[inline]
     pub fn store_pair(&self, offset: usize, pair: [u64; 2]) {
         self.check_word(offset, 16);

@@ -114,7 +114,7 @@ impl<'s> Plan<'s> {
     }
 
     /// A metablock whose frame is damaged, and of which nobody else tells all: it lives, and its content is lost (S-4.8,
-    /// S-15.17). Where it has no home it gets one: what to write there.
+    /// S-15.25). Where it has no home it gets one: what to write there.
     pub fn given_up(&mut self, id: MetaId, kind: u8) -> Result<Option<(MapEntry, arena::Copy)>, Error> {
         let before = match self.entries.get(id.0)? {
             None => self.store.locate(id)?,
@@ -388,7 +388,7 @@ fn lost_entry(entry: MapEntry) -> MapEntry {
     }
 }
 
-/// A buffer that was written is still what it was made as (S-13.9).
+/// A buffer that was written is still what it was made as (S-13.15).
 fn unchanged(bytes: &[u8; PAGE], crc: u64) -> Result<(), Error> {
     match crc64::full(bytes) == crc {
         true => Ok(()),

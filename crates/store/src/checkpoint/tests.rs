@@ -33,7 +33,7 @@ fn events(store: &Store) -> Vec<String> {
     store.history().events(0).into_iter().map(|event| event.text).collect()
 }
 
-/// Each word of the superblock in force, before a checkpoint takes it over. S-13.9
+/// Each word of the superblock in force, before a checkpoint takes it over. S-13.9, S-13.15
 #[test]
 fn a_superblock_in_force_that_was_changed_is_read_from_the_device() {
     let (store, r) = world();
@@ -146,7 +146,7 @@ fn a_list_of_the_checkpoint_that_was_changed_or_lost_ends_writing() {
         let done = store.checkpoint();
         assert!(matches!(done, Err(Error::Heap { .. })), "{what}: {done:?}");
         assert!(store.fault().is_some() && events(&store).len() == 1, "{what}");
-        // One that waited for its turn meanwhile: S-15.17.
+        // One that waited for its turn meanwhile: S-15.27.
         assert!(store.checkpoint_as(Wish::default()).is_err(), "{what}");
         assert_eq!(pool::choose(&*store.device).expect("a superblock"), before, "{what}");
     }

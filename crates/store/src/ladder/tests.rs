@@ -406,7 +406,7 @@ impl World {
     }
 }
 
-/// S-15.17, S-4.8: redo that is damaged takes the witness away; the metablock is fenced, and lost with the change that only redo
+/// S-15.25, S-4.8: redo that is damaged takes the witness away; the metablock is fenced, and lost with the change that only redo
 /// had, the others go on, and the pool recovers from a crash at any time after.
 #[test]
 fn a_fenced_metablock_loses_what_only_damaged_redo_had() {
@@ -460,7 +460,7 @@ impl World {
     }
 }
 
-/// M-23, S-15.18: a change that was solved for is told with its place and undone, in every kind of metablock.
+/// M-23, S-15.18, S-15.23, S-15.28: a change that was solved for is told with its place and undone, in every kind of metablock.
 #[test]
 fn hidden_changes_are_repaired_in_every_state() {
     for code in [Protection::Crc, Protection::Pcrc] {
@@ -517,7 +517,7 @@ fn a_hidden_change_that_nobody_can_mend_is_fenced() {
 }
 
 /// What is wrong with inodes is told of these inodes, by their slots; with all that live if the metablock is fenced, and then up to
-/// which transaction it is whole. S-18.6, S-15.17
+/// which transaction it is whole. S-18.6, S-15.26
 #[test]
 fn damaged_inodes_are_named_one_by_one() {
     let world = world(Protection::Crc, Rungs::ALL);

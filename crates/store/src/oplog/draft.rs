@@ -1,7 +1,7 @@
 //! What a transaction will append to the operation log, collected while it is open (S-12.3, S-12.4).
 //!
 //! The memory is kept per thread from one transaction to the next, so that nothing is allocated as a rule. What is collected
-//! has a sum from when it is added (S-13.9).
+//! has a sum from when it is added (S-13.16).
 
 use keepfs_codes::crc64;
 use keepfs_format::inode::SIZE;

@@ -141,7 +141,7 @@ fn scribbles_are_seen() {
     assert_eq!(seqs(&oplog, Half::Live), [1, 2]);
 }
 
-/// S-13.9, S-12.6: a transaction whose operations or states were changed before they were appended is left out, with all
+/// S-13.16, S-12.6: a transaction whose operations or states were changed before they were appended is left out, with all
 /// before it; what follows starts from states of its own.
 #[test]
 fn what_was_changed_is_left_out() {

@@ -138,7 +138,7 @@ fn a_stray_counter_is_not_counted_from() {
     assert!(store.fault().is_none());
 }
 
-/// Asked for as what it is not, a right frame is told as that; nobody mends or fences it. S-15.20
+/// Asked for as what it is not, a right frame is told as that; nobody mends or fences it. S-15.30
 #[test]
 fn a_pointer_that_lies_fences_nobody() {
     let (store, node, right) = world(Protection::Pcrc);
@@ -215,7 +215,7 @@ fn a_pointer_to_anothers_node_fences_nobody() {
 }
 
 /// A stray write into what the control words say of whose frame it is: each line is read and changed all the same, since it is
-/// held against whom the asker asks for; nothing of it is mended but the words (S-15.14, decision 0780).
+/// held against whom the asker asks for; nothing of it is mended but the words (S-15.22, decision 0780).
 #[test]
 fn no_line_fails_over_the_words_that_say_whose_it_is() {
     for code in [Protection::Crc, Protection::Pcrc] {

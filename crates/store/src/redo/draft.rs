@@ -45,7 +45,7 @@ impl Draft {
         self.count += 1;
     }
 
-    /// What was added so far has this CRC-64; it is the beginning of the entry's (S-13.9). Whether it has.
+    /// What was added so far has this CRC-64; it is the beginning of the entry's (S-13.16). Whether it has.
     pub fn begins_with(&mut self, sum: u64) -> bool {
         self.summed = (self.bytes.len(), sum);
         crc64::full(&self.bytes[HEAD..]) == sum

@@ -157,7 +157,7 @@ pub struct Rebuilt {
 /// Most entries that the ring holds.
 pub const ENTRIES_MAX: u64 = (RING / HEAD) as u64;
 
-/// The ring as a killed server left it (S-14.8). `committed` tells the number of the transaction that an undo slot committed in
+/// The ring as a killed server left it (S-14.8, S-14.14). `committed` tells the number of the transaction that an undo slot committed in
 /// a generation.
 pub fn rebuild(segment: Arc<Segment>, committed: impl Fn(u16, u32) -> Option<u64>) -> Rebuilt {
     let (given_up, followed) = (segment.word(Word::Last), segment.word(Word::Followed));

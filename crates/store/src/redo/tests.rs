@@ -157,7 +157,7 @@ fn an_update_is_encoded_from_its_place() {
     assert_eq!(one, other);
 }
 
-/// S-14.4: without room a transaction does not commit; what is durable makes room, what is in no group does not.
+/// S-14.13: without room a transaction does not commit; what is durable makes room, what is in no group does not.
 #[test]
 fn a_full_ring_refuses() {
     let mut world = World::new();

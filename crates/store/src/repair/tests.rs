@@ -381,7 +381,7 @@ fn a_scribble_between_put_and_commit_never_gets_into_redo() {
 }
 
 /// What is put may stand there already, by a stray write: it is recorded all the same, so that the repair of that stray
-/// write does not take it away. S-15.16
+/// write does not take it away. S-15.24
 #[test]
 fn a_put_of_what_a_scribble_left_is_not_lost() {
     for code in CODES {

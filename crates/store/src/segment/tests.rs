@@ -110,7 +110,7 @@ fn a_kill_anywhere_in_a_transaction_is_seen_whole_or_not_at_all() {
         });
         drop(store);
         let (store, resumed) = resume(&device, remains);
-        // A kill within the store of a place leaves that one not right (S-14.10).
+        // A kill within the store of a place leaves that one not right (S-14.15).
         let is_torn = |finding: &crate::Evidence| matches!(finding, crate::Evidence::Twice("staging", _, true));
         assert!(
             resumed.findings.iter().all(is_torn),
@@ -384,7 +384,7 @@ fn an_older_word_over_one_place_costs_nothing() {
     }
 }
 
-/// S-14.8: damage at both places is told, with the number of transactions that it costs.
+/// S-14.14: damage at both places is told, with the number of transactions that it costs.
 #[test]
 fn what_is_damaged_at_both_places_is_told_and_counted() {
     for byte in [0, 0xFF] {
@@ -399,7 +399,7 @@ fn what_is_damaged_at_both_places_is_told_and_counted() {
     }
 }
 
-/// S-14.8: a ring in which less is found than should be there is not believed to be right.
+/// S-14.14: a ring in which less is found than should be there is not believed to be right.
 #[test]
 fn a_ring_that_lacks_its_end_is_told() {
     for followed in [false, true] {

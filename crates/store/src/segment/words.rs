@@ -1,4 +1,4 @@
-//! The words of page 0: each twice, with its CRC (S-14.1, S-14.10).
+//! The words of page 0: each twice, with its CRC (S-14.1, S-14.10, S-14.16).
 
 use super::Segment;
 use crate::twice::{APART, Found};

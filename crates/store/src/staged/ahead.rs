@@ -27,7 +27,7 @@ impl Coming {
     }
 
     /// Makes what can be made before the commit, once the transaction changes nothing any more. The caller holds what protects
-    /// its pages from others, and not the table. Errors, with its address: a base is not what was read (S-13.9).
+    /// its pages from others, and not the table. Errors, with its address: a base is not what was read (S-13.17).
     pub fn make(&mut self, segment: &Segment, records: &[Record], bases: &Bases) -> Result<(), usize> {
         match self.ahead.as_mut().zip(only_one(records)) {
             Some((ahead, record)) => ahead.make(segment, record, bases),

@@ -1,4 +1,4 @@
-//! Mending staged pages that are not what was staged (S-14.11).
+//! Mending staged pages that are not what was staged (S-14.11, S-14.12).
 //!
 //! Invariants:
 //! M-1 What is stored is proved: it has the CRC that the slot's head tells, or is what the slot has where the head is not right.

@@ -29,7 +29,7 @@ fn overlapping_flushes_cover_each_byte_once() {
     }
 }
 
-/// A thread that waited to lead while another one failed with what it had cut. S-15.17
+/// A thread that waited to lead while another one failed with what it had cut. S-15.27
 #[test]
 fn no_group_is_cut_behind_a_failure() {
     let (store, _) = world();

@@ -47,7 +47,7 @@ impl<'s> Txn<'s> {
     }
 
     /// Puts staged pages where they will be, as far as that can be done before the commit. Errors: `Records` if something else
-    /// changed what was read of the page under one (S-13.9).
+    /// changed what was read of the page under one (S-13.17).
     pub(super) fn make_ahead(&mut self) -> Result<(), Error> {
         let mut made = self.coming.make(&self.store.segment, &self.records, &self.bases);
         if let Some(key) = self.coming.unread() {
@@ -63,7 +63,7 @@ impl<'s> Txn<'s> {
         self.tell_stray(address, Done::RolledBack, "which bytes a transaction logs")
     }
 
-    /// The operations are not what was added (S-13.9).
+    /// The operations are not what was added (S-13.16).
     #[cold]
     pub(super) fn tell_stray_operations(&self, done: Done) -> Error {
         let operations = self.draft.as_ref().map_or(&[][..], Draft::operations);
@@ -76,7 +76,7 @@ impl<'s> Txn<'s> {
         Error::Records
     }
 
-    /// The records are not what was added (S-13.9).
+    /// The records are not what was added (S-13.16).
     #[cold]
     pub(super) fn tell_stray_records(&self, done: Done) -> Error {
         self.tell_stray(self.records.as_ptr().addr(), done, "the records of a transaction")

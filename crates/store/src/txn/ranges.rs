@@ -1,5 +1,5 @@
 //! The ranges of a metablock that a transaction stores: they decide which bytes of which metablock are logged, so they have a
-//! sum, which is compared when the redo is encoded (S-13.9).
+//! sum, which is compared when the redo is encoded (S-13.16).
 
 use keepfs_format::MetaId;
 use smallvec::SmallVec;

@@ -1,5 +1,5 @@
 //! The records of an open transaction (S-8.5): they are the truth of bitmaps, reference counts and staged pages at replay, so
-//! each is summed, as it will be encoded, when it is made, and they are compared with the sum when they are used (S-13.9).
+//! each is summed, as it will be encoded, when it is made, and they are compared with the sum when they are used (S-13.16).
 
 use keepfs_codes::crc64;
 use keepfs_format::plog::Record;

@@ -63,7 +63,7 @@ impl Held<'_> {
     }
 
     /// What bytes, parity and sums say together, if the frame belongs to `binding` (S-15.21): what the keyed sum does not
-    /// confirm is not for the code to decide (S-15.18). Changes nothing.
+    /// confirm is not for the code to decide (S-15.28). Changes nothing.
     pub fn locate(&self, binding: Binding) -> Verdict {
         let mut parity = [0; PARITY_MAX];
         let parity = &mut parity[..self.arena.code.parity_len()];

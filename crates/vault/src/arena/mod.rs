@@ -1,4 +1,4 @@
-//! The arena: 4 KiB frames under guard, each with control words (S-13.1), sums of its lines (S-15.20) and parity (S-15.1) in
+//! The arena: 4 KiB frames under guard, each with control words (S-13.1), sums of its lines (S-13.12, S-15.20) and parity (S-15.1) in
 //! regions of their own.
 //!
 //! Invariants:
@@ -40,7 +40,7 @@ pub type FrameNo = u32;
 /// A private copy of a frame.
 pub type Copy = Box<[u8; PAGE]>;
 
-/// How often a verifier tries before it sets the gate (S-15.19).
+/// How often a verifier tries before it sets the gate (S-15.29).
 const TRIES: u32 = 8;
 /// Bytes of a frame that are asked for ahead: what the processor itself begins to read ahead comes behind them.
 const AHEAD: usize = 768;

@@ -1,6 +1,6 @@
 //! Waiting for a frame's word, which its writers leave within microseconds (S-13.1).
 //!
-//! A stray write may leave a word that says for ever that somebody writes or verifies. No sum is over the words (S-13.1), and
+//! A stray write may leave a word that says for ever that somebody writes or verifies. No sum is over the words (S-13.1, S-15.22), and
 //! nobody can tell then who really does: whoever waits too long ends the process. Its keeper starts the next server, whose
 //! memory comes from the device and the log (SPEC section 16); without a keeper the mount ends instead of hanging.
 

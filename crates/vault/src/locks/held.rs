@@ -1,4 +1,4 @@
-//! What a thread holds when it waits for a frame or mends one: nothing that whoever mends a frame waits for (S-15.19,
+//! What a thread holds when it waits for a frame or mends one: nothing that whoever mends a frame waits for (S-15.29,
 //! decision 0710).
 //!
 //! In builds with assertions each thread counts what it holds, and a look at a frame that holds something stops there, whether

@@ -1,4 +1,4 @@
-//! What is proved about one frame that open transactions had changed, line by line (S-13.6): a stray write in one line
+//! What is proved about one frame that open transactions had changed, line by line (S-13.6, S-13.14): a stray write in one line
 //! spoils no proof of another.
 
 use super::{Finding, Open};

@@ -352,7 +352,7 @@ fn expected_open(cut: u64) -> usize {
     if cut < 4 { 1 } else { 2 }
 }
 
-/// A stray write of 8 bytes inside the range of an open put: undone, and told, whatever the kill left. S-13.6
+/// A stray write of 8 bytes inside the range of an open put: undone, and told, whatever the kill left. S-13.14
 #[test]
 fn a_scribble_inside_is_undone_and_told() {
     for code in CODES {

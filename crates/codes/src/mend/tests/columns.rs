@@ -1,4 +1,4 @@
-//! evenodd64 and evenodd256: columns of blocks (S-15.21).
+//! evenodd64 and evenodd256: columns of blocks (S-15.31).
 
 use super::*;
 use crate::evenodd::block::{COLUMN, PARITY};

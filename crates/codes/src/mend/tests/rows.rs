@@ -1,4 +1,4 @@
-//! pcrc and pq: bursts, strays apart, whole rows (S-15.21).
+//! pcrc and pq: bursts, strays apart, whole rows (S-15.31).
 
 use super::*;
 

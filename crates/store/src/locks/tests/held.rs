@@ -1,4 +1,4 @@
-//! What a thread may not hold while it looks at a frame (S-15.19).
+//! What a thread may not hold while it looks at a frame (S-15.29).
 
 use crate::{Equations, Error, FormatOptions, Guard, Meaning, Ref, Source, Store, StoreOptions};
 use keepfs_format::{Kind, Space};

@@ -64,7 +64,7 @@ fn one_stray_write_anywhere_changes_nothing() {
     assert!(one > all / 3, "{one} of {all} were told");
 }
 
-/// S-14.10: a kill between the stores of a word, and a stray write at either place: the word is as before or behind its store.
+/// S-14.16: a kill between the stores of a word, and a stray write at either place: the word is as before or behind its store.
 #[test]
 fn a_kill_between_the_places_and_a_stray_write() {
     for word in Word::ALL {

@@ -1,4 +1,4 @@
-//! What a checkpoint carries is mended as it was at its moment (S-14.11, S-10.3).
+//! What a checkpoint carries is mended as it was at its moment (S-14.12, S-10.3).
 
 use super::*;
 use crate::{FormatOptions, StoreOptions};

@@ -218,7 +218,7 @@ fn a_record_that_does_not_read_back_is_never_used() {
     assert_eq!(recovered[2][at] & mask, mask);
 }
 
-/// S-13.10: a record is changed before any store of the rollback: all is taken back, each record being read when it is used.
+/// S-13.10, S-13.13: a record is changed before any store of the rollback: all is taken back, each record being read when it is used.
 #[test]
 fn a_record_changed_during_the_rollback_is_never_used() {
     let world = World::new(Protection::Pcrc);
@@ -249,7 +249,7 @@ fn a_record_changed_during_the_rollback_is_never_used() {
     }
 }
 
-/// S-13.10: where no sum tells, ranges come from the only content that the witness tells; a bit of a bitmap, of which nothing
+/// S-13.13: where no sum tells, ranges come from the only content that the witness tells; a bit of a bitmap, of which nothing
 /// tells, ends writing.
 #[test]
 fn without_a_sum_what_nothing_proves_ends_writing() {

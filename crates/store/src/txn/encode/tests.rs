@@ -1,5 +1,5 @@
 //! What a transaction keeps in the heap until its commit is changed by something else: it is seen before anything of it
-//! reaches the log, and told (S-13.9).
+//! reaches the log, and told (S-13.16).
 
 use super::*;
 use crate::{FormatOptions, Half, Meaning, Ref, Source, Store, StoreOptions};
@@ -59,7 +59,7 @@ fn is_taken_back(store: &Store, txn: Txn<'_>, told: &str) {
     );
 }
 
-/// Which bytes of which metablock are logged. S-13.9
+/// Which bytes of which metablock are logged. S-13.16
 #[test]
 fn ranges_that_were_changed_never_reach_the_log() {
     let (device, store, node) = world();
@@ -126,7 +126,7 @@ fn operations_that_were_changed_are_never_logged() {
 }
 
 /// What was read of the page under one that is staged: a transaction that stages one page is taken back, of one that stages
-/// more that page is lost, until it is read again from the device, as the log has what was written. S-13.9
+/// more that page is lost, until it is read again from the device, as the log has what was written. S-13.17
 #[test]
 fn a_base_that_was_changed_is_never_staged() {
     let (device, store, _) = world();

@@ -50,7 +50,7 @@ fn runs(bytes: &[bool]) -> Vec<(u16, u16)> {
     runs
 }
 
-/// Any change of them, one behind which they are merged, and one of the metablock's name, leaves their sum wrong. S-13.9
+/// Any change of them, one behind which they are merged, and one of the metablock's name, leaves their sum wrong. S-13.16
 #[test]
 fn changed_ranges_are_seen() {
     let ranges = || {

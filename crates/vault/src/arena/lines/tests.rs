@@ -92,7 +92,7 @@ fn a_scribbled_byte_is_never_handed_out() {
     }
 }
 
-/// S-15.20: a line is right for its own metablock only.
+/// S-15.30: a line is right for its own metablock only.
 #[test]
 fn a_line_says_whose_it_is() {
     let arena = arena(Protection::Pcrc, Guard::Off);
@@ -222,7 +222,7 @@ fn a_stopped_writer_delays_its_own_line_alone() {
     assert_eq!(got, Ok(right));
 }
 
-/// The look before, that tells damage where bytes and sum disagree once: a writer is taken for damage (S-15.19).
+/// The look before, that tells damage where bytes and sum disagree once: a writer is taken for damage (S-15.29).
 #[test]
 fn damage_at_once_is_noticed() {
     let (got, _) = beside_a_stopped_writer(Some(Use::DamageAtOnce));
