@@ -38,6 +38,13 @@ impl Volume {
         history.heal(&healed);
     }
 
+    /// Whether the list of damages tells of changes that were answered and are lost: nothing heals that (S-18.6).
+    pub(crate) fn has_loss_to_note(&self) -> bool {
+        let list = self.store.history().damage();
+        list.iter()
+            .any(|entry| (entry.id, entry.inode) == (0, 0) && is_lost(entry))
+    }
+
     fn is_whole_again(&self, entry: &Lasting) -> bool {
         match (entry.id, entry.inode) {
             (0, 0) => false,

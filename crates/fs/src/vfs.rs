@@ -99,6 +99,10 @@ impl Vfs for Volume {
         self.lookups.losses()
     }
 
+    fn must_note_loss(&self) -> bool {
+        self.lookups.has_lost() && self.has_loss_to_note()
+    }
+
     fn readdir_part(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
         Ok(self.do_readdir(ino.0, cookie, Much::Some, sink)?)
     }

@@ -57,6 +57,7 @@ errnos! {
     EOVERFLOW = 75, "value too large";
     EOPNOTSUPP = 95, "not supported";
     ESTALE = 116, "stale file handle (the inode is gone)";
+    EUCLEAN = 117, "changes that were answered are lost (`keepfs damage list` says what is known, `keepfs damage clear` takes note of it)";
 }
 
 impl fmt::Display for Errno {

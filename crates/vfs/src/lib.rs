@@ -101,6 +101,11 @@ pub trait Vfs: Send + Sync {
         0
     }
 
+    /// Whether changes that were answered have been lost since this was mounted, and nobody has taken note of it (S-16.14).
+    fn must_note_loss(&self) -> bool {
+        false
+    }
+
     /// Makes everything done to `ino` (and, by the prefix promise C-1, everything before) durable.
     fn fsync(&self, ino: Ino, data_only: bool) -> Result<()>;
 

@@ -73,6 +73,14 @@ impl Dispatcher {
         }
     }
 
+    /// Errors: `EUCLEAN` if answered changes are lost and nobody has taken note of it: who asks may have made them (S-16.14).
+    pub(super) fn unless_lost(&self) -> Handled {
+        match self.vfs.must_note_loss() {
+            false => Ok(()),
+            true => Err(Errno::EUCLEAN),
+        }
+    }
+
     pub(super) fn read(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
         let args: ReadIn = request.args()?;
         reply.fill(args.size as usize, |buf| self.vfs.read(request.ino(), args.offset, buf))

@@ -227,7 +227,7 @@ impl Dispatcher {
             Opcode::Listxattr => self.listxattr(request, reply),
             Opcode::Removexattr => self.removexattr(request),
             Opcode::Ioctl => self.ioctl(request, reply),
-            Opcode::Syncfs => self.vfs.syncfs(),
+            Opcode::Syncfs => self.vfs.syncfs().and_then(|()| self.unless_lost()),
             Opcode::Destroy => self.vfs.unmount(),
             // Open files carry no state here. Who closes one was told by the kernel what is owed.
             Opcode::Release => {

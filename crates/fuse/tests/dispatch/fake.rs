@@ -161,6 +161,10 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Vfs for Fake {
+    fn must_note_loss(&self) -> bool {
+        self.losses.load(Ordering::Relaxed) > 0
+    }
+
     fn losses(&self) -> u32 {
         self.losses.load(Ordering::Relaxed)
     }

@@ -436,9 +436,13 @@ fn who_had_a_file_open_before_a_loss_is_told() {
         long(&reply, reply.len() - 16)
     };
     let mut handles = vec![[open(&mut bench, Open, 5), open(&mut bench, Opendir, 1)]];
+    let sync_all = || Req::new(Syncfs, 1).words(&[0, 0]).bytes();
+    bench.good(sync_all());
     for losses in 1..3 {
         bench.fake.losses.store(losses, Ordering::Relaxed);
         handles.push([open(&mut bench, Open, 5), open(&mut bench, Opendir, 1)]);
+        // Nobody knows who made what is lost (S-16.14).
+        assert_eq!(bench.bad(sync_all()), Errno::EUCLEAN);
     }
     for (losses, [file, dir]) in handles.into_iter().enumerate() {
         let write = |write_flags| {

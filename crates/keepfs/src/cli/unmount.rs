@@ -12,6 +12,7 @@ use super::visible::{say, warn_of};
 use super::{Outcome, table};
 use keepfs_fuse::{FuseError, How};
 use keepfs_media::DeviceError;
+use rustix::io::Errno;
 use std::fmt::Display;
 use std::fs::File;
 use std::path::Path;
@@ -127,7 +128,11 @@ fn make_durable(place: &str, opened: Option<File>, record: Option<&Record>) -> R
     };
     // First what the kernel holds, then what the server holds: without an anchor syncfs(2) does not reach it.
     if let Some(opened) = opened {
-        rustix::fs::syncfs(opened).map_err(|error| failed(&error))?;
+        match rustix::fs::syncfs(opened) {
+            // All that there is, is durable: what is not there any more is in the list of damages (S-16.14).
+            Ok(()) | Err(Errno::UCLEAN) => {}
+            Err(error) => return Err(failed(&error)),
+        }
     }
     if let Some(record) = record {
         let answer = control::ask(record, "sync").map_err(|error| failed(&error))?;

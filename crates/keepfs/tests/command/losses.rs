@@ -3,6 +3,8 @@
 use super::bed::{Bed, done, end, fails, keepfs, run};
 use keepfs_format::plog::{self, PageHead};
 use keepfs_format::{FromBytes, PAGE};
+use rustix::fs::syncfs;
+use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -35,6 +37,7 @@ fn is_told_until_noted(bed: &Bed, words: &str) {
     let cleared = done(keepfs(["damage", "clear"]).arg(bed.dir()));
     assert_ne!(cleared.trim(), "0 entries cleared");
     assert_eq!(unhealthy(&bed.dir()).0, 0);
+    syncfs(File::open(bed.dir()).unwrap()).unwrap();
     assert_eq!(bed.line(&bed.dir(), "status"), "nothing to report");
     bed.unmount();
     assert_eq!(unhealthy(&bed.pool()).0, 0);
@@ -80,6 +83,14 @@ fn is_told_to_who_writes(held: &File, path: &Path) {
     assert_eq!(fs::read(path).unwrap(), b"textmore");
 }
 
+/// S-16.14: syncfs(2) fails until somebody takes note, and then does not; an unmount is told of nothing that it could wait for.
+fn is_told_to_who_syncs_all(bed: &Bed) {
+    let root = File::open(bed.dir()).unwrap();
+    for _ in 0..2 {
+        assert_eq!(syncfs(&root), Err(Errno::UCLEAN));
+    }
+}
+
 #[test]
 fn a_stray_write_into_the_redo_before_a_death_is_told_until_it_is_noted() {
     let Some(bed) = Bed::mounted("commit=3600") else { return };
@@ -99,6 +110,7 @@ fn a_stray_write_into_the_redo_before_a_death_is_told_until_it_is_noted() {
     assert!(bed.on("before").exists() && !bed.on("lost").exists());
     is_told_to_who_writes(&held, &bed.on("before"));
     drop(held);
+    is_told_to_who_syncs_all(&bed);
     is_told_until_noted(&bed, "changes that were not synced are lost");
 }
 
