@@ -1,4 +1,4 @@
-//! A log that no superblock leads to: what it has cannot be proved, but it tells which pages of files stood in it alone (S-21.10).
+//! A log that no superblock leads to: what it has cannot be proved, but it tells which pages of files stood in it alone (S-21.23).
 
 use crate::finding::Finding;
 use crate::pool::Pool;

@@ -1,4 +1,4 @@
-//! Files that have a part which is older than the rest (S-21.8).
+//! Files that have a part which is older than the rest (S-21.8, S-21.19).
 
 use crate::inode::pending;
 use crate::pool::{Load, Pool, header};

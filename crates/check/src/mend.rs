@@ -1,4 +1,4 @@
-//! Repair: what a walk can compute is made anew in memory, and laid out as the pages of the next checkpoint (S-21.3).
+//! Repair: what a walk can compute is made anew in memory, and laid out as the pages of the next checkpoint (S-21.3, S-21.16).
 //!
 //! [`plan`] reads and changes nothing. What it gives is pages to be written, in an order that leaves the pool as it was until
 //! the superblock stands, and the sentences that say what will be different. It is given only if a walk over the pool as it

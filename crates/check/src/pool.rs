@@ -69,7 +69,7 @@ impl Holes {
     }
 }
 
-/// Metablocks that were found by their headers where HOMES cannot say which page is the newest (S-21.2).
+/// Metablocks that were found by their headers where HOMES cannot say which page is the newest (S-21.15).
 #[derive(Debug, Default)]
 pub(crate) struct Age {
     /// Nothing says that they are the newest version.

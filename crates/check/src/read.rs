@@ -158,7 +158,7 @@ impl<'i> View<'i> {
         SuperblockView::new(&self.pool.sb)
     }
 
-    /// What was lost with a superblock or the log, of a pool that is salvaged (S-21.10): one sentence each.
+    /// What was lost with a superblock or the log, of a pool that is salvaged (S-21.24): one sentence each.
     pub fn losses(&self) -> &[String] {
         &self.losses
     }

@@ -129,7 +129,7 @@ impl Volume {
     }
 
     /// Gives entries of the list of damages the paths that their inodes have now, and returns the list, each entry with whether it has
-    /// that: what another one has leads to another file or nowhere, or is of an earlier life of the number (S-18.6).
+    /// that: what another one has leads to another file or nowhere, or is of an earlier life of the number (S-18.11).
     pub fn name_damage(&self) -> Vec<(Lasting, bool)> {
         let history = self.store().history();
         let list = history.damage();

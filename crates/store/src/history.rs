@@ -161,7 +161,7 @@ impl History {
     }
 
     /// Whether this is what an event of the last hour told, and all its damage is in the list still: then that is counted there, and it is
-    /// no event (S-18.6). Only of what nothing was done about: what was mended is damaged anew.
+    /// no event (S-18.13). Only of what nothing was done about: what was mended is damaged anew.
     pub(crate) fn is_told(&self, event: &Event, lasting: &[Lasting]) -> bool {
         if event.done != NOTHING || lasting.is_empty() {
             return false;

@@ -220,7 +220,7 @@ pub struct Store {
     log_cut: OnceLock<log::Cut>,
     /// Which page of it was made again then (S-9.11).
     log_mended: OnceLock<log::Mended>,
-    /// Why the state that was opened may not be the newest (S-21.10).
+    /// Why the state that was opened may not be the newest (S-21.22).
     superblocks_lost: OnceLock<String>,
     noted: Mutex<noted::Noted>,
     fences: fence::Fences,

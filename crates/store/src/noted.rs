@@ -1,4 +1,4 @@
-//! What somebody took note of is no news: what failed since tells how the pool is (S-18.6).
+//! What somebody took note of is no news: what failed since tells how the pool is (S-18.12).
 
 use crate::log::Mended;
 use crate::{DeviceErrors, Snapshot, Store};

@@ -346,7 +346,7 @@ impl Store {
         self.device.counters()
     }
 
-    /// A sentence, if both slots of one generation of superblocks held none when the pool was opened (S-21.10).
+    /// A sentence, if both slots of one generation of superblocks held none when the pool was opened (S-21.22).
     pub fn superblocks_lost(&self) -> Option<&str> {
         self.superblocks_lost.get().map(String::as_str)
     }

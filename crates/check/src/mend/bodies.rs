@@ -1,4 +1,4 @@
-//! Files whose block map or attributes have lost a part: what is gone is cut off, and its pages are lost ones (S-7.6), so that
+//! Files whose block map or attributes have lost a part: what is gone is cut off, and its pages are lost ones (S-7.6, S-21.17), so that
 //! nobody reads zeros where data was.
 
 use super::Mender;

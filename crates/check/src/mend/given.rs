@@ -57,7 +57,7 @@ impl Given {
         self.parts.insert((ino, id, 0), PAGE as u64);
     }
 
-    /// What was synced behind a group of the log, `proved` or perhaps (S-18.6).
+    /// What was synced behind a group of the log, `proved` or perhaps (S-18.12).
     pub fn log(&mut self, group: u64, proved: bool) {
         self.log = Some((group, proved.into()));
     }

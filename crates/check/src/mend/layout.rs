@@ -437,7 +437,7 @@ fn superblock(mender: &mut Mender<'_>, roots: [Root; 10], writes: &mut Vec<Write
     let mut sb = *old;
     let next = mender.generation + 1;
     let image = mender.pool().image;
-    // Page 0 is written where it is what tells the others' places; else the slots that hold none, so that the one in force stays beside.
+    // Page 0 is written where it is what tells the others' places; else the slots that hold none, so that the one in force stays (S-21.18).
     let skipped = match tells_slots(image, &old) {
         false => !slots_of(next).contains(&0),
         true => is_other_lost(image, &old) && slots_of(next) == slots_of(old.generation.get()),

@@ -1,4 +1,4 @@
-//! A superblock for a pool of which none is left (S-21.9): what is not known of it is told by what lies where, or may be anything.
+//! A superblock for a pool of which none is left (S-21.9, S-21.21): what is not known of it is told by what lies where, or may be anything.
 
 use crate::image::Image;
 use crate::pool::header;

@@ -1,4 +1,4 @@
-//! What is older than it should be, as far as that is known, is named, and what was removed before does not come back (S-21.8).
+//! What is older than it should be, as far as that is known, is named, and what was removed before does not come back (S-21.19).
 
 use super::Mender;
 use super::names::Model;

@@ -70,7 +70,7 @@ impl View<'_> {
         self.inode(ino).ok()
     }
 
-    /// Whether a newer version of the inode, or of one of its nodes, is known to be lost (S-21.8).
+    /// Whether a newer version of the inode, or of one of its nodes, is known to be lost (S-21.20).
     pub fn is_older(&mut self, ino: u64) -> bool {
         self.aged.contains(&ino) || age::is_old(&self.pool, ino) || self.is_short(ino)
     }

@@ -1,4 +1,4 @@
-//! What map pages say that have no sum themselves: each of their entries has the sum of what it leads to (S-21.2).
+//! What map pages say that have no sum themselves: each of their entries has the sum of what it leads to (S-21.14).
 
 use super::{Found, entry_of, log_pages, ours, read, versions};
 use crate::Page;

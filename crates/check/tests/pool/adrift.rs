@@ -1,4 +1,4 @@
-//! A log without its superblock: what stood in it alone is lost, which is said, and named as far as the log still tells (S-21.10).
+//! A log without its superblock: what stood in it alone is lost, which is said, and named as far as the log still tells (S-21.23).
 
 use crate::builder::{Builder, Built, LOG_PAGES, LOG_START, PAGES};
 use crate::sample;

@@ -1,4 +1,4 @@
-//! A map page that no sum vouches for is believed entry by entry, and never hides what a search by headers would find (S-21.2).
+//! A map page that no sum vouches for is believed entry by entry, and never hides what a search by headers would find (S-21.14).
 
 use crate::builder::{Builder, Built, node};
 use crate::sample;

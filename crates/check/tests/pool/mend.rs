@@ -72,7 +72,8 @@ fn a_sound_pool_is_left_alone() {
     }
 }
 
-/// The new superblock goes to the slots that hold none, and that in force stays beside it, whether the newer one is told of or not.
+/// S-21.18: the new superblock goes to the slots that hold none, and that in force stays beside it, whether the newer one is told
+/// of or not.
 #[test]
 fn a_generation_of_superblocks_may_be_lost() {
     for (is_told, parity) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
@@ -130,6 +131,7 @@ fn two_metablocks_may_be_lost() {
     }
 }
 
+/// S-21.16: what is computed from all that is reached.
 #[test]
 fn what_is_computed_may_all_be_lost() {
     let mut built = sample::pool_with_log().build();
@@ -219,7 +221,7 @@ fn garbage_without_a_sum_costs_itself() {
     assert!(bad.is_empty(), "seeds {bad:?}");
 }
 
-/// S-5.2 to S-5.4: each field of an inode that a pool without sums may have wrong.
+/// S-21.17, S-5.2 to S-5.4: each field of an inode that a pool without sums may have wrong.
 #[test]
 fn a_field_that_is_not_allowed_costs_no_more_than_its_inode() {
     type Edit = fn(&mut keepfs_format::inode::Inode);
@@ -257,7 +259,7 @@ fn a_field_that_is_not_allowed_costs_no_more_than_its_inode() {
     }
 }
 
-/// A file that is too large for the pool to mark what it lost ends where that begins; the rest of the pool is repaired.
+/// S-21.17: a file that is too large for the pool to mark what it lost ends where that begins; the rest of the pool is repaired.
 #[test]
 fn a_file_may_lose_more_than_can_be_marked() {
     for (lost, size, ends) in [

@@ -1,5 +1,5 @@
 //! Where the newest version of a metablock is lost and an older one is found, that is told, nobody reads zeros where data was, and
-//! what was removed does not come back (S-21.8).
+//! what was removed does not come back (S-21.8, S-21.19).
 
 use crate::builder::{Built, edit_inode, fresh_inode, node};
 use crate::sample;
@@ -152,6 +152,7 @@ fn what_was_removed_does_not_come_back() {
     assert!(View::open(&after).unwrap().inode(REMOVED).is_err());
 }
 
+/// S-21.20.
 #[test]
 fn what_may_have_been_removed_is_named() {
     let (after, plan) = repaired(&removed_file(Map::None));

@@ -1,4 +1,4 @@
-//! A pool without its map, or without any superblock, is found by headers (S-21.2).
+//! A pool without its map, or without any superblock, is found by headers (S-21.2, S-21.15).
 
 use crate::builder::{Built, PAGES};
 use crate::sample;

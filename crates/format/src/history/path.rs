@@ -1,4 +1,4 @@
-//! Paths, as they are told (S-18.6).
+//! Paths, as they are told (S-18.11).
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The log says which files damage is of: behind each event of the pool's history, when the tree was searched for them (S-18.9).
+//! The log says which files damage is of: behind each event of the pool's history, when the tree was searched for them (S-18.15).
 //!
 //! Whoever notices damage must not wait for that, and may hold what a search needs.
 

@@ -66,7 +66,7 @@ pub fn line(entry: &Damaged) -> String {
     )
 }
 
-/// Changes that nobody can name the files of (S-18.6).
+/// Changes that nobody can name the files of (S-18.12).
 fn lost_changes(entry: &Damaged) -> Option<String> {
     let is_of_all = entry.lost && entry.inode == 0 && entry.metablock.is_none();
     match (&entry.place[..], entry.length) {

@@ -298,7 +298,7 @@ pub fn is_lost(entry: &Lasting) -> bool {
 }
 
 impl Damaged {
-    /// An entry in words. `is_there`: its path is that of its inode now (S-18.6).
+    /// An entry in words. `is_there`: its path is that of its inode now (S-18.11).
     fn of(entry: Lasting, is_there: bool) -> Damaged {
         let (place, done, lost) = (name(&PLACES, entry.place), name(&DEEDS, entry.done), is_lost(&entry));
         let ((path, path_bytes), (was, was_bytes)) = now_or_once(&entry.path, is_there);
@@ -334,7 +334,7 @@ impl Damaged {
     }
 }
 
-/// Whether an entry is of metadata that is whole by now, after a repair or in another life of the pool (S-18.8).
+/// Whether an entry is of metadata that is whole by now, after a repair or in another life of the pool (S-18.14).
 fn is_healed(view: &mut View<'_>, entry: &Lasting) -> bool {
     // Pages of the map have no space.
     let id = MetaId(entry.id);

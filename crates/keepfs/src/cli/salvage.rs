@@ -1,4 +1,4 @@
-//! `keepfs salvage`: copies out of a pool what can be read, however damaged it is, and says what is missing (S-21.1).
+//! `keepfs salvage`: copies out of a pool what can be read, however damaged it is, and says what is missing (S-21.1, S-21.13).
 
 mod place;
 mod report;

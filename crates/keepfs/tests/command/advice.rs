@@ -51,7 +51,7 @@ fn a_directory_is_told_as_such() {
     }
 }
 
-/// S-18.8: what a repair has mended is not told as damaged by the pool that is not mounted; until then each step is named.
+/// S-18.14: what a repair has mended is not told as damaged by the pool that is not mounted; until then each step is named.
 #[test]
 fn a_repair_ends_what_status_says() {
     if !possible() {

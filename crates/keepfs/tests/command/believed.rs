@@ -1,4 +1,4 @@
-//! Map pages that no sum leads to: written in part they must cost no file, as they cost none where they are gone (S-21.2).
+//! Map pages that no sum leads to: written in part they must cost no file, as they cost none where they are gone (S-21.14).
 
 use super::bed::{Bed, done, keepfs, run};
 use super::damage::PAGE;

@@ -1,4 +1,4 @@
-//! Changes that were acknowledged and are lost are told by `status` and its exit code until somebody takes note of it (S-18.6).
+//! Changes that were acknowledged and are lost are told by `status` and its exit code until somebody takes note of it (S-18.12).
 
 use super::bed::{Bed, done, end, fails, keepfs, run};
 use keepfs_format::plog::{self, PageHead};

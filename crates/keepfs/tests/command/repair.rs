@@ -411,7 +411,7 @@ fn sound_pools_have_lost_no_superblock() {
     assert!(warnings(&bed).is_empty());
 }
 
-/// S-21.10: each mount that changes nothing does, in one sentence and as an event.
+/// S-21.22: each mount that changes nothing does, in one sentence and as an event.
 fn a_mount_warns_of_it(bed: &Bed) {
     for _ in 0..2 {
         let mounted = run(&mut bed.mounting("ro"));
@@ -470,7 +470,7 @@ fn a_generation_of_superblocks_that_is_lost_is_told() {
     }
 }
 
-/// S-21.9: nothing but the superblocks is lost.
+/// S-21.9, S-21.21: nothing but the superblocks is lost.
 #[test]
 fn a_superblock_is_made_where_none_is_left() {
     let Some((bed, was)) = grown() else { return };

@@ -1,4 +1,4 @@
-//! `keepfs salvage`: what comes out of pools that are whole, and of such as no mount would take (S-21.1, S-21.2).
+//! `keepfs salvage`: what comes out of pools that are whole, and of such as no mount would take (S-21.1, S-21.2, S-21.13).
 
 use super::bed::{Bed, done, fails, keepfs, run};
 use super::damage::{PAGE, grown, lost, map_of, other, pages_of, planted, ruin, staged, tree};
@@ -145,7 +145,7 @@ fn without_its_map_a_pool_is_found_by_headers() {
     let Some((bed, was)) = grown() else { return };
     ruin(&bed, &map_of(&bed));
     let output = salvage(&bed);
-    // All is there, but who has no HOMES cannot know that of what has an older version, too (S-21.10).
+    // All is there, but who has no HOMES cannot know that of what has an older version, too (S-21.24).
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let answer = answer(&output);
     assert!(answer["findings"].to_string().contains("found by their headers"));
@@ -160,7 +160,7 @@ fn without_any_superblock_a_pool_is_found_by_headers() {
     let pages = fs::metadata(bed.pool()).unwrap().len() / PAGE;
     ruin(&bed, &[0, pages / 4, pages / 2, 3 * pages / 4]);
     let output = salvage(&bed);
-    // All is there, but who has no log cannot know that (S-21.10).
+    // All is there, but who has no log cannot know that (S-21.24).
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(

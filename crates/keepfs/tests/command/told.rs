@@ -195,7 +195,7 @@ fn listed(of: &Path) -> String {
     String::from_utf8(run(keepfs(["damage", "list"]).arg(of)).stdout).unwrap()
 }
 
-/// S-18.6: administrators write anew or remove what is named, so no file is that came to its name later.
+/// S-18.11: administrators write anew or remove what is named, so no file is that came to its name later.
 #[test]
 fn a_path_that_leads_to_another_file_is_not_told() {
     let Some(bed) = Bed::with_a_file() else { return };
@@ -444,7 +444,7 @@ fn a_deep_file_is_named() {
     assert!(is_cut(&check()), "{}", check());
 }
 
-/// S-18.6, S-5.9: what repeats is counted in the list of damages and is no event again, and what cannot be freed is not tried again at
+/// S-18.13, S-5.9: what repeats is counted in the list of damages and is no event again, and what cannot be freed is not tried again at
 /// each deletion.
 #[test]
 fn what_repeats_is_told_once() {
@@ -615,7 +615,7 @@ fn the_journal_has_deaths() {
     }
 }
 
-/// S-18.9: behind an event the journal has the path of its file, which no control character leaves.
+/// S-18.15: behind an event the journal has the path of its file, which no control character leaves.
 #[test]
 fn the_journal_names_the_file() {
     if !super::bed::possible() {

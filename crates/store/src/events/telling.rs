@@ -425,7 +425,7 @@ impl Store {
         });
     }
 
-    /// Both slots beside those of the superblock of this generation, which was taken, hold none (S-21.10).
+    /// Both slots beside those of the superblock of this generation, which was taken, hold none (S-21.22).
     pub(crate) fn tell_superblocks_lost(&self, generation: u64) {
         let said = self.superblocks_lost.get_or_init(|| {
             format!(
@@ -458,7 +458,7 @@ impl Store {
         });
     }
 
-    /// A page of a file that was told of cannot be read back again: no event, but the list of damages counts it (S-18.6).
+    /// A page of a file that was told of cannot be read back again: no event, but the list of damages counts it (S-18.13).
     pub fn met_bad_data_again(&self, ino: u64, index: u64, page: u64) {
         let place = Place::Data { ino, index, page };
         if let Some((inode, id, from, _)) = place.lasting(ino) {

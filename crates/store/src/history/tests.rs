@@ -207,7 +207,7 @@ fn what_a_dead_server_told_last_is_told_by_the_next() {
     assert_eq!((aside::decode(&[1, 2]), aside::decode(&[])), (None, Some(Vec::new())));
 }
 
-/// S-18.6: what nothing was done about is an event once an hour, and only while the list has its damage as it was told.
+/// S-18.13: what nothing was done about is an event once an hour, and only while the list has its damage as it was told.
 #[test]
 fn what_repeats_is_counted() {
     let store = open(&device());

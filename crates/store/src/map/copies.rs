@@ -280,8 +280,8 @@ impl Store {
     }
 
     /// Whether a metablock that was told as damaged is whole again: a copy on the device is as its map entry says, or it does not
-    /// live any more (S-18.8). Nothing is told. `known`: its entry when it was bad last, which is not read again. Errors: the entry under
-    /// which it is bad.
+    /// live any more (S-18.8, S-18.14). Nothing is told. `known`: its entry when it was bad last, which is not read again. Errors: the
+    /// entry under which it is bad.
     pub fn is_whole_at_rest(&self, id: MetaId, known: Option<&MapEntry>) -> Result<bool, MapEntry> {
         if self.fault().is_some() || self.fences.has(id) {
             return Ok(false);

@@ -15,7 +15,7 @@ fn a_path_that_is_too_long_has_its_end_told() {
     assert_eq!(end_of("…/a/bb/c".as_bytes(), 8), "…/bb/c".as_bytes());
 }
 
-/// S-18.6: an entry keeps the bytes of its path.
+/// S-18.11: an entry keeps the bytes of its path.
 #[test]
 fn an_entry_has_its_path_as_bytes() {
     use crate::history::Lasting;

@@ -1,4 +1,4 @@
-//! What a status says of the list of damages (S-18.6).
+//! What a status says of the list of damages (S-18.6, S-18.12).
 
 use super::counted;
 use crate::cli::figures::{DamageFigures, Status};

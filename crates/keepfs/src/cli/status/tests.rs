@@ -352,7 +352,7 @@ fn a_mount_that_refuses_changes_is_not_read_write() {
     }
 }
 
-/// Changes that are lost are told with what took them, and each sentence only where it is true (S-18.6).
+/// Changes that are lost are told with what took them, and each sentence only where it is true (S-18.12).
 #[test]
 fn what_is_said_of_lost_changes_is_true() {
     let entry = |place: u8, verdict: u8, length: u64, done: u8| Lasting {
