@@ -47,7 +47,10 @@ pub fn data_is_there(
             match read.map_err(Error::from) {
                 Ok(()) if crc32c::of(bytes) == *crc => {}
                 Ok(()) => {
-                    tracing::info!(group, page, "the log ends here: its data did not reach the device");
+                    tracing::warn!(
+                        "the log is taken up to group {group}, whose data page {page} is not what was written: it did not reach the \
+                         device before the crash, and no sync that needs it was answered, or it was damaged since"
+                    );
                     return Ok(None);
                 }
                 Err(error) if error.is_device_io() => unreadable.push(*page),
