@@ -15,6 +15,7 @@ mod fences;
 mod finding;
 mod floors;
 mod heads;
+mod lengths;
 mod papers;
 mod signposts;
 mod source;
@@ -51,6 +52,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     fences::check,
     fences::check_unused,
     clauses::check,
+    lengths::check,
     heads::check,
     bans::check,
     papers::check,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tree::{Tree, is_test};
 use super::{Finding, finding::Place};
 
-const SPEC: &str = "docs/SPEC.md";
+pub(super) const SPEC: &str = "docs/SPEC.md";
 const PROTOCOLS: &str = "docs/PROTOCOLS.md";
 const UNPROVED: &str = "docs/unproved.txt";
 
@@ -59,16 +59,23 @@ pub fn document(id: &str) -> &'static str {
 
 /// Adds the clauses of one document.
 fn add_clauses(file: &str, tree: &Tree, clauses: &mut BTreeSet<String>, findings: &mut Vec<Finding>) {
-    for line in tree.text(file).unwrap_or_default().lines() {
-        let paragraph = line.trim_start().trim_start_matches(['-', '*', '>', ' ']);
-        let bold = line.contains("**").then(|| paragraph.split("**").next()).flatten();
-        let defined = bold.filter(|id| ids(id).next() == Some(*id) && document(id) == file);
-        if let Some(id) = defined
-            && !clauses.insert(id.to_owned())
-        {
+    for id in tree
+        .text(file)
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| defined(file, line))
+    {
+        if !clauses.insert(id.to_owned()) {
             findings.push(Finding::ClauseTwice(id.to_owned()));
         }
     }
+}
+
+/// The id of the clause of `file` that begins with this line.
+pub(super) fn defined<'l>(file: &str, line: &'l str) -> Option<&'l str> {
+    let paragraph = line.trim_start().trim_start_matches(['-', '*', '>', ' ']);
+    let bold = line.contains("**").then(|| paragraph.split("**").next()).flatten();
+    bold.filter(|id| ids(id).next() == Some(*id) && document(id) == file)
 }
 
 /// The clauses of `docs/unproved.txt`, in its order.

@@ -53,6 +53,10 @@ pub enum Finding {
     ClauseUnknown { id: String, place: Place },
     /// Two paragraphs of a document have one id.
     ClauseTwice(String),
+    /// A clause has more characters than can be read at one go.
+    ClauseLong { id: String, characters: usize, max: usize },
+    /// A clause listed as long is short by now, or gone.
+    ClauseNotLong(String),
     /// A source file does not begin with `//!`.
     Head(String),
     /// A source file outside the tests is too long.
@@ -113,6 +117,15 @@ impl fmt::Display for Finding {
             Self::ClauseListedUnknown(id) => write!(f, "docs/unproved.txt: no clause {id} in {}", document(id)),
             Self::ClauseUnknown { id, place } => write!(f, "{place}: no clause {id} in {}", document(id)),
             Self::ClauseTwice(id) => write!(f, "{}: clause {id} stands there twice", document(id)),
+            Self::ClauseLong { id, characters, max } => write!(
+                f,
+                "{}: clause {id} has {characters} characters, at most {max}: cut it, or split it (a new number at the end of its section)",
+                document(id)
+            ),
+            Self::ClauseNotLong(id) => write!(
+                f,
+                "tidy/lengths.rs: clause {id} is not long any more, take it off the list"
+            ),
             Self::Head(file) => write!(f, "{file}:1: begins without a `//!` line saying what the file is for"),
             Self::Length { file, lines, max } => write!(f, "{file}: {lines} lines, at most {max}: split it"),
             Self::AllowanceUnused(file) => write!(f, "{file}: needs no allowance any more (tidy/heads.rs)"),
