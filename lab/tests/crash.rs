@@ -49,7 +49,7 @@ fn known_bugs_stay_fixed() {
     );
 }
 
-/// S-9.4, S-10.2, S-11.1, S-20.16: workloads of each kind, few states each.
+/// S-9.4, S-10.2, S-11.1, S-20.16, S-20.24: workloads of each kind, few states each.
 #[test]
 fn workloads_of_each_kind() {
     let workloads = Workloads::deep(3);

@@ -120,7 +120,7 @@ impl Volume {
 
 /// Errors: `EPERM`, `EOPNOTSUPP`, `EISDIR`, `EINVAL`, `EFBIG`.
 fn check(inode: &Inode, change: &SetAttr) -> Step<()> {
-    // A kernel that keeps the times itself sends them without an atime, and gives a ctime with whatever users set (S-20.13).
+    // A kernel that keeps the times itself sends them without an atime, and gives a ctime with whatever users set (S-20.20).
     let (is_by_kernel, sets_atime) = (change.ctime.is_some(), change.atime.is_some());
     let is_now = change.mtime == Some(SetTime::Now) || is_by_kernel && change.mtime.is_some();
     let is_touch = change.atime == Some(SetTime::Now) && is_now;

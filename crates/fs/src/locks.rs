@@ -83,7 +83,7 @@ impl Locks {
     }
 
     /// The exclusive lock of a file goes to who waits for it, if somebody does, and comes back. What was read under it may not be so
-    /// any more (S-20.12). No other lock is held.
+    /// any more (S-20.19). No other lock is held.
     pub fn give_way(lock: &mut RwLockWriteGuard<'_, ()>) {
         RwLockWriteGuard::bump(lock);
     }

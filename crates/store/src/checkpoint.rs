@@ -82,7 +82,7 @@ impl Store {
     pub fn checkpoint(&self) -> Result<(), Error> {
         self.alive()?;
         let mut keeper = self.keeper.lock();
-        // Looked at under the lock: who waited for it may find the pool at rest (S-20.15).
+        // Looked at under the lock: who waited for it may find the pool at rest (S-20.21).
         let done = match self.is_read_only() {
             true => {
                 self.wanted.done();

@@ -33,7 +33,7 @@ impl Store {
         self.checkpoint_as(CLOSED)
     }
 
-    /// As [`Store::settle`], and nothing is written behind it until [`Store::begin_writing`] (S-20.15): changes are refused.
+    /// As [`Store::settle`], and nothing is written behind it until [`Store::begin_writing`] (S-20.21): changes are refused.
     /// Nothing happens if it rests already or was opened read-only. Errors: those of a checkpoint; it is written on then. What ended
     /// writing before, of whichever life: not everything is on the device.
     pub fn rest(&self) -> Result<(), Error> {

@@ -430,7 +430,7 @@ impl Store {
         loop {
             self.ready()?;
             let mut txn = Txn::begin(self);
-            // The last checkpoint has waited for who was inside before (S-20.15).
+            // The last checkpoint has waited for who was inside before (S-20.21).
             self.unless_read_only()?;
             if checkpoints > CHECKPOINTS_FOR_ONE {
                 txn = txn.unbounded();

@@ -11,8 +11,7 @@ const CHARACTERS_MAX: usize = 600;
 
 /// Clauses that are longer, to be cut or split.
 const LONG: &[&str] = &[
-    "S-16.2", "S-16.3", "S-16.5", "S-16.6", "S-16.7", "S-16.8", "S-16.9", "S-16.10", "S-16.11", "S-16.12", "S-20.1",
-    "S-20.6", "S-20.9", "S-20.12", "S-20.13", "S-20.14", "S-20.15", "S-20.16", "S-20.17",
+    "S-16.2", "S-16.3", "S-16.5", "S-16.6", "S-16.7", "S-16.8", "S-16.9", "S-16.10", "S-16.11", "S-16.12",
 ];
 
 /// Findings for clauses that are too long, and for rows of [`LONG`] that are not needed any more.

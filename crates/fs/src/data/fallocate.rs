@@ -19,7 +19,7 @@ use keepfs_vfs::{Errno, FallocMode, FileKind, InodeFlags};
 use parking_lot::RwLockWriteGuard;
 use std::ops::Range;
 
-/// The exclusive lock of the file, which is given away in between (S-20.12).
+/// The exclusive lock of the file, which is given away in between (S-20.19).
 type Lock<'a> = RwLockWriteGuard<'a, ()>;
 
 impl Volume {

@@ -1,5 +1,5 @@
 //! Finishing cuts and holes (S-5.6, S-5.10): a transaction at a time, with the lock of the file given to who waits for it in between
-//! (S-20.12).
+//! (S-20.19).
 //!
 //! Whoever looks meanwhile sees the cut or hole done, from its first transaction on. Whoever changes the file's contents finishes it
 //! first, or old pages would be seen again.

@@ -336,7 +336,7 @@ fn check(inode: &Inode, offset: u64, len: usize, how: WriteHow) -> Step<(u64, us
 }
 
 /// Bytes of the next step. What the kernel sends in one call, 1 MiB from any offset, is one step, so that a crash
-/// shows all of it or nothing (promise C-1, S-20.16).
+/// shows all of it or nothing (promise C-1, S-20.16, S-20.24).
 fn step_len(at: u64, left: usize) -> usize {
     let unaligned = u64::from(!at.is_multiple_of(PAGE_BYTES));
     let most = (PAGES_A_STEP + unaligned) * PAGE_BYTES;

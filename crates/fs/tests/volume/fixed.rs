@@ -4,7 +4,7 @@ use super::*;
 use keepfs_vfs::{Errno, InodeFlags, SetAttr, SetTime, Time};
 
 /// Times are not set, whoever keeps them: a kernel that does gives a change time with all that users set; its own come without
-/// an access time. S-20.13
+/// an access time. S-20.13, S-20.20
 #[test]
 fn times_of_fixed_files_are_not_set() {
     let pool = Pool::new(4096);

@@ -1,4 +1,5 @@
-//! Long work on a file lets others have their turn: what takes many transactions gives the file's lock away between them (S-20.12).
+//! Long work on a file lets others have their turn: what takes many transactions gives the file's lock away between
+//! them (S-20.12, S-20.19).
 
 use super::*;
 use keepfs_vfs::{FallocMode, OpenHow, SetAttr};

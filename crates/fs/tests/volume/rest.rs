@@ -16,7 +16,7 @@ fn bytes(pool: &Pool) -> Vec<u8> {
     bytes
 }
 
-/// S-20.15: what the kernel gives back behind that changes nothing on the device. A volume that takes changes again frees it.
+/// S-20.21: what the kernel gives back behind that changes nothing on the device. A volume that takes changes again frees it.
 #[test]
 fn nothing_is_written_at_rest() {
     let pool = Pool::with(PAGES, true);

@@ -12,7 +12,7 @@ const BLOCK_SIZE: u32 = 4096;
 
 impl Dispatcher {
     /// How long the kernel may believe attributes. Those of a file with set-id bits not at all: it leaves it to us to clear
-    /// them behind a write, and execve(2) would go by the bits that it remembers (S-20.6).
+    /// them behind a write, and execve(2) would go by the bits that it remembers (S-20.18).
     fn attr_timeout(&self, attr: &Attr) -> Duration {
         if has_set_id(attr) {
             Duration::ZERO

@@ -1,4 +1,4 @@
-//! What else a change of a file's contents changes, as the kernel sees it: set-id bits (S-20.6), times (S-20.7), what is
+//! What else a change of a file's contents changes, as the kernel sees it: set-id bits (S-20.6, S-20.18), times (S-20.7), what is
 //! cached (S-20.8).
 
 use super::TRANSPORT;

@@ -92,7 +92,7 @@ impl Live {
         begun
     }
 
-    /// What the table says of this mount now; `None` if it is unmounted (S-20.15).
+    /// What the table says of this mount now; `None` if it is unmounted (S-20.23).
     pub fn seen(&self) -> Option<Mount> {
         let mount = table::of_device(&self.record.device, &self.record.dir);
         // Asked behind the look: the number is another's as soon as this mount is gone.

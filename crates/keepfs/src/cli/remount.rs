@@ -15,7 +15,7 @@ use std::path::Path;
 /// What the table of mounts leaves out of a mount's options.
 const NO_FLAGS: &str = "suid,dev,exec,symfollow,diratime";
 
-/// What the options of a remount are (S-20.17).
+/// What the options of a remount are (S-20.25).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Given {
     /// What changes; the rest stays as the kernel shows it.

@@ -81,7 +81,7 @@ struct Place {
     /// Of the claim by which other machines are kept out, as a number (S-2.12).
     #[serde(default)]
     nonce: Option<u128>,
-    /// Whether the pool is written, or was and is not closed (S-20.15). `None`: as the options say, by a server older than this.
+    /// Whether the pool is written, or was and is not closed (S-20.22). `None`: as the options say, by a server older than this.
     #[serde(default)]
     writing: Option<bool>,
 }
@@ -157,7 +157,7 @@ pub fn leave_own(live: &Live, volume: &Volume) {
     }
 }
 
-/// The server behind this one opens the pool for writing from here on, or not (S-20.15).
+/// The server behind this one opens the pool for writing from here on, or not (S-20.22).
 pub fn tell_writing(live: &Live, volume: &Volume, writing: bool) {
     let Some(kept) = &live.kept else { return };
     let failed = |e: io::Error| Failure::Other(e.to_string());

@@ -116,7 +116,7 @@ fn mount_keepfs_takes_what_mount_gives() {
     }
 }
 
-/// S-20.17: of mount(8) a remount gets all flags that shall hold; what is not among them does not. Access times stay if none is named.
+/// S-20.25: of mount(8) a remount gets all flags that shall hold; what is not among them does not. Access times stay if none is named.
 #[test]
 fn a_remount_of_mount_takes_flags_away() {
     if !possible() {

@@ -362,7 +362,7 @@ fn a_remount_outlives_its_server() {
     bed.check();
 }
 
-/// S-20.15: what a server that was told to write has acknowledged outlives it, whatever the mount was made as.
+/// S-20.22: what a server that was told to write has acknowledged outlives it, whatever the mount was made as.
 #[test]
 fn what_is_not_durable_outlives_servers_of_a_remount() {
     let Some(bed) = Bed::mounted("keeper=on,ro,commit=3600,restarts=100") else {
@@ -386,7 +386,7 @@ fn what_is_not_durable_outlives_servers_of_a_remount() {
     bed.check();
 }
 
-/// S-20.15: a pool that was remounted ro is not written by the server that comes when one dies.
+/// S-20.22: a pool that was remounted ro is not written by the server that comes when one dies.
 #[test]
 fn a_pool_remounted_ro_is_not_written_over_a_death() {
     let Some(bed) = Bed::mounted("keeper=on,commit=3600,scrub=off") else {

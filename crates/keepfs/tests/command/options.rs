@@ -234,7 +234,7 @@ fn mount_with_number(bed: &Bed, wanted: u64) -> (Others, bool) {
     (others, false)
 }
 
-/// S-20.15: the device number of a mount is another's as soon as it is unmounted, and that one is mounted read-write.
+/// S-20.23: the device number of a mount is another's as soon as it is unmounted, and that one is mounted read-write.
 #[test]
 fn a_pool_mounted_ro_is_not_written_at_its_end() {
     let Some(bed) = Bed::mounted("keeper=off,commit=3600") else {

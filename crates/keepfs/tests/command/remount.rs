@@ -41,7 +41,7 @@ fn a_pool_remounted_ro_is_not_written() {
     bed.check();
 }
 
-/// S-20.15: who makes a mount read-only is told that its pool is not closed, though the server saw it in the table before and met the
+/// S-20.21: who makes a mount read-only is told that its pool is not closed, though the server saw it in the table before and met the
 /// error then; each time, and by the server behind it, too.
 #[test]
 fn a_remount_ro_tells_what_is_not_durable() {
@@ -90,7 +90,7 @@ fn a_remount_rw_that_changes_nothing_is_refused() {
     }
 }
 
-/// S-20.17: a place that was made read-only alone stays read-only.
+/// S-20.25: a place that was made read-only alone stays read-only.
 #[test]
 fn a_place_that_is_ro_alone_stays_ro() {
     let Some(bed) = Bed::mounted("") else { return };
