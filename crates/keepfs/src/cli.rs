@@ -4,91 +4,51 @@
 mod out;
 
 mod args;
-mod attach;
 mod borrowed;
 mod check;
-mod clients;
 mod completion;
-mod concerned;
-mod confine;
-mod control;
 mod create;
 mod damage;
-mod deserted;
 mod dump;
-mod environment;
 mod events;
-mod exposed;
 mod failure;
-mod figures;
-mod follow;
 mod get;
 mod grow;
-mod heap;
-mod history;
 mod hooks;
 mod identify;
-mod image;
 mod inject;
-mod keep;
-mod lingering;
 mod links;
-mod logging;
 mod manual;
 mod metrics;
-mod mmp;
 mod mount;
-mod namesake;
-mod namespaces;
-mod offline;
-mod options;
-mod panics;
-mod pause;
-#[cfg(feature = "planted")]
-mod planted;
 mod print;
 mod probe;
 mod progress;
-mod properties;
-mod registry;
 mod remount;
 mod repair;
 mod replace;
-mod rights;
 mod salvage;
 mod scrub;
-mod serve;
-mod servers;
 mod set;
-mod size;
 mod status;
-mod succeed;
-mod table;
-mod task;
+mod tell;
 mod times;
 mod unmount;
-mod unserved;
-mod until;
 mod upgrade;
-mod visible;
 
 use args::{Args, Command};
 use clap::Parser;
-use failure::{Failure, Manners};
+use failure::Manners;
+use keepfs_server::{Outcome, logging};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
-use visible::warn_of;
-
-/// What a command ends with: its exit code, or why it failed.
-type Outcome = Result<u8, Failure>;
+use tell::warn_of;
 
 /// Runs the command that `words` (argv) names.
 pub fn run(words: Vec<OsString>) -> ExitCode {
     let name = words.first().map(Path::new).and_then(Path::file_name);
     let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    // Servers are started as /proc/self/exe, of which ps(1) would say `exe`.
-    let _ = rustix::thread::set_name(c"keepfs");
     let (manners, outcome) = match name.as_str() {
         "mkfs.keepfs" => (Manners::Keepfs, borrowed::mkfs(words)),
         "fsck.keepfs" => (Manners::Fsck, borrowed::fsck(words)),
@@ -98,10 +58,7 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
     out::finish();
     match outcome {
         Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            failure.tell(&name);
-            ExitCode::from(failure.code(manners))
-        }
+        Err(failure) => ExitCode::from(failure::told(&failure, &name, manners)),
     }
 }
 
@@ -110,13 +67,14 @@ fn own(words: Vec<OsString>) -> (Manners, Outcome) {
         Some(command) if command == "check" => Manners::Fsck,
         _ => Manners::Keepfs,
     };
-    match completion::answered(&words) {
-        Ok(false) => {}
-        answered => return (manners, answered.map(|_| 0)),
-    }
-    let outcome = Args::try_parse_from(words)
-        .map_err(Failure::Words)
-        .and_then(|args| dispatch(args.command));
+    let outcome = match completion::answered(&words) {
+        Ok(true) => Ok(0),
+        Ok(false) => match Args::try_parse_from(words) {
+            Ok(args) => dispatch(args.command),
+            Err(words) => Ok(failure::of_words(&words, manners)),
+        },
+        Err(words) => Ok(failure::of_words(&words, manners)),
+    };
     (manners, outcome)
 }
 
@@ -127,18 +85,10 @@ fn begin(code: u8) {
 }
 
 fn dispatch(command: Command) -> Outcome {
-    keepfs_store::mmp::tell_waits_by(match &command {
-        Command::Serve(args) if !args.foreground => serve::waits,
-        _ => |seconds| warn_of!("keepfs: {}", keepfs_store::mmp::wait_in_words(seconds)),
-    });
+    keepfs_store::mmp::tell_waits_by(|seconds| warn_of!("keepfs: {}", keepfs_store::mmp::wait_in_words(seconds)));
     match &command {
-        // A server logs elsewhere, and its starter says everything itself. Neither ends with who reads it.
-        Command::Serve(_)
-        | Command::Keep(_)
-        | Command::Mount(_)
-        | Command::Attach(_)
-        | Command::Detach(_)
-        | Command::Watch(_) => {}
+        // A server logs elsewhere, and its starter says everything itself, whether anybody reads it or not.
+        Command::Mount(_) => {}
         Command::Check(_) => begin(8),
         // Who scrapes it may go away, and so may who is told.
         Command::Metrics(args) if args.listen.is_some() => logging::to_stderr(),
@@ -148,11 +98,6 @@ fn dispatch(command: Command) -> Outcome {
     match command {
         Command::Create(args) => create::run(&args),
         Command::Mount(args) => mount::run(&args),
-        Command::Serve(args) => serve::in_background(&args),
-        Command::Keep(args) => keep::run(&args),
-        Command::Attach(args) => attach::run(&args),
-        Command::Detach(args) => attach::detach(&args),
-        Command::Watch(args) => deserted::run(&args),
         Command::Unmount(args) => unmount::run(&args),
         Command::Upgrade(args) => upgrade::run(&args),
         Command::Status(args) => status::run(&args),

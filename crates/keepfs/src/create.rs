@@ -1,6 +1,5 @@
 //! Making a pool: never over somebody's data unless told so, never on a device in use.
 
-use crate::claim::this_machine;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use keepfs_format::mmp::INTERVAL_S_DEFAULT;
@@ -8,6 +7,7 @@ use keepfs_format::superblock::{PAGES_MIN, SLOTS, slot_page};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::{Class, Device, DeviceError, PAGE, PageNo, mounts, signature};
+use keepfs_server::claim::this_machine;
 use keepfs_store::{ARENA_MIN, LOG_PAGES, PROTECT_DEFAULT, Protection, StoreOptions};
 use keepfs_vfs::Vfs;
 use std::fs::{self, File};

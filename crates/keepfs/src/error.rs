@@ -2,6 +2,7 @@
 
 use keepfs_media::DeviceError;
 use keepfs_media::signature::Signature;
+use keepfs_server::{Failure, OpenError};
 use keepfs_vfs::Errno;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,9 @@ pub enum Error {
         /// Why.
         source: keepfs_fs::Error,
     },
+    /// It could not be mounted or unmounted.
+    #[error(transparent)]
+    Mount(#[from] Failure),
     /// An operation on a file failed.
     #[error("cannot {what} {path}: {errno}")]
     File {
@@ -151,5 +155,25 @@ impl Error {
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.to_owned();
         move |source| Error::Io { what, path, source }
+    }
+}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Error {
+        match error {
+            OpenError::Device(error) => Error::Device(error),
+            OpenError::Pool { pool, source } => Error::Pool { pool, source },
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Device(error) => Failure::Device(error),
+            Error::Pool { pool, source } => OpenError::Pool { pool, source }.into(),
+            Error::Mount(failure) => failure,
+            other => Failure::Other(other.to_string()),
+        }
     }
 }

@@ -1,11 +1,10 @@
 //! A pool that nobody has open gets larger, with its file or device (S-2.15).
 
-use crate::claim::Claim;
 use crate::error::{Error, Result};
-use crate::open::OpenOptions;
 use crate::pool::Pool;
 use keepfs_media::file::FileDevice;
 use keepfs_media::{Device, PAGE};
+use keepfs_server::{Claim, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,7 +46,7 @@ impl Pool {
         // The lock is ours until the end.
         let device = claim.device();
         let growth = planned(path, &device, size)?;
-        claim.open(&options)?.close()?;
+        Pool::of(claim.open(&options)?).close()?;
         let pages = growth.after / PAGE as u64;
         let longer = device.lengthened(pages.max(device.pages())).map_err(Error::from);
         let grown = longer

@@ -25,25 +25,23 @@
 //!
 //! The command line of the same package is described in `docs/man/keepfs.8.md`.
 
-mod claim;
 mod create;
 mod error;
 mod file;
 mod grow;
 mod metadata;
-mod open;
+mod mount;
 mod paths;
 mod pool;
 mod unmounted;
 
-pub use claim::Claim;
 pub use create::CreateOptions;
 pub use error::{Error, Result};
 pub use file::File;
 pub use grow::Growth;
 pub use keepfs_fs::{AccessTimes, ScrubOptions};
+pub use keepfs_server::{Claim, Failure, Mount, OpenError, OpenOptions, serve_if_asked};
 pub use keepfs_store::{Equations, Guard, Protection, Settings};
 pub use keepfs_vfs::{Errno, FileKind, Time};
 pub use metadata::{Entry, Metadata};
-pub use open::OpenOptions;
 pub use pool::Pool;

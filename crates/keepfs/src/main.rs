@@ -5,5 +5,6 @@ mod cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    keepfs::serve_if_asked();
     cli::run(std::env::args_os().collect())
 }

@@ -1,13 +1,12 @@
 //! An open pool: files by path.
 
-use crate::claim::Claim;
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::metadata::{Entry, Metadata};
-use crate::open::OpenOptions;
 use crate::paths::{Held, Last, Walk};
 use keepfs_fs::Volume;
-use keepfs_media::file::{FileDevice, Handed};
+use keepfs_media::file::Handed;
+use keepfs_server::{Claim, OpenOptions, Opened};
 use keepfs_store::{Remains, Settings};
 use keepfs_vfs::{Errno, FileKind, NewInode, RenameFlags, SetAttr, Vfs};
 use std::ffi::OsString;
@@ -19,9 +18,7 @@ use std::sync::Arc;
 ///
 /// Dropped without [`Pool::close`], it is as after a crash: what was synced is there.
 pub struct Pool {
-    volume: Arc<Volume>,
-    path: PathBuf,
-    device: Arc<FileDevice>,
+    opened: Opened,
 }
 
 impl Pool {
@@ -30,11 +27,11 @@ impl Pool {
     /// # Errors
     /// [`Error::Device`] if it is in use or cannot be read, [`Error::Pool`] if it is no pool or damaged.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Pool> {
-        Claim::new(path, options)?.open(options)
+        Ok(Pool::of(Claim::new(path, options)?.open(options)?))
     }
 
-    pub(crate) fn of(volume: Arc<Volume>, path: PathBuf, device: Arc<FileDevice>) -> Pool {
-        Pool { volume, path, device }
+    pub(crate) fn of(opened: Opened) -> Pool {
+        Pool { opened }
     }
 
     /// The memory that another process can take up when this one has died, if the pool was opened with
@@ -43,8 +40,8 @@ impl Pool {
     /// # Errors
     /// [`Error::Pool`] without a free descriptor.
     pub fn remains(&self) -> Result<Remains> {
-        self.volume.remains().map_err(|source| Error::Pool {
-            pool: self.path.clone(),
+        self.volume().remains().map_err(|source| Error::Pool {
+            pool: self.path().to_owned(),
             source,
         })
     }
@@ -54,12 +51,12 @@ impl Pool {
     /// # Errors
     /// [`Error::Device`] without a free descriptor.
     pub fn device(&self) -> Result<Handed> {
-        Ok(self.device.hand()?)
+        Ok(self.opened.device()?)
     }
 
     /// The file system itself, for a mount and for its figures.
     pub fn volume(&self) -> &Arc<Volume> {
-        &self.volume
+        self.opened.volume()
     }
 
     /// Changes what of a pool may change while it lives. When this returns everything is durable; what guards metadata in
@@ -82,8 +79,8 @@ impl Pool {
     /// # Errors
     /// [`Error::Pool`]: no pool can have them, it is read-only, or nothing can be written.
     pub fn set(&self, settings: &Settings) -> Result<bool> {
-        self.volume.store().set(settings).map_err(|source| Error::Pool {
-            pool: self.path.clone(),
+        self.volume().store().set(settings).map_err(|source| Error::Pool {
+            pool: self.path().to_owned(),
             source: source.into(),
         })
     }
@@ -94,20 +91,20 @@ impl Pool {
     /// # Errors
     /// [`Error::Pool`]: it was made without a place for that, it is read-only, or another machine has it.
     pub fn set_mmp(&self, interval_s: Option<u32>) -> Result<bool> {
-        self.volume.store().set_mmp(interval_s).map_err(|source| Error::Pool {
-            pool: self.path.clone(),
+        self.volume().store().set_mmp(interval_s).map_err(|source| Error::Pool {
+            pool: self.path().to_owned(),
             source: source.into(),
         })
     }
 
     /// What another process goes on with as this one's claim of the pool ([`Claim::in_place_of`]).
     pub fn nonce(&self) -> Option<[u8; 16]> {
-        self.volume.store().mmp_nonce()
+        self.opened.nonce()
     }
 
     /// Where the pool is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.opened.path()
     }
 
     /// The whole content of a file.
@@ -230,7 +227,7 @@ impl Pool {
         let path = path.as_ref();
         let mut entries = Vec::new();
         let listed = self.walk().find(path, Last::Follow).and_then(|held| {
-            self.volume.readdir(held.ino(), 0, &mut |entry| {
+            self.volume().readdir(held.ino(), 0, &mut |entry| {
                 if !matches!(entry.name, b"." | b"..") {
                     entries.push(Entry {
                         name: OsString::from_vec(entry.name.to_vec()),
@@ -270,7 +267,7 @@ impl Pool {
         let renamed = self.walk().parent(from).and_then(|(old, old_name)| {
             let (new, new_name) = self.walk().parent(to)?;
             let flags = RenameFlags::default();
-            self.volume.rename(old.ino(), &old_name, new.ino(), &new_name, flags)
+            self.volume().rename(old.ino(), &old_name, new.ino(), &new_name, flags)
         });
         renamed.map_err(Error::file("rename", from))
     }
@@ -284,8 +281,8 @@ impl Pool {
         let removed =
             self.walk()
                 .parent(path)
-                .and_then(|(parent, name)| match self.volume.unlink(parent.ino(), &name) {
-                    Err(Errno::EISDIR) => self.volume.rmdir(parent.ino(), &name),
+                .and_then(|(parent, name)| match self.volume().unlink(parent.ino(), &name) {
+                    Err(Errno::EISDIR) => self.volume().rmdir(parent.ino(), &name),
                     other => other,
                 });
         removed.map_err(Error::file("remove", path))
@@ -318,7 +315,7 @@ impl Pool {
             ..SetAttr::default()
         };
         let held = self.walk().find(path, Last::Follow);
-        let changed = held.and_then(|held| self.volume.setattr(held.ino(), &change));
+        let changed = held.and_then(|held| self.volume().setattr(held.ino(), &change));
         changed.map(drop).map_err(Error::file("change", path))
     }
 
@@ -331,8 +328,8 @@ impl Pool {
         let target = target.as_ref().as_os_str().as_bytes();
         let made = self.walk().parent(path).and_then(|(parent, name)| {
             let new = new_inode(FileKind::Symlink.type_bits() | 0o777);
-            let entry = self.volume.symlink(parent.ino(), &name, target, &new)?;
-            self.volume.forget(entry.attr.ino, 1);
+            let entry = self.volume().symlink(parent.ino(), &name, target, &new)?;
+            self.volume().forget(entry.attr.ino, 1);
             Ok(())
         });
         made.map_err(Error::file("link", path))
@@ -345,7 +342,7 @@ impl Pool {
     pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
         let path = path.as_ref();
         let held = self.walk().find(path, Last::Keep);
-        let target = held.and_then(|held| self.volume.readlink(held.ino()));
+        let target = held.and_then(|held| self.volume().readlink(held.ino()));
         let target = target.map_err(Error::file("read link", path))?;
         Ok(OsString::from_vec(target).into())
     }
@@ -355,7 +352,7 @@ impl Pool {
     /// # Errors
     /// `EIO` if the device failed: nothing written since the last good sync may be relied on.
     pub fn sync(&self) -> Result<()> {
-        self.volume.syncfs().map_err(Error::file("sync", &self.path))
+        self.volume().syncfs().map_err(Error::file("sync", self.path()))
     }
 
     /// Makes everything durable and marks the pool as closed properly.
@@ -363,11 +360,11 @@ impl Pool {
     /// # Errors
     /// As [`Pool::sync`]; the pool is closed in any case.
     pub fn close(self) -> Result<()> {
-        self.volume.unmount().map_err(Error::file("close", &self.path))
+        self.volume().unmount().map_err(Error::file("close", self.path()))
     }
 
     fn walk(&self) -> Walk<'_> {
-        Walk::new(&self.volume)
+        Walk::new(self.volume())
     }
 
     fn look(&self, path: &Path, last: Last) -> Result<Metadata> {
@@ -377,8 +374,8 @@ impl Pool {
 
     fn make(&self, what: &'static str, path: &Path, mode: u32) -> Result<Held> {
         let made = self.walk().parent(path).and_then(|(parent, name)| {
-            let entry = self.volume.mknod(parent.ino(), &name, &new_inode(mode))?;
-            Ok(Held::over(&self.volume, entry))
+            let entry = self.volume().mknod(parent.ino(), &name, &new_inode(mode))?;
+            Ok(Held::over(self.volume(), entry))
         });
         made.map_err(Error::file(what, path))
     }

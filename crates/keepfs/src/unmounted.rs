@@ -1,9 +1,8 @@
 //! What changes of a pool that nobody has open.
 
-use crate::claim::Claim;
 use crate::error::{Error, Result};
-use crate::open::OpenOptions;
 use crate::pool::Pool;
+use keepfs_server::{Claim, OpenOptions};
 use std::path::Path;
 
 impl Pool {
@@ -30,7 +29,7 @@ impl Pool {
         let claim = Claim::new(path, &options)?;
         // The lock is ours until the end.
         let device = claim.device();
-        claim.open(&options)?.close()?;
+        Pool::of(claim.open(&options)?).close()?;
         let id = keepfs_store::renew_id(device).map_err(|source| Error::Pool {
             pool: path.to_owned(),
             source: source.into(),

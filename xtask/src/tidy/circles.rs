@@ -39,7 +39,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "uring",
         ],
     ),
-    ("keepfs", &["claim", "pool"]),
     ("media", &["loops", "mounts"]),
     (
         "store",

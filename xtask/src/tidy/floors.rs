@@ -38,6 +38,18 @@ const FLOORS: &[(&str, &[&str])] = &[
         ],
     ),
     ("keepfs-fuse", &["keepfs-vfs"]),
+    (
+        "keepfs-server",
+        &[
+            "keepfs-format",
+            "keepfs-media",
+            "keepfs-check",
+            "keepfs-store",
+            "keepfs-vfs",
+            "keepfs-fs",
+            "keepfs-fuse",
+        ],
+    ),
     ("keepfs", BELOW_THE_PRODUCT),
     ("keepfs-testkit", &["keepfs-media", "keepfs-vfs"]),
     ("keepfs-lab", BELOW_THE_LAB),
@@ -67,6 +79,7 @@ const BELOW_THE_PRODUCT: &[&str] = &[
     "keepfs-vfs",
     "keepfs-fs",
     "keepfs-fuse",
+    "keepfs-server",
 ];
 
 const BELOW_THE_LAB: &[&str] = &[
@@ -81,6 +94,7 @@ const BELOW_THE_LAB: &[&str] = &[
     "keepfs-vfs",
     "keepfs-fs",
     "keepfs-fuse",
+    "keepfs-server",
     "keepfs",
     "keepfs-testkit",
 ];

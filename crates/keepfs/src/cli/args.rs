@@ -1,12 +1,12 @@
 //! The words of the command line.
 
 use super::completion::values;
-use super::size::Size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as Fields, Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 use keepfs::Protection;
-use std::ffi::OsString;
+use keepfs_server::properties::{PROTECTIONS, protection};
+use keepfs_server::size::Size;
 use std::path::PathBuf;
 
 const CODES: &str = "\
@@ -32,21 +32,6 @@ pub enum Command {
     Create(Create),
     /// Mount a pool; returns when it can be used
     Mount(Mount),
-    /// The server of a mount, started by `mount`
-    #[command(hide = true)]
-    Serve(Serve),
-    /// The keeper of a mount's server, started by `mount`
-    #[command(hide = true)]
-    Keep(Keep),
-    /// Mounts for a server that has not the right to, started by it
-    #[command(hide = true)]
-    Attach(Attach),
-    /// Unmounts for a keeper, started by it
-    #[command(hide = true)]
-    Detach(Detach),
-    /// Ends a server's mount with its namespace, started by it
-    #[command(hide = true)]
-    Watch(Watch),
     /// Unmount; returns when everything is durable
     #[command(alias = "umount")]
     Unmount(Unmount),
@@ -158,7 +143,7 @@ pub struct Create {
     pub preallocate: bool,
     /// Multi-mount protection: on, off, or seconds between two signs that a machine has the pool; on for block devices but loop devices, which
     /// costs a small write each 5 s, and 16 s of waiting at the first mount after a crash
-    #[arg(long, value_name = "HOW", value_parser = super::properties::interval)]
+    #[arg(long, value_name = "HOW", value_parser = keepfs_server::properties::interval)]
     pub mmp: Option<u32>,
     /// A pool for tests, for ever: `keepfs inject` may put faults into it, and every mount of it says so
     #[arg(long)]
@@ -168,17 +153,6 @@ pub struct Create {
     pub json: bool,
 }
 
-/// The codes that a pool can have.
-pub const PROTECTIONS: [&str; 6] = ["pcrc", "pq", "evenodd64", "evenodd256", "crc", "off"];
-
-/// A code that a pool can have. Errors: which there are.
-pub fn protection(name: &str) -> Result<Protection, String> {
-    match name.parse() {
-        Ok(code) if PROTECTIONS.contains(&name) => Ok(code),
-        _ => Err(format!("one of {}", PROTECTIONS.join(", "))),
-    }
-}
-
 /// [`protection`], with the names for `--help` and for shells.
 pub fn protections() -> impl TypedValueParser<Value = Protection> {
     PossibleValuesParser::new(PROTECTIONS).try_map(|name| protection(&name))
@@ -186,7 +160,7 @@ pub fn protections() -> impl TypedValueParser<Value = Protection> {
 
 /// `keepfs mount`.
 #[derive(Fields, Debug)]
-#[command(after_help = super::options::HELP)]
+#[command(after_help = keepfs_server::options::HELP)]
 pub struct Mount {
     /// The pool, or LABEL= or UUID= of one on a block device
     pub pool: PathBuf,
@@ -198,83 +172,6 @@ pub struct Mount {
     /// Stay in the foreground until it is unmounted
     #[arg(long)]
     pub foreground: bool,
-}
-
-/// `keepfs serve`.
-#[derive(Fields, Debug)]
-pub struct Serve {
-    /// The pool, an absolute path
-    pub pool: PathBuf,
-    /// The mount point, an absolute path
-    pub dir: PathBuf,
-    /// As of `mount`
-    #[arg(short = 'o')]
-    pub options: Vec<String>,
-    /// Unknown options are passed over
-    #[arg(long)]
-    pub sloppy: bool,
-    /// A keeper is at the other end of the standard input
-    #[arg(long)]
-    pub kept: bool,
-    /// Stay with the terminal
-    #[arg(long)]
-    pub foreground: bool,
-}
-
-/// `keepfs keep`.
-#[derive(Fields, Debug)]
-pub struct Keep {
-    /// The pool, an absolute path
-    pub pool: PathBuf,
-    /// The mount point, an absolute path
-    pub dir: PathBuf,
-    /// As of `mount`
-    #[arg(short = 'o')]
-    pub options: Vec<String>,
-    /// Unknown options are passed over
-    #[arg(long)]
-    pub sloppy: bool,
-    /// Stay with the terminal
-    #[arg(long)]
-    pub foreground: bool,
-    /// A server is at the other end of the standard input, whose keeper, this process, has died
-    #[arg(long, value_name = "PID")]
-    pub adopt: Option<u32>,
-}
-
-/// `keepfs attach`.
-#[derive(Fields, Debug)]
-pub struct Attach {
-    /// The keeper of the mount, by its process
-    #[arg(long)]
-    pub keeper: u32,
-    /// The pool, an absolute path
-    pub pool: PathBuf,
-    /// The mount point, an absolute path
-    pub dir: PathBuf,
-    /// As of `mount`
-    #[arg(short = 'o')]
-    pub options: Vec<String>,
-    /// Unknown options are passed over
-    #[arg(long)]
-    pub sloppy: bool,
-}
-
-/// `keepfs detach`.
-#[derive(Fields, Debug)]
-pub struct Detach {
-    /// Whose keeper's
-    #[arg(long)]
-    pub keeper: u32,
-    /// Which mount, as a server describes it to its keeper
-    pub description: OsString,
-}
-
-/// `keepfs watch`.
-#[derive(Fields, Debug)]
-pub struct Watch {
-    /// The server's process
-    pub server: u32,
 }
 
 /// `keepfs unmount`.

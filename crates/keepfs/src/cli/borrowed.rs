@@ -1,13 +1,13 @@
 //! The names that mkfs(8), fsck(8) and mount(8) look for, with their ways of giving arguments.
 
-use super::Outcome;
 use super::args::{Check, Create};
-use super::failure::Failure;
-use super::options::MountOptions;
+use super::failure::{self, Manners};
 use super::remount::{self, Given};
-use super::visible::say;
-use super::{check, create, logging, mount};
+use super::tell::say;
+use super::{check, create, mount};
 use clap::Parser;
+use keepfs_server::options::MountOptions;
+use keepfs_server::{Failure, Outcome, logging};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -28,7 +28,10 @@ struct Mkfs {
 
 /// `mkfs.keepfs`.
 pub fn mkfs(words: Vec<OsString>) -> Outcome {
-    let mut args = Mkfs::try_parse_from(words).map_err(Failure::Words)?;
+    let mut args = match Mkfs::try_parse_from(words) {
+        Ok(args) => args,
+        Err(words) => return Ok(failure::of_words(&words, Manners::Keepfs)),
+    };
     logging::to_stderr();
     if let Some(label) = args.volume_label {
         args.create.label = label;
@@ -74,7 +77,10 @@ struct Fsck {
 
 /// `fsck.keepfs`.
 pub fn fsck(words: Vec<OsString>) -> Outcome {
-    let args = Fsck::try_parse_from(words).map_err(Failure::Words)?;
+    let args = match Fsck::try_parse_from(words) {
+        Ok(args) => args,
+        Err(words) => return Ok(failure::of_words(&words, Manners::Fsck)),
+    };
     logging::to_stderr();
     if args.automatic && !args.force {
         say!(
@@ -97,7 +103,7 @@ pub fn fsck(words: Vec<OsString>) -> Outcome {
 
 /// Mounts a Keepfs pool; called by mount(8).
 #[derive(Parser, Debug)]
-#[command(name = "mount.keepfs", version, after_help = super::options::HELP)]
+#[command(name = "mount.keepfs", version, after_help = keepfs_server::options::HELP)]
 struct MountHelper {
     /// The pool
     pool: PathBuf,
@@ -134,7 +140,10 @@ struct MountHelper {
 
 /// `mount.keepfs` and `mount.fuse.keepfs`.
 pub fn mount(words: Vec<OsString>) -> Outcome {
-    let args = MountHelper::try_parse_from(words).map_err(Failure::Words)?;
+    let args = match MountHelper::try_parse_from(words) {
+        Ok(args) => args,
+        Err(words) => return Ok(failure::of_words(&words, Manners::Mount)),
+    };
     logging::to_stderr();
     if args.namespace.is_some() {
         return Err(Failure::Usage("-N is not supported; use nsenter(1)".into()));

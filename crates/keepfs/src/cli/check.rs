@@ -1,17 +1,16 @@
 //! `keepfs check`: the walk of the whole pool, exit codes as fsck(8).
 
 use super::args::Check;
-use super::failure::Failure;
-use super::history::{self, Damaged};
-use super::image::DeviceImage;
 use super::progress::watched;
-use super::repair;
-use super::unmount::patiently;
-use super::visible::say;
-use super::{Outcome, damage};
+use super::tell::say;
+use super::{damage, repair};
 use keepfs_check::{Counts, File, Finding, Options, Report, walk, whose};
 use keepfs_format::PAGE;
 use keepfs_media::DeviceError;
+use keepfs_server::history::{self, Damaged};
+use keepfs_server::image::DeviceImage;
+use keepfs_server::waiting::patiently;
+use keepfs_server::{Failure, Outcome};
 use serde::Serialize;
 use std::path::Path;
 

@@ -4,12 +4,11 @@
 mod bash;
 pub mod values;
 
-use super::Outcome;
 use super::args::{Args, Completion};
-use super::failure::Failure;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_complete::env::{CompleteEnv, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
+use keepfs_server::Outcome;
 use std::ffi::OsString;
 
 /// Where the scripts go, for `--help`.
@@ -37,12 +36,10 @@ pub fn script(shell: Shell) -> String {
 }
 
 /// Answers a script, if it is one that asks.
-pub fn answered(words: &[OsString]) -> Result<bool, Failure> {
+pub fn answered(words: &[OsString]) -> Result<bool, clap::Error> {
     let shells: [&dyn EnvCompleter; 5] = [&bash::Bash, &Elvish, &Fish, &Powershell, &Zsh];
     let asked = CompleteEnv::with_factory(visible).var(VARIABLE).shells(Shells(&shells));
-    asked
-        .try_complete(words.iter().cloned(), std::env::current_dir().ok().as_deref())
-        .map_err(Failure::Words)
+    asked.try_complete(words.iter().cloned(), std::env::current_dir().ok().as_deref())
 }
 
 fn adapter(shell: Shell) -> &'static dyn EnvCompleter {

@@ -1,14 +1,13 @@
 //! `keepfs create`.
 
 use super::args::Create;
-use super::failure::Failure;
 use super::probe;
-use super::size::Size;
-use super::unmount::patiently;
-use super::visible::{say, warn_of};
-use super::{Outcome, exposed};
+use super::tell::{say, warn_of};
 use keepfs::{CreateOptions, Pool};
 use keepfs_check::read::View;
+use keepfs_server::size::Size;
+use keepfs_server::waiting::patiently;
+use keepfs_server::{Failure, Outcome, exposed};
 use serde_json::json;
 
 /// Makes a pool and says what it became.
@@ -32,7 +31,7 @@ pub fn run(args: &Create) -> Outcome {
     if let Some(why) = exposed::of(&args.pool) {
         warn_of!("keepfs: warning: {why}");
     }
-    let image = super::image::DeviceImage::open(&args.pool)?;
+    let image = keepfs_server::image::DeviceImage::open(&args.pool)?;
     let view = View::open(&image).map_err(|source| Failure::Read {
         path: args.pool.clone(),
         source,

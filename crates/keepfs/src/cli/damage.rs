@@ -1,12 +1,12 @@
 //! `keepfs damage`: what of a pool was damaged, whose it is, and what was done (S-18.6).
 
 use super::args::{Damage, DamageWhat};
-use super::failure::Failure;
-use super::history::{self, Damaged};
-use super::unmount::patiently;
-use super::visible::say;
-use super::{Outcome, figures, times};
+use super::tell::say;
+use super::times;
 use keepfs::{OpenOptions, Pool};
+use keepfs_server::history::{self, Damaged};
+use keepfs_server::waiting::patiently;
+use keepfs_server::{Failure, Outcome, figures};
 use serde_json::json;
 use std::path::Path;
 

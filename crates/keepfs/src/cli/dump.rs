@@ -1,13 +1,12 @@
 //! `keepfs dump`: structures of a pool as they stand after the log, named as in docs/SPEC.md.
 
-use super::Outcome;
 use super::args::{Dump, What};
-use super::failure::Failure;
-use super::image::DeviceImage;
-use super::unmount::patiently;
-use super::visible::say;
+use super::tell::say;
 use keepfs_check::read::{MapView, ReadError, View};
 use keepfs_format::{MetaId, Space};
+use keepfs_server::image::DeviceImage;
+use keepfs_server::waiting::patiently;
+use keepfs_server::{Failure, Outcome};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::os::unix::ffi::OsStrExt;

@@ -1,16 +1,15 @@
 //! `keepfs events`: what the servers of a pool noticed since the machine was started, also when they are gone.
 
 use super::args::Events;
-use super::control::{self, Silent};
-use super::failure::Failure;
-use super::history::{self, Noticed};
-use super::image::DeviceImage;
-use super::logging::{About, Event, Level, journal, tell_alone as tell};
-use super::registry;
-use super::unmount::patiently;
-use super::visible::warn_of;
-use super::{Outcome, figures, namesake, times, visible};
+use super::tell::warn_of;
+use super::times;
 use keepfs_check::read::View;
+use keepfs_server::control::{self, Silent};
+use keepfs_server::history::{self, Noticed};
+use keepfs_server::image::DeviceImage;
+use keepfs_server::logging::{About, Event, Level, journal, tell_alone as tell};
+use keepfs_server::waiting::patiently;
+use keepfs_server::{Failure, Outcome, figures, namesake, registry, visible};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

@@ -1,15 +1,16 @@
 //! `keepfs get`: properties of a pool, and of its mount if it is mounted.
 
 use super::completion::values;
-use super::failure::Failure;
-use super::image::DeviceImage;
-use super::properties::{self, Property};
-use super::unmount::patiently;
-use super::visible::one_line;
-use super::{Outcome, figures, history, mmp};
+use super::times;
 use clap::{Args as Fields, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use keepfs_check::read::View;
+use keepfs_server::image::DeviceImage;
+use keepfs_server::properties::{self, CREATED, Property};
+use keepfs_server::size::Size;
+use keepfs_server::visible::one_line;
+use keepfs_server::waiting::patiently;
+use keepfs_server::{Failure, Outcome, figures, history, mmp};
 use keepfs_store::Pool;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -135,7 +136,7 @@ fn table(args: &Get, of: &Path, shown: &[&Property]) -> String {
         let text = match column {
             Column::Name => of.clone(),
             Column::Property => property.name.clone(),
-            Column::Value => property.shown(args.exact),
+            Column::Value => value(property, args.exact),
             Column::Source => property.source.clone(),
         };
         one_line(&text).into_owned()
@@ -160,3 +161,20 @@ fn table(args: &Get, of: &Path, shown: &[&Property]) -> String {
     };
     rows.iter().map(padded).collect()
 }
+
+/// A value for people: sizes in units and times of the local clock, unless they are wanted exact.
+fn value(property: &Property, exact: bool) -> String {
+    if property.value.is_empty() {
+        return "-".into();
+    }
+    let told = match exact {
+        true => None,
+        false if property.is_size => property.value.parse().ok().map(|bytes| Size(bytes).to_string()),
+        false if property.name == CREATED => property.value.parse().ok().map(times::moment),
+        false => None,
+    };
+    told.unwrap_or_else(|| property.value.clone())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,11 @@
 //! `keepfs grow`.
 
 use super::args::Grow;
-use super::failure::Failure;
-use super::size::Size;
-use super::unmount::patiently;
-use super::visible::say;
-use super::{Outcome, figures, history};
+use super::tell::say;
 use keepfs::Pool;
+use keepfs_server::size::Size;
+use keepfs_server::waiting::patiently;
+use keepfs_server::{Failure, Outcome, figures, history};
 use serde_json::json;
 
 /// Makes a pool larger and says what it became.

@@ -8,9 +8,10 @@ mod runner;
 mod watch;
 
 use super::args::{Hooks, HooksWhat};
-use super::visible::say;
-use super::{Outcome, out, status, unserved};
+use super::out;
+use super::tell::say;
 use event::{Event, Kind};
+use keepfs_server::{Outcome, status, unserved};
 use programs::Programs;
 use runner::{Ended, Limits};
 use std::path::Path;

@@ -3,15 +3,15 @@
 //! libblkid has no place for other people's formats, so udev asks this program (`60-keepfs.rules`) and makes the links
 //! /dev/disk/by-label and by-uuid, by which mount(8) and fstab(5) find a pool; without udev we look at the devices ourselves.
 
-use super::Outcome;
 use super::args::Probe;
-use super::failure::Failure;
-use super::image::DeviceImage;
-use super::visible::{one_line, say};
+use super::tell::say;
 use keepfs_check::Image;
 use keepfs_check::read::superblock_of;
 use keepfs_format::superblock::MAGIC;
 use keepfs_format::{PAGE, PoolId};
+use keepfs_server::image::DeviceImage;
+use keepfs_server::visible::one_line;
+use keepfs_server::{Failure, Outcome};
 use keepfs_store::Pool;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,46 +4,26 @@
 mod args;
 mod memory;
 mod pattern;
-mod serving;
 
 pub use args::Inject;
-pub use serving::answer;
 
-use super::Outcome;
-use super::failure::Failure;
-use super::registry::Record;
 use super::scrub::{alive, server};
-use super::unmount::patiently;
-use super::visible::say;
-use super::{control, image, set};
+use super::set;
+use super::tell::say;
 use args::{Device, Kind, Logic, Place, Scribble, What, Whose, Wild};
 use keepfs::{OpenOptions, Pool};
 use keepfs_check::read::View;
 use keepfs_format::PAGE;
 use keepfs_format::superblock::INCOMPAT_TEST;
+use keepfs_server::live::inject::{Where, place_of};
+use keepfs_server::registry::Record;
+use keepfs_server::waiting::patiently;
+use keepfs_server::{Failure, Outcome, control, image};
 use memory::Arena;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-
-/// Where a structure lies, as the server tells it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Where {
-    /// The metablock; of file data the page of the file.
-    name: String,
-    /// Where in it the structure begins, bytes.
-    base: usize,
-    /// The process that has it in memory, which with a keeper is not the one of the record.
-    pid: u32,
-    /// Its frame.
-    frame: u64,
-    /// Address of the first frame in the server.
-    arena: u64,
-    /// Pages of its copies on the device; 0: none.
-    pages: [u64; 2],
-}
 
 /// Injects.
 pub fn run(args: &Inject) -> Outcome {
@@ -187,7 +167,7 @@ fn offline(path: &Path, what: &Scribble) -> Outcome {
         Some(inside) => pool.symlink_metadata(inside)?.attr().ino.0,
         None => what.whose.ino.unwrap_or_default(),
     };
-    let found = serving::place_of(pool.volume(), what.kind.word(), ino, what.offset, true);
+    let found = place_of(pool.volume(), what.kind.word(), ino, what.offset, true);
     let place = found.map_err(|why| Failure::Other(format!("{}: {why}", path.display())))?;
     pool.close()?;
     on_device(path, what, &place)

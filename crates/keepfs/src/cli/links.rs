@@ -4,11 +4,10 @@
 mod kit;
 mod root;
 
-use super::Outcome;
 use super::args::InstallLinks;
-use super::failure::Failure;
 use super::replace::{is_masked, is_null, replace};
-use super::visible::say;
+use super::tell::say;
+use keepfs_server::{Failure, Outcome};
 use root::{Folder, Root};
 use std::fs;
 use std::io;

@@ -1,30 +1,11 @@
 //! `keepfs metrics`: figures of the mounted pools for Prometheus, on standard output, in a file for node_exporter, or over HTTP.
 
-mod families;
-mod gather;
-mod http;
-mod text;
-
 use super::args::Metrics;
-use super::failure::Failure;
+use super::out;
 use super::replace::replace;
-use super::visible::warn_of;
-use super::{Outcome, registry, unserved};
-use std::path::PathBuf;
-
-/// What is told of what, again and again.
-#[derive(Clone)]
-struct Page {
-    /// Mount points, absolute; all mounted pools without.
-    dirs: Vec<PathBuf>,
-}
-
-impl Page {
-    /// All metrics as they are now, in the exposition format.
-    fn text(&self) -> String {
-        families::text(&gather::all(&self.dirs))
-    }
-}
+use super::tell::{say, warn_of};
+use keepfs_server::metrics::{Listening, Page};
+use keepfs_server::{Failure, Outcome, registry, unserved};
 
 /// Prints, writes or serves them.
 pub fn run(args: &Metrics) -> Outcome {
@@ -40,10 +21,16 @@ pub fn run(args: &Metrics) -> Outcome {
     match (&args.textfile, &args.listen) {
         (Some(path), _) => replace(path, &page.text(), 0o644).map_err(Failure::io("write", path))?,
         (None, Some(address)) => {
-            let page = page.clone();
-            let failure = http::serve(address, move || page.text());
-            warn_of!("keepfs: cannot serve metrics at {address}: {failure}");
-            return Ok(1);
+            let listening = match Listening::at(address) {
+                Ok(listening) => listening,
+                Err(failure) => {
+                    warn_of!("keepfs: cannot serve metrics at {address}: {failure}");
+                    return Ok(1);
+                }
+            };
+            say!("metrics at http://{}/metrics", listening.address);
+            out::finish();
+            listening.serve(move || page.text())
         }
         (None, None) => print!("{}", page.text()),
     }

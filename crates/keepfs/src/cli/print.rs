@@ -1,11 +1,11 @@
 //! The status of a pool as text, in the order that users of zpool(8) know.
 
-use super::figures::{
+use super::times;
+use keepfs_server::figures::{
     ArenaFigures, DeathFigures, ErrorFigures, KeeperFigures, LogFigures, SpaceFigures, Status, WrittenFigures,
 };
-use super::size::Size;
-use super::times;
-use super::visible::one_line;
+use keepfs_server::size::Size;
+use keepfs_server::visible::one_line;
 use std::fmt::Write;
 
 /// The last scrub, and when it ended, or began.

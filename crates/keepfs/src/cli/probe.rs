@@ -1,6 +1,6 @@
 //! What blkid(8) knows on a device. It knows more formats than we do, and new ones first.
 
-use super::failure::Failure;
+use keepfs_server::Failure;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;

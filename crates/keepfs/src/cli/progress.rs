@@ -1,8 +1,8 @@
 //! Shows how far a reader of a pool's device is, while it reads.
 
-use super::image::DeviceImage;
 use indicatif::{ProgressBar, ProgressStyle};
 use keepfs_check::Image;
+use keepfs_server::image::DeviceImage;
 use std::io::IsTerminal;
 use std::sync::mpsc;
 use std::thread;

@@ -4,12 +4,11 @@
 //! The kernel holds these flags; the server follows what the kernel's table of mounts says, so a remount by mount(2)
 //! without this program works as well. Here the command waits until the server has followed.
 
-use super::failure::Failure;
-use super::options::{MountOptions, access_times_name};
-use super::registry::Record;
-use super::table::Mount;
-use super::visible::warn_of;
-use super::{Outcome, control, unserved};
+use super::tell::warn_of;
+use keepfs_server::options::{MountOptions, access_times_name};
+use keepfs_server::registry::Record;
+use keepfs_server::table::Mount;
+use keepfs_server::{Failure, Outcome, control, unserved};
 use std::path::Path;
 
 /// What the table of mounts leaves out of a mount's options.

@@ -2,18 +2,16 @@
 
 mod undo;
 
-use super::Outcome;
 use super::args::Check;
-use super::failure::Failure;
-use super::history::{self, Damaged};
-use super::image::DeviceImage;
-use super::mmp;
 use super::progress::watched;
-use super::unmount::patiently;
-use super::visible::say;
+use super::tell::say;
 use keepfs_check::mend::{Plan, Refusal, plan};
 use keepfs_check::read::superblock_of;
 use keepfs_check::{Image, Options, walk};
+use keepfs_server::history::{self, Damaged};
+use keepfs_server::image::DeviceImage;
+use keepfs_server::waiting::patiently;
+use keepfs_server::{Failure, Outcome, mmp};
 use keepfs_store::Pool;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

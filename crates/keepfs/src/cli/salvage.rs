@@ -3,15 +3,14 @@
 mod place;
 mod report;
 
-use super::Outcome;
 use super::args::Salvage;
-use super::failure::Failure;
-use super::image::DeviceImage;
 use super::progress::watched;
-use super::unmount::patiently;
 use keepfs_check::read::{DIRECTORY, DirEntry, Part, View};
 use keepfs_format::PAGE;
 use keepfs_format::inode::Inode;
+use keepfs_server::image::DeviceImage;
+use keepfs_server::waiting::patiently;
+use keepfs_server::{Failure, Outcome};
 use place::{Made, Place};
 use report::{Missing, Report, What};
 use std::collections::{BTreeMap, BTreeSet};

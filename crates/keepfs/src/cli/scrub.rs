@@ -1,19 +1,15 @@
 //! `keepfs scrub`: asks a server to look at everything, in memory and on its device, and tells how far it is.
 
 mod args;
-mod serving;
 mod text;
 
 pub use args::Scrub;
-pub use serving::{answer, one_line, times};
 
-use super::control;
-use super::failure::Failure;
-use super::registry::Record;
-use super::visible::warn_of;
-use super::{Outcome, history, unserved};
+use super::tell::warn_of;
 use args::{Start, Verb};
-use serde::{Deserialize, Serialize};
+use keepfs_server::registry::Record;
+use keepfs_server::scrub::Report;
+use keepfs_server::{Failure, Outcome, control, history, unserved};
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -27,62 +23,6 @@ const NOTHING: u8 = 2;
 const UNCORRECTABLE: u8 = 3;
 /// How often one who waits asks.
 const ASK_EVERY: Duration = Duration::from_millis(200);
-
-/// What is known of a scrub: what programs get, and what the server answers.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Report {
-    /// Version of the answer.
-    pub version: u32,
-    /// Identity of the pool.
-    pub id: String,
-    /// `none`, `running`, `paused`, `finished`, `canceled`.
-    pub state: String,
-    /// What it looks at now: `arena`, `metadata`, `data`.
-    pub phase: String,
-    /// When it began and ended, seconds since 1970; 0: it did not.
-    pub started_s: i64,
-    /// As above.
-    pub ended_s: i64,
-    /// For how long it was under way.
-    pub active_ms: u64,
-    /// Seconds that it needs yet if it goes on as it went.
-    pub left_s: Option<u64>,
-    /// Bytes to look at, as known when it began, and looked at.
-    pub total_bytes: u64,
-    /// As above.
-    pub done_bytes: u64,
-    /// Most bytes a second; 0: no limit.
-    pub limit_bytes_per_s: u64,
-    /// What it found, by where.
-    pub arena: Found,
-    /// As above.
-    pub metadata: Found,
-    /// As above.
-    pub data: Found,
-    /// What the rounds of the arena found that never end.
-    pub rounds: Found,
-    /// When everything at rest was looked at last, seconds since 1970; 0: never.
-    pub rest_done_s: i64,
-}
-
-/// What was found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Found {
-    /// Frames or pages looked at.
-    pub pages: u64,
-    /// Those that were bad.
-    pub bad: u64,
-    /// Those of the bad that were mended.
-    pub corrected: u64,
-    /// Those that cannot be.
-    pub uncorrectable: u64,
-}
-
-impl Report {
-    fn uncorrectable(&self) -> u64 {
-        self.arena.uncorrectable + self.metadata.uncorrectable + self.data.uncorrectable
-    }
-}
 
 /// Does what was asked.
 pub fn run(args: &Scrub) -> Outcome {

@@ -4,22 +4,21 @@
 //! for another one that has its memory by the new settings, as `upgrade` does: programs notice a pause only.
 
 mod room;
-mod serving;
 
 use super::completion::values;
-use super::control::{self, Silent};
-use super::failure::Failure;
-use super::properties::Wanted;
-use super::registry::Record;
-use super::size::Size;
-use super::unmount::patiently;
-use super::visible::say;
-use super::{Outcome, events, figures, history};
+use super::events;
+use super::tell::say;
 use clap::Args as Fields;
 use clap_complete::ArgValueCompleter;
 use keepfs::{OpenOptions, Pool, Protection};
 use keepfs_codes::Code;
-use keepfs_store::Settings;
+use keepfs_server::control::{self, Silent};
+use keepfs_server::live::{is_as_wanted, was_set};
+use keepfs_server::properties::Wanted;
+use keepfs_server::registry::Record;
+use keepfs_server::size::Size;
+use keepfs_server::waiting::patiently;
+use keepfs_server::{Failure, Outcome, figures, history};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -120,17 +119,6 @@ fn unserved(of: &Path, wanted: &Wanted, new_id: bool) -> Result<Option<String>, 
         events::tell_alone(of, &was_set(&words));
     }
     Ok(id)
-}
-
-/// The event of a change.
-fn was_set(words: &[String]) -> String {
-    format!("`keepfs set` has changed this: {}", words.join(", "))
-}
-
-/// Whether a pool has these settings.
-fn is_as_wanted(settings: &Settings, has: &keepfs_store::Pool) -> bool {
-    settings.protect.is_none_or(|code| code == has.protect)
-        && settings.label.as_ref().is_none_or(|label| *label == has.label)
 }
 
 /// A pool that nobody serves is opened for it, and recovered if it was not closed. Whether anything is different.

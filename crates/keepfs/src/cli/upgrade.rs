@@ -1,93 +1,13 @@
-//! `keepfs upgrade`: another program takes the server's place under a live mount, the way a new server takes that of a dead one.
+//! `keepfs upgrade`.
 
 use super::args::Upgrade;
-use super::control::{self, Silent};
-use super::failure::Failure;
-use super::registry::{self, Record};
-use super::visible::say;
-use super::{Outcome, unserved};
-use serde_json::Value;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-
-/// What of a server tells it from others.
-#[derive(PartialEq, Eq)]
-struct Which {
-    pid: u64,
-    servers: u64,
-}
+use super::tell::say;
+use keepfs_server::Outcome;
+use keepfs_server::upgrade::{Upgraded, upgrade};
 
 /// Replaces the server of the mount.
 pub fn run(args: &Upgrade) -> Outcome {
-    let (mount, record) = unserved::server_at(&args.dir)?;
-    let dir = mount.dir.display();
-    let failed = |why: &str| Failure::Other(format!("{dir}: {why}"));
-    if !record.kept {
-        return Err(failed(
-            "it has no keeper (mounted with keeper=off or transport=uring): unmount it and mount it again",
-        ));
-    }
-    let program = program(args.program.as_deref())?;
-    open(&program).map_err(Failure::io("use as program", &program))?;
-    let before = which(&record)?;
-    // For the keeper: which program it is, no server is believed.
-    registry::wish(record.pid, &program).map_err(|e| failed(&format!("its keeper cannot be told: {e}")))?;
-    let asked = control::ask_once(&record, "upgrade");
-    let after = which(&record);
-    // Nobody shall take it for a wish of another time.
-    drop(registry::take_wish(record.pid));
-    match asked {
-        // It ended instead of answering.
-        Err(Silent::Dead) => {}
-        Ok(answer) => {
-            return Err(failed(
-                answer["error"].as_str().unwrap_or("its server did not make room"),
-            ));
-        }
-        Err(error) => return Err(failed(&error.to_string())),
-    }
-    let after = after?;
-    let runs = std::fs::read_link(format!("/proc/{}/exe", after.pid)).ok();
-    match runs {
-        Some(runs) if runs == program && after != before => {
-            say!("{dir}: server {} runs {}", after.pid, program.display());
-            Ok(0)
-        }
-        _ => Err(failed(
-            "the new program did not come to serve; the one before goes on (see `keepfs events`)",
-        )),
-    }
-}
-
-/// What shall run: the path that was given, or this program.
-fn program(given: Option<&Path>) -> Result<PathBuf, Failure> {
-    match given {
-        Some(path) => path.canonicalize().map_err(Failure::io("find", path)),
-        None => std::env::current_exe().map_err(Failure::io("find", Path::new("/proc/self/exe"))),
-    }
-}
-
-/// A program, open to be started and no more. Errors: there is none that may be started; those of the file system.
-pub fn open(path: &Path) -> io::Result<File> {
-    let file = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
-    let found = file.metadata()?;
-    match found.is_file() && found.mode() & 0o111 != 0 {
-        true => Ok(file),
-        false => Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "it is no file that may be executed",
-        )),
-    }
-}
-
-fn which(record: &Record) -> Result<Which, Failure> {
-    let status =
-        control::ask(record, "status").map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
-    let number = |value: &Value| value.as_u64().unwrap_or_default();
-    Ok(Which {
-        pid: number(&status["server_pid"]),
-        servers: number(&status["keeper"]["servers"]),
-    })
+    let Upgraded { dir, pid, program } = upgrade(&args.dir, args.program.as_deref())?;
+    say!("{}: server {pid} runs {}", dir.display(), program.display());
+    Ok(0)
 }

@@ -1,6 +1,7 @@
 //! The binary as users call it: every test makes a real pool, and most mount it.
 
 mod advice;
+mod anybody;
 mod bed;
 mod believed;
 mod birth;

@@ -1,7 +1,7 @@
 //! Values that a shell offers.
 
-use super::super::{options, properties, table};
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
+use keepfs_server::{options, properties, table};
 use std::ffi::OsStr;
 
 /// Options of `-o`: the last one of the list is completed.

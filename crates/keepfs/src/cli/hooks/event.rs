@@ -1,7 +1,7 @@
 //! What hooks are told: an event as variables of the environment, and whole, as JSON.
 
-use crate::cli::figures::{self, Status};
-use crate::cli::visible;
+use keepfs_server::figures::{self, Status};
+use keepfs_server::visible;
 use serde::Serialize;
 use serde_json::Value;
 use std::ffi::OsString;

@@ -1,7 +1,7 @@
 //! Which hooks there are. They are run by root, so what others than root could have put there is not run.
 
-use crate::cli::failure::Failure;
 use crate::cli::replace::is_masked;
+use keepfs_server::Failure;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, Metadata};

@@ -1,11 +1,11 @@
 //! One mount, looked at again and again: what is different from what was told last is an event.
 
 use super::event::{Event, Kind};
-use crate::cli::figures::Status;
-use crate::cli::history::Noticed;
-use crate::cli::registry::{self, Record};
-use crate::cli::scrub::Report;
-use crate::cli::{history, status};
+use keepfs_server::figures::Status;
+use keepfs_server::history::{self, Noticed};
+use keepfs_server::registry::{self, Record};
+use keepfs_server::scrub::Report;
+use keepfs_server::status;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

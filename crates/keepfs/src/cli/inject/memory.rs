@@ -1,8 +1,8 @@
 //! The memory of another process's arena, reached as a stray write would reach it: past the door, through the file that
 //! the guard maps.
 
-use super::super::failure::Failure;
 use keepfs_format::PAGE;
+use keepfs_server::Failure;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;

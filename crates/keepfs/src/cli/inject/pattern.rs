@@ -1,6 +1,6 @@
 //! What a scribble writes.
 
-use super::super::failure::Failure;
+use keepfs_server::Failure;
 use std::path::Path;
 use std::str::FromStr;
 

@@ -1,7 +1,7 @@
 //! Folders below the root that an installation is for. No link leads out of it: one that is absolute is resolved as it will be
 //! where that root is `/`.
 
-use crate::cli::failure::Failure;
+use keepfs_server::Failure;
 use rustix::fs::{self, Access, AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fs::read_link;

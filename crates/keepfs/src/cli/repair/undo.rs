@@ -1,13 +1,13 @@
 //! The undo file of a repair: the pages that it writes over, as they were (S-21.6).
 
-use super::super::failure::Failure;
-use super::super::image::DeviceImage;
 use keepfs_check::Image;
 use keepfs_check::mend::Plan;
 use keepfs_check::read::superblock_of;
 use keepfs_codes::crc64;
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{PAGE, PoolId};
+use keepfs_server::Failure;
+use keepfs_server::image::DeviceImage;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;

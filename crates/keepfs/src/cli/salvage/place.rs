@@ -1,9 +1,9 @@
 //! A directory that files are copied to. Names come from a pool that may be hostile: each is used below an open directory, and no
 //! symbolic link is ever followed.
 
-use super::super::failure::Failure;
 use keepfs_check::read::Xattr;
 use keepfs_format::inode::Inode;
+use keepfs_server::Failure;
 use rustix::fs::{self, AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;

@@ -1,11 +1,11 @@
 //! What was copied and what is missing, for people and for programs.
 
 use super::super::args::Salvage;
-use super::super::failure::Failure;
-use super::super::visible::say;
 use super::place::NotKept;
+use crate::cli::tell::say;
 use keepfs_check::{for_programs, from_programs};
 use keepfs_format::PAGE;
+use keepfs_server::Failure;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

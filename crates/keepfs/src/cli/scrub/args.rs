@@ -1,9 +1,9 @@
 //! The words of `keepfs scrub`.
 
 use super::super::completion::values;
-use super::super::size::Size;
 use clap::{Args as Fields, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
+use keepfs_server::size::Size;
 use std::path::PathBuf;
 
 const CODES: &str = "\

@@ -1,10 +1,10 @@
 //! A scrub as text, `Key: value`, with times of the local clock.
 
-use super::super::failure::Failure;
-use super::super::size::Size;
 use super::super::times;
-use super::super::visible::one_line;
-use super::{Found, Report};
+use keepfs_server::Failure;
+use keepfs_server::scrub::{Found, Report, duration};
+use keepfs_server::size::Size;
+use keepfs_server::visible::one_line;
 
 /// The lines of `keepfs scrub status`.
 pub fn of(r: &Report, now_s: i64) -> String {
@@ -76,11 +76,6 @@ fn errors(r: &Report) -> String {
     let corrected: u64 = bad.iter().map(|(_, found)| found.corrected).sum();
     let lost: u64 = bad.iter().map(|(_, found)| found.uncorrectable).sum();
     format!("{}; corrected {corrected}, uncorrectable {lost}", kinds.join(" "))
-}
-
-/// Hours, minutes, seconds.
-pub fn duration(seconds: u64) -> String {
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// The first second of a local date such as 2026-11-20, or @seconds; `last` stays as it is.

@@ -1,16 +1,18 @@
 //! What a server says of a pool that was shut down, of one that is being unmounted, and of a device that fails.
 
-use super::{Live, damaged, ended, lost};
-use crate::cli::figures::Status;
-use crate::cli::logging::Ring;
-use crate::cli::options::MountOptions;
 use crate::cli::print;
-use crate::cli::registry::Record;
 use keepfs::{CreateOptions, OpenOptions, Pool};
 use keepfs_format::history::Lasting;
 use keepfs_format::{MetaId, PAGE, Space, inode};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::{Class, PageNo};
+use keepfs_server::figures::Status;
+use keepfs_server::health::ended;
+use keepfs_server::health::{damaged, lost};
+use keepfs_server::live::Live;
+use keepfs_server::logging::Ring;
+use keepfs_server::options::MountOptions;
+use keepfs_server::registry::Record;
 use keepfs_testkit::sim::{Faults, Operation, SimDevice, When};
 use keepfs_vfs::{FileKind, Ino, NewInode, Vfs, WriteHow};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! What shells are offered.
 
 use super::*;
-use crate::cli::options::MountOptions;
-use crate::cli::properties::Wanted;
+use keepfs_server::options::MountOptions;
+use keepfs_server::properties::Wanted;
 
 fn texts(candidates: Vec<CompletionCandidate>) -> Vec<String> {
     let text = |candidate: CompletionCandidate| candidate.get_value().to_string_lossy().into_owned();

@@ -1,11 +1,11 @@
 //! What is told, and what is no news.
 
 use super::{GATHER, Look, Told, Watch};
-use crate::cli::figures::{DeathFigures, KeeperFigures, MountFigures, Status};
-use crate::cli::history::Noticed;
 use crate::cli::hooks::event::{Event, Kind};
-use crate::cli::registry::Record;
-use crate::cli::scrub::Report;
+use keepfs_server::figures::{DeathFigures, KeeperFigures, MountFigures, Status};
+use keepfs_server::history::Noticed;
+use keepfs_server::registry::Record;
+use keepfs_server::scrub::Report;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,170 @@
+//! Mounting: starts the processes of a mount, and returns when it can be used, or with the reason why not.
+
+use crate::failure::Failure;
+use crate::options::MountOptions;
+use crate::program::OWN;
+use crate::starter::{READY, hear};
+use crate::table::{self, Mount as Mounted};
+use crate::unmount::unmount;
+use crate::unserved::{self, Unserved};
+use crate::words::Keep;
+use crate::{Outcome, control, environment, exposed, heap, keep, registry, role, serve};
+use keepfs_fuse::How;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A pool that shall be mounted.
+pub struct Mounting {
+    pool: PathBuf,
+    dir: PathBuf,
+    options: MountOptions,
+    given: Vec<String>,
+    sloppy: bool,
+}
+
+impl Mounting {
+    /// `pool` at `dir`; see [`MountOptions::parse`] for `options` and `sloppy`. Errors: one of them is not there or makes no sense, or
+    /// who asks is not root.
+    pub fn of(pool: &Path, dir: &Path, options: &[String], sloppy: bool) -> Result<Mounting, Failure> {
+        let given = options.to_vec();
+        let options = MountOptions::parse(&given, sloppy)?;
+        control::forget_unfinished();
+        let dir = place(dir)?;
+        let pool = pool.canonicalize().map_err(Failure::io("find the pool", pool))?;
+        match unserved::is_root() {
+            true => Ok(Mounting {
+                pool,
+                dir,
+                options,
+                given,
+                sloppy,
+            }),
+            false => Err(Failure::Other(
+                "only root can mount a pool; for a user, root mounts it and gives the user its files (chown, ACLs)"
+                    .into(),
+            )),
+        }
+    }
+
+    /// Mounts it and serves it by this process and those that it starts, until it is unmounted; the exit code.
+    pub fn in_foreground(self) -> Outcome {
+        match self.options.is_kept()? {
+            true => keep::run(&Keep {
+                pool: self.pool,
+                dir: self.dir,
+                options: self.given,
+                sloppy: self.sloppy,
+                foreground: true,
+                first: true,
+                adopt: None,
+            }),
+            false => serve::in_foreground(&self.pool, &self.dir, &self.options, &self.given),
+        }
+    }
+
+    /// Starts its processes and waits until it can be used. What is waited for, and what is not as it should be, is told to `tell`, a
+    /// line each. Open files of this process are not theirs: all get the flag `FD_CLOEXEC`. Errors: nothing is mounted.
+    pub fn in_background(self, tell: &mut dyn FnMut(&str)) -> Result<Mount, Failure> {
+        role::can_serve()?;
+        let is_kept = self.options.is_kept()?;
+        if let Some(why) = exposed::of(&self.pool) {
+            tell(&format!("warning: {why}"));
+        }
+        keepfs_fuse::keep_descriptors_private()
+            .map_err(Failure::io("mark descriptors of", Path::new("/proc/self/fd")))?;
+        let mut server = Command::new(OWN);
+        server.args(if is_kept {
+            ["keep", "--first"]
+        } else {
+            ["serve", "--alone"]
+        });
+        server.arg(&self.pool).arg(&self.dir);
+        for list in &self.given {
+            server.arg("-o").arg(list);
+        }
+        server.args(self.sloppy.then_some("--sloppy"));
+        environment::bare(&mut server);
+        heap::one(&mut server);
+        server.stdin(Stdio::null()).stdout(Stdio::piped());
+        let before = table::at(&self.dir);
+        let mut child = server.spawn().map_err(Failure::io("start", Path::new(OWN)))?;
+        let said = child.stdout.take().and_then(|server| hear(server, tell));
+        if said.as_deref() == Some(READY) {
+            self.warn_without_root(tell);
+            return Ok(Mount { dir: self.dir });
+        }
+        let ended = child.wait();
+        take_back(&self.dir, before.as_ref(), tell);
+        Err(Failure::Other(match (said, ended) {
+            (Some(reason), _) => reason,
+            (None, Ok(status)) => {
+                format!("the server ended before the mount was usable ({status}); try again with -o log=FILE")
+            }
+            (None, Err(error)) => format!("the server ended before the mount was usable: {error}"),
+        }))
+    }
+
+    /// A pool without its root directory can be mounted, and nothing in it can be reached.
+    fn warn_without_root(&self, tell: &mut dyn FnMut(&str)) {
+        let is_lost = std::fs::read_dir(&self.dir).is_err_and(|error| error.raw_os_error() == Some(libc::EIO));
+        if is_lost {
+            tell(&format!(
+                "warning: the root directory of {0} is damaged and nothing below {1} can be reached; unmount it and run \
+                 `keepfs check --repair {0}`, first with --dry-run, which only says what it would do",
+                self.pool.display(),
+                self.dir.display()
+            ));
+        }
+    }
+}
+
+/// A mounted pool. It stays mounted when this is dropped, and when the program ends.
+pub struct Mount {
+    dir: PathBuf,
+}
+
+impl Mount {
+    /// Where, an absolute path.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Unmounts; returns when everything is durable and the pool is free for others. Errors: it is in use and stays mounted, or not
+    /// everything is durable.
+    pub fn unmount(self) -> Result<(), Failure> {
+        unmount(&self.dir, How::Gentle, &mut |said| tracing::warn!("{}", said.text()))
+    }
+}
+
+/// Who mounted may have been killed before anybody knew of it: what is mounted at `dir` now, was not `before`, and has no
+/// server is taken away.
+fn take_back(dir: &Path, before: Option<&Mounted>, tell: &mut dyn FnMut(&str)) {
+    let left = table::at(dir).filter(Mounted::is_keepfs);
+    let is_new = left.is_some_and(|left| before.is_none_or(|before| before.device != left.device));
+    if is_new
+        && Unserved::at(dir) == Unserved::Ended
+        && let Err(error) = keepfs_fuse::unmount(dir, How::Lazy)
+    {
+        tell(&format!(
+            "a mount without a server is left at {}: {error}; umount -l takes it away",
+            dir.display()
+        ));
+    }
+}
+
+/// The mount point as an absolute path without links.
+fn place(dir: &Path) -> Result<PathBuf, Failure> {
+    let failed = |error: io::Error| match error.raw_os_error() {
+        Some(libc::ENOTCONN) => Unserved::Ended.failure(&registry::settled(dir)),
+        _ => Failure::io("find the mount point", dir)(error),
+    };
+    let found = dir.canonicalize().map_err(failed)?;
+    match found.metadata().map_err(failed)?.is_dir() {
+        true => Ok(found),
+        false => Err(Failure::Other(format!(
+            "mount point {} is not a directory",
+            found.display()
+        ))),
+    }
+}

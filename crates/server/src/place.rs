@@ -1,0 +1,34 @@
+//! Where the server of a mount is found, as servers hand it on.
+
+use crate::held::{Held, Item};
+use crate::registry::{self, Record};
+use crate::rooms::PLACE;
+use serde::{Deserialize, Serialize};
+use std::io;
+
+/// Where the server of a mount is found, and what no later server can find out.
+#[derive(Serialize, Deserialize)]
+pub struct Place {
+    /// What is published of it.
+    pub record: Record,
+    /// With an anchor.
+    pub anchored: bool,
+    /// Of the claim by which other machines are kept out, as a number (S-2.12).
+    #[serde(default)]
+    pub nonce: Option<u128>,
+    /// Whether the pool is written, or was and is not closed (S-20.22). `None`: as the options say, by a server older than this.
+    #[serde(default)]
+    pub writing: Option<bool>,
+}
+
+/// The mount of the keeper `before` has the keeper `pid` from now on, which holds `held`: where others look for it follows. What
+/// was published counts, not what a server says. Errors: those of the file system; there is nothing of the place in `held`.
+pub fn moved(held: &mut Held, before: u32, pid: u32) -> io::Result<()> {
+    let record = registry::of(before)?.moved_to(pid)?;
+    let item = held.get(PLACE).ok_or(io::ErrorKind::NotFound)?;
+    let mut place: Place = serde_json::from_slice(&item.bytes)?;
+    place.record = record;
+    let (bytes, descriptors) = (serde_json::to_vec(&place)?, Vec::new());
+    held.put(PLACE, Item { bytes, descriptors });
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Another program takes the server's place under a live mount, the way a new server takes that of a dead one.
+
+use crate::control::{self, Silent};
+use crate::failure::Failure;
+use crate::program::{OWN, open};
+use crate::registry::{self, Record};
+use crate::unserved;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// What of a server tells it from others.
+#[derive(PartialEq, Eq)]
+struct Which {
+    pid: u64,
+    servers: u64,
+}
+
+/// A mount whose server was replaced.
+pub struct Upgraded {
+    /// The mount point.
+    pub dir: PathBuf,
+    /// The process that serves now.
+    pub pid: u64,
+    /// Its program.
+    pub program: PathBuf,
+}
+
+/// Replaces the server of the mount at `dir` by one of `program`, or of the program that this process is. Errors: the one before goes on.
+pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> {
+    let (mount, record) = unserved::server_at(dir)?;
+    let dir = mount.dir.display();
+    let failed = |why: &str| Failure::Other(format!("{dir}: {why}"));
+    if !record.kept {
+        return Err(failed(
+            "it has no keeper (mounted with keeper=off or transport=uring): unmount it and mount it again",
+        ));
+    }
+    let program = meant(program)?;
+    open(&program).map_err(Failure::io("use as program", &program))?;
+    let before = which(&record)?;
+    // For the keeper: which program it is, no server is believed.
+    registry::wish(record.pid, &program).map_err(|e| failed(&format!("its keeper cannot be told: {e}")))?;
+    let asked = control::ask_once(&record, "upgrade");
+    let after = which(&record);
+    // Nobody shall take it for a wish of another time.
+    drop(registry::take_wish(record.pid));
+    match asked {
+        // It ended instead of answering.
+        Err(Silent::Dead) => {}
+        Ok(answer) => {
+            return Err(failed(
+                answer["error"].as_str().unwrap_or("its server did not make room"),
+            ));
+        }
+        Err(error) => return Err(failed(&error.to_string())),
+    }
+    let after = after?;
+    let runs = std::fs::read_link(format!("/proc/{}/exe", after.pid)).ok();
+    match runs {
+        Some(runs) if runs == program && after != before => Ok(Upgraded {
+            dir: mount.dir.clone(),
+            pid: after.pid,
+            program,
+        }),
+        _ => Err(failed(
+            "the new program did not come to serve; the one before goes on (see `keepfs events`)",
+        )),
+    }
+}
+
+/// What shall run: the path that was given, or this program.
+fn meant(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    match given {
+        Some(path) => path.canonicalize().map_err(Failure::io("find", path)),
+        None => std::env::current_exe().map_err(Failure::io("find", Path::new(OWN))),
+    }
+}
+
+fn which(record: &Record) -> Result<Which, Failure> {
+    let status =
+        control::ask(record, "status").map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
+    let number = |value: &Value| value.as_u64().unwrap_or_default();
+    Ok(Which {
+        pid: number(&status["server_pid"]),
+        servers: number(&status["keeper"]["servers"]),
+    })
+}
