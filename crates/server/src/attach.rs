@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::options::{Anchor, MountOptions};
 use crate::program::OWN;
 use crate::registry::{self, Record};
+use crate::said::{Attached, Said};
 use crate::words::{Attach, Detach, Serve};
 use crate::{Outcome, control, environment, starter, wire};
 use keepfs_fuse::anchor::LoopAnchor;
@@ -101,17 +102,16 @@ impl Helper {
     pub fn mount(&self, pool: &Opened, dir: &Path, options: &MountOptions) -> Result<(Session, bool), Failure> {
         let gone = || Failure::Other("the process that mounts has died".into());
         let socket = self.socket.as_ref().ok_or_else(gone)?.as_fd();
-        wire::send(socket, "attach", b"", &[]).map_err(|_| gone())?;
+        wire::send(socket, &Said::Attach, b"", &[]).map_err(|_| gone())?;
         loop {
             let message = wire::receive(socket, true).ok().flatten().ok_or_else(gone)?;
-            let words: Vec<&str> = message.words.iter().map(String::as_str).collect();
             let text = || String::from_utf8_lossy(&message.bytes).into_owned();
-            let anchored = match words[..] {
-                ["warning"] => {
+            let anchored = match message.said {
+                Some(Said::Warning) => {
                     tracing::warn!("{}", text());
                     continue;
                 }
-                ["attached", anchored] => anchored == "anchored",
+                Some(Said::Attached(how)) => how == Attached::Anchored,
                 _ => return Err(Failure::Other(text())),
             };
             let attached = Connection {
@@ -127,7 +127,7 @@ impl Helper {
     /// The mount stays; returns when the helper has tuned it and is gone.
     pub fn release(mut self) {
         if let Some(socket) = self.socket.take()
-            && let Err(error) = wire::send(socket.as_fd(), "stays", b"", &[])
+            && let Err(error) = wire::send(socket.as_fd(), &Said::Stays, b"", &[])
         {
             tracing::debug!(%error, "the process that mounted is gone already");
         }
@@ -151,25 +151,26 @@ pub fn run(args: &Attach) -> Outcome {
         return Ok(1);
     }
     let attached = attach(args, |said| {
-        drop(wire::send(socket.as_fd(), "warning", said.as_bytes(), &[]))
+        drop(wire::send(socket.as_fd(), &Said::Warning, said.as_bytes(), &[]))
     });
     let (description, told) = match attached {
         Ok((attached, anchored)) => {
             if let Err(error) = publish(args, &Unmounter::of(&attached.description)?) {
                 let said = format!("`keepfs status` will not find this mount: {error}");
-                wire::send(socket.as_fd(), "warning", said.as_bytes(), &[]).map_err(failed)?;
+                wire::send(socket.as_fd(), &Said::Warning, said.as_bytes(), &[]).map_err(failed)?;
             }
-            let words = if anchored {
-                "attached anchored"
-            } else {
-                "attached plain"
-            };
-            let told = wire::send(socket.as_fd(), words, &attached.description, &attached.descriptors);
+            let how = if anchored { Attached::Anchored } else { Attached::Plain };
+            let told = wire::send(
+                socket.as_fd(),
+                &Said::Attached(how),
+                &attached.description,
+                &attached.descriptors,
+            );
             (attached.description, told)
         }
         Err(failure) => {
             let said = failure.to_string();
-            wire::send(socket.as_fd(), "failed", said.as_bytes(), &[]).map_err(failed)?;
+            wire::send(socket.as_fd(), &Said::Failed, said.as_bytes(), &[]).map_err(failed)?;
             return Ok(1);
         }
     };

@@ -7,6 +7,8 @@
 //! What may rightly take long is waited for as long as the server gives signs of life on other connections (decision 0868).
 
 use crate::clients::{Client, Clients};
+use crate::line;
+use crate::question::{Durable, Question, Told};
 use crate::registry::{self, Record};
 use crate::servers;
 use crate::until::Until;
@@ -29,8 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub const SOON: Duration = Duration::from_secs(2);
 /// How long one that has just begun may: it takes over what the one before it left.
 const BEGINNING: Duration = Duration::from_secs(20);
-/// Asks for a sign of life. A server that does not know it takes it for a look and says so, which is one, too.
-const SIGN: &str = "status alive";
 /// How often who waits for an answer asks for one.
 const SIGN_EVERY: Duration = Duration::from_millis(500);
 /// Clients that are heard at a time.
@@ -39,7 +39,7 @@ const CLIENTS_MAX: usize = 64;
 const QUESTION_MAX: u64 = 8192;
 
 /// What a server answers to a question; `None` if it does not know it.
-pub type Answers = dyn Fn(&str) -> Option<Value> + Send + Sync;
+pub type Answers = dyn Fn(&Question) -> Option<Value> + Send + Sync;
 
 /// Those who wait for the pool to be closed, and what they were told when it was.
 #[derive(Default)]
@@ -107,11 +107,7 @@ impl Control {
         if !record.kept {
             record.withdraw();
         }
-        let answer = match result {
-            Ok(()) => json!({"durable": true}),
-            Err(error) => json!({"durable": false, "error": error}),
-        };
-        let answer = format!("{answer}\n");
+        let answer = format!("{}\n", json!(Durable::from(result)));
         let told = |waiter: Arc<UnixStream>| {
             // A client that does not wait any more does not matter.
             let _ = (&*waiter).write_all(answer.as_bytes());
@@ -158,11 +154,11 @@ impl Desk {
         let mut stream = &*client.connection;
         let question = question(stream, Instant::now() + PATIENCE)?;
         client.is_answered(true);
-        if question == "wait" {
+        if question == Some(Question::Wait) {
             stream.set_write_timeout(Some(PATIENCE))?;
             // Who has the first answer may unmount at once: the pool is not closed before he is among those who are told.
             let mut waiters = self.waiters.lock();
-            writeln!(stream, "{{}}")?;
+            writeln!(stream, "{}", json!(Told::default()))?;
             return match &waiters.told {
                 Some(answer) => stream.write_all(answer.as_bytes()),
                 None => {
@@ -172,33 +168,34 @@ impl Desk {
             };
         }
         // In one piece: a value writes itself in thousands of small ones.
-        let answer = format!("{}\n", self.answer(&question));
+        let answer = format!("{}\n", self.answer(question.as_ref()));
         let until = Instant::now() + PATIENCE;
         Until { stream, until }.write_all(answer.as_bytes())
     }
 
-    fn answer(&self, question: &str) -> Value {
-        if question == SIGN {
-            return json!({});
+    /// `None`: the question is not known.
+    fn answer(&self, question: Option<&Question>) -> Value {
+        if question == Some(&Question::Alive) {
+            return json!(Told::default());
         }
         // Who only looks waits for nobody who is slow to change something.
-        let _answering = (!is_look(question)).then(|| self.answering.lock());
-        let unknown = || json!({"error": "this server does not know the question; it is of another version"});
-        (self.answers)(question).unwrap_or_else(unknown)
+        let _answering = question.is_some_and(|q| !q.is_look()).then(|| self.answering.lock());
+        let unknown = || {
+            json!(Told::error(
+                "this server does not know the question; it is of another version"
+            ))
+        };
+        question
+            .and_then(|question| (self.answers)(question))
+            .unwrap_or_else(unknown)
     }
 }
 
-/// Whether a question changes nothing, and may be answered beside others.
-fn is_look(question: &str) -> bool {
-    let first = question.split(' ').next().unwrap_or_default();
-    ["status", "events", "get", "history", "where"].contains(&first) || question == "scrub status"
-}
-
-/// The line that a client says, whole by `until`.
-fn question(client: &UnixStream, until: Instant) -> io::Result<String> {
+/// What a client asks, whole by `until`; `None`: nothing that is known.
+fn question(client: &UnixStream, until: Instant) -> io::Result<Option<Question>> {
     let mut question = String::new();
     BufReader::new(Until { stream: client, until }.take(QUESTION_MAX)).read_line(&mut question)?;
-    Ok(question.trim().to_owned())
+    Ok(line::read(question.trim()))
 }
 
 /// Why a server does not answer.
@@ -247,16 +244,16 @@ enum Patience {
 }
 
 /// Asks the server of `record` one question; if it dies over it and has a keeper, the next server. Waits as long as it lives.
-pub fn ask(record: &Record, question: &str) -> Result<Value, Silent> {
+pub fn ask(record: &Record, question: &Question) -> Result<Value, Silent> {
     ask_with(record, question, Patience::WhileAlive)
 }
 
 /// The same of who must not wait for a server that is slow either.
-pub fn ask_soon(record: &Record, question: &str) -> Result<Value, Silent> {
+pub fn ask_soon(record: &Record, question: &Question) -> Result<Value, Silent> {
     ask_with(record, question, Patience::Soon)
 }
 
-fn ask_with(record: &Record, question: &str, patience: Patience) -> Result<Value, Silent> {
+fn ask_with(record: &Record, question: &Question, patience: Patience) -> Result<Value, Silent> {
     let mut record = record.clone();
     for _ in 0..TRIES {
         match one_answer(&record, question, patience) {
@@ -276,7 +273,7 @@ fn ask_with(record: &Record, question: &str, patience: Patience) -> Result<Value
 const TRIES: usize = 8;
 
 /// As [`ask`], but of one server only.
-pub fn ask_once(record: &Record, question: &str) -> Result<Value, Silent> {
+pub fn ask_once(record: &Record, question: &Question) -> Result<Value, Silent> {
     one_answer(record, question, Patience::WhileAlive)
 }
 
@@ -284,18 +281,18 @@ pub fn ask_once(record: &Record, question: &str) -> Result<Value, Silent> {
 /// that hangs: the kernel says so. Errors: it hangs.
 pub fn alive(record: &Record) -> Result<(), Silent> {
     let is_beginning = || servers::of(record).is_some_and(|server| server.is_beginning());
-    match one_answer(record, SIGN, Patience::Soon) {
+    match one_answer(record, &Question::Alive, Patience::Soon) {
         Err(Silent::Hung { .. }) if is_beginning() => Ok(()),
         Err(silent @ Silent::Hung { .. }) => Err(silent),
         _ => Ok(()),
     }
 }
 
-fn one_answer(record: &Record, question: &str, patience: Patience) -> Result<Value, Silent> {
+fn one_answer(record: &Record, question: &Question, patience: Patience) -> Result<Value, Silent> {
     let stream = connect(record)?;
-    writeln!(&stream, "{question}").map_err(|error| broken(error, record))?;
-    let changes = patience == Patience::WhileAlive && !is_look(question);
-    let answer = line(record, &mut BufReader::new(&stream), patience).map_err(|silent| silent.asked(changes))?;
+    writeln!(&stream, "{}", line::of(question)).map_err(|error| broken(error, record))?;
+    let changes = patience == Patience::WhileAlive && !question.is_look();
+    let answer = said(record, &mut BufReader::new(&stream), patience).map_err(|silent| silent.asked(changes))?;
     match answer.is_empty() {
         true => Err(Silent::Dead),
         false => Ok(serde_json::from_str(&answer)?),
@@ -303,7 +300,7 @@ fn one_answer(record: &Record, question: &str, patience: Patience) -> Result<Val
 }
 
 /// The line that a server says next.
-fn line(record: &Record, stream: &mut BufReader<&UnixStream>, patience: Patience) -> Result<String, Silent> {
+fn said(record: &Record, stream: &mut BufReader<&UnixStream>, patience: Patience) -> Result<String, Silent> {
     let mut bytes = Vec::new();
     let mut has_come = |limit| whole(stream, &mut bytes, limit).map_err(|error| broken(error, record));
     match patience {
@@ -491,8 +488,8 @@ impl Wait {
 /// In the queue of those who are told of the end. `patience`: with being taken in.
 fn queue(record: &Record, patience: Patience) -> Result<BufReader<UnixStream>, Silent> {
     let stream = connect(record)?;
-    writeln!(&stream, "wait").map_err(|error| broken(error, record))?;
-    let hello = line(record, &mut BufReader::with_capacity(1, &stream), patience)?;
+    writeln!(&stream, "{}", line::of(&Question::Wait)).map_err(|error| broken(error, record))?;
+    let hello = said(record, &mut BufReader::with_capacity(1, &stream), patience)?;
     stream.set_read_timeout(None)?;
     match hello.is_empty() {
         true => Err(Silent::Dead),

@@ -4,6 +4,7 @@ use crate::control::{self, Silent};
 use crate::failure::Failure;
 use crate::image::DeviceImage;
 use crate::lingering;
+use crate::question::Question;
 use crate::registry::{self, Record};
 use crate::unserved::Unserved;
 use crate::waiting::patiently;
@@ -462,24 +463,25 @@ pub fn in_words(volume: &Volume, events: Vec<Event>, patience: Duration) -> Vec<
 /// How long the tree is searched for files while somebody waits for an answer, which a server owes within seconds.
 const SEARCHED: Duration = Duration::from_secs(1);
 
-/// What the server of a volume answers to `history N`, `damage` and `damage clear`.
-pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
+/// What the server of a volume answers about its history and damage. `None`: the question is about something else.
+pub fn answer(volume: &Volume, question: &Question) -> Option<Value> {
     let history = volume.store().history();
-    // Nobody is told what could be forgotten (S-18.7).
-    volume.store().keep_history();
-    if let Some(after) = question.strip_prefix("history ") {
-        let events = history.events(after.parse().ok()?);
-        return serde_json::to_value(in_words(volume, events, SEARCHED)).ok();
-    }
     match question {
-        "damage" => {
+        Question::History(after) => {
+            // Nobody is told what could be forgotten (S-18.7).
+            volume.store().keep_history();
+            serde_json::to_value(in_words(volume, history.events(*after), SEARCHED)).ok()
+        }
+        Question::Damage => {
+            volume.store().keep_history();
             volume.heal_damage();
             let list = volume.name_damage().into_iter();
             volume.store().keep_history();
             let list = list.map(|(entry, is_there)| Damaged::of(entry, is_there));
             serde_json::to_value(list.collect::<Vec<_>>()).ok()
         }
-        "damage clear" => {
+        Question::DamageClear => {
+            volume.store().keep_history();
             let cleared = volume.store().take_note();
             volume.store().keep_history();
             Some(json!(cleared))
@@ -488,17 +490,16 @@ pub fn answer(volume: &Volume, question: &str) -> Option<Value> {
     }
 }
 
-/// What a server that serves nothing answers to `history N` and `damage`: what is on the device.
-pub fn answer_offline(image: &dyn Image, question: &str) -> Option<Value> {
+/// What a server that serves nothing answers about history and damage: what is on the device.
+pub fn answer_offline(image: &dyn Image, question: &Question) -> Option<Value> {
     let found = offline::of(image).ok()?;
-    let after: Option<u64> = question.strip_prefix("history ").and_then(|after| after.parse().ok());
-    match (question, after) {
-        (_, Some(after)) => {
-            let events = found.events.into_iter().filter(|event| event.number > after);
+    match question {
+        Question::History(after) => {
+            let events = found.events.into_iter().filter(|event| event.number > *after);
             let events = OnDevice::new(image).noticed(events.collect(), &found.damage);
             serde_json::to_value(events).ok()
         }
-        ("damage", None) => serde_json::to_value(OnDevice::new(image).damaged(found.damage)).ok(),
+        Question::Damage => serde_json::to_value(OnDevice::new(image).damaged(found.damage)).ok(),
         _ => None,
     }
 }
@@ -523,11 +524,11 @@ pub fn pool_meant(of: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Asks a server. `None`: it is dead.
-pub fn ask<T: DeserializeOwned>(record: &Record, question: &str) -> Result<Option<T>, Failure> {
+pub fn ask<T: DeserializeOwned>(record: &Record, question: &Question) -> Result<Option<T>, Failure> {
     let dir = record.dir.display();
     let answer = match question {
         // It may wait for the device.
-        "damage clear" => control::ask(record, question),
+        Question::DamageClear => control::ask(record, question),
         _ => control::ask_soon(record, question),
     };
     match answer {

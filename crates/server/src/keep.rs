@@ -17,7 +17,7 @@ use crate::options::MountOptions;
 use crate::program::OWN;
 use crate::rooms::{CONNECTION, EVENTS, ID, SPARE};
 use crate::words::Keep;
-use crate::{Outcome, attach, namesake, place, registry, starter};
+use crate::{Outcome, attach, namesake, place, registry, said, starter};
 use life::{Child, End, Last, News, Program, Rest};
 use rustix::mm::{MlockAllFlags, mlockall};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -196,7 +196,7 @@ impl Keeper {
     fn adopt(mut self, before: u32) -> Outcome {
         let child = Child::adopt(&mut self.held, &mut self.begin);
         let child = child.map_err(|e| Failure::Other(format!("cannot take over: {e}")))?;
-        self.begin.keeper_pid = std::process::id();
+        (self.begin.keeper_pid, self.begin.version) = (std::process::id(), said::VERSION);
         if let Err(error) = place::moved(&mut self.held, before, self.begin.keeper_pid) {
             let why = format!("`keepfs status` will not find this mount ({error})");
             match &child {

@@ -3,6 +3,7 @@
 use crate::held::{Held, Item, fits};
 use crate::lives::Begin;
 use crate::rooms::{ROOMS, SPARE};
+use crate::said::Said;
 use crate::wire;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -38,18 +39,17 @@ impl Kept {
         let mut handed = Held::default();
         loop {
             let message = wire::receive(socket.as_fd(), true)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-            let words_said: Vec<&str> = message.words.iter().map(String::as_str).collect();
-            match words_said[..] {
-                ["put", name] => {
-                    let name = name.to_owned();
+            match &message.said {
+                Some(Said::Put(name)) => {
+                    let name = name.clone();
                     handed.put(&name, message.into());
                 }
-                ["begin"] => {
-                    let begin = serde_json::from_slice(&message.bytes)?;
+                Some(Said::Begin) => {
+                    let begin = Begin::read(&message.bytes)?;
                     let spare = handed.take(SPARE).and_then(spare);
                     // Before anything is put: what it may hold is of the server before (S-16.12).
                     if let Some((_, socket)) = &spare {
-                        heard(wire::send(socket.as_fd(), wire::STAND_DOWN, b"", &[]))?;
+                        heard(wire::send(socket.as_fd(), &Said::StandDown, b"", &[]))?;
                     }
                     let state = State {
                         socket,
@@ -109,15 +109,15 @@ impl Kept {
     /// As [`Kept::put`] of bytes, without waiting for a keeper that does not listen. Errors: as there; too much is unread.
     pub fn put_at_once(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.state.lock();
-        let told = wire::tell(state.socket.as_fd(), &format!("put {name}"), bytes, &[]);
+        let told = wire::tell(state.socket.as_fd(), &Said::Put(name.to_owned()), bytes, &[]);
         let (bytes, descriptors) = (bytes.to_owned(), Vec::new());
         state.put.put(name, Item { bytes, descriptors });
         heard(told)
     }
 
     /// Says something to the keeper. Errors: none that the server need do anything about but say.
-    pub fn say(&self, words: &str, bytes: &[u8]) -> io::Result<()> {
-        heard(wire::send(self.state.lock().socket.as_fd(), words, bytes, &[]))
+    pub fn say(&self, said: &Said, bytes: &[u8]) -> io::Result<()> {
+        heard(wire::send(self.state.lock().socket.as_fd(), said, bytes, &[]))
     }
 
     /// The last word: all is done, with this exit code. Nothing that was put is open in this process any more when the keeper
@@ -128,8 +128,7 @@ impl Kept {
         state.put = Held::default();
         // Those left out hear of it when the server closes them, and try again.
         waiting.truncate(wire::DESCRIPTORS_MAX);
-        let words = format!("ended {code}");
-        heard(wire::send(state.socket.as_fd(), &words, b"", &waiting))
+        heard(wire::send(state.socket.as_fd(), &Said::Ended(code), b"", &waiting))
     }
 
     /// Sees to it that there is always a keeper: when it dies, `before` is called (which makes everything durable) and
@@ -144,17 +143,17 @@ impl Kept {
             loop {
                 // A keeper that talks nonsense is none.
                 while let Ok(Some(message)) = wire::receive(socket.as_fd(), true) {
-                    match message.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-                        ["put", SPARE] => self.state.lock().spare = spare(message.into()),
-                        ["stays"] => {
+                    match &message.said {
+                        Some(Said::Put(name)) if name == SPARE => self.state.lock().spare = spare(message.into()),
+                        Some(Said::Stays) => {
                             let why = String::from_utf8_lossy(&message.bytes);
                             tracing::error!(%why, "the mount could not be taken down; it goes on");
                         }
-                        ["says"] => {
+                        Some(Said::Says) => {
                             let what = String::from_utf8_lossy(&message.bytes);
                             tracing::error!("its keeper says: {what}");
                         }
-                        ["refused"] => {
+                        Some(Said::Refused) => {
                             let why = String::from_utf8_lossy(&message.bytes);
                             tracing::error!(%why, "the keeper did not take what this server left with it");
                         }
@@ -190,7 +189,7 @@ impl Kept {
         state.begin.keeper_pid = pid;
         wire::send_all(socket.as_fd(), &state.put)?;
         let begin = serde_json::to_vec(&state.begin)?;
-        wire::send(socket.as_fd(), &format!("serving {}", std::process::id()), &begin, &[])?;
+        wire::send(socket.as_fd(), &Said::Serving(std::process::id()), &begin, &[])?;
         state.socket = socket.try_clone()?;
         Ok(socket)
     }
@@ -204,11 +203,11 @@ impl Kept {
         if let Some(spare) = spare {
             let begin = serde_json::to_vec(&state.begin)?;
             heard(wire::send_all(spare, &state.put))?;
-            heard(wire::send(spare, wire::STAND_IN, &begin, &[]))?;
+            heard(wire::send(spare, &Said::StandIn, &begin, &[]))?;
         }
-        if let Err(error) = wire::send(state.socket.as_fd(), "upgrade", b"", &[]) {
+        if let Err(error) = wire::send(state.socket.as_fd(), &Said::Upgrade, b"", &[]) {
             if let Some(spare) = spare {
-                heard(wire::send(spare, wire::STAND_DOWN, b"", &[]))?;
+                heard(wire::send(spare, &Said::StandDown, b"", &[]))?;
             }
             return Err(error);
         }

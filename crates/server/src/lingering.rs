@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::figures::Status;
 use crate::namespaces::Holder;
+use crate::question::Question;
 use crate::registry::{self, Record};
 use crate::{control, table};
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ pub fn of(record: Record) -> Option<Lingering> {
     if record.is_mounted() {
         return None;
     }
-    let answer = control::ask_soon(&record, "where").ok()?;
+    let answer = control::ask_soon(&record, &Question::Where).ok()?;
     if answer["serves"] != true {
         return None;
     }

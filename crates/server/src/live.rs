@@ -21,6 +21,7 @@ use crate::options::{MountOptions, access_times_name};
 use crate::pause::Pause;
 #[cfg(feature = "planted")]
 use crate::planted;
+use crate::question::{Durable, Question};
 use crate::registry::Record;
 use crate::{history, serving};
 use keepfs_format::PAGE;
@@ -30,7 +31,8 @@ use keepfs_media::Class;
 use keepfs_store::{Abort, Error as StoreError, Purpose, Store};
 use keepfs_vfs::Vfs;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -121,28 +123,41 @@ impl Live {
         }
     }
 
-    /// Questions with words behind them. `None`: it is none that is known.
-    pub fn answer_more(&self, question: &str) -> Option<Value> {
-        let (word, rest) = question.split_once(' ')?;
-        if word == "set" {
-            return self.set(rest);
+    /// The answer to a question; `None`: it makes no sense here.
+    pub fn answer(&self, question: &Question) -> Option<Value> {
+        match question {
+            Question::Status => value(&self.status()),
+            Question::Sync => value(&self.sync()),
+            Question::Follow => value(&self.follow()),
+            Question::Write => value(&self.begin_writing()),
+            Question::Where => value(&self.place()),
+            Question::Events => value(&self.ring.events()),
+            Question::Get => value(&self.properties()?),
+            Question::Upgrade => value(&self.upgrade()),
+            Question::Set(wanted) => value(&self.set(wanted)?),
+            // The control socket answers these itself.
+            Question::Alive | Question::Wait => None,
+            of_pool => self.answer_of_pool(of_pool),
         }
+    }
+
+    fn answer_of_pool(&self, question: &Question) -> Option<Value> {
         let volume = self.volume.upgrade()?;
-        match word {
-            "scrub" => scrub::answer(&volume, rest),
-            "inject" => inject::answer(&volume, rest),
+        match question {
+            Question::Inject(words) => inject::answer(&volume, words),
             #[cfg(feature = "planted")]
-            "planted" => planted::answer(&volume, self.kept.as_deref(), rest),
-            _ => None,
+            Question::Planted(words) => planted::answer(&volume, self.kept.as_deref(), words),
+            other => match scrub::answer(&volume, other) {
+                None => history::answer(&volume, other),
+                answer => answer,
+            },
         }
     }
 
     /// Makes everything durable that the server knows of.
-    pub fn sync(&self) -> Value {
-        match self.volume.upgrade().map(|volume| volume.syncfs()) {
-            None | Some(Ok(())) => json!({"durable": true}),
-            Some(Err(errno)) => json!({"durable": false, "error": errno.to_string()}),
-        }
+    pub fn sync(&self) -> Durable {
+        let synced = self.volume.upgrade().map_or(Ok(()), |volume| volume.syncfs());
+        synced.map_err(|errno| errno.to_string()).into()
     }
 
     /// When access times move now, as the table of mounts says, and whether those of directories stay.
@@ -279,6 +294,10 @@ impl Live {
         }
         shut_down
     }
+}
+
+fn value(answer: &impl Serialize) -> Option<Value> {
+    serde_json::to_value(answer).ok()
 }
 
 /// What the history tells of the memory of this mount: a server knows only what it did itself, not what those before it did.

@@ -1,8 +1,10 @@
 //! How often servers died, and what the next one may do.
 
+use crate::said;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Deaths are counted over this time.
@@ -87,6 +89,9 @@ impl Death {
 /// What a server is told when it begins.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Begin {
+    /// What the keeper says has this version ([`said::VERSION`]).
+    #[serde(default = "said::first")]
+    pub version: u32,
     /// Its keeper.
     pub keeper_pid: u32,
     /// Which server of the mount it is, from 1.
@@ -105,6 +110,7 @@ impl Begin {
     /// For the first server of the keeper `keeper_pid`.
     pub fn first(keeper_pid: u32) -> Begin {
         Begin {
+            version: said::VERSION,
             keeper_pid,
             lives: 1,
             deaths: 0,
@@ -112,6 +118,13 @@ impl Begin {
             last_death: None,
             after_death: false,
         }
+    }
+
+    /// What a keeper, or a server to its next keeper, tells. Errors: it makes no sense, or is of a later release.
+    pub fn read(bytes: &[u8]) -> io::Result<Begin> {
+        let begin: Begin = serde_json::from_slice(bytes)?;
+        said::understood(begin.version, "its keeper").map_err(io::Error::other)?;
+        Ok(begin)
     }
 
     /// For the next server; `death` of the one before it.

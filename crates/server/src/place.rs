@@ -3,12 +3,16 @@
 use crate::held::{Held, Item};
 use crate::registry::{self, Record};
 use crate::rooms::PLACE;
+use crate::said;
 use serde::{Deserialize, Serialize};
 use std::io;
 
 /// Where the server of a mount is found, and what no later server can find out.
 #[derive(Serialize, Deserialize)]
 pub struct Place {
+    /// It is of this version ([`said::VERSION`]).
+    #[serde(default = "said::first")]
+    pub version: u32,
     /// What is published of it.
     pub record: Record,
     /// With an anchor.
@@ -21,12 +25,21 @@ pub struct Place {
     pub writing: Option<bool>,
 }
 
+impl Place {
+    /// Of what a server handed on. Errors: it makes no sense, or is of a later release.
+    pub fn read(bytes: &[u8]) -> io::Result<Place> {
+        let place: Place = serde_json::from_slice(bytes)?;
+        said::understood(place.version, "the server before this one").map_err(io::Error::other)?;
+        Ok(place)
+    }
+}
+
 /// The mount of the keeper `before` has the keeper `pid` from now on, which holds `held`: where others look for it follows. What
 /// was published counts, not what a server says. Errors: those of the file system; there is nothing of the place in `held`.
 pub fn moved(held: &mut Held, before: u32, pid: u32) -> io::Result<()> {
     let record = registry::of(before)?.moved_to(pid)?;
     let item = held.get(PLACE).ok_or(io::ErrorKind::NotFound)?;
-    let mut place: Place = serde_json::from_slice(&item.bytes)?;
+    let mut place = Place::read(&item.bytes)?;
     place.record = record;
     let (bytes, descriptors) = (serde_json::to_vec(&place)?, Vec::new());
     held.put(PLACE, Item { bytes, descriptors });

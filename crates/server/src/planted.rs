@@ -9,6 +9,7 @@
 
 use crate::kept::Kept;
 use crate::registry;
+use crate::said::Said;
 use keepfs_fs::Volume;
 use keepfs_store::memory;
 use keepfs_store::planted::{Second, plant_second};
@@ -197,14 +198,14 @@ pub fn answer(volume: &Volume, kept: Option<&Kept>, what: &str) -> Option<Value>
 fn tell_keeper(kept: &Kept, lie: &str, about: &str) -> io::Result<()> {
     match lie {
         // It is all over, and this file is to be removed.
-        "ended" => kept.say("ended 0", format!("{about}\n\n{about}").as_bytes()),
+        "ended" => kept.say(&Said::Ended(0), format!("{about}\n\n{about}").as_bytes()),
         // This program is to be started.
         "upgrade" => {
-            kept.say("upgrade", about.as_bytes())?;
+            kept.say(&Said::Upgrade, about.as_bytes())?;
             std::process::exit(0)
         }
         // It is to hold more than it has room for.
-        "put" => kept.say(&format!("put {about}"), &[b'x'; 1000]),
+        "put" => kept.say(&Said::Put(about.to_owned()), &[b'x'; 1000]),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
 }

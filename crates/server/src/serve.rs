@@ -9,12 +9,14 @@ use crate::kept::Kept;
 use crate::live::{Live, follow};
 use crate::logging::{self, About, LogTo, Ring};
 use crate::options::MountOptions;
+use crate::question::Question;
 use crate::registry::{self, Record};
+use crate::said::Said;
 use crate::starter::{self, NOWHERE, READY, WARNS};
 use crate::visible::one_line;
 use crate::waiting::patiently;
 use crate::words::Serve;
-use crate::{Outcome, concerned, confine, deserted, exposed, history, namesake, panics, rights};
+use crate::{Outcome, concerned, confine, deserted, exposed, namesake, panics, rights};
 mod succeed;
 
 use keepfs_fuse::{Session, Unmounter};
@@ -90,7 +92,7 @@ pub fn in_background(args: &Serve) -> Outcome {
 
 /// Everything that must outlive this server is with the keeper by now.
 fn tell_keeper(kept: Option<&Kept>) -> Result<(), Failure> {
-    let told = kept.map_or(Ok(()), |kept| kept.say("ready", b""));
+    let told = kept.map_or(Ok(()), |kept| kept.say(&Said::Ready, b""));
     told.map_err(|e| Failure::Other(format!("cannot tell the keeper: {e}")))
 }
 
@@ -316,7 +318,7 @@ pub fn unmount_at_signals(unmounter: Unmounter, kept: Option<Arc<Kept>>) -> Resu
     let wait = move || {
         for signal in signals.forever() {
             let done = match &kept {
-                Some(kept) => kept.say("unmount", b"").map_err(|error| error.to_string()),
+                Some(kept) => kept.say(&Said::Unmount, b"").map_err(|error| error.to_string()),
                 None => attach::unmount(&unmounter).map_err(|error| error.to_string()),
             };
             if let Err(error) = done {
@@ -354,20 +356,7 @@ pub fn listen(live: Arc<Live>, listener: Option<UnixListener>) -> Option<Arc<Con
         tracing::warn!(%error, "the log does not name the files that are damaged; `keepfs events` does");
     }
     let record = live.record.clone();
-    let answers: Arc<Answers> = Arc::new(move |question: &str| match question {
-        "status" => serde_json::to_value(live.status()).ok(),
-        "sync" => Some(live.sync()),
-        "follow" => Some(live.follow()),
-        "write" => Some(live.begin_writing()),
-        "where" => Some(live.place()),
-        "events" => serde_json::to_value(live.ring.events()).ok(),
-        "get" => live.properties(),
-        "upgrade" => Some(live.upgrade()),
-        other => match live.answer_more(other) {
-            None => history::answer(&*live.volume.upgrade()?, other),
-            answer => answer,
-        },
-    });
+    let answers: Arc<Answers> = Arc::new(move |question: &Question| live.answer(question));
     opened(match listener {
         Some(listener) => Control::over(listener, record, answers),
         None => Control::open(record, answers),

@@ -5,6 +5,7 @@ mod unheard;
 use crate::control::{self, Silent};
 use crate::failure::Failure;
 use crate::figures::Status;
+use crate::question::Question;
 use crate::registry::{self, Record};
 use crate::unserved::Unserved;
 use crate::{exposed, history, lingering, offline, serving, table};
@@ -58,7 +59,7 @@ fn of_path(of: &Path) -> Result<Status, Failure> {
 
 /// What the server says; if it is dead or hangs, that.
 pub fn live(record: &Record) -> Result<Status, Failure> {
-    match control::ask_soon(record, "status") {
+    match control::ask_soon(record, &Question::Status) {
         Ok(answer) => serde_json::from_value(answer)
             .map(|status| with_place(with_threads(status), record))
             .map_err(|e| {

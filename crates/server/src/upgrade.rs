@@ -3,6 +3,7 @@
 use crate::control::{self, Silent};
 use crate::failure::Failure;
 use crate::program::{OWN, open};
+use crate::question::Question;
 use crate::registry::{self, Record};
 use crate::unserved;
 use serde_json::Value;
@@ -40,7 +41,7 @@ pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> 
     let before = which(&record)?;
     // For the keeper: which program it is, no server is believed.
     registry::wish(record.pid, &program).map_err(|e| failed(&format!("its keeper cannot be told: {e}")))?;
-    let asked = control::ask_once(&record, "upgrade");
+    let asked = control::ask_once(&record, &Question::Upgrade);
     let after = which(&record);
     // Nobody shall take it for a wish of another time.
     drop(registry::take_wish(record.pid));
@@ -77,8 +78,8 @@ fn meant(given: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 fn which(record: &Record) -> Result<Which, Failure> {
-    let status =
-        control::ask(record, "status").map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
+    let status = control::ask(record, &Question::Status)
+        .map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
     let number = |value: &Value| value.as_u64().unwrap_or_default();
     Ok(Which {
         pid: number(&status["server_pid"]),

@@ -1,14 +1,9 @@
-//! What keeper and server say to each other: messages of a SOCK_SEQPACKET pair, each a line of words, bytes, and descriptors.
-//!
-//! From the server: `put NAME` (bytes and descriptors replace what has the name; answered by `refused`, bytes: why, if there is
-//! no room for it), `ready`, `unmount` (somebody wants the end of the mount), `ended CODE` (in order: no other server shall come;
-//! descriptors: to be closed when the pool is free), `upgrade` (the server makes room). To a new server: `put NAME` for all that
-//! is held, then `begin` (bytes: [`crate::lives::Begin`]). To a new keeper of a running server: the same, then `serving PID`.
-//! To one that stands ready, from a server that makes room: the same, then [`STAND_IN`] (bytes: [`crate::lives::Begin`]); from a
-//! server that begins: [`STAND_DOWN`] (S-16.12).
-//! The words are described for other implementations in docs/decisions/0530.
+//! How the processes of a mount say things to each other: messages of a SOCK_SEQPACKET pair, each a line ([`Said`]), bytes, and
+//! descriptors (S-16.15).
 
 use crate::held::{Held, Item};
+use crate::line;
+use crate::said::Said;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -23,16 +18,11 @@ const MESSAGE_MAX: usize = 64 << 10;
 /// Most descriptors of one message; the kernel's limit (`SCM_MAX_FD`).
 pub const DESCRIPTORS_MAX: usize = 253;
 
-/// Whoever hears this becomes the keeper when nobody else has its socket any more.
-pub const STAND_IN: &str = "stand-in";
-/// That is over: what came before is not held any more.
-pub const STAND_DOWN: &str = "stand-down";
-
 /// A message that came.
 #[derive(Debug)]
 pub struct Message {
-    /// The words of its first line.
-    pub words: Vec<String>,
+    /// What its first line says; `None`: nothing that is known.
+    pub said: Option<Said>,
     /// What follows the first line.
     pub bytes: Vec<u8>,
     /// What came with it.
@@ -40,16 +30,16 @@ pub struct Message {
 }
 
 /// Sends one message. Errors: `EPIPE` if nobody is there, `EINVAL` if it is too large.
-pub fn send(socket: BorrowedFd<'_>, words: &str, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
-    send_so(socket, words, bytes, descriptors, SendFlags::NOSIGNAL)
+pub fn send(socket: BorrowedFd<'_>, said: &Said, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
+    send_so(socket, said, bytes, descriptors, SendFlags::NOSIGNAL)
 }
 
 /// Sends one message to whoever may have stopped listening, without waiting. Errors: as [`send`]; `WouldBlock` if too much is
 /// unread there.
-pub fn tell(socket: BorrowedFd<'_>, words: &str, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
+pub fn tell(socket: BorrowedFd<'_>, said: &Said, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
     send_so(
         socket,
-        words,
+        said,
         bytes,
         descriptors,
         SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
@@ -58,12 +48,13 @@ pub fn tell(socket: BorrowedFd<'_>, words: &str, bytes: &[u8], descriptors: &[Ow
 
 fn send_so(
     socket: BorrowedFd<'_>,
-    words: &str,
+    said: &Said,
     bytes: &[u8],
     descriptors: &[OwnedFd],
     flags: SendFlags,
 ) -> io::Result<()> {
-    if words.len() + 1 + bytes.len() > MESSAGE_MAX || descriptors.len() > DESCRIPTORS_MAX {
+    let line = line::of(said);
+    if line.len() + 1 + bytes.len() > MESSAGE_MAX || descriptors.len() > DESCRIPTORS_MAX {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
@@ -72,7 +63,7 @@ fn send_so(
     if !borrowed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let parts = [IoSlice::new(words.as_bytes()), IoSlice::new(b"\n"), IoSlice::new(bytes)];
+    let parts = [IoSlice::new(line.as_bytes()), IoSlice::new(b"\n"), IoSlice::new(bytes)];
     loop {
         match sendmsg(socket, &parts, &mut control, flags) {
             Err(Errno::INTR) => {}
@@ -111,13 +102,10 @@ pub fn receive(socket: BorrowedFd<'_>, wait: bool) -> io::Result<Option<Message>
     }
     bytes.truncate(received.bytes);
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
-    let words = String::from_utf8_lossy(&bytes[..end])
-        .split(' ')
-        .map(str::to_owned)
-        .collect();
+    let said = line::read(&String::from_utf8_lossy(&bytes[..end]));
     bytes.drain(..(end + 1).min(bytes.len()));
     Ok(Some(Message {
-        words,
+        said,
         bytes,
         descriptors,
     }))
@@ -125,7 +113,7 @@ pub fn receive(socket: BorrowedFd<'_>, wait: bool) -> io::Result<Option<Message>
 
 /// Sends an item.
 pub fn send_item(socket: BorrowedFd<'_>, name: &str, item: &Item) -> io::Result<()> {
-    send(socket, &format!("put {name}"), &item.bytes, &item.descriptors)
+    send(socket, &Said::Put(name.to_owned()), &item.bytes, &item.descriptors)
 }
 
 /// Sends all that is held.

@@ -5,6 +5,7 @@ use super::tell::say;
 use super::times;
 use keepfs::{OpenOptions, Pool};
 use keepfs_server::history::{self, Damaged};
+use keepfs_server::question::Question;
 use keepfs_server::waiting::patiently;
 use keepfs_server::{Failure, Outcome, figures};
 use serde_json::json;
@@ -84,7 +85,7 @@ fn lost_changes(entry: &Damaged) -> Option<String> {
 fn gather(of: &Path) -> Result<Vec<Damaged>, Failure> {
     let server = history::server_of(of)?;
     if let Some(record) = &server
-        && let Some(list) = history::ask(record, "damage")?
+        && let Some(list) = history::ask(record, &Question::Damage)?
     {
         return Ok(list);
     }
@@ -96,7 +97,7 @@ fn clear(of: &Path, json: bool) -> Outcome {
     let server = history::server_of(of)?;
     let asked = server
         .as_ref()
-        .map(|record| history::ask::<u64>(record, "damage clear"));
+        .map(|record| history::ask::<u64>(record, &Question::DamageClear));
     let cleared = match asked.transpose()?.flatten() {
         Some(cleared) => cleared,
         None => clear_on_device(server.as_ref().map_or(of, |record| &record.pool))?,

@@ -8,6 +8,7 @@ use keepfs_server::control::{self, Silent};
 use keepfs_server::history::{self, Noticed};
 use keepfs_server::image::DeviceImage;
 use keepfs_server::logging::{About, Event, Level, journal, tell_alone as tell};
+use keepfs_server::question::Question;
 use keepfs_server::waiting::patiently;
 use keepfs_server::{Failure, Outcome, figures, namesake, registry, visible};
 use serde::Serialize;
@@ -112,10 +113,10 @@ fn follow(of: &Path, answer: &Answer, json: bool) -> Outcome {
     let mut waiting: Vec<Event> = Vec::new();
     let mut was_silent = false;
     loop {
-        let asked = history::ask::<Vec<Event>>(&record, "events").and_then(|events| {
+        let asked = history::ask::<Vec<Event>>(&record, &Question::Events).and_then(|events| {
             Ok((
                 events,
-                history::ask::<Vec<Noticed>>(&record, &format!("history {after}"))?,
+                history::ask::<Vec<Noticed>>(&record, &Question::History(after))?,
             ))
         });
         let (events, noticed) = match asked {
@@ -172,13 +173,13 @@ fn gather(of: &Path) -> Result<Answer, Failure> {
     let Some(record) = history::server_of(of)? else {
         return kept(registry::settled(of), of, Server::None);
     };
-    match control::ask_soon(&record, "events") {
+    match control::ask_soon(&record, &Question::Events) {
         Ok(events) => Ok(Answer {
             version: figures::VERSION,
             pool: record.pool.clone(),
             server: Server::Serving,
             last_words: None,
-            history: history::ask(&record, "history 0")?.unwrap_or_default(),
+            history: history::ask(&record, &Question::History(0))?.unwrap_or_default(),
             events: serde_json::from_value(events).map_err(|e| {
                 Failure::Other(format!(
                     "{}: its server is of another version ({e})",

@@ -7,6 +7,7 @@ use clap_complete::ArgValueCompleter;
 use keepfs_check::read::View;
 use keepfs_server::image::DeviceImage;
 use keepfs_server::properties::{self, CREATED, Property};
+use keepfs_server::question::Question;
 use keepfs_server::size::Size;
 use keepfs_server::visible::one_line;
 use keepfs_server::waiting::patiently;
@@ -114,7 +115,7 @@ fn sort(args: &Get) -> (Vec<String>, &Path) {
 fn gather(of: &Path) -> Result<Vec<Property>, Failure> {
     let server = history::server_of(of)?;
     if let Some(record) = &server
-        && let Some(list) = history::ask(record, "get")?
+        && let Some(list) = history::ask(record, &Question::Get)?
     {
         return Ok(list);
     }

@@ -16,6 +16,7 @@ use keepfs_check::read::View;
 use keepfs_format::PAGE;
 use keepfs_format::superblock::INCOMPAT_TEST;
 use keepfs_server::live::inject::{Where, place_of};
+use keepfs_server::question::Question;
 use keepfs_server::registry::Record;
 use keepfs_server::waiting::patiently;
 use keepfs_server::{Failure, Outcome, control, image};
@@ -35,7 +36,7 @@ pub fn run(args: &Inject) -> Outcome {
         What::List => list(&args.of),
         What::Cancel { number } => {
             let named = number.map_or(String::new(), |number| format!(" {number}"));
-            let answer = told(&server(&args.of)?, &format!("inject cancel{named}"))?;
+            let answer = told(&server(&args.of)?, &format!("cancel{named}"))?;
             if let (Some(number), Some(0)) = (number, answer["canceled"].as_u64()) {
                 return Err(Failure::Other(format!(
                     "no fault number {number} waits to happen; `keepfs inject {} list` shows those that do",
@@ -49,8 +50,8 @@ pub fn run(args: &Inject) -> Outcome {
 }
 
 /// Asks a server; an error that it answers is a failure.
-fn told(record: &Record, question: &str) -> Result<Value, Failure> {
-    let answer = control::ask(record, question);
+fn told(record: &Record, words: &str) -> Result<Value, Failure> {
+    let answer = control::ask(record, &Question::Inject(words.to_owned()));
     let answer = answer.map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
     match answer["error"].as_str() {
         Some(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
@@ -66,7 +67,7 @@ fn scribble(of: &Path, what: &Scribble) -> Outcome {
         Err(failure) => return Err(failure),
     };
     let question = format!(
-        "inject where {} {} {} {}",
+        "where {} {} {} {}",
         what.kind.word(),
         inode_of(&record, &what.whose)?,
         what.offset,
@@ -203,11 +204,11 @@ fn inode_of(record: &Record, whose: &Whose) -> Result<u64, Failure> {
 fn wild(of: &Path, what: &Wild) -> Outcome {
     let record = server(of)?;
     // Before it changes anything: whether it is a pool for tests.
-    told(&record, "inject arena")?;
+    told(&record, "arena")?;
     if let Some(level) = what.level {
         set::level(&record, level)?;
     }
-    let answer = told(&record, "inject arena")?;
+    let answer = told(&record, "arena")?;
     let arena = Arena::open(
         answer["pid"].as_u64().unwrap_or(0) as u32,
         answer["arena"].as_u64().unwrap_or(0),
@@ -226,7 +227,7 @@ fn logic(of: &Path, what: &Logic) -> Outcome {
     let record = server(of)?;
     let ino = inode_of(&record, &what.whose)?;
     let field = what.field.word();
-    let answer = told(&record, &format!("inject logic {field} {ino}"))?;
+    let answer = told(&record, &format!("logic {field} {ino}"))?;
     let dir = record.dir.display();
     match answer["told"].as_str() {
         Some(why) => {
@@ -248,7 +249,7 @@ fn device(of: &Path, what: &Device) -> Outcome {
         args::Fault::Eio => "eio".to_owned(),
         args::Fault::Latency => format!("latency={}", what.ms),
     };
-    let question = format!("inject device {} {fault} {}", what.op.word(), what.count);
+    let question = format!("device {} {fault} {}", what.op.word(), what.count);
     let answer = told(&server(of)?, &question)?;
     say!(
         "number {}: {} of the device, the next {}: {fault}",
@@ -260,7 +261,7 @@ fn device(of: &Path, what: &Device) -> Outcome {
 }
 
 fn list(of: &Path) -> Outcome {
-    let answer = told(&server(of)?, "inject list")?;
+    let answer = told(&server(of)?, "list")?;
     match answer["injections"].as_array().filter(|all| !all.is_empty()) {
         None => say!("nothing waits to happen"),
         Some(all) => all.iter().for_each(|one| {

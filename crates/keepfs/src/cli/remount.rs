@@ -6,6 +6,7 @@
 
 use super::tell::warn_of;
 use keepfs_server::options::{MountOptions, access_times_name};
+use keepfs_server::question::Question;
 use keepfs_server::registry::Record;
 use keepfs_server::table::Mount;
 use keepfs_server::{Failure, Outcome, control, unserved};
@@ -67,24 +68,24 @@ pub fn run(dir: &Path, given: &[String], as_given: Given, sloppy: bool) -> Outco
     }
     // The server first: what the kernel lets through must be taken.
     if !wanted.read_only {
-        tell(&record, "write").map_err(|said| Failure::Other(format!("{dir}: {said}")))?;
+        tell(&record, &Question::Write).map_err(|said| Failure::Other(format!("{dir}: {said}")))?;
     }
     // The kernel waits for it without a limit.
     control::alive(&record).map_err(|silent| Failure::Other(format!("{dir}: {silent}")))?;
     let config = wanted.mount(&record.pool, &mount.dir);
     if let Err(refused) = keepfs_fuse::remount(&mount.dir, &config) {
         // It closes the pool again that it has opened for writing.
-        if let Err(said) = tell(&record, "follow") {
+        if let Err(said) = tell(&record, &Question::Follow) {
             warn_of!("keepfs: {dir}: {said}");
         }
         return Err(refused.into());
     }
-    tell(&record, "follow").map_err(|said| Failure::Other(format!("{dir}: {said}")))?;
+    tell(&record, &Question::Follow).map_err(|said| Failure::Other(format!("{dir}: {said}")))?;
     Ok(0)
 }
 
 /// Lets the server do something; what it says if it could not.
-fn tell(record: &Record, what: &str) -> Result<(), String> {
+fn tell(record: &Record, what: &Question) -> Result<(), String> {
     let answer = control::ask(record, what).map_err(|e| e.to_string())?;
     match answer["error"].as_str() {
         Some(error) => Err(error.to_owned()),

@@ -7,6 +7,7 @@ pub use args::Scrub;
 
 use super::tell::warn_of;
 use args::{Start, Verb};
+use keepfs_server::question::Question;
 use keepfs_server::registry::Record;
 use keepfs_server::scrub::Report;
 use keepfs_server::{Failure, Outcome, control, history, unserved};
@@ -29,13 +30,13 @@ pub fn run(args: &Scrub) -> Outcome {
     match &args.verb {
         Verb::Start(start) => self::start(start),
         Verb::Status { of, json } => show(&of.dir, *json),
-        Verb::Pause { of } => told(&of.dir, "scrub pause"),
-        Verb::Resume { of, wait } => match told(&of.dir, "scrub resume")? {
+        Verb::Pause { of } => told(&of.dir, &Question::ScrubPause),
+        Verb::Resume { of, wait } => match told(&of.dir, &Question::ScrubResume)? {
             0 if *wait => wait_for(&of.dir, false),
             code => Ok(code),
         },
-        Verb::Cancel { of } => told(&of.dir, "scrub cancel"),
-        Verb::Limit { of, rate } => told(&of.dir, &format!("scrub limit {}", rate.map_or(0, |rate| rate.0))),
+        Verb::Cancel { of } => told(&of.dir, &Question::ScrubCancel),
+        Verb::Limit { of, rate } => told(&of.dir, &Question::ScrubLimit(rate.map_or(0, |rate| rate.0))),
     }
 }
 
@@ -52,8 +53,8 @@ fn start(start: &Start) -> Outcome {
 }
 
 /// The question that begins a scrub.
-fn question(start: &Start) -> Result<String, Failure> {
-    let mut words = vec!["scrub start".to_owned()];
+fn question(start: &Start) -> Result<Question, Failure> {
+    let mut words = Vec::new();
     words.extend((!start.rest).then(|| "arena".to_owned()));
     words.extend((!start.arena).then(|| "rest".to_owned()));
     words.extend(start.damaged.then(|| "damaged".to_owned()));
@@ -68,7 +69,7 @@ fn question(start: &Start) -> Result<String, Failure> {
     if let Some((from, to)) = start.addresses {
         words.push(format!("at={from}-{to}"));
     }
-    Ok(words.join(" "))
+    Ok(Question::ScrubStart(words.join(" ")))
 }
 
 /// The server of a mount.
@@ -85,17 +86,17 @@ pub fn alive(record: &Record) -> Result<(), Failure> {
 }
 
 /// Asks the server of a mount.
-pub fn ask(dir: &Path, question: &str) -> Result<Value, Failure> {
+pub fn ask(dir: &Path, question: &Question) -> Result<Value, Failure> {
     let record = server(dir)?;
     let ask = match question {
-        "scrub status" => control::ask_soon,
+        Question::ScrubStatus => control::ask_soon,
         _ => control::ask,
     };
     ask(&record, question).map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))
 }
 
 /// Tells the server something; says what it says if it refuses.
-fn told(dir: &Path, question: &str) -> Outcome {
+fn told(dir: &Path, question: &Question) -> Outcome {
     let answer = ask(dir, question)?;
     match answer["error"].as_str() {
         None => Ok(0),
@@ -108,7 +109,7 @@ fn told(dir: &Path, question: &str) -> Outcome {
 }
 
 fn report(dir: &Path) -> Result<Report, Failure> {
-    let answer = ask(dir, "scrub status")?;
+    let answer = ask(dir, &Question::ScrubStatus)?;
     serde_json::from_value(answer)
         .map_err(|e| Failure::Other(format!("{}: its server is of another version ({e})", dir.display())))
 }

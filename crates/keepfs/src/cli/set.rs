@@ -15,6 +15,7 @@ use keepfs_codes::Code;
 use keepfs_server::control::{self, Silent};
 use keepfs_server::live::{is_as_wanted, was_set};
 use keepfs_server::properties::Wanted;
+use keepfs_server::question::Question;
 use keepfs_server::registry::Record;
 use keepfs_server::size::Size;
 use keepfs_server::waiting::patiently;
@@ -157,16 +158,15 @@ fn live(record: &Record, wanted: &Wanted) -> Result<u64, Failure> {
     let dir = record.dir.display();
     let failed = |why: &str| Failure::Other(format!("{dir}: {why}"));
     if let Some(limit) = wanted.scrub_limit {
-        ask(record, &format!("scrub limit {limit}"))?;
+        ask(record, &Question::ScrubLimit(limit))?;
     }
     enough_memory(record, wanted)?;
-    let question = serde_json::to_string(wanted).map_err(|e| failed(&e.to_string()))?;
-    match control::ask_once(record, &format!("set {question}")) {
+    match control::ask_once(record, &Question::Set(wanted.clone())) {
         // It made room for one that has it.
         Err(Silent::Dead) => {}
         answer => no_error(record, answer)?,
     }
-    let status = ask(record, "status")?;
+    let status = ask(record, &Question::Status)?;
     let has = |value: &Value, wanted: &Option<String>| wanted.is_none() || value.as_str() == wanted.as_deref();
     let mmp_as_wanted = wanted
         .mmp
@@ -181,7 +181,7 @@ fn live(record: &Record, wanted: &Wanted) -> Result<u64, Failure> {
 
 /// Whether there is memory for the code that is wanted. What the server itself can try it tries when it is asked.
 fn enough_memory(record: &Record, wanted: &Wanted) -> Result<(), Failure> {
-    let status = ask(record, "status")?;
+    let status = ask(record, &Question::Status)?;
     let arena = &status["arena"];
     let wanted = wanted.settings().and_then(|settings| settings.protect);
     let had = arena["protect"]
@@ -205,7 +205,7 @@ fn enough_memory(record: &Record, wanted: &Wanted) -> Result<(), Failure> {
     }
 }
 
-fn ask(record: &Record, question: &str) -> Result<Value, Failure> {
+fn ask(record: &Record, question: &Question) -> Result<Value, Failure> {
     let answer = control::ask(record, question);
     if let Ok(value) = &answer
         && value["error"].is_null()

@@ -17,7 +17,7 @@ fn control(folder: &std::path::Path) -> Control {
         options: Vec::new(),
     };
     let listener = UnixListener::bind(folder.join("socket")).unwrap();
-    let answers = |question: &str| (question == "name").then(|| json!("keepfs"));
+    let answers = |question: &Question| (*question == Question::Get).then(|| json!("keepfs"));
     Control::over(listener, record, Arc::new(answers)).unwrap()
 }
 
@@ -71,7 +71,7 @@ fn who_is_slow_stops_no_others() {
         for _ in 0..3 {
             let stream = connect();
             stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-            writeln!(&stream, "name").unwrap();
+            writeln!(&stream, "get").unwrap();
             let answer = BufReader::new(&stream).lines().next();
             assert_eq!(answer.unwrap().unwrap(), "\"keepfs\"");
         }

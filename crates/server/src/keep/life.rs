@@ -5,7 +5,8 @@ use crate::held::{Held, Item};
 use crate::lives::Begin;
 use crate::program::{self, OWN};
 use crate::rooms::{CONNECTION, ROOMS, SPARE};
-use crate::wire::{self, Message};
+use crate::said::Said;
+use crate::wire;
 use crate::words::Keep;
 use crate::{attach, environment, heap, registry, starter, task};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -236,7 +237,7 @@ impl Child {
         };
         let text = serde_json::to_vec(begin)?;
         let told = wire::send_all(child.socket.as_fd(), held)
-            .and_then(|()| wire::send(child.socket.as_fd(), "begin", &text, &[]));
+            .and_then(|()| wire::send(child.socket.as_fd(), &Said::Begin, &text, &[]));
         match told {
             // It died at once; `attend` sees how.
             Err(error) if !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
@@ -258,24 +259,24 @@ impl Child {
                     false => Err(io::ErrorKind::UnexpectedEof.into()),
                 };
             };
-            match words(&message)[..] {
-                ["put", name] => {
-                    let name = name.to_owned();
+            match &message.said {
+                Some(Said::Put(name)) => {
+                    let name = name.clone();
                     // It goes without what has no room.
                     let _ = held.put_within(&ROOMS, &name, message.into());
                 }
-                [wire::STAND_IN] => {
-                    *begin = serde_json::from_slice(&message.bytes)?;
+                Some(Said::StandIn) => {
+                    *begin = Begin::read(&message.bytes)?;
                     stands_in = true;
                 }
-                [wire::STAND_DOWN] => {
+                Some(Said::StandDown) => {
                     *held = Held::default();
                     stands_in = false;
                 }
-                ["serving", pid] => {
-                    let pid = pid.parse().ok().and_then(Pid::from_raw);
+                Some(Said::Serving(pid)) => {
+                    let pid = i32::try_from(*pid).ok().and_then(Pid::from_raw);
                     let pid = pid.ok_or(io::ErrorKind::InvalidData)?;
-                    *begin = serde_json::from_slice(&message.bytes)?;
+                    *begin = Begin::read(&message.bytes)?;
                     return Ok(Some(Child {
                         process: None,
                         pid: pid.as_raw_nonzero().get().unsigned_abs(),
@@ -306,8 +307,8 @@ impl Child {
     pub fn hand_spare(&self, held: &Held) -> io::Result<()> {
         match held.get(SPARE) {
             Some(item) => {
-                let words = format!("put {SPARE}");
-                wire::tell(self.socket.as_fd(), &words, &item.bytes, &item.descriptors)
+                let put = Said::Put(SPARE.to_owned());
+                wire::tell(self.socket.as_fd(), &put, &item.bytes, &item.descriptors)
             }
             None => Ok(()),
         }
@@ -407,12 +408,12 @@ impl Child {
     /// Tells the server, which tells others, why its mount stays.
     fn stays(&self, why: &[u8]) {
         // A server that is gone need not know.
-        let _ = wire::tell(self.socket.as_fd(), "stays", why, &[]);
+        let _ = wire::tell(self.socket.as_fd(), &Said::Stays, why, &[]);
     }
 
     /// What this keeper has to tell while a server is there, which tells others. One that is gone need not know.
     pub fn says(&self, what: &str) {
-        let _ = wire::tell(self.socket.as_fd(), "says", what.as_bytes(), &[]);
+        let _ = wire::tell(self.socket.as_fd(), &Said::Says, what.as_bytes(), &[]);
     }
 
     /// Takes one message; `false` if none comes any more, or none now.
@@ -421,32 +422,32 @@ impl Child {
         let Ok(Some(message)) = wire::receive(self.socket.as_fd(), false) else {
             return false;
         };
-        match words(&message)[..] {
-            ["put", name] => {
-                let name = name.to_owned();
+        match &message.said {
+            Some(Said::Put(name)) => {
+                let name = name.clone();
                 if let Err(why) = held.put_within(&ROOMS, &name, Item::from(message)) {
                     // A server that does not listen need not know.
-                    let _ = wire::tell(self.socket.as_fd(), "refused", why.as_bytes(), &[]);
+                    let _ = wire::tell(self.socket.as_fd(), &Said::Refused, why.as_bytes(), &[]);
                 }
             }
-            ["ready"] => {
+            Some(Said::Ready) => {
                 self.ready = true;
                 if let Some(null) = self.awaited.take() {
                     starter::answer(starter::READY, &null);
                 }
                 self.unmount(held, *unmount);
             }
-            ["unmount"] => {
+            Some(Said::Unmount) => {
                 *unmount = true;
                 self.unmount(held, *unmount);
             }
-            ["ended", code] => {
-                let code = code.parse().unwrap_or(1);
+            Some(Said::Ended(code)) => {
+                let code = *code;
                 let waiting = message.descriptors;
                 self.ended = Some(End::Orderly(Last { code, waiting }));
             }
             // For which program, it does not say: what may have been taken over is not believed.
-            ["upgrade"] => self.ended = Some(End::MadeRoom(registry::take_wish(process::id()))),
+            Some(Said::Upgrade) => self.ended = Some(End::MadeRoom(registry::take_wish(process::id()))),
             _ => {}
         }
         true
@@ -492,8 +493,4 @@ fn died(status: ExitStatus) -> End {
         how,
         code: status.code().and_then(|code| u8::try_from(code).ok()),
     }
-}
-
-fn words(message: &Message) -> Vec<&str> {
-    message.words.iter().map(String::as_str).collect()
 }

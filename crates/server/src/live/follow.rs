@@ -5,10 +5,10 @@
 
 use super::Live;
 use crate::lives::Mode;
+use crate::question::{Told, Whereabouts};
 use crate::table::{self, Mount};
 use keepfs_fs::{AccessTimes, Volume};
 use rustix::event::{PollFd, PollFlags, poll};
-use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::sync::Arc;
@@ -17,6 +17,8 @@ use std::thread;
 
 /// What helps a mount that takes no changes any more.
 pub const ANEW: &str = "unmount it and mount it again";
+/// Why nothing is done any more.
+const ENDS: &str = "it is being unmounted";
 
 /// Follows the table of mounts for as long as the pool is served.
 pub fn watch(live: Arc<Live>) -> io::Result<()> {
@@ -41,17 +43,17 @@ pub fn watch(live: Arc<Live>) -> io::Result<()> {
 impl Live {
     /// A pool that was mounted read-only will be written; asked for before the kernel lets changes through. `error` in
     /// the answer if that cannot be.
-    pub fn begin_writing(&self) -> Value {
+    pub fn begin_writing(&self) -> Told {
         let _one = self.following.lock();
         let volume = self.volume.upgrade();
         if let Some(why) = volume.as_ref().and_then(|volume| self.refuses(volume)) {
-            return json!({"error": format!("nothing of it can be changed any more ({why}); {ANEW}")});
+            return Told::error(format!("nothing of it can be changed any more ({why}); {ANEW}"));
         }
-        match volume.map(|volume| self.write(&volume)) {
-            None => json!({"error": "it is being unmounted"}),
-            Some(Ok(())) => json!({}),
-            Some(Err(error)) => json!({"error": format!("it cannot be written: {error}")}),
-        }
+        let Some(volume) = volume else {
+            return Told::error(ENDS);
+        };
+        let begun = self.write(&volume);
+        begun.map_err(|error| format!("it cannot be written: {error}")).into()
     }
 
     /// Why no change is taken until the pool is mounted anew.
@@ -67,9 +69,12 @@ impl Live {
     }
 
     /// Whether it goes on, and is mounted as this process sees it.
-    pub fn place(&self) -> Value {
+    pub fn place(&self) -> Whereabouts {
         let goes_on = self.volume.upgrade().is_some_and(|volume| !volume.is_ending());
-        json!({"serves": goes_on && self.lifeline.is_connected(), "mounted": self.seen().is_some()})
+        Whereabouts {
+            serves: goes_on && self.lifeline.is_connected(),
+            mounted: self.seen().is_some(),
+        }
     }
 
     /// The pool is written from here on, also by the server behind this one (S-20.15).
@@ -98,11 +103,11 @@ impl Live {
     }
 
     /// Does what the table says now; `error` in the answer if that could not be done, each time until it is.
-    pub fn follow(&self) -> Value {
+    pub fn follow(&self) -> Told {
         // One at a time, and each with the table of its turn: the watch looks at it, and commands do.
         let mut told = self.following.lock();
         let (Some(mount), Some(volume)) = (self.seen(), self.volume.upgrade()) else {
-            return json!({"error": "it is being unmounted"});
+            return Told::error(ENDS);
         };
         let done = self.follow_to(&mount, &volume);
         // The table changes with each mount of the machine.
@@ -112,7 +117,7 @@ impl Live {
             tracing::error!("{why}");
         }
         *told = done.err();
-        told.as_ref().map_or_else(|| json!({}), |why| json!({"error": why}))
+        told.clone().map_or(Ok(()), Err).into()
     }
 
     /// Errors: what could not be done.

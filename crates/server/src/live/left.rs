@@ -4,9 +4,10 @@ use super::Live;
 use crate::failure::Failure;
 use crate::kept::Kept;
 use crate::place::Place;
+use crate::question::Told;
 use crate::rooms::{PLACE, REMAINS};
+use crate::said;
 use keepfs_fs::Volume;
-use serde_json::{Value, json};
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -15,6 +16,7 @@ impl Live {
     pub fn place_of(&self, volume: &Volume, writing: bool) -> Result<Vec<u8>, Failure> {
         let store = volume.store();
         let place = Place {
+            version: said::VERSION,
             record: self.record.clone(),
             anchored: self.anchored,
             nonce: store.mmp_nonce().map(u128::from_be_bytes),
@@ -43,22 +45,19 @@ impl Live {
     }
 
     /// Makes room for the program that was wished; the answer says why not. Everything is durable before.
-    pub fn upgrade(&self) -> Value {
+    pub fn upgrade(&self) -> Told {
         let Some(kept) = &self.kept else {
-            return json!({"error": "it has no keeper"});
+            return Told::error("it has no keeper");
         };
-        let synced = self.sync();
-        if synced["durable"] != true {
-            return json!({"error": format!("not everything could be made durable: {}", synced["error"])});
+        if let Some(why) = self.sync().error {
+            return Told::error(format!("not everything could be made durable: {why}"));
         }
         tracing::warn!(
             pid = std::process::id(),
             "this server makes room, as `keepfs upgrade` asks"
         );
-        match kept.make_room() {
-            Ok(()) => json!({}),
-            Err(error) => json!({"error": format!("its keeper was not told: {error}")}),
-        }
+        let made = kept.make_room();
+        made.map_err(|error| format!("its keeper was not told: {error}")).into()
     }
 }
 

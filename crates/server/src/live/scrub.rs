@@ -1,34 +1,35 @@
 //! The server's answers to `keepfs scrub`.
 
 use crate::properties;
+use crate::question::{Question, Told};
 use crate::scrub::{Found, Report, duration};
 use keepfs_format::PAGE;
 use keepfs_fs::{Frames, ScrubError, ScrubState, Volume, Wish};
 use keepfs_store::Looked;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// Answers the words behind `scrub`. `None`: they make no sense.
-pub fn answer(volume: &Volume, words: &str) -> Option<Value> {
-    let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
-    let done = match verb {
-        "start" => volume.scrub_start(wish(volume, rest)?),
-        "pause" => volume.scrub_pause(),
-        "resume" => volume.scrub_resume(),
-        "cancel" => volume.scrub_cancel(),
-        "limit" => {
-            limit(volume, rest.parse().ok()?);
+/// Answers a question about scrubs. `None`: it is about something else, or makes no sense.
+pub fn answer(volume: &Volume, question: &Question) -> Option<Value> {
+    let done = match question {
+        Question::ScrubStart(words) => volume.scrub_start(wish(volume, words)?),
+        Question::ScrubPause => volume.scrub_pause(),
+        Question::ScrubResume => volume.scrub_resume(),
+        Question::ScrubCancel => volume.scrub_cancel(),
+        Question::ScrubLimit(bytes_per_s) => {
+            limit(volume, *bytes_per_s);
             Ok(())
         }
-        "status" => return serde_json::to_value(report(volume)).ok(),
+        Question::ScrubStatus => return serde_json::to_value(report(volume)).ok(),
         _ => return None,
     };
-    Some(match done {
-        Ok(()) => json!({}),
-        Err(error) => json!({
-            "error": error.to_string(),
-            "nothing": error == ScrubError::NothingToResume,
-        }),
-    })
+    let told = done.map_or_else(
+        |error| Told {
+            error: Some(error.to_string()),
+            nothing: Some(error == ScrubError::NothingToResume),
+        },
+        |()| Told::default(),
+    );
+    serde_json::to_value(told).ok()
 }
 
 /// Bounds what a scrub reads, bytes a second, 0 = by nothing. It is told, as other changes of a pool are.

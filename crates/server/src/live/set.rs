@@ -2,16 +2,15 @@
 
 use super::Live;
 use crate::lives::Mode;
-use crate::properties::{self, Wanted};
+use crate::properties::{self, Property, Wanted};
+use crate::question::Told;
 use keepfs_store::Settings;
-use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
 impl Live {
     /// Changes what the pool keeps (S-2.9), then makes room for a server that has its memory so; the answer says why not, or
-    /// that nothing was to do. `None`: the words make no sense.
-    pub fn set(&self, words: &str) -> Option<Value> {
-        let wanted: Wanted = serde_json::from_str(words).ok()?;
+    /// that nothing was to do. `None`: no pool can have that.
+    pub fn set(&self, wanted: &Wanted) -> Option<Told> {
         let settings = wanted.settings()?;
         let volume = self.volume.upgrade()?;
         let store = volume.store();
@@ -20,7 +19,7 @@ impl Live {
         if let Some(seconds) = wanted.mmp
             && let Err(error) = store.set_mmp((seconds != 0).then_some(seconds))
         {
-            return Some(json!({"error": error.to_string()}));
+            return Some(Told::error(error.to_string()));
         }
         let was_set = |words: &[String]| tracing::warn!("{}", was_set(words));
         if wanted.mmp.is_some() {
@@ -33,27 +32,32 @@ impl Live {
         let as_wanted = is_as_wanted(&settings, has);
         if let Some(why) = self.cannot_change() {
             return Some(match as_wanted {
-                true => json!({}),
-                false => json!({"error": why}),
+                true => Told::default(),
+                false => Told::error(why),
             });
         }
         // Whoever comes in its place must have room for it: once that is tried there is no way back.
         if let Some(Err(error)) = settings.protect.map(|code| store.try_room(code)) {
-            return Some(json!({"error": format!("no memory for this level, and nothing was changed: {error}")}));
+            return Some(Told::error(format!(
+                "no memory for this level, and nothing was changed: {error}"
+            )));
         }
         if let Err(error) = store.set(&settings) {
-            return Some(json!({"error": error.to_string()}));
+            return Some(Told::error(error.to_string()));
         }
         if !as_wanted {
-            let wanted = Wanted { mmp: None, ..wanted };
+            let wanted = Wanted {
+                mmp: None,
+                ..wanted.clone()
+            };
             was_set(&wanted.words());
         }
         let kept = self.kept.as_ref().filter(|_| !as_wanted);
         Some(match kept.map(|kept| kept.make_room()) {
-            None | Some(Ok(())) => json!({}),
-            Some(Err(error)) => {
-                json!({"error": format!("it is changed and holds from the next mount on, but its keeper was not told: {error}")})
-            }
+            None | Some(Ok(())) => Told::default(),
+            Some(Err(error)) => Told::error(format!(
+                "it is changed and holds from the next mount on, but its keeper was not told: {error}"
+            )),
         })
     }
 
@@ -73,7 +77,7 @@ impl Live {
     }
 
     /// All properties.
-    pub fn properties(&self) -> Option<Value> {
+    pub fn properties(&self) -> Option<Vec<Property>> {
         let volume = self.volume.upgrade()?;
         let mut all = properties::of_pool(&volume.store().pool_in_force());
         all.push(properties::of_mmp(volume.store().mmp()));
@@ -83,7 +87,7 @@ impl Live {
         options.read_only = mount.read_only;
         (options.access_times, options.nodiratime) = self.access_times();
         all.extend(properties::of_mount(&options, &mount.transport, self.kept.is_some()));
-        serde_json::to_value(all).ok()
+        Some(all)
     }
 }
 

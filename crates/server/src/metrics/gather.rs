@@ -1,6 +1,7 @@
 //! The servers of the mounts, asked side by side: one that hangs costs its own figures, never the answer.
 
 use crate::figures::Status;
+use crate::question::Question;
 use crate::registry::{self, Record};
 use crate::scrub::Report;
 use crate::{control, status, table};
@@ -109,7 +110,7 @@ fn look(asked: Asked) -> (Option<Status>, Option<Report>) {
     let scrub = status
         .as_ref()
         .filter(|status| status.server_pid.is_some())
-        .and_then(|_| control::ask_soon(&record, "scrub status").ok())
+        .and_then(|_| control::ask_soon(&record, &Question::ScrubStatus).ok())
         .and_then(|answer| serde_json::from_value(answer).ok());
     (status, scrub)
 }

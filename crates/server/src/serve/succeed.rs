@@ -14,6 +14,7 @@ use crate::logging::Ring;
 use crate::options::MountOptions;
 use crate::pause::{Lap, Pause};
 use crate::place::Place;
+use crate::question::{Question, Told};
 use crate::registry::Record;
 use crate::rooms::{CONNECTION, CONTROL, DEVICE, EVENTS, FINDINGS, ID, PLACE, REMAINS};
 use crate::serve::{self, Mounted};
@@ -136,7 +137,7 @@ pub fn begin(
         tracing::warn!(%error, "events are not kept");
     }
     let place = item(&mut handed, PLACE)?;
-    let mut place: Place = serde_json::from_slice(&place.bytes).map_err(|e| lost(PLACE, &e))?;
+    let mut place = Place::read(&place.bytes).map_err(|e| Failure::Other(format!("cannot go on: {e}")))?;
     let options = &MountOptions {
         read_only: place.writing.map_or(options.read_only, |writing| !writing),
         ..options.clone()
@@ -263,16 +264,17 @@ fn failing(
     };
     let about = record.clone();
     let noticed = ring.clone();
-    let answers: Arc<Answers> = Arc::new(move |question: &str| match question {
-        "status" => serde_json::to_value(status(&about)).ok(),
-        "events" => serde_json::to_value(noticed.events()).ok(),
-        "write" | "follow" => {
-            Some(json!({"error": format!("its servers died too often, and every access fails; {}", follow::ANEW)}))
-        }
+    let answers: Arc<Answers> = Arc::new(move |question: &Question| match question {
+        Question::Status => serde_json::to_value(status(&about)).ok(),
+        Question::Events => serde_json::to_value(noticed.events()).ok(),
+        Question::Write | Question::Follow => Some(json!(Told::error(format!(
+            "its servers died too often, and every access fails; {}",
+            follow::ANEW
+        )))),
         // Where the pool cannot be read there are the events alone.
         other => {
             let found = image.as_ref().and_then(|image| history::answer_offline(image, other));
-            found.or_else(|| other.starts_with("history ").then(|| json!([])))
+            found.or_else(|| matches!(other, Question::History(_)).then(|| json!([])))
         }
     });
     let control = listener.and_then(|listener| serve::opened(Control::over(listener, record, answers)));

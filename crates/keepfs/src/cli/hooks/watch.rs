@@ -3,6 +3,7 @@
 use super::event::{Event, Kind};
 use keepfs_server::figures::Status;
 use keepfs_server::history::{self, Noticed};
+use keepfs_server::question::Question;
 use keepfs_server::registry::{self, Record};
 use keepfs_server::scrub::Report;
 use keepfs_server::status;
@@ -97,8 +98,8 @@ impl Watch {
             noticed: Vec::new(),
         };
         if is_heard {
-            look.scrub = history::ask(&self.record, "scrub status").ok().flatten();
-            let noticed = history::ask(&self.record, &format!("history {after}"));
+            look.scrub = history::ask(&self.record, &Question::ScrubStatus).ok().flatten();
+            let noticed = history::ask(&self.record, &Question::History(after));
             look.noticed = noticed.ok().flatten().unwrap_or_default();
         }
         Some(self.compare(look, Instant::now()))
