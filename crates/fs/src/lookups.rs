@@ -1,4 +1,4 @@
-//! Lookup counts: how often each inode number was handed out and not yet forgotten (S-16.7).
+//! Lookup counts: how often each inode number was handed out and not yet forgotten (S-16.7, S-16.23).
 //!
 //! They lie in guarded memory that outlives the server: one word of 4 bytes an inode number, in a memory file as long as the
 //! largest number that the pool can have. Pages of it that are zero again are given back.

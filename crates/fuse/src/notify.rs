@@ -51,7 +51,7 @@ impl Notifier {
 
     /// Nothing that the kernel has cached of these inodes is right: the attributes of all go first, for which it waits for no
     /// reply, then their bytes. Until those of all are gone, who opens a file makes the kernel forget those of that file
-    /// (S-16.5). The receiver hears when the attributes are gone.
+    /// (S-16.20). The receiver hears when the attributes are gone.
     pub fn disbelieve(&self, inos: &[Ino]) -> Receiver<()> {
         let (told, attributes_told) = channel();
         self.sweeps.fetch_add(1, Ordering::AcqRel);

@@ -2,7 +2,7 @@
 //!
 //! The kernel sends what a dead server had read once more. Most requests may simply be executed again; those here may not:
 //! the second mkdir finds the name of the first. Whoever keeps the file system's transactions remembers which of them were
-//! done, and is asked before one is executed (S-16.3).
+//! done, and is asked before one is executed (S-16.17).
 
 use crate::context::RequestId;
 use crate::dispatch::{Dispatcher, Handled, Request};

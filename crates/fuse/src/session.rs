@@ -309,7 +309,7 @@ impl Session {
     }
 
     /// Changes that the kernel was told of are lost: any name may be another one than before, and it is to believe nothing that it
-    /// has cached of `inos`, which are all that it has looked up (S-16.5). Before the first answer it asks again for each name,
+    /// has cached of `inos`, which are all that it has looked up (S-16.20). Before the first answer it asks again for each name,
     /// and for the attributes of all; the bytes go while requests are answered ([`Notifier::disbelieve`]). One before Linux 6.16 cannot ask for all names, and believes those that it has, for as long as
     /// it was told.
     pub fn disbelieve(&mut self, inos: &[Ino]) {

@@ -54,7 +54,7 @@ struct Keeper {
     private: Option<Private>,
     /// Seconds since it was looked who is there.
     unlooked_s: i64,
-    /// Servers that have ended and are not gone (S-16.11).
+    /// Servers that have ended and are not gone (S-16.11, S-16.25).
     rests: Vec<Rest>,
     null: File,
 }
@@ -157,7 +157,7 @@ impl Keeper {
         }
     }
 
-    /// No server could be started: other programs are tried, then it is waited. The exit code, if nothing has helped (S-16.10).
+    /// No server could be started: other programs are tried, then it is waited. The exit code, if nothing has helped (S-16.10, S-16.24).
     fn not_started(&mut self, error: &io::Error) -> Option<u8> {
         if self.program.restore(false) || self.program.return_to_own() {
             self.tell(&format!(

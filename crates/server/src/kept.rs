@@ -47,7 +47,7 @@ impl Kept {
                 Some(Said::Begin) => {
                     let begin = Begin::read(&message.bytes)?;
                     let spare = handed.take(SPARE).and_then(spare);
-                    // Before anything is put: what it may hold is of the server before (S-16.12).
+                    // Before anything is put: what it may hold is of the server before (S-16.26).
                     if let Some((_, socket)) = &spare {
                         heard(wire::send(socket.as_fd(), &Said::StandDown, b"", &[]))?;
                     }

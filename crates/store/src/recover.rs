@@ -387,7 +387,7 @@ impl Store {
     }
 
     /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5, S-9.14, S-11.9),
-    /// be it one of another try to end this recovery, which had the redo of a dead server (S-16.5), or of a group whose first
+    /// be it one of another try to end this recovery, which had the redo of a dead server (S-16.18), or of a group whose first
     /// page was lost, so that nothing was found.
     fn begin_new_log(&self, keeper: &mut Keeper, seen: SeenLog, flushed: bool) -> Result<(), Error> {
         // What was read may not be durable: a killed server's writes are seen before they are flushed (S-9.5).

@@ -224,7 +224,7 @@ impl crate::Store {
         }
     }
 
-    /// What is known of a request that the kernel sends again (S-16.3); `None`: it was never begun, or is to be executed.
+    /// What is known of a request that the kernel sends again (S-16.17); `None`: it was never begun, or is to be executed.
     /// One that is done must be answered and not executed.
     pub fn request_again(&self, unique: u64) -> Option<Again> {
         self.requests.as_ref()?.again(unique)

@@ -271,7 +271,7 @@ impl Store {
         Ok((store, resumed))
     }
 
-    /// Number `ino` is handed out to nobody while this server lives (S-16.5). If an inode has it, that goes on.
+    /// Number `ino` is handed out to nobody while this server lives (S-16.19). If an inode has it, that goes on.
     pub fn keep_number(&self, ino: u64) {
         self.inos.keep(ino);
     }

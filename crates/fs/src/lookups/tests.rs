@@ -1,4 +1,4 @@
-//! Lookup counts by several threads, over several lives, in little memory (S-16.7).
+//! Lookup counts by several threads, over several lives, in little memory (S-16.7, S-16.23).
 
 use super::*;
 use keepfs_media::Device;

@@ -1,4 +1,5 @@
-//! A server dies whose redo was hit: the next one shows a state that was, and nothing that was synced is gone (S-11.2, S-16.5).
+//! A server dies whose redo was hit: the next one shows a state that was, and nothing that was synced is gone (S-11.2,
+//! S-16.19, S-16.21, S-16.22).
 
 use super::*;
 use keepfs_vfs::Errno;

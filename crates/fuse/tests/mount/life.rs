@@ -59,7 +59,7 @@ fn notifications_make_the_kernel_look_again() {
     }
 }
 
-/// S-16.5: the sweep waits for a page of one file, for which a read is under way; whoever opens another one reads what is there
+/// S-16.20: the sweep waits for a page of one file, for which a read is under way; whoever opens another one reads what is there
 /// now, and its attributes are those of now for who holds it open. When the sweep has ended the kernel's cache counts again.
 #[test]
 fn who_opens_a_file_while_the_kernel_is_told_of_a_loss_reads_from_the_server() {

@@ -578,7 +578,7 @@ fn a_keeper_goes_back_to_its_own_program() {
     bed.check();
 }
 
-/// The last word of a mount whose servers all died is the keeper's. S-16.10
+/// The last word of a mount whose servers all died is the keeper's. S-16.24
 #[test]
 fn a_mount_that_nobody_serves_any_more_says_so() {
     let Some(bed) = Bed::mounted("keeper=on,restarts=0") else {
@@ -768,7 +768,7 @@ fn a_mount_that_cannot_be_taken_down_says_so() {
     bed.check();
 }
 
-/// What fails in a keeper is told, though it has no standard error (S-16.10).
+/// What fails in a keeper is told, though it has no standard error (S-16.24).
 #[test]
 fn a_keeper_that_can_start_nothing_says_so() {
     let Some(bed) = Bed::mounted("keeper=on") else { return };
@@ -794,7 +794,7 @@ fn a_keeper_that_can_start_nothing_says_so() {
     bed.check();
 }
 
-/// The keeper dies when a server has made room and the next one has not begun: who stands ready has all that was held. S-16.12
+/// The keeper dies when a server has made room and the next one has not begun: who stands ready has all that was held. S-16.12, S-16.26
 #[test]
 fn a_keeper_may_die_while_its_server_is_replaced() {
     let Some(bed) = Bed::mounted("keeper=on,commit=3600") else {
@@ -886,7 +886,7 @@ fn use_file(bed: &Bed, number: u64, stop: &AtomicBool, count: &AtomicU64) {
     }
 }
 
-/// A server is killed while it waits in the kernel for a page that only its successor can bring: that is started. S-16.11
+/// A server is killed while it waits in the kernel for a page that only its successor can bring: that is started. S-16.11, S-16.25
 #[test]
 fn a_server_that_waits_for_its_successor_has_one() {
     if !super::bed::possible() {

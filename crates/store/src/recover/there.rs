@@ -1,4 +1,4 @@
-//! How much of the redo before damage is a state that was: of which every data page is there (S-16.5).
+//! How much of the redo before damage is a state that was: of which every data page is there (S-16.19, S-16.21).
 
 use crate::redo::TxnRedo;
 use keepfs_codes::crc32c;

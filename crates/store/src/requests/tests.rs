@@ -1,4 +1,4 @@
-//! Slots of requests over several lives (S-16.2, S-16.3).
+//! Slots of requests over several lives (S-16.2, S-16.3, S-16.17).
 
 use super::slots::State;
 use super::*;

@@ -105,7 +105,7 @@ impl Adopted {
     }
 
     /// Where something is lost: gives up the last entries beyond `logged` until those left are a state that was. `there` tells of
-    /// how many, counted from the first, it has each data page (S-16.5). Whoever adopts this memory again comes to the same.
+    /// how many, counted from the first, it has each data page (S-16.19, S-16.22). Whoever adopts this memory again comes to the same.
     pub fn keep_there(&mut self, logged: u64, there: impl FnOnce(&[TxnRedo]) -> usize) -> Result<(), Error> {
         let Some(beyond) = self.redo.beyond(logged) else {
             return Ok(());

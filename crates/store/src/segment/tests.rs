@@ -146,7 +146,7 @@ fn the_next_group_is_that_of_an_undisturbed_run() {
     assert!(adopted.next_group(last).expect("nothing is left").is_empty());
 }
 
-/// S-16.5: the pool is what it was, staged pages too, and again when the resume is repeated with the same memory.
+/// S-16.5, S-16.18: the pool is what it was, staged pages too, and again when the resume is repeated with the same memory.
 #[test]
 fn a_resumed_pool_is_what_it_was() {
     let (device, store) = store();

@@ -1,4 +1,4 @@
-//! Which beginning of the redo has its data (S-16.5).
+//! Which beginning of the redo has its data (S-16.19).
 
 use super::*;
 use keepfs_media::Class;
