@@ -17,6 +17,7 @@ mod grow;
 mod hooks;
 mod identify;
 mod inject;
+mod json;
 mod links;
 mod manual;
 mod metrics;

@@ -29,7 +29,7 @@ Options of -o, separated by commas (defaults in brackets):
   nouuid                             beside a mounted pool with the same UUID: a look at a copy, of which no events are kept
   remount                            change ro, rw, the access times, nosuid, nodev, noexec, nosymfollow of a mounted pool
   commit=SECONDS                     everything is made durable at least so often [5]
-  arena=SIZE                         memory for metadata, at least 16M [64M]
+  arena=SIZE                         memory for metadata, 16M to 1T [64M]
   io=[buffered]|direct               how the server reads and writes the pool's device; direct is O_DIRECT
   log-free=PERCENT                   a checkpoint empties the log when so much of it is left, 1 to 50 [5]
   anchor=[auto]|loop|none            with a loop device (without data) sync(2) and umount(2) wait for the server; auto does without if need be
@@ -547,13 +547,18 @@ fn scrub(value: &str) -> Result<ScrubOptions, String> {
     })
 }
 
+/// The largest arena: what is kept beside each frame is had at once, and a machine that has not so much ends the server.
+const ARENA_MAX: u64 = 1 << 40;
+
 fn arena(value: &str) -> Result<u64, String> {
     let size: Size = value.parse()?;
-    match usize::try_from(size.0) {
-        Ok(bytes) if bytes >= keepfs_store::ARENA_MIN => Ok(size.0),
-        _ => Err(format!(
-            "the arena must have at least {}",
-            Size(keepfs_store::ARENA_MIN as u64)
+    let least = keepfs_store::ARENA_MIN as u64;
+    match (least..=ARENA_MAX).contains(&size.0) {
+        true => Ok(size.0),
+        false => Err(format!(
+            "the arena must have {} to {}, and not {size}",
+            Size(least),
+            Size(ARENA_MAX)
         )),
     }
 }

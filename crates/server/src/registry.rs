@@ -318,11 +318,15 @@ pub fn moved(record: &Record) -> Option<Record> {
     all().into_iter().find(is_later)
 }
 
-/// The servers of a pool, by its path or by another name of the same.
+/// The servers of a pool, by any name of it. Its path alone counts only where there is nothing to look at: a pool that was removed
+/// may still be mounted, and another one may be there by now.
 pub fn of_pool(pool: &Path) -> Vec<Record> {
     let names = identities(pool);
     let pool = settled(pool);
-    let is_of = |record: &Record| record.pool == pool || record.identities.iter().any(|name| names.contains(name));
+    let is_of = |record: &Record| match names.is_empty() || record.identities.is_empty() {
+        true => record.pool == pool,
+        false => record.identities.iter().any(|name| names.contains(name)),
+    };
     all().into_iter().filter(is_of).collect()
 }
 

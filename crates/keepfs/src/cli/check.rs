@@ -1,6 +1,7 @@
 //! `keepfs check`: the walk of the whole pool, exit codes as fsck(8).
 
 use super::args::Check;
+use super::json;
 use super::progress::watched;
 use super::tell::say;
 use super::{damage, repair};
@@ -59,7 +60,7 @@ pub fn run(args: &Check) -> Outcome {
             known_damage: &known,
             report: &report,
         };
-        let text = serde_json::to_string_pretty(&answer).map_err(|e| Failure::Other(e.to_string()))?;
+        let text = json::text(&answer)?;
         println!("{text}");
     } else {
         tell(args, &report, &known);

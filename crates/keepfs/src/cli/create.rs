@@ -1,6 +1,7 @@
 //! `keepfs create`.
 
 use super::args::Create;
+use super::json;
 use super::probe;
 use super::tell::{say, warn_of};
 use keepfs::{CreateOptions, Pool};
@@ -44,7 +45,7 @@ pub fn run(args: &Create) -> Outcome {
             "meta_copies": made.meta_copies, "log_bytes": made.log_pages * keepfs_format::PAGE as u64,
             "protect": args.protect.name(), "test": args.test, "preallocated": args.preallocate,
         });
-        println!("{answer:#}");
+        println!("{}", json::text(&answer)?);
     } else {
         let log = Size(made.log_pages * keepfs_format::PAGE as u64);
         say!(

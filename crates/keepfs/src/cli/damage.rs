@@ -1,6 +1,7 @@
 //! `keepfs damage`: what of a pool was damaged, whose it is, and what was done (S-18.6).
 
 use super::args::{Damage, DamageWhat};
+use super::json;
 use super::tell::say;
 use super::times;
 use keepfs::{OpenOptions, Pool};
@@ -24,7 +25,7 @@ fn list(of: &Path, json: bool) -> Outcome {
     let list = gather(of)?;
     let code = u8::from(list.iter().any(|entry| entry.lost));
     if json {
-        println!("{:#}", json!({"version": figures::VERSION, "damage": list}));
+        println!("{}", json::text(&json!({"version": figures::VERSION, "damage": list}))?);
         return Ok(code);
     }
     if list.is_empty() {
@@ -103,7 +104,10 @@ fn clear(of: &Path, json: bool) -> Outcome {
         None => clear_on_device(server.as_ref().map_or(of, |record| &record.pool))?,
     };
     match json {
-        true => println!("{:#}", json!({"version": figures::VERSION, "cleared": cleared})),
+        true => println!(
+            "{}",
+            json::text(&json!({"version": figures::VERSION, "cleared": cleared}))?
+        ),
         false => println!("{cleared} entries cleared"),
     }
     Ok(0)

@@ -1,6 +1,7 @@
 //! `keepfs dump`: structures of a pool as they stand after the log, named as in docs/SPEC.md.
 
 use super::args::{Dump, What};
+use super::json;
 use super::tell::say;
 use keepfs_check::read::{MapView, ReadError, View};
 use keepfs_format::{MetaId, Space};
@@ -38,7 +39,7 @@ pub fn run(args: &Dump) -> Outcome {
         What::Plog => json!({"groups": tree(view.groups())?}),
     };
     match args.json {
-        true => println!("{:#}", with_version(in_digits(shown))),
+        true => println!("{}", json::text(&with_version(in_digits(shown)))?),
         false => show(&shown, 0),
     }
     Ok(0)

@@ -1,6 +1,7 @@
 //! `keepfs events`: what the servers of a pool noticed since the machine was started, also when they are gone.
 
 use super::args::Events;
+use super::json;
 use super::tell::warn_of;
 use super::times;
 use keepfs_check::read::View;
@@ -49,7 +50,7 @@ pub fn run(args: &Events) -> Outcome {
         return follow(&args.of, &answer, args.json);
     }
     if args.json {
-        let text = serde_json::to_string_pretty(&answer).map_err(|e| Failure::Other(e.to_string()))?;
+        let text = json::text(&answer)?;
         println!("{text}");
         return Ok(0);
     }
@@ -164,7 +165,7 @@ fn behind<'e>(events: &'e [Event], seen: Option<&Event>) -> &'e [Event] {
 }
 
 fn json_line(event: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(event).map_err(|e| Failure::Other(e.to_string()))?;
+    let text = json::line(event)?;
     println!("{text}");
     Ok(())
 }

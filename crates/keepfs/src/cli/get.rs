@@ -1,6 +1,7 @@
 //! `keepfs get`: properties of a pool, and of its mount if it is mounted.
 
 use super::completion::values;
+use super::json;
 use super::times;
 use clap::{Args as Fields, ValueEnum};
 use clap_complete::ArgValueCompleter;
@@ -89,8 +90,8 @@ pub fn run(args: &Get) -> Outcome {
     };
     match args.json {
         true => println!(
-            "{:#}",
-            json!({"version": figures::VERSION, "of": of, "properties": shown})
+            "{}",
+            json::text(&json!({"version": figures::VERSION, "of": of, "properties": shown}))?
         ),
         false => print!("{}", table(args, of, &shown)),
     }

@@ -1,6 +1,7 @@
 //! `keepfs grow`.
 
 use super::args::Grow;
+use super::json;
 use super::tell::say;
 use keepfs::Pool;
 use keepfs_server::size::Size;
@@ -27,7 +28,7 @@ pub fn run(args: &Grow) -> Outcome {
             "version": figures::VERSION, "pool": args.pool, "dry_run": args.dry_run,
             "before_bytes": growth.before, "size_bytes": growth.after,
         });
-        println!("{answer:#}");
+        println!("{}", json::text(&answer)?);
     } else {
         let verb = if args.dry_run { "would grow" } else { "grew" };
         let (before, after) = (Size(growth.before), Size(growth.after));

@@ -3,6 +3,7 @@
 mod undo;
 
 use super::args::Check;
+use super::json;
 use super::progress::watched;
 use super::tell::say;
 use keepfs_check::mend::{Plan, Refusal, plan};
@@ -165,7 +166,7 @@ fn answer(args: &Check, plan: &Plan, undo_file: Option<&Path>, errors_after: u64
 }
 
 fn print(answer: &Answer<'_>) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(answer).map_err(|e| Failure::Other(e.to_string()))?;
+    let text = json::text(answer)?;
     println!("{text}");
     Ok(())
 }

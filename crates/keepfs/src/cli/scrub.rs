@@ -5,6 +5,7 @@ mod text;
 
 pub use args::Scrub;
 
+use super::json;
 use super::tell::warn_of;
 use args::{Start, Verb};
 use keepfs_server::question::Question;
@@ -129,7 +130,7 @@ fn code(report: &Report) -> u8 {
 
 fn print(report: &Report, json: bool) -> Result<(), Failure> {
     if json {
-        let text = serde_json::to_string_pretty(report).map_err(|e| Failure::Other(e.to_string()))?;
+        let text = json::text(report)?;
         println!("{text}");
     } else {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -7,6 +7,7 @@ mod room;
 
 use super::completion::values;
 use super::events;
+use super::json;
 use super::tell::say;
 use clap::Args as Fields;
 use clap_complete::ArgValueCompleter;
@@ -75,8 +76,8 @@ pub fn run(args: &Set) -> Outcome {
     }
     match args.json {
         true => println!(
-            "{:#}",
-            json!({"version": figures::VERSION, "of": of, "set": words, "server_pid": pid})
+            "{}",
+            json::text(&json!({"version": figures::VERSION, "of": of, "set": words, "server_pid": pid}))?
         ),
         false => words.iter().for_each(|word| say!("{}: {word}", of.display())),
     }

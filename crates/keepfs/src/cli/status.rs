@@ -1,6 +1,7 @@
 //! `keepfs status`: how pools are, for people and programs.
 
 use super::args::Status as Asked;
+use super::json;
 use super::print;
 use keepfs_server::figures::{Status, VERSION};
 use keepfs_server::{Failure, Outcome, status};
@@ -15,7 +16,7 @@ pub fn run(args: &Asked) -> Outcome {
     }
     match (&pools[..], args.json) {
         ([pool], true) if !all => println!("{}", json_text(pool)?),
-        (_, true) => println!("{:#}", json!({"version": VERSION, "pools": pools})),
+        (_, true) => println!("{}", json::text(&json!({"version": VERSION, "pools": pools}))?),
         ([], false) if args.unhealthy && all => println!("all mounted pools are healthy"),
         ([], false) if args.unhealthy => println!("the pool is healthy"),
         ([], false) => println!("no pools are mounted"),
@@ -41,7 +42,7 @@ fn health(pool: &Status) -> u8 {
 }
 
 fn json_text(status: &Status) -> Result<String, Failure> {
-    serde_json::to_string_pretty(status).map_err(|e| Failure::Other(e.to_string()))
+    json::text(status)
 }
 
 #[cfg(test)]

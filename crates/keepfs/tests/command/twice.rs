@@ -279,3 +279,26 @@ fn a_device_mapper_over_a_pool_is_the_same_pool() {
     tried.unwrap();
     assert!(removed.status.success(), "{removed:?}");
 }
+
+/// A pool that was removed may still be mounted: its path leads to what is there now.
+#[test]
+fn a_path_leads_to_the_pool_that_is_there() {
+    let Some(bed) = Bed::mounted("") else { return };
+    fs::remove_file(bed.pool()).unwrap();
+    done(keepfs(["create", "--size", "32M", "--label", "newer"]).arg(bed.pool()));
+    assert_eq!(bed.line(&bed.pool(), "state"), "OFFLINE");
+    let of = |path: &Path| {
+        done(keepfs(["get", "-H", "-o", "value", "label"]).arg(path))
+            .trim()
+            .to_owned()
+    };
+    assert_eq!((of(&bed.pool()), of(&bed.dir())), ("newer".into(), "bed".into()));
+    let (_, said) = fails(keepfs(["unmount"]).arg(bed.pool()));
+    assert!(said.contains("no pool is mounted at"), "{said}");
+    let second = bed.path("second");
+    fs::create_dir(&second).unwrap();
+    mount(&bed.pool(), &second);
+    done(keepfs(["unmount"]).arg(bed.pool()));
+    assert!(bed.is_mounted());
+    bed.unmount();
+}

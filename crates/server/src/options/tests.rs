@@ -113,6 +113,7 @@ fn unknown_and_senseless_options_are_refused_by_name() {
         "commit=0",
         "commit=soon",
         "arena=1M",
+        "arena=2T",
         "arena=big",
         "threads=0",
         "transport=fast",

@@ -197,7 +197,7 @@ impl Report {
                 whole: self.is_whole(),
                 report: self,
             };
-            let text = serde_json::to_string_pretty(&answer).map_err(|e| Failure::Other(e.to_string()))?;
+            let text = crate::cli::json::text(&answer)?;
             println!("{text}");
             return Ok(());
         }
