@@ -8,11 +8,15 @@
 use crate::cache::Pin;
 use crate::checkpoint::Wish;
 use crate::error::{Error, Pressure};
-use crate::{REDO_MAX, REDO_SOFT, Store};
+use crate::{Flash, Store, segment};
 use core::sync::atomic::Ordering;
 use keepfs_format::MetaId;
 use std::time::{Duration, Instant};
 
+/// Redo kept above which everything is made durable in the background, if there is one, bytes (S-14.4).
+const REDO_SOFT: usize = segment::RING / 8;
+/// Redo kept above which a transaction does that itself before it begins.
+const REDO_MAX: usize = segment::RING / 4;
 /// Longest wait before a transaction below the hard mark.
 const SLOW_MAX: Duration = Duration::from_millis(4);
 /// Copies that may be kept for a checkpoint before transactions wait for it: they lie beside the arena (P-9).
@@ -47,67 +51,74 @@ impl Store {
     /// Whether a transaction may begin; waits while there is no room for what it changes.
     pub(crate) fn ready(&self) -> Result<(), Error> {
         self.alive()?;
-        self.unless_read_only()?;
-        let fills = self.fills();
-        if fills.iter().any(|f| f.is_hard()) {
-            let started = Instant::now();
-            let made = self.checkpoint_if(|| self.fills().iter().any(|f| f.is_hard()));
-            self.stats.throttle.count(started.elapsed());
-            made?;
-        } else if fills.iter().any(|f| f.is_soft()) {
-            self.want_checkpoint();
-            self.slow_down(fills.iter().map(|f| f.way()).max().unwrap_or(0));
-        }
-        self.keep_redo_short()?;
-        if !self.options.background && self.wanted.is_set() {
-            self.checkpoint()?;
-        }
-        Ok(())
-    }
-
-    /// The ring of redo never fills: what waits is made durable in the background, and here only if that does not keep up
-    /// (S-14.4).
-    fn keep_redo_short(&self) -> Result<(), Error> {
-        let waiting = self.segment.ring_in_use();
-        if self.options.sync_each || waiting > REDO_MAX {
-            return self.sync();
-        }
-        if waiting > REDO_SOFT && self.options.background {
-            self.cutter.ask();
-        }
-        Ok(())
+        self.life.unless_read_only()?;
+        self.home.make_room(self)
     }
 
     /// Brings the metablock in which an inode would be made. `None`: it cannot be read, and nobody gets a number of it (S-15.17).
     pub(crate) fn cradle(&self, id: MetaId) -> Result<Option<Pin<'_>>, Error> {
         match self.fetch(id) {
             Err(error) if error.is_of_one() => {
-                self.inos.avoid(id.index());
+                self.alloc.inos.avoid(id.index());
                 Ok(None)
             }
             fetched => fetched.map(Some),
         }
     }
+}
+
+impl Flash {
+    /// Waits while there is no room for what a transaction changes.
+    pub(crate) fn make_room(&self, store: &Store) -> Result<(), Error> {
+        let fills = self.fills(store);
+        if fills.iter().any(|f| f.is_hard()) {
+            let started = Instant::now();
+            let made = self.checkpoint_if(store, || self.fills(store).iter().any(|f| f.is_hard()));
+            store.watch.stats.throttle.count(started.elapsed());
+            made?;
+        } else if fills.iter().any(|f| f.is_soft()) {
+            self.checkpoints.wanted.set();
+            self.slow_down(store, fills.iter().map(|f| f.way()).max().unwrap_or(0));
+        }
+        self.keep_redo_short(store)?;
+        if !store.life.options.background && self.checkpoints.wanted.is_set() {
+            self.checkpoint(store)?;
+        }
+        Ok(())
+    }
+
+    /// The ring of redo never fills: what waits is made durable in the background, and here only if that does not keep up
+    /// (S-14.4).
+    fn keep_redo_short(&self, store: &Store) -> Result<(), Error> {
+        let waiting = self.log.segment.ring_in_use();
+        if store.life.options.sync_each || waiting > REDO_MAX {
+            return self.sync(store);
+        }
+        if waiting > REDO_SOFT && store.life.options.background {
+            self.log.cutter.ask();
+        }
+        Ok(())
+    }
 
     /// Frees what a transaction, rolled back now, had not enough of.
-    pub(crate) fn relieve(&self, what: Pressure) -> Result<(), Error> {
+    pub(crate) fn relieve(&self, store: &Store, what: Pressure) -> Result<(), Error> {
         match what {
-            Pressure::Frames => self.checkpoint(),
-            Pressure::Checkpoint => self.checkpoint_if(|| self.is_at_limit()),
+            Pressure::Frames => self.checkpoint(store),
+            Pressure::Checkpoint => self.checkpoint_if(store, || self.is_at_limit(store)),
             // It begins again behind the barrier.
             Pressure::Barrier => {
-                self.stats.told_to_abort.fetch_add(1, Ordering::Relaxed);
+                store.watch.stats.told_to_abort.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
-            Pressure::Redo => self.sync(),
+            Pressure::Redo => self.sync(store),
             Pressure::Owned => {
                 crate::locks::yield_now();
                 Ok(())
             }
-            Pressure::Cradle(id) => self.cradle(id).map(drop),
+            Pressure::Cradle(id) => store.cradle(id).map(drop),
             Pressure::Staged(room) => {
-                self.checkpoint()?;
-                let mut table = self.staged_table.lock();
+                self.checkpoint(store)?;
+                let mut table = self.staged.table.lock();
                 if !table.take_room(room) {
                     return Err(Error::NoSpace);
                 }
@@ -119,15 +130,15 @@ impl Store {
 
     /// What waits for a checkpoint against the room kept for it (S-10.5); frames that cannot be evicted against the arena;
     /// copies.
-    fn fills(&self) -> [Fill; 3] {
-        let dirty = self.cache.dirty.load(Ordering::Relaxed);
+    fn fills(&self, store: &Store) -> [Fill; 3] {
+        let dirty = store.frames.cache.dirty.load(Ordering::Relaxed);
         let most = self.rewrite_most();
-        let frames = u64::from(self.arena.count());
-        let held = dirty + self.in_flight.load(Ordering::Relaxed);
-        let copies = self.stash.len() as u64;
+        let frames = u64::from(store.frames.arena.count());
+        let held = dirty + self.checkpoints.in_flight.load(Ordering::Relaxed);
+        let copies = self.checkpoints.stash.len() as u64;
         [
             Fill {
-                now: self.weight(),
+                now: self.weight(store),
                 soft: most / 2,
                 hard: most * 7 / 8,
             },
@@ -145,8 +156,8 @@ impl Store {
     }
 
     /// Waits a part of [`SLOW_MAX`] that grows with the square of `way`, or until a checkpoint has ended.
-    fn slow_down(&self, way: u64) {
-        if !self.options.background {
+    fn slow_down(&self, store: &Store, way: u64) {
+        if !store.life.options.background {
             return;
         }
         let wait = SLOW_MAX * (way * way / 1024) as u32 / 1024;
@@ -154,17 +165,17 @@ impl Store {
             return; // Less than a timer can do.
         }
         let started = Instant::now();
-        self.wanted.wait_done(wait);
-        self.stats.throttle.count(started.elapsed());
+        self.checkpoints.wanted.wait_done(wait);
+        store.watch.stats.throttle.count(started.elapsed());
     }
 
     /// A checkpoint, unless the one that this waited for was enough.
-    fn checkpoint_if(&self, needed: impl Fn() -> bool) -> Result<(), Error> {
-        let mut keeper = self.keeper.lock();
+    fn checkpoint_if(&self, store: &Store, needed: impl Fn() -> bool) -> Result<(), Error> {
+        let mut keeper = self.checkpoints.keeper.lock();
         if !needed() {
             return Ok(());
         }
-        self.alive()?;
-        self.checkpoint_with(&mut keeper, Wish::default())
+        store.alive()?;
+        self.checkpoint_with(store, &mut keeper, Wish::default())
     }
 }

@@ -93,10 +93,3 @@ impl Audits {
         self.found.lock().iter().cloned().collect()
     }
 }
-
-impl crate::Store {
-    /// Transactions that did not balance since the pool was opened, the oldest first, at most 64; each was rolled back.
-    pub fn unbalanced(&self) -> Vec<Unbalanced> {
-        self.audits.all()
-    }
-}

@@ -3,7 +3,6 @@
 //! Who takes pages with a claim gives as many back when its transaction is durable, so a lack of them ends by itself. Who found
 //! none waits until all others have ended, and those that begin meanwhile wait behind it: what is kept is there then.
 
-use crate::Store;
 use crate::locks::{Condvar, Mutex, MutexGuard};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -33,12 +32,17 @@ pub struct Alone<'s> {
 }
 
 impl Crowd {
+    /// Whether somebody overwrites alone, or waits to.
+    pub fn is_taken(&self) -> bool {
+        self.is_alone.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn claiming(&self) -> Claiming<'_> {
         self.taken.fetch_add(1, Ordering::SeqCst);
         Claiming(self)
     }
 
-    fn alone(&self) -> Alone<'_> {
+    pub(crate) fn alone(&self) -> Alone<'_> {
         let turn = self.turn.lock();
         self.is_alone.store(true, Ordering::SeqCst);
         let alone = Alone {
@@ -76,22 +80,5 @@ impl Alone<'_> {
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
         self.crowd.is_alone.store(false, Ordering::SeqCst);
-    }
-}
-
-impl Store {
-    /// Before a file is written, with no page reserved: waits for who writes alone, and is alone then itself.
-    pub fn overwrite_in_turn(&self) -> Option<Alone<'_>> {
-        self.is_crowded().then(|| self.crowd.alone())
-    }
-
-    /// Whether somebody overwrites alone, or waits to.
-    pub fn is_crowded(&self) -> bool {
-        self.crowd.is_alone.load(Ordering::SeqCst)
-    }
-
-    /// For who has found no page to overwrite with, and has none reserved.
-    pub fn overwrite_alone(&self) -> Alone<'_> {
-        self.crowd.alone()
     }
 }

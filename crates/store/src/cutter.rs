@@ -1,9 +1,9 @@
 //! The thread that makes redo durable before its ring is full, so that no caller pays for what all have left (S-14.13).
 
-use crate::Store;
 use crate::error::Error;
 use crate::locks::{Condvar, Mutex};
 use crate::worker::Worker;
+use crate::{Flash, Store};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
@@ -50,14 +50,14 @@ impl Cutter {
 }
 
 /// Starts the thread. It ends when the store is closed or gone.
-pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
-    let cutter = store.cutter.clone();
+pub fn spawn(flash: &Flash, store: &Arc<Store>) -> Result<(), Error> {
+    let cutter = flash.log.cutter.clone();
     let place = cutter.clone();
     let store = Arc::downgrade(store);
     let work = move || {
         while cutter.wait() {
             let Some(store) = store.upgrade() else { return };
-            let done = store.sync();
+            let done = store.home.sync(&store);
             // What was committed while the group was cut asks again.
             cutter.asked.store(false, Ordering::Release);
             if let Err(error) = done {

@@ -6,7 +6,7 @@ use crate::events::Done;
 use std::sync::OnceLock;
 
 /// Ends the process because of this damage.
-type End = Box<dyn Fn(&Error) + Send + Sync>;
+pub type End = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// Whether writing has ended, and what is done in its place.
 #[derive(Default)]
@@ -14,7 +14,27 @@ pub(crate) struct Ending {
     /// The failure that ended writing.
     fault: OnceLock<Error>,
     /// What ends this process, if another one goes on with what it leaves.
-    successor: OnceLock<End>,
+    pub successor: OnceLock<End>,
+}
+
+impl Ending {
+    /// What is done about damage in memory that ends this server's writing.
+    pub fn done_at_the_end(&self) -> Done {
+        match self.successor.get() {
+            Some(_) => Done::HandedOn,
+            None => Done::Ended,
+        }
+    }
+
+    /// The failure that ended writing, if any.
+    pub fn fault(&self) -> Option<Error> {
+        self.fault.get().cloned()
+    }
+
+    /// Writing had ended in the life before already, which told why (S-16.6).
+    pub fn writes_no_more(&self, why: Error) {
+        self.fault.get_or_init(|| why);
+    }
 }
 
 impl Store {
@@ -23,7 +43,7 @@ impl Store {
         if self.device.is_off() {
             return Err(Error::Dead);
         }
-        match self.ending.fault.get() {
+        match self.life.ending.fault.get() {
             Some(told @ Error::ReadOnly(_)) => Err(told.clone()),
             Some(e) => Err(Error::ReadOnly(e.to_string())),
             None => Ok(()),
@@ -33,45 +53,25 @@ impl Store {
     /// A failure after which nothing may be written until the pool is opened again.
     pub(crate) fn fail(&self, error: Error) -> Error {
         if !self.device.is_off() {
-            self.ending.fault.get_or_init(|| {
+            self.life.ending.fault.get_or_init(|| {
                 if let Error::Heap { address } = &error {
-                    self.tell_heap(*address, self.done_at_the_end(), "it tells where metadata lies");
+                    self.watch.events.tell_heap(
+                        *address,
+                        self.life.ending.done_at_the_end(),
+                        "it tells where metadata lies",
+                    );
                 }
-                if let Some(end) = self.ending.successor.get().filter(|_| error.is_of_this_memory()) {
+                if let Some(end) = self.life.ending.successor.get().filter(|_| error.is_of_this_memory()) {
                     end(&error);
                 }
                 tracing::error!(%error, "the pool is read-only from here on");
                 if matches!(error, Error::Device(_)) {
-                    self.segment.note_device_failed();
+                    self.home.memory().note_device_failed();
                 }
                 error.clone()
             });
         }
         error
-    }
-
-    /// What is done about damage in memory that ends this server's writing.
-    pub(crate) fn done_at_the_end(&self) -> Done {
-        match self.ending.successor.get() {
-            Some(_) => Done::HandedOn,
-            None => Done::Ended,
-        }
-    }
-
-    /// From here on another server goes on with what this one leaves ([`Store::remains`]). In place of ending writing because
-    /// of memory that the next one makes anew, `end` is called, which ends this process (S-16.8). Only the first call counts.
-    pub fn hand_on_to_successor(&self, end: impl Fn(&Error) + Send + Sync + 'static) {
-        let _first = self.ending.successor.set(Box::new(end));
-    }
-
-    /// The failure that ended writing, if any.
-    pub fn fault(&self) -> Option<Error> {
-        self.ending.fault.get().cloned()
-    }
-
-    /// Writing had ended in the life before already, which told why (S-16.6).
-    pub(crate) fn writes_no_more(&self, why: Error) {
-        self.ending.fault.get_or_init(|| why);
     }
 
     /// The pool is not written from here on, because of damage that its mount cannot do without (S-16.6).

@@ -5,12 +5,14 @@ mod telling;
 pub use telling::Place;
 pub(crate) use telling::{Told, owner_of};
 
+use crate::history::History;
 use crate::locks::Mutex;
 use core::fmt;
 use core::ops::Range;
 use keepfs_codes::Verdict;
 use keepfs_format::{MetaId, PAGE};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Damages kept in memory; older ones are in the log of events only.
 const KEPT: usize = 256;
@@ -277,6 +279,24 @@ impl fmt::Display for Done {
             Done::Nothing => "not repaired; reading it is an error",
             Done::HandedOn => "not repaired; this server ends, and the next one makes its memory anew",
         })
+    }
+}
+
+/// What happened, as it is told and kept.
+pub(crate) struct Events {
+    /// What was found wrong in frames.
+    pub damages: Damages,
+    /// What the pool keeps (S-18.3).
+    pub history: Arc<History>,
+}
+
+impl Events {
+    /// Of a pool of which nothing was told yet.
+    pub fn of(history: History) -> Events {
+        Events {
+            damages: Damages::default(),
+            history: Arc::new(history),
+        }
     }
 }
 

@@ -32,6 +32,22 @@ pub(crate) struct Fences {
 }
 
 impl Fences {
+    /// Fences a metablock, if it is one that may be (N-3). Tells whether it is fenced, and whether it was not before.
+    pub fn fence(&self, id: MetaId) -> Option<bool> {
+        let may = may_be_fenced(id);
+        may.then(|| self.add(id))
+    }
+
+    /// The metablocks that the next checkpoint tells as lost (N-4).
+    pub fn lost_at_rest(&self) -> Vec<MetaId> {
+        core::mem::take(&mut *self.at_rest.lock()).into_keys().collect()
+    }
+
+    /// Errors: something is missing that whoever writes needs (S-9.22).
+    pub fn has_what_writers_need(&self) -> Result<(), Error> {
+        self.missing.get().map_or(Ok(()), |what| Err(unwritable(what)))
+    }
+
     /// Whether a metablock is fenced.
     #[inline]
     pub fn has(&self, id: MetaId) -> bool {
@@ -45,7 +61,8 @@ impl Fences {
         is_new
     }
 
-    fn count(&self) -> usize {
+    /// How many there are.
+    pub fn count(&self) -> usize {
         self.ids.lock().len()
     }
 
@@ -77,38 +94,36 @@ fn unwritable(what: &str) -> Error {
     ))
 }
 
-impl Store {
-    /// Fences a metablock, if it is one that may be (N-3). Tells whether it is fenced, and whether it was not before.
-    pub(crate) fn fence(&self, id: MetaId) -> Option<bool> {
-        let may = may_be_fenced(id);
-        may.then(|| self.fences.add(id))
+/// A frame was verified, or is fenced: for who only wants what goes to the device to be right.
+pub fn unless_fenced(verified: Result<(), Error>) -> Result<bool, Error> {
+    match verified {
+        Ok(()) => Ok(true),
+        Err(Error::Fenced { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
+}
 
+impl Store {
     /// A recovery would change a metablock that cannot be read: it is lost alone (N-4). Errors: `why`, if it is none of one owner
     /// (N-3), or the map above it is bad, and the pool is to be written.
     pub(crate) fn lose_at_rest(&self, id: MetaId, why: Error) -> Result<(), Error> {
-        if !may_be_fenced(id) || self.locate(id).is_err() {
+        if !may_be_fenced(id) || self.home.locate(self, id).is_err() {
             self.or_without(Err(why)).map(|_: Option<()>| ())?;
         }
-        if may_be_fenced(id) && self.fences.add(id) {
-            self.fences.at_rest.lock().insert(id, ());
-            self.map_changes(id);
+        if may_be_fenced(id) && self.frames.fences.add(id) {
+            self.frames.fences.at_rest.lock().insert(id, ());
+            self.home.map_changes(self, id);
         }
         Ok(())
-    }
-
-    /// The metablocks that the next checkpoint tells as lost (N-4).
-    pub(crate) fn lost_at_rest(&self) -> Vec<MetaId> {
-        core::mem::take(&mut *self.fences.at_rest.lock()).into_keys().collect()
     }
 
     /// What only writers need; `None`: it is damaged, and this pool is only read (S-9.22). Errors: it is damaged, and nothing can
     /// be written without it.
     pub(crate) fn or_without<T>(&self, needed: Result<T, Error>) -> Result<Option<T>, Error> {
         match needed {
-            Err(Error::Damaged(what)) if self.is_read_only() => {
+            Err(Error::Damaged(what)) if self.life.is_read_only() => {
                 tracing::warn!(what, "the pool cannot be written, and is read without this");
-                self.fences.missing.get_or_init(|| what);
+                self.frames.fences.missing.get_or_init(|| what);
                 Ok(None)
             }
             Err(Error::Damaged(what)) => Err(unwritable(&what)),
@@ -116,19 +131,9 @@ impl Store {
         }
     }
 
-    /// Errors: something is missing that whoever writes needs (S-9.22).
-    pub(crate) fn has_what_writers_need(&self) -> Result<(), Error> {
-        self.fences.missing.get().map_or(Ok(()), |what| Err(unwritable(what)))
-    }
-
-    /// How many metablocks are fenced.
-    pub fn fenced(&self) -> usize {
-        self.fences.count()
-    }
-
     /// All of a fenced metablock as it was behind transaction `seq`, for a checkpoint (N-2). `None`: nobody tells it.
     pub(crate) fn fenced_content(&self, id: MetaId, seq: u64) -> Option<arena::Copy> {
-        let (content, last) = self.told_content(id, seq)?;
+        let (content, last) = self.home.told_content(self, id, seq)?;
         (last >= seq).then_some(content)
     }
 
@@ -137,7 +142,7 @@ impl Store {
         let now = self.last_seq();
         let lost = "it is lost with the next checkpoint, and stays EIO";
         let mut damage = damage.clone();
-        let (more, inodes) = match self.told_content(damage.id, u64::MAX) {
+        let (more, inodes) = match self.home.told_content(self, damage.id, u64::MAX) {
             Some((content, last)) => {
                 damage = damage.owned(&content);
                 let more = match last >= now {
@@ -153,15 +158,6 @@ impl Store {
                 Vec::new(),
             ),
         };
-        self.tell_with(&damage, Done::Fenced, more, &inodes);
-    }
-
-    /// A frame was verified, or is fenced: for who only wants what goes to the device to be right.
-    pub(crate) fn unless_fenced(&self, verified: Result<(), Error>) -> Result<bool, Error> {
-        match verified {
-            Ok(()) => Ok(true),
-            Err(Error::Fenced { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.watch.events.tell_with(&damage, Done::Fenced, more, &inodes);
     }
 }

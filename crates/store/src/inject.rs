@@ -27,15 +27,15 @@ impl Store {
     pub fn structure(&self, id: MetaId, at_rest: bool) -> Result<Structure, Error> {
         self.for_tests()?;
         if at_rest {
-            self.checkpoint()?;
+            self.home.checkpoint(self)?;
         }
         let pin = self.fetch(id)?;
         with_page(|copy| self.verified_copy(&pin, copy))?;
-        let entry = self.locate(id)?.filter(|entry| entry.state == LIVE);
+        let entry = self.home.locate(self, id)?.filter(|entry| entry.state == LIVE);
         Ok(Structure {
             id,
             frame: pin.frame,
-            arena: self.arena.shown_address(),
+            arena: self.frames.arena.shown_address(),
             pages: entry.map_or([0; 2], |entry| [entry.first.get(), entry.second.get()]),
         })
     }
@@ -54,16 +54,6 @@ impl Store {
     /// Takes back the one with this number, or all. How many there were.
     pub fn cancel_injections(&self, number: Option<u64>) -> usize {
         self.device.injected().cancel(number)
-    }
-
-    /// Errors: `BadPool`: faults may not be injected into this pool.
-    pub fn for_tests(&self) -> Result<(), Error> {
-        match self.pool.is_test {
-            true => Ok(()),
-            false => Err(Error::BadPool(
-                "faults are injected into pools for tests only; make one with `keepfs create --test`".into(),
-            )),
-        }
     }
 }
 

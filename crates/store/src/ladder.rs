@@ -13,12 +13,14 @@
 mod past;
 mod witness;
 
-pub(crate) use past::{LogStart, Untold, told};
+pub(crate) use past::{LogStart, Past, Untold, told};
+pub(crate) use witness::Evidence;
 
 use crate::Store;
 use crate::cache::Pin;
 use crate::error::{Error, may_be_fenced};
 use crate::events::Done;
+use crate::fence::unless_fenced;
 use crate::repair::kind_in;
 use crate::scratch::with_page;
 use core::sync::atomic::Ordering;
@@ -57,9 +59,9 @@ impl Rungs {
 impl Store {
     /// One attempt to mend a frame. Whether it may verify now (L-1).
     pub(crate) fn mend(&self, pin: &Pin<'_>, id: MetaId) -> bool {
-        let rungs = self.options.rungs;
+        let rungs = self.life.options.rungs;
         // Where writing has ended over what all share, nobody waits for the log to be read once more for each request.
-        let asks_log = rungs.has(Rungs::LOG) && (self.fault().is_none() || may_be_fenced(id));
+        let asks_log = rungs.has(Rungs::LOG) && (self.life.ending.fault().is_none() || may_be_fenced(id));
         rungs.has(Rungs::CODE) && self.mend_by_code(pin.frame, id)
             || asks_log && told(|| self.mend_by_witness(pin, id)).unwrap_or(false)
             || rungs.has(Rungs::DEVICE) && self.read_again(pin, id)
@@ -67,10 +69,10 @@ impl Store {
 
     /// The rung of the witness. `Ok(false)`: it tells nothing that is right.
     fn mend_by_witness(&self, pin: &Pin<'_>, id: MetaId) -> Result<bool, Untold> {
-        let past = self.past(id)?;
-        let mut held = self.arena.hold(pin.frame);
+        let past = self.home.past(self, id)?;
+        let mut held = self.frames.arena.hold(pin.frame);
         let binding = self.binding_of(&held, id);
-        let evidence = self.evidence(id, pin.frame, past, held.bytes())?;
+        let evidence = self.home.evidence(self, id, pin.frame, past, held.bytes())?;
         let Some(right) = evidence.judge(held.bytes(), &held.sums(binding), |bytes| held.is_keyed(bytes)) else {
             return Ok(false);
         };
@@ -87,8 +89,8 @@ impl Store {
         let verified = held.replace_as(&right, keepfs_codes::crc64::full(&*right), binding);
         drop(held);
         if verified {
-            self.stats.rebuilt.fetch_add(1, Ordering::Relaxed);
-            self.tell(&damage, done);
+            self.watch.stats.rebuilt.fetch_add(1, Ordering::Relaxed);
+            self.watch.events.tell(&damage, done);
         }
         Ok(verified)
     }
@@ -98,9 +100,9 @@ impl Store {
     /// metablock is fenced, or writing ends.
     pub(crate) fn bring_back(&self, pin: &Pin<'_>, delta: u64, undo: &UndoSlot<'_>) {
         let id = pin.slot().id();
-        let asks_log = self.options.rungs.has(Rungs::LOG);
+        let asks_log = self.life.options.rungs.has(Rungs::LOG);
         let is_brought_back = asks_log && told(|| self.bring_back_by_witness(pin, delta)).unwrap_or(false);
-        let held = self.arena.hold(pin.frame);
+        let held = self.frames.arena.hold(pin.frame);
         let damage = self.damage(pin.frame, id, &held, &held.locate(self.binding_of(&held, id)));
         let fenced = (!is_brought_back).then(|| self.condemn(id)).flatten();
         drop(held);
@@ -109,17 +111,17 @@ impl Store {
             false => self.give_up(pin, &damage, fenced, || Error::NotBrought { id }),
         };
         let what = format!("a transaction was taken back that had changed {id}");
-        self.tell_undo(undo, done, damage.owner, what);
+        self.watch.events.tell_undo(undo, done, damage.owner, what);
     }
 
     /// The content of a frame is that of the witness whose CRC-64 is `delta` away from what its sums make. `Ok(false)`: it tells
     /// none.
     fn bring_back_by_witness(&self, pin: &Pin<'_>, delta: u64) -> Result<bool, Untold> {
         let id = pin.slot().id();
-        let past = self.past(id)?;
-        let mut held = self.arena.hold(pin.frame);
-        let evidence = self.evidence(id, pin.frame, past, held.bytes())?;
-        let right = match self.arena.code() {
+        let past = self.home.past(self, id)?;
+        let mut held = self.frames.arena.hold(pin.frame);
+        let evidence = self.home.evidence(self, id, pin.frame, past, held.bytes())?;
+        let right = match self.frames.arena.code() {
             Protection::Off => evidence.only(),
             _ => evidence.with_sum(held.expected(self.binding_of(&held, id)) ^ delta),
         };
@@ -132,12 +134,12 @@ impl Store {
     /// Verifies frame `frame`, for a sweep of the arena; what is wrong is mended, told or fenced as at any other time.
     /// `None`: no metablock is in it. Else whether it is right now. Errors: `Scribble`: writing to the pool has ended.
     pub fn sweep_frame(&self, frame: u32) -> Result<Option<bool>, Error> {
-        let slot_id = (frame < self.arena.count()).then(|| self.cache.slot(frame).id());
-        let Some(pin) = slot_id.filter(|id| id.0 != 0).and_then(|id| self.cache.pin(id)) else {
+        let slot_id = (frame < self.frames.arena.count()).then(|| self.frames.cache.slot(frame).id());
+        let Some(pin) = slot_id.filter(|id| id.0 != 0).and_then(|id| self.frames.cache.pin(id)) else {
             return Ok(None);
         };
         let verified = with_page(|copy| self.verified_copy(&pin, copy));
-        self.unless_fenced(verified).map(Some)
+        unless_fenced(verified).map(Some)
     }
 }
 

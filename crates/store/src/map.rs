@@ -5,29 +5,26 @@ mod copies;
 pub use copies::CopiesSeen;
 pub(crate) use copies::{AtRest, BadCopy};
 
-use crate::Store;
 use crate::cache::Pin;
-use crate::checkpoint::Keeper;
-use crate::error::{Error, Pressure, Stop};
+use crate::error::{Error, Stop};
 use crate::events::Done;
 use crate::locks::{Mutex, RwLock};
 use crate::newborn::{dead_since, newborn, zero_kind};
 use crate::pool::{self, Pool};
 use crate::read::Ref;
-use crate::repair::kind_in;
 use crate::scratch::with_page;
 use crate::watched::{Stray, Watched};
+use crate::{Flash, Store};
 use core::sync::atomic::{AtomicBool, Ordering};
 use keepfs_codes::crc64;
 use keepfs_format::map::{self, DEAD, FANOUT, HEIGHT_MAX, LIVE, MapEntry, NEVER};
-use keepfs_format::superblock::{Root, Superblock};
-use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
+use keepfs_format::superblock::Root;
+use keepfs_format::{FromBytes, Header, Kind, MetaId, Space};
 use keepfs_vault::arena::{self, FrameNo};
+use std::collections::BTreeSet;
 
 /// Locks that keep two fetches of one metablock apart, by level of map page (0 = ordinary metablocks).
 const STRIPES: usize = 64;
-/// How often a frame is looked for while all are pinned for a moment.
-const TAKE_TRIES: u32 = 1000;
 
 /// The roots of the maps, by space number, which is the key of each.
 pub type Roots = [Watched<Root>; 10];
@@ -97,41 +94,116 @@ impl Place {
     }
 }
 
-impl Store {
+impl Flash {
+    /// Indices of the metablocks of a space that the map names or that were born since.
+    pub(crate) fn blocks_of(&self, store: &Store, space: Space) -> Result<BTreeSet<u64>, Error> {
+        let mut blocks: BTreeSet<u64> = self.mapped(store, space)?.into_iter().collect();
+        let dirty: Result<Vec<[u64; 2]>, _> = self.checkpoints.dirty.lock().iter().collect();
+        let dirty = dirty?.into_iter().map(|[id, _]| MetaId(id));
+        blocks.extend(dirty.filter(|id| id.space() == Some(space)).map(|id| id.index()));
+        Ok(blocks)
+    }
+
+    /// Indices of the metablocks of a space that the map names, ascending: as much work as there are map pages, however
+    /// far apart they lie (C-8).
+    pub(crate) fn mapped(&self, store: &Store, space: Space) -> Result<Vec<u64>, Error> {
+        let root = self.root(store, space)?;
+        let mut numbers = if root.height == 0 { Vec::new() } else { vec![0] };
+        for level in (0..root.height).rev() {
+            let mut below = Vec::new();
+            for number in numbers {
+                if let Some(pin) = store.fetch_known(MetaId::map(space, level, number))? {
+                    for n in number * FANOUT..(number + 1) * FANOUT {
+                        let id = match level {
+                            0 => MetaId::new(space, n),
+                            _ => MetaId::map(space, level - 1, n),
+                        };
+                        let entry = self.entry_in(store, &pin, id, n)?;
+                        below.extend(entry.filter(|e| e.state == LIVE).map(|_| n));
+                    }
+                }
+            }
+            numbers = below;
+        }
+        Ok(numbers)
+    }
+
+    /// Pins the frame of a metablock, fetching it if need be. `None`: there is no such metablock.
+    pub(crate) fn fetch<'s>(&'s self, store: &'s Store, id: MetaId) -> Result<Option<Pin<'s>>, Error> {
+        let frames = &store.frames;
+        loop {
+            if let Some(pin) = frames.cache.pin_and(id, |frame| frames.arena.prefetch(frame)) {
+                return Ok(Some(pin));
+            }
+            if frames.fences.has(id) {
+                return Err(Error::Fenced { id }); // N-4
+            }
+            let entry = self.locate(store, id)?;
+            let frame = store.take_frame()?;
+            let fetching = self.map.stripe(id).lock();
+            if let Some(pin) = frames.cache.pin(id) {
+                frames.cache.give_back(frame);
+                return Ok(Some(pin));
+            }
+            let same = |now: Option<MapEntry>| now == entry;
+            let is_same = self.locate(store, id).map(same);
+            if !is_same.inspect_err(|_| frames.cache.give_back(frame))? {
+                frames.cache.give_back(frame);
+                continue;
+            }
+            let filled = self.fill_from(store, id, entry, frame);
+            if !filled.inspect_err(|_| frames.cache.give_back(frame))? {
+                frames.cache.give_back(frame);
+                return Ok(None);
+            }
+            let pin = frames.cache.insert(id, frame);
+            drop(fetching);
+            match pin {
+                Some(pin) => return Ok(Some(pin)),
+                None => frames.cache.give_back(frame),
+            }
+        }
+    }
+
     /// The map entry of a metablock or map page as of the last checkpoint; reads map pages from the device.
-    pub(crate) fn locate(&self, id: MetaId) -> Result<Option<MapEntry>, Error> {
+    pub(crate) fn locate(&self, store: &Store, id: MetaId) -> Result<Option<MapEntry>, Error> {
         let _stable = self.map.roots.read_recursive();
         let Some(place) = Place::of(id) else { return Ok(None) };
-        let page = match self.root_or_page(&place, id)? {
+        let page = match self.root_or_page(store, &place, id)? {
             Ok(found) => return Ok(found),
             Err(page) => page,
         };
-        match self.fetch_known(page)? {
-            Some(pin) => self.entry_in(&pin, id, place.number),
+        match store.fetch_known(page)? {
+            Some(pin) => self.entry_in(store, &pin, id, place.number),
             None => Ok(None),
         }
     }
 
     /// The same without reading: `Miss` names the map page to fetch.
-    pub(crate) fn locate_in_memory(&self, id: MetaId) -> Result<Option<MapEntry>, Stop> {
+    pub(crate) fn locate_in_memory(&self, store: &Store, id: MetaId) -> Result<Option<MapEntry>, Stop> {
         let _stable = self.map.roots.read_recursive();
         let Some(place) = Place::of(id) else { return Ok(None) };
-        let page = match self.root_or_page(&place, id)? {
+        let page = match self.root_or_page(store, &place, id)? {
             Ok(found) => return Ok(found),
             Err(page) => page,
         };
-        if let Some(pin) = self.cache.pin(page) {
-            return Ok(self.entry_in(&pin, id, place.number)?);
+        if let Some(pin) = store.frames.cache.pin(page) {
+            return Ok(self.entry_in(store, &pin, id, place.number)?);
         }
-        match self.locate_in_memory(page)? {
+        match self.locate_in_memory(store, page)? {
             Some(_) => Err(Stop::Miss(page)),
             None => Ok(None),
         }
     }
 
     /// `Ok`: the entry is known from the root; `Err`: it stands in this map page.
-    fn root_or_page(&self, place: &Place, id: MetaId) -> Result<Result<Option<MapEntry>, MetaId>, Error> {
-        let root = self.root(place.space)?;
+    fn root_or_page(
+        &self,
+        store: &Store,
+        place: &Place,
+        id: MetaId,
+    ) -> Result<Result<Option<MapEntry>, MetaId>, Error> {
+        let root = self.root(store, place.space)?;
         if place.level >= root.height {
             let is_root = place.level == root.height && place.number == 0 && id.as_map().is_some();
             return Ok(Ok(is_root.then_some(root.entry)));
@@ -141,57 +213,41 @@ impl Store {
 
     /// The root of a space. One that something else changed is read from the device, where the superblock in force has it,
     /// until the next checkpoint sets it (S-13.9).
-    pub(crate) fn root(&self, space: Space) -> Result<Root, Error> {
+    pub(crate) fn root(&self, store: &Store, space: Space) -> Result<Root, Error> {
         let held = self.map.roots.read_recursive()[space as usize];
         match held.get(space as u64) {
             Ok(root) => Ok(root),
-            Err(stray) => self.root_on_device(space, &held, stray),
+            Err(stray) => self.root_on_device(store, space, &held, stray),
         }
     }
 
     #[cold]
-    fn root_on_device(&self, space: Space, held: &Watched<Root>, stray: Stray) -> Result<Root, Error> {
-        let written = pool::superblocks(&*self.device);
+    fn root_on_device(&self, store: &Store, space: Space, held: &Watched<Root>, stray: Stray) -> Result<Root, Error> {
+        let written = pool::superblocks(&*store.device);
         let mut roots = written.iter().map(|sb| sb.roots[space as usize]);
         let Some(root) = roots.find(|root| held.was(space as u64, root)) else {
-            return Err(self.fail(stray.into()));
+            return Err(store.fail(stray.into()));
         };
         if !self.map.stray_told.swap(true, Ordering::Relaxed) {
             let what = format!("the root of the map of {space:?}, taken from the superblock on the device");
-            self.tell_heap(stray.address, Done::ReadAgain, &what);
+            store.watch.events.tell_heap(stray.address, Done::ReadAgain, &what);
         }
         Ok(root)
     }
 
-    /// The superblock in force. One that something else changed is read from the device; Errors: it is not there either
-    /// (settings were about to change), and writing has ended.
-    pub(crate) fn superblock_in_force(&self, keeper: &mut Keeper) -> Result<Superblock, Error> {
-        let stray = match keeper.superblock.get(0) {
-            Ok(superblock) => return Ok(superblock),
-            Err(stray) => stray,
-        };
-        let mut written = pool::superblocks(&*self.device)
-            .into_iter()
-            .map(|sb| Keeper::plain(&sb));
-        let Some(superblock) = written.find(|sb| keeper.superblock.was(0, sb)) else {
-            return Err(self.fail(stray.into()));
-        };
-        self.tell_heap(stray.address, Done::ReadAgain, "the superblock in force");
-        keeper.superblock = Keeper::of(&superblock);
-        Ok(superblock)
-    }
-
     /// The sum that the map entry tells, if its page is in memory and right there. Nothing is mended for it, since what is told
     /// here may be the damage of that very page.
-    pub(crate) fn crc_at_home(&self, id: MetaId) -> Option<u64> {
+    pub(crate) fn crc_at_home(&self, store: &Store, id: MetaId) -> Option<u64> {
         let place = Place::of(id)?;
-        let entry = match self.root_or_page(&place, id).ok()? {
+        let entry = match self.root_or_page(store, &place, id).ok()? {
             Ok(entry) => entry?,
             Err(page) => {
-                let (pin, page) = (self.cache.peek(page)?, Ref::shared(page, Kind::Map));
+                let (pin, page) = (store.frames.cache.peek(page)?, Ref::shared(page, Kind::Map));
                 let (offset, mut bytes) = (map::entry_offset(place.number), [0; size_of::<MapEntry>()]);
-                self.arena
-                    .load(pin.frame, self.binding(page), offset, &mut bytes)
+                store
+                    .frames
+                    .arena
+                    .load(pin.frame, store.binding(page), offset, &mut bytes)
                     .ok()?;
                 MapEntry::read_from_bytes(&bytes).ok()?
             }
@@ -200,21 +256,27 @@ impl Store {
     }
 
     /// Entry `number` of a map page, which is that of `id`; `None`: it never lived.
-    pub(crate) fn entry_in(&self, pin: &Pin<'_>, id: MetaId, number: u64) -> Result<Option<MapEntry>, Error> {
+    pub(crate) fn entry_in(
+        &self,
+        store: &Store,
+        pin: &Pin<'_>,
+        id: MetaId,
+        number: u64,
+    ) -> Result<Option<MapEntry>, Error> {
         let mut bytes = [0; size_of::<MapEntry>()];
         let page = Ref::shared(pin.slot().id(), Kind::Map);
-        self.read(pin, self.binding(page), map::entry_offset(number), &mut bytes)?;
+        store.read(pin, store.binding(page), map::entry_offset(number), &mut bytes)?;
         let entry = MapEntry::read_from_bytes(&bytes).unwrap_or_default();
-        self.pool.check_entry(id, &entry)?;
+        store.pool.check_entry(id, &entry)?;
         Ok((entry.state != NEVER).then_some(entry))
     }
 
     /// The roots of all maps are as they must be (S-4.2).
-    pub(crate) fn check_roots(&self) -> Result<(), Error> {
+    pub(crate) fn check_roots(&self, store: &Store) -> Result<(), Error> {
         for space in Space::ALL {
-            let root = self.root(space)?;
+            let root = self.root(store, space)?;
             let id = MetaId::map(space, root.height.max(1) - 1, 0);
-            self.pool.check_entry(id, &root.entry)?;
+            store.pool.check_entry(id, &root.entry)?;
             let state = if root.height == 0 { NEVER } else { LIVE };
             if root.entry.state != state {
                 return Err(entry_damage(id, "state"));
@@ -224,94 +286,27 @@ impl Store {
     }
 
     /// The generation that a NODES metablock is born with now (S-3.4).
-    pub(crate) fn next_generation(&self, id: MetaId) -> Result<u32, Stop> {
-        if let Some(generation) = self.deaths.get(id)? {
+    pub(crate) fn next_generation(&self, store: &Store, id: MetaId) -> Result<u32, Stop> {
+        if let Some(generation) = self.checkpoints.deaths.get(id)? {
             return Ok(generation.wrapping_add(1).max(1));
         }
         Ok(self
-            .locate_in_memory(id)?
+            .locate_in_memory(store, id)?
             .map_or(1, |e| e.generation.get().wrapping_add(1).max(1)))
     }
 
-    /// Pins the frame of a metablock, fetching it if need be. `None`: there is no such metablock.
-    pub(crate) fn fetch_known(&self, id: MetaId) -> Result<Option<Pin<'_>>, Error> {
-        loop {
-            if let Some(pin) = self.cache.pin_and(id, |frame| self.arena.prefetch(frame)) {
-                return Ok(Some(pin));
-            }
-            if self.fences.has(id) {
-                return Err(Error::Fenced { id }); // N-4
-            }
-            let entry = self.locate(id)?;
-            let frame = self.take_frame()?;
-            let fetching = self.map.stripe(id).lock();
-            if let Some(pin) = self.cache.pin(id) {
-                self.cache.give_back(frame);
-                return Ok(Some(pin));
-            }
-            let same = |now: Option<MapEntry>| now == entry;
-            if !self.locate(id).map(same).inspect_err(|_| self.cache.give_back(frame))? {
-                self.cache.give_back(frame);
-                continue;
-            }
-            let filled = self
-                .fill_from(id, entry, frame)
-                .inspect_err(|_| self.cache.give_back(frame))?;
-            if !filled {
-                self.cache.give_back(frame);
-                return Ok(None);
-            }
-            let pin = self.cache.insert(id, frame);
-            drop(fetching);
-            match pin {
-                Some(pin) => return Ok(Some(pin)),
-                None => self.cache.give_back(frame),
-            }
-        }
-    }
-
-    /// Pins the frame of a metablock that must exist.
-    pub(crate) fn fetch(&self, id: MetaId) -> Result<Pin<'_>, Error> {
-        self.fetch_known(id)?
-            .ok_or_else(|| Error::damaged(id, format!("{id} is named but does not exist")))
-    }
-
-    /// A clean frame. There is one: transactions are throttled long before all frames are dirty.
-    fn take_frame(&self) -> Result<FrameNo, Error> {
-        for _ in 0..TAKE_TRIES {
-            if let Some(frame) = self.evict() {
-                return Ok(frame);
-            }
-            crate::locks::yield_now();
-        }
-        Err(Error::Logic(format!(
-            "no frame of the arena is free: {}",
-            self.cache.census()
-        )))
-    }
-
-    /// A frame that nobody uses any more, if there is one.
-    fn evict(&self) -> Option<FrameNo> {
-        let (frame, held) = self.cache.take()?;
-        match held {
-            Some(id) => self.look_at_evicted(frame, id),
-            None => self.arena.about_to_use(frame),
-        }
-        Some(frame)
-    }
-
     /// Fills a frame with a metablock's content. `false`: no such metablock.
-    fn fill_from(&self, id: MetaId, entry: Option<MapEntry>, frame: FrameNo) -> Result<bool, Error> {
+    fn fill_from(&self, store: &Store, id: MetaId, entry: Option<MapEntry>, frame: FrameNo) -> Result<bool, Error> {
         if let Some(entry) = self.live(id, entry)? {
             return with_page(|bytes| {
-                self.read_copies_to(id, &entry, bytes)?;
-                self.fill(frame, id, bytes, entry.crc.get());
+                self.read_copies_to(store, id, &entry, bytes)?;
+                store.fill(frame, id, bytes, entry.crc.get());
                 Ok(true)
             });
         }
-        let unborn = self.content_unborn(id, entry)?;
+        let unborn = self.content_unborn(store, id, entry)?;
         if let Some((bytes, crc)) = &unborn {
-            self.fill(frame, id, bytes, *crc);
+            store.fill(frame, id, bytes, *crc);
         }
         Ok(unborn.is_some())
     }
@@ -319,12 +314,13 @@ impl Store {
     /// What a metablock with this map entry, which nobody has changed since the last checkpoint, holds, and its CRC-64.
     pub(crate) fn content_at_home(
         &self,
+        store: &Store,
         id: MetaId,
         entry: Option<MapEntry>,
     ) -> Result<Option<(arena::Copy, u64)>, Error> {
         match self.live(id, entry)? {
-            Some(entry) => Ok(Some((self.read_copies(id, &entry)?, entry.crc.get()))),
-            None => self.content_unborn(id, entry),
+            Some(entry) => Ok(Some((self.read_copies(store, id, &entry)?, entry.crc.get()))),
+            None => self.content_unborn(store, id, entry),
         }
     }
 
@@ -337,26 +333,36 @@ impl Store {
     }
 
     /// What a metablock without a home holds, and its CRC-64, if it is one that is there without having been born.
-    fn content_unborn(&self, id: MetaId, entry: Option<MapEntry>) -> Result<Option<(arena::Copy, u64)>, Error> {
+    fn content_unborn(
+        &self,
+        store: &Store,
+        id: MetaId,
+        entry: Option<MapEntry>,
+    ) -> Result<Option<(arena::Copy, u64)>, Error> {
         let Some(kind) = zero_kind(id) else { return Ok(None) };
-        let bytes = self.first_content(id, kind, entry)?;
+        let bytes = self.first_content(store, id, kind, entry)?;
         let crc = crc64::full(&*bytes);
         Ok(Some((bytes, crc)))
     }
 
-    /// Fills a frame with the content of `id`, bound to it (S-15.4, S-15.5).
-    fn fill(&self, frame: FrameNo, id: MetaId, bytes: &[u8; PAGE], crc: u64) {
-        let (kind, slot) = (kind_in(bytes), self.cache.slot(frame));
-        slot.heat.begin(kind);
-        self.arena.fill_as(frame, bytes, crc, self.pool.binding(id, kind));
-        slot.seen_right(&self.clock);
-    }
-
     /// What a metablock without a live entry holds before it is first changed (S-3.3).
-    fn first_content(&self, id: MetaId, kind: Kind, entry: Option<MapEntry>) -> Result<arena::Copy, Error> {
-        let died = self.deaths.get(id)?;
+    fn first_content(
+        &self,
+        store: &Store,
+        id: MetaId,
+        kind: Kind,
+        entry: Option<MapEntry>,
+    ) -> Result<arena::Copy, Error> {
+        let died = self.checkpoints.deaths.get(id)?;
         let last = died.or(entry.map(|e| e.generation.get())).unwrap_or(0);
-        let mut bytes = newborn(&Header::new(self.pool.tag, id, kind, 0, 0, last.wrapping_add(1).max(1)));
+        let mut bytes = newborn(&Header::new(
+            store.pool.tag,
+            id,
+            kind,
+            0,
+            0,
+            last.wrapping_add(1).max(1),
+        ));
         if kind == Kind::Inodes && last > 0 {
             dead_since(&mut bytes, last);
         }
@@ -364,22 +370,8 @@ impl Store {
     }
 
     fn is_dead(&self, id: MetaId, entry: &MapEntry) -> Result<bool, Error> {
-        let died = self.deaths.get(id)?;
+        let died = self.checkpoints.deaths.get(id)?;
         Ok(died.is_some_and(|generation| generation >= entry.generation.get()))
-    }
-
-    /// Puts a metablock born in a transaction into a frame.
-    pub(crate) fn place_new(&self, id: MetaId, header: &Header) -> Result<Pin<'_>, Stop> {
-        let frame = self.evict().ok_or(Stop::Pressure(Pressure::Frames))?;
-        let bytes = newborn(header);
-        self.fill(frame, id, &bytes, crc64::full(&*bytes));
-        match self.cache.insert(id, frame) {
-            Some(pin) => Ok(pin),
-            None => {
-                self.cache.give_back(frame);
-                Err(Error::Logic(format!("{id} is born while it lives")).into())
-            }
-        }
     }
 }
 

@@ -124,12 +124,12 @@ pub fn overwritten(
 impl Store {
     /// Seconds of the interval in which this machine shows that it has the pool (S-2.12). `None`: nobody is asked.
     pub fn mmp(&self) -> Option<u32> {
-        self.mmp.as_ref()?.interval_s()
+        self.life.mmp.as_ref()?.interval_s()
     }
 
     /// Ends writing if this machine has lost the pool, which who writes nothing does not notice.
     pub fn look_at_claim(&self) {
-        let lost = self.mmp.as_ref().and_then(|guard| guard.lost());
+        let lost = self.life.mmp.as_ref().and_then(|guard| guard.lost());
         if let Some(lost) = lost {
             self.end_writing(lost.into());
         }
@@ -137,12 +137,12 @@ impl Store {
 
     /// The nonce of this claim, if the pool has a block for one.
     pub fn mmp_nonce(&self) -> Option<[u8; 16]> {
-        self.mmp.as_ref().map(|guard| guard.nonce())
+        self.life.mmp.as_ref().map(|guard| guard.nonce())
     }
 
     /// What the block says that shows who has the pool, as it is on the device. `None`: the pool has none.
     pub fn mmp_seen(&self) -> Option<block::Seen> {
-        self.mmp.as_ref().map(|guard| guard.seen())
+        self.life.mmp.as_ref().map(|guard| guard.seen())
     }
 
     /// From here on the pool shows in each interval of so many seconds that this machine has it, or with `None` does not. Returns
@@ -151,8 +151,8 @@ impl Store {
     /// Errors: `ReadOnly`; `BadPool`, the pool has no block for it; another machine has it; those of the device and of a checkpoint.
     pub fn set_mmp(&self, interval_s: Option<u32>) -> Result<bool, Error> {
         self.alive()?;
-        self.unless_read_only()?;
-        let Some(guard) = &self.mmp else {
+        self.life.unless_read_only()?;
+        let Some(guard) = &self.life.mmp else {
             return match interval_s {
                 None => Ok(false),
                 Some(_) => Err(Error::BadPool(
@@ -185,12 +185,12 @@ impl Store {
             mmp_is_on: Some(is_on),
             ..Settings::default()
         };
-        self.set(&settings).map(drop)
+        self.home.set(self, &settings).map(drop)
     }
 
     /// A pool that was protected before superblocks said so says so from here on. Errors: those of a checkpoint.
     pub(crate) fn note_mmp(&self) -> Result<(), Error> {
-        match self.mmp().is_some() && !self.is_read_only() && !self.pool.mmp_is_on {
+        match self.mmp().is_some() && !self.life.is_read_only() && !self.pool.mmp_is_on {
             true => self.set_mmp_is_on(true),
             false => Ok(()),
         }

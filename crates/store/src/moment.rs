@@ -10,10 +10,10 @@ use crate::cache::{IdMap, Pin};
 use crate::error::{Error, Pressure, Stop};
 use crate::locks::Mutex;
 use crate::watched::WatchedMap;
-use crate::{PAGE, Store};
+use crate::{Flash, Store};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use keepfs_codes::crc64;
-use keepfs_format::MetaId;
+use keepfs_format::{MetaId, PAGE};
 use keepfs_vault::arena;
 use std::sync::Arc;
 
@@ -142,29 +142,35 @@ impl Deaths {
 /// A metablock that was changed: its id, and its frame.
 pub type Dirty = [u64; 2];
 
-impl Store {
+impl Flash {
     /// Before a transaction's first write to a frame: if a checkpoint still needs the frame as it is, it gets a copy.
     /// With `bounded`, a frame that is not dirty yet stays so where no more may wait for a checkpoint (S-10.5).
-    pub(crate) fn before_first_write(&self, id: MetaId, pin: &Pin<'_>, bounded: bool) -> Result<(), Stop> {
-        let epoch = self.epoch.load(Ordering::Acquire);
+    pub(crate) fn before_first_write(
+        &self,
+        store: &Store,
+        id: MetaId,
+        pin: &Pin<'_>,
+        bounded: bool,
+    ) -> Result<(), Stop> {
+        let epoch = self.checkpoints.epoch.load(Ordering::Acquire);
         let mut state = pin.slot().state.lock();
         if state.dirty == epoch {
             return Ok(());
         }
-        if bounded && self.is_at_limit() {
+        if bounded && self.is_at_limit(store) {
             return Err(Stop::Pressure(Pressure::Checkpoint));
         }
         if state.dirty == 0 {
-            self.cache.dirty.fetch_add(1, Ordering::Relaxed);
+            store.frames.cache.dirty.fetch_add(1, Ordering::Relaxed);
         } else {
             let mut copy: arena::Copy = Box::new([0; PAGE]);
-            self.verified_copy(pin, &mut copy)?;
-            self.stash.keep(id, copy);
+            store.verified_copy(pin, &mut copy)?;
+            self.checkpoints.stash.keep(id, copy);
         }
         state.dirty = epoch;
-        self.dirty_list.lock().push([id.0, u64::from(pin.frame)]);
+        self.checkpoints.dirty.lock().push([id.0, u64::from(pin.frame)]);
         drop(state);
-        self.map_changes(id);
+        self.map_changes(store, id);
         Ok(())
     }
 }

@@ -35,7 +35,7 @@ fn mended(counts: &Snapshot) -> u64 {
 impl Store {
     /// Somebody takes note of all that was told until now (`keepfs damage clear`). Returns how many entries the list of damages had.
     pub fn take_note(&self) -> usize {
-        let mut noted = self.noted.lock();
+        let mut noted = self.watch.noted.lock();
         *noted = Noted {
             errors: self.device_errors(),
             counts: self.stats(),
@@ -48,12 +48,12 @@ impl Store {
 
     /// How often [`Store::take_note`] was called since the pool was opened: what is damaged still, and met again behind it, is told again.
     pub fn times_noted(&self) -> u64 {
-        self.noted.lock().times
+        self.watch.noted.lock().times
     }
 
     /// What is to be told of how the pool is, beside what is damaged now.
     pub fn news(&self) -> News {
-        let noted = self.noted.lock();
+        let noted = self.watch.noted.lock();
         let (errors, counts) = (self.device_errors(), self.stats());
         News {
             errors: DeviceErrors {

@@ -9,6 +9,8 @@ use keepfs_memory::Guard;
 /// How a pool is opened.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
+    /// Where the pool keeps its metadata.
+    pub home: crate::HomeKind,
     /// Bytes of the arena, at least [`crate::ARENA_MIN`] unless `tiny_arena`.
     pub arena_bytes: usize,
     /// Allow an arena just large enough for the largest transaction (simulations).
@@ -53,6 +55,7 @@ pub struct StoreOptions {
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
         StoreOptions {
+            home: crate::HomeKind::default(),
             arena_bytes: 64 << 20,
             tiny_arena: false,
             guard: Guard::Alias,

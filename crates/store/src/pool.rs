@@ -4,27 +4,23 @@ mod choose;
 pub mod history;
 pub mod protect;
 mod settings;
-mod switched;
 
-pub(crate) use choose::COUNT_MAX;
-use choose::whole_superblocks;
+pub(crate) use choose::{COUNT_MAX, whole_superblocks};
 pub use choose::{LOG_PAGES, choose, is_other_lost, may_count, may_write, superblock_bytes, superblocks};
 pub use protect::PROTECT_DEFAULT;
 pub use settings::Settings;
-pub use switched::{forget_whole, grow, growth, renew_id};
 
 use crate::error::{Error, Stop};
 use crate::log;
 use choose::ZONE_PAGES;
 use keepfs_codes::Protection;
 use keepfs_codes::identity::Identities;
-use keepfs_format::PoolId;
-use keepfs_format::map::CHUNK_PAGES_MAX;
-use keepfs_format::mmp;
+use keepfs_format::map::{CHUNK_PAGES_MAX, MapEntry};
 use keepfs_format::plog::Run;
 use keepfs_format::superblock::{
     self, INCOMPAT_TEST, PAGES_MAX, PAGES_MIN, RO_COMPAT_MMP, RO_COMPAT_MMP_ON, RO_COMPAT_PREALLOCATED, Superblock,
 };
+use keepfs_format::{FromBytes, Header, MetaId, PAGE, PoolId, metablock, mmp};
 use keepfs_media::{Device, PageNo};
 
 /// What never changes in memory while a pool is open; [`Settings`] are changed on the device for the next opening.
@@ -71,6 +67,8 @@ pub struct Pool {
 /// How a pool is made.
 #[derive(Clone, Debug)]
 pub struct FormatOptions {
+    /// Where it shall keep its metadata.
+    pub home: crate::HomeKind,
     /// Label, at most 64 bytes.
     pub label: String,
     /// Copies of metadata on the device, 1 or 2.
@@ -102,6 +100,7 @@ pub struct FormatOptions {
 impl Default for FormatOptions {
     fn default() -> FormatOptions {
         FormatOptions {
+            home: crate::HomeKind::default(),
             label: String::new(),
             meta_copies: 2,
             id: None,
@@ -129,6 +128,30 @@ const APART_PART: u64 = 8;
 const LOG_MAX: u64 = 65_536;
 
 impl Pool {
+    /// Which metablock of this pool a page holds, as its header says; nobody vouches for the rest of it.
+    pub(crate) fn metablock_in(&self, bytes: &[u8; PAGE]) -> Option<MetaId> {
+        let (header, _) = Header::read_from_prefix(bytes).ok()?;
+        let ours = header.magic.get() == metablock::MAGIC && header.pool.get() == self.tag;
+        ours.then(|| MetaId(header.id.get()))
+    }
+
+    /// The header is that of `id` in the life that the map entry tells (S-3.2).
+    pub(crate) fn names_itself(&self, id: MetaId, entry: &MapEntry, bytes: &[u8; PAGE]) -> bool {
+        Header::read_from_prefix(bytes).is_ok_and(|(h, _)| {
+            h.magic.get() == metablock::MAGIC
+                && h.id.get() == id.0
+                && h.generation == entry.generation
+                && h.kind == entry.kind
+                && h.pool.get() == self.tag
+        })
+    }
+
+    /// The pages of a zone.
+    pub(crate) fn zone_run(&self, number: u64) -> Run {
+        let (start, count) = self.zone(number);
+        Run { start, count }
+    }
+
     /// The pool on a device, by its newest superblock (S-2.3). Errors: there is none.
     pub fn on(device: &dyn Device) -> Result<Pool, Error> {
         choose(device).map(|sb| Pool::of(&sb))

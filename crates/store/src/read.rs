@@ -8,17 +8,21 @@
 
 use crate::Store;
 use crate::cache::Pin;
-use crate::error::Error;
+use crate::error::{Error, Pressure, Stop};
+use crate::newborn::newborn;
+use crate::repair::kind_in;
 use keepfs_codes::identity::Binding;
-use keepfs_codes::line;
-use keepfs_format::inode;
+use keepfs_codes::{crc64, line};
 use keepfs_format::metablock::{HEADER, MAGIC};
-use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE};
-use keepfs_vault::arena::{Damaged, Line};
+use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, inode};
+use keepfs_vault::arena::{Damaged, FrameNo, Line};
 use keepfs_vault::planted::{self, Bug, Use};
 
 /// How often a frame is mended that is damaged anew each time before it is read (S-15.22).
 pub(crate) const TRIES: u32 = 16;
+
+/// How often a frame is looked for while all are pinned for a moment.
+const TAKE_TRIES: u32 = 1000;
 
 /// What a caller expects of a metablock; the door refuses another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,13 +67,76 @@ impl Store {
         self.pool.binding(r.id, r.kind as u8)
     }
 
+    /// Pins the frame of a metablock, fetching it if need be. `None`: there is no such metablock.
+    pub(crate) fn fetch_known(&self, id: MetaId) -> Result<Option<Pin<'_>>, Error> {
+        let prefetch = |frame| self.frames.arena.prefetch(frame);
+        match self.frames.cache.pin_and(id, prefetch) {
+            Some(pin) => Ok(Some(pin)),
+            None => self.home.fetch(self, id),
+        }
+    }
+
+    /// Pins the frame of a metablock that must exist.
+    pub(crate) fn fetch(&self, id: MetaId) -> Result<Pin<'_>, Error> {
+        self.fetch_known(id)?
+            .ok_or_else(|| Error::damaged(id, format!("{id} is named but does not exist")))
+    }
+
+    /// A clean frame. There is one: transactions are throttled long before all frames are dirty.
+    pub(crate) fn take_frame(&self) -> Result<FrameNo, Error> {
+        for _ in 0..TAKE_TRIES {
+            if let Some(frame) = self.evict() {
+                return Ok(frame);
+            }
+            crate::locks::yield_now();
+        }
+        Err(Error::Logic(format!(
+            "no frame of the arena is free: {}",
+            self.frames.cache.census()
+        )))
+    }
+
+    /// A frame that nobody uses any more, if there is one.
+    fn evict(&self) -> Option<FrameNo> {
+        let (frame, held) = self.frames.cache.take()?;
+        match held {
+            Some(id) => self.look_at_evicted(frame, id),
+            None => self.frames.arena.about_to_use(frame),
+        }
+        Some(frame)
+    }
+
+    /// Fills a frame with the content of `id`, bound to it (S-15.4, S-15.5).
+    pub(crate) fn fill(&self, frame: FrameNo, id: MetaId, bytes: &[u8; PAGE], crc: u64) {
+        let (kind, slot) = (kind_in(bytes), self.frames.cache.slot(frame));
+        slot.heat.begin(kind);
+        self.frames
+            .arena
+            .fill_as(frame, bytes, crc, self.pool.binding(id, kind));
+        slot.seen_right(&self.frames.clock);
+    }
+
+    /// Puts a metablock born in a transaction into a frame.
+    pub(crate) fn place_new(&self, id: MetaId, header: &Header) -> Result<Pin<'_>, Stop> {
+        let frame = self.evict().ok_or(Stop::Pressure(Pressure::Frames))?;
+        let bytes = newborn(header);
+        self.fill(frame, id, &bytes, crc64::full(&*bytes));
+        match self.frames.cache.insert(id, frame) {
+            Some(pin) => Ok(pin),
+            None => {
+                self.frames.cache.give_back(frame);
+                Err(Error::Logic(format!("{id} is born while it lives")).into())
+            }
+        }
+    }
+
     /// Copies bytes out of a frame of `binding`. Errors: `Fenced`, `Scribble`: they are not right, and nothing mends them.
     #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn read(&self, pin: &Pin<'_>, binding: Binding, offset: usize, buf: &mut [u8]) -> Result<(), Error> {
-        match self.arena.load(pin.frame, binding, offset, buf) {
+        match self.frames.arena.load(pin.frame, binding, offset, buf) {
             Ok(()) => Ok(()),
-            Err(_) => self.mended(pin, || self.arena.load(pin.frame, binding, offset, buf)),
+            Err(_) => self.mended(pin, || self.frames.arena.load(pin.frame, binding, offset, buf)),
         }
     }
 
@@ -78,9 +145,9 @@ impl Store {
     #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn line(&self, pin: &Pin<'_>, binding: Binding, offset: usize, line: &mut Line) -> Result<(), Error> {
         let number = line::at(offset);
-        match self.arena.line(pin.frame, binding, number, line) {
+        match self.frames.arena.line(pin.frame, binding, number, line) {
             Ok(()) => Ok(()),
-            Err(_) => self.mended(pin, || self.arena.line(pin.frame, binding, number, line)),
+            Err(_) => self.mended(pin, || self.frames.arena.line(pin.frame, binding, number, line)),
         }
     }
 
@@ -88,9 +155,9 @@ impl Store {
     #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn whole(&self, pin: &Pin<'_>, binding: Binding, copy: &mut [u8; PAGE]) -> Result<(), Error> {
-        match self.arena.whole(pin.frame, binding, copy) {
+        match self.frames.arena.whole(pin.frame, binding, copy) {
             Ok(()) => Ok(()),
-            Err(_) => self.mended(pin, || self.arena.whole(pin.frame, binding, copy)),
+            Err(_) => self.mended(pin, || self.frames.arena.whole(pin.frame, binding, copy)),
         }
     }
 
@@ -100,7 +167,7 @@ impl Store {
     fn mended<T>(&self, pin: &Pin<'_>, mut look: impl FnMut() -> Result<T, Damaged>) -> Result<T, Error> {
         let id = pin.slot().id();
         for tried in 1.. {
-            if self.fences.has(id) {
+            if self.frames.fences.has(id) {
                 return Err(Error::Fenced { id }); // N-1
             }
             let is_mended = self.mend(pin, id);
@@ -125,12 +192,12 @@ impl Store {
     #[inline]
     #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn header_of(&self, pin: &Pin<'_>, r: Ref, binding: Binding) -> Result<Header, Error> {
-        if self.fences.has(r.id) {
+        if self.frames.fences.has(r.id) {
             return Err(Error::Fenced { id: r.id }); // N-1
         }
         let mut bytes = [0; HEADER];
         let _blind = planted::blind(Use::HeaderUnverified);
-        if self.arena.load(pin.frame, binding, 0, &mut bytes).is_err() {
+        if self.frames.arena.load(pin.frame, binding, 0, &mut bytes).is_err() {
             self.is_not_another(pin, r, binding)?;
             self.read(pin, binding, 0, &mut bytes)?;
         }
@@ -142,7 +209,7 @@ impl Store {
     /// Errors: `Damaged`: the frame is right, and of another kind than whoever asks believes (a pointer that lies, S-15.30).
     #[cold]
     fn is_not_another(&self, pin: &Pin<'_>, r: Ref, binding: Binding) -> Result<(), Error> {
-        if self.arena.binding(pin.frame) == binding {
+        if self.frames.arena.binding(pin.frame) == binding {
             return Ok(());
         }
         let header = self.header_in_frame(pin)?;
@@ -157,13 +224,13 @@ impl Store {
     #[cfg_attr(feature = "planted", track_caller)]
     pub(crate) fn header_in_frame(&self, pin: &Pin<'_>) -> Result<Header, Error> {
         let id = pin.slot().id();
-        if self.fences.has(id) {
+        if self.frames.fences.has(id) {
             return Err(Error::Fenced { id }); // N-1
         }
         let look = || {
-            let kept = self.arena.binding(pin.frame);
+            let kept = self.frames.arena.binding(pin.frame);
             let mut bytes = [0; HEADER];
-            self.arena.load(pin.frame, kept, 0, &mut bytes)?;
+            self.frames.arena.load(pin.frame, kept, 0, &mut bytes)?;
             let header = header_in(&bytes).map_err(|_| Damaged { line: 0 })?;
             match self.pool.binding(id, header.kind) == kept {
                 true => Ok(header),
@@ -180,17 +247,17 @@ impl Store {
     /// mended if it can be; if not, it is fenced or ends writing to the pool. Errors: `Scribble`, `Fenced`.
     pub(crate) fn verified_copy(&self, pin: &Pin<'_>, copy: &mut [u8; PAGE]) -> Result<(), Error> {
         let id = pin.slot().id();
-        if self.fences.has(id) {
+        if self.frames.fences.has(id) {
             return Err(Error::Fenced { id }); // N-1
         }
         let mut tries = 0;
         loop {
-            match self.arena.verified_copy(pin.frame, copy) {
-                Ok(_) if self.is_bound(pin.frame, id, crate::repair::kind_in(copy)) => {
-                    pin.slot().seen_right(&self.clock);
+            match self.frames.arena.verified_copy(pin.frame, copy) {
+                Ok(_) if self.is_bound(pin.frame, id, kind_in(copy)) => {
+                    pin.slot().seen_right(&self.frames.clock);
                     if planted::is(Bug::VerifyThenRead) {
                         planted::between(id);
-                        self.arena.load_raw(pin.frame, 0, copy);
+                        self.frames.arena.load_raw(pin.frame, 0, copy);
                     }
                     return Ok(());
                 }

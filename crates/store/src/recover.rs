@@ -8,14 +8,15 @@ mod arrived;
 mod demand;
 mod replay;
 mod there;
+mod told;
 
+use crate::adopted::Adopted;
 use crate::checkpoint::{Keeper, NewLog, Wish};
-use crate::error::BadData;
-use crate::error::Error;
+use crate::error::{BadData, Error};
 use crate::log::{self, Cut, Found, Head, Scan};
 use crate::pool::Pool;
-use crate::segment::Adopted;
-use crate::{Store, StoreOptions, pool};
+use crate::sync::SeenLog;
+use crate::{Flash, Store, StoreOptions, pool};
 use arrived::Unreadable;
 use demand::Demand;
 use keepfs_codes::crc32c;
@@ -31,22 +32,6 @@ use std::time::Instant;
 
 /// Bitmaps of each kind that are read before a pool is opened for writing: those of small pools, and what numbers come from first.
 const LOOKED_AT: u64 = 16;
-
-/// A log that was applied in memory, or there was none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SeenLog {
-    /// The sequence number behind its last page.
-    sequence: u64,
-    /// The number of the next group.
-    group: u64,
-    /// Transactions that only the redo of a dead server had.
-    owed: u64,
-}
-
-/// Opens a pool. With `read_only`, the log is applied in memory and nothing is written.
-pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store, Error> {
-    open_owing(device, options, None).map(|opened| opened.store)
-}
 
 /// A store, and what was found on the way.
 pub struct Opened {
@@ -117,50 +102,60 @@ pub fn open_owing(
     };
     let (frames, unreadable) = keep_taken(&*device, &sb, &pool, &mut scan)?;
     let store = Store::build(device, sb, options, frames)?;
+    let flash = store.home.flash();
     let taken = scan.groups.len() - usize::from(owes);
     if taken < seen_groups {
-        store.segment.note_refused(generation, sb.group.get() + taken as u64);
+        flash
+            .log
+            .segment
+            .note_refused(generation, sb.group.get() + taken as u64);
     }
-    store.check_roots()?;
-    store.or_without(store.load_homes())?;
-    store.set_reserve(&store.keeper.lock().homes);
-    store.replay(&scan.groups)?;
-    store.settle_staged()?;
+    flash.check_roots(&store)?;
+    store.or_without(flash.load_homes(&store))?;
+    flash.set_reserve(&store, &flash.checkpoints.keeper.lock().homes);
+    flash.replay(&store, &scan.groups)?;
+    flash.settle_staged(&store)?;
     for bad in unreadable {
-        store.tell_bad_data(bad.ino, bad.index, bad.page, BadData::Unreadable);
+        store
+            .watch
+            .events
+            .tell_bad_data(bad.ino, bad.index, bad.page, BadData::Unreadable);
     }
     if let Some(cut) = scan.cut {
-        store.tell_cut(&cut, logged);
+        flash.tell_cut(&store, &cut, logged);
     }
     if let Some(mended) = scan.mended {
-        store.tell_mended(&mended);
+        flash.tell_mended(&store, &mended);
     }
-    store.start_space(&sb)?;
+    flash.start_space(&store, &sb)?;
     if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedReusedTooEarly)) {
-        store.space.quarantine(owed.freed_pages(logged)?);
+        store.alloc.space.quarantine(owed.freed_pages(logged)?);
     }
     if pool::is_other_lost(&*store.device, &sb) {
-        store.tell_superblocks_lost(generation);
+        flash.tell_superblocks_lost(generation);
     }
     planted::step(Point::Replayed);
     let replayed = Instant::now();
-    let last = store.redo.lock().last;
+    let last = flash.log.redo.lock().last;
     let seen = SeenLog {
         sequence: scan.seen,
         group: scan.head.group,
         owed: last.saturating_sub(logged),
     };
     match options.read_only {
-        true => store.sync.reached(last),
+        true => flash.log.sync.reached(last),
         // The plant flushes what a killed server had not, and that is all.
         false if planted::is(Bug::LifeGoesOn) && !owes && scan.seen == head.sequence => {
-            store.flush_device()?;
-            store.sync.reached(last);
+            flash.flush_device(&store)?;
+            flash.log.sync.reached(last);
         }
-        false => store.begin_new_log(&mut store.keeper.lock(), seen, flushed)?,
+        false => flash.begin_new_log(&store, &mut flash.checkpoints.keeper.lock(), seen, flushed)?,
     }
-    store.is_witnessed.store(true, core::sync::atomic::Ordering::Release);
-    *store.seen_log.lock() = options.read_only.then_some(seen);
+    flash
+        .log
+        .is_witnessed
+        .store(true, core::sync::atomic::Ordering::Release);
+    *flash.log.seen.lock() = options.read_only.then_some(seen);
     Ok(Opened {
         store,
         logged,
@@ -203,13 +198,13 @@ fn without_tails(payload: &[u8]) -> Result<Vec<u8>, Error> {
 }
 
 /// What [`open`] did not do because the pool was opened read-only. The keeper is the caller's.
-pub fn begin_writing(store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
-    store.has_what_writers_need()?;
-    let unasked = |cut: &Cut| cut.proved && !store.options.cut_log;
+pub fn begin_writing(flash: &Flash, store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
+    store.frames.fences.has_what_writers_need()?;
+    let unasked = |cut: &Cut| cut.proved && !store.life.options.cut_log;
     if let Some(cut) = store.log_cut().filter(unasked) {
         return Err(cut.refusal());
     }
-    let in_force = store.superblock_in_force(keeper)?;
+    let in_force = flash.superblock_in_force(store, keeper)?;
     pool::may_write(&in_force)?;
     store.device.begin_writing()?;
     if Keeper::plain(&pool::choose(&*store.device)?) != in_force {
@@ -217,9 +212,9 @@ pub fn begin_writing(store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
             "somebody else has written it since it was mounted; unmount it and mount it again".into(),
         )));
     }
-    let mut seen = store.seen_log.lock();
+    let mut seen = flash.log.seen.lock();
     if let Some(log) = *seen {
-        store.begin_new_log(keeper, log, false)?;
+        flash.begin_new_log(store, keeper, log, false)?;
     }
     *seen = None;
     Ok(())
@@ -273,43 +268,43 @@ fn keep_taken(
     Ok((if taken == 0 { 0 } else { demand.frames() }, unreadable))
 }
 
-impl Store {
+impl Flash {
     /// Applies whole groups.
-    fn replay(&self, groups: &[Found]) -> Result<(), Error> {
-        let mut replay = Replay::of(self);
+    fn replay(&self, store: &Store, groups: &[Found]) -> Result<(), Error> {
+        let mut replay = Replay::of(self, store);
         for group in groups {
             for record in decode(group)? {
                 replay.apply(&record).map_err(|e| in_group(group.group, e))?;
             }
-            self.redo.lock().start_at(group.seq);
+            self.log.redo.lock().start_at(group.seq);
         }
         replay.store_all();
         Ok(())
     }
 
     /// Reads the HOMES metablocks.
-    fn load_homes(&self) -> Result<(), Error> {
-        let mut keeper = self.keeper.lock();
+    fn load_homes(&self, store: &Store) -> Result<(), Error> {
+        let mut keeper = self.checkpoints.keeper.lock();
         for index in 0.. {
             let id = MetaId::new(Space::Homes, index);
-            let Some(entry) = self.locate(id)?.filter(|e| e.state == LIVE) else {
+            let Some(entry) = self.locate(store, id)?.filter(|e| e.state == LIVE) else {
                 break;
             };
-            let block = self.read_copies(id, &entry)?;
+            let block = self.read_copies(store, id, &entry)?;
             let loaded = keeper.homes.load(index, &block);
             loaded.map_err(|what| Error::Damaged(format!("{id}: {what}")))?;
         }
         let chunks = keeper.homes.runs()?;
-        self.check_chunks(&chunks)?;
-        chunks.iter().for_each(|run| self.system.add(*run));
-        self.load_totals()?;
-        self.space.begin(self.nodes_in_use());
+        self.check_chunks(store, &chunks)?;
+        chunks.iter().for_each(|run| store.alloc.system.add(*run));
+        store.load_totals()?;
+        store.alloc.space.begin(store.nodes_in_use());
         Ok(())
     }
 
     /// Chunks lie in the pool and overlap no slot, log page or other chunk (S-4.5).
-    fn check_chunks(&self, chunks: &[Run]) -> Result<(), Error> {
-        let mut all = pool::fixed_runs(&self.pool);
+    fn check_chunks(&self, store: &Store, chunks: &[Run]) -> Result<(), Error> {
+        let mut all = pool::fixed_runs(&store.pool);
         all.extend(chunks);
         all.sort_unstable();
         let end = |run: &Run| run.start.saturating_add(u64::from(run.count));
@@ -317,7 +312,7 @@ impl Store {
             .windows(2)
             .find(|pair| end(&pair[0]) > pair[1].start)
             .map(|pair| pair[1]);
-        match overlap.or(all.last().copied().filter(|run| end(run) > self.pool.pages)) {
+        match overlap.or(all.last().copied().filter(|run| end(run) > store.pool.pages)) {
             Some(run) => Err(Error::Damaged(format!(
                 "the chunk of {} metadata pages at page {} lies over a superblock, the log, another chunk or the end of the \
                  pool",
@@ -328,22 +323,22 @@ impl Store {
     }
 
     /// Puts the device pages under pages staged over them. A page whose base is bad is lost (S-9.4); others are not concerned.
-    fn settle_staged(&self) -> Result<(), Error> {
-        let mut table = self.staged_table.lock();
-        let lost = table.settle(|page, crc, buf| self.base(page, crc, buf))?;
-        self.space.promise_again(table.promised);
+    fn settle_staged(&self, store: &Store) -> Result<(), Error> {
+        let mut table = self.staged.table.lock();
+        let lost = table.settle(|page, crc, buf| self.base(store, page, crc, buf))?;
+        store.alloc.space.promise_again(table.promised);
         drop(table);
         for ((ino, index), base) in lost {
-            self.tell_lost_staged(ino, index, base);
+            store.watch.events.tell_lost_staged(ino, index, base);
         }
         Ok(())
     }
 
     /// A page that lies under staged data, read once more before it is believed to be bad.
-    pub(crate) fn base(&self, page: u64, crc: u32, buf: &mut [u8; PAGE]) -> Result<(), BadData> {
+    pub(crate) fn base(&self, store: &Store, page: u64, crc: u32, buf: &mut [u8; PAGE]) -> Result<(), BadData> {
         let mut bad = BadData::Checksum;
         for _ in 0..2 {
-            let read = self.device.read(PageNo(page), buf);
+            let read = store.device.read(PageNo(page), buf);
             if read.is_ok() && crc32c::of(buf) == crc {
                 return Ok(());
             }
@@ -357,45 +352,47 @@ impl Store {
     }
 
     /// Bitmaps of numbers and pages, and counts, that writers soon need, where a page has them (S-9.22).
-    fn look_at_bitmaps(&self) -> Result<(), Error> {
+    fn look_at_bitmaps(&self, store: &Store) -> Result<(), Error> {
         for space in [Space::InodeNumbers, Space::NodeNumbers, Space::Pages, Space::Shares] {
             for index in 0..LOOKED_AT {
                 let id = MetaId::new(space, index);
-                if self.live(id, self.locate(id)?)?.is_some() {
-                    self.fetch_known(id)?;
+                if self.live(id, self.locate(store, id)?)?.is_some() {
+                    store.fetch_known(id)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn start_space(&self, sb: &Superblock) -> Result<(), Error> {
-        self.or_without(self.look_at_bitmaps())?;
-        let totals = self.or_without(self.load_totals())?;
-        self.space.nodes_now(self.nodes_in_use());
-        let a = self.or_without(self.zone_at_rest(sb.zone_current.get()))?;
+    fn start_space(&self, store: &Store, sb: &Superblock) -> Result<(), Error> {
+        store.or_without(self.look_at_bitmaps(store))?;
+        let totals = store.or_without(store.load_totals())?;
+        store.alloc.space.nodes_now(store.nodes_in_use());
+        let a = store.or_without(store.zone_at_rest(sb.zone_current.get()))?;
         let b = match sb.zone_next != sb.zone_current {
-            true => self.or_without(self.zone_at_rest(sb.zone_next.get()))?,
+            true => store.or_without(store.zone_at_rest(sb.zone_next.get()))?,
             false => None,
         };
-        let used = totals.map_or(self.pool.pages, |()| self.totals().pages);
-        self.space
-            .start(self.pool.pages, used, [a, b].map(Option::unwrap_or_default));
-        let need = self.need(&self.keeper.lock().homes);
-        self.limit_by_space(&need);
+        let used = totals.map_or(store.pool.pages, |()| store.totals().pages);
+        store
+            .alloc
+            .space
+            .start(store.pool.pages, used, [a, b].map(Option::unwrap_or_default));
+        let need = self.need(store, &self.checkpoints.keeper.lock().homes);
+        self.limit_by_space(store, &need);
         Ok(())
     }
 
     /// The checkpoint that ends a recovery: a new life of the log, so that no old page can ever continue it (S-9.5, S-9.14, S-11.9),
     /// be it one of another try to end this recovery, which had the redo of a dead server (S-16.18), or of a group whose first
     /// page was lost, so that nothing was found.
-    fn begin_new_log(&self, keeper: &mut Keeper, seen: SeenLog, flushed: bool) -> Result<(), Error> {
+    fn begin_new_log(&self, store: &Store, keeper: &mut Keeper, seen: SeenLog, flushed: bool) -> Result<(), Error> {
         // What was read may not be durable: a killed server's writes are seen before they are flushed (S-9.5).
         if !flushed && !planted::is(Bug::NoFlushBeforeRecovery) {
-            self.flush_device()?;
+            self.flush_device(store)?;
         }
         let head = Head {
-            sequence: seen.sequence + self.pool.log.pages,
+            sequence: seen.sequence + store.pool.log.pages,
             group: seen.group,
             chain: 0,
         };
@@ -404,6 +401,6 @@ impl Store {
             clean: false,
             new_log: Some(NewLog { head, lives: 1 + owed }),
         };
-        self.checkpoint_with(keeper, wish)
+        self.checkpoint_with(store, keeper, wish)
     }
 }

@@ -94,17 +94,17 @@ impl Store {
     /// The memory that a restarted server needs, of a store opened with `lasting`; without, and of a store that took over
     /// from a dead one and may not write, what stands for it (S-16.6). Errors: `Memory`.
     pub fn remains(&self) -> Result<Remains, Error> {
-        if let Some(kept) = self.inherited.as_ref().filter(|_| self.is_read_only()) {
+        if let Some(kept) = self.life.inherited.as_ref().filter(|_| self.life.is_read_only()) {
             return kept.duplicate();
         }
-        let [arena, sums, parity] = self.arena.descriptors();
-        let requests = self.requests.as_ref().and_then(|requests| requests.descriptor());
+        let [arena, sums, parity] = self.frames.arena.descriptors();
+        let requests = self.life.requests.as_ref().and_then(|requests| requests.descriptor());
         let all = [
             (ARENA, arena),
             (SUMS, sums),
             (PARITY, parity),
-            (SESSION, self.undo.descriptor()),
-            (STAGING, self.segment.region().descriptor()),
+            (SESSION, self.txns.undo.descriptor()),
+            (STAGING, self.home.memory().region().descriptor()),
             (REQUESTS, requests),
         ];
         let mut remains = Remains::default();

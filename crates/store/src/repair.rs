@@ -58,7 +58,7 @@ impl Store {
     /// What a frame that nothing mends is told as. `None`: somebody else has mended it meanwhile (P-4).
     #[cold]
     pub(crate) fn beyond_repair(&self, pin: &Pin<'_>, id: MetaId) -> Option<Error> {
-        let held = self.arena.hold(pin.frame);
+        let held = self.frames.arena.hold(pin.frame);
         let binding = self.binding_of(&held, id);
         let (named, kind) = (id_in(held.bytes()), kind_in(held.bytes()));
         if named == id && self.is_bound(pin.frame, id, kind) && held.verifies() {
@@ -77,7 +77,9 @@ impl Store {
 
     /// Fences a metablock, while its frame is held (P-4). `None`: it is none that may be; else whether it was not before.
     pub(crate) fn condemn(&self, id: MetaId) -> Option<bool> {
-        (!planted::is(Bug::VerifyAfter)).then(|| self.fence(id)).flatten()
+        (!planted::is(Bug::VerifyAfter))
+            .then(|| self.frames.fences.fence(id))
+            .flatten()
     }
 
     /// Nothing mends this frame: its metablock is `fenced`, or writing ends with this error (S-15.17). Which of the two is told
@@ -96,15 +98,15 @@ impl Store {
             }
             return Done::Fenced;
         }
-        let done = self.done_at_the_end();
-        self.tell(damage, done);
+        let done = self.life.ending.done_at_the_end();
+        self.watch.events.tell(damage, done);
         self.fail(error());
         done
     }
 
     /// Whether the control words name the metablock `id` (S-15.4), whose header says this kind.
     pub(crate) fn is_bound(&self, frame: FrameNo, id: MetaId, kind: u8) -> bool {
-        self.arena.binding(frame) == self.pool.binding(id, kind)
+        self.frames.arena.binding(frame) == self.pool.binding(id, kind)
     }
 
     /// Whose frame it is: the kind is the one that the control words agree with, else what the header says.
@@ -121,7 +123,7 @@ impl Store {
 
     /// The kind of the metablock in a frame that is not believed: the one that the control words agree with.
     pub(crate) fn kind_of_frame(&self, frame: FrameNo, id: MetaId) -> u8 {
-        let kept = self.arena.binding(frame);
+        let kept = self.frames.arena.binding(frame);
         let of = |kind: &&Kind| self.pool.binding(id, **kind as u8) == kept;
         let kind = kinds(id).iter().find(of).or(kinds(id).first());
         kind.map_or(0, |kind| *kind as u8)
@@ -129,7 +131,7 @@ impl Store {
 
     /// The code's rung.
     pub(crate) fn mend_by_code(&self, frame: FrameNo, id: MetaId) -> bool {
-        let mut held = self.arena.hold(frame);
+        let mut held = self.frames.arena.hold(frame);
         let binding = self.binding_of(&held, id);
         let verdict = held.locate(binding);
         let damage = self.damage(frame, id, &held, &verdict);
@@ -149,8 +151,8 @@ impl Store {
         let right = held.mend(&verdict, binding);
         drop(held);
         if right {
-            self.stats.repaired.fetch_add(1, Ordering::Relaxed);
-            self.tell(&damage, Done::Repaired);
+            self.watch.stats.repaired.fetch_add(1, Ordering::Relaxed);
+            self.watch.events.tell(&damage, Done::Repaired);
         }
         right
     }
@@ -160,14 +162,17 @@ impl Store {
         let Some(version) = self.clean_version(pin) else {
             return false;
         };
-        let content = self.locate(id).and_then(|entry| self.content_at_home(id, entry));
+        let content = self
+            .home
+            .locate(self, id)
+            .and_then(|entry| self.home.content_at_home(self, id, entry));
         let Ok(Some((bytes, crc))) = content else {
             return false;
         };
         let Some(state) = pin.slot().state.try_lock() else {
             return false;
         };
-        let mut held = self.arena.hold(pin.frame);
+        let mut held = self.frames.arena.hold(pin.frame);
         if !is_clean(*state) || held.version() != version {
             return false;
         }
@@ -178,15 +183,15 @@ impl Store {
         drop(held);
         drop(state);
         if right {
-            self.stats.read_again.fetch_add(1, Ordering::Relaxed);
-            self.tell(&damage, Done::ReadAgain);
+            self.watch.stats.read_again.fetch_add(1, Ordering::Relaxed);
+            self.watch.events.tell(&damage, Done::ReadAgain);
         }
         right
     }
 
     /// The version of a frame that is clean and that nobody writes to.
     fn clean_version(&self, pin: &Pin<'_>) -> Option<u64> {
-        let version = self.arena.quiet_version(pin.frame)?;
+        let version = self.frames.arena.quiet_version(pin.frame)?;
         let clean = pin.slot().state.try_lock().is_some_and(|state| is_clean(*state));
         clean.then_some(version)
     }
@@ -194,25 +199,25 @@ impl Store {
     /// Verifies a clean frame that is being dropped. A scribble is told and goes with the frame: the next fetch finds the
     /// metablock at home.
     pub(crate) fn look_at_evicted(&self, frame: FrameNo, id: MetaId) {
-        if self.fences.has(id) {
+        if self.frames.fences.has(id) {
             return; // N-1, and it was told.
         }
-        let right = with_page(|copy| self.arena.verified_to_fill(frame, copy).is_ok());
+        let right = with_page(|copy| self.frames.arena.verified_to_fill(frame, copy).is_ok());
         if right {
             return;
         }
-        let held = self.arena.hold(frame);
+        let held = self.frames.arena.hold(frame);
         let verdict = held.locate(self.binding_of(&held, id));
         let damage = self.damage(frame, id, &held, &verdict);
         drop(held);
-        self.stats.scribbles_dropped.fetch_add(1, Ordering::Relaxed);
-        self.tell(&damage, Done::Dropped);
+        self.watch.stats.scribbles_dropped.fetch_add(1, Ordering::Relaxed);
+        self.watch.events.tell(&damage, Done::Dropped);
     }
 
     pub(crate) fn damage(&self, frame: FrameNo, id: MetaId, held: &Held<'_>, verdict: &Verdict) -> Damage {
         let mut seen = Seen::of(verdict, held.bytes(), self.address(frame));
         // A repair of the code says more than the header does.
-        let other = self.metablock_in(held.bytes()).filter(|other| *other != id);
+        let other = self.pool.metablock_in(held.bytes()).filter(|other| *other != id);
         if let (Seen::Unknown | Seen::Words | Seen::Sum, Some(other)) = (&seen, other)
             && self.is_as_framed(other, held.bytes())
         {
@@ -236,20 +241,20 @@ impl Store {
             frame,
             seen,
             owner: owner_of(id, is_right.then_some(&right)),
-            window_ms: self.cache.slot(frame).seen.ago(self.clock.now()),
+            window_ms: self.frames.cache.slot(frame).seen.ago(self.frames.clock.now()),
         }
     }
 
     /// Whether these bytes are what the frame of `other` holds by its sum: a header alone proves nothing, for a stray write
     /// may have hit it.
     pub(crate) fn is_as_framed(&self, other: MetaId, bytes: &[u8; PAGE]) -> bool {
-        let pin = self.cache.peek(other);
-        pin.is_some_and(|pin| self.arena.sum(pin.frame) == keepfs_codes::crc64::full(bytes))
+        let pin = self.frames.cache.peek(other);
+        pin.is_some_and(|pin| self.frames.arena.sum(pin.frame) == keepfs_codes::crc64::full(bytes))
     }
 
     /// Where everybody reads the frame.
     pub(crate) fn address(&self, frame: FrameNo) -> usize {
-        self.arena.shown_address() + frame as usize * PAGE
+        self.frames.arena.shown_address() + frame as usize * PAGE
     }
 }
 

@@ -215,28 +215,5 @@ impl Left {
     }
 }
 
-impl crate::Store {
-    /// This thread works on the kernel's request `unique` (without the resend bit) from here on, until it begins another.
-    /// Of a store that does not last nothing is kept.
-    pub fn begin_request(&self, unique: u64) {
-        if let Some(requests) = &self.requests {
-            requests.begin(unique);
-        }
-    }
-
-    /// What is known of a request that the kernel sends again (S-16.17); `None`: it was never begun, or is to be executed.
-    /// One that is done must be answered and not executed.
-    pub fn request_again(&self, unique: u64) -> Option<Again> {
-        self.requests.as_ref()?.again(unique)
-    }
-
-    /// The lookup that the reply to this thread's request stands for is counted.
-    pub fn request_raised(&self) {
-        if let Some(requests) = &self.requests {
-            requests.raised();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,10 @@
 //! Reservations: pages picked before the data is written, allocated by the transaction that names them.
 
-use crate::Store;
 use crate::crowd::Claiming;
 use crate::error::Error;
 use crate::homes::Homes;
 use crate::space::{Claim, Holder, Near, Need, Purpose, Refused};
+use crate::{Flash, Store};
 use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering;
 use keepfs_format::bitmap::{BITS, COUNTS};
@@ -41,7 +41,7 @@ impl Reservation<'_> {
     /// nobody is given it again while the pool is open (S-7.6).
     pub fn leave(&mut self, page: u64, refused: bool) {
         crate::space::leave_run(&mut self.runs, page);
-        self.store.space.leave(self.holder, page, refused);
+        self.store.alloc.space.leave(self.holder, page, refused);
         if refused {
             self.store.tell_refused(page);
         }
@@ -49,7 +49,7 @@ impl Reservation<'_> {
 
     /// More pages, taken from the open zones if they have so many, for a holder that has a claim to them.
     pub(crate) fn add(&mut self, pages: u32) -> Result<(), Error> {
-        let (space, holder) = (&self.store.space, self.holder);
+        let (space, holder) = (&self.store.alloc.space, self.holder);
         match space.reserve(holder, pages, Purpose::Claimed, Near::Current) {
             Ok((runs, _)) => self.runs.extend(runs),
             // As many as there are.
@@ -69,7 +69,7 @@ impl Reservation<'_> {
         near: RangeInclusive<u64>,
         apart: u64,
     ) -> Result<(), Error> {
-        let mut claim = self.store.space.claim_some(self.holder, pages, purpose);
+        let mut claim = self.store.alloc.space.claim_some(self.holder, pages, purpose);
         self.store.take_apart(&mut claim, &near, apart, &mut self.runs)
     }
 
@@ -87,7 +87,7 @@ impl Reservation<'_> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if !self.runs.is_empty() {
-            self.store.space.give_back(self.holder, &self.runs);
+            self.store.alloc.space.give_back(self.holder, &self.runs);
         }
     }
 }
@@ -103,7 +103,7 @@ impl Promised<'_> {
     pub fn taken(&mut self, pages: u64) {
         let pages = pages.min(self.left);
         self.left -= pages;
-        self.store.space.promise_back(pages);
+        self.store.alloc.space.promise_back(pages);
     }
 }
 
@@ -117,7 +117,7 @@ impl Store {
     /// Keeps `pages` for who is about to free all of them but `new`, and to take as many. Errors: [`Error::NoSpace`] if `new`
     /// pages cannot be had.
     pub fn promise(&self, pages: u64, new: u64) -> Result<Promised<'_>, Error> {
-        match self.space.promise_for(pages, new) {
+        match self.alloc.space.promise_for(pages, new) {
             true => Ok(Promised {
                 store: self,
                 left: pages,
@@ -131,18 +131,18 @@ impl Store {
     /// Call it outside transactions. Errors: [`Error::NoSpace`] only if there are not so many (S-11.4).
     pub fn reserve(&self, pages: u32, purpose: Purpose, near: Near) -> Result<Reservation<'_>, Error> {
         self.alive()?;
-        let holder = self.space.holder();
-        let claiming = (purpose == Purpose::Claimed).then(|| self.crowd.claiming());
+        let holder = self.alloc.space.holder();
+        let claiming = (purpose == Purpose::Claimed).then(|| self.alloc.crowd.claiming());
         let mut switched = false;
         for _ in 0..TRIES {
             if let Some(mut all) = self.reserve_now(holder, pages, purpose, near, &mut switched)? {
                 all.claiming = claiming;
                 return Ok(all);
             }
-            if self.space.figures().obtainable(purpose) < u64::from(pages) {
+            if self.alloc.space.figures().obtainable(purpose) < u64::from(pages) {
                 break;
             }
-            self.sync()?;
+            self.home.sync(self)?;
         }
         Err(Error::NoSpace)
     }
@@ -156,20 +156,20 @@ impl Store {
         near: Near,
         switched: &mut bool,
     ) -> Result<Option<Reservation<'_>>, Error> {
-        let mut asked = self.space.reserve(holder, pages, purpose, near);
+        let mut asked = self.alloc.space.reserve(holder, pages, purpose, near);
         if asked == Err(Refused::Zones) && !core::mem::replace(switched, true) {
-            self.switch_zones.store(true, Ordering::Release);
-            match self.checkpoint() {
+            self.alloc.switch_zones.store(true, Ordering::Release);
+            match self.home.checkpoint(self) {
                 // One that has no space switches none.
                 Ok(()) | Err(Error::NoSpace) => {}
                 Err(error) => return Err(error),
             }
-            asked = self.space.reserve(holder, pages, purpose, near);
+            asked = self.alloc.space.reserve(holder, pages, purpose, near);
         }
         match asked {
             Ok((runs, nearly_full)) => {
                 if nearly_full {
-                    self.want_checkpoint();
+                    self.home.want_checkpoint();
                 }
                 let mut all = self.nothing_reserved(holder);
                 all.runs = runs;
@@ -188,7 +188,7 @@ impl Store {
         pages: u32,
         purpose: Purpose,
     ) -> Result<Option<Reservation<'_>>, Error> {
-        let Some(mut claim) = self.space.claim(holder, pages, purpose) else {
+        let Some(mut claim) = self.alloc.space.claim(holder, pages, purpose) else {
             return Ok(None);
         };
         let mut all = self.nothing_reserved(holder);
@@ -203,7 +203,7 @@ impl Store {
 
     /// Adds what the open zones have of the claim, and the rest from wherever it is.
     pub(crate) fn find(&self, claim: &mut Claim<'_>, all: &mut Reservation<'_>) -> Result<(), Error> {
-        all.runs.extend(self.space.take_open(claim));
+        all.runs.extend(self.alloc.space.take_open(claim));
         self.take_elsewhere(claim, &mut all.runs)
     }
 
@@ -219,7 +219,7 @@ impl Store {
 
     /// The device refused to write this allocated page: once it is free, nobody is given it while the pool is open.
     pub fn refuse(&self, page: u64) {
-        self.space.refused(page);
+        self.alloc.space.refused(page);
         self.tell_refused(page);
     }
 
@@ -229,39 +229,40 @@ impl Store {
             "the device refused to write this page; its data went elsewhere, and the page is not used again"
         );
     }
+}
 
+impl Flash {
     /// What checkpoints need, with metadata as the last one left it.
-    pub(crate) fn need(&self, homes: &Homes) -> Need {
-        let copies = u64::from(self.pool.meta_copies);
+    pub(crate) fn need(&self, store: &Store, homes: &Homes) -> Need {
+        let copies = u64::from(store.pool.meta_copies);
         Need {
             copies,
-            limit: self.rewrite_limit,
+            limit: self.checkpoints.rewrite_limit,
             settled: homes.used().div_ceil(copies),
             homes: Need::with_map(homes.blocks() + 1),
-            tables: self.pool.pages.div_ceil(BITS) + self.pool.pages.div_ceil(COUNTS) + 3 + self.totals_blocks(),
+            tables: store.pool.pages.div_ceil(BITS)
+                + store.pool.pages.div_ceil(COUNTS)
+                + 3
+                + store.pool.totals_blocks(),
             free: homes.free(),
-            overwriting: (self.pool.pages / OVERWRITING_PART).clamp(OVERWRITING_MIN, OVERWRITING_MAX),
+            overwriting: (store.pool.pages / OVERWRITING_PART).clamp(OVERWRITING_MIN, OVERWRITING_MAX),
         }
     }
 
     /// Sets how much is kept for checkpoints (S-10.9); the last one is durable.
-    pub(crate) fn set_reserve(&self, homes: &Homes) {
-        let need = self.need(homes);
-        self.space.set_need(need);
-        self.limit_by_space(&need);
+    pub(crate) fn set_reserve(&self, store: &Store, homes: &Homes) {
+        let need = self.need(store, homes);
+        store.alloc.space.set_need(need);
+        self.limit_by_space(store, &need);
     }
 
     /// Where less is free than is kept (the arena is larger than in the life before), less may wait for a checkpoint.
-    pub(crate) fn limit_by_space(&self, need: &Need) {
-        let claimable = self.space.figures().obtainable(Purpose::Claimed);
+    pub(crate) fn limit_by_space(&self, store: &Store, need: &Need) {
+        let claimable = store.alloc.space.figures().obtainable(Purpose::Claimed);
         let most = need.weight_for(claimable.saturating_sub(need.overwriting));
-        self.rewrite_now.store(most.max(REWRITE_LEAST), Ordering::Relaxed);
-    }
-
-    /// A zone with the pages that `used` names taken.
-    pub(crate) fn zone_with(&self, number: u64, used: &dyn Fn(u64) -> bool) -> crate::space::OpenZone {
-        let (start, len) = self.pool.zone(number);
-        crate::space::OpenZone::new(number, start, len, used)
+        self.checkpoints
+            .rewrite_now
+            .store(most.max(REWRITE_LEAST), Ordering::Relaxed);
     }
 }
 

@@ -12,13 +12,14 @@ mod evidence;
 
 pub use evidence::Evidence;
 
+use crate::adopted::Adopted;
 use crate::error::Error;
+use crate::home::Home;
 use crate::mmp::{self, claim::Why};
 use crate::redo::ENTRIES_MAX;
 use crate::remains::{ARENA, PARITY, REQUESTS, SESSION, STAGING, SUMS};
 use crate::requests::{Left, Met};
-use crate::segment::Adopted;
-use crate::{Pool, Protection, Remains, Store, StoreOptions, recover};
+use crate::{Pool, Protection, Remains, Store, StoreOptions};
 use keepfs_media::Device;
 use keepfs_vault::arena::Arena;
 use keepfs_vault::planted::{self, Bug, Point, Second};
@@ -168,9 +169,9 @@ impl Store {
     ) -> Result<(Arc<Store>, Resumed), Error> {
         let resume = |device| Store::resume_or_read(device, options, remains, &mut raise);
         let ((mut store, resumed), guard) = mmp::claimed(device, options, Why::Succeed, resume)?;
-        store.mmp = guard;
+        store.life.mmp = guard;
         let options = StoreOptions {
-            read_only: store.is_read_only(),
+            read_only: store.life.is_read_only(),
             ..options.clone()
         };
         Ok((store.start(&options)?, resumed))
@@ -190,7 +191,7 @@ impl Store {
                     ..options.clone()
                 };
                 let resumed = Store::resume_as(device, &options, again, &mut raise).map_err(|_| why.clone())?;
-                match resumed.0.has_what_writers_need() {
+                match resumed.0.frames.fences.has_what_writers_need() {
                     Err(missing) => resumed.0.end_writing(missing),
                     Ok(()) => return Err(why),
                 }
@@ -223,13 +224,13 @@ impl Store {
         let half_done = evidence::roll_back(&dead.arena, &dead.undo, &mut resumed);
         resumed.parts.roll_back = clock.lap();
         planted::step(Point::RolledBack);
-        let opened = recover::open_owing(device, &options, dead.adopted.as_mut())?;
+        let opened = Home::open(device, &options, dead.adopted.as_mut())?;
         let (mut store, logged) = (opened.store, opened.logged);
-        store.history.adopt(&findings);
+        store.watch.events.history.adopt(&findings);
         resumed.parts.recover = clock.lap_at(opened.replayed);
         resumed.parts.checkpoint = clock.lap();
         planted::step(Point::Recovered);
-        let last = store.redo.lock().last;
+        let last = store.home.redo().lock().last;
         resumed.beyond = last.saturating_sub(logged);
         resumed.lost = match &dead.adopted {
             Some(adopted) => adopted.lost(logged),
@@ -252,11 +253,11 @@ impl Store {
         store.carry(met, dead.requests.as_ref(), &mut raise);
         // Where the device has all that the last memory had, this life's own will do.
         if options.read_only && (resumed.beyond > 0 || resumed.lost > 0 || resumed.device_failed) {
-            store.inherited = Some(inherited);
+            store.life.inherited = Some(inherited);
         }
         if resumed.device_failed {
             let why = "the device failed in the life before; unmount the pool and mount it again";
-            store.writes_no_more(Error::ReadOnly(why.into()));
+            store.life.ending.writes_no_more(Error::ReadOnly(why.into()));
         }
         planted::step(Point::Carried);
         resumed.parts.requests = clock.lap();
@@ -273,7 +274,7 @@ impl Store {
 
     /// Number `ino` is handed out to nobody while this server lives (S-16.19). If an inode has it, that goes on.
     pub fn keep_number(&self, ino: u64) {
-        self.inos.keep(ino);
+        self.alloc.inos.keep(ino);
     }
 
     /// Carries the requests of earlier lives on, their lookups counted.
@@ -288,7 +289,7 @@ impl Store {
         if planted::forgets(Second::CarryOmitted) {
             met.retain(|met| !met.done);
         }
-        if let Some(requests) = &self.requests {
+        if let Some(requests) = &self.life.requests {
             requests.carry(met);
         }
     }

@@ -2,10 +2,10 @@
 //!
 //! Recomputable from the dirty frames; it therefore lies in the heap.
 
-use crate::Store;
 use crate::cache::IdHasher;
 use crate::gate::Closed;
 use crate::locks::Mutex;
+use crate::{Flash, Store};
 use core::hash::BuildHasherDefault;
 use core::sync::atomic::{AtomicU64, Ordering};
 use keepfs_format::MetaId;
@@ -75,33 +75,35 @@ impl Rewrites {
     }
 }
 
-impl Store {
+impl Flash {
     /// The map entry of `id` will change.
-    pub(crate) fn map_changes(&self, id: MetaId) {
+    pub(crate) fn map_changes(&self, store: &Store, id: MetaId) {
         let Some(space) = id.space() else { return };
-        let Ok(Root { height: old, .. }) = self.root(space) else {
+        let Ok(Root { height: old, .. }) = self.root(store, space) else {
             return;
         };
         let mut height = old.max(1);
         while height < HEIGHT_MAX && id.index() >= FANOUT.saturating_pow(u32::from(height)) {
             height += 1;
         }
-        self.rewrites.add(id, old, height);
+        self.checkpoints.rewrites.add(id, old, height);
     }
 
     /// Most metablocks and map pages that may wait for a checkpoint now.
     pub(crate) fn rewrite_most(&self) -> u64 {
-        self.rewrite_limit.min(self.rewrite_now.load(Ordering::Relaxed))
+        self.checkpoints
+            .rewrite_limit
+            .min(self.checkpoints.rewrite_now.load(Ordering::Relaxed))
     }
 
     /// Whether so much waits for a checkpoint that nothing may be added.
-    pub(crate) fn is_at_limit(&self) -> bool {
-        self.weight() >= self.rewrite_most()
+    pub(crate) fn is_at_limit(&self, store: &Store) -> bool {
+        self.weight(store) >= self.rewrite_most()
     }
 
     /// Metablocks and map pages that were changed and are in no durable checkpoint, from above.
-    pub(crate) fn weight(&self) -> u64 {
-        let dirty = self.cache.dirty.load(Ordering::Relaxed);
-        dirty + self.in_flight.load(Ordering::Relaxed) + self.rewrites.count()
+    pub(crate) fn weight(&self, store: &Store) -> u64 {
+        let dirty = store.frames.cache.dirty.load(Ordering::Relaxed);
+        dirty + self.checkpoints.in_flight.load(Ordering::Relaxed) + self.checkpoints.rewrites.count()
     }
 }

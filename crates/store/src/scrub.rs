@@ -8,6 +8,7 @@
 //! U-2 A scrub is no use of a frame: it does not keep it from being replaced.
 
 mod frames;
+mod memory;
 mod rest;
 
 pub use rest::RestPlace;

@@ -6,11 +6,9 @@
 //! G-1 Whatever the heap knows of it can be rebuilt from it.
 //! G-2 Every access stays in its part: ring, heads, pages.
 
-mod adopt;
 mod again;
 mod words;
 
-pub use adopt::Adopted;
 pub use words::Word;
 
 use crate::error::Error;

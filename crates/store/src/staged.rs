@@ -9,6 +9,7 @@ mod follow;
 mod lost;
 mod mend;
 mod rebuild;
+mod room;
 mod slots;
 mod stacks;
 mod witness;
@@ -16,6 +17,7 @@ mod witness;
 pub use ahead::Coming;
 pub use carry::Carried;
 pub use rebuild::rebuild;
+pub use room::{STAGED_MAX, STAGED_SPARE, Staged};
 
 use crate::cache::IdMap;
 use crate::error::{BadData, Error, Room};
@@ -85,7 +87,7 @@ impl From<Full> for Error {
 }
 
 /// Inode and page of the file.
-type Key = (u64, u64);
+pub type Key = (u64, u64);
 /// A page that became lost, with its base if that is why.
 type Lost = (Key, Option<(u64, BadData)>);
 /// Content of the base of pages that a transaction stages for the first time.

@@ -11,6 +11,7 @@ use crate::cache::Pin;
 use crate::error::Error;
 use crate::events::Done;
 use crate::gate::Closed;
+use crate::pool::Pool;
 use crate::scratch::with_page;
 use core::sync::atomic::{AtomicU64, Ordering};
 use keepfs_format::bitmap::{
@@ -115,10 +116,26 @@ impl Known {
     }
 }
 
+impl Pool {
+    /// TOTALS metablocks whose stripes this version changes; it reads all that there may be.
+    pub(crate) fn totals_blocks(&self) -> u64 {
+        if self.pages < PAGES_OF_MANY { 1 } else { TOTALS_BLOCKS }
+    }
+
+    /// The metablock, and its stripe, that the transaction in an undo slot changes (S-13.4).
+    pub(crate) fn stripe_of(&self, slot: u16) -> (MetaId, usize) {
+        let blocks = self.totals_blocks();
+        (
+            bitmap::totals(u64::from(slot) % blocks),
+            (u64::from(slot) / blocks) as usize,
+        )
+    }
+}
+
 impl Store {
     /// Counters of the pool.
     pub fn totals(&self) -> Totals {
-        let [pages, inodes, nodes, shares] = self.known.sums();
+        let [pages, inodes, nodes, shares] = self.txns.known.sums();
         Totals {
             pages,
             inodes,
@@ -132,27 +149,9 @@ impl Store {
         self.totals().nodes.min(1 << 40)
     }
 
-    /// The metablock, and its stripe, that the transaction in an undo slot changes (S-13.4).
-    pub(crate) fn stripe_of(&self, slot: u16) -> (MetaId, usize) {
-        let blocks = self.totals_blocks();
-        (
-            bitmap::totals(u64::from(slot) % blocks),
-            (u64::from(slot) / blocks) as usize,
-        )
-    }
-
-    /// TOTALS metablocks whose stripes this version changes; it reads all that there may be.
-    pub(crate) fn totals_blocks(&self) -> u64 {
-        if self.pool.pages < PAGES_OF_MANY {
-            1
-        } else {
-            TOTALS_BLOCKS
-        }
-    }
-
     /// Pins the metablocks of TOTALS that may be changed, and right: what a checkpoint changes there is in no redo.
     pub(crate) fn pin_totals(&self) -> Result<Vec<Pin<'_>>, Error> {
-        let numbers = 0..self.totals_blocks();
+        let numbers = 0..self.pool.totals_blocks();
         numbers.map(|number| self.pin_right(bitmap::totals(number))).collect()
     }
 
@@ -160,9 +159,9 @@ impl Store {
     pub(crate) fn load_totals(&self) -> Result<(), Error> {
         for id in (0..TOTALS_BLOCKS).map(bitmap::totals) {
             let pin = self.fetch(id)?;
-            with_page(|copy| self.verified_copy(&pin, copy).map(|()| self.known.set(id, copy)))?;
+            with_page(|copy| self.verified_copy(&pin, copy).map(|()| self.txns.known.set(id, copy)))?;
         }
-        for (sum, is) in self.known.sums.iter().zip(self.known.added_up()) {
+        for (sum, is) in self.txns.known.sums.iter().zip(self.txns.known.added_up()) {
             sum.store(is, Ordering::Relaxed);
         }
         Ok(())
@@ -173,7 +172,7 @@ impl Store {
     pub(crate) fn check_totals(&self, _shut: &Closed<'_>, pins: &[Pin<'_>]) -> Result<(), Error> {
         for pin in pins {
             let (id, differs) = (pin.slot().id(), |bytes: &[u8; PAGE]| {
-                let known = self.known.content(pin.slot().id());
+                let known = self.txns.known.content(pin.slot().id());
                 (0..PAGE).find(|at| bytes[*at] != known[*at])
             });
             if let Some(at) = with_page(|copy| self.verified_copy(pin, copy).map(|()| differs(copy)))? {
@@ -184,7 +183,7 @@ impl Store {
                 );
             }
         }
-        let (sums, added_up) = (self.known.sums(), self.known.added_up());
+        let (sums, added_up) = (self.txns.known.sums(), self.txns.known.added_up());
         if sums != added_up {
             return self.wrong_totals(
                 TOTALS,
@@ -192,7 +191,12 @@ impl Store {
             );
         }
         let found = self.totals();
-        match self.audits.auditor().map(|_| self.audits.ledger.check(found)) {
+        match self
+            .watch
+            .audits
+            .auditor()
+            .map(|_| self.watch.audits.ledger.check(found))
+        {
             Some(Err(expected)) => self.wrong_totals(
                 TOTALS,
                 format!("the pool's totals are {found:?}, but transactions told {expected:?} (S-17.6)"),
@@ -202,7 +206,7 @@ impl Store {
     }
 
     fn wrong_totals(&self, id: MetaId, what: String) -> Result<(), Error> {
-        self.tell_logic((id.0, 0), Done::Ended, what.clone());
+        self.watch.events.tell_logic((id.0, 0), Done::Ended, what.clone());
         Err(self.fail(Error::Damaged(what)))
     }
 }

@@ -3,9 +3,9 @@
 //! A freed page is discardable under the rule under which it may be used again (S-11.1). So
 //! discarding is using: free pages are held like a writer's, the device is told, they are given back.
 
-use crate::Store;
 use crate::error::Error;
 use crate::space::{Holder, Purpose};
+use crate::{Flash, Store};
 use core::ops::Range;
 use keepfs_format::plog::Run;
 use keepfs_media::{Device, DeviceError, PageNo};
@@ -17,26 +17,25 @@ const SHARE: u64 = 4;
 /// Shortest run of pages that is discarded after a checkpoint (64 KiB): shorter ones cost more than they give back.
 const ONLINE_MIN: u64 = 16;
 
-impl Store {
-    /// Tells the device which free pages of `range` are not needed, in runs of at least `least` pages; returns how many
-    /// pages. `None`: the device cannot be told. Errors: those of the device, [`Error::ReadOnly`]. None of a preallocated pool (S-2.17).
-    pub fn trim(&self, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
-        self.unless_read_only()?;
-        if self.pool.is_preallocated {
+impl Flash {
+    /// See [`Store::trim`].
+    pub(crate) fn trim(&self, store: &Store, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
+        store.life.unless_read_only()?;
+        if store.pool.is_preallocated {
             return Ok(Some(0));
         }
         // What was freed before is free after a flush.
-        self.sync()?;
-        self.discard_free(range, least)
+        self.sync(store)?;
+        self.discard_free(store, range, least)
     }
 
-    pub(crate) fn discard_free(&self, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
-        let end = range.end.min(self.pool.pages);
+    pub(crate) fn discard_free(&self, store: &Store, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
+        let end = range.end.min(store.pool.pages);
         let (mut at, mut given) = (range.start, 0);
         while at < end {
-            let (start, len) = self.pool.zone(at / self.pool.zone_pages);
+            let (start, len) = store.pool.zone(at / store.pool.zone_pages);
             let part_end = end.min(start + u64::from(len)).min(at + HELD_MAX);
-            match self.discard_part(at..part_end, least)? {
+            match self.discard_part(store, at..part_end, least)? {
                 Some(pages) => given += pages,
                 None => return Ok(None),
             }
@@ -46,12 +45,12 @@ impl Store {
     }
 
     /// Discards the free pages of a part of one zone.
-    fn discard_part(&self, part: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
-        let holder = self.space.holder();
-        let runs = self.hold_free(holder, part)?;
+    fn discard_part(&self, store: &Store, part: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
+        let holder = store.alloc.space.holder();
+        let runs = self.hold_free(store, holder, part)?;
         let mut discarded = Ok(Some(0));
         for run in runs.iter().filter(|run| u64::from(run.count) >= least) {
-            let told = self.device.discard(PageNo(run.start), u64::from(run.count));
+            let told = store.device.discard(PageNo(run.start), u64::from(run.count));
             discarded = match (discarded, told) {
                 (Ok(Some(sum)), Ok(())) => Ok(Some(sum + u64::from(run.count))),
                 (_, Err(DeviceError::NoDiscard { .. })) => Ok(None),
@@ -62,37 +61,40 @@ impl Store {
                 break;
             }
         }
-        self.space.give_back(holder, &runs);
+        store.alloc.space.give_back(holder, &runs);
         discarded
     }
 
     /// Takes free pages of a part of one zone out of everybody's reach.
-    fn hold_free(&self, holder: Holder, part: Range<u64>) -> Result<Vec<Run>, Error> {
-        let most = (self.space.figures().available(Purpose::New) / SHARE).min(HELD_MAX) as u32;
-        let mut claim = self.space.claim_some(holder, most, Purpose::New);
+    fn hold_free(&self, store: &Store, holder: Holder, part: Range<u64>) -> Result<Vec<Run>, Error> {
+        let most = (store.alloc.space.figures().available(Purpose::New) / SHARE).min(HELD_MAX) as u32;
+        let mut claim = store.alloc.space.claim_some(holder, most, Purpose::New);
         let run = Run {
             start: part.start,
             count: (part.end - part.start) as u32,
         };
-        self.settled(&[run], |shut| {
-            Ok(self.space.take_settled(&mut claim, self.read_settled(shut, run)?))
+        store.settled(&[run], |shut| {
+            Ok(store
+                .alloc
+                .space
+                .take_settled(&mut claim, store.read_settled(shut, run)?))
         })
     }
 
     /// Notes pages that may be used again, to be discarded after the next checkpoint.
-    pub(crate) fn note_released(&self, released: &[Run]) {
-        if self.options.discard && !self.pool.is_preallocated {
+    pub(crate) fn note_released(&self, store: &Store, released: &[Run]) {
+        if store.life.options.discard && !store.pool.is_preallocated {
             self.released.lock().extend(released);
         }
     }
 
-    /// With the option `discard`: tells the device what became free since the last time. Errors: those of the device.
-    pub fn discard_released(&self) -> Result<(), Error> {
+    /// See [`Store::discard_released`].
+    pub(crate) fn discard_released(&self, store: &Store) -> Result<(), Error> {
         for run in merged(core::mem::take(&mut *self.released.lock())) {
             if u64::from(run.count) < ONLINE_MIN {
                 continue;
             }
-            let told = self.discard_free(run.start..run.start + u64::from(run.count), ONLINE_MIN)?;
+            let told = self.discard_free(store, run.start..run.start + u64::from(run.count), ONLINE_MIN)?;
             if told.is_none() {
                 break;
             }

@@ -23,16 +23,15 @@ pub(crate) use claims::Owned;
 pub(crate) use ranges::Ranges;
 pub use source::{Birth, Source, Stamp};
 
-use crate::Store;
 use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
 use crate::gate::{Closed, Inside};
 use crate::oplog::Draft;
 use crate::pool::protect;
 use crate::read::{Ref, check_header};
-use crate::redo;
 use crate::repair::kind_of;
 use crate::staged::{Bases, Coming, Table};
+use crate::{Store, redo};
 use keepfs_codes::identity::{Binding, Group};
 use keepfs_digest::Fate;
 use keepfs_format::metablock::HEADER;
@@ -177,7 +176,7 @@ pub struct Sealed<'s> {
 
 impl<'s> Txn<'s> {
     pub(crate) fn begin(store: &'s Store) -> Txn<'s> {
-        Txn::start(store, Some(store.gate.enter(&store.stats.gate)), true)
+        Txn::start(store, Some(store.txns.gate.enter(&store.watch.stats.gate)), true)
     }
 
     /// More than may wait for a checkpoint is changed by this transaction alone: it is let through.
@@ -199,7 +198,7 @@ impl<'s> Txn<'s> {
     fn start(store: &'s Store, gate: Option<Inside<'s>>, logged: bool) -> Txn<'s> {
         Txn {
             store,
-            undo: store.undo.open(),
+            undo: store.txns.undo.open(),
             touched: Vec::with_capacity(8),
             records: Records::new(),
             bases: Bases::default(),
@@ -214,7 +213,7 @@ impl<'s> Txn<'s> {
             promised: 0,
             coming: Coming::default(),
             owned: Vec::new(),
-            draft: (logged && store.oplog.is_some()).then(Draft::new),
+            draft: (logged && store.watch.oplog.is_some()).then(Draft::new),
             logged,
             claim: false,
             bounded: gate.is_some(),
@@ -228,7 +227,7 @@ impl<'s> Txn<'s> {
 
     /// Pins the frame at the first touch and checks whose it is (T-2).
     fn touch(&mut self, r: Ref) -> Result<usize, Stop> {
-        if self.store.gate.hurries() && self.gate.is_some() {
+        if self.store.txns.gate.hurries() && self.gate.is_some() {
             return Err(Stop::Pressure(Pressure::Barrier));
         }
         if let Some(i) = self.touched.iter().position(|t| t.r.id == r.id) {
@@ -247,10 +246,10 @@ impl<'s> Txn<'s> {
     }
 
     fn pin(&self, id: MetaId) -> Result<Pin<'s>, Stop> {
-        if self.touched.len() >= self.store.frames_max {
+        if self.touched.len() >= self.store.txns.frames_max {
             return Err(Error::TooLarge.into());
         }
-        self.store.cache.pin(id).ok_or(Stop::Miss(id))
+        self.store.frames.cache.pin(id).ok_or(Stop::Miss(id))
     }
 
     fn hold(&mut self, r: Ref, pin: Pin<'s>, (binding, birth, fate): (Binding, Birth, Fate)) -> usize {
@@ -278,11 +277,13 @@ impl<'s> Txn<'s> {
     fn write(&mut self, i: usize) -> Result<FrameNo, Stop> {
         let t = &mut self.touched[i];
         if !t.written {
-            self.store.before_first_write(t.r.id, &t.pin, self.bounded)?;
+            self.store
+                .home
+                .before_first_write(self.store, t.r.id, &t.pin, self.bounded)?;
             t.written = true;
             #[cfg(feature = "measure")]
-            if self.store.options.recon {
-                self.copies.keep(&self.store.arena, t.pin.frame);
+            if self.store.life.options.recon {
+                self.copies.keep(&self.store.frames.arena, t.pin.frame);
             }
         }
         Ok(t.pin.frame)
@@ -307,7 +308,7 @@ impl<'s> Txn<'s> {
     /// Through the door, line by line.
     fn put_bytes(&mut self, i: usize, who: (Group, FrameNo), offset: usize, new: &[u8]) -> Result<(), Stop> {
         let (store, t) = (self.store, &self.touched[i]);
-        update::put_all(&store.arena, &mut self.undo, who, (offset, new), |at, line| {
+        update::put_all(&store.frames.arena, &mut self.undo, who, (offset, new), |at, line| {
             let _blind = planted::blind(Use::OldUnverified);
             Ok(store.line(&t.pin, t.binding, at, line)?)
         })
@@ -319,7 +320,12 @@ impl<'s> Txn<'s> {
         let group = planted::caller(meaning.group());
         match group == protect::group(r.kind) {
             true => Ok(group),
-            false => Err(self.store.tell_foreign(r.id, group, protect::group(r.kind)).into()),
+            false => Err(self
+                .store
+                .watch
+                .events
+                .tell_foreign(r.id, group, protect::group(r.kind))
+                .into()),
         }
     }
 
@@ -382,14 +388,14 @@ impl<'s> Txn<'s> {
         let redo = match self.is_empty() {
             false => {
                 #[cfg(feature = "measure")]
-                self.copies.compare(&self.store.arena);
+                self.copies.compare(&self.store.frames.arena);
                 self.judge_and_encode()?
             }
             true => None,
         };
         if self.records.iter().any(Table::concerns) {
-            self.store.look_before_change(&self.records)?;
-            let coming = self.store.staged_table.lock().expect(&self.records);
+            self.store.home.look_before_change(self.store, &self.records)?;
+            let coming = self.store.home.staged().table.lock().expect(&self.records);
             self.coming = coming.map_err(|room| Stop::Pressure(Pressure::Staged(room)))?;
             self.make_ahead()?;
         }
@@ -403,22 +409,22 @@ impl<'s> Txn<'s> {
     fn rollback(&mut self) {
         let (store, touched) = (self.store, &self.touched);
         let held = |frame| touched.iter().find(|t| t.pin.frame == frame).map(|t| t.binding);
-        let group = |frame| held(frame).unwrap_or_else(|| store.arena.binding(frame)).group;
-        let lost = update::take_all_back(&store.arena, &mut self.undo, group);
+        let group = |frame| held(frame).unwrap_or_else(|| store.frames.arena.binding(frame)).group;
+        let lost = update::take_all_back(&store.frames.arena, &mut self.undo, group);
         if !lost.is_empty() {
             self.bring_back(&lost);
         }
         for t in self.touched.extract_if(.., |t| t.is_born()) {
-            self.store.cache.remove(t.r.id, t.pin);
+            self.store.frames.cache.remove(t.r.id, t.pin);
         }
         for (space, number) in core::mem::take(&mut self.taken).into_iter().rev() {
-            self.store.numbers(space).put_back(number);
+            self.store.alloc.numbers(space).put_back(number);
         }
         for (space, number) in core::mem::take(&mut self.freed) {
-            self.store.numbers(space).not_freed(number);
+            self.store.alloc.numbers(space).not_freed(number);
         }
-        self.store.space.promise_back(self.promised);
-        self.store.space.nodes_went(self.grown);
+        self.store.alloc.space.promise_back(self.promised);
+        self.store.alloc.space.nodes_went(self.grown);
     }
 }
 
@@ -453,12 +459,14 @@ impl Drop for Txn<'_> {
         }
         if !self.coming.is_nothing() {
             self.store
-                .staged_table
+                .home
+                .staged()
+                .table
                 .lock()
                 .give_up(core::mem::take(&mut self.coming));
         }
         if !self.owned.is_empty() {
-            self.store.owned.lock().done(&self.owned);
+            self.store.txns.owned.lock().done(&self.owned);
         }
     }
 }
@@ -509,7 +517,7 @@ impl Source for Txn<'_> {
     fn stamp(&mut self, r: Ref) -> Result<Stamp, Stop> {
         let i = self.touch(r)?;
         let frame = self.touched[i].pin.frame;
-        Ok(Stamp(frame, self.store.arena.quiet_version(frame)))
+        Ok(Stamp(frame, self.store.frames.arena.quiet_version(frame)))
     }
 }
 

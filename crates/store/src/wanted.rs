@@ -1,9 +1,9 @@
 //! The thread that writes checkpoints when somebody wants one.
 
-use crate::Store;
 use crate::error::Error;
 use crate::locks::{Condvar, Mutex};
 use crate::worker::Worker;
+use crate::{Flash, Store};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -108,8 +108,8 @@ impl Wanted {
 }
 
 /// Starts the thread. It ends when the store is closed or gone.
-pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
-    let wanted = store.wanted.clone();
+pub fn spawn(flash: &Flash, store: &Arc<Store>) -> Result<(), Error> {
+    let wanted = flash.checkpoints.wanted.clone();
     let place = wanted.clone();
     let store = Arc::downgrade(store);
     let work = move || {
@@ -118,8 +118,11 @@ pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
             let Some(store) = store.upgrade() else { return };
             let done = match task {
                 Task::Stop => return,
-                Task::Checkpoint => store.checkpoint().and_then(|()| store.discard_released()),
-                Task::Durable => store.write_durable(),
+                Task::Checkpoint => store
+                    .home
+                    .checkpoint(&store)
+                    .and_then(|()| store.home.discard_released(&store)),
+                Task::Durable => store.home.write_durable(&store),
             };
             if let Err(error) = done {
                 tracing::error!(%error, "work in the background failed");

@@ -3,6 +3,7 @@
 use crate::Store;
 use crate::error::Error;
 use crate::gate::Closed;
+use crate::pool::Pool;
 use crate::space::{Claim, OpenZone, Settled};
 use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering;
@@ -12,6 +13,12 @@ use keepfs_format::{MetaId, PAGE, Space, bitmap};
 
 /// How many zones are looked at before the best so far is taken, if there is one.
 const LOOKS: usize = 64;
+
+/// A zone with the pages that `used` names taken.
+pub(crate) fn zone_with(pool: &Pool, number: u64, used: &dyn Fn(u64) -> bool) -> OpenZone {
+    let (start, len) = pool.zone(number);
+    OpenZone::new(number, start, len, used)
+}
 
 impl Store {
     /// Which of `len` pages from `start` on may not be handed out: those that are allocated, and those that belong to the
@@ -29,7 +36,7 @@ impl Store {
                 copy[offset] & mask != 0
             }));
         }
-        for run in self.system.runs_in(start..end) {
+        for run in self.alloc.system.runs_in(start..end) {
             let from = run.start.max(start) - start;
             let to = (run.start + u64::from(run.count)).min(end) - start;
             taken[from as usize..to as usize].fill(true);
@@ -66,28 +73,23 @@ impl Store {
         f(&self.close_gate()?)
     }
 
-    fn zone_run(&self, number: u64) -> Run {
-        let (start, count) = self.pool.zone(number);
-        Run { start, count }
-    }
-
     /// How many pages of a zone can be had, as it is now.
     fn free_in(&self, number: u64) -> Result<u32, Error> {
         let (start, len) = self.pool.zone(number);
-        Ok(self.space.free_beside(start, &self.taken(start, len)?))
+        Ok(self.alloc.space.free_beside(start, &self.taken(start, len)?))
     }
 
     /// The next checkpoint lists other zones, full or not; for tests of the switch.
     pub fn want_other_zones(&self) {
-        self.switch_zones.store(true, Ordering::Release);
+        self.alloc.switch_zones.store(true, Ordering::Release);
     }
 
     /// The zones that the next superblock shall list. Where no better ones are found, for whatever reason, those of now will do.
     pub(crate) fn zones_wanted(&self) -> [u64; 2] {
-        let [(current, current_full), (next, next_full)] = self.space.zones();
+        let [(current, current_full), (next, next_full)] = self.alloc.space.zones();
         let pick = |after, except: &[u64]| self.pick_zone(after, except).unwrap_or(None);
         let first = match (current_full, next_full) {
-            _ if self.switch_zones.swap(false, Ordering::AcqRel) => pick(next, &[]).unwrap_or(current),
+            _ if self.alloc.switch_zones.swap(false, Ordering::AcqRel) => pick(next, &[]).unwrap_or(current),
             (false, _) => return [current, next],
             (true, false) => next,
             (true, true) => pick(next, &[]).unwrap_or(current),
@@ -127,7 +129,7 @@ impl Store {
     /// What zones that are not open have of the claim is added to `runs` (promise C-7). Errors: not all of it was found, and
     /// a zone could not be read (S-11.4).
     pub(crate) fn take_elsewhere(&self, claim: &mut Claim<'_>, runs: &mut Vec<Run>) -> Result<(), Error> {
-        let mut tried = self.space.zones().map(|(number, _)| number).to_vec();
+        let mut tried = self.alloc.space.zones().map(|(number, _)| number).to_vec();
         let after = tried[1];
         let mut unread = Ok(());
         while claim.left() > 0 {
@@ -137,9 +139,9 @@ impl Store {
                 Err(error) => return unread.and(Err(error)),
             };
             tried.push(number);
-            let zone = self.zone_run(number);
+            let zone = self.pool.zone_run(number);
             let taken = self.settled(&[zone], |shut| {
-                Ok(self.space.take_settled(claim, self.read_settled(shut, zone)?))
+                Ok(self.alloc.space.take_settled(claim, self.read_settled(shut, zone)?))
             });
             match taken {
                 Ok(found) => runs.extend(found),
@@ -168,14 +170,14 @@ impl Store {
         {
             tried.push(part.start);
             let taken = self.settled(&[part], |shut| {
-                Ok(self.space.take_settled(claim, self.read_settled(shut, part)?))
+                Ok(self.alloc.space.take_settled(claim, self.read_settled(shut, part)?))
             });
             match taken {
                 Ok(found) => runs.extend(found),
                 // What cannot be read has no page to offer.
                 Err(_) => self.alive()?,
             }
-            self.far.store(part.start, Ordering::Relaxed);
+            self.alloc.far.store(part.start, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -191,7 +193,7 @@ impl Store {
             near.end().saturating_add(apart).min(pages)..pages,
         ];
         let middle = near.start() + (near.end() - near.start()) / 2;
-        let first = [self.far.load(Ordering::Relaxed), (middle + pages / 2) % pages];
+        let first = [self.alloc.far.load(Ordering::Relaxed), (middle + pages / 2) % pages];
         let spread = (0..LOOKS as u64).map(|i| (i.reverse_bits() >> (64 - LOOKS.ilog2())) * pages / LOOKS as u64);
         let mut seen: Vec<u64> = tried.to_vec();
         let mut best: Option<(u32, Run)> = None;
@@ -212,7 +214,7 @@ impl Store {
             let Ok(taken) = self.taken(part.start, part.count) else {
                 continue;
             };
-            let free = self.space.free_beside(part.start, &taken);
+            let free = self.alloc.space.free_beside(part.start, &taken);
             if free > 0 && free >= part.count / 4 {
                 return Some(part);
             }
@@ -226,14 +228,14 @@ impl Store {
     /// Opens the zones of the superblock that is now durable. Only those are read that were not open: what somebody holds in
     /// the others is in no bitmap yet, and what is young there (S-11.2) would be forgotten.
     pub(crate) fn open_zones(&self, wanted: [u64; 2]) -> Result<(), Error> {
-        let open = self.space.zones().map(|(number, _)| number);
+        let open = self.alloc.space.zones().map(|(number, _)| number);
         if wanted == open {
             return Ok(());
         }
-        let fresh = wanted.map(|number| (!open.contains(&number)).then(|| self.zone_run(number)));
+        let fresh = wanted.map(|number| (!open.contains(&number)).then(|| self.pool.zone_run(number)));
         let runs: Vec<Run> = fresh.into_iter().flatten().collect();
         if runs.is_empty() {
-            self.space.open_zones(wanted, [None, None]);
+            self.alloc.space.open_zones(wanted, [None, None]);
             return Ok(());
         }
         self.settled(&runs, |shut| {
@@ -241,7 +243,7 @@ impl Store {
             for (zone, run) in loaded.iter_mut().zip(fresh) {
                 *zone = run.map(|run| self.read_settled(shut, run)).transpose()?;
             }
-            self.space.open_zones(wanted, loaded);
+            self.alloc.space.open_zones(wanted, loaded);
             Ok(())
         })
     }

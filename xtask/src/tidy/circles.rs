@@ -40,27 +40,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("media", &["loops", "mounts"]),
-    (
-        "store",
-        &[
-            "audit",
-            "checkpoint",
-            "events",
-            "ladder",
-            "map",
-            "mmp",
-            "pool",
-            "read",
-            "redo",
-            "repair",
-            "scrub",
-            "segment",
-            "staged",
-            "sync",
-            "totals",
-            "txn",
-        ],
-    ),
     ("testkit", &["crash", "sim"]),
 ];
 

@@ -2,7 +2,7 @@
 //! opens again (S-10.1, S-10.4: never a stop longer than 6 ms).
 //!
 //! Behind the shut gate nothing is done that grows with the arena: lists are taken away whole, the staged pages (at
-//! most [`crate::STAGED_MAX`]) are shared, not copied. Chunks are adopted before: their bits are in no log, so a
+//! most [`crate::staged::STAGED_MAX`]) are shared, not copied. Chunks are adopted before: their bits are in no log, so a
 //! crash forgets them, and no other checkpoint can come between.
 
 use super::Keeper;
@@ -18,7 +18,7 @@ use crate::staged::Carried;
 use crate::sync::Lead;
 use crate::txn::Txn;
 use crate::watched::WatchedList;
-use crate::{Store, pool};
+use crate::{Flash, Store, pool};
 use core::sync::atomic::Ordering;
 use keepfs_format::map::HEIGHT_MAX;
 use keepfs_format::{MetaId, Space};
@@ -47,31 +47,53 @@ pub(super) struct Moment {
 }
 
 impl Store {
+    /// Shuts the gate, as often as it takes.
+    pub(crate) fn close_gate(&self) -> Result<Closed<'_>, Error> {
+        let mut pause = PAUSE[0];
+        loop {
+            if let Some(closed) = self.txns.gate.own().close(&self.watch.stats.barrier) {
+                return Ok(closed);
+            }
+            self.watch.stats.barriers_withdrawn.fetch_add(1, Ordering::Relaxed);
+            self.alive()?;
+            crate::locks::pause(pause);
+            pause = (pause * 2).min(PAUSE[1]);
+        }
+    }
+}
+
+impl Flash {
     /// Reserves chunks so that this checkpoint and the next have their space (S-10.4, S-10.10), before anybody waits.
-    pub(super) fn prepare_chunks(&self, keeper: &Keeper, lead: Option<&Lead<'_>>) -> Result<Reservation<'_>, Error> {
-        let need = self.need(&keeper.homes);
-        let least = need.pages_for(self.weight() + REWRITE_MAP * self.bad_copies.lock().len() as u64);
-        let wanted = need.of_next(self.space.grown()).max(least);
-        self.chunks_of(keeper, lead, least, wanted)
+    pub(super) fn prepare_chunks<'s>(
+        &'s self,
+        store: &'s Store,
+        keeper: &Keeper,
+        lead: Option<&Lead<'_>>,
+    ) -> Result<Reservation<'s>, Error> {
+        let need = self.need(store, &keeper.homes);
+        let least = need.pages_for(self.weight(store) + REWRITE_MAP * self.checkpoints.bad_copies.lock().len() as u64);
+        let wanted = need.of_next(store.alloc.space.grown()).max(least);
+        self.chunks_of(store, keeper, lead, least, wanted)
     }
 
     /// Runs with which chunks have `wanted` free pages, or at least `least`. Where the rest is in quarantine, and `lead` may be
     /// used for it, what was freed is made durable first. Errors: [`Error::NoSpace`] only if there are not so many (S-11.4).
-    pub(crate) fn chunks_of(
-        &self,
+    pub(crate) fn chunks_of<'s>(
+        &'s self,
+        store: &'s Store,
         keeper: &Keeper,
         lead: Option<&Lead<'_>>,
         least: u64,
         wanted: u64,
-    ) -> Result<Reservation<'_>, Error> {
-        let mut chunks = self.nothing_reserved(self.space.holder());
-        self.reserve_apart(keeper, &mut chunks, wanted)?;
-        self.reserve_chunks(keeper, &mut chunks, wanted)?;
+    ) -> Result<Reservation<'s>, Error> {
+        let mut chunks = store.nothing_reserved(store.alloc.space.holder());
+        self.reserve_apart(store, keeper, &mut chunks, wanted)?;
+        self.reserve_chunks(store, keeper, &mut chunks, wanted)?;
         let lacks = |chunks: &Reservation<'_>| keeper.homes.free() + chunks.pages() < least;
-        if lacks(&chunks) && self.space.figures().quarantined > 0 && lead.is_some() {
-            self.cut_and_flush()?;
-            self.reserve_apart(keeper, &mut chunks, wanted)?;
-            self.reserve_chunks(keeper, &mut chunks, wanted)?;
+        if lacks(&chunks) && store.alloc.space.figures().quarantined > 0 && lead.is_some() {
+            self.cut_and_flush(store)?;
+            self.reserve_apart(store, keeper, &mut chunks, wanted)?;
+            self.reserve_chunks(store, keeper, &mut chunks, wanted)?;
         }
         match lacks(&chunks) {
             true => Err(Error::NoSpace),
@@ -81,8 +103,14 @@ impl Store {
 
     /// Adds runs of a chunk's length at most until `wanted` free pages of chunks make pairs that lie apart (S-4.9), or there are no
     /// more that would. Beyond `wanted` pages in all it takes only what new data might have.
-    fn reserve_apart(&self, keeper: &Keeper, chunks: &mut Reservation<'_>, wanted: u64) -> Result<(), Error> {
-        let Some(apart) = self.pool.apart() else { return Ok(()) };
+    fn reserve_apart(
+        &self,
+        store: &Store,
+        keeper: &Keeper,
+        chunks: &mut Reservation<'_>,
+        wanted: u64,
+    ) -> Result<(), Error> {
+        let Some(apart) = store.pool.apart() else { return Ok(()) };
         for _ in 0..ROUNDS {
             let pages = keeper.homes.free_pages(chunks.runs())?;
             let far = far_pairs(&pages, apart);
@@ -92,7 +120,7 @@ impl Store {
             }
             let before = chunks.pages();
             match &pages[far..pages.len() - far] {
-                [] => self.add_chunks(chunks, lacking, |chunks, pages| chunks.add(pages))?,
+                [] => self.add_chunks(store, chunks, lacking, |chunks, pages| chunks.add(pages))?,
                 alone @ [low, ..] => {
                     let high = alone[alone.len() - 1];
                     let within = wanted.saturating_sub(pages.len() as u64);
@@ -101,7 +129,7 @@ impl Store {
                         _ => (Purpose::Claimed, within),
                     };
                     let more = lacking.min(alone.len() as u64).min(most);
-                    self.add_chunks(chunks, more, |chunks, pages| {
+                    self.add_chunks(store, chunks, more, |chunks, pages| {
                         chunks.add_apart(pages, purpose, *low..=high, apart)
                     })?;
                 }
@@ -116,6 +144,7 @@ impl Store {
     /// Adds `pages` pages in runs of a chunk's length at most, as long as `add` finds some.
     fn add_chunks(
         &self,
+        store: &Store,
         chunks: &mut Reservation<'_>,
         pages: u64,
         add: impl Fn(&mut Reservation<'_>, u32) -> Result<(), Error>,
@@ -123,7 +152,7 @@ impl Store {
         let end = chunks.pages() + pages;
         loop {
             let before = chunks.pages();
-            let want = end.saturating_sub(before).min(u64::from(self.pool.chunk_pages)) as u32;
+            let want = end.saturating_sub(before).min(u64::from(store.pool.chunk_pages)) as u32;
             if want > 0 {
                 add(chunks, want)?;
             }
@@ -134,107 +163,100 @@ impl Store {
     }
 
     /// Adds runs of a chunk's length at most, until the chunks have `wanted` free pages or there are no more.
-    fn reserve_chunks(&self, keeper: &Keeper, chunks: &mut Reservation<'_>, wanted: u64) -> Result<(), Error> {
+    fn reserve_chunks(
+        &self,
+        store: &Store,
+        keeper: &Keeper,
+        chunks: &mut Reservation<'_>,
+        wanted: u64,
+    ) -> Result<(), Error> {
         let lacking = wanted.saturating_sub(keeper.homes.free() + chunks.pages());
-        self.add_chunks(chunks, lacking, |chunks, pages| chunks.add(pages))
+        self.add_chunks(store, chunks, lacking, |chunks, pages| chunks.add(pages))
     }
 
     /// Fixes the moment while no transaction is open. `None`: more was changed meanwhile than there are pages for.
     pub(super) fn barrier(
         &self,
+        store: &Store,
         keeper: &mut Keeper,
         chunks: Reservation<'_>,
         shrink: Shrink<'_>,
     ) -> Result<Option<Moment>, Error> {
         // Before anything is held against them.
-        let totals = self.pin_totals()?;
-        self.adopt_chunks(keeper, chunks)?;
-        self.end_chunks(keeper, &shrink)?;
-        let bad = core::mem::take(&mut *self.bad_copies.lock());
-        bad.iter().try_for_each(|copy| self.check_not_crossed(copy))?;
+        let totals = store.pin_totals()?;
+        self.adopt_chunks(store, keeper, chunks)?;
+        self.end_chunks(store, keeper, &shrink)?;
+        let bad = core::mem::take(&mut *self.checkpoints.bad_copies.lock());
+        bad.iter().try_for_each(|copy| self.check_not_crossed(store, copy))?;
         let (homes, others): (Vec<MetaId>, Vec<MetaId>) = bad
             .iter()
             .map(|copy| copy.id)
             .partition(|id| id.space() == Some(Space::Homes));
         homes.iter().for_each(|id| keeper.homes.change(id.index()));
         let again = others.into_iter().chain(shrink.moved.iter().copied());
-        let rewrite = self.write_again(again)?;
-        let closed = self.close_gate()?;
+        let rewrite = self.write_again(store, again)?;
+        let closed = store.close_gate()?;
         // Who ends writing has not left the gate or the keeper yet: what is in memory behind it is no state of the pool (S-15.17).
-        self.alive()?;
-        self.end_inodes(&closed, &shrink)?;
-        self.check_totals(&closed, &totals)?;
-        let weight = self.weight() + REWRITE_MAP * rewrite.len() as u64;
-        if self.need(&keeper.homes).pages_for(weight) > keeper.homes.free() {
-            self.bad_copies.lock().extend(bad);
+        store.alive()?;
+        self.end_inodes(store, &closed, &shrink)?;
+        store.check_totals(&closed, &totals)?;
+        let weight = self.weight(store) + REWRITE_MAP * rewrite.len() as u64;
+        if self.need(store, &keeper.homes).pages_for(weight) > keeper.homes.free() {
+            self.checkpoints.bad_copies.lock().extend(bad);
             return Ok(None);
         }
-        self.space.barrier(&closed);
-        self.rewrites.barrier(&closed);
-        Ok(Some(self.fix_moment(&closed, rewrite)))
+        store.alloc.space.barrier(&closed);
+        self.checkpoints.rewrites.barrier(&closed);
+        Ok(Some(self.fix_moment(store, &closed, rewrite)))
     }
 
-    /// Shuts the gate, as often as it takes.
-    pub(crate) fn close_gate(&self) -> Result<Closed<'_>, Error> {
-        let mut pause = PAUSE[0];
-        loop {
-            if let Some(closed) = self.gate.own().close(&self.stats.barrier) {
-                return Ok(closed);
-            }
-            self.stats.barriers_withdrawn.fetch_add(1, Ordering::Relaxed);
-            self.alive()?;
-            crate::locks::pause(pause);
-            pause = (pause * 2).min(PAUSE[1]);
-        }
-    }
-
-    fn fix_moment(&self, _shut: &Closed<'_>, rewrite: Vec<MetaId>) -> Moment {
-        let mut redo = self.redo.lock();
+    fn fix_moment(&self, store: &Store, _shut: &Closed<'_>, rewrite: Vec<MetaId>) -> Moment {
+        let mut redo = self.log.redo.lock();
         Moment {
-            epoch: self.epoch.fetch_add(1, Ordering::AcqRel),
+            epoch: self.checkpoints.epoch.fetch_add(1, Ordering::AcqRel),
             seq: redo.last,
-            dirty: core::mem::take(&mut *self.dirty_list.lock()),
-            deaths: self.deaths.depart(),
-            pending: self.cut(&mut redo),
-            carried: self.staged_table.lock().carry(),
+            dirty: core::mem::take(&mut *self.checkpoints.dirty.lock()),
+            deaths: self.checkpoints.deaths.depart(),
+            pending: self.cut(store, &mut redo),
+            carried: self.staged.table.lock().carry(),
             rewrite,
         }
     }
 
     /// Chunks become allocated, in this checkpoint's bitmap and nowhere in the log. Transactions go on beside it.
-    fn adopt_chunks(&self, keeper: &mut Keeper, chunks: Reservation<'_>) -> Result<(), Error> {
+    fn adopt_chunks(&self, store: &Store, keeper: &mut Keeper, chunks: Reservation<'_>) -> Result<(), Error> {
         // A run has at most 256 pages; so many runs stay far below what one transaction may undo.
         for part in chunks.runs().chunks(CHUNKS_AT_ONCE) {
             let mut pins = Vec::new();
             for run in part {
-                pins.extend(self.pin_bits(*run)?);
+                pins.extend(store.pin_bits(*run)?);
             }
-            let mut txn = Txn::begin_unlogged(self);
+            let mut txn = Txn::begin_unlogged(store);
             for run in part {
                 txn.use_pages(*run).map_err(pool::stopped)?;
             }
             txn.seal().map_err(pool::stopped)?.commit();
         }
         for run in chunks.runs() {
-            self.space.used(u64::from(run.count));
+            store.alloc.space.used(u64::from(run.count));
             keeper.homes.add(run.start, run.count)?;
-            self.system.add(*run);
+            store.alloc.system.add(*run);
         }
-        let readers_are_done = self.gate.own();
-        self.space.keep(&readers_are_done, chunks.runs());
+        let readers_are_done = store.txns.gate.own();
+        store.alloc.space.keep(&readers_are_done, chunks.runs());
         chunks.allocated();
         Ok(())
     }
 
     /// Metablocks become dirty though nothing changed, so that this checkpoint writes them elsewhere. Returns the map pages
     /// among them.
-    fn write_again(&self, ids: impl Iterator<Item = MetaId>) -> Result<Vec<MetaId>, Error> {
+    fn write_again(&self, store: &Store, ids: impl Iterator<Item = MetaId>) -> Result<Vec<MetaId>, Error> {
         let (pages, blocks): (Vec<MetaId>, Vec<MetaId>) = ids.partition(|id| id.as_map().is_some());
         for id in blocks {
             // Whoever found the bad copy may not have kept the metablock in memory. If it cannot be had any more, it is lost
             // and was told.
-            if let Ok(Some(pin)) = self.fetch_known(id) {
-                self.before_first_write(id, &pin, false).map_err(pool::stopped)?;
+            if let Ok(Some(pin)) = store.fetch_known(id) {
+                self.before_first_write(store, id, &pin, false).map_err(pool::stopped)?;
             }
         }
         Ok(pages)

@@ -5,24 +5,25 @@
 
 use super::write::BATCH;
 use super::{dead_entry, live_entry};
-use crate::Store;
 use crate::error::Error;
 use crate::homes::Homes;
 use crate::map::{Roots, watched};
 use crate::newborn::newborn;
 use crate::watched::{Watched, WatchedMap};
+use crate::{Flash, Store};
 use keepfs_codes::crc64;
 use keepfs_format::map::{self, FANOUT, HEIGHT_MAX, LIVE, MapEntry};
 use keepfs_format::superblock::Root;
 use keepfs_format::{Header, IntoBytes, Kind, MetaId, PAGE, Space};
 use keepfs_media::Class;
-use keepfs_vault::arena;
+use keepfs_vault::arena::{self, FrameNo};
 
 /// Most new map pages that wait in memory for the superblock (P-9).
 const KEPT_MAX: usize = 1024;
 
 /// The plan of one checkpoint.
 pub struct Plan<'s> {
+    flash: &'s Flash,
     store: &'s Store,
     /// Pages that hold metadata, as they will be.
     pub homes: Homes,
@@ -36,6 +37,8 @@ pub struct Plan<'s> {
     pub kept: Vec<(MetaId, arena::Copy, u64)>,
     /// The others; they are read again when they are needed.
     pub dropped: Vec<MetaId>,
+    /// Frames whose content is being written.
+    pub flying: Vec<(MetaId, FrameNo)>,
     /// Metablocks that a planted bug writes too late; empty otherwise.
     pub late: Vec<(MapEntry, arena::Copy)>,
     /// New roots.
@@ -45,12 +48,13 @@ pub struct Plan<'s> {
 
 impl<'s> Plan<'s> {
     /// An empty plan.
-    pub fn new(store: &'s Store, homes: Homes) -> Result<Plan<'s>, Error> {
+    pub fn new(flash: &'s Flash, store: &'s Store, homes: Homes) -> Result<Plan<'s>, Error> {
         let mut old_roots = watched(&Default::default());
         for space in Space::ALL {
-            old_roots[space as usize] = Watched::new(space as u64, store.root(space)?);
+            old_roots[space as usize] = Watched::new(space as u64, flash.root(store, space)?);
         }
         Ok(Plan {
+            flash,
             store,
             homes,
             entries: WatchedMap::default(),
@@ -58,6 +62,7 @@ impl<'s> Plan<'s> {
             batch: Vec::new(),
             kept: Vec::new(),
             dropped: Vec::new(),
+            flying: Vec::new(),
             late: Vec::new(),
             roots: old_roots,
             old_roots,
@@ -77,7 +82,7 @@ impl<'s> Plan<'s> {
     }
 
     fn leave_old_home(&mut self, id: MetaId) -> Result<(), Error> {
-        let Some(old) = self.store.locate(id)?.filter(|e| e.state == LIVE) else {
+        let Some(old) = self.flash.locate(self.store, id)?.filter(|e| e.state == LIVE) else {
             return Ok(());
         };
         for page in [old.first.get(), old.second.get()].into_iter().filter(|p| *p != 0) {
@@ -107,7 +112,7 @@ impl<'s> Plan<'s> {
 
     /// A metablock that a recovery could not read: from here on its content is lost (S-4.8, S-9.10).
     pub fn lost(&mut self, id: MetaId) -> Result<(), Error> {
-        if let Some(entry) = self.store.locate(id)?.filter(|e| e.state == LIVE) {
+        if let Some(entry) = self.flash.locate(self.store, id)?.filter(|e| e.state == LIVE) {
             self.entries.insert_first(id.0, lost_entry(entry));
         }
         Ok(())
@@ -117,7 +122,7 @@ impl<'s> Plan<'s> {
     /// S-15.25). Where it has no home it gets one: what to write there.
     pub fn given_up(&mut self, id: MetaId, kind: u8) -> Result<Option<(MapEntry, arena::Copy)>, Error> {
         let before = match self.entries.get(id.0)? {
-            None => self.store.locate(id)?,
+            None => self.flash.locate(self.store, id)?,
             entry => entry,
         };
         if let Some(entry) = before.filter(|entry| entry.state == LIVE) {
@@ -146,7 +151,7 @@ impl<'s> Plan<'s> {
             };
             let mut found = None;
             for n in number * FANOUT..(number + 1) * FANOUT {
-                if let Some(entry) = self.store.locate(below(n))? {
+                if let Some(entry) = self.flash.locate(self.store, below(n))? {
                     found = Some((n, entry));
                     break;
                 }
@@ -327,7 +332,7 @@ impl<'s> Plan<'s> {
         changes: &[(u64, MapEntry)],
     ) -> Result<MapEntry, Error> {
         let id = MetaId::map(space, level, number);
-        let before = self.store.fetch_map_page(id)?;
+        let before = self.flash.fetch(self.store, id)?;
         let (bytes, entry) = self.twice(id, || {
             let mut bytes = newborn(&self.header(id, Kind::Map, level));
             if let Some(pin) = &before {
@@ -351,7 +356,7 @@ impl<'s> Plan<'s> {
         for (id, bytes, _) in homes {
             self.put_at(*id, bytes, &mut writes)?;
         }
-        self.store.write_runs(&mut writes, Class::Map)?;
+        self.flash.write_runs(self.store, &mut writes, Class::Map)?;
         homes.iter().try_for_each(|(_, bytes, crc)| unchanged(bytes, *crc))
     }
 
@@ -368,7 +373,7 @@ impl<'s> Plan<'s> {
         for (id, bytes, _) in &self.batch {
             self.put_at(*id, bytes, &mut writes)?;
         }
-        self.store.write_runs(&mut writes, Class::Map)?;
+        self.flash.write_runs(self.store, &mut writes, Class::Map)?;
         for (id, bytes, crc) in core::mem::take(&mut self.batch) {
             unchanged(&bytes, crc)?;
             match self.kept.len() < KEPT_MAX {

@@ -12,7 +12,7 @@ use crate::error::{Error, Stop};
 use crate::gate::Closed;
 use crate::read::Ref;
 use crate::txn::Txn;
-use crate::{Store, pool};
+use crate::{Flash, Store, pool};
 use keepfs_format::map::LIVE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::Run;
@@ -38,34 +38,34 @@ pub(super) struct Shrink<'s> {
     _pins: Vec<Pin<'s>>,
 }
 
-impl Store {
+impl Flash {
     /// Looks for what can be given back beyond what the next checkpoints need.
-    pub(super) fn plan_shrink(&self, keeper: &mut Keeper) -> Result<Shrink<'_>, Error> {
+    pub(super) fn plan_shrink<'s>(&'s self, store: &'s Store, keeper: &mut Keeper) -> Result<Shrink<'s>, Error> {
         let mut shrink = Shrink {
-            dying: self.dying_blocks(),
+            dying: self.dying_blocks(store),
             ..Shrink::default()
         };
-        let spare = self.spare_in_chunks(keeper);
-        keeper.homes.compact = spare > u64::from(self.pool.chunk_pages) / 2;
-        shrink.chunks = self.spare_chunks(keeper, CHUNKS_AT_ONCE)?;
+        let spare = self.spare_in_chunks(store, keeper);
+        keeper.homes.compact = spare > u64::from(store.pool.chunk_pages) / 2;
+        shrink.chunks = self.spare_chunks(store, keeper, CHUNKS_AT_ONCE)?;
         if keeper.homes.compact && shrink.chunks.is_empty() {
-            self.empty_a_chunk(keeper, spare, &mut shrink)?;
+            self.empty_a_chunk(store, keeper, spare, &mut shrink)?;
         }
         Ok(shrink)
     }
 
     /// Pages of chunks that are to be free: what checkpoints need, and a little more, so that they do not come and go.
-    fn kept_in_chunks(&self, keeper: &Keeper) -> u64 {
-        self.need(&keeper.homes).of_next(self.space.grown()) + u64::from(self.pool.chunk_pages) / 4
+    fn kept_in_chunks(&self, store: &Store, keeper: &Keeper) -> u64 {
+        self.need(store, &keeper.homes).of_next(store.alloc.space.grown()) + u64::from(store.pool.chunk_pages) / 4
     }
 
-    fn spare_in_chunks(&self, keeper: &Keeper) -> u64 {
-        keeper.homes.free().saturating_sub(self.kept_in_chunks(keeper))
+    fn spare_in_chunks(&self, store: &Store, keeper: &Keeper) -> u64 {
+        keeper.homes.free().saturating_sub(self.kept_in_chunks(store, keeper))
     }
 
     /// Up to `most` chunks that can be given back: what is left is enough, and lies apart as it did (S-4.9).
-    fn spare_chunks(&self, keeper: &Keeper, most: usize) -> Result<Vec<Run>, Error> {
-        let (keep, mut spare) = (self.kept_in_chunks(keeper), self.spare_in_chunks(keeper));
+    fn spare_chunks(&self, store: &Store, keeper: &Keeper, most: usize) -> Result<Vec<Run>, Error> {
+        let (keep, mut spare) = (self.kept_in_chunks(store, keeper), self.spare_in_chunks(store, keeper));
         let unused = keeper.homes.unused()?;
         if spare == 0 || unused.is_empty() {
             return Ok(Vec::new());
@@ -73,7 +73,7 @@ impl Store {
         // Of pages that make pairs only those of one side are looked at together: more can go when these are gone.
         let (mut chunks, mut left) = (Vec::new(), unused);
         loop {
-            let mut sides = keeper.homes.sides_without(&chunks, self.pool.apart())?;
+            let mut sides = keeper.homes.sides_without(&chunks, store.pool.apart())?;
             let before = chunks.len();
             left.retain(|run| {
                 let goes = u64::from(run.count) <= spare && chunks.len() < most && sides.give_back(*run, keep);
@@ -90,24 +90,30 @@ impl Store {
     }
 
     /// Pages of chunks that the next checkpoints give back, at least.
-    pub(super) fn coming_back(&self, keeper: &Keeper) -> Result<u64, Error> {
+    pub(super) fn coming_back(&self, store: &Store, keeper: &Keeper) -> Result<u64, Error> {
         Ok(self
-            .spare_chunks(keeper, usize::MAX)?
+            .spare_chunks(store, keeper, usize::MAX)?
             .iter()
             .map(|run| u64::from(run.count))
             .sum())
     }
 
     /// What lies in a sparse chunk is written anew by this checkpoint, in chunks below it. What cannot be read stays.
-    fn empty_a_chunk<'s>(&'s self, keeper: &mut Keeper, spare: u64, shrink: &mut Shrink<'s>) -> Result<(), Error> {
+    fn empty_a_chunk<'s>(
+        &self,
+        store: &'s Store,
+        keeper: &mut Keeper,
+        spare: u64,
+        shrink: &mut Shrink<'s>,
+    ) -> Result<(), Error> {
         // Each takes its pages, and those of the map pages above it.
         let most = MOVED_MAX.min(spare / 8) as usize;
-        let pages = keeper.homes.sparse_chunk(self.pool.apart())?.into_iter().take(most);
-        let ids: BTreeSet<MetaId> = pages.filter_map(|page| self.owner_of(page)).collect();
+        let pages = keeper.homes.sparse_chunk(store.pool.apart())?.into_iter().take(most);
+        let ids: BTreeSet<MetaId> = pages.filter_map(|page| self.owner_of(store, page)).collect();
         for id in ids {
             match (id.as_map(), id.space()) {
                 (None, Some(Space::Homes)) => keeper.homes.change(id.index()),
-                (None, _) => match self.fetch(id) {
+                (None, _) => match store.fetch(id) {
                     Ok(pin) => {
                         shrink._pins.push(pin);
                         shrink.moved.push(id);
@@ -121,25 +127,25 @@ impl Store {
     }
 
     /// The metablock or map page that lies on a page of a chunk.
-    fn owner_of(&self, page: u64) -> Option<MetaId> {
+    fn owner_of(&self, store: &Store, page: u64) -> Option<MetaId> {
         let mut bytes = [0; PAGE];
-        self.device.read(PageNo(page), &mut bytes).ok()?;
+        store.device.read(PageNo(page), &mut bytes).ok()?;
         let (header, _) = Header::read_from_prefix(&bytes).ok()?;
         let id = MetaId(header.id.get());
-        let entry = self.locate(id).ok()??;
+        let entry = self.locate(store, id).ok()??;
         (entry.state == LIVE && [entry.first.get(), entry.second.get()].contains(&page)).then_some(id)
     }
 
     /// INODES metablocks of which inodes were freed, and that have no live one left.
-    fn dying_blocks(&self) -> Vec<(MetaId, Pin<'_>)> {
+    fn dying_blocks<'s>(&'s self, store: &'s Store) -> Vec<(MetaId, Pin<'s>)> {
         let mut dying = Vec::new();
         for _ in 0..DYING_MAX {
-            let Some(index) = self.emptied.lock().pop_first() else {
+            let Some(index) = self.checkpoints.emptied.lock().pop_first() else {
                 break;
             };
             let id = MetaId::new(Space::Inodes, index);
-            if let Ok(Some(pin)) = self.fetch_known(id)
-                && self.may_die(&pin).unwrap_or(false)
+            if let Ok(Some(pin)) = store.fetch_known(id)
+                && self.may_die(store, &pin).unwrap_or(false)
             {
                 dying.push((id, pin));
             }
@@ -148,9 +154,9 @@ impl Store {
     }
 
     /// S-3.3: no inode of the metablock is live, and its versions leave room for those of its next life.
-    fn may_die(&self, pin: &Pin<'_>) -> Result<bool, Error> {
+    fn may_die(&self, store: &Store, pin: &Pin<'_>) -> Result<bool, Error> {
         let mut bytes = [0; PAGE];
-        self.verified_copy(pin, &mut bytes)?;
+        store.verified_copy(pin, &mut bytes)?;
         let generation = Header::read_from_prefix(&bytes).map_or(0, |(h, _)| u64::from(h.generation.get()));
         let slots = bytes[HEADER..]
             .chunks_exact(inode::SIZE)
@@ -164,28 +170,28 @@ impl Store {
 
     /// Chunks leave the bitmap and HOMES, as they are adopted: in no log, and before the gate is shut. Nobody is given
     /// their pages before the checkpoint is durable.
-    pub(super) fn end_chunks(&self, keeper: &mut Keeper, shrink: &Shrink<'_>) -> Result<(), Error> {
+    pub(super) fn end_chunks(&self, store: &Store, keeper: &mut Keeper, shrink: &Shrink<'_>) -> Result<(), Error> {
         for run in &shrink.chunks {
-            let _pins = self.pin_bits(*run)?;
-            self.space.leaving(*run);
-            let mut txn = Txn::begin_unlogged(self);
+            let _pins = store.pin_bits(*run)?;
+            store.alloc.space.leaving(*run);
+            let mut txn = Txn::begin_unlogged(store);
             txn.leave_pages(*run).map_err(pool::stopped)?;
             txn.seal().map_err(pool::stopped)?.commit();
-            self.audits.ledger.left(u64::from(run.count));
+            store.watch.audits.ledger.left(u64::from(run.count));
             keeper.homes.remove(*run);
             if planted::is(Bug::ChunkReusedTooEarly) {
-                self.space.left(|run| self.system.remove(run));
+                store.alloc.space.left(|run| store.alloc.system.remove(run));
             }
         }
         Ok(())
     }
 
     /// Behind the shut gate: INODES metablocks die.
-    pub(super) fn end_inodes(&self, shut: &Closed<'_>, shrink: &Shrink<'_>) -> Result<(), Error> {
-        if shrink.dying.is_empty() || !self.end_blocks(shut, &shrink.dying)? {
+    pub(super) fn end_inodes(&self, store: &Store, shut: &Closed<'_>, shrink: &Shrink<'_>) -> Result<(), Error> {
+        if shrink.dying.is_empty() || !self.end_blocks(store, shut, &shrink.dying)? {
             return Ok(());
         }
-        if let Some(oplog) = self.oplog.as_ref() {
+        if let Some(oplog) = store.watch.oplog.as_ref() {
             // Slots changed that no operation tells of: nothing before is replayed beyond here (S-12.6).
             oplog.swap();
             oplog.swap();
@@ -194,11 +200,11 @@ impl Store {
     }
 
     /// Ends the INODES metablocks that may still die, in one transaction; `false` if none did.
-    fn end_blocks(&self, shut: &Closed<'_>, part: &[(MetaId, Pin<'_>)]) -> Result<bool, Error> {
-        let mut txn = Txn::begin_alone(self, shut);
+    fn end_blocks(&self, store: &Store, shut: &Closed<'_>, part: &[(MetaId, Pin<'_>)]) -> Result<bool, Error> {
+        let mut txn = Txn::begin_alone(store, shut);
         let mut died = false;
         for (id, pin) in part {
-            if self.may_die(pin)? {
+            if self.may_die(store, pin)? {
                 txn.free_inode_block(Ref::inodes(*id)).map_err(pool::stopped)?;
                 died = true;
             }
@@ -210,7 +216,10 @@ impl Store {
             }
             Err(Stop::Pressure(_)) => {
                 // No room for redo beside what others have: another checkpoint will do it.
-                self.emptied.lock().extend(part.iter().map(|(id, _)| id.index()));
+                self.checkpoints
+                    .emptied
+                    .lock()
+                    .extend(part.iter().map(|(id, _)| id.index()));
                 Ok(false)
             }
             Err(stop) => Err(pool::stopped(stop)),

@@ -4,7 +4,7 @@ use super::*;
 use crate::read::Ref;
 use crate::txn::Meaning;
 use crate::{Equations, FormatOptions, StoreOptions};
-use keepfs_format::{Kind, Space};
+use keepfs_format::{Kind, MetaId, Space};
 use keepfs_media::ram::RamDevice;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn a_superblock_in_force_that_was_changed_is_read_from_the_device() {
     ];
     for (i, field) in fields.into_iter().enumerate() {
         let before = pool::choose(&*store.device).expect("a superblock");
-        store.keeper.lock().superblock.scribble(field);
+        store.home.flash().checkpoints.keeper.lock().superblock.scribble(field);
         change(&store, r, &[i as u8; 9]);
         store.checkpoint().expect("made from the right one");
         let after = pool::choose(&*store.device).expect("a superblock");
@@ -66,12 +66,12 @@ fn a_superblock_in_force_that_was_changed_is_read_from_the_device() {
 fn a_superblock_to_come_that_was_changed_ends_writing() {
     let (store, _) = world();
     let before = pool::choose(&*store.device).expect("a superblock");
-    let mut keeper = store.keeper.lock();
+    let mut keeper = store.home.flash().checkpoints.keeper.lock();
     let mut wanted = before;
     wanted.label[0] = b'x';
     keeper.superblock = Keeper::of(&wanted);
     keeper.superblock.scribble(|sb| sb.label[1] = b'y');
-    let done = store.checkpoint_with(&mut keeper, Wish::default());
+    let done = store.home.flash().checkpoint_with(&store, &mut keeper, Wish::default());
     assert!(matches!(done, Err(Error::Heap { .. })), "{done:?}");
     assert_eq!(pool::choose(&*store.device).expect("a superblock"), before);
     assert_eq!(events(&store).len(), 1);
@@ -85,19 +85,24 @@ fn a_root_that_was_changed_is_read_from_the_device_until_a_checkpoint_sets_it() 
     let at = |space: Space| pool::choose(&*store.device).expect("a superblock").roots[space as usize];
     let inodes = at(Space::Homes);
     for (round, space) in [Space::Homes, Space::Nodes].into_iter().enumerate() {
-        store.map.roots.write()[space as usize].scribble(|root| root.entry.first = 1.into());
-        assert_eq!(store.root(space).expect("from the device"), at(space));
-        store.map.roots.write()[space as usize].scribble(|root| root.height = 0);
-        assert!(store.root(space).expect("from the device").height > 0);
+        store.home.flash().map.roots.write()[space as usize].scribble(|root| root.entry.first = 1.into());
+        assert_eq!(
+            store.home.flash().root(&store, space).expect("from the device"),
+            at(space)
+        );
+        store.home.flash().map.roots.write()[space as usize].scribble(|root| root.height = 0);
+        assert!(store.home.flash().root(&store, space).expect("from the device").height > 0);
         assert!(events(&store)[round].contains("the root of the map"));
         assert_eq!(events(&store).len(), round + 1, "told once, not at every look");
         change(&store, r, &[round as u8; 9]);
         let done = store.checkpoint();
         assert!(done.is_ok(), "{done:?}");
-        store.map.roots.read()[space as usize].get(space as u64).expect("set");
+        store.home.flash().map.roots.read()[space as usize]
+            .get(space as u64)
+            .expect("set");
     }
     assert_ne!(at(Space::Homes), inodes, "HOMES are written by each checkpoint");
-    store.map.roots.write()[2].scribble(|root| root.entry.first = 5.into());
+    store.home.flash().map.roots.write()[2].scribble(|root| root.entry.first = 5.into());
     store
         .device
         .write(PageNo(0), &[0; PAGE], Class::Superblock)
@@ -108,7 +113,10 @@ fn a_root_that_was_changed_is_read_from_the_device_until_a_checkpoint_sets_it() 
         let page = PageNo(superblock::slot_page(slot, store.pool.pages));
         store.device.write(page, &[0; PAGE], Class::Superblock).expect("hit");
     }
-    assert!(matches!(store.root(Space::Inodes), Err(Error::Heap { .. })));
+    assert!(matches!(
+        store.home.flash().root(&store, Space::Inodes),
+        Err(Error::Heap { .. })
+    ));
     assert!(store.fault().is_some(), "nobody knows it any more: writing ends");
 }
 
@@ -117,24 +125,45 @@ fn a_root_that_was_changed_is_read_from_the_device_until_a_checkpoint_sets_it() 
 fn a_list_of_the_checkpoint_that_was_changed_or_lost_ends_writing() {
     type Change = fn(&Store);
     let changes: [(&str, Change); 5] = [
-        ("homes", |store| store.keeper.lock().homes.scribble()),
-        ("a metablock to write", |store| {
-            store.dirty_list.lock().scribble(0, |[id, _]| *id ^= 1);
+        ("homes", |store| {
+            store.home.flash().checkpoints.keeper.lock().homes.scribble()
         }),
-        ("one is lost", |store| store.dirty_list.lock().lose()),
+        ("a metablock to write", |store| {
+            store
+                .home
+                .flash()
+                .checkpoints
+                .dirty
+                .lock()
+                .scribble(0, |[id, _]| *id ^= 1);
+        }),
+        ("one is lost", |store| {
+            store.home.flash().checkpoints.dirty.lock().lose()
+        }),
         ("a generation of one that died", |store| {
             store
+                .home
+                .flash()
+                .checkpoints
                 .deaths
                 .scribble(|died| died.insert(MetaId::new(Space::Nodes, 9).0, 1));
-            store.deaths.scribble(|died| {
+            store.home.flash().checkpoints.deaths.scribble(|died| {
                 died.scribble(MetaId::new(Space::Nodes, 9).0, |generation| *generation = 7);
             });
         }),
         ("a death is lost", |store| {
             store
+                .home
+                .flash()
+                .checkpoints
                 .deaths
                 .scribble(|died| died.insert(MetaId::new(Space::Nodes, 9).0, 1));
-            store.deaths.scribble(|died| died.lose(MetaId::new(Space::Nodes, 9).0));
+            store
+                .home
+                .flash()
+                .checkpoints
+                .deaths
+                .scribble(|died| died.lose(MetaId::new(Space::Nodes, 9).0));
         }),
     ];
     for (what, spoil) in changes {
@@ -147,7 +176,10 @@ fn a_list_of_the_checkpoint_that_was_changed_or_lost_ends_writing() {
         assert!(matches!(done, Err(Error::Heap { .. })), "{what}: {done:?}");
         assert!(store.fault().is_some() && events(&store).len() == 1, "{what}");
         // One that waited for its turn meanwhile: S-15.27.
-        assert!(store.checkpoint_as(Wish::default()).is_err(), "{what}");
+        assert!(
+            store.home.flash().checkpoint_as(&store, Wish::default()).is_err(),
+            "{what}"
+        );
         assert_eq!(pool::choose(&*store.device).expect("a superblock"), before, "{what}");
     }
 }

@@ -2,8 +2,9 @@
 
 use super::barrier::Moment;
 use super::plan::Plan;
-use crate::Store;
 use crate::error::Error;
+use crate::fence::unless_fenced;
+use crate::{Flash, Store};
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::map::MapEntry;
@@ -23,62 +24,62 @@ enum Content {
     Lost(u8),
 }
 
-impl Store {
+impl Flash {
     /// Writes every metablock that was dirty at the moment to a new home.
-    pub(super) fn write_metablocks(
-        &self,
-        moment: &Moment,
-        plan: &mut Plan<'_>,
-        flying: &mut Vec<(MetaId, FrameNo)>,
-    ) -> Result<(), Error> {
+    pub(super) fn write_metablocks(&self, store: &Store, moment: &Moment, plan: &mut Plan<'_>) -> Result<(), Error> {
         for (id, generation) in moment.deaths.all()? {
             plan.dead(MetaId(id), generation)?;
         }
-        self.lost_at_rest().into_iter().try_for_each(|id| plan.lost(id))?;
+        store
+            .frames
+            .fences
+            .lost_at_rest()
+            .into_iter()
+            .try_for_each(|id| plan.lost(id))?;
         let mut batch = Vec::with_capacity(BATCH);
         for dirty in moment.dirty.iter() {
             let [id, frame] = dirty?;
             let (id, frame) = (MetaId(id), frame as FrameNo);
-            match self.content_at(moment, id, frame, flying)? {
+            match self.content_at(store, moment, plan, (id, frame))? {
                 None => continue,
                 Some(Content::Whole(content)) => batch.push((plan.live(id, &content)?, content)),
                 Some(Content::Lost(kind)) => batch.extend(plan.given_up(id, kind)?),
             }
             if batch.len() >= BATCH {
-                self.write_batch(&mut batch)?;
-                self.write_copies(plan)?;
+                self.write_batch(store, &mut batch)?;
+                self.write_copies(store, plan)?;
             }
         }
         if planted::is(Bug::MapBeforeMetablocks) {
             plan.late = batch;
             return Ok(());
         }
-        self.write_batch(&mut batch)
+        self.write_batch(store, &mut batch)
     }
 
     /// The copies that transactions have left go first: they lie beside the arena, and whoever begins waits for them.
-    fn write_copies(&self, plan: &mut Plan<'_>) -> Result<(), Error> {
+    fn write_copies(&self, store: &Store, plan: &mut Plan<'_>) -> Result<(), Error> {
         let mut batch = Vec::new();
-        for (id, content) in self.stash.take_some(BATCH)? {
+        for (id, content) in self.checkpoints.stash.take_some(BATCH)? {
             let entry = plan.live(id, &content)?;
             batch.push((entry, content));
         }
-        self.write_batch(&mut batch)
+        self.write_batch(store, &mut batch)
     }
 
     /// The verified content of a metablock at the moment; `None` if it was dead then, or is done already.
     fn content_at(
         &self,
+        store: &Store,
         moment: &Moment,
-        id: MetaId,
-        frame: FrameNo,
-        flying: &mut Vec<(MetaId, FrameNo)>,
+        plan: &mut Plan<'_>,
+        (id, frame): (MetaId, FrameNo),
     ) -> Result<Option<Content>, Error> {
-        let stashed = || Ok(self.stash.take(id)?.map(Content::Whole));
+        let stashed = || Ok(self.checkpoints.stash.take(id)?.map(Content::Whole));
         if let Some(content) = stashed()? {
             return Ok(Some(content));
         }
-        let Some(pin) = self.cache.pin(id).filter(|p| p.frame == frame) else {
+        let Some(pin) = store.frames.cache.pin(id).filter(|p| p.frame == frame) else {
             return stashed();
         };
         let mut state = pin.slot().state.lock();
@@ -86,25 +87,25 @@ impl Store {
             return stashed();
         }
         let mut copy: arena::Copy = Box::new([0; PAGE]);
-        if !self.unless_fenced(self.verified_copy(&pin, &mut copy))? {
+        if !unless_fenced(store.verified_copy(&pin, &mut copy))? {
             // N-2: what it lacks is told with the fence.
             state.dirty = 0;
-            self.cache.dirty.fetch_sub(1, Ordering::Relaxed);
-            let whole = self.fenced_content(id, moment.seq).map(Content::Whole);
+            store.frames.cache.dirty.fetch_sub(1, Ordering::Relaxed);
+            let whole = store.fenced_content(id, moment.seq).map(Content::Whole);
             return Ok(Some(
-                whole.unwrap_or_else(|| Content::Lost(self.kind_of_frame(frame, id))),
+                whole.unwrap_or_else(|| Content::Lost(store.kind_of_frame(frame, id))),
             ));
         }
         state.dirty = 0;
         state.in_flight = true;
-        self.cache.dirty.fetch_sub(1, Ordering::Relaxed);
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        flying.push((id, frame));
+        store.frames.cache.dirty.fetch_sub(1, Ordering::Relaxed);
+        self.checkpoints.in_flight.fetch_add(1, Ordering::Relaxed);
+        plan.flying.push((id, frame));
         Ok(Some(Content::Whole(copy)))
     }
 
     /// Writes contents to both homes, neighbours together, and checks the buffers once more.
-    pub(super) fn write_batch(&self, batch: &mut Vec<(MapEntry, arena::Copy)>) -> Result<(), Error> {
+    pub(super) fn write_batch(&self, store: &Store, batch: &mut Vec<(MapEntry, arena::Copy)>) -> Result<(), Error> {
         let mut writes: Vec<(u64, &[u8])> = Vec::with_capacity(batch.len() * 2);
         for (entry, content) in batch.iter() {
             writes.push((entry.first.get(), &content[..]));
@@ -112,7 +113,7 @@ impl Store {
                 writes.push((entry.second.get(), &content[..]));
             }
         }
-        self.write_runs(&mut writes, Class::Metadata)?;
+        self.write_runs(store, &mut writes, Class::Metadata)?;
         for (entry, content) in batch.iter() {
             if crc64::full(&content[..]) != entry.crc.get() {
                 return Err(Error::Damaged(
@@ -125,12 +126,14 @@ impl Store {
     }
 
     /// Writes pages, those that lie side by side in one call.
-    pub(super) fn write_runs(&self, writes: &mut [(u64, &[u8])], class: Class) -> Result<(), Error> {
+    pub(super) fn write_runs(&self, store: &Store, writes: &mut [(u64, &[u8])], class: Class) -> Result<(), Error> {
         writes.sort_unstable_by_key(|(page, _)| *page);
         for run in writes.chunk_by(|a, b| a.0 + 1 == b.0) {
             let parts: Vec<&[u8]> = run.iter().map(|(_, bytes)| *bytes).collect();
-            self.device.write_vectored(PageNo(run[0].0), &parts, class)?;
-            self.stats
+            store.device.write_vectored(PageNo(run[0].0), &parts, class)?;
+            store
+                .watch
+                .stats
                 .bytes_checkpoint
                 .fetch_add((parts.len() * PAGE) as u64, Ordering::Relaxed);
         }

@@ -1,11 +1,8 @@
 //! Where everything that was noticed is told: the log of the server, the last damages, and the history (S-15.15, S-18.5).
 
-use super::{Damage, Damages, Done, KEPT, SHOWN, Seen};
-use crate::Store;
+use super::{Damage, Damages, Done, Events, KEPT, SHOWN, Seen};
 use crate::audit::Unbalanced;
-use crate::error::BadData;
-use crate::error::Error;
-use crate::log::{Cut, Mended};
+use crate::error::{BadData, Error};
 use core::ops::Range;
 use keepfs_codes::identity::Group;
 use keepfs_format::history::{Event, Lasting};
@@ -265,7 +262,7 @@ pub(crate) fn owner_of(id: MetaId, right: Option<&[u8; PAGE]>) -> u64 {
     }
 }
 
-impl Store {
+impl Events {
     /// Tells one thing, at every place.
     pub(crate) fn tell_of(&self, told: &Told<'_>) {
         let time = now();
@@ -295,7 +292,7 @@ impl Store {
         self.history.tell(event, lasting);
     }
 
-    /// Tells a damage of a frame: as an event, and in [`Store::damages`].
+    /// Tells a damage of a frame: as an event, and in [`crate::Store::damages`].
     pub(crate) fn tell(&self, damage: &Damage, done: Done) {
         self.tell_with(damage, done, String::new(), &[]);
     }
@@ -377,7 +374,7 @@ impl Store {
         Error::Logic(what)
     }
 
-    /// A page of a file cannot be read back as it was written.
+    /// See [`crate::Store::tell_bad_data`].
     pub fn tell_bad_data(&self, ino: u64, index: u64, page: u64, bad: BadData) {
         self.tell_of(&Told {
             place: Place::Data { ino, index, page },
@@ -407,58 +404,7 @@ impl Store {
         });
     }
 
-    /// The log was cut at a page that is bad (S-9.7); it is there up to transaction `last`.
-    pub(crate) fn tell_cut(&self, cut: &Cut, last: u64) {
-        self.log_cut.get_or_init(|| *cut);
-        let seen = if cut.unreadable { Seen::Medium } else { Seen::Checksum };
-        self.tell_of(&Told {
-            place: Place::Cut {
-                group: cut.group,
-                proved: cut.proved,
-            },
-            seen: &seen,
-            done: Done::Nothing,
-            owner: 0,
-            inodes: &[],
-            window_ms: None,
-            more: format!("page {}; {}, up to transaction {last}", cut.page, cut.loss()),
-        });
-    }
-
-    /// Both slots beside those of the superblock of this generation, which was taken, hold none (S-21.22).
-    pub(crate) fn tell_superblocks_lost(&self, generation: u64) {
-        let said = self.superblocks_lost.get_or_init(|| {
-            format!(
-                "both places of one generation of superblocks, beside those of generation {generation}, hold none: if that was the newest, \
-                 what was written or synced since is lost; two crashes can leave a pool that looks so, else see to the device"
-            )
-        });
-        tracing::warn!("{said}");
-    }
-
-    /// A page of the group that carried staged pages over was bad, and was made again (S-9.11).
-    pub(crate) fn tell_mended(&self, mended: &Mended) {
-        self.log_mended.get_or_init(|| *mended);
-        let seen = if mended.unreadable {
-            Seen::Medium
-        } else {
-            Seen::Checksum
-        };
-        self.tell_of(&Told {
-            place: Place::Log(mended.group),
-            seen: &seen,
-            done: Done::Rebuilt,
-            owner: 0,
-            inodes: &[],
-            window_ms: None,
-            more: format!(
-                "page {} was made again from the other pages of its group: nothing is lost",
-                mended.page
-            ),
-        });
-    }
-
-    /// A page of a file that was told of cannot be read back again: no event, but the list of damages counts it (S-18.13).
+    /// See [`crate::Store::met_bad_data_again`].
     pub fn met_bad_data_again(&self, ino: u64, index: u64, page: u64) {
         let place = Place::Data { ino, index, page };
         if let Some((inode, id, from, _)) = place.lasting(ino) {
@@ -489,7 +435,7 @@ impl Store {
         });
     }
 
-    /// A store missed the door in an earlier life of the server, which a guard ended; `report` is what it said.
+    /// See [`crate::Store::tell_guard_fault`].
     pub fn tell_guard_fault(&self, address: u64, report: &str) {
         self.tell_of(&Told {
             place: Place::Outside(address),
@@ -500,11 +446,6 @@ impl Store {
             window_ms: None,
             more: report.to_owned(),
         });
-    }
-
-    /// What was found wrong in frames since the pool was opened, at most the last 256, oldest first.
-    pub fn damages(&self) -> Vec<(Damage, Done)> {
-        self.damages.all()
     }
 }
 
@@ -526,7 +467,7 @@ impl Damages {
         kept.push_back((damage, done));
     }
 
-    fn all(&self) -> Vec<(Damage, Done)> {
+    pub fn all(&self) -> Vec<(Damage, Done)> {
         self.0.lock().iter().cloned().collect()
     }
 }

@@ -49,20 +49,20 @@ impl super::History {
 impl Store {
     /// The pool's history.
     pub fn history(&self) -> &Arc<super::History> {
-        &self.history
+        &self.watch.events.history
     }
 
     /// Writes what the history has not on the device yet; nothing happens on a pool that is read only. An error goes to
     /// the log of the server, never into the history (H-2).
     pub fn keep_history(&self) {
-        if self.is_read_only() || self.device.is_off() {
+        if self.life.is_read_only() || self.device.is_off() {
             return;
         }
         self.write_history();
     }
 
     pub(crate) fn write_history(&self) {
-        match self.history.keep() {
+        match self.watch.events.history.keep() {
             Ok(()) => {}
             Err(Failed::Write(error)) => tracing::warn!(%error, "the history of the pool cannot be written"),
             // A flush that fails is told once, to whoever flushed: others must hear of it.
@@ -75,7 +75,7 @@ impl Store {
 
 /// Starts the thread. It ends when the store is closed or gone.
 pub fn spawn(store: &Arc<Store>) -> Result<(), Error> {
-    let history = store.history.clone();
+    let history = store.watch.events.history.clone();
     let place = history.clone();
     let store = Arc::downgrade(store);
     let work = move || {

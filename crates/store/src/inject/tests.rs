@@ -38,7 +38,7 @@ fn only_a_pool_for_tests_takes_faults() {
 fn a_structure_is_where_it_is_told_to_be() {
     let store = pool(true);
     let told = store.structure(TOTALS, true).expect("told");
-    assert_eq!(store.cache.peek(TOTALS).expect("cached").frame, told.frame);
+    assert_eq!(store.frames.cache.peek(TOTALS).expect("cached").frame, told.frame);
     for page in told.pages {
         let mut bytes = [0; keepfs_format::PAGE];
         store.device.injected().cancel(None);

@@ -1,8 +1,8 @@
 //! A metablock as the device tells it: its last durable page with the log since (the first half of the witness, L-2).
 
-use crate::Store;
 use crate::log::{self, Head};
 use crate::newborn::{dead_since, newborn, zero_kind};
+use crate::{Flash, Store};
 use keepfs_format::bitmap::{self, BITS, COUNTS};
 use keepfs_format::plog::{self, Record, Run};
 use keepfs_format::superblock::Superblock;
@@ -41,7 +41,7 @@ impl LogStart {
 }
 
 /// The content of a metablock after some transaction.
-pub(super) struct Past {
+pub(crate) struct Past {
     /// `None`: it does not exist then.
     pub content: Option<arena::Copy>,
     /// That transaction.
@@ -185,15 +185,15 @@ pub(crate) fn told<T>(mut ask: impl FnMut() -> Result<T, Untold>) -> Option<T> {
     None
 }
 
-impl Store {
+impl Flash {
     /// What the device has of a metablock.
-    pub(super) fn past(&self, id: MetaId) -> Result<Past, Untold> {
-        self.past_until(id, u64::MAX)
+    pub(crate) fn past(&self, store: &Store, id: MetaId) -> Result<Past, Untold> {
+        self.past_until(store, id, u64::MAX)
     }
 
     /// The same behind transaction `up_to`, with which a group ends.
-    pub(super) fn past_until(&self, id: MetaId, up_to: u64) -> Result<Past, Untold> {
-        if !self.is_witnessed.load(core::sync::atomic::Ordering::Acquire) || id.as_map().is_some() {
+    pub(super) fn past_until(&self, store: &Store, id: MetaId, up_to: u64) -> Result<Past, Untold> {
+        if !self.log.is_witnessed.load(core::sync::atomic::Ordering::Acquire) || id.as_map().is_some() {
             return Err(Untold::Nothing);
         }
         if id.space() == Some(Space::Totals) {
@@ -202,9 +202,11 @@ impl Store {
         }
         // The start of the log before the map: if a checkpoint comes between, its log is read over a newer page, and
         // what bytes and bits are set to last is the same.
-        let start = self.log.lock().start;
-        let stands_still = || self.log.lock().start.base == start.base;
-        let content = self.locate(id).and_then(|entry| self.content_at_home(id, entry));
+        let start = self.log.end.lock().start;
+        let stands_still = || self.log.end.lock().start.base == start.base;
+        let content = self
+            .locate(store, id)
+            .and_then(|entry| self.content_at_home(store, id, entry));
         let Ok(content) = content else {
             return Err(if stands_still() { Untold::Nothing } else { Untold::Moved });
         };
@@ -213,7 +215,7 @@ impl Store {
             seq: start.seq,
         };
         if !planted::ignores(Rung::LogIgnored) {
-            let logged = self.each_logged(&start, up_to, |record| past.apply(self.pool.tag, id, record))?;
+            let logged = self.each_logged(store, &start, up_to, |record| past.apply(store.pool.tag, id, record))?;
             past.seq = past.seq.max(logged);
         }
         match stands_still() {
@@ -224,19 +226,25 @@ impl Store {
 
     /// The log behind the checkpoint in force, up to transaction `up_to`: its records in their order, and the last transaction.
     /// Errors: `Moved`, if a checkpoint came meanwhile, too.
-    pub(crate) fn logged(&self, up_to: u64, each: impl FnMut(&Record)) -> Result<u64, Untold> {
-        if !self.is_witnessed.load(core::sync::atomic::Ordering::Acquire) {
+    pub(crate) fn logged(&self, store: &Store, up_to: u64, each: impl FnMut(&Record)) -> Result<u64, Untold> {
+        if !self.log.is_witnessed.load(core::sync::atomic::Ordering::Acquire) {
             return Err(Untold::Nothing);
         }
-        let start = self.log.lock().start;
-        let logged = self.each_logged(&start, up_to, each)?;
-        match self.log.lock().start.base == start.base {
+        let start = self.log.end.lock().start;
+        let logged = self.each_logged(store, &start, up_to, each)?;
+        match self.log.end.lock().start.base == start.base {
             true => Ok(logged),
             false => Err(Untold::Moved),
         }
     }
 
-    fn each_logged(&self, start: &LogStart, up_to: u64, mut each: impl FnMut(&Record)) -> Result<u64, Untold> {
+    fn each_logged(
+        &self,
+        store: &Store,
+        start: &LogStart,
+        up_to: u64,
+        mut each: impl FnMut(&Record),
+    ) -> Result<u64, Untold> {
         let before = log::Before {
             incarnation: start.incarnation,
             bases: start.base.saturating_sub(1)..start.base + 1,
@@ -244,11 +252,11 @@ impl Store {
             durable: 0,
         };
         // A page that does not continue the log may be one of the group that is being written.
-        let scan = log::scan(&*self.device, &self.pool.log, start.head, &before).map_err(|_| Untold::Moved)?;
+        let scan = log::scan(&*store.device, &store.pool.log, start.head, &before).map_err(|_| Untold::Moved)?;
         if scan.cut.is_some() {
             return Err(Untold::Moved);
         }
-        let last = self.redo.lock().last.min(up_to);
+        let last = self.log.redo.lock().last.min(up_to);
         let mut logged = start.seq;
         // A group beyond the last transaction was not taken by the recovery (S-9.3).
         for group in scan.groups.iter().filter(|group| group.seq <= last) {

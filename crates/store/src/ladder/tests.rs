@@ -115,7 +115,7 @@ impl World {
         let end = (at + len.max(1)).min(PAGE);
         let mask = if len == 0 { 0x10 } else { 0xFF };
         let bytes: Vec<u8> = right[at..end].iter().map(|b| b ^ mask).collect();
-        self.store.arena.stray(pin.frame, at, &bytes);
+        self.store.frames.arena.stray(pin.frame, at, &bytes);
     }
 }
 
@@ -192,7 +192,7 @@ fn matrix(code: Protection, phase: Phase, rungs: Rungs, step: usize) -> Tally {
             .map(|id| world.content(*id).expect("right"))
             .collect();
         world.store.close().expect("close");
-        let again = Store::open(world.device.clone(), &world.store.options).expect("open");
+        let again = Store::open(world.device.clone(), &world.store.life.options).expect("open");
         for (r, _) in &world.nodes {
             let at = world.ids().iter().position(|id| *id == r.id).expect("listed");
             let mut found = [0; 3000];
@@ -321,7 +321,13 @@ fn copies_are_read_around_whatever_is_wrong_with_them() {
         for copy in 0..2 {
             let right: Vec<_> = ids.iter().map(|id| world.content(*id).expect("right")).collect();
             for (nth, id) in ids.iter().enumerate() {
-                let entry = world.store.locate(*id).expect("map").expect("lives");
+                let entry = world
+                    .store
+                    .home
+                    .flash()
+                    .locate(&world.store, *id)
+                    .expect("map")
+                    .expect("lives");
                 let page = [entry.first.get(), entry.second.get()][copy];
                 world.damage(page, at, LENGTHS[(n + nth) % LENGTHS.len()]);
             }
@@ -351,7 +357,13 @@ fn copies_on_the_device_are_read_around() {
     for (n, id) in world.ids().into_iter().enumerate() {
         for copy in 0..2 {
             let right = world.content(id).expect("right");
-            let entry = world.store.locate(id).expect("map").expect("lives");
+            let entry = world
+                .store
+                .home
+                .flash()
+                .locate(&world.store, id)
+                .expect("map")
+                .expect("lives");
             let pages = [entry.first.get(), entry.second.get()];
             world.damage(pages[copy], 100 * n + 3, LENGTHS[n % LENGTHS.len()]);
             world.store.drop_clean_frames();
@@ -369,7 +381,13 @@ fn copies_on_the_device_are_read_around() {
         }
     }
     let (lost, other) = (world.nodes[1].0, world.nodes[2].0);
-    let entry = world.store.locate(lost.id).expect("map").expect("lives");
+    let entry = world
+        .store
+        .home
+        .flash()
+        .locate(&world.store, lost.id)
+        .expect("map")
+        .expect("lives");
     let is_told = |e: &Event| (e.place, e.id, e.done) == (2, lost.id.0, Done::Nothing as u8);
     let turn_over = |is_right: bool| {
         for page in [entry.first, entry.second] {
@@ -427,7 +445,7 @@ fn a_fenced_metablock_loses_what_only_damaged_redo_had() {
     assert!(world.store.fault().is_none());
     assert!(put(fenced, b"no", Meaning::Xattr).is_err());
     world.store.kill();
-    let again = Store::open(world.device.clone(), &world.store.options).expect("recovers");
+    let again = Store::open(world.device.clone(), &world.store.life.options).expect("recovers");
     let mut found = [0; 10];
     again.view().read(other, 1000, &mut found).expect("read");
     assert_eq!(&found, b"it goes on");
@@ -436,7 +454,12 @@ fn a_fenced_metablock_loses_what_only_damaged_redo_had() {
         matches!(&told, Err(crate::Stop::Error(Error::DamagedOne { what, .. })) if what.contains("is lost")),
         "{told:?}"
     );
-    let entry = again.locate(fenced.id).expect("map").expect("lives");
+    let entry = again
+        .home
+        .flash()
+        .locate(&again, fenced.id)
+        .expect("map")
+        .expect("lives");
     assert!(entry.is_lost(), "{entry:?}");
     assert!(again.history().events(0).iter().any(|e| e.done == Done::Fenced as u8));
 }
@@ -451,7 +474,7 @@ impl World {
             wrong[at..at + 16].iter_mut().zip(change).for_each(|(b, xor)| *b ^= xor);
         }
         assert_eq!(keepfs_codes::crc64::full(&wrong), keepfs_codes::crc64::full(right));
-        self.store.arena.stray(pin.frame, at, &wrong[at..at + 336]);
+        self.store.frames.arena.stray(pin.frame, at, &wrong[at..at + 336]);
     }
 
     fn told_last(&self) -> (Seen, Done) {
@@ -490,7 +513,7 @@ fn a_keyed_sum_that_somebody_changed_is_made_anew() {
     for id in world.ids() {
         let right = world.content(id).expect("right");
         let frame = world.store.fetch(id).expect("pin").frame;
-        world.store.arena.damage_keyed(frame, 1 << 17);
+        world.store.frames.arena.damage_keyed(frame, 1 << 17);
         assert!(world.content(id).expect("mended") == right, "{id}");
         assert_eq!(world.told_last(), (Seen::Sum, Done::SumsRebuilt), "{id}");
     }
@@ -507,7 +530,13 @@ fn a_hidden_change_that_nobody_can_mend_is_fenced() {
     world.store.checkpoint().expect("goes on");
     assert_eq!(world.told_last(), (Seen::Hidden, Done::Fenced));
     assert!(matches!(world.content(fenced.id), Err(Error::Fenced { .. })));
-    let entry = world.store.locate(fenced.id).expect("map").expect("lives");
+    let entry = world
+        .store
+        .home
+        .flash()
+        .locate(&world.store, fenced.id)
+        .expect("map")
+        .expect("lives");
     let mut at_rest = [0; PAGE];
     world
         .device

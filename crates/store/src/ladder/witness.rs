@@ -1,7 +1,7 @@
 //! The witness of a frame: what device, log and redo tell, with the records of open transactions over it (S-15.16).
 
 use super::past::{Past, Untold, told};
-use crate::Store;
+use crate::{Flash, Store};
 use keepfs_codes::crc64;
 use keepfs_codes::line::{self, LINE, LINES};
 use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space};
@@ -14,7 +14,7 @@ use keepfs_vault::undo::{Kept, Undo};
 const POSSIBLE_MAX: usize = 64;
 
 /// What a frame may hold.
-pub(super) struct Evidence {
+pub(crate) struct Evidence {
     /// Contents that are possible; more than one if changes are in flight.
     possible: Vec<arena::Copy>,
     /// All changes of it are ranges in the log, so the witness alone tells the content (S-8.5). Else a sum must agree.
@@ -71,28 +71,49 @@ struct Part {
 }
 
 impl Store {
+    /// A node that an open transaction has made: only its frame has the header, which its sum must confirm.
+    fn unborn(&self, id: MetaId, live: &[u8; PAGE]) -> Option<arena::Copy> {
+        let (header, _) = Header::read_from_prefix(&live[..]).ok()?;
+        (header.id.get() == id.0 && id.space() == Some(Space::Nodes)).then(|| crate::newborn::newborn(&header))
+    }
+
+    /// What open transactions have recorded for the frame. `None`: a slot is damaged.
+    fn parts(&self, frame: FrameNo) -> Option<Vec<Part>> {
+        let mut parts = Vec::new();
+        for slot in self.txns.undo.slots() {
+            let (records, in_flight) = self.txns.undo.open_records(slot, frame)?;
+            if !records.is_empty() {
+                parts.push(Part { records, in_flight });
+            }
+        }
+        Some(parts)
+    }
+}
+
+impl Flash {
     /// What the frame of `id`, which the caller holds, may contain.
-    pub(super) fn evidence(
+    pub(crate) fn evidence(
         &self,
+        store: &Store,
         id: MetaId,
         frame: FrameNo,
         mut past: Past,
         live: &[u8; PAGE],
     ) -> Result<Evidence, Untold> {
         // While this is locked nobody commits: a transaction's records are in its slot, or in the redo, or in the past.
-        let redo = self.redo.lock();
+        let redo = self.log.redo.lock();
         let mut since = match id.space() {
             // No record tells a stripe.
             Some(Space::Totals) => {
-                past.content = Some(self.known.content(id));
+                past.content = Some(store.txns.known.content(id));
                 Vec::new()
             }
             _ => {
                 let since = redo.beyond(past.seq).ok_or(Untold::Moved)?;
-                since.read(&self.segment).map_err(|_| Untold::Nothing)?
+                since.read(&self.log.segment).map_err(|_| Untold::Nothing)?
             }
         };
-        let mut parts = self.parts(frame).ok_or(Untold::Nothing)?;
+        let mut parts = store.parts(frame).ok_or(Untold::Nothing)?;
         drop(redo);
         if planted::ignores(Rung::RedoIgnored) {
             since.clear();
@@ -101,10 +122,10 @@ impl Store {
             parts.clear();
         }
         for record in since.iter().flat_map(|txn| &txn.records) {
-            past.apply(self.pool.tag, id, record);
+            past.apply(store.pool.tag, id, record);
         }
         let is_known = past.content.is_some();
-        let first = past.content.or_else(|| self.unborn(id, live));
+        let first = past.content.or_else(|| store.unborn(id, live));
         let mut possible = vec![first.ok_or(Untold::Nothing)?];
         for part in &parts {
             part.add_to(&mut possible).ok_or(Untold::Nothing)?;
@@ -118,40 +139,25 @@ impl Store {
 
     /// What device, log and the redo before the first entry that is damaged tell of a metablock behind transaction `up_to`, and
     /// the last transaction that they have.
-    pub(crate) fn told_content(&self, id: MetaId, up_to: u64) -> Option<(arena::Copy, u64)> {
+    pub(crate) fn told_content(&self, store: &Store, id: MetaId, up_to: u64) -> Option<(arena::Copy, u64)> {
         told(|| {
-            let mut past = self.past_until(id, up_to)?;
+            let mut past = self.past_until(store, id, up_to)?;
             let mut since = Vec::new();
             // Redo that the log has may be given up.
             if past.seq < up_to {
-                let redo = self.redo.lock();
-                since = redo.beyond(past.seq).ok_or(Untold::Moved)?.read_whole(&self.segment);
+                let redo = self.log.redo.lock();
+                since = redo
+                    .beyond(past.seq)
+                    .ok_or(Untold::Moved)?
+                    .read_whole(&self.log.segment);
                 since.retain(|txn| txn.seq <= up_to);
             }
             for record in since.iter().flat_map(|txn| &txn.records) {
-                past.apply(self.pool.tag, id, record);
+                past.apply(store.pool.tag, id, record);
             }
             let last = since.last().map_or(past.seq, |txn| txn.seq);
             Ok((past.content.ok_or(Untold::Nothing)?, last))
         })
-    }
-
-    /// A node that an open transaction has made: only its frame has the header, which its sum must confirm.
-    fn unborn(&self, id: MetaId, live: &[u8; PAGE]) -> Option<arena::Copy> {
-        let (header, _) = Header::read_from_prefix(&live[..]).ok()?;
-        (header.id.get() == id.0 && id.space() == Some(Space::Nodes)).then(|| crate::newborn::newborn(&header))
-    }
-
-    /// What open transactions have recorded for the frame. `None`: a slot is damaged.
-    fn parts(&self, frame: FrameNo) -> Option<Vec<Part>> {
-        let mut parts = Vec::new();
-        for slot in self.undo.slots() {
-            let (records, in_flight) = self.undo.open_records(slot, frame)?;
-            if !records.is_empty() {
-                parts.push(Part { records, in_flight });
-            }
-        }
-        Some(parts)
     }
 }
 

@@ -199,7 +199,12 @@ impl World {
             match random(&mut seed, 4) {
                 0 => {
                     let start = random(&mut seed, PAGES - 4 * ZONE);
-                    let _ = self.store.discard_free(start..start + 4 * ZONE, 1).expect("discard");
+                    let _ = self
+                        .store
+                        .home
+                        .flash()
+                        .discard_free(&self.store, start..start + 4 * ZONE, 1)
+                        .expect("discard");
                 }
                 1 => self.store.sync().expect("sync"),
                 _ => self.store.checkpoint().expect("checkpoint"),

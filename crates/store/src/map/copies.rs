@@ -5,14 +5,14 @@
 //! map entry names a page that is another metablock's home, that would free the home of the other: the checkpoint that
 //! would do so is refused instead (S-4.6).
 
-use crate::Store;
 use crate::error::Error;
 use crate::events::{Done, Place, Seen, Told, owner_of};
+use crate::{Flash, Store};
 use core::fmt;
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::map::{LIVE, MapEntry};
-use keepfs_format::{FromBytes, Header, MetaId, PAGE, metablock};
+use keepfs_format::{MetaId, PAGE};
 use keepfs_media::{Device, PageNo};
 use keepfs_vault::arena;
 
@@ -84,24 +84,30 @@ pub struct CopiesSeen {
     pub bad: u32,
 }
 
-impl Store {
+impl Flash {
     /// Reads a live metablock, from its second copy if the first is bad. Errors: every copy is bad, and why.
-    pub(crate) fn read_copies(&self, id: MetaId, entry: &MapEntry) -> Result<arena::Copy, Error> {
+    pub(crate) fn read_copies(&self, store: &Store, id: MetaId, entry: &MapEntry) -> Result<arena::Copy, Error> {
         let mut bytes: arena::Copy = Box::new([0; PAGE]);
-        self.read_copies_to(id, entry, &mut bytes)?;
+        self.read_copies_to(store, id, entry, &mut bytes)?;
         Ok(bytes)
     }
 
     /// The same into a page of the caller's, which holds whatever was read if it fails.
-    pub(crate) fn read_copies_to(&self, id: MetaId, entry: &MapEntry, bytes: &mut [u8; PAGE]) -> Result<(), Error> {
+    pub(crate) fn read_copies_to(
+        &self,
+        store: &Store,
+        id: MetaId,
+        entry: &MapEntry,
+        bytes: &mut [u8; PAGE],
+    ) -> Result<(), Error> {
         let mut bad: Vec<Found> = Vec::new();
         let pages = [entry.first.get(), entry.second.get()];
         for (copy, page) in (0..).zip(pages).filter(|(_, page)| *page != 0) {
-            match self.read_copy(id, entry, page, bytes) {
+            match self.read_copy(store, id, entry, page, bytes) {
                 Ok(()) => {
-                    bad.iter().for_each(|found| self.tell_found(found, Some(bytes)));
+                    bad.iter().for_each(|found| self.tell_found(store, found, Some(bytes)));
                     self.rewrite_found(&bad);
-                    self.history.read_right(id.0);
+                    store.watch.events.history.read_right(id.0);
                     return Ok(());
                 }
                 Err(flaw) => bad.push(Found {
@@ -112,12 +118,12 @@ impl Store {
             }
         }
         if entry.is_lost() {
-            self.tell_lost_metablock(id, &bad);
+            self.tell_lost_metablock(store, id, &bad);
             let what =
                 format!("{id} is lost: restore what is in it from a copy; `keepfs damage list` says whose it is");
             return Err(Error::damaged(id, what));
         }
-        bad.iter().for_each(|found| self.tell_found(found, None));
+        bad.iter().for_each(|found| self.tell_found(store, found, None));
         let why: Vec<String> = bad
             .iter()
             .map(|c| format!("page {} {}", c.what.page, c.what.flaw))
@@ -126,24 +132,31 @@ impl Store {
         Err(Error::damaged(id, what))
     }
 
-    fn read_copy(&self, id: MetaId, entry: &MapEntry, page: u64, bytes: &mut [u8; PAGE]) -> Result<(), Flaw> {
-        let read = self.device.read(PageNo(page), bytes);
-        self.stats.fetched.fetch_add(1, Ordering::Relaxed);
+    fn read_copy(
+        &self,
+        store: &Store,
+        id: MetaId,
+        entry: &MapEntry,
+        page: u64,
+        bytes: &mut [u8; PAGE],
+    ) -> Result<(), Flaw> {
+        let read = store.device.read(PageNo(page), bytes);
+        store.watch.stats.fetched.fetch_add(1, Ordering::Relaxed);
         match read {
-            Ok(()) => self.judge_copy(id, entry, bytes),
+            Ok(()) => self.judge_copy(store, id, entry, bytes),
             Err(_) => Err(Flaw::Unreadable),
         }
     }
 
     /// The copies of a live metablock, read from the device itself (scrub, S-19.3). Tells nobody.
-    pub(crate) fn copies_at_rest(&self, id: MetaId, entry: &MapEntry) -> AtRest {
+    pub(crate) fn copies_at_rest(&self, store: &Store, id: MetaId, entry: &MapEntry) -> AtRest {
         let mut seen = AtRest::default();
         let pages = [entry.first.get(), entry.second.get()];
         for (copy, page) in (0..).zip(pages).filter(|(_, page)| *page != 0) {
             let mut bytes: arena::Copy = Box::new([0; PAGE]);
-            let read = self.device.read_fresh(PageNo(page), &mut *bytes);
+            let read = store.device.read_fresh(PageNo(page), &mut *bytes);
             let read = read.map_err(|_| Flaw::Unreadable);
-            match read.and_then(|()| self.judge_copy(id, entry, &bytes)) {
+            match read.and_then(|()| self.judge_copy(store, id, entry, &bytes)) {
                 Ok(()) => {
                     seen.right = Some(bytes);
                     seen.good += 1;
@@ -159,12 +172,12 @@ impl Store {
     }
 
     /// What is wrong with the bytes of a copy.
-    fn judge_copy(&self, id: MetaId, entry: &MapEntry, bytes: &[u8; PAGE]) -> Result<(), Flaw> {
+    fn judge_copy(&self, store: &Store, id: MetaId, entry: &MapEntry, bytes: &[u8; PAGE]) -> Result<(), Flaw> {
         let whole = crc64::full(bytes) == entry.crc.get();
-        if whole && self.names_itself(id, entry, bytes) {
+        if whole && store.pool.names_itself(id, entry, bytes) {
             return Ok(());
         }
-        Err(match self.metablock_in(bytes) {
+        Err(match store.pool.metablock_in(bytes) {
             _ if entry.is_lost() => Flaw::Lost,
             Some(other) if other != id => Flaw::Holds(other),
             _ if whole => Flaw::Header,
@@ -172,41 +185,23 @@ impl Store {
         })
     }
 
-    /// Which metablock of this pool a page holds, as its header says; nobody vouches for the rest of it.
-    pub(crate) fn metablock_in(&self, bytes: &[u8; PAGE]) -> Option<MetaId> {
-        let (header, _) = Header::read_from_prefix(bytes).ok()?;
-        let ours = header.magic.get() == metablock::MAGIC && header.pool.get() == self.pool.tag;
-        ours.then(|| MetaId(header.id.get()))
-    }
-
-    /// The header is that of `id` in the life that the map entry tells (S-3.2).
-    pub(crate) fn names_itself(&self, id: MetaId, entry: &MapEntry, bytes: &[u8; PAGE]) -> bool {
-        Header::read_from_prefix(bytes).is_ok_and(|(h, _)| {
-            h.magic.get() == metablock::MAGIC
-                && h.id.get() == id.0
-                && h.generation == entry.generation
-                && h.kind == entry.kind
-                && h.pool.get() == self.pool.tag
-        })
-    }
-
     /// A bad copy; `right` is what the other one has, if that is good.
-    fn tell_found(&self, found: &Found, right: Option<&[u8; PAGE]>) {
-        self.tell_copy(found, right, right.map_or(Done::Nothing, |_| Done::OtherCopy));
+    fn tell_found(&self, store: &Store, found: &Found, right: Option<&[u8; PAGE]>) {
+        self.tell_copy(store, found, right, right.map_or(Done::Nothing, |_| Done::OtherCopy));
     }
 
     /// A metablock that is lost is met: it is told if the list of damages does not have it (any more).
-    fn tell_lost_metablock(&self, id: MetaId, bad: &[Found]) {
-        let is_listed = self.history().damage().iter().any(|entry| entry.id == id.0);
+    fn tell_lost_metablock(&self, store: &Store, id: MetaId, bad: &[Found]) {
+        let is_listed = store.history().damage().iter().any(|entry| entry.id == id.0);
         let untold = bad.first().filter(|_| !is_listed);
-        untold.into_iter().for_each(|found| self.tell_found(found, None));
+        untold.into_iter().for_each(|found| self.tell_found(store, found, None));
     }
 
     /// A bad copy, and what is done about it.
-    pub(crate) fn tell_copy(&self, found: &Found, right: Option<&[u8; PAGE]>, done: Done) {
+    pub(crate) fn tell_copy(&self, store: &Store, found: &Found, right: Option<&[u8; PAGE]>, done: Done) {
         let BadCopy { id, page, flaw } = found.what;
-        self.count_bad_checksum(flaw != Flaw::Unreadable);
-        self.stats.bad_copies.fetch_add(1, Ordering::Relaxed);
+        store.count_bad_checksum(flaw != Flaw::Unreadable);
+        store.watch.stats.bad_copies.fetch_add(1, Ordering::Relaxed);
         let seen = match (flaw, right) {
             (Flaw::Unreadable, _) => Seen::Medium,
             // Where little differs it is the name in the header that was hit.
@@ -214,10 +209,10 @@ impl Store {
                 Seen::between(right, &found.bytes, 0)
             }
             (Flaw::Holds(_), Some(right)) if is_torn(right, &found.bytes) => Seen::Torn,
-            (Flaw::Holds(other), _) if self.is_all_of(other, &found.bytes) => Seen::Misdirected(other),
+            (Flaw::Holds(other), _) if self.is_all_of(store, other, &found.bytes) => Seen::Misdirected(other),
             (Flaw::Checksum | Flaw::Header | Flaw::Holds(_) | Flaw::Lost, _) => Seen::Checksum,
         };
-        self.tell_of(&Told {
+        store.watch.events.tell_of(&Told {
             place: Place::Copy {
                 id,
                 copy: found.copy,
@@ -234,23 +229,24 @@ impl Store {
 
     /// A page holds all of `other`, as its frame or its home has it. A header alone proves nothing: a stray write may have
     /// brought it, with as much more as it likes. What is not in memory proves nothing either, and is not read for this.
-    fn is_all_of(&self, other: MetaId, bytes: &[u8; PAGE]) -> bool {
-        self.is_as_framed(other, bytes) || self.crc_at_home(other) == Some(crc64::full(bytes))
+    fn is_all_of(&self, store: &Store, other: MetaId, bytes: &[u8; PAGE]) -> bool {
+        store.is_as_framed(other, bytes) || self.crc_at_home(store, other) == Some(crc64::full(bytes))
     }
 
     /// Bad copies were read around; the next checkpoint writes the metablock anew (never in place).
     pub(crate) fn rewrite_found(&self, bad: &[Found]) {
         if !bad.is_empty() {
-            self.bad_copies.lock().extend(bad.iter().map(|found| found.what));
+            self.checkpoints
+                .bad_copies
+                .lock()
+                .extend(bad.iter().map(|found| found.what));
         }
     }
 
-    /// Reads every copy of a metablock or map page, for a scrub: what is bad is told and written anew by the next
-    /// checkpoint (S-4.6). Returns how many were read and how many of them were bad; none, if it does not live on the
-    /// device. Errors: those of the map above it.
-    pub fn check_copies(&self, id: MetaId) -> Result<CopiesSeen, Error> {
+    /// See [`Store::check_copies`].
+    pub(crate) fn check_copies(&self, store: &Store, id: MetaId) -> Result<CopiesSeen, Error> {
         let mut seen = CopiesSeen::default();
-        let Some(entry) = self.live(id, self.locate(id)?)? else {
+        let Some(entry) = self.live(id, self.locate(store, id)?)? else {
             return Ok(seen);
         };
         let mut bytes: arena::Copy = Box::new([0; PAGE]);
@@ -258,7 +254,7 @@ impl Store {
         let pages = [entry.first.get(), entry.second.get()];
         for (copy, page) in (0..).zip(pages).filter(|(_, page)| *page != 0) {
             seen.read += 1;
-            match self.read_copy(id, &entry, page, &mut bytes) {
+            match self.read_copy(store, id, &entry, page, &mut bytes) {
                 Ok(()) => right = Some(bytes.clone()),
                 Err(flaw) => bad.push(Found {
                     what: BadCopy { id, page, flaw },
@@ -268,25 +264,29 @@ impl Store {
             }
         }
         // A checkpoint may have moved it meanwhile: then these pages are somebody else's.
-        if bad.is_empty() || self.locate(id)? != Some(entry) {
+        if bad.is_empty() || self.locate(store, id)? != Some(entry) {
             return Ok(seen);
         }
         seen.bad = bad.len() as u32;
-        bad.iter().for_each(|found| self.tell_found(found, right.as_deref()));
+        bad.iter()
+            .for_each(|found| self.tell_found(store, found, right.as_deref()));
         if right.is_some() {
             self.rewrite_found(&bad);
         }
         Ok(seen)
     }
 
-    /// Whether a metablock that was told as damaged is whole again: a copy on the device is as its map entry says, or it does not
-    /// live any more (S-18.8, S-18.14). Nothing is told. `known`: its entry when it was bad last, which is not read again. Errors: the
-    /// entry under which it is bad.
-    pub fn is_whole_at_rest(&self, id: MetaId, known: Option<&MapEntry>) -> Result<bool, MapEntry> {
-        if self.fault().is_some() || self.fences.has(id) {
+    /// See [`Store::is_whole_at_rest`].
+    pub(crate) fn is_whole_at_rest(
+        &self,
+        store: &Store,
+        id: MetaId,
+        known: Option<&MapEntry>,
+    ) -> Result<bool, MapEntry> {
+        if store.life.ending.fault().is_some() || store.frames.fences.has(id) {
             return Ok(false);
         }
-        let entry = match self.locate(id).and_then(|entry| self.live(id, entry)) {
+        let entry = match self.locate(store, id).and_then(|entry| self.live(id, entry)) {
             Ok(Some(entry)) => entry,
             Ok(None) => return Ok(true),
             Err(_) => return Ok(false),
@@ -296,7 +296,7 @@ impl Store {
         }
         let mut bytes: arena::Copy = Box::new([0; PAGE]);
         let mut pages = [entry.first.get(), entry.second.get()].into_iter();
-        match pages.any(|page| page != 0 && self.read_copy(id, &entry, page, &mut bytes).is_ok()) {
+        match pages.any(|page| page != 0 && self.read_copy(store, id, &entry, page, &mut bytes).is_ok()) {
             true => Ok(true),
             false => Err(entry),
         }
@@ -304,10 +304,10 @@ impl Store {
 
     /// A page that a bad copy was read from may be freed: no other metablock lives there (S-4.6). Errors: one does, so the
     /// map is damaged, and nothing may be written that follows from it.
-    pub(crate) fn check_not_crossed(&self, copy: &BadCopy) -> Result<(), Error> {
+    pub(crate) fn check_not_crossed(&self, store: &Store, copy: &BadCopy) -> Result<(), Error> {
         let Flaw::Holds(other) = copy.flaw else { return Ok(()) };
         let lives_there = |e: MapEntry| e.state == LIVE && [e.first.get(), e.second.get()].contains(&copy.page);
-        match self.locate(other)?.is_some_and(lives_there) {
+        match self.locate(store, other)?.is_some_and(lives_there) {
             false => Ok(()),
             true => Err(Error::Damaged(format!(
                 "the map entry of {} names page {}, which is the home of {other}; run `keepfs check` on the pool",

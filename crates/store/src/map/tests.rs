@@ -31,11 +31,11 @@ fn pool_and_node() -> (Arc<Store>, Ref) {
 #[test]
 fn what_is_known_of_a_frame_ends_with_its_content() {
     let (store, node) = pool_and_node();
-    assert!(store.cache.peek(node.id).is_none(), "it is on the device only");
+    assert!(store.frames.cache.peek(node.id).is_none(), "it is on the device only");
     let pin = store.fetch(node.id).expect("fetched");
     let frame = pin.frame;
-    assert_ne!(store.cache.slot(frame).seen.at(), 0);
+    assert_ne!(store.frames.cache.slot(frame).seen.at(), 0);
     drop(pin);
     store.drop_clean_frames();
-    assert_eq!(store.cache.slot(frame).seen.at(), 0);
+    assert_eq!(store.frames.cache.slot(frame).seen.at(), 0);
 }

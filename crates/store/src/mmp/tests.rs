@@ -245,7 +245,7 @@ fn a_pool_opened_for_reading_claims_when_it_is_to_be_written() {
     let two = Store::open(device.clone(), &reader).unwrap();
     assert!(matches!(two.mmp_seen(), Some(Seen::Free(_))));
     // A device in memory is always for writing, so this stands for what a file does.
-    two.mmp.as_ref().unwrap().claim(Why::Open).unwrap();
+    two.life.mmp.as_ref().unwrap().claim(Why::Open).unwrap();
     assert!(matches!(two.mmp_seen(), Some(Seen::Used(block)) if block::text(&block.host) == "two"));
     two.close().unwrap();
     assert!(matches!(two.mmp_seen(), Some(Seen::Free(_))));

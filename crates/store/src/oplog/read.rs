@@ -1,7 +1,6 @@
 //! Reading the operation log and the state table back, checked (S-12.3, S-12.4).
 
 use super::{LOG_HALF, OpLog, STATES_HALF};
-use crate::Store;
 use crate::error::Error;
 use keepfs_codes::crc64;
 use keepfs_format::FromBytes;
@@ -128,29 +127,4 @@ fn state(bytes: &[u8], incarnation: u64) -> Option<EarlierState> {
         seq: entry.seq.get(),
         inode: Inode::read_from_bytes(&entry.inode).ok()?,
     })
-}
-
-impl Store {
-    /// The committed transactions of a half of the operation log, in the order of commit (S-12.1); none if it is not
-    /// kept. Errors: `Damaged`.
-    pub fn operations(&self, half: Half) -> Result<Vec<LoggedTxn>, Error> {
-        self.oplog.as_ref().map_or(Ok(Vec::new()), |log| log.operations(half))
-    }
-
-    /// The state table of a half (S-12.4). Errors: `Damaged`.
-    pub fn states(&self, half: Half) -> Result<Vec<EarlierState>, Error> {
-        self.oplog.as_ref().map_or(Ok(Vec::new()), |log| log.states(half))
-    }
-
-    /// Exchanges the halves (S-12.6): what was live can be read as previous until the next swap.
-    pub fn swap_operations(&self) {
-        if let Some(log) = &self.oplog {
-            log.swap();
-        }
-    }
-
-    /// How often a full half was swapped without being asked; what was previous then is lost.
-    pub fn forced_swaps(&self) -> u64 {
-        self.oplog.as_ref().map_or(0, OpLog::forced_swaps)
-    }
 }

@@ -197,7 +197,7 @@ fn read_slots(device: &dyn Device) -> Vec<Slot> {
 }
 
 /// The pages on which valid superblocks of a pool stand that has, or had, the whole device.
-pub(super) fn whole_superblocks(device: &dyn Device) -> Vec<u64> {
+pub(crate) fn whole_superblocks(device: &dyn Device) -> Vec<u64> {
     let slots = (0..SLOTS).map(|slot| read_slot(device, slot, device.pages()));
     let is_one = |slot: &Slot| matches!(slot.content, Content::Valid(_));
     slots.filter(is_one).map(|slot| slot.page).collect()

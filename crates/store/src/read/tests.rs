@@ -41,7 +41,7 @@ fn world(code: Protection) -> (Arc<Store>, Ref, [u8; PAGE]) {
 
 fn scribble(store: &Store, r: Ref, at: usize, bytes: &[u8]) {
     let pin = store.fetch(r.id).expect("pin");
-    store.arena.stray(pin.frame, at, bytes);
+    store.frames.arena.stray(pin.frame, at, bytes);
 }
 
 /// Each byte of a metablock, scribbled before it is read by view and transaction, alone and in the whole: what they get is
@@ -221,7 +221,7 @@ fn no_line_fails_over_the_words_that_say_whose_it_is() {
     for code in [Protection::Crc, Protection::Pcrc] {
         let (store, node, mut right) = world(code);
         let frame = store.fetch(node.id).expect("pin").frame;
-        store.arena.damage_binding(frame);
+        store.frames.arena.damage_binding(frame);
         for at in (0..PAGE).step_by(256) {
             let mut found = [0; 8];
             store.view().read(node, at, &mut found).expect("read");

@@ -12,7 +12,7 @@
 use crate::cache::Pin;
 use crate::error::Error;
 use crate::staged::Under;
-use crate::{Store, pool};
+use crate::{Flash, Store, pool};
 use keepfs_codes::crc64;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
 use keepfs_format::blockmap::FILE_SIZE_MAX;
@@ -24,6 +24,7 @@ use std::collections::btree_map::Entry;
 
 /// A replay under way.
 pub(super) struct Replay<'s> {
+    flash: &'s Flash,
     store: &'s Store,
     images: BTreeMap<MetaId, Image<'s>>,
 }
@@ -39,8 +40,9 @@ const IMAGES_MAX: usize = 4096;
 
 impl<'s> Replay<'s> {
     /// Into the frames of `store`, which has nothing of the log yet.
-    pub(super) fn of(store: &'s Store) -> Replay<'s> {
+    pub(super) fn of(flash: &'s Flash, store: &'s Store) -> Replay<'s> {
         Replay {
+            flash,
             store,
             images: BTreeMap::new(),
         }
@@ -49,7 +51,7 @@ impl<'s> Replay<'s> {
     /// Stores what was changed: nobody reads the frames before.
     pub(super) fn store_all(&mut self) {
         for (_, Image { pin, bytes }) in core::mem::take(&mut self.images) {
-            self.store.arena.refill(pin.frame, &bytes, crc64::full(&*bytes));
+            self.store.frames.arena.refill(pin.frame, &bytes, crc64::full(&*bytes));
         }
     }
 
@@ -63,7 +65,9 @@ impl<'s> Replay<'s> {
             Entry::Vacant(none) => {
                 let mut bytes = Box::new([0; PAGE]);
                 self.store.verified_copy(&pin, &mut bytes)?;
-                self.store.before_first_write(id, &pin, false).map_err(pool::stopped)?;
+                self.flash
+                    .before_first_write(self.store, id, &pin, false)
+                    .map_err(pool::stopped)?;
                 Ok(&mut none.insert(Image { pin, bytes }).bytes)
             }
         }
@@ -86,7 +90,7 @@ impl<'s> Replay<'s> {
             Record::Alloc { space, run } => self.replay_bits(*space, *run, true)?,
             Record::Free { space, run } => {
                 self.replay_bits(*space, *run, false)?;
-                self.store.staged_table.lock().apply(record, &mut Under::Later)?;
+                self.flash.staged.table.lock().apply(record, &mut Under::Later)?;
             }
             Record::Ref { run, delta } => self.replay_ref(*run, *delta)?,
             Record::MapEntry { ino, index, .. }
@@ -105,7 +109,7 @@ impl<'s> Replay<'s> {
             | Record::Lost { .. }
             | Record::MapEntry { .. }
             | Record::Truncate { .. }
-            | Record::Create { .. } => self.store.staged_table.lock().apply(record, &mut Under::Later)?,
+            | Record::Create { .. } => self.flash.staged.table.lock().apply(record, &mut Under::Later)?,
             Record::Link { .. } | Record::Unlink { .. } | Record::Parity { .. } => {}
         }
         Ok(())
@@ -115,7 +119,7 @@ impl<'s> Replay<'s> {
         if !matches!(id.space(), Some(Space::Nodes | Space::Inodes)) {
             return Err(Error::Damaged(format!("it changes {id}, which is not logged")));
         }
-        if self.store.fences.has(id) {
+        if self.store.frames.fences.has(id) {
             return Ok(());
         }
         let pin = match self.store.fetch_known(id) {
@@ -155,20 +159,22 @@ impl<'s> Replay<'s> {
         let header = Header::new(self.store.pool.tag, id, kind, level, owner, generation);
         // A stale frame of an earlier life may be here: its death is in this log.
         self.images.remove(&id);
-        if let Some(pin) = self.store.cache.pin(id) {
-            self.store.cache.remove(id, pin);
+        if let Some(pin) = self.store.frames.cache.pin(id) {
+            self.store.frames.cache.remove(id, pin);
         }
         let pin = self.store.place_new(id, &header).map_err(pool::stopped)?;
-        self.store.before_first_write(id, &pin, false).map_err(pool::stopped)
+        self.flash
+            .before_first_write(self.store, id, &pin, false)
+            .map_err(pool::stopped)
     }
 
     fn replay_death(&mut self, id: MetaId, generation: u32) -> Result<(), Error> {
         if !matches!(id.space(), Some(Space::Nodes | Space::Inodes)) {
             return Err(Error::Damaged(format!("it ends {id}, which never ends")));
         }
-        let live = match self.store.fences.has(id) {
+        let live = match self.store.frames.fences.has(id) {
             true => Ok(Some(generation)),
-            false => self.store.live_generation(id),
+            false => self.flash.live_generation(self.store, id),
         };
         let live = match live {
             Err(why @ (Error::Damaged(_) | Error::DamagedOne { .. })) => {
@@ -185,12 +191,12 @@ impl<'s> Replay<'s> {
             self.replay_bits(Space::NodeNumbers, one(id.index()), false)?;
         }
         self.images.remove(&id);
-        if let Some(pin) = self.store.cache.pin(id) {
-            self.store.cache.remove(id, pin);
+        if let Some(pin) = self.store.frames.cache.pin(id) {
+            self.store.frames.cache.remove(id, pin);
         }
-        self.store.fences.died(id);
-        self.store.deaths.insert(id, generation);
-        self.store.map_changes(id);
+        self.store.frames.fences.died(id);
+        self.flash.checkpoints.deaths.insert(id, generation);
+        self.flash.map_changes(self.store, id);
         Ok(())
     }
 
@@ -198,7 +204,7 @@ impl<'s> Replay<'s> {
         let limit = if space == Space::Pages {
             self.store.pool.pages
         } else {
-            self.store.number_limit(space)
+            self.store.alloc.number_limit()
         };
         let end = run.start + u64::from(run.count);
         if end > limit {
@@ -294,15 +300,15 @@ fn one(number: u64) -> Run {
     }
 }
 
-impl Store {
+impl Flash {
     /// The generation of a node that is alive, from the arena or the map; its content is not read. A metablock of
     /// inodes is alive from its first change on, which the log does not tell if it died in the same group (S-8.9).
-    fn live_generation(&self, id: MetaId) -> Result<Option<u32>, Error> {
-        let born = id.space() == Some(Space::Inodes) && self.fetch_known(id)?.is_some();
-        if born || self.cache.pin(id).is_some() {
-            return Ok(Some(self.header(id)?.generation.get()));
+    fn live_generation(&self, store: &Store, id: MetaId) -> Result<Option<u32>, Error> {
+        let born = id.space() == Some(Space::Inodes) && store.fetch_known(id)?.is_some();
+        if born || store.frames.cache.pin(id).is_some() {
+            return Ok(Some(store.header(id)?.generation.get()));
         }
-        let entry = self.live(id, self.locate(id)?)?;
+        let entry = self.live(id, self.locate(store, id)?)?;
         Ok(entry.map(|e| e.generation.get()))
     }
 }

@@ -72,7 +72,7 @@ impl World {
 
     /// A stray write: past the door.
     fn scribble(&self, offset: usize, bytes: &[u8]) {
-        self.store.arena.stray(self.pin().frame, offset, bytes);
+        self.store.frames.arena.stray(self.pin().frame, offset, bytes);
     }
 
     fn put(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
@@ -140,7 +140,7 @@ fn a_stray_write_is_repaired_and_described() {
 fn damaged_parity_sum_and_words_are_made_right() {
     let world = world(Protection::Pcrc);
     let right = world.verify();
-    let arena = &world.store.arena;
+    let arena = &world.store.frames.arena;
     let frame = world.pin().frame;
     let told = |seen: Seen| {
         assert!(world.verify() == right);
@@ -197,8 +197,19 @@ fn a_clean_frame_is_read_again_and_a_dirty_one_is_fenced() {
                 .iter()
                 .any(|d| (d.inode, d.id, d.done) == (OWNER, world.node.id.0, Done::Fenced as u8))
         );
-        let entry = world.store.locate(world.node.id).expect("map").expect("lives");
-        let kept = world.store.read_copies(world.node.id, &entry).expect("whole");
+        let entry = world
+            .store
+            .home
+            .flash()
+            .locate(&world.store, world.node.id)
+            .expect("map")
+            .expect("lives");
+        let kept = world
+            .store
+            .home
+            .flash()
+            .read_copies(&world.store, world.node.id, &entry)
+            .expect("whole");
         assert_eq!(&kept[64..69], b"dirty");
         assert_eq!(&kept[500..700], &right[500..700]);
     }
@@ -239,7 +250,7 @@ fn a_map_page_is_read_again() {
     let pin = world.store.fetch(id).expect("map page");
     let mut right = [0; PAGE];
     world.store.verified_copy(&pin, &mut right).expect("verified");
-    world.store.arena.stray(pin.frame, 40, &[0xEE; 900]);
+    world.store.frames.arena.stray(pin.frame, 40, &[0xEE; 900]);
     let mut copy = [0; PAGE];
     world.store.verified_copy(&pin, &mut copy).expect("read again");
     assert!(copy == right);
@@ -254,9 +265,9 @@ fn a_call_by_the_wrong_group_is_told() {
         for code in [Protection::Crc, Protection::Pcrc] {
             let world = world(code);
             world.verify();
-            let mut undo = world.store.undo.open();
+            let mut undo = world.store.txns.undo.open();
             let place = (group, world.pin().frame);
-            let put = update::put(&world.store.arena, &mut undo, place, 300, b"by another group");
+            let put = update::put(&world.store.frames.arena, &mut undo, place, 300, b"by another group");
             put.expect("put");
             undo.commit(world.store.last_seq());
             let told = world.store.verified_copy(&world.pin(), &mut [0; PAGE]);
@@ -299,8 +310,14 @@ fn a_call_by_the_wrong_group_is_told_whose_frame_it_may_be() {
             };
             let pin = world.store.fetch(id).expect("pin");
             world.store.verified_copy(&pin, &mut [0; PAGE]).expect("verified");
-            let mut undo = world.store.undo.open();
-            let put = update::put(&world.store.arena, &mut undo, (caller, pin.frame), 300, b"by whom?");
+            let mut undo = world.store.txns.undo.open();
+            let put = update::put(
+                &world.store.frames.arena,
+                &mut undo,
+                (caller, pin.frame),
+                300,
+                b"by whom?",
+            );
             put.expect("put");
             undo.commit(world.store.last_seq());
             // What becomes of it then is the ladder's: a clean frame is read again, another one is fenced or ends writing.
@@ -324,7 +341,7 @@ fn a_misdirected_frame_is_told() {
     let crc = keepfs_codes::crc64::full(&bytes);
     let pin = world.store.fetch(other.id).expect("pin");
     let wrong = world.store.pool.binding(world.node.id, Kind::Xattr as u8);
-    world.store.arena.fill_as(pin.frame, &bytes, crc, wrong);
+    world.store.frames.arena.fill_as(pin.frame, &bytes, crc, wrong);
     let told = world.store.verified_copy(&pin, &mut [0; PAGE]);
     assert!(matches!(told, Err(Error::Fenced { id }) if id == other.id), "{told:?}");
     let (damage, _) = world.store.damages().pop().expect("told");
@@ -429,7 +446,7 @@ fn trap(code: Protection, verified: bool) -> Tally {
 impl World {
     /// The door, as a transaction goes through it.
     fn put_mended(&self, undo: &mut UndoSlot<'_>, offset: usize, new: &[u8], verified: bool) -> Result<(), Error> {
-        let (pin, arena) = (self.pin(), &self.store.arena);
+        let (pin, arena) = (self.pin(), &self.store.frames.arena);
         let binding = self.store.binding(self.node);
         for part in keepfs_vault::update::by_lines(offset, new.len()) {
             let mut line = arena.line_as_it_is(pin.frame, keepfs_codes::line::at(part.start));
@@ -453,9 +470,9 @@ impl World {
             .for_each(|b| *b = b.wrapping_add(0x35));
         let store = self.store.clone();
         let rogue = move || {
-            store.arena.stray(frame, offset, &[0x77; 16][..len]);
+            store.frames.arena.stray(frame, offset, &[0x77; 16][..len]);
         };
-        let mut undo = self.store.undo.open();
+        let mut undo = self.store.txns.undo.open();
         let mut put = || self.put_mended(&mut undo, offset, &right[offset..offset + len], verified);
         let done = match step {
             Some(step) => {
@@ -475,7 +492,7 @@ impl World {
             return true;
         }
         let mut copy = [0; PAGE];
-        let arena = &self.store.arena;
+        let arena = &self.store.frames.arena;
         let mend = || self.store.mend_by_code(frame, self.node.id);
         let verified =
             arena.verified_copy(frame, &mut copy).is_ok() || mend() && arena.verified_copy(frame, &mut copy).is_ok();
@@ -505,7 +522,7 @@ fn damage_of_what_all_need_is_handed_on() {
         let id = MetaId::new(Space::NodeNumbers, 0);
         let pin = world.store.fetch(id).expect("bitmap");
         world.store.verified_copy(&pin, &mut [0; PAGE]).expect("verified");
-        world.store.arena.stray(pin.frame, 40, &[0xEE; 900]);
+        world.store.frames.arena.stray(pin.frame, 40, &[0xEE; 900]);
         let told = world.store.verified_copy(&pin, &mut [0; PAGE]);
         assert!(
             matches!(told, Err(Error::Scribble { id: of, .. }) if of == id),

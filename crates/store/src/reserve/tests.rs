@@ -63,12 +63,12 @@ fn how_much_is_kept() {
         let store = Store::open(device, &options).expect("open");
         let pages = store.pool().pages;
         let figures = store.figures();
-        let keeper = store.keeper.lock();
+        let keeper = store.home.flash().checkpoints.keeper.lock();
         let free = keeper.homes.free();
         let empty = (figures.reserve + figures.grown + free) * 10_000 / pages;
         let large = Need {
             settled: u64::from(u32::MAX),
-            ..store.need(&keeper.homes)
+            ..store.home.flash().need(&store, &keeper.homes)
         };
         let large = (large.kept(0) + free) * 10_000 / pages;
         println!("{mib} MiB: empty {empty}, large {large} hundredths of a percent are kept");

@@ -1,9 +1,9 @@
 //! What the memory of a dead server tells about its death: its arena, rolled back and looked at frame by frame (S-16.4).
 
 use super::Resumed;
+use crate::adopted::Adopted;
 use crate::events::{Damage, Done, Place, Seen, Told};
 use crate::remains::REQUESTS;
-use crate::segment::Adopted;
 use crate::staged::Table;
 use crate::{Store, repair};
 use core::fmt;
@@ -100,7 +100,7 @@ impl Store {
     pub(super) fn tell_evidence(&self, evidence: &Evidence) {
         let (place, seen) = evidence.place();
         let (done, outcome) = evidence.outcome();
-        self.tell_of(&Told {
+        self.watch.events.tell_of(&Told {
             place,
             seen: &seen,
             done,
@@ -131,7 +131,7 @@ impl Store {
             ),
         };
         let last = self.last_seq();
-        self.tell_of(&Told {
+        self.watch.events.tell_of(&Told {
             place: Place::Lost { last, transactions },
             seen: &seen,
             done: Done::Nothing,
@@ -182,11 +182,11 @@ pub(super) fn look(store: &Store, arena: &Arena, half_done: &BTreeSet<FrameNo>, 
 
 /// Compares the staged pages that the dead server had with those that follow from log and redo.
 pub(super) fn compare_staged(store: &Store, adopted: &Adopted, findings: &mut Vec<Evidence>) {
-    let old = adopted.staged(|page, crc, bytes| store.base(page, crc, bytes));
+    let old = adopted.staged(|page, crc, bytes| store.home.base(store, page, crc, bytes));
     let Ok(old) = old else {
         return findings.push(Evidence::Staged(None));
     };
-    let new = store.staged_table.lock();
+    let new = store.home.staged().table.lock();
     let (mut was, mut is) = ([0; PAGE], [0; PAGE]);
     for (ino, index) in old.keys().into_iter().chain(new.keys()) {
         // One that was known to be lost is no news; log and redo may even have it. One that is lost since was told: the device

@@ -49,8 +49,8 @@ fn content(store: &Store, r: Ref) -> [u8; 10] {
 #[test]
 fn a_scribbled_frame_is_evidence_only() {
     let (device, store, r) = pool();
-    let frame = store.cache.pin(r.id).expect("in the arena").frame;
-    store.arena.strays().xor_u8(frame as usize * 4096 + 66, 0x20);
+    let frame = store.frames.cache.pin(r.id).expect("in the arena").frame;
+    store.frames.arena.strays().xor_u8(frame as usize * 4096 + 66, 0x20);
     let remains = store.remains().expect("it lasts");
     drop(store);
     let (store, resumed) = resume(&device, remains);
@@ -71,7 +71,7 @@ fn a_scribbled_frame_is_evidence_only() {
 #[test]
 fn a_damaged_undo_slot_is_told() {
     let (device, store, r) = pool();
-    store.undo.scribble(3, 0, 0xFF00);
+    store.txns.undo.scribble(3, 0, 0xFF00);
     let remains = store.remains().expect("it lasts");
     drop(store);
     let (store, resumed) = resume(&device, remains);
@@ -107,7 +107,7 @@ fn freed_pages_wait_for_the_checkpoint() {
     store.sync().expect("sync");
     let freed = store.transact::<_, Error>(|t| Ok(t.free_page(runs[0].start)?));
     freed.expect("freed");
-    let quarantine = store.space.quarantined();
+    let quarantine = store.alloc.space.quarantined();
     assert_eq!(quarantine.len(), 1);
     let remains = store.remains().expect("it lasts");
     drop(store);
@@ -117,17 +117,17 @@ fn freed_pages_wait_for_the_checkpoint() {
     };
     let again = remains.duplicate().expect("again");
     let (store, _) = Store::resume(device.clone(), &read_only, again, |_| {}).expect("resumed");
-    assert_eq!(store.space.quarantined(), quarantine);
+    assert_eq!(store.alloc.space.quarantined(), quarantine);
     drop(store);
     let (store, _) = resume(&device, remains);
-    assert_eq!(store.space.quarantined(), []);
+    assert_eq!(store.alloc.space.quarantined(), []);
 }
 
 /// S-16.6: after a failure of the device nothing is written, what was acknowledged is read, in every life.
 #[test]
 fn a_device_that_failed_is_not_written_by_the_next_life() {
     let (device, store, r) = pool();
-    store.segment.note_device_failed();
+    store.home.flash().log.segment.note_device_failed();
     let mut remains = store.remains().expect("it lasts");
     drop(store);
     let mut before = vec![0; 4096 * 4096];

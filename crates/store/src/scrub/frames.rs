@@ -16,17 +16,17 @@ impl Store {
     /// Nothing if it holds no metablock. Bad and not mended: it does not verify after all that can be done.
     pub fn scrub_frame(&self, frame: FrameNo) -> Looked {
         let mut looked = Looked::default();
-        if frame >= self.arena.count() {
+        if frame >= self.frames.arena.count() {
             return looked;
         }
-        let id = self.cache.slot(frame).id();
-        let Some(pin) = self.cache.peek(id).filter(|pin| pin.frame == frame) else {
+        let id = self.frames.cache.slot(frame).id();
+        let Some(pin) = self.frames.cache.peek(id).filter(|pin| pin.frame == frame) else {
             return looked;
         };
         looked.pages = 1;
         with_page(|copy| {
-            if self.arena.verified_copy(frame, copy).is_ok() && self.is_bound(frame, id, kind_in(copy)) {
-                pin.slot().seen_right(&self.clock);
+            if self.frames.arena.verified_copy(frame, copy).is_ok() && self.is_bound(frame, id, kind_in(copy)) {
+                pin.slot().seen_right(&self.frames.clock);
                 return;
             }
             looked.bad = 1;
@@ -37,15 +37,16 @@ impl Store {
 
     /// All frames, those first that were verified longest ago.
     pub fn frames_by_age(&self) -> Vec<FrameNo> {
-        let mut frames: Vec<FrameNo> = (0..self.arena.count()).collect();
-        frames.sort_by_cached_key(|frame| self.cache.slot(*frame).seen.at());
+        let mut frames: Vec<FrameNo> = (0..self.frames.arena.count()).collect();
+        frames.sort_by_cached_key(|frame| self.frames.cache.slot(*frame).seen.at());
         frames
     }
 
     /// The frames that hold bytes of these addresses, as events tell them.
     pub fn frames_at(&self, addresses: Range<usize>) -> Range<FrameNo> {
-        let start = self.arena.shown_address();
-        let frame = |address: usize| (address.saturating_sub(start) / PAGE).min(self.arena.count() as usize) as FrameNo;
+        let start = self.frames.arena.shown_address();
+        let frame =
+            |address: usize| (address.saturating_sub(start) / PAGE).min(self.frames.arena.count() as usize) as FrameNo;
         match addresses.is_empty() {
             true => 0..0,
             false => frame(addresses.start)..frame(addresses.end.saturating_add(PAGE - 1)),
@@ -55,7 +56,7 @@ impl Store {
     /// The frames that hold metadata of these inodes: their slots, and the nodes that say they are theirs (S-3.2).
     pub fn frames_of(&self, inodes: &BTreeSet<u64>) -> Vec<FrameNo> {
         let owned = |frame: &FrameNo| {
-            let id = self.cache.slot(*frame).id();
+            let id = self.frames.cache.slot(*frame).id();
             let first = id.index().saturating_mul(PER_BLOCK);
             match id.space() {
                 Some(Space::Inodes) => inodes.range(first..first.saturating_add(PER_BLOCK)).next().is_some(),
@@ -63,14 +64,17 @@ impl Store {
                 _ => false,
             }
         };
-        (0..self.arena.count()).filter(owned).collect()
+        (0..self.frames.arena.count()).filter(owned).collect()
     }
 
     /// The owner that a header tells; 0: it is not right now.
     fn owner_in(&self, frame: FrameNo) -> u64 {
         let mut owner = [0; 8];
-        let binding = self.arena.binding(frame);
-        let read = self.arena.load(frame, binding, offset_of!(Header, owner), &mut owner);
+        let binding = self.frames.arena.binding(frame);
+        let read = self
+            .frames
+            .arena
+            .load(frame, binding, offset_of!(Header, owner), &mut owner);
         read.map_or(0, |()| u64::from_le_bytes(owner))
     }
 }

@@ -47,7 +47,13 @@ fn world() -> World {
 
 impl World {
     fn scribble_at_rest(&self, id: MetaId, copy: usize) {
-        let entry = self.store.locate(id).expect("map").expect("live");
+        let entry = self
+            .store
+            .home
+            .flash()
+            .locate(&self.store, id)
+            .expect("map")
+            .expect("live");
         let page = PageNo([entry.first.get(), entry.second.get()][copy]);
         with_page(|bytes| {
             self.device.read(page, bytes).expect("read");
@@ -72,11 +78,11 @@ impl World {
 #[test]
 fn frames_that_nobody_touches_are_mended() {
     let world = world();
-    let frames = world.store.arena.count();
+    let frames = world.store.frames.arena.count();
     let clean: u64 = (0..frames).map(|frame| world.store.scrub_frame(frame).pages).sum();
     assert!(clean >= NODES, "{clean}");
-    let frame = world.store.cache.peek(world.nodes[77].id).expect("cached").frame;
-    world.store.arena.stray(frame, 500, b"stray");
+    let frame = world.store.frames.cache.peek(world.nodes[77].id).expect("cached").frame;
+    world.store.frames.arena.stray(frame, 500, b"stray");
     let mut all = Looked::default();
     (0..frames).for_each(|frame| all += world.store.scrub_frame(frame));
     assert_eq!((all.bad, all.mended), (1, 1));
@@ -89,17 +95,19 @@ fn frames_that_nobody_touches_are_mended() {
 fn frames_are_chosen_by_age_owner_and_address() {
     let world = world();
     let node = world.nodes[5];
-    let frame = world.store.cache.peek(node.id).expect("cached").frame;
+    let frame = world.store.frames.cache.peek(node.id).expect("cached").frame;
     assert_eq!(world.store.frames_of(&[node.owner].into()), vec![frame]);
     let at = world.store.strays().shown_address() + frame as usize * PAGE + 17;
     assert_eq!(world.store.frames_at(at..at + 1), frame..frame + 1);
     assert_eq!(world.store.frames_at(at..at + PAGE), frame..frame + 2);
     assert!(world.store.frames_at(0..0).is_empty());
-    world.store.cache.slot(frame).seen.clear();
+    world.store.frames.cache.slot(frame).seen.clear();
     let ages = world.store.frames_by_age();
-    assert_eq!(ages.len(), world.store.arena.count() as usize);
+    assert_eq!(ages.len(), world.store.frames.arena.count() as usize);
     let place = ages.iter().position(|f| *f == frame).expect("all frames");
-    let first_verified = ages.iter().position(|f| world.store.cache.slot(*f).seen.at() != 0);
+    let first_verified = ages
+        .iter()
+        .position(|f| world.store.frames.cache.slot(*f).seen.at() != 0);
     assert!(first_verified.is_none_or(|first| place < first));
 }
 
@@ -168,7 +176,9 @@ fn a_bad_superblock_copy_is_found() {
     let world = world();
     let in_force = world
         .store
-        .superblock_in_force(&mut world.store.keeper.lock())
+        .home
+        .flash()
+        .superblock_in_force(&world.store, &mut world.store.home.flash().checkpoints.keeper.lock())
         .expect("right");
     let generation = in_force.generation.get();
     let slot = 2 + generation as usize % 2;
@@ -194,7 +204,13 @@ fn a_bad_superblock_copy_is_found() {
 fn what_is_found_at_rest_is_remembered() {
     let world = world();
     let pages = |id: MetaId| {
-        let entry = world.store.locate(id).expect("map").expect("live");
+        let entry = world
+            .store
+            .home
+            .flash()
+            .locate(&world.store, id)
+            .expect("map")
+            .expect("live");
         [entry.first.get(), entry.second.get()].map(PageNo)
     };
     let page = |at: PageNo| {

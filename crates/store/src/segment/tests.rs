@@ -2,6 +2,7 @@
 //! S-14.9; ).
 
 use super::*;
+use crate::adopted::Adopted;
 use crate::{FormatOptions, Meaning, Purpose, Ref, Remains, Resumed, Store, StoreOptions};
 use keepfs_format::Kind;
 use keepfs_media::Device;
@@ -137,8 +138,14 @@ fn the_next_group_is_that_of_an_undisturbed_run() {
     let (_, store) = store();
     work(&store);
     let (last, durable) = (store.last_seq(), store.durable_seq());
-    let pending = store.redo.lock().take();
-    let undisturbed = store.prepare(&pending).expect("group").group.payload;
+    let pending = store.home.flash().log.redo.lock().take();
+    let undisturbed = store
+        .home
+        .flash()
+        .prepare(&store, &pending)
+        .expect("group")
+        .group
+        .payload;
     assert!(last > durable + 5 && undisturbed.len() > 100);
     let mut adopted = adopt(store);
     assert_eq!(adopted.last_seq(), last);
@@ -171,7 +178,7 @@ fn a_resumed_pool_is_what_it_was() {
 fn the_quarantine_follows_from_the_redo() {
     let (_, store) = store();
     work(&store);
-    let quarantine = store.space.quarantined();
+    let quarantine = store.alloc.space.quarantined();
     assert_eq!(quarantine.len(), 1);
     let durable = store.durable_seq();
     let adopted = adopt(store);
@@ -186,10 +193,10 @@ fn damaged_redo_is_told_and_what_is_before_it_recovered() {
     work(&store);
     let (last, durable) = (store.last_seq(), store.durable_seq());
     let mut ring = vec![0; RING];
-    store.segment.ring_load(0, &mut ring[1..]);
+    store.home.flash().log.segment.ring_load(0, &mut ring[1..]);
     let mark = b"after the sync";
     let at = ring.windows(mark.len()).position(|w| w == mark).expect("in the ring");
-    store.segment.region().xor_u8(RING_AT + at - 1, 1);
+    store.home.flash().log.segment.region().xor_u8(RING_AT + at - 1, 1);
     let remains = store.remains().expect("it lasts");
     drop(store);
     let (store, resumed) = resume(&device, remains);
@@ -241,7 +248,7 @@ fn what_was_refused_is_told_of_one_log() {
 
 /// Page 0 as a server of layout 2 has it.
 fn make_former(store: &Store) {
-    let segment = &store.segment;
+    let segment = &store.home.flash().log.segment;
     let words = Word::ALL.map(|word| segment.word(word).expect("right"));
     let header = Header {
         is_former: true,
@@ -283,7 +290,7 @@ fn a_segment_of_the_layout_before_is_followed() {
         );
         assert_eq!(store.last_seq(), last);
         assert!(staged(&store) == pages);
-        assert!(!store.segment.is_former());
+        assert!(!store.home.flash().log.segment.is_former());
         remains = store.remains().expect("it lasts");
     }
     let segment = Segment::adopt(remains.take("staging").expect("it has it"), Guard::Off, false);
@@ -308,6 +315,9 @@ fn a_stray_write_into_words_of_the_layout_before_is_told() {
         let (last, durable) = (store.last_seq(), store.durable_seq());
         make_former(&store);
         store
+            .home
+            .flash()
+            .log
             .segment
             .region()
             .store_u64(word.at_before(), value, Ordering::Release);
@@ -333,7 +343,7 @@ fn after_strays(places: &[usize], byte: u8) -> (u64, Resumed) {
     let (last, durable, pages) = (store.last_seq(), store.durable_seq(), staged(&store));
     assert!(last > durable + 5);
     for at in places {
-        store.segment.region().store(*at, &[byte; 64]);
+        store.home.flash().log.segment.region().store(*at, &[byte; 64]);
     }
     let remains = store.remains().expect("it lasts");
     drop(store);
@@ -369,10 +379,10 @@ fn an_older_word_over_one_place_costs_nothing() {
             let (device, store) = store();
             node(&store, 1);
             let mut older = [0; 16];
-            store.segment.region().load(word.at(), &mut older);
+            store.home.flash().log.segment.region().load(word.at(), &mut older);
             work(&store);
             let last = store.last_seq();
-            store.segment.region().store(word.at() + apart, &older);
+            store.home.flash().log.segment.region().store(word.at() + apart, &older);
             let remains = store.remains().expect("it lasts");
             drop(store);
             let (store, resumed) = resume(&device, remains);
@@ -408,11 +418,11 @@ fn a_ring_that_lacks_its_end_is_told() {
         // It stages nothing.
         node(&store, 77);
         let (last, durable) = (store.last_seq(), store.durable_seq());
-        let given_up = store.segment.word(Word::Last).expect("right");
+        let given_up = store.home.flash().log.segment.word(Word::Last).expect("right");
         let number = if followed { given_up } else { last };
-        store.segment.set_word(Word::Cursor, number << 40);
+        store.home.flash().log.segment.set_word(Word::Cursor, number << 40);
         let told = match followed {
-            true => store.segment.word(Word::Followed).expect("right"),
+            true => store.home.flash().log.segment.word(Word::Followed).expect("right"),
             false => last,
         };
         assert!(told > durable);

@@ -1,5 +1,6 @@
 //! How much data no flush has covered, where two flushes are under way at one time.
 
+use super::state::Given;
 use super::*;
 use crate::checkpoint::tests::world;
 use keepfs_format::Kind;
@@ -40,11 +41,15 @@ fn no_group_is_cut_behind_a_failure() {
             .expect("node")
     };
     change();
-    let taken = store.cut(&mut store.redo.lock());
+    let taken = store.home.flash().cut(&store, &mut store.home.flash().log.redo.lock());
     change();
     store.fail(Error::Logic("what was taken could not be written".into()));
     drop(taken);
-    let before = store.log.lock().head.sequence;
-    assert!(store.cut_and_flush().is_err());
-    assert_eq!(store.log.lock().head.sequence, before, "a group without what was taken");
+    let before = store.home.flash().log.end.lock().head.sequence;
+    assert!(store.home.flash().cut_and_flush(&store).is_err());
+    assert_eq!(
+        store.home.flash().log.end.lock().head.sequence,
+        before,
+        "a group without what was taken"
+    );
 }

@@ -101,11 +101,11 @@ fn what_is_freed_but_not_durably_is_left_alone() {
     store.sync().unwrap();
     free(&store, &pages);
     // Not through `trim`, which would sync.
-    store.discard_free(0..PAGES, 1).unwrap();
+    store.home.flash().discard_free(&store, 0..PAGES, 1).unwrap();
     assert!(pages.iter().all(|page| !is_zero(&device, *page)));
     assert_eq!(store.figures().quarantined, 64);
     store.sync().unwrap();
-    store.discard_free(0..PAGES, 1).unwrap();
+    store.home.flash().discard_free(&store, 0..PAGES, 1).unwrap();
     assert!(pages.iter().all(|page| is_zero(&device, *page)));
 }
 

@@ -48,7 +48,7 @@ impl Txn<'_> {
             true => Equations::ALL,
             false => Equations::OF_CHECKPOINTS,
         };
-        let Some(auditor) = self.store.audits.auditor() else {
+        let Some(auditor) = self.store.watch.audits.auditor() else {
             return Ok(());
         };
         let mut fewer = Vec::new();
@@ -72,9 +72,12 @@ impl Txn<'_> {
             return Ok(());
         }
         let found = Arc::new(found);
-        self.store.audits.found(&found);
+        self.store.watch.audits.found(&found);
         let operations = self.draft.as_ref().map_or(&[][..], crate::oplog::Draft::operations);
-        self.store.tell_unbalanced(&found.clone().into(), operations);
+        self.store
+            .watch
+            .events
+            .tell_unbalanced(&found.clone().into(), operations);
         Err(Error::Unbalanced(found.into()).into())
     }
 

@@ -71,7 +71,10 @@ impl<'s> Txn<'s> {
     #[cold]
     fn tell_unread(&self, number: usize) -> Error {
         let what = format!("record {number} of a transaction was changed by something else before it was committed");
-        self.store.tell_undo(&self.undo, Done::RolledBack, 0, what.clone());
+        self.store
+            .watch
+            .events
+            .tell_undo(&self.undo, Done::RolledBack, 0, what.clone());
         Error::Damaged(format!("undo {what}; do it again"))
     }
 }

@@ -36,22 +36,28 @@ impl Txn<'_> {
         self.line(i, offset, &mut line)?;
         #[cfg(test)]
         if locks::breaks(Rule::LockAsWriter) {
-            update::by_hand::enter(&self.store.arena, frame);
-            self.store.numbers(Space::NodeNumbers).lock_and_go();
-            update::by_hand::leave(&self.store.arena, frame);
+            update::by_hand::enter(&self.store.frames.arena, frame);
+            self.store.alloc.numbers(Space::NodeNumbers).lock_and_go();
+            update::by_hand::leave(&self.store.frames.arena, frame);
         }
         if planted::is(Bug::BitsUndoneAsBytes) {
             let byte = line.at(offset, 1)[0] ^ mask;
             let place = (Group::Bitmap, frame);
             return Ok(update::put(
-                &self.store.arena,
+                &self.store.frames.arena,
                 &mut self.undo,
                 place,
                 &line,
                 (offset, &[byte]),
             )?);
         }
-        update::flip(&self.store.arena, &mut self.undo, frame, &line, (offset, mask, from))?;
+        update::flip(
+            &self.store.frames.arena,
+            &mut self.undo,
+            frame,
+            &line,
+            (offset, mask, from),
+        )?;
         Ok(())
     }
 
@@ -90,7 +96,7 @@ impl Txn<'_> {
         }
         let (slot, _) = self.undo.place();
         let foreign = if planted::is(Bug::StripeForeign) { 8 } else { 0 };
-        let (id, stripe) = self.store.stripe_of(slot ^ foreign);
+        let (id, stripe) = self.store.pool.stripe_of(slot ^ foreign);
         let i = self.touch(Ref::shared(id, Kind::Totals))?;
         for (which, add) in WHICH.into_iter().zip(totals).filter(|(_, add)| *add != 0) {
             self.totalled[(which - HEADER) / 8] += add;
@@ -107,7 +113,7 @@ impl Txn<'_> {
     fn put_own(&mut self, i: usize, line: &Line, offset: usize, new: &[u8]) -> Result<(), Stop> {
         let frame = self.write(i)?;
         update::put(
-            &self.store.arena,
+            &self.store.frames.arena,
             &mut self.undo,
             (Group::Bitmap, frame),
             line,
@@ -118,7 +124,7 @@ impl Txn<'_> {
 
     /// The counts of these pages are this transaction's until it is settled (S-13.4). Errors: they are another one's.
     fn own(&mut self, run: Run) -> Result<(), Stop> {
-        let owns = planted::is(Bug::ShareUnowned) || self.store.owned.lock().take(run, &mut self.owned);
+        let owns = planted::is(Bug::ShareUnowned) || self.store.txns.owned.lock().take(run, &mut self.owned);
         match owns {
             true => Ok(()),
             false => Err(Stop::Pressure(Pressure::Owned)),
@@ -162,11 +168,15 @@ impl Txn<'_> {
         let homeless = match block {
             None => false,
             Some(id) => {
-                self.store.locate_in_memory(id)?.is_none_or(|e| e.state != LIVE) || self.store.deaths.get(id)?.is_some()
+                self.store
+                    .home
+                    .locate_in_memory(self.store, id)?
+                    .is_none_or(|e| e.state != LIVE)
+                    || self.store.home.has_died(id)?
             }
         };
         let block = block.filter(|_| homeless).map(|id| id.index());
-        match self.store.space.grow(nodes, block, self.claim) {
+        match self.store.alloc.space.grow(nodes, block, self.claim) {
             true => {
                 self.grown += nodes;
                 Ok(())
@@ -177,7 +187,7 @@ impl Txn<'_> {
 
     fn new_number(&mut self, space: Space) -> Result<u64, Stop> {
         let store = self.store;
-        let numbers = store.numbers(space);
+        let numbers = store.alloc.numbers(space);
         loop {
             match numbers.take() {
                 Ok(number) => {
@@ -202,7 +212,7 @@ impl Txn<'_> {
             Err(Stop::Miss(id)) if id == cradle.id => Err(Stop::Pressure(Pressure::Cradle(id))),
             Err(Stop::Error(error)) if error.is_of_one() => {
                 self.taken.pop();
-                self.store.inos.avoid(cradle.id.index());
+                self.store.alloc.inos.avoid(cradle.id.index());
                 Ok(false)
             }
             Err(stop) => Err(stop),
@@ -211,7 +221,7 @@ impl Txn<'_> {
 
     /// Fills the stock of numbers from the first bitmap metablock at or behind `cursor` with clear bits.
     fn look_for_numbers(&mut self, space: Space, cursor: u64) -> Result<(), Stop> {
-        let limit = self.store.number_limit(space);
+        let limit = self.store.alloc.number_limit();
         if cursor >= limit {
             return Err(Error::NoSpace.into());
         }
@@ -219,9 +229,9 @@ impl Txn<'_> {
         let i = self.touch(Ref::shared(MetaId::new(space, block), Kind::Bitmap))?;
         let (store, t) = (self.store, &self.touched[i]);
         // Under the lock of the numbers nothing is mended (S-15.19): it is before, and looked at again where that was too early.
-        while !store.numbers(space).look(|| {
+        while !store.alloc.numbers(space).look(|| {
             let mut bytes = [0; PAGE];
-            store.arena.whole(t.pin.frame, t.binding, &mut bytes).ok()?;
+            store.frames.arena.whole(t.pin.frame, t.binding, &mut bytes).ok()?;
             let end = ((block + 1) * BITS).min(limit);
             let is_clear = |number: &u64| {
                 let (_, offset, mask) = bitmap::bit(space, *number);
@@ -240,7 +250,7 @@ impl Txn<'_> {
     }
 
     fn free_number(&mut self, space: Space, number: u64) -> Result<(), Stop> {
-        self.store.numbers(space).freeing(number);
+        self.store.alloc.numbers(space).freeing(number);
         self.freed.push((space, number));
         self.flip(space, number, true)
     }
@@ -254,7 +264,7 @@ impl Txn<'_> {
     pub fn new_node(&mut self, kind: Kind, level: u8, owner: u64) -> Result<Ref, Stop> {
         let number = self.new_number(Space::NodeNumbers)?;
         let id = MetaId::new(Space::Nodes, number);
-        let generation = self.store.next_generation(id)?;
+        let generation = self.store.home.next_generation(self.store, id)?;
         self.total(TOTAL_NODES, 1);
         self.grow(1, None)?;
         let r = Ref::node(id, kind, owner);
@@ -392,7 +402,7 @@ impl Txn<'_> {
 
     /// One reference of a data page goes; with the last one the page is free.
     pub fn free_page(&mut self, page: u64) -> Result<(), Stop> {
-        if page == 0 || page >= self.store.pool.pages || self.store.system.has(page) {
+        if page == 0 || page >= self.store.pool.pages || self.store.alloc.system.has(page) {
             return Err(Error::Damaged(format!("a file names page {page}, which the pool does not have")).into());
         }
         // Before it is read: what is decided from a count must not be taken back by another one.
@@ -524,7 +534,7 @@ impl Txn<'_> {
 
     /// Indices of the pages of an inode that are staged, by transactions before this one, ascending.
     pub fn staged_pages(&self, ino: u64, indices: core::ops::Range<u64>) -> Vec<u64> {
-        let all = self.store.staged_table.lock().of(ino);
+        let all = self.store.home.staged().table.lock().of(ino);
         all.into_iter().filter(|index| indices.contains(index)).collect()
     }
 
@@ -539,7 +549,7 @@ impl Txn<'_> {
     }
 
     fn stage_base(&mut self, key: (u64, u64), base: Option<Base<'_>>) -> Result<(u64, u32), Stop> {
-        if self.staged_here.contains(&key) || self.store.staged_table.lock().has(key.0, key.1) {
+        if self.staged_here.contains(&key) || self.store.home.staged().table.lock().has(key.0, key.1) {
             return Ok((0, 0));
         }
         self.staged_here.push(key);
@@ -549,8 +559,8 @@ impl Txn<'_> {
                 return Ok((base.page, base.crc));
             }
             // Counted as any page without a base, but not asked for (S-20.4).
-            Some(_) => self.store.space.promise_again(1),
-            None if self.store.space.promise() => {}
+            Some(_) => self.store.alloc.space.promise_again(1),
+            None if self.store.alloc.space.promise() => {}
             None => return Err(Error::NoSpace.into()),
         }
         self.promised += 1;

@@ -72,7 +72,7 @@ impl Txn<'_> {
         let group = self.caller(r, meaning)?;
         #[cfg(feature = "planted")]
         if planted::has(Logic::PastTheDoor) && meaning == Meaning::Inode && MODE.contains(&span.start) {
-            self.store.arena.stray(frame, offset + span.start, &new[span]);
+            self.store.frames.arena.stray(frame, offset + span.start, &new[span]);
             return Ok(());
         }
         self.put_bytes(i, (group, frame), offset + span.start, &new[span])?;

@@ -27,7 +27,7 @@ impl<'s> Txn<'s> {
             });
         }
         self.check_ranges()?;
-        draft.seal(&self.store.segment)
+        draft.seal(self.store.home.memory())
     }
 
     /// Errors: `Records` if something else changed the operations, or which bytes are logged (S-13.9).
@@ -49,10 +49,10 @@ impl<'s> Txn<'s> {
     /// Puts staged pages where they will be, as far as that can be done before the commit. Errors: `Records` if something else
     /// changed what was read of the page under one (S-13.17).
     pub(super) fn make_ahead(&mut self) -> Result<(), Error> {
-        let mut made = self.coming.make(&self.store.segment, &self.records, &self.bases);
+        let mut made = self.coming.make(self.store.home.memory(), &self.records, &self.bases);
         if let Some(key) = self.coming.unread() {
-            self.store.look_before_one(key, &self.records)?;
-            made = self.coming.make(&self.store.segment, &self.records, &self.bases);
+            self.store.home.look_before_one(self.store, key, &self.records)?;
+            made = self.coming.make(self.store.home.memory(), &self.records, &self.bases);
         }
         made.map_err(|address| self.tell_stray(address, Done::RolledBack, "the page under one that is staged"))
     }
@@ -72,7 +72,7 @@ impl<'s> Txn<'s> {
 
     #[cold]
     fn tell_stray(&self, address: usize, done: Done, what: &str) -> Error {
-        self.store.tell_heap(address, done, what);
+        self.store.watch.events.tell_heap(address, done, what);
         Error::Records
     }
 

@@ -12,7 +12,7 @@ impl Txn<'_> {
     /// S-14.3 (T-4).
     pub(super) fn publish(&mut self, mut encoded: Option<redo::Encoded<'_>>) -> u64 {
         self.mend_records(encoded.as_ref());
-        let mut redo = self.store.redo.lock();
+        let mut redo = self.store.home.redo().lock();
         if planted::omits(Use::LoadUnderRedo) || locks::breaks(Rule::LookUnderRedo) {
             self.look_again();
         }
@@ -21,18 +21,21 @@ impl Txn<'_> {
             Some(encoded) => redo.write(encoded, slot, generation),
             None => redo.last,
         };
-        let appended = match (&self.store.oplog, &mut self.draft) {
+        let appended = match (&self.store.watch.oplog, &mut self.draft) {
             (Some(oplog), Some(draft)) if !draft.is_empty() => Some(oplog.append(seq, draft)),
             _ => None,
         };
         let answers = self.answers.filter(|_| !planted::forgets(Second::MarkOmitted));
-        let request = self.store.requests.as_ref().zip(answers);
+        let request = self.store.life.requests.as_ref().zip(answers);
         if let Some((requests, ino)) = request {
             requests.name((slot, generation), ino);
         }
         planted::step(Point::EntryStored);
         self.undo.commit(seq);
-        self.store.known.add(self.store.stripe_of(slot), &self.totalled);
+        self.store
+            .txns
+            .known
+            .add(self.store.pool.stripe_of(slot), &self.totalled);
         planted::step(Point::Committed);
         if let Some(encoded) = encoded {
             redo.publish(encoded);
@@ -43,14 +46,20 @@ impl Txn<'_> {
         }
         planted::step(Point::RequestDone);
         let stray = appended.is_some_and(|appended| appended.publish());
-        self.store.audits.ledger.told(&self.records);
+        self.store.watch.audits.ledger.told(&self.records);
         if !self.logged {
             return seq;
         }
-        self.store.space.follow(seq, &self.records, self.pages_used);
-        self.store.space.nodes_went(self.nodes_died());
-        self.store
-            .follow_staged(seq, &self.records, &mut self.bases, &mut self.coming, self.promised);
+        self.store.alloc.space.follow(seq, &self.records, self.pages_used);
+        self.store.alloc.space.nodes_went(self.nodes_died());
+        self.store.home.follow_staged(
+            self.store,
+            seq,
+            &self.records,
+            &mut self.bases,
+            &mut self.coming,
+            self.promised,
+        );
         planted::step(Point::StagedFollowed);
         self.promised = 0;
         drop(redo);
@@ -64,30 +73,30 @@ impl Txn<'_> {
     #[cold]
     fn look_again(&self) {
         for t in &self.touched {
-            let _seen = self.store.arena.load(t.pin.frame, t.binding, 0, &mut [0; 8]);
+            let _seen = self.store.frames.arena.load(t.pin.frame, t.binding, 0, &mut [0; 8]);
         }
     }
 
     /// Everything after the state word: idempotent, and nobody waits for it.
     pub(super) fn settle(&mut self, seq: u64) {
         if self.logged {
-            self.store.stats.bytes_dirtied(&self.records);
+            self.store.watch.stats.bytes_dirtied(&self.records);
             let ranges = self.touched.iter().map(|t| &t.ranges[..]).filter(|r| !r.is_empty());
-            self.store.stats.ranges_dirtied(ranges);
+            self.store.watch.stats.ranges_dirtied(ranges);
         }
         for (space, number) in self.taken.drain(..) {
-            self.store.numbers(space).used(number);
+            self.store.alloc.numbers(space).used(number);
         }
         for (space, number) in self.freed.drain(..) {
             if space == Space::InodeNumbers {
-                self.store.emptied.lock().insert(inode::block_of(number).index());
+                self.store.home.inode_ended(inode::block_of(number));
             }
-            self.store.numbers(space).freed(seq, number);
+            self.store.alloc.numbers(space).freed(seq, number);
         }
         for t in self.touched.extract_if(.., |t| t.dies()) {
-            self.store.deaths.insert(t.r.id, t.birth.generation);
-            self.store.cache.remove(t.r.id, t.pin);
+            self.store.home.died(t.r.id, t.birth.generation);
+            self.store.frames.cache.remove(t.r.id, t.pin);
         }
-        self.store.stats.committed();
+        self.store.watch.stats.committed();
     }
 }

@@ -38,9 +38,9 @@ fn refused(result: Result<(), Stop>) -> String {
 #[test]
 fn a_change_by_the_wrong_group_takes_its_transaction_back() {
     let (store, r) = world();
-    let pin = store.cache.pin(r.id).expect("in the arena");
+    let pin = store.frames.cache.pin(r.id).expect("in the arena");
     let (mut before, mut after) = ([0; PAGE], [0; PAGE]);
-    store.arena.load_raw(pin.frame, 0, &mut before);
+    store.frames.arena.load_raw(pin.frame, 0, &mut before);
     let last = store.last_seq();
     for meaning in [
         Meaning::Inode,
@@ -57,7 +57,7 @@ fn a_change_by_the_wrong_group_takes_its_transaction_back() {
         let done = store.transact::<_, Error>(|t| Ok(t.put_diff(r, 200, &[0; 8], &[1; 8], meaning)?));
         assert!(matches!(done, Err(Error::Logic(_))), "{meaning:?}: {done:?}");
     }
-    store.arena.load_raw(pin.frame, 0, &mut after);
+    store.frames.arena.load_raw(pin.frame, 0, &mut after);
     assert!(before == after);
     assert_eq!(store.last_seq(), last, "nothing is in the redo");
     store.verified_copy(&pin, &mut after).expect("its sum is right");
@@ -75,9 +75,9 @@ fn a_change_by_the_wrong_group_takes_its_transaction_back() {
 #[test]
 fn a_range_that_leaves_the_frame_is_refused() {
     let (store, r) = world();
-    let frame = store.cache.pin(r.id).expect("in the arena").frame;
+    let frame = store.frames.cache.pin(r.id).expect("in the arena").frame;
     let (mut before, mut after) = ([0; PAGE], [0; PAGE]);
-    store.arena.load_raw(frame, 0, &mut before);
+    store.frames.arena.load_raw(frame, 0, &mut before);
     for (offset, len) in [
         (0, 8),
         (HEADER - 1, 1),
@@ -92,7 +92,7 @@ fn a_range_that_leaves_the_frame_is_refused() {
         assert!(said.contains("leaves"), "{offset} {len}: {said}");
         let read = txn.read(r, offset.max(PAGE - 7), &mut vec![0; len.max(8)]);
         assert!(refused(read).contains("leaves"), "{offset} {len}");
-        store.arena.load_raw(frame, 0, &mut after);
+        store.frames.arena.load_raw(frame, 0, &mut after);
         assert!(before == after && txn.is_empty(), "{offset} {len}");
     }
 }
@@ -116,12 +116,12 @@ fn another_metablock_than_the_caller_named_is_refused() {
     let said = refused(txn.put(Ref { owner: 8, ..r }, 100, b"y", Meaning::Xattr));
     assert!(said.contains("as two things"), "{said}");
     // The index took the frame away from under the transaction.
-    let frame = store.cache.pin(r.id).expect("in the arena").frame;
-    store.cache.give_back(frame);
+    let frame = store.frames.cache.pin(r.id).expect("in the arena").frame;
+    store.frames.cache.give_back(frame);
     let said = refused(txn.put(r, 100, b"z", Meaning::Xattr));
     assert!(said.contains("holds"), "{said}");
     let mut byte = [0];
-    store.arena.load_raw(frame, 100, &mut byte);
+    store.frames.arena.load_raw(frame, 100, &mut byte);
     assert_eq!(byte, *b"x");
 }
 
@@ -140,15 +140,15 @@ fn a_stray_generation_does_not_get_into_the_log() {
         put(&store, r, bytes).expect("put");
     }
     store.checkpoint().expect("checkpoint");
-    let pin = store.cache.pin(r.id).expect("in the arena");
+    let pin = store.frames.cache.pin(r.id).expect("in the arena");
     let at = core::mem::offset_of!(keepfs_format::Header, generation);
     for byte in 0..4 {
         let mut right = [0];
-        store.arena.load_raw(pin.frame, at + byte, &mut right);
-        store.arena.stray(pin.frame, at + byte, &[right[0] ^ 0x40]);
+        store.frames.arena.load_raw(pin.frame, at + byte, &mut right);
+        store.frames.arena.stray(pin.frame, at + byte, &[right[0] ^ 0x40]);
         put(&store, r, &[b'0' + byte as u8; 5]).expect("put");
         let mut found = [0];
-        store.arena.load_raw(pin.frame, at + byte, &mut found);
+        store.frames.arena.load_raw(pin.frame, at + byte, &mut found);
         assert_eq!(found, right, "byte {byte}");
         assert_eq!(store.damages().len(), 1 + byte);
     }
@@ -165,13 +165,13 @@ fn a_stray_generation_does_not_get_into_the_log() {
 fn a_stray_map_entry_is_mended() {
     let (store, r) = world();
     store.checkpoint().expect("checkpoint");
-    let right = store.locate(r.id).expect("map").expect("lives");
+    let right = store.home.flash().locate(&store, r.id).expect("map").expect("lives");
     let page = store
         .fetch(keepfs_format::MetaId::map(keepfs_format::Space::Nodes, 0, 0))
         .expect("a map page");
     let at = keepfs_format::map::entry_offset(r.id.index());
-    store.arena.stray(page.frame, at, &[0xEE; 16]);
-    assert_eq!(store.locate(r.id).expect("mended"), Some(right));
+    store.frames.arena.stray(page.frame, at, &[0xEE; 16]);
+    assert_eq!(store.home.flash().locate(&store, r.id).expect("mended"), Some(right));
     assert_eq!(store.damages().len(), 1);
     store.view().read(r, 100, &mut [0]).expect("read");
 }
@@ -207,8 +207,9 @@ fn records_that_were_changed_never_reach_the_log() {
             .iter()
             .all(|event| event.text.contains("the records of a transaction"))
     );
-    let span = store.redo.lock().kept();
+    let span = store.home.flash().log.redo.lock().kept();
     let mut buffer = Vec::new();
-    span.records(&store.segment, &mut buffer).expect("right");
+    span.records(&store.home.flash().log.segment, &mut buffer)
+        .expect("right");
     assert!(store.fault().is_none());
 }

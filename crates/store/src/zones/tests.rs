@@ -87,13 +87,21 @@ fn filled(pages: u64, zone: u64) -> Arc<Store> {
 /// Frees what data has in a zone; durably if there is a sync behind it.
 fn free_zone(store: &Store, number: u64) -> u64 {
     let (start, len) = store.pool.zone(number);
-    let chunks = store.keeper.lock().homes.runs().expect("chunks");
+    let chunks = store
+        .home
+        .flash()
+        .checkpoints
+        .keeper
+        .lock()
+        .homes
+        .runs()
+        .expect("chunks");
     let is_chunk = |page: u64| {
         let mut runs = chunks.iter();
         runs.any(|run| (run.start..run.start + u64::from(run.count)).contains(&page))
     };
     let taken = store.taken(start, len).expect("the bitmap");
-    let fixed = store.system.runs_in(start..start + u64::from(len));
+    let fixed = store.alloc.system.runs_in(start..start + u64::from(len));
     let is_fixed = |page: u64| {
         let mut runs = fixed.iter();
         runs.any(|run| (run.start..run.start + u64::from(run.count)).contains(&page))
@@ -110,7 +118,7 @@ fn free_zone(store: &Store, number: u64) -> u64 {
 fn pages_are_found_behind_many_full_zones() {
     let store = filled(8192, 64);
     fill(&store, 1, Purpose::Claimed);
-    let after = store.space.zones()[1].0;
+    let after = store.alloc.space.zones()[1].0;
     let zones = (LOOKS as u64 + 5..LOOKS as u64 + 40).map(|i| (after + i) % store.pool.zones());
     let freed: u64 = zones.map(|number| free_zone(&store, number)).sum();
     store.sync().expect("sync");
@@ -134,7 +142,12 @@ fn an_unreadable_bitmap_is_no_lack_of_space() {
     let store = open(&device);
     store.drop_clean_frames();
     let far = MetaId::new(Space::Pages, 1);
-    let home = store.locate(far).expect("the map").expect("it has a home");
+    let home = store
+        .home
+        .flash()
+        .locate(&store, far)
+        .expect("the map")
+        .expect("it has a home");
     device.hooks.0.store(home.first.get(), Ordering::Relaxed);
     let told = fill(&store, 512, Purpose::New);
     assert!(!matches!(told, Error::NoSpace), "{told}");
@@ -149,7 +162,7 @@ fn an_unreadable_bitmap_is_no_lack_of_space() {
 #[test]
 fn open_zones_are_not_read_again() {
     let (_, store) = world(2048, 64);
-    let [(first, _), (second, _)] = store.space.zones();
+    let [(first, _), (second, _)] = store.alloc.space.zones();
     let waits = || store.stats().barrier.total();
     let before = waits();
     let held = store.reserve(5, Purpose::New, Near::Current).expect("room");
@@ -158,7 +171,7 @@ fn open_zones_are_not_read_again() {
     assert_eq!(waits(), before, "the gate was shut though nothing was read");
     store.open_zones([first, 9]).expect("open");
     assert_eq!(waits(), before + 1);
-    assert_eq!(store.space.zones().map(|(number, _)| number), [first, 9]);
+    assert_eq!(store.alloc.space.zones().map(|(number, _)| number), [first, 9]);
     let freed = store.transact::<_, Error>(|txn| Ok(txn.free_page(young[0].start)?));
     freed.expect("free");
     assert_eq!(store.figures().quarantined, 0, "it was allocated in the same group");
@@ -181,13 +194,14 @@ fn one_open_zone_hides_no_other() {
     let store = filled(2048, 128);
     fill(&store, 1, Purpose::Claimed);
     store.open_zones([9, 9]).expect("open");
-    assert_eq!(store.space.zones().map(|(number, _)| number), [9, 9]);
+    assert_eq!(store.alloc.space.zones().map(|(number, _)| number), [9, 9]);
     let freed = free_zone(&store, 0);
     store.sync().expect("sync");
     assert!(freed > 0);
     let mut claim = store
+        .alloc
         .space
-        .claim_some(store.space.holder(), freed as u32, Purpose::Claimed);
+        .claim_some(store.alloc.space.holder(), freed as u32, Purpose::Claimed);
     let mut runs = Vec::new();
     store.take_elsewhere(&mut claim, &mut runs).expect("found");
     assert!(runs.iter().any(|run| run.start < 128), "{runs:?}");
@@ -200,7 +214,7 @@ fn what_is_gathered_leaves_the_reserve() {
     let freed = free_zone(&store, 20) as u32;
     store.sync().expect("sync");
     let (left, more) = (store.figures().available(Purpose::New) as u32, freed / 2);
-    let holder = store.space.holder();
+    let holder = store.alloc.space.holder();
     let others = store.reserve(left - more, Purpose::New, Near::Current).expect("room");
     assert!(
         store
@@ -229,7 +243,7 @@ fn a_checkpoint_finds_the_last_pages() {
     let others = store
         .reserve(freed as u32 - 10, Purpose::Claimed, Near::Current)
         .expect("room");
-    let mut chunks = store.nothing_reserved(store.space.holder());
+    let mut chunks = store.nothing_reserved(store.alloc.space.holder());
     chunks.add(32).expect("no error");
     assert_eq!(chunks.pages(), 10, "in the open zones");
     drop((chunks, others));
@@ -237,15 +251,17 @@ fn a_checkpoint_finds_the_last_pages() {
     // All that there is waits for a flush.
     let freed = free_zone(&store, 20);
     assert_eq!(store.figures().quarantined, freed);
-    let keeper = store.keeper.lock();
-    let lead = store.sync.lead();
+    let keeper = store.home.flash().checkpoints.keeper.lock();
+    let lead = store.home.flash().log.sync.lead();
     let wanted = keeper.homes.free() + freed / 2;
     assert!(matches!(
-        store.chunks_of(&keeper, None, wanted, wanted),
+        store.home.flash().chunks_of(&store, &keeper, None, wanted, wanted),
         Err(Error::NoSpace)
     ));
     let chunks = store
-        .chunks_of(&keeper, Some(&lead), wanted, wanted)
+        .home
+        .flash()
+        .chunks_of(&store, &keeper, Some(&lead), wanted, wanted)
         .expect("a flush gives them");
     assert_eq!(chunks.pages(), freed / 2);
 }

@@ -33,8 +33,8 @@ fn a_decision_that_was_changed_or_lost_stops_the_plan() {
     let (store, r) = world();
     store.checkpoint().expect("durable");
     for (what, change) in changes {
-        let homes = store.keeper.lock().homes.clone();
-        let mut plan = Plan::new(&store, homes).expect("roots");
+        let homes = store.home.flash().checkpoints.keeper.lock().homes.clone();
+        let mut plan = Plan::new(store.home.flash(), &store, homes).expect("roots");
         let mut bytes = [0; PAGE];
         let pin = store.fetch(r.id).expect("there");
         store.verified_copy(&pin, &mut bytes).expect("right");

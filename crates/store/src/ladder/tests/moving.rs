@@ -63,7 +63,7 @@ fn a_witness_that_moves_on_is_asked_again() {
             put.expect("changed");
             store.sync().expect("sync");
             let pin = store.fetch(r.id).expect("pin");
-            store.arena.damage_keyed(pin.frame, 1 << 17);
+            store.frames.arena.damage_keyed(pin.frame, 1 << 17);
             *device.hooks.checkpoints.lock() = checkpoints;
             let mut copy = [0; PAGE];
             store.verified_copy(&pin, &mut copy).expect("mended");
@@ -88,7 +88,7 @@ fn what_another_reader_has_mended_is_not_given_up() {
         device.hooks.refuses.store(false, Ordering::Relaxed);
         // Beyond the code: two words of one column.
         for at in [right, right + 64] {
-            store.arena.stray(pin.frame, at, &[0xA5; 8]);
+            store.frames.arena.stray(pin.frame, at, &[0xA5; 8]);
         }
         *device.hooks.other.lock() = Some(nodes[1].0.id);
         match is_whole {

@@ -39,10 +39,10 @@ fn who_has_the_lock_of_redo_or_log_looks_at_no_frame() {
     let (store, node) = world();
     let read = || store.view().read(node, 64, &mut [0; 8]).expect("read");
     read();
-    let redo = store.redo.lock();
+    let redo = store.home.flash().log.redo.lock();
     assert!(panic_of(read).starts_with(LOOKED));
     drop(redo);
-    let log = store.log.lock();
+    let log = store.home.flash().log.end.lock();
     assert!(panic_of(read).starts_with(LOOKED));
     drop(log);
     read();
@@ -68,19 +68,19 @@ fn a_commit_that_looks_is_noticed() {
 fn a_writer_of_a_frame_looks_at_none_and_takes_no_lock() {
     let (store, node) = world();
     let frame = store.fetch(node.id).expect("pin").frame;
-    update::enter(&store.arena, frame);
+    update::enter(&store.frames.arena, frame);
     let told = panic_of(|| store.view().read(node, 64, &mut [0; 8]).expect("read"));
     assert!(told.starts_with(LOOKED), "{told}");
-    assert!(panic_of(|| drop(store.arena.hold(frame))).starts_with(LOOKED));
-    assert!(panic_of(|| update::enter(&store.arena, frame)).starts_with(LOOKED));
+    assert!(panic_of(|| drop(store.frames.arena.hold(frame))).starts_with(LOOKED));
+    assert!(panic_of(|| update::enter(&store.frames.arena, frame)).starts_with(LOOKED));
     for told in [
-        panic_of(|| drop(store.redo.lock())),
-        panic_of(|| drop(store.log.lock())),
-        panic_of(|| store.numbers(Space::NodeNumbers).lock_and_go()),
+        panic_of(|| drop(store.home.flash().log.redo.lock())),
+        panic_of(|| drop(store.home.flash().log.end.lock())),
+        panic_of(|| store.alloc.numbers(Space::NodeNumbers).lock_and_go()),
     ] {
         assert!(told.starts_with("a writer of a frame takes a lock"), "{told}");
     }
-    update::leave(&store.arena, frame);
+    update::leave(&store.frames.arena, frame);
     store.view().read(node, 64, &mut [0; 8]).expect("read");
 }
 
@@ -89,10 +89,10 @@ fn a_writer_of_a_frame_looks_at_none_and_takes_no_lock() {
 fn who_mends_a_frame_looks_at_no_other() {
     let (store, node) = world();
     let frame = store.fetch(node.id).expect("pin").frame;
-    let held = store.arena.hold(frame);
-    drop(store.redo.lock());
-    let told = panic_of(|| drop(store.arena.hold(frame + 1)));
+    let held = store.frames.arena.hold(frame);
+    drop(store.home.flash().log.redo.lock());
+    let told = panic_of(|| drop(store.frames.arena.hold(frame + 1)));
     assert!(told.starts_with(LOOKED), "{told}");
     drop(held);
-    drop(store.arena.hold(frame + 1));
+    drop(store.frames.arena.hold(frame + 1));
 }

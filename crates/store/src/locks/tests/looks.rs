@@ -7,8 +7,7 @@ use super::super::Rule;
 use super::super::schedule::{Order, Work, run};
 use super::{FOUND_WITHIN, order};
 use crate::{Equations, Error, FormatOptions, Guard, Meaning, Ref, Rungs, Source, Store, StoreOptions};
-use keepfs_format::bitmap;
-use keepfs_format::{Kind, PAGE, Space};
+use keepfs_format::{Kind, PAGE, Space, bitmap};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, Device, PageNo};
 use std::sync::{Arc, OnceLock};
@@ -81,7 +80,7 @@ impl World {
     /// More than any code mends, in the line that `at` is in.
     fn scribble(&self, r: Ref, at: usize) {
         let pin = self.store.fetch(r.id).expect("pin");
-        self.store.arena.stray(pin.frame, at, &[0xA5; 200]);
+        self.store.frames.arena.stray(pin.frame, at, &[0xA5; 200]);
     }
 
     fn put(&self, round: usize) {

@@ -35,17 +35,20 @@ fn what_was_changed_since_is_carried_as_it_was() {
         if is_synced {
             store.sync().expect("sync");
         }
-        let redo = store.redo.lock();
-        let (carried, moment) = (store.staged_table.lock().carry(), redo.last);
+        let redo = store.home.flash().log.redo.lock();
+        let (carried, moment) = (store.home.flash().staged.table.lock().carry(), redo.last);
         drop(redo);
         stage(&store, b"newer");
         let [carried] = &carried[..] else { panic!("one page") };
-        let at = store.segment.page_at(carried.placed.slot);
-        store.segment.region().xor_u8(at + 2, 0x40);
-        assert!(matches!(carried.record(&store.segment), Record::Lost { .. }));
-        let record = store.mend_carried(carried, moment);
+        let at = store.home.flash().log.segment.page_at(carried.placed.slot);
+        store.home.flash().log.segment.region().xor_u8(at + 2, 0x40);
+        assert!(matches!(
+            carried.record(&store.home.flash().log.segment),
+            Record::Lost { .. }
+        ));
+        let record = store.home.flash().mend_carried(&store, carried, moment);
         assert!(matches!(record, Some(Record::Tail { bytes, version: 1, .. }) if bytes == b"first"));
-        store.staged_table.lock().carry_done();
+        store.home.flash().staged.table.lock().carry_done();
         let mut page = [0; PAGE];
         assert!(matches!(store.staged(INO, 0, &mut page), Ok(true)));
         assert_eq!(page[..5], *b"newer");

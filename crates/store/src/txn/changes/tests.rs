@@ -40,7 +40,7 @@ fn a_change_of_a_frame_that_is_not_held_is_told() {
     let before = content();
     let mut txn = Txn::begin(&store);
     let place = (Group::Bitmap, pin.frame);
-    update::put(&store.arena, &mut txn.undo, place, TOTAL_SHARES, &[1; 8]).expect("a change");
+    update::put(&store.frames.arena, &mut txn.undo, place, TOTAL_SHARES, &[1; 8]).expect("a change");
     assert_ne!(content(), before);
     match txn.seal().err() {
         Some(Stop::Error(Error::Logic(what))) => assert!(what.contains(&format!("frame {}", pin.frame)), "{what}"),
@@ -49,7 +49,14 @@ fn a_change_of_a_frame_that_is_not_held_is_told() {
     assert_eq!(content(), before);
     // Bytes of a page are changed through the transaction or not at all.
     let mut txn = Txn::begin(&store);
-    update::put(&store.arena, &mut txn.undo, (Group::Bitmap, pin.frame), 4000, &[1]).expect("a change");
+    update::put(
+        &store.frames.arena,
+        &mut txn.undo,
+        (Group::Bitmap, pin.frame),
+        4000,
+        &[1],
+    )
+    .expect("a change");
     assert!(matches!(txn.seal().err(), Some(Stop::Error(Error::Logic(_)))));
 }
 
@@ -145,7 +152,7 @@ impl World {
 /// Changes a byte of an undo slot, counted from its first record.
 fn scribble(store: &Store, slot: u16, byte: usize) {
     let at = FIRST + byte;
-    store.undo.scribble(slot.into(), at & !7, 0x41 << (8 * (at & 7)));
+    store.txns.undo.scribble(slot.into(), at & !7, 0x41 << (8 * (at & 7)));
 }
 
 /// For each byte of the records, whether somebody reads it.
@@ -276,7 +283,14 @@ fn without_a_sum_what_nothing_proves_ends_writing() {
         "{last:?}"
     );
     // What no transaction did is in a frame that has its sums: no checkpoint has a moment any more (S-15.17).
-    assert!(world.store.checkpoint_as(Wish::default()).is_err());
+    assert!(
+        world
+            .store
+            .home
+            .flash()
+            .checkpoint_as(&world.store, Wish::default())
+            .is_err()
+    );
 }
 
 /// S-16.8: of a server that another one follows.

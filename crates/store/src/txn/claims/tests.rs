@@ -44,7 +44,7 @@ impl World {
 
     /// Inodes in the stripe of a slot.
     fn inodes(&self, slot: u16) -> u64 {
-        let (id, stripe) = self.store.stripe_of(slot);
+        let (id, stripe) = self.store.pool.stripe_of(slot);
         let at = bitmap::in_stripe(stripe, TOTAL_INODES);
         u64::from_le_bytes(self.content(id)[at..at + 8].try_into().expect("8"))
     }
@@ -115,10 +115,20 @@ fn a_stripe_of_another_slot_is_told() {
     world.store.checkpoint().expect("all is right");
     let mut txn = world.with_inode();
     let (slot, _) = txn.undo.place();
-    let (id, stripe) = world.store.stripe_of(slot + world.store.totals_blocks() as u16);
+    let (id, stripe) = world
+        .store
+        .pool
+        .stripe_of(slot + world.store.pool.totals_blocks() as u16);
     let frame = world.store.fetch(id).expect("totals").frame;
     let at = bitmap::in_stripe(stripe, TOTAL_INODES);
-    update::put(&world.store.arena, &mut txn.undo, (Group::Bitmap, frame), at, &[1; 8]).expect("the door cannot know");
+    update::put(
+        &world.store.frames.arena,
+        &mut txn.undo,
+        (Group::Bitmap, frame),
+        at,
+        &[1; 8],
+    )
+    .expect("the door cannot know");
     let Ok(sealed) = txn.seal() else { panic!("not sealed") };
     sealed.commit();
     let told = world.store.checkpoint().expect_err("refused").to_string();
@@ -135,7 +145,7 @@ fn a_sum_of_other_stripes_is_told() {
     let world = World::new();
     let before = world.store.totals();
     world.store.checkpoint().expect("all is right");
-    world.store.known.scribble_sum(bitmap::TOTAL_SHARES, 3);
+    world.store.txns.known.scribble_sum(bitmap::TOTAL_SHARES, 3);
     assert_eq!(world.store.totals().shares, before.shares + 3);
     let told = world.store.checkpoint().expect_err("refused").to_string();
     assert!(told.contains("but its stripes come to"), "{told}");

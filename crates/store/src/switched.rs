@@ -1,8 +1,8 @@
 //! What of a pool changes while nobody has it open: by a superblock alone (S-2.13).
 
-use super::{Pool, choose, may_write, superblock_bytes, whole_superblocks};
 use crate::error::Error;
 use crate::mmp::claim::Why;
+use crate::pool::{Pool, choose, may_write, superblock_bytes, whole_superblocks};
 use crate::{StoreOptions, history, mmp};
 use keepfs_format::PoolId;
 use keepfs_format::superblock::{CLEAN, INCOMPAT_GROWN, PAGES_MAX, Superblock, slots_of};

@@ -5,10 +5,10 @@
 //! what a sync would have made of it, and staged pages follow from the log (S-8.8). So nothing else is used; the staged pages
 //! in the segment are compared with those, as evidence.
 
-use super::Segment;
 use crate::error::BadData;
 use crate::error::Error;
 use crate::redo::{self, ENTRIES_MAX, Rebuilt, Redo, RedoDamage, TxnRedo, Work, compact};
+use crate::segment::Segment;
 use crate::staged::{self, Table};
 use keepfs_codes::Protection;
 use keepfs_format::plog::{Record, Run};

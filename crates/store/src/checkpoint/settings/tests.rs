@@ -3,7 +3,7 @@
 use super::*;
 use crate::pool::PROTECT_DEFAULT;
 use crate::resume::Evidence;
-use crate::{Equations, FormatOptions, Meaning, Ref, Source, StoreOptions};
+use crate::{Equations, FormatOptions, Meaning, Protection, Ref, Source, StoreOptions};
 use keepfs_format::Kind;
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
@@ -65,14 +65,17 @@ fn the_next_opening_has_the_new_level() {
     for (round, code) in LEVELS.into_iter().enumerate() {
         let bytes = [round as u8 + 1; 8];
         let r = node(&store, &bytes);
-        let before = store.arena.code();
+        let before = store.frames.arena.code();
         assert!(store.set(&protect(code)).expect("set"));
         assert!(!store.set(&protect(code)).expect("again"), "nothing is left to change");
-        assert_eq!((store.arena.code(), store.pool_in_force().protect), (before, code));
+        assert_eq!(
+            (store.frames.arena.code(), store.pool_in_force().protect),
+            (before, code)
+        );
         store.kill();
         drop(store);
         store = Store::open(device.clone(), &options()).expect("open");
-        assert_eq!((store.arena.code(), store.pool().protect), (code, code));
+        assert_eq!((store.frames.arena.code(), store.pool().protect), (code, code));
         assert_eq!(content(&store, r), bytes);
     }
     assert_eq!(Pool::on(&*device).expect("pool").protect, LEVELS[5]);
@@ -83,7 +86,7 @@ fn the_next_opening_has_the_new_level() {
 fn who_asks_waits_for_no_checkpoint() {
     let (_, store) = pool();
     store.set(&protect(Protection::Pq)).expect("set");
-    let under_way = store.keeper.try_lock().expect("nobody has it");
+    let under_way = store.home.flash().checkpoints.keeper.try_lock().expect("nobody has it");
     assert_eq!(store.pool_in_force().protect, Protection::Pq);
     drop(under_way);
 }
@@ -126,11 +129,11 @@ fn the_memory_that_is_left_tells_its_own_code() {
     let (device, mut store) = pool();
     for code in LEVELS {
         let r = node(&store, b"not told");
-        let had = store.arena.code();
+        let had = store.frames.arena.code();
         store.set(&protect(code)).expect("set");
         let late = node(&store, b"unsynced");
-        let frame = store.cache.pin(r.id).expect("in the arena").frame;
-        store.arena.strays().xor_u8(frame as usize * 4096 + 66, 0x20);
+        let frame = store.frames.cache.pin(r.id).expect("in the arena").frame;
+        store.frames.arena.strays().xor_u8(frame as usize * 4096 + 66, 0x20);
         let remains = store.remains().expect("it lasts");
         drop(store);
         let (next, resumed) = Store::resume(device.clone(), &options(), remains, |_| {}).expect("resumed");
@@ -145,7 +148,7 @@ fn the_memory_that_is_left_tells_its_own_code() {
             (told, told),
             "{had} to {code}"
         );
-        assert_eq!((next.arena.code(), resumed.lost), (code, 0));
+        assert_eq!((next.frames.arena.code(), resumed.lost), (code, 0));
         assert_eq!((content(&next, r), content(&next, late)), (*b"not told", *b"unsynced"));
         store = next;
     }
