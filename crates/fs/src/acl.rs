@@ -1,10 +1,10 @@
 //! POSIX access control lists of inodes: where they are kept, and when the rules of acl(5) are asked.
 
 use crate::errors::{Step, refuse};
-use crate::inode::Held;
+use crate::inode::{Held, tell_mode};
 use crate::xattr::{self, NS_ACL_ACCESS, NS_ACL_DEFAULT};
 use keepfs_format::inode::Inode;
-use keepfs_format::oplog::{Action, Attrs, attr};
+
 use keepfs_store::Txn;
 use keepfs_vfs::acl::Acl;
 use keepfs_vfs::{Errno, FileKind};
@@ -33,16 +33,6 @@ pub(crate) fn chmod(txn: &mut Txn<'_>, held: &mut Held, mode: u32) -> Step<()> {
         xattr::store(txn, held, &packed)?;
     }
     Ok(())
-}
-
-/// Tells the operation log of the permission bits that an ACL or the umask made.
-pub(crate) fn tell_mode(txn: &mut Txn<'_>, held: &Held) -> Step<()> {
-    let attrs = Attrs {
-        set: attr::MODE,
-        mode: held.now.mode.get(),
-        ..Attrs::default()
-    };
-    Ok(txn.op(held.ino, Action::SetAttr { attrs })?)
 }
 
 /// What a new inode takes from its parent: the default ACL, or the umask (`posix_acl_create` of Linux).

@@ -1,10 +1,10 @@
 //! copy_file_range: whole pages are shared by reference where both offsets are aligned alike, others are copied.
 
+use crate::Volume;
 use crate::blockmap;
 use crate::data::{Act, PAGE_BYTES, PAGES_A_STEP, contents_changed, keep, place, regular, splice};
 use crate::errors::{Error, Result, Step, fitting, refuse, seen};
 use crate::inode::{self, Held, has};
-use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry};
 use keepfs_format::inode::{BODY_INLINE, Inode};

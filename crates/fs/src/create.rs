@@ -1,11 +1,11 @@
 //! New inodes: the root, mknod, mkdir, symlink, tmpfile. The order of checks is Linux's (`fs/namei.c`).
 
+use crate::Volume;
 use crate::acl;
 use crate::attr::PERMISSIONS;
 use crate::dir::{self, Sight};
 use crate::errors::{Result, Step, refuse};
 use crate::inode::{Held, Stamp, has, kind, moment, set_time};
-use crate::volume::Volume;
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;

@@ -3,10 +3,10 @@
 //! Nothing is asked of the device again that was asked and has not changed: a disk that takes a minute to refuse a page must not make
 //! everybody wait who wants to know how the pool is.
 
+use crate::Volume;
 use crate::blockmap;
 use crate::errors::Error;
 use crate::inode;
-use crate::volume::Volume;
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::LOST;

@@ -1,9 +1,9 @@
 //! For `keepfs inject` into a pool for tests (S-2.8): where a file's structures are, and wrong values by the door.
 
+use crate::Volume;
 use crate::blockmap;
 use crate::errors::Result;
 use crate::inode::{self, kind};
-use crate::volume::Volume;
 use core::mem::offset_of as field_of;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::inode::{BODY_TREE, Inode, block_of, offset_of};

@@ -4,7 +4,7 @@ use crate::errors::{Step, damaged};
 use keepfs_format::inode::{
     self, BODY_DIRECT, BODY_INLINE, BODY_NONE, BODY_TREE, HOLE_END, Hole, Inode, LIVE, XATTR, XATTR_CHAIN,
 };
-use keepfs_format::oplog::{Action, Moment};
+use keepfs_format::oplog::{self, Action, Attrs, Moment};
 use keepfs_format::{FromZeros, IntoBytes, Kind, Space, bitmap, blockmap};
 use keepfs_store::planted::{self, Logic};
 use keepfs_store::{Meaning, Ref, Source, Txn};
@@ -284,4 +284,30 @@ pub(crate) fn attr(ino: u64, inode: &Inode) -> Attr {
         btime: time(inode, Stamp::Birth),
         flags: InodeFlags(inode.flags.get()),
     }
+}
+
+/// Puts an inode on the hidden list, unless an unfinished cut or hole has put it there.
+pub(crate) fn hide(txn: &mut Txn<'_>, file: &Held) -> Step<()> {
+    match is_listed(txn, file.ino)? {
+        true => Ok(()),
+        false => Ok(txn.set_orphan(file.ino, true)?),
+    }
+}
+
+/// Takes an inode with names off the hidden list.
+pub(crate) fn unhide(txn: &mut Txn<'_>, file: &Held) -> Step<()> {
+    match file.now.nlink.get() > 0 && is_listed(txn, file.ino)? {
+        true => Ok(txn.set_orphan(file.ino, false)?),
+        false => Ok(()),
+    }
+}
+
+/// Tells the operation log of the permission bits that an ACL or the umask made.
+pub(crate) fn tell_mode(txn: &mut Txn<'_>, held: &Held) -> Step<()> {
+    let attrs = Attrs {
+        set: oplog::attr::MODE,
+        mode: held.now.mode.get(),
+        ..Attrs::default()
+    };
+    Ok(txn.op(held.ino, Action::SetAttr { attrs })?)
 }

@@ -1,11 +1,11 @@
 //! Names of what exists: lookup, link, unlink, rmdir.
 
+use crate::Volume;
 use crate::create::{add_name, check_create, check_name, directory, is_dots};
 use crate::dir::{self, Found, Sight};
 use crate::errors::{Result, Step, refuse};
 use crate::inode::{Held, is_fixed, moment};
 use crate::orphan::nameless;
-use crate::volume::Volume;
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;

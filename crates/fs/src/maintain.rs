@@ -1,8 +1,8 @@
 //! The background thread of a volume: commit interval, staged data that outlived its log, the hidden list.
 
+use crate::Volume;
 use crate::data::log_write_out;
 use crate::errors::Result;
-use crate::volume::Volume;
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;

@@ -4,12 +4,12 @@
 //! What this keeps in memory follows from the ORPHANS bitmap and the lookup counts. Whether an inode without a name may get
 //! one stands with its lookup count.
 
+use crate::Volume;
 use crate::blockmap::{self, Budget};
 use crate::data::free_pages;
 use crate::dir;
 use crate::errors::{Result, Step};
-use crate::inode::{Held, is_listed, live};
-use crate::volume::Volume;
+use crate::inode::{Held, hide, is_listed, live};
 use crate::xattr;
 use keepfs_format::inode::{BODY_TREE, DEAD, XATTR_CHAIN};
 use keepfs_format::oplog::Action;
@@ -430,22 +430,6 @@ fn unless_damaged(ino: u64, done: Result<bool>) -> Result<bool> {
 /// Whether there is no more time.
 fn is_over(end: Option<Instant>) -> bool {
     end.is_some_and(|end| Instant::now() >= end)
-}
-
-/// Puts an inode on the hidden list, unless an unfinished cut or hole has put it there.
-pub(crate) fn hide(txn: &mut Txn<'_>, file: &Held) -> Step<()> {
-    match is_listed(txn, file.ino)? {
-        true => Ok(()),
-        false => Ok(txn.set_orphan(file.ino, true)?),
-    }
-}
-
-/// Takes an inode with names off the hidden list.
-pub(crate) fn unhide(txn: &mut Txn<'_>, file: &Held) -> Step<()> {
-    match file.now.nlink.get() > 0 && is_listed(txn, file.ino)? {
-        true => Ok(txn.set_orphan(file.ino, false)?),
-        false => Ok(()),
-    }
 }
 
 /// One transaction of freeing an inode; the last one frees its number.

@@ -1,8 +1,8 @@
 //! Paths of inodes, for people who are told of damage: files do not know their names, so the tree is walked, each directory once
 //! (S-6.6 lets none have two names, an image may).
 
+use crate::Volume;
 use crate::inode;
-use crate::volume::Volume;
 use keepfs_format::history::{Event, Lasting, PATH_MAX, path_of};
 use keepfs_vfs::{FileKind, Ino, Vfs};
 use parking_lot::Mutex;

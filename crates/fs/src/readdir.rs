@@ -1,11 +1,11 @@
 //! Listing a directory: one leaf is read under the lock, told without it. It comes to each leaf once, whatever the indexes say
 //! (S-6.7).
 
+use crate::Volume;
 use crate::blockmap::Passed;
 use crate::create::directory;
 use crate::dir::{self, Listing};
 use crate::errors::{Result, refuse, seen};
-use crate::volume::Volume;
 use keepfs_format::dir::{COOKIE_DOT, COOKIE_DOTDOT};
 use keepfs_format::inode::Inode;
 use keepfs_vfs::{DirEntry, Errno, FileKind, Ino};

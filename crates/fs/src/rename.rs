@@ -1,11 +1,11 @@
 //! rename with its flags. The order of checks is that of `do_renameat2` and `vfs_rename` of Linux.
 
+use crate::Volume;
 use crate::create::{add_name, check_create, directory, is_dots, newborn};
 use crate::dir::{self, Found, Sight};
 use crate::errors::{Error, Result, Step, refuse};
 use crate::inode::{self, Held, moment};
 use crate::link::{Try, check_delete};
-use crate::volume::Volume;
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;

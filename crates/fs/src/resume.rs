@@ -3,7 +3,7 @@
 use crate::errors::{Error, Result};
 use crate::inode::live;
 use crate::lookups::Lookups;
-use crate::volume::{Volume, VolumeOptions};
+use crate::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_store::planted::{self, Second};
 use keepfs_store::{Again, Evidence, LOOKUPS, Pool, Remains, Resumed, Store};

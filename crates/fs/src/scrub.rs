@@ -19,8 +19,8 @@ pub use data::DataPlace;
 pub use record::{Phase, Record, State};
 pub use work::{Frames, Wish};
 
+use crate::Volume;
 use crate::errors::Result;
-use crate::volume::Volume;
 use arena::Round;
 use pace::Pace;
 use parking_lot::Mutex;

@@ -2,7 +2,7 @@
 //! damage stood in the way (S-15.19): what was read wrong may be what was followed.
 
 use crate::readdir::Much;
-use crate::volume::{AccessTimes, Volume};
+use crate::{AccessTimes, Volume};
 use keepfs_vfs::{
     Attr, DirEntry, Entry, FallocMode, FileKind, Ino, InodeFlags, NewInode, OpenHow, RenameFlags, Result, SeekWhence,
     SetAttr, StatFs, Vfs, WriteHow, XattrHow,

@@ -1,7 +1,7 @@
 //! Operations on the whole volume: fsync, sync, statfs, trim, shutdown.
 
+use crate::Volume;
 use crate::errors::Result;
-use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::inode::PER_BLOCK;
 use keepfs_store::Purpose;

@@ -19,13 +19,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
     ),
     ("codes", &["aes", "crc64", "gf256", "rows", "simd"]),
     (
-        "fs",
-        &[
-            "acl", "attr", "create", "data", "heal", "maintain", "orphan", "paths", "readdir", "scrub", "volume",
-            "xattr",
-        ],
-    ),
-    (
         "fuse",
         &[
             "connection",

@@ -4,11 +4,10 @@
 //! what is pending is finished before the next change ([`Volume::settled`]).
 
 use super::splice::make_holes;
+use crate::Volume;
 use crate::blockmap;
 use crate::errors::Step;
-use crate::inode::{Held, pending_hole};
-use crate::orphan::{hide, unhide};
-use crate::volume::Volume;
+use crate::inode::{Held, hide, pending_hole, unhide};
 use keepfs_format::inode::{Hole, Inode};
 use keepfs_format::oplog::Action;
 use keepfs_store::Txn;

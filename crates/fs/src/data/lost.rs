@@ -2,8 +2,8 @@
 //!
 //! What lies here is for fsync and status; the truth is the page entry, and every look compares with it.
 
+use crate::Volume;
 use crate::errors::{Error, Result};
-use crate::volume::Volume;
 use keepfs_format::blockmap::{LOST, PageEntry};
 use keepfs_store::{BadData, Error as StoreError};
 use parking_lot::Mutex;

@@ -1,9 +1,9 @@
 //! One page of a file as it is now, with its CRC-32C checked.
 
 use super::PAGE_BYTES;
+use crate::Volume;
 use crate::blockmap;
 use crate::errors::{Error, Result};
-use crate::volume::Volume;
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;

@@ -1,10 +1,10 @@
 //! Where new data goes on the device, and the transaction step that names it there.
 
 use super::note_entries;
+use crate::Volume;
 use crate::blockmap;
 use crate::errors::{Error, Result, Step};
 use crate::inode::Held;
-use crate::volume::Volume;
 use keepfs_format::blockmap::{LOST, PageEntry, WRITTEN};
 use keepfs_format::inode::Inode;
 use keepfs_format::plog::Run;

@@ -2,10 +2,10 @@
 
 use super::page::place;
 use super::{PAGE_BYTES, regular};
+use crate::Volume;
 use crate::blockmap;
 use crate::errors::Result;
 use crate::inode;
-use crate::volume::Volume;
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;

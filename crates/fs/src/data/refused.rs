@@ -4,8 +4,8 @@
 //! everything says nothing about single pages; (2) nothing is named before all of its bytes were taken.
 
 use super::place::Fresh;
+use crate::Volume;
 use crate::errors::{Error, Result};
-use crate::volume::Volume;
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_store::{Near, Purpose};

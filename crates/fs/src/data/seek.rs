@@ -3,9 +3,9 @@
 use super::page::place;
 use super::read::offset_of;
 use super::{PAGE_BYTES, regular};
+use crate::Volume;
 use crate::blockmap::{self, Next, Passed, Want};
 use crate::errors::{Result, Step, refuse};
-use crate::volume::Volume;
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_vfs::{Errno, SeekWhence};
 

@@ -5,10 +5,10 @@
 //! first, or old pages would be seen again.
 
 use super::{hole, truncate};
+use crate::Volume;
 use crate::errors::Result;
 use crate::inode::{Held, pending_hole};
 use crate::locks::Locks;
-use crate::volume::Volume;
 use keepfs_format::inode::Inode;
 use parking_lot::RwLockWriteGuard;
 

@@ -3,10 +3,10 @@
 use super::page::Under;
 use super::place::Placed;
 use super::{PAGE_BYTES, free_pages, note_entries, note_holes};
+use crate::Volume;
 use crate::blockmap::{self, Budget};
 use crate::errors::{Result, Step, refuse};
 use crate::inode::Held;
-use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::Inode;

@@ -3,11 +3,10 @@
 use super::page::{Under, place};
 use super::write::leave_inline;
 use super::{PAGE_BYTES, note_holes};
+use crate::Volume;
 use crate::blockmap::{self, Budget, Freed};
 use crate::errors::{Result, Step};
-use crate::inode::Held;
-use crate::orphan::{hide, unhide};
-use crate::volume::Volume;
+use crate::inode::{Held, hide, unhide};
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::LOST;
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};

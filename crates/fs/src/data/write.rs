@@ -3,10 +3,10 @@
 use super::page::{Under, place};
 use super::place::{Placed, is_own, name_lost};
 use super::{PAGE_BYTES, PAGES_A_STEP, contents_changed, regular};
+use crate::Volume;
 use crate::blockmap;
 use crate::errors::{Error, Result, Step, refuse};
 use crate::inode::{Held, Stamp, has, moment, set_time, time};
-use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::{FILE_SIZE_MAX, PageEntry};
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};

@@ -2,10 +2,10 @@
 
 use super::PAGES_A_STEP;
 use super::place::{Fresh, name_lost, name_pages};
+use crate::Volume;
 use crate::blockmap;
 use crate::errors::{Error, Result, fitting};
 use crate::inode::Held;
-use crate::volume::Volume;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_store::{Error as StoreError, Near, Purpose};

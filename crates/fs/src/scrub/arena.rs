@@ -3,7 +3,7 @@
 //! most some thousand staged pages, a millisecond.
 
 use super::IDLE;
-use crate::volume::Volume;
+use crate::Volume;
 use keepfs_store::Looked;
 use std::time::{Duration, Instant};
 

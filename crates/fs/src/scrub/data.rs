@@ -1,10 +1,10 @@
 //! File data at rest: each page that a block map names, held against its CRC-32C (S-19.5).
 
+use crate::Volume;
 use crate::blockmap::{self, Passed, Want};
 use crate::errors::{Error, Result};
 use crate::inode;
 use crate::readdir::Much;
-use crate::volume::Volume;
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::blockmap::PageEntry;

@@ -1,9 +1,9 @@
 //! The metablocks of one inode at rest, for a scrub of a part of the tree (S-19.3): its own, those of its block map or
 //! directory, and those of its attributes.
 
+use crate::Volume;
 use crate::errors::{Error, Result, Step, damaged};
 use crate::inode;
-use crate::volume::Volume;
 use crate::xattr;
 use keepfs_format::blockmap::{Child, FANOUT, entry_offset};
 use keepfs_format::dir::{CHILDREN, child_offset};

@@ -1,7 +1,7 @@
 //! The thread that scrubs a mounted volume.
 
 use super::IDLE;
-use crate::volume::Volume;
+use crate::Volume;
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;

@@ -1,7 +1,7 @@
 //! Scrubs of a volume without a thread: what they find, how they are steered, that they go on in another life.
 
 use super::*;
-use crate::volume::VolumeOptions;
+use crate::VolumeOptions;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, Device, PageNo};

@@ -2,8 +2,8 @@
 
 use super::data::DataPlace;
 use super::record::{Phase, Record};
+use crate::Volume;
 use crate::errors::Result;
-use crate::volume::Volume;
 use keepfs_store::Looked;
 
 /// Frames of one slice: 256 take about 20 us.

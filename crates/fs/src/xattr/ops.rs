@@ -2,10 +2,9 @@
 
 use super::list::{self, NS_ACL_ACCESS, NS_ACL_DEFAULT};
 use super::{load, store, tell_removed, tell_set};
-use crate::acl::tell_mode;
+use crate::Volume;
 use crate::errors::{Result, Step, refuse};
-use crate::inode::{Held, is_fixed, kind, moment};
-use crate::volume::Volume;
+use crate::inode::{Held, is_fixed, kind, moment, tell_mode};
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::{Action, Attrs, attr};
 use keepfs_format::xattr::NAMESPACES;

@@ -1,7 +1,7 @@
 //! What is given back of an allocation that found no space.
 
 use super::*;
-use crate::volume::VolumeOptions;
+use crate::VolumeOptions;
 use keepfs_media::ram::RamDevice;
 use keepfs_store::FormatOptions;
 use keepfs_vfs::{Ino, NewInode, Vfs, WriteHow};

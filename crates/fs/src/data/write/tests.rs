@@ -1,7 +1,7 @@
 //! Writes behind a cut that was not finished.
 
 use super::*;
-use crate::volume::VolumeOptions;
+use crate::VolumeOptions;
 use keepfs_media::ram::RamDevice;
 use keepfs_store::FormatOptions;
 use keepfs_vfs::{Ino, NewInode, Vfs};
