@@ -8,8 +8,9 @@
 use crate::cache::Pin;
 use crate::checkpoint::Wish;
 use crate::error::{Error, Pressure};
-use crate::{Flash, Store, segment};
+use crate::{Flash, Store};
 use core::sync::atomic::Ordering;
+use keepfs_flash::segment;
 use keepfs_format::MetaId;
 use std::time::{Duration, Instant};
 

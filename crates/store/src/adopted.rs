@@ -7,10 +7,10 @@
 
 use crate::error::BadData;
 use crate::error::Error;
-use crate::redo::{self, ENTRIES_MAX, Rebuilt, Redo, RedoDamage, TxnRedo, Work, compact};
-use crate::segment::Segment;
-use crate::staged::{self, Table};
 use keepfs_codes::Protection;
+use keepfs_flash::redo::{self, ENTRIES_MAX, Rebuilt, Redo, RedoDamage, TxnRedo, Work, compact};
+use keepfs_flash::segment::Segment;
+use keepfs_flash::staged::{self, Table};
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{PAGE, Space};
 use keepfs_memory::Guard;
@@ -132,7 +132,7 @@ impl Adopted {
     /// Errors: a slot is not right.
     pub fn staged(&self, read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), BadData>) -> Result<Table, Error> {
         let transactions = self.redo.kept().read(&self.segment).map_err(damaged)?;
-        staged::rebuild(self.segment.clone(), &transactions, read)
+        Ok(staged::rebuild(self.segment.clone(), &transactions, read)?)
     }
 
     /// Pages that transactions beyond `logged` have freed and none of them has taken again, with the transaction
@@ -175,3 +175,6 @@ fn left(seq: u64, run: Run, used: Run) -> impl Iterator<Item = (u64, Run)> {
 fn damaged(RedoDamage { seq }: RedoDamage) -> Error {
     Error::Redo { seq }
 }
+
+#[cfg(test)]
+mod tests;

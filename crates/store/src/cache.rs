@@ -11,36 +11,13 @@ use crate::age::{Clock, Seen};
 use crate::heat::{self, Heat};
 use crate::locks::{Mutex, RwLock};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use keepfs_flash::ids::IdMap;
 use keepfs_format::MetaId;
 use keepfs_vault::Padded;
 use keepfs_vault::arena::FrameNo;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 /// Shards of the index.
 const SHARDS: usize = 64;
-
-/// Hashes a metablock id: one multiplication; ids are already spread by their low bits.
-#[derive(Default, Clone, Copy)]
-pub struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for b in bytes {
-            self.write_u64(u64::from(*b));
-        }
-    }
-    fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 ^= self.0 >> 29;
-    }
-}
-
-/// A map keyed by metablock id or another number.
-pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
 /// Checkpoint state of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,21 +12,21 @@ mod write;
 
 use crate::error::Error;
 use crate::events::Done;
-use crate::homes::Homes;
 use crate::ladder::LogStart;
 use crate::locks::Mutex;
-use crate::log::{self, Head, Stamp};
 use crate::map::BadCopy;
 use crate::moment::{Deaths, Dirty, Stash};
 use crate::pool::Pool;
 use crate::rewrites::Rewrites;
 use crate::sync::Lead;
 use crate::wanted::Wanted;
-use crate::watched::{Watched, WatchedList};
 use crate::{Flash, Store, map, pool};
 use barrier::Moment;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use keepfs_codes::crc64;
+use keepfs_flash::homes::Homes;
+use keepfs_flash::log::{self, Head, Stamp};
+use keepfs_flash::watched::{Watched, WatchedList};
 use keepfs_format::map::{DEAD, LIVE, MapEntry};
 use keepfs_format::plog::Record;
 use keepfs_format::superblock::{self, Superblock};
@@ -387,7 +387,7 @@ impl Flash {
             let used = head.sequence - state.tail + behind;
             pages = if used + whole > most { bare } else { whole };
             if used + pages > most || !state.give_up(head.sequence, &error) {
-                return Err(error);
+                return Err(error.into());
             }
             state.is_broken = false;
             state.begin_chain(generation);

@@ -1,5 +1,9 @@
 //! What can go wrong in the store: one enum, each with a sentence that says what, where and what to do.
 
+use keepfs_flash::redo::NoRoom;
+use keepfs_flash::staged::{Full, StagedDamage};
+use keepfs_flash::watched::Stray;
+pub use keepfs_flash::{BadData, Room};
 use keepfs_format::{MetaId, Space};
 use keepfs_media::DeviceError;
 use std::sync::Arc;
@@ -167,6 +171,38 @@ impl From<keepfs_vault::Error> for Error {
     }
 }
 
+impl From<keepfs_flash::Error> for Error {
+    fn from(e: keepfs_flash::Error) -> Error {
+        use keepfs_flash::Error as Flash;
+        match e {
+            Flash::Device(e) => Error::Device(e),
+            Flash::Memory { bytes, source } => Error::Memory { bytes, source },
+            Flash::BadPool(what) => Error::BadPool(what),
+            Flash::Damaged(what) => Error::Damaged(what),
+            Flash::Heap { address } => Error::Heap { address },
+            Flash::Logic(what) => Error::Logic(what),
+        }
+    }
+}
+
+impl From<StagedDamage> for Error {
+    fn from(StagedDamage { ino, index }: StagedDamage) -> Error {
+        Error::Lost { ino, index }
+    }
+}
+
+impl From<Full> for Error {
+    fn from(full: Full) -> Error {
+        keepfs_flash::Error::from(full).into()
+    }
+}
+
+impl From<Stray> for Error {
+    fn from(stray: Stray) -> Error {
+        keepfs_flash::Error::from(stray).into()
+    }
+}
+
 impl From<DeviceError> for Error {
     fn from(e: DeviceError) -> Error {
         Error::Device(Arc::new(e))
@@ -182,24 +218,6 @@ pub enum Stop {
     Pressure(Pressure),
     /// It cannot be done.
     Error(Error),
-}
-
-/// What is wrong with a page of file data on the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BadData {
-    /// The medium does not give it.
-    Unreadable,
-    /// It has another CRC.
-    Checksum,
-}
-
-/// What a transaction needs of the staged pages until it is committed (S-14.7).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Room {
-    /// Free whole slots.
-    pub(crate) slots: usize,
-    /// Quarters of pages by which what is staged may grow.
-    pub(crate) quarters: usize,
 }
 
 /// What a transaction waits for outside itself.
@@ -224,6 +242,23 @@ pub enum Pressure {
 impl From<keepfs_vault::Error> for Stop {
     fn from(e: keepfs_vault::Error) -> Stop {
         Stop::Error(e.into())
+    }
+}
+
+impl From<keepfs_flash::Error> for Stop {
+    fn from(e: keepfs_flash::Error) -> Stop {
+        Stop::Error(e.into())
+    }
+}
+
+impl From<NoRoom> for Stop {
+    fn from(none: NoRoom) -> Stop {
+        match none {
+            NoRoom::Now => Stop::Pressure(Pressure::Redo),
+            NoRoom::Ever { payload } => Stop::Error(Error::Logic(format!(
+                "a transaction of {payload} bytes is longer than the redo ring"
+            ))),
+        }
     }
 }
 

@@ -11,11 +11,11 @@
 //!     lest the page be believed without what the log had for it.
 
 use crate::Store;
-use crate::cache::IdMap;
 use crate::error::{Error, may_be_fenced};
 use crate::events::{Damage, Done};
 use crate::locks::Mutex;
 use core::sync::atomic::{AtomicBool, Ordering};
+use keepfs_flash::ids::IdMap;
 use keepfs_format::{MetaId, PAGE, Space, inode};
 use keepfs_vault::arena;
 use std::sync::OnceLock;

@@ -10,18 +10,18 @@ use crate::flash::Flash;
 use crate::frames::Frames;
 use crate::ladder::{Evidence, Past, Untold};
 use crate::locks::Awaited;
-use crate::log::{Cut, Mended};
 use crate::map::CopiesSeen;
 use crate::nvm::Nvm;
 use crate::options::StoreOptions;
 use crate::pool::{Pool, Settings};
 use crate::recover::{self, Opened};
-use crate::redo::Redo;
 use crate::scrub::{Looked, RestPlace};
-use crate::segment::Segment;
-use crate::staged::{Bases, Coming, Key, Staged};
 use crate::{Store, cutter, wanted};
 use core::ops::Range;
+use keepfs_flash::log::{Cut, Mended};
+use keepfs_flash::redo::Redo;
+use keepfs_flash::segment::Segment;
+use keepfs_flash::staged::{Bases, Coming, Key, Staged};
 use keepfs_format::map::MapEntry;
 use keepfs_format::plog::Record;
 use keepfs_format::superblock::Superblock;
@@ -56,8 +56,8 @@ pub enum Home {
 
 /// A home begins.
 impl Home {
-    /// Errors: no pool can be made with such a home.
-    pub fn may_create(kind: Kind) -> Result<(), Error> {
+    /// Errors: there is no such home yet.
+    pub fn is_there(kind: Kind) -> Result<(), Error> {
         match kind {
             Kind::Flash => Ok(()),
             Kind::Nvm => Err(Nvm::refused()),
@@ -106,6 +106,7 @@ impl Home {
         self.flash().log.cutter.join();
     }
 }
+
 /// What a home knows of metablocks.
 impl Home {
     /// Where a metablock lies, as of the last checkpoint.

@@ -3,8 +3,8 @@
 
 use crate::Store;
 use crate::error::Error;
-use crate::scratch::with_page;
 use crate::switch::{DeviceFault, DeviceOp, Injection};
+use keepfs_flash::scratch::with_page;
 use keepfs_format::MetaId;
 use keepfs_format::map::LIVE;
 

@@ -22,9 +22,9 @@ use crate::error::{Error, may_be_fenced};
 use crate::events::Done;
 use crate::fence::unless_fenced;
 use crate::repair::kind_in;
-use crate::scratch::with_page;
 use core::sync::atomic::Ordering;
 use keepfs_codes::Protection;
+use keepfs_flash::scratch::with_page;
 use keepfs_format::MetaId;
 use keepfs_vault::undo::UndoSlot;
 

@@ -1,6 +1,7 @@
 //! The store: every byte of metadata, the door through which it changes, and how it becomes durable.
 //!
-//! Read in this order: [`keepfs_vault`] (frames and the door), [`txn`], [`redo`] and `sync` (groups), `checkpoint`, `recover`.
+//! Read in this order: [`store`] (its parts), [`keepfs_vault`] (frames and the door), [`txn`], [`keepfs_flash::redo`] and `sync`
+//! (groups), `checkpoint`, `recover`.
 //! What the store promises is in docs/SPEC.md sections 8 to 11; it knows nothing of names and files.
 
 mod admit;
@@ -24,12 +25,10 @@ mod gate;
 mod heat;
 mod history;
 mod home;
-mod homes;
 mod inject;
 mod ladder;
 mod life;
 mod locks;
-mod log;
 mod map;
 #[cfg(feature = "measure")]
 pub mod measure;
@@ -44,16 +43,13 @@ mod options;
 mod pool;
 mod read;
 mod recover;
-mod redo;
 mod remains;
 mod repair;
 mod requests;
 mod reserve;
 mod resume;
 mod rewrites;
-pub mod scratch;
 mod scrub;
-mod segment;
 mod space;
 mod staged;
 mod stats;
@@ -65,12 +61,10 @@ mod system;
 mod totals;
 mod transactions;
 mod trim;
-pub mod twice;
 mod txn;
 mod view;
 mod wanted;
 mod watch;
-mod watched;
 mod worker;
 mod zones;
 
@@ -85,12 +79,13 @@ pub use home::Kind as HomeKind;
 pub use inject::Structure;
 pub use keepfs_codes::Protection;
 pub use keepfs_digest::Equations;
+pub use keepfs_flash::log::{Cut, Mended};
+pub use keepfs_flash::{scratch, twice};
 pub use keepfs_memory as memory;
 pub use keepfs_memory::{Guard, Reuse};
 pub use keepfs_vault::arena::{self, Mismatch};
 pub use keepfs_vault::{Padded, planted, restart};
 pub use ladder::Rungs;
-pub use log::{Cut, Mended};
 pub use map::CopiesSeen;
 pub use noted::News;
 pub use oplog::{EarlierState, Half, LoggedTxn};

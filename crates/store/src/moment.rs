@@ -6,13 +6,14 @@
 //!     long as a checkpoint takes.
 //! M-3 A metablock's last death is found here until a map that says so is in force.
 
-use crate::cache::{IdMap, Pin};
+use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
 use crate::locks::Mutex;
-use crate::watched::WatchedMap;
 use crate::{Flash, Store};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use keepfs_codes::crc64;
+use keepfs_flash::ids::IdMap;
+use keepfs_flash::watched::WatchedMap;
 use keepfs_format::{MetaId, PAGE};
 use keepfs_vault::arena;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What somebody took note of is no news: what failed since tells how the pool is (S-18.12).
 
-use crate::log::Mended;
 use crate::{DeviceErrors, Snapshot, Store};
+use keepfs_flash::log::Mended;
 
 /// What failed, or was damaged and mended, since the pool was opened or somebody took note of it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -15,11 +15,11 @@ mod read;
 pub(crate) use draft::Draft;
 pub use read::{EarlierState, Half, LoggedTxn};
 
-use crate::cache::IdMap;
 use crate::error::Error;
 use crate::locks::{Mutex, MutexGuard};
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
+use keepfs_flash::ids::IdMap;
 use keepfs_format::IntoBytes;
 use keepfs_format::oplog::{HALF_HEAD, HalfHead, STATE, StateEntry};
 use keepfs_memory::{Guard, Region};

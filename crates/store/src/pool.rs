@@ -11,10 +11,10 @@ pub use protect::PROTECT_DEFAULT;
 pub use settings::Settings;
 
 use crate::error::{Error, Stop};
-use crate::log;
 use choose::ZONE_PAGES;
 use keepfs_codes::Protection;
 use keepfs_codes::identity::Identities;
+use keepfs_flash::log;
 use keepfs_format::map::{CHUNK_PAGES_MAX, MapEntry};
 use keepfs_format::plog::Run;
 use keepfs_format::superblock::{

@@ -275,7 +275,7 @@ impl Store {
     /// The same of a metablock of which nobody needs a copy.
     pub(crate) fn pin_right(&self, id: MetaId) -> Result<Pin<'_>, Error> {
         let pin = self.fetch(id)?;
-        crate::scratch::with_page(|copy| self.verified_copy(&pin, copy))?;
+        keepfs_flash::scratch::with_page(|copy| self.verified_copy(&pin, copy))?;
         Ok(pin)
     }
 }

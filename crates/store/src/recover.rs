@@ -13,13 +13,13 @@ mod told;
 use crate::adopted::Adopted;
 use crate::checkpoint::{Keeper, NewLog, Wish};
 use crate::error::{BadData, Error};
-use crate::log::{self, Cut, Found, Head, Scan};
 use crate::pool::Pool;
 use crate::sync::SeenLog;
 use crate::{Flash, Store, StoreOptions, pool};
 use arrived::Unreadable;
 use demand::Demand;
 use keepfs_codes::crc32c;
+use keepfs_flash::log::{self, Cut, Found, Head, Scan};
 use keepfs_format::map::LIVE;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record, Run};
 use keepfs_format::superblock::Superblock;
@@ -82,7 +82,7 @@ pub fn open_owing(
     // Before this a resume has flushed what its log and redo are believed for (S-9.8).
     let flushed = owed.is_some();
     if let Some(cut) = scan.cut.filter(|cut| owed.is_none() && !may_cut(cut, options)) {
-        return Err(cut.refusal());
+        return Err(cut.refusal().into());
     }
     let mut logged = scan.groups.last().map_or(sb.seq.get(), |group| group.seq);
     if !options.read_only {
@@ -202,7 +202,7 @@ pub fn begin_writing(flash: &Flash, store: &Store, keeper: &mut Keeper) -> Resul
     store.frames.fences.has_what_writers_need()?;
     let unasked = |cut: &Cut| cut.proved && !store.life.options.cut_log;
     if let Some(cut) = store.log_cut().filter(unasked) {
-        return Err(cut.refusal());
+        return Err(cut.refusal().into());
     }
     let in_force = flash.superblock_in_force(store, keeper)?;
     pool::may_write(&in_force)?;

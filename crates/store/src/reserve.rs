@@ -2,11 +2,11 @@
 
 use crate::crowd::Claiming;
 use crate::error::Error;
-use crate::homes::Homes;
 use crate::space::{Claim, Holder, Near, Need, Purpose, Refused};
 use crate::{Flash, Store};
 use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering;
+use keepfs_flash::homes::Homes;
 use keepfs_format::bitmap::{BITS, COUNTS};
 use keepfs_format::plog::Run;
 

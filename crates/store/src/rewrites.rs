@@ -2,12 +2,12 @@
 //!
 //! Recomputable from the dirty frames; it therefore lies in the heap.
 
-use crate::cache::IdHasher;
 use crate::gate::Closed;
 use crate::locks::Mutex;
 use crate::{Flash, Store};
 use core::hash::BuildHasherDefault;
 use core::sync::atomic::{AtomicU64, Ordering};
+use keepfs_flash::ids::IdHasher;
 use keepfs_format::MetaId;
 use keepfs_format::map::{FANOUT, HEIGHT_MAX};
 use keepfs_format::superblock::Root;

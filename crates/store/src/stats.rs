@@ -1,19 +1,15 @@
 //! What the store counts for `status`: writes by the four causes of ReconFS section 3.1.2, and events.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+pub use keepfs_flash::redo::DIRTY_SIZES;
+use keepfs_flash::redo::Updates;
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
 use keepfs_vault::{Padded, STRIPES, stripe};
 use std::time::Duration;
 
-/// Bytes of an update record before its ranges: type, length, id, generation, number of ranges (S-8.5).
-const UPDATE_HEAD: usize = 18;
-
 /// Buckets of a histogram of times.
 const BUCKETS: usize = 20;
-
-/// Upper bounds of the buckets of [`Snapshot::dirty_sizes`], bytes (ReconFS Fig. 9).
-pub const DIRTY_SIZES: [usize; 8] = [64, 128, 256, 512, 1024, 2048, 3072, PAGE];
 
 /// How long something took each time: a histogram by powers of two, and the longest.
 #[derive(Default)]
@@ -184,26 +180,6 @@ impl DeviceErrors {
     /// Whether there was any.
     pub fn any(&self) -> bool {
         *self != DeviceErrors::default()
-    }
-}
-
-/// The update records of a group (S-8.5, type 1).
-#[derive(Default)]
-pub struct Updates {
-    /// How many.
-    pub pages: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    dirty_sizes: [u64; DIRTY_SIZES.len()],
-}
-
-impl Updates {
-    /// One more, of so many ranges with so many bytes.
-    pub fn count(&mut self, ranges: usize, dirty: usize) {
-        self.pages += 1;
-        self.bytes += (UPDATE_HEAD + 4 * ranges + dirty) as u64;
-        let bucket = DIRTY_SIZES.partition_point(|most| *most < dirty);
-        self.dirty_sizes[bucket.min(DIRTY_SIZES.len() - 1)] += 1;
     }
 }
 

@@ -14,7 +14,7 @@ use crate::switch::Switch;
 use crate::transactions::Transactions;
 use crate::txn::Txn;
 use crate::watch::Watch;
-use crate::{history, mmp};
+use crate::{history, mmp, zones};
 use keepfs_format::PAGE;
 use keepfs_format::plog::Run;
 use keepfs_format::superblock::{self, Superblock};
@@ -47,7 +47,7 @@ pub struct Store {
 impl Store {
     /// Makes an empty pool on a device: superblocks, log region, first checkpoint.
     pub fn format(device: Arc<dyn Device>, o: &FormatOptions) -> Result<(), Error> {
-        Home::may_create(o.home)?;
+        Home::is_there(o.home)?;
         let sb = pool::first_superblock(&*device, o)?;
         let blank = [0; PAGE];
         for slot in 0..superblock::SLOTS {
@@ -69,14 +69,14 @@ impl Store {
         let store = Store::build(device, sb, &options, 0)?;
         let fixed = pool::fixed_runs(&store.pool);
         let used = fixed.iter().map(|r| u64::from(r.count)).sum();
-        let zones = [0, 1].map(|n| {
-            crate::zones::zone_with(&store.pool, n, &|page| {
+        let open = [0, 1].map(|n| {
+            zones::zone_with(&store.pool, n, &|page| {
                 fixed
                     .iter()
                     .any(|r| (r.start..r.start + u64::from(r.count)).contains(&page))
             })
         });
-        store.alloc.space.start(store.pool.pages, 0, zones);
+        store.alloc.space.start(store.pool.pages, 0, open);
         store.load_totals()?;
         store.alloc.space.used(used);
         store.allocate_fixed(&fixed)?;
@@ -108,6 +108,7 @@ impl Store {
 
     /// Opens a pool and recovers it if it was not closed (SPEC section 9).
     pub fn open(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Arc<Store>, Error> {
+        Home::is_there(options.home)?;
         Frames::check_size(options)?;
         let available = options.guard.available();
         available.map_err(|e| Error::Guard(e.to_string()))?;

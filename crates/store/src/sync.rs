@@ -8,12 +8,12 @@ use crate::error::Error;
 use crate::events::{Done, Place, Seen, Told};
 use crate::fence::unless_fenced;
 use crate::locks::{Condvar, Mutex};
-use crate::log::{self, Stamp};
-use crate::redo::{Group, Piece, Redo, RedoDamage, Span, Spare, compact};
-use crate::segment::RING;
-use crate::stats::Updates;
 use crate::{Flash, Store};
 use core::sync::atomic::Ordering;
+use keepfs_flash::log::{self, Stamp};
+use keepfs_flash::redo::Updates;
+use keepfs_flash::redo::{Group, Piece, Redo, RedoDamage, Span, Spare, compact};
+use keepfs_flash::segment::RING;
 use keepfs_format::PAGE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record};
@@ -329,7 +329,7 @@ impl Flash {
     }
 
     /// A page of a group could not be written (S-8.12).
-    pub(crate) fn tell_given_up(&self, store: &Store, group: u64, error: &Error) {
+    pub(crate) fn tell_given_up(&self, store: &Store, group: u64, error: &keepfs_flash::Error) {
         store.watch.events.tell_of(&Told {
             place: Place::Log(group),
             seen: &Seen::Medium,

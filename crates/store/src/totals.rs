@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::events::Done;
 use crate::gate::Closed;
 use crate::pool::Pool;
-use crate::scratch::with_page;
 use core::sync::atomic::{AtomicU64, Ordering};
+use keepfs_flash::scratch::with_page;
 use keepfs_format::bitmap::{
     self, STRIPES, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS, TOTALS_BLOCKS,
 };

@@ -17,6 +17,16 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("keepfs-check", &["keepfs-format", "keepfs-codes"]),
     ("keepfs-vault", &["keepfs-format", "keepfs-codes", "keepfs-memory"]),
     (
+        "keepfs-flash",
+        &[
+            "keepfs-format",
+            "keepfs-codes",
+            "keepfs-memory",
+            "keepfs-media",
+            "keepfs-vault",
+        ],
+    ),
+    (
         "keepfs-store",
         &[
             "keepfs-format",
@@ -25,6 +35,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "keepfs-media",
             "keepfs-digest",
             "keepfs-vault",
+            "keepfs-flash",
         ],
     ),
     (
@@ -62,6 +73,7 @@ const FLOORS: &[(&str, &[&str])] = &[
 const TESTS: &[(&str, &[&str])] = &[
     // The offline walk judges what an engine left on the device; the testkit is what tests judge by and run on.
     ("keepfs-check", &["keepfs-testkit"]),
+    ("keepfs-flash", &["keepfs-testkit"]),
     ("keepfs-store", &["keepfs-check", "keepfs-testkit"]),
     ("keepfs-fs", &["keepfs-check", "keepfs-testkit"]),
     ("keepfs-fuse", &["keepfs-testkit"]),

@@ -7,6 +7,7 @@ use super::tree::Tree;
 const CHECKED: &[&str] = &[
     "keepfs-check",
     "keepfs-digest",
+    "keepfs-flash",
     "keepfs-format",
     "keepfs-fs",
     "keepfs-memory",

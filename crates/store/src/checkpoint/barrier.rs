@@ -2,24 +2,24 @@
 //! opens again (S-10.1, S-10.4: never a stop longer than 6 ms).
 //!
 //! Behind the shut gate nothing is done that grows with the arena: lists are taken away whole, the staged pages (at
-//! most [`crate::staged::STAGED_MAX`]) are shared, not copied. Chunks are adopted before: their bits are in no log, so a
+//! most [`keepfs_flash::staged::STAGED_MAX`]) are shared, not copied. Chunks are adopted before: their bits are in no log, so a
 //! crash forgets them, and no other checkpoint can come between.
 
 use super::Keeper;
 use super::shrink::Shrink;
 use crate::error::Error;
 use crate::gate::Closed;
-use crate::homes::far_pairs;
 use crate::moment::{Died, Dirty};
-use crate::redo::Span;
 use crate::reserve::Reservation;
 use crate::space::Purpose;
-use crate::staged::Carried;
 use crate::sync::Lead;
 use crate::txn::Txn;
-use crate::watched::WatchedList;
 use crate::{Flash, Store, pool};
 use core::sync::atomic::Ordering;
+use keepfs_flash::homes::far_pairs;
+use keepfs_flash::redo::Span;
+use keepfs_flash::staged::Carried;
+use keepfs_flash::watched::WatchedList;
 use keepfs_format::map::HEIGHT_MAX;
 use keepfs_format::{MetaId, Space};
 use std::sync::Arc;

@@ -6,12 +6,12 @@
 use super::write::BATCH;
 use super::{dead_entry, live_entry};
 use crate::error::Error;
-use crate::homes::Homes;
 use crate::map::{Roots, watched};
 use crate::newborn::newborn;
-use crate::watched::{Watched, WatchedMap};
 use crate::{Flash, Store};
 use keepfs_codes::crc64;
+use keepfs_flash::homes::Homes;
+use keepfs_flash::watched::{Watched, WatchedMap};
 use keepfs_format::map::{self, FANOUT, HEIGHT_MAX, LIVE, MapEntry};
 use keepfs_format::superblock::Root;
 use keepfs_format::{Header, IntoBytes, Kind, MetaId, PAGE, Space};

@@ -378,7 +378,7 @@ impl Events {
     pub fn tell_bad_data(&self, ino: u64, index: u64, page: u64, bad: BadData) {
         self.tell_of(&Told {
             place: Place::Data { ino, index, page },
-            seen: &bad.seen(),
+            seen: &seen(bad),
             done: Done::Nothing,
             owner: ino,
             inodes: &[],
@@ -391,7 +391,7 @@ impl Events {
     pub(crate) fn tell_lost_staged(&self, ino: u64, index: u64, base: Option<(u64, BadData)>) {
         let (place, seen) = match base {
             None => (Place::Staged { ino, index }, Seen::Checksum),
-            Some((page, bad)) => (Place::Data { ino, index, page }, bad.seen()),
+            Some((page, bad)) => (Place::Data { ino, index, page }, seen(bad)),
         };
         self.tell_of(&Told {
             place,
@@ -449,12 +449,11 @@ impl Events {
     }
 }
 
-impl BadData {
-    fn seen(self) -> Seen {
-        match self {
-            BadData::Unreadable => Seen::Medium,
-            BadData::Checksum => Seen::Checksum,
-        }
+/// What one sees of data that is bad.
+fn seen(bad: BadData) -> Seen {
+    match bad {
+        BadData::Unreadable => Seen::Medium,
+        BadData::Checksum => Seen::Checksum,
     }
 }
 

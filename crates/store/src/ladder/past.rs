@@ -1,8 +1,8 @@
 //! A metablock as the device tells it: its last durable page with the log since (the first half of the witness, L-2).
 
-use crate::log::{self, Head};
 use crate::newborn::{dead_since, newborn, zero_kind};
 use crate::{Flash, Store};
+use keepfs_flash::log::{self, Head};
 use keepfs_format::bitmap::{self, BITS, COUNTS};
 use keepfs_format::plog::{self, Record, Run};
 use keepfs_format::superblock::Superblock;

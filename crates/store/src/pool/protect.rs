@@ -4,31 +4,12 @@ use super::Pool;
 use crate::error::Error;
 use keepfs_codes::Protection;
 use keepfs_codes::identity::{Binding, Group};
+pub use keepfs_flash::code::{number, of};
 use keepfs_format::superblock::{INCOMPAT_PROTECT, Superblock};
 use keepfs_format::{Kind, MetaId};
 
 /// What a new pool gets unless told.
 pub const PROTECT_DEFAULT: Protection = Protection::Pcrc;
-
-/// Codes by their number in the superblock; the one of pools that tell none is first.
-const CODES: [Protection; 6] = [
-    Protection::Crc,
-    Protection::Off,
-    Protection::Pcrc,
-    Protection::Pq,
-    Protection::Evenodd64,
-    Protection::Evenodd256,
-];
-
-/// The code with this number.
-pub fn of(number: u8) -> Option<Protection> {
-    CODES.get(usize::from(number)).copied()
-}
-
-/// The code's number. `None`: no pool can have it.
-pub fn number(code: Protection) -> Option<u8> {
-    CODES.iter().position(|known| *known == code).map(|number| number as u8)
-}
 
 /// Writes the code into a superblock. Errors: no pool can have it.
 pub fn store(sb: &mut Superblock, code: Protection) -> Result<(), Error> {

@@ -11,9 +11,9 @@
 
 use crate::cache::Pin;
 use crate::error::Error;
-use crate::staged::Under;
 use crate::{Flash, Store, pool};
 use keepfs_codes::crc64;
+use keepfs_flash::staged::Under;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES, TOTALS};
 use keepfs_format::blockmap::FILE_SIZE_MAX;
 use keepfs_format::metablock::HEADER;

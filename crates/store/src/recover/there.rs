@@ -1,7 +1,7 @@
 //! How much of the redo before damage is a state that was: of which every data page is there (S-16.19, S-16.21).
 
-use crate::redo::TxnRedo;
 use keepfs_codes::crc32c;
+use keepfs_flash::redo::TxnRedo;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{PAGE, Space};
 use keepfs_media::{Device, PageNo};

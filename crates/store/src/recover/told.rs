@@ -1,8 +1,8 @@
 //! What a recovery tells of the log and the superblocks that it found.
 
 use crate::events::{Done, Place, Seen, Told};
-use crate::log::{Cut, Mended};
 use crate::{Flash, Store};
+use keepfs_flash::log::{Cut, Mended};
 
 impl Flash {
     /// The log was cut at a page that is bad (S-9.7); it is there up to transaction `last`.

@@ -1,9 +1,9 @@
 //! The words of the request slots, as they lie in memory (S-16.2).
 
 use crate::error::Error;
-use crate::twice::{self, Found};
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
+use keepfs_flash::twice::{self, Found};
 use keepfs_memory::{Guard, Region};
 use keepfs_vault::undo::UndoLog;
 use std::collections::HashMap;

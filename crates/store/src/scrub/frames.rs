@@ -3,9 +3,9 @@
 use super::Looked;
 use crate::Store;
 use crate::repair::kind_in;
-use crate::scratch::with_page;
 use core::mem::offset_of;
 use core::ops::Range;
+use keepfs_flash::scratch::with_page;
 use keepfs_format::inode::PER_BLOCK;
 use keepfs_format::{Header, PAGE, Space};
 use keepfs_vault::arena::FrameNo;

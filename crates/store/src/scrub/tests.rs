@@ -1,7 +1,7 @@
 //! Damage in memory and at rest that nobody but a scrub looks at.
 
-use crate::scratch::with_page;
 use crate::{Error, FormatOptions, Guard, Looked, Meaning, Protection, Ref, RestPlace, Store, StoreOptions};
+use keepfs_flash::scratch::with_page;
 use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_format::{Kind, MetaId, PAGE, Space};
 use keepfs_media::ram::RamDevice;

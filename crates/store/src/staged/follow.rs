@@ -1,8 +1,8 @@
 //! The staged table behind a commit (S-14.3).
 
-use super::{Bases, Coming, Table, Under};
-use crate::segment::Word;
 use crate::{Flash, Store};
+use keepfs_flash::segment::Word;
+use keepfs_flash::staged::{Bases, Coming, Table, Under};
 use keepfs_format::plog::Record;
 
 impl Flash {

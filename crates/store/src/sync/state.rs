@@ -2,13 +2,12 @@
 
 use super::{Sync, carry_room};
 use crate::cutter::Cutter;
-use crate::error::Error;
 use crate::ladder::LogStart;
 use crate::locks::{Awaited, Mutex};
-use crate::log::{self, Head};
-use crate::redo::Redo;
-use crate::segment::Segment;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use keepfs_flash::log::{self, Head};
+use keepfs_flash::redo::Redo;
+use keepfs_flash::segment::Segment;
 use keepfs_format::superblock::Superblock;
 use keepfs_vault::Padded;
 use keepfs_vault::planted::{self, Bug};
@@ -73,7 +72,7 @@ impl LogState {
     }
 
     /// A write has failed, of pages up to `behind`. Returns whether they are given up; else the failure ends writing.
-    pub fn give_up(&mut self, behind: u64, error: &Error) -> bool {
+    pub fn give_up(&mut self, behind: u64, error: &keepfs_flash::Error) -> bool {
         self.failed += 1;
         if !error.is_device_io() || self.failed > FAILED_MOST {
             return false;

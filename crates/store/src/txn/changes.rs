@@ -3,8 +3,8 @@
 use super::{Touched, Txn};
 use crate::error::{Error, Stop};
 use crate::events::Done;
-use crate::redo;
 use keepfs_digest::{Change, Nature};
+use keepfs_flash::redo;
 use keepfs_vault::arena::FrameNo;
 use keepfs_vault::undo::Undo;
 use smallvec::SmallVec;

@@ -4,15 +4,15 @@ use super::{Touched, Txn};
 use crate::error::{Error, Stop};
 use crate::events::Done;
 use crate::oplog::Draft;
-use crate::redo;
 use keepfs_digest::{Change, Nature};
+use keepfs_flash::redo;
 use keepfs_format::plog::{self, Record};
 use smallvec::SmallVec;
 
 impl<'s> Txn<'s> {
     /// The records with, last, the final bytes of every range of this transaction, as its undo records tell them (S-13.3).
     pub(super) fn encode_redo(&self, changes: &[Change<'_>]) -> Result<redo::Encoded<'s>, Stop> {
-        let mut draft = redo::Draft::new();
+        let mut draft = redo::Draft::begin();
         self.records.iter().for_each(|record| draft.push(record));
         if !draft.begins_with(self.records.sum()) {
             return Err(self.tell_stray_records(Done::RolledBack).into());
@@ -27,7 +27,7 @@ impl<'s> Txn<'s> {
             });
         }
         self.check_ranges()?;
-        draft.seal(self.store.home.memory())
+        Ok(draft.seal(self.store.home.memory())?)
     }
 
     /// Errors: `Records` if something else changed the operations, or which bytes are logged (S-13.9).

@@ -3,7 +3,7 @@
 use super::Txn;
 use crate::events::Done;
 use crate::locks::{self, Rule};
-use crate::redo;
+use keepfs_flash::redo;
 use keepfs_format::{Space, inode};
 use keepfs_vault::planted::{self, Point, Second, Use};
 

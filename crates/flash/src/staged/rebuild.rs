@@ -2,9 +2,9 @@
 
 use super::slots::{self, Found, Slots};
 use super::{Bases, Key, Placed, Table, Under, Weight};
-use crate::cache::IdMap;
 use crate::error::BadData;
 use crate::error::Error;
+use crate::ids::IdMap;
 use crate::redo::TxnRedo;
 use crate::segment::{Segment, Word};
 use keepfs_format::PAGE;

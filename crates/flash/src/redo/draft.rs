@@ -3,7 +3,6 @@
 //! The memory is kept per thread from one transaction to the next, so that nothing is allocated as a rule.
 
 use super::{ENTRY_MAX, HEAD};
-use crate::error::{Error, Pressure, Stop};
 use crate::segment::Segment;
 use keepfs_codes::crc64;
 use keepfs_format::MetaId;
@@ -28,7 +27,7 @@ pub struct Draft {
 
 impl Draft {
     /// An empty draft.
-    pub fn new() -> Draft {
+    pub fn begin() -> Draft {
         let mut bytes = SPARE.take();
         bytes.clear();
         bytes.resize(HEAD, 0);
@@ -63,17 +62,17 @@ impl Draft {
         self.count += 1;
     }
 
-    /// Takes room in the ring. Errors: `Pressure` if there is none, `Logic` if it is longer than any entry may be.
-    pub fn seal(mut self, segment: &Segment) -> Result<Encoded<'_>, Stop> {
+    /// Takes room in the ring. Errors: there is none.
+    pub fn seal(mut self, segment: &Segment) -> Result<Encoded<'_>, NoRoom> {
         let payload = self.bytes.len() - HEAD;
         let (end, sum) = self.summed;
         let crc = crc64::more(sum, &self.bytes[end..]);
         let len = self.bytes.len().next_multiple_of(8);
         if len > ENTRY_MAX {
-            return Err(Error::Logic(format!("a transaction of {payload} bytes is longer than the redo ring")).into());
+            return Err(NoRoom::Ever { payload });
         }
         if !segment.take_room(len) {
-            return Err(Stop::Pressure(Pressure::Redo));
+            return Err(NoRoom::Now);
         }
         self.bytes.resize(len, 0);
         self.bytes[20..22].fill(0);
@@ -94,6 +93,18 @@ impl Drop for Draft {
     fn drop(&mut self) {
         spare(core::mem::take(&mut self.bytes));
     }
+}
+
+/// There is no room for an entry in the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoRoom {
+    /// Not before something else is in the log.
+    Now,
+    /// It is longer than any entry may be.
+    Ever {
+        /// Bytes of its records.
+        payload: usize,
+    },
 }
 
 /// An entry that lacks only its number and slot. It holds room in the ring; dropped without being published, it gives

@@ -1,9 +1,9 @@
 //! What is staged, and how much may be.
 
 use super::{Table, Weight};
-use crate::locks::Mutex;
 use crate::segment::Segment;
 use keepfs_vault::Padded;
+use keepfs_vault::locks::Mutex;
 use std::sync::Arc;
 
 /// Staged pages that writers keep to, with a log that carries as many (S-10.3).

@@ -11,15 +11,15 @@ mod words;
 
 pub use words::Word;
 
+use crate::code;
 use crate::error::Error;
-use crate::locks::Mutex;
-use crate::pool::protect;
 use crate::twice::{self, Found};
 use core::sync::atomic::{AtomicI64, Ordering};
 use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
 use keepfs_memory::{Guard, Region};
 use keepfs_vault::Padded;
+use keepfs_vault::locks::Mutex;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ const MAGIC: u64 = 0x3147_5453_5346_504B;
 const LAYOUT: u64 = 3;
 /// Of servers before, which another program may follow.
 const LAYOUT_BEFORE: u64 = 2;
-const RING_AT: usize = PAGE;
+/// Where the ring begins.
+pub const RING_AT: usize = PAGE;
 const HEADS_AT: usize = RING_AT + RING;
 /// Most slots that a header may tell.
 const SLOTS_MAX: u64 = 1 << 20;
@@ -239,16 +240,13 @@ impl Segment {
 
     /// The frames of the same set have this code.
     pub fn note_code(&self, code: Protection) {
-        self.set_word(
-            Word::Code,
-            protect::number(code).map_or(0, |number| u64::from(number) + 1),
-        );
+        self.set_word(Word::Code, code::number(code).map_or(0, |number| u64::from(number) + 1));
     }
 
     /// The code that was noted, if any.
     pub fn code(&self) -> Option<Protection> {
         let number = self.word(Word::Code)?.checked_sub(1)?;
-        u8::try_from(number).ok().and_then(protect::of)
+        u8::try_from(number).ok().and_then(code::of)
     }
 
     /// Takes room for an entry of `bytes` (S-14.13). `false` if there is none.
@@ -278,6 +276,27 @@ impl Segment {
         self.region.store(RING_AT + at, first);
         if !rest.is_empty() {
             self.region.store(RING_AT, rest);
+        }
+    }
+
+    /// Page 0 becomes what a server of layout 2 has, whose staged table followed transaction `followed`.
+    #[cfg(any(test, feature = "strays"))]
+    pub fn become_former(&self, followed: u64) {
+        let words = Word::ALL.map(|word| self.word(word).unwrap_or_default());
+        let header = Header {
+            is_former: true,
+            incarnation: self.incarnation,
+            slots: u64::from(self.slots),
+        };
+        self.region.store(0, &[0; PAGE]);
+        self.region.store(0, &header.bytes());
+        for (word, value) in Word::ALL.into_iter().zip(words) {
+            let value = match word {
+                Word::Cursor => (value & 0xF_FFFF) << 3 | (value >> 20 & 0xF_FFFF) << 35,
+                Word::Followed => followed,
+                _ => value,
+            };
+            self.region.store_u64(word.at_before(), value, Ordering::Release);
         }
     }
 

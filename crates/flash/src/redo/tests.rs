@@ -2,7 +2,7 @@
 //! (S-14.2, S-14.3, S-14.4, S-14.8).
 
 use super::*;
-use crate::error::{Pressure, Stop};
+
 use keepfs_format::MetaId;
 use keepfs_format::plog::Run;
 use keepfs_memory::Guard;
@@ -25,8 +25,8 @@ impl World {
         }
     }
 
-    fn encode(&self, records: &[Record]) -> Result<Encoded<'_>, Stop> {
-        let mut draft = Draft::new();
+    fn encode(&self, records: &[Record]) -> Result<Encoded<'_>, NoRoom> {
+        let mut draft = Draft::begin();
         records.iter().for_each(|r| draft.push(r));
         draft.seal(&self.segment)
     }
@@ -34,7 +34,7 @@ impl World {
     /// As `Txn::publish` does.
     fn commit(&mut self, records: &[Record]) -> TxnRedo {
         let (segment, undo) = (self.segment.clone(), &self.undo);
-        let mut draft = Draft::new();
+        let mut draft = Draft::begin();
         records.iter().for_each(|r| draft.push(r));
         let slot = undo.open();
         let mut encoded = draft.seal(&segment).expect("room");
@@ -168,7 +168,7 @@ fn a_full_ring_refuses() {
     }
     assert!(committed > 2000);
     let refused = world.encode(&update(1, 4000)).err();
-    assert!(matches!(refused, Some(Stop::Pressure(Pressure::Redo))));
+    assert!(matches!(refused, Some(NoRoom::Now)));
     world.redo.release(u64::MAX);
     assert_eq!(world.redo.kept.len(), committed, "released without a group");
     let span = world.redo.take();
@@ -178,7 +178,7 @@ fn a_full_ring_refuses() {
     assert_eq!((world.segment.ring_in_use(), world.redo.end), (0, 0));
     assert!(world.encode(&update(1, 4000)).is_ok());
     let long: Vec<Record> = (0..ENTRY_MAX as u64 / 4000).flat_map(|n| update(n, 4000)).collect();
-    assert!(matches!(world.encode(&long).err(), Some(Stop::Error(_))));
+    assert!(matches!(world.encode(&long).err(), Some(NoRoom::Ever { .. })));
     assert_eq!(world.segment.ring_in_use(), 0);
 }
 

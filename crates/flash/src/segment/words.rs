@@ -45,12 +45,12 @@ impl Word {
     ];
 
     /// Its first place.
-    pub(super) const fn at(self) -> usize {
+    pub const fn at(self) -> usize {
         FIRST + 16 * self as usize
     }
 
     /// Its only place in layout 2.
-    pub(super) const fn at_before(self) -> usize {
+    pub const fn at_before(self) -> usize {
         FIRST + 8 * self as usize
     }
 

@@ -4,6 +4,8 @@
 use super::*;
 use crate::adopted::Adopted;
 use crate::{FormatOptions, Meaning, Purpose, Ref, Remains, Resumed, Store, StoreOptions};
+use core::sync::atomic::Ordering;
+use keepfs_flash::segment::{RING, RING_AT, Word};
 use keepfs_format::Kind;
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
@@ -204,70 +206,6 @@ fn damaged_redo_is_told_and_what_is_before_it_recovered() {
     assert_eq!(store.last_seq(), durable);
 }
 
-/// S-14.1, S-14.8: memory that is not a segment, or not this one, is refused.
-#[test]
-fn only_a_segment_is_adopted() {
-    let segment = Segment::new(4, Guard::Off, false, true).expect("segment");
-    let again = || {
-        let same = segment.region().descriptor().expect("it lasts").try_clone_to_owned();
-        Segment::adopt(same.expect("descriptor"), Guard::Off, false)
-    };
-    assert_eq!(again().expect("right").incarnation(), segment.incarnation());
-    for at in 0..48 {
-        segment.region().xor_u8(at, 1);
-        assert!(again().expect("once").header_changed, "header byte {at}");
-        segment.region().xor_u8(at + 2048, 1);
-        assert!(again().is_err(), "header byte {at}, twice");
-        segment.region().xor_u8(at, 1);
-        assert!(again().expect("once").header_changed, "header byte {at}");
-        segment.region().xor_u8(at + 2048, 1);
-    }
-    again().expect("right again");
-    let other = Region::lasting("other", 8192, Guard::Off, false).expect("region");
-    let other = other
-        .descriptor()
-        .expect("it lasts")
-        .try_clone_to_owned()
-        .expect("descriptor");
-    assert!(Segment::adopt(other, Guard::Off, false).is_err());
-    let file = std::fs::File::open("/proc/self/exe").expect("a file that can change its size");
-    assert!(Segment::adopt(file.into(), Guard::Off, false).is_err());
-}
-
-/// S-9.9: what was refused is told of the log behind that one superblock.
-#[test]
-fn what_was_refused_is_told_of_one_log() {
-    let segment = Segment::new(8, Guard::Off, false, false).expect("memory");
-    assert_eq!(segment.refused(7), None);
-    segment.note_refused(7, 3);
-    assert_eq!(
-        [6, 7, 8].map(|generation| segment.refused(generation)),
-        [None, Some(3), None]
-    );
-}
-
-/// Page 0 as a server of layout 2 has it.
-fn make_former(store: &Store) {
-    let segment = &store.home.flash().log.segment;
-    let words = Word::ALL.map(|word| segment.word(word).expect("right"));
-    let header = Header {
-        is_former: true,
-        incarnation: segment.incarnation(),
-        slots: u64::from(segment.slots),
-    };
-    let region = segment.region();
-    region.store(0, &[0; PAGE]);
-    region.store(0, &header.bytes());
-    for (word, value) in Word::ALL.into_iter().zip(words) {
-        let value = match word {
-            Word::Cursor => (value & 0xF_FFFF) << 3 | (value >> 20 & 0xF_FFFF) << 35,
-            Word::Followed => store.last_seq(),
-            _ => value,
-        };
-        region.store_u64(word.at_before(), value, Ordering::Release);
-    }
-}
-
 /// S-14.1, S-14.8: what a server of the layout before has acknowledged is there when another program follows it, also when that
 /// keeps its memory (S-16.6).
 #[test]
@@ -275,7 +213,7 @@ fn a_segment_of_the_layout_before_is_followed() {
     let (device, store) = store();
     work(&store);
     let (last, durable, pages) = (store.last_seq(), store.durable_seq(), staged(&store));
-    make_former(&store);
+    store.home.flash().log.segment.become_former(store.last_seq());
     let mut remains = store.remains().expect("it lasts");
     drop(store);
     let read_only = StoreOptions {
@@ -313,7 +251,7 @@ fn a_stray_write_into_words_of_the_layout_before_is_told() {
         let (device, store) = store();
         work(&store);
         let (last, durable) = (store.last_seq(), store.durable_seq());
-        make_former(&store);
+        store.home.flash().log.segment.become_former(store.last_seq());
         store
             .home
             .flash()

@@ -122,7 +122,7 @@ impl Homes {
     }
 
     /// A stray write into the first chunk.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "strays"))]
     pub fn scribble(&mut self) {
         self.chunks[0].scribble(|chunk| chunk.used[0] ^= 1);
     }

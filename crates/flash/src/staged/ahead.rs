@@ -98,7 +98,7 @@ impl Ahead {
 }
 
 /// The one record that the table follows, if it is one that stages.
-pub(super) fn only_one(records: &[Record]) -> Option<&Record> {
+pub fn only_one(records: &[Record]) -> Option<&Record> {
     let mut followed = records.iter().filter(|record| Table::follows(record));
     let only = followed.next()?;
     (followed.next().is_none() && staging(only).is_some()).then_some(only)

@@ -2,8 +2,8 @@
 //! that each time, and to give it back, took half of the time of making one (decision 0667).
 
 use super::compact::Work;
-use crate::locks::Mutex;
 use crate::segment::RING;
+use keepfs_vault::locks::Mutex;
 
 /// Most bytes of a piece that is kept, a group with a quarter more: what longer groups have is given back (P-9).
 const KEEP_MAX: usize = RING / 32 * 5;

@@ -11,10 +11,10 @@ pub struct Carried {
     /// Inode and index.
     pub key: Key,
     /// What the heap knew of it.
-    pub(super) placed: Placed,
+    pub placed: Placed,
     version: u32,
     /// What CRC-32C it must have; `None`: it was damaged at the barrier.
-    pub(super) crc: Option<u32>,
+    pub crc: Option<u32>,
 }
 
 impl Table {
@@ -65,7 +65,7 @@ impl Carried {
     }
 
     /// The record of these bytes.
-    pub(super) fn record_of(&self, page: &[u8; PAGE], version: u32) -> Record {
+    pub fn record_of(&self, page: &[u8; PAGE], version: u32) -> Record {
         let (ino, index) = self.key;
         let len = page.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
         Record::Tail {

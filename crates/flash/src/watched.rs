@@ -65,7 +65,7 @@ impl<T: Plain> Watched<T> {
     }
 
     /// A stray write.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "strays"))]
     pub fn scribble(&mut self, change: impl FnOnce(&mut T)) {
         change(&mut self.value);
     }
@@ -138,7 +138,7 @@ impl<V: Plain> WatchedMap<V> {
     }
 
     /// A stray write into the value of a key.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "strays"))]
     pub fn scribble(&mut self, key: u64, change: impl FnOnce(&mut V)) {
         if let Some(value) = self.values.get_mut(&key) {
             value.scribble(change);
@@ -146,7 +146,7 @@ impl<V: Plain> WatchedMap<V> {
     }
 
     /// A stray write that loses a key.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "strays"))]
     pub fn lose(&mut self, key: u64) {
         self.values.remove(&key);
     }
@@ -189,13 +189,13 @@ impl<V: Plain> WatchedList<V> {
     }
 
     /// A stray write into a value.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "strays"))]
     pub fn scribble(&mut self, at: usize, change: impl FnOnce(&mut V)) {
         self.values[at].scribble(change);
     }
 
     /// A stray write that loses the last value.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "strays"))]
     pub fn lose(&mut self) {
         self.values.pop();
     }

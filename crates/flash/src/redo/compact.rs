@@ -1,7 +1,7 @@
 //! Compacting transactions to one group (S-8.7), on the bytes of their records: what is passed on is not taken apart.
 
-use crate::cache::IdMap;
-use crate::stats::Updates;
+use super::updates::Updates;
+use crate::ids::IdMap;
 use keepfs_format::plog::{self, Raw, RawUpdate};
 use keepfs_format::{MetaId, PAGE};
 use std::collections::BTreeSet;
