@@ -292,6 +292,7 @@ pub const STAGES: &[Stage] = &[
     stage("fsx_uring", 15, suite!("fsx", "--transport", "uring")).needs(RINGS),
     stage("bench", 15, &["cargo", "xtask", "bench", "smoke"]),
     stage("keeper", 10, suite!("keeper")),
+    stage("upgrade", 15, suite!("upgrade")).needs("the last commit in git"),
     stage("keeper_controls", 10, suite!("keeper_controls")).long(),
     stage("pkey", 5, suite!("pkey")).needs("a guest of QEMU").long(),
     stage("deb", 10, suite!("deb")).needs("an archive of Debian").long(),

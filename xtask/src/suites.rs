@@ -53,6 +53,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("kill", kill::run),
     ("keeper", keeper::run),
     ("keeper_controls", keeper::controls::run),
+    ("upgrade", keeper::upgrade),
     ("block_device", block_device::run_tests),
     ("deb", deb::run),
     ("enospc", enospc::run),
@@ -96,6 +97,9 @@ pub fn command(args: &[&str]) -> Result<ExitCode, String> {
     }
     if matches!(name, "deb" | "systemd") && !install::present("apt-get") {
         return gates::skip("needs an archive of Debian, as apt-get knows it");
+    }
+    if name == "upgrade" && build::last_commit().is_err() {
+        return gates::skip("needs the last commit in git, which a clone without history has not");
     }
     let long = std::env::var(run::LONG).is_ok_and(|value| value == "1");
     let bench = Bench {

@@ -1,6 +1,7 @@
 //! Release builds of the workspace's programs.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::process::{command, output};
+use super::process::{command, output, run};
 use crate::paths;
 
 /// Builds the `keepfs` command and says where it is.
@@ -119,6 +120,44 @@ pub fn planted() -> Result<PathBuf, String> {
     cargo.args(["build", "--quiet", "--package", "keepfs", "--bin", "keepfs"]);
     cargo.args(["--features", "planted", "--target-dir"]);
     finish(cargo.arg(paths::target().join("planted")), "keepfs")
+}
+
+/// The last commit, or the one before it if nothing has changed since. Errors: git(1) knows none.
+pub fn last_commit() -> Result<String, String> {
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
+    let which = if changed.is_empty() { "HEAD~1" } else { "HEAD" };
+    Ok(git(&["rev-parse", "--short", "--verify", "--quiet", which])?
+        .trim()
+        .to_owned())
+}
+
+fn git(words: &[&str]) -> Result<String, String> {
+    run(command("git", &paths::root()).args(words))
+}
+
+/// Builds the `keepfs` command of [`last_commit`] as tests are built, apart from what belongs to this tree; says where it is, and
+/// which commit that is.
+pub fn last() -> Result<(PathBuf, String), String> {
+    let commit = last_commit()?;
+    let place = paths::target().join("last");
+    let source = place.join("source");
+    // Files that are not in that commit must not be left.
+    let _ = fs::remove_dir_all(&source);
+    fs::create_dir_all(&source).map_err(|e| format!("{}: {e}", source.display()))?;
+    let archive = place.join("source.tar");
+    git(&["archive", "--output", &archive.to_string_lossy(), &commit])?;
+    run(command("tar", &source).arg("-xf").arg(&archive))?;
+    let mut cargo = command("cargo", &source);
+    cargo.args([
+        "build",
+        "--quiet",
+        "--package",
+        "keepfs",
+        "--bin",
+        "keepfs",
+        "--target-dir",
+    ]);
+    Ok((finish(cargo.arg(place.join("target")), "keepfs")?, commit))
 }
 
 /// Builds a program of the lab as the stages run those that do not measure, and says where it is.

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::Bench;
+use super::build;
 use super::pool::Pool;
 use crate::install;
 use client::Slow;
@@ -23,6 +24,8 @@ use residents::Residents;
 /// Kills of servers; with `--long` as many as R-4 asks, for each level of protection a part.
 const KILLS: usize = 60;
 const KILLS_LONG: usize = 1000;
+/// Kills behind an upgrade from the last commit.
+const KILLS_UPGRADED: usize = 15;
 /// Longest pause that a caller may notice, milliseconds (R-4); more is reported, not failed: a machine under load is slow.
 const PAUSE_BAR_MS: u128 = 200;
 /// Files of the pool whose servers are killed last, with `--long`, and kills of them.
@@ -89,9 +92,42 @@ fn at_level(bench: &Bench, level: (&str, &str), kills: usize, seed: u64, sum: &m
     let name = format!("{protect}-{guard}");
     let mut pool = Pool::create_with(bench.scratch.path(), &name, 1 << 30, &["--protect", protect])?;
     pool.mount(&["keeper=on", "restarts=1000000", &format!("guard={guard}")])?;
+    survived(bench, pool, |_| Ok(()), (kills, seed), sum)
+}
+
+/// A mount that the program of the last commit made goes on with this one, under the same clients: its server makes room, then
+/// servers and keepers die as ever, the keeper of that commit among them (S-16.15).
+pub fn upgrade(bench: &Bench) -> Result<String, String> {
+    install::mount()?;
+    install::suites()?;
+    if bench.dir.is_some() {
+        return Err("needs a server to replace; runs on a pool only".into());
+    }
+    let (last, commit) = build::last()?;
+    let mut pool = Pool::create(bench.scratch.path(), "last", 1024)?.served_by(last, None);
+    pool.mount(&["keeper=on", "restarts=1000000"])?;
+    let pool = pool.served_by(build::keepfs()?, None);
+    let mut sum = Sum::default();
+    let make_room = |pool: &Pool| pool.ask(&["upgrade"], &[]).map(drop);
+    let said = survived(bench, pool, make_room, (KILLS_UPGRADED, 1), &mut sum)?;
+    Ok(format!(
+        "upgrade: a mount of commit {commit} went on with this program and through {said}, under {CLIENTS} clients, a shell and fsx: {} \
+         calls, none failed, none done twice",
+        sum.calls
+    ))
+}
+
+/// What becomes of a mounted pool under its clients, behind what is done to it first; then it is unmounted and checked.
+fn survived(
+    bench: &Bench,
+    mut pool: Pool,
+    first: impl FnOnce(&Pool) -> Result<(), String>,
+    (kills, seed): (usize, u64),
+    sum: &mut Sum,
+) -> Result<String, String> {
     let crowd = Crowd::begin(pool.point(), seed)?;
     let residents = Residents::begin(pool.point(), bench.scratch.path(), &crowd.shared)?;
-    let done = Killer::of(&pool).and_then(|mut killer| killer.kill_all(kills, seed, &crowd.shared));
+    let done = first(&pool).and_then(|()| Killer::of(&pool)?.kill_all(kills, seed, &crowd.shared));
     crowd.shared.stop.store(true, Ordering::Release);
     let residents = residents.end();
     // Why a client stopped says more than that it stopped.
