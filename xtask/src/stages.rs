@@ -292,7 +292,6 @@ pub const STAGES: &[Stage] = &[
     stage("fsx_uring", 15, suite!("fsx", "--transport", "uring")).needs(RINGS),
     stage("bench", 15, &["cargo", "xtask", "bench", "smoke"]),
     stage("keeper", 10, suite!("keeper")),
-    stage("upgrade", 15, suite!("upgrade")).needs("the last commit in git"),
     stage("keeper_controls", 10, suite!("keeper_controls")).long(),
     stage("pkey", 5, suite!("pkey")).needs("a guest of QEMU").long(),
     stage("deb", 10, suite!("deb")).needs("an archive of Debian").long(),
@@ -314,6 +313,9 @@ pub const STAGES: &[Stage] = &[
     stage("git", 10, suite!("git")).beside(),
     stage("enospc", 10, suite!("enospc")).beside(),
     stage("sqlite", 10, suite!("sqlite")).beside(),
+    stage("upgrade", 15, suite!("upgrade"))
+        .needs("the last commit in git")
+        .beside(),
     stage("kill", 10, suite!("kill")).beside(),
     stage("kill_uring", 10, suite!("kill", "--transport", "uring"))
         .needs(RINGS)

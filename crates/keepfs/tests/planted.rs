@@ -237,7 +237,7 @@ fn a_store_that_misses_the_door_is_named_and_only_a_pause() {
             "(keepfs-control)",
             "stray_store",
             "memory/src/sys.rs",
-            "cli/planted.rs",
+            "server/src/planted.rs",
         ] {
             assert!(told.contains(what), "no {what:?} in: {told}");
         }
