@@ -17,6 +17,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
 /// Bytes that [`load_wide`] copies at a time.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) const WIDE: usize = 256;
 
 /// Copies four cache lines at a time out of memory that others may write meanwhile, which makes a mixture of words.
