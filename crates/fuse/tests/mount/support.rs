@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// After so long nobody is between fork and exec any more.
-const BUSY_MAX: Duration = Duration::from_secs(10);
+pub const BUSY_MAX: Duration = Duration::from_secs(10);
 
 /// A file system mounted on a fresh directory, served by a thread of this process.
 pub struct Mount {

@@ -59,16 +59,46 @@ pub fn open_handle(mount: &File, handle: &Handle) -> io::Result<File> {
 }
 
 /// Maps `len` bytes of `file`, lets `work` at them, writes them back with msync(2) and unmaps. `shared` as MAP_SHARED.
-pub fn with_mapping<T>(file: &File, len: usize, shared: bool, work: impl FnOnce(&mut [u8]) -> T) -> io::Result<T> {
+/// `work` runs in a child, see [`mapped`].
+pub fn with_mapping(file: &File, len: usize, shared: bool, work: impl FnOnce(&mut [u8])) -> io::Result<()> {
     mapped(file, len, shared, true, work)
 }
 
 /// The same, shared and without msync(2): writing back is left to the kernel.
-pub fn with_unsynced_mapping<T>(file: &File, len: usize, work: impl FnOnce(&mut [u8]) -> T) -> io::Result<T> {
+pub fn with_unsynced_mapping(file: &File, len: usize, work: impl FnOnce(&mut [u8])) -> io::Result<()> {
     mapped(file, len, true, false, work)
 }
 
-fn mapped<T>(file: &File, len: usize, shared: bool, sync: bool, work: impl FnOnce(&mut [u8]) -> T) -> io::Result<T> {
+/// Maps in a child: a thread that waits for the server inside munmap(2) or a fault holds the lock of its memory, which the
+/// server's threads need to answer, and these belong to this process. `work` must neither allocate nor panic, as of the threads
+/// of this process the child has only the caller's.
+fn mapped(file: &File, len: usize, shared: bool, sync: bool, work: impl FnOnce(&mut [u8])) -> io::Result<()> {
+    // SAFETY: the child calls nothing but `work`, which keeps to the rule above, and system calls, and ends with _exit(2).
+    let child = unsafe { libc::fork() };
+    match child {
+        0 => {
+            let errno =
+                mapped_here(file, len, shared, sync, work).map_or_else(|e| e.raw_os_error().unwrap_or(0xff), |()| 0);
+            // SAFETY: ends the child without running what the parent will run at its own end.
+            unsafe { libc::_exit(errno) }
+        }
+        1.. => {
+            let mut status = 0;
+            // SAFETY: `status` is a place for an int; the child is this thread's alone to wait for.
+            while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
+                assert_eq!(io::Error::last_os_error().kind(), io::ErrorKind::Interrupted);
+            }
+            assert!(libc::WIFEXITED(status), "the child ended with status {status:#x}");
+            match libc::WEXITSTATUS(status) {
+                0 => Ok(()),
+                errno => Err(io::Error::from_raw_os_error(errno)),
+            }
+        }
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn mapped_here(file: &File, len: usize, shared: bool, sync: bool, work: impl FnOnce(&mut [u8])) -> io::Result<()> {
     let kind = if shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
@@ -77,16 +107,16 @@ fn mapped<T>(file: &File, len: usize, shared: bool, sync: bool, work: impl FnOnc
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the mapping is `len` bytes, readable and writable, and known only here until it is unmapped.
-    let result = work(unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), len) });
-    let synced = match sync {
-        // SAFETY: start and length are those of the mapping.
-        true => unsafe { libc::msync(start, len, libc::MS_SYNC) },
-        false => 0,
-    };
-    let error = io::Error::last_os_error();
+    work(unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), len) });
+    // SAFETY: start and length are those of the mapping.
+    if sync && unsafe { libc::msync(start, len, libc::MS_SYNC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
     // SAFETY: start and length are those of the mapping, and no reference into it is left.
-    unsafe { libc::munmap(start, len) };
-    if synced < 0 { Err(error) } else { Ok(result) }
+    match unsafe { libc::munmap(start, len) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// ioctl(2) with a pointer to one 32-bit word.
