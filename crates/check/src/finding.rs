@@ -171,6 +171,8 @@ findings! {
         "the log ends at page {sequence} in the middle of a group, which is dropped: usual after a crash";
     LogUnreadable { sequence: u64, page: u64 } = "log-unreadable", Warning,
         "log page {sequence} (page {page}) cannot be read, and the log ends before it: if a crash came right behind a sync, that may be lost";
+    LogFlipped { sequence: u64, page: u64, byte: usize, bits: u32 } = "log-flipped", Warning,
+        "log page {sequence} (page {page}) has wrong bits, {bits} from byte {byte} on: its checksum tells which, nothing is lost, and the next mount for writing begins another log";
     LogMended { sequence: u64, page: u64 } = "log-mended", Warning,
         "log page {sequence} (page {page}) is bad, and is made again from the other pages of its group: nothing is lost";
     LogGone { sequence: u64, page: u64, group: u64 } = "log-gone", Error,

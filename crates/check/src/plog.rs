@@ -4,6 +4,7 @@ use crate::carried;
 use crate::finding::Finding;
 use crate::is_zero;
 use crate::pool::Pool;
+use keepfs_codes::burst::Burst;
 use keepfs_codes::crc64;
 use keepfs_format::plog::{CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::Superblock;
@@ -65,7 +66,7 @@ pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
     };
     let first = pool.sb.log_seq.get();
     for sequence in first..first + pool.sb.log_pages.get() {
-        if !scan.page(pool, sequence) && !scan.made_again(pool, sequence) {
+        if !scan.page(pool, sequence) && !scan.undone(pool, sequence) && !scan.made_again(pool, sequence) {
             scan.judge_end(pool, sequence, first + pool.sb.log_pages.get());
             break;
         }
@@ -93,6 +94,16 @@ fn head_of(bytes: &[u8; PAGE]) -> Option<PageHead> {
     (head.magic.get() == MAGIC).then_some(head)
 }
 
+/// The CRC that a page says it has.
+fn stored(bytes: &[u8; PAGE]) -> u64 {
+    u64::from_le_bytes(bytes[CRC_OFFSET..].try_into().unwrap_or_default())
+}
+
+/// Where the page with this number lies (S-8.1).
+fn page_of(pool: &Pool<'_>, sequence: u64) -> u64 {
+    pool.sb.log_start.get() + sequence % pool.sb.log_pages.get()
+}
+
 struct Scan {
     log: Log,
     /// The group whose last page has not come yet.
@@ -107,8 +118,37 @@ impl Scan {
     /// Takes the page (where S-8.1 says); false if the log ends before it.
     fn page(&mut self, pool: &mut Pool<'_>, sequence: u64) -> bool {
         let mut bytes = [0; PAGE];
-        let at = pool.sb.log_start.get() + sequence % pool.sb.log_pages.get();
+        let at = page_of(pool, sequence);
         pool.image.read(at, &mut bytes).is_ok() && self.accept(pool, sequence, &bytes)
+    }
+
+    /// S-9.24: takes the page without the few wrong bits that its CRC tells, if it is the one expected then.
+    fn undone(&mut self, pool: &mut Pool<'_>, sequence: u64) -> bool {
+        let (mut bytes, page) = ([0; PAGE], page_of(pool, sequence));
+        if pool.image.read(page, &mut bytes).is_err() {
+            return false;
+        }
+        let Some(burst) = Burst::find(stored(&bytes) ^ page_crc(&pool.sb, self.chain, &bytes), PAGE) else {
+            return false;
+        };
+        burst.flip(&mut bytes);
+        let generation = pool.sb.generation.get();
+        let is_it = head_of(&bytes).is_some_and(|head| {
+            head.sequence.get() == sequence
+                && head.group.get() == self.group
+                && (generation - 1..=generation).contains(&head.base.get())
+                && self.broken(&head).next().is_none()
+        });
+        let undone = is_it && self.accept(pool, sequence, &bytes);
+        if undone {
+            pool.sink.push(Finding::LogFlipped {
+                sequence,
+                page,
+                byte: burst.first / 8,
+                bits: burst.wrong.count_ones(),
+            });
+        }
+        undone
     }
 
     /// S-9.11: takes the page as the others of its group tell it.
@@ -116,7 +156,7 @@ impl Scan {
         let again = carried::again(pool, self.group, self.chain, sequence);
         let made = again.is_some_and(|bytes| self.accept(pool, sequence, &bytes));
         if made {
-            let page = pool.sb.log_start.get() + sequence % pool.sb.log_pages.get();
+            let page = page_of(pool, sequence);
             pool.sink.push(Finding::LogMended { sequence, page });
         }
         made
@@ -126,7 +166,7 @@ impl Scan {
         let Ok((head, _)) = PageHead::read_from_prefix(bytes) else {
             return false;
         };
-        let stored = u64::from_le_bytes(bytes[CRC_OFFSET..].try_into().unwrap_or_default());
+        let stored = stored(bytes);
         if head.magic.get() != MAGIC
             || head.sequence.get() != sequence
             || stored != page_crc(&pool.sb, self.chain, bytes)
@@ -156,7 +196,6 @@ impl Scan {
             image.read(start + sequence % round, &mut bytes).ok()?;
             Some(bytes)
         };
-        let stored = |bytes: &[u8; PAGE]| u64::from_le_bytes(bytes[CRC_OFFSET..].try_into().unwrap_or_default());
         let bad = page(sequence);
         let end = end.min(sequence + 1 + BEHIND);
         let is_of = |bytes: &[u8; PAGE], sequence| head_of(bytes).is_some_and(|head| head.sequence.get() == sequence);
@@ -217,8 +256,16 @@ impl Scan {
         })
     }
 
-    /// Fields that are wrong although the page is whole (S-8.2).
+    /// Tells the fields that are wrong although the page is whole.
     fn judge(&mut self, pool: &mut Pool<'_>, sequence: u64, head: &PageHead) {
+        for field in self.broken(head) {
+            pool.sink.push(Finding::LogPage { sequence, field });
+        }
+        self.seq = self.seq.max(head.seq.get());
+    }
+
+    /// Fields that break a rule of S-8.2.
+    fn broken(&self, head: &PageHead) -> impl Iterator<Item = &'static str> {
         let rules = [
             (usize::from(head.used.get()) <= PAYLOAD, "used"),
             (head.flags & !(FLAG_LAST | FLAG_DATA_FLUSHED) == 0, "flags"),
@@ -226,10 +273,7 @@ impl Scan {
             (head.durable.get() < head.group.get(), "durable"),
             (head.seq.get() >= self.seq, "seq"),
         ];
-        for (_, field) in rules.iter().filter(|(holds, _)| !holds) {
-            pool.sink.push(Finding::LogPage { sequence, field });
-        }
-        self.seq = self.seq.max(head.seq.get());
+        rules.into_iter().filter(|(holds, _)| !holds).map(|(_, field)| field)
     }
 
     fn take(&mut self, sequence: u64, head: &PageHead, bytes: &[u8; PAGE]) {

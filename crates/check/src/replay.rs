@@ -93,7 +93,7 @@ impl Replay<'_, '_> {
         self.pool.sink.push(finding);
     }
 
-    /// S-9.3: every page that the group brings and still names at its end has the CRC told.
+    /// S-9.3: every page that the group brings and still names at its end has the CRC told, to the bit (S-9.26).
     fn data_arrived(&mut self, records: &[Record]) -> bool {
         let mut named = Named::default();
         records.iter().for_each(|record| named.see(record));

@@ -4,6 +4,7 @@
 //!   GF(2), so a small change of a frame changes its checksum by a value that depends only on the
 //!   changed bytes and their place ([`crc64::delta`]).
 //! * [`crc32c`]: CRC-32C, the checksum of data pages.
+//! * [`burst`]: a few wrong bits side by side in bytes that end with their CRC-64, found from it alone.
 //! * [`Code`]: what keeps parity and sum of a frame: [`pcrc`] (the default), [`pq`], [`evenodd`] and [`adler`] (the
 //!   papers' codes), [`crc`]; [`Protection`] chooses one by name.
 //! * [`identity`]: whose sum it is and who may change it.
@@ -49,6 +50,7 @@ extern crate std;
 
 pub mod adler;
 mod aes;
+pub mod burst;
 mod change;
 mod code;
 pub mod crc;

@@ -33,6 +33,14 @@ impl Poly {
         shifted ^ if carry { self.low } else { 0 }
     }
 
+    /// `value / x mod P`: undoes [`Poly::step`].
+    pub(crate) const fn back(self, value: u64) -> u64 {
+        match value >> 63 {
+            0 => value << 1,
+            _ => ((value ^ self.low) << 1) | self.top,
+        }
+    }
+
     /// `x^n mod P`.
     pub(crate) const fn power(self, n: u64) -> u64 {
         let mut value = 1 << 63;

@@ -2,12 +2,14 @@
 
 mod carried;
 mod end;
+mod undo;
 
-pub use carried::{Mended, append_carried, pages_of_carried};
+pub use carried::{append_carried, pages_of_carried};
 pub use end::{Cut, OWN_NUMBERS};
 
 use crate::error::Error;
 use core::ops::Range;
+use keepfs_codes::burst::Burst;
 use keepfs_codes::crc64;
 use keepfs_format::plog::{CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Record};
 use keepfs_format::{FromBytes, IntoBytes, PAGE, PoolId};
@@ -235,8 +237,30 @@ pub struct Scan {
     pub seen: u64,
     /// What ends the log, if it is damage.
     pub cut: Option<Cut>,
-    /// A page of the carried group that was made again (S-9.11).
-    pub mended: Option<Mended>,
+    /// Pages that were bad and are read as they were written.
+    pub mended: Vec<Mended>,
+}
+
+/// A bad page of the log that was mended in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mended {
+    /// Its page of the device.
+    pub page: u64,
+    /// The group that it is of.
+    pub group: u64,
+    /// How.
+    pub how: Mend,
+}
+
+/// How a bad page of the log was mended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mend {
+    /// Its wrong bits were flipped (S-9.24).
+    Undone(Burst),
+    /// It is not what was written, and was made again from the others of its group (S-9.11).
+    MadeAgain,
+    /// The same, of one that cannot be read.
+    Unreadable,
 }
 
 /// What the pages of a log behind a superblock must agree with.
@@ -262,7 +286,7 @@ pub fn scan(device: &dyn Device, region: &Region, head: Head, before: &Before) -
         head,
         seen: head.sequence,
         cut: None,
-        mended: None,
+        mended: Vec::new(),
     };
     let mut open: Option<Found> = None;
     let mut next = head;
@@ -275,20 +299,29 @@ pub fn scan(device: &dyn Device, region: &Region, head: Head, before: &Before) -
             Err(error) if error.is_device_io() => None,
             page => Some(page?),
         };
-        let mut accepted = page.map(|page| accept(region, page, &next, before, seq)).transpose()?;
-        let again;
-        if accepted.as_ref().is_none_or(Option::is_none) && carried::may_be(&head, &next, before) {
-            again = carried::mend(&head, &next, before, &mut Pages::new(device, region), end)?;
-            if let Some(again) = &again {
-                accepted = Some(accept(region, &again[..], &next, before, seq)?);
-                scan.mended = Some(Mended {
+        let mut accepted = match page {
+            Some(page) => accept(region, page, &next, before, seq)?,
+            None => None,
+        };
+        let right;
+        if accepted.is_none() {
+            right = match page.and_then(|page| undo::wrong_bits(region, page, &next, before, seq)) {
+                None if carried::may_be(&head, &next, before) => {
+                    let again = carried::mend(&head, &next, before, &mut Pages::new(device, region), end)?;
+                    again.map(|again| (again, page.map_or(Mend::Unreadable, |_| Mend::MadeAgain)))
+                }
+                undone => undone,
+            };
+            if let Some((right, how)) = &right {
+                accepted = accept(region, &right[..], &next, before, seq)?;
+                scan.mended.extend(accepted.as_ref().map(|_| Mended {
                     page: region.page(q),
                     group: next.group,
-                    unreadable: page.is_none(),
-                });
+                    how: *how,
+                }));
             }
         }
-        let Some(found) = accepted.flatten() else {
+        let Some(found) = accepted else {
             let mut behind = Pages::new(device, region);
             scan.cut = end::judge(page, &next, before, &mut behind, end)?;
             if let Some(cut) = &mut scan.cut {

@@ -387,10 +387,14 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
             "test the memory (memtest86+, EDAC in dmesg); `keepfs events` names the places",
         );
     }
-    if let Some(mended) = news.log_mended {
+    if let Some(mended) = store.log_mended().first().filter(|_| news.log_mended > 0) {
+        let more = match news.log_mended - 1 {
+            0 => String::new(),
+            more => format!("; so were {more} more of its pages"),
+        };
         status.degraded(
             format!(
-                "page {} of the device, of the log, was bad when it was read last, and was made again from others",
+                "page {} of the device, of the log, was bad when it was read last, and was mended{more}",
                 mended.page
             ),
             "a page of the log was bad; nothing is lost",

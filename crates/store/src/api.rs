@@ -316,8 +316,8 @@ impl Store {
         self.home.log_cut()
     }
 
-    /// Which page of the log was made again when the pool was opened, if one was (S-9.11).
-    pub fn log_mended(&self) -> Option<Mended> {
+    /// Which pages of the log were bad and mended when the pool was opened (S-9.11, S-9.24).
+    pub fn log_mended(&self) -> &[Mended] {
         self.home.log_mended()
     }
 

@@ -389,9 +389,9 @@ impl Home {
         self.flash().log.cut.get().copied()
     }
 
-    /// Which page of it was made again then, if one was (S-9.11).
-    pub fn log_mended(&self) -> Option<Mended> {
-        self.flash().log.mended.get().copied()
+    /// Which pages of it were bad and mended then (S-9.11, S-9.24).
+    pub fn log_mended(&self) -> &[Mended] {
+        self.flash().log.mended.get().map_or(&[], Vec::as_slice)
     }
 
     /// A sentence, if both slots of one generation of superblocks held none then (S-21.22).

@@ -79,7 +79,7 @@ pub use home::Kind as HomeKind;
 pub use inject::Structure;
 pub use keepfs_codes::Protection;
 pub use keepfs_digest::Equations;
-pub use keepfs_flash::log::{Cut, Mended};
+pub use keepfs_flash::log::{Cut, Mend, Mended};
 pub use keepfs_flash::{scratch, twice};
 pub use keepfs_memory as memory;
 pub use keepfs_memory::{Guard, Reuse};

@@ -1,7 +1,6 @@
 //! What somebody took note of is no news: what failed since tells how the pool is (S-18.12).
 
 use crate::{DeviceErrors, Snapshot, Store};
-use keepfs_flash::log::Mended;
 
 /// What failed, or was damaged and mended, since the pool was opened or somebody took note of it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,8 +13,8 @@ pub struct News {
     pub mended: u64,
     /// The same, dropped.
     pub dropped: u64,
-    /// A page of the log that was made again.
-    pub log_mended: Option<Mended>,
+    /// Pages of the log that were bad, and mended.
+    pub log_mended: usize,
 }
 
 /// What was counted when somebody took note.
@@ -23,7 +22,7 @@ pub struct News {
 pub(crate) struct Noted {
     errors: DeviceErrors,
     counts: Snapshot,
-    log: bool,
+    log: usize,
     /// How often somebody did, since the pool was opened.
     times: u64,
 }
@@ -39,7 +38,7 @@ impl Store {
         *noted = Noted {
             errors: self.device_errors(),
             counts: self.stats(),
-            log: self.log_mended().is_some(),
+            log: self.log_mended().len(),
             times: noted.times + 1,
         };
         drop(noted);
@@ -65,7 +64,7 @@ impl Store {
             bad_copies: counts.bad_copies - noted.counts.bad_copies,
             mended: mended(&counts) - mended(&noted.counts),
             dropped: counts.scribbles_dropped - noted.counts.scribbles_dropped,
-            log_mended: self.log_mended().filter(|_| !noted.log),
+            log_mended: self.log_mended().len() - noted.log,
         }
     }
 }

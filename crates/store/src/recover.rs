@@ -124,9 +124,7 @@ pub fn open_owing(
     if let Some(cut) = scan.cut {
         flash.tell_cut(&store, &cut, logged);
     }
-    if let Some(mended) = scan.mended {
-        flash.tell_mended(&store, &mended);
-    }
+    flash.tell_mended(&store, scan.mended);
     flash.start_space(&store, &sb)?;
     if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedReusedTooEarly)) {
         store.alloc.space.quarantine(owed.freed_pages(logged)?);

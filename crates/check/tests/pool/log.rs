@@ -36,12 +36,62 @@ fn run(start: u64, count: u32) -> Run {
     Run { start, count }
 }
 
+/// Flips a bit of this byte, and one far behind it: more than S-9.24 undoes.
+fn spoil(page: &mut [u8], at: usize) {
+    [at, (at + 1000) % page.len()].into_iter().for_each(|at| page[at] ^= 1);
+}
+
+/// S-9.24: a run of at most 16 wrong bits is told, and nothing ends there, be it in the last page or before it.
+#[test]
+fn flipped() {
+    let whole = walk(&sample::pool_with_log().build().bytes, &DATA);
+    assert_eq!((&whole.findings[..], whole.log_groups), (&[][..], 2));
+    for (sequence, at) in [50, 51]
+        .into_iter()
+        .flat_map(|q| [0, 4, 6, 8, 16, 24, 32, 40, 300, 4087, 4088, 4094].map(|at| (q, at)))
+    {
+        for wrong in [1_u16, 0x80, 0x8001, 0xFFFF] {
+            let mut built = sample::pool_with_log().build();
+            let page = 8 + sequence % 32;
+            let bytes = built.page(page);
+            (bytes[at], bytes[at + 1]) = (bytes[at] ^ wrong as u8, bytes[at + 1] ^ (wrong >> 8) as u8);
+            let report = walk(&built.bytes, &DATA);
+            let told = Finding::LogFlipped {
+                sequence,
+                page,
+                byte: at,
+                bits: wrong.count_ones(),
+            };
+            assert_eq!(
+                (report.findings, report.log_groups),
+                (vec![told], 2),
+                "{wrong:#x} at byte {at}"
+            );
+        }
+    }
+    // Another group's, another superblock's, or against a rule, as it was written: what is wrong besides is not undone.
+    let edits: [fn(&mut Builder); 4] = [
+        |b| b.log[1][0].head.group = 9.into(),
+        |b| b.log[1][0].head.base = 1.into(),
+        |b| b.log[1][0].head.flags |= 4,
+        |b| b.log[1][0].head.reserved = 1,
+    ];
+    for edit in edits {
+        let mut b = sample::pool_with_log();
+        edit(&mut b);
+        let mut built = b.build();
+        built.page(8 + 51 % 32)[300] ^= 1;
+        let report = walk(&built.bytes, &DATA);
+        assert_eq!((report.findings, report.log_groups), (vec![], 1));
+    }
+}
+
 /// S-8.1, S-8.3, S-8.4, S-9.1: the log ends before the first page that is not as it must be; the state before it is whole.
 #[test]
 fn ends() {
     for at in [0, 4, 8, 16, 24, 32, 40, 48, 300, 4088] {
         let mut built = sample::pool_with_log().build();
-        built.page(8 + 51 % 32)[at] ^= 1;
+        spoil(built.page(8 + 51 % 32), at);
         let report = walk(&built.bytes, &DATA);
         assert_eq!(
             (report.findings, report.log_groups),
@@ -97,10 +147,10 @@ fn ends_too_early() {
     };
     for at in [0, 4, 8, 16, 24, 32, 40, 48, 300] {
         let mut changed = built(group);
-        changed.page(page(50))[at] ^= 1;
+        spoil(changed.page(page(50)), at);
         assert_eq!(walk(&changed.bytes, &DATA).findings[0], gone, "byte {at}");
         let mut torn = built(group - 1);
-        torn.page(page(50))[at] ^= 1;
+        spoil(torn.page(page(50)), at);
         assert!(!walk(&torn.bytes, &DATA).findings.contains(&gone), "byte {at}");
     }
     assert_eq!(unreadable(group, 50)[0], gone);
@@ -141,7 +191,7 @@ fn the_carried_group_has_parity() {
         let page = 8 + sequence % 32;
         for at in [0, 4, 8, 16, 24, 32, 40, 48, 60, 4088] {
             let mut spoilt = built();
-            spoilt.page(page)[at] ^= 1;
+            spoil(spoilt.page(page), at);
             let report = walk(&spoilt.bytes, &DATA);
             let mended = vec![Finding::LogMended { sequence, page }];
             assert_eq!(
@@ -152,8 +202,8 @@ fn the_carried_group_has_parity() {
         }
     }
     let mut spoilt = built();
-    spoilt.page(8 + 50 % 32)[60] ^= 1;
-    spoilt.page(8 + 51 % 32)[60] ^= 1;
+    spoil(spoilt.page(8 + 50 % 32), 60);
+    spoil(spoilt.page(8 + 51 % 32), 60);
     let gone = |f: &Finding| matches!(f, Finding::LogGone { sequence: 50, .. });
     assert!(walk(&spoilt.bytes, &DATA).findings.iter().any(gone));
 }

@@ -16,17 +16,6 @@ const RECORD_HEAD: usize = 16;
 /// Payload bytes of a page behind the first: what a parity record has room for.
 pub(super) const ROOM: usize = PAYLOAD - RECORD_HEAD;
 
-/// A page that was made again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mended {
-    /// Its page of the device.
-    pub page: u64,
-    /// The group that it is of.
-    pub group: u64,
-    /// It cannot be read; else it is not what was written.
-    pub unreadable: bool,
-}
-
 /// Pages that a carried group of `payload` bytes takes.
 pub const fn pages_of_carried(payload: usize) -> u64 {
     let behind = payload.div_ceil(ROOM) as u64;

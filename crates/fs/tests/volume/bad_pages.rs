@@ -267,7 +267,7 @@ fn a_bad_page_of_the_log_is_never_passed_over_in_silence() {
             let device = |()| {
                 let mut image = image.clone();
                 image.change(*page, |bytes| match bad {
-                    "changed" => bytes[1000] ^= 0x40,
+                    "changed" => [1000, 2000].into_iter().for_each(|at| bytes[at] ^= 0x40),
                     "zeros" => bytes.fill(0),
                     "half" => bytes[PAGE / 2..].fill(0xC5),
                     _ => {}
@@ -319,6 +319,89 @@ fn a_bad_page_of_the_log_is_never_passed_over_in_silence() {
             assert_eq!(self::findings(&*device, true), []);
         }
     }
+}
+
+/// One wrong bit, or a few side by side, in each page of the log of a crash in turn, and in all of them: nothing is lost, it is told, and
+/// the checkpoint of the mount ends that log. S-9.24
+#[test]
+fn a_flipped_bit_of_the_log_costs_nothing() {
+    let (image, pages, names) = log();
+    let pages = &pages[..names.len()];
+    let all: Vec<&[PageNo]> = pages.chunks(1).chain([pages]).collect();
+    for (bad, bit) in all
+        .into_iter()
+        .flat_map(|bad| [40, 70, 8000, 8 * PAGE - 9].map(|bit| (bad, bit)))
+    {
+        let mut image = image.clone();
+        for page in bad {
+            image.change(*page, |bytes| {
+                (bytes[bit / 8], bytes[bit / 8 + 1]) = (bytes[bit / 8] ^ 1 << (bit % 8), bytes[bit / 8 + 1] ^ 1);
+            });
+        }
+        let device = Arc::new(SimDevice::over(image));
+        let told = findings(&*device, true);
+        assert_eq!(told.len(), bad.len(), "{told:?}");
+        for (page, told) in bad.iter().zip(told) {
+            let is_it =
+                matches!(told, Finding::LogFlipped { page: of, byte, bits: 2, .. } if (of, byte) == (page.0, bit / 8));
+            assert!(is_it, "{told:?}");
+        }
+        let judge = |volume: &Volume| {
+            for name in &names {
+                let ino = find(volume, Ino::ROOT, name).expect("found");
+                assert_eq!(
+                    read(volume, ino, 0, 100),
+                    Ok(name.as_bytes().to_vec()),
+                    "{bad:?}, bit {bit}"
+                );
+            }
+            assert_eq!(volume.store().log_cut(), None);
+            let events = volume.store().history().events(0);
+            let events = events.iter().filter(|event| event.place == 6);
+            let told: Vec<(u8, u8, u32)> = events.map(|e| (e.verdict, e.done, e.offset)).collect();
+            assert_eq!(told, vec![(1, 1, bit as u32 / 8); bad.len()], "{bad:?}");
+        };
+        let reader = open(device.clone(), true, false).expect("mount -o ro");
+        judge(&reader);
+        reader.begin_writing().expect("mount -o remount,rw");
+        drop(reader);
+        let device = Arc::new(SimDevice::over(device.power_cut(0)));
+        let told = findings(&*device, true);
+        let is_log = |f: &Finding| f.code().starts_with("log");
+        assert!(
+            !told.iter().any(is_log),
+            "its checkpoint has what the log had: {told:?}"
+        );
+        let volume = open(device.clone(), false, false).expect("mount");
+        assert!(volume.store().log_mended().is_empty());
+        volume.unmount().expect("unmount");
+        assert_eq!(findings(&*device, true), []);
+    }
+}
+
+/// A flipped bit of a data page of the last group is not undone: its sum cannot tell it from a page that did not arrive. S-9.26
+#[test]
+fn a_flipped_bit_of_the_last_data_ends_the_log() {
+    let device = Arc::new(SimDevice::new(2048));
+    Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+    let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    volume.store().checkpoint().expect("checkpoint");
+    let ino = make(&*volume, Ino::ROOT, "file", FileKind::File).expect("make");
+    write(&volume, ino, 0, &[0xA7; PAGE]).expect("write");
+    volume.fsync(ino, false).expect("fsync");
+    let mut image = device.power_cut(0);
+    let page = (0..image.pages())
+        .map(PageNo)
+        .find(|page| image.bytes(*page) == &[0xA7; PAGE]);
+    image.change(page.expect("there"), |bytes| bytes[7] ^= 1);
+    let device = Arc::new(SimDevice::over(image));
+    assert!(
+        findings(&*device, true)
+            .iter()
+            .any(|f| matches!(f, Finding::LogData { .. }))
+    );
+    let volume = Volume::open(device, &options(false)).expect("mount");
+    assert!(find(&*volume, Ino::ROOT, "file").is_err());
 }
 
 /// A data page of the last group which cannot be read is its file's loss; one that did not arrive ends the log. S-9.3
@@ -377,7 +460,7 @@ fn a_bad_page_of_what_was_carried_over_is_no_end_of_the_log() {
     let with = |bad: &[PageNo]| {
         let mut image = image.clone();
         bad.iter()
-            .for_each(|page| image.change(*page, |bytes| bytes[1000] ^= 1));
+            .for_each(|page| image.change(*page, |bytes| [1000, 2000].into_iter().for_each(|at| bytes[at] ^= 1)));
         Arc::new(SimDevice::over(image))
     };
     for page in &carried {

@@ -1,4 +1,5 @@
-//! Whether the data pages of a group reached the device before the power went (S-9.3, S-9.13).
+//! Whether the data pages of a group reached the device before the power went (S-9.3, S-9.13). One with a wrong bit counts as one
+//! that did not: its sum is too short to mend it by (S-9.26).
 
 use crate::error::Error;
 use keepfs_codes::crc32c;

@@ -2,7 +2,10 @@
 
 use crate::events::{Done, Place, Seen, Told};
 use crate::{Flash, Store};
-use keepfs_flash::log::{Cut, Mended};
+use keepfs_flash::log::{Cut, Mend, Mended};
+
+/// Mended pages of the log that are told one by one; of a device that is dying there may be many.
+const MENDED_TOLD: usize = 8;
 
 impl Flash {
     /// The log was cut at a page that is bad (S-9.7); it is there up to transaction `last`.
@@ -34,25 +37,40 @@ impl Flash {
         tracing::warn!("{said}");
     }
 
-    /// A page of the group that carried staged pages over was bad, and was made again (S-9.11).
-    pub(crate) fn tell_mended(&self, store: &Store, mended: &Mended) {
-        self.log.mended.get_or_init(|| *mended);
-        let seen = if mended.unreadable {
-            Seen::Medium
-        } else {
-            Seen::Checksum
-        };
-        store.watch.events.tell_of(&Told {
-            place: Place::Log(mended.group),
-            seen: &seen,
-            done: Done::Rebuilt,
-            owner: 0,
-            inodes: &[],
-            window_ms: None,
-            more: format!(
-                "page {} was made again from the other pages of its group: nothing is lost",
-                mended.page
-            ),
-        });
+    /// Pages of the log were bad, and were mended (S-9.11, S-9.24).
+    pub(crate) fn tell_mended(&self, store: &Store, mended: Vec<Mended>) {
+        let beyond = mended.len().saturating_sub(MENDED_TOLD);
+        for (at, Mended { page, group, how }) in mended.iter().take(MENDED_TOLD).enumerate() {
+            let (seen, done, more) = match how {
+                Mend::Undone(burst) => (
+                    Seen::Flips(burst.bits().collect()),
+                    Done::Repaired,
+                    format!("page {page}, whose checksum tells which bits are wrong: nothing is lost"),
+                ),
+                Mend::MadeAgain | Mend::Unreadable => (
+                    if *how == Mend::Unreadable {
+                        Seen::Medium
+                    } else {
+                        Seen::Checksum
+                    },
+                    Done::Rebuilt,
+                    format!("page {page} was made again from the other pages of its group: nothing is lost"),
+                ),
+            };
+            let others = match at + 1 == MENDED_TOLD && beyond > 0 {
+                true => format!("; so were {beyond} more pages of the log"),
+                false => String::new(),
+            };
+            store.watch.events.tell_of(&Told {
+                place: Place::Log(*group),
+                seen: &seen,
+                done,
+                owner: 0,
+                inodes: &[],
+                window_ms: None,
+                more: more + &others,
+            });
+        }
+        self.log.mended.get_or_init(|| mended);
     }
 }

@@ -154,8 +154,8 @@ pub struct Log {
     pub seen: Mutex<Option<SeenLog>>,
     /// Where it was cut when the pool was opened (S-9.7).
     pub cut: OnceLock<log::Cut>,
-    /// Which page of it was made again then (S-9.11).
-    pub mended: OnceLock<log::Mended>,
+    /// Which pages of it were bad and mended then (S-9.11, S-9.24).
+    pub mended: OnceLock<Vec<log::Mended>>,
     /// Redo and undo tell all that frames have beyond the log: not while a recovery applies it.
     pub is_witnessed: AtomicBool,
 }

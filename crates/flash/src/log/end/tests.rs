@@ -149,7 +149,8 @@ enum Bad {
     /// The first half is.
     Tail,
     Random,
-    Bit,
+    /// Two flipped bits far apart: more than S-9.24 undoes.
+    Bits,
     /// All zeros but the CRC.
     OnlyCrc,
     Unreadable,
@@ -161,7 +162,7 @@ const KINDS: [Bad; 8] = [
     Bad::Half,
     Bad::Tail,
     Bad::Random,
-    Bad::Bit,
+    Bad::Bits,
     Bad::OnlyCrc,
     Bad::Unreadable,
 ];
@@ -187,7 +188,7 @@ impl Bad {
             Bad::Half => noise(&mut page[PAGE / 2..]),
             Bad::Tail => noise(&mut page[..PAGE / 2]),
             Bad::Random => noise(&mut page),
-            Bad::Bit => page[300] ^= 4,
+            Bad::Bits => [300, 2000].into_iter().for_each(|at| page[at] ^= 4),
             Bad::OnlyCrc => page[..PAGE - 8].fill(0),
             Bad::Unreadable => return None,
         }
