@@ -48,6 +48,8 @@ impl Before {
 /// How a page is bad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bad {
+    /// One bit of it is flipped, another one for each number and page.
+    Flipped(u64),
     /// Some bytes of it are others.
     Changed,
     /// Its second half is something else.
@@ -60,7 +62,7 @@ pub enum Bad {
 
 impl Bad {
     /// All of them.
-    pub const ALL: [Bad; 4] = [Bad::Changed, Bad::Half, Bad::Zeroed, Bad::Unreadable];
+    pub const ALL: [Bad; 5] = [Bad::Flipped(0), Bad::Changed, Bad::Half, Bad::Zeroed, Bad::Unreadable];
 
     fn spoil(self, device: &SimDevice, spot: &Spot) -> Result<(), String> {
         if self == Bad::Unreadable {
@@ -74,6 +76,10 @@ impl Bad {
         let mut content = [0; PAGE];
         device.read(page, &mut content).map_err(|e| e.to_string())?;
         match self {
+            Bad::Flipped(nth) => {
+                let bit = (page.0 * 7919 + nth * 12_289) as usize % (8 * PAGE);
+                content[bit / 8] ^= 1 << (bit % 8);
+            }
             Bad::Changed => [100, 2000, 4000].into_iter().for_each(|at| content[at] ^= 0x24),
             Bad::Half => content[PAGE / 2..].copy_from_slice(&bytes(0xB5, PAGE / 2)),
             Bad::Zeroed => content.fill(0),
@@ -244,7 +250,11 @@ impl Subject {
     fn judge(&self, spot: &Spot, bad_page: Bad, before: Before) -> Result<(&'static str, &'static str), String> {
         let device = Arc::new(SimDevice::over(self.image.clone()));
         let damage = |device: &SimDevice| -> Result<(Report, bool), String> {
-            let must_be_gone = is_told_of(&device.image(), spot)?;
+            // A flipped bit of the log is undone (S-9.24).
+            let must_be_gone = match bad_page {
+                Bad::Flipped(_) => Some(false),
+                _ => is_told_of(&device.image(), spot)?,
+            };
             bad_page.spoil(device, spot)?;
             let report = walk(
                 &Seen(device),
@@ -313,7 +323,7 @@ impl Subject {
                 };
             }
         };
-        let bad = self.compare(&volume, &report, again && self.may_end_early(spot, &report))?;
+        let bad = self.compare(&volume, &report, again && self.may_end_early(spot, bad_page, &report))?;
         let told = volume.store().history();
         let is_told = |ino: &u64| told.damage().iter().any(|entry| entry.inode == *ino);
         if let Some(ino) = bad.iter().map(|(ino, _)| ino).find(|ino| !is_told(ino)) {
@@ -404,10 +414,13 @@ impl Subject {
     }
 
     /// Whether the end of the log may be taken for a write that did not arrive.
-    fn may_end_early(&self, spot: &Spot, report: &Report) -> bool {
+    fn may_end_early(&self, spot: &Spot, bad: Bad, report: &Report) -> bool {
         let ends = |f: &Finding| matches!(f, Finding::LogData { .. } | Finding::LogTorn { .. });
-        if report.findings.iter().any(|f| matches!(f, Finding::LogMended { .. })) {
+        if report.findings.iter().any(is_log_mended) {
             return false;
+        }
+        if matches!(bad, Bad::Flipped(_)) {
+            return report.findings.iter().any(ends);
         }
         let is_log = |page| {
             let page = self.image.get(page);
@@ -512,13 +525,13 @@ fn compare(volume: &Volume, tree: &Tree, report: &Report) -> Result<BTreeSet<(u6
     Ok(bad)
 }
 
+/// Whether a page of the log is bad, and is read as it was written.
+fn is_log_mended(finding: &Finding) -> bool {
+    matches!(finding, Finding::LogMended { .. } | Finding::LogFlipped { .. })
+}
+
 fn is_about_log(report: &Report) -> bool {
-    let of_log = |f: &Finding| {
-        matches!(
-            f,
-            Finding::LogGone { .. } | Finding::LogUnreadable { .. } | Finding::LogMended { .. }
-        )
-    };
+    let of_log = |f: &Finding| matches!(f, Finding::LogGone { .. } | Finding::LogUnreadable { .. }) || is_log_mended(f);
     report.findings.iter().any(of_log)
 }
 
@@ -560,6 +573,7 @@ fn what(report: &Report) -> &'static str {
         () if loses_metadata(report) => "only copy of metadata",
         () if is(|f| matches!(f, Finding::LogGone { .. })) => "log, and later ones",
         () if is(|f| matches!(f, Finding::LogMended { .. })) => "log, staged pages carried over",
+        () if is(|f| matches!(f, Finding::LogFlipped { .. })) => "log, a bit flipped",
         () if is(|f| matches!(f, Finding::LogUnreadable { .. })) => "end of the log",
         () if is(|f| matches!(f, Finding::LogData { .. })) => "data of the last group",
         () if is(|f| matches!(f, Finding::DataBad { .. })) => "data",

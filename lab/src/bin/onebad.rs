@@ -1,5 +1,5 @@
 //! `onebad [--long]`: every page of a pool after a crash is made bad, one at a time, and spots of 8 KiB, 64 KiB and 1 MiB of it
-//! (SPEC S-4.9, S-7.6, S-9.3, S-9.7); exit code 1 if more than what lies there is lost, or something is not told. Of each spot some kinds and
+//! (SPEC S-4.9, S-7.6, S-9.3, S-9.7, S-9.24); exit code 1 if more than what lies there is lost, or something is not told. Of each spot some kinds and
 //! moments are tried, which take turns, with `--long` all of them.
 
 use keepfs_lab::onebad::{Bad, Before, Subject, Tally};
@@ -11,6 +11,8 @@ const SMALL: u64 = 1024;
 const LARGE: u64 = 4096;
 /// Pages of the spots.
 const SPOTS: [u64; 3] = [2, 16, 256];
+/// Bits of a page that are flipped, one at a time.
+const FLIPS: usize = 10;
 /// Of the kinds and moments one of so many is tried, of the smallest spots, of which there are most; of the others all are.
 const TURNS: usize = 5;
 
@@ -42,6 +44,14 @@ fn run() -> Result<usize, String> {
             }
         }
         all.append(&mut show(&format!("single pages, copies {copies}"), tally));
+        let mut tally = Tally::default();
+        for (at, spot) in subject.spots(1).into_iter().enumerate() {
+            for nth in 0..FLIPS {
+                let before = Before::ALL[(at + nth) % Before::ALL.len()];
+                subject.attempt(spot, Bad::Flipped(nth as u64), before, &mut tally);
+            }
+        }
+        all.append(&mut show(&format!("flipped bits, copies {copies}"), tally));
     }
     let subject = Subject::new(2, LARGE)?;
     for count in SPOTS {
