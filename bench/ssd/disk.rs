@@ -143,25 +143,7 @@ impl Vfs for Disk {
     fn readlink(&self, _: Ino) -> Result<Vec<u8>> {
         Err(Errno::EINVAL)
     }
-    fn mknod(&self, _: Ino, _: &[u8], _: &NewInode) -> Result<Entry> {
-        Err(Errno::EPERM)
-    }
-    fn symlink(&self, _: Ino, _: &[u8], _: &[u8], _: &NewInode) -> Result<Entry> {
-        Err(Errno::EPERM)
-    }
-    fn tmpfile(&self, _: Ino, _: &NewInode) -> Result<Entry> {
-        Err(Errno::EOPNOTSUPP)
-    }
-    fn link(&self, _: Ino, _: Ino, _: &[u8]) -> Result<Entry> {
-        Err(Errno::EPERM)
-    }
-    fn unlink(&self, _: Ino, _: &[u8]) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-    fn rmdir(&self, _: Ino, _: &[u8]) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-    fn rename(&self, _: Ino, _: &[u8], _: Ino, _: &[u8], _: RenameFlags) -> Result<()> {
+    fn once(&self, _: Option<Request>, _: OnceOp<'_>) -> Result<Option<Entry>> {
         Err(Errno::EPERM)
     }
     fn open(&self, ino: Ino, how: OpenHow) -> Result<()> {
@@ -246,14 +228,8 @@ impl Vfs for Disk {
     fn getxattr(&self, _: Ino, _: &[u8]) -> Result<Vec<u8>> {
         Err(Errno::ENODATA)
     }
-    fn setxattr(&self, _: Ino, _: &[u8], _: &[u8], _: XattrHow) -> Result<()> {
-        Err(Errno::EOPNOTSUPP)
-    }
     fn listxattr(&self, _: Ino) -> Result<Vec<Vec<u8>>> {
         Ok(Vec::new())
-    }
-    fn removexattr(&self, _: Ino, _: &[u8]) -> Result<()> {
-        Err(Errno::ENODATA)
     }
     fn set_flags(&self, _: Ino, _: InodeFlags) -> Result<()> {
         Err(Errno::EOPNOTSUPP)

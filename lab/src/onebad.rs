@@ -13,7 +13,7 @@ use keepfs_media::{Class, Device, PageNo};
 use keepfs_store::Guard;
 use keepfs_testkit::image::Image;
 use keepfs_testkit::sim::{Faults, SimDevice};
-use keepfs_vfs::{Entry, Errno, Ino, NewInode, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Entry, Errno, Ino, NewInode, Vfs, WriteHow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

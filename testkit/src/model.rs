@@ -15,7 +15,7 @@
 //! - **M-5 privileges.** Writing, truncating, allocating, copying into and chown remove `security.capability`.
 //!   chown removes set-user-id, and set-group-id of a group-executable file, whoever calls; the others if told so.
 //! - **M-6 files that are gone.** A directory that was removed has no entries and takes none (`ENOENT`); a file
-//!   without names cannot be linked (`ENOENT`) unless it came from [`Vfs::tmpfile`].
+//!   without names cannot be linked (`ENOENT`) unless it came from [`Direct::tmpfile`](keepfs_vfs::Direct::tmpfile).
 //!
 //! Where ext4 differs and the difference is allowed (the test leaves these out):
 //! - **D-1** ext4 reports preallocated pages as holes, and copies holes as data (M-1, M-2).
@@ -48,8 +48,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub use acl::{acl_name, acl_xattr};
 use inode::Inode;
 use keepfs_vfs::{
-    Attr, DirEntry, Entry, Errno, FallocMode, Ino, InodeFlags, NewInode, OpenHow, RenameFlags, Result, SeekWhence,
-    SetAttr, StatFs, Time, Vfs, WriteHow, XattrHow,
+    Attr, DirEntry, Entry, Errno, FallocMode, Ino, InodeFlags, OnceOp, OpenHow, Request, Result, SeekWhence, SetAttr,
+    StatFs, Time, Vfs, WriteHow,
 };
 use state::State;
 
@@ -168,32 +168,23 @@ impl Vfs for Model {
         self.at_once(|s, now| s.readlink(ino, now))
     }
 
-    fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry> {
-        self.at_once(|s, now| s.mknod(parent, name, new, now))
-    }
-
-    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Entry> {
-        self.at_once(|s, now| s.symlink(parent, name, target, new, now))
-    }
-
-    fn tmpfile(&self, parent: Ino, new: &NewInode) -> Result<Entry> {
-        self.at_once(|s, now| s.tmpfile(parent, new, now))
-    }
-
-    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Entry> {
-        self.at_once(|s, now| s.link(ino, parent, name, now))
-    }
-
-    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.at_once(|s, now| s.unlink(parent, name, now))
-    }
-
-    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.at_once(|s, now| s.rmdir(parent, name, now))
-    }
-
-    fn rename(&self, parent: Ino, name: &[u8], new_parent: Ino, new_name: &[u8], flags: RenameFlags) -> Result<()> {
-        self.at_once(|s, now| s.rename((parent, name), (new_parent, new_name), flags, now))
+    fn once(&self, _: Option<Request>, op: OnceOp<'_>) -> Result<Option<Entry>> {
+        self.at_once(|s, now| match op {
+            OnceOp::Mknod { parent, name, new } => s.mknod(parent, name, new, now).map(Some),
+            OnceOp::Symlink {
+                parent,
+                name,
+                target,
+                new,
+            } => s.symlink(parent, name, target, new, now).map(Some),
+            OnceOp::Tmpfile { parent, new } => s.tmpfile(parent, new, now).map(Some),
+            OnceOp::Link { ino, parent, name } => s.link(ino, parent, name, now).map(Some),
+            OnceOp::Unlink { parent, name } => s.unlink(parent, name, now).map(|()| None),
+            OnceOp::Rmdir { parent, name } => s.rmdir(parent, name, now).map(|()| None),
+            OnceOp::Rename { from, to, flags } => s.rename(from, to, flags, now).map(|()| None),
+            OnceOp::Setxattr { ino, name, value, how } => s.setxattr(ino, name, value, how, now).map(|()| None),
+            OnceOp::Removexattr { ino, name } => s.removexattr(ino, name, now).map(|()| None),
+        })
     }
 
     fn open(&self, ino: Ino, how: OpenHow) -> Result<()> {
@@ -252,16 +243,8 @@ impl Vfs for Model {
         self.at_once(|s, _| s.getxattr(ino, name))
     }
 
-    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: XattrHow) -> Result<()> {
-        self.at_once(|s, now| s.setxattr(ino, name, value, how, now))
-    }
-
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         self.at_once(|s, _| Ok(s.inode(ino)?.xattr_names()))
-    }
-
-    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        self.at_once(|s, now| s.removexattr(ino, name, now))
     }
 
     fn set_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()> {

@@ -8,7 +8,7 @@ use keepfs_lab::million::{Failure, new_inode};
 use keepfs_lab::told::Told;
 use keepfs_store::Guard;
 use keepfs_store::measure::{self, Way};
-use keepfs_vfs::{FileKind, Ino, SetAttr, Vfs};
+use keepfs_vfs::{Direct, FileKind, Ino, SetAttr, Vfs};
 use std::time::Duration;
 
 /// The paper's regions: name, bytes.

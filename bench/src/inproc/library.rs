@@ -3,7 +3,7 @@
 use super::calls::{Calls, Traffic};
 use keepfs_fs::Volume;
 use keepfs_lab::million::new_inode;
-use keepfs_vfs::{Errno, FileKind, Ino, RenameFlags, SetAttr, SetTime, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Errno, FileKind, Ino, RenameFlags, SetAttr, SetTime, Vfs, WriteHow};
 use std::io::{Error, Result};
 
 /// A volume in this process.

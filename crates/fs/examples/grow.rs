@@ -6,7 +6,7 @@ use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
 use keepfs_store::{FormatOptions, StoreOptions};
-use keepfs_vfs::{Ino, NewInode, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Ino, NewInode, Vfs, WriteHow};
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -3,7 +3,7 @@
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
-use keepfs_vfs::{FileKind, Ino, NewInode, Vfs, WriteHow};
+use keepfs_vfs::{Direct, FileKind, Ino, NewInode, Vfs, WriteHow};
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -5,7 +5,7 @@
 
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::ram::RamDevice;
-use keepfs_vfs::{FileKind, Ino, NewInode, SetAttr, Vfs, WriteHow};
+use keepfs_vfs::{Direct, FileKind, Ino, NewInode, SetAttr, Vfs, WriteHow};
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::ram::RamDevice;
-use keepfs_vfs::{FileKind, Ino, NewInode, Result, Vfs};
+use keepfs_vfs::{Direct, FileKind, Ino, NewInode, Result, Vfs};
 use std::sync::Arc;
 
 const DIRS: u32 = 100;

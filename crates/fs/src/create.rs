@@ -6,6 +6,7 @@ use crate::attr::PERMISSIONS;
 use crate::dir::{self, Sight};
 use crate::errors::{Result, Step, refuse};
 use crate::inode::{Held, Stamp, has, kind, moment, set_time};
+use crate::once::For;
 use keepfs_format::inode::{BODY, BODY_INLINE, BODY_NONE, Inode};
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
@@ -164,16 +165,16 @@ pub(crate) fn add_name(
 
 impl Volume {
     /// mknod(2) and mkdir(2).
-    pub(crate) fn do_mknod(&self, parent: u64, name: &[u8], new: &NewInode) -> Result<Entry> {
+    pub(crate) fn do_mknod(&self, by: For, parent: u64, name: &[u8], new: &NewInode) -> Result<Entry> {
         keepfs_store::planted::touch(name);
         match FileKind::of_mode(new.mode) {
             None | Some(FileKind::Symlink) => Err(Errno::EINVAL.into()),
-            Some(_) => self.create(parent, name, new, &[]),
+            Some(_) => self.create(by, parent, name, new, &[]),
         }
     }
 
     /// symlink(2).
-    pub(crate) fn do_symlink(&self, parent: u64, name: &[u8], target: &[u8], new: &NewInode) -> Result<Entry> {
+    pub(crate) fn do_symlink(&self, by: For, parent: u64, name: &[u8], target: &[u8], new: &NewInode) -> Result<Entry> {
         if target.is_empty() {
             return Err(Errno::ENOENT.into());
         }
@@ -184,13 +185,13 @@ impl Volume {
             mode: FileKind::Symlink.type_bits() | 0o777,
             ..*new
         };
-        self.create(parent, name, &new, target)
+        self.create(by, parent, name, &new, target)
     }
 
-    fn create(&self, parent: u64, name: &[u8], new: &NewInode, target: &[u8]) -> Result<Entry> {
+    fn create(&self, by: For, parent: u64, name: &[u8], new: &NewInode, target: &[u8]) -> Result<Entry> {
         let lock = self.locks.exclusive(parent);
         let now = self.now();
-        let (ino, inode) = self.change(|txn| {
+        let (ino, inode) = self.change_once(by, |txn| {
             let mut dir = self.hold(txn, parent)?;
             check_create(txn, self.seed, (parent, &dir.now), name)?;
             let is_dir = new.mode & S_IFMT == FileKind::Dir.type_bits();
@@ -206,10 +207,9 @@ impl Volume {
             set_target(txn, &mut child, target)?;
             child.put(txn)?;
             dir.put(txn)?;
-            txn.answers(child.ino);
             Ok((child.ino, child.now))
         })?;
-        let entry = self.entry_of(ino, &inode);
+        let entry = self.entry_once(by, ino, &inode);
         drop(lock);
         if !target.is_empty() {
             self.staged_more();
@@ -218,14 +218,14 @@ impl Volume {
     }
 
     /// A regular file without a name.
-    pub(crate) fn do_tmpfile(&self, parent: u64, new: &NewInode) -> Result<Entry> {
+    pub(crate) fn do_tmpfile(&self, by: For, parent: u64, new: &NewInode) -> Result<Entry> {
         let _lock = self.locks.exclusive(parent);
         let now = self.now();
         let new = NewInode {
             mode: FileKind::File.type_bits() | new.mode & PERMISSIONS,
             ..*new
         };
-        let (ino, inode) = self.change(|txn| {
+        let (ino, inode) = self.change_once(by, |txn| {
             let dir = self.hold(txn, parent)?;
             directory(&dir.now)?;
             if has(&dir.now, InodeFlags::IMMUTABLE) {
@@ -234,10 +234,9 @@ impl Volume {
             let mut child = newborn(txn, &dir, &new, now)?;
             child.put(txn)?;
             txn.set_orphan(child.ino, true)?;
-            txn.answers(child.ino);
             Ok((child.ino, child.now))
         })?;
-        let entry = self.entry_of(ino, &inode);
+        let entry = self.entry_once(by, ino, &inode);
         self.lookups.set_linkable(ino, true);
         self.orphans.nameless(ino);
         Ok(entry)

@@ -5,6 +5,7 @@ use crate::create::{add_name, check_create, check_name, directory, is_dots};
 use crate::dir::{self, Found, Sight};
 use crate::errors::{Result, Step, refuse};
 use crate::inode::{Held, is_fixed, moment};
+use crate::once::For;
 use crate::orphan::nameless;
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::Action;
@@ -91,12 +92,12 @@ impl Volume {
     }
 
     /// link(2).
-    pub(crate) fn do_link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Entry> {
+    pub(crate) fn do_link(&self, by: For, ino: u64, parent: u64, name: &[u8]) -> Result<Entry> {
         drop(self.settled(ino));
         let _locks = self.locks.all([ino, parent]);
         self.finish_cut(ino)?;
         let now = self.now();
-        let inode = self.change(|txn| {
+        let (_, inode) = self.change_once(by, |txn| {
             // The same inode twice is a directory, which the check refuses.
             let (mut file, mut dir) = (self.hold(txn, ino)?, self.hold(txn, parent)?);
             check_create(txn, self.seed, (parent, &dir.now), name)?;
@@ -116,14 +117,13 @@ impl Volume {
             file.changed(now);
             file.put(txn)?;
             dir.put(txn)?;
-            txn.answers(ino);
-            Ok(file.now)
+            Ok((ino, file.now))
         })?;
         if inode.nlink.get() == 1 {
             self.orphans.left(ino);
             self.lookups.set_linkable(ino, false);
         }
-        Ok(self.entry_of(ino, &inode))
+        Ok(self.entry_once(by, ino, &inode))
     }
 
     /// Errors: `EEXIST` first, then what forbids another name for `file`.
@@ -143,16 +143,16 @@ impl Volume {
     }
 
     /// unlink(2).
-    pub(crate) fn do_unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.remove_name(parent, name, false)
+    pub(crate) fn do_unlink(&self, by: For, parent: u64, name: &[u8]) -> Result<()> {
+        self.remove_name(by, parent, name, false)
     }
 
     /// rmdir(2).
-    pub(crate) fn do_rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.remove_name(parent, name, true)
+    pub(crate) fn do_rmdir(&self, by: For, parent: u64, name: &[u8]) -> Result<()> {
+        self.remove_name(by, parent, name, true)
     }
 
-    fn remove_name(&self, parent: u64, name: &[u8], as_dir: bool) -> Result<()> {
+    fn remove_name(&self, by: For, parent: u64, name: &[u8], as_dir: bool) -> Result<()> {
         let now = self.now();
         loop {
             let sight = {
@@ -168,7 +168,10 @@ impl Volume {
                 return Err(Errno::ENOENT.into());
             };
             let locks = self.locks.all([parent, ino]);
-            let tried = self.change(|txn| self.remove_step(txn, (parent, ino), name, &sight, as_dir, now))?;
+            let (_, tried) = self.change_once(by, |txn| {
+                let tried = self.remove_step(txn, (parent, ino), name, &sight, as_dir, now)?;
+                Ok((0, tried))
+            })?;
             let Try::Done(hidden) = tried else { continue };
             if hidden {
                 self.orphans.unlinked(ino);
@@ -220,7 +223,6 @@ impl Volume {
         let hidden = self.drop_link(txn, &mut victim, parent, now)?;
         victim.put(txn)?;
         dir.put(txn)?;
-        txn.answers(0);
         Ok(Try::Done(hidden))
     }
 

@@ -6,6 +6,7 @@ use crate::dir::{self, Found, Sight};
 use crate::errors::{Error, Result, Step, refuse};
 use crate::inode::{self, Held, moment};
 use crate::link::{Try, check_delete};
+use crate::once::For;
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::Record;
@@ -63,7 +64,7 @@ fn check_target(found: Option<Found>, flags: RenameFlags) -> Step<()> {
 
 impl Volume {
     /// renameat2(2).
-    pub(crate) fn do_rename(&self, old: Place<'_>, new: Place<'_>, flags: RenameFlags) -> Result<()> {
+    pub(crate) fn do_rename(&self, by: For, old: Place<'_>, new: Place<'_>, flags: RenameFlags) -> Result<()> {
         if flags.exchange && (flags.no_replace || flags.whiteout) {
             return Err(Errno::EINVAL.into());
         }
@@ -89,7 +90,7 @@ impl Volume {
                 looped,
                 now,
             };
-            let Try::Done(gone) = self.change(|txn| self.rename_step(txn, moving))? else {
+            let (_, Try::Done(gone)) = self.change_once(by, |txn| Ok((0, self.rename_step(txn, moving)?)))? else {
                 continue;
             };
             if gone != 0 {
@@ -226,7 +227,6 @@ impl Volume {
         {
             held.put(txn)?;
         }
-        txn.answers(0);
         Ok(Try::Done(gone))
     }
 

@@ -1,25 +1,15 @@
 //! The second life of a volume: what the server before left is taken up (SPEC section 16).
 
 use crate::errors::{Error, Result};
-use crate::inode::live;
 use crate::lookups::Lookups;
 use crate::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_store::planted::{self, Second};
-use keepfs_store::{Again, Evidence, LOOKUPS, Pool, Remains, Resumed, Store};
-use keepfs_vfs::{Entry, Ino};
+use keepfs_store::{Evidence, LOOKUPS, Pool, Remains, Resumed, Store};
+use keepfs_vfs::Ino;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// How a request that the kernel sends again is to be answered.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// It was executed: its reply is success, with this entry if it names an inode. The lookup is counted already.
-    Done(Option<Entry>),
-    /// It is to be executed. It was begun in so many lives before, each of which ended.
-    Execute(u32),
-}
 
 impl Volume {
     /// Opens the pool of a server that died, with what it left; its process is gone (waitpid(2) has returned). Whatever was
@@ -106,31 +96,5 @@ impl Volume {
     /// believed (S-16.5).
     pub fn each_looked_up(&self, mut each: impl FnMut(Ino)) {
         self.lookups.each_held(|ino| each(Ino(ino)));
-    }
-
-    /// This thread works on the kernel's request `unique` (without the resend bit) from here on: called before each
-    /// operation of it.
-    pub fn begin_request(&self, unique: u64) {
-        self.store.begin_request(unique);
-    }
-
-    /// How a request that the kernel sends again is to be answered; called before [`Volume::begin_request`]. Errors: those of
-    /// reading the inode.
-    pub fn answer(&self, unique: u64) -> Result<Answer> {
-        match self.store.request_again(unique) {
-            None => Ok(Answer::Execute(0)),
-            Some(Again::Begun(lives)) => Ok(Answer::Execute(lives)),
-            Some(Again::Done(None)) => Ok(Answer::Done(None)),
-            Some(Again::Done(Some(ino))) => {
-                let _lock = self.locks.shared(ino);
-                let inode = self.see(|view| live(view, ino))?;
-                if inode.nlink.get() == 0 {
-                    // Made without a name: only its maker could have named it.
-                    self.lookups.set_linkable(ino, true);
-                }
-                let attr = self.attr_of(ino, &inode);
-                Ok(Answer::Done(Some(Entry { attr })))
-            }
-        }
     }
 }

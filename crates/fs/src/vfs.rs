@@ -4,8 +4,8 @@
 use crate::readdir::Much;
 use crate::{AccessTimes, Volume};
 use keepfs_vfs::{
-    Attr, DirEntry, Entry, FallocMode, FileKind, Ino, InodeFlags, NewInode, OpenHow, RenameFlags, Result, SeekWhence,
-    SetAttr, StatFs, Vfs, WriteHow, XattrHow,
+    Attr, DirEntry, Entry, FallocMode, FileKind, Ino, InodeFlags, OnceOp, OpenHow, Request, Result, SeekWhence,
+    SetAttr, StatFs, Vfs, WriteHow,
 };
 use std::cell::Cell;
 
@@ -34,32 +34,8 @@ impl Vfs for Volume {
         Ok(self.do_readlink(ino.0)?)
     }
 
-    fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry> {
-        Ok(self.do_mknod(parent.0, name, new)?)
-    }
-
-    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Entry> {
-        Ok(self.do_symlink(parent.0, name, target, new)?)
-    }
-
-    fn tmpfile(&self, parent: Ino, new: &NewInode) -> Result<Entry> {
-        Ok(self.do_tmpfile(parent.0, new)?)
-    }
-
-    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Entry> {
-        Ok(self.do_link(ino.0, parent.0, name)?)
-    }
-
-    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        Ok(self.do_unlink(parent.0, name)?)
-    }
-
-    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        Ok(self.do_rmdir(parent.0, name)?)
-    }
-
-    fn rename(&self, parent: Ino, name: &[u8], new_parent: Ino, new_name: &[u8], flags: RenameFlags) -> Result<()> {
-        Ok(self.do_rename((parent.0, name), (new_parent.0, new_name), flags)?)
+    fn once(&self, request: Option<Request>, op: OnceOp<'_>) -> Result<Option<Entry>> {
+        Ok(self.do_once(request, op)?)
     }
 
     fn open(&self, ino: Ino, how: OpenHow) -> Result<()> {
@@ -131,16 +107,8 @@ impl Vfs for Volume {
         Ok(self.do_getxattr(ino.0, name)?)
     }
 
-    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: XattrHow) -> Result<()> {
-        Ok(self.do_setxattr(ino.0, name, value, how)?)
-    }
-
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         Ok(self.do_listxattr(ino.0)?)
-    }
-
-    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        Ok(self.do_removexattr(ino.0, name)?)
     }
 
     fn set_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()> {

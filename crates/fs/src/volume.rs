@@ -87,6 +87,8 @@ pub struct VolumeOptions {
     pub staged_pages_max: Option<usize>,
     /// When scrubs begin by themselves; only with `background`.
     pub scrub: ScrubOptions,
+    /// Servers before died by themselves, maybe of a request: one that was begun in two lives is answered `EIO` (S-16.2).
+    pub blames_requests: bool,
     /// The clock that stamps inodes.
     pub clock: Clock,
 }
@@ -101,6 +103,7 @@ impl Default for VolumeOptions {
             commit_interval: Duration::from_secs(5),
             staged_pages_max: None,
             scrub: ScrubOptions::default(),
+            blames_requests: false,
             clock: Arc::new(system_time),
         }
     }
@@ -139,6 +142,7 @@ pub struct Volume {
     /// How often the worker commits.
     commit_interval: Duration,
     pub(crate) staged_pages_max: usize,
+    pub(crate) blames_requests: bool,
     clock: Clock,
 }
 
@@ -204,6 +208,7 @@ impl Volume {
             background: options.background,
             commit_interval: options.commit_interval,
             begun: Mutex::default(),
+            blames_requests: options.blames_requests,
             clock: options.clock.clone(),
         })
     }
@@ -321,8 +326,6 @@ impl Volume {
             self.lookups.raise(ino);
         }
         planted::step(Point::BeforeNote);
-        // If this answers a request that changed something, a restarted server need not count the lookup again (S-16.3).
-        self.store.request_raised();
         Entry {
             attr: self.attr_of(ino, inode),
         }

@@ -4,7 +4,7 @@ use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
 use keepfs_store::{FormatOptions, StoreOptions};
-use keepfs_vfs::{Errno, Ino, NewInode, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Errno, Ino, NewInode, Vfs, WriteHow};
 use std::collections::HashMap;
 use std::sync::Arc;
 

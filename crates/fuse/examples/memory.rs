@@ -18,6 +18,9 @@ use std::time::SystemTime;
 
 const SHARDS: usize = 64;
 
+/// A directory and a name in it.
+type Place<'a> = (Ino, &'a [u8]);
+
 /// A file or a directory.
 struct Node {
     attr: Mutex<Attr>,
@@ -126,6 +129,39 @@ impl Memory {
         self.node(ino)?.attr.lock().nlink = 0;
         Ok(())
     }
+
+    fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry> {
+        let kind = FileKind::of_mode(new.mode).ok_or(Errno::EINVAL)?;
+        let parent = self.node(parent)?;
+        let mut names = parent.names.write();
+        if names.by_name.contains_key(name) {
+            return Err(Errno::EEXIST);
+        }
+        let ino = Ino(self.next.fetch_add(1, Ordering::Relaxed));
+        let attr = self.add(ino, new);
+        names.insert(name, ino, kind);
+        Ok(Entry { attr })
+    }
+
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        let ino = self.node(parent)?.names.read().get(name)?;
+        match self.node(ino)?.names.read().by_name.is_empty() {
+            true => self.remove(parent, name),
+            false => Err(Errno::ENOTEMPTY),
+        }
+    }
+
+    fn rename(&self, (parent, name): Place<'_>, (new_parent, new_name): Place<'_>, flags: RenameFlags) -> Result<()> {
+        if flags != RenameFlags::default() {
+            return Err(Errno::EINVAL);
+        }
+        let (from, to) = (self.node(parent)?, self.node(new_parent)?);
+        let ino = from.names.write().remove(name)?;
+        let kind = self.node(ino)?.attr.lock().kind();
+        let _ = self.remove(new_parent, new_name);
+        to.names.write().insert(new_name, ino, kind);
+        Ok(())
+    }
 }
 
 impl Vfs for Memory {
@@ -161,47 +197,16 @@ impl Vfs for Memory {
     fn readlink(&self, _: Ino) -> Result<Vec<u8>> {
         Err(Errno::EINVAL)
     }
-    fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry> {
-        let kind = FileKind::of_mode(new.mode).ok_or(Errno::EINVAL)?;
-        let parent = self.node(parent)?;
-        let mut names = parent.names.write();
-        if names.by_name.contains_key(name) {
-            return Err(Errno::EEXIST);
+    fn once(&self, _: Option<Request>, op: OnceOp<'_>) -> Result<Option<Entry>> {
+        match op {
+            OnceOp::Mknod { parent, name, new } => self.mknod(parent, name, new).map(Some),
+            OnceOp::Unlink { parent, name } => self.remove(parent, name).map(|()| None),
+            OnceOp::Rmdir { parent, name } => self.rmdir(parent, name).map(|()| None),
+            OnceOp::Rename { from, to, flags } => self.rename(from, to, flags).map(|()| None),
+            OnceOp::Symlink { .. } | OnceOp::Link { .. } => Err(Errno::EPERM),
+            OnceOp::Tmpfile { .. } | OnceOp::Setxattr { .. } => Err(Errno::EOPNOTSUPP),
+            OnceOp::Removexattr { .. } => Err(Errno::ENODATA),
         }
-        let ino = Ino(self.next.fetch_add(1, Ordering::Relaxed));
-        let attr = self.add(ino, new);
-        names.insert(name, ino, kind);
-        Ok(Entry { attr })
-    }
-    fn symlink(&self, _: Ino, _: &[u8], _: &[u8], _: &NewInode) -> Result<Entry> {
-        Err(Errno::EPERM)
-    }
-    fn tmpfile(&self, _: Ino, _: &NewInode) -> Result<Entry> {
-        Err(Errno::EOPNOTSUPP)
-    }
-    fn link(&self, _: Ino, _: Ino, _: &[u8]) -> Result<Entry> {
-        Err(Errno::EPERM)
-    }
-    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.remove(parent, name)
-    }
-    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        let ino = self.node(parent)?.names.read().get(name)?;
-        match self.node(ino)?.names.read().by_name.is_empty() {
-            true => self.remove(parent, name),
-            false => Err(Errno::ENOTEMPTY),
-        }
-    }
-    fn rename(&self, parent: Ino, name: &[u8], new_parent: Ino, new_name: &[u8], flags: RenameFlags) -> Result<()> {
-        if flags != RenameFlags::default() {
-            return Err(Errno::EINVAL);
-        }
-        let (from, to) = (self.node(parent)?, self.node(new_parent)?);
-        let ino = from.names.write().remove(name)?;
-        let kind = self.node(ino)?.attr.lock().kind();
-        let _ = self.remove(new_parent, new_name);
-        to.names.write().insert(new_name, ino, kind);
-        Ok(())
     }
     fn open(&self, ino: Ino, how: OpenHow) -> Result<()> {
         let node = self.node(ino)?;
@@ -288,14 +293,8 @@ impl Vfs for Memory {
     fn getxattr(&self, _: Ino, _: &[u8]) -> Result<Vec<u8>> {
         Err(Errno::ENODATA)
     }
-    fn setxattr(&self, _: Ino, _: &[u8], _: &[u8], _: XattrHow) -> Result<()> {
-        Err(Errno::EOPNOTSUPP)
-    }
     fn listxattr(&self, _: Ino) -> Result<Vec<Vec<u8>>> {
         Ok(Vec::new())
-    }
-    fn removexattr(&self, _: Ino, _: &[u8]) -> Result<()> {
-        Err(Errno::ENODATA)
     }
     fn set_flags(&self, _: Ino, _: InodeFlags) -> Result<()> {
         Err(Errno::EOPNOTSUPP)

@@ -1,6 +1,7 @@
 //! The buffer a reply is built in: the head first, the payload behind it, no allocation per request.
 
 use crate::protocol::reply::OutHeader;
+use crate::seat::Seat;
 use crate::transport::to_page;
 use keepfs_vfs::Errno;
 use zerocopy::{Immutable, IntoBytes};
@@ -11,6 +12,8 @@ const HEAD: usize = size_of::<OutHeader>();
 pub struct ReplyBuf<'a> {
     bytes: Storage<'a>,
     len: usize,
+    /// Of whom answers requests that must not be done twice, from here.
+    seat: Option<Seat>,
 }
 
 enum Storage<'a> {
@@ -30,15 +33,30 @@ impl ReplyBuf<'_> {
         ReplyBuf {
             bytes: Storage::Own(bytes, start),
             len: HEAD,
+            seat: None,
         }
     }
 
-    /// A reply built in `area`, head and all.
+    /// As [`ReplyBuf::new`], of whom has this seat.
+    pub(crate) fn seated(payload: usize, seat: Seat) -> ReplyBuf<'static> {
+        ReplyBuf {
+            seat: Some(seat),
+            ..ReplyBuf::new(payload)
+        }
+    }
+
+    /// The number that nobody else who answers has ([`keepfs_vfs::Request::seat`]).
+    pub fn seat(&self) -> Option<u32> {
+        self.seat.as_ref().map(Seat::number)
+    }
+
+    /// A reply built in `area`, head and all; of a ring, whose requests end with their server.
     pub(crate) fn over(area: &mut [u8]) -> ReplyBuf<'_> {
         debug_assert!(area.len() >= HEAD);
         ReplyBuf {
             bytes: Storage::Lent(area),
             len: HEAD,
+            seat: None,
         }
     }
 

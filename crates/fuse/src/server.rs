@@ -238,7 +238,7 @@ impl Server {
         tracing::error!(%error, "a worker could not be started");
         self.workers.ended();
         if self.workers.none_running() {
-            let mut reply = ReplyBuf::new(self.dispatcher.reply_size());
+            let mut reply = self.dispatcher.reply_buf();
             while let Some(work) = self.workers.poll() {
                 self.do_work(work, &mut reply);
             }
@@ -249,7 +249,7 @@ impl Server {
     fn work(self: Arc<Self>) {
         let _counted = Counted(&self.workers);
         io_flusher();
-        let mut reply = ReplyBuf::new(self.dispatcher.reply_size());
+        let mut reply = self.dispatcher.reply_buf();
         while let Some(work) = self.workers.next() {
             self.do_work(work, &mut reply);
         }
@@ -425,8 +425,8 @@ impl Service for Arc<Server> {
         }
     }
 
-    fn reply_size(&self) -> usize {
-        self.dispatcher.reply_size()
+    fn reply_buf(&self) -> ReplyBuf<'static> {
+        self.dispatcher.reply_buf()
     }
 
     fn request_size(&self) -> usize {

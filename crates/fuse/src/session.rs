@@ -11,7 +11,6 @@ use crate::protocol::flags::init::OVER_IO_URING;
 use crate::protocol::reply::OutHeader;
 use crate::protocol::request::{InHeader, InitIn};
 use crate::protocol::{NOTIFY_INC_EPOCH, NOTIFY_RESEND, Opcode};
-use crate::requests::Requests;
 use crate::server::Server;
 use crate::tally::Tally;
 use crate::transport::{DevTransport, Transport};
@@ -157,8 +156,7 @@ fn begin(
 }
 
 /// Goes on with a connection that another server served and left (it died, or made room), through `/dev/fuse`. What that
-/// server had read and not answered comes again; [`Session::remember_requests`] before [`Session::run`] if none of it may be
-/// executed twice. Errors: [`FuseError::Handshake`] if it is no connection.
+/// server had read and not answered comes again, and says so ([`keepfs_vfs::Request::resent`]). Errors: [`FuseError::Handshake`] if it is no connection.
 pub fn resume(vfs: Arc<dyn Vfs>, config: &MountConfig, connection: Connection) -> Result<Session, FuseError> {
     let (granted, unmounter, channels) = connection.parts()?;
     let transport = DevTransport::new(channels);
@@ -299,13 +297,6 @@ impl Session {
         let descriptors = server.transport().descriptors().map_err(FuseError::Device)?;
         let connection = Connection::of(server.granted(), &self.unmounter, descriptors);
         Ok((!connection.descriptors.is_empty()).then_some(connection))
-    }
-
-    /// See [`Dispatcher::remember_requests`].
-    pub fn remember_requests(&self, requests: Arc<dyn Requests>) {
-        if let Some(server) = &self.server {
-            server.dispatcher().remember_requests(requests);
-        }
     }
 
     /// Changes that the kernel was told of are lost: any name may be another one than before, and it is to believe nothing that it

@@ -8,7 +8,7 @@ use keepfs_fs::Volume;
 use keepfs_media::file::Handed;
 use keepfs_server::{Claim, OpenOptions, Opened};
 use keepfs_store::{Remains, Settings};
-use keepfs_vfs::{Errno, FileKind, NewInode, RenameFlags, SetAttr, Vfs};
+use keepfs_vfs::{Direct, Errno, FileKind, NewInode, RenameFlags, SetAttr, Vfs};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};

@@ -18,6 +18,7 @@ pub struct Claim {
     path: PathBuf,
     device: Arc<FileDevice>,
     who: Who,
+    blames_requests: bool,
 }
 
 impl Claim {
@@ -49,7 +50,12 @@ impl Claim {
     fn of(path: &Path, device: FileDevice) -> Claim {
         let (path, device) = (path.to_owned(), Arc::new(device));
         let who = this_machine();
-        Claim { path, device, who }
+        Claim {
+            path,
+            device,
+            who,
+            blames_requests: false,
+        }
     }
 
     /// For other machines that reach the pool (S-2.12): where it will be mounted, and a file that is locked for as long as it is.
@@ -68,9 +74,17 @@ impl Claim {
         self
     }
 
+    /// Whether the server that died may have died of a request ([`VolumeOptions::blames_requests`]).
+    #[must_use]
+    pub fn blaming_requests(mut self, blames: bool) -> Claim {
+        self.blames_requests = blames;
+        self
+    }
+
     fn volume(&self, options: &OpenOptions) -> VolumeOptions {
         let mut volume = options.volume();
         volume.store.who = self.who.clone();
+        volume.blames_requests = self.blames_requests;
         volume
     }
 

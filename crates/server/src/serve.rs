@@ -228,7 +228,6 @@ fn begin(
     );
     let control = listen(live.clone(), listener);
     if let Some(kept) = &kept {
-        session.remember_requests(Arc::new(succeed::Once::new(opened.volume(), &kept.told())));
         let id = id.as_ref().map(File::try_clone).transpose();
         let id = id.map_err(|e| Failure::Other(format!("no free descriptor: {e}")))?;
         succeed::hand_over(kept, &opened, &session, &live, (control.as_deref(), id))?;

@@ -9,7 +9,7 @@ use crate::events::{Damage, Done};
 use crate::map::CopiesSeen;
 use crate::oplog::{EarlierState, Half, LoggedTxn, OpLog};
 use crate::pool::{Pool, Settings};
-use crate::requests::Again;
+use crate::requests::{Again, Running};
 use crate::scrub::{Looked, RestPlace};
 use crate::stats::DeviceErrors;
 use crate::view::View;
@@ -478,24 +478,22 @@ impl Store {
         self.watch.oplog.as_ref().map_or(0, OpLog::forced_swaps)
     }
 
-    /// This thread works on the kernel's request `unique` (without the resend bit) from here on, until it begins another.
-    /// Of a store that does not last nothing is kept.
-    pub fn begin_request(&self, unique: u64) {
-        if let Some(requests) = &self.life.requests {
-            requests.begin(unique);
-        }
+    /// The kernel's request `unique` (without the resend bit) is done from here on by who has this seat, one request at a time:
+    /// for [`Txn::answers`]. Of a store that does not last nothing is kept.
+    pub fn begin_request(&self, unique: u64, seat: u32) -> Option<Running> {
+        self.life.requests.as_ref()?.begin(unique, seat)
     }
 
     /// What is known of a request that the kernel sends again (S-16.17); `None`: it was never begun, or is to be executed.
     /// One that is done must be answered and not executed.
-    pub fn request_again(&self, unique: u64) -> Option<Again> {
-        self.life.requests.as_ref()?.again(unique)
+    pub fn request_again(&self, unique: u64, seat: u32) -> Option<Again> {
+        self.life.requests.as_ref()?.again(unique, seat)
     }
 
-    /// The lookup that the reply to this thread's request stands for is counted.
-    pub fn request_raised(&self) {
-        if let Some(requests) = &self.life.requests {
-            requests.raised();
+    /// The lookup that the reply to the request stands for is counted.
+    pub fn request_raised(&self, running: Option<Running>) {
+        if let Some((requests, running)) = self.life.requests.as_ref().zip(running) {
+            requests.raised(running);
         }
     }
 

@@ -93,7 +93,7 @@ pub use options::StoreOptions;
 pub use pool::{FormatOptions, LOG_PAGES, PROTECT_DEFAULT, Pool, Settings};
 pub use read::Ref;
 pub use remains::{LOOKUPS, NAMES, Remains};
-pub use requests::Again;
+pub use requests::{Again, Running};
 pub use reserve::{Promised, Reservation};
 pub use resume::{Answered, Evidence, Parts, Resumed};
 pub use scrub::{Looked, RestPlace};

@@ -1,8 +1,9 @@
 //! Requests under way, in memory that outlives the server: which of them have done what they shall, so that a restarted
 //! server executes none twice (S-16.2, S-16.3).
 //!
-//! A thread works on one request at a time and has a slot of its own. It overwrites the slot with its next request: the
-//! reply to the one before has been sent by then.
+//! Whoever does requests does one at a time and has a seat: the number of his slot. He overwrites the slot with his next
+//! request: the reply to the one before has been sent by then. What belongs to a request is told so by its [`Running`], an
+//! argument on the whole way from the kernel's side to the transaction.
 //!
 //! Invariants:
 //! Q-1 A slot's state word is stored after the words that it speaks of, and is free before they change.
@@ -16,14 +17,13 @@ use crate::error::Error;
 use crate::locks::Mutex;
 use keepfs_memory::{Guard, Region};
 use slots::{SLOTS, State};
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 
-/// Most requests of earlier lives that are carried on: those that nobody sends again any more make room for others.
-const CARRIED_MAX: usize = SLOTS / 2;
+/// Seats that have a slot, more than a server has threads. The slots behind are of requests of earlier lives: the newest so many
+/// are carried on, as those that nobody sends again any more make room for others.
+const SEATS: usize = SLOTS / 2;
 
 /// What is known of a request that the kernel sends again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,150 +41,89 @@ struct Carried {
     met: Met,
 }
 
-/// All slots.
-struct Table {
+/// A request that is being done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Running {
+    slot: usize,
+    unique: u64,
+}
+
+/// Requests under way.
+pub struct Requests {
     region: Region,
-    /// Slots that no thread has.
-    free: Mutex<Vec<usize>>,
     /// By number.
     carried: Mutex<HashMap<u64, Carried>>,
     carried_count: AtomicUsize,
 }
 
-/// The slot of a thread, given back when the thread ends.
-struct Mine {
-    table: Weak<Table>,
-    slot: usize,
-    unique: u64,
-    /// Whether the request has done what it shall.
-    done: bool,
-}
-
-impl Drop for Mine {
-    fn drop(&mut self) {
-        if let Some(table) = self.table.upgrade() {
-            table.free.lock().push(self.slot);
-        }
-    }
-}
-
-thread_local! {
-    static MINE: RefCell<Option<Mine>> = const { RefCell::new(None) };
-}
-
-/// Requests under way.
-pub struct Requests(Arc<Table>);
-
 impl Requests {
     /// Empty slots that belong to the redo ring of this incarnation. Errors: `Memory`.
     pub fn new(guard: Guard, seal: bool, incarnation: u64) -> Result<Requests, Error> {
-        Ok(Requests(Arc::new(Table {
+        Ok(Requests {
             region: slots::make(guard, seal, incarnation)?,
-            free: Mutex::new((0..SLOTS).rev().collect()),
             carried: Mutex::default(),
             carried_count: AtomicUsize::new(0),
-        })))
+        })
     }
 
     /// For who holds the memory beyond this process.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.0.region.descriptor()
+        self.region.descriptor()
     }
 
-    /// This thread works on request `unique` from here on. The same once more changes nothing: one request may be several
-    /// operations.
-    pub fn begin(&self, unique: u64) {
-        MINE.with_borrow_mut(|mine| {
-            let mine = self.0.mine(mine);
-            if let Some(mine) = mine.filter(|mine| mine.unique != unique) {
-                let carried = self.0.take(unique);
-                let lives = carried.map_or(0, |carried| carried.met.attempts);
-                slots::begin(&self.0.region, mine.slot, unique, lives + 1);
-                (mine.unique, mine.done) = (unique, false);
-                // Both say the same until here.
-                self.0.let_go(carried);
-            }
-        });
+    /// Request `unique` is done from here on by who has this seat; `None`: of a seat without a slot nothing is kept.
+    pub fn begin(&self, unique: u64, seat: u32) -> Option<Running> {
+        let slot = slot_of(seat)?;
+        let carried = self.take(unique);
+        let lives = carried.map_or(0, |carried| carried.met.attempts);
+        slots::begin(&self.region, slot, unique, lives + 1);
+        // Both say the same until here.
+        self.let_go(carried);
+        Some(Running { slot, unique })
     }
 
-    /// What is known of a request from earlier lives. One that is done is this thread's from here on.
-    pub fn again(&self, unique: u64) -> Option<Again> {
-        if self.0.carried_count.load(Ordering::Acquire) == 0 {
+    /// What is known of a request from earlier lives. One that is done stands in the slot of this seat from here on.
+    pub fn again(&self, unique: u64, seat: u32) -> Option<Again> {
+        if self.carried_count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let known = self.0.carried.lock().get(&unique).map(|carried| carried.met)?;
+        let known = self.carried.lock().get(&unique).map(|carried| carried.met)?;
         if !known.done {
             return Some(Again::Begun(known.attempts));
         }
-        MINE.with_borrow_mut(|mine| {
-            if let Some(mine) = self.0.mine(mine) {
-                let carried = self.0.take(unique);
-                slots::put(&self.0.region, mine.slot, &known);
-                (mine.unique, mine.done) = (unique, true);
-                self.0.let_go(carried);
-            }
-        });
+        if let Some(slot) = slot_of(seat) {
+            let carried = self.take(unique);
+            slots::put(&self.region, slot, &known);
+            self.let_go(carried);
+        }
         Some(Again::Done((known.ino != 0).then_some(known.ino)))
     }
 
-    /// The transaction in this undo slot and generation does what this thread's request shall do; its reply names `ino`, or
-    /// 0. Called before the state word is stored.
-    pub fn name(&self, (undo, generation): (u16, u32), ino: u64) {
-        self.with_mine(|mine| slots::name(&self.0.region, mine.slot, mine.unique, (undo, generation), ino));
+    /// The transaction in this undo slot and generation does what the request shall do; its reply names `ino`, or 0. Called
+    /// before the state word is stored.
+    pub fn name(&self, running: Running, (undo, generation): (u16, u32), ino: u64) {
+        slots::name(&self.region, running.slot, running.unique, (undo, generation), ino);
     }
 
     /// That transaction is committed as number `seq`. Called before its undo slot is retired.
-    pub fn done(&self, seq: u64) {
-        self.with_mine(|mine| {
-            slots::done(&self.0.region, mine.slot, seq);
-            mine.done = true;
-        });
+    pub fn done(&self, running: Running, seq: u64) {
+        slots::done(&self.region, running.slot, seq);
     }
 
-    /// The lookup that the reply to this thread's request stands for is counted.
-    pub fn raised(&self) {
-        self.with_mine(|mine| {
-            if mine.done {
-                slots::set_state(&self.0.region, mine.slot, State::Raised);
-            }
-        });
-    }
-
-    fn with_mine(&self, f: impl FnOnce(&mut Mine)) {
-        MINE.with_borrow_mut(|mine| {
-            let table = Arc::as_ptr(&self.0);
-            mine.as_mut()
-                .filter(|mine| std::ptr::eq(mine.table.as_ptr(), table))
-                .map(f);
-        });
+    /// The lookup that the reply to the request stands for is counted.
+    pub fn raised(&self, running: Running) {
+        slots::raised(&self.region, running.slot);
     }
 
     /// Carries on what earlier lives left, the newest first, before anybody begins one.
     pub fn carry(&self, mut met: Vec<Met>) {
         met.sort_unstable_by_key(|met| core::cmp::Reverse(met.unique));
-        let mut carried = self.0.carried.lock();
-        for met in met.into_iter().take(CARRIED_MAX) {
-            let Some(slot) = self.0.free.lock().pop() else { return };
-            slots::put(&self.0.region, slot, &met);
+        let mut carried = self.carried.lock();
+        for (slot, met) in (SEATS..SLOTS).zip(met) {
+            slots::put(&self.region, slot, &met);
             carried.insert(met.unique, Carried { slot, met });
         }
-        self.0.carried_count.store(carried.len(), Ordering::Release);
-    }
-}
-
-impl Table {
-    /// The slot of this thread; `None` if all are in use, by more threads than a server has.
-    fn mine<'m>(self: &Arc<Table>, mine: &'m mut Option<Mine>) -> Option<&'m mut Mine> {
-        let is_ours = |mine: &Mine| std::ptr::eq(mine.table.as_ptr(), Arc::as_ptr(self));
-        if !mine.as_ref().is_some_and(is_ours) {
-            *mine = self.free.lock().pop().map(|slot| Mine {
-                table: Arc::downgrade(self),
-                slot,
-                unique: 0,
-                done: false,
-            });
-        }
-        mine.as_mut()
+        self.carried_count.store(carried.len(), Ordering::Release);
     }
 
     /// Takes a request of an earlier life out of the index; its slot stays.
@@ -198,13 +137,17 @@ impl Table {
         taken
     }
 
-    /// Its slot is free.
+    /// Its slot says nothing any more.
     fn let_go(&self, carried: Option<Carried>) {
         if let Some(Carried { slot, .. }) = carried {
             slots::set_state(&self.region, slot, State::Free);
-            self.free.lock().push(slot);
         }
     }
+}
+
+/// The slot of a seat, if it has one.
+fn slot_of(seat: u32) -> Option<usize> {
+    Some(seat as usize).filter(|slot| *slot < SEATS)
 }
 
 impl Left {

@@ -31,6 +31,7 @@ use crate::oplog::Draft;
 use crate::pool::protect;
 use crate::read::{Ref, check_header};
 use crate::repair::kind_of;
+use crate::requests::Running;
 use keepfs_codes::identity::{Binding, Group};
 use keepfs_digest::Fate;
 use keepfs_flash::redo;
@@ -159,8 +160,8 @@ pub struct Txn<'s> {
     claim: bool,
     /// It stops where no more may wait for a checkpoint (S-10.5).
     bounded: bool,
-    /// It does what this thread's request shall, whose reply names that inode or 0 (S-16.2).
-    answers: Option<u64>,
+    /// It does what this request shall, whose reply names that inode or 0 (S-16.2).
+    answers: Option<(Running, u64)>,
     done: bool,
     /// For audits in the style of Recon.
     #[cfg(feature = "measure")]
@@ -345,10 +346,10 @@ impl<'s> Txn<'s> {
         Ok((i, self.write(i)?))
     }
 
-    /// With this transaction the request that the thread works on ([`Store::begin_request`]) has done what it shall; its
-    /// reply names inode `ino`, or 0 (S-16.2).
-    pub fn answers(&mut self, ino: u64) {
-        self.answers = Some(ino);
+    /// With this transaction the request ([`Store::begin_request`]) has done what it shall, if it changes anything; its reply
+    /// names inode `ino`, or 0 (S-16.2).
+    pub fn answers(&mut self, running: Option<Running>, ino: u64) {
+        self.answers = running.map(|running| (running, ino));
     }
 
     /// A typed record (S-8.5): create, link, unlink, truncate, map-entry.

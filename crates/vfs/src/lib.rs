@@ -9,10 +9,12 @@
 
 pub mod acl;
 mod errno;
+mod once;
 mod refusing;
 mod types;
 
 pub use errno::Errno;
+pub use once::{Direct, OnceOp, Request, made};
 pub use refusing::Refusing;
 pub use types::*;
 
@@ -45,27 +47,10 @@ pub trait Vfs: Send + Sync {
     /// The target of a symbolic link. Errors: `EINVAL` if it is none.
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
 
-    /// Creates an inode of the kind that `new.mode` says (regular, directory, FIFO, socket, device) named `name`.
-    /// Errors: `EEXIST`, `ENOTDIR`, `ENAMETOOLONG`, `ENOSPC`, `EMLINK`, `EPERM` (immutable parent).
-    fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry>;
-
-    /// Creates a symbolic link.
-    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Entry>;
-
-    /// Creates a regular file without a name (`O_TMPFILE`); it vanishes when forgotten unless linked.
-    fn tmpfile(&self, parent: Ino, new: &NewInode) -> Result<Entry>;
-
-    /// Adds a name to a non-directory. Errors: `EPERM` for a directory, `EEXIST`, `EMLINK`.
-    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Entry>;
-
-    /// Removes a name of a non-directory. Errors: `EISDIR`, `ENOENT`, `EPERM`.
-    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()>;
-
-    /// Removes an empty directory. Errors: `ENOTEMPTY`, `ENOTDIR`, `EINVAL` (`.`), `EBUSY` (root).
-    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()>;
-
-    /// Renames, with the flags of renameat2(2).
-    fn rename(&self, parent: Ino, name: &[u8], new_parent: Ino, new_name: &[u8], flags: RenameFlags) -> Result<()>;
+    /// A change that must not happen twice. With a `request` it is remembered as that one's, in the same transaction; of one that
+    /// is sent again and was done the entry comes that it was answered with, as it is now. Returns the entry of a new inode or
+    /// name, and nothing of any other change. Errors: those of the methods of [`Direct`]; `EIO` for a request that servers died of.
+    fn once(&self, request: Option<Request>, op: OnceOp<'_>) -> Result<Option<Entry>>;
 
     /// Asked at open(2): checks the immutable and append-only flags; truncates if `truncate`.
     fn open(&self, ino: Ino, how: OpenHow) -> Result<()>;
@@ -131,14 +116,8 @@ pub trait Vfs: Send + Sync {
     /// The value of an extended attribute. Errors: `ENODATA`.
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
 
-    /// Sets an extended attribute; `system.posix_acl_*` also changes the mode as acl(5) says.
-    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: XattrHow) -> Result<()>;
-
     /// The names of all extended attributes.
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>>;
-
-    /// Removes an extended attribute. Errors: `ENODATA`.
-    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()>;
 
     /// chattr(1) flags: only [`InodeFlags::IMMUTABLE`], [`InodeFlags::APPEND`], [`InodeFlags::NOATIME`] and
     /// [`InodeFlags::NODUMP`] may be set; others give `EOPNOTSUPP`.

@@ -1,8 +1,8 @@
 //! A file system that is not there any more: everything it is asked fails.
 
 use crate::{
-    Attr, DirEntry, Entry, Errno, FallocMode, Ino, InodeFlags, NewInode, OpenHow, RenameFlags, Result, SeekWhence,
-    SetAttr, StatFs, Vfs, WriteHow, XattrHow,
+    Attr, DirEntry, Entry, Errno, FallocMode, Ino, InodeFlags, OnceOp, OpenHow, Request, Result, SeekWhence, SetAttr,
+    StatFs, Vfs, WriteHow,
 };
 
 /// What stands where a pool cannot be opened: `EIO` for every request. Nothing fails for who forgets and who unmounts.
@@ -32,31 +32,7 @@ impl Vfs for Refusing {
         Err(Errno::EIO)
     }
 
-    fn mknod(&self, _: Ino, _: &[u8], _: &NewInode) -> Result<Entry> {
-        Err(Errno::EIO)
-    }
-
-    fn symlink(&self, _: Ino, _: &[u8], _: &[u8], _: &NewInode) -> Result<Entry> {
-        Err(Errno::EIO)
-    }
-
-    fn tmpfile(&self, _: Ino, _: &NewInode) -> Result<Entry> {
-        Err(Errno::EIO)
-    }
-
-    fn link(&self, _: Ino, _: Ino, _: &[u8]) -> Result<Entry> {
-        Err(Errno::EIO)
-    }
-
-    fn unlink(&self, _: Ino, _: &[u8]) -> Result<()> {
-        Err(Errno::EIO)
-    }
-
-    fn rmdir(&self, _: Ino, _: &[u8]) -> Result<()> {
-        Err(Errno::EIO)
-    }
-
-    fn rename(&self, _: Ino, _: &[u8], _: Ino, _: &[u8], _: RenameFlags) -> Result<()> {
+    fn once(&self, _: Option<Request>, _: OnceOp<'_>) -> Result<Option<Entry>> {
         Err(Errno::EIO)
     }
 
@@ -104,15 +80,7 @@ impl Vfs for Refusing {
         Err(Errno::EIO)
     }
 
-    fn setxattr(&self, _: Ino, _: &[u8], _: &[u8], _: XattrHow) -> Result<()> {
-        Err(Errno::EIO)
-    }
-
     fn listxattr(&self, _: Ino) -> Result<Vec<Vec<u8>>> {
-        Err(Errno::EIO)
-    }
-
-    fn removexattr(&self, _: Ino, _: &[u8]) -> Result<()> {
         Err(Errno::EIO)
     }
 

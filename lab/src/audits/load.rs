@@ -4,7 +4,7 @@
 //! A load does the same in the same order each time, whatever is measured with it.
 
 use keepfs_fs::Volume;
-use keepfs_vfs::{Errno, FileKind, Ino, NewInode, RenameFlags, Result, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Errno, FileKind, Ino, NewInode, RenameFlags, Result, Vfs, WriteHow};
 
 /// Bytes of a page.
 const PAGE: usize = 4096;

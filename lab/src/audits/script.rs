@@ -5,7 +5,7 @@ use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_store::{FormatOptions, StoreOptions};
 use keepfs_vfs::{
-    Errno, FallocMode, FileKind, Ino, NewInode, RenameFlags, Result, SetAttr, Time, Vfs, WriteHow, XattrHow,
+    Direct, Errno, FallocMode, FileKind, Ino, NewInode, RenameFlags, Result, SetAttr, Time, Vfs, WriteHow, XattrHow,
 };
 use std::sync::Arc;
 

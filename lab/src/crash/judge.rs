@@ -7,7 +7,7 @@ use keepfs_check::{Finding, Options, walk};
 use keepfs_media::{Device, PageNo};
 use keepfs_testkit::image::Image;
 use keepfs_testkit::sim::SimDevice;
-use keepfs_vfs::{FileKind, Ino, Vfs};
+use keepfs_vfs::{Direct, FileKind, Ino, Vfs};
 use std::sync::Arc;
 
 /// An image as `audit` reads it.

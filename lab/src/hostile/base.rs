@@ -9,7 +9,7 @@ use keepfs_format::PAGE;
 use keepfs_store::{Guard, Protection};
 use keepfs_testkit::image::Image;
 use keepfs_testkit::sim::SimDevice;
-use keepfs_vfs::{Errno, FallocMode, Ino, NewInode, RenameFlags, S_IFMT, SetAttr, Vfs, WriteHow, XattrHow};
+use keepfs_vfs::{Direct, Errno, FallocMode, Ino, NewInode, RenameFlags, S_IFMT, SetAttr, Vfs, WriteHow, XattrHow};
 use std::sync::Arc;
 
 /// Names of the bases whose every field is changed.

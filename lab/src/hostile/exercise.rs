@@ -13,7 +13,7 @@ use keepfs_format::inode::PER_BLOCK;
 use keepfs_testkit::image::Image;
 use keepfs_testkit::sim::SimDevice;
 use keepfs_vfs::{
-    Errno, FallocMode, FileKind, Ino, OpenHow, RenameFlags, SeekWhence, SetAttr, Vfs, WriteHow, XattrHow,
+    Direct, Errno, FallocMode, FileKind, Ino, OpenHow, RenameFlags, SeekWhence, SetAttr, Vfs, WriteHow, XattrHow,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;

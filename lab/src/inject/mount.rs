@@ -12,7 +12,7 @@ use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class as Traffic, Device, PageNo};
 use keepfs_store::{Abort, Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions, Txn};
-use keepfs_vfs::{FileKind, Ino, NewInode, Vfs, WriteHow};
+use keepfs_vfs::{Direct, FileKind, Ino, NewInode, Vfs, WriteHow};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

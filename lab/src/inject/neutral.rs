@@ -15,7 +15,7 @@ use keepfs_format::inode::{block_of, offset_of as slot_of};
 use keepfs_format::{MetaId, PAGE, Space};
 use keepfs_media::{Device, PageNo};
 use keepfs_store::Done;
-use keepfs_vfs::{Ino, NewInode, SetAttr, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Ino, NewInode, SetAttr, Vfs, WriteHow};
 use std::collections::BTreeMap;
 
 /// Codes that are tried: with more parity fewer changes are neutral, and all of those are of these, too.

@@ -3,7 +3,7 @@
 use super::memory::Sampler;
 use super::order::Shuffled;
 use super::{Failure, Pool, Start, new_inode, tell};
-use keepfs_vfs::{Errno, FileKind, Ino, Vfs};
+use keepfs_vfs::{Direct, Errno, FileKind, Ino, Vfs};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn name(i: u64) -> String {

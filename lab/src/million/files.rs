@@ -5,7 +5,7 @@ use super::order::Shuffled;
 use super::{Pool, Start, new_inode, tell};
 use keepfs_fs::Volume;
 use keepfs_testkit::ops::Rng;
-use keepfs_vfs::{Errno, FileKind, Ino, RenameFlags, Vfs, WriteHow, XattrHow};
+use keepfs_vfs::{Direct, Errno, FileKind, Ino, RenameFlags, Vfs, WriteHow, XattrHow};
 
 /// What is done to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use super::memory::Sampler;
 use super::{Failure, Pool, new_inode};
 use crate::cpu::thread_ns;
 use keepfs_testkit::ops::Rng;
-use keepfs_vfs::{Errno, FileKind, Ino, Vfs};
+use keepfs_vfs::{Direct, Errno, FileKind, Ino, Vfs};
 use std::time::Instant;
 
 /// What is to be made.

@@ -1,10 +1,10 @@
 //! The server: opens or resumes the pool, gives its memory to the parent, and answers requests until it is killed.
 
 use super::wire::End;
-use keepfs_fs::{Answer, Remains, Resumed, StoreOptions, Volume, VolumeOptions};
+use keepfs_fs::{Remains, Resumed, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_store::Guard;
-use keepfs_vfs::{Entry, Errno, Ino, NewInode, RenameFlags, SetAttr, Vfs, WriteHow, XattrHow};
+use keepfs_vfs::{Entry, Errno, Ino, NewInode, OnceOp, RenameFlags, Request, SetAttr, Vfs, WriteHow, XattrHow};
 use std::error::Error;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -45,9 +45,9 @@ pub fn live(pool: &Path, control: OwnedFd, guard: Guard) -> Result<(), Failure> 
     let (names, memory): (Vec<_>, Vec<_>) = remains.named().unzip();
     control.send(&format!("{} | {told}", names.join(" ")), &memory)?;
     let (_, clients) = control.receive()?;
-    for client in clients {
+    for (seat, client) in (0..).zip(clients) {
         let volume = volume.clone();
-        std::thread::spawn(move || serve(&volume, &End::over(client)));
+        std::thread::spawn(move || serve(&volume, seat, &End::over(client)));
     }
     control.receive()?;
     volume.unmount()?;
@@ -64,10 +64,10 @@ fn summary(r: &Resumed) -> String {
     format!("{} {} {} {}", r.lost, r.open, times.join(" "), findings.join(" "))
 }
 
-/// Answers one client.
-fn serve(volume: &Volume, client: &End) {
+/// Answers one client, who waits for each answer.
+fn serve(volume: &Volume, seat: u32, client: &End) {
     while let Ok((words, _)) = client.receive() {
-        let reply = match answer(volume, &words) {
+        let reply = match answer(volume, seat, &words) {
             Ok(reply) => format!("ok {reply}"),
             Err(errno) => format!("err {}", errno.name()),
         };
@@ -77,17 +77,16 @@ fn serve(volume: &Volume, client: &End) {
     }
 }
 
-/// As the product's wrapper does: what was executed is answered again, everything else runs.
-fn answer(volume: &Volume, words: &str) -> Result<String, Errno> {
+/// What was executed is answered again, everything else runs.
+fn answer(volume: &Volume, seat: u32, words: &str) -> Result<String, Errno> {
     let mut words = words.split_whitespace();
-    let unique = number(words.next());
-    let resent = words.next() == Some("again");
-    if resent && let Answer::Done(entry) = volume.answer(unique)? {
-        return Ok(entry.map(of_entry).unwrap_or_default());
-    }
-    volume.begin_request(unique);
+    let request = Request {
+        unique: number(words.next()),
+        resent: words.next() == Some("again"),
+        seat,
+    };
     let all: Vec<&str> = words.collect();
-    execute(volume, &all)
+    execute(volume, request, &all)
 }
 
 fn number(word: Option<&str>) -> u64 {
@@ -98,35 +97,70 @@ fn of_entry(entry: Entry) -> String {
     format!("{} {}", entry.attr.ino.0, entry.attr.nlink)
 }
 
-fn execute(volume: &Volume, words: &[&str]) -> Result<String, Errno> {
+fn execute(volume: &Volume, request: Request, words: &[&str]) -> Result<String, Errno> {
     let ino = |i: usize| Ino(number(words.get(i).copied()));
     let n = |i: usize| number(words.get(i).copied());
     let name = |i: usize| words.get(i).map_or(&b""[..], |word| word.as_bytes());
-    let new = |mode| NewInode::by_root(mode);
+    let once = |op: OnceOp<'_>| {
+        let entry = volume.once(Some(request), op)?;
+        Ok(entry.map(of_entry).unwrap_or_default())
+    };
+    let mknod = |mode| {
+        let new = NewInode::by_root(mode);
+        once(OnceOp::Mknod {
+            parent: ino(1),
+            name: name(2),
+            new: &new,
+        })
+    };
     match words[0] {
-        "mknod" => volume.mknod(ino(1), name(2), &new(0o100644)).map(of_entry),
-        "mkdir" => volume.mknod(ino(1), name(2), &new(0o040755)).map(of_entry),
-        "symlink" => volume.symlink(ino(1), name(2), name(3), &new(0o120777)).map(of_entry),
-        "tmpfile" => volume.tmpfile(ino(1), &new(0o100600)).map(of_entry),
-        "link" => volume.link(ino(1), ino(2), name(3)).map(of_entry),
+        "mknod" => mknod(0o100644),
+        "mkdir" => mknod(0o040755),
+        "symlink" => once(OnceOp::Symlink {
+            parent: ino(1),
+            name: name(2),
+            target: name(3),
+            new: &NewInode::by_root(0o120777),
+        }),
+        "tmpfile" => once(OnceOp::Tmpfile {
+            parent: ino(1),
+            new: &NewInode::by_root(0o100600),
+        }),
+        "link" => once(OnceOp::Link {
+            ino: ino(1),
+            parent: ino(2),
+            name: name(3),
+        }),
         "lookup" => volume.lookup(ino(1), name(2)).map(of_entry),
-        "unlink" => volume.unlink(ino(1), name(2)).map(nothing),
-        "rmdir" => volume.rmdir(ino(1), name(2)).map(nothing),
-        "rename" | "exchange" => {
-            let flags = RenameFlags {
+        "unlink" => once(OnceOp::Unlink {
+            parent: ino(1),
+            name: name(2),
+        }),
+        "rmdir" => once(OnceOp::Rmdir {
+            parent: ino(1),
+            name: name(2),
+        }),
+        "rename" | "exchange" => once(OnceOp::Rename {
+            from: (ino(1), name(2)),
+            to: (ino(3), name(4)),
+            flags: RenameFlags {
                 exchange: words[0] == "exchange",
                 ..RenameFlags::default()
-            };
-            volume.rename(ino(1), name(2), ino(3), name(4), flags).map(nothing)
-        }
-        "setxattr" => {
-            let how = XattrHow {
+            },
+        }),
+        "setxattr" => once(OnceOp::Setxattr {
+            ino: ino(1),
+            name: name(2),
+            value: name(3),
+            how: XattrHow {
                 create: true,
                 ..XattrHow::default()
-            };
-            volume.setxattr(ino(1), name(2), name(3), how).map(nothing)
-        }
-        "removexattr" => volume.removexattr(ino(1), name(2)).map(nothing),
+            },
+        }),
+        "removexattr" => once(OnceOp::Removexattr {
+            ino: ino(1),
+            name: name(2),
+        }),
         "getxattr" => volume.getxattr(ino(1), name(2)).map(|value| text(&value)),
         "write" => {
             let data = vec![n(3) as u8; n(4) as usize];

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;
-use keepfs_vfs::{FileKind, LINK_MAX, NAME_MAX, S_ISGID, S_ISUID, SYMLINK_MAX, SetTime};
+use keepfs_vfs::{
+    Direct, FileKind, LINK_MAX, NAME_MAX, NewInode, RenameFlags, S_ISGID, S_ISUID, SYMLINK_MAX, SetTime, XattrHow,
+};
 
 /// A model whose clock goes on by a second with every operation.
 fn ticking() -> Model {

@@ -5,7 +5,9 @@ mod paths;
 use super::{Op, Outcome, Who};
 use crate::model::{acl_name, acl_xattr};
 use crate::tree::DataHash;
-use keepfs_vfs::{Errno, FileKind, Ino, NewInode, OpenHow, Result, SeekWhence, SetAttr, Vfs, WriteHow, XattrHow};
+use keepfs_vfs::{
+    Direct, Errno, FileKind, Ino, NewInode, OpenHow, Result, SeekWhence, SetAttr, Vfs, WriteHow, XattrHow,
+};
 use paths::{Got, Stop};
 
 /// How many inodes a session can hold open.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::Model;
 use crate::ops::{Op, Session};
-use keepfs_vfs::{FallocMode, Ino, WriteHow};
+use keepfs_vfs::{Direct, FallocMode, Ino, WriteHow};
 
 fn tree_of(script: &str) -> Model {
     let model = Model::default();

@@ -26,7 +26,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "init",
             "notify",
             "reply",
-            "requests",
             "session",
             "transport",
             "uring",

@@ -6,7 +6,7 @@ use keepfs_format::blockmap::PageEntry;
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, Device, PageNo};
 use keepfs_store::{FormatOptions, RestPlace};
-use keepfs_vfs::{Errno, Ino, NewInode, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Errno, Ino, NewInode, Vfs, WriteHow};
 use std::sync::Arc;
 
 const PAGES: u64 = 100;

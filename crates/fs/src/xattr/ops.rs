@@ -5,6 +5,7 @@ use super::{load, store, tell_removed, tell_set};
 use crate::Volume;
 use crate::errors::{Result, Step, refuse};
 use crate::inode::{Held, is_fixed, kind, moment, tell_mode};
+use crate::once::For;
 use keepfs_format::inode::Inode;
 use keepfs_format::oplog::{Action, Attrs, attr};
 use keepfs_format::xattr::NAMESPACES;
@@ -93,10 +94,10 @@ impl Volume {
     }
 
     /// Sets a value. Errors: `EEXIST`, `ENODATA`, `ENOSPC`, `E2BIG`, `EPERM`, `EOPNOTSUPP`, `EINVAL`, `EACCES`.
-    pub(crate) fn do_setxattr(&self, ino: u64, name: &[u8], value: &[u8], how: XattrHow) -> Result<()> {
+    pub(crate) fn do_setxattr(&self, by: For, ino: u64, name: &[u8], value: &[u8], how: XattrHow) -> Result<()> {
         let _lock = self.locks.exclusive(ino);
         let now = self.now();
-        self.change(|txn| {
+        self.change_once(by, |txn| {
             let mut held = self.hold(txn, ino)?;
             check_length(name)?;
             if value.len() > VALUE_MAX {
@@ -108,7 +109,7 @@ impl Volume {
                 .any(|acl| acl.as_bytes() == name)
             {
                 if !set_acl(txn, &mut held, name, value, how)? {
-                    return Ok(());
+                    return Ok((0, ()));
                 }
             } else {
                 let (namespace, rest) = check_change(&held.now, name)?;
@@ -124,16 +125,17 @@ impl Volume {
             }
             tell_changed(txn, ino, now)?;
             held.changed(now);
-            txn.answers(0);
-            held.put(txn)
-        })
+            held.put(txn)?;
+            Ok((0, ()))
+        })?;
+        Ok(())
     }
 
     /// Removes a value. Errors: `ENODATA`, `EPERM`, `EOPNOTSUPP`.
-    pub(crate) fn do_removexattr(&self, ino: u64, name: &[u8]) -> Result<()> {
+    pub(crate) fn do_removexattr(&self, by: For, ino: u64, name: &[u8]) -> Result<()> {
         let _lock = self.locks.exclusive(ino);
         let now = self.now();
-        self.change(|txn| {
+        self.change_once(by, |txn| {
             let mut held = self.hold(txn, ino)?;
             check_length(name)?;
             let (namespace, rest) = check_change(&held.now, name)?;
@@ -145,9 +147,10 @@ impl Volume {
             store(txn, &mut held, &packed)?;
             tell_changed(txn, ino, now)?;
             held.changed(now);
-            txn.answers(0);
-            held.put(txn)
-        })
+            held.put(txn)?;
+            Ok((0, ()))
+        })?;
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
 use keepfs_store::{Half, Ref, Source, Store};
 use keepfs_testkit::ops::{Generator, Profile, Session};
-use keepfs_vfs::{FallocMode, FileKind, Ino, NewInode, SetAttr, Time, Vfs, WriteHow};
+use keepfs_vfs::{Direct, FallocMode, FileKind, Ino, NewInode, SetAttr, Time, Vfs, WriteHow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

@@ -2,7 +2,7 @@
 //! freeing them touches more frames than one transaction may (X-2.1, decision 0401).
 
 use super::*;
-use keepfs_vfs::{FallocMode, SetAttr};
+use keepfs_vfs::{Direct, FallocMode, SetAttr};
 
 const PAGE: u64 = 4096;
 /// Pages of each file, one a zone; a zone has a metablock of the page bitmap for itself.

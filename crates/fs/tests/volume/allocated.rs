@@ -2,7 +2,7 @@
 
 use super::space::fill_to_the_brim;
 use super::*;
-use keepfs_vfs::{Errno, FallocMode};
+use keepfs_vfs::{Direct, Errno, FallocMode};
 
 const PAGE: u64 = 4096;
 /// Pages of the file that is allocated: more than are kept for overwriting.

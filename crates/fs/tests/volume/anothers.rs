@@ -5,7 +5,7 @@ use keepfs_format::dir::{CHILDREN, child_offset};
 use keepfs_format::{Kind, MetaId};
 use keepfs_fs::Part;
 use keepfs_store::{Equations, Error, Meaning, Ref, Source};
-use keepfs_vfs::Errno;
+use keepfs_vfs::{Direct, Errno};
 
 const NAMES: usize = 400;
 

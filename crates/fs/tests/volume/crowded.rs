@@ -4,7 +4,7 @@ use super::*;
 use keepfs_media::{Class, DeviceError};
 use keepfs_store::Purpose;
 use keepfs_testkit::hook::{Hooked, Hooks};
-use keepfs_vfs::{Errno, FallocMode};
+use keepfs_vfs::{Direct, Errno, FallocMode};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};

@@ -1,7 +1,7 @@
 //! Directories of many entries: split, packing, cookies that stay, shrinking to nothing (S-6).
 
 use super::*;
-use keepfs_vfs::Errno;
+use keepfs_vfs::{Direct, Errno};
 use std::collections::HashSet;
 
 /// Entries of the large directory.

@@ -4,6 +4,7 @@
 use super::*;
 use keepfs_media::{DeviceError, PageNo};
 use keepfs_testkit::hook::{Hooked, Hooks};
+use keepfs_vfs::Direct;
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 

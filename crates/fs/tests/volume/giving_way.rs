@@ -2,7 +2,7 @@
 //! them (S-20.12, S-20.19).
 
 use super::*;
-use keepfs_vfs::{FallocMode, OpenHow, SetAttr};
+use keepfs_vfs::{Direct, FallocMode, OpenHow, SetAttr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Pages of the file that is worked on: tens of transactions.

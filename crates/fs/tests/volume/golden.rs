@@ -6,7 +6,7 @@ use super::*;
 use keepfs_format::superblock::{INCOMPAT_STRIPES, SLOTS, Superblock, slot_page};
 use keepfs_format::{FromBytes, PoolId};
 use keepfs_media::Class;
-use keepfs_vfs::{DirEntry, RenameFlags};
+use keepfs_vfs::{DirEntry, Direct, RenameFlags};
 
 const PAGES: u64 = 1024;
 

@@ -2,7 +2,7 @@
 //! S-16.19, S-16.21, S-16.22).
 
 use super::*;
-use keepfs_vfs::Errno;
+use keepfs_vfs::{Direct, Errno};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 

@@ -4,7 +4,7 @@
 use super::*;
 use keepfs_testkit::image::Image as Snapshot;
 use keepfs_testkit::sim::{Event, Faults, Operation, SimDevice, When};
-use keepfs_vfs::{Errno, FallocMode, SeekWhence, SetAttr};
+use keepfs_vfs::{Direct, Errno, FallocMode, SeekWhence, SetAttr};
 
 const PAGE: u64 = 4096;
 /// Pages of the file.

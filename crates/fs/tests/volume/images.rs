@@ -8,7 +8,7 @@ use keepfs_format::inode::{self, BODY_TREE, Hole, Inode};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::{FromZeros, IntoBytes, Kind, MetaId};
 use keepfs_store::{Abort, Equations, Meaning, Ref, Source, Txn};
-use keepfs_vfs::{Errno, SeekWhence};
+use keepfs_vfs::{Direct, Errno, SeekWhence};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 

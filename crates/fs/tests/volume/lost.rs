@@ -6,7 +6,7 @@ use keepfs_check::{Finding, Options, walk};
 use keepfs_format::MetaId;
 use keepfs_fs::{FormatOptions, Part, StoreOptions, Volume, VolumeOptions};
 use keepfs_testkit::sim::SimDevice;
-use keepfs_vfs::{Errno, FileKind, Ino, Vfs, XattrHow};
+use keepfs_vfs::{Direct, Errno, FileKind, Ino, Vfs, XattrHow};
 use std::sync::Arc;
 
 const PARTS: [Part; 4] = [Part::Inode, Part::Dir, Part::Map, Part::Xattr];

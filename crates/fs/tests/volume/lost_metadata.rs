@@ -9,7 +9,7 @@ use keepfs_format::{FromBytes, Header, MetaId, Space};
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::{Class, Device, PageNo};
 use keepfs_testkit::sim::SimDevice;
-use keepfs_vfs::{Errno, FileKind, Ino, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Errno, FileKind, Ino, Vfs, WriteHow};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

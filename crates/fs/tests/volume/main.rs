@@ -30,7 +30,7 @@ use keepfs_check::{Image, Options, walk};
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Device, PageNo};
-use keepfs_vfs::{Entry, FileKind, Ino, NewInode, Result, Time, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Entry, FileKind, Ino, NewInode, Result, Time, Vfs, WriteHow};
 use std::sync::Arc;
 
 /// A pool in memory and the volume on it.

@@ -5,7 +5,7 @@ use keepfs_check::{Finding, Options, walk};
 use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::{Class, PageNo};
 use keepfs_testkit::sim::{Entry, Event, Faults, SimDevice, When};
-use keepfs_vfs::{Errno, FallocMode, FileKind, Ino, SetAttr, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Errno, FallocMode, FileKind, Ino, SetAttr, Vfs, WriteHow};
 use std::sync::Arc;
 
 /// What the kernel writes back: nobody waits for it any more.

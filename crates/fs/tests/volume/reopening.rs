@@ -1,7 +1,7 @@
 //! What opening finds: the hidden list, and pools that may only be read.
 
 use super::*;
-use keepfs_vfs::{Errno, OpenHow};
+use keepfs_vfs::{Direct, Errno, OpenHow};
 
 /// S-5.6: files without names that were open when the power went are freed at the next open.
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{Pool, new};
 use keepfs_media::PageNo;
-use keepfs_vfs::{Errno, FileKind, Ino, Vfs};
+use keepfs_vfs::{Direct, Errno, FileKind, Ino, Vfs};
 use std::thread::park_timeout;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use keepfs_fs::Part;
-use keepfs_vfs::{Errno, XattrHow};
+use keepfs_vfs::{Direct, Errno, XattrHow};
 
 /// Every word of an inode, of a directory's entries, of a block map and of attributes in turn, right behind a look at its frame
 /// (decision 0780): nobody who comes upon a contradiction gets EIO for it, since the frame can be mended. S-15.19

@@ -2,7 +2,7 @@
 
 use super::*;
 use keepfs_testkit::sim::SimDevice;
-use keepfs_vfs::{FallocMode, XattrHow};
+use keepfs_vfs::{Direct, FallocMode, XattrHow};
 use std::collections::HashMap;
 
 /// A pool of 64 MiB on a device whose power can be cut.

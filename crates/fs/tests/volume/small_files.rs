@@ -4,7 +4,7 @@ use super::{Pool, make, options, read, write};
 use keepfs_fs::{FormatOptions, Volume};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, Counters, Device};
-use keepfs_vfs::{FileKind, Ino, Vfs};
+use keepfs_vfs::{Direct, FileKind, Ino, Vfs};
 use std::sync::Arc;
 
 const FILES: u64 = 3000;

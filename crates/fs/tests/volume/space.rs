@@ -1,7 +1,7 @@
 //! Full pools (promise C-7): told at write, deleting always works, overwriting never fails.
 
 use super::*;
-use keepfs_vfs::{Errno, SetAttr};
+use keepfs_vfs::{Direct, Errno, SetAttr};
 use std::time::{Duration, Instant};
 
 /// Bytes of the file that is overwritten: more than the pages that are kept for it.

@@ -1,7 +1,7 @@
 //! Block maps of every height, and what is between (S-7.1, S-5.4).
 
 use super::*;
-use keepfs_vfs::{Errno, FallocMode, SeekWhence, SetAttr};
+use keepfs_vfs::{Direct, Errno, FallocMode, SeekWhence, SetAttr};
 
 /// Offsets whose pages need trees of height 0 to 7.
 const OFFSETS: [u64; 9] = [

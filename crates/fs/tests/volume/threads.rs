@@ -1,7 +1,7 @@
 //! Threads on one volume: every operation is whole, whoever else is at it.
 
 use super::*;
-use keepfs_vfs::{Errno, RenameFlags};
+use keepfs_vfs::{Direct, Errno, RenameFlags};
 
 /// Rounds of each thread.
 const ROUNDS: usize = 400;

@@ -138,11 +138,11 @@ impl Dispatcher {
         let writeback = args.write_flags & flags::WRITE_CACHE != 0;
         let is_kernels = self.granted.has(flags::init::WRITEBACK_CACHE);
         WriteHow {
-            append: open & libc::O_APPEND != 0 && open & libc::O_DIRECT == 0 && !writeback && !request.caller().resent,
+            append: open & libc::O_APPEND != 0 && open & libc::O_DIRECT == 0 && !writeback && !request.is_resent(),
             kill_suidgid: args.write_flags & flags::WRITE_KILL_SUIDGID != 0 || writeback && !is_kernels,
             writeback,
             keep_times: writeback && is_kernels,
-            keep_old: !request.caller().resent && (!writeback || self.cache == CacheMode::Direct),
+            keep_old: !request.is_resent() && (!writeback || self.cache == CacheMode::Direct),
         }
     }
 
@@ -172,7 +172,7 @@ impl Dispatcher {
     /// What an FSYNC or FSYNCDIR request asks [`keepfs_vfs::Vfs::fsync`] for. Errors: `EINVAL` if it is malformed; `EIO` as of
     /// [`Dispatcher::has_lost_nothing`].
     pub(super) fn fsync_of(&self, request: Parts<'_>) -> Result<(Ino, bool), Errno> {
-        self.fsync_args(&Request::parse(request).map_err(|_| Errno::EINVAL)?)
+        self.fsync_args(&Request::parse(request, None).map_err(|_| Errno::EINVAL)?)
     }
 
     fn fsync_args(&self, request: &Request<'_>) -> Result<(Ino, bool), Errno> {
@@ -230,7 +230,7 @@ impl Dispatcher {
         let len = args.len.min(most);
         let to = Ino(args.nodeid_out);
         let target = self.vfs.getattr(to)?;
-        if is_append_only(&target) && args.off_out < target.size && !request.caller().resent {
+        if is_append_only(&target) && args.off_out < target.size && !request.is_resent() {
             return Err(Errno::EPERM);
         }
         self.drop_set_id(request, &target)?;

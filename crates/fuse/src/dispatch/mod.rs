@@ -15,17 +15,16 @@ mod xattr;
 
 use crate::caught::caught;
 use crate::config::{CacheMode, MountConfig};
-use crate::context::Working;
 use crate::init::Granted;
 use crate::notify::Sweeps;
 use crate::protocol::Opcode;
 use crate::reply::ReplyBuf;
-use crate::requests::{Requests, is_once};
+use crate::seat::Seats;
 use keepfs_vfs::{Errno, Ino, Vfs};
 pub(crate) use request::{Parts, Request};
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What shall happen after a request was handled.
@@ -49,8 +48,7 @@ pub struct Dispatcher {
     entry_timeout: Duration,
     negative_timeout: Duration,
     panics: AtomicU64,
-    /// Who remembers requests over the death of a server, if anybody does.
-    requests: OnceLock<Arc<dyn Requests>>,
+    seats: Arc<Seats>,
     /// All changes are refused, before they reach the file system.
     read_only: AtomicBool,
     owed: owed::Owed,
@@ -71,15 +69,16 @@ impl Dispatcher {
             entry_timeout: config.entry_timeout,
             negative_timeout: config.negative_timeout,
             panics: AtomicU64::new(0),
-            requests: OnceLock::new(),
+            seats: Arc::default(),
             read_only: AtomicBool::new(false),
             owed: owed::Owed::default(),
         }
     }
 
-    /// Bytes of payload a reply buffer must hold: the largest read, and the largest attribute.
-    pub fn reply_size(&self) -> usize {
-        (self.granted.max_write as usize).max(64 << 10) + 4096
+    /// A buffer for any reply: the largest read, and the largest attribute. Whoever has it does one request at a time.
+    pub fn reply_buf(&self) -> ReplyBuf<'static> {
+        let payload = (self.granted.max_write as usize).max(64 << 10) + 4096;
+        ReplyBuf::seated(payload, self.seats.take())
     }
 
     /// The file system that is served.
@@ -90,17 +89,6 @@ impl Dispatcher {
     /// For the [`crate::Notifier`] of the same connection.
     pub(crate) fn sweeps(&self) -> &Sweeps {
         &self.sweeps
-    }
-
-    /// From here on requests that must not be executed twice are remembered by `requests`; the first call decides.
-    pub fn remember_requests(&self, requests: Arc<dyn Requests>) {
-        // Told once, when the server begins.
-        let _ = self.requests.set(requests);
-    }
-
-    /// Who remembers requests.
-    pub(crate) fn requests(&self) -> Option<&dyn Requests> {
-        self.requests.get().map(|requests| &**requests)
     }
 
     /// From here on every change is refused with `EROFS`, whatever the kernel lets through.
@@ -127,7 +115,7 @@ impl Dispatcher {
     pub(crate) fn handle_parts(&self, request: Parts<'_>, reply: &mut ReplyBuf) -> Outcome {
         reply.clear();
         let len = request.len();
-        let request = match Request::parse(request) {
+        let request = match Request::parse(request, reply.seat()) {
             Ok(request) => request,
             Err(malformed) => {
                 tracing::error!(?malformed, len, "malformed request");
@@ -139,7 +127,6 @@ impl Dispatcher {
             reply.fail(unique, Errno::ENOSYS);
             return Outcome::Reply;
         };
-        let _working = Working::on(request.caller());
         let _span = tracing::trace_span!("request", op = op.name(), unique, node = request.header.nodeid).entered();
         let handled = self.guarded(op, &request, reply);
         if matches!(op, Opcode::Forget | Opcode::BatchForget | Opcode::NotifyReply) {
@@ -169,11 +156,8 @@ impl Dispatcher {
         if changes(op) && self.read_only.load(Ordering::Acquire) {
             return Err(Errno::EROFS);
         }
-        let handled = caught(|| match self.once(op, request, reply) {
-            Some(answered) => answered,
-            None => self.route(op, request, reply),
-        });
-        handled.unwrap_or_else(|panic| Err(self.panicked(op, request.header.unique, &*panic)))
+        caught(|| self.route(op, request, reply))
+            .unwrap_or_else(|panic| Err(self.panicked(op, request.header.unique, &*panic)))
     }
 
     /// Counts and logs a panic; what the caller is told.
@@ -250,7 +234,7 @@ impl Dispatcher {
 
 /// Whether `op` changes the file system, and not only in what the kernel has cached of it.
 fn changes(op: Opcode) -> bool {
-    let again = matches!(
+    matches!(
         op,
         Opcode::Setattr
             | Opcode::Write
@@ -258,6 +242,17 @@ fn changes(op: Opcode) -> bool {
             | Opcode::CopyFileRange
             | Opcode::CopyFileRange64
             | Opcode::Ioctl
-    );
-    again || is_once(op)
+            | Opcode::Mknod
+            | Opcode::Mkdir
+            | Opcode::Symlink
+            | Opcode::Create
+            | Opcode::Tmpfile
+            | Opcode::Link
+            | Opcode::Unlink
+            | Opcode::Rmdir
+            | Opcode::Rename
+            | Opcode::Rename2
+            | Opcode::Setxattr
+            | Opcode::Removexattr
+    )
 }

@@ -4,7 +4,7 @@ use super::request::{Request, name, target};
 use super::{Dispatcher, Handled};
 use crate::protocol::request::{CreateIn, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
 use crate::reply::ReplyBuf;
-use keepfs_vfs::{Entry, Errno, FileKind, Ino, NewInode, RenameFlags, S_IFMT};
+use keepfs_vfs::{Entry, Errno, FileKind, Ino, NewInode, OnceOp, RenameFlags, S_IFMT, made};
 
 const RENAME_NOREPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;
@@ -22,7 +22,7 @@ impl Dispatcher {
         };
         let mode = kind | args.mode & 0o7777;
         let new = new_inode(request, mode, args.umask, args.rdev);
-        let entry = self.vfs.mknod(request.ino(), name, &new)?;
+        let entry = self.mknod_of(request, name, &new)?;
         reply.push_struct(&self.entry_out(&entry))
     }
 
@@ -30,7 +30,7 @@ impl Dispatcher {
         let (args, rest) = request.args_and_rest::<MkdirIn>()?;
         let (name, _) = name(rest)?;
         let new = new_inode(request, FileKind::Dir.type_bits() | args.mode & 0o7777, args.umask, 0);
-        let entry = self.vfs.mknod(request.ino(), name, &new)?;
+        let entry = self.mknod_of(request, name, &new)?;
         reply.push_struct(&self.entry_out(&entry))
     }
 
@@ -38,7 +38,13 @@ impl Dispatcher {
         let (name, rest) = name(request.body())?;
         let target = target(rest)?;
         let new = new_inode(request, FileKind::Symlink.type_bits() | 0o777, 0, 0);
-        let entry = self.vfs.symlink(request.ino(), name, target, &new)?;
+        let link = OnceOp::Symlink {
+            parent: request.ino(),
+            name,
+            target,
+            new: &new,
+        };
+        let entry = made(self.vfs.once(request.once(), link))?;
         reply.push_struct(&self.entry_out(&entry))
     }
 
@@ -53,7 +59,7 @@ impl Dispatcher {
     /// Creates; if somebody who did not come through the kernel was faster, opens (unless `O_EXCL`).
     fn create_or_open(&self, request: &Request<'_>, args: &CreateIn, name: &[u8]) -> Result<Entry, Errno> {
         let new = new_inode(request, FileKind::File.type_bits() | args.mode & 0o7777, args.umask, 0);
-        match self.vfs.mknod(request.ino(), name, &new) {
+        match self.mknod_of(request, name, &new) {
             Err(Errno::EEXIST) if args.flags & libc::O_EXCL as u32 == 0 => {}
             other => return other,
         }
@@ -81,7 +87,11 @@ impl Dispatcher {
     pub(super) fn tmpfile(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
         let args: CreateIn = request.args()?;
         let new = new_inode(request, FileKind::File.type_bits() | args.mode & 0o7777, args.umask, 0);
-        let entry = self.vfs.tmpfile(request.ino(), &new)?;
+        let tmpfile = OnceOp::Tmpfile {
+            parent: request.ino(),
+            new: &new,
+        };
+        let entry = made(self.vfs.once(request.once(), tmpfile))?;
         reply.push_struct(&self.entry_out(&entry))?;
         reply.push_struct(&self.open_out(args.flags))
     }
@@ -89,21 +99,30 @@ impl Dispatcher {
     pub(super) fn link(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
         let (args, rest) = request.args_and_rest::<LinkIn>()?;
         let (name, _) = name(rest)?;
-        let entry = self.vfs.link(Ino(args.oldnodeid), request.ino(), name)?;
+        let link = OnceOp::Link {
+            ino: Ino(args.oldnodeid),
+            parent: request.ino(),
+            name,
+        };
+        let entry = made(self.vfs.once(request.once(), link))?;
         reply.push_struct(&self.entry_out(&entry))
     }
 
     pub(super) fn unlink(&self, request: &Request<'_>) -> Handled {
-        self.vfs.unlink(request.ino(), name(request.body())?.0)
+        let (name, _) = name(request.body())?;
+        let parent = request.ino();
+        self.vfs.once(request.once(), OnceOp::Unlink { parent, name }).map(drop)
     }
 
     pub(super) fn rmdir(&self, request: &Request<'_>) -> Handled {
-        self.vfs.rmdir(request.ino(), name(request.body())?.0)
+        let (name, _) = name(request.body())?;
+        let parent = request.ino();
+        self.vfs.once(request.once(), OnceOp::Rmdir { parent, name }).map(drop)
     }
 
     pub(super) fn rename(&self, request: &Request<'_>) -> Handled {
         let (args, rest) = request.args_and_rest::<RenameIn>()?;
-        self.rename_to(request.ino(), Ino(args.newdir), rest, RenameFlags::default())
+        self.rename_to(request, Ino(args.newdir), rest, RenameFlags::default())
     }
 
     pub(super) fn rename2(&self, request: &Request<'_>) -> Handled {
@@ -119,13 +138,23 @@ impl Dispatcher {
         if flags.exchange && (flags.no_replace || flags.whiteout) {
             return Err(Errno::EINVAL);
         }
-        self.rename_to(request.ino(), Ino(args.newdir), rest, flags)
+        self.rename_to(request, Ino(args.newdir), rest, flags)
     }
 
-    fn rename_to(&self, from: Ino, to: Ino, names: &[u8], flags: RenameFlags) -> Handled {
+    fn rename_to(&self, request: &Request<'_>, to: Ino, names: &[u8], flags: RenameFlags) -> Handled {
         let (old, rest) = name(names)?;
         let (new, _) = name(rest)?;
-        self.vfs.rename(from, old, to, new, flags)
+        let rename = OnceOp::Rename {
+            from: (request.ino(), old),
+            to: (to, new),
+            flags,
+        };
+        self.vfs.once(request.once(), rename).map(drop)
+    }
+
+    fn mknod_of(&self, request: &Request<'_>, name: &[u8], new: &NewInode) -> Result<Entry, Errno> {
+        let parent = request.ino();
+        made(self.vfs.once(request.once(), OnceOp::Mknod { parent, name, new }))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Taking a request apart; every length is checked here.
 
 use super::Outcome;
-use crate::context::{Caller, RequestId};
 use crate::protocol::UNIQUE_RESEND;
 use crate::protocol::ext::Extensions;
 use crate::protocol::request::InHeader;
@@ -34,13 +33,13 @@ impl<'a> From<&'a [u8]> for Parts<'a> {
     }
 }
 
-/// One request: its head, its body, its extensions.
+/// One request: its head, its body, and who does it.
 pub(crate) struct Request<'a> {
     pub(crate) header: InHeader,
     /// The fixed part if it lies apart from the rest; else empty, and `body` begins with it.
     fixed: &'a [u8],
     body: &'a [u8],
-    extensions: Extensions,
+    seat: Option<u32>,
 }
 
 /// Why bytes are no request.
@@ -69,8 +68,8 @@ impl Malformed {
 }
 
 impl<'a> Request<'a> {
-    /// Checks the head and separates body and extensions.
-    pub(crate) fn parse(parts: Parts<'a>) -> Result<Request<'a>, Malformed> {
+    /// Checks the head and separates body and extensions. `seat`: of whom does it, if he has one.
+    pub(crate) fn parse(parts: Parts<'a>, seat: Option<u32>) -> Result<Request<'a>, Malformed> {
         let (header, rest) = InHeader::read_from_prefix(parts.head).map_err(|_| Malformed::Headless)?;
         let wrong = Malformed::Lengths { unique: header.unique };
         if header.len as usize != parts.len() {
@@ -83,12 +82,12 @@ impl<'a> Request<'a> {
         let extensions = usize::from(header.total_extlen) * 8;
         let body = rest.len().checked_sub(extensions).ok_or(wrong)?;
         let (body, area) = rest.split_at(body);
-        let extensions = Extensions::parse(area).map_err(|_| wrong)?;
+        Extensions::parse(area).map_err(|_| wrong)?;
         Ok(Request {
             header,
             fixed,
             body,
-            extensions,
+            seat,
         })
     }
 
@@ -97,16 +96,18 @@ impl<'a> Request<'a> {
         Ino(self.header.nodeid)
     }
 
-    /// Who asks.
-    pub(crate) fn caller(&self) -> Caller {
-        Caller {
-            request: RequestId(self.header.unique & !UNIQUE_RESEND),
-            resent: self.header.unique & UNIQUE_RESEND != 0,
-            uid: self.header.uid,
-            gid: self.header.gid,
-            pid: self.header.pid,
-            group: self.extensions.group,
-        }
+    /// Whether a server that ended had read it.
+    pub(crate) fn is_resent(&self) -> bool {
+        self.header.unique & UNIQUE_RESEND != 0
+    }
+
+    /// What is told with a change that must not happen twice; `None`: it ends with this server.
+    pub(crate) fn once(&self) -> Option<keepfs_vfs::Request> {
+        Some(keepfs_vfs::Request {
+            unique: self.header.unique & !UNIQUE_RESEND,
+            resent: self.is_resent(),
+            seat: self.seat?,
+        })
     }
 
     /// The fixed part `T`. Errors: `EINVAL` if the body is too short.

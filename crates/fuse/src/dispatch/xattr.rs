@@ -6,7 +6,7 @@ use crate::protocol::flags;
 use crate::protocol::reply::GetxattrOut;
 use crate::protocol::request::{GetxattrIn, SetxattrIn, SetxattrInCompat};
 use crate::reply::ReplyBuf;
-use keepfs_vfs::{Errno, XattrHow};
+use keepfs_vfs::{Errno, OnceOp, XattrHow};
 
 /// What begins names that are root's alone.
 const TRUSTED: &[u8] = b"trusted.";
@@ -41,7 +41,9 @@ impl Dispatcher {
             replace: args.flags as i32 & libc::XATTR_REPLACE != 0,
             kill_sgid: args.setxattr_flags & flags::SETXATTR_ACL_KILL_SGID != 0,
         };
-        self.vfs.setxattr(request.ino(), name, value, how)
+        let ino = request.ino();
+        let set = OnceOp::Setxattr { ino, name, value, how };
+        self.vfs.once(request.once(), set).map(drop)
     }
 
     /// The fixed part, which is shorter unless `SETXATTR_EXT` was granted.
@@ -61,7 +63,11 @@ impl Dispatcher {
     }
 
     pub(super) fn removexattr(&self, request: &Request<'_>) -> Handled {
-        self.vfs.removexattr(request.ino(), xattr_name(request.body())?.0)
+        let (name, _) = xattr_name(request.body())?;
+        let ino = request.ino();
+        self.vfs
+            .once(request.once(), OnceOp::Removexattr { ino, name })
+            .map(drop)
     }
 }
 

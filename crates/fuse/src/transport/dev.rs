@@ -72,7 +72,7 @@ impl DevTransport {
         }
         let mut channel = &self.channels[index];
         let mut request = RequestBuf::new(service.request_size());
-        let mut reply = ReplyBuf::new(service.reply_size());
+        let mut reply = service.reply_buf();
         loop {
             if let Err(error) = request.fill(|buf| channel.read(buf)) {
                 match retry(error) {

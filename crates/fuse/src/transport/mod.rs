@@ -62,8 +62,8 @@ pub trait Service: Sync {
         let _ = (request, took);
     }
 
-    /// Bytes of payload a reply can have.
-    fn reply_size(&self) -> usize;
+    /// A buffer for any reply, of whom does one request at a time.
+    fn reply_buf(&self) -> ReplyBuf<'static>;
 
     /// Bytes a request can have.
     fn request_size(&self) -> usize;

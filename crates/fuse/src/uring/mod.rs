@@ -158,7 +158,7 @@ fn serve_ring(cpu: u16, mut ring: Ring, bell: &Bell, service: &dyn Service) {
         return;
     }
     let mut request = RequestBuf::default();
-    let mut reply = ReplyBuf::new(service.reply_size());
+    let mut reply = service.reply_buf();
     let (mut events, mut done) = (Vec::new(), Vec::new());
     loop {
         if let Err(error) = ring.wait(&mut events) {

@@ -1,6 +1,6 @@
 //! A small file system that notes every call. Polite, it answers always the same; hostile, it answers anything.
 
-use keepfs_fuse::{Caller, Dispatcher, Granted, MountConfig, Outcome, ReplyBuf, current_request};
+use keepfs_fuse::{Dispatcher, Granted, MountConfig, Outcome, ReplyBuf};
 use keepfs_vfs::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,8 +25,8 @@ impl Rng {
 #[derive(Default)]
 pub struct Fake {
     pub log: Mutex<Vec<String>>,
-    /// Who asked last.
-    pub caller: Mutex<Option<Caller>>,
+    /// For which request a change was asked for last.
+    pub request: Mutex<Option<Request>>,
     /// Lookup counts as the file system sees them.
     pub counts: Mutex<BTreeMap<u64, i64>>,
     pub hostile: Option<Mutex<Rng>>,
@@ -50,7 +50,7 @@ impl Bench {
             max_write: 1 << 16,
         };
         let dispatcher = Dispatcher::new(fake.clone(), config, granted);
-        let reply = ReplyBuf::new(dispatcher.reply_size());
+        let reply = dispatcher.reply_buf();
         Bench {
             fake,
             dispatcher,
@@ -99,8 +99,6 @@ const ERRORS: [Errno; 9] = [
 
 impl Fake {
     fn note(&self, what: String) {
-        let caller = current_request().expect("the request is not known while it is worked on");
-        *self.caller.lock().unwrap() = Some(caller);
         self.log.lock().unwrap().push(what);
     }
 
@@ -198,43 +196,55 @@ impl Vfs for Fake {
         self.note(format!("readlink {}", ino.0));
         self.answer(b"target".repeat(self.size(1, 30_000)))
     }
-    fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry> {
-        self.note(format!("mknod {} {} {new:?}", parent.0, text(name)));
-        if name == b"exists" {
-            Err(Errno::EEXIST)
-        } else {
-            self.entry(8)
+    fn once(&self, request: Option<Request>, op: OnceOp<'_>) -> Result<Option<Entry>> {
+        *self.request.lock().unwrap() = Some(request.expect("the request is not told"));
+        match op {
+            OnceOp::Mknod { parent, name, new } => {
+                self.note(format!("mknod {} {} {new:?}", parent.0, text(name)));
+                if name == b"exists" {
+                    return Err(Errno::EEXIST);
+                }
+                self.entry(8).map(Some)
+            }
+            OnceOp::Symlink {
+                parent,
+                name,
+                target,
+                new,
+            } => {
+                self.note(format!("symlink {} {} {} {new:?}", parent.0, text(name), text(target)));
+                self.entry(9).map(Some)
+            }
+            OnceOp::Tmpfile { parent, new } => {
+                self.note(format!("tmpfile {} {new:?}", parent.0));
+                self.entry(10).map(Some)
+            }
+            OnceOp::Link { ino, parent, name } => {
+                self.note(format!("link {} {} {}", ino.0, parent.0, text(name)));
+                self.entry(ino.0).map(Some)
+            }
+            OnceOp::Unlink { parent, name } => {
+                self.note(format!("unlink {} {}", parent.0, text(name)));
+                self.answer(None)
+            }
+            OnceOp::Rmdir { parent, name } => {
+                self.note(format!("rmdir {} {}", parent.0, text(name)));
+                self.answer(None)
+            }
+            OnceOp::Rename { from, to, flags } => {
+                let (old, new) = (text(from.1), text(to.1));
+                self.note(format!("rename {} {old} {} {new} {flags:?}", from.0.0, to.0.0));
+                self.answer(None)
+            }
+            OnceOp::Setxattr { ino, name, value, how } => {
+                self.note(format!("setxattr {} {} {} {how:?}", ino.0, text(name), text(value)));
+                self.answer(None)
+            }
+            OnceOp::Removexattr { ino, name } => {
+                self.note(format!("removexattr {} {}", ino.0, text(name)));
+                self.answer(None)
+            }
         }
-    }
-    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Entry> {
-        self.note(format!("symlink {} {} {} {new:?}", parent.0, text(name), text(target)));
-        self.entry(9)
-    }
-    fn tmpfile(&self, parent: Ino, new: &NewInode) -> Result<Entry> {
-        self.note(format!("tmpfile {} {new:?}", parent.0));
-        self.entry(10)
-    }
-    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Entry> {
-        self.note(format!("link {} {} {}", ino.0, parent.0, text(name)));
-        self.entry(ino.0)
-    }
-    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.note(format!("unlink {} {}", parent.0, text(name)));
-        self.answer(())
-    }
-    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.note(format!("rmdir {} {}", parent.0, text(name)));
-        self.answer(())
-    }
-    fn rename(&self, parent: Ino, name: &[u8], to: Ino, new: &[u8], flags: RenameFlags) -> Result<()> {
-        self.note(format!(
-            "rename {} {} {} {} {flags:?}",
-            parent.0,
-            text(name),
-            to.0,
-            text(new)
-        ));
-        self.answer(())
     }
     fn open(&self, ino: Ino, how: OpenHow) -> Result<()> {
         self.note(format!("open {} {how:?}", ino.0));
@@ -305,19 +315,11 @@ impl Vfs for Fake {
         self.note(format!("getxattr {} {}", ino.0, text(name)));
         self.answer(vec![b'v'; self.size(5, 200_000)])
     }
-    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: XattrHow) -> Result<()> {
-        self.note(format!("setxattr {} {} {} {how:?}", ino.0, text(name), text(value)));
-        self.answer(())
-    }
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         self.note(format!("listxattr {}", ino.0));
         let mut names = vec![b"user.a".to_vec(); self.size(2, 5000)];
         names.insert(names.len().min(1), b"trusted.t".to_vec());
         self.answer(names)
-    }
-    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        self.note(format!("removexattr {} {}", ino.0, text(name)));
-        self.answer(())
     }
     fn set_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()> {
         self.note(format!("set_flags {} {:#x}", ino.0, flags.0));

@@ -4,8 +4,8 @@ use crate::fake::{Bench, FULL_FROM, Fake};
 use crate::requests::{Req, UNIQUE, long, word};
 use keepfs_fuse::protocol::Opcode::{self, *};
 use keepfs_fuse::protocol::request::*;
-use keepfs_fuse::{CacheMode, Caller, MountConfig, Outcome, RequestId};
-use keepfs_vfs::Errno;
+use keepfs_fuse::{CacheMode, MountConfig, Outcome, ReplyBuf};
+use keepfs_vfs::{Errno, Request};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -964,32 +964,39 @@ fn wrong_lengths_are_answered() {
     assert!(bench.fake.log.lock().unwrap().is_empty(), "nothing was done");
 }
 
+/// S-16.3: what must not happen twice is told its request.
 #[test]
-fn the_caller_is_known_below() {
-    let area: Vec<u8> = [16u32, 32, 1, 777].iter().flat_map(|w| w.to_ne_bytes()).collect();
-    let mut request = Req::new(Mkdir, 1)
-        .words(&[0o755, 0])
-        .name("d")
-        .extensions(&area)
-        .bytes();
-    let expected = |resent| Caller {
-        request: RequestId(UNIQUE),
-        resent,
-        uid: 1000,
-        gid: 100,
-        pid: 4321,
-        group: Some(777),
-    };
+fn a_change_is_told_its_request() {
+    let mut request = Req::new(Mkdir, 1).words(&[0o755, 0]).name("d").bytes();
     let mut bench = Bench::polite();
+    let seat = bench.reply.seat().expect("it has a seat");
+    let expected = |resent| {
+        Some(Request {
+            unique: UNIQUE,
+            resent,
+            seat,
+        })
+    };
     bench.good(request.clone());
-    assert_eq!(*bench.fake.caller.lock().unwrap(), Some(expected(false)));
+    assert_eq!(*bench.fake.request.lock().unwrap(), expected(false));
     // Sent again to a restarted server: the same number below, the number as sent in the answer.
     let again = UNIQUE | 1 << 63;
     request[8..16].copy_from_slice(&again.to_ne_bytes());
     bench.good(request);
-    assert_eq!(*bench.fake.caller.lock().unwrap(), Some(expected(true)));
+    assert_eq!(*bench.fake.request.lock().unwrap(), expected(true));
     assert_eq!(long(bench.reply.bytes(), 8), again);
-    assert_eq!(keepfs_fuse::current_request(), None);
+}
+
+/// Each who answers has a seat of its own, which the next one gets when it has ended.
+#[test]
+fn nobody_shares_a_seat() {
+    let bench = Bench::polite();
+    let seats = |bufs: &[ReplyBuf]| bufs.iter().map(|buf| buf.seat().expect("a seat")).collect::<Vec<_>>();
+    let mut bufs: Vec<ReplyBuf> = (0..5).map(|_| bench.dispatcher.reply_buf()).collect();
+    assert_eq!(seats(&bufs), [1, 2, 3, 4, 5], "the bench has the first");
+    bufs.remove(1);
+    bufs.push(bench.dispatcher.reply_buf());
+    assert_eq!(seats(&bufs), [1, 3, 4, 5, 2]);
 }
 
 #[test]

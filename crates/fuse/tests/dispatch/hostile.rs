@@ -167,8 +167,4 @@ fn a_panic_below_is_answered() {
         Outcome::NoReply
     );
     assert_eq!(bench.dispatcher.panics(), 2);
-    assert!(
-        keepfs_fuse::current_request().is_none(),
-        "the request is forgotten after it"
-    );
 }

@@ -1,6 +1,5 @@
 //! The oracle with ears and levers: notes which calls arrive, panics and waits where a test wants it.
 
-use keepfs_fuse::current_request;
 use keepfs_testkit::model::Model;
 use keepfs_vfs::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,28 +100,11 @@ impl Vfs for Probe {
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         self.model.readlink(ino)
     }
-    fn mknod(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Entry> {
-        let caller = current_request().map(|c| (c.uid, c.gid, c.group));
-        self.note(format!("mknod umask {:o} caller {caller:?}", new.umask));
-        self.model.mknod(parent, name, new)
-    }
-    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Entry> {
-        self.model.symlink(parent, name, target, new)
-    }
-    fn tmpfile(&self, parent: Ino, new: &NewInode) -> Result<Entry> {
-        self.model.tmpfile(parent, new)
-    }
-    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Entry> {
-        self.model.link(ino, parent, name)
-    }
-    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.model.unlink(parent, name)
-    }
-    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.model.rmdir(parent, name)
-    }
-    fn rename(&self, parent: Ino, name: &[u8], new_parent: Ino, new_name: &[u8], flags: RenameFlags) -> Result<()> {
-        self.model.rename(parent, name, new_parent, new_name, flags)
+    fn once(&self, request: Option<Request>, op: OnceOp<'_>) -> Result<Option<Entry>> {
+        if let OnceOp::Mknod { new, .. } = op {
+            self.note(format!("mknod umask {:o} by {}:{}", new.umask, new.uid, new.gid));
+        }
+        self.model.once(request, op)
     }
     fn open(&self, ino: Ino, how: OpenHow) -> Result<()> {
         self.note(format!("open {how:?}"));
@@ -185,14 +167,8 @@ impl Vfs for Probe {
         self.note(format!("getxattr {}", String::from_utf8_lossy(name)));
         self.model.getxattr(ino, name)
     }
-    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: XattrHow) -> Result<()> {
-        self.model.setxattr(ino, name, value, how)
-    }
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         self.model.listxattr(ino)
-    }
-    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        self.model.removexattr(ino, name)
     }
     fn set_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()> {
         self.model.set_flags(ino, flags)

@@ -19,12 +19,11 @@ use crate::registry::Record;
 use crate::rooms::{CONNECTION, CONTROL, DEVICE, EVENTS, FINDINGS, ID, PLACE, REMAINS};
 use crate::serve::{self, Mounted};
 use crate::words::Serve;
-use keepfs_fs::{Answer, Volume};
-use keepfs_fuse::{Before, Connection, RequestId, Requests, Session};
+use keepfs_fuse::{Connection, Session};
 use keepfs_media::file::Handed;
 use keepfs_store::Remains;
 use keepfs_store::memory::named_fault;
-use keepfs_vfs::{Errno, Refusing, Vfs};
+use keepfs_vfs::{Refusing, Vfs};
 use serde_json::json;
 use std::fs::File;
 use std::io;
@@ -174,6 +173,9 @@ pub fn begin(
     let remains = remains(item(&mut handed, REMAINS)?).with_findings(findings);
     tell(&told, fault.is_some(), last_words);
     pause.confine = lap.micros();
+    let how = told.last_death.as_ref().map(|death| death.how.as_str());
+    // Who is killed from outside dies of no request.
+    let claim = claim.blaming_requests(how != Some("signal 9"));
     let (pool, resumed) = claim.resume(&options.open(), remains)?;
     pause.resumed(&resumed.parts);
     lap.micros();
@@ -184,7 +186,6 @@ pub fn begin(
         pool.volume().store().tell_guard_fault(address, &report);
     }
     let mut session = keepfs_fuse::resume(pool.volume().clone(), &config, connection)?;
-    session.remember_requests(Arc::new(Once::new(pool.volume(), &told)));
     // A server before this one may have died before the kernel was told of all.
     if pool.volume().has_lost() {
         let mut inos = Vec::new();
@@ -308,45 +309,6 @@ fn tell(told: &Begin, by_guard: bool, last_words: &str) {
             how = %death.how, deaths = told.deaths, last_words = %words,
             "a server of this mount died; this one took its place"
         ),
-    }
-}
-
-/// Requests over the death of a server, as the volume remembers them.
-pub struct Once {
-    volume: Arc<Volume>,
-    /// The server before this one was killed from outside: no request is to blame.
-    was_killed: bool,
-}
-
-/// Servers that may die over the same request.
-const DEADLY: u32 = 2;
-
-impl Once {
-    /// For a server that was told `told`.
-    pub fn new(volume: &Arc<Volume>, told: &Begin) -> Once {
-        let how = told.last_death.as_ref().map(|death| death.how.as_str());
-        Once {
-            volume: volume.clone(),
-            was_killed: how == Some("signal 9"),
-        }
-    }
-}
-
-impl Requests for Once {
-    fn begin(&self, request: RequestId) {
-        self.volume.begin_request(request.0);
-    }
-
-    fn before(&self, request: RequestId) -> Result<Before, Errno> {
-        match self.volume.answer(request.0) {
-            Ok(Answer::Done(entry)) => Ok(Before::Done(entry)),
-            Ok(Answer::Execute(lives)) if lives >= DEADLY && !self.was_killed => Ok(Before::Deadly),
-            Ok(Answer::Execute(_)) => Ok(Before::Nothing),
-            Err(error) => {
-                tracing::error!(%error, unique = request.0, "what became of a request cannot be told");
-                Err(Errno::EIO)
-            }
-        }
     }
 }
 

@@ -168,6 +168,13 @@ pub fn done(region: &Region, slot: usize, seq: u64) {
     set_state(region, slot, State::Done);
 }
 
+/// The lookup that its reply stands for is counted, if it is done.
+pub fn raised(region: &Region, slot: usize) {
+    if State::of(get(region, slot, STATE)) == Some(State::Done) {
+        set_state(region, slot, State::Raised);
+    }
+}
+
 /// What an earlier life left of a request, in a free slot.
 pub fn put(region: &Region, slot: usize, met: &Met) {
     begin(region, slot, met.unique, met.attempts);

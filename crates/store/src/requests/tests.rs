@@ -5,6 +5,8 @@ use super::*;
 use keepfs_vault::undo::UndoLog;
 
 const GUARD: Guard = Guard::Off;
+/// Whose requests these are.
+const SEAT: u32 = 3;
 
 /// Requests and the undo slots that they name.
 struct Life {
@@ -18,6 +20,11 @@ impl Life {
             requests: Requests::new(GUARD, false, 7).expect("slots"),
             undo: UndoLog::lasting(GUARD, false).expect("undo"),
         }
+    }
+
+    /// Somebody begins a request.
+    fn begin(&self, unique: u64) -> Running {
+        self.requests.begin(unique, SEAT).expect("a slot")
     }
 
     /// What the next life finds when transactions up to `last` are recovered.
@@ -72,34 +79,32 @@ fn states_are_far_apart() {
 fn a_request_is_done_with_its_transaction() {
     let life = Life::new();
     assert_eq!(life.left(9), []);
-    life.requests.begin(100);
+    let running = life.begin(100);
     assert_eq!(life.left(9), [begun(100, 1)]);
     let slot = life.undo.open();
-    life.requests.name(slot.place(), 55);
+    life.requests.name(running, slot.place(), 55);
     assert_eq!(life.left(9), [begun(100, 1)]);
     slot.commit(5);
     assert_eq!(life.left(9), [done(100, 55, false)]);
     assert_eq!(life.left(4), [begun(100, 1)], "the transaction is lost");
-    life.requests.done(5);
+    life.requests.done(running, 5);
     drop(slot);
     assert_eq!(life.left(9), [done(100, 55, false)]);
     assert_eq!(life.left(4), [begun(100, 1)], "the transaction is lost");
-    life.requests.raised();
+    life.requests.raised(running);
     assert_eq!(life.left(9), [done(100, 55, true)]);
-    life.requests.begin(100);
-    assert_eq!(life.left(9), [done(100, 55, true)], "the same request goes on");
-    life.requests.begin(102);
+    let running = life.begin(102);
     assert_eq!(life.left(9), [begun(102, 1)]);
-    life.requests.raised();
+    life.requests.raised(running);
     assert_eq!(life.left(9), [begun(102, 1)], "a lookup alone");
 }
 
 #[test]
 fn another_generation_of_an_undo_slot_proves_nothing() {
     let life = Life::new();
-    life.requests.begin(100);
+    let running = life.begin(100);
     let slot = life.undo.open();
-    life.requests.name(slot.place(), 0);
+    life.requests.name(running, slot.place(), 0);
     drop(slot);
     let slot = life.undo.open();
     slot.commit(5);
@@ -109,18 +114,18 @@ fn another_generation_of_an_undo_slot_proves_nothing() {
 #[test]
 fn requests_are_carried_until_they_are_met() {
     let first = Life::new();
-    first.requests.begin(100);
+    let running = first.begin(100);
     let slot = first.undo.open();
-    first.requests.name(slot.place(), 55);
+    first.requests.name(running, slot.place(), 55);
     slot.commit(5);
     let second = first.next(5);
     let third = second.next(0);
     assert_eq!(third.left(0), [done(100, 55, false)], "nobody has asked for it");
-    assert_eq!(third.requests.again(102), None);
-    assert_eq!(third.requests.again(100), Some(Again::Done(Some(55))));
-    assert_eq!(third.requests.again(100), None, "it is this thread's now");
+    assert_eq!(third.requests.again(102, SEAT), None);
+    assert_eq!(third.requests.again(100, SEAT), Some(Again::Done(Some(55))));
+    assert_eq!(third.requests.again(100, SEAT), None, "it is this seat's now");
     assert_eq!(third.left(0), [done(100, 55, false)], "until its reply is sent");
-    third.requests.begin(104);
+    third.begin(104);
     assert_eq!(third.left(0), [begun(104, 1)]);
 }
 
@@ -130,8 +135,8 @@ fn lives_are_counted() {
     let mut life = Life::new();
     for attempts in 1..4 {
         let again = (attempts > 1).then_some(Again::Begun(attempts - 1));
-        assert_eq!(life.requests.again(100), again);
-        life.requests.begin(100);
+        assert_eq!(life.requests.again(100, SEAT), again);
+        life.begin(100);
         assert_eq!(life.left(0), [begun(100, attempts)]);
         life = life.next(0);
     }
@@ -148,20 +153,20 @@ fn the_newest_are_carried() {
     let life = Life::new();
     life.requests.carry((1..=3000).map(|unique| begun(unique, 1)).collect());
     let met = life.left(0);
-    assert_eq!((met.len(), met[0].unique), (CARRIED_MAX, 3001 - CARRIED_MAX as u64));
+    assert_eq!((met.len(), met[0].unique), (SEATS, 3001 - SEATS as u64));
 }
 
 #[test]
 fn damage_is_told_and_another_life_refused() {
     let life = Life::new();
-    life.requests.begin(100);
+    life.requests.begin(100, 0);
     for at in [0, 8, 16] {
         let slot = SLOTS_AT;
-        life.requests.0.region.xor_u8(slot + at + 4, 1);
+        life.requests.region.xor_u8(slot + at + 4, 1);
         let memory = life.requests.descriptor().expect("it lasts");
         let left = Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, Some(7)).expect("slots");
         assert_eq!(left.met(&life.undo, 0), (Vec::new(), vec![0]), "byte {at}");
-        life.requests.0.region.xor_u8(slot + at + 4, 1);
+        life.requests.region.xor_u8(slot + at + 4, 1);
     }
     let memory = life.requests.descriptor().expect("it lasts");
     assert!(Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, Some(8)).is_err());
@@ -170,29 +175,33 @@ fn damage_is_told_and_another_life_refused() {
 /// Where the first slot lies.
 const SLOTS_AT: usize = 4096;
 
-/// A thread that ends gives its slot back.
+/// S-16.2: each seat has a slot, but those behind the last, of which nothing is kept.
 #[test]
-fn threads_come_and_go() {
+fn seats_do_not_share_a_slot() {
     let life = Life::new();
-    for unique in 0..2 * SLOTS as u64 {
-        std::thread::scope(|s| s.spawn(|| life.requests.begin(unique + 1)).join().expect("begun"));
+    for seat in 0..SEATS as u32 {
+        let unique = 1 + u64::from(seat);
+        assert!(life.requests.begin(unique, seat).is_some());
     }
-    assert!(life.left(0).len() < 10);
+    assert!(life.requests.begin(1 + SLOTS as u64, SEATS as u32).is_none());
+    let next = life.next(0);
+    assert_eq!(next.left(0).len(), SEATS);
+    assert_eq!(next.requests.again(1, SEATS as u32), Some(Again::Begun(1)));
 }
 
 /// S-16.2, S-14.10: no stray write into page 0 makes a request be executed twice, and it is told.
 #[test]
 fn one_stray_write_into_page_0_costs_nothing() {
     let life = Life::new();
-    life.requests.begin(100);
+    let running = life.begin(100);
     let slot = life.undo.open();
-    life.requests.name(slot.place(), 55);
+    life.requests.name(running, slot.place(), 55);
     slot.commit(5);
     let adopt = |incarnation| {
         let memory = life.requests.descriptor().expect("it lasts");
         Left::adopt(memory.try_clone_to_owned().expect("again"), GUARD, incarnation)
     };
-    let region = &life.requests.0.region;
+    let region = &life.requests.region;
     let mut told = 0;
     for (at, len) in (0..40).chain(1990..2090).flat_map(|at| [(at, 1), (at, 8), (at, 64)]) {
         let mut before = [0; 64];
@@ -213,8 +222,8 @@ fn one_stray_write_into_page_0_costs_nothing() {
 #[test]
 fn slots_of_a_server_before_are_followed() {
     let life = Life::new();
-    life.requests.begin(100);
-    life.requests.0.region.store(2048, &[0; 2048]);
+    life.begin(100);
+    life.requests.region.store(2048, &[0; 2048]);
     for incarnation in [Some(7), None] {
         let memory = life.requests.descriptor().expect("it lasts");
         let memory = memory.try_clone_to_owned().expect("again");

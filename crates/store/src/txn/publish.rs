@@ -27,8 +27,8 @@ impl Txn<'_> {
         };
         let answers = self.answers.filter(|_| !planted::forgets(Second::MarkOmitted));
         let request = self.store.life.requests.as_ref().zip(answers);
-        if let Some((requests, ino)) = request {
-            requests.name((slot, generation), ino);
+        if let Some((requests, (running, ino))) = request {
+            requests.name(running, (slot, generation), ino);
         }
         planted::step(Point::EntryStored);
         self.undo.commit(seq);
@@ -41,8 +41,8 @@ impl Txn<'_> {
             redo.publish(encoded);
         }
         planted::step(Point::CursorMoved);
-        if let Some((requests, _)) = request {
-            requests.done(seq);
+        if let Some((requests, (running, _))) = request {
+            requests.done(running, seq);
         }
         planted::step(Point::RequestDone);
         let stray = appended.is_some_and(|appended| appended.publish());

@@ -4,7 +4,7 @@ use super::*;
 use crate::VolumeOptions;
 use keepfs_media::ram::RamDevice;
 use keepfs_store::FormatOptions;
-use keepfs_vfs::{Ino, NewInode, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Ino, NewInode, Vfs, WriteHow};
 use std::sync::Arc;
 
 /// S-20.3: pages that somebody wrote while the allocation gave way stay.

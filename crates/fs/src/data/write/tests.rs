@@ -4,7 +4,7 @@ use super::*;
 use crate::VolumeOptions;
 use keepfs_media::ram::RamDevice;
 use keepfs_store::FormatOptions;
-use keepfs_vfs::{Ino, NewInode, Vfs};
+use keepfs_vfs::{Direct, Ino, NewInode, Vfs};
 use std::sync::Arc;
 
 /// Pages of the file: more than one transaction frees.

@@ -14,7 +14,7 @@ use keepfs_server::logging::Ring;
 use keepfs_server::options::MountOptions;
 use keepfs_server::registry::Record;
 use keepfs_testkit::sim::{Faults, Operation, SimDevice, When};
-use keepfs_vfs::{FileKind, Ino, NewInode, Vfs, WriteHow};
+use keepfs_vfs::{Direct, FileKind, Ino, NewInode, Vfs, WriteHow};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
