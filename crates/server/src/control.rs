@@ -7,8 +7,7 @@
 //! What may rightly take long is waited for as long as the server gives signs of life on other connections (decision 0868).
 
 use crate::clients::{Client, Clients};
-use crate::line;
-use crate::question::{Durable, Question, Told};
+use crate::question::{Durable, Question, Told, UNKNOWN};
 use crate::registry::{self, Record};
 use crate::servers;
 use crate::until::Until;
@@ -16,6 +15,7 @@ use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -154,7 +154,7 @@ impl Desk {
         let mut stream = &*client.connection;
         let question = question(stream, Instant::now() + PATIENCE)?;
         client.is_answered(true);
-        if question == Some(Question::Wait) {
+        if question == Ok(Question::Wait) {
             stream.set_write_timeout(Some(PATIENCE))?;
             // Who has the first answer may unmount at once: the pool is not closed before he is among those who are told.
             let mut waiters = self.waiters.lock();
@@ -168,34 +168,28 @@ impl Desk {
             };
         }
         // In one piece: a value writes itself in thousands of small ones.
-        let answer = format!("{}\n", self.answer(question.as_ref()));
+        let answer = format!("{}\n", self.answer(&question));
         let until = Instant::now() + PATIENCE;
         Until { stream, until }.write_all(answer.as_bytes())
     }
 
-    /// `None`: the question is not known.
-    fn answer(&self, question: Option<&Question>) -> Value {
-        if question == Some(&Question::Alive) {
-            return json!(Told::default());
-        }
-        // Who only looks waits for nobody who is slow to change something.
-        let _answering = question.is_some_and(|q| !q.is_look()).then(|| self.answering.lock());
-        let unknown = || {
-            json!(Told::error(
-                "this server does not know the question; it is of another version"
-            ))
+    fn answer(&self, question: &Result<Question, String>) -> Value {
+        let question = match question {
+            Ok(Question::Alive) => return json!(Told::default()),
+            Ok(question) => question,
+            Err(why) => return json!(Told::error(why)),
         };
-        question
-            .and_then(|question| (self.answers)(question))
-            .unwrap_or_else(unknown)
+        // Who only looks waits for nobody who is slow to change something.
+        let _answering = (!question.is_look()).then(|| self.answering.lock());
+        (self.answers)(question).unwrap_or_else(|| json!(Told::error(UNKNOWN)))
     }
 }
 
-/// What a client asks, whole by `until`; `None`: nothing that is known.
-fn question(client: &UnixStream, until: Instant) -> io::Result<Option<Question>> {
+/// What a client asks, whole by `until`, or why it is not answered.
+fn question(client: &UnixStream, until: Instant) -> io::Result<Result<Question, String>> {
     let mut question = String::new();
     BufReader::new(Until { stream: client, until }.take(QUESTION_MAX)).read_line(&mut question)?;
-    Ok(line::read(question.trim()))
+    Ok(Question::read(question.trim()))
 }
 
 /// Why a server does not answer.
@@ -219,8 +213,14 @@ pub enum Silent {
     /// It cannot be asked.
     #[error("its server cannot be asked: {0}")]
     Io(#[from] io::Error),
-    /// It gave no sense.
-    #[error("its server gave an answer that makes no sense: {0}")]
+    /// It does not do it.
+    #[error("{0}")]
+    Refused(String),
+    /// Its answer is not one to the question.
+    #[error(
+        "its server is of another version, and its answer is not understood ({0}); use the command of the server's release, or \
+         unmount it and mount it again"
+    )]
     Nonsense(#[from] serde_json::Error),
 }
 
@@ -244,16 +244,16 @@ enum Patience {
 }
 
 /// Asks the server of `record` one question; if it dies over it and has a keeper, the next server. Waits as long as it lives.
-pub fn ask(record: &Record, question: &Question) -> Result<Value, Silent> {
+pub fn ask<T: DeserializeOwned>(record: &Record, question: &Question) -> Result<T, Silent> {
     ask_with(record, question, Patience::WhileAlive)
 }
 
 /// The same of who must not wait for a server that is slow either.
-pub fn ask_soon(record: &Record, question: &Question) -> Result<Value, Silent> {
+pub fn ask_soon<T: DeserializeOwned>(record: &Record, question: &Question) -> Result<T, Silent> {
     ask_with(record, question, Patience::Soon)
 }
 
-fn ask_with(record: &Record, question: &Question, patience: Patience) -> Result<Value, Silent> {
+fn ask_with<T: DeserializeOwned>(record: &Record, question: &Question, patience: Patience) -> Result<T, Silent> {
     let mut record = record.clone();
     for _ in 0..TRIES {
         match one_answer(&record, question, patience) {
@@ -273,7 +273,7 @@ fn ask_with(record: &Record, question: &Question, patience: Patience) -> Result<
 const TRIES: usize = 8;
 
 /// As [`ask`], but of one server only.
-pub fn ask_once(record: &Record, question: &Question) -> Result<Value, Silent> {
+pub fn ask_once<T: DeserializeOwned>(record: &Record, question: &Question) -> Result<T, Silent> {
     one_answer(record, question, Patience::WhileAlive)
 }
 
@@ -281,22 +281,30 @@ pub fn ask_once(record: &Record, question: &Question) -> Result<Value, Silent> {
 /// that hangs: the kernel says so. Errors: it hangs.
 pub fn alive(record: &Record) -> Result<(), Silent> {
     let is_beginning = || servers::of(record).is_some_and(|server| server.is_beginning());
-    match one_answer(record, &Question::Alive, Patience::Soon) {
+    match one_answer::<Told>(record, &Question::Alive, Patience::Soon) {
         Err(Silent::Hung { .. }) if is_beginning() => Ok(()),
         Err(silent @ Silent::Hung { .. }) => Err(silent),
         _ => Ok(()),
     }
 }
 
-fn one_answer(record: &Record, question: &Question, patience: Patience) -> Result<Value, Silent> {
+fn one_answer<T: DeserializeOwned>(record: &Record, question: &Question, patience: Patience) -> Result<T, Silent> {
     let stream = connect(record)?;
-    writeln!(&stream, "{}", line::of(question)).map_err(|error| broken(error, record))?;
+    writeln!(&stream, "{}", question.line()).map_err(|error| broken(error, record))?;
     let changes = patience == Patience::WhileAlive && !question.is_look();
     let answer = said(record, &mut BufReader::new(&stream), patience).map_err(|silent| silent.asked(changes))?;
     match answer.is_empty() {
         true => Err(Silent::Dead),
-        false => Ok(serde_json::from_str(&answer)?),
+        false => understood(&answer),
     }
+}
+
+/// An answer as its type; where it is none, but says why, that.
+fn understood<T: DeserializeOwned>(answer: &str) -> Result<T, Silent> {
+    serde_json::from_str(answer).map_err(|error| match serde_json::from_str(answer) {
+        Ok(Told { error: Some(why), .. }) => Silent::Refused(why),
+        _ => Silent::Nonsense(error),
+    })
 }
 
 /// The line that a server says next.
@@ -488,7 +496,7 @@ impl Wait {
 /// In the queue of those who are told of the end. `patience`: with being taken in.
 fn queue(record: &Record, patience: Patience) -> Result<BufReader<UnixStream>, Silent> {
     let stream = connect(record)?;
-    writeln!(&stream, "{}", line::of(&Question::Wait)).map_err(|error| broken(error, record))?;
+    writeln!(&stream, "{}", Question::Wait.line()).map_err(|error| broken(error, record))?;
     let hello = said(record, &mut BufReader::with_capacity(1, &stream), patience)?;
     stream.set_read_timeout(None)?;
     match hello.is_empty() {

@@ -532,13 +532,7 @@ pub fn ask<T: DeserializeOwned>(record: &Record, question: &Question) -> Result<
         _ => control::ask_soon(record, question),
     };
     match answer {
-        Ok(answer) if answer["error"].is_string() => {
-            let why = answer["error"].as_str().unwrap_or_default();
-            Err(Failure::Other(format!("{dir}: {why}")))
-        }
-        Ok(answer) => serde_json::from_value(answer)
-            .map(Some)
-            .map_err(|e| Failure::Other(format!("{dir}: its server is of another version ({e})"))),
+        Ok(answer) => Ok(Some(answer)),
         Err(Silent::Dead) => Ok(None),
         Err(error) => Err(Failure::Other(format!("{dir}: {error}"))),
     }

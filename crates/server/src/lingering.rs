@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::figures::Status;
 use crate::namespaces::Holder;
-use crate::question::Question;
+use crate::question::{Question, Whereabouts};
 use crate::registry::{self, Record};
 use crate::{control, table};
 use std::path::{Path, PathBuf};
@@ -35,14 +35,14 @@ pub fn of(record: Record) -> Option<Lingering> {
     if record.is_mounted() {
         return None;
     }
-    let answer = control::ask_soon(&record, &Question::Where).ok()?;
-    if answer["serves"] != true {
+    let place: Whereabouts = control::ask_soon(&record, &Question::Where).ok()?;
+    if !place.serves {
         return None;
     }
     // While it serves its number is nobody else's.
     let mounts = table::all_of_device(&record.device).into_iter();
     let elsewhere = mounts.filter(table::Mount::is_keepfs).map(|mount| mount.dir).next();
-    let is_mounted_there = answer["mounted"] == true;
+    let is_mounted_there = place.mounted;
     let is_seen = elsewhere.is_some() || is_mounted_there;
     Some(Lingering {
         holder: (!is_seen).then(|| Holder::of(&record.device)).flatten(),

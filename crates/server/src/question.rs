@@ -1,7 +1,13 @@
-//! What a server is asked on its control socket (S-16.16), and its answers that have no page of their own.
+//! What a server is asked on its control socket, and in which version (S-16.16); its answers that have no page of their own.
 
+use crate::line;
 use crate::properties::Wanted;
 use serde::{Deserialize, Serialize};
+
+/// The latest version of questions and answers that this program knows.
+pub const VERSION: u32 = 1;
+/// The one that a question does not tell.
+const FIRST: u32 = 1;
 
 /// A question; as a line its name, with what it is about behind ([`crate::line`]).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -62,6 +68,28 @@ pub enum Question {
 }
 
 impl Question {
+    /// The version since which it and its answers mean what they do. What changes the meaning of one gives it, and [`VERSION`], the
+    /// next; more fields, each with a default, and more questions change none.
+    pub fn since(&self) -> u32 {
+        FIRST
+    }
+
+    /// As it is asked.
+    pub fn line(&self) -> String {
+        in_version(self.since(), &line::of(self))
+    }
+
+    /// What a line asks. Errors: a sentence for who asks; it is not known, or of another version.
+    pub fn read(asked: &str) -> Result<Question, String> {
+        let told = asked.split_once(' ');
+        let told = told.and_then(|(version, rest)| Some((version.parse().ok()?, rest)));
+        let (version, name) = told.unwrap_or((FIRST, asked));
+        not_later(version, VERSION)?;
+        let question: Question = line::read(name).ok_or_else(|| UNKNOWN.to_owned())?;
+        not_earlier(version, question.since())?;
+        Ok(question)
+    }
+
     /// Whether it changes nothing, and may be answered beside others.
     pub fn is_look(&self) -> bool {
         matches!(
@@ -76,6 +104,40 @@ impl Question {
         )
     }
 }
+
+/// A question as a line, in a version.
+fn in_version(version: u32, line: &str) -> String {
+    match version {
+        FIRST => line.to_owned(),
+        later => format!("{later} {line}"),
+    }
+}
+
+/// Errors: the server knows only earlier versions than the one that is told.
+fn not_later(told: u32, known: u32) -> Result<(), String> {
+    match told <= known {
+        true => Ok(()),
+        false => Err(format!(
+            "this command is of a later release than the server (it asks in version {told}, and the server knows them up to {known}); use \
+             the command of the server's release, or let `keepfs upgrade` give the mount this one's server"
+        )),
+    }
+}
+
+/// Errors: the question means something else since a later version than the one that is told.
+fn not_earlier(told: u32, since: u32) -> Result<(), String> {
+    match told >= since {
+        true => Ok(()),
+        false => Err(format!(
+            "this command is of an earlier release than the server (it asks in version {told}, and this question is of version {since}); \
+             use the command of the server's release"
+        )),
+    }
+}
+
+/// The answer to what is no question here.
+pub const UNKNOWN: &str =
+    "this server does not know the question; it is of another version: use the command of the server's release";
 
 /// That it is done, or why not.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -60,14 +60,7 @@ fn of_path(of: &Path) -> Result<Status, Failure> {
 /// What the server says; if it is dead or hangs, that.
 pub fn live(record: &Record) -> Result<Status, Failure> {
     match control::ask_soon(record, &Question::Status) {
-        Ok(answer) => serde_json::from_value(answer)
-            .map(|status| with_place(with_threads(status), record))
-            .map_err(|e| {
-                Failure::Other(format!(
-                    "{}: its server is of another version ({e})",
-                    record.dir.display()
-                ))
-            }),
+        Ok(status) => Ok(with_place(with_threads(status), record)),
         Err(Silent::Dead) if record.is_mounted() => Ok(unheard::dead(record)),
         Err(error @ Silent::Hung { .. }) => Ok(unheard::hung(record, &error)),
         Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),

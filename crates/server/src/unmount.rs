@@ -6,7 +6,7 @@ use crate::control::{self, Ended, Silent, Wait};
 use crate::failure::Failure;
 use crate::lingering::{self, Lingering};
 use crate::namespaces::Holder;
-use crate::question::Question;
+use crate::question::{Durable, Question, Whereabouts};
 use crate::registry::{self, Record};
 use crate::table;
 use crate::waiting::ENDING;
@@ -138,9 +138,9 @@ fn make_durable(place: &str, opened: Option<File>, record: Option<&Record>) -> R
         }
     }
     if let Some(record) = record {
-        let answer = control::ask(record, &Question::Sync).map_err(|error| failed(&error))?;
-        if answer["durable"] != true {
-            return Err(failed(&answer["error"].as_str().unwrap_or("it did not say why")));
+        let answer: Durable = control::ask(record, &Question::Sync).map_err(|error| failed(&error))?;
+        if !answer.durable {
+            return Err(failed(&answer.error.as_deref().unwrap_or("it did not say why")));
         }
     }
     Ok(())
@@ -148,7 +148,7 @@ fn make_durable(place: &str, opened: Option<File>, record: Option<&Record>) -> R
 
 /// Where another mount namespace has a mount that is unmounted here, and that mount, opened. `None`: its server does not serve.
 fn elsewhere(record: &Record) -> Option<(String, Option<File>)> {
-    let serves = || control::ask_soon(record, &Question::Where).is_ok_and(|answer| answer["serves"] == true);
+    let serves = || control::ask_soon(record, &Question::Where).is_ok_and(|place: Whereabouts| place.serves);
     if !serves() {
         return None;
     }

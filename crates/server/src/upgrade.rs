@@ -2,11 +2,11 @@
 
 use crate::control::{self, Silent};
 use crate::failure::Failure;
+use crate::figures::Status;
 use crate::program::{OWN, open};
-use crate::question::Question;
+use crate::question::{Question, Told};
 use crate::registry::{self, Record};
 use crate::unserved;
-use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// What of a server tells it from others.
@@ -41,7 +41,7 @@ pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> 
     let before = which(&record)?;
     // For the keeper: which program it is, no server is believed.
     registry::wish(record.pid, &program).map_err(|e| failed(&format!("its keeper cannot be told: {e}")))?;
-    let asked = control::ask_once(&record, &Question::Upgrade);
+    let asked: Result<Told, Silent> = control::ask_once(&record, &Question::Upgrade);
     let after = which(&record);
     // Nobody shall take it for a wish of another time.
     drop(registry::take_wish(record.pid));
@@ -49,9 +49,8 @@ pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> 
         // It ended instead of answering.
         Err(Silent::Dead) => {}
         Ok(answer) => {
-            return Err(failed(
-                answer["error"].as_str().unwrap_or("its server did not make room"),
-            ));
+            let why = answer.error.as_deref();
+            return Err(failed(why.unwrap_or("its server did not make room")));
         }
         Err(error) => return Err(failed(&error.to_string())),
     }
@@ -78,11 +77,10 @@ fn meant(given: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 fn which(record: &Record) -> Result<Which, Failure> {
-    let status = control::ask(record, &Question::Status)
+    let status: Status = control::ask(record, &Question::Status)
         .map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
-    let number = |value: &Value| value.as_u64().unwrap_or_default();
     Ok(Which {
-        pid: number(&status["server_pid"]),
-        servers: number(&status["keeper"]["servers"]),
+        pid: status.server_pid.unwrap_or_default().into(),
+        servers: status.keeper.map_or(0, |keeper| keeper.servers),
     })
 }

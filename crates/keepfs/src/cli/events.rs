@@ -181,12 +181,7 @@ fn gather(of: &Path) -> Result<Answer, Failure> {
             server: Server::Serving,
             last_words: None,
             history: history::ask(&record, &Question::History(0))?.unwrap_or_default(),
-            events: serde_json::from_value(events).map_err(|e| {
-                Failure::Other(format!(
-                    "{}: its server is of another version ({e})",
-                    record.dir.display()
-                ))
-            })?,
+            events,
         }),
         // Its lock on the pool went with it.
         Err(Silent::Dead) => Ok(Answer {

@@ -51,7 +51,7 @@ pub fn run(args: &Inject) -> Outcome {
 
 /// Asks a server; an error that it answers is a failure.
 fn told(record: &Record, words: &str) -> Result<Value, Failure> {
-    let answer = control::ask(record, &Question::Inject(words.to_owned()));
+    let answer: Result<Value, _> = control::ask(record, &Question::Inject(words.to_owned()));
     let answer = answer.map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
     match answer["error"].as_str() {
         Some(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),

@@ -6,7 +6,7 @@
 
 use super::tell::warn_of;
 use keepfs_server::options::{MountOptions, access_times_name};
-use keepfs_server::question::Question;
+use keepfs_server::question::{Question, Told};
 use keepfs_server::registry::Record;
 use keepfs_server::table::Mount;
 use keepfs_server::{Failure, Outcome, control, unserved};
@@ -86,9 +86,6 @@ pub fn run(dir: &Path, given: &[String], as_given: Given, sloppy: bool) -> Outco
 
 /// Lets the server do something; what it says if it could not.
 fn tell(record: &Record, what: &Question) -> Result<(), String> {
-    let answer = control::ask(record, what).map_err(|e| e.to_string())?;
-    match answer["error"].as_str() {
-        Some(error) => Err(error.to_owned()),
-        None => Ok(()),
-    }
+    let told: Told = control::ask(record, what).map_err(|e| e.to_string())?;
+    told.error.map_or(Ok(()), Err)
 }

@@ -8,11 +8,11 @@ pub use args::Scrub;
 use super::json;
 use super::tell::warn_of;
 use args::{Start, Verb};
-use keepfs_server::question::Question;
+use keepfs_server::question::{Question, Told};
 use keepfs_server::registry::Record;
 use keepfs_server::scrub::Report;
 use keepfs_server::{Failure, Outcome, control, history, unserved};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -87,7 +87,7 @@ pub fn alive(record: &Record) -> Result<(), Failure> {
 }
 
 /// Asks the server of a mount.
-pub fn ask(dir: &Path, question: &Question) -> Result<Value, Failure> {
+pub fn ask<T: DeserializeOwned>(dir: &Path, question: &Question) -> Result<T, Failure> {
     let record = server(dir)?;
     let ask = match question {
         Question::ScrubStatus => control::ask_soon,
@@ -98,21 +98,18 @@ pub fn ask(dir: &Path, question: &Question) -> Result<Value, Failure> {
 
 /// Tells the server something; says what it says if it refuses.
 fn told(dir: &Path, question: &Question) -> Outcome {
-    let answer = ask(dir, question)?;
-    match answer["error"].as_str() {
+    let told: Told = ask(dir, question)?;
+    match told.error {
         None => Ok(0),
         Some(error) => {
             warn_of!("keepfs: {}: {error}", dir.display());
-            let nothing = answer["nothing"] == true;
-            Ok(if nothing { NOTHING } else { FAILED })
+            Ok(if told.nothing == Some(true) { NOTHING } else { FAILED })
         }
     }
 }
 
 fn report(dir: &Path) -> Result<Report, Failure> {
-    let answer = ask(dir, &Question::ScrubStatus)?;
-    serde_json::from_value(answer)
-        .map_err(|e| Failure::Other(format!("{}: its server is of another version ({e})", dir.display())))
+    ask(dir, &Question::ScrubStatus)
 }
 
 fn show(dir: &Path, json: bool) -> Outcome {

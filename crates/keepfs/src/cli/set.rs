@@ -14,14 +14,15 @@ use clap_complete::ArgValueCompleter;
 use keepfs::{OpenOptions, Pool, Protection};
 use keepfs_codes::Code;
 use keepfs_server::control::{self, Silent};
+use keepfs_server::figures::Status;
 use keepfs_server::live::{is_as_wanted, was_set};
 use keepfs_server::properties::Wanted;
-use keepfs_server::question::Question;
+use keepfs_server::question::{Question, Told};
 use keepfs_server::registry::Record;
 use keepfs_server::size::Size;
 use keepfs_server::waiting::patiently;
 use keepfs_server::{Failure, Outcome, figures, history};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// For `--help`.
@@ -159,41 +160,38 @@ fn live(record: &Record, wanted: &Wanted) -> Result<u64, Failure> {
     let dir = record.dir.display();
     let failed = |why: &str| Failure::Other(format!("{dir}: {why}"));
     if let Some(limit) = wanted.scrub_limit {
-        ask(record, &Question::ScrubLimit(limit))?;
+        done(record, control::ask(record, &Question::ScrubLimit(limit)))?;
     }
     enough_memory(record, wanted)?;
     match control::ask_once(record, &Question::Set(wanted.clone())) {
         // It made room for one that has it.
         Err(Silent::Dead) => {}
-        answer => no_error(record, answer)?,
+        answer => done(record, answer)?,
     }
-    let status = ask(record, &Question::Status)?;
-    let has = |value: &Value, wanted: &Option<String>| wanted.is_none() || value.as_str() == wanted.as_deref();
-    let mmp_as_wanted = wanted
-        .mmp
-        .is_none_or(|seconds| status["mmp_s"].as_u64().unwrap_or(0) == u64::from(seconds));
-    if !has(&status["arena"]["protect"], &wanted.protect) || !has(&status["label"], &wanted.label) || !mmp_as_wanted {
+    let status = status(record)?;
+    let has = |value: Option<&str>, wanted: &Option<String>| wanted.is_none() || value == wanted.as_deref();
+    let protect = status.arena.as_ref().map(|arena| arena.protect.as_str());
+    let mmp_as_wanted = wanted.mmp.is_none_or(|seconds| status.mmp_s.unwrap_or(0) == seconds);
+    if !has(protect, &wanted.protect) || !has(Some(&status.label), &wanted.label) || !mmp_as_wanted {
         return Err(failed(
             "no server came to serve with the new settings; see `keepfs status` and `keepfs events`",
         ));
     }
-    Ok(status["server_pid"].as_u64().unwrap_or_default())
+    Ok(status.server_pid.unwrap_or_default().into())
 }
 
 /// Whether there is memory for the code that is wanted. What the server itself can try it tries when it is asked.
 fn enough_memory(record: &Record, wanted: &Wanted) -> Result<(), Failure> {
-    let status = ask(record, &Question::Status)?;
-    let arena = &status["arena"];
+    let status = status(record)?;
     let wanted = wanted.settings().and_then(|settings| settings.protect);
-    let had = arena["protect"]
-        .as_str()
-        .and_then(|name| name.parse::<Protection>().ok());
-    let (Some(wanted), Some(had)) = (wanted, had) else {
+    let (Some(wanted), Some(arena)) = (wanted, status.arena) else {
         return Ok(());
     };
-    let frames = arena["frames"].as_u64().unwrap_or_default();
-    let more = frames * wanted.parity_len().saturating_sub(had.parity_len()) as u64;
-    let server = status["server_pid"].as_u64().unwrap_or_default() as u32;
+    let Ok(had) = arena.protect.parse::<Protection>() else {
+        return Ok(());
+    };
+    let more = arena.frames * wanted.parity_len().saturating_sub(had.parity_len()) as u64;
+    let server = status.server_pid.unwrap_or_default();
     match room::of_process(server).filter(|left| *left < more) {
         Some(left) => Err(Failure::Other(format!(
             "{}: protect={} takes {} more memory and there are {}; nothing was changed",
@@ -206,22 +204,17 @@ fn enough_memory(record: &Record, wanted: &Wanted) -> Result<(), Failure> {
     }
 }
 
-fn ask(record: &Record, question: &Question) -> Result<Value, Failure> {
-    let answer = control::ask(record, question);
-    if let Ok(value) = &answer
-        && value["error"].is_null()
-    {
-        return Ok(value.clone());
-    }
-    no_error(record, answer).map(|()| Value::Null)
+fn status(record: &Record) -> Result<Status, Failure> {
+    let status = control::ask(record, &Question::Status);
+    status.map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))
 }
 
-/// Whether the answer tells no error.
-fn no_error(record: &Record, answer: Result<Value, Silent>) -> Result<(), Failure> {
-    let dir = record.dir.display();
-    let answer = answer.map_err(|e| Failure::Other(format!("{dir}: {e}")))?;
-    match answer["error"].as_str() {
-        Some(why) => Err(Failure::Other(format!("{dir}: {why}"))),
-        None => Ok(()),
-    }
+/// Whether the server has done it.
+fn done(record: &Record, answer: Result<Told, Silent>) -> Result<(), Failure> {
+    let why = match answer {
+        Ok(Told { error: None, .. }) => return Ok(()),
+        Ok(Told { error: Some(why), .. }) => why,
+        Err(error) => error.to_string(),
+    };
+    Err(Failure::Other(format!("{}: {why}", record.dir.display())))
 }

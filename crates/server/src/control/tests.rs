@@ -96,3 +96,26 @@ fn a_question_ends_at_its_time() {
         );
     });
 }
+
+/// S-16.16: a server that does not know the question, or knows it in another version only, says so.
+#[test]
+fn who_asks_in_a_later_version_gets_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let _control = control(folder.path());
+    let asked = |line: &str| {
+        let stream = UnixStream::connect(folder.path().join("socket")).unwrap();
+        writeln!(&stream, "{line}").unwrap();
+        let answer = BufReader::new(&stream).lines().next().unwrap().unwrap();
+        understood::<String>(&answer).map_err(|silent| silent.to_string())
+    };
+    assert_eq!(asked("get"), Ok("keepfs".into()));
+    let why = asked("2 get").unwrap_err();
+    assert!(
+        why.contains("later release than the server (it asks in version 2"),
+        "{why}"
+    );
+    let why = asked("sing").unwrap_err();
+    assert!(why.contains("does not know the question"), "{why}");
+    let why = understood::<u32>("\"keepfs\"").unwrap_err().to_string();
+    assert!(why.contains("its answer is not understood"), "{why}");
+}

@@ -110,8 +110,7 @@ fn look(asked: Asked) -> (Option<Status>, Option<Report>) {
     let scrub = status
         .as_ref()
         .filter(|status| status.server_pid.is_some())
-        .and_then(|_| control::ask_soon(&record, &Question::ScrubStatus).ok())
-        .and_then(|answer| serde_json::from_value(answer).ok());
+        .and_then(|_| control::ask_soon(&record, &Question::ScrubStatus).ok());
     (status, scrub)
 }
 

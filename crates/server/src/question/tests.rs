@@ -1,7 +1,8 @@
 //! What is asked and answered is what it was, for ever: a line each in `golden/control`. S-16.16
 
-use super::{Durable, Question, Told, Whereabouts};
-use crate::line;
+mod pages;
+
+use super::{Durable, Question, Told, UNKNOWN, VERSION, Whereabouts, in_version, not_earlier, not_later};
 use crate::properties::Wanted;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -45,10 +46,10 @@ fn questions() -> Vec<Question> {
 
 #[test]
 fn every_question_is_what_it_was_and_is_understood() {
-    let asked: Vec<String> = questions().iter().map(line::of).collect();
+    let asked: Vec<String> = questions().iter().map(Question::line).collect();
     assert_eq!(asked, QUESTIONS.lines().collect::<Vec<_>>());
     for (question, line) in questions().into_iter().zip(QUESTIONS.lines()) {
-        assert_eq!(line::read(line), Some(question), "{line}");
+        assert_eq!(Question::read(line), Ok(question), "{line}");
     }
 }
 
@@ -65,8 +66,32 @@ fn no_other_line_is_a_question() {
         "set {",
         "damage all",
     ] {
-        assert_eq!(line::read::<Question>(line), None, "{line:?}");
+        assert_eq!(Question::read(line), Err(UNKNOWN.to_owned()), "{line:?}");
     }
+}
+
+/// A version is told before the name, but for the first.
+#[test]
+fn a_question_tells_its_version() {
+    assert_eq!(in_version(1, "history 7"), "history 7");
+    assert_eq!(in_version(2, "history 7"), "2 history 7");
+    assert_eq!(Question::read("1 history 7"), Ok(Question::History(7)));
+    let later = VERSION + 1;
+    for asked in ["status", "sing", "set {"] {
+        let why = Question::read(&in_version(later, asked)).unwrap_err();
+        let wanted = format!(
+            "this command is of a later release than the server (it asks in version {later}, and the server knows them up to {VERSION})"
+        );
+        assert!(why.starts_with(&wanted), "{why}");
+    }
+    assert_eq!((not_later(2, 2), not_earlier(2, 2)), (Ok(()), Ok(())));
+    let why = not_earlier(1, 2).unwrap_err();
+    assert!(
+        why.starts_with("this command is of an earlier release than the server (it asks in version 1"),
+        "{why}"
+    );
+    let known = questions().iter().map(Question::since).max();
+    assert!(known <= Some(VERSION), "a question of a version that nobody knows");
 }
 
 #[test]
