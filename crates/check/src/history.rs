@@ -68,7 +68,7 @@ pub(crate) fn with(image: &dyn Image, sb: &Superblock, event: Event, given: &[La
     // Both leave room for the heads of their records.
     let beside = 2 * history::NAME_MAX;
     records.push((DAMAGE.into(), listed(damage, given, room / 4 - beside)));
-    records.push((EVENTS.into(), last_of(&events, room / 2 - beside)));
+    records.push((EVENTS.into(), Event::encode_last(events.iter(), room / 2 - beside)));
     let content = history::encode(records.iter().map(|(name, bytes)| (&name[..], &bytes[..])));
     let mut head = Head {
         magic: MAGIC,
@@ -133,17 +133,6 @@ fn encoded(list: &[Lasting]) -> Vec<u8> {
     let mut bytes = Vec::new();
     list.iter().for_each(|entry| entry.encode(&mut bytes));
     bytes
-}
-
-/// As many of the last events as there is room for, oldest first.
-fn last_of(events: &[Event], room: usize) -> Vec<u8> {
-    let encoded = |events: &[Event]| {
-        let mut bytes = Vec::new();
-        events.iter().for_each(|event| event.encode(&mut bytes));
-        bytes
-    };
-    let fits = (0..events.len()).find(|first| encoded(&events[*first..]).len() <= room);
-    encoded(&events[fits.unwrap_or(events.len())..])
 }
 
 /// Generation and records of a half, if it is right (S-18.2).

@@ -1,22 +1,25 @@
-//! Paths of inodes, for people who are told of damage: files do not know their names, so the tree is walked, each directory once
-//! (S-6.6 lets none have two names, an image may).
+//! Paths of inodes, for people who are told of damage (S-18.9, S-18.11).
 
 use crate::Volume;
 use crate::inode;
-use keepfs_format::history::{Event, Lasting, PATH_MAX, path_of};
+use crate::names;
+use keepfs_format::history::{Event, Lasting};
 use keepfs_vfs::{FileKind, Ino, Vfs};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Names that a walk looks at, at most.
-const NAMES_MAX: usize = 1_000_000;
-/// Most bytes of names of directories that a walk remembers; what is beyond is passed over.
-const REMEMBERED_MAX: usize = 16 << 20;
-/// An inode that no path was found of is not searched for again before.
-const SEARCH_AGAIN: Duration = Duration::from_secs(60);
+/// How long the tree is searched for whose damage is while somebody waits (S-18.15).
+const SEARCHED: Duration = Duration::from_secs(1);
+/// What was not found is not searched for again before.
+pub(crate) const SEARCH_AGAIN: Duration = Duration::from_secs(60);
 /// Inodes of events whose paths are remembered.
 const KNOWN_MAX: usize = 4096;
+
+/// When an inode was made, seconds since 1970 and nanoseconds.
+type Born = (i64, u32);
+/// Of what is not known to have been made.
+const LONG_AGO: Born = (i64::MIN, 0);
 
 /// A file that an event is about (S-18.9).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,29 +43,10 @@ struct Known {
     path: Vec<u8>,
     /// Whether it leads there now.
     is_there: bool,
-    /// When the inode with this path was made, seconds since 1970.
-    born: i64,
+    /// When the inode with this path was made.
+    born: Born,
     /// When the tree was searched last and no path was found.
     missed: Option<Instant>,
-}
-
-/// A directory that a walk came upon.
-struct Seen {
-    ino: u64,
-    /// Its place among those that were seen; of the root its own.
-    parent: usize,
-    name: Box<[u8]>,
-}
-
-/// A path of what has this name in one of the directories that were seen.
-fn path_in(seen: &[Seen], parent: usize, name: &[u8]) -> Vec<u8> {
-    let mut at = parent;
-    let above = core::iter::from_fn(|| {
-        let directory = seen.get(at).filter(|_| at != 0)?;
-        at = directory.parent;
-        Some(&directory.name[..])
-    });
-    path_of(core::iter::once(name).chain(above), PATH_MAX)
 }
 
 impl Volume {
@@ -73,48 +57,13 @@ impl Volume {
 
     /// The same, and whether the walk was not cut short at `until`.
     fn paths_until(&self, wanted: &BTreeSet<u64>, until: Option<Instant>) -> (BTreeMap<u64, Vec<u8>>, bool) {
-        let is_over = || until.is_some_and(|until| Instant::now() >= until);
-        let mut found = BTreeMap::new();
-        if wanted.contains(&1) {
-            found.insert(1, b"/".to_vec());
-        }
-        let root = Seen {
-            ino: 1,
-            parent: 0,
-            name: Box::default(),
-        };
-        let (mut seen, mut numbers) = (vec![root], BTreeSet::from([1]));
-        let (mut names, mut remembered, mut next) = (0, 0, 0);
-        while let Some(ino) = seen.get(next).map(|directory| directory.ino) {
-            if found.len() == wanted.len() || names >= NAMES_MAX {
-                break;
-            }
-            if is_over() {
-                return (found, false);
-            }
-            let mut look = |entry: keepfs_vfs::DirEntry<'_>| {
-                names += 1;
-                if entry.name == b"." || entry.name == b".." {
-                    return true;
-                }
-                let ino = entry.ino.0;
-                if wanted.contains(&ino) {
-                    found.entry(ino).or_insert_with(|| path_in(&seen, next, entry.name));
-                }
-                let fits = remembered + entry.name.len() <= REMEMBERED_MAX;
-                if entry.kind == FileKind::Dir && fits && numbers.insert(ino) {
-                    remembered += entry.name.len();
-                    let name = entry.name.into();
-                    let parent = next;
-                    seen.push(Seen { ino, parent, name });
-                }
-                names < NAMES_MAX && !(names % 1024 == 0 && is_over())
-            };
-            // What cannot be listed may be what is damaged.
-            let _ = self.readdir(Ino(ino), 0, &mut look);
-            next += 1;
-        }
-        (found, true)
+        names::paths(wanted, until, |ino, take| self.names_in(ino, take))
+    }
+
+    /// The names of a directory; what cannot be listed may be what is damaged.
+    pub(crate) fn names_in(&self, ino: u64, take: names::Take<'_>) {
+        let mut look = |entry: keepfs_vfs::DirEntry<'_>| take(entry.ino.0, entry.kind == FileKind::Dir, entry.name);
+        let _ = self.readdir(Ino(ino), 0, &mut look);
     }
 
     /// The inode that a path from the root leads to; `None` too if that cannot be read, and of one that is cut. Nobody is counted as
@@ -131,11 +80,12 @@ impl Volume {
     /// Gives entries of the list of damages the paths that their inodes have now, and returns the list, each entry with whether it has
     /// that: what another one has leads to another file or nowhere, or is of an earlier life of the number (S-18.11).
     pub fn name_damage(&self) -> Vec<(Lasting, bool)> {
+        self.own_damage(Instant::now() + SEARCHED);
         let history = self.store().history();
         let list = history.damage();
         let of_files = || list.iter().filter(|entry| entry.inode != 0 && !entry.is_of_gone());
-        let born: BTreeMap<u64, i64> = of_files().map(|entry| (entry.inode, self.born(entry.inode))).collect();
-        let is_of = |entry: &Lasting| born.get(&entry.inode).is_none_or(|born| *born <= entry.last);
+        let born: BTreeMap<u64, Born> = of_files().map(|entry| (entry.inode, self.born(entry.inode))).collect();
+        let is_of = |entry: &Lasting| born.get(&entry.inode).is_none_or(|born| !entry.is_before(*born));
         let mut paths = BTreeMap::new();
         for entry in of_files().filter(|entry| !entry.path.is_empty() && is_of(entry)) {
             if !paths.contains_key(&entry.inode) && self.inode_at(&entry.path) == Some(entry.inode) {
@@ -159,6 +109,7 @@ impl Volume {
     /// the tree; for other inodes it is searched, no longer than `patience`.
     pub fn files_of(&self, events: &[Event], patience: Duration) -> Vec<Vec<Named>> {
         let until = Instant::now() + patience;
+        self.own_damage(until);
         let damage = self.store().history().damage();
         let inodes: Vec<Vec<u64>> = events.iter().map(|event| event.inodes(&damage)).collect();
         let wanted: BTreeSet<u64> = inodes.iter().flatten().copied().collect();
@@ -167,7 +118,7 @@ impl Volume {
             let is_one = inodes.len() == 1;
             let file = |inode: u64| match named.get(&inode) {
                 // Its number was another file's before.
-                Some(known) if known.born > event.seconds => Named {
+                Some(known) if known.born > (event.seconds, event.nanoseconds) => Named {
                     inode,
                     path: earlier(&damage, inode, known.born).to_vec(),
                     is_there: false,
@@ -207,7 +158,7 @@ impl Volume {
                 (None, None) => first.map(|path| Known {
                     path,
                     is_there: false,
-                    born: i64::MIN,
+                    born: LONG_AGO,
                     missed: None,
                 }),
             };
@@ -234,7 +185,7 @@ impl Volume {
                     let none = Known {
                         path: Vec::new(),
                         is_there: false,
-                        born: i64::MIN,
+                        born: LONG_AGO,
                         missed: None,
                     };
                     named.entry(ino).or_insert(none).missed = Some(Instant::now());
@@ -246,7 +197,7 @@ impl Volume {
             remembered.clear();
         }
         remembered.extend(named.iter().map(|(ino, known)| (*ino, known.clone())));
-        let is_of = |entry: &Lasting| named.get(&entry.inode).is_none_or(|known| known.born <= entry.last);
+        let is_of = |entry: &Lasting| named.get(&entry.inode).is_none_or(|known| !entry.is_before(known.born));
         self.store().history().name(&found, is_of);
         named
     }
@@ -261,17 +212,17 @@ impl Volume {
         }
     }
 
-    /// When what has a number now was made, seconds since 1970. What cannot be read is what is damaged, and was there.
-    fn born(&self, ino: u64) -> i64 {
+    /// When what has a number now was made. What cannot be read is what is damaged, and was there.
+    fn born(&self, ino: u64) -> Born {
         let _lock = self.locks.shared(ino);
         let inode = self.see(|view| inode::live(view, ino));
-        inode.map_or(i64::MIN, |inode| inode.btime.get())
+        inode.map_or(LONG_AGO, |inode| (inode.btime.get(), inode.btime_nsec.get()))
     }
 }
 
 /// A path that what had the number of an inode before its birth had; empty if none is known.
-fn earlier(damage: &[Lasting], ino: u64, born: i64) -> &[u8] {
+fn earlier(damage: &[Lasting], ino: u64, born: Born) -> &[u8] {
     let of_it = damage.iter().filter(|entry| entry.inode == ino && !entry.is_of_gone());
-    let mut paths = of_it.filter(|entry| entry.last < born).map(|entry| &entry.path[..]);
+    let mut paths = of_it.filter(|entry| entry.is_before(born)).map(|entry| &entry.path[..]);
     paths.rfind(|path| !path.is_empty()).unwrap_or_default()
 }

@@ -9,6 +9,7 @@ use crate::locks::Locks;
 use crate::lookups::Lookups;
 use crate::maintain::Worker;
 use crate::orphan::Orphans;
+use crate::owners::Searched;
 use crate::paths::KnownPaths;
 use crate::scrub::{ScrubOptions, Scrubber, Scrubs};
 use keepfs_format::inode::{BODY_INLINE, Inode};
@@ -130,6 +131,7 @@ pub struct Volume {
     pub(crate) lost: LostPages,
     pub(crate) known_bad: KnownBad,
     pub(crate) known_paths: KnownPaths,
+    pub(crate) searched: Searched,
     pub(crate) hidden: Hidden,
     pub(crate) scrubs: Scrubs,
     pub(crate) scrubber: Scrubber,
@@ -195,6 +197,7 @@ impl Volume {
             lost: LostPages::default(),
             known_bad: KnownBad::default(),
             known_paths: KnownPaths::default(),
+            searched: Searched::default(),
             hidden: Hidden::default(),
             scrubs: Scrubs::new(options.scrub),
             scrubber: Scrubber::default(),

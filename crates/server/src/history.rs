@@ -1,5 +1,7 @@
 //! What a pool's history holds, as words (SPEC section 18): from its server if it is mounted, else from its device.
 
+mod offline;
+
 use crate::control::{self, Silent};
 use crate::failure::Failure;
 use crate::image::DeviceImage;
@@ -9,15 +11,15 @@ use crate::registry::{self, Record};
 use crate::unserved::Unserved;
 use crate::waiting::patiently;
 use keepfs_check::read::View;
-use keepfs_check::{Image, for_programs, from_programs, history as offline};
+use keepfs_check::{Image, for_programs, from_programs, history as kept};
 use keepfs_format::MetaId;
 use keepfs_format::history::{Event, Lasting, REPAIR, is_lost as is_lost_by};
 use keepfs_fs::{Named, Volume};
+use offline::OnDevice;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -83,6 +85,9 @@ const NOTHING: u8 = 10;
 /// A verdict: nothing tells what it was.
 pub const UNKNOWN: u8 = 11;
 
+/// How long the tree is searched for files while somebody waits for an answer (S-18.15).
+const SEARCHED: Duration = Duration::from_secs(1);
+
 /// Whether what was done has made a frame right again.
 pub fn is_mended(done: u8) -> bool {
     (1..=4).contains(&done)
@@ -96,7 +101,7 @@ fn name(names: &[&str], number: u8) -> String {
 /// An event of the history.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Noticed {
-    /// Its number; a pool's events are numbered without gaps.
+    /// Its number; of old events those stay longest that tell of a loss, so numbers may be missing.
     pub number: u64,
     /// Seconds since 1970.
     pub time_s: i64,
@@ -348,108 +353,6 @@ pub fn standing(view: &mut View<'_>, list: Vec<Lasting>) -> Vec<Lasting> {
     list.into_iter().filter(|entry| !is_healed(view, entry)).collect()
 }
 
-/// A pool in an image that nobody serves. Who has moved a file since its path was looked for is not asked: that path is believed if it
-/// leads to the file.
-struct OnDevice<'i> {
-    image: &'i dyn Image,
-    /// None: not opened yet, or it cannot be.
-    view: Option<Option<View<'i>>>,
-}
-
-impl<'i> OnDevice<'i> {
-    fn new(image: &'i dyn Image) -> OnDevice<'i> {
-        OnDevice { image, view: None }
-    }
-
-    fn view(&mut self) -> Option<&mut View<'i>> {
-        self.view.get_or_insert_with(|| View::open(self.image).ok()).as_mut()
-    }
-
-    /// Whether the path of an entry leads to what it is of. One that is cut does not.
-    fn leads_to(&mut self, entry: &Lasting) -> bool {
-        let is_whole = entry.path.starts_with(b"/");
-        let found = self
-            .view()
-            .filter(|_| is_whole)
-            .and_then(|view| view.resolve(&entry.path).ok());
-        found == Some(entry.inode) && self.born(entry.inode) <= entry.last
-    }
-
-    /// The entries that are of what is damaged still.
-    fn standing(&mut self, list: Vec<Lasting>) -> Vec<Lasting> {
-        match self.view() {
-            Some(view) => standing(view, list),
-            None => list,
-        }
-    }
-
-    /// Entries in words.
-    fn damaged(&mut self, list: impl IntoIterator<Item = Lasting>) -> Vec<Damaged> {
-        let words = list.into_iter().map(|entry| {
-            let is_there = entry.path.is_empty() || entry.is_of_gone() || self.leads_to(&entry);
-            Damaged::of(entry, is_there)
-        });
-        words.collect()
-    }
-
-    /// Events in words. What the list of damages does not name nobody looks for.
-    fn noticed(&mut self, events: Vec<Event>, damage: &[Lasting]) -> Vec<Noticed> {
-        let mut known: BTreeMap<u64, Lives> = BTreeMap::new();
-        let in_words = |event: Event| {
-            let inodes = event.inodes(damage);
-            let is_one = inodes.len() == 1;
-            let of_inode = |inode: u64| {
-                let lives = known.entry(inode).or_insert_with(|| self.lives(inode, damage));
-                match lives.born > event.seconds {
-                    true => Concerned::new(inode, lives.earlier, false),
-                    false => Concerned::new(inode, lives.path, lives.is_there),
-                }
-            };
-            let files = inodes.into_iter().map(of_inode);
-            let files = files.filter(|file| is_one || !(file.path.is_empty() && file.was.is_empty()));
-            let files = files.collect();
-            Noticed::of(event, files)
-        };
-        events.into_iter().map(in_words).collect()
-    }
-
-    /// The paths that the list of damages has for an inode.
-    fn lives<'d>(&mut self, inode: u64, damage: &'d [Lasting]) -> Lives<'d> {
-        let born = self.born(inode);
-        let of_it = damage
-            .iter()
-            .filter(|entry| entry.inode == inode && !entry.is_of_gone());
-        let (now, before): (Vec<&Lasting>, Vec<&Lasting>) = of_it
-            .filter(|entry| !entry.path.is_empty())
-            .partition(|entry| entry.last >= born);
-        let there = now.iter().find(|entry| self.leads_to(entry));
-        Lives {
-            born,
-            is_there: there.is_some(),
-            path: there.or(now.first()).map_or(&[], |entry| &entry.path),
-            earlier: before.last().map_or(&[], |entry| &entry.path),
-        }
-    }
-
-    /// When what has a number now was made, seconds since 1970. What cannot be read is what is damaged, and was there.
-    fn born(&mut self, ino: u64) -> i64 {
-        let inode = self.view().and_then(|view| view.inode(ino).ok());
-        inode.map_or(i64::MIN, |inode| inode.btime.get())
-    }
-}
-
-/// What the list of damages has for a number of inodes.
-struct Lives<'d> {
-    /// When what has it now was made.
-    born: i64,
-    /// A path of that; empty if none is known.
-    path: &'d [u8],
-    /// Whether it leads there.
-    is_there: bool,
-    /// A path of what had the number before.
-    earlier: &'d [u8],
-}
-
 /// Events in words, with files for which the tree is searched no longer than `patience`.
 pub fn in_words(volume: &Volume, events: Vec<Event>, patience: Duration) -> Vec<Noticed> {
     let files = volume.files_of(&events, patience);
@@ -459,9 +362,6 @@ pub fn in_words(volume: &Volume, events: Vec<Event>, patience: Duration) -> Vec<
     });
     words.collect()
 }
-
-/// How long the tree is searched for files while somebody waits for an answer, which a server owes within seconds.
-const SEARCHED: Duration = Duration::from_secs(1);
 
 /// What the server of a volume answers about its history and damage. `None`: the question is about something else.
 pub fn answer(volume: &Volume, question: &Question) -> Option<Value> {
@@ -492,7 +392,7 @@ pub fn answer(volume: &Volume, question: &Question) -> Option<Value> {
 
 /// What a server that serves nothing answers about history and damage: what is on the device.
 pub fn answer_offline(image: &dyn Image, question: &Question) -> Option<Value> {
-    let found = offline::of(image).ok()?;
+    let found = kept::of(image).ok()?;
     match question {
         Question::History(after) => {
             let events = found.events.into_iter().filter(|event| event.number > *after);
@@ -539,7 +439,7 @@ pub fn ask<T: DeserializeOwned>(record: &Record, question: &Question) -> Result<
 }
 
 /// The history on the device of a pool that nobody serves.
-pub fn on_device(pool: &Path) -> Result<offline::History, Failure> {
+pub fn on_device(pool: &Path) -> Result<kept::History, Failure> {
     with_history(pool, |_, found| found)
 }
 
@@ -559,9 +459,9 @@ pub fn damage_on_device(pool: &Path) -> Result<Vec<Damaged>, Failure> {
     })
 }
 
-fn with_history<T>(pool: &Path, of: impl FnOnce(&DeviceImage, offline::History) -> T) -> Result<T, Failure> {
+fn with_history<T>(pool: &Path, of: impl FnOnce(&DeviceImage, kept::History) -> T) -> Result<T, Failure> {
     let image = patiently(pool, || DeviceImage::open(pool))?;
-    let found = offline::of(&image).map_err(|source| Failure::Read {
+    let found = kept::of(&image).map_err(|source| Failure::Read {
         path: pool.to_owned(),
         source,
     })?;
@@ -575,7 +475,7 @@ pub fn given_up(list: &[Lasting]) -> Vec<Damaged> {
 
 /// What the pool in an image knows to be lost (S-18.6); nothing, if it has no history that can be read.
 pub fn known_lost(image: &dyn Image) -> Vec<Damaged> {
-    let damage = offline::of(image).map(|found| found.damage).unwrap_or_default();
+    let damage = kept::of(image).map(|found| found.damage).unwrap_or_default();
     let mut known = OnDevice::new(image);
     let lost = damage.into_iter().filter(is_lost).collect();
     let standing = known.standing(lost);

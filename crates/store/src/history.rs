@@ -216,14 +216,13 @@ impl History {
         }
     }
 
-    /// Damage that is in the list was met once more, at `now` (seconds since 1970): its last time and count change. It is written
-    /// with what is told next, or where the pool is made durable: a program that reads a damaged page again and again costs
-    /// no writes.
-    pub fn again(&self, place: u8, at: (u64, u64, u64), now: i64) {
+    /// Damage that is in the list was met once more: its last time and count change. It is written with what is told next, or where
+    /// the pool is made durable: a program that reads a damaged page again and again costs no writes.
+    pub fn again(&self, met: &Lasting) {
         // The entry may be of an earlier life.
         self.load();
         let mut state = self.state.lock();
-        if state.lists.again(place, at, now) {
+        if state.lists.again(met) {
             state.version += 1;
         }
     }
@@ -263,6 +262,15 @@ impl History {
         }
     }
 
+    /// It is known whose the lost metablock `id` is, of which the list of damages may have an entry of inode 0: inodes, each with the
+    /// first byte and the length of what it has there (S-18.6).
+    pub fn own(&self, id: u64, owners: &[(u64, u64, u64)]) {
+        let mut state = self.state.lock();
+        if state.lists.own(id, owners, self.room / 4) {
+            self.change(&mut state);
+        }
+    }
+
     /// Somebody has taken note of all that was told until now: the list of damages is empty from here on, and [`History::noted`] is the
     /// last event. Returns how many entries the list had.
     pub fn clear_damage(&self) -> usize {
@@ -298,8 +306,7 @@ impl History {
         if state.lists.damage.len() == before {
             return;
         }
-        let place = |e: &Lasting| (e.place, e.inode, e.id, e.from);
-        let is = |entry: &Lasting| healed.iter().any(|healed| place(healed) == place(entry));
+        let is = |entry: &Lasting| healed.iter().any(|healed| healed.tells_of(entry));
         state.aside.forget_damage(is);
         self.change(&mut state);
     }
@@ -351,7 +358,7 @@ impl State {
     /// All records (S-18.4), of the events as many as there is room for, the last ones.
     fn encode(&self, room: usize) -> Vec<u8> {
         let damage = self.lists.encode_damage();
-        let events = self.lists.encode_events(room / 2 - 2 * NAME_MAX);
+        let events = Event::encode_last(self.lists.events.iter(), room / 2 - 2 * NAME_MAX);
         let lists = [(EVENTS, &events[..]), (DAMAGE, &damage[..])];
         let records = self.records.iter().map(|(name, bytes)| (&name[..], &bytes[..]));
         history::encode(lists.into_iter().chain(records))

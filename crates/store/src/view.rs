@@ -37,7 +37,7 @@ impl Source for View<'_> {
 
     #[cfg_attr(feature = "planted", track_caller)]
     fn node(&mut self, id: MetaId, owner: u64) -> Result<Ref, Stop> {
-        let pin = self.pin_alive(id)?;
+        let pin = self.pin_alive(id, owner)?;
         let header = self.store.header_in_frame(&pin)?;
         let r = Ref::node(id, kind_of(id, &header)?, owner);
         check_header(&header, r, self.store.pool.tag)?;
@@ -63,18 +63,22 @@ impl<'s> View<'s> {
         View { store, last: None }
     }
 
-    /// Pins a metablock for who only reads.
-    fn pin_alive(&self, id: MetaId) -> Result<Pin<'s>, Error> {
-        match self.store.device.is_off() {
-            true => Err(Error::Dead),
-            false => self.store.fetch(id),
+    /// Pins a metablock of inode `owner`, 0 of none, for who only reads. If it is lost, nothing but who refers to it tells whose it is.
+    fn pin_alive(&self, id: MetaId, owner: u64) -> Result<Pin<'s>, Error> {
+        if self.store.device.is_off() {
+            return Err(Error::Dead);
         }
+        let found = self.store.fetch(id);
+        if owner != 0 && matches!(found, Err(Error::DamagedOne { .. })) {
+            self.store.history().own(id.0, &[(owner, 0, PAGE as u64)]);
+        }
+        found
     }
 
     /// The frame of a metablock, pinned until another one is read, and whose it is.
     fn at(&mut self, r: Ref) -> Result<(&Pin<'s>, Binding, Birth), Stop> {
         if self.last.as_ref().is_none_or(|(last, ..)| *last != r) {
-            let (pin, binding) = (self.pin_alive(r.id)?, self.store.binding(r));
+            let (pin, binding) = (self.pin_alive(r.id, r.owner)?, self.store.binding(r));
             let header = self.store.header_of(&pin, r, binding)?;
             self.last = Some((r, pin, binding, Birth::told_by(&header)));
         }

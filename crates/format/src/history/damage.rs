@@ -2,6 +2,7 @@
 
 use super::Reader;
 use super::path::end_of;
+use crate::{MetaId, Space};
 
 /// Most bytes of a path that are kept.
 const KEPT: usize = 1024;
@@ -27,6 +28,8 @@ pub struct Lasting {
     pub first: i64,
     /// And last.
     pub last: i64,
+    /// In which part of that second, see [`Lasting::time`]; 0 if nobody knows.
+    pub last_part: u8,
     /// How often.
     pub count: u32,
     /// A path of the inode when that was looked for last; empty if nobody knows.
@@ -49,10 +52,43 @@ impl Lasting {
         self.place == REPAIR && (self.id, self.length) == (0, 0)
     }
 
+    /// A time as entries have it, of seconds since 1970 and nanoseconds: the seconds, and which of 255 parts of one it is, from 1 on.
+    pub fn time((seconds, nanoseconds): (i64, u32)) -> (i64, u8) {
+        let part = u64::from(nanoseconds) * 255 / 1_000_000_000;
+        (seconds, 1 + part.min(254) as u8)
+    }
+
+    /// When it was met last, see [`Lasting::time`].
+    pub fn last_time(&self) -> (i64, u8) {
+        (self.last, self.last_part)
+    }
+
+    /// Whether it was met last before an inode was made, at seconds since 1970 and nanoseconds: then it is of an earlier life of that
+    /// number (S-18.11). Within one part of a second it is not.
+    pub fn is_before(&self, born: (i64, u32)) -> bool {
+        let (last, part) = self.last_time();
+        let part = if part == 0 { u8::MAX } else { part };
+        (last, part) < Lasting::time(born)
+    }
+
+    /// Whether what is met is what this entry tells: it is of the same place, or of a lost metablock of which the entry knows whose it is
+    /// and whoever met it does not.
+    pub fn tells_of(&self, met: &Lasting) -> bool {
+        let is_nobodys = met.is_nobodys() && self.place != REPAIR && is_lost(self.done);
+        let is_there = (self.inode, self.from) == (met.inode, met.from);
+        (self.place, self.id) == (met.place, met.id) && (is_there || is_nobodys)
+    }
+
+    /// Whether it is of a lost metablock of one file, or of inodes, and nobody knows whose it is.
+    pub fn is_nobodys(&self) -> bool {
+        let of_files = matches!(MetaId(self.id).space(), Some(Space::Nodes | Space::Inodes));
+        self.inode == 0 && of_files && self.place != REPAIR && is_lost(self.done)
+    }
+
     /// Adds the encoded entry.
     pub fn encode(&self, to: &mut Vec<u8>) {
         let path = end_of(&self.path, KEPT);
-        to.extend_from_slice(&[self.place, self.verdict, self.done, 0]);
+        to.extend_from_slice(&[self.place, self.verdict, self.done, self.last_part]);
         to.extend_from_slice(&self.count.to_le_bytes());
         for word in [self.inode, self.id, self.from, self.length] {
             to.extend_from_slice(&word.to_le_bytes());
@@ -74,11 +110,12 @@ impl Lasting {
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Lasting> {
-        let (place, verdict, done, _) = (from.u8()?, from.u8()?, from.u8()?, from.u8()?);
+        let (place, verdict, done, last_part) = (from.u8()?, from.u8()?, from.u8()?, from.u8()?);
         let mut entry = Lasting {
             place,
             verdict,
             done,
+            last_part,
             count: from.u32()?,
             inode: from.u64()?,
             id: from.u64()?,

@@ -11,7 +11,7 @@ const TEXT_MAX: usize = 512;
 /// Something that was noticed. The numbers of `place`, `verdict` and `done` are those of S-18.5.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Event {
-    /// Its number; they are consecutive.
+    /// Its number, one more than that of the event before it.
     pub number: u64,
     /// When, seconds since 1970.
     pub seconds: i64,
@@ -106,6 +106,36 @@ impl Event {
         to.extend_from_slice(old);
         to.extend_from_slice(new);
         to.extend_from_slice(text.as_bytes());
+    }
+
+    /// Whether something is lost: such events outlive others (S-18.5).
+    pub fn is_loss(&self) -> bool {
+        is_lost(self.done)
+    }
+
+    /// As many of the last events as `room` bytes hold, oldest first: those of losses in half of it first (S-18.5).
+    pub fn encode_last<'e>(events: impl DoubleEndedIterator<Item = &'e Event>, room: usize) -> Vec<u8> {
+        let encoded = |event: &Event| {
+            let mut bytes = Vec::new();
+            event.encode(&mut bytes);
+            bytes
+        };
+        let last: Vec<(bool, Vec<u8>)> = events.rev().map(|event| (event.is_loss(), encoded(event))).collect();
+        let (mut used, mut kept) = (0, vec![false; last.len()]);
+        for (most, of_losses) in [(room / 2, true), (room, false), (room, true)] {
+            for (at, (is_loss, bytes)) in last.iter().enumerate() {
+                if kept[at] || *is_loss != of_losses {
+                    continue;
+                }
+                if used + bytes.len() > most {
+                    break;
+                }
+                used += bytes.len();
+                kept[at] = true;
+            }
+        }
+        let kept = last.into_iter().zip(kept).rev().filter(|(_, kept)| *kept);
+        kept.flat_map(|((_, bytes), _)| bytes).collect()
     }
 
     /// Events one behind the other; `None` if the bytes are none.

@@ -7,7 +7,7 @@ use crate::inode;
 use crate::xattr;
 use keepfs_format::blockmap::{Child, FANOUT, entry_offset};
 use keepfs_format::dir::{CHILDREN, child_offset};
-use keepfs_format::inode::{BODY_TREE, block_of};
+use keepfs_format::inode::{BODY_TREE, XATTR_CHAIN, block_of};
 use keepfs_format::{FromZeros, IntoBytes, Kind, MetaId, Space};
 use keepfs_store::{Error as StoreError, Looked, Ref, Source};
 use keepfs_vfs::{Errno, FileKind};
@@ -19,7 +19,11 @@ impl Volume {
     pub(crate) fn scrub_metablocks(&self, ino: u64) -> Result<Looked> {
         let listed = {
             let _lock = self.locks.shared(ino);
-            self.see(|view| Nodes::of(view, ino))
+            self.see(|view| {
+                let mut nodes = Nodes::new(ino);
+                nodes.all(view)?;
+                Ok(nodes.ids)
+            })
         };
         let mut looked = Looked::default();
         match listed {
@@ -36,6 +40,17 @@ impl Volume {
         }
         Ok(looked)
     }
+
+    /// The metablocks to which an inode leads up to the first that cannot be read, with that.
+    pub(crate) fn nodes_within_reach(&self, ino: u64) -> Vec<MetaId> {
+        let mut nodes = Nodes::new(ino);
+        let _lock = self.locks.shared(ino);
+        let _ = self.see(|view| {
+            nodes = Nodes::new(ino);
+            nodes.all(view)
+        });
+        nodes.ids
+    }
 }
 
 /// A list of metablocks that grows.
@@ -47,20 +62,30 @@ struct Nodes {
 }
 
 impl Nodes {
-    fn of(source: &mut impl Source, ino: u64) -> Step<Vec<MetaId>> {
-        let inode = inode::live(source, ino)?;
-        let ids = vec![block_of(ino)];
-        let seen = HashSet::new();
-        let mut nodes = Nodes { ino, ids, seen };
-        for (r, _) in xattr::chain(source, ino, &inode)? {
-            nodes.add(r.id)?;
+    fn new(ino: u64) -> Nodes {
+        Nodes {
+            ino,
+            ids: Vec::new(),
+            seen: HashSet::new(),
         }
+    }
+
+    /// Adds all; each before it is read.
+    fn all(&mut self, source: &mut impl Source) -> Step<()> {
+        let inode = inode::live(source, self.ino)?;
+        self.ids.push(block_of(self.ino));
         match inode::kind(&inode) {
-            FileKind::Dir if inode.root.get() != 0 => nodes.directory(source, inode.root.get())?,
-            _ if inode.body == BODY_TREE => nodes.map(source, inode.root.get(), inode.height)?,
+            FileKind::Dir if inode.root.get() != 0 => self.directory(source, inode.root.get())?,
+            _ if inode.body == BODY_TREE => self.map(source, inode.root.get(), inode.height)?,
             _ => {}
         }
-        Ok(nodes.ids)
+        if inode.xattr.get() == XATTR_CHAIN {
+            self.add(MetaId(inode.xattrs.get()))?;
+        }
+        for (r, _) in xattr::chain(source, self.ino, &inode)?.into_iter().skip(1) {
+            self.add(r.id)?;
+        }
+        Ok(())
     }
 
     /// What a damaged pool names without end is no list.

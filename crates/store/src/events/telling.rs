@@ -253,6 +253,25 @@ fn now() -> (i64, u32) {
     (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
+/// An entry of the list of damages, met once at a time: place, verdict and deed; what is damaged; seconds since 1970 and nanoseconds.
+fn entry((place, verdict, done): (u8, u8, u8), (inode, id, from, length): Spot, time: (i64, u32)) -> Lasting {
+    let (last, last_part) = Lasting::time(time);
+    Lasting {
+        place,
+        verdict,
+        done,
+        inode,
+        id,
+        from,
+        length,
+        first: last,
+        last,
+        last_part,
+        count: 1,
+        path: Vec::new(),
+    }
+}
+
 /// Whose metablock it is, by its id and its right bytes, if they are known; 0 if it is nobody's alone, or nobody knows.
 pub(crate) fn owner_of(id: MetaId, right: Option<&[u8; PAGE]>) -> u64 {
     let header = right.and_then(|right| Header::read_from_prefix(&right[..]).ok());
@@ -267,21 +286,12 @@ impl Events {
     pub(crate) fn tell_of(&self, told: &Told<'_>) {
         let time = now();
         let event = told.event(time);
-        let (place, verdict, done) = (event.place, event.verdict, event.done);
-        let lasting = told.lasting().into_iter().map(|(inode, id, from, length)| Lasting {
-            place,
-            verdict,
-            done,
-            inode,
-            id,
-            from,
-            length,
-            first: time.0,
-            last: time.0,
-            count: 1,
-            path: Vec::new(),
-        });
-        let lasting: Vec<Lasting> = lasting.collect();
+        let fields = (event.place, event.verdict, event.done);
+        let lasting: Vec<Lasting> = told
+            .lasting()
+            .into_iter()
+            .map(|spot| entry(fields, spot, time))
+            .collect();
         if self.history.is_told(&event, &lasting) {
             return;
         }
@@ -406,18 +416,20 @@ impl Events {
 
     /// See [`crate::Store::met_bad_data_again`].
     pub fn met_bad_data_again(&self, ino: u64, index: u64, page: u64) {
-        let place = Place::Data { ino, index, page };
-        if let Some((inode, id, from, _)) = place.lasting(ino) {
-            self.history.again(place.fields().0, (inode, id, from), now().0);
-        }
+        self.met_again(ino, Place::Data { ino, index, page });
     }
 
     /// The same for a staged page that is known to be lost.
     pub(crate) fn met_lost_again(&self, ino: u64, index: u64) {
         for place in [Place::Staged { ino, index }, Place::Data { ino, index, page: 0 }] {
-            if let Some((inode, id, from, _)) = place.lasting(ino) {
-                self.history.again(place.fields().0, (inode, id, from), now().0);
-            }
+            self.met_again(ino, place);
+        }
+    }
+
+    fn met_again(&self, ino: u64, place: Place) {
+        if let Some(spot) = place.lasting(ino) {
+            let fields = (place.fields().0, 0, Done::Nothing as u8);
+            self.history.again(&entry(fields, spot, now()));
         }
     }
 

@@ -13,7 +13,7 @@ const TOLD_AGAIN: u64 = 60 * 60;
 /// Events and damages.
 #[derive(Default)]
 pub struct Lists {
-    /// The last events, oldest first.
+    /// The last events, oldest first; those of losses outlive others (S-18.5).
     pub events: VecDeque<Event>,
     /// Damages, in the order in which they were met first.
     pub damage: Vec<Lasting>,
@@ -24,7 +24,10 @@ impl Lists {
     pub fn add(&mut self, event: Event) {
         let number = self.events.back().map_or(0, |last| last.number) + 1;
         if self.events.len() == EVENTS_MAX {
-            self.events.pop_front();
+            let losses = self.events.iter().filter(|event| event.is_loss()).count();
+            let goes = losses > EVENTS_MAX / 2;
+            let oldest = self.events.iter().position(|event| event.is_loss() == goes);
+            oldest.and_then(|at| self.events.remove(at));
         }
         self.events.push_back(Event { number, ..event });
     }
@@ -38,11 +41,8 @@ impl Lists {
     /// Whether this was told here: the event, whatever its number; without one, all the damage.
     pub fn has(&self, unit: &Unit) -> bool {
         let is_noted = |met: &Lasting| {
-            let same = |e: &&Lasting| (e.place, e.inode, e.id, e.from) == (met.place, met.inode, met.id, met.from);
-            self.damage
-                .iter()
-                .find(same)
-                .is_some_and(|entry| entry.last >= met.last)
+            let mut entries = self.damage.iter();
+            entries.any(|entry| entry.tells_of(met) && entry.last_time() >= met.last_time())
         };
         match &unit.event {
             Some(told) => self.events.iter().any(|event| {
@@ -62,23 +62,58 @@ impl Lists {
     /// Damage was met at a place: once more, or for the first time. The list takes at most `room` bytes: what was met
     /// longest ago goes.
     pub fn note(&mut self, met: Lasting, room: usize) {
-        let same = |e: &&mut Lasting| (e.place, e.inode, e.id, e.from) == (met.place, met.inode, met.id, met.from);
-        match self.damage.iter_mut().find(same) {
-            Some(entry) => {
-                (entry.verdict, entry.done, entry.last) = (met.verdict, met.done, met.last);
+        let mut is_new = true;
+        for entry in self.damage.iter_mut().filter(|entry| entry.tells_of(&met)) {
+            is_new = false;
+            (entry.verdict, entry.done) = (met.verdict, met.done);
+            (entry.last, entry.last_part) = met.last_time();
+            if entry.inode == met.inode {
                 entry.length = entry.length.max(met.length);
-                entry.count = entry.count.saturating_add(met.count);
-                if !met.path.is_empty() {
-                    entry.path = met.path;
-                }
             }
-            None => self.damage.push(met),
+            entry.count = entry.count.saturating_add(met.count);
+            if !met.path.is_empty() {
+                entry.path.clone_from(&met.path);
+            }
         }
+        if is_new {
+            self.damage.push(met);
+        }
+        self.shorten(room);
+    }
+
+    /// What was met longest ago goes, until the list takes at most `room` bytes.
+    fn shorten(&mut self, room: usize) {
         while self.encode_damage().len() + 64 > room {
-            let oldest = (0..self.damage.len()).min_by_key(|i| self.damage[*i].last);
+            let oldest = (0..self.damage.len()).min_by_key(|i| self.damage[*i].last_time());
             let Some(oldest) = oldest else { return };
             self.damage.remove(oldest);
         }
+    }
+
+    /// It is known whose the lost metablock `id` is: each is an inode, with the first byte and the length of what it has there. Returns
+    /// whether the list did not know.
+    pub fn own(&mut self, id: u64, owners: &[(u64, u64, u64)], room: usize) -> bool {
+        let is_it = |entry: &Lasting| entry.id == id && entry.is_nobodys();
+        let nobodys: Vec<Lasting> = self.damage.iter().filter(|entry| is_it(entry)).cloned().collect();
+        if nobodys.is_empty() || owners.is_empty() {
+            return false;
+        }
+        self.damage.retain(|entry| !is_it(entry));
+        for entry in nobodys {
+            for (inode, from, length) in owners.iter().copied() {
+                let owned = Lasting {
+                    inode,
+                    from,
+                    length,
+                    ..entry.clone()
+                };
+                let first = owned.first;
+                self.note(owned.clone(), room);
+                let known = self.damage.iter_mut().filter(|other| other.tells_of(&owned));
+                known.for_each(|other| other.first = other.first.min(first));
+            }
+        }
+        true
     }
 
     /// Whether an event tells what one of the last hour told, and the list has all its damage, which then was met once more.
@@ -100,29 +135,32 @@ impl Lists {
         };
         let is_lately = |told: &&Event| told.seconds.abs_diff(event.seconds) < TOLD_AGAIN;
         let has = |met: &Lasting| {
-            let is_it = |e: &Lasting| (e.place, e.inode, e.id, e.from) == (met.place, met.inode, met.id, met.from);
-            let entry = self.damage.iter().find(|entry| is_it(entry));
-            entry.is_some_and(|entry| (entry.verdict, entry.done) == (met.verdict, met.done))
+            let mut entries = self.damage.iter().filter(|entry| entry.tells_of(met));
+            entries.any(|entry| (entry.verdict, entry.done) == (met.verdict, met.done))
         };
         let is_told = self.events.iter().rev().filter(is_lately).any(is_same) && lasting.iter().all(has);
         if is_told {
             for met in lasting {
-                self.again(met.place, (met.inode, met.id, met.from), event.seconds);
+                let (last, last_part) = Lasting::time((event.seconds, event.nanoseconds));
+                self.again(&Lasting {
+                    last,
+                    last_part,
+                    ..met.clone()
+                });
             }
         }
         is_told
     }
 
-    /// Damage at a place of the list was met once more, at `now`, and nothing is new; `false` if it is not in the list. Times are
-    /// in seconds since 1970.
-    pub fn again(&mut self, place: u8, (inode, id, from): (u64, u64, u64), now: i64) -> bool {
-        let same = |e: &&mut Lasting| (e.place, e.inode, e.id, e.from) == (place, inode, id, from);
-        let Some(entry) = self.damage.iter_mut().find(same) else {
-            return false;
-        };
-        entry.last = entry.last.max(now);
-        entry.count = entry.count.saturating_add(1);
-        true
+    /// Damage of the list was met once more, the last time of `met`, and nothing is new; `false` if it is not in the list.
+    pub fn again(&mut self, met: &Lasting) -> bool {
+        let mut is_there = false;
+        for entry in self.damage.iter_mut().filter(|entry| entry.tells_of(met)) {
+            (entry.last, entry.last_part) = entry.last_time().max(met.last_time());
+            entry.count = entry.count.saturating_add(1);
+            is_there = true;
+        }
+        is_there
     }
 
     /// The list of damages, encoded.
@@ -130,21 +168,5 @@ impl Lists {
         let mut bytes = Vec::new();
         self.damage.iter().for_each(|entry| entry.encode(&mut bytes));
         bytes
-    }
-
-    /// As many of the last events as `room` bytes hold, oldest first.
-    pub fn encode_events(&self, room: usize) -> Vec<u8> {
-        let mut encoded: Vec<Vec<u8>> = Vec::new();
-        let mut used = 0;
-        for event in self.events.iter().rev() {
-            let mut bytes = Vec::new();
-            event.encode(&mut bytes);
-            used += bytes.len();
-            if used > room {
-                break;
-            }
-            encoded.push(bytes);
-        }
-        encoded.into_iter().rev().flatten().collect()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{FormatOptions, Guard, Store, StoreOptions};
+use keepfs_format::{MetaId, Space};
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, Device, PageNo};
 
@@ -240,4 +241,99 @@ fn what_repeats_is_counted() {
         !history.is_told(&bad(3000, "bad"), &entry()),
         "somebody took note of it"
     );
+}
+
+/// S-18.5: events of losses outlive any number of others, in memory and on the device; a flood of losses leaves room for others.
+#[test]
+fn losses_outlive_what_was_mended() {
+    let device = device();
+    let store = open(&device);
+    let loss = |text: &str| Event {
+        done: NOTHING,
+        ..event(text)
+    };
+    store.history().tell(loss("lost"), None);
+    for _ in 0..3000 {
+        store.history().tell(event("mended"), None);
+    }
+    let is_there = |store: &Store| {
+        let events = store.history().events(0);
+        let numbers: Vec<u64> = events.iter().map(|event| event.number).collect();
+        assert!(numbers.is_sorted() && numbers.last() == Some(&3001));
+        assert!(events.len() > 50, "{}", events.len());
+        assert_eq!((events[0].number, &events[0].text[..]), (1, "lost"));
+    };
+    is_there(&store);
+    store.keep_history();
+    drop(store);
+    let store = open(&device);
+    is_there(&store);
+    store.history().tell(event("mended last"), None);
+    for _ in 0..3000 {
+        store.history().tell(loss("flood"), None);
+    }
+    store.history().tell(event("mended behind it"), None);
+    let both = |store: &Store| {
+        let events = store.history().events(0);
+        assert_eq!(events.last().map(|event| event.number), Some(6003));
+        assert!(events.len() <= 1024);
+        assert!(events.iter().filter(|event| event.is_loss()).count() > 20);
+        assert!(events.iter().any(|event| event.text == "mended last"));
+    };
+    both(&store);
+    store.keep_history();
+    drop(store);
+    both(&open(&device));
+}
+
+/// S-18.6: whose a lost metablock is, is kept, and what is met of it later is theirs.
+#[test]
+fn what_was_nobodys_is_owned() {
+    let store = open(&device());
+    let history = store.history();
+    let lost = |id: MetaId, inode: u64, done: u8| Lasting {
+        place: COPY,
+        done,
+        inode,
+        id: id.0,
+        from: 0,
+        length: PAGE as u64,
+        ..lasting(0, 100)
+    };
+    let (node, inodes) = (MetaId::new(Space::Nodes, 6), MetaId::new(Space::Inodes, 2));
+    let told = |id: MetaId| {
+        let list = history.damage().into_iter().filter(move |entry| entry.id == id.0);
+        list.map(|entry| (entry.inode, entry.from, entry.count))
+            .collect::<Vec<_>>()
+    };
+    // It was mended once, as of an inode.
+    history.note(lost(node, 9, 5));
+    history.tell(event("bad"), [lost(node, 0, NOTHING), lost(inodes, 0, NOTHING)]);
+    assert_eq!(told(node), [(9, 0, 1), (0, 0, 1)]);
+    history.own(node.0, &[(9, 0, PAGE as u64)]);
+    history.own(inodes.0, &[(30, 32, 256), (33, 800, 256)]);
+    assert_eq!(
+        (told(node), told(inodes)),
+        (vec![(9, 0, 2)], vec![(30, 32, 1), (33, 800, 1)])
+    );
+    history.note(lost(node, 0, NOTHING));
+    history.note(lost(inodes, 0, NOTHING));
+    assert_eq!(
+        (told(node), told(inodes)),
+        (vec![(9, 0, 3)], vec![(30, 32, 2), (33, 800, 2)])
+    );
+    history.own(node.0, &[(11, 0, PAGE as u64)]);
+    assert_eq!(told(node), [(9, 0, 3)], "it is known whose it is");
+    let again = Event {
+        done: NOTHING,
+        ..event("bad")
+    };
+    history.tell(again.clone(), [lost(node, 0, NOTHING)]);
+    assert!(
+        history.is_told(&again, &[lost(node, 0, NOTHING)]),
+        "what repeats is no event"
+    );
+    // What is mended of all is told of all.
+    history.note(lost(node, 0, 5));
+    assert_eq!(told(node), [(9, 0, 5), (0, 0, 1)]);
 }
