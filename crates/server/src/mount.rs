@@ -21,6 +21,8 @@ pub struct Mounting {
     options: MountOptions,
     given: Vec<String>,
     sloppy: bool,
+    /// Whether a dead mount of the pool was taken away.
+    cleared: bool,
 }
 
 impl Mounting {
@@ -30,7 +32,7 @@ impl Mounting {
         let given = options.to_vec();
         let options = MountOptions::parse(&given, sloppy)?;
         control::forget_unfinished();
-        let dir = place(dir)?;
+        let (dir, cleared) = place(pool, dir)?;
         let pool = pool.canonicalize().map_err(Failure::io("find the pool", pool))?;
         match unserved::is_root() {
             true => Ok(Mounting {
@@ -39,6 +41,7 @@ impl Mounting {
                 options,
                 given,
                 sloppy,
+                cleared,
             }),
             false => Err(Failure::Other(
                 "only root can mount a pool; for a user, root mounts it and gives the user its files (chown, ACLs)"
@@ -67,6 +70,12 @@ impl Mounting {
     /// line each. Open files of this process are not theirs: all get the flag `FD_CLOEXEC`. Errors: nothing is mounted.
     pub fn in_background(self, tell: &mut dyn FnMut(&str)) -> Result<Mount, Failure> {
         role::can_serve()?;
+        if self.cleared {
+            tell(&format!(
+                "the mount at {} that had lost its server was taken away; what programs have open on it gives errors",
+                self.dir.display()
+            ));
+        }
         let is_kept = self.options.is_kept()?;
         if let Some(why) = exposed::of(&self.pool) {
             tell(&format!("warning: {why}"));
@@ -153,16 +162,44 @@ fn take_back(dir: &Path, before: Option<&Mounted>, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// The mount point as an absolute path without links.
-fn place(dir: &Path) -> Result<PathBuf, Failure> {
-    let failed = |error: io::Error| match error.raw_os_error() {
-        Some(libc::ENOTCONN) => Unserved::Ended.failure(&registry::settled(dir)),
-        _ => Failure::io("find the mount point", dir)(error),
+/// Takes a mount of Keepfs away whose connection is gone, so that whoever mounts behind a crash need not. Errors: it is known to be
+/// another pool's, or it has a server still, which may be closing the pool.
+fn clear(pool: &Path, dir: &Path) -> Result<(), Failure> {
+    let is_anothers = |found: &Mounted| match registry::at_dir(dir) {
+        Ok((_, Some(record))) => !registry::of_pool(pool).contains(&record),
+        // A server that could say its last word has left no record. An anchor is no pool.
+        _ => {
+            !found.source.as_os_str().as_encoded_bytes().starts_with(b"/dev/loop")
+                && found.source != registry::settled(pool)
+        }
     };
-    let found = dir.canonicalize().map_err(failed)?;
-    match found.metadata().map_err(failed)?.is_dir() {
-        true => Ok(found),
-        false => Err(Failure::Other(format!(
+    let found = table::at(dir).filter(Mounted::is_keepfs);
+    if found.is_none_or(|found| is_anothers(&found)) || Unserved::at(dir) != Unserved::Ended {
+        return Err(Unserved::Ended.failure(dir));
+    }
+    Ok(keepfs_fuse::unmount(dir, How::Lazy)?)
+}
+
+/// Most dead mounts that are taken away, one above the other.
+const DEAD_MAX: usize = 16;
+
+/// The mount point as an absolute path without links, and whether dead mounts of the pool were taken away there.
+fn place(pool: &Path, dir: &Path) -> Result<(PathBuf, bool), Failure> {
+    let is_dead = |error: &io::Error| error.raw_os_error() == Some(libc::ENOTCONN);
+    let look = || {
+        let found = dir.canonicalize()?;
+        let is_dir = found.metadata()?.is_dir();
+        Ok((found, is_dir))
+    };
+    let (mut looked, mut cleared) = (look(), 0);
+    while looked.as_ref().is_err_and(is_dead) && cleared < DEAD_MAX {
+        clear(pool, &registry::settled(dir))?;
+        cleared += 1;
+        looked = look();
+    }
+    match looked.map_err(Failure::io("find the mount point", dir))? {
+        (found, true) => Ok((found, cleared > 0)),
+        (found, false) => Err(Failure::Other(format!(
             "mount point {} is not a directory",
             found.display()
         ))),

@@ -19,6 +19,8 @@ pub struct Mount {
     pub options: String,
     /// Type, such as `fuse.keepfs`.
     pub kind: String,
+    /// What is mounted: of Keepfs the pool, an absolute path.
+    pub source: PathBuf,
     /// Options of the file system, such as `rw,user_id=0`; the same at every place where it is mounted.
     pub super_options: String,
 }
@@ -108,16 +110,19 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let text = |field: &[u8]| String::from_utf8(field.to_vec()).ok();
     let mut fields = line.split(|b| *b == b' ');
     let device = text(fields.nth(2)?)?;
-    let dir = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
+    let path = |field: &[u8]| PathBuf::from(OsString::from_vec(unescape(field)));
+    let dir = path(fields.nth(1)?);
     let options = text(fields.next()?)?;
     let mut fields = fields.skip_while(|field| *field != b"-");
     let kind = text(fields.nth(1)?)?;
-    let super_options = text(fields.nth(1)?)?;
+    let source = path(fields.next()?);
+    let super_options = text(fields.next()?)?;
     Some(Mount {
         device,
         dir,
         options,
         kind,
+        source,
         super_options,
     })
 }

@@ -69,12 +69,16 @@ fn status_tells_of_the_dead_server() {
 }
 
 #[test]
-fn mounting_over_a_dead_mount_says_what_to_do() {
+fn another_pool_is_not_mounted_over_a_dead_mount() {
     let Some(bed) = dead() else { return };
-    let (code, said) = fails(&mut bed.mounting(""));
-    assert_eq!(code, 1);
+    let other = bed.path("other");
+    done(keepfs(["create", "--size", "64M"]).arg(&other));
+    let (code, said) = fails(keepfs(["mount"]).arg(&other).arg(bed.dir()));
     let wanted = format!("keepfs unmount -f {}", bed.dir().display());
-    assert!(said.contains("are gone") && said.contains(&wanted), "{said}");
+    assert!(
+        code == 1 && said.contains("are gone") && said.contains(&wanted),
+        "{said}"
+    );
     // It is what helps.
     bed.unmount();
     bed.mount("");

@@ -1,6 +1,7 @@
 //! A mount that is ended from outside, as by `umount -f` of util-linux: each command says so and what to do.
 
 use super::bed::{Bed, done, fails, keepfs, run, soon};
+use rustix::process::Signal;
 use std::fs;
 use std::process::Command;
 
@@ -55,8 +56,6 @@ fn each_command_says_that_the_mount_was_ended_and_what_to_do() {
             "{words:?}: {said}"
         );
     }
-    let (code, said) = fails(&mut bed.mounting(""));
-    assert!(code == 1 && said.contains(&help), "{said}");
     // It is what helps, and nothing that was acknowledged is lost.
     done(keepfs(["unmount", "-f"]).arg(&dir));
     assert!(!bed.is_mounted());
@@ -74,6 +73,35 @@ fn without_a_keeper_too() {
     done(keepfs(["unmount", "-f"]).arg(bed.dir()));
     bed.mount("");
     assert_eq!(fs::read(bed.on("acknowledged")).unwrap(), b"kept");
+}
+
+/// Whoever mounts behind a crash need not take away what it left: of the same pool, with the server gone, also where it is in use.
+#[test]
+fn mounting_takes_a_dead_mount_of_the_pool_away() {
+    let Some((bed, _, _user)) = ended("keeper=off") else {
+        return;
+    };
+    let mounts = |kind: &str| {
+        let table = fs::read_to_string("/proc/self/mounts").unwrap();
+        let dir = format!(" {} {kind}", bed.dir().display());
+        table.lines().filter(|line| line.contains(&dir)).count()
+    };
+    for _ in 0..2 {
+        let output = run(&mut bed.mounting("keeper=off"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.success() && said.contains("had lost its server was taken away"),
+            "{said}"
+        );
+        assert_eq!(fs::read(bed.on("acknowledged")).unwrap(), b"kept");
+        assert_eq!(mounts("fuse"), 1);
+        bed.end_server(Signal::KILL);
+        soon("the mount is dead", || fs::metadata(bed.dir()).is_err().then_some(()));
+    }
+    bed.mount("");
+    bed.unmount();
+    assert_eq!(mounts("fuse"), 0);
+    bed.check();
 }
 
 /// What helps is said before somebody looks for a way.
