@@ -72,6 +72,26 @@ fn a_remount_ro_tells_what_is_not_durable() {
     }
 }
 
+/// S-20.25: a remount on the way to which the device fails is no success, whatever was asked for, and by whom.
+#[test]
+fn a_remount_beside_a_failing_device_is_told() {
+    for options in ["remount,rw", "remount,noexec"] {
+        let Some(bed) = Bed::with_a_file() else { return };
+        fs::write(bed.on("late"), "text").unwrap();
+        let fault = ["device", "--error", "eio", "--op", "write", "--count", "100"];
+        done(keepfs(["inject"]).arg(bed.dir()).args(fault));
+        let (code, said) = fails(&mut bed.mounting(options));
+        assert_eq!(code, 1);
+        let why = "nothing of it can be changed any more";
+        assert!(
+            said.contains(why) && said.contains("unmount it and mount it again"),
+            "{options}: {said}"
+        );
+        let (code, said) = fails(&mut bed.mounting(options));
+        assert!(code == 1 && said.contains(why), "{options}: {said}");
+    }
+}
+
 /// A mount that takes no changes any more says so to who wants it rw.
 #[test]
 fn a_remount_rw_that_changes_nothing_is_refused() {

@@ -127,15 +127,20 @@ impl Live {
             self.write(volume)
                 .map_err(|error| format!("mounted read-write, but it cannot be written: {error}"))?;
         }
+        // The kernel writes what it holds on the way, and mount(2) tells nobody how that ended.
+        let refuses = self.refuses(volume).filter(|_| !read_only);
         self.read_only.store(read_only, Ordering::Release);
         let times = match read_only {
             true => AccessTimes::Never,
             false => mount.access_times(),
         };
         volume.set_access_times(times, mount.is_nodiratime());
-        match read_only {
-            true => self.rest(volume),
-            false => Ok(()),
+        match (read_only, refuses) {
+            (true, _) => self.rest(volume),
+            (false, None) => Ok(()),
+            (false, Some(why)) => Err(format!(
+                "mounted read-write, but nothing of it can be changed any more ({why}); {ANEW}"
+            )),
         }
     }
 
