@@ -33,15 +33,19 @@ pub fn from_programs<'p>(path: &'p str, bytes: Option<&str>) -> Cow<'p, str> {
     }
 }
 
-/// Control characters, those that order lines or directions, and those that take no room or look like a space.
+/// Control characters, those that order lines or directions, those that take no room or look like a space, and those that mean
+/// nothing by themselves.
 pub fn is_unseen(c: char) -> bool {
-    let looks_like_space = c.is_whitespace() && !matches!(c, ' ' | '\u{3000}');
+    let is_blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
+    let looks_like_space = is_blank || c.is_whitespace() && c != ' ';
     let takes_no_room = matches!(
         c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
     );
-    c.is_control() || looks_like_space || takes_no_room
+    let is_private = matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}');
+    let is_no_character = c as u32 & 0xfffe == 0xfffe || matches!(c, '\u{fdd0}'..='\u{fdef}');
+    c.is_control() || looks_like_space || takes_no_room || is_private || is_no_character
 }
 
 /// Adds such a character as `$'...'` has it: by its letter, or byte for byte.

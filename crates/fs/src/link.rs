@@ -168,11 +168,19 @@ impl Volume {
                 return Err(Errno::ENOENT.into());
             };
             let locks = self.locks.all([parent, ino]);
-            let (_, tried) = self.change_once(by, |txn| {
+            let tried = self.change_once(by, |txn| {
                 let tried = self.remove_step(txn, (parent, ino), name, &sight, as_dir, now)?;
                 Ok((0, tried))
-            })?;
-            let Try::Done(hidden) = tried else { continue };
+            });
+            let hidden = match tried {
+                Ok((_, Try::Done(hidden))) => hidden,
+                Ok((_, Try::Moved)) => continue,
+                Err(error) if error.errno() == Some(Errno::ENOTEMPTY) => {
+                    drop(locks);
+                    return Err(self.not_empty(ino));
+                }
+                Err(error) => return Err(error),
+            };
             if hidden {
                 self.orphans.unlinked(ino);
             }

@@ -5,7 +5,7 @@ use crate::Volume;
 use crate::blockmap::Passed;
 use crate::create::directory;
 use crate::dir::{self, Listing};
-use crate::errors::{Result, refuse, seen};
+use crate::errors::{Error, Result, refuse, seen};
 use keepfs_format::dir::{COOKIE_DOT, COOKIE_DOTDOT};
 use keepfs_format::inode::Inode;
 use keepfs_vfs::{DirEntry, Errno, FileKind, Ino};
@@ -72,6 +72,24 @@ impl Volume {
             };
         }
         Ok(())
+    }
+
+    /// What a directory that has entries says to who removes it. Errors: `ENOTEMPTY`; damage, if none of them can be seen for that, as
+    /// nobody can empty it then.
+    pub(crate) fn not_empty(&self, ino: u64) -> Error {
+        let (mut from, mut passed) = (Some(0), Passed::default());
+        while let Some(key) = from {
+            let leaf = match self.leaf_from(ino, key) {
+                Err(error) if error.is_damage() => return error,
+                Ok((_, Some(leaf))) if leaf.entries().next().is_none() => leaf,
+                _ => break,
+            };
+            if let Err(error) = seen(passed.add(leaf.r, leaf.birth)) {
+                return error;
+            }
+            from = leaf.next;
+        }
+        Errno::ENOTEMPTY.into()
     }
 
     /// The inode, and the leaf that holds the least key from `from` on, if the directory has any.

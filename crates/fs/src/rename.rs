@@ -90,8 +90,14 @@ impl Volume {
                 looped,
                 now,
             };
-            let (_, Try::Done(gone)) = self.change_once(by, |txn| Ok((0, self.rename_step(txn, moving)?)))? else {
-                continue;
+            let gone = match self.change_once(by, |txn| Ok((0, self.rename_step(txn, moving)?))) {
+                Ok((_, Try::Done(gone))) => gone,
+                Ok((_, Try::Moved)) => continue,
+                Err(error) if error.errno() == Some(Errno::ENOTEMPTY) && looped.is_none() => {
+                    drop(locks);
+                    return Err(self.not_empty(target));
+                }
+                Err(error) => return Err(error),
             };
             if gone != 0 {
                 self.orphans.unlinked(gone);

@@ -50,12 +50,20 @@ use tell::warn_of;
 pub fn run(words: Vec<OsString>) -> ExitCode {
     let name = words.first().map(Path::new).and_then(Path::file_name);
     let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_json = words.iter().skip(1).any(|word| word == "--json");
     let (manners, outcome) = match name.as_str() {
         "mkfs.keepfs" => (Manners::Keepfs, borrowed::mkfs(words)),
         "fsck.keepfs" => (Manners::Fsck, borrowed::fsck(words)),
         "mount.keepfs" | "mount.fuse.keepfs" | "mount.fuseblk.keepfs" => (Manners::Mount, borrowed::mount(words)),
         _ => own(words),
     };
+    if let Err(failure) = &outcome
+        && is_json
+        && out::is_empty()
+        && let Ok(text) = json::text(&failure::for_programs(failure))
+    {
+        println!("{text}");
+    }
     out::finish();
     match outcome {
         Ok(code) => ExitCode::from(code),

@@ -6,11 +6,22 @@ use std::collections::BTreeSet;
 /// S-18.10.
 #[test]
 fn what_is_not_seen_is_quoted() {
-    let cases: [(&[u8], &str); 10] = [
+    let cases: [(&[u8], &str); 15] = [
         (
-            "/plain ünïcode's\u{3000}\u{fffd}".as_bytes(),
-            "/plain ünïcode's\u{3000}\u{fffd}",
+            "/plain ünïcode's \u{fffd}\u{4e2d}\u{1f600}".as_bytes(),
+            "/plain ünïcode's \u{fffd}\u{4e2d}\u{1f600}",
         ),
+        ("/wide\u{3000}space".as_bytes(), "$'/wide\\xe3\\x80\\x80space'"),
+        (
+            "/blank\u{2800}\u{3164}".as_bytes(),
+            "$'/blank\\xe2\\xa0\\x80\\xe3\\x85\\xa4'",
+        ),
+        (
+            "/private\u{e000}\u{f8ff}".as_bytes(),
+            "$'/private\\xee\\x80\\x80\\xef\\xa3\\xbf'",
+        ),
+        ("/none\u{ffff}".as_bytes(), "$'/none\\xef\\xbf\\xbf'"),
+        ("/chosen\u{fe0f}".as_bytes(), "$'/chosen\\xef\\xb8\\x8f'"),
         (b"/a\\nb", "/a\\nb"),
         (b"/a\nb", "$'/a\\nb'"),
         (b"/e\x1b[31m", "$'/e\\e[31m'"),

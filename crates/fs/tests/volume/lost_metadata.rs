@@ -9,7 +9,7 @@ use keepfs_format::{FromBytes, Header, MetaId, Space};
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::{Class, Device, PageNo};
 use keepfs_testkit::sim::SimDevice;
-use keepfs_vfs::{Direct, Errno, FileKind, Ino, Vfs, WriteHow};
+use keepfs_vfs::{Direct, Errno, FileKind, Ino, RenameFlags, Vfs, WriteHow};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -270,4 +270,33 @@ fn a_takeover_reads_what_a_mount_would() {
             remains = volume.remains().expect("it lasts");
         }
     }
+}
+
+/// A directory of which no name can be seen for damage is not told to be emptied first, by rmdir and by a rename over it.
+#[test]
+fn a_damaged_directory_is_not_called_full() {
+    let device = Arc::new(SimDevice::new(4096));
+    let format = FormatOptions {
+        meta_copies: 1,
+        ..FormatOptions::default()
+    };
+    Volume::format(device.clone(), &format).expect("format");
+    let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    let dirs = ["full", "bad", "other"].map(|name| make(&*volume, Ino::ROOT, name, FileKind::Dir).expect("make"));
+    for dir in &dirs[..2] {
+        for n in 0..FILES {
+            make(&*volume, *dir, &name(n), FileKind::File).expect("make");
+        }
+    }
+    volume.unmount().expect("unmount");
+    spoil(&device, |header| {
+        MetaId(header.id.get()).space() == Some(Space::Nodes) && header.owner.get() == dirs[1].0
+    });
+    let volume = Volume::open(device, &options(false)).expect("open");
+    for (name, errno) in [("full", Errno::ENOTEMPTY), ("bad", Errno::EIO)] {
+        assert_eq!(volume.rmdir(Ino::ROOT, name.as_bytes()), Err(errno));
+        let over = volume.rename(Ino::ROOT, b"other", Ino::ROOT, name.as_bytes(), RenameFlags::default());
+        assert_eq!(over, Err(errno));
+    }
+    volume.unmount().expect("the pool is closed");
 }

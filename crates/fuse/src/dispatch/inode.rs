@@ -70,7 +70,13 @@ impl Dispatcher {
         if args.valid & flags::fattr::FH != 0 && args.valid & flags::fattr::SIZE != 0 {
             self.has_lost_nothing(args.fh)?;
         }
-        let attr = self.vfs.setattr(request.ino(), &set_attr(&args))?;
+        let mut change = set_attr(&args);
+        // A chown(2) of neither, or a write of somebody else (S-20.26).
+        if args.valid & flags::fattr::SET == 0 {
+            let owner = self.vfs.getattr(request.ino())?.uid;
+            change.kill_suidgid = [0, owner].contains(&request.header.uid);
+        }
+        let attr = self.vfs.setattr(request.ino(), &change)?;
         reply.push_struct(&self.attr_out(&attr))
     }
 

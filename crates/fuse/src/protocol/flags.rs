@@ -56,6 +56,8 @@ pub mod fattr {
     pub const MTIME_NOW: u32 = 1 << 8;
     pub const CTIME: u32 = 1 << 10;
     pub const KILL_SUIDGID: u32 = 1 << 11;
+    /// All that set an attribute other than the time of the change.
+    pub const SET: u32 = MODE | UID | GID | SIZE | ATIME | MTIME | ATIME_NOW | MTIME_NOW | KILL_SUIDGID;
 }
 
 /// Flags in the reply to OPEN: bypass the page cache.

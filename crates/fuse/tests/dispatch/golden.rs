@@ -142,7 +142,9 @@ fn attributes() {
         size: 5,
         ..SetattrIn::default()
     }));
-    assert!(nothing[0].contains("mode: None, uid: None, gid: None, size: None"));
+    // Whose it is decides what becomes of its set-id bits (S-20.26).
+    assert!(nothing[0].contains("getattr 5"), "{nothing:?}");
+    assert!(nothing[1].contains("mode: None, uid: None, gid: None, size: None"));
 }
 
 #[test]

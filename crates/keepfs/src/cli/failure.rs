@@ -1,7 +1,8 @@
 //! Why a command failed: one sentence for the user, one exit code for scripts.
 
 use super::tell::warn_of;
-use keepfs_server::Failure;
+use keepfs_server::{Failure, figures};
+use serde_json::{Value, json};
 
 /// Whose exit codes are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +19,11 @@ pub enum Manners {
 pub fn told(failure: &Failure, name: &str, manners: Manners) -> u8 {
     warn_of!("{name}: {failure}");
     code(matches!(failure, Failure::Usage(_)), manners)
+}
+
+/// The same for programs, where there is no other answer.
+pub fn for_programs(failure: &Failure) -> Value {
+    json!({"version": figures::VERSION, "error": failure.to_string()})
 }
 
 /// The words of the command line make no sense, or were a wish for help, which is granted on standard output and is no failure; the exit

@@ -11,7 +11,7 @@ use keepfs_server::{Failure, Outcome};
 use root::{Folder, Root};
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The names. The last one is what mount(8) looks for when it remounts.
@@ -22,6 +22,9 @@ const NAMES: [&str; 5] = [
     "mount.fuse.keepfs",
     "mount.fuseblk.keepfs",
 ];
+
+/// Changed files that are kept of one name.
+const KEPT_MAX: usize = 100;
 
 /// Makes the links and the files, or takes them away. All of them are looked at before one changes: a refusal leaves nothing half
 /// done but folders.
@@ -124,6 +127,7 @@ impl Place<'_> {
             Part::File(file) => {
                 // Whatever the umask of who installs: a hook that others may write is not run.
                 let mode = if file.is_program { 0o755 } else { 0o644 };
+                self.keep_changed(file)?;
                 replace(&at, &file.text, mode).map_err(Failure::io("write", &shown))?;
                 say!("{}", shown.display());
             }
@@ -131,7 +135,34 @@ impl Place<'_> {
         Ok(())
     }
 
+    /// A file that has another text than the one that is installed, by an earlier version or by hand, is kept beside it.
+    fn keep_changed(&self, file: &kit::File) -> Result<(), Failure> {
+        let (at, shown) = (self.folder.at(&self.name), self.folder.shown(&self.name));
+        let is_changed = || fs::read(&at).is_ok_and(|text| text != file.text.as_bytes());
+        if !file.is_changed_by_hand || is_masked(&at) || !is_changed() {
+            return Ok(());
+        }
+        let names = std::iter::once(format!("{}.old", self.name)).chain((2..).map(|n| format!("{}.old{n}", self.name)));
+        let is_free = |name: &String| self.folder.at(name).symlink_metadata().is_err();
+        let Some(kept) = names.take(KEPT_MAX).find(is_free) else {
+            return Err(Failure::Other(format!(
+                "{} was changed, and so were all that were kept beside it; remove those",
+                shown.display()
+            )));
+        };
+        let moved = fs::rename(&at, self.folder.at(&kept));
+        // Nobody runs it from here on.
+        moved
+            .and_then(|()| fs::set_permissions(self.folder.at(&kept), fs::Permissions::from_mode(0o644)))
+            .map_err(Failure::io("keep", &shown))?;
+        say!("{} had another text, which is kept as {kept}", shown.display());
+        Ok(())
+    }
+
     fn remove(&self) -> Result<(), Failure> {
+        if let Part::File(file) = self.part {
+            self.keep_changed(file)?;
+        }
         match fs::remove_file(self.folder.at(&self.name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Failure::io("remove", &self.folder.shown(&self.name))(error))

@@ -11,6 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 /// What the program ends with if its output cannot be written.
 static CODE: AtomicU8 = AtomicU8::new(1);
 
+/// Whether anything was written.
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Whether nothing was written yet.
+pub fn is_empty() -> bool {
+    !BEGUN.load(Ordering::Relaxed)
+}
+
 /// In this program instead of the one of std, which panics.
 macro_rules! print {
     ($($words:tt)*) => {
@@ -35,6 +43,7 @@ pub fn end_with_the_reader(code: u8) {
 
 /// Writes to standard output, or ends the program.
 pub fn put(words: Arguments<'_>) {
+    BEGUN.store(true, Ordering::Relaxed);
     told(io::stdout().lock().write_fmt(words));
 }
 

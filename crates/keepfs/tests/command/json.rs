@@ -27,6 +27,34 @@ pub fn is_as_promised(name: &str, answer: &Value) {
     hold(name, &answer.to_string());
 }
 
+/// Whoever reads answers finds one where a command failed before it had any, and the code tells that.
+#[test]
+fn a_failure_is_an_answer() {
+    let bed = Bed::empty();
+    fs::write(bed.pool(), "no pool").unwrap();
+    for (words, code) in [
+        (&["status"][..], 1),
+        (&["events"], 1),
+        (&["damage", "list"], 1),
+        (&["get", "all"], 1),
+        (&["scrub", "status"], 1),
+        (&["check"], 8),
+        (&["dump", "--json"], 1),
+    ] {
+        let mut command = keepfs(words);
+        command.arg(bed.pool());
+        match words[0] {
+            "dump" => command.arg("superblock"),
+            _ => command.arg("--json"),
+        };
+        let output = run(&mut command);
+        assert_eq!(output.status.code(), Some(code), "{words:?}");
+        let answer = hold("error", str::from_utf8(&output.stdout).unwrap());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(answer["error"].as_str().unwrap()), "{words:?}: {said}");
+    }
+}
+
 /// A schema that lets everything pass would prove nothing.
 #[test]
 fn the_schema_refuses_what_is_not_promised() {

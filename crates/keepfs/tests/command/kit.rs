@@ -192,6 +192,36 @@ fn files_of_somebody_else_stay_and_nothing_is_done_by_halves() {
     }
 }
 
+/// What somebody changed in a file of an installation is not lost without a word, and not run any more.
+#[test]
+fn a_file_that_was_changed_is_kept() {
+    let bed = Bed::empty();
+    let root = bed.path("root");
+    let words = ["--program", "/opt/keepfs", "--prefix", "/usr"];
+    done(&mut install(&root, &words));
+    let again = done(&mut install(&root, &words));
+    assert!(!again.contains(".old"), "{again}");
+    let hook = root.join("usr/lib/keepfs/hooks.d/mail");
+    let own = fs::read_to_string(&hook).unwrap();
+    let mut remove = words.to_vec();
+    remove.push("--remove");
+    for (more, kept) in [(&words[..], "mail.old"), (&words, "mail.old2"), (&remove, "mail.old3")] {
+        let changed = format!("{own}# {kept}\n");
+        fs::write(&hook, &changed).unwrap();
+        let said = done(&mut install(&root, more));
+        let told = format!("{} had another text, which is kept as {kept}\n", hook.display());
+        assert!(said.contains(&told), "{said}");
+        let kept = hook.with_file_name(kept);
+        assert_eq!(fs::read_to_string(&kept).unwrap(), changed);
+        assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(
+            fs::read_to_string(&hook).ok(),
+            (more.len() == words.len()).then(|| own.clone())
+        );
+    }
+    assert_eq!(below(&root).len(), 3, "{:?}", below(&root));
+}
+
 /// A root is where links of an installation end, too: what they lead to outside is no part of it.
 #[test]
 fn an_installation_stays_below_its_root() {

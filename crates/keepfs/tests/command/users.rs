@@ -65,6 +65,33 @@ fn names_of_trusted_attributes_are_root_s() {
     assert_eq!(list(&mut Command::new("env")), ["trusted.secret", "user.open"]);
 }
 
+/// S-20.26: as on ext4, chown(2) of neither owner nor group clears set-id bits, but not if it is somebody else's.
+#[test]
+fn a_chown_that_sets_nothing_clears_set_id_bits() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let file = bed.on("file");
+    fs::write(&file, "text").unwrap();
+    let bits = || fs::metadata(&file).unwrap().permissions().mode() & 0o7777;
+    for (set, left) in [(0o4755, 0o755), (0o6777, 0o777), (0o2644, 0o2644), (0o640, 0o640)] {
+        for owner in [0, NOBODY] {
+            chown(&file, Some(owner), None).unwrap();
+            mode(&file, set);
+            chown(&file, None, None).unwrap();
+            assert_eq!(bits(), left);
+            mode(&file, set);
+            let mut chown = nobody();
+            chown.args(["chown", ":"]).arg(&file);
+            done(&mut chown);
+            assert_eq!(bits(), if owner == NOBODY { left } else { set });
+        }
+    }
+    let dir = bed.on("dir");
+    fs::create_dir(&dir).unwrap();
+    mode(&dir, 0o2755);
+    chown(&dir, None, None).unwrap();
+    assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o7777, 0o2755);
+}
+
 #[test]
 fn acls_hold() {
     let Some(bed) = Bed::mounted("") else { return };

@@ -61,6 +61,8 @@ pub struct File {
     pub text: String,
     /// Whether it is a program.
     pub is_program: bool,
+    /// Whether administrators may have reasons to change it.
+    pub is_changed_by_hand: bool,
 }
 
 /// All of them, below `prefix`; `program` is where the program is.
@@ -69,6 +71,7 @@ pub fn files(prefix: &Path, program: &Path) -> Vec<File> {
         path: prefix.join(folder).join(name),
         is_program: text.starts_with("#!"),
         text,
+        is_changed_by_hand: false,
     };
     let pages = manual::pages()
         .into_iter()
@@ -85,8 +88,9 @@ pub fn files(prefix: &Path, program: &Path) -> Vec<File> {
     ];
     let scripts = scripts.map(|(folder, name, shell)| file(folder, name, completion::script(shell)));
     let program = program.to_string_lossy();
-    let fixed = FILES
-        .iter()
-        .map(|(folder, name, text)| file(folder, name, text.replace(PROGRAM, &program)));
+    let fixed = FILES.iter().map(|(folder, name, text)| File {
+        is_changed_by_hand: true,
+        ..file(folder, name, text.replace(PROGRAM, &program))
+    });
     pages.chain(scripts).chain(fixed).collect()
 }
