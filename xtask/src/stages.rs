@@ -127,6 +127,9 @@ pub const STAGES: &[Stage] = &[
             "1",
             "a_server_that_was_taken_over",
             "a_server_that_is_taken_over",
+            "a_server_alone_starts_no_programs",
+            "a_keeper_believes_no_server",
+            "a_keeper_does_not_grow_by_what_its_server_leaves",
             "a_store_that_misses_the_door",
             "a_request_that_kills_every_server",
             "a_rung_that_ignores_something"

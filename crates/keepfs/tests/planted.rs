@@ -6,6 +6,7 @@
 mod bed;
 
 use bed::{Bed, done, keepfs};
+use keepfs_server::planted::{FILES, RECORDS, REFUSED, REFUSED_ALONE, REFUSED_EARLY, REFUSED_SERVING};
 use rustix::io::Errno;
 use serde_json::Value;
 use std::fs;
@@ -46,42 +47,7 @@ fn a_server_that_was_taken_over_gets_nothing() {
         assert_eq!(of_process(server, "CapPrm"), "0000000000000006");
         assert_eq!(of_process(server, "NoNewPrivs"), "1");
         assert_eq!(of_process(server, "Seccomp"), "2");
-        for what in [
-            "open",
-            "create",
-            "unlink",
-            "rename",
-            "mkdir",
-            "socket",
-            "exec",
-            "spawn",
-            "ptrace",
-            "kill",
-            "write to a process",
-            "mount",
-            "unmount",
-            "memory as code",
-            "io_uring",
-            "bpf",
-            "unshare",
-            "owner of signals",
-            "owner of signals with a kind",
-            "number of signals",
-            "signals of files",
-            "signals by ioctl",
-            "owner by ioctl",
-            "owner of a socket",
-            "typed words",
-            "a process",
-            "a namespace of users",
-            "a thread with a net",
-            "fork",
-            "vfork",
-            "queued signal",
-            "signal to a thread",
-            "dumpable",
-            "limits",
-        ] {
+        for what in REFUSED.into_iter().chain(REFUSED_SERVING) {
             let answer = ask(&bed, &format!("planted try {what}"));
             assert_eq!(answer, Some(Errno::PERM.raw_os_error().into()), "{what}");
         }
@@ -117,7 +83,8 @@ fn a_server_that_is_taken_over_by_its_image_gets_no_files() {
         for life in 0..2 {
             let tried = ask(&bed, "planted tried").unwrap();
             let tried = tried.as_object().unwrap();
-            assert_eq!(tried.len(), 44, "{tried:?}");
+            let all = REFUSED.len() + REFUSED_EARLY.len() + FILES.len() + RECORDS.len();
+            assert_eq!(tried.len(), all, "{tried:?}");
             for (what, came) in tried {
                 let refused = [Errno::PERM, Errno::ACCESS].map(|errno| errno.raw_os_error());
                 let refused = came.as_i64().is_some_and(|errno| refused.contains(&(errno as i32)));
@@ -154,7 +121,7 @@ fn a_server_alone_starts_no_programs() {
         let mut tried = String::new();
         BufReader::new(stream).read_line(&mut tried).unwrap();
         let tried: serde_json::Map<String, Value> = serde_json::from_str(&tried).unwrap();
-        assert_eq!(tried.len(), 13, "{tried:?}");
+        assert_eq!(tried.len(), REFUSED_ALONE.len(), "{tried:?}");
         for (what, came) in tried {
             assert_eq!(came, Errno::PERM.raw_os_error(), "{what}");
         }
@@ -197,8 +164,8 @@ fn a_keeper_does_not_grow_by_what_its_server_leaves() {
     for (name, why) in [
         ("planted", "nothing is kept under the name"),
         (
-            "device",
-            "the device has 1000 bytes and 0 descriptors; 0 and 1 are kept",
+            "control",
+            "the control has 1000 bytes and 0 descriptors; 0 and 1 are kept",
         ),
     ] {
         assert_eq!(
@@ -208,7 +175,7 @@ fn a_keeper_does_not_grow_by_what_its_server_leaves() {
         let told = || done(keepfs(["events"]).arg(bed.dir())).contains(why);
         assert!((0..1000).any(|_| told()), "{name}: not a word");
     }
-    // With the device replaced no other server could go on.
+    // With the socket replaced the next server would hear nobody.
     bed.end_server(rustix::process::Signal::KILL);
     fs::write(bed.on("file"), "text").unwrap();
     assert_eq!(deaths(&bed), 1);

@@ -38,7 +38,7 @@ mod panics;
 mod pause;
 mod place;
 #[cfg(feature = "planted")]
-mod planted;
+pub mod planted;
 mod program;
 pub mod properties;
 pub mod question;

@@ -50,9 +50,10 @@ pub fn before_reading(kept: bool) {
         let _ = TRIED.set(tried.into());
         return;
     }
-    let tried: serde_json::Map<String, Value> = REFUSED_EARLY
-        .map(|what| (what, attempt(what)))
+    let tried: serde_json::Map<String, Value> = REFUSED
         .into_iter()
+        .chain(REFUSED_EARLY)
+        .map(|what| (what, attempt(what)))
         .chain(of_files)
         .chain(RECORDS.map(|what| (what, in_registry(what, Path::new(folder)))))
         .filter_map(|(what, came)| Some((what.to_owned(), said(came?))))
@@ -60,12 +61,10 @@ pub fn before_reading(kept: bool) {
     let _ = TRIED.set(tried.into());
 }
 
-/// What of [`attempt`] is refused as early as that.
-const REFUSED_EARLY: [&str; 32] = [
+/// What of [`attempt`] is refused from before the pool is read on.
+pub const REFUSED: [&str; 30] = [
     "open",
     "socket",
-    "connect",
-    "listen",
     "exec",
     "spawn",
     "ptrace",
@@ -96,8 +95,14 @@ const REFUSED_EARLY: [&str; 32] = [
     "unshare",
 ];
 
+/// And besides, before the pool is read.
+pub const REFUSED_EARLY: [&str; 2] = ["connect", "listen"];
+
+/// And besides, when it serves; before, [`FILES`] are tried.
+pub const REFUSED_SERVING: [&str; 4] = ["create", "unlink", "rename", "mkdir"];
+
 /// What is refused to a server without a keeper.
-const REFUSED_ALONE: [&str; 13] = [
+pub const REFUSED_ALONE: [&str; 13] = [
     "exec",
     "spawn",
     "ptrace",
@@ -114,7 +119,7 @@ const REFUSED_ALONE: [&str; 13] = [
 ];
 
 /// What [`in_folder`] tries.
-const FILES: [&str; 8] = [
+pub const FILES: [&str; 8] = [
     "read a file",
     "write a file",
     "empty a file",
@@ -126,7 +131,7 @@ const FILES: [&str; 8] = [
 ];
 
 /// What [`in_registry`] tries.
-const RECORDS: [&str; 4] = ["write a record", "remove a record", "rename a record", "make a record"];
+pub const RECORDS: [&str; 4] = ["write a record", "remove a record", "rename a record", "make a record"];
 
 /// What would be done to the record of another mount: a file there with the name of `folder`.
 fn in_registry(what: &str, folder: &Path) -> Option<io::Result<()>> {
