@@ -40,9 +40,7 @@ impl Volume {
 
     /// Whether the list of damages tells of changes that were answered and are lost: nothing heals that (S-18.6).
     pub(crate) fn has_loss_to_note(&self) -> bool {
-        let list = self.store.history().damage();
-        list.iter()
-            .any(|entry| (entry.id, entry.inode) == (0, 0) && is_lost(entry))
+        self.store.history().damage().iter().any(Lasting::is_of_answered)
     }
 
     fn is_whole_again(&self, entry: &Lasting) -> bool {

@@ -287,6 +287,13 @@ impl Keeper {
     /// Nothing has come for a while: looks after what nobody tells.
     fn look(&mut self, child: &mut Child) {
         self.rests.retain_mut(|rest| !rest.is_gone(0));
+        if self.program.is_on_trial() && child.is_overdue() {
+            self.tell(&format!(
+                "the program that `keepfs upgrade` named has not begun to serve within {} s: it is killed",
+                life::TRIAL.as_secs()
+            ));
+            child.kill();
+        }
         self.unlooked_s += life::LOOK_S;
         if self.unlooked_s < deserted::LOOK_S {
             return;

@@ -34,6 +34,10 @@ impl Mounting {
         control::forget_unfinished();
         let (dir, cleared) = place(pool, dir)?;
         let pool = pool.canonicalize().map_err(Failure::io("find the pool", pool))?;
+        hides(&dir, &pool, "the pool")?;
+        if let Some(log) = &options.log {
+            hides(&dir, &whole(log), "the log")?;
+        }
         match unserved::is_root() {
             true => Ok(Mounting {
                 pool,
@@ -178,6 +182,32 @@ fn clear(pool: &Path, dir: &Path) -> Result<(), Failure> {
         return Err(Unserved::Ended.failure(dir));
     }
     Ok(keepfs_fuse::unmount(dir, How::Lazy)?)
+}
+
+/// Errors: a mount at `dir` would hide `path`, which its servers open: they would wait for themselves.
+fn hides(dir: &Path, path: &Path, what: &str) -> Result<(), Failure> {
+    match path.starts_with(dir) {
+        true => Err(Failure::Other(format!(
+            "{what} {} lies below the mount point {}, and the mount would hide it: mount at another directory, or move it",
+            path.display(),
+            dir.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// A path of a file that may not be there yet, without links as far as it leads.
+fn whole(path: &Path) -> PathBuf {
+    let found = path.canonicalize().or_else(|_| {
+        let (above, name) = (path.parent(), path.file_name());
+        let above = above
+            .filter(|above| !above.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        above
+            .canonicalize()
+            .map(|above| name.map_or(above.clone(), |name| above.join(name)))
+    });
+    found.unwrap_or_else(|_| path.to_owned())
 }
 
 /// Most dead mounts that are taken away, one above the other.

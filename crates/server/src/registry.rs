@@ -6,6 +6,7 @@ use crate::table;
 use keepfs_media::mounts;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -318,8 +319,9 @@ pub fn moved(record: &Record) -> Option<Record> {
     all().into_iter().find(is_later)
 }
 
-/// The servers of a pool, by any name of it. Its path alone counts only where there is nothing to look at: a pool that was removed
-/// may still be mounted, and another one may be there by now.
+/// The servers of a pool, by any name of it, the latest first: one whose mount is dead may be left beside the one that serves. Its
+/// path alone counts only where there is nothing to look at: a pool that was removed may still be mounted, and another one may be
+/// there by now.
 pub fn of_pool(pool: &Path) -> Vec<Record> {
     let names = identities(pool);
     let pool = settled(pool);
@@ -327,7 +329,9 @@ pub fn of_pool(pool: &Path) -> Vec<Record> {
         true => record.pool == pool,
         false => record.identities.iter().any(|name| names.contains(name)),
     };
-    all().into_iter().filter(is_of).collect()
+    let mut found: Vec<Record> = all().into_iter().filter(is_of).collect();
+    found.sort_by_key(|record| Reverse(record.since_ns));
+    found
 }
 
 /// See [`mounts::identities`]; none if it cannot be looked at.

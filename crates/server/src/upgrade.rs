@@ -7,6 +7,8 @@ use crate::program::{OWN, open};
 use crate::question::{Question, Told};
 use crate::registry::{self, Record};
 use crate::unserved;
+use rustix::fs::{major, minor};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What of a server tells it from others.
@@ -37,7 +39,17 @@ pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> 
         ));
     }
     let program = meant(program)?;
-    open(&program).map_err(Failure::io("use as program", &program))?;
+    let opened = open(&program).map_err(Failure::io("use as program", &program))?;
+    let lies = opened
+        .metadata()
+        .map_err(Failure::io("use as program", &program))?
+        .dev();
+    if format!("{}:{}", major(lies), minor(lies)) == mount.device {
+        return Err(failed(&format!(
+            "{} lies on this very mount, which cannot be read while nobody serves it: copy it elsewhere and name that",
+            program.display()
+        )));
+    }
     let before = which(&record)?;
     // For the keeper: which program it is, no server is believed.
     registry::wish(record.pid, &program).map_err(|e| failed(&format!("its keeper cannot be told: {e}")))?;

@@ -71,6 +71,11 @@ impl Lasting {
         (last, part) < Lasting::time(born)
     }
 
+    /// Whether changes that were answered are lost with a part of redo or log: nothing heals that (S-18.12).
+    pub fn is_of_answered(&self) -> bool {
+        (self.id, self.inode) == (0, 0) && (8..=10).contains(&self.done)
+    }
+
     /// Whether what is met is what this entry tells: it is of the same place, or of a lost metablock of which the entry knows whose it is
     /// and whoever met it does not.
     pub fn tells_of(&self, met: &Lasting) -> bool {

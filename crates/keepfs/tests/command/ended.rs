@@ -104,6 +104,26 @@ fn mounting_takes_a_dead_mount_of_the_pool_away() {
     bed.check();
 }
 
+/// A dead mount of a pool that is mounted elsewhere now is in nobody's way: commands with the pool's path are about the live one.
+#[test]
+fn a_dead_mount_does_not_hide_the_live_one() {
+    let Some(bed) = Bed::mounted("keeper=off") else { return };
+    bed.end_server(Signal::KILL);
+    soon("the mount is dead", || fs::metadata(bed.dir()).is_err().then_some(()));
+    let other = bed.path("other");
+    fs::create_dir(&other).unwrap();
+    done(keepfs(["mount"]).arg(bed.pool()).arg(&other));
+    fs::write(other.join("file"), "text").unwrap();
+    assert_eq!(bed.line(&bed.pool(), "state"), "ONLINE");
+    done(keepfs(["set", "label=live"]).arg(bed.pool()));
+    done(keepfs(["unmount"]).arg(bed.pool()));
+    assert!(
+        !other.join("file").exists() && fs::metadata(bed.dir()).is_err(),
+        "the live one was unmounted"
+    );
+    bed.check();
+}
+
 /// What helps is said before somebody looks for a way.
 #[test]
 fn unmount_of_a_mount_in_use_says_who_uses_it_and_how_to_end_it() {

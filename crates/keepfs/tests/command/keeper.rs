@@ -6,7 +6,7 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill
 use std::fs;
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -522,6 +522,33 @@ fn another_program_takes_the_servers_place() {
     file.write_all(b" all").unwrap();
     drop(file);
     assert_eq!(fs::read(bed.on("open")).unwrap(), b"before after all");
+    bed.unmount();
+    bed.check();
+}
+
+/// A program that starts and says nothing is killed in the end, and the one before serves; one that lies on the mount itself could not
+/// be read while nobody serves, so it is refused. S-16.10
+#[test]
+fn a_program_that_does_not_come_to_serve_ends_nothing() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    fs::write(bed.on("file"), "text").unwrap();
+    let on_it = bed.on("program");
+    copy_program("/bin/true", &on_it);
+    let (code, said) = fails(keepfs(["upgrade"]).arg(bed.dir()).arg(&on_it));
+    assert_eq!(code, 1);
+    assert!(said.contains("lies on this very mount"), "{said}");
+    let (source, silent) = (bed.path("silent.c"), bed.path("silent"));
+    fs::write(&source, "#include <unistd.h>\nint main(void) { for (;;) pause(); }\n").unwrap();
+    done(Command::new("cc").arg("-o").args([&silent, &source]));
+    let (code, said) = fails(keepfs(["upgrade"]).arg(bed.dir()).arg(&silent));
+    assert_eq!(code, 1, "{said}");
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+    let told = "has not begun to serve within 30 s: it is killed";
+    assert!(events(&bed).contains(told), "{}", events(&bed));
+    assert_eq!(
+        fs::read_link(format!("/proc/{}/exe", bed.server())).unwrap(),
+        Path::new(super::bed::KEEPFS)
+    );
     bed.unmount();
     bed.check();
 }

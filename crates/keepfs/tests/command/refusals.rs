@@ -257,3 +257,27 @@ fn a_write_protected_device_can_only_be_read() {
     assert_eq!(read.unwrap(), 0);
     bed.check();
 }
+
+/// A mount that hid its own pool, or the log of its servers, would wait for itself.
+#[test]
+fn a_mount_point_above_the_pool_is_refused() {
+    let bed = Bed::new();
+    let above = bed.pool().parent().unwrap().to_owned();
+    let (code, said) = fails(keepfs(["mount"]).arg(bed.pool()).arg(&above));
+    assert_eq!(code, 1);
+    assert!(
+        said.contains("lies below the mount point") && said.contains("the pool"),
+        "{said}"
+    );
+    let log = format!("log={}", bed.on("log").display());
+    let (code, said) = fails(&mut bed.mounting(&log));
+    assert_eq!(code, 1);
+    assert!(
+        said.contains("lies below the mount point") && said.contains("the log"),
+        "{said}"
+    );
+    if possible() {
+        bed.mount(&format!("log={}", bed.path("log").display()));
+        bed.unmount();
+    }
+}

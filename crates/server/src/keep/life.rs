@@ -21,6 +21,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// What is started as server: an open file, which stays what it is whatever becomes of its path (S-16.10).
 pub struct Program {
@@ -81,6 +82,11 @@ impl Program {
         }
     }
 
+    /// Whether it was replaced, and that one has not served yet.
+    pub fn is_on_trial(&self) -> bool {
+        self.former.is_some()
+    }
+
     /// From here on the program is started that this process is; whether it was another one.
     pub fn return_to_own(&mut self) -> bool {
         match program::open(Path::new(OWN)) {
@@ -138,6 +144,10 @@ pub enum News {
 /// How often it is looked what nobody tells, seconds: each look reads one small file.
 pub const LOOK_S: i64 = 1;
 
+/// How long a program that an upgrade named may live without serving (S-16.10): a server needs milliseconds, on a machine with forty
+/// times the work it can do some seconds.
+pub const TRIAL: Duration = Duration::from_secs(30);
+
 /// What is left of a server that has ended and is not gone (S-16.11).
 pub struct Rest {
     process: Option<process::Child>,
@@ -167,6 +177,8 @@ pub struct Child {
     pidfd: OwnedFd,
     socket: OwnedFd,
     ready: bool,
+    /// When it is long past that it should serve.
+    due: Option<Instant>,
     ended: Option<End>,
     /// Unmounts.
     detach: Option<Detach>,
@@ -231,6 +243,7 @@ impl Child {
             process: Some(process),
             socket: ours,
             ready: false,
+            due: Some(Instant::now() + TRIAL),
             ended: None,
             detach: None,
             awaited,
@@ -283,6 +296,7 @@ impl Child {
                         pidfd: pidfd_open(pid, PidfdFlags::empty())?,
                         socket,
                         ready: true,
+                        due: None,
                         ended: None,
                         detach: None,
                         awaited: None,
@@ -301,6 +315,17 @@ impl Child {
     /// Whether it has begun to serve.
     pub fn was_ready(&self) -> bool {
         self.ready
+    }
+
+    /// Whether it lives without serving for longer than [`TRIAL`]; once.
+    pub fn is_overdue(&mut self) -> bool {
+        !self.ready && self.due.take_if(|due| Instant::now() >= *due).is_some()
+    }
+
+    /// Kills it: [`Child::attend`] hears of its end.
+    pub fn kill(&self) {
+        // One that has ended is dead.
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
     }
 
     /// Hands the running server what is held of the spare. Errors: it is gone, or does not listen.

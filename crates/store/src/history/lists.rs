@@ -59,8 +59,8 @@ impl Lists {
         later.into_iter().for_each(|entry| self.note(entry, room));
     }
 
-    /// Damage was met at a place: once more, or for the first time. The list takes at most `room` bytes: what was met
-    /// longest ago goes.
+    /// Damage was met at a place: once more, or for the first time. The list takes at most `room` bytes, see
+    /// [`Lists::shorten`].
     pub fn note(&mut self, met: Lasting, room: usize) {
         let mut is_new = true;
         for entry in self.damage.iter_mut().filter(|entry| entry.tells_of(&met)) {
@@ -81,10 +81,12 @@ impl Lists {
         self.shorten(room);
     }
 
-    /// What was met longest ago goes, until the list takes at most `room` bytes.
+    /// What was met longest ago goes, until the list takes at most `room` bytes. What was lost of redo and log goes last: until somebody
+    /// takes note of it syncfs(2) fails for it (S-16.14).
     fn shorten(&mut self, room: usize) {
         while self.encode_damage().len() + 64 > room {
-            let oldest = (0..self.damage.len()).min_by_key(|i| self.damage[*i].last_time());
+            let order = |entry: &Lasting| (entry.is_of_answered(), entry.last_time());
+            let oldest = (0..self.damage.len()).min_by_key(|i| order(&self.damage[*i]));
             let Some(oldest) = oldest else { return };
             self.damage.remove(oldest);
         }

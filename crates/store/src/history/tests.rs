@@ -286,6 +286,35 @@ fn losses_outlive_what_was_mended() {
     both(&open(&device));
 }
 
+/// S-18.6, S-16.14: of a list that is full what was lost of the redo goes last.
+#[test]
+fn answered_changes_that_are_lost_outlive_other_damage() {
+    let device = device();
+    let store = open(&device);
+    let lost = Lasting {
+        place: 4,
+        done: NOTHING,
+        first: 1,
+        last: 1,
+        length: 3,
+        count: 1,
+        ..Lasting::default()
+    };
+    store.history().tell(event("redo"), Some(lost.clone()));
+    for n in 2..5000u64 {
+        store.history().tell(event("data"), Some(lasting(n, n as i64)));
+    }
+    let is_there = |store: &Store| {
+        let damage = store.history().damage();
+        assert_eq!((&damage[0], damage[0].is_of_answered()), (&lost, true));
+        assert_eq!(damage.last().map(|entry| entry.inode), Some(4999));
+    };
+    is_there(&store);
+    store.keep_history();
+    drop(store);
+    is_there(&open(&device));
+}
+
 /// S-18.6: whose a lost metablock is, is kept, and what is met of it later is theirs.
 #[test]
 fn what_was_nobodys_is_owned() {
