@@ -186,7 +186,7 @@ fn clear(pool: &Path, dir: &Path) -> Result<(), Failure> {
 
 /// Errors: a mount at `dir` would hide `path`, which its servers open: they would wait for themselves.
 fn hides(dir: &Path, path: &Path, what: &str) -> Result<(), Failure> {
-    match path.starts_with(dir) {
+    match path != dir && path.starts_with(dir) {
         true => Err(Failure::Other(format!(
             "{what} {} lies below the mount point {}, and the mount would hide it: mount at another directory, or move it",
             path.display(),
