@@ -36,7 +36,7 @@ impl Mounting {
         let pool = pool.canonicalize().map_err(Failure::io("find the pool", pool))?;
         hides(&dir, &pool, "the pool")?;
         if let Some(log) = &options.log {
-            hides(&dir, &whole(log), "the log")?;
+            hides(&dir, &registry::settled(log), "the log")?;
         }
         match unserved::is_root() {
             true => Ok(Mounting {
@@ -194,20 +194,6 @@ fn hides(dir: &Path, path: &Path, what: &str) -> Result<(), Failure> {
         ))),
         false => Ok(()),
     }
-}
-
-/// A path of a file that may not be there yet, without links as far as it leads.
-fn whole(path: &Path) -> PathBuf {
-    let found = path.canonicalize().or_else(|_| {
-        let (above, name) = (path.parent(), path.file_name());
-        let above = above
-            .filter(|above| !above.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        above
-            .canonicalize()
-            .map(|above| name.map_or(above.clone(), |name| above.join(name)))
-    });
-    found.unwrap_or_else(|_| path.to_owned())
 }
 
 /// Most dead mounts that are taken away, one above the other.

@@ -37,8 +37,8 @@ fn fill(volume: &Volume, ino: Ino, n: usize) {
     write(volume, ino, 20 * PAGE as u64, &[n as u8 + 1; PAGE]);
 }
 
-/// A closed pool with one copy of its metadata, and the inodes of its files.
-fn pool() -> (Arc<SimDevice>, Vec<Ino>) {
+/// A new pool with one copy of its metadata, and its volume.
+fn with_one_copy() -> (Arc<SimDevice>, Arc<Volume>) {
     let device = Arc::new(SimDevice::new(4096));
     let format = FormatOptions {
         meta_copies: 1,
@@ -46,6 +46,12 @@ fn pool() -> (Arc<SimDevice>, Vec<Ino>) {
     };
     Volume::format(device.clone(), &format).expect("format");
     let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    (device, volume)
+}
+
+/// A closed pool with one copy of its metadata, and the inodes of its files.
+fn pool() -> (Arc<SimDevice>, Vec<Ino>) {
+    let (device, volume) = with_one_copy();
     let files = (0..FILES).map(|n| {
         let ino = make(&*volume, Ino::ROOT, &name(n), FileKind::File).expect("make");
         fill(&volume, ino, n);
@@ -275,13 +281,7 @@ fn a_takeover_reads_what_a_mount_would() {
 /// A directory of which no name can be seen for damage is not told to be emptied first, by rmdir and by a rename over it.
 #[test]
 fn a_damaged_directory_is_not_called_full() {
-    let device = Arc::new(SimDevice::new(4096));
-    let format = FormatOptions {
-        meta_copies: 1,
-        ..FormatOptions::default()
-    };
-    Volume::format(device.clone(), &format).expect("format");
-    let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    let (device, volume) = with_one_copy();
     let dirs = ["full", "bad", "other"].map(|name| make(&*volume, Ino::ROOT, name, FileKind::Dir).expect("make"));
     for dir in &dirs[..2] {
         for n in 0..FILES {
