@@ -2,7 +2,7 @@
 //!
 //! A worker for each would sleep on the same flush and be woken for nothing but its reply. What comes while a flush is
 //! under way shares the next one; where several tasks sync, the next one waits a little for those that are about to
-//! come, unless enough are here already (decision 0670). A task that syncs alone never waits.
+//! come, unless enough are here already (decision 0667). A task that syncs alone never waits.
 
 use crate::workers::Job;
 use parking_lot::{Condvar, Mutex};

@@ -1,5 +1,5 @@
 //! Loop devices: the file beneath one, and those over a file. A file is known by device and inode number, so that neither
-//! links nor mount namespaces hide it; locks on it keep out who comes by another name (S-2.11, decision 0849).
+//! links nor mount namespaces hide it; locks on it keep out who comes by another name (S-2.11, decision 0850).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -1,4 +1,4 @@
-//! Clients of a listening socket: each is heard in a thread of its own, so many at a time (decision 0868).
+//! Clients of a listening socket: each is heard in a thread of its own, so many at a time (decision 0846).
 //!
 //! When all places are taken and another client comes, the one goes that has had its place longest and is not being answered: who says
 //! nothing keeps nobody out.

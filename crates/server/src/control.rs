@@ -4,7 +4,7 @@
 //! `status`, `events`, `follow` and `sync` are answered when they are done. `wait` is answered twice: at once, and when the pool is closed;
 //! the connection is closed when the pool is free for others.
 //!
-//! What may rightly take long is waited for as long as the server gives signs of life on other connections (decision 0868).
+//! What may rightly take long is waited for as long as the server gives signs of life on other connections (decision 0846).
 
 use crate::clients::{Client, Clients};
 use crate::question::{Durable, Question, Told, UNKNOWN};

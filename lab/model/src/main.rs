@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         Some("long") => table::run(true, json),
         Some("one") => table::one(&args[1..], json),
         Some("table") => {
-            print!("{}", table::table(&table::removals()));
+            print!("{}", table::page());
             ExitCode::SUCCESS
         }
         _ => {

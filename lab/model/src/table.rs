@@ -1,4 +1,4 @@
-//! What was searched, against what is expected; the table of docs/MODEL.md.
+//! What was searched, against what is expected; the page docs/MODEL.md.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -9,9 +9,13 @@ use serde_json::{Value, json};
 use crate::instances::{INSTANCES, Instance, for_removal};
 use crate::rules::{Expect, ROWS, Row, Rule, Rules};
 use crate::search::{Outcome, search};
+use crate::state::Budget;
 
 /// What the protocol was before rules 1, 5, 6 and 13.
 const BEFORE: &[Rule] = &[Rule::FlushOld, Rule::FullChain, Rule::RoomTwice, Rule::ResumeJudges];
+
+/// The proof that one flush is enough; it names the rules that it uses itself.
+const PROOF: &[&str] = &["S-11.5", "S-11.6", "S-11.7", "S-11.8", "S-11.9", "S-11.10"];
 
 /// A search, what it is for, and whether it came to what was expected.
 struct Job {
@@ -59,11 +63,6 @@ fn removal(row: &Row) -> Job {
         rules,
         fails: row.expect == Expect::Fails,
     }
-}
-
-/// Each rule taken out.
-pub fn removals() -> Vec<Outcome> {
-    all(&ROWS.iter().map(removal).collect::<Vec<_>>(), false)
 }
 
 fn before() -> Job {
@@ -156,11 +155,11 @@ pub fn run(long: bool, json: bool) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The fixed columns of a rule's row: what a test compares with the document.
-pub fn row(row: &Row) -> String {
-    let what = match row.expect {
-        Expect::Fails => "fails".to_owned(),
-        Expect::Unseen(why) => format!("not seen: {why}"),
+/// A rule in a line, with what is expected of its removal.
+fn row(row: &Row) -> String {
+    let unseen = match row.expect {
+        Expect::Fails => String::new(),
+        Expect::Unseen(why) => format!(". *Not seen*: {why}"),
     };
     let with: Vec<&str> = row
         .with
@@ -173,45 +172,54 @@ pub fn row(row: &Row) -> String {
     } else {
         format!(" (with {})", with.join(", "))
     };
-    let instance = for_removal(row.kind, row.expect == Expect::Fails).name;
-    format!(
-        "| {}{with} | {} | {} | {instance} | {what} |",
-        row.id,
-        row.text,
-        row.clauses.join(", ")
-    )
+    let clauses: Vec<&str> = row
+        .clauses
+        .iter()
+        .copied()
+        .filter(|clause| !PROOF.contains(clause))
+        .collect();
+    format!("- {}{with}: {} ({}){unseen}", row.id, row.text, clauses.join(", "))
+}
+
+/// How often each thing happens in an instance, where that is not as in the first one.
+fn counts(left: &Budget) -> String {
+    let first = INSTANCES[0].left;
+    let counts = [
+        (left.ops, first.ops, "changes"),
+        (left.syncs, first.syncs, "syncs"),
+        (left.checkpoints, first.checkpoints, "checkpoints"),
+        (left.cuts, first.cuts, "cuts"),
+        (left.kills, first.kills, "deaths"),
+        (left.discards, first.discards, "discards"),
+        (left.bad, first.bad, "unwritten"),
+        (left.rotten, first.rotten, "unreadable"),
+        (left.losses, first.losses, "lost"),
+        (left.strays, first.strays, "damaged"),
+    ];
+    let other = counts.iter().filter(|(count, first, _)| count != first);
+    let told: Vec<String> = other.map(|(count, _, what)| format!("{what} {count}")).collect();
+    told.join(", ")
 }
 
 /// The page docs/MODEL.md.
-pub fn table(outcomes: &[Outcome]) -> String {
+pub fn page() -> String {
     let mut page = include_str!("head.md").to_owned();
-    page += "\n| instance | changes | syncs | checkpoints | power cuts | deaths | discards | bad log pages | unreadable | lost | redo damaged | when |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
-    for i in INSTANCES {
-        let (b, when) = (i.left, if i.long { "--long" } else { "CI" });
-        let counts = [
-            b.ops,
-            b.syncs,
-            b.checkpoints,
-            b.cuts,
-            b.kills,
-            b.discards,
-            b.bad,
-            b.rotten,
-            b.losses,
-            b.strays,
-        ]
-        .map(|n| n.to_string());
-        page += &format!("| {} | {} | {when} |\n", i.name, counts.join(" | "));
+    for instance in INSTANCES.iter().filter(|instance| !instance.long) {
+        let counts = counts(&instance.left);
+        let told = if counts.is_empty() {
+            counts
+        } else {
+            format!(": {counts}")
+        };
+        page += &format!("\n**{}**{told}\n", instance.name);
+        let searched = |row: &&Row| for_removal(row.kind, row.expect == Expect::Fails).name == instance.name;
+        let rules: Vec<String> = ROWS.iter().filter(searched).map(row).collect();
+        if !rules.is_empty() {
+            page += &format!("\n{}\n", rules.join("\n"));
+        }
     }
-    page += "\n| rule taken out | what it says | SPEC | instance | result | states | steps |\n|---|---|---|---|---|---|---|\n";
-    for (r, outcome) in ROWS.iter().zip(outcomes) {
-        let steps = outcome
-            .failure
-            .as_ref()
-            .map_or("".to_owned(), |f| f.1.len().to_string());
-        page += &format!("{} {} | {steps} |\n", row(r), outcome.states);
-    }
-    page
+    let long: Vec<&str> = INSTANCES.iter().filter(|i| i.long).map(|i| i.name).collect();
+    page + &format!("\nOf `-- long`: {}.\n", long.join("; "))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! has to be woken: 6 to 7 µs for a round trip instead of 8 to 50. What would make the thread sleep
 //! goes to workers, whose replies come back through a [`Bell`]. Forgotten inodes, interrupts and notifications
 //! still go through `/dev/fuse`, which has one reader. Its server has no keeper. Why it is there at all:
-//! `docs/decisions/0300-uring-transport.md`.
+//! `docs/decisions/0120-own-fuse-transport.md`.
 
 mod ring;
 mod setup;

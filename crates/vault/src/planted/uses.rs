@@ -1,5 +1,5 @@
 //! Rules of what is used, replaced and taken back (S-15.11, S-15.14, S-15.19, S-13.6) that are put aside, to prove that a test
-//! or a campaign notices; what finds each stands in decision 0807. All of it is about the thread that sets it.
+//! or a campaign notices (decision 0807): the one that names it. All of it is about the thread that sets it.
 
 bugs! { Use:
     /// A line is verified, and what is used of it is loaded once more.

@@ -58,7 +58,7 @@ impl fmt::Display for Seen {
 }
 
 /// A crowd at this code on a new pool, each of so many calls; servers die meanwhile. Where a keeper starts another one nobody notices.
-/// On `transport=uring` there is no keeper, as requests die with their server (decision 0300): all writers stop at the dead mount,
+/// On `transport=uring` there is no keeper, as requests die with their server (decision 0120): all writers stop at the dead mount,
 /// behind the next mount what they had synced is compared, and they go on.
 pub fn run(bench: &Bench, code: &str, fullness: Fullness, calls: u64) -> Result<Seen, String> {
     let name = format!("{code}-{}-{}", fullness.pages, fullness.taken);
