@@ -1,60 +1,7 @@
-//! What can go wrong in the parts of a flash home; who drives them says what that means and what to do.
+//! What can go wrong in a flash home beside what can with any pool.
 
-use keepfs_media::DeviceError;
-use std::sync::Arc;
-
-/// A failure of a part of a flash home.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Error {
-    /// The device failed.
-    #[error("{0}")]
-    Device(Arc<DeviceError>),
-    /// Guarded memory cannot be had.
-    #[error("cannot have {bytes} bytes of guarded memory: {source}")]
-    Memory {
-        /// Bytes asked for.
-        bytes: usize,
-        /// What the kernel said.
-        source: Arc<std::io::Error>,
-    },
-    /// The device has no pool that this version can use.
-    #[error("{0}")]
-    BadPool(String),
-    /// The log or memory is not what its sums say.
-    #[error("{0}")]
-    Damaged(String),
-    /// What decides where metadata goes changed in the heap (S-13.9).
-    #[error("memory at {address:#x} was changed by something else")]
-    Heap {
-        /// Where.
-        address: usize,
-    },
-    /// The caller asked for something impossible.
-    #[error("{0}")]
-    Logic(String),
-}
-
-impl Error {
-    /// Whether the device is there and failed one operation: the same at another page may succeed.
-    pub fn is_device_io(&self) -> bool {
-        matches!(self, Error::Device(e) if matches!(**e, DeviceError::Io { .. }))
-    }
-}
-
-impl From<DeviceError> for Error {
-    fn from(e: DeviceError) -> Error {
-        Error::Device(Arc::new(e))
-    }
-}
-
-/// What is wrong with a page of file data on the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BadData {
-    /// The medium does not give it.
-    Unreadable,
-    /// It has another CRC.
-    Checksum,
-}
+use keepfs_format::MetaId;
+pub use keepfs_pool::Error;
 
 /// What a transaction needs of the staged pages until it is committed (S-14.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -63,4 +10,55 @@ pub struct Room {
     pub(crate) slots: usize,
     /// Quarters of pages by which what is staged may grow.
     pub(crate) quarters: usize,
+}
+
+/// Why a step inside a transaction or a view stopped. Pass it up with `?`; whoever runs the transaction handles it.
+#[derive(Debug)]
+pub enum Stop {
+    /// This metablock is not in the arena.
+    Miss(MetaId),
+    /// Something must be freed first.
+    Pressure(Pressure),
+    /// It cannot be done.
+    Error(Error),
+}
+
+/// What a transaction waits for outside itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pressure {
+    /// A clean frame.
+    Frames,
+    /// Room in the redo ring (S-14.4).
+    Redo,
+    /// Room for staged pages (S-14.7).
+    Staged(Room),
+    /// The barrier of a checkpoint.
+    Barrier,
+    /// A checkpoint: no more may wait for it (S-10.5).
+    Checkpoint,
+    /// Another transaction, which owns a count (S-13.4).
+    Owned,
+    /// A metablock of inodes in which a new one would lie.
+    Cradle(MetaId),
+}
+
+impl From<keepfs_vault::Error> for Stop {
+    fn from(e: keepfs_vault::Error) -> Stop {
+        Stop::Error(e.into())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(e: Error) -> Stop {
+        Stop::Error(e)
+    }
+}
+
+/// A stop where everything was fetched before: only errors can come.
+pub fn stopped(stop: Stop) -> Error {
+    match stop {
+        Stop::Error(e) => e,
+        Stop::Miss(id) => Error::Logic(format!("{id} left the arena while it was pinned")),
+        Stop::Pressure(p) => Error::Logic(format!("no {p:?} where they were reserved")),
+    }
 }

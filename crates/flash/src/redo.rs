@@ -15,13 +15,11 @@ mod cursor;
 mod draft;
 mod read;
 mod spare;
-mod updates;
 
 pub use compact::{Group, Work, compact};
 pub use draft::{Draft, Encoded, NoRoom};
 pub use read::{ENTRIES_MAX, Rebuilt, rebuild};
 pub use spare::{Piece, Spare};
-pub use updates::{DIRTY_SIZES, Updates};
 
 use crate::segment::{RING, Segment, Word};
 use cursor::Cursor;

@@ -11,13 +11,13 @@ mod words;
 
 pub use words::Word;
 
-use crate::code;
 use crate::error::Error;
 use crate::twice::{self, Found};
 use core::sync::atomic::{AtomicI64, Ordering};
 use keepfs_codes::{Protection, crc64};
 use keepfs_format::PAGE;
 use keepfs_memory::{Guard, Region};
+use keepfs_pool::code;
 use keepfs_vault::Padded;
 use keepfs_vault::locks::Mutex;
 use std::os::fd::OwnedFd;

@@ -22,13 +22,14 @@ pub use carry::Carried;
 pub use rebuild::rebuild;
 pub use room::{STAGED_MAX, STAGED_SPARE, Staged};
 
-use crate::error::{BadData, Error, Room};
-use crate::ids::IdMap;
+use crate::error::{Error, Room};
 use crate::segment::{SMALL, Segment};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
+use keepfs_frames::ids::IdMap;
+use keepfs_pool::BadData;
 use keepfs_vault::Padded;
 use slots::{Head, Slots, Stored};
 use std::collections::BTreeMap;
@@ -72,6 +73,12 @@ pub struct StagedDamage {
     pub ino: u64,
     /// Page of the file.
     pub index: u64,
+}
+
+impl From<StagedDamage> for Error {
+    fn from(StagedDamage { ino, index }: StagedDamage) -> Error {
+        Error::Lost { ino, index }
+    }
 }
 
 /// There is no slot for another staged page.

@@ -3,6 +3,9 @@
 use crate::id::{MetaId, Space};
 use crate::metablock::HEADER;
 
+/// Numbers that a bitmap of numbers may have.
+pub const NUMBERS: u64 = 1 << 40;
+
 /// Bits of a bitmap metablock.
 pub const BITS: u64 = ((crate::PAGE - HEADER) * 8) as u64;
 /// Counters of a SHARES metablock.

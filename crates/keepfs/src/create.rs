@@ -165,7 +165,9 @@ fn claim(path: &Path, options: &CreateOptions) -> Result<()> {
         who: this_machine(),
         ..StoreOptions::default()
     };
-    match keepfs_store::mmp::overwritten(Arc::new(device), &who, |device| forget_superblocks(&*device, pages)) {
+    match keepfs_store::mmp::overwritten(Arc::new(device), who.claimant(), |device| {
+        forget_superblocks(&*device, pages)
+    }) {
         // There is no pool, or none that says who has it.
         Err(keepfs_store::Error::BadPool(_)) => Ok(()),
         other => other.map_err(of_pool(path)),

@@ -5,13 +5,11 @@
 //! there), so that writers come down to the pace of the device instead of stopping dead. At the hard mark they wait for the
 //! checkpoint.
 
-use crate::cache::Pin;
-use crate::checkpoint::Wish;
 use crate::error::{Error, Pressure};
 use crate::{Flash, Store};
 use core::sync::atomic::Ordering;
+use keepfs_flash::checkpoint::Wish;
 use keepfs_flash::segment;
-use keepfs_format::MetaId;
 use std::time::{Duration, Instant};
 
 /// Redo kept above which everything is made durable in the background, if there is one, bytes (S-14.4).
@@ -48,26 +46,6 @@ impl Fill {
     }
 }
 
-impl Store {
-    /// Whether a transaction may begin; waits while there is no room for what it changes.
-    pub(crate) fn ready(&self) -> Result<(), Error> {
-        self.alive()?;
-        self.life.unless_read_only()?;
-        self.home.make_room(self)
-    }
-
-    /// Brings the metablock in which an inode would be made. `None`: it cannot be read, and nobody gets a number of it (S-15.17).
-    pub(crate) fn cradle(&self, id: MetaId) -> Result<Option<Pin<'_>>, Error> {
-        match self.fetch(id) {
-            Err(error) if error.is_of_one() => {
-                self.alloc.inos.avoid(id.index());
-                Ok(None)
-            }
-            fetched => fetched.map(Some),
-        }
-    }
-}
-
 impl Flash {
     /// Waits while there is no room for what a transaction changes.
     pub(crate) fn make_room(&self, store: &Store) -> Result<(), Error> {
@@ -75,14 +53,14 @@ impl Flash {
         if fills.iter().any(|f| f.is_hard()) {
             let started = Instant::now();
             let made = self.checkpoint_if(store, || self.fills(store).iter().any(|f| f.is_hard()));
-            store.watch.stats.throttle.count(started.elapsed());
+            store.ground.stats.throttle.count(started.elapsed());
             made?;
         } else if fills.iter().any(|f| f.is_soft()) {
             self.checkpoints.wanted.set();
             self.slow_down(store, fills.iter().map(|f| f.way()).max().unwrap_or(0));
         }
         self.keep_redo_short(store)?;
-        if !store.life.options.background && self.checkpoints.wanted.is_set() {
+        if !store.ground.options.background && self.checkpoints.wanted.is_set() {
             self.checkpoint(store)?;
         }
         Ok(())
@@ -92,10 +70,10 @@ impl Flash {
     /// (S-14.4).
     fn keep_redo_short(&self, store: &Store) -> Result<(), Error> {
         let waiting = self.log.segment.ring_in_use();
-        if store.life.options.sync_each || waiting > REDO_MAX {
+        if store.ground.options.sync_each || waiting > REDO_MAX {
             return self.sync(store);
         }
-        if waiting > REDO_SOFT && store.life.options.background {
+        if waiting > REDO_SOFT && store.ground.options.background {
             self.log.cutter.ask();
         }
         Ok(())
@@ -105,10 +83,10 @@ impl Flash {
     pub(crate) fn relieve(&self, store: &Store, what: Pressure) -> Result<(), Error> {
         match what {
             Pressure::Frames => self.checkpoint(store),
-            Pressure::Checkpoint => self.checkpoint_if(store, || self.is_at_limit(store)),
+            Pressure::Checkpoint => self.checkpoint_if(store, || self.is_at_limit(&store.frames)),
             // It begins again behind the barrier.
             Pressure::Barrier => {
-                store.watch.stats.told_to_abort.fetch_add(1, Ordering::Relaxed);
+                store.ground.stats.told_to_abort.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
             Pressure::Redo => self.sync(store),
@@ -136,10 +114,10 @@ impl Flash {
         let most = self.rewrite_most();
         let frames = u64::from(store.frames.arena.count());
         let held = dirty + self.checkpoints.in_flight.load(Ordering::Relaxed);
-        let copies = self.checkpoints.stash.len() as u64;
+        let copies = self.checkpoints.stash.count() as u64;
         [
             Fill {
-                now: self.weight(store),
+                now: self.weight(&store.frames),
                 soft: most / 2,
                 hard: most * 7 / 8,
             },
@@ -158,7 +136,7 @@ impl Flash {
 
     /// Waits a part of [`SLOW_MAX`] that grows with the square of `way`, or until a checkpoint has ended.
     fn slow_down(&self, store: &Store, way: u64) {
-        if !store.life.options.background {
+        if !store.ground.options.background {
             return;
         }
         let wait = SLOW_MAX * (way * way / 1024) as u32 / 1024;
@@ -167,7 +145,7 @@ impl Flash {
         }
         let started = Instant::now();
         self.checkpoints.wanted.wait_done(wait);
-        store.watch.stats.throttle.count(started.elapsed());
+        store.ground.stats.throttle.count(started.elapsed());
     }
 
     /// A checkpoint, unless the one that this waited for was enough.
@@ -176,7 +154,7 @@ impl Flash {
         if !needed() {
             return Ok(());
         }
-        store.alive()?;
+        store.ground.alive()?;
         self.checkpoint_with(store, &mut keeper, Wish::default())
     }
 }

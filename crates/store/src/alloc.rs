@@ -2,15 +2,13 @@
 
 use crate::crowd::Crowd;
 use crate::numbers::Numbers;
-use crate::pool::Pool;
 use crate::space;
 use crate::system::System;
 use core::sync::atomic::{AtomicBool, AtomicU64};
+use keepfs_format::bitmap::NUMBERS;
 use keepfs_format::{Space, inode};
+use keepfs_pool::Pool;
 use keepfs_vault::Padded;
-
-/// Numbers that a bitmap of numbers may have.
-const NUMBERS: u64 = 1 << 40;
 
 /// The allocators.
 pub struct Allocators {

@@ -1,29 +1,33 @@
 //! What the packages above may ask of a store besides transactions and views: durability, file data, looks at what lies at rest,
 //! figures.
 
-use crate::audit::Unbalanced;
-use crate::cache::Pin;
 use crate::crowd::Alone;
 use crate::error::{BadData, Error};
-use crate::events::{Damage, Done};
-use crate::map::CopiesSeen;
+use crate::home::{Look, Settling};
 use crate::oplog::{EarlierState, Half, LoggedTxn, OpLog};
-use crate::pool::{Pool, Settings};
 use crate::requests::{Again, Running};
-use crate::scrub::{Looked, RestPlace};
-use crate::stats::DeviceErrors;
+use crate::scrub::RestPlace;
 use crate::view::View;
 use crate::{Figures, Store};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use keepfs_codes::Protection;
+use keepfs_flash::bad::CopiesSeen;
 use keepfs_flash::log::{Cut, Mended};
 use keepfs_format::bitmap::BITS;
 use keepfs_format::map::MapEntry;
 use keepfs_format::metablock::HEADER;
-use keepfs_format::plog::Run;
 use keepfs_format::{Header, MetaId, PAGE, Space};
+use keepfs_frames::Looked;
+use keepfs_frames::Totals;
 use keepfs_media::{Class, Device, PageNo};
+use keepfs_pool::Unbalanced;
+use keepfs_pool::events::{Damage, Done};
+use keepfs_pool::history::History;
+use keepfs_pool::stats::DeviceErrors;
+use keepfs_pool::{Pool, Settings};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Store {
@@ -34,12 +38,12 @@ impl Store {
 
     /// Writes a checkpoint now; none of a pool that is read-only.
     pub fn checkpoint(&self) -> Result<(), Error> {
-        self.home.checkpoint(self)
+        self.home.settle(self, Settling::Goes(None)).map(drop)
     }
 
     /// As [`Store::close`], but the store may be used on.
     pub fn settle(&self) -> Result<(), Error> {
-        self.home.settle(self)
+        self.home.settle(self, Settling::Closed).map(drop)
     }
 
     /// Changes settings of the pool (S-2.9): when this returns they and everything before are durable, and whoever opens the
@@ -58,48 +62,48 @@ impl Store {
     /// Tells the device which free pages of `range` are not needed, in runs of at least `least` pages; returns how many
     /// pages. `None`: the device cannot be told. Errors: those of the device, [`Error::ReadOnly`]. None of a preallocated pool (S-2.17).
     pub fn trim(&self, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
-        self.home.trim(self, range, least)
+        self.home.trim(self, Some((range, least)))
     }
 
     /// With the option `discard`: tells the device what became free since the last time. Errors: those of the device.
     pub fn discard_released(&self) -> Result<(), Error> {
-        self.home.discard_released(self)
+        self.home.trim(self, None).map(drop)
     }
 
     /// After a while without syncs: an empty group tells that the last one was flushed, so that recovery takes it as
     /// it is (S-9.2). It needs no flush itself. If somebody is cutting a group, that one tells it.
     pub fn write_durable(&self) -> Result<(), Error> {
-        self.home.write_durable(self)
+        self.home.tell_durable(self)
     }
 
     /// Looks at the superblock in force and its copy. A bad copy is replaced by the next checkpoint's.
     pub fn scrub_superblocks(&self) -> Looked {
-        self.home.scrub_superblocks(self)
+        self.home.look(self, Look::Superblocks).unwrap_or_default()
     }
 
     /// Looks at some metablocks from `place` on and at the map pages that lead to them, each copy. Where to go on; `None`:
     /// that was the last.
     pub fn scrub_rest(&self, place: RestPlace) -> Result<(Looked, Option<RestPlace>), Error> {
-        self.home.scrub_rest(self, place)
+        self.home.look_at_rest(self, place)
     }
 
     /// Looks at each copy of one metablock; nothing if it does not live on the device.
     pub fn scrub_copies(&self, id: MetaId) -> Result<Looked, Error> {
-        self.home.scrub_copies(self, id)
+        self.home.look(self, Look::Copies(id))
     }
 
     /// Reads every copy of a metablock or map page, for a scrub: what is bad is told and written anew by the next
     /// checkpoint (S-4.6). Returns how many were read and how many of them were bad; none, if it does not live on the
     /// device. Errors: those of the map above it.
     pub fn check_copies(&self, id: MetaId) -> Result<CopiesSeen, Error> {
-        self.home.check_copies(self, id)
+        self.home.check_copies(&self.frames, id)
     }
 
     /// Whether a metablock that was told as damaged is whole again: a copy on the device is as its map entry says, or it does not
     /// live any more (S-18.8, S-18.14). Nothing is told. `known`: its entry when it was bad last, which is not read again. Errors: the
     /// entry under which it is bad.
     pub fn is_whole_at_rest(&self, id: MetaId, known: Option<&MapEntry>) -> Result<bool, MapEntry> {
-        self.home.is_whole_at_rest(self, id, known)
+        self.home.is_whole_at_rest(&self.frames, id, known)
     }
 
     /// Up to `limit` inode numbers in use from `from` on, ascending.
@@ -109,22 +113,22 @@ impl Store {
 
     /// Whether something waits for a checkpoint because of its copies: one of them is bad, or they lie too close to each other.
     pub fn has_copies_to_write(&self) -> bool {
-        self.home.has_copies_to_write()
+        self.home.figures().has_copies_to_write
     }
 
     /// Looks at what leads to redo and staged pages, for a scrub. It counts as no page.
     pub fn scrub_page_0(&self) -> Looked {
-        self.home.scrub_page_0(self)
+        self.home.look(self, Look::Memory).unwrap_or_default()
     }
 
     /// Looks at a staged page for a scrub; nothing if it is not staged.
     pub fn scrub_staged(&self, ino: u64, index: u64) -> Looked {
-        self.home.scrub_staged(self, ino, index)
+        self.home.look(self, Look::Staged((ino, index))).unwrap_or_default()
     }
 
     /// Pages of the log in use, and how many may be before a checkpoint must empty it.
     pub fn log_fill(&self) -> (u64, u64) {
-        self.home.log_fill(self)
+        self.home.log_fill(&self.frames)
     }
 
     /// Tries whether this process could have the memory that `code` needs more than the code that it has, and gives it back: address
@@ -135,9 +139,45 @@ impl Store {
         self.frames.try_room(code)
     }
 
+    /// Counters of the pool.
+    pub fn totals(&self) -> Totals {
+        self.frames.known.totals()
+    }
+
+    /// The pool's history.
+    pub fn history(&self) -> &Arc<History> {
+        &self.ground.events.history
+    }
+
+    /// Writes what the history has not on the device yet; nothing happens on a pool that is read only.
+    pub fn keep_history(&self) {
+        self.ground.keep_history();
+    }
+
+    /// Looks at a frame: its bytes are held against parity and sum, and what is wrong is mended if it can be (S-15.14).
+    /// Nothing if it holds no metablock. Bad and not mended: it does not verify after all that can be done.
+    pub fn scrub_frame(&self, frame: u32) -> Looked {
+        self.home.look(self, Look::Frame(frame)).unwrap_or_default()
+    }
+
     /// Something to read from. A view pins at most one frame; do not keep it across a call that waits.
     pub fn view(&self) -> View<'_> {
         View::of(self)
+    }
+
+    /// All frames, those first that were verified longest ago.
+    pub fn frames_by_age(&self) -> Vec<u32> {
+        self.frames.by_age()
+    }
+
+    /// The frames that hold bytes of these addresses, as events tell them.
+    pub fn frames_at(&self, addresses: Range<usize>) -> Range<u32> {
+        self.frames.at(addresses)
+    }
+
+    /// The frames that hold metadata of these inodes: their slots, and the nodes that say they are theirs (S-3.2).
+    pub fn frames_of(&self, inodes: &BTreeSet<u64>) -> Vec<u32> {
+        self.frames.of_inodes(inodes)
     }
 
     /// The addresses at which everybody reads the frames, for fault injection.
@@ -182,12 +222,14 @@ impl Store {
 
     /// Number of the last transaction that is durable.
     pub fn durable_seq(&self) -> u64 {
-        self.home.durable_seq()
+        self.home.figures().durable
     }
 
     /// Drops every clean frame nobody uses; for tests of fetching.
     pub fn drop_clean_frames(&self) {
-        self.frames.cache.shrink(|frame, id| self.look_at_evicted(frame, id));
+        self.frames
+            .cache
+            .shrink(|frame, id| self.frames.look_at_evicted(frame, id));
     }
 
     /// Pages: in the pool, free, promised, kept for checkpoints.
@@ -197,7 +239,7 @@ impl Store {
 
     /// How long ago the last checkpoint was written; before the first one, how long ago the pool was opened.
     pub fn since_checkpoint(&self) -> Duration {
-        self.home.since_checkpoint()
+        self.home.figures().since_checkpoint
     }
 
     /// Whether the pool has no inode at all yet.
@@ -207,12 +249,12 @@ impl Store {
 
     /// Inode numbers on the hidden list. Errors: it cannot be read, so nothing can be written (S-9.10).
     pub fn orphans(&self) -> Result<Vec<u64>, Error> {
-        Ok(self.or_without(self.all_orphans())?.unwrap_or_default())
+        Ok(self.frames.or_without(self.all_orphans())?.unwrap_or_default())
     }
 
     fn all_orphans(&self) -> Result<Vec<u64>, Error> {
         let mut orphans = Vec::new();
-        for block in self.home.blocks_of(self, Space::Orphans)? {
+        for block in self.home.blocks_of(&self.frames, Space::Orphans)? {
             self.set_bits(Space::Orphans, block, &mut orphans)?;
         }
         Ok(orphans)
@@ -229,22 +271,11 @@ impl Store {
         Ok(())
     }
 
-    /// Pins the bitmap metablocks of a run of pages and TOTALS, so that a transaction finds them, and right: what a checkpoint
-    /// changes there is in no redo, so that no witness could mend them behind it (S-15.16).
-    pub(crate) fn pin_bits(&self, run: Run) -> Result<Vec<Pin<'_>>, Error> {
-        let blocks = run.start / BITS..=(run.start + u64::from(run.count) - 1) / BITS;
-        let mut pins = self.pin_totals()?;
-        for block in blocks {
-            pins.push(self.pin_right(MetaId::new(Space::Pages, block))?);
-        }
-        Ok(pins)
-    }
-
     /// Whether all of these pages can hold file data: a block map may say anything (C-8). Errors: `Damaged`.
     pub(crate) fn check_data_pages(&self, page: u64, count: u64) -> Result<(), Error> {
         let behind = page.saturating_add(count);
         let own = self.alloc.system.first_in(page..behind);
-        match own.or((behind > self.pool.pages).then_some(behind - 1)) {
+        match own.or((behind > self.ground.pool.pages).then_some(behind - 1)) {
             Some(page) => Err(Error::Damaged(format!(
                 "page {page} is named as file data, which it cannot hold"
             ))),
@@ -257,68 +288,60 @@ impl Store {
     pub fn write_data(&self, page: u64, bytes: &[u8]) -> Result<(), Error> {
         self.check_data_pages(page, (bytes.len() / PAGE) as u64)?;
         self.home.given(bytes.len() as u64);
-        Ok(self.device.write(PageNo(page), bytes, Class::Data)?)
+        Ok(self.ground.device.write(PageNo(page), bytes, Class::Data)?)
     }
 
     /// The same for a scrub: from the device itself, not from the system's cache.
     pub fn read_data_fresh(&self, page: u64, buf: &mut [u8]) -> Result<(), Error> {
         self.check_data_pages(page, (buf.len() / PAGE) as u64)?;
-        Ok(self.device.read_fresh(PageNo(page), buf)?)
+        Ok(self.ground.device.read_fresh(PageNo(page), buf)?)
     }
 
     /// Reads whole pages of file data. The caller checks the CRC-32C.
     pub fn read_data(&self, page: u64, buf: &mut [u8]) -> Result<(), Error> {
         self.check_data_pages(page, (buf.len() / PAGE) as u64)?;
-        Ok(self.device.read(PageNo(page), buf)?)
+        Ok(self.ground.device.read(PageNo(page), buf)?)
     }
 
     /// What the device failed since the pool was opened.
     pub fn device_errors(&self) -> DeviceErrors {
-        let refused = self.device.refused();
+        let refused = self.ground.device.refused();
         DeviceErrors {
             reads: refused.reads.load(Ordering::Relaxed),
             writes: refused.writes.load(Ordering::Relaxed),
             flushes: refused.flushes.load(Ordering::Relaxed),
-            checksums: self.watch.stats.bad_checksums.load(Ordering::Relaxed),
+            checksums: self.ground.stats.bad_checksums.load(Ordering::Relaxed),
         }
     }
 
     /// Whether the file system under the pool had no room for the last file data that were written (S-2.14).
     pub fn is_host_full(&self) -> bool {
-        self.device.refused().no_room.load(Ordering::Relaxed)
+        self.ground.device.refused().no_room.load(Ordering::Relaxed)
     }
 
     /// A data page was read and had another checksum than its entry tells.
     pub fn data_is_bad(&self) {
-        self.count_bad_checksum(true);
+        self.ground.count_bad_checksum(true);
     }
 
-    pub(crate) fn count_bad_checksum(&self, is_bad: bool) {
-        self.watch
-            .stats
-            .bad_checksums
-            .fetch_add(u64::from(is_bad), Ordering::Relaxed);
+    /// The pool is not written from here on, because of damage that its mount cannot do without (S-16.6).
+    pub fn end_writing(&self, why: Error) {
+        self.ground.fail(why);
     }
 
     /// Copies a staged page; `false` if it is not staged. Errors: it is lost.
     pub fn staged(&self, ino: u64, index: u64, page: &mut [u8; PAGE]) -> Result<bool, Error> {
-        let Some(place) = self.home.staged().table.lock().where_is(ino, index) else {
-            return Ok(false);
-        };
-        if place.read(self.home.memory(), page) {
-            return Ok(true);
-        }
-        self.home.staged_again(self, ino, index, page)
+        self.home.read_staged(&self.frames, (ino, index), page)
     }
 
     /// Where the log was cut when the pool was opened, if it was (S-9.7).
     pub fn log_cut(&self) -> Option<Cut> {
-        self.home.log_cut()
+        self.home.figures().log_cut
     }
 
     /// Which pages of the log were bad and mended when the pool was opened (S-9.11, S-9.24).
     pub fn log_mended(&self) -> &[Mended] {
-        self.home.log_mended()
+        self.home.figures().log_mended
     }
 
     /// Frames in the arena, checkpoint dirty frames, and evictions so far.
@@ -332,12 +355,12 @@ impl Store {
 
     /// What was read and written on the device.
     pub fn traffic(&self) -> keepfs_media::Counters {
-        self.device.counters()
+        self.ground.device.counters()
     }
 
     /// A sentence, if both slots of one generation of superblocks held none when the pool was opened (S-21.22).
     pub fn superblocks_lost(&self) -> Option<&str> {
-        self.home.superblocks_lost()
+        self.home.figures().superblocks_lost
     }
 
     /// Whether a page is staged.
@@ -393,38 +416,38 @@ impl Store {
 
     /// A page of a file cannot be read back as it was written.
     pub fn tell_bad_data(&self, ino: u64, index: u64, page: u64, bad: BadData) {
-        self.watch.events.tell_bad_data(ino, index, page, bad);
+        self.ground.events.tell_bad_data(ino, index, page, bad);
     }
 
     /// A page of a file that was told of cannot be read back again: no event, but the list of damages counts it (S-18.13).
     pub fn met_bad_data_again(&self, ino: u64, index: u64, page: u64) {
-        self.watch.events.met_bad_data_again(ino, index, page);
+        self.ground.events.met_bad_data_again(ino, index, page);
     }
 
     /// A store missed the door in an earlier life of the server, which a guard ended; `report` is what it said.
     pub fn tell_guard_fault(&self, address: u64, report: &str) {
-        self.watch.events.tell_guard_fault(address, report);
+        self.ground.events.tell_guard_fault(address, report);
     }
 
     /// What was found wrong in frames since the pool was opened, at most the last 256, oldest first.
     pub fn damages(&self) -> Vec<(Damage, Done)> {
-        self.watch.events.damages.all()
+        self.ground.events.damages.all()
     }
 
     /// From here on another server goes on with what this one leaves ([`Store::remains`]). In place of ending writing because
     /// of memory that the next one makes anew, `end` is called, which ends this process (S-16.8). Only the first call counts.
     pub fn hand_on_to_successor(&self, end: impl Fn(&Error) + Send + Sync + 'static) {
-        let _first = self.life.ending.successor.set(Box::new(end));
+        let _first = self.ground.ending.successor.set(Box::new(end));
     }
 
     /// The failure that ended writing, if any.
     pub fn fault(&self) -> Option<Error> {
-        self.life.ending.fault()
+        self.ground.ending.fault()
     }
 
     /// Whether nothing is written: the pool was opened so or rests, and [`Store::begin_writing`] was not called since.
     pub fn is_read_only(&self) -> bool {
-        self.life.is_read_only()
+        self.ground.is_read_only()
     }
 
     /// How many metablocks are fenced.
@@ -504,7 +527,7 @@ impl Store {
 
     /// Errors: `BadPool`: faults may not be injected into this pool.
     pub fn for_tests(&self) -> Result<(), Error> {
-        match self.pool.is_test {
+        match self.ground.pool.is_test {
             true => Ok(()),
             false => Err(Error::BadPool(
                 "faults are injected into pools for tests only; make one with `keepfs create --test`".into(),

@@ -1,50 +1,26 @@
-//! The flash home: metadata lies in pages of a device, twice, where the map of the last checkpoint says; what is newer is in the
-//! log, and small data is staged in it (SPEC sections 4 and 8 to 11).
-//!
-//! It has four parts. What a part can do alone stands with it; what needs several of them, or frames, is a method of [`Flash`].
+//! The flash home as a store drives it: what of it runs transactions, or hands out pages and numbers. All else is
+//! [`keepfs_flash`]'s.
 
-use crate::checkpoint::Checkpoints;
 use crate::error::Error;
-use crate::frames::Frames;
-use crate::locks::Mutex;
-use crate::map::Map;
-use crate::options::StoreOptions;
-use crate::pool::Pool;
-use crate::sync::Log;
-use keepfs_flash::segment::{self, Segment};
-use keepfs_flash::staged::{STAGED_MAX, STAGED_SPARE, Staged};
-use keepfs_format::plog::Run;
+use core::ops::Deref;
 use keepfs_format::superblock::Superblock;
-use std::sync::Arc;
+use keepfs_frames::Frames;
 
 /// A flash home.
-pub struct Flash {
-    /// Where metablocks lie.
-    pub map: Map,
-    /// Redo, in memory that outlives the server, and the log that it goes to.
-    pub log: Log,
-    /// File pages that only the log has.
-    pub staged: Staged,
-    /// What waits for a checkpoint, and the one in force.
-    pub checkpoints: Checkpoints,
-    /// Pages that may be used again and that the device was not told of yet.
-    pub released: Mutex<Vec<Run>>,
+pub struct Flash(keepfs_flash::Flash);
+
+impl Deref for Flash {
+    type Target = keepfs_flash::Flash;
+
+    #[inline]
+    fn deref(&self) -> &keepfs_flash::Flash {
+        &self.0
+    }
 }
 
 impl Flash {
     /// The home that a superblock tells of, with nothing behind it. Errors: there is no memory.
-    pub fn of(sb: &Superblock, pool: &Pool, o: &StoreOptions, frames: &Frames) -> Result<Flash, Error> {
-        let limit = ((pool.log.pages / 4) as usize).clamp(4, STAGED_MAX);
-        let most = limit + (limit / 8).min(STAGED_SPARE);
-        let slots = 2 * most + segment::SPARE_SLOTS;
-        let segment = Arc::new(Segment::new(slots, o.guard, o.seal, o.lasting)?);
-        segment.note_code(pool.protect);
-        Ok(Flash {
-            map: Map::new(sb.roots),
-            staged: Staged::new(segment.clone(), limit),
-            log: Log::of(sb, segment, most),
-            checkpoints: Checkpoints::of(sb, pool.rewrite_most().min(frames.dirty_most())),
-            released: Mutex::default(),
-        })
+    pub fn of(sb: &Superblock, frames: &Frames) -> Result<Flash, Error> {
+        keepfs_flash::Flash::of(sb, frames).map(Flash)
     }
 }

@@ -1,224 +1,62 @@
-//! Multi-mount protection: of the machines that can reach a pool one has it, and shows that it is alive (S-2.12, decision 0850).
-//!
-//! * [`block`]: what stands on the device.
-//! * [`claim`]: who may have the pool, as a machine of states without device or clock, so that all orders of events can be tried.
-//! * [`guard`]: a claim with its device and its clock; [`guarded`]: the device that is written only while the claim holds.
-
-pub mod block;
-pub mod claim;
-mod guard;
-mod guarded;
-
-pub use guard::{Guard, owner};
-pub use guarded::Guarded;
+//! What multi-mount protection asks of an open pool; what it is: [`keepfs_pool::mmp`].
 
 use crate::Store;
 use crate::error::Error;
-use crate::pool::{Pool, Settings};
-use block::Seen;
-use claim::Why;
-use keepfs_format::{PAGE, PoolId};
-use keepfs_media::{Class, Device, PageNo};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use keepfs_pool::Settings;
+use keepfs_pool::mmp::claim::Why;
+pub use keepfs_pool::mmp::{
+    Claimant, Guard, Who, block, claim, claimed, overwritten, owner, tell_waits_by, wait_in_words,
+};
 
-/// Who claims a pool.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Who {
-    /// This claim, and those of the servers that take its place: random, never zero.
-    pub nonce: [u8; 16],
-    /// The run of this machine, from its start to its end.
-    pub boot: [u8; 16],
-    /// The machine's name.
-    pub host: String,
-    /// Where the pool is mounted, or nothing.
-    pub dir: Vec<u8>,
-    /// Device and inode number of a file that is locked for as long as the pool is in use, or zeros. Whoever has that lock on the
-    /// same run of the machine knows that nobody else who had it lives.
-    pub lock: [u64; 2],
-}
-
-/// How somebody is told that it is waited for another machine: so many seconds. The first one to say it decides.
-static TELL_WAIT: OnceLock<fn(u64)> = OnceLock::new();
-
-/// From here on `tell` tells how many seconds it will be waited to see whether another machine has a pool, if more than
-/// [`WAIT_UNTOLD`]; without it the log has a warning.
-pub fn tell_waits_by(tell: fn(u64)) {
-    let _ = TELL_WAIT.set(tell);
-}
-
-/// What it is waited for, in words.
-pub fn wait_in_words(seconds: u64) -> String {
-    format!("waits {seconds} s to see whether another machine has this pool mounted")
-}
-
-fn tell_wait(seconds: u64) {
-    match TELL_WAIT.get() {
-        Some(tell) => tell(seconds),
-        None => tracing::warn!("{}", wait_in_words(seconds)),
-    }
-}
-
-/// The longest wait that nobody is told of.
-const WAIT_UNTOLD: Duration = Duration::from_secs(2);
-
-fn since_1970() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs() as i64)
-}
-
-/// The guard of the pool on `device`, which nobody has claimed yet, if the pool has a block for it. Errors: there is no pool.
-pub fn guard_of(device: &Arc<dyn Device>, who: &Who, background: bool) -> Result<Option<Arc<Guard>>, Error> {
-    let pool = Pool::on(&**device)?;
-    let made = |page| Guard::new(device.clone(), page, &pool, who.clone(), background);
-    pool.mmp.map(made).transpose()
-}
-
-/// Opens a pool by `open`, which gets a device that is written only while this machine has the pool: claimed first, unless it is
-/// opened for reading; let go of again if it cannot be opened.
-pub fn claimed<T>(
-    device: Arc<dyn Device>,
-    options: &crate::StoreOptions,
-    why: Why,
-    open: impl FnOnce(Arc<dyn Device>) -> Result<T, Error>,
-) -> Result<(T, Option<Arc<Guard>>), Error> {
-    let Some(guard) = guard_of(&device, &options.who, options.background)? else {
-        return Ok((open(device)?, None));
-    };
-    if !options.read_only {
-        guard.claim(why)?;
-    }
-    match open(Arc::new(Guarded::new(device, guard.clone()))) {
-        Ok(opened) => Ok((opened, Some(guard))),
-        Err(error) => {
-            guard.leave();
-            Err(error)
-        }
-    }
-}
-
-/// Claims the pool on `device` as [`claimed`] does, to overwrite it, and lets go of it without a word: `erase` has made it none. Of a
-/// pool that is not protected nothing is erased.
+/// From here on the pool shows in each interval of so many seconds that this machine has it, or with `None` does not. Returns
+/// whether that is a change.
 ///
-/// Errors: there is no pool; `Taken`, another machine has it; those of `erase`, and of the device.
-pub fn overwritten(
-    device: Arc<dyn Device>,
-    options: &crate::StoreOptions,
-    erase: impl FnOnce(Arc<dyn Device>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let Some(guard) = guard_of(&device, &options.who, options.background)? else {
-        return Ok(());
-    };
-    guard.claim(Why::Open)?;
-    let erased = match guard.interval_s() {
-        Some(_) => erase(Arc::new(Guarded::new(device, guard.clone()))),
-        None => Ok(()),
-    };
-    match erased {
-        Ok(()) => guard.end(),
-        Err(_) => guard.leave(),
-    }
-    erased
-}
-
-impl Store {
-    /// Seconds of the interval in which this machine shows that it has the pool (S-2.12). `None`: nobody is asked.
-    pub fn mmp(&self) -> Option<u32> {
-        self.life.mmp.as_ref()?.interval_s()
-    }
-
-    /// Ends writing if this machine has lost the pool, which who writes nothing does not notice.
-    pub fn look_at_claim(&self) {
-        let lost = self.life.mmp.as_ref().and_then(|guard| guard.lost());
-        if let Some(lost) = lost {
-            self.end_writing(lost.into());
-        }
-    }
-
-    /// The nonce of this claim, if the pool has a block for one.
-    pub fn mmp_nonce(&self) -> Option<[u8; 16]> {
-        self.life.mmp.as_ref().map(|guard| guard.nonce())
-    }
-
-    /// What the block says that shows who has the pool, as it is on the device. `None`: the pool has none.
-    pub fn mmp_seen(&self) -> Option<block::Seen> {
-        self.life.mmp.as_ref().map(|guard| guard.seen())
-    }
-
-    /// From here on the pool shows in each interval of so many seconds that this machine has it, or with `None` does not. Returns
-    /// whether that is a change.
-    ///
-    /// Errors: `ReadOnly`; `BadPool`, the pool has no block for it; another machine has it; those of the device and of a checkpoint.
-    pub fn set_mmp(&self, interval_s: Option<u32>) -> Result<bool, Error> {
-        self.alive()?;
-        self.life.unless_read_only()?;
-        let Some(guard) = &self.life.mmp else {
-            return match interval_s {
-                None => Ok(false),
-                Some(_) => Err(Error::BadPool(
-                    "it was made without a block for multi-mount protection; make a new one with `keepfs create` and copy the files"
-                        .into(),
-                )),
-            };
+/// Errors: `ReadOnly`; `BadPool`, the pool has no block for it; another machine has it; those of the device and of a checkpoint.
+pub(crate) fn set(store: &Store, interval_s: Option<u32>) -> Result<bool, Error> {
+    store.ground.alive()?;
+    store.ground.unless_read_only()?;
+    let Some(guard) = &store.life.mmp else {
+        return match interval_s {
+            None => Ok(false),
+            Some(_) => Err(Error::BadPool(
+                "it was made without a block for multi-mount protection; make a new one with `keepfs create` and copy the files"
+                    .into(),
+            )),
         };
-        let is_new = guard.interval_s() != interval_s;
-        // The block is on whenever the superblock is: where it can be read, it counts.
-        match interval_s {
-            Some(interval_s) => {
-                if is_new {
-                    guard.claim(Why::Protect(interval_s))?;
-                }
-                self.set_mmp_is_on(true)?;
+    };
+    let is_new = guard.interval_s() != interval_s;
+    // The block is on whenever the superblock is: where it can be read, it counts.
+    match interval_s {
+        Some(interval_s) => {
+            if is_new {
+                guard.claim(Why::Protect(interval_s))?;
             }
-            None => {
-                self.set_mmp_is_on(false)?;
-                if is_new {
-                    guard.end_protection()?;
-                }
+            set_is_on(store, true)?;
+        }
+        None => {
+            set_is_on(store, false)?;
+            if is_new {
+                guard.end_protection()?;
             }
         }
-        Ok(is_new)
     }
-
-    fn set_mmp_is_on(&self, is_on: bool) -> Result<(), Error> {
-        let settings = Settings {
-            mmp_is_on: Some(is_on),
-            ..Settings::default()
-        };
-        self.home.set(self, &settings).map(drop)
-    }
-
-    /// A pool that was protected before superblocks said so says so from here on. Errors: those of a checkpoint.
-    pub(crate) fn note_mmp(&self) -> Result<(), Error> {
-        match self.mmp().is_some() && !self.life.is_read_only() && !self.pool.mmp_is_on {
-            true => self.set_mmp_is_on(true),
-            false => Ok(()),
-        }
-    }
+    Ok(is_new)
 }
 
-/// Writes the first block of a new pool, which shows itself each `interval_s` seconds or never: nobody is asked. Errors: those of the device.
-pub fn write_first(device: &dyn Device, pool: &Pool, interval_s: Option<u32>) -> Result<(), Error> {
-    let Some(page) = pool.mmp else { return Ok(()) };
-    let (state, interval_s) = match interval_s {
-        Some(interval_s) => (keepfs_format::mmp::FREE, interval_s),
-        None => (keepfs_format::mmp::OFF, keepfs_format::mmp::INTERVAL_S_DEFAULT),
+fn set_is_on(store: &Store, is_on: bool) -> Result<(), Error> {
+    let settings = Settings {
+        mmp_is_on: Some(is_on),
+        ..Settings::default()
     };
-    let block = block::unowned(pool.id, state, interval_s, 0);
-    device.write(PageNo(page), &block::page(&block), Class::Superblock)?;
-    Ok(())
+    store.home.set(store, &settings).map(drop)
 }
 
-/// The block of a pool whose id was changed while nobody had it says the same of the next one (S-2.13). Errors: those of the device.
-pub fn rename(device: &dyn Device, page: u64, from: PoolId, to: PoolId) -> Result<(), Error> {
-    let (at, mut bytes) = (PageNo(page), [0; PAGE]);
-    device.read_shared(at, &mut bytes)?;
-    if let Seen::Off(block) | Seen::Free(block) = block::read(&bytes, from) {
-        let sequence = block.sequence.get().wrapping_add(1);
-        let block = block::unowned(to, block.state.get(), block.interval_s.get(), sequence);
-        device.write_shared(at, &block::page(&block), Class::Superblock)?;
+/// A pool that was protected before superblocks said so says so from here on. Errors: those of a checkpoint.
+pub(crate) fn note(store: &Store) -> Result<(), Error> {
+    match store.mmp().is_some() && !store.ground.is_read_only() && !store.ground.pool.mmp_is_on {
+        true => set_is_on(store, true),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]

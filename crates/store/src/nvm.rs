@@ -1,7 +1,7 @@
 //! The home in persistent memory: there is none yet, and a pool that asks for one is refused.
 
 use crate::error::Error;
-use crate::pool::Pool;
+use keepfs_pool::Pool;
 
 /// A home in persistent memory. No value of it exists, since [`Nvm::refused`] is all that opening and creating one do.
 pub enum Nvm {}

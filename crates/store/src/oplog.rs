@@ -19,9 +19,9 @@ use crate::error::Error;
 use crate::locks::{Mutex, MutexGuard};
 use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
-use keepfs_flash::ids::IdMap;
 use keepfs_format::IntoBytes;
 use keepfs_format::oplog::{HALF_HEAD, HalfHead, STATE, StateEntry};
+use keepfs_frames::ids::IdMap;
 use keepfs_memory::{Guard, Region};
 use std::sync::Arc;
 

@@ -4,29 +4,23 @@
 //! The log is decoded twice, once to see what a replay takes (data pages, frames) and once to do it, so that of a large
 //! log only its bytes are in memory.
 
-mod arrived;
-mod demand;
-mod replay;
-mod there;
-mod told;
-
-use crate::adopted::Adopted;
-use crate::checkpoint::{Keeper, NewLog, Wish};
 use crate::error::{BadData, Error};
-use crate::pool::Pool;
-use crate::sync::SeenLog;
-use crate::{Flash, Store, StoreOptions, pool};
-use arrived::Unreadable;
-use demand::Demand;
-use keepfs_codes::crc32c;
+use crate::{Flash, Store, StoreOptions};
+use keepfs_flash::adopted::Adopted;
+use keepfs_flash::checkpoint::{Keeper, NewLog, Wish};
 use keepfs_flash::log::{self, Cut, Found, Head, Scan};
+use keepfs_flash::recovery::arrived::{self, Unreadable};
+use keepfs_flash::recovery::demand::Demand;
+use keepfs_flash::recovery::there;
+use keepfs_flash::replay::Replay;
+use keepfs_flash::sync::SeenLog;
 use keepfs_format::map::LIVE;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record, Run};
 use keepfs_format::superblock::Superblock;
-use keepfs_format::{MetaId, PAGE, Space};
-use keepfs_media::{Device, PageNo};
+use keepfs_format::{MetaId, Space};
+use keepfs_media::Device;
+use keepfs_pool::Pool;
 use keepfs_vault::planted::{self, Bug, Point, Second};
-use replay::Replay;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -49,9 +43,9 @@ pub fn open_owing(
     options: &StoreOptions,
     mut owed: Option<&mut Adopted>,
 ) -> Result<Opened, Error> {
-    let sb = pool::choose(&*device)?;
+    let sb = keepfs_pool::choose(&*device)?;
     if !options.read_only {
-        pool::may_write(&sb)?;
+        keepfs_pool::may_write(&sb)?;
     }
     let pool = Pool::of(&sb);
     let head = Head {
@@ -82,11 +76,11 @@ pub fn open_owing(
     // Before this a resume has flushed what its log and redo are believed for (S-9.8).
     let flushed = owed.is_some();
     if let Some(cut) = scan.cut.filter(|cut| owed.is_none() && !may_cut(cut, options)) {
-        return Err(cut.refusal().into());
+        return Err(cut.refusal());
     }
     let mut logged = scan.groups.last().map_or(sb.seq.get(), |group| group.seq);
     if !options.read_only {
-        pool::may_count("last transaction", logged)?;
+        keepfs_pool::may_count("last transaction", logged)?;
     }
     if planted::forgets(Second::RedoTwice) {
         logged = 0;
@@ -110,26 +104,26 @@ pub fn open_owing(
             .segment
             .note_refused(generation, sb.group.get() + taken as u64);
     }
-    flash.check_roots(&store)?;
-    store.or_without(flash.load_homes(&store))?;
+    flash.check_roots(&store.frames)?;
+    store.frames.or_without(flash.load_homes(&store))?;
     flash.set_reserve(&store, &flash.checkpoints.keeper.lock().homes);
     flash.replay(&store, &scan.groups)?;
     flash.settle_staged(&store)?;
     for bad in unreadable {
         store
-            .watch
+            .ground
             .events
             .tell_bad_data(bad.ino, bad.index, bad.page, BadData::Unreadable);
     }
     if let Some(cut) = scan.cut {
-        flash.tell_cut(&store, &cut, logged);
+        flash.tell_cut(&store.frames, &cut, logged);
     }
-    flash.tell_mended(&store, scan.mended);
+    flash.tell_mended(&store.frames, scan.mended);
     flash.start_space(&store, &sb)?;
     if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedReusedTooEarly)) {
         store.alloc.space.quarantine(owed.freed_pages(logged)?);
     }
-    if pool::is_other_lost(&*store.device, &sb) {
+    if keepfs_pool::is_other_lost(&*store.ground.device, &sb) {
         flash.tell_superblocks_lost(generation);
     }
     planted::step(Point::Replayed);
@@ -144,7 +138,7 @@ pub fn open_owing(
         true => flash.log.sync.reached(last),
         // The plant flushes what a killed server had not, and that is all.
         false if planted::is(Bug::LifeGoesOn) && !owes && scan.seen == head.sequence => {
-            flash.flush_device(&store)?;
+            flash.flush_device(&store.frames)?;
             flash.log.sync.reached(last);
         }
         false => flash.begin_new_log(&store, &mut flash.checkpoints.keeper.lock(), seen, flushed)?,
@@ -198,15 +192,15 @@ fn without_tails(payload: &[u8]) -> Result<Vec<u8>, Error> {
 /// What [`open`] did not do because the pool was opened read-only. The keeper is the caller's.
 pub fn begin_writing(flash: &Flash, store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
     store.frames.fences.has_what_writers_need()?;
-    let unasked = |cut: &Cut| cut.proved && !store.life.options.cut_log;
+    let unasked = |cut: &Cut| cut.proved && !store.ground.options.cut_log;
     if let Some(cut) = store.log_cut().filter(unasked) {
-        return Err(cut.refusal().into());
+        return Err(cut.refusal());
     }
-    let in_force = flash.superblock_in_force(store, keeper)?;
-    pool::may_write(&in_force)?;
-    store.device.begin_writing()?;
-    if Keeper::plain(&pool::choose(&*store.device)?) != in_force {
-        return Err(store.fail(Error::BadPool(
+    let in_force = flash.superblock_in_force(&store.frames, keeper)?;
+    keepfs_pool::may_write(&in_force)?;
+    store.ground.device.begin_writing()?;
+    if Keeper::plain(&keepfs_pool::choose(&*store.ground.device)?) != in_force {
+        return Err(store.ground.fail(Error::BadPool(
             "somebody else has written it since it was mounted; unmount it and mount it again".into(),
         )));
     }
@@ -269,7 +263,7 @@ fn keep_taken(
 impl Flash {
     /// Applies whole groups.
     fn replay(&self, store: &Store, groups: &[Found]) -> Result<(), Error> {
-        let mut replay = Replay::of(self, store);
+        let mut replay = Replay::of(self, &store.frames);
         for group in groups {
             for record in decode(group)? {
                 replay.apply(&record).map_err(|e| in_group(group.group, e))?;
@@ -285,24 +279,24 @@ impl Flash {
         let mut keeper = self.checkpoints.keeper.lock();
         for index in 0.. {
             let id = MetaId::new(Space::Homes, index);
-            let Some(entry) = self.locate(store, id)?.filter(|e| e.state == LIVE) else {
+            let Some(entry) = self.locate(&store.frames, id)?.filter(|e| e.state == LIVE) else {
                 break;
             };
-            let block = self.read_copies(store, id, &entry)?;
+            let block = self.read_copies(&store.frames, id, &entry)?;
             let loaded = keeper.homes.load(index, &block);
             loaded.map_err(|what| Error::Damaged(format!("{id}: {what}")))?;
         }
         let chunks = keeper.homes.runs()?;
         self.check_chunks(store, &chunks)?;
         chunks.iter().for_each(|run| store.alloc.system.add(*run));
-        store.load_totals()?;
-        store.alloc.space.begin(store.nodes_in_use());
+        self.load_totals(&store.frames)?;
+        store.alloc.space.begin(store.frames.known.nodes_in_use());
         Ok(())
     }
 
     /// Chunks lie in the pool and overlap no slot, log page or other chunk (S-4.5).
     fn check_chunks(&self, store: &Store, chunks: &[Run]) -> Result<(), Error> {
-        let mut all = pool::fixed_runs(&store.pool);
+        let mut all = keepfs_pool::fixed_runs(&store.ground.pool);
         all.extend(chunks);
         all.sort_unstable();
         let end = |run: &Run| run.start.saturating_add(u64::from(run.count));
@@ -310,7 +304,7 @@ impl Flash {
             .windows(2)
             .find(|pair| end(&pair[0]) > pair[1].start)
             .map(|pair| pair[1]);
-        match overlap.or(all.last().copied().filter(|run| end(run) > store.pool.pages)) {
+        match overlap.or(all.last().copied().filter(|run| end(run) > store.ground.pool.pages)) {
             Some(run) => Err(Error::Damaged(format!(
                 "the chunk of {} metadata pages at page {} lies over a superblock, the log, another chunk or the end of the \
                  pool",
@@ -323,30 +317,13 @@ impl Flash {
     /// Puts the device pages under pages staged over them. A page whose base is bad is lost (S-9.4); others are not concerned.
     fn settle_staged(&self, store: &Store) -> Result<(), Error> {
         let mut table = self.staged.table.lock();
-        let lost = table.settle(|page, crc, buf| self.base(store, page, crc, buf))?;
+        let lost = table.settle(|page, crc, buf| self.base(&store.frames, page, crc, buf))?;
         store.alloc.space.promise_again(table.promised);
         drop(table);
         for ((ino, index), base) in lost {
-            store.watch.events.tell_lost_staged(ino, index, base);
+            store.ground.events.tell_lost_staged(ino, index, base);
         }
         Ok(())
-    }
-
-    /// A page that lies under staged data, read once more before it is believed to be bad.
-    pub(crate) fn base(&self, store: &Store, page: u64, crc: u32, buf: &mut [u8; PAGE]) -> Result<(), BadData> {
-        let mut bad = BadData::Checksum;
-        for _ in 0..2 {
-            let read = store.device.read(PageNo(page), buf);
-            if read.is_ok() && crc32c::of(buf) == crc {
-                return Ok(());
-            }
-            bad = if read.is_ok() {
-                BadData::Checksum
-            } else {
-                BadData::Unreadable
-            };
-        }
-        Err(bad)
     }
 
     /// Bitmaps of numbers and pages, and counts, that writers soon need, where a page has them (S-9.22).
@@ -354,7 +331,7 @@ impl Flash {
         for space in [Space::InodeNumbers, Space::NodeNumbers, Space::Pages, Space::Shares] {
             for index in 0..LOOKED_AT {
                 let id = MetaId::new(space, index);
-                if self.live(id, self.locate(store, id)?)?.is_some() {
+                if self.live(id, self.locate(&store.frames, id)?)?.is_some() {
                     store.fetch_known(id)?;
                 }
             }
@@ -363,19 +340,21 @@ impl Flash {
     }
 
     fn start_space(&self, store: &Store, sb: &Superblock) -> Result<(), Error> {
-        store.or_without(self.look_at_bitmaps(store))?;
-        let totals = store.or_without(store.load_totals())?;
-        store.alloc.space.nodes_now(store.nodes_in_use());
-        let a = store.or_without(store.zone_at_rest(sb.zone_current.get()))?;
+        store.frames.or_without(self.look_at_bitmaps(store))?;
+        let totals = store.frames.or_without(self.load_totals(&store.frames))?;
+        store.alloc.space.nodes_now(store.frames.known.nodes_in_use());
+        let a = store
+            .frames
+            .or_without(self.zone_at_rest(store, sb.zone_current.get()))?;
         let b = match sb.zone_next != sb.zone_current {
-            true => store.or_without(store.zone_at_rest(sb.zone_next.get()))?,
+            true => store.frames.or_without(self.zone_at_rest(store, sb.zone_next.get()))?,
             false => None,
         };
-        let used = totals.map_or(store.pool.pages, |()| store.totals().pages);
+        let used = totals.map_or(store.ground.pool.pages, |()| store.frames.known.totals().pages);
         store
             .alloc
             .space
-            .start(store.pool.pages, used, [a, b].map(Option::unwrap_or_default));
+            .start(store.ground.pool.pages, used, [a, b].map(Option::unwrap_or_default));
         let need = self.need(store, &self.checkpoints.keeper.lock().homes);
         self.limit_by_space(store, &need);
         Ok(())
@@ -387,10 +366,10 @@ impl Flash {
     fn begin_new_log(&self, store: &Store, keeper: &mut Keeper, seen: SeenLog, flushed: bool) -> Result<(), Error> {
         // What was read may not be durable: a killed server's writes are seen before they are flushed (S-9.5).
         if !flushed && !planted::is(Bug::NoFlushBeforeRecovery) {
-            self.flush_device(store)?;
+            self.flush_device(&store.frames)?;
         }
         let head = Head {
-            sequence: seen.sequence + store.pool.log.pages,
+            sequence: seen.sequence + store.ground.pool.log.pages,
             group: seen.group,
             chain: 0,
         };

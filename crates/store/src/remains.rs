@@ -90,31 +90,29 @@ pub(crate) fn duplicate(memory: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     })
 }
 
-impl Store {
-    /// The memory that a restarted server needs, of a store opened with `lasting`; without, and of a store that took over
-    /// from a dead one and may not write, what stands for it (S-16.6). Errors: `Memory`.
-    pub fn remains(&self) -> Result<Remains, Error> {
-        if let Some(kept) = self.life.inherited.as_ref().filter(|_| self.life.is_read_only()) {
-            return kept.duplicate();
-        }
-        let [arena, sums, parity] = self.frames.arena.descriptors();
-        let requests = self.life.requests.as_ref().and_then(|requests| requests.descriptor());
-        let all = [
-            (ARENA, arena),
-            (SUMS, sums),
-            (PARITY, parity),
-            (SESSION, self.txns.undo.descriptor()),
-            (STAGING, self.home.memory().region().descriptor()),
-            (REQUESTS, requests),
-        ];
-        let mut remains = Remains::default();
-        for (name, memory) in all {
-            if let Some(memory) = memory {
-                remains.add(name, duplicate(memory)?);
-            }
-        }
-        Ok(remains)
+/// The memory that a restarted server needs, of a store opened with `lasting`; without, and of a store that took over
+/// from a dead one and may not write, what stands for it (S-16.6). Errors: `Memory`.
+pub(crate) fn of(store: &Store) -> Result<Remains, Error> {
+    if let Some(kept) = store.life.inherited.as_ref().filter(|_| store.ground.is_read_only()) {
+        return kept.duplicate();
     }
+    let [arena, sums, parity] = store.frames.arena.descriptors();
+    let requests = store.life.requests.as_ref().and_then(|requests| requests.descriptor());
+    let all = [
+        (ARENA, arena),
+        (SUMS, sums),
+        (PARITY, parity),
+        (SESSION, store.frames.undo.descriptor()),
+        (STAGING, store.home.memory().region().descriptor()),
+        (REQUESTS, requests),
+    ];
+    let mut remains = Remains::default();
+    for (name, memory) in all {
+        if let Some(memory) = memory {
+            remains.add(name, duplicate(memory)?);
+        }
+    }
+    Ok(remains)
 }
 
 #[cfg(test)]

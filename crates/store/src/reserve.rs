@@ -2,6 +2,7 @@
 
 use crate::crowd::Claiming;
 use crate::error::Error;
+use crate::home::Settling;
 use crate::space::{Claim, Holder, Near, Need, Purpose, Refused};
 use crate::{Flash, Store};
 use core::ops::RangeInclusive;
@@ -31,7 +32,17 @@ pub struct Reservation<'s> {
     claiming: Option<Claiming<'s>>,
 }
 
-impl Reservation<'_> {
+impl<'s> Reservation<'s> {
+    /// One of nothing yet, to add to.
+    pub(crate) fn of(store: &'s Store, holder: Holder) -> Reservation<'s> {
+        Reservation {
+            store,
+            holder,
+            runs: Vec::new(),
+            claiming: None,
+        }
+    }
+
     /// The pages, in the order in which they are to be used.
     pub fn runs(&self) -> &[Run] {
         &self.runs
@@ -43,7 +54,7 @@ impl Reservation<'_> {
         crate::space::leave_run(&mut self.runs, page);
         self.store.alloc.space.leave(self.holder, page, refused);
         if refused {
-            self.store.tell_refused(page);
+            tell_refused(page);
         }
     }
 
@@ -55,7 +66,7 @@ impl Reservation<'_> {
             // As many as there are.
             Err(_) => {
                 let mut claim = space.claim_some(holder, pages, Purpose::Claimed);
-                self.store.find(&mut claim, self)?;
+                find(self.store, &mut claim, self)?;
             }
         }
         Ok(())
@@ -70,7 +81,10 @@ impl Reservation<'_> {
         apart: u64,
     ) -> Result<(), Error> {
         let mut claim = self.store.alloc.space.claim_some(self.holder, pages, purpose);
-        self.store.take_apart(&mut claim, &near, apart, &mut self.runs)
+        self.store
+            .home
+            .flash()
+            .take_apart(self.store, &mut claim, &near, apart, &mut self.runs)
     }
 
     /// How many pages it has.
@@ -98,7 +112,12 @@ pub struct Promised<'s> {
     left: u64,
 }
 
-impl Promised<'_> {
+impl<'s> Promised<'s> {
+    /// So many.
+    pub(crate) fn of(store: &'s Store, left: u64) -> Promised<'s> {
+        Promised { store, left }
+    }
+
     /// So many of them were taken.
     pub fn taken(&mut self, pages: u64) {
         let pages = pages.min(self.left);
@@ -113,139 +132,114 @@ impl Drop for Promised<'_> {
     }
 }
 
-impl Store {
-    /// Keeps `pages` for who is about to free all of them but `new`, and to take as many. Errors: [`Error::NoSpace`] if `new`
-    /// pages cannot be had.
-    pub fn promise(&self, pages: u64, new: u64) -> Result<Promised<'_>, Error> {
-        match self.alloc.space.promise_for(pages, new) {
-            true => Ok(Promised {
-                store: self,
-                left: pages,
-            }),
-            false => Err(Error::NoSpace),
+/// Picks `pages` free pages, in the open zones and in as few runs as they offer. What is in quarantine is set free
+/// by a sync if need be; full zones are switched with a checkpoint; the last pages of a pool come from any zone.
+/// Call it outside transactions. Errors: [`Error::NoSpace`] only if there are not so many (S-11.4).
+pub(crate) fn reserve<'s>(
+    store: &'s Store,
+    pages: u32,
+    purpose: Purpose,
+    near: Near,
+) -> Result<Reservation<'s>, Error> {
+    store.ground.alive()?;
+    let holder = store.alloc.space.holder();
+    let claiming = (purpose == Purpose::Claimed).then(|| store.alloc.crowd.claiming());
+    let mut switched = false;
+    for _ in 0..TRIES {
+        if let Some(mut all) = reserve_now(store, holder, pages, purpose, near, &mut switched)? {
+            all.claiming = claiming;
+            return Ok(all);
         }
+        if store.alloc.space.figures().obtainable(purpose) < u64::from(pages) {
+            break;
+        }
+        store.home.sync(store)?;
     }
+    Err(Error::NoSpace)
+}
 
-    /// Picks `pages` free pages, in the open zones and in as few runs as they offer. What is in quarantine is set free
-    /// by a sync if need be; full zones are switched with a checkpoint; the last pages of a pool come from any zone.
-    /// Call it outside transactions. Errors: [`Error::NoSpace`] only if there are not so many (S-11.4).
-    pub fn reserve(&self, pages: u32, purpose: Purpose, near: Near) -> Result<Reservation<'_>, Error> {
-        self.alive()?;
-        let holder = self.alloc.space.holder();
-        let claiming = (purpose == Purpose::Claimed).then(|| self.alloc.crowd.claiming());
-        let mut switched = false;
-        for _ in 0..TRIES {
-            if let Some(mut all) = self.reserve_now(holder, pages, purpose, near, &mut switched)? {
-                all.claiming = claiming;
-                return Ok(all);
+/// The same of what is not in quarantine. `None`: there are not so many.
+fn reserve_now<'s>(
+    store: &'s Store,
+    holder: Holder,
+    pages: u32,
+    purpose: Purpose,
+    near: Near,
+    switched: &mut bool,
+) -> Result<Option<Reservation<'s>>, Error> {
+    let mut asked = store.alloc.space.reserve(holder, pages, purpose, near);
+    if asked == Err(Refused::Zones) && !core::mem::replace(switched, true) {
+        store.alloc.switch_zones.store(true, Ordering::Release);
+        match store.home.settle(store, Settling::Goes(None)).map(drop) {
+            // One that has no space switches none.
+            Ok(()) | Err(Error::NoSpace) => {}
+            Err(error) => return Err(error),
+        }
+        asked = store.alloc.space.reserve(holder, pages, purpose, near);
+    }
+    match asked {
+        Ok((runs, nearly_full)) => {
+            if nearly_full {
+                store.home.want_checkpoint();
             }
-            if self.alloc.space.figures().obtainable(purpose) < u64::from(pages) {
-                break;
-            }
-            self.home.sync(self)?;
+            let mut all = Reservation::of(store, holder);
+            all.runs = runs;
+            Ok(Some(all))
         }
-        Err(Error::NoSpace)
+        Err(Refused::NoSpace) => Ok(None),
+        Err(Refused::Zones) => gather(store, holder, pages, purpose),
     }
+}
 
-    /// The same of what is not in quarantine. `None`: there are not so many.
-    fn reserve_now(
-        &self,
-        holder: Holder,
-        pages: u32,
-        purpose: Purpose,
-        near: Near,
-        switched: &mut bool,
-    ) -> Result<Option<Reservation<'_>>, Error> {
-        let mut asked = self.alloc.space.reserve(holder, pages, purpose, near);
-        if asked == Err(Refused::Zones) && !core::mem::replace(switched, true) {
-            self.alloc.switch_zones.store(true, Ordering::Release);
-            match self.home.checkpoint(self) {
-                // One that has no space switches none.
-                Ok(()) | Err(Error::NoSpace) => {}
-                Err(error) => return Err(error),
-            }
-            asked = self.alloc.space.reserve(holder, pages, purpose, near);
-        }
-        match asked {
-            Ok((runs, nearly_full)) => {
-                if nearly_full {
-                    self.home.want_checkpoint();
-                }
-                let mut all = self.nothing_reserved(holder);
-                all.runs = runs;
-                Ok(Some(all))
-            }
-            Err(Refused::NoSpace) => Ok(None),
-            Err(Refused::Zones) => self.gather(holder, pages, purpose),
+/// There are so many pages, but not in two zones: what the open ones have, the rest wherever it is. `None`: there are not so
+/// many any more, which is asked in the step that counts them (S-10.5, S-11.4).
+pub(crate) fn gather<'s>(
+    store: &'s Store,
+    holder: Holder,
+    pages: u32,
+    purpose: Purpose,
+) -> Result<Option<Reservation<'s>>, Error> {
+    let Some(mut claim) = store.alloc.space.claim(holder, pages, purpose) else {
+        return Ok(None);
+    };
+    let mut all = Reservation::of(store, holder);
+    for _ in 0..TRIES {
+        find(store, &mut claim, &mut all)?;
+        if claim.left() == 0 {
+            return Ok(Some(all));
         }
     }
+    Ok(None)
+}
 
-    /// There are so many pages, but not in two zones: what the open ones have, the rest wherever it is. `None`: there are not so
-    /// many any more, which is asked in the step that counts them (S-10.5, S-11.4).
-    pub(crate) fn gather(
-        &self,
-        holder: Holder,
-        pages: u32,
-        purpose: Purpose,
-    ) -> Result<Option<Reservation<'_>>, Error> {
-        let Some(mut claim) = self.alloc.space.claim(holder, pages, purpose) else {
-            return Ok(None);
-        };
-        let mut all = self.nothing_reserved(holder);
-        for _ in 0..TRIES {
-            self.find(&mut claim, &mut all)?;
-            if claim.left() == 0 {
-                return Ok(Some(all));
-            }
-        }
-        Ok(None)
-    }
+/// Adds what the open zones have of the claim, and the rest from wherever it is.
+pub(crate) fn find(store: &Store, claim: &mut Claim<'_>, all: &mut Reservation<'_>) -> Result<(), Error> {
+    all.runs.extend(store.alloc.space.take_open(claim));
+    store.home.flash().take_elsewhere(store, claim, &mut all.runs)
+}
 
-    /// Adds what the open zones have of the claim, and the rest from wherever it is.
-    pub(crate) fn find(&self, claim: &mut Claim<'_>, all: &mut Reservation<'_>) -> Result<(), Error> {
-        all.runs.extend(self.alloc.space.take_open(claim));
-        self.take_elsewhere(claim, &mut all.runs)
-    }
-
-    /// A reservation to add to.
-    pub(crate) fn nothing_reserved(&self, holder: Holder) -> Reservation<'_> {
-        Reservation {
-            store: self,
-            holder,
-            runs: Vec::new(),
-            claiming: None,
-        }
-    }
-
-    /// The device refused to write this allocated page: once it is free, nobody is given it while the pool is open.
-    pub fn refuse(&self, page: u64) {
-        self.alloc.space.refused(page);
-        self.tell_refused(page);
-    }
-
-    fn tell_refused(&self, page: u64) {
-        tracing::warn!(
-            page,
-            "the device refused to write this page; its data went elsewhere, and the page is not used again"
-        );
-    }
+pub(crate) fn tell_refused(page: u64) {
+    tracing::warn!(
+        page,
+        "the device refused to write this page; its data went elsewhere, and the page is not used again"
+    );
 }
 
 impl Flash {
     /// What checkpoints need, with metadata as the last one left it.
     pub(crate) fn need(&self, store: &Store, homes: &Homes) -> Need {
-        let copies = u64::from(store.pool.meta_copies);
+        let copies = u64::from(store.ground.pool.meta_copies);
         Need {
             copies,
             limit: self.checkpoints.rewrite_limit,
             settled: homes.used().div_ceil(copies),
             homes: Need::with_map(homes.blocks() + 1),
-            tables: store.pool.pages.div_ceil(BITS)
-                + store.pool.pages.div_ceil(COUNTS)
+            tables: store.ground.pool.pages.div_ceil(BITS)
+                + store.ground.pool.pages.div_ceil(COUNTS)
                 + 3
-                + store.pool.totals_blocks(),
+                + store.ground.pool.totals_blocks(),
             free: homes.free(),
-            overwriting: (store.pool.pages / OVERWRITING_PART).clamp(OVERWRITING_MIN, OVERWRITING_MAX),
+            overwriting: (store.ground.pool.pages / OVERWRITING_PART).clamp(OVERWRITING_MIN, OVERWRITING_MAX),
         }
     }
 

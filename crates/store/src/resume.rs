@@ -12,13 +12,13 @@ mod evidence;
 
 pub use evidence::Evidence;
 
-use crate::adopted::Adopted;
 use crate::error::Error;
 use crate::home::Home;
 use crate::mmp::{self, claim::Why};
 use crate::remains::{ARENA, PARITY, REQUESTS, SESSION, STAGING, SUMS};
 use crate::requests::{Left, Met};
 use crate::{Pool, Protection, Remains, Store, StoreOptions};
+use keepfs_flash::adopted::Adopted;
 use keepfs_flash::redo::ENTRIES_MAX;
 use keepfs_media::Device;
 use keepfs_vault::arena::Arena;
@@ -154,144 +154,132 @@ fn apart<T, E: Into<Error>>(result: Option<Result<T, E>>) -> (Option<T>, Option<
     }
 }
 
-impl Store {
-    /// Opens the pool of a server that died (its process is gone) with what it left (S-16.5). `raise` counts the lookup of an
-    /// inode that a reply names which is to be sent again. With `read_only`, or if the device had failed, nothing is written
-    /// and [`Store::remains`] stays what it was.
-    ///
-    /// Errors: as [`Store::open`], but for what only writers need, without which writing has ended (Z-3). Memory that cannot be
-    /// used is no error: what it held is told as lost.
-    pub fn resume(
-        device: Arc<dyn Device>,
-        options: &StoreOptions,
-        remains: Remains,
-        mut raise: impl FnMut(u64),
-    ) -> Result<(Arc<Store>, Resumed), Error> {
-        let resume = |device| Store::resume_or_read(device, options, remains, &mut raise);
-        let ((mut store, resumed), guard) = mmp::claimed(device, options, Why::Succeed, resume)?;
-        store.life.mmp = guard;
-        let options = StoreOptions {
-            read_only: store.life.is_read_only(),
-            ..options.clone()
-        };
-        Ok((store.start(&options)?, resumed))
-    }
+/// See [`Store::resume`].
+pub(crate) fn resume(
+    device: Arc<dyn Device>,
+    options: &StoreOptions,
+    remains: Remains,
+    mut raise: impl FnMut(u64),
+) -> Result<(Arc<Store>, Resumed), Error> {
+    let resume = |device| resume_or_read(device, options, remains, &mut raise);
+    let ((mut store, resumed), guard) = mmp::claimed(device, options.claimant(), Why::Succeed, resume)?;
+    store.life.mmp = guard;
+    let options = StoreOptions {
+        read_only: store.ground.is_read_only(),
+        ..options.clone()
+    };
+    Ok((store.start(&options)?, resumed))
+}
 
-    fn resume_or_read(
-        device: Arc<dyn Device>,
-        options: &StoreOptions,
-        remains: Remains,
-        mut raise: impl FnMut(u64),
-    ) -> Result<(Store, Resumed), Error> {
-        let again = remains.duplicate()?;
-        match Store::resume_as(device.clone(), options, remains, &mut raise) {
-            Err(why @ Error::Damaged(_)) if !options.read_only => {
-                let options = StoreOptions {
-                    read_only: true,
-                    ..options.clone()
-                };
-                let resumed = Store::resume_as(device, &options, again, &mut raise).map_err(|_| why.clone())?;
-                match resumed.0.frames.fences.has_what_writers_need() {
-                    Err(missing) => resumed.0.end_writing(missing),
-                    Ok(()) => return Err(why),
-                }
-                Ok(resumed)
+fn resume_or_read(
+    device: Arc<dyn Device>,
+    options: &StoreOptions,
+    remains: Remains,
+    mut raise: impl FnMut(u64),
+) -> Result<(Store, Resumed), Error> {
+    let again = remains.duplicate()?;
+    match resume_as(device.clone(), options, remains, &mut raise) {
+        Err(why @ Error::Damaged(_)) if !options.read_only => {
+            let options = StoreOptions {
+                read_only: true,
+                ..options.clone()
+            };
+            let resumed = resume_as(device, &options, again, &mut raise).map_err(|_| why.clone())?;
+            match resumed.0.frames.fences.has_what_writers_need() {
+                Err(missing) => resumed.0.end_writing(missing),
+                Ok(()) => return Err(why),
             }
-            resumed => resumed,
+            Ok(resumed)
+        }
+        resumed => resumed,
+    }
+}
+
+fn resume_as(
+    device: Arc<dyn Device>,
+    options: &StoreOptions,
+    remains: Remains,
+    mut raise: impl FnMut(u64),
+) -> Result<(Store, Resumed), Error> {
+    let mut resumed = Resumed::default();
+    let mut clock = Lap::begin();
+    let inherited = remains.duplicate()?;
+    let findings = remains.findings().to_vec();
+    let code = options.protect.unwrap_or(Pool::on(&*device)?.protect);
+    let mut dead = Dead::adopt(remains, options, code, &mut resumed.findings);
+    resumed.device_failed = dead.has_failed(&*device, options);
+    let options = StoreOptions {
+        lasting: true,
+        read_only: options.read_only || resumed.device_failed,
+        ..options.clone()
+    };
+    resumed.parts.adopt = clock.lap();
+    planted::step(Point::Adopted);
+    let half_done = evidence::roll_back(&dead.arena, &dead.undo, &mut resumed);
+    resumed.parts.roll_back = clock.lap();
+    planted::step(Point::RolledBack);
+    let opened = Home::recover(device, &options, dead.adopted.as_mut())?;
+    let (mut store, logged) = (opened.store, opened.logged);
+    store.ground.events.history.adopt(&findings);
+    resumed.parts.recover = clock.lap_at(opened.replayed);
+    resumed.parts.checkpoint = clock.lap();
+    planted::step(Point::Recovered);
+    let last = store.home.redo().lock().last;
+    resumed.beyond = last.saturating_sub(logged);
+    resumed.lost = match &dead.adopted {
+        Some(adopted) => adopted.lost(logged),
+        None => {
+            let most = logged.saturating_add(ENTRIES_MAX);
+            let told = dead.undo.as_ref().map_or(0, |undo| undo.last_told(most));
+            told.saturating_sub(logged).max(1)
+        }
+    };
+    // A life that nobody has heard of may have written more to the log than this memory knows.
+    let is_last = |adopted: &&Adopted| resumed.lost == 0 && logged <= adopted.last_seq();
+    if let Some(adopted) = dead.adopted.as_ref().filter(is_last) {
+        evidence::compare_staged(&store, adopted, &mut resumed.findings);
+    }
+    if let Some(arena) = dead.arena.as_ref().filter(|_| dead.undo.is_some()) {
+        evidence::look(&store, arena, &half_done, &mut resumed.findings);
+    }
+    resumed.parts.evidence = clock.lap();
+    let met = dead.met(last, &mut resumed);
+    carry(&store, met, dead.requests.as_ref(), &mut raise);
+    // Where the device has all that the last memory had, this life's own will do.
+    if options.read_only && (resumed.beyond > 0 || resumed.lost > 0 || resumed.device_failed) {
+        store.life.inherited = Some(inherited);
+    }
+    if resumed.device_failed {
+        let why = "the device failed in the life before; unmount the pool and mount it again";
+        store.ground.ending.writes_no_more(Error::ReadOnly(why.into()));
+    }
+    planted::step(Point::Carried);
+    resumed.parts.requests = clock.lap();
+    for finding in &resumed.findings {
+        evidence::tell(&store, finding);
+    }
+    if resumed.lost > 0 {
+        let by_log = dead.adopted.as_ref().is_some_and(|adopted| adopted.lacks(logged));
+        evidence::tell_lost(&store, resumed.lost, by_log);
+    }
+    resumed.tell();
+    Ok((store, resumed))
+}
+
+/// Carries the requests of earlier lives on, their lookups counted.
+fn carry(store: &Store, mut met: Vec<Met>, left: Option<&Left>, raise: &mut impl FnMut(u64)) {
+    for met in met.iter_mut().filter(|met| met.done && !met.raised) {
+        raise(met.ino);
+        met.raised = true;
+        if let Some(left) = left {
+            left.note_raised(met.unique);
         }
     }
-
-    fn resume_as(
-        device: Arc<dyn Device>,
-        options: &StoreOptions,
-        remains: Remains,
-        mut raise: impl FnMut(u64),
-    ) -> Result<(Store, Resumed), Error> {
-        let mut resumed = Resumed::default();
-        let mut clock = Lap::begin();
-        let inherited = remains.duplicate()?;
-        let findings = remains.findings().to_vec();
-        let code = options.protect.unwrap_or(Pool::on(&*device)?.protect);
-        let mut dead = Dead::adopt(remains, options, code, &mut resumed.findings);
-        resumed.device_failed = dead.has_failed(&*device, options);
-        let options = StoreOptions {
-            lasting: true,
-            read_only: options.read_only || resumed.device_failed,
-            ..options.clone()
-        };
-        resumed.parts.adopt = clock.lap();
-        planted::step(Point::Adopted);
-        let half_done = evidence::roll_back(&dead.arena, &dead.undo, &mut resumed);
-        resumed.parts.roll_back = clock.lap();
-        planted::step(Point::RolledBack);
-        let opened = Home::open(device, &options, dead.adopted.as_mut())?;
-        let (mut store, logged) = (opened.store, opened.logged);
-        store.watch.events.history.adopt(&findings);
-        resumed.parts.recover = clock.lap_at(opened.replayed);
-        resumed.parts.checkpoint = clock.lap();
-        planted::step(Point::Recovered);
-        let last = store.home.redo().lock().last;
-        resumed.beyond = last.saturating_sub(logged);
-        resumed.lost = match &dead.adopted {
-            Some(adopted) => adopted.lost(logged),
-            None => {
-                let most = logged.saturating_add(ENTRIES_MAX);
-                let told = dead.undo.as_ref().map_or(0, |undo| undo.last_told(most));
-                told.saturating_sub(logged).max(1)
-            }
-        };
-        // A life that nobody has heard of may have written more to the log than this memory knows.
-        let is_last = |adopted: &&Adopted| resumed.lost == 0 && logged <= adopted.last_seq();
-        if let Some(adopted) = dead.adopted.as_ref().filter(is_last) {
-            evidence::compare_staged(&store, adopted, &mut resumed.findings);
-        }
-        if let Some(arena) = dead.arena.as_ref().filter(|_| dead.undo.is_some()) {
-            evidence::look(&store, arena, &half_done, &mut resumed.findings);
-        }
-        resumed.parts.evidence = clock.lap();
-        let met = dead.met(last, &mut resumed);
-        store.carry(met, dead.requests.as_ref(), &mut raise);
-        // Where the device has all that the last memory had, this life's own will do.
-        if options.read_only && (resumed.beyond > 0 || resumed.lost > 0 || resumed.device_failed) {
-            store.life.inherited = Some(inherited);
-        }
-        if resumed.device_failed {
-            let why = "the device failed in the life before; unmount the pool and mount it again";
-            store.life.ending.writes_no_more(Error::ReadOnly(why.into()));
-        }
-        planted::step(Point::Carried);
-        resumed.parts.requests = clock.lap();
-        for finding in &resumed.findings {
-            store.tell_evidence(finding);
-        }
-        if resumed.lost > 0 {
-            let by_log = dead.adopted.as_ref().is_some_and(|adopted| adopted.lacks(logged));
-            store.tell_lost(resumed.lost, by_log);
-        }
-        resumed.tell();
-        Ok((store, resumed))
+    if planted::forgets(Second::CarryOmitted) {
+        met.retain(|met| !met.done);
     }
-
-    /// Number `ino` is handed out to nobody while this server lives (S-16.19). If an inode has it, that goes on.
-    pub fn keep_number(&self, ino: u64) {
-        self.alloc.inos.keep(ino);
-    }
-
-    /// Carries the requests of earlier lives on, their lookups counted.
-    fn carry(&self, mut met: Vec<Met>, left: Option<&Left>, raise: &mut impl FnMut(u64)) {
-        for met in met.iter_mut().filter(|met| met.done && !met.raised) {
-            raise(met.ino);
-            met.raised = true;
-            if let Some(left) = left {
-                left.note_raised(met.unique);
-            }
-        }
-        if planted::forgets(Second::CarryOmitted) {
-            met.retain(|met| !met.done);
-        }
-        if let Some(requests) = &self.life.requests {
-            requests.carry(met);
-        }
+    if let Some(requests) = &store.life.requests {
+        requests.carry(met);
     }
 }
 

@@ -15,9 +15,9 @@ pub use near::Near;
 pub use need::Need;
 pub use zone::{OpenZone, Settled};
 
-use crate::gate::{Closed, Owner};
 use crate::locks::Mutex;
 use held::{Held, Holders};
+use keepfs_flash::gate::{Closed, Owner};
 use keepfs_format::plog::{Record, Run};
 use keepfs_vault::planted::{self, Bug};
 use near::Sides;

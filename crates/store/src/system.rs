@@ -2,9 +2,9 @@
 //! metadata (S-2.4, S-4.5; promise C-8: a bitmap that lies costs space, never the pool).
 
 use crate::locks::{RwLock, RwLockReadGuard};
-use crate::pool::{self, Pool};
 use core::ops::Range;
 use keepfs_format::plog::Run;
+use keepfs_pool::Pool;
 use keepfs_vault::{Padded, STRIPES, stripe};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct System {
 impl System {
     /// Slots and log of a pool; chunks come with [`System::add`].
     pub fn of(pool: &Pool) -> System {
-        let fixed = pool::fixed_runs(pool);
+        let fixed = keepfs_pool::fixed_runs(pool);
         let runs: Arc<Runs> = Arc::new(fixed.into_iter().map(|run| (run.start, run.count)).collect());
         System {
             runs: core::array::from_fn(|_| Padded::new(RwLock::new(runs.clone()))),

@@ -20,8 +20,8 @@ const ONLINE_MIN: u64 = 16;
 impl Flash {
     /// See [`Store::trim`].
     pub(crate) fn trim(&self, store: &Store, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
-        store.life.unless_read_only()?;
-        if store.pool.is_preallocated {
+        store.ground.unless_read_only()?;
+        if store.ground.pool.is_preallocated {
             return Ok(Some(0));
         }
         // What was freed before is free after a flush.
@@ -30,10 +30,10 @@ impl Flash {
     }
 
     pub(crate) fn discard_free(&self, store: &Store, range: Range<u64>, least: u64) -> Result<Option<u64>, Error> {
-        let end = range.end.min(store.pool.pages);
+        let end = range.end.min(store.ground.pool.pages);
         let (mut at, mut given) = (range.start, 0);
         while at < end {
-            let (start, len) = store.pool.zone(at / store.pool.zone_pages);
+            let (start, len) = store.ground.pool.zone(at / store.ground.pool.zone_pages);
             let part_end = end.min(start + u64::from(len)).min(at + HELD_MAX);
             match self.discard_part(store, at..part_end, least)? {
                 Some(pages) => given += pages,
@@ -50,7 +50,7 @@ impl Flash {
         let runs = self.hold_free(store, holder, part)?;
         let mut discarded = Ok(Some(0));
         for run in runs.iter().filter(|run| u64::from(run.count) >= least) {
-            let told = store.device.discard(PageNo(run.start), u64::from(run.count));
+            let told = store.ground.device.discard(PageNo(run.start), u64::from(run.count));
             discarded = match (discarded, told) {
                 (Ok(Some(sum)), Ok(())) => Ok(Some(sum + u64::from(run.count))),
                 (_, Err(DeviceError::NoDiscard { .. })) => Ok(None),
@@ -73,17 +73,17 @@ impl Flash {
             start: part.start,
             count: (part.end - part.start) as u32,
         };
-        store.settled(&[run], |shut| {
+        self.settled(store, &[run], |shut| {
             Ok(store
                 .alloc
                 .space
-                .take_settled(&mut claim, store.read_settled(shut, run)?))
+                .take_settled(&mut claim, self.read_settled(store, shut, run)?))
         })
     }
 
     /// Notes pages that may be used again, to be discarded after the next checkpoint.
     pub(crate) fn note_released(&self, store: &Store, released: &[Run]) {
-        if store.life.options.discard && !store.pool.is_preallocated {
+        if store.ground.options.discard && !store.ground.pool.is_preallocated {
             self.released.lock().extend(released);
         }
     }

@@ -24,31 +24,29 @@ pub(crate) use ranges::Ranges;
 pub use source::{Birth, Source, Stamp};
 
 use crate::Store;
-use crate::cache::Pin;
 use crate::error::{Error, Pressure, Stop};
-use crate::gate::{Closed, Inside};
 use crate::oplog::Draft;
-use crate::pool::protect;
-use crate::read::{Ref, check_header};
-use crate::repair::kind_of;
 use crate::requests::Running;
 use keepfs_codes::identity::{Binding, Group};
 use keepfs_digest::Fate;
+use keepfs_flash::gate::{Closed, Inside};
 use keepfs_flash::redo;
 use keepfs_flash::staged::{Bases, Coming, Table};
 use keepfs_format::metablock::HEADER;
 use keepfs_format::oplog::{Action, Operation};
 use keepfs_format::plog::Record;
 use keepfs_format::{Kind, MetaId, PAGE, Space, inode};
+use keepfs_frames::Pin;
+use keepfs_frames::named::{check_header, kind_of};
+use keepfs_frames::{FRAMES_MAX, Ref};
+use keepfs_pool::protect;
 use keepfs_vault::arena::{FrameNo, Line, is_within};
 use keepfs_vault::planted::{self, Use};
 use keepfs_vault::undo::{Lost, UndoSlot};
 use keepfs_vault::update;
 use records::Records;
 
-/// Most frames one transaction may touch in a small arena; in a larger one see [`frames_max`].
-pub const FRAMES_MAX: usize = 256;
-/// The same in a large arena: overwriting 1 MiB of a file whose old pages each lie with bitmap bit and reference count
+/// Most frames one transaction may touch in a large arena, beside [`FRAMES_MAX`]: overwriting 1 MiB of a file whose old pages each lie with bitmap bit and reference count
 /// in metablocks of their own.
 const FRAMES_MAX_LARGE: usize = 640;
 
@@ -178,7 +176,7 @@ pub struct Sealed<'s> {
 
 impl<'s> Txn<'s> {
     pub(crate) fn begin(store: &'s Store) -> Txn<'s> {
-        Txn::start(store, Some(store.txns.gate.enter(&store.watch.stats.gate)), true)
+        Txn::start(store, Some(store.txns.gate.enter(&store.ground.stats.gate)), true)
     }
 
     /// More than may wait for a checkpoint is changed by this transaction alone: it is let through.
@@ -200,7 +198,7 @@ impl<'s> Txn<'s> {
     fn start(store: &'s Store, gate: Option<Inside<'s>>, logged: bool) -> Txn<'s> {
         Txn {
             store,
-            undo: store.txns.undo.open(),
+            undo: store.frames.undo.open(),
             touched: Vec::with_capacity(8),
             records: Records::new(),
             bases: Bases::default(),
@@ -281,10 +279,10 @@ impl<'s> Txn<'s> {
         if !t.written {
             self.store
                 .home
-                .before_first_write(self.store, t.r.id, &t.pin, self.bounded)?;
+                .first_write(&self.store.frames, t.r.id, &t.pin, self.bounded)?;
             t.written = true;
             #[cfg(feature = "measure")]
-            if self.store.life.options.recon {
+            if self.store.ground.options.recon {
                 self.copies.keep(&self.store.frames.arena, t.pin.frame);
             }
         }
@@ -324,7 +322,7 @@ impl<'s> Txn<'s> {
             true => Ok(group),
             false => Err(self
                 .store
-                .watch
+                .ground
                 .events
                 .tell_foreign(r.id, group, protect::group(r.kind))
                 .into()),
@@ -396,7 +394,9 @@ impl<'s> Txn<'s> {
             true => None,
         };
         if self.records.iter().any(Table::concerns) {
-            self.store.home.look_before_change(self.store, &self.records)?;
+            self.store
+                .home
+                .about_to_stage(&self.store.frames, None, &self.records)?;
             let coming = self.store.home.staged().table.lock().expect(&self.records);
             self.coming = coming.map_err(|room| Stop::Pressure(Pressure::Staged(room)))?;
             self.make_ahead()?;
@@ -445,9 +445,12 @@ impl Txn<'_> {
             match self.touched.iter().find(|t| t.pin.frame == frame) {
                 // It goes with the transaction.
                 Some(t) if t.is_born() => {}
-                Some(t) => self.store.bring_back(&t.pin, delta, &self.undo),
+                Some(t) => self
+                    .store
+                    .home
+                    .bring_back(&self.store.frames, &t.pin, delta, &self.undo),
                 None => {
-                    self.store.fail(changes::not_held(frame));
+                    self.store.ground.fail(changes::not_held(frame));
                 }
             }
         }
@@ -500,7 +503,7 @@ impl Source for Txn<'_> {
         let pin = self.pin(id)?;
         let header = self.store.header_in_frame(&pin)?;
         let r = Ref::node(id, kind_of(id, &header)?, owner);
-        check_header(&header, r, self.store.pool.tag)?;
+        check_header(&header, r, self.store.ground.pool.tag)?;
         self.hold(r, pin, (self.store.binding(r), Birth::told_by(&header), Fate::Stays));
         Ok(r)
     }

@@ -1,13 +1,13 @@
 //! Reading outside transactions.
 
 use crate::Store;
-use crate::cache::Pin;
 use crate::error::{Error, Stop};
-use crate::read::{Ref, check_header};
-use crate::repair::kind_of;
 use crate::txn::{Birth, Source, Stamp};
 use keepfs_codes::identity::Binding;
 use keepfs_format::{MetaId, PAGE};
+use keepfs_frames::Pin;
+use keepfs_frames::Ref;
+use keepfs_frames::named::{check_header, kind_of};
 
 /// Reads metablocks outside a transaction: fetches what is missing, never asks to run again.
 ///
@@ -40,7 +40,7 @@ impl Source for View<'_> {
         let pin = self.pin_alive(id, owner)?;
         let header = self.store.header_in_frame(&pin)?;
         let r = Ref::node(id, kind_of(id, &header)?, owner);
-        check_header(&header, r, self.store.pool.tag)?;
+        check_header(&header, r, self.store.ground.pool.tag)?;
         self.last = Some((r, pin, self.store.binding(r), Birth::told_by(&header)));
         Ok(r)
     }
@@ -65,7 +65,7 @@ impl<'s> View<'s> {
 
     /// Pins a metablock of inode `owner`, 0 of none, for who only reads. If it is lost, nothing but who refers to it tells whose it is.
     fn pin_alive(&self, id: MetaId, owner: u64) -> Result<Pin<'s>, Error> {
-        if self.store.device.is_off() {
+        if self.store.ground.device.is_off() {
             return Err(Error::Dead);
         }
         let found = self.store.fetch(id);

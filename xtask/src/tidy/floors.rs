@@ -17,6 +17,21 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("keepfs-check", &["keepfs-format", "keepfs-codes"]),
     ("keepfs-vault", &["keepfs-format", "keepfs-codes", "keepfs-memory"]),
     (
+        "keepfs-pool",
+        &[
+            "keepfs-format",
+            "keepfs-codes",
+            "keepfs-memory",
+            "keepfs-media",
+            "keepfs-digest",
+            "keepfs-vault",
+        ],
+    ),
+    (
+        "keepfs-frames",
+        &["keepfs-format", "keepfs-codes", "keepfs-vault", "keepfs-pool"],
+    ),
+    (
         "keepfs-flash",
         &[
             "keepfs-format",
@@ -24,6 +39,8 @@ const FLOORS: &[(&str, &[&str])] = &[
             "keepfs-memory",
             "keepfs-media",
             "keepfs-vault",
+            "keepfs-pool",
+            "keepfs-frames",
         ],
     ),
     (
@@ -35,6 +52,8 @@ const FLOORS: &[(&str, &[&str])] = &[
             "keepfs-media",
             "keepfs-digest",
             "keepfs-vault",
+            "keepfs-pool",
+            "keepfs-frames",
             "keepfs-flash",
         ],
     ),
@@ -73,6 +92,7 @@ const FLOORS: &[(&str, &[&str])] = &[
 const TESTS: &[(&str, &[&str])] = &[
     // The offline walk judges what an engine left on the device; the testkit is what tests judge by and run on.
     ("keepfs-check", &["keepfs-testkit"]),
+    ("keepfs-pool", &["keepfs-testkit"]),
     ("keepfs-flash", &["keepfs-testkit"]),
     ("keepfs-store", &["keepfs-check", "keepfs-testkit"]),
     ("keepfs-fs", &["keepfs-check", "keepfs-testkit"]),

@@ -9,8 +9,10 @@ const CHECKED: &[&str] = &[
     "keepfs-digest",
     "keepfs-flash",
     "keepfs-format",
+    "keepfs-frames",
     "keepfs-fs",
     "keepfs-memory",
+    "keepfs-pool",
     "keepfs-store",
     "keepfs-vault",
 ];

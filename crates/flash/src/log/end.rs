@@ -4,6 +4,7 @@
 use super::{AHEAD, Before, CRC_OFFSET, Head, MAGIC, PAYLOAD_OFFSET, PageHead, Pages};
 use crate::error::Error;
 use keepfs_format::FromBytes;
+use keepfs_pool::log::OWN_NUMBERS;
 
 /// Pages behind the end that are looked at: three groups of the greatest length (S-8.10), and some.
 const BEHIND: u64 = 8192;
@@ -13,9 +14,6 @@ const NEAR: u64 = 8;
 
 /// Rounds of the ring by which the numbers of lives behind a lost superblock are greater: those of another pool's log are elsewhere (S-8.13).
 const ROUNDS: u64 = 8;
-
-/// Where log pages are numbered from in pools whose numbers no other pool has (S-8.13).
-pub const OWN_NUMBERS: u64 = 1 << 40;
 
 /// A page at which a log is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,9 +1,9 @@
 //! Compacting transactions to one group (S-8.7), on the bytes of their records: what is passed on is not taken apart.
 
-use super::updates::Updates;
-use crate::ids::IdMap;
 use keepfs_format::plog::{self, Raw, RawUpdate};
 use keepfs_format::{MetaId, PAGE};
+use keepfs_frames::ids::IdMap;
+use keepfs_pool::stats::Updates;
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 

@@ -3,6 +3,7 @@
 //! The memory is kept per thread from one transaction to the next, so that nothing is allocated as a rule.
 
 use super::{ENTRY_MAX, HEAD};
+use crate::error::{Error, Pressure, Stop};
 use crate::segment::Segment;
 use keepfs_codes::crc64;
 use keepfs_format::MetaId;
@@ -105,6 +106,17 @@ pub enum NoRoom {
         /// Bytes of its records.
         payload: usize,
     },
+}
+
+impl From<NoRoom> for Stop {
+    fn from(none: NoRoom) -> Stop {
+        match none {
+            NoRoom::Now => Stop::Pressure(Pressure::Redo),
+            NoRoom::Ever { payload } => Stop::Error(Error::Logic(format!(
+                "a transaction of {payload} bytes is longer than the redo ring"
+            ))),
+        }
+    }
 }
 
 /// An entry that lacks only its number and slot. It holds room in the ring; dropped without being published, it gives

@@ -7,9 +7,9 @@
 use super::slots::{self, Head, Stored};
 use super::{Bases, Key, Placed, Table, staging};
 use crate::error::Room;
-use crate::scratch::with_page;
 use crate::segment::Segment;
 use keepfs_format::plog::Record;
+use keepfs_frames::scratch::with_page;
 
 /// What a transaction holds of the table until it is committed, besides its bases.
 #[derive(Default)]

@@ -2,13 +2,13 @@
 
 use super::slots::{self, Found, Slots};
 use super::{Bases, Key, Placed, Table, Under, Weight};
-use crate::error::BadData;
 use crate::error::Error;
-use crate::ids::IdMap;
 use crate::redo::TxnRedo;
 use crate::segment::{Segment, Word};
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
+use keepfs_frames::ids::IdMap;
+use keepfs_pool::BadData;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

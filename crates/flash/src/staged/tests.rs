@@ -67,7 +67,7 @@ fn mapped(ino: u64, index: u64, count: u32) -> Record {
     }
 }
 
-/// As `Store::follow_staged`: bases are there.
+/// As behind a commit: bases are there.
 fn follow(table: &mut Table, seq: u64, records: &[Record]) {
     for record in records {
         let mut bases = Bases::default();

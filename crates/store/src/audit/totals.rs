@@ -1,9 +1,9 @@
 //! The totals of the pool against what all transactions between two checkpoints told (S-17.6).
 
-use crate::Totals;
 use crate::locks::Mutex;
 use keepfs_format::plog::Record;
 use keepfs_format::{MetaId, Space};
+use keepfs_frames::Totals;
 use keepfs_vault::{Padded, STRIPES, stripe};
 
 /// What TOTALS were, and what was told since.

@@ -5,25 +5,20 @@
 //! most [`keepfs_flash::staged::STAGED_MAX`]) are shared, not copied. Chunks are adopted before: their bits are in no log, so a
 //! crash forgets them, and no other checkpoint can come between.
 
-use super::Keeper;
 use super::shrink::Shrink;
 use crate::error::Error;
-use crate::gate::Closed;
-use crate::moment::{Died, Dirty};
 use crate::reserve::Reservation;
 use crate::space::Purpose;
-use crate::sync::Lead;
 use crate::txn::Txn;
-use crate::{Flash, Store, pool};
+use crate::{Flash, Store, error};
 use core::sync::atomic::Ordering;
+use keepfs_flash::checkpoint::Keeper;
+use keepfs_flash::gate::Closed;
 use keepfs_flash::homes::far_pairs;
-use keepfs_flash::redo::Span;
-use keepfs_flash::staged::Carried;
-use keepfs_flash::watched::WatchedList;
+use keepfs_flash::moment::Moment;
+use keepfs_flash::sync::Lead;
 use keepfs_format::map::HEIGHT_MAX;
 use keepfs_format::{MetaId, Space};
-use std::sync::Arc;
-use std::time::Duration;
 
 /// Chunks that one transaction adopts.
 pub(super) const CHUNKS_AT_ONCE: usize = 32;
@@ -31,37 +26,6 @@ pub(super) const CHUNKS_AT_ONCE: usize = 32;
 const REWRITE_MAP: u64 = HEIGHT_MAX as u64;
 /// How often pages are looked for that lie apart: once near, once far, and as often again where less was found than was wanted.
 const ROUNDS: u32 = 6;
-/// How long a checkpoint waits before it tries the gate again after it withdrew, at first and at most.
-const PAUSE: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(128)];
-
-/// Everything that belongs to the moment of the barrier.
-pub(super) struct Moment {
-    pub epoch: u64,
-    pub seq: u64,
-    pub dirty: WatchedList<Dirty>,
-    pub deaths: Arc<Died>,
-    pub pending: Span,
-    pub carried: Vec<Carried>,
-    /// Map pages of which a copy is bad, or that go to another chunk.
-    pub rewrite: Vec<MetaId>,
-}
-
-impl Store {
-    /// Shuts the gate, as often as it takes.
-    pub(crate) fn close_gate(&self) -> Result<Closed<'_>, Error> {
-        let mut pause = PAUSE[0];
-        loop {
-            if let Some(closed) = self.txns.gate.own().close(&self.watch.stats.barrier) {
-                return Ok(closed);
-            }
-            self.watch.stats.barriers_withdrawn.fetch_add(1, Ordering::Relaxed);
-            self.alive()?;
-            crate::locks::pause(pause);
-            pause = (pause * 2).min(PAUSE[1]);
-        }
-    }
-}
-
 impl Flash {
     /// Reserves chunks so that this checkpoint and the next have their space (S-10.4, S-10.10), before anybody waits.
     pub(super) fn prepare_chunks<'s>(
@@ -71,7 +35,8 @@ impl Flash {
         lead: Option<&Lead<'_>>,
     ) -> Result<Reservation<'s>, Error> {
         let need = self.need(store, &keeper.homes);
-        let least = need.pages_for(self.weight(store) + REWRITE_MAP * self.checkpoints.bad_copies.lock().len() as u64);
+        let least =
+            need.pages_for(self.weight(&store.frames) + REWRITE_MAP * self.checkpoints.bad_copies.lock().len() as u64);
         let wanted = need.of_next(store.alloc.space.grown()).max(least);
         self.chunks_of(store, keeper, lead, least, wanted)
     }
@@ -86,7 +51,7 @@ impl Flash {
         least: u64,
         wanted: u64,
     ) -> Result<Reservation<'s>, Error> {
-        let mut chunks = store.nothing_reserved(store.alloc.space.holder());
+        let mut chunks = Reservation::of(store, store.alloc.space.holder());
         self.reserve_apart(store, keeper, &mut chunks, wanted)?;
         self.reserve_chunks(store, keeper, &mut chunks, wanted)?;
         let lacks = |chunks: &Reservation<'_>| keeper.homes.free() + chunks.pages() < least;
@@ -110,7 +75,9 @@ impl Flash {
         chunks: &mut Reservation<'_>,
         wanted: u64,
     ) -> Result<(), Error> {
-        let Some(apart) = store.pool.apart() else { return Ok(()) };
+        let Some(apart) = store.ground.pool.apart() else {
+            return Ok(());
+        };
         for _ in 0..ROUNDS {
             let pages = keeper.homes.free_pages(chunks.runs())?;
             let far = far_pairs(&pages, apart);
@@ -152,7 +119,7 @@ impl Flash {
         let end = chunks.pages() + pages;
         loop {
             let before = chunks.pages();
-            let want = end.saturating_sub(before).min(u64::from(store.pool.chunk_pages)) as u32;
+            let want = end.saturating_sub(before).min(u64::from(store.ground.pool.chunk_pages)) as u32;
             if want > 0 {
                 add(chunks, want)?;
             }
@@ -183,11 +150,12 @@ impl Flash {
         shrink: Shrink<'_>,
     ) -> Result<Option<Moment>, Error> {
         // Before anything is held against them.
-        let totals = store.pin_totals()?;
+        let totals = self.pin_totals(&store.frames)?;
         self.adopt_chunks(store, keeper, chunks)?;
         self.end_chunks(store, keeper, &shrink)?;
         let bad = core::mem::take(&mut *self.checkpoints.bad_copies.lock());
-        bad.iter().try_for_each(|copy| self.check_not_crossed(store, copy))?;
+        bad.iter()
+            .try_for_each(|copy| self.check_not_crossed(&store.frames, copy))?;
         let (homes, others): (Vec<MetaId>, Vec<MetaId>) = bad
             .iter()
             .map(|copy| copy.id)
@@ -195,12 +163,14 @@ impl Flash {
         homes.iter().for_each(|id| keeper.homes.change(id.index()));
         let again = others.into_iter().chain(shrink.moved.iter().copied());
         let rewrite = self.write_again(store, again)?;
-        let closed = store.close_gate()?;
+        let closed = store.txns.gate.shut(&store.ground)?;
         // Who ends writing has not left the gate or the keeper yet: what is in memory behind it is no state of the pool (S-15.17).
-        store.alive()?;
+        store.ground.alive()?;
         self.end_inodes(store, &closed, &shrink)?;
-        store.check_totals(&closed, &totals)?;
-        let weight = self.weight(store) + REWRITE_MAP * rewrite.len() as u64;
+        let audits = &store.watch.audits;
+        let told = |found| audits.auditor().and_then(|_| audits.ledger.check(found).err());
+        self.check_totals(&store.frames, &closed, &totals, told)?;
+        let weight = self.weight(&store.frames) + REWRITE_MAP * rewrite.len() as u64;
         if self.need(store, &keeper.homes).pages_for(weight) > keeper.homes.free() {
             self.checkpoints.bad_copies.lock().extend(bad);
             return Ok(None);
@@ -229,13 +199,13 @@ impl Flash {
         for part in chunks.runs().chunks(CHUNKS_AT_ONCE) {
             let mut pins = Vec::new();
             for run in part {
-                pins.extend(store.pin_bits(*run)?);
+                pins.extend(self.pin_bits(store, *run)?);
             }
             let mut txn = Txn::begin_unlogged(store);
             for run in part {
-                txn.use_pages(*run).map_err(pool::stopped)?;
+                txn.use_pages(*run).map_err(error::stopped)?;
             }
-            txn.seal().map_err(pool::stopped)?.commit();
+            txn.seal().map_err(error::stopped)?.commit();
         }
         for run in chunks.runs() {
             store.alloc.space.used(u64::from(run.count));
@@ -256,7 +226,8 @@ impl Flash {
             // Whoever found the bad copy may not have kept the metablock in memory. If it cannot be had any more, it is lost
             // and was told.
             if let Ok(Some(pin)) = store.fetch_known(id) {
-                self.before_first_write(store, id, &pin, false).map_err(pool::stopped)?;
+                self.before_first_write(&store.frames, id, &pin, false)
+                    .map_err(error::stopped)?;
             }
         }
         Ok(pages)

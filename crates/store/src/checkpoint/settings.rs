@@ -1,18 +1,17 @@
 //! Settings of a pool that lives are changed by a checkpoint (S-2.9).
 
-use super::{Keeper, Wish};
 use crate::error::Error;
-use crate::pool::{Pool, Settings};
 use crate::{Flash, Store};
-use keepfs_vault::planted::{self, Bug};
+use keepfs_flash::checkpoint::{Keeper, Wish};
+use keepfs_pool::{Pool, Settings};
 
 impl Flash {
     /// See [`Store::set`].
     pub(crate) fn set(&self, store: &Store, settings: &Settings) -> Result<bool, Error> {
-        store.alive()?;
+        store.ground.alive()?;
         let mut keeper = self.checkpoints.keeper.lock();
-        store.life.unless_read_only()?;
-        let before = self.superblock_in_force(store, &mut keeper)?;
+        store.ground.unless_read_only()?;
+        let before = self.superblock_in_force(&store.frames, &mut keeper)?;
         let mut after = before;
         settings.store(&mut after)?;
         if after == before {
@@ -26,14 +25,8 @@ impl Flash {
             Err(_) => keeper.superblock = Keeper::of(&before),
         }
         drop(keeper);
-        store.keep_history();
+        store.ground.keep_history();
         done.map(|()| true)
-    }
-
-    /// See [`Store::pool_in_force`].
-    pub(crate) fn pool_in_force(&self) -> Pool {
-        let _waits = planted::is(Bug::SettingsWait).then(|| self.checkpoints.keeper.lock());
-        self.checkpoints.in_force.lock().clone()
     }
 }
 

@@ -5,18 +5,18 @@
 //! may need lies there, and its pages are data's when this one is durable; (2) INODES metablocks die at the barrier,
 //! where no transaction is open that may be about to use one.
 
-use super::Keeper;
 use super::barrier::CHUNKS_AT_ONCE;
-use crate::cache::Pin;
 use crate::error::{Error, Stop};
-use crate::gate::Closed;
-use crate::read::Ref;
 use crate::txn::Txn;
-use crate::{Flash, Store, pool};
+use crate::{Flash, Store, error};
+use keepfs_flash::checkpoint::Keeper;
+use keepfs_flash::gate::Closed;
 use keepfs_format::map::LIVE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::Run;
 use keepfs_format::{FromBytes, Header, MetaId, PAGE, Space, inode};
+use keepfs_frames::Pin;
+use keepfs_frames::Ref;
 use keepfs_media::{Device, PageNo};
 use keepfs_vault::planted::{self, Bug};
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ impl Flash {
             ..Shrink::default()
         };
         let spare = self.spare_in_chunks(store, keeper);
-        keeper.homes.compact = spare > u64::from(store.pool.chunk_pages) / 2;
+        keeper.homes.compact = spare > u64::from(store.ground.pool.chunk_pages) / 2;
         shrink.chunks = self.spare_chunks(store, keeper, CHUNKS_AT_ONCE)?;
         if keeper.homes.compact && shrink.chunks.is_empty() {
             self.empty_a_chunk(store, keeper, spare, &mut shrink)?;
@@ -56,7 +56,8 @@ impl Flash {
 
     /// Pages of chunks that are to be free: what checkpoints need, and a little more, so that they do not come and go.
     fn kept_in_chunks(&self, store: &Store, keeper: &Keeper) -> u64 {
-        self.need(store, &keeper.homes).of_next(store.alloc.space.grown()) + u64::from(store.pool.chunk_pages) / 4
+        self.need(store, &keeper.homes).of_next(store.alloc.space.grown())
+            + u64::from(store.ground.pool.chunk_pages) / 4
     }
 
     fn spare_in_chunks(&self, store: &Store, keeper: &Keeper) -> u64 {
@@ -73,7 +74,7 @@ impl Flash {
         // Of pages that make pairs only those of one side are looked at together: more can go when these are gone.
         let (mut chunks, mut left) = (Vec::new(), unused);
         loop {
-            let mut sides = keeper.homes.sides_without(&chunks, store.pool.apart())?;
+            let mut sides = keeper.homes.sides_without(&chunks, store.ground.pool.apart())?;
             let before = chunks.len();
             left.retain(|run| {
                 let goes = u64::from(run.count) <= spare && chunks.len() < most && sides.give_back(*run, keep);
@@ -108,7 +109,11 @@ impl Flash {
     ) -> Result<(), Error> {
         // Each takes its pages, and those of the map pages above it.
         let most = MOVED_MAX.min(spare / 8) as usize;
-        let pages = keeper.homes.sparse_chunk(store.pool.apart())?.into_iter().take(most);
+        let pages = keeper
+            .homes
+            .sparse_chunk(store.ground.pool.apart())?
+            .into_iter()
+            .take(most);
         let ids: BTreeSet<MetaId> = pages.filter_map(|page| self.owner_of(store, page)).collect();
         for id in ids {
             match (id.as_map(), id.space()) {
@@ -129,10 +134,10 @@ impl Flash {
     /// The metablock or map page that lies on a page of a chunk.
     fn owner_of(&self, store: &Store, page: u64) -> Option<MetaId> {
         let mut bytes = [0; PAGE];
-        store.device.read(PageNo(page), &mut bytes).ok()?;
+        store.ground.device.read(PageNo(page), &mut bytes).ok()?;
         let (header, _) = Header::read_from_prefix(&bytes).ok()?;
         let id = MetaId(header.id.get());
-        let entry = self.locate(store, id).ok()??;
+        let entry = self.locate(&store.frames, id).ok()??;
         (entry.state == LIVE && [entry.first.get(), entry.second.get()].contains(&page)).then_some(id)
     }
 
@@ -172,11 +177,11 @@ impl Flash {
     /// their pages before the checkpoint is durable.
     pub(super) fn end_chunks(&self, store: &Store, keeper: &mut Keeper, shrink: &Shrink<'_>) -> Result<(), Error> {
         for run in &shrink.chunks {
-            let _pins = store.pin_bits(*run)?;
+            let _pins = self.pin_bits(store, *run)?;
             store.alloc.space.leaving(*run);
             let mut txn = Txn::begin_unlogged(store);
-            txn.leave_pages(*run).map_err(pool::stopped)?;
-            txn.seal().map_err(pool::stopped)?.commit();
+            txn.leave_pages(*run).map_err(error::stopped)?;
+            txn.seal().map_err(error::stopped)?.commit();
             store.watch.audits.ledger.left(u64::from(run.count));
             keeper.homes.remove(*run);
             if planted::is(Bug::ChunkReusedTooEarly) {
@@ -205,7 +210,7 @@ impl Flash {
         let mut died = false;
         for (id, pin) in part {
             if self.may_die(store, pin)? {
-                txn.free_inode_block(Ref::inodes(*id)).map_err(pool::stopped)?;
+                txn.free_inode_block(Ref::inodes(*id)).map_err(error::stopped)?;
                 died = true;
             }
         }
@@ -222,7 +227,7 @@ impl Flash {
                     .extend(part.iter().map(|(id, _)| id.index()));
                 Ok(false)
             }
-            Err(stop) => Err(pool::stopped(stop)),
+            Err(stop) => Err(error::stopped(stop)),
         }
     }
 }

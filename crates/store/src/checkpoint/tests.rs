@@ -1,10 +1,17 @@
 //! What decides where metadata lies is in the heap: a stray write there is told, and nothing of it reaches the device (C-3).
 
+mod planned;
+
 use super::*;
-use crate::read::Ref;
 use crate::txn::Meaning;
 use crate::{Equations, FormatOptions, StoreOptions};
+use keepfs_format::PAGE;
+use keepfs_format::superblock;
 use keepfs_format::{Kind, MetaId, Space};
+use keepfs_frames::Ref;
+use keepfs_media::Class;
+use keepfs_media::Device;
+use keepfs_media::PageNo;
 use keepfs_media::ram::RamDevice;
 use std::sync::Arc;
 
@@ -47,11 +54,11 @@ fn a_superblock_in_force_that_was_changed_is_read_from_the_device() {
         |sb| sb.crc = 7.into(),
     ];
     for (i, field) in fields.into_iter().enumerate() {
-        let before = pool::choose(&*store.device).expect("a superblock");
+        let before = keepfs_pool::choose(&*store.ground.device).expect("a superblock");
         store.home.flash().checkpoints.keeper.lock().superblock.scribble(field);
         change(&store, r, &[i as u8; 9]);
         store.checkpoint().expect("made from the right one");
-        let after = pool::choose(&*store.device).expect("a superblock");
+        let after = keepfs_pool::choose(&*store.ground.device).expect("a superblock");
         assert_eq!(after.generation.get(), before.generation.get() + 1);
         assert_eq!((after.log_start, after.pool), (before.log_start, before.pool));
         let told = events(&store);
@@ -65,7 +72,7 @@ fn a_superblock_in_force_that_was_changed_is_read_from_the_device() {
 #[test]
 fn a_superblock_to_come_that_was_changed_ends_writing() {
     let (store, _) = world();
-    let before = pool::choose(&*store.device).expect("a superblock");
+    let before = keepfs_pool::choose(&*store.ground.device).expect("a superblock");
     let mut keeper = store.home.flash().checkpoints.keeper.lock();
     let mut wanted = before;
     wanted.label[0] = b'x';
@@ -73,7 +80,10 @@ fn a_superblock_to_come_that_was_changed_ends_writing() {
     keeper.superblock.scribble(|sb| sb.label[1] = b'y');
     let done = store.home.flash().checkpoint_with(&store, &mut keeper, Wish::default());
     assert!(matches!(done, Err(Error::Heap { .. })), "{done:?}");
-    assert_eq!(pool::choose(&*store.device).expect("a superblock"), before);
+    assert_eq!(
+        keepfs_pool::choose(&*store.ground.device).expect("a superblock"),
+        before
+    );
     assert_eq!(events(&store).len(), 1);
 }
 
@@ -82,16 +92,24 @@ fn a_superblock_to_come_that_was_changed_ends_writing() {
 fn a_root_that_was_changed_is_read_from_the_device_until_a_checkpoint_sets_it() {
     let (store, r) = world();
     store.checkpoint().expect("durable");
-    let at = |space: Space| pool::choose(&*store.device).expect("a superblock").roots[space as usize];
+    let at = |space: Space| keepfs_pool::choose(&*store.ground.device).expect("a superblock").roots[space as usize];
     let inodes = at(Space::Homes);
     for (round, space) in [Space::Homes, Space::Nodes].into_iter().enumerate() {
         store.home.flash().map.roots.write()[space as usize].scribble(|root| root.entry.first = 1.into());
         assert_eq!(
-            store.home.flash().root(&store, space).expect("from the device"),
+            store.home.flash().root(&store.frames, space).expect("from the device"),
             at(space)
         );
         store.home.flash().map.roots.write()[space as usize].scribble(|root| root.height = 0);
-        assert!(store.home.flash().root(&store, space).expect("from the device").height > 0);
+        assert!(
+            store
+                .home
+                .flash()
+                .root(&store.frames, space)
+                .expect("from the device")
+                .height
+                > 0
+        );
         assert!(events(&store)[round].contains("the root of the map"));
         assert_eq!(events(&store).len(), round + 1, "told once, not at every look");
         change(&store, r, &[round as u8; 9]);
@@ -104,17 +122,26 @@ fn a_root_that_was_changed_is_read_from_the_device_until_a_checkpoint_sets_it() 
     assert_ne!(at(Space::Homes), inodes, "HOMES are written by each checkpoint");
     store.home.flash().map.roots.write()[2].scribble(|root| root.entry.first = 5.into());
     store
+        .ground
         .device
         .write(PageNo(0), &[0; PAGE], Class::Superblock)
         .expect("hit");
-    let other = PageNo(superblock::slot_page(1, store.pool.pages));
-    store.device.write(other, &[0; PAGE], Class::Superblock).expect("hit");
+    let other = PageNo(superblock::slot_page(1, store.ground.pool.pages));
+    store
+        .ground
+        .device
+        .write(other, &[0; PAGE], Class::Superblock)
+        .expect("hit");
     for slot in 2..4 {
-        let page = PageNo(superblock::slot_page(slot, store.pool.pages));
-        store.device.write(page, &[0; PAGE], Class::Superblock).expect("hit");
+        let page = PageNo(superblock::slot_page(slot, store.ground.pool.pages));
+        store
+            .ground
+            .device
+            .write(page, &[0; PAGE], Class::Superblock)
+            .expect("hit");
     }
     assert!(matches!(
-        store.home.flash().root(&store, Space::Inodes),
+        store.home.flash().root(&store.frames, Space::Inodes),
         Err(Error::Heap { .. })
     ));
     assert!(store.fault().is_some(), "nobody knows it any more: writing ends");
@@ -169,7 +196,7 @@ fn a_list_of_the_checkpoint_that_was_changed_or_lost_ends_writing() {
     for (what, spoil) in changes {
         let (store, r) = world();
         store.checkpoint().expect("durable");
-        let before = pool::choose(&*store.device).expect("a superblock");
+        let before = keepfs_pool::choose(&*store.ground.device).expect("a superblock");
         change(&store, r, b"changed");
         spoil(&store);
         let done = store.checkpoint();
@@ -180,6 +207,10 @@ fn a_list_of_the_checkpoint_that_was_changed_or_lost_ends_writing() {
             store.home.flash().checkpoint_as(&store, Wish::default()).is_err(),
             "{what}"
         );
-        assert_eq!(pool::choose(&*store.device).expect("a superblock"), before, "{what}");
+        assert_eq!(
+            keepfs_pool::choose(&*store.ground.device).expect("a superblock"),
+            before,
+            "{what}"
+        );
     }
 }

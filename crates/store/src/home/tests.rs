@@ -9,7 +9,7 @@ use keepfs_media::ram::RamDevice;
 fn persistent_memory_is_refused() {
     let device: Arc<dyn Device> = Arc::new(RamDevice::new(4096));
     let create = FormatOptions {
-        home: Kind::Nvm,
+        home: HomeKind::Nvm,
         ..FormatOptions::default()
     };
     let why = Store::format(device.clone(), &create).expect_err("no such home");
@@ -18,7 +18,7 @@ fn persistent_memory_is_refused() {
 
     Store::format(device.clone(), &FormatOptions::default()).expect("format");
     let open = StoreOptions {
-        home: Kind::Nvm,
+        home: HomeKind::Nvm,
         ..StoreOptions::default()
     };
     let why = Store::open(device.clone(), &open).err().expect("no such home");

@@ -1,6 +1,7 @@
 //! Injection is refused without the flag, and hits what it names with it (S-2.8).
 
-use super::*;
+use crate::Store;
+use crate::{DeviceFault, DeviceOp};
 use crate::{FormatOptions, StoreOptions};
 use keepfs_format::bitmap::TOTALS;
 use keepfs_media::ram::RamDevice;
@@ -41,8 +42,8 @@ fn a_structure_is_where_it_is_told_to_be() {
     assert_eq!(store.frames.cache.peek(TOTALS).expect("cached").frame, told.frame);
     for page in told.pages {
         let mut bytes = [0; keepfs_format::PAGE];
-        store.device.injected().cancel(None);
-        keepfs_media::Device::read(&*store.device, keepfs_media::PageNo(page), &mut bytes).expect("read");
+        store.ground.device.injected().cancel(None);
+        keepfs_media::Device::read(&*store.ground.device, keepfs_media::PageNo(page), &mut bytes).expect("read");
         assert_eq!(bytes[8..16], TOTALS.0.to_le_bytes());
     }
 }
@@ -51,12 +52,19 @@ fn a_structure_is_where_it_is_told_to_be() {
 #[test]
 fn device_faults_are_counted() {
     let store = pool(true);
-    let flush = || keepfs_media::Device::flush(&*store.device);
+    let flush = || keepfs_media::Device::flush(&*store.ground.device);
     let number = store
         .inject_device(DeviceOp::Flush, DeviceFault::Eio, 2)
         .expect("armed");
     assert_eq!(store.injections().len(), 1);
-    assert!(keepfs_media::Device::read(&*store.device, keepfs_media::PageNo(0), &mut [0; keepfs_format::PAGE]).is_ok());
+    assert!(
+        keepfs_media::Device::read(
+            &*store.ground.device,
+            keepfs_media::PageNo(0),
+            &mut [0; keepfs_format::PAGE]
+        )
+        .is_ok()
+    );
     assert!(flush().is_err() && flush().is_err());
     assert!(flush().is_ok() && store.injections().is_empty());
     store

@@ -5,9 +5,12 @@ use super::*;
 use crate::{FormatOptions, StoreOptions};
 use keepfs_format::mmp::{Block, USED};
 use keepfs_format::{FromBytes, IntoBytes};
+use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, DeviceError, PageNo};
 use keepfs_memory::Guard as Memory;
+use keepfs_pool::Pool;
+use std::sync::Arc;
 
 fn who(host: &str) -> Who {
     let mut boot = [0; 16];
@@ -197,7 +200,7 @@ fn the_superblock_says_whether_it_is_on() {
     one.close().unwrap();
     // A pool that was protected before there was the bit.
     let two = open(&device, "two").unwrap();
-    two.set_mmp_is_on(false).unwrap();
+    set_is_on(&two, false).unwrap();
     two.close().unwrap();
     assert!(!Pool::on(&*device).unwrap().mmp_is_on);
     let two = open(&device, "two").unwrap();

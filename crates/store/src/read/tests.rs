@@ -1,5 +1,9 @@
 //! What is used was verified: strays into whatever an operation reads, at every byte (S-15.19, S-15.14).
 
+mod fetched;
+mod ladder;
+mod repairs;
+
 use crate::{Equations, Error, FormatOptions, Guard, Meaning, Ref, Source, Store, StoreOptions};
 use keepfs_codes::Protection;
 use keepfs_format::bitmap::TOTALS;
@@ -241,7 +245,7 @@ fn no_line_fails_over_the_words_that_say_whose_it_is() {
         store.view().whole(node, &mut found).expect("read");
         assert!(found == right && store.fenced() == 0, "{code}");
         let seen: Vec<_> = store.damages().into_iter().map(|(damage, _)| damage.seen).collect();
-        assert_eq!(seen, [crate::events::Seen::Words], "{code}");
+        assert_eq!(seen, [keepfs_pool::events::Seen::Words], "{code}");
     }
 }
 

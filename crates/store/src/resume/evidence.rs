@@ -1,13 +1,13 @@
 //! What the memory of a dead server tells about its death: its arena, rolled back and looked at frame by frame (S-16.4).
 
 use super::Resumed;
-use crate::adopted::Adopted;
-use crate::events::{Damage, Done, Place, Seen, Told};
+use crate::Store;
 use crate::remains::REQUESTS;
-use crate::{Store, repair};
 use core::fmt;
+use keepfs_flash::adopted::Adopted;
 use keepfs_flash::staged::Table;
 use keepfs_format::{MetaId, PAGE};
+use keepfs_pool::events::{Damage, Done, Place, Seen, Told};
 use keepfs_vault::arena::{Arena, FrameNo};
 use keepfs_vault::restart::{self, Finding};
 use keepfs_vault::undo::{State, UndoLog};
@@ -95,54 +95,6 @@ impl Evidence {
     }
 }
 
-impl Store {
-    /// Tells what a resume found, in the log and in the history: it was in the memory of a server that died.
-    pub(super) fn tell_evidence(&self, evidence: &Evidence) {
-        let (place, seen) = evidence.place();
-        let (done, outcome) = evidence.outcome();
-        self.watch.events.tell_of(&Told {
-            place,
-            seen: &seen,
-            done,
-            owner: 0,
-            inodes: &[],
-            window_ms: None,
-            more: format!("in the memory of a server that died: {evidence}{outcome}"),
-        });
-    }
-
-    /// Tells that changes are lost which were acknowledged: if it is the log that ends before what the redo has, synced ones may be among
-    /// them.
-    pub(super) fn tell_lost(&self, transactions: u64, by_log: bool) {
-        let (seen, more) = match by_log {
-            true => (
-                Seen::Unknown,
-                format!(
-                    "changes that were acknowledged are lost, synced ones perhaps among them, {transactions} transactions: the log of a \
-                     server that died ends before what its redo has"
-                ),
-            ),
-            false => (
-                Seen::Checksum,
-                format!(
-                    "changes that were acknowledged and not synced are lost, {transactions} transactions: the redo of a server that died \
-                     was damaged"
-                ),
-            ),
-        };
-        let last = self.last_seq();
-        self.watch.events.tell_of(&Told {
-            place: Place::Lost { last, transactions },
-            seen: &seen,
-            done: Done::Nothing,
-            owner: 0,
-            inodes: &[],
-            window_ms: None,
-            more,
-        });
-    }
-}
-
 /// Rolls the old arena back. Returns the frames that were being filled when the server died.
 pub(super) fn roll_back(arena: &Option<Arena>, undo: &Option<UndoLog>, resumed: &mut Resumed) -> BTreeSet<FrameNo> {
     let (Some(arena), Some(undo)) = (arena, undo) else {
@@ -182,7 +134,7 @@ pub(super) fn look(store: &Store, arena: &Arena, half_done: &BTreeSet<FrameNo>, 
 
 /// Compares the staged pages that the dead server had with those that follow from log and redo.
 pub(super) fn compare_staged(store: &Store, adopted: &Adopted, findings: &mut Vec<Evidence>) {
-    let old = adopted.staged(|page, crc, bytes| store.home.base(store, page, crc, bytes));
+    let old = adopted.staged(|page, crc, bytes| store.home.base(&store.frames, page, crc, bytes));
     let Ok(old) = old else {
         return findings.push(Evidence::Staged(None));
     };
@@ -216,25 +168,69 @@ fn damage(store: &Store, arena: &Arena, frame: FrameNo) -> Damage {
     let found = *held.bytes();
     drop(held);
     let damage = Damage {
-        id: repair::id_in(&found),
+        id: keepfs_frames::named::id_in(&found),
         frame,
         seen: Seen::of(&verdict, &found, address),
         owner: 0,
         window_ms: None,
     };
     let mut right = [0; PAGE];
-    match store.content(damage.id, &mut right) {
+    match content(store, damage.id, &mut right) {
         true => damage.against(&found, &right, address),
         false => damage,
     }
 }
 
-impl Store {
-    /// The content of a metablock, if there is such a one.
-    fn content(&self, id: MetaId, copy: &mut [u8; PAGE]) -> bool {
-        let known = self.fetch_known(id).ok().flatten();
-        known.is_some_and(|pin| self.verified_copy(&pin, copy).is_ok())
-    }
+/// Tells what a resume found, in the log and in the history: it was in the memory of a server that died.
+pub(super) fn tell(store: &Store, evidence: &Evidence) {
+    let (place, seen) = evidence.place();
+    let (done, outcome) = evidence.outcome();
+    store.ground.events.tell_of(&Told {
+        place,
+        seen: &seen,
+        done,
+        owner: 0,
+        inodes: &[],
+        window_ms: None,
+        more: format!("in the memory of a server that died: {evidence}{outcome}"),
+    });
+}
+
+/// Tells that changes are lost which were acknowledged: if it is the log that ends before what the redo has, synced ones may be among
+/// them.
+pub(super) fn tell_lost(store: &Store, transactions: u64, by_log: bool) {
+    let (seen, more) = match by_log {
+        true => (
+            Seen::Unknown,
+            format!(
+                "changes that were acknowledged are lost, synced ones perhaps among them, {transactions} transactions: the log of a \
+                 server that died ends before what its redo has"
+            ),
+        ),
+        false => (
+            Seen::Checksum,
+            format!(
+                "changes that were acknowledged and not synced are lost, {transactions} transactions: the redo of a server that died \
+                 was damaged"
+            ),
+        ),
+    };
+    let last = store.last_seq();
+    store.ground.events.tell_of(&Told {
+        place: Place::Lost { last, transactions },
+        seen: &seen,
+        done: Done::Nothing,
+        owner: 0,
+        inodes: &[],
+        window_ms: None,
+        more,
+    });
+}
+
+/// The content of a metablock, if there is such a one.
+fn content(store: &Store, id: MetaId, copy: &mut [u8; PAGE]) -> bool {
+    let known = store.fetch_known(id).ok().flatten();
+    known.is_some_and(|pin| store.verified_copy(&pin, copy).is_ok())
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What a resume makes of damaged memory, and of a device that had failed (S-16.4, S-16.6). The rest: `segment/tests.rs`, and
 //! the lab's servers that are killed.
 
+mod adopted;
+
 use super::*;
 use crate::{Equations, FormatOptions, Meaning, Ref, Source};
 use keepfs_format::Kind;
@@ -71,7 +73,7 @@ fn a_scribbled_frame_is_evidence_only() {
 #[test]
 fn a_damaged_undo_slot_is_told() {
     let (device, store, r) = pool();
-    store.txns.undo.scribble(3, 0, 0xFF00);
+    store.frames.undo.scribble(3, 0, 0xFF00);
     let remains = store.remains().expect("it lasts");
     drop(store);
     let (store, resumed) = resume(&device, remains);

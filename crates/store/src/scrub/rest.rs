@@ -1,17 +1,14 @@
 //! What lies at rest: superblocks, map pages and metablocks, both copies of each (S-19.3, S-19.4).
 
-use super::Looked;
-use crate::error::{Error, Stop};
-use crate::events::Done;
-use crate::map::AtRest;
-use crate::pool::{self, superblock_bytes};
+use crate::error::{Error, Stop, stopped};
 use crate::{Flash, Store};
 use core::sync::atomic::Ordering;
+use keepfs_flash::bad::AtRest;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::map::{FANOUT, LIVE, MapEntry};
-use keepfs_format::superblock::{slot_page, slots_of};
-use keepfs_format::{MetaId, PAGE, Space};
-use keepfs_media::{Device, PageNo};
+use keepfs_format::{MetaId, Space};
+use keepfs_frames::Looked;
+use keepfs_pool::events::Done;
 
 /// Metablocks that one slice looks at, at most.
 const SLICE: u64 = 16;
@@ -39,28 +36,6 @@ impl RestPlace {
 }
 
 impl Flash {
-    /// See [`Store::scrub_superblocks`].
-    pub(crate) fn scrub_superblocks(&self, store: &Store) -> Looked {
-        let mut keeper = self.checkpoints.keeper.lock();
-        let Ok(in_force) = self.superblock_in_force(store, &mut keeper) else {
-            return Looked::default();
-        };
-        let right = superblock_bytes(&in_force);
-        let mut looked = Looked::default();
-        for slot in slots_of(in_force.generation.get()) {
-            let page = slot_page(slot, store.pool.slots_by);
-            let mut found = [0; PAGE];
-            let read = store.device.read_fresh(PageNo(page), &mut found);
-            looked.pages += 1;
-            if read.is_err() || found != *right {
-                tracing::warn!(slot, page, "a superblock on the device is not the one that was written");
-                looked.bad += 1;
-                looked.mended += u64::from(!store.life.is_read_only());
-            }
-        }
-        looked
-    }
-
     /// See [`Store::scrub_rest`].
     pub(crate) fn scrub_rest(&self, store: &Store, place: RestPlace) -> Result<(Looked, Option<RestPlace>), Error> {
         let mut looked = Looked::default();
@@ -87,15 +62,10 @@ impl Flash {
         self.look_at_rest(store, id)
     }
 
-    /// See [`Store::has_copies_to_write`].
-    pub(crate) fn has_copies_to_write(&self) -> bool {
-        !self.checkpoints.bad_copies.lock().is_empty() || self.checkpoints.moves.load(Ordering::Relaxed)
-    }
-
     /// See [`Store::inodes_in_use`].
     pub(crate) fn inodes_in_use(&self, store: &Store, from: u64, limit: usize) -> Result<Vec<u64>, Error> {
         let mut found = Vec::new();
-        for block in self.blocks_of(store, Space::InodeNumbers)?.range(from / BITS..) {
+        for block in self.blocks_of(&store.frames, Space::InodeNumbers)?.range(from / BITS..) {
             let mut numbers = Vec::new();
             store.set_bits(Space::InodeNumbers, *block, &mut numbers)?;
             found.extend(numbers.into_iter().filter(|number| *number >= from));
@@ -109,7 +79,7 @@ impl Flash {
 
     /// The map page that the root names.
     fn look_at_roots(&self, store: &Store, space: Space) -> Result<Looked, Error> {
-        match self.root(store, space)?.height {
+        match self.root(&store.frames, space)?.height {
             0 => Ok(Looked::default()),
             height => self.look_at_rest(store, MetaId::map(space, height - 1, 0)),
         }
@@ -117,7 +87,7 @@ impl Flash {
 
     /// The map pages on the way to a metablock that do not lead to the one `before` it too; the root's has been looked at.
     fn look_above(&self, store: &Store, space: Space, before: Option<u64>, index: u64) -> Result<Looked, Error> {
-        let height = self.root(store, space)?.height;
+        let height = self.root(&store.frames, space)?.height;
         let mut looked = Looked::default();
         for level in 0..height.saturating_sub(1) {
             let number = |index: u64| index / FANOUT.saturating_pow(u32::from(level) + 1);
@@ -132,7 +102,7 @@ impl Flash {
     /// The next metablock from `from` on that the map names. A map page that cannot be read is passed over: it has been
     /// told, and what it leads to cannot be found.
     fn next_live(&self, store: &Store, space: Space, from: u64, looked: &mut Looked) -> Result<Option<u64>, Error> {
-        let height = self.root(store, space)?.height;
+        let height = self.root(&store.frames, space)?.height;
         match height {
             0 => Ok(None),
             height => self.next_below(store, space, (height - 1, 0), from, looked),
@@ -163,7 +133,7 @@ impl Flash {
                 _ => MetaId::map(space, level - 1, n),
             };
             if self
-                .entry_in(store, &pin, id, n)?
+                .entry_in(&store.frames, &pin, id, n)?
                 .is_none_or(|entry| entry.state != LIVE)
             {
                 continue;
@@ -184,7 +154,7 @@ impl Flash {
             let Some(entry) = self.live_entry_of(store, id)? else {
                 return Ok(Looked::default());
             };
-            let seen = self.copies_at_rest(store, id, &entry);
+            let seen = self.copies_at_rest(&store.frames, id, &entry);
             if self.live_entry_of(store, id)? == Some(entry) {
                 if seen.bad.is_empty() && self.is_close(store, &entry) {
                     self.move_apart(store, id)?;
@@ -198,12 +168,12 @@ impl Flash {
     /// Whether the copies of a metablock lie closer to each other than they should (S-4.9).
     fn is_close(&self, store: &Store, entry: &MapEntry) -> bool {
         let between = entry.first.get().abs_diff(entry.second.get());
-        store.pool.apart().is_some_and(|apart| between < apart)
+        store.ground.pool.apart().is_some_and(|apart| between < apart)
     }
 
     /// The next checkpoint writes a metablock or map page elsewhere, as if it had been changed.
     fn move_apart(&self, store: &Store, id: MetaId) -> Result<(), Error> {
-        if store.life.is_read_only() {
+        if store.ground.is_read_only() {
             return Ok(());
         }
         // A map page moves with anything that it leads to.
@@ -228,21 +198,21 @@ impl Flash {
         let Some(pin) = store.fetch_known(id)? else {
             return Ok(());
         };
-        let _inside = store.txns.gate.enter(&store.watch.stats.gate);
-        if store.life.is_read_only() {
+        let _inside = store.txns.gate.enter(&store.ground.stats.gate);
+        if store.ground.is_read_only() {
             return Ok(());
         }
-        match self.before_first_write(store, id, &pin, true) {
+        match self.before_first_write(&store.frames, id, &pin, true) {
             Ok(()) => self.checkpoints.moves.store(true, Ordering::Relaxed),
             // There is no room for more before a checkpoint; the next scrub looks at it again.
             Err(Stop::Pressure(_)) => {}
-            Err(stop) => return Err(pool::stopped(stop)),
+            Err(stop) => return Err(stopped(stop)),
         }
         Ok(())
     }
 
     fn live_entry_of(&self, store: &Store, id: MetaId) -> Result<Option<MapEntry>, Error> {
-        let entry = match self.locate(store, id) {
+        let entry = match self.locate(&store.frames, id) {
             // What leads to it is damaged, which was told.
             Err(Error::Damaged(_)) => None,
             other => other?,
@@ -266,8 +236,8 @@ impl Flash {
         let done = if held { Done::OtherCopy } else { Done::Nothing };
         seen.bad
             .iter()
-            .for_each(|found| self.tell_copy(store, found, seen.right.as_deref(), done));
-        if held && !store.life.is_read_only() {
+            .for_each(|found| self.tell_copy(&store.frames, found, seen.right.as_deref(), done));
+        if held && !store.ground.is_read_only() {
             self.rewrite_found(&seen.bad);
             looked.mended = bad;
         }

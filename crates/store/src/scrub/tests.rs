@@ -1,9 +1,9 @@
 //! Damage in memory and at rest that nobody but a scrub looks at.
 
 use crate::{Error, FormatOptions, Guard, Looked, Meaning, Protection, Ref, RestPlace, Store, StoreOptions};
-use keepfs_flash::scratch::with_page;
 use keepfs_format::superblock::{SLOTS, slot_page};
 use keepfs_format::{Kind, MetaId, PAGE, Space};
+use keepfs_frames::scratch::with_page;
 use keepfs_media::ram::RamDevice;
 use keepfs_media::{Class, Device, PageNo};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl World {
             .store
             .home
             .flash()
-            .locate(&self.store, id)
+            .locate(&self.store.frames, id)
             .expect("map")
             .expect("live");
         let page = PageNo([entry.first.get(), entry.second.get()][copy]);
@@ -178,7 +178,10 @@ fn a_bad_superblock_copy_is_found() {
         .store
         .home
         .flash()
-        .superblock_in_force(&world.store, &mut world.store.home.flash().checkpoints.keeper.lock())
+        .superblock_in_force(
+            &world.store.frames,
+            &mut world.store.home.flash().checkpoints.keeper.lock(),
+        )
         .expect("right");
     let generation = in_force.generation.get();
     let slot = 2 + generation as usize % 2;
@@ -208,7 +211,7 @@ fn what_is_found_at_rest_is_remembered() {
             .store
             .home
             .flash()
-            .locate(&world.store, id)
+            .locate(&world.store.frames, id)
             .expect("map")
             .expect("live");
         [entry.first.get(), entry.second.get()].map(PageNo)

@@ -1,8 +1,8 @@
 //! Which freed pages are handed out at once (S-11.2).
 
 use super::*;
-use crate::gate::Gate;
-use crate::stats::Times;
+use keepfs_flash::gate::Gate;
+use keepfs_pool::stats::Times;
 use keepfs_vault::STRIPES;
 
 const ZONE: u32 = 256;

@@ -1,7 +1,7 @@
 //! A zone that is open for allocation: which of its pages may be handed out, and which are young (SPEC S-2.4, S-11.2).
 
-use crate::gate::Closed;
 use core::marker::PhantomData;
+use keepfs_flash::gate::Closed;
 use keepfs_format::plog::Run;
 
 /// A part of the pool with the pages hidden that its bitmap calls allocated: it says so only as long as the gate is shut

@@ -1,7 +1,7 @@
 //! Tests of the pages that belong to the pool itself.
 
 use super::*;
-use crate::pool::{FormatOptions, first_superblock};
+use keepfs_pool::{FormatOptions, first_superblock};
 use keepfs_testkit::sim::SimDevice;
 
 fn system() -> System {

@@ -75,7 +75,7 @@ impl Txn<'_> {
         self.store.watch.audits.found(&found);
         let operations = self.draft.as_ref().map_or(&[][..], crate::oplog::Draft::operations);
         self.store
-            .watch
+            .ground
             .events
             .tell_unbalanced(&found.clone().into(), operations);
         Err(Error::Unbalanced(found.into()).into())

@@ -2,9 +2,9 @@
 
 use super::{Touched, Txn};
 use crate::error::{Error, Stop};
-use crate::events::Done;
 use keepfs_digest::{Change, Nature};
 use keepfs_flash::redo;
+use keepfs_pool::events::Done;
 use keepfs_vault::arena::FrameNo;
 use keepfs_vault::undo::Undo;
 use smallvec::SmallVec;
@@ -72,7 +72,7 @@ impl<'s> Txn<'s> {
     fn tell_unread(&self, number: usize) -> Error {
         let what = format!("record {number} of a transaction was changed by something else before it was committed");
         self.store
-            .watch
+            .ground
             .events
             .tell_undo(&self.undo, Done::RolledBack, 0, what.clone());
         Error::Damaged(format!("undo {what}; do it again"))

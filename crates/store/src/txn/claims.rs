@@ -5,18 +5,17 @@ use crate::error::{Error, Pressure, Stop};
 #[cfg(test)]
 use crate::locks::{self, Rule};
 use crate::numbers::STOCK;
-use crate::read::Ref;
-use crate::totals::WHICH;
 use keepfs_codes::identity::Group;
 use keepfs_codes::line::LINE;
 use keepfs_digest::Fate;
-use keepfs_flash::scratch::with_page;
 use keepfs_format::bitmap::{self, BITS, TOTAL_INODES, TOTAL_NODES, TOTAL_PAGES, TOTAL_SHARES};
-use keepfs_format::map::LIVE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::oplog::Action;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{Header, Kind, MetaId, PAGE, Space};
+use keepfs_frames::Ref;
+use keepfs_frames::known::WHICH;
+use keepfs_frames::scratch::with_page;
 use keepfs_vault::arena::Line;
 use keepfs_vault::planted::{self, Bug, Logic, Use};
 use keepfs_vault::update;
@@ -96,7 +95,7 @@ impl Txn<'_> {
         }
         let (slot, _) = self.undo.place();
         let foreign = if planted::is(Bug::StripeForeign) { 8 } else { 0 };
-        let (id, stripe) = self.store.pool.stripe_of(slot ^ foreign);
+        let (id, stripe) = self.store.ground.pool.stripe_of(slot ^ foreign);
         let i = self.touch(Ref::shared(id, Kind::Totals))?;
         for (which, add) in WHICH.into_iter().zip(totals).filter(|(_, add)| *add != 0) {
             self.totalled[(which - HEADER) / 8] += add;
@@ -167,13 +166,7 @@ impl Txn<'_> {
     fn grow(&mut self, nodes: u64, block: Option<MetaId>) -> Result<(), Stop> {
         let homeless = match block {
             None => false,
-            Some(id) => {
-                self.store
-                    .home
-                    .locate_in_memory(self.store, id)?
-                    .is_none_or(|e| e.state != LIVE)
-                    || self.store.home.has_died(id)?
-            }
+            Some(id) => !self.store.home.has(&self.store.frames, id)?,
         };
         let block = block.filter(|_| homeless).map(|id| id.index());
         match self.store.alloc.space.grow(nodes, block, self.claim) {
@@ -264,11 +257,11 @@ impl Txn<'_> {
     pub fn new_node(&mut self, kind: Kind, level: u8, owner: u64) -> Result<Ref, Stop> {
         let number = self.new_number(Space::NodeNumbers)?;
         let id = MetaId::new(Space::Nodes, number);
-        let generation = self.store.home.next_generation(self.store, id)?;
+        let generation = self.store.home.next_life(&self.store.frames, id)?;
         self.total(TOTAL_NODES, 1);
         self.grow(1, None)?;
         let r = Ref::node(id, kind, owner);
-        let header = Header::new(self.store.pool.tag, id, kind, level, owner, generation);
+        let header = Header::new(self.store.ground.pool.tag, id, kind, level, owner, generation);
         let pin = self.store.place_new(id, &header)?;
         let i = self.hold(r, pin, (self.store.binding(r), Birth { level, generation }, Fate::Born));
         self.write(i)?;
@@ -402,7 +395,7 @@ impl Txn<'_> {
 
     /// One reference of a data page goes; with the last one the page is free.
     pub fn free_page(&mut self, page: u64) -> Result<(), Stop> {
-        if page == 0 || page >= self.store.pool.pages || self.store.alloc.system.has(page) {
+        if page == 0 || page >= self.store.ground.pool.pages || self.store.alloc.system.has(page) {
             return Err(Error::Damaged(format!("a file names page {page}, which the pool does not have")).into());
         }
         // Before it is read: what is decided from a count must not be taken back by another one.

@@ -2,10 +2,10 @@
 
 use super::{Meaning, Txn};
 use crate::error::Stop;
-use crate::read::Ref;
 use core::ops::Range;
 #[cfg(feature = "planted")]
 use keepfs_format::inode::Inode;
+use keepfs_frames::Ref;
 use keepfs_vault::planted::{self, Logic};
 use smallvec::SmallVec;
 

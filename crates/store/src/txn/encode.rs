@@ -2,11 +2,11 @@
 
 use super::{Touched, Txn};
 use crate::error::{Error, Stop};
-use crate::events::Done;
 use crate::oplog::Draft;
 use keepfs_digest::{Change, Nature};
 use keepfs_flash::redo;
 use keepfs_format::plog::{self, Record};
+use keepfs_pool::events::Done;
 use smallvec::SmallVec;
 
 impl<'s> Txn<'s> {
@@ -51,7 +51,9 @@ impl<'s> Txn<'s> {
     pub(super) fn make_ahead(&mut self) -> Result<(), Error> {
         let mut made = self.coming.make(self.store.home.memory(), &self.records, &self.bases);
         if let Some(key) = self.coming.unread() {
-            self.store.home.look_before_one(self.store, key, &self.records)?;
+            self.store
+                .home
+                .about_to_stage(&self.store.frames, Some(key), &self.records)?;
             made = self.coming.make(self.store.home.memory(), &self.records, &self.bases);
         }
         made.map_err(|address| self.tell_stray(address, Done::RolledBack, "the page under one that is staged"))
@@ -72,7 +74,7 @@ impl<'s> Txn<'s> {
 
     #[cold]
     fn tell_stray(&self, address: usize, done: Done, what: &str) -> Error {
-        self.store.watch.events.tell_heap(address, done, what);
+        self.store.ground.events.tell_heap(address, done, what);
         Error::Records
     }
 
@@ -94,7 +96,7 @@ impl<'s> Txn<'s> {
             true => drop(self.tell_stray_records(Done::Rebuilt)),
             false => {
                 let error = self.tell_stray_records(Done::Ended);
-                self.store.fail(error);
+                self.store.ground.fail(error);
             }
         }
     }

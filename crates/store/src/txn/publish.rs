@@ -1,10 +1,11 @@
 //! What a sealed transaction does from its number on: redo, the state word, and what follows from it (S-14.3).
 
 use super::Txn;
-use crate::events::Done;
+use crate::home::Staging;
 use crate::locks::{self, Rule};
 use keepfs_flash::redo;
 use keepfs_format::{Space, inode};
+use keepfs_pool::events::Done;
 use keepfs_vault::planted::{self, Point, Second, Use};
 
 impl Txn<'_> {
@@ -33,9 +34,9 @@ impl Txn<'_> {
         planted::step(Point::EntryStored);
         self.undo.commit(seq);
         self.store
-            .txns
+            .frames
             .known
-            .add(self.store.pool.stripe_of(slot), &self.totalled);
+            .add(self.store.ground.pool.stripe_of(slot), &self.totalled);
         planted::step(Point::Committed);
         if let Some(encoded) = encoded {
             redo.publish(encoded);
@@ -52,14 +53,16 @@ impl Txn<'_> {
         }
         self.store.alloc.space.follow(seq, &self.records, self.pages_used);
         self.store.alloc.space.nodes_went(self.nodes_died());
-        self.store.home.follow_staged(
-            self.store,
-            seq,
-            &self.records,
-            &mut self.bases,
-            &mut self.coming,
-            self.promised,
-        );
+        let staging = Staging {
+            bases: &mut self.bases,
+            coming: &mut self.coming,
+            promised: self.promised,
+        };
+        let given_back = self
+            .store
+            .home
+            .committed(&self.store.frames, seq, &self.records, staging);
+        self.store.alloc.space.promise_back(given_back);
         planted::step(Point::StagedFollowed);
         self.promised = 0;
         drop(redo);
@@ -80,23 +83,23 @@ impl Txn<'_> {
     /// Everything after the state word: idempotent, and nobody waits for it.
     pub(super) fn settle(&mut self, seq: u64) {
         if self.logged {
-            self.store.watch.stats.bytes_dirtied(&self.records);
+            self.store.ground.stats.bytes_dirtied(&self.records);
             let ranges = self.touched.iter().map(|t| &t.ranges[..]).filter(|r| !r.is_empty());
-            self.store.watch.stats.ranges_dirtied(ranges);
+            self.store.ground.stats.ranges_dirtied(ranges);
         }
         for (space, number) in self.taken.drain(..) {
             self.store.alloc.numbers(space).used(number);
         }
         for (space, number) in self.freed.drain(..) {
             if space == Space::InodeNumbers {
-                self.store.home.inode_ended(inode::block_of(number));
+                self.store.home.ended(inode::block_of(number), None);
             }
             self.store.alloc.numbers(space).freed(seq, number);
         }
         for t in self.touched.extract_if(.., |t| t.dies()) {
-            self.store.home.died(t.r.id, t.birth.generation);
+            self.store.home.ended(t.r.id, Some(t.birth.generation));
             self.store.frames.cache.remove(t.r.id, t.pin);
         }
-        self.store.watch.stats.committed();
+        self.store.ground.stats.committed();
     }
 }

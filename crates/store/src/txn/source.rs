@@ -1,8 +1,8 @@
 //! What metablocks are read from: a transaction or a view.
 
 use crate::error::Stop;
-use crate::read::Ref;
 use keepfs_format::{Header, MetaId, PAGE};
+use keepfs_frames::Ref;
 use keepfs_vault::arena::FrameNo;
 
 /// What the header of a node tells of its place and its life (S-3.2).

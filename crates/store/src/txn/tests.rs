@@ -1,5 +1,7 @@
 //! What the door looks at before it opens a window: range, frame, identity.
 
+mod restaged;
+
 use super::*;
 use crate::{Equations, FormatOptions, StoreOptions};
 use keepfs_media::Device;
@@ -165,13 +167,21 @@ fn a_stray_generation_does_not_get_into_the_log() {
 fn a_stray_map_entry_is_mended() {
     let (store, r) = world();
     store.checkpoint().expect("checkpoint");
-    let right = store.home.flash().locate(&store, r.id).expect("map").expect("lives");
+    let right = store
+        .home
+        .flash()
+        .locate(&store.frames, r.id)
+        .expect("map")
+        .expect("lives");
     let page = store
         .fetch(keepfs_format::MetaId::map(keepfs_format::Space::Nodes, 0, 0))
         .expect("a map page");
     let at = keepfs_format::map::entry_offset(r.id.index());
     store.frames.arena.stray(page.frame, at, &[0xEE; 16]);
-    assert_eq!(store.home.flash().locate(&store, r.id).expect("mended"), Some(right));
+    assert_eq!(
+        store.home.flash().locate(&store.frames, r.id).expect("mended"),
+        Some(right)
+    );
     assert_eq!(store.damages().len(), 1);
     store.view().read(r, 100, &mut [0]).expect("read");
 }

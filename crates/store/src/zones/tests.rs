@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::reserve::Reservation;
+use crate::reserve::gather;
 use crate::{FormatOptions, Near, Purpose, StoreOptions};
 use core::sync::atomic::AtomicU64;
 use keepfs_media::ram::RamDevice;
@@ -86,7 +87,7 @@ fn filled(pages: u64, zone: u64) -> Arc<Store> {
 
 /// Frees what data has in a zone; durably if there is a sync behind it.
 fn free_zone(store: &Store, number: u64) -> u64 {
-    let (start, len) = store.pool.zone(number);
+    let (start, len) = store.ground.pool.zone(number);
     let chunks = store
         .home
         .flash()
@@ -100,7 +101,7 @@ fn free_zone(store: &Store, number: u64) -> u64 {
         let mut runs = chunks.iter();
         runs.any(|run| (run.start..run.start + u64::from(run.count)).contains(&page))
     };
-    let taken = store.taken(start, len).expect("the bitmap");
+    let taken = store.home.flash().taken(store, start, len).expect("the bitmap");
     let fixed = store.alloc.system.runs_in(start..start + u64::from(len));
     let is_fixed = |page: u64| {
         let mut runs = fixed.iter();
@@ -119,11 +120,18 @@ fn pages_are_found_behind_many_full_zones() {
     let store = filled(8192, 64);
     fill(&store, 1, Purpose::Claimed);
     let after = store.alloc.space.zones()[1].0;
-    let zones = (LOOKS as u64 + 5..LOOKS as u64 + 40).map(|i| (after + i) % store.pool.zones());
+    let zones = (LOOKS as u64 + 5..LOOKS as u64 + 40).map(|i| (after + i) % store.ground.pool.zones());
     let freed: u64 = zones.map(|number| free_zone(&store, number)).sum();
     store.sync().expect("sync");
     assert!(freed > 1500, "{freed}");
-    assert!(store.pick_zone(after, &[]).expect("read").is_some());
+    assert!(
+        store
+            .home
+            .flash()
+            .pick_zone(&store, after, &[])
+            .expect("read")
+            .is_some()
+    );
     let all = store
         .reserve(freed as u32, Purpose::Claimed, Near::Current)
         .expect("there are so many");
@@ -135,9 +143,9 @@ fn pages_are_found_behind_many_full_zones() {
 fn an_unreadable_bitmap_is_no_lack_of_space() {
     let (device, store) = world(BITS + 4096, 4096);
     // The second bitmap has a bit set, and is not in memory.
-    store.open_zones([8, 8]).expect("open");
+    store.home.flash().open_zones(&store, [8, 8]).expect("open");
     allocate(&store, store.reserve(1, Purpose::New, Near::Current).expect("room"));
-    store.open_zones([0, 1]).expect("open");
+    store.home.flash().open_zones(&store, [0, 1]).expect("open");
     store.close().expect("close");
     let store = open(&device);
     store.drop_clean_frames();
@@ -145,7 +153,7 @@ fn an_unreadable_bitmap_is_no_lack_of_space() {
     let home = store
         .home
         .flash()
-        .locate(&store, far)
+        .locate(&store.frames, far)
         .expect("the map")
         .expect("it has a home");
     device.hooks.0.store(home.first.get(), Ordering::Relaxed);
@@ -167,9 +175,9 @@ fn open_zones_are_not_read_again() {
     let before = waits();
     let held = store.reserve(5, Purpose::New, Near::Current).expect("room");
     let young = allocate(&store, store.reserve(3, Purpose::New, Near::Current).expect("room"));
-    store.open_zones([second, first]).expect("open");
+    store.home.flash().open_zones(&store, [second, first]).expect("open");
     assert_eq!(waits(), before, "the gate was shut though nothing was read");
-    store.open_zones([first, 9]).expect("open");
+    store.home.flash().open_zones(&store, [first, 9]).expect("open");
     assert_eq!(waits(), before + 1);
     assert_eq!(store.alloc.space.zones().map(|(number, _)| number), [first, 9]);
     let freed = store.transact::<_, Error>(|txn| Ok(txn.free_page(young[0].start)?));
@@ -193,7 +201,7 @@ fn open_zones_are_not_read_again() {
 fn one_open_zone_hides_no_other() {
     let store = filled(2048, 128);
     fill(&store, 1, Purpose::Claimed);
-    store.open_zones([9, 9]).expect("open");
+    store.home.flash().open_zones(&store, [9, 9]).expect("open");
     assert_eq!(store.alloc.space.zones().map(|(number, _)| number), [9, 9]);
     let freed = free_zone(&store, 0);
     store.sync().expect("sync");
@@ -203,7 +211,11 @@ fn one_open_zone_hides_no_other() {
         .space
         .claim_some(store.alloc.space.holder(), freed as u32, Purpose::Claimed);
     let mut runs = Vec::new();
-    store.take_elsewhere(&mut claim, &mut runs).expect("found");
+    store
+        .home
+        .flash()
+        .take_elsewhere(&store, &mut claim, &mut runs)
+        .expect("found");
     assert!(runs.iter().any(|run| run.start < 128), "{runs:?}");
 }
 
@@ -217,17 +229,15 @@ fn what_is_gathered_leaves_the_reserve() {
     let holder = store.alloc.space.holder();
     let others = store.reserve(left - more, Purpose::New, Near::Current).expect("room");
     assert!(
-        store
-            .gather(holder, more + 1, Purpose::New)
+        gather(&store, holder, more + 1, Purpose::New)
             .expect("no error")
             .is_none()
     );
-    let mine = store
-        .gather(holder, more, Purpose::New)
+    let mine = gather(&store, holder, more, Purpose::New)
         .expect("no error")
         .expect("so many");
     assert_eq!(store.figures().available(Purpose::New), 0);
-    assert!(store.gather(holder, 1, Purpose::New).expect("no error").is_none());
+    assert!(gather(&store, holder, 1, Purpose::New).expect("no error").is_none());
     drop((others, mine));
     assert_eq!(store.figures().reserved, 0);
 }
@@ -237,13 +247,13 @@ fn what_is_gathered_leaves_the_reserve() {
 fn a_checkpoint_finds_the_last_pages() {
     let store = filled(2048, 64);
     fill(&store, 1, Purpose::Claimed);
-    store.open_zones([20, 21]).expect("open");
+    store.home.flash().open_zones(&store, [20, 21]).expect("open");
     let freed = free_zone(&store, 20) + free_zone(&store, 21);
     store.sync().expect("sync");
     let others = store
         .reserve(freed as u32 - 10, Purpose::Claimed, Near::Current)
         .expect("room");
-    let mut chunks = store.nothing_reserved(store.alloc.space.holder());
+    let mut chunks = Reservation::of(&store, store.alloc.space.holder());
     chunks.add(32).expect("no error");
     assert_eq!(chunks.pages(), 10, "in the open zones");
     drop((chunks, others));

@@ -1,10 +1,10 @@
 //! Each page of a log of several groups, bad in each way: a loss is proved exactly where a later page tells of it (S-9.7).
 
-use super::OWN_NUMBERS;
 use crate::log::{Before, Cut, Head, Region, Stamp, append_pages, scan};
 use keepfs_format::plog::PAYLOAD;
 use keepfs_format::{PAGE, PoolId};
 use keepfs_media::{Class, Device, PageNo};
+use keepfs_pool::log::OWN_NUMBERS;
 use keepfs_testkit::image::Image;
 use keepfs_testkit::sim::{Faults, SimDevice};
 

@@ -1,9 +1,9 @@
 //! Records summed up as S-7.5 counts.
 
 use super::Ledger;
-use crate::Totals;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{MetaId, Space};
+use keepfs_frames::Totals;
 use keepfs_vault::STRIPES;
 
 const FIRST: Totals = Totals {

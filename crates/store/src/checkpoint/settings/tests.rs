@@ -1,12 +1,12 @@
 //! S-2.9: settings change with a checkpoint, whole or not at all, and hold from the next opening on.
 
 use super::*;
-use crate::pool::PROTECT_DEFAULT;
 use crate::resume::Evidence;
 use crate::{Equations, FormatOptions, Meaning, Protection, Ref, Source, StoreOptions};
 use keepfs_format::Kind;
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
+use keepfs_pool::PROTECT_DEFAULT;
 use std::sync::Arc;
 
 const LEVELS: [Protection; 6] = [

@@ -1,17 +1,17 @@
 //! What the auditor is not shown, and what does not read back from the undo log, ends the transaction.
 
-use crate::checkpoint::Wish;
 use crate::error::{Error, Stop};
-use crate::events::Done;
 use crate::{Equations, FormatOptions, Meaning, Near, Purpose, Ref, Store, StoreOptions, Txn};
 use keepfs_codes::Protection;
 use keepfs_codes::identity::Group;
+use keepfs_flash::checkpoint::Wish;
 use keepfs_format::bitmap::{self, TOTAL_SHARES, TOTALS};
 use keepfs_format::plog::Run;
 use keepfs_format::{Kind, MetaId, PAGE, Space};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
 use keepfs_memory::failpoint;
+use keepfs_pool::events::Done;
 use keepfs_vault::update::by_hand as update;
 use std::cell::Cell;
 use std::fs::File;
@@ -152,7 +152,7 @@ impl World {
 /// Changes a byte of an undo slot, counted from its first record.
 fn scribble(store: &Store, slot: u16, byte: usize) {
     let at = FIRST + byte;
-    store.txns.undo.scribble(slot.into(), at & !7, 0x41 << (8 * (at & 7)));
+    store.frames.undo.scribble(slot.into(), at & !7, 0x41 << (8 * (at & 7)));
 }
 
 /// For each byte of the records, whether somebody reads it.

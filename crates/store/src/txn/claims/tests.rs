@@ -36,7 +36,12 @@ impl World {
     }
 
     fn content(&self, id: MetaId) -> [u8; PAGE] {
-        let pin = self.store.pin_right(id).expect("it is there");
+        let pin = self
+            .store
+            .home
+            .flash()
+            .pin_right(&self.store.frames, id)
+            .expect("it is there");
         let mut copy = [0; PAGE];
         self.store.verified_copy(&pin, &mut copy).expect("right");
         copy
@@ -44,7 +49,7 @@ impl World {
 
     /// Inodes in the stripe of a slot.
     fn inodes(&self, slot: u16) -> u64 {
-        let (id, stripe) = self.store.pool.stripe_of(slot);
+        let (id, stripe) = self.store.ground.pool.stripe_of(slot);
         let at = bitmap::in_stripe(stripe, TOTAL_INODES);
         u64::from_le_bytes(self.content(id)[at..at + 8].try_into().expect("8"))
     }
@@ -56,7 +61,7 @@ impl World {
 
     /// An open transaction with a number of an inode more.
     fn with_inode(&self) -> Txn<'_> {
-        let _totals = self.store.pin_totals().expect("totals");
+        let _totals = self.store.home.flash().pin_totals(&self.store.frames).expect("totals");
         let _numbers = self.store.fetch(MetaId::new(Space::InodeNumbers, 0)).expect("bitmap");
         let _cradle = self.store.fetch(MetaId::new(Space::Inodes, 0)).expect("inodes");
         let mut txn = Txn::begin(&self.store);
@@ -117,8 +122,9 @@ fn a_stripe_of_another_slot_is_told() {
     let (slot, _) = txn.undo.place();
     let (id, stripe) = world
         .store
+        .ground
         .pool
-        .stripe_of(slot + world.store.pool.totals_blocks() as u16);
+        .stripe_of(slot + world.store.ground.pool.totals_blocks() as u16);
     let frame = world.store.fetch(id).expect("totals").frame;
     let at = bitmap::in_stripe(stripe, TOTAL_INODES);
     update::put(
@@ -145,7 +151,7 @@ fn a_sum_of_other_stripes_is_told() {
     let world = World::new();
     let before = world.store.totals();
     world.store.checkpoint().expect("all is right");
-    world.store.txns.known.scribble_sum(bitmap::TOTAL_SHARES, 3);
+    world.store.frames.known.scribble_sum(bitmap::TOTAL_SHARES, 3);
     assert_eq!(world.store.totals().shares, before.shares + 3);
     let told = world.store.checkpoint().expect_err("refused").to_string();
     assert!(told.contains("but its stripes come to"), "{told}");
@@ -168,7 +174,7 @@ fn a_count_has_one_owner() {
     };
     let counts = || [0, 1, 2].map(|i| world.count(run.start + i));
     assert_eq!(counts(), [0; 3]);
-    let _here = store.pin_bits(run).expect("bits");
+    let _here = store.home.flash().pin_bits(store, run).expect("bits");
     let is_stopped = |stop: Option<Stop>| assert!(matches!(stop, Some(Stop::Pressure(Pressure::Owned))), "{stop:?}");
     let mut one = Txn::begin(store);
     assert!(one.share_pages(middle).expect("raised") && one.share_pages(middle).expect("again"));

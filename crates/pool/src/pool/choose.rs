@@ -1,0 +1,385 @@
+//! Choosing the superblock that a pool is opened with (S-2.1, S-2.3): only the newest one will do, and nothing that a
+//! slot holds is believed before it was checked (promise C-8).
+
+use super::{history, protect};
+use crate::error::Error;
+use keepfs_codes::crc64;
+use keepfs_format::map::{CHUNK_PAGES_MAX, HEIGHT_MAX};
+use keepfs_format::mmp::page_of;
+use keepfs_format::superblock::{
+    self, CLEAN, CRC_OFFSET, INCOMPAT_KNOWN, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, RO_COMPAT_KNOWN, RO_COMPAT_MMP, Root,
+    SLOTS, Superblock, VERSION, slot_page, slots_of,
+};
+use keepfs_format::{FromBytes, PAGE};
+use keepfs_media::signature;
+use keepfs_media::{Device, PageNo};
+
+/// Pages of a log, least and most.
+pub const LOG_PAGES: core::ops::RangeInclusive<u64> = 32..=1 << 20;
+/// The generation of the first superblock that is written.
+const FIRST: u64 = 2;
+/// Pages of a zone, least and most.
+pub const ZONE_PAGES: core::ops::RangeInclusive<u64> = 16..=32_512;
+/// Counters stay below this, so that sums of them never overflow.
+pub const COUNT_MAX: u64 = 1 << 63;
+/// A pool is written only while its counters are below this: what is left then is more than can be counted (S-2.3).
+const WRITTEN_MAX: u64 = 1 << 62;
+
+/// What a slot holds.
+enum Content {
+    /// Nothing, or something that is no superblock.
+    None,
+    /// A superblock with a wrong checksum: torn, damaged, or never whole.
+    Damaged,
+    /// It cannot be read.
+    Unreadable(String),
+    /// A superblock with a right checksum that must not be used.
+    Refused { generation: u64, why: String },
+    /// One that may be used.
+    Valid(Box<Superblock>),
+}
+
+/// A slot as it was found.
+struct Slot {
+    number: usize,
+    page: u64,
+    content: Content,
+}
+
+/// The newest superblock (S-2.3). Errors: there is none, or it must not be used.
+pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
+    let slots = read_slots(device);
+    let newest = slots.iter().filter_map(|slot| match &slot.content {
+        Content::Valid(sb) => Some((slot, &**sb)),
+        _ => None,
+    });
+    let newest = newest.max_by_key(|(slot, sb)| (sb.generation.get(), core::cmp::Reverse(slot.number)));
+    let refused = slots.iter().filter_map(|slot| match &slot.content {
+        Content::Refused { generation, why } => Some((*generation, slot, why)),
+        _ => None,
+    });
+    let refused = refused.max_by_key(|(generation, slot, _)| (*generation, core::cmp::Reverse(slot.number)));
+    match (newest, refused) {
+        // Older superblocks are evidence, never a way around a newer one.
+        (Some((_, sb)), Some((generation, slot, why))) if generation > sb.generation.get() => {
+            Err(Error::BadPool(place(slot, why)))
+        }
+        (None, Some((_, slot, why))) => Err(Error::BadPool(place(slot, why))),
+        (None, None) => Err(Error::BadPool(nothing(device, &slots))),
+        (Some((slot, sb)), _) => alone(&slots, slot, sb),
+    }
+}
+
+/// Whether both slots beside those of the newest superblock hold none though they were written: the older or the newer generation is
+/// lost (S-21.10). Of a pool that was only begun to be made there is no other.
+pub fn is_other_lost(device: &dyn Device, newest: &Superblock) -> bool {
+    let generation = newest.generation.get();
+    let holds_none = |slot: Slot| !matches!(slot.content, Content::Valid(_) | Content::Refused { .. });
+    let others = read_slots(device).into_iter();
+    let mut others = others.filter(|slot| !slots_of(generation).contains(&slot.number));
+    generation > FIRST && others.all(holds_none)
+}
+
+/// The superblocks in all slots that may be used, for who knows which one it wants.
+pub fn superblocks(device: &dyn Device) -> Vec<Superblock> {
+    let slots = read_slots(device).into_iter();
+    let valid = slots.filter_map(|slot| match slot.content {
+        Content::Valid(sb) => Some(*sb),
+        _ => None,
+    });
+    valid.collect()
+}
+
+/// Whether a pool may be written (S-2.19, S-2.5). Errors: it has features whose structures this Keepfs would not keep right,
+/// or a counter that would come to its end.
+pub fn may_write(sb: &Superblock) -> Result<(), Error> {
+    let unknown = sb.ro_compat.get() & !RO_COMPAT_KNOWN;
+    if unknown != 0 {
+        return Err(Error::BadPool(format!(
+            "it has features that this Keepfs does not know (ro_compat {unknown:#x}) and would break by writing; mount it \
+             read-only (-o ro), or use a newer Keepfs"
+        )));
+    }
+    let counters = [
+        ("generation", sb.generation),
+        ("log_seq", sb.log_seq),
+        ("group", sb.group),
+        ("seq", sb.seq),
+        ("incarnation", sb.incarnation),
+        ("durable", sb.durable),
+    ];
+    counters
+        .into_iter()
+        .try_for_each(|(field, count)| may_count(field, count.get()))
+}
+
+/// Whether a pool with this counter may be written (S-2.19). Errors: it would come to its end.
+pub fn may_count(field: &str, count: u64) -> Result<(), Error> {
+    match count < WRITTEN_MAX {
+        true => Ok(()),
+        false => Err(Error::BadPool(format!(
+            "its {field} ({count}) is greater than any pool in use can have, so it was damaged or made up; mount it read-only \
+             (-o ro), and restore it from a backup"
+        ))),
+    }
+}
+
+fn place(slot: &Slot, why: &str) -> String {
+    format!("superblock slot {} (page {}) {why}", slot.number, slot.page)
+}
+
+/// The newest one, unless another slot has a different one of the same generation.
+fn alone(slots: &[Slot], newest: &Slot, sb: &Superblock) -> Result<Superblock, Error> {
+    for slot in slots {
+        match &slot.content {
+            Content::Valid(other) if other.generation == sb.generation && **other != *sb => {
+                return Err(Error::BadPool(format!(
+                    "superblock slots {} (page {}) and {} (page {}) of generation {} differ, and nobody can say which \
+                     is the true one; restore the pool from a backup",
+                    newest.number, newest.page, slot.number, slot.page, sb.generation
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(*sb)
+}
+
+/// Why there is nothing to open, in words that say what to do.
+fn nothing(device: &dyn Device, slots: &[Slot]) -> String {
+    let pages: Vec<String> = slots.iter().map(|slot| slot.page.to_string()).collect();
+    let pages = pages.join(", ");
+    let unreadable = slots.iter().find_map(|slot| match &slot.content {
+        Content::Unreadable(why) => Some(why),
+        _ => None,
+    });
+    if let Some(why) = unreadable {
+        return format!("no superblock can be read at pages {pages} ({why})");
+    }
+    if slots.iter().any(|slot| matches!(slot.content, Content::Damaged)) {
+        return format!(
+            "every superblock is damaged (wrong checksums at pages {pages}); `keepfs check --repair` may make one, and \
+             `keepfs salvage` copies out what can be read"
+        );
+    }
+    match signature::detect(device) {
+        Ok(Some(found)) if found.name != signature::KEEPFS => {
+            format!("it holds {found} and no Keepfs superblock; check the path")
+        }
+        _ if device.pages() < PAGES_MIN => format!(
+            "it has only {} KiB and no Keepfs superblock; check the path, or make a pool with `keepfs create`",
+            device.pages() * 4
+        ),
+        _ => {
+            format!(
+                "it has no Keepfs superblock (pages {pages}); check the path; if a pool was there, `keepfs check` looks for what is \
+                 left of it, else make one with `keepfs create`"
+            )
+        }
+    }
+}
+
+/// The four slots, where the number of pages that page 0 tells puts them, else where the device's size does (S-2.1).
+fn read_slots(device: &dyn Device) -> Vec<Slot> {
+    let told = told_pages(device);
+    let read = |pages: u64| {
+        (0..SLOTS)
+            .map(|slot| read_slot(device, slot, pages))
+            .collect::<Vec<Slot>>()
+    };
+    let slots = read(told.unwrap_or(device.pages()));
+    let found = |slot: &Slot| matches!(slot.content, Content::Valid(_) | Content::Refused { .. });
+    if told.is_none() || slots.iter().any(found) {
+        return slots;
+    }
+    // What page 0 tells leads nowhere.
+    read(device.pages())
+}
+
+/// The pages on which valid superblocks of a pool stand that has, or had, the whole device.
+pub fn whole_superblocks(device: &dyn Device) -> Vec<u64> {
+    let slots = (0..SLOTS).map(|slot| read_slot(device, slot, device.pages()));
+    let is_one = |slot: &Slot| matches!(slot.content, Content::Valid(_));
+    slots.filter(is_one).map(|slot| slot.page).collect()
+}
+
+/// The number of pages by which page 0 says that the slots are placed: it is the same in every superblock of a pool and told in one
+/// sector, so that a torn one tells it too (S-2.1, S-2.15).
+fn told_pages(device: &dyn Device) -> Option<u64> {
+    let mut bytes = [0; PAGE];
+    device.read(PageNo(0), &mut bytes).ok()?;
+    let sb = Superblock::read_from_bytes(&bytes).ok()?;
+    let pages = sb.slots_by();
+    (sb.magic[..6] == MAGIC[..6] && (PAGES_MIN..=PAGES_MAX).contains(&pages)).then_some(pages)
+}
+
+fn read_slot(device: &dyn Device, number: usize, pages: u64) -> Slot {
+    let page = slot_page(number, pages);
+    let mut bytes = [0; PAGE];
+    let content = if page >= device.pages() {
+        Content::None
+    } else {
+        match device.read(PageNo(page), &mut bytes) {
+            Ok(()) => judge(&bytes, number, page, device.pages()),
+            Err(e) => Content::Unreadable(e.to_string()),
+        }
+    };
+    Slot { number, page, content }
+}
+
+/// What the bytes of a slot are worth. The places of magic, version, generation and checksum are those of every
+/// version (S-2.3).
+fn judge(bytes: &[u8; PAGE], slot: usize, page: u64, device_pages: u64) -> Content {
+    let Ok(sb) = Superblock::read_from_bytes(bytes) else {
+        return Content::None;
+    };
+    if sb.magic[..6] != MAGIC[..6] {
+        return Content::None;
+    }
+    if crc64::full(&bytes[..CRC_OFFSET]) != sb.crc.get() {
+        return Content::Damaged;
+    }
+    match refuse(&sb, slot, page, device_pages) {
+        Some(why) => Content::Refused {
+            generation: sb.generation.get(),
+            why,
+        },
+        None => Content::Valid(Box::new(sb)),
+    }
+}
+
+/// Why a superblock with a right checksum cannot be used; `None` if it can.
+fn refuse(sb: &Superblock, slot: usize, page: u64, device_pages: u64) -> Option<String> {
+    let pages = sb.pages.get();
+    if sb.magic != MAGIC || sb.version.get() != VERSION {
+        return Some(format!(
+            "is of format version {}, this Keepfs knows version {VERSION}; use the Keepfs that made it",
+            sb.version
+        ));
+    }
+    let unknown = sb.incompat.get() & !INCOMPAT_KNOWN;
+    if unknown != 0 {
+        return Some(format!(
+            "names features that this Keepfs does not know (incompat {unknown:#x}); use a newer Keepfs"
+        ));
+    }
+    if (PAGES_MIN..=PAGES_MAX).contains(&pages) && pages > device_pages {
+        return Some(format!(
+            "says that the pool has {pages} pages, but the device has only {device_pages}: it was cut; give it its \
+             length back or restore it"
+        ));
+    }
+    if let Some((field, value)) = broken(sb) {
+        return Some(format!(
+            "has a right checksum, but its {field} ({value}) is not allowed; run `keepfs check` on it, and restore the pool \
+             from a backup"
+        ));
+    }
+    if sb.slot_page(slot) != page || !slots_of(sb.generation.get()).contains(&slot) {
+        return Some(format!(
+            "holds a superblock of generation {}, which belongs to slots {:?} of {pages} pages; it was copied there, \
+             restore the pool from a backup",
+            sb.generation,
+            slots_of(sb.generation.get())
+        ));
+    }
+    None
+}
+
+/// The first field that breaks the superblock's own rules (S-2.3), and its value.
+fn broken(sb: &Superblock) -> Option<(&'static str, u64)> {
+    let pages = sb.pages.get();
+    let (log_start, log_pages) = (sb.log_start.get(), sb.log_pages.get());
+    let log_end = log_start.checked_add(log_pages).filter(|end| *end <= pages);
+    let zone_pages = sb.zone_pages.get();
+    let zones = pages.div_ceil(zone_pages.max(1));
+    let over_slot = |end: u64| (0..SLOTS).any(|slot| (log_start..end).contains(&sb.slot_page(slot)));
+    let count = |n: u64| n < COUNT_MAX;
+    let roots = || sb.roots.iter();
+    let rules: [(bool, &'static str, u64); 25] = [
+        ((PAGES_MIN..=PAGES_MAX).contains(&pages), "number of pages", pages),
+        (
+            matches!(sb.meta_copies.get(), 1 | 2),
+            "meta_copies",
+            sb.meta_copies.get().into(),
+        ),
+        (LOG_PAGES.contains(&log_pages), "log_pages", log_pages),
+        (log_end.is_some_and(|end| !over_slot(end)), "log_start", log_start),
+        (ZONE_PAGES.contains(&zone_pages), "zone_pages", zone_pages),
+        (sb.zone_current.get() < zones, "zone_current", sb.zone_current.get()),
+        (sb.zone_next.get() < zones, "zone_next", sb.zone_next.get()),
+        (
+            (1..=CHUNK_PAGES_MAX).contains(&sb.chunk_pages.get()),
+            "chunk_pages",
+            sb.chunk_pages.get().into(),
+        ),
+        (matches!(sb.state.get(), CLEAN | OPEN), "state", sb.state.get().into()),
+        (
+            count(sb.generation.get()) && sb.generation.get() > 0,
+            "generation",
+            sb.generation.get(),
+        ),
+        (
+            count(sb.log_seq.get().saturating_add(log_pages)),
+            "log_seq",
+            sb.log_seq.get(),
+        ),
+        (count(sb.group.get()) && sb.group.get() > 0, "group", sb.group.get()),
+        (count(sb.seq.get()), "seq", sb.seq.get()),
+        (count(sb.incarnation.get()), "incarnation", sb.incarnation.get()),
+        (count(sb.durable.get()), "durable", sb.durable.get()),
+        (
+            sb.created_nsec.get() < 1_000_000_000,
+            "created nanoseconds",
+            sb.created_nsec.get().into(),
+        ),
+        (
+            sb.growth_is_right(),
+            "number of pages when it was made (and its feature)",
+            sb.made_pages.get().into(),
+        ),
+        (
+            sb.reserved1 == [0; _],
+            "reserved byte behind the roots",
+            sb.reserved1.iter().copied().find(|b| *b != 0).unwrap_or(0).into(),
+        ),
+        (
+            sb.reserved2 == [0; _],
+            "reserved byte behind the history",
+            sb.reserved2.iter().copied().find(|b| *b != 0).unwrap_or(0).into(),
+        ),
+        (
+            history::is_right(sb),
+            "place of the history (and its feature)",
+            sb.history_start.get(),
+        ),
+        (
+            sb.ro_compat.get() & RO_COMPAT_MMP == 0 || page_of(sb).is_some(),
+            "place of the block of multi-mount protection (behind the history)",
+            sb.history_start.get(),
+        ),
+        (protect::is_right(sb), "protection (and its feature)", sb.protect.into()),
+        (sb.roots[0] == Root::default(), "reserved root 0", 0),
+        (
+            roots().all(|r| r.height <= HEIGHT_MAX),
+            "height of a root",
+            roots().map(|r| r.height).max().unwrap_or(0).into(),
+        ),
+        (roots().all(|r| r.reserved == [0; 7]), "reserved bytes of a root", 0),
+    ];
+    let wrong = rules.into_iter().find(|(holds, _, _)| !holds);
+    wrong.map(|(_, field, value)| (field, value))
+}
+
+/// The superblock's bytes with its CRC.
+pub fn superblock_bytes(sb: &Superblock) -> Box<[u8; PAGE]> {
+    use keepfs_format::IntoBytes;
+    let mut bytes = Box::new([0; PAGE]);
+    bytes.copy_from_slice(sb.as_bytes());
+    let crc = crc64::full(&bytes[..superblock::CRC_OFFSET]);
+    bytes[CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests;
