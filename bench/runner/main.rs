@@ -28,6 +28,7 @@ mod work;
 
 use device::Profile;
 use figure::{FIGURES, Figure};
+use peers::Peer;
 use results::Results;
 use session::Bench;
 
@@ -84,6 +85,15 @@ impl<'a> Wishes<'a> {
     /// Whether the results are worth keeping.
     fn is_stored(&self) -> bool {
         self.only.is_empty() && self.percent.is_none() && self.profile.is_none()
+    }
+
+    /// Whether a peer of these figures needs the program for comparison.
+    fn compares(&self, figures: &[&Figure]) -> bool {
+        let names = figures.iter().flat_map(|figure| figure.peers);
+        let mut peers = names
+            .filter(|name| self.only.is_empty() || self.only.contains(name))
+            .filter_map(|name| peers::named(name));
+        peers.any(Peer::is_for_comparison)
     }
 
     fn figures(&self) -> Result<Vec<&'static Figure>, String> {
@@ -160,7 +170,7 @@ fn command_line(args: &[&str]) -> Result<ExitCode, String> {
     let stop = work::Stop::on_signals()?;
     let scratch = Scratch::new()?;
     let bench = Bench {
-        programs: programs::Programs::build(scratch.path())?,
+        programs: programs::Programs::build(scratch.path(), wishes.compares(&figures))?,
         stop,
         seconds: wishes.seconds,
         rounds: wishes.rounds,

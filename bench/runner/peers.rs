@@ -68,6 +68,9 @@ const fn setting(name: &'static str, create: &'static [&'static str], mount: &'s
     peer(name, Kind::Setting(create, mount), &[])
 }
 
+/// Mount options that only the program for comparison has (decision 0421).
+const FOR_COMPARISON: [&str; 2] = ["nocompact", "nooplog"];
+
 /// All of them; the first is what the others stand beside.
 pub const PEERS: &[Peer] = &[
     peer("keepfs", Kind::Keepfs(&["transport=dev"]), &[]),
@@ -158,6 +161,12 @@ impl Peer {
         matches!(self.kind, Kind::Keepfs(_) | Kind::Setting(..))
     }
 
+    /// Whether it is Keepfs with mount options that what is shipped does not have.
+    pub fn is_for_comparison(&self) -> bool {
+        let has = |options: &[&str]| options.iter().any(|option| FOR_COMPARISON.contains(option));
+        matches!(self.kind, Kind::Keepfs(options) | Kind::Setting(_, options) if has(options))
+    }
+
     /// Makes it on the device.
     pub fn make(&self, programs: &Programs, node: &Path) -> Result<(), String> {
         match self.kind {
@@ -175,7 +184,11 @@ impl Peer {
         match self.kind {
             Kind::Keepfs(options) | Kind::Setting(_, options) => {
                 let all: Vec<&str> = options.iter().chain(more).copied().collect();
-                ours::mount(programs, node, dir, &all)
+                let keepfs = match self.is_for_comparison() {
+                    true => programs.comparison.as_ref().ok_or("keepfs-comparison was not built")?,
+                    false => &programs.keepfs,
+                };
+                ours::mount(keepfs, programs, node, dir, &all)
             }
             Kind::Kernel(_, kind) => kernel(kind, node, dir),
             Kind::Fuse2fs => fuse::fuse2fs(programs, node, dir),

@@ -14,9 +14,11 @@ pub const PASSTHROUGH: &str = "/usr/share/doc/libfuse3-dev/examples/passthrough_
 pub struct Programs {
     /// `keepfs`.
     pub keepfs: PathBuf,
+    /// The same with the mount options that exist to be measured (decision 0421), if a peer of this run needs them.
+    pub comparison: Option<PathBuf>,
     /// The workloads (bench/workloads).
     pub bench: PathBuf,
-    /// The modelled SSD (lab/ssd).
+    /// The modelled SSD (bench/ssd).
     pub ssd: PathBuf,
     /// The empty file system in memory.
     pub memory: PathBuf,
@@ -30,11 +32,12 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds them; servers will be marked with `scratch`.
-    pub fn build(scratch: &Path) -> Result<Self, String> {
+    /// Builds them, that for comparison if it is `compared`; servers will be marked with `scratch`.
+    pub fn build(scratch: &Path, compared: bool) -> Result<Self, String> {
         println!("building the programs");
         Ok(Self {
             keepfs: build::keepfs()?,
+            comparison: compared.then(comparison).transpose()?,
             bench: build::release("keepfs-bench", "bench")?,
             ssd: build::release("keepfs-bench", "ssd")?,
             million: build::release("keepfs-lab", "million")?,
@@ -73,4 +76,8 @@ impl Programs {
         std::fs::rename(&part, &built).map_err(|e| format!("{}: {e}", built.display()))?;
         Ok(built)
     }
+}
+
+fn comparison() -> Result<PathBuf, String> {
+    build::release_with("keepfs", "keepfs-comparison", "comparison")
 }

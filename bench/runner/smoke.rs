@@ -98,7 +98,7 @@ fn others(bench: &mut Bench) -> Result<(), String> {
         if !small {
             continue;
         }
-        let outcome = run::figure(bench, figure, &["keepfs", "ext4", "none"])?;
+        let outcome = run::figure(bench, figure, &["keepfs", "ext4", "log-only"])?;
         let not_there = |peer: &str| peers::named(peer).is_some_and(|peer| peer.missing().is_some());
         let profiler = matches!(figure.kind, Kind::Where(_)) && !install::present("perf");
         match outcome

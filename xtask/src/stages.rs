@@ -90,6 +90,25 @@ const CLIPPY: Stage = stage(
     cargo!("clippy", "--workspace", "--all-targets", "--", "-D", "warnings"),
 );
 
+/// What is shipped in no program: the options that exist to be measured.
+const COMPARISON: Stage = stage(
+    "clippy_comparison",
+    15,
+    cargo!(
+        "clippy",
+        "-p",
+        "keepfs",
+        "-p",
+        "keepfs-server",
+        "--features",
+        "keepfs/comparison",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings"
+    ),
+);
+
 /// The quick ring: what somebody runs behind each change, a minute and a half at most where one package was changed.
 pub const QUICK: &[Stage] = &[
     FMT,
@@ -104,6 +123,7 @@ pub const STAGES: &[Stage] = &[
     FMT,
     TIDY,
     CLIPPY,
+    COMPARISON,
     stage("deny", 5, cargo!("xtask", "deny")),
     stage("miri", 20, cargo!("xtask", "miri")).needs("Miri").beside(),
     stage("unit", 20, cargo!("test", "--workspace", "--no-fail-fast")).beside(),
@@ -116,12 +136,16 @@ pub const STAGES: &[Stage] = &[
             "-p",
             "keepfs",
             "-p",
+            "keepfs-server",
+            "-p",
             "keepfs-store",
             "--features",
-            "keepfs/planted,keepfs-store/planted",
+            "keepfs/planted,keepfs-server/comparison,keepfs-store/planted",
             "--lib",
             "--test",
             "planted",
+            "--test",
+            "compaction",
             "--",
             "--test-threads",
             "1",
@@ -132,7 +156,9 @@ pub const STAGES: &[Stage] = &[
             "a_keeper_does_not_grow_by_what_its_server_leaves",
             "a_store_that_misses_the_door",
             "a_request_that_kills_every_server",
-            "a_rung_that_ignores_something"
+            "a_rung_that_ignores_something",
+            "options_for_comparison",
+            "without_compaction"
         ),
     ),
     stage(

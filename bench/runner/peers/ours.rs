@@ -15,16 +15,16 @@ pub fn create(programs: &Programs, node: &Path, more: &[&str]) -> Result<(), Str
     run(create.arg("create").arg(node).arg("--force").args(more)).map(drop)
 }
 
-/// Mounts a pool. A mount that gets another transport than it asked for is no mount.
-pub fn mount(programs: &Programs, node: &Path, dir: &Path, options: &[&str]) -> Result<Mounted, String> {
-    let mut mount = server(&programs.keepfs, programs.scratch());
+/// Mounts a pool by `keepfs`. A mount that gets another transport than it asked for is no mount.
+pub fn mount(keepfs: &Path, programs: &Programs, node: &Path, dir: &Path, options: &[&str]) -> Result<Mounted, String> {
+    let mut mount = server(keepfs, programs.scratch());
     mount.arg("mount").arg(node).arg(dir).args(["-o", &options.join(",")]);
     // Its output is not taken: the server would hold the pipe for as long as it lives.
     let status = mount.status().map_err(|e| format!("keepfs mount: {e}"))?;
     if !status.success() {
         return Err(format!("keepfs mount: {status} (its words stand above)"));
     }
-    let mounted = Mounted::keepfs(dir, &programs.keepfs);
+    let mounted = Mounted::keepfs(dir, keepfs);
     let wanted = options.iter().find_map(|option| option.strip_prefix("transport="));
     let used = mounted.status()?["mount"]["transport"]
         .as_str()

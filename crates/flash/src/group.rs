@@ -4,7 +4,6 @@ use crate::error::Error;
 use crate::home::Flash;
 use crate::log::{self, Stamp};
 use crate::redo::{Group, Piece, RedoDamage, Span, compact};
-use crate::sync::group_pages_max;
 use keepfs_format::PAGE;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record};
@@ -12,7 +11,6 @@ use keepfs_frames::Frames;
 use keepfs_frames::fence::unless_fenced;
 use keepfs_media::Device;
 use keepfs_pool::events::{Done, Place, Seen, Told};
-use keepfs_pool::stats::Updates;
 use keepfs_vault::planted::{self, Bug};
 
 /// Data written since the last flush above which a group is preceded by a flush of its own.
@@ -48,10 +46,12 @@ impl Flash {
                 unless_fenced(self.verified_copy(frames, &pin, &mut copy))?;
             }
         }
-        let pages = match frames.ground.options.compact {
-            true => log::pages_of(group.payload.len()),
-            false => pages_uncompacted(group.payload.len(), &group.updates),
-        };
+        #[cfg(feature = "comparison")]
+        if !frames.ground.options.compact {
+            let pages = pages_uncompacted(group.payload.len(), &group.updates);
+            return Ok(Prepared { group, pages });
+        }
+        let pages = log::pages_of(group.payload.len());
         Ok(Prepared { group, pages })
     }
 
@@ -258,9 +258,10 @@ fn cut_from_frames(frames: &Frames, records: &mut [Record]) {
 
 /// Log pages of a group of `payload` bytes that has the metablocks of `updates` whole instead of their ranges, within
 /// S-8.10.
-fn pages_uncompacted(payload: usize, updates: &Updates) -> u64 {
+#[cfg(feature = "comparison")]
+fn pages_uncompacted(payload: usize, updates: &keepfs_pool::stats::Updates) -> u64 {
     let whole = payload - updates.bytes as usize + updates.pages as usize * PAGE;
-    log::pages_of(whole).min(group_pages_max()).max(log::pages_of(payload))
+    log::pages_of(whole).min(crate::sync::group_pages_max()).max(log::pages_of(payload))
 }
 
 /// A group ready to be written.

@@ -73,6 +73,7 @@ pub struct StoreOptions {
     pub discard: bool,
     /// Groups have the changed parts of metablocks only. Off: they take as many log pages as the whole metablocks would,
     /// for comparison (ReconFS-EC, ReconFS section 5.2.3; decision 0421).
+    #[cfg(feature = "comparison")]
     pub compact: bool,
     /// Who claims the pool, where several machines reach it (S-2.21).
     pub who: Who,
@@ -111,6 +112,7 @@ impl Default for StoreOptions {
             sync_each: false,
             lasting: false,
             discard: false,
+            #[cfg(feature = "comparison")]
             compact: true,
             who: Who::default(),
             rungs: Rungs::ALL,

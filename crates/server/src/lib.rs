@@ -6,6 +6,7 @@
 mod attach;
 pub mod claim;
 mod clients;
+mod comparison;
 mod concerned;
 mod confine;
 pub mod control;

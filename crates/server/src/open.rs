@@ -1,5 +1,6 @@
 //! How a pool is opened.
 
+use crate::comparison::Comparison;
 use keepfs_fs::{AccessTimes, ScrubOptions, StoreOptions, VolumeOptions};
 use keepfs_store::{Equations, Guard};
 use std::time::Duration;
@@ -29,10 +30,8 @@ pub struct OpenOptions {
     pub discard: bool,
     /// Read and write the device past the kernel's page cache (O_DIRECT).
     pub direct: bool,
-    /// Write the changed parts of metadata only to the log; off is for comparison (decision 0421).
-    pub compact: bool,
-    /// Keep the operation log and the state table (SPEC section 12); off is for comparison.
-    pub oplog: bool,
+    /// What is done otherwise for comparison: nothing, in what is shipped (decision 0421).
+    pub comparison: Comparison,
     /// Keep descriptors of the memory that another process can take up when this one has died ([`keepfs_fs::Volume::remains`]).
     pub lasting: bool,
     /// When memory and device are looked at by themselves.
@@ -55,8 +54,7 @@ impl Default for OpenOptions {
             nodiratime: false,
             discard: false,
             direct: false,
-            compact: true,
-            oplog: true,
+            comparison: Comparison::default(),
             lasting: false,
             scrub: ScrubOptions::default(),
             seal: false,
@@ -67,7 +65,7 @@ impl Default for OpenOptions {
 impl OpenOptions {
     /// The same for the floor below.
     pub fn volume(&self) -> VolumeOptions {
-        VolumeOptions {
+        let mut options = VolumeOptions {
             store: StoreOptions {
                 arena_bytes: self.arena_bytes,
                 log_free_percent: self.log_free_percent,
@@ -78,8 +76,6 @@ impl OpenOptions {
                 read_only: self.read_only,
                 cut_log: self.cut_log,
                 discard: self.discard,
-                compact: self.compact,
-                oplog: self.oplog,
                 ..StoreOptions::default()
             },
             access_times: self.access_times,
@@ -87,6 +83,8 @@ impl OpenOptions {
             commit_interval: self.commit_interval,
             scrub: self.scrub,
             ..VolumeOptions::default()
-        }
+        };
+        self.comparison.apply(&mut options.store);
+        options
     }
 }

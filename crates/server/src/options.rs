@@ -1,5 +1,6 @@
 //! Mount options (`-o`): those of every file system, and those of Keepfs. An unknown one is an error, not a guess.
 
+use crate::comparison::Comparison;
 use crate::failure::Failure;
 use crate::open::OpenOptions;
 use crate::size::Size;
@@ -21,8 +22,6 @@ Options of -o, separated by commas (defaults in brackets):
   cache=[writethrough]|writeback|direct   how the kernel caches file data
   guard=[alias]|sealed|pkey|mprotect|off  protection of metadata in memory; mprotect and off are for comparison only
   audit=[on]|off|without:NAME:NAME   equations that every change must satisfy (SPEC section 17), or all but those named
-  [compact], nocompact               log the changed parts of metadata; nocompact is for comparison only
-  [oplog], nooplog                   log operations for checkers; nooplog is for comparison only
   cut-log                            go on with a pool whose log is damaged before changes that were synced: these are lost
   discard, [nodiscard]               tell the device after each checkpoint what became free (fstrim(8) does it once)
   scrub=[30d]|PERIOD|off             look at the whole device so often (12h, 7d), and at memory every 5 minutes
@@ -131,10 +130,8 @@ pub struct MountOptions {
     pub cut_log: bool,
     /// `discard`.
     pub discard: bool,
-    /// `compact`.
-    pub compact: bool,
-    /// `oplog`.
-    pub oplog: bool,
+    /// Those for comparison.
+    pub comparison: Comparison,
     /// `scrub=`.
     pub scrub: ScrubOptions,
     /// `nouuid`: nothing that goes by the pool's id is about this mount (S-2.18).
@@ -170,8 +167,7 @@ impl Default for MountOptions {
             log: None,
             cut_log: false,
             discard: false,
-            compact: open.compact,
-            oplog: open.oplog,
+            comparison: open.comparison,
             scrub: open.scrub,
             nouuid: false,
             remount: false,
@@ -238,10 +234,6 @@ impl MountOptions {
             "cut-log" => self.cut_log = true,
             "discard" => self.discard = true,
             "nodiscard" => self.discard = false,
-            "compact" => self.compact = true,
-            "nocompact" => self.compact = false,
-            "oplog" => self.oplog = true,
-            "nooplog" => self.oplog = false,
             "nouuid" => self.nouuid = true,
             "remount" => self.remount = true,
             "allow_other" => self.allow_other = true,
@@ -255,7 +247,7 @@ impl MountOptions {
             }
             "iversion" => return Err("the kernel counts no changes of a file system of FUSE; leave it out".into()),
             "mand" => return Err("the kernel has no mandatory locks any more; leave it out".into()),
-            _ => return Ok(false),
+            _ => return Ok(self.comparison.take(word)),
         }
         Ok(true)
     }
@@ -317,8 +309,7 @@ impl MountOptions {
             discard: self.discard,
             direct: self.direct,
             log_free_percent: self.log_free,
-            compact: self.compact,
-            oplog: self.oplog,
+            comparison: self.comparison,
             lasting: self.is_kept().unwrap_or_default(),
             scrub: self.scrub,
             seal: true,
@@ -365,8 +356,7 @@ impl MountOptions {
             ("transport", self.transport == other.transport),
             ("log", self.log == other.log),
             ("discard", self.discard == other.discard),
-            ("compact", self.compact == other.compact),
-            ("oplog", self.oplog == other.oplog),
+            ("what is for comparison", self.comparison == other.comparison),
             ("scrub", self.scrub == other.scrub),
             ("nouuid", self.nouuid == other.nouuid),
         ];
@@ -471,10 +461,6 @@ const FLAGS: &[&str] = &[
     "cut-log",
     "discard",
     "nodiscard",
-    "compact",
-    "nocompact",
-    "oplog",
-    "nooplog",
     "nouuid",
     "remount",
     "allow_other",

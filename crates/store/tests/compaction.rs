@@ -10,19 +10,18 @@ use std::sync::Arc;
 const NODES: usize = 20;
 const ROUNDS: u8 = 5;
 
-fn options(compact: bool) -> StoreOptions {
+fn options() -> StoreOptions {
     StoreOptions {
         background: false,
-        compact,
         audit: keepfs_store::Equations::NONE,
         ..StoreOptions::default()
     }
 }
 
 /// Changes 8 bytes of each node in each round, with a sync a round; then power is cut. What was counted, and the nodes.
-fn change(device: &Arc<dyn Device>, compact: bool) -> Result<(Snapshot, Vec<Ref>), Error> {
+fn change(device: &Arc<dyn Device>, options: &StoreOptions) -> Result<(Snapshot, Vec<Ref>), Error> {
     Store::format(device.clone(), &FormatOptions::default())?;
-    let store = Store::open(device.clone(), &options(compact))?;
+    let store = Store::open(device.clone(), options)?;
     let make = |_| store.transact::<_, Error>(|t| Ok(t.new_node(Kind::Xattr, 0, 7)?));
     let nodes = (0..NODES).map(make).collect::<Result<Vec<_>, _>>()?;
     store.sync()?;
@@ -39,7 +38,7 @@ fn change(device: &Arc<dyn Device>, compact: bool) -> Result<(Snapshot, Vec<Ref>
 }
 
 fn recovered(device: Arc<dyn Device>, nodes: &[Ref]) -> Result<bool, Error> {
-    let store = Store::open(device, &options(true))?;
+    let store = Store::open(device, &options())?;
     for r in nodes {
         let mut bytes = [0; 8];
         store
@@ -53,11 +52,14 @@ fn recovered(device: Arc<dyn Device>, nodes: &[Ref]) -> Result<bool, Error> {
     Ok(true)
 }
 
+/// In programs for comparison only.
+#[cfg(feature = "comparison")]
 #[test]
 fn without_compaction_whole_pages_are_logged_and_the_state_is_the_same() {
     let run = |compact| {
+        let options = StoreOptions { compact, ..options() };
         let device: Arc<dyn Device> = Arc::new(RamDevice::new(32768));
-        let (seen, nodes) = change(&device, compact).expect("changes");
+        let (seen, nodes) = change(&device, &options).expect("changes");
         assert!(recovered(device, &nodes).expect("recovery"));
         seen
     };
@@ -74,7 +76,8 @@ fn without_compaction_whole_pages_are_logged_and_the_state_is_the_same() {
 #[test]
 fn each_metablock_counts_once_a_group_by_its_changed_bytes() {
     let device: Arc<dyn Device> = Arc::new(RamDevice::new(32768));
-    let (seen, _) = change(&device, true).expect("changes");
+    let (seen, nodes) = change(&device, &options()).expect("changes");
+    assert!(recovered(device, &nodes).expect("recovery"));
     assert_eq!(seen.dirty_sizes.iter().sum::<u64>(), seen.updated_pages);
     // Twice changed in a round, and 8 bytes: the first bucket.
     assert!(seen.dirty_sizes[0] >= NODES as u64 * u64::from(ROUNDS));

@@ -15,7 +15,7 @@ type Change = fn(&mut MountOptions);
 #[test]
 fn each_option_changes_its_own_field_only() {
     let plain = MountOptions::default();
-    let cases: [(&str, Change); 28] = [
+    let cases: [(&str, Change); 26] = [
         ("ro", |o| o.read_only = true),
         ("nosuid", |o| o.nosuid = true),
         ("nodev", |o| o.nodev = true),
@@ -25,8 +25,6 @@ fn each_option_changes_its_own_field_only() {
         ("noatime", |o| o.access_times = AccessTimes::Never),
         ("strictatime", |o| o.access_times = AccessTimes::Strict),
         ("discard", |o| o.discard = true),
-        ("nocompact", |o| o.compact = false),
-        ("nooplog", |o| o.oplog = false),
         ("remount", |o| o.remount = true),
         ("noallow_other", |o| o.allow_other = false),
         ("cache=writeback", |o| o.cache = CacheMode::Writeback),
@@ -130,6 +128,36 @@ fn unknown_and_senseless_options_are_refused_by_name() {
         let error = MountOptions::parse(&[word.into()], false).expect_err(word);
         assert!(error.to_string().contains(&format!("'{word}'")), "{word}: {error}");
     }
+}
+
+/// Decision 0421.
+#[cfg(not(feature = "comparison"))]
+#[test]
+fn options_for_comparison_are_unknown_in_what_is_shipped() {
+    for word in ["nocompact", "nooplog", "compact", "oplog"] {
+        let error = MountOptions::parse(&[word.into()], false).expect_err(word);
+        let said = error.to_string();
+        assert!(said.contains(&format!("unknown mount option '{word}'")), "{said}");
+        assert!(
+            !super::HELP.contains(word) && !super::offered().contains(&word.to_owned()),
+            "{word}"
+        );
+    }
+}
+
+/// Decision 0421.
+#[cfg(feature = "comparison")]
+#[test]
+fn options_for_comparison_reach_the_store() {
+    let told = |list: &str| {
+        let store = parse(list).open().volume().store;
+        (store.compact, store.oplog)
+    };
+    assert_eq!(told("rw"), (true, true));
+    assert_eq!(told("nocompact"), (false, true));
+    assert_eq!(told("nooplog"), (true, false));
+    let fixed = parse("nocompact").fixed_that_differs(&parse("nooplog"));
+    assert_eq!(fixed, Some("what is for comparison"));
 }
 
 #[test]
