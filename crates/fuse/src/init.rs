@@ -12,7 +12,7 @@ use crate::protocol::{MAJOR, MINOR, MINOR_MIN};
 /// (the truncation would come with the open, before the kernel finds that the file is being executed: `ETXTBSY`, and
 /// the program dead; without it SETATTR follows that check), `NO_OPEN_SUPPORT` (opens check the immutable and
 /// append-only flags), `ASYNC_DIO` (an asynchronous direct write leaves pages of before in the page cache, S-20.8), `HANDLE_KILLPRIV` (its second version is taken), `NO_OPENDIR_SUPPORT` (it turns on the kernel's
-/// cache of whole listings, whose gain is not measured yet), splicing, passthrough, submounts, security contexts.
+/// cache of whole listings, whose gain is not measured yet), `CREATE_SUPP_GROUP` (S-20.27), splicing, passthrough, submounts, security contexts.
 const ALWAYS: u64 = ASYNC_READ
     | EXPORT_SUPPORT
     | BIG_WRITES
@@ -29,7 +29,6 @@ const ALWAYS: u64 = ASYNC_READ
     | HANDLE_KILLPRIV_V2
     | SETXATTR_EXT
     | INIT_EXT
-    | CREATE_SUPP_GROUP
     | HAS_EXPIRE_ONLY
     | HAS_RESEND;
 

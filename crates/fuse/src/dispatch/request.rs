@@ -2,7 +2,6 @@
 
 use super::Outcome;
 use crate::protocol::UNIQUE_RESEND;
-use crate::protocol::ext::Extensions;
 use crate::protocol::request::InHeader;
 use crate::reply::ReplyBuf;
 use keepfs_vfs::{Errno, Ino, NAME_MAX};
@@ -68,7 +67,7 @@ impl Malformed {
 }
 
 impl<'a> Request<'a> {
-    /// Checks the head and separates body and extensions. `seat`: of whom does it, if he has one.
+    /// Checks the head and separates the body from extensions, of which none is agreed. `seat`: of whom does it, if he has one.
     pub(crate) fn parse(parts: Parts<'a>, seat: Option<u32>) -> Result<Request<'a>, Malformed> {
         let (header, rest) = InHeader::read_from_prefix(parts.head).map_err(|_| Malformed::Headless)?;
         let wrong = Malformed::Lengths { unique: header.unique };
@@ -81,12 +80,10 @@ impl<'a> Request<'a> {
         };
         let extensions = usize::from(header.total_extlen) * 8;
         let body = rest.len().checked_sub(extensions).ok_or(wrong)?;
-        let (body, area) = rest.split_at(body);
-        Extensions::parse(area).map_err(|_| wrong)?;
         Ok(Request {
             header,
             fixed,
-            body,
+            body: &rest[..body],
             seat,
         })
     }

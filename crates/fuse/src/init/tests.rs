@@ -31,6 +31,7 @@ fn takes_what_is_wanted_and_nothing_else() {
         WRITEBACK_CACHE,
         NO_OPEN_SUPPORT,
         HANDLE_KILLPRIV,
+        CREATE_SUPP_GROUP,
         PASSTHROUGH,
         NO_EXPORT_SUPPORT,
         OVER_IO_URING,

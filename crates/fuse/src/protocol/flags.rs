@@ -79,8 +79,6 @@ pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 pub const FSYNC_FDATASYNC: u32 = 1;
 /// `SETXATTR.setxattr_flags`: clear set-group-id.
 pub const SETXATTR_ACL_KILL_SGID: u32 = 1;
-/// Extension type: supplementary groups. Types up to 31 are security contexts.
-pub const EXT_GROUPS: u32 = 32;
 
 /// Bits of `statx.mask`: everything stat(2) shows.
 pub const STATX_BASIC_STATS: u32 = 0x7ff;

@@ -3,7 +3,6 @@
 //! Sizes and offsets are those of `include/uapi/linux/fuse.h`; sizes are proved at compile time beside each
 //! structure, offsets by the tests of this module. All numbers are in the byte order of the machine.
 
-pub mod ext;
 pub mod flags;
 mod opcode;
 pub mod reply;

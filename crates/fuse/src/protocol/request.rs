@@ -76,6 +76,4 @@ wire! {
     CopyFileRangeIn, 56 {
         fh_in: u64, off_in: u64, nodeid_out: u64, fh_out: u64, off_out: u64, len: u64, flags: u64,
     }
-    /// Head of one extension behind a request; `size` counts this head.
-    ExtHeader, 8 { size: u32, r#type: u32, }
 }

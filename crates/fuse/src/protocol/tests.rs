@@ -37,7 +37,6 @@ fn fields_lie_where_the_kernel_expects_them() {
         FallocateIn { fh: 0, offset: 8, length: 16, mode: 24, padding: 28, }
         LseekIn { fh: 0, offset: 8, whence: 16, padding: 20, }
         CopyFileRangeIn { fh_in: 0, off_in: 8, nodeid_out: 16, fh_out: 24, off_out: 32, len: 40, flags: 48, }
-        ExtHeader { size: 0, r#type: 4, }
         OutHeader { len: 0, error: 4, unique: 8, }
         InitOut { major: 0, minor: 4, max_readahead: 8, flags: 12, max_background: 16, congestion_threshold: 18, max_write: 20, time_gran: 24, max_pages: 28, map_alignment: 30, flags2: 32, }
         FuseAttr { ino: 0, size: 8, blocks: 16, atime: 24, mtime: 32, ctime: 40, atimensec: 48, mtimensec: 52, ctimensec: 56, mode: 60, nlink: 64, uid: 68, gid: 72, rdev: 76, blksize: 80, flags: 84, }
@@ -75,34 +74,4 @@ fn opcodes_have_the_kernels_numbers() {
     for unknown in [0, 7, 19, 54, 4096, u32::MAX] {
         assert_eq!(Opcode::from_wire(unknown), None);
     }
-}
-
-fn extension(kind: u32, body: &[u32]) -> Vec<u8> {
-    let size = 8 + 4 * body.len() as u32;
-    let words = [size, kind].into_iter().chain(body.iter().copied());
-    let mut bytes: Vec<u8> = words.flat_map(u32::to_ne_bytes).collect();
-    bytes.resize(bytes.len().next_multiple_of(8), 0);
-    bytes
-}
-
-#[test]
-fn extensions_are_parsed() {
-    let parse = ext::Extensions::parse;
-    assert_eq!(parse(&[]).unwrap().group, None);
-    assert_eq!(parse(&extension(32, &[1, 777])).unwrap().group, Some(777));
-    assert_eq!(parse(&extension(32, &[0])).unwrap().group, None);
-    let both = [extension(1, &[5, 5, 5]), extension(32, &[1, 42])].concat();
-    assert_eq!(parse(&both).unwrap().group, Some(42));
-}
-
-#[test]
-fn broken_extensions_are_refused() {
-    let parse = ext::Extensions::parse;
-    let good = extension(32, &[1, 777]);
-    assert!(parse(&good[..4]).is_err(), "no room for a head");
-    assert!(parse(&good[..8]).is_err(), "longer than the area");
-    assert!(parse(&extension(32, &[2, 777])).is_err(), "more groups than bytes");
-    assert!(parse(&extension(32, &[u32::MAX, 777])).is_err());
-    assert!(parse(&[0; 8]).is_err(), "size 0 would never end");
-    assert!(parse(&extension(32, &[])).is_err(), "no count");
 }

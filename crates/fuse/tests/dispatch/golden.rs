@@ -222,15 +222,10 @@ fn create_opens_too() {
         (144, 8, 2),
         "entry, then KEEP_CACHE"
     );
-    let group = [16u32, 32, 1, 777];
-    let area: Vec<u8> = group.iter().flat_map(|w| w.to_ne_bytes()).collect();
+    // None is agreed (S-20.27), so what one says is passed over.
     assert_eq!(
-        calls(Req::new(Create, 1).args(&args).name("new").extensions(&area)).len(),
-        1
-    );
-    assert_eq!(
-        errno(Req::new(Create, 1).args(&args).name("new").extensions(&[0xff; 16])),
-        Errno::EINVAL
+        calls(Req::new(Create, 1).args(&args).name("new").extensions(&[0xff; 16])),
+        calls(Req::new(Create, 1).args(&args).name("new"))
     );
     let tmp = payload(Req::new(Tmpfile, 1).args(&args).name(""));
     assert_eq!((tmp.len(), long(&tmp, 0)), (144, 10));

@@ -6,9 +6,10 @@ use crate::probe::{Probe, WAITS, gate};
 use keepfs_fuse::{CacheMode, FuseError, How, MountConfig};
 use keepfs_testkit::model::Model;
 use keepfs_vfs::{Direct, Ino, Vfs};
+use rustix::process::{Gid, Uid};
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -333,7 +334,6 @@ fn set_id_bits_die_when_another_writes() {
     assert_eq!(fs::metadata(&kept).unwrap().mode() & 0o7777, 0o4755, "root keeps them");
 }
 
-/// The kernel sends the group behind the request (`CREATE_SUPP_GROUP`).
 #[test]
 fn a_member_by_a_supplementary_group_creates() {
     let probe = Probe::default();
@@ -354,6 +354,49 @@ fn a_member_by_a_supplementary_group_creates() {
     assert_eq!(fs::metadata(dir.join("f")).unwrap().gid(), 777);
     let log = log.lock().unwrap();
     assert!(log.iter().any(|line| line.contains("by 12345:12345")), "{log:?}");
+}
+
+/// Group and mode of a file that this user of these groups makes with set-group-ID in `dir`.
+fn made_by(id: u32, groups: &[u32], dir: &Path) -> (u32, u32) {
+    let path = dir.join(format!("{id} {groups:?}"));
+    let make = || {
+        let groups: Vec<Gid> = groups.iter().map(|group| Gid::from_raw(*group)).collect();
+        let (user, group) = (Uid::from_raw(id), Gid::from_raw(id));
+        rustix::thread::set_thread_groups(&groups).unwrap();
+        rustix::thread::set_thread_res_gid(group, group, group).unwrap();
+        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+        let how = fs::OpenOptions::new().write(true).create_new(true).mode(0o2775).clone();
+        how.open(&path).unwrap();
+    };
+    std::thread::scope(|scope| scope.spawn(make).join().unwrap());
+    let made = fs::metadata(&path).unwrap();
+    (made.gid(), made.mode())
+}
+
+/// S-20.27: by all groups of who makes it, as any file system of the kernel.
+#[test]
+fn a_new_file_keeps_set_group_id_by_who_makes_it() {
+    let Some(m) = Mount::model() else { return };
+    let kernels = tempfile::tempdir().unwrap();
+    fs::set_permissions(kernels.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    open_up(&m);
+    let teams = [m.path("team"), kernels.path().join("team")];
+    for team in &teams {
+        fs::create_dir(team).unwrap();
+        std::os::unix::fs::chown(team, Some(0), Some(777)).unwrap();
+        fs::set_permissions(team, fs::Permissions::from_mode(0o2777)).unwrap();
+    }
+    let cases: [(u32, &[u32], bool); 4] = [
+        (12_345, &[], false),
+        (12_345, &[776], false),
+        (12_345, &[776, 777], true),
+        (777, &[], true),
+    ];
+    for (id, groups, keeps) in cases {
+        let [ours, theirs] = teams.each_ref().map(|team| made_by(id, groups, team));
+        assert_eq!(ours, theirs, "{id} {groups:?}");
+        assert_eq!((ours.0, ours.1 & 0o2000 != 0), (777, keeps), "{id} {groups:?}");
+    }
 }
 
 #[test]
