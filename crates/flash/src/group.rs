@@ -261,7 +261,9 @@ fn cut_from_frames(frames: &Frames, records: &mut [Record]) {
 #[cfg(feature = "comparison")]
 fn pages_uncompacted(payload: usize, updates: &keepfs_pool::stats::Updates) -> u64 {
     let whole = payload - updates.bytes as usize + updates.pages as usize * PAGE;
-    log::pages_of(whole).min(crate::sync::group_pages_max()).max(log::pages_of(payload))
+    log::pages_of(whole)
+        .min(crate::sync::group_pages_max())
+        .max(log::pages_of(payload))
 }
 
 /// A group ready to be written.

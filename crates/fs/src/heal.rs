@@ -38,11 +38,6 @@ impl Volume {
         history.heal(&healed);
     }
 
-    /// Whether the list of damages tells of changes that were answered and are lost: nothing heals that (S-18.6).
-    pub(crate) fn has_loss_to_note(&self) -> bool {
-        self.store.history().damage().iter().any(Lasting::is_of_answered)
-    }
-
     fn is_whole_again(&self, entry: &Lasting) -> bool {
         match (entry.id, entry.inode) {
             (0, 0) => false,

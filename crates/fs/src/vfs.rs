@@ -76,7 +76,7 @@ impl Vfs for Volume {
     }
 
     fn must_note_loss(&self) -> bool {
-        self.lookups.has_lost() && self.has_loss_to_note()
+        self.lookups.has_lost() && self.store.history().tells_of_answered()
     }
 
     fn readdir_part(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

@@ -9,6 +9,7 @@
 //! H-2 Nothing that goes wrong here is told here: an error of writing goes to the log of the server only.
 //! H-3 Nobody waits for the device to tell something: it is written by a thread, and where the pool is made durable.
 //! H-4 What is told and not on the device yet is with whoever outlives this server, from before the teller goes on (S-18.7).
+//! H-5 What syncfs(2) asks (S-16.14) waits for nothing: each change of the list settles it while it has the list.
 
 mod aside;
 mod lists;
@@ -30,7 +31,7 @@ pub use region::{Failed, hand_over};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 /// What the history holds, and where it is written.
@@ -45,6 +46,10 @@ pub struct History {
     pub thread: Worker,
     /// Whether something was told, by this server, to be bad in every copy: most pools have nothing that could be read right again.
     all_bad: AtomicBool,
+    /// Whether what is on the device is in the lists.
+    loaded: AtomicBool,
+    /// Whether the list of damages tells of answered changes that are lost (H-5).
+    answered: AtomicBool,
 }
 
 /// The record of [`History::noted`].
@@ -90,15 +95,15 @@ impl History {
             region: Mutex::new(region),
             thread: Worker::default(),
             all_bad: AtomicBool::new(false),
+            loaded: AtomicBool::new(false),
+            answered: AtomicBool::new(false),
         }
     }
 
     /// What is on the device comes before what was told since; a half that is damaged counts as if it were not there.
     fn load(&self) {
         let mut region = self.region.lock();
-        let Some(found) = region.as_mut().and_then(Region::load) else {
-            return;
-        };
+        let found = region.as_mut().and_then(Region::load).unwrap_or_default();
         let mut state = self.state.lock();
         for (name, bytes) in found {
             match name.as_str() {
@@ -112,6 +117,8 @@ impl History {
                 }
             }
         }
+        self.settle(&state);
+        self.loaded.store(true, Release);
     }
 
     /// Keeps `bytes` under a name, instead of what was there. It is in memory at once, and on the device soon.
@@ -248,6 +255,14 @@ impl History {
         self.state.lock().lists.damage.clone()
     }
 
+    /// Whether the list of damages tells of changes that were answered and are lost: nothing heals that (S-18.6, S-16.14).
+    pub fn tells_of_answered(&self) -> bool {
+        if !self.loaded.load(Acquire) {
+            self.load();
+        }
+        self.answered.load(Acquire)
+    }
+
     /// Gives entries the paths that their inodes have now, as far as `is_of` says that they are of these lives of them (S-18.6).
     pub fn name(&self, paths: &BTreeMap<u64, Vec<u8>>, is_of: impl Fn(&Lasting) -> bool) {
         let mut state = self.state.lock();
@@ -366,7 +381,14 @@ impl History {
         self.thread.join();
     }
 
+    /// Behind each change of the lists (H-5).
+    fn settle(&self, state: &State) {
+        let is_there = state.lists.damage.iter().any(Lasting::is_of_answered);
+        self.answered.store(is_there, Release);
+    }
+
     fn change(&self, state: &mut State) {
+        self.settle(state);
         state.version += 1;
         self.changed.notify_all();
     }
@@ -401,3 +423,6 @@ impl State {
         history::encode(lists.into_iter().chain(records))
     }
 }
+
+#[cfg(test)]
+mod tests;

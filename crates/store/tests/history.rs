@@ -326,6 +326,57 @@ fn answered_changes_that_are_lost_outlive_other_damage() {
     is_there(&open(&device));
 }
 
+/// S-16.14, H-5: what syncfs(2) asks is what the list says, whatever changed it.
+#[test]
+fn whether_answered_changes_are_lost_is_what_the_list_says() {
+    let device = device();
+    let store = open(&device);
+    let tells = |store: &Store, is_there: bool| {
+        let damage = store.history().damage();
+        let listed = damage.iter().any(Lasting::is_of_answered);
+        assert_eq!((store.history().tells_of_answered(), listed), (is_there, is_there));
+    };
+    let lost = |seconds: i64| Lasting {
+        place: 4,
+        done: NOTHING,
+        inode: 0,
+        from: 0,
+        ..lasting(0, seconds)
+    };
+    tells(&store, false);
+    store.history().tell(event("data"), Some(lasting(9, 1)));
+    tells(&store, false);
+    store.history().tell(event("redo"), Some(lost(1)));
+    tells(&store, true);
+    store.history().again(&lost(2));
+    store.history().heal(&[lasting(9, 1)]);
+    store.history().own(5, &[(9, 0, PAGE as u64)]);
+    tells(&store, true);
+    store.keep_history();
+    drop(store);
+    // Before anybody has read the list of the earlier life.
+    let store = open(&device);
+    assert!(store.history().tells_of_answered());
+    store.history().clear_damage();
+    tells(&store, false);
+    store.history().note(lost(3));
+    tells(&store, true);
+    let list = store.history().damage();
+    store.history().heal(&list);
+    tells(&store, false);
+    let findings = Arc::new(Mutex::new(Vec::new()));
+    let place = findings.clone();
+    let dead = open(&self::device());
+    dead.history().set_aside(move |left| left.clone_into(&mut place.lock()));
+    dead.history().note(lost(4));
+    store.history().adopt(&findings.lock());
+    tells(&store, true);
+    store.history().clear_damage();
+    store.keep_history();
+    drop(store);
+    assert!(!open(&device).history().tells_of_answered());
+}
+
 /// S-18.6: whose a lost metablock is, is kept, and what is met of it later is theirs.
 #[test]
 fn what_was_nobodys_is_owned() {
