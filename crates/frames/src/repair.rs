@@ -279,7 +279,7 @@ impl Frames {
 
     /// What is told of a frame that is held and of which the code has this verdict.
     pub fn damage(&self, frame: FrameNo, id: MetaId, held: &Held<'_>, verdict: &Verdict) -> Damage {
-        let mut seen = Seen::of(verdict, held.bytes(), self.address(frame));
+        let (mut seen, right) = Seen::of(verdict, held.bytes(), self.address(frame));
         // A repair of the code says more than the header does.
         let other = self.ground.pool.metablock_in(held.bytes()).filter(|other| *other != id);
         if let (Seen::Unknown | Seen::Words | Seen::Sum, Some(other)) = (&seen, other)
@@ -290,21 +290,12 @@ impl Frames {
         if seen == Seen::Unknown && held.expected(held.binding()) == keepfs_codes::crc64::full(held.bytes()) {
             seen = Seen::Hidden;
         }
-        // What is damaged tells nobody's name (S-15.15).
-        let mut right = *held.bytes();
-        let is_right = match verdict {
-            Verdict::Clean | Verdict::ParityBad | Verdict::SumsBad => true,
-            Verdict::Repair(repair) => {
-                repair.apply(&mut right);
-                true
-            }
-            Verdict::Ambiguous | Verdict::Uncorrectable => false,
-        };
         Damage {
             id,
             frame,
             seen,
-            owner: owner_of(id, is_right.then_some(&right)),
+            // What is damaged tells nobody's name (S-15.15).
+            owner: owner_of(id, right.as_ref()),
             window_ms: self.cache.slot(frame).seen.ago(self.clock.now()),
         }
     }

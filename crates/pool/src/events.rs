@@ -60,19 +60,20 @@ pub enum Seen {
 }
 
 impl Seen {
-    /// From the code's verdict on these bytes, which lie at `address`.
-    pub fn of(verdict: &Verdict, found: &[u8; PAGE], address: usize) -> Seen {
-        match verdict {
+    /// From the code's verdict on these bytes, which lie at `address`; and the right bytes, where the verdict tells them.
+    pub fn of(verdict: &Verdict, found: &[u8; PAGE], address: usize) -> (Seen, Option<[u8; PAGE]>) {
+        let mut right = *found;
+        let seen = match verdict {
             Verdict::Clean => Seen::Words,
             Verdict::ParityBad => Seen::Parity,
             Verdict::SumsBad => Seen::Sum,
             Verdict::Repair(repair) => {
-                let mut right = *found;
                 repair.apply(&mut right);
                 Seen::between(&right, found, address)
             }
-            Verdict::Ambiguous | Verdict::Uncorrectable => Seen::Unknown,
-        }
+            Verdict::Ambiguous | Verdict::Uncorrectable => return (Seen::Unknown, None),
+        };
+        (seen, Some(right))
     }
 
     /// The verdict's number (S-18.5).

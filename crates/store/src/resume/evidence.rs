@@ -170,7 +170,7 @@ fn damage(store: &Store, arena: &Arena, frame: FrameNo) -> Damage {
     let damage = Damage {
         id: keepfs_frames::named::id_in(&found),
         frame,
-        seen: Seen::of(&verdict, &found, address),
+        seen: Seen::of(&verdict, &found, address).0,
         owner: 0,
         window_ms: None,
     };
