@@ -203,6 +203,10 @@ fn whole_region(long: bool) -> Result<Paper, String> {
             let workload = format!("reached: {words}, {}", name(guard));
             told.push(counted(workload, tally.hits.reached, tally.writes));
         }
+        if by_chance {
+            let workload = format!("reached and not right again: {words}, {}", name(guard));
+            told.push(counted(workload, tally.hits.lost, tally.writes));
+        }
     }
     Ok(Paper { text, met, told })
 }
