@@ -55,7 +55,7 @@ pub fn fill(dir: &Path, percent: Option<usize>) -> io::Result<Done> {
     Ok(done)
 }
 
-/// Reads what [`write`] wrote; the caller decides what is cached.
+/// Reads what [`write()`] wrote; the caller decides what is cached.
 pub fn read(dir: &Path, percent: Option<usize>) -> io::Result<Done> {
     let mut piece = vec![0; PIECE];
     let mut done = Done::default();

@@ -59,7 +59,7 @@ const BARE: &[&str] = &["keepfs-codes"];
 /// A target without operating system, standard library and SSE.
 const BARE_TARGET: &str = "x86_64-unknown-none";
 
-/// `cargo xtask bare`: builds the packages of [`BARE`] for a target without an operating system.
+/// `cargo xtask bare`: builds the packages of `BARE` for a target without an operating system.
 pub fn bare() -> Result<ExitCode, String> {
     if !rustup_lists(&["target", "list", "--installed"], BARE_TARGET)
         && let Err(why) = rustup(&["target", "add", BARE_TARGET])

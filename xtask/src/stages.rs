@@ -109,6 +109,24 @@ const COMPARISON: Stage = stage(
     ),
 );
 
+/// Links of comments lead somewhere, also those of items that nobody outside sees. It takes half a minute, as whatever imports
+/// a changed package is read anew.
+const DOC: Stage = stage(
+    "doc",
+    10,
+    &[
+        "env",
+        "RUSTDOCFLAGS=-D warnings",
+        "cargo",
+        "doc",
+        "--quiet",
+        "--no-deps",
+        "--workspace",
+        "--document-private-items",
+    ],
+)
+.long();
+
 /// The quick ring: what somebody runs behind each change, a minute and a half at most where one package was changed.
 pub const QUICK: &[Stage] = &[
     FMT,
@@ -124,6 +142,7 @@ pub const STAGES: &[Stage] = &[
     TIDY,
     CLIPPY,
     COMPARISON,
+    DOC,
     stage("deny", 5, cargo!("xtask", "deny")),
     stage("miri", 20, cargo!("xtask", "miri")).needs("Miri").beside(),
     stage("unit", 20, cargo!("test", "--workspace", "--no-fail-fast")).beside(),

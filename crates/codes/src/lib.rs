@@ -8,7 +8,7 @@
 //! * [`Code`]: what keeps parity and sum of a frame: [`pcrc`] (the default), [`pq`], [`evenodd`] and [`adler`] (the
 //!   papers' codes), [`crc`]; [`Protection`] chooses one by name.
 //! * [`identity`]: whose sum it is and who may change it.
-//! * [`line`]: sums of the lines of a frame, each of which can be verified by itself; [`mend`]: a [`Verdict`] by them says
+//! * [`mod@line`]: sums of the lines of a frame, each of which can be verified by itself; [`mend`]: a [`Verdict`] by them says
 //!   what is wrong. Nothing here writes to a frame.
 //! * [`keyed`]: a second sum of a frame, with places that are drawn, against changes that leave the CRC as it is.
 //! * [`digest`]: multiset digests of the audits.

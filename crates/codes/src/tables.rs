@@ -1,4 +1,4 @@
-//! Compile-time arithmetic in GF(2)[x]/P: reflected polynomials, powers of x, byte tables.
+//! Compile-time arithmetic in `GF(2)[x]/P`: reflected polynomials, powers of x, byte tables.
 //!
 //! A reflected 64-bit value holds the coefficient of x^(63-m) in bit m. The degree-32 polynomial of
 //! CRC-32C is held in the same 64-bit form (its residues use the upper 32 bits), so that both

@@ -1,7 +1,7 @@
 //! Keepfs digest: audits of transactions: whether what a transaction changed is consistent in itself, by digests (SPEC section 17; WAFL
 //! 2017, section 5).
 //!
-//! [`judge`] looks at the bytes that changed, as SPEC.md lays them out, and at what was told besides: log records,
+//! [`Auditor::judge`] looks at the bytes that changed, as SPEC.md lays them out, and at what was told besides: log records,
 //! operations, counts in memory. Each [`Equation`] has two sides that are fed from different places of the engine. Both go
 //! into one multiset digest, one side in, the other out: it is empty if they are equal. Only if one is not, the items
 //! themselves are collected and sorted, and the [`Imbalance`] names those that one side has alone. Local rules, which one

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! G-1 Whoever is inside has begun before the barrier or after it, never across it.
-//! G-2 Nobody who wants in waits for an open transaction longer than [`FINISH`] + [`RETREAT`]: a transaction that is
+//! G-2 Nobody who wants in waits for an open transaction longer than `FINISH` + `RETREAT`: a transaction that is
 //!     still open after `FINISH` is told to abort and runs again behind the barrier; one that cannot hear that (its
 //!     thread does not run) makes the barrier withdraw, and the checkpoint tries again later. Whoever waits opens the
 //!     gate itself when the time is over: the thread that shut it may not run either.

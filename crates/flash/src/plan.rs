@@ -37,7 +37,7 @@ pub struct Plan<'s> {
     places: WatchedMap<[u64; 2]>,
     /// New map pages that are not written yet: id, content, CRC.
     batch: Vec<(MetaId, arena::Copy, u64)>,
-    /// New map pages, written, that take the place of the old ones in the arena: at most [`KEPT_MAX`].
+    /// New map pages, written, that take the place of the old ones in the arena: at most `KEPT_MAX`.
     pub kept: Vec<(MetaId, arena::Copy, u64)>,
     /// The others; they are read again when they are needed.
     pub dropped: Vec<MetaId>,

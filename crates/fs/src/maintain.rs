@@ -143,7 +143,7 @@ impl Volume {
     }
 
     /// The same, and nothing is written behind it until [`Volume::begin_writing`] (`mount -o remount,ro`, S-20.15): what the kernel
-    /// gives back then stays on the hidden list. Errors: as [`Store::rest`]; the volume takes changes as before then.
+    /// gives back then stays on the hidden list. Errors: as [`keepfs_store::Store::rest`]; the volume takes changes as before then.
     pub fn rest(&self) -> Result<()> {
         let _begun = self.begun.lock();
         if !self.is_read_only() {

@@ -1,7 +1,7 @@
 //! Keepfs media: the block devices that a pool lives on. Simulated ones stand in `keepfs-testkit`.
 //!
 //! * [`Device`]: what a pool needs of a medium; pages of 4096 bytes, written bytes counted per [`Class`].
-//! * [`file`]: regular files and block devices; [`signature`] and [`mounts`] guard against overwriting
+//! * [`mod@file`]: regular files and block devices; [`signature`] and [`mounts`] guard against overwriting
 //!   or sharing what is somebody else's.
 //! * [`ram`]: a sparse device in memory, for tests and measurements.
 

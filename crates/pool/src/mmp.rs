@@ -2,7 +2,7 @@
 //!
 //! * [`block`]: what stands on the device.
 //! * [`claim`]: who may have the pool, as a machine of states without device or clock, so that all orders of events can be tried.
-//! * [`guard`]: a claim with its device and its clock; [`guarded`]: the device that is written only while the claim holds.
+//! * `guard`: a claim with its device and its clock; `guarded`: the device that is written only while the claim holds.
 
 pub mod block;
 pub mod claim;
@@ -52,7 +52,7 @@ pub struct Claimant<'w> {
 static TELL_WAIT: OnceLock<fn(u64)> = OnceLock::new();
 
 /// From here on `tell` tells how many seconds it will be waited to see whether another machine has a pool, if more than
-/// [`WAIT_UNTOLD`]; without it the log has a warning.
+/// `WAIT_UNTOLD`; without it the log has a warning.
 pub fn tell_waits_by(tell: fn(u64)) {
     let _ = TELL_WAIT.set(tell);
 }

@@ -9,7 +9,7 @@ pub const VERSION: u32 = 1;
 /// The one that a question does not tell.
 const FIRST: u32 = 1;
 
-/// A question; as a line its name, with what it is about behind ([`crate::line`]).
+/// A question; as a line its name, with what it is about behind (`crate::line`).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Question {

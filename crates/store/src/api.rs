@@ -502,7 +502,7 @@ impl Store {
     }
 
     /// The kernel's request `unique` (without the resend bit) is done from here on by who has this seat, one request at a time:
-    /// for [`Txn::answers`]. Of a store that does not last nothing is kept.
+    /// for [`crate::Txn::answers`]. Of a store that does not last nothing is kept.
     pub fn begin_request(&self, unique: u64, seat: u32) -> Option<Running> {
         self.life.requests.as_ref()?.begin(unique, seat)
     }

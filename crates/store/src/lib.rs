@@ -1,6 +1,6 @@
 //! The store: every byte of metadata, the door through which it changes, and how it becomes durable.
 //!
-//! Read in this order: [`store`] (its parts), [`keepfs_vault`] (frames and the door), [`txn`], [`keepfs_flash::redo`] and `sync`
+//! Read in this order: `store` (its parts), [`keepfs_vault`] (frames and the door), `txn`, [`keepfs_flash::redo`] and `sync`
 //! (groups), `checkpoint`, `recover`.
 //! What the store promises is in docs/SPEC.md sections 8 to 11; it knows nothing of names and files.
 

@@ -189,7 +189,7 @@ fn without_tails(payload: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(log::encode(records))
 }
 
-/// What [`open`] did not do because the pool was opened read-only. The keeper is the caller's.
+/// What opening did not do because the pool was opened read-only. The keeper is the caller's.
 pub fn begin_writing(flash: &Flash, store: &Store, keeper: &mut Keeper) -> Result<(), Error> {
     store.frames.fences.has_what_writers_need()?;
     let unasked = |cut: &Cut| cut.proved && !store.ground.options.cut_log;

@@ -68,7 +68,7 @@ pub enum Step {
 pub enum StepKind {
     /// Recovery itself, before the first step.
     Recovery,
-    /// An operation of this kind, and which form of it ([`form`]).
+    /// An operation of this kind, and which form of it (`form`).
     Op(Verb, &'static str),
     /// [`Step::Checkpoint`].
     Checkpoint,

@@ -178,7 +178,7 @@ pub struct Seen {
     pub bad: u64,
 }
 
-/// What became of each stray in a frame. Only those of at least [`SURE`] changed bytes can be untold. `look` asks for one frame;
+/// What became of each stray in a frame. Only those of at least `SURE` changed bytes can be untold. `look` asks for one frame;
 /// who says of a frame that is in use that it holds nothing, or that it is right although a stray stands in it, is believed the
 /// first and not the second.
 pub fn fates(strays: &[Stray], memory: &Memory, told: &Told, look: &mut dyn FnMut(u64) -> Option<Seen>) -> Vec<Fate> {

@@ -24,7 +24,7 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// Starts `program` as one; `words` come after `keep --adopt`. Returns what to hold as [`SPARE`] too.
+    /// Starts `program` as one; `words` come after `keep --adopt`. Returns what to hold as [`crate::rooms::SPARE`] too.
     /// Errors: it cannot be started.
     pub fn start(program: &Program, words: &[OsString]) -> io::Result<(Spare, Item)> {
         let (held, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;

@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 impl Live {
-    /// [`Place`] of a mount whose pool is written or not. Errors: it has no text.
+    /// `Place` of a mount whose pool is written or not. Errors: it has no text.
     pub fn place_of(&self, volume: &Volume, writing: bool) -> Result<Vec<u8>, Failure> {
         let store = volume.store();
         let place = Place {

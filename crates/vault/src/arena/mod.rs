@@ -3,11 +3,11 @@
 //!
 //! Invariants:
 //! A-1 A frame's bytes change only by [`Arena::fill`] (whole frame, nobody else may see it), by a repair that holds the
-//!     frame ([`hold`]), and by the door.
-//! A-2 Between [`Arena::enter`] and [`Arena::leave`] of the last writer sums and parity are those of the bytes only
+//!     frame (`hold`), and by the door.
+//! A-2 Between `enter` and `leave` of the last writer sums and parity are those of the bytes only
 //!     when nobody scribbled; outside it they always are.
 //! A-3 What is verified is a private copy, and what is used or goes to the device is that copy (S-15.19).
-//! A-4 Bytes that are used leave by [`lines`] or by [`Arena::verified_copy`]; [`Arena::load_raw`] is for evidence.
+//! A-4 Bytes that are used leave by `lines` or by [`Arena::verified_copy`]; [`Arena::load_raw`] is for evidence.
 
 mod adopt;
 mod control;
