@@ -24,8 +24,10 @@ pub struct Adopted {
     redo: Redo,
     /// The last transaction that somebody may have heard of.
     heard: u64,
-    /// Least number of transactions that are lost.
+    /// Least number of transactions that are lost, unless it is shown that none is.
     least: u64,
+    /// [`UndoLog::last_numbered`].
+    numbered: Option<u64>,
 }
 
 impl Adopted {
@@ -50,6 +52,7 @@ impl Adopted {
             redo,
             heard,
             least: u64::from(!is_known),
+            numbered: undo.and_then(UndoLog::last_numbered),
         })
     }
 
@@ -75,8 +78,11 @@ impl Adopted {
             true => logged,
             false => self.redo.last.max(logged),
         };
-        let heard = self.heard.max(self.redo.last);
-        heard.saturating_sub(known).max(self.least)
+        let lost = self.heard.max(self.redo.last).saturating_sub(known);
+        match lost < self.least && !shows_none_beyond(&self.segment, self.numbered, known) {
+            true => self.least,
+            false => lost,
+        }
     }
 
     /// What of page 0 was changed by something else, and whether its other place is right.
@@ -145,6 +151,12 @@ impl Adopted {
         }
         Ok(freed)
     }
+}
+
+/// Whether neither the undo slots, of which the greatest number is `numbered`, nor an entry anywhere in the ring tells of a transaction
+/// behind `known`: then there was none that anybody may have heard of, whatever became of the words (S-14.17).
+pub fn shows_none_beyond(segment: &Segment, numbered: Option<u64>, known: u64) -> bool {
+    !segment.is_former() && numbered.is_some_and(|numbered| numbered <= known) && !redo::has_beyond(segment, known)
 }
 
 fn follow(freed: &mut Vec<(u64, Run)>, seq: u64, record: &Record) {

@@ -18,7 +18,7 @@ mod spare;
 
 pub use compact::{Group, Work, compact};
 pub use draft::{Draft, Encoded, NoRoom};
-pub use read::{ENTRIES_MAX, Rebuilt, rebuild};
+pub use read::{ENTRIES_MAX, Rebuilt, has_beyond, rebuild};
 pub use spare::{Piece, Spare};
 
 use crate::segment::{RING, Segment, Word};

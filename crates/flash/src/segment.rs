@@ -157,6 +157,20 @@ impl Segment {
         }
     }
 
+    /// A segment whose header is right at neither place, of the life that somebody else knows it to be of: what is right in its ring can
+    /// be told, and nothing more. Errors: as [`Segment::adopt`].
+    pub fn headless(descriptor: OwnedFd, guard: Guard, incarnation: u64) -> Result<Segment, Error> {
+        let region = Region::adopt(descriptor, guard, false).map_err(|source| memory(0, source))?;
+        let slots = (0..=SLOTS_MAX).find(|slots| Extent::of(*slots as usize).end == region.bytes());
+        let slots = slots.ok_or_else(|| Error::Damaged("the session segment has a size that none has".into()))?;
+        let header = Header {
+            is_former: false,
+            incarnation,
+            slots,
+        };
+        Ok(Segment::over(region, header))
+    }
+
     /// The first words of a new life.
     fn begin(region: Region, slots: usize) -> Result<Segment, Error> {
         let mut random = [0; 8];

@@ -38,6 +38,13 @@ impl Volume {
         history.heal(&healed);
     }
 
+    /// Whether the list of damages tells of a staged page that was lost and is lost still: with it went changes that were answered (S-16.14).
+    pub(crate) fn has_staged_loss_to_note(&self) -> bool {
+        let list = self.store.history().damage();
+        let mut staged = list.iter().filter(|entry| entry.is_of_staged());
+        staged.any(|entry| !self.is_whole_again(entry))
+    }
+
     fn is_whole_again(&self, entry: &Lasting) -> bool {
         match (entry.id, entry.inode) {
             (0, 0) => false,

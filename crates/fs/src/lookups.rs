@@ -40,6 +40,11 @@ const MAGIC: u64 = 0x3155_4B4C_5346_504B;
 /// Where the header tells how often changes were lost while these counts lived.
 const LOST_AT: usize = 24;
 
+/// Where it tells that staged data were lost while these counts lived: any bit at either place (S-16.28).
+const STAGED_LOST_AT: usize = 32;
+/// What stands there then (S-1.3).
+const STAGED_LOST: u64 = 0x6C3A_95E1_D20F_7B48;
+
 /// The word at `LOST_AT`: the number, and its complement in the upper half. 0: never; anything else: a server that did not count
 /// them noted it, or a stray write.
 fn word_of(losses: u32) -> u64 {
@@ -89,6 +94,16 @@ fn header(pool: &Pool) -> [u8; 24] {
     header
 }
 
+/// Whether both places have the same header, of whatever pool.
+fn is_header_twice(region: &Region) -> bool {
+    let [first, second] = [0, twice::APART].map(|at| {
+        let mut header = [0; 24];
+        region.load(at, &mut header);
+        header
+    });
+    first == second && first.starts_with(&MAGIC.to_le_bytes())
+}
+
 impl Lookups {
     /// No inode is looked up. Errors: `Memory`.
     pub fn new(pool: &Pool, guard: Guard, seal: bool) -> Result<Lookups, Error> {
@@ -99,14 +114,16 @@ impl Lookups {
         Ok(Lookups::over(region, end))
     }
 
-    /// The counts as an earlier life of the server left them, and whether their header was changed at one of its places. Errors:
-    /// `Memory`; `Damaged` if they are not of this pool.
-    pub fn adopt(memory: OwnedFd, pool: &Pool, guard: Guard, seal: bool) -> Result<(Lookups, bool), Error> {
+    /// The counts as an earlier life of the server left them, and what became of their header. Where it is right at neither place they
+    /// are used all the same: nothing in it guards them, and without them all open files without names are lost (S-16.28). Errors: `Memory`;
+    /// `Damaged` if they are of another size, or another pool's by both places.
+    pub fn adopt(memory: OwnedFd, pool: &Pool, guard: Guard, seal: bool) -> Result<(Lookups, Found<()>), Error> {
         let end = end_of(pool);
         let region = Region::adopt(memory, guard, seal).map_err(failed(0))?;
         let right = header(pool);
         let found = twice::found(&region, 0, |found| (*found == right).then_some(()));
-        if region.bytes() as u64 != PAGE + 4 * end || found == Found::Neither {
+        let is_anothers = found == Found::Neither && is_header_twice(&region);
+        if region.bytes() as u64 != PAGE + 4 * end || is_anothers {
             return Err(Error::Damaged("the lookup counts are not those of this pool".into()));
         }
         // The file goes on: what stands in it once, or was changed, stands in it twice again.
@@ -121,7 +138,7 @@ impl Lookups {
             lookups.set_losses(losses.unwrap_or(0));
         }
         lookups.count_again().map_err(failed(0))?;
-        Ok((lookups, found == Found::One(())))
+        Ok((lookups, found))
     }
 
     fn over(region: Region, end: u64) -> Lookups {
@@ -319,10 +336,24 @@ impl Lookups {
 
     /// Whether that was noted.
     pub fn has_lost(&self) -> bool {
-        let places = [LOST_AT, LOST_AT + twice::APART];
+        self.is_noted(LOST_AT)
+    }
+
+    fn is_noted(&self, at: usize) -> bool {
+        let places = [at, at + twice::APART];
         places
             .iter()
             .any(|at| self.region.load_u64(*at, Ordering::Relaxed) != 0)
+    }
+
+    /// A staged page was lost, with changes that were answered (S-16.14).
+    pub fn note_lost_staged(&self) {
+        twice::store(&self.region, STAGED_LOST_AT, &STAGED_LOST.to_le_bytes());
+    }
+
+    /// Whether that was noted.
+    pub fn has_lost_staged(&self) -> bool {
+        self.is_noted(STAGED_LOST_AT)
     }
 
     /// Calls `each` with all that somebody holds.

@@ -5,6 +5,7 @@ use crate::lookups::Lookups;
 use crate::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_store::planted::{self, Second};
+use keepfs_store::twice::Found;
 use keepfs_store::{Evidence, LOOKUPS, Pool, Remains, Resumed, Store};
 use keepfs_vfs::Ino;
 use std::os::fd::OwnedFd;
@@ -31,8 +32,13 @@ impl Volume {
             .filter(|_| !planted::forgets(Second::LookupsForgotten));
         let lost = |why| Some(Evidence::Memory(LOOKUPS, why));
         let (mut lookups, found) = match left.map(|left: OwnedFd| Lookups::adopt(left, &pool, guard, seal)) {
-            Some(Ok((lookups, changed))) => {
-                let changed = changed.then_some(Evidence::Twice(LOOKUPS, "header", true));
+            Some(Ok((lookups, header))) => {
+                let changed = |is_known| Some(Evidence::Twice(LOOKUPS, "header", is_known));
+                let changed = match header {
+                    Found::Both(()) => None,
+                    Found::One(()) => changed(true),
+                    Found::Neither => changed(false),
+                };
                 (lookups, changed)
             }
             Some(Err(error)) => (Lookups::new(&pool, guard, seal)?, lost(error.to_string())),
@@ -41,12 +47,19 @@ impl Volume {
         let (store, mut resumed) = Store::resume(device, &options.store, remains, |ino| lookups.raise(ino))?;
         if let Some(found) = found {
             match &found {
-                Evidence::Memory(_, lost) => tracing::error!(
-                    %lost,
-                    "lookup counts of the server that died are not known: open files without names are lost"
-                ),
+                Evidence::Memory(_, lost) => {
+                    tracing::error!(
+                        %lost,
+                        "lookup counts of the server that died are not known: files without names stay until the unmount"
+                    );
+                    let orphans = match planted::forgets(Second::LookupsForgotten) {
+                        true => Vec::new(),
+                        false => store.orphans()?,
+                    };
+                    orphans.into_iter().for_each(|ino| lookups.raise(ino));
+                }
                 changed => {
-                    tracing::error!(%changed, "in the memory of a server that died; the other place is right and was used")
+                    tracing::error!(%changed, "in the memory of a server that died; it was made right, and what it is of was used")
                 }
             }
             resumed.findings.push(found);
@@ -57,6 +70,9 @@ impl Volume {
         // A name that the kernel remembers must not lead to another file.
         if lookups.has_lost() {
             lookups.each_held(|ino| store.keep_number(ino));
+        }
+        if store.has_lost_staged() {
+            lookups.note_lost_staged();
         }
         let begun = Instant::now();
         let volume = Volume::assembled(store, lookups, options);

@@ -77,6 +77,7 @@ impl Vfs for Volume {
 
     fn must_note_loss(&self) -> bool {
         self.lookups.has_lost() && self.store.history().tells_of_answered()
+            || self.lookups.has_lost_staged() && self.has_staged_loss_to_note()
     }
 
     fn readdir_part(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

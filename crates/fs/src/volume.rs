@@ -125,7 +125,7 @@ fn system_time() -> Time {
 pub struct Volume {
     pub(crate) store: Arc<Store>,
     pub(crate) locks: Locks,
-    pub(crate) lookups: Lookups,
+    pub(crate) lookups: Arc<Lookups>,
     pub(crate) orphans: Orphans,
     pub(crate) worker: Worker,
     pub(crate) lost: LostPages,
@@ -186,12 +186,12 @@ impl Volume {
     /// A volume over an open store, with what is held of it already; it takes no changes yet.
     pub(crate) fn assembled(store: Arc<Store>, lookups: Lookups, options: &VolumeOptions) -> Arc<Volume> {
         let read_only = store.is_read_only();
-        Arc::new(Volume {
+        let volume = Arc::new(Volume {
             seed: store.name_seed(),
             staged_pages_max: options.staged_pages_max.unwrap_or_else(|| store.staged_soft_limit()),
             store,
             locks: Locks::new(),
-            lookups,
+            lookups: Arc::new(lookups),
             orphans: Orphans::default(),
             worker: Worker::default(),
             lost: LostPages::default(),
@@ -213,7 +213,10 @@ impl Volume {
             begun: Mutex::default(),
             blames_requests: options.blames_requests,
             clock: options.clock.clone(),
-        })
+        });
+        let lookups = volume.lookups.clone();
+        volume.store.when_staged_is_lost(move || lookups.note_lost_staged());
+        volume
     }
 
     /// What happens before the first change: the root directory is made, the hidden list is taken up, the worker starts.

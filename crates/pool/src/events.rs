@@ -12,7 +12,8 @@ use keepfs_codes::Verdict;
 use keepfs_format::{MetaId, PAGE};
 use keepfs_vault::locks::Mutex;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Damages kept in memory; older ones are in the log of events only.
 const KEPT: usize = 256;
@@ -289,6 +290,15 @@ pub struct Events {
     pub damages: Damages,
     /// What the pool keeps (S-18.3).
     pub history: Arc<History>,
+    /// What staged data were lost.
+    staged: StagedLosses,
+}
+
+/// Losses of staged pages, which whoever is above the store is told of.
+#[derive(Default)]
+struct StagedLosses {
+    seen: AtomicBool,
+    tell: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Events {
@@ -297,7 +307,28 @@ impl Events {
         Events {
             damages: Damages::default(),
             history: Arc::new(history),
+            staged: StagedLosses::default(),
         }
+    }
+}
+
+impl Events {
+    /// A staged page is lost.
+    fn lost_staged(&self) {
+        self.staged.seen.store(true, Ordering::Release);
+        if let Some(tell) = self.staged.tell.get() {
+            tell();
+        }
+    }
+
+    /// Whether this server has lost a staged page, or found that it is lost when it took over (S-14.6).
+    pub fn has_lost_staged(&self) -> bool {
+        self.staged.seen.load(Ordering::Acquire)
+    }
+
+    /// From here on `tell` is called whenever a staged page is lost; it must not wait, nor ask the store anything. Only the first one is.
+    pub fn when_staged_is_lost(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.staged.tell.set(Box::new(tell));
     }
 }
 

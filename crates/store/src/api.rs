@@ -414,6 +414,16 @@ impl Store {
         self.header_in_frame(&pin)
     }
 
+    /// Whether this server has lost a staged page, or found that it is lost when it took over (S-14.6).
+    pub fn has_lost_staged(&self) -> bool {
+        self.ground.events.has_lost_staged()
+    }
+
+    /// From here on `tell` is called whenever a staged page is lost; it must not wait, nor ask the store anything. Only the first one is.
+    pub fn when_staged_is_lost(&self, tell: impl Fn() + Send + Sync + 'static) {
+        self.ground.events.when_staged_is_lost(tell);
+    }
+
     /// A page of a file cannot be read back as it was written.
     pub fn tell_bad_data(&self, ino: u64, index: u64, page: u64, bad: BadData) {
         self.ground.events.tell_bad_data(ino, index, page, bad);

@@ -18,8 +18,9 @@ use crate::mmp::{self, claim::Why};
 use crate::remains::{ARENA, PARITY, REQUESTS, SESSION, STAGING, SUMS};
 use crate::requests::{Left, Met};
 use crate::{Pool, Protection, Remains, Store, StoreOptions};
-use keepfs_flash::adopted::Adopted;
+use keepfs_flash::adopted::{self, Adopted};
 use keepfs_flash::redo::ENTRIES_MAX;
+use keepfs_flash::segment::Segment;
 use keepfs_media::Device;
 use keepfs_vault::arena::Arena;
 use keepfs_vault::planted::{self, Bug, Point, Second};
@@ -90,6 +91,8 @@ struct Dead {
     arena: Option<Arena>,
     adopted: Option<Adopted>,
     requests: Option<Left>,
+    /// The segment whose header is lost: nothing of it is used, but for what its ring shows (S-14.17).
+    headless: Option<Segment>,
 }
 
 impl Dead {
@@ -104,9 +107,9 @@ impl Dead {
         let undo = remains.take(SESSION).map(|memory| UndoLog::adopt(memory, guard, false));
         let (undo, told) = apart(undo);
         right(SESSION, told);
-        let adopted = remains
-            .take(STAGING)
-            .map(|memory| Adopted::new(memory, guard, undo.as_ref()));
+        let staging = remains.take(STAGING);
+        let again = staging.as_ref().and_then(|memory| memory.try_clone().ok());
+        let adopted = staging.map(|memory| Adopted::new(memory, guard, undo.as_ref()));
         let (adopted, told) = apart(adopted);
         right(STAGING, told);
         let incarnation = adopted.as_ref().map(Adopted::incarnation);
@@ -115,6 +118,8 @@ impl Dead {
             .map(|memory| Left::adopt(memory, guard, incarnation));
         let (requests, told) = apart(requests);
         right(REQUESTS, told);
+        let again = again.filter(|_| adopted.is_none()).zip(requests.as_ref());
+        let headless = again.and_then(|(memory, left)| Segment::headless(memory, guard, left.incarnation).ok());
         let changed = adopted.iter().flat_map(Adopted::changed);
         let changed = changed.map(|(what, is_known)| Evidence::Twice(STAGING, what, is_known));
         let header = requests.as_ref().is_some_and(|left| left.header_changed);
@@ -141,7 +146,15 @@ impl Dead {
             arena,
             adopted,
             requests,
+            headless,
         }
+    }
+
+    /// Whether all that the segment had which is not used is in a log that has `logged`, as far as anything of it tells (S-14.17).
+    fn shows_none_beyond(&self, logged: u64) -> bool {
+        let numbered = self.undo.as_ref().and_then(UndoLog::last_numbered);
+        let headless = self.headless.as_ref();
+        headless.is_some_and(|segment| adopted::shows_none_beyond(segment, numbered, logged))
     }
 }
 
@@ -231,7 +244,8 @@ fn resume_as(
         None => {
             let most = logged.saturating_add(ENTRIES_MAX);
             let told = dead.undo.as_ref().map_or(0, |undo| undo.last_told(most));
-            told.saturating_sub(logged).max(1)
+            let least = u64::from(!dead.shows_none_beyond(logged));
+            told.saturating_sub(logged).max(least)
         }
     };
     // A life that nobody has heard of may have written more to the log than this memory knows.

@@ -275,6 +275,16 @@ impl UndoLog {
         told.filter(|seq| *seq <= most).max().unwrap_or(0)
     }
 
+    /// The greatest number that a slot has, of a transaction that it committed or was about to; a slot keeps the last one until it has
+    /// another. `None`: the state of a slot is damaged, and its number may be.
+    pub fn last_numbered(&self) -> Option<u64> {
+        let number = |slot: usize| {
+            let is_right = self.head(slot).state.is_some();
+            is_right.then(|| self.region.load_u64(slot * SLOT + slots::SEQ, Ordering::Acquire))
+        };
+        self.slots().try_fold(0, |last, slot| Some(number(slot)?.max(last)))
+    }
+
     /// Takes a free slot, the one that this thread had last if it can; waits while all are in use (transactions never wait
     /// themselves, so this is short).
     pub fn open(&self) -> UndoSlot<'_> {

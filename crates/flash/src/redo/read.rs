@@ -157,6 +157,27 @@ pub struct Rebuilt {
 /// Most entries that the ring holds.
 pub const ENTRIES_MAX: u64 = (RING / HEAD) as u64;
 
+/// Whether a whole entry of a transaction behind `seq` stands anywhere in the ring, whatever the cursor says (S-14.17).
+pub fn has_beyond(segment: &Segment, seq: u64) -> bool {
+    let beyond = seq.saturating_add(1)..=seq.saturating_add(ENTRIES_MAX);
+    let mut part = vec![0; PART];
+    (0..RING).step_by(PART).any(|from| {
+        segment.ring_load(from, &mut part);
+        let words = part
+            .chunks_exact(8)
+            .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
+        let mut numbers = words.enumerate().filter(|(_, word)| beyond.contains(word));
+        // Its number is the second word of an entry.
+        numbers.any(|(i, seq)| {
+            let entry = Whole::at(segment, (from + 8 * i + RING - 8) % RING);
+            entry.is_some_and(|entry| entry.seq == seq)
+        })
+    })
+}
+
+/// The ring is looked through in parts of so many bytes.
+const PART: usize = 1 << 20;
+
 /// The ring as a killed server left it (S-14.8, S-14.14). `committed` tells the number of the transaction that an undo slot committed in
 /// a generation.
 pub fn rebuild(segment: Arc<Segment>, committed: impl Fn(u16, u32) -> Option<u64>) -> Rebuilt {

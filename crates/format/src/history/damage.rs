@@ -36,6 +36,8 @@ pub struct Lasting {
     pub path: Vec<u8>,
 }
 
+/// The place of staged pages (S-18.5).
+const STAGED: u8 = 8;
 /// The place of what a repair gave up (S-21.11).
 pub const REPAIR: u8 = 10;
 /// What was done: a repair gave it up (S-21.11).
@@ -74,6 +76,11 @@ impl Lasting {
     /// Whether changes that were answered are lost with a part of redo or log: nothing heals that (S-18.12).
     pub fn is_of_answered(&self) -> bool {
         (self.id, self.inode) == (0, 0) && (8..=10).contains(&self.done)
+    }
+
+    /// Whether it is of a staged page that is lost, with what was written to it and answered (S-14.6).
+    pub fn is_of_staged(&self) -> bool {
+        self.place == STAGED && (8..=10).contains(&self.done)
     }
 
     /// Whether what is met is what this entry tells: it is of the same place, or of a lost metablock of which the entry knows whose it is

@@ -93,7 +93,7 @@ fn the_next_life_has_the_counts() {
         .try_clone_to_owned()
         .expect("again");
     let (next, changed) = Lookups::adopt(memory, &pool, Guard::Alias, false).expect("adopted");
-    assert!(!changed);
+    assert_eq!(changed, Found::Both(()));
     for ino in 1..60_000 {
         assert_eq!(next.held(ino), ino % 7 == 1, "{ino}");
     }
@@ -215,7 +215,7 @@ fn one_stray_write_into_page_0_costs_nothing() {
         assert!(next.held(7) && next.has_lost(), "{byte:#x} at {at}");
         assert_eq!(next.losses(), 2, "{byte:#x} at {at}");
         let is_header = at % 2048 < 24 && (at, byte) != (2048, 0);
-        assert_eq!(changed, is_header, "{byte:#x} at {at}");
+        assert_eq!(changed == Found::One(()), is_header, "{byte:#x} at {at}");
         lookups.region.store(if at < 2048 { 2048 } else { 0 }, &[0; 64]);
         let (next, _) = adopt();
         assert!(
@@ -227,7 +227,7 @@ fn one_stray_write_into_page_0_costs_nothing() {
     lookups.region.store(2048, &[0; 2048]);
     let memory = lookups.descriptor().expect("it lasts").try_clone_to_owned();
     let (next, changed) = Lookups::adopt(memory.expect("again"), &pool, Guard::Alias, false).expect("adopted");
-    assert!(!changed && !next.has_lost() && next.losses() == 0);
+    assert!(changed == Found::Both(()) && !next.has_lost() && next.losses() == 0);
     // A loss that a server noted which did not count them: no handle tells of it, so none is refused for it (S-16.9).
     twice::store(&next.region, LOST_AT, &1u64.to_le_bytes());
     let memory = next.descriptor().expect("it lasts").try_clone_to_owned();
@@ -235,4 +235,29 @@ fn one_stray_write_into_page_0_costs_nothing() {
     assert!(after.has_lost() && after.losses() == 0);
     after.note_lost();
     assert_eq!(after.losses(), 1);
+}
+
+/// S-16.28: a header that is right at neither place takes no count away; one of another pool does.
+#[test]
+fn counts_are_used_without_a_header() {
+    let pool = pool();
+    for byte in [0, 0x5A, 0xFF] {
+        let lookups = Lookups::new(&pool, Guard::Alias, false).expect("memory");
+        lookups.raise(7);
+        lookups.note_lost_staged();
+        for at in [0, 2048] {
+            lookups.region.store(at, &[byte; 24]);
+        }
+        let adopt = |pool: &Pool| {
+            let memory = lookups.descriptor().expect("it lasts").try_clone_to_owned();
+            Lookups::adopt(memory.expect("again"), pool, Guard::Alias, false)
+        };
+        let (next, header) = adopt(&pool).expect("adopted");
+        assert!(next.held(7) && next.has_lost_staged() && header == Found::Neither);
+        let (_, header) = adopt(&pool).expect("adopted");
+        assert_eq!(header, Found::Both(()));
+        // As each is made.
+        let other = self::pool();
+        assert!(adopt(&other).is_err());
+    }
 }

@@ -78,7 +78,7 @@ impl Cut {
         assert_eq!(read(volume, other, 98, 9), Ok(b"\xB8\xB867890\xB8\xB8".to_vec()));
         let told = volume.store().history().damage();
         let [lost] = &told[..] else { panic!("{told:?}") };
-        assert_eq!((lost.place, lost.inode, lost.from), (3, self.ino.0, 0));
+        assert_eq!((lost.place, lost.inode, lost.from), (8, self.ino.0, 0));
     }
 }
 

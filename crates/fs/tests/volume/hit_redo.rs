@@ -100,3 +100,21 @@ fn what_was_synced_into_the_log_is_there() {
     assert_eq!(read(&*pool.volume, file, 0, 141), whole[..141]);
     pool.finish();
 }
+
+/// S-16.28: where no lookup counts are left, what has no name counts as looked up until the unmount.
+#[test]
+fn a_file_without_a_name_stays_where_no_counts_are_left() {
+    let Pool { device, volume } = Pool::new(4096);
+    drop(volume);
+    let volume = Volume::open(device.clone(), &lasting()).expect("open");
+    let mut remains = volume.remains().expect("it lasts");
+    let made = volume.mknod(Ino::ROOT, b"open", &new(FileKind::File)).expect("made");
+    write(&*volume, made.attr.ino, 0, b"text");
+    volume.unlink(Ino::ROOT, b"open").expect("unlink");
+    drop(volume);
+    assert!(remains.take(keepfs_store::LOOKUPS).is_some());
+    let (volume, resumed) = Volume::resume(device.clone(), &lasting(), remains).expect("resumed");
+    assert_eq!((resumed.lost, resumed.findings.len()), (0, 1), "{:?}", resumed.findings);
+    assert_eq!(read(&*volume, made.attr.ino, 0, 10), b"text");
+    Pool { device, volume }.finish();
+}

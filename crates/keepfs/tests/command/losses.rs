@@ -1,6 +1,6 @@
 //! Changes that were acknowledged and are lost are told by `status` and its exit code until somebody takes note of it (S-18.12).
 
-use super::bed::{Bed, done, end, fails, keepfs, run};
+use super::bed::{Bed, done, end, fails, keepfs, run, soon};
 use keepfs_format::plog::{self, PageHead};
 use keepfs_format::{FromBytes, PAGE};
 use rustix::fs::syncfs;
@@ -112,6 +112,59 @@ fn a_stray_write_into_the_redo_before_a_death_is_told_until_it_is_noted() {
     drop(held);
     is_told_to_who_syncs_all(&bed);
     is_told_until_noted(&bed, "changes that were not synced are lost");
+}
+
+/// Changes every place of the redo and the staged pages that has these bytes; how many there were.
+fn spoil(staging: &File, bytes: &[u8]) -> usize {
+    let mut all = vec![0; staging.metadata().unwrap().len() as usize];
+    staging.read_exact_at(&mut all, 0).unwrap();
+    let places: Vec<usize> = (0..=all.len() - bytes.len())
+        .filter(|at| all[*at..].starts_with(bytes))
+        .collect();
+    for at in &places {
+        staging.write_all_at(&[!bytes[0]], *at as u64).unwrap();
+    }
+    places.len()
+}
+
+/// S-16.14: a staged page of which neither memory nor redo has the bytes is lost while its server lives, and by none that follows it is
+/// anything but that said: fsync(2) of the file fails, and so does syncfs(2), until the file is gone or somebody takes note.
+#[test]
+fn staged_data_that_are_lost_are_told_to_who_syncs_all() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    let needle = b"words that are nowhere else".repeat(8);
+    let lose = |name: &str| {
+        // Of what somebody's sync(2) has brought to the log nothing is lost: then it is tried anew.
+        let error = soon("it is lost", || {
+            fs::write(bed.on(name), &needle).unwrap();
+            let file = File::open(bed.on(name)).unwrap();
+            assert!(spoil(&staging(&bed), &needle) >= 2, "in the redo and in a staged page");
+            file.sync_all().err()
+        });
+        assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
+    };
+    lose("first");
+    is_told_to_who_syncs_all(&bed);
+    let (code, said) = unhealthy(&bed.dir());
+    assert_eq!(code, 3, "{said}");
+    bed.end_server(Signal::KILL);
+    is_told_to_who_syncs_all(&bed);
+    fs::remove_file(bed.on("first")).unwrap();
+    let root = || File::open(bed.dir()).unwrap();
+    soon("the file is gone", || syncfs(root()).ok());
+    lose("second");
+    is_told_to_who_syncs_all(&bed);
+    done(keepfs(["damage", "clear"]).arg(bed.dir()));
+    syncfs(root()).unwrap();
+    lose("third");
+    is_told_to_who_syncs_all(&bed);
+    // The next mount has answered nothing of it.
+    bed.unmount();
+    bed.mount("commit=3600");
+    syncfs(root()).unwrap();
+    let (code, said) = unhealthy(&bed.dir());
+    assert_eq!(code, 3, "{said}");
+    bed.unmount();
 }
 
 /// Without a stray write nothing is lost, and nothing is said.

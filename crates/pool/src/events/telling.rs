@@ -70,6 +70,15 @@ pub enum Place {
         /// Page of the file.
         index: u64,
     },
+    /// The page of the device under a page of a file that is staged, which is lost with it.
+    Base {
+        /// The file.
+        ino: u64,
+        /// Page of the file.
+        index: u64,
+        /// Page of the device.
+        page: u64,
+    },
     /// An undo slot.
     Undo(u64),
 }
@@ -80,7 +89,7 @@ impl Place {
         match self {
             Place::Frame(id, frame) => (1, id.0, frame.into(), 0),
             Place::Copy { id, copy, page } => (2, id.0, copy.into(), page),
-            Place::Data { ino, index, page } => (3, ino, index, page),
+            Place::Data { ino, index, page } | Place::Base { ino, index, page } => (3, ino, index, page),
             Place::Redo(seq) | Place::Lost { last: seq, .. } => (4, 0, seq, 0),
             Place::Transaction { id, equation } => (5, id, equation, 0),
             Place::Log(group) | Place::Cut { group, .. } => (6, 0, group, 0),
@@ -90,11 +99,20 @@ impl Place {
         }
     }
 
+    /// The number of the place in the list of damages.
+    fn number(self) -> u8 {
+        match self {
+            // What is damaged is what was staged.
+            Place::Base { ino, index, .. } => Place::Staged { ino, index }.number(),
+            other => other.fields().0,
+        }
+    }
+
     /// Inode, metablock, first byte and length of what is damaged, if it is something that lasts.
     fn lasting(self, owner: u64) -> Option<Spot> {
         match self {
             Place::Frame(id, _) | Place::Copy { id, .. } => Some((owner, id.0, 0, PAGE as u64)),
-            Place::Data { ino, index, .. } | Place::Staged { ino, index } => {
+            Place::Data { ino, index, .. } | Place::Base { ino, index, .. } | Place::Staged { ino, index } => {
                 Some((ino, 0, index.saturating_mul(PAGE as u64), PAGE as u64))
             }
             Place::Lost { last, transactions } => Some((0, 0, last, transactions)),
@@ -235,7 +253,9 @@ impl core::fmt::Display for Where {
         match self.0 {
             Place::Frame(id, frame) => write!(f, "{id} in memory (frame {frame})"),
             Place::Copy { id, copy, page } => write!(f, "copy {copy} of {id} on the device (page {page})"),
-            Place::Data { ino, index, page } => write!(f, "page {index} of inode {ino} (page {page} of the device)"),
+            Place::Data { ino, index, page } | Place::Base { ino, index, page } => {
+                write!(f, "page {index} of inode {ino} (page {page} of the device)")
+            }
             Place::Redo(seq) => write!(f, "redo of transaction {seq} in memory"),
             Place::Lost { last, .. } => write!(f, "transactions behind {last}"),
             Place::Transaction { .. } => f.write_str("a transaction"),
@@ -285,7 +305,7 @@ impl Events {
     pub fn tell_of(&self, told: &Told<'_>) {
         let time = now();
         let event = told.event(time);
-        let fields = (event.place, event.verdict, event.done);
+        let fields = (told.place.number(), event.verdict, event.done);
         let lasting: Vec<Lasting> = told
             .lasting()
             .into_iter()
@@ -400,8 +420,9 @@ impl Events {
     pub fn tell_lost_staged(&self, ino: u64, index: u64, base: Option<(u64, BadData)>) {
         let (place, seen) = match base {
             None => (Place::Staged { ino, index }, Seen::Checksum),
-            Some((page, bad)) => (Place::Data { ino, index, page }, seen(bad)),
+            Some((page, bad)) => (Place::Base { ino, index, page }, seen(bad)),
         };
+        self.lost_staged();
         self.tell_of(&Told {
             place,
             seen: &seen,
@@ -420,9 +441,7 @@ impl Events {
 
     /// The same for a staged page that is known to be lost.
     pub fn met_lost_again(&self, ino: u64, index: u64) {
-        for place in [Place::Staged { ino, index }, Place::Data { ino, index, page: 0 }] {
-            self.met_again(ino, place);
-        }
+        self.met_again(ino, Place::Staged { ino, index });
     }
 
     fn met_again(&self, ino: u64, place: Place) {

@@ -193,6 +193,8 @@ pub struct Left {
     region: Region,
     /// The header was changed at one of its places.
     pub header_changed: bool,
+    /// The incarnation of the redo ring of the same set.
+    pub incarnation: u64,
 }
 
 /// Maps them. Errors: `Memory`; `Damaged` if they are no slots, or do not belong to the ring of `incarnation`, if that is known.
@@ -200,15 +202,16 @@ pub fn adopt(descriptor: OwnedFd, guard: Guard, incarnation: Option<u64>) -> Res
     let region = Region::adopt(descriptor, guard, false).map_err(memory)?;
     let is_right = |found: &[u8; 32]| {
         let told = found[16..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-        (*found == header(incarnation.unwrap_or(told))).then_some(())
+        (*found == header(incarnation.unwrap_or(told))).then_some(told)
     };
     let found = twice::found(&region, 0, is_right);
-    match region.bytes() == BYTES && found != Found::Neither {
-        true => Ok(Left {
-            header_changed: found == Found::One(()),
+    match found.right().filter(|_| region.bytes() == BYTES) {
+        Some(incarnation) => Ok(Left {
+            header_changed: matches!(found, Found::One(_)),
+            incarnation,
             region,
         }),
-        false => Err(Error::Damaged(
+        None => Err(Error::Damaged(
             "the request slots are not those of this version or of this life".into(),
         )),
     }

@@ -350,6 +350,68 @@ fn what_is_damaged_at_both_places_is_told_and_counted() {
     }
 }
 
+/// A store of which the log has all, but for the last `beyond` transactions, after `strays`; how many are told as lost.
+fn lost_of_synced(beyond: u64, strays: impl Fn(&Store, &Remains)) -> u64 {
+    let (device, store) = store();
+    work(&store);
+    store.sync().expect("sync");
+    for n in 0..beyond {
+        node(&store, n as u8);
+    }
+    let remains = store.remains().expect("it lasts");
+    strays(&store, &remains);
+    drop(store);
+    let (store, resumed) = resume(&device, remains);
+    assert!(!resumed.findings.is_empty());
+    drop(store);
+    resumed.lost
+}
+
+fn over_page_0(store: &Store, from: usize, bytes: usize) {
+    for at in [from, from + 2048] {
+        store.home.flash().log.segment.region().store(at, &vec![0x5A; bytes]);
+    }
+}
+
+/// S-14.17: where page 0 is lost, and undo slots and ring show that the log has all, nothing else is.
+#[test]
+fn nothing_is_lost_with_page_0_where_the_log_has_all() {
+    for (from, bytes) in [(64, 16), (64, 64), (80, 16), (0, 48), (0, 2048)] {
+        let lost = |beyond| lost_of_synced(beyond, |store, _| over_page_0(store, from, bytes));
+        assert_eq!(lost(0), 0, "{bytes} bytes from {from}");
+        // Without the last word alone the entries are found.
+        let is_found = from == 80;
+        assert_eq!(lost(1), u64::from(!is_found), "{bytes} bytes from {from}");
+    }
+}
+
+/// S-14.17: one of undo slots and ring is enough to say that something is lost, and so is a slot that says nothing.
+#[test]
+fn what_is_not_shown_is_told_as_lost() {
+    let ring = |store: &Store| {
+        over_page_0(store, 64, 16);
+        store
+            .home
+            .flash()
+            .log
+            .segment
+            .region()
+            .store(RING_AT, &vec![0x5A; RING / 2]);
+    };
+    assert_eq!(lost_of_synced(1, |store, _| ring(store)), 1);
+    let slot = |word, xor: fn(&Store) -> u64| {
+        move |store: &Store, remains: &Remains| {
+            over_page_0(store, 64, 16);
+            let mut again = remains.duplicate().expect("again");
+            let undo = UndoLog::adopt(again.take("session").expect("it has it"), Guard::Alias, false).expect("slots");
+            // One thread has one slot.
+            undo.scribble(0, word, xor(store));
+        }
+    };
+    assert_eq!(lost_of_synced(1, slot(8, Store::last_seq)), 1);
+    assert_eq!(lost_of_synced(0, slot(0, |_| 1 << 50)), 1);
+}
+
 /// S-14.14: a ring in which less is found than should be there is not believed to be right.
 #[test]
 fn a_ring_that_lacks_its_end_is_told() {
