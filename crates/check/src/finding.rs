@@ -256,6 +256,19 @@ findings! {
         "TOTALS says {stored} {field}, there are {found}";
 }
 
+/// All inodes that a metablock may hold, or the one of `owners` that refers to it.
+pub(crate) fn inodes_of(id: MetaId, owners: &BTreeMap<u64, u64>) -> Vec<u64> {
+    match id.space() {
+        Some(Space::Inodes) => {
+            let first = id.index().saturating_mul(PER_BLOCK);
+            (first..first.saturating_add(PER_BLOCK))
+                .filter(|ino| *ino != 0)
+                .collect()
+        }
+        _ => owners.get(&id.0).copied().into_iter().collect(),
+    }
+}
+
 impl Finding {
     /// The inodes that it is about: of a metablock that is lost all that it may hold, or the one of `owners` that refers to it.
     pub(crate) fn inodes(&self, owners: &BTreeMap<u64, u64>) -> Vec<u64> {
@@ -290,15 +303,7 @@ impl Finding {
             | Finding::Staged { ino, .. }
             | Finding::Xattr { ino, .. } => vec![ino],
             Finding::Metablock { id, .. } | Finding::MetaLost { id } | Finding::Header { id, .. } => {
-                match id.0.space() {
-                    Some(Space::Inodes) => {
-                        let first = id.0.index().saturating_mul(PER_BLOCK);
-                        (first..first.saturating_add(PER_BLOCK))
-                            .filter(|ino| *ino != 0)
-                            .collect()
-                    }
-                    _ => owners.get(&id.0.0).copied().into_iter().collect(),
-                }
+                inodes_of(id.0, owners)
             }
             _ => Vec::new(),
         }

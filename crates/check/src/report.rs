@@ -1,9 +1,10 @@
 //! What a walk gives: findings and counts.
 
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Severity, inodes_of};
 use crate::sentence::{about, whose};
 use crate::shown::{for_programs, shown};
 use core::fmt;
+use keepfs_format::{MetaId, Space};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use std::collections::BTreeMap;
 
@@ -102,6 +103,13 @@ impl Report {
             path: self.paths.get(&inode).map_or(&[], Vec::as_slice),
         });
         files.filter(|file| is_one || !file.path.is_empty()).collect()
+    }
+
+    /// Whose a metablock is that cannot be read: the inode that refers to it; of one of inodes those that have a path.
+    pub fn owners_of(&self, id: MetaId) -> Vec<u64> {
+        let mut inodes = inodes_of(id, &self.owners);
+        inodes.retain(|ino| id.space() != Some(Space::Inodes) || self.paths.contains_key(ino));
+        inodes
     }
 
     /// A finding of this report in a sentence that names the files, and its code.

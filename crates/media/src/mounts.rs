@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use crate::loops::{self, Beneath, Identity};
 
@@ -104,19 +105,43 @@ fn loops_over(path: &Path, meta: &fs::Metadata) -> io::Result<Vec<DeviceNumber>>
 ///
 /// # Errors
 /// If `path` cannot be examined.
-pub fn identities(path: &Path) -> io::Result<Vec<String>> {
+pub fn identities(path: &Path) -> io::Result<Vec<Named>> {
     let meta = fs::metadata(path)?;
-    let mut all = vec![Identity::of(&meta)];
+    let mut all = vec![Named::of(&meta)];
     if meta.file_type().is_block_device() {
         for below in loops::beneath(DeviceNumber::of(meta.rdev()), false)? {
             match below {
-                Beneath::Open { file, whole: true, .. } => all.push(Identity::of(&file.metadata()?)),
-                Beneath::Hidden { of, whole: true, .. } => all.push(of),
+                Beneath::Open { file, whole: true, .. } => all.push(Named::of(&file.metadata()?)),
+                Beneath::Hidden { of, whole: true, .. } => all.push(Named {
+                    name: of.name(),
+                    born_ns: None,
+                }),
                 _ => {}
             }
         }
     }
-    Ok(all.into_iter().map(Identity::name).collect())
+    Ok(all)
+}
+
+/// A name of [`identities`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The name.
+    pub name: String,
+    /// When the file was made, nanoseconds since 1970, where that is known: of two that have the name one after the other it tells which.
+    pub born_ns: Option<u64>,
+}
+
+impl Named {
+    /// Of what has this metadata.
+    pub fn of(meta: &fs::Metadata) -> Named {
+        let born = meta.created().ok().filter(|_| meta.is_file());
+        let since = born.and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        Named {
+            name: Identity::of(meta).name(),
+            born_ns: since.and_then(|since| u64::try_from(since.as_nanos()).ok()),
+        }
+    }
 }
 
 /// Whether the kernel says of the block device at `path` that it must not be written. Where /sys is not there: no.

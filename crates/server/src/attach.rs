@@ -200,6 +200,7 @@ fn publish(args: &Attach, mount: &Unmounter) -> io::Result<()> {
         kept: true,
         pool: args.pool.clone(),
         identities: registry::identities(&args.pool),
+        births: registry::births(&args.pool),
         dir: mount.path().to_owned(),
         device: mount.device().to_owned(),
         since_ns: registry::now_ns(),

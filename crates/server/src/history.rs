@@ -11,9 +11,9 @@ use crate::registry::{self, Record};
 use crate::unserved::Unserved;
 use crate::waiting::patiently;
 use keepfs_check::read::View;
-use keepfs_check::{Image, for_programs, from_programs, history as kept};
-use keepfs_format::MetaId;
+use keepfs_check::{Image, Report, for_programs, from_programs, history as kept};
 use keepfs_format::history::{Event, Lasting, REPAIR, is_lost as is_lost_by};
+use keepfs_format::{MetaId, PAGE, Space, inode};
 use keepfs_fs::{Named, Volume};
 use offline::OnDevice;
 use serde::de::DeserializeOwned;
@@ -340,6 +340,32 @@ impl Damaged {
     }
 }
 
+/// An entry for each inode whose it is.
+fn owned(entry: Lasting, report: &Report) -> Vec<Lasting> {
+    let id = MetaId(entry.id);
+    let owners = if entry.is_nobodys() {
+        report.owners_of(id)
+    } else {
+        Vec::new()
+    };
+    let own = |ino: u64| {
+        let (from, length) = match id.space() {
+            Some(Space::Inodes) => (inode::offset_of(ino) as u64, inode::SIZE as u64),
+            _ => (0, PAGE as u64),
+        };
+        Lasting {
+            inode: ino,
+            from,
+            length,
+            ..entry.clone()
+        }
+    };
+    match owners.is_empty() {
+        true => vec![entry],
+        false => owners.into_iter().map(own).collect(),
+    }
+}
+
 /// Whether an entry is of metadata that is whole by now, after a repair or in another life of the pool (S-18.14).
 fn is_healed(view: &mut View<'_>, entry: &Lasting) -> bool {
     // Pages of the map have no space.
@@ -419,8 +445,9 @@ pub fn server_of(of: &Path) -> Result<Option<Record>, Failure> {
 
 /// The pool that is meant: of a directory the one that is mounted there. Errors: none is, or its server is not to be found.
 pub fn pool_meant(of: &Path) -> Result<PathBuf, Failure> {
-    let record = server_of(of)?.filter(|_| registry::at_dir(of).is_ok());
-    Ok(record.map_or_else(|| of.to_owned(), |record| record.pool))
+    // One that is not there was moved, perhaps, while it is mounted.
+    let record = server_of(of)?.filter(|_| registry::at_dir(of).is_ok() || !of.exists());
+    Ok(record.map_or_else(|| of.to_owned(), |record| record.pool_today()))
 }
 
 /// Asks a server. `None`: it is dead.
@@ -473,11 +500,13 @@ pub fn given_up(list: &[Lasting]) -> Vec<Damaged> {
     list.iter().map(|entry| Damaged::of(entry.clone(), true)).collect()
 }
 
-/// What the pool in an image knows to be lost (S-18.6); nothing, if it has no history that can be read.
-pub fn known_lost(image: &dyn Image) -> Vec<Damaged> {
+/// What the pool in an image knows to be lost (S-18.6); nothing, if it has no history that can be read. `report` tells whose metadata is
+/// of which the history does not know that.
+pub fn known_lost(image: &dyn Image, report: &Report) -> Vec<Damaged> {
     let damage = kept::of(image).map(|found| found.damage).unwrap_or_default();
     let mut known = OnDevice::new(image);
-    let lost = damage.into_iter().filter(is_lost).collect();
+    let lost = damage.into_iter().filter(is_lost);
+    let lost = lost.flat_map(|entry| owned(entry, report)).collect();
     let standing = known.standing(lost);
     known.damaged(standing)
 }

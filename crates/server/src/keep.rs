@@ -7,6 +7,7 @@
 
 mod life;
 mod spare;
+mod strays;
 
 use crate::deserted::{self, Private};
 use crate::failure::Failure;
@@ -29,6 +30,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Child as Process;
 use std::time::Duration;
+use strays::Strays;
 
 /// A keeper, between the lives of its servers.
 struct Keeper {
@@ -56,6 +58,8 @@ struct Keeper {
     unlooked_s: i64,
     /// Servers that have ended and are not gone (S-16.11, S-16.25).
     rests: Vec<Rest>,
+    /// What servers left behind.
+    strays: Strays,
     null: File,
 }
 
@@ -96,6 +100,7 @@ fn begin(args: &Keep) -> Result<Keeper, Failure> {
         private: Private::begin().filter(|_| !args.foreground),
         unlooked_s: 0,
         rests: Vec::new(),
+        strays: Strays::begin(),
         null: nowhere()?,
     })
 }
@@ -287,6 +292,7 @@ impl Keeper {
     /// Nothing has come for a while: looks after what nobody tells.
     fn look(&mut self, child: &mut Child) {
         self.rests.retain_mut(|rest| !rest.is_gone(0));
+        self.strays.reap(&self.started(child));
         if self.program.is_on_trial() && child.is_overdue() {
             self.tell(&format!(
                 "the program that `keepfs upgrade` named has not begun to serve within {} s: it is killed",
@@ -305,6 +311,28 @@ impl Keeper {
         if self.private.as_mut().is_some_and(|private| private.is_deserted(&own)) {
             self.unmount = true;
             child.unmount(&self.held, self.unmount);
+        }
+    }
+
+    /// Those of its processes that it has started itself.
+    fn started(&self, child: &Child) -> Vec<u32> {
+        let rests = self.rests.iter().map(Rest::pid);
+        let spare = self.spare.as_ref().map(Spare::pid);
+        child.pids().chain(rests).chain(spare).collect()
+    }
+
+    /// The server has ended: so does what it left behind, which may have what was held (S-16.27).
+    fn end_strays(&self, child: &Child) {
+        let (ended, left) = self.strays.end(&self.started(child));
+        if ended > 0 {
+            self.tell(&format!(
+                "{ended} processes are killed that a server of this mount had started and left behind"
+            ));
+        }
+        for pid in left {
+            self.tell(&format!(
+                "process {pid}, which a server of this mount left behind, was killed and does not end: the pool may stay in use until it does"
+            ));
         }
     }
 
@@ -335,6 +363,7 @@ impl Keeper {
         self.drop_spare();
         // What mounts may not have done so yet; if it was not told that the mount stays, it takes it away again.
         child.hear_out();
+        self.end_strays(child);
         if let Some(mount) = mount
             && let Err(error) = attach::start_detach(&mount).and_then(Process::wait_with_output)
         {
@@ -364,6 +393,10 @@ impl Keeper {
                 News::Nothing => self.look(&mut child),
             }
         };
+        // Of the first one, who mounts may be among them, and takes the mount away.
+        if !first || child.was_ready() {
+            self.end_strays(&child);
+        }
         let (how, code) = match end {
             End::Orderly(last) => {
                 let code = last.code;

@@ -84,7 +84,7 @@ impl Wanted {
             "scrub-limit" => {
                 let bytes = match value {
                     "none" => Ok(0),
-                    _ => value.parse().map(|Size(bytes)| bytes),
+                    _ => rate(value),
                 };
                 self.scrub_limit = Some(bytes.map_err(|why| wrong(&why))?);
             }
@@ -117,6 +117,16 @@ impl Wanted {
             .into_iter()
             .filter_map(|(name, value)| Some((name, value.as_ref()?)));
         given.map(|(name, value)| format!("{name}={value}")).collect()
+    }
+}
+
+/// Bytes a second, as people write them. Errors: a sentence that says what is wrong with it.
+pub fn rate(text: &str) -> Result<u64, String> {
+    match text.parse()? {
+        Size(0) => {
+            Err("nothing would be read; `none` takes the limit away, and `keepfs scrub pause` stops a scrub".into())
+        }
+        Size(bytes) => Ok(bytes),
     }
 }
 

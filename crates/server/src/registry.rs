@@ -7,7 +7,7 @@ use keepfs_media::mounts;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -33,6 +33,9 @@ pub struct Record {
     /// What its pool is by whatever name ([`mounts::identities`]).
     #[serde(default)]
     pub identities: Vec<String>,
+    /// When those of them that are files were made ([`mounts::Named`]). A number of an inode is another file's when its own is gone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub births: BTreeMap<String, u64>,
     /// Where it is mounted.
     pub dir: PathBuf,
     /// Device number of the mount, `major:minor`.
@@ -105,6 +108,28 @@ impl Record {
         MountOptions::parse(&self.options, true).is_ok_and(|options| options.nouuid)
     }
 
+    /// Whether its pool is, or lies beneath, what has this name, in the same life of it as far as that is known.
+    fn is_of(&self, named: &mounts::Named) -> bool {
+        let is_other = |born: &u64| named.born_ns.is_some_and(|now| now != *born);
+        self.identities.contains(&named.name) && !self.births.get(&named.name).is_some_and(is_other)
+    }
+
+    /// The path that its pool has today: it may have been moved since it was mounted. Whoever holds it open knows.
+    pub fn pool_today(&self) -> PathBuf {
+        let is_it = |path: &Path| named(path).iter().any(|named| self.is_of(named));
+        if is_it(&self.pool) {
+            return self.pool.clone();
+        }
+        let held = fs::read_dir(format!("/proc/{}/fd", self.pid))
+            .into_iter()
+            .flatten()
+            .flatten();
+        // One that was removed ends in a word that no file has.
+        let mut paths = held.filter_map(|entry| fs::read_link(entry.path()).ok());
+        let found = paths.find(|path| path.is_absolute() && path.is_file() && is_it(path));
+        found.unwrap_or_else(|| self.pool.clone())
+    }
+
     /// Whether the mount is in the table of mounts. Its device number alone proves nothing: it may be another's by now.
     pub fn is_mounted(&self) -> bool {
         table::mounts()
@@ -134,7 +159,10 @@ pub fn words_file(pid: u32) -> io::Result<(File, String)> {
 
 /// Takes the files of a keeper away that holds no mount any more.
 pub fn forget(pid: u32) {
-    for file in files_of(pid).into_iter().chain([wish_of(pid), part_of(pid)]) {
+    for file in files_of(pid)
+        .into_iter()
+        .chain([wish_of(pid), turn_of(pid), part_of(pid)])
+    {
         // Which of them there are depends on how far it came.
         let _ = fs::remove_file(file);
     }
@@ -186,6 +214,22 @@ pub fn is_heard(pid: u32) -> bool {
 /// file system.
 pub fn wish(pid: u32, program: &Path) -> io::Result<()> {
     fs::write(wish_of(pid), program.as_os_str().as_bytes())
+}
+
+/// Whoever has this upgrades the mount of the keeper `pid`, alone, until it is dropped (S-16.29). Errors: `WouldBlock`: somebody else has it; those
+/// of the file system.
+pub fn turn_to_upgrade(pid: u32) -> io::Result<File> {
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(turn_of(pid))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+fn turn_of(pid: u32) -> PathBuf {
+    Path::new(FOLDER).join(format!("{pid}.turn"))
 }
 
 /// What was wished, once.
@@ -323,11 +367,11 @@ pub fn moved(record: &Record) -> Option<Record> {
 /// path alone counts only where there is nothing to look at: a pool that was removed may still be mounted, and another one may be
 /// there by now.
 pub fn of_pool(pool: &Path) -> Vec<Record> {
-    let names = identities(pool);
+    let names = named(pool);
     let pool = settled(pool);
     let is_of = |record: &Record| match names.is_empty() || record.identities.is_empty() {
         true => record.pool == pool,
-        false => record.identities.iter().any(|name| names.contains(name)),
+        false => names.iter().any(|named| record.is_of(named)),
     };
     let mut found: Vec<Record> = all().into_iter().filter(is_of).collect();
     found.sort_by_key(|record| Reverse(record.since_ns));
@@ -336,6 +380,16 @@ pub fn of_pool(pool: &Path) -> Vec<Record> {
 
 /// See [`mounts::identities`]; none if it cannot be looked at.
 pub fn identities(pool: &Path) -> Vec<String> {
+    named(pool).into_iter().map(|named| named.name).collect()
+}
+
+/// See [`Record::births`].
+pub fn births(pool: &Path) -> BTreeMap<String, u64> {
+    let names = named(pool).into_iter();
+    names.filter_map(|named| Some((named.name, named.born_ns?))).collect()
+}
+
+fn named(pool: &Path) -> Vec<mounts::Named> {
     mounts::identities(pool).unwrap_or_default()
 }
 

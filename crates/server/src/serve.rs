@@ -59,6 +59,8 @@ struct Beside {
     kept: Option<Arc<Kept>>,
     /// Mounts, if this process will not have the right to.
     helper: Option<Helper>,
+    /// Somebody waits for the answer.
+    is_awaited: bool,
 }
 
 /// The role `serve`: the first line on standard output says `ready`, or what went wrong.
@@ -70,9 +72,14 @@ pub fn in_background(args: &Serve) -> Outcome {
             if mounted.kept.is_some() {
                 confine::begin();
             }
+            // Behind an answer, which its keeper may give, who has gone has heard it.
+            let is_unheard = !args.foreground && starter::is_gone();
             let told = tell_keeper(mounted.kept.as_deref());
             if !args.foreground {
                 starter::answer(READY, &null);
+            }
+            if is_unheard {
+                give_up(mounted.kept.as_deref());
             }
             let served = mounted.serve();
             told.and(served).map(|()| 0)
@@ -87,6 +94,20 @@ pub fn in_background(args: &Serve) -> Outcome {
             }
             Ok(1)
         }
+    }
+}
+
+/// Who asked for the mount has gone meanwhile: it ends (S-16.29).
+fn give_up(kept: Option<&Kept>) {
+    let done = match kept {
+        Some(kept) => kept.say(&Said::Unmount, b""),
+        // As by a signal, beside who serves.
+        None => rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
+            .map_err(io::Error::from),
+    };
+    match done {
+        Ok(()) => tracing::warn!("who asked for this mount has gone: it is unmounted"),
+        Err(error) => tracing::warn!(%error, "who asked for this mount has gone, and it cannot be unmounted"),
     }
 }
 
@@ -128,6 +149,7 @@ fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
         ring: logging::of_server(to, About::of(&args.pool, &args.dir)),
         kept,
         helper,
+        is_awaited: !args.foreground,
     };
     match (&beside.kept, handed.is_empty()) {
         (Some(kept), false) => succeed::begin(args, &options, beside.ring, kept, handed, &last_words),
@@ -170,6 +192,7 @@ pub fn in_foreground(pool: &Path, dir: &Path, options: &MountOptions, given: &[S
             ring,
             kept: None,
             helper: None,
+            is_awaited: false,
         },
     )?
     .serve()?;
@@ -184,7 +207,12 @@ fn begin(
     given: &[String],
     beside: Beside,
 ) -> Result<Mounted, Failure> {
-    let Beside { ring, kept, helper } = beside;
+    let Beside {
+        ring,
+        kept,
+        helper,
+        is_awaited,
+    } = beside;
     let claim: Claim = patiently(pool, || Ok(Claim::new(pool, &options.open())?))?;
     claim.prepare_writing();
     if let Some(why) = exposed::of(pool) {
@@ -200,6 +228,12 @@ fn begin(
     if let Some(said) = opened.volume().store().superblocks_lost() {
         starter::tell(&format!("{WARNS}{}: {said}", pool.display()));
     }
+    // Who gave it up before it was there shall not find it later.
+    if is_awaited && starter::is_gone() {
+        return Err(Failure::Other(
+            "who asked for this mount has gone: nothing is mounted".into(),
+        ));
+    }
     let (session, anchored) = match &helper {
         Some(helper) => helper.mount(&opened, dir, options)?,
         None => attach::here(&opened, dir, options)?,
@@ -213,6 +247,7 @@ fn begin(
         kept: kept.is_some(),
         pool: pool.to_owned(),
         identities: registry::identities(pool),
+        births: registry::births(pool),
         dir: unmounter.path().to_owned(),
         device: unmounter.device().to_owned(),
         since_ns: registry::now_ns(),

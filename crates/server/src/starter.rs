@@ -2,6 +2,7 @@
 
 use crate::visible::one_line;
 use keepfs_store::mmp::wait_in_words;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 
@@ -24,6 +25,14 @@ pub fn tell(line: &str) {
     let mut starter = io::stdout();
     // Gone is as good as told.
     let _ = writeln!(starter, "{}", one_line(line)).and_then(|()| starter.flush());
+}
+
+/// Whether the starter has ended before it had its answer (S-16.29).
+pub fn is_gone() -> bool {
+    let starter = rustix::stdio::stdout();
+    let mut fds = [PollFd::from_borrowed_fd(starter, PollFlags::empty())];
+    let _ = poll(&mut fds, Some(&Timespec::default()));
+    fds[0].revents().contains(PollFlags::ERR)
 }
 
 /// Says how it went to the starter, who reads one line but for those that begin with [`WAITS`] or [`WARNS`], whoever says it first:

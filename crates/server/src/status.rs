@@ -60,7 +60,7 @@ fn of_path(of: &Path) -> Result<Status, Failure> {
 /// What the server says; if it is dead or hangs, that.
 pub fn live(record: &Record) -> Result<Status, Failure> {
     match control::ask_soon(record, &Question::Status) {
-        Ok(status) => Ok(with_place(with_threads(status), record)),
+        Ok(status) => Ok(with_pool(with_place(with_threads(status), record), record)),
         Err(Silent::Dead) if record.is_mounted() => Ok(unheard::dead(record)),
         Err(error @ Silent::Hung { .. }) => Ok(unheard::hung(record, &error)),
         Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
@@ -71,6 +71,14 @@ pub fn live(record: &Record) -> Result<Status, Failure> {
 fn with_access(mut status: Status) -> Status {
     if status.pool.is_absolute() {
         status.exposed = exposed::of(&status.pool);
+    }
+    status
+}
+
+/// Which pool it is by the name that it has today: its server looks at no names.
+fn with_pool(mut status: Status, record: &Record) -> Status {
+    if status.pool == record.pool {
+        status.pool = record.pool_today();
     }
     status
 }

@@ -8,6 +8,7 @@ use crate::question::{Question, Told};
 use crate::registry::{self, Record};
 use crate::unserved;
 use rustix::fs::{major, minor};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -50,6 +51,10 @@ pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> 
             program.display()
         )));
     }
+    let _alone = registry::turn_to_upgrade(record.pid).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => failed("another upgrade of it is going on; try again when that has ended"),
+        _ => failed(&format!("its keeper cannot be told: {error}")),
+    })?;
     let before = which(&record)?;
     // For the keeper: which program it is, no server is believed.
     registry::wish(record.pid, &program).map_err(|e| failed(&format!("its keeper cannot be told: {e}")))?;

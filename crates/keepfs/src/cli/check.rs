@@ -50,7 +50,7 @@ pub fn run(args: &Check) -> Outcome {
     };
     let report = watched(&image, "checking", args.json, || walk(&image, &options));
     let sound = report.is_sound();
-    let known = history::known_lost(&image);
+    let known = history::known_lost(&image, &report);
     if args.json {
         let answer = Answer {
             version: 1,

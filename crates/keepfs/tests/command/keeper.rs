@@ -149,6 +149,34 @@ fn names_that_are_lost_are_asked_for_again() {
 }
 
 /// Memory of a server, by its name.
+/// Strays into both headers of the lookup counts cost nothing: files without names that are open stay. S-16.28
+#[test]
+fn lookup_counts_with_damaged_headers_are_used() {
+    let Some(bed) = Bed::mounted("keeper=on,commit=3600") else {
+        return;
+    };
+    let mut file = fs::File::create_new(bed.on("open")).unwrap();
+    file.write_all(b"text").unwrap();
+    file.sync_all().unwrap();
+    fs::remove_file(bed.on("open")).unwrap();
+    let counts = memory_of(bed.server(), "keepfs-lookups");
+    for at in [0, 2048] {
+        counts.write_all_at(&[0x5A; 24], at).unwrap();
+    }
+    bed.end_server(Signal::KILL);
+    for _ in 0..2 {
+        let mut text = [0; 4];
+        file.read_exact_at(&mut text, 0).unwrap();
+        assert_eq!(&text, b"text");
+        file.write_all(b" more").unwrap();
+        file.sync_all().unwrap();
+        bed.end_server(Signal::KILL);
+    }
+    drop(file);
+    bed.unmount();
+    bed.check();
+}
+
 fn memory_of(server: Pid, name: &str) -> fs::File {
     let files = format!("/proc/{}/fd", server.as_raw_nonzero());
     let mut files = fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path());
@@ -553,6 +581,128 @@ fn a_program_that_does_not_come_to_serve_ends_nothing() {
     bed.check();
 }
 
+/// A program that goes into the background: what it leaves is in a session of its own, has taken all that was handed to it, and ends by
+/// itself behind two minutes. With a word for `program` it then is that.
+fn leaving(bed: &Bed, name: &str, program: Option<&str>) -> PathBuf {
+    let (source, made) = (bed.path(&format!("{name}.c")), bed.path(name));
+    let then = program.map_or("return 0;".into(), |program| format!("execv(\"{program}\", argv);"));
+    let text = format!(
+        r#"#include <stddef.h>
+#include <sys/socket.h>
+#include <unistd.h>
+static char bytes[1 << 20], more[1 << 16];
+int main(int argc, char **argv) {{
+    if (fork()) {{ {then} }}
+    setsid();
+    if (fork()) return 0;
+    alarm(120);
+    for (;;) {{
+        struct iovec part = {{ bytes, sizeof bytes }};
+        struct msghdr message = {{ NULL, 0, &part, 1, more, sizeof more, 0 }};
+        if ({} || recvmsg(0, &message, 0) <= 0) pause();
+    }}
+}}
+"#,
+        u8::from(program.is_some())
+    );
+    fs::write(&source, text).unwrap();
+    done(Command::new("cc").arg("-o").args([&made, &source]));
+    made
+}
+
+/// How many processes run a program.
+fn running(program: &Path) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let exe = |process: fs::DirEntry| fs::read_link(process.path().join("exe")).ok();
+    processes.filter_map(exe).filter(|exe| exe == program).count()
+}
+
+/// Of upgrades of one mount at one time one is done, and others say why they are not. S-16.29
+#[test]
+fn one_upgrade_is_done_at_a_time() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let programs = ["one", "two", "three"].map(|name| bed.path(name));
+    programs.iter().for_each(|program| copy_program(KEEPFS, program));
+    for _ in 0..4 {
+        let begun = programs.each_ref().map(|program| {
+            let mut upgrade = keepfs(["upgrade"]);
+            upgrade.arg(bed.dir()).arg(program);
+            upgrade
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+            upgrade.spawn().unwrap()
+        });
+        let ended = begun.map(|upgrade| upgrade.wait_with_output().unwrap());
+        assert!(ended.iter().any(|output| output.status.success()), "{ended:?}");
+        for output in ended.iter().filter(|output| !output.status.success()) {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("another upgrade of it is going on"), "{ended:?}");
+        }
+    }
+    bed.unmount();
+    bed.check();
+}
+
+/// Who gives a mount up before it is there finds none later. S-16.29
+#[test]
+fn a_mount_that_nobody_waits_for_ends() {
+    if !super::bed::possible() {
+        return;
+    }
+    for (options, role) in [("arena=2G", "--kept"), ("arena=2G,keeper=off", "--alone")] {
+        let bed = Bed::new();
+        let words = format!("serve\0{role}\0{}\0", bed.pool().display());
+        let mut mounting = bed.mounting(options);
+        let mut mount = mounting.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        soon("a server has begun", || process_with(&words, None));
+        mount.kill().unwrap();
+        mount.wait().unwrap();
+        soon("no process has the pool", || {
+            process_with(&words, None).is_none().then_some(())
+        });
+        assert!(!bed.is_mounted(), "{options}");
+        bed.check();
+    }
+}
+
+/// What a program that an upgrade named leaves behind has the pool and its locks, and nobody would end it. S-16.27
+#[test]
+fn what_a_program_on_trial_leaves_behind_ends_with_it() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    fs::write(bed.on("file"), "text").unwrap();
+    let program = leaving(&bed, "leaving", None);
+    let (code, _) = fails(keepfs(["upgrade"]).arg(bed.dir()).arg(&program));
+    assert_eq!(code, 1);
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+    assert_eq!(running(&program), 0);
+    let told = "that a server of this mount had started and left behind";
+    assert!(events(&bed).contains(told), "{}", events(&bed));
+    bed.unmount();
+    bed.check();
+}
+
+/// The same of a server that served. S-16.27
+#[test]
+fn what_a_server_leaves_behind_ends_with_it() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let first = bed.server();
+    let program = leaving(&bed, "serving", Some(KEEPFS));
+    // It is said that another program serves, and one does.
+    let _ = run(keepfs(["upgrade"]).arg(bed.dir()).arg(&program));
+    assert_ne!(bed.server(), first);
+    // Who stands ready is of that program, too.
+    soon("it left something", || (running(&program) > 1).then_some(()));
+    fs::write(bed.on("file"), "text").unwrap();
+    bed.end_server(Signal::KILL);
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+    // The next server has left one.
+    assert_eq!(running(&program), 1);
+    bed.unmount();
+    soon("it has ended", || (running(&program) == 0).then_some(()));
+    bed.check();
+}
+
 /// A package's removal takes the program away that its upgrade gave to the mount: servers and keepers go on. S-16.10
 #[test]
 fn a_program_that_is_removed_is_started_all_the_same() {
@@ -872,15 +1022,19 @@ fn a_keeper_may_die_while_its_server_is_replaced() {
 
 /// The process that serves the mount, asked of nobody; not `but`.
 fn serving(bed: &Bed, but: Pid) -> Option<Pid> {
-    let start = format!("serve\0--kept\0{}\0", bed.pool().display());
+    process_with(&format!("serve\0--kept\0{}\0", bed.pool().display()), Some(but))
+}
+
+/// A process with these words, not `but`.
+fn process_with(start: &str, but: Option<Pid>) -> Option<Pid> {
     let numbers = fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let mut found = numbers.filter(|pid: &i32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&words).contains(&start)
+        String::from_utf8_lossy(&words).contains(start)
     });
-    found.find_map(|pid| Pid::from_raw(pid).filter(|pid| *pid != but))
+    found.find_map(|pid| Pid::from_raw(pid).filter(|pid| Some(*pid) != but))
 }
 
 /// Writes and reads a file here and there until `stop`; counts what was done. Errors are what a loss brings.

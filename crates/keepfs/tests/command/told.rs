@@ -1,6 +1,7 @@
 //! What was noticed is told, to everybody who should hear it, and once told it is true and stays told.
 
 use super::bed::{Bed, done, done_when_free, keepfs, possible, run, soon};
+use keepfs::{OpenOptions, Pool};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
@@ -509,6 +510,47 @@ fn files_of_a_lost_metablock_are_named() {
     told(&bed.dir());
     bed.unmount();
     told(&bed.pool());
+}
+
+/// S-21.12: of lost metadata of which nobody has found whose it is a check says it, without a server: its walk meets the reference.
+#[test]
+fn a_check_knows_whose_lost_metadata_is() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    let create = ["create", "--size", "64M", "--test", "--meta-copies", "1"];
+    done(keepfs(create).arg(bed.pool()));
+    bed.mount("");
+    fs::write(bed.on("file"), vec![1; 60_000]).unwrap();
+    let ino = fs::metadata(bed.on("file")).unwrap().ino();
+    bed.unmount();
+    bed.mount("");
+    let words = [
+        "scribble", "--at", "device", "--offset", "100", "--length", "9", "--kind", "map", "--ino",
+    ];
+    done(keepfs(["inject"]).arg(bed.dir()).args(words).arg(ino.to_string()));
+    bed.unmount();
+    let pool = Pool::open(bed.pool(), &OpenOptions::default()).unwrap();
+    assert!(pool.read("/file").is_err());
+    // As if one had met it who does not know by which file, and learns nothing from its bytes.
+    let history = pool.volume().store().history();
+    let [known] = &history.damage()[..] else {
+        panic!("{:?}", history.damage())
+    };
+    let mut nobodys = known.clone();
+    (nobodys.inode, nobodys.path) = (0, Vec::new());
+    history.clear_damage();
+    history.note(nobodys);
+    pool.close().unwrap();
+    let check = || run(keepfs(["check"]).arg(bed.pool()));
+    let said = String::from_utf8(check().stdout).unwrap();
+    let known: Vec<&str> = said.lines().filter(|line| line.contains("[known-damage]")).collect();
+    let words = format!("LOST /file (inode {ino}): metadata Nodes:");
+    assert!(
+        !known.is_empty() && known.iter().all(|line| line.contains(&words)),
+        "{said}"
+    );
 }
 
 /// S-18.13, S-5.9: what repeats is counted in the list of damages and is no event again, and what cannot be freed is not tried again at

@@ -1,9 +1,10 @@
 //! One pool is used once, by whatever name it is called (S-2.11).
 
-use super::bed::{self, Bed, KEEPFS, done, fails, keepfs, possible, run};
+use super::bed::{self, Bed, KEEPFS, done, fails, keepfs, possible, run, soon};
 use super::borrowed::with_sbin;
+use rustix::process::Signal;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -278,6 +279,57 @@ fn a_device_mapper_over_a_pool_is_the_same_pool() {
     let removed = run(Command::new("dmsetup").args(["remove", "--retry", &name]));
     tried.unwrap();
     assert!(removed.status.success(), "{removed:?}");
+}
+
+/// A number of an inode that is used again is another pool's: what is left of a dead mount of the one before is none of its. S-2.11
+#[test]
+fn a_number_that_is_used_again_is_another_pool() {
+    let Some(bed) = Bed::mounted("keeper=off") else { return };
+    let number = || fs::metadata(bed.pool()).unwrap().ino();
+    let before = number();
+    bed.end_server(Signal::KILL);
+    soon("the mount is dead", || fs::metadata(bed.dir()).is_err().then_some(()));
+    fs::remove_file(bed.pool()).unwrap();
+    let is_used_again = (0..100).any(|n| {
+        done(keepfs(["create", "--size", "32M", "--label", "newer"]).arg(bed.pool()));
+        number() == before || {
+            fs::rename(bed.pool(), bed.path(&format!("other{n}"))).unwrap();
+            false
+        }
+    });
+    if !is_used_again {
+        return bed::skipped("a file system that uses numbers of inodes again");
+    }
+    assert_eq!(bed.line(&bed.pool(), "state"), "OFFLINE");
+    let (_, said) = fails(keepfs(["unmount"]).arg(bed.pool()));
+    assert!(said.contains("no pool is mounted at"), "{said}");
+    done(keepfs(["set", "label=newest"]).arg(bed.pool()));
+    done(keepfs(["check"]).arg(bed.pool()));
+    assert!(bed.is_mounted());
+    done(keepfs(["unmount", "-f"]).arg(bed.dir()));
+}
+
+/// A pool that is moved while it is mounted is told by the name that it has; the old one still leads to its mount. S-2.11
+#[test]
+fn a_pool_that_was_moved_has_its_new_name() {
+    for options in ["keeper=on", "keeper=off"] {
+        let Some(bed) = Bed::mounted(options) else { return };
+        let moved = bed.path("moved");
+        fs::rename(bed.pool(), &moved).unwrap();
+        assert_eq!(bed.status()["pool"].as_str(), moved.to_str(), "{options}");
+        let all = done(&mut keepfs(["status"]));
+        assert!(
+            all.contains(moved.to_str().unwrap()) && !all.contains(bed.pool().to_str().unwrap()),
+            "{all}"
+        );
+        for pool in [&moved, &bed.pool()] {
+            let (_, said) = fails(keepfs(["check"]).arg(pool));
+            let told = format!("{} is in use (mounted at {}", moved.display(), bed.dir().display());
+            assert!(said.contains(&told), "{said}");
+        }
+        bed.unmount();
+        done(keepfs(["check"]).arg(&moved));
+    }
 }
 
 /// A pool that was removed may still be mounted: its path leads to what is there now.

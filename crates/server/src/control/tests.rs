@@ -11,6 +11,7 @@ fn control(folder: &std::path::Path) -> Control {
         kept: true,
         pool: "/pool".into(),
         identities: Vec::new(),
+        births: Default::default(),
         dir: "/dir".into(),
         device: "0:1".into(),
         since_ns: 1,

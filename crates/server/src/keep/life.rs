@@ -151,10 +151,16 @@ pub const TRIAL: Duration = Duration::from_secs(30);
 /// What is left of a server that has ended and is not gone (S-16.11).
 pub struct Rest {
     process: Option<process::Child>,
+    pid: u32,
     pidfd: OwnedFd,
 }
 
 impl Rest {
+    /// Its process number, until it is gone.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Whether it is gone by now, or within `seconds`: nothing is left of it then.
     pub fn is_gone(&mut self, seconds: i64) -> bool {
         let limit = Timespec {
@@ -310,6 +316,12 @@ impl Child {
     /// Its process number.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// The same, and that of who unmounts for it.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        let detach = self.detach.as_ref().map(|detach| detach.process.id());
+        [self.pid].into_iter().chain(detach)
     }
 
     /// Whether it has begun to serve.
@@ -492,8 +504,8 @@ impl Child {
 
     /// What is left of the process of a server that has ended, if it is not gone.
     pub fn rest(self) -> Option<Rest> {
-        let (process, pidfd) = (self.process, self.pidfd);
-        let mut rest = Rest { process, pidfd };
+        let (process, pid, pidfd) = (self.process, self.pid, self.pidfd);
+        let mut rest = Rest { process, pid, pidfd };
         (!rest.is_gone(0)).then_some(rest)
     }
 

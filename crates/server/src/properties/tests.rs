@@ -31,6 +31,7 @@ fn what_cannot_is_refused_with_what_to_do() {
         ("protect", "adler", "one of pcrc, pq"),
         ("label", &long, "at most 64 bytes"),
         ("scrub-limit", "fast", "is not a size"),
+        ("scrub-limit", "0", "nothing would be read"),
         ("guard", "pkey", "mount it again with -o guard="),
         ("readonly", "on", "remount"),
         ("size", "1G", "cannot change"),

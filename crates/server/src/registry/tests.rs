@@ -13,6 +13,7 @@ fn a_mount_that_moves_is_found() {
         kept: true,
         pool: "/pool".into(),
         identities: Vec::new(),
+        births: Default::default(),
         dir: "/dir".into(),
         device: "0:1".into(),
         since_ns: 1,

@@ -43,6 +43,7 @@ fn place() -> Place {
             kept: true,
             pool: "/pools/photos".into(),
             identities: vec!["file 8:1 1234".into()],
+            births: Default::default(),
             dir: "/mnt/photos".into(),
             device: "0:52".into(),
             since_ns: 1_764_187_200_000_000_000,

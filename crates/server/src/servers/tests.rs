@@ -11,6 +11,7 @@ fn a_server_is_known_by_its_words() {
         kept: true,
         pool: "/a/pool".into(),
         identities: Vec::new(),
+        births: Default::default(),
         dir: "/mnt/a b".into(),
         device: "0:0".into(),
         since_ns: 0,

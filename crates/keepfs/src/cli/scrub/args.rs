@@ -3,6 +3,7 @@
 use super::super::completion::values;
 use clap::{Args as Fields, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
+use keepfs_server::properties;
 use keepfs_server::size::Size;
 use std::path::PathBuf;
 
@@ -128,7 +129,7 @@ impl Order {
 fn rate(text: &str) -> Result<Size, String> {
     match text {
         "none" => Ok(Size(0)),
-        _ => text.parse(),
+        _ => properties::rate(text).map(Size),
     }
 }
 

@@ -32,6 +32,7 @@ fn live_of(path: &Path, volume: &Arc<Volume>) -> Live {
         kept: false,
         pool: path.to_owned(),
         identities: Vec::new(),
+        births: Default::default(),
         dir: "/nowhere".into(),
         device: "0:0".into(),
         since_ns: 0,

@@ -15,6 +15,7 @@ fn watch(folder: &Path) -> Watch {
         kept: true,
         pool: "/pool".into(),
         identities: Vec::new(),
+        births: Default::default(),
         dir: "/mnt".into(),
         device: "0:1".into(),
         since_ns: 1,
